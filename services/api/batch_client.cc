@@ -123,18 +123,18 @@ void BatchClient::Pull(BatchReference batch, const PullOptions& options, Embeddi
   rpc::asio::co_spawn(executor_, std::move(pull), CompleteWith(std::move(done)));
 }
 
-void BatchClient::Push(BatchReference batch, StepId position, GradientBuffer gradients,
+void BatchClient::Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
                        std::function<void(Status)> done) {
-  auto push = [this, batch, position, gradients = std::move(gradients),
-               rates = rates_.At(position.step),
+  auto push = [this, batch, step_id, gradients = std::move(gradients),
+               rates = rates_.At(step_id.step),
                deadline = Deadline()]() mutable -> rpc::awaitable<Status> {
     // Skip the change of threads if there is nothing to encode.
     if (wire_.encodes(gradients)) {
       gradients = co_await rpc::RunOn(
-          encoder_, [this, gradients, position] { return wire_.Encode(gradients, position); });
+          encoder_, [this, gradients, step_id] { return wire_.Encode(gradients, step_id); });
     }
     const api::PushBatchMessage message{.reference = batch,
-                                        .position = position,
+                                        .step_id = step_id,
                                         .learning_rates = std::move(rates),
                                         .precision = gradients.precision,
                                         .scale = gradients.scale};

@@ -30,7 +30,7 @@ class BatchClient : public EmbeddingPort {
               std::function<void(StatusOr<BatchReference>)> done) override;
   void Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;
-  void Push(BatchReference batch, StepId position, GradientBuffer gradients,
+  void Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
             std::function<void(Status)> done) override;
 
   void Stop() override { StopAfter(std::chrono::milliseconds(0)); }

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/position_codec.h"
+#include "services/api/step_id_codec.h"
 
 namespace simurgh::api {
 namespace {
@@ -28,19 +28,19 @@ rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitOptions& options,
                                            std::shared_ptr<const EncodedBatch> batch) {
   flatbuffers::FlatBufferBuilder builder;
   const auto root =
-      wire::CreateSubmitBatchRequest(builder, static_cast<uint8_t>(options.purpose), options.run,
+      wire::CreateSubmitBatchRequest(builder, static_cast<uint8_t>(options.mode), options.run,
                                      options.rank, options.step, options.lookahead_steps);
   return {builder, root, {batch->plain_ids, batch}, {batch->codes, batch}};
 }
 
 StatusOr<SubmitOptions> Decode(const wire::SubmitBatchRequest& request) {
-  SIMURGH_ASSIGN_OR_RETURN(const LookupMode purpose, DecodePurpose("submit", request.purpose()));
+  SIMURGH_ASSIGN_OR_RETURN(const LookupMode mode, DecodeLookupMode("submit", request.mode()));
   if (request.lookahead_steps() < 1 || request.lookahead_steps() > SubmitOptions::kMaxLookahead) {
     return absl::InvalidArgumentError(absl::StrCat("submit: ", request.lookahead_steps(),
                                                    " lookahead steps are out of range; use 1 to ",
                                                    SubmitOptions::kMaxLookahead));
   }
-  return SubmitOptions{.purpose = purpose,
+  return SubmitOptions{.mode = mode,
                        .run = request.run(),
                        .rank = request.rank(),
                        .step = request.step(),
@@ -76,10 +76,10 @@ rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message) {
   flatbuffers::FlatBufferBuilder builder;
   const auto reference = Encode(builder, message.reference);
   const PullOptions& options = message.options;
-  const auto position = Encode(builder, options.position);
+  const auto step_id = Encode(builder, options.step_id);
   const auto root = wire::CreatePullBatchRequest(
-      builder, reference, static_cast<uint8_t>(options.purpose), position,
-      options.acknowledged_steps, static_cast<uint8_t>(message.precision), options.row_age_steps,
+      builder, reference, static_cast<uint8_t>(options.mode), step_id, options.acknowledged_steps,
+      static_cast<uint8_t>(message.precision), options.row_age_steps,
       static_cast<uint8_t>(message.form));
   return {builder, root};
 }
@@ -92,8 +92,7 @@ rpc::Outgoing<PullBatch::Response> Encode(const PullAnswer& answer,
 }
 
 StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
-  SIMURGH_ASSIGN_OR_RETURN(const LookupMode purpose,
-                           DecodePurpose("pull batch", request.purpose()));
+  SIMURGH_ASSIGN_OR_RETURN(const LookupMode mode, DecodeLookupMode("pull batch", request.mode()));
   if (request.form() > static_cast<uint8_t>(EmbeddingForm::kRows)) {
     return absl::InvalidArgumentError(absl::StrCat("pull batch: unknown form ", request.form(),
                                                    "; use the same version for all daemons"));
@@ -101,8 +100,8 @@ StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
   SIMURGH_ASSIGN_OR_RETURN(const VectorPrecision precision,
                            DecodePrecision("pull batch", request.precision()));
   return PullBatchMessage{.reference = Decode(*request.reference()),
-                          .options = {.purpose = purpose,
-                                      .position = Decode(*request.position()),
+                          .options = {.mode = mode,
+                                      .step_id = Decode(*request.step_id()),
                                       .acknowledged_steps = request.acknowledged_steps(),
                                       .row_age_steps = request.row_age_steps()},
                           .precision = precision,
@@ -114,10 +113,10 @@ rpc::Outgoing<PushBatch::Request> Encode(const PushBatchMessage& message,
                                          const PooledArgmax& argmax) {
   flatbuffers::FlatBufferBuilder builder;
   const auto reference = Encode(builder, message.reference);
-  const auto position = Encode(builder, message.position);
+  const auto step_id = Encode(builder, message.step_id);
   const auto rates = builder.CreateVector(message.learning_rates);
   const auto root = wire::CreatePushBatchRequest(
-      builder, reference, position, rates, static_cast<uint8_t>(message.precision), message.scale);
+      builder, reference, step_id, rates, static_cast<uint8_t>(message.precision), message.scale);
   return {builder, root, std::move(gradients), {argmax.bytes, argmax.owner}};
 }
 
@@ -130,7 +129,7 @@ StatusOr<PushBatchMessage> Decode(const wire::PushBatchRequest& request) {
   }
   return PushBatchMessage{
       .reference = Decode(*request.reference()),
-      .position = Decode(*request.position()),
+      .step_id = Decode(*request.step_id()),
       .learning_rates = {request.learning_rates()->begin(), request.learning_rates()->end()},
       .precision = precision,
       .scale = request.scale()};

@@ -20,7 +20,7 @@ struct PullBatchMessage {
 
 struct PushBatchMessage {
   BatchReference reference;
-  StepId position;
+  StepId step_id;
   std::vector<float> learning_rates;  // By table.
   VectorPrecision precision = VectorPrecision::kF32;
   float scale = 1;  // Factor of the gradients.
@@ -29,7 +29,7 @@ struct PushBatchMessage {
 // The segments refer to the batch's arrays.
 rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitOptions& options,
                                            std::shared_ptr<const EncodedBatch> batch);
-// Errors: INVALID_ARGUMENT for an unknown purpose, or lookahead_steps outside SubmitOptions' range.
+// Errors: INVALID_ARGUMENT for an unknown mode, or lookahead_steps outside SubmitOptions' range.
 StatusOr<SubmitOptions> Decode(const wire::SubmitBatchRequest& request);
 
 // Allocates the segments of a submit request in `batch`, which `owner` keeps alive.
@@ -42,7 +42,7 @@ rpc::Outgoing<SubmitBatch::Response> Encode(const BatchReference& reference);
 BatchReference Decode(const wire::BatchReference& reference);
 
 rpc::Outgoing<PullBatch::Request> Encode(const PullBatchMessage& message);
-// Errors: INVALID_ARGUMENT for an unknown purpose, precision or form.
+// Errors: INVALID_ARGUMENT for an unknown mode, precision or form.
 StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request);
 
 rpc::Outgoing<PullBatch::Response> Encode(const PullAnswer& answer,

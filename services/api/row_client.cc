@@ -21,7 +21,7 @@ rpc::awaitable<StatusOr<PullReport>> RowClient::Pull(PullRowsCall call, rpc::Cal
 
 rpc::awaitable<StatusOr<PushReport>> RowClient::Push(PushRowsCall call, rpc::CallOptions options) {
   auto request = api::Encode(call, map_version_);
-  const auto client = call.position.waits_for_ranks() ? clients_->dedicated() : clients_->shared();
+  const auto client = call.step_id.waits_for_ranks() ? clients_->dedicated() : clients_->shared();
   const auto response =
       co_await rpc::Call(*client, api::kPushRows, std::move(request), api::Patient(options));
   if (!response.ok()) co_return Annotate(response.status(), name_);

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/position_codec.h"
+#include "services/api/step_id_codec.h"
 
 namespace simurgh::api {
 namespace {
@@ -54,19 +54,19 @@ Status CheckGroup(const wire::RowGroup& group, const wire::RowGroup* previous,
 
 rpc::Outgoing<PullRows::Request> Encode(const PullRowsCall& call, uint64_t map_version) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto position = Encode(builder, call.position);
+  const auto step_id = Encode(builder, call.step_id);
   const auto groups = Encode(builder, call.groups, {});
   const auto root =
-      wire::CreatePullRowsRequest(builder, map_version, static_cast<uint8_t>(call.purpose),
-                                  position, call.acknowledged_steps, groups);
+      wire::CreatePullRowsRequest(builder, map_version, static_cast<uint8_t>(call.mode), step_id,
+                                  call.acknowledged_steps, groups);
   return {builder, root, {call.ids, call.owner}};
 }
 
 rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_version) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto position = Encode(builder, call.position);
+  const auto step_id = Encode(builder, call.step_id);
   const auto groups = Encode(builder, call.groups, call.learning_rates);
-  const auto root = wire::CreatePushRowsRequest(builder, map_version, position, groups);
+  const auto root = wire::CreatePushRowsRequest(builder, map_version, step_id, groups);
   return {builder, root, {call.ids, call.owner}, {call.gradients, call.owner}};
 }
 

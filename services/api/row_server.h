@@ -14,8 +14,8 @@
 namespace simurgh {
 
 struct PullRowsCall {
-  LookupMode purpose = LookupMode::kTrain;
-  StepId position;
+  LookupMode mode = LookupMode::kTrain;
+  StepId step_id;
   uint64_t acknowledged_steps = 0;
   std::span<const RowGroup> groups;
   std::span<const uint64_t> ids;  // By group, then by partition.
@@ -25,7 +25,7 @@ struct PullRowsCall {
 };
 
 struct PushRowsCall {
-  StepId position;
+  StepId step_id;
   std::span<const RowGroup> groups;
   std::span<const float> learning_rates;  // By group.
   std::span<const uint64_t> ids;          // As in PullRowsCall.

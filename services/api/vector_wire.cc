@@ -64,7 +64,7 @@ StatusOr<std::shared_ptr<AlignedBuffer>> VectorWire::LeaseArgmax(const Embedding
   return buffers_.Lease(bytes);
 }
 
-GradientBuffer VectorWire::Encode(const GradientBuffer& gradients, const StepId& position) {
+GradientBuffer VectorWire::Encode(const GradientBuffer& gradients, const StepId& step_id) {
   if (!encodes(gradients)) return gradients;
   SIMURGH_CHECK_EQ(gradients.scale, 1.0F);
   const std::span<const float> floats = gradients.floats();
@@ -74,7 +74,7 @@ GradientBuffer VectorWire::Encode(const GradientBuffer& gradients, const StepId&
   auto buffer = buffers_.Lease(bytes);
   const std::span<std::byte> room = buffer->bytes().first(bytes);
   const RoundingKey key{
-      .seed = wire_.seed, .step = position.step, .first_row = FirstRowOf(position.rank)};
+      .seed = wire_.seed, .step = step_id.step, .first_row = FirstRowOf(step_id.rank)};
   gradients_.Encode({floats.data(), rows, columns}, wire_.gradient_factor, key, room);
   GradientBuffer encoded(gradients_.precision(), wire_.gradient_factor, room, std::move(buffer));
   encoded.argmax = gradients.argmax;

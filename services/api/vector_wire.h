@@ -36,10 +36,10 @@ class VectorWire {
   bool encodes(const GradientBuffer& gradients) const {
     return gradients.precision != gradients_.precision();
   }
-  // int8 rounds stochastically, keyed by the configured seed, the position's rank and step, and the
+  // int8 rounds stochastically, keyed by the configured seed, the step id's rank and step, and the
   // row, so a repeated push is identical.
   // Requires gradients in f32 with scale 1, or in the precision of the wire.
-  GradientBuffer Encode(const GradientBuffer& gradients, const StepId& position);
+  GradientBuffer Encode(const GradientBuffer& gradients, const StepId& step_id);
 
  private:
   const EmbeddingWire wire_;

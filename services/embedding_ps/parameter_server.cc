@@ -159,7 +159,7 @@ void ParameterServer::Shard::Begin(std::vector<HeldPush> pushes) {
   };
   const auto client = reinterpret_cast<uintptr_t>(&barrier);
   std::shared_ptr<const ReducedPush> sum;
-  if (pushes.size() > 1 && pushes[0].position.order == PushOrder::kSum) {
+  if (pushes.size() > 1 && pushes[0].step_id.order == PushOrder::kSum) {
     sum = ReducePushes(pushes);
   }
   const auto step = std::make_shared<std::vector<Ended>>();
@@ -168,7 +168,7 @@ void ParameterServer::Shard::Begin(std::vector<HeldPush> pushes) {
     // The first rank's push carries the sum, the others are empty.
     const std::span<const PushGroup> summed =
         sum == nullptr || i > 0 ? std::span<const PushGroup>() : std::span(sum->groups);
-    PushWork work(*partition, push.position, sum == nullptr ? push.groups : summed);
+    PushWork work(*partition, push.step_id, sum == nullptr ? push.groups : summed);
     const auto end = [sum, step, count = pushes.size(), notify = std::move(push.end)](
                          Status status, const PushWork& done) {
       step->push_back({notify, std::move(status), done.report()});
@@ -208,13 +208,13 @@ Status ParameterServer::Check(const PushRowsCall& call) const {
   SIMURGH_RETURN_IF_ERROR(api::CheckLength("ids", call.ids.size(), payload.ids));
   SIMURGH_RETURN_IF_ERROR(
       api::CheckLength("bytes of gradients", call.gradients.size(), payload.bytes));
-  const StepId& position = call.position;
-  if (position.order > PushOrder::kSum ||
-      (position.order != PushOrder::kUnordered &&
-       (position.ranks > kMaxRanks || position.rank >= position.ranks))) {
+  const StepId& step_id = call.step_id;
+  if (step_id.order > PushOrder::kSum ||
+      (step_id.order != PushOrder::kUnordered &&
+       (step_id.ranks > kMaxRanks || step_id.rank >= step_id.ranks))) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rows: a push of rank ", position.rank, " of ", position.ranks, " with order ",
-                     static_cast<int>(position.order), " is out of range; use up to ", kMaxRanks,
+        absl::StrCat("rows: a push of rank ", step_id.rank, " of ", step_id.ranks, " with order ",
+                     static_cast<int>(step_id.order), " is out of range; use up to ", kMaxRanks,
                      " ranks and orders up to ", static_cast<int>(PushOrder::kSum)));
   }
   SIMURGH_RETURN_IF_ERROR(
@@ -234,7 +234,7 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
   SIMURGH_CO_ASSIGN_OR_RETURN(const api::RowPayload payload, Check(call.groups));
   SIMURGH_CO_RETURN_IF_ERROR(api::CheckLength("ids", call.ids.size(), payload.ids));
   SIMURGH_CO_RETURN_IF_ERROR(api::CheckLength("bytes of rows", call.rows.size(), payload.bytes));
-  const bool training = call.purpose == LookupMode::kTrain;
+  const bool training = call.mode == LookupMode::kTrain;
   const auto shares = SplitByPartition(call, shards_.size());
   std::vector<size_t> which;
   for (size_t p = 0; p < shards_.size(); ++p) {
@@ -245,7 +245,7 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
   const auto start = [&](const std::shared_ptr<Latch>& latch) {
     for (const size_t p : which) {
       Partition& partition = *shards_[p]->partition;
-      PullWork work(partition, call.purpose, call.position, call.acknowledged_steps, shares[p]);
+      PullWork work(partition, call.mode, call.step_id, call.acknowledged_steps, shares[p]);
       const auto end = [this, p, training, &shares, &reports, latch](Status status,
                                                                      const PullWork& done) {
         if (done.stopped_by_full_table() && fatal_ && !failed_.exchange(true)) fatal_(status);
@@ -280,8 +280,8 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
   SIMURGH_CO_RETURN_IF_ERROR(Check(call));
   const auto shares = SplitByPartition(call, shards_.size());
   std::vector<StatusOr<PushReport>> reports(shards_.size(), PushReport());
-  const StepId& position = call.position;
-  const bool held = position.waits_for_ranks();
+  const StepId& step_id = call.step_id;
+  const bool held = step_id.waits_for_ranks();
   const auto start = [&](const std::shared_ptr<Latch>& latch) {
     for (size_t p = 0; p < shards_.size(); ++p) {
       const auto end = [this, p, &reports, latch](Status status, const PushReport& report) {
@@ -294,9 +294,9 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
         latch->Down();
       };
       if (held) {
-        shards_[p]->Hold({position, shares[p], end});
+        shards_[p]->Hold({step_id, shares[p], end});
       } else {
-        PushWork work(*shards_[p]->partition, position, shares[p]);
+        PushWork work(*shards_[p]->partition, step_id, shares[p]);
         const auto end_work = [end](Status status, const PushWork& done) {
           end(std::move(status), done.report());
         };
@@ -306,11 +306,11 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
   };
   rpc::asio::steady_timer timeout(co_await rpc::asio::this_coro::executor, options.deadline);
   if (held) {
-    timeout.async_wait([this, position](const boost::system::error_code& error) {
+    timeout.async_wait([this, step_id](const boost::system::error_code& error) {
       if (error) return;
       for (const auto& shard : shards_) {
         rpc::asio::post(shard->thread.executor(),
-                        [shard = shard.get(), position] { shard->barrier.TimeOut(position); });
+                        [shard = shard.get(), step_id] { shard->barrier.TimeOut(step_id); });
       }
     });
   }

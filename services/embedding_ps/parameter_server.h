@@ -86,7 +86,7 @@ class ParameterServer : public RowServer {
 
   ParameterServer(ServerMetrics& metrics, bool reproducible);
 
-  // Errors: INVALID_ARGUMENT for a payload that does not match the groups, or a bad position or
+  // Errors: INVALID_ARGUMENT for a payload that does not match the groups, or a bad step id or
   // rate.
   Status Check(const PushRowsCall& call) const;
 

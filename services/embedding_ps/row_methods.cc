@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/answer.h"
-#include "services/api/position_codec.h"
 #include "services/api/row_codec.h"
+#include "services/api/step_id_codec.h"
 
 namespace simurgh {
 namespace {
@@ -18,13 +18,13 @@ uint64_t ClientOf(const rpc::Hello& peer) { return reinterpret_cast<uintptr_t>(&
 Reply<api::PullRows> HandlePull(rpc::RequestOf<api::PullRows::Request> request,
                                 ParameterServer& server) {
   const auto& table = request.table();
-  SIMURGH_CO_ASSIGN_OR_RETURN(const LookupMode purpose,
-                              api::DecodePurpose("pull rows", table.purpose()));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const LookupMode mode,
+                              api::DecodeLookupMode("pull rows", table.mode()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto groups,
                               api::DecodeGroups(*table.groups(), server.partition_count()));
   const rpc::SegmentBuffer rows = request.Allocate(api::PayloadOf(groups).bytes);
-  const PullRowsCall call{.purpose = purpose,
-                          .position = api::Decode(*table.position()),
+  const PullRowsCall call{.mode = mode,
+                          .step_id = api::Decode(*table.step_id()),
                           .acknowledged_steps = table.acknowledged_steps(),
                           .groups = groups,
                           .ids = request.segment<"ids">(),
@@ -42,7 +42,7 @@ Reply<api::PushRows> HandlePush(rpc::RequestOf<api::PushRows::Request> request,
                               api::DecodeGroups(*table.groups(), server.partition_count()));
   std::vector<float> learning_rates;
   for (const auto* group : *table.groups()) learning_rates.push_back(group->learning_rate());
-  const PushRowsCall call{.position = api::Decode(*table.position()),
+  const PushRowsCall call{.step_id = api::Decode(*table.step_id()),
                           .groups = groups,
                           .learning_rates = learning_rates,
                           .ids = request.segment<"ids">(),

@@ -35,26 +35,26 @@ void StepBarrier::Abort(Run& run, const char* reason) {
 }
 
 std::vector<std::vector<HeldPush>> StepBarrier::Add(HeldPush push) {
-  const StepId& position = push.position;
-  SIMURGH_CHECK_LT(position.rank, position.ranks);
+  const StepId& step_id = push.step_id;
+  SIMURGH_CHECK_LT(step_id.rank, step_id.ranks);
   std::vector<std::vector<HeldPush>> ready;
   if (closed_) {
     push.end(absl::AbortedError(kStops), {});
     return ready;
   }
-  Run& run = FindOrAdd(position.run);
-  if (position.step < run.next_step) {
+  Run& run = FindOrAdd(step_id.run);
+  if (step_id.step < run.next_step) {
     ready.emplace_back().push_back(std::move(push));
     return ready;
   }
-  Step& step = run.steps[position.step];
-  if (step.empty()) step.resize(position.ranks);
-  if (step.size() != position.ranks) {
+  Step& step = run.steps[step_id.step];
+  if (step.empty()) step.resize(step_id.ranks);
+  if (step.size() != step_id.ranks) {
     push.end(absl::InvalidArgumentError("rows: pushes of one run differ in the number of ranks"),
              {});
     return ready;
   }
-  std::optional<HeldPush>& place = step[position.rank];
+  std::optional<HeldPush>& place = step[step_id.rank];
   if (place) place->end(absl::AbortedError("rows: a repetition of the push replaced it"), {});
   place = std::move(push);
 
@@ -68,12 +68,12 @@ std::vector<std::vector<HeldPush>> StepBarrier::Add(HeldPush push) {
   return ready;
 }
 
-void StepBarrier::TimeOut(const StepId& position) {
-  const auto run = std::ranges::find(runs_, position.run, &Run::run);
+void StepBarrier::TimeOut(const StepId& step_id) {
+  const auto run = std::ranges::find(runs_, step_id.run, &Run::run);
   if (run == runs_.end()) return;
-  const auto step = run->steps.find(position.step);
-  if (step == run->steps.end() || position.rank >= step->second.size()) return;
-  std::optional<HeldPush>& place = step->second[position.rank];
+  const auto step = run->steps.find(step_id.step);
+  if (step == run->steps.end() || step_id.rank >= step->second.size()) return;
+  std::optional<HeldPush>& place = step->second[step_id.rank];
   if (!place) return;
   place->end(absl::DeadlineExceededError(
                  "rows: timeout while waiting for the other ranks' pushes of the step"),

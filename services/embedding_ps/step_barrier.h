@@ -15,7 +15,7 @@ namespace simurgh {
 
 // A rank's push that waits at a partition for those of the other ranks.
 struct HeldPush {
-  StepId position;
+  StepId step_id;
   std::span<const PushGroup> groups;
   // Called once with the result. The memory of `groups` is valid until then.
   std::function<void(const Status&, const PushReport&)> end;
@@ -33,11 +33,11 @@ class StepBarrier {
   static constexpr size_t kMaxRuns = 4;
 
   // Adds a push. Returns the released ones: each element is a whole step or one repetition.
-  // Requires position.rank < position.ranks.
+  // Requires step_id.rank < step_id.ranks.
   std::vector<std::vector<HeldPush>> Add(HeldPush push);
 
   // Fails a push with DEADLINE_EXCEEDED if it waits.
-  void TimeOut(const StepId& position);
+  void TimeOut(const StepId& step_id);
   // Fails all waiting and future pushes with ABORTED.
   void Close();
 

@@ -50,7 +50,7 @@ Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request
   GradientBuffer gradients(message.precision, message.scale, request.segment<"gradients">(),
                            request.owner<"gradients">());
   gradients.argmax = {request.segment<"argmax">(), request.owner<"argmax">()};
-  SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Push(message.reference, message.position,
+  SIMURGH_CO_RETURN_IF_ERROR(co_await worker.Push(message.reference, message.step_id,
                                                   std::move(message.learning_rates),
                                                   std::move(gradients), OptionsWithin(request)));
   co_return rpc::Outgoing<api::PushBatch::Response>();

@@ -200,7 +200,7 @@ rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference refere
                               co_await rows_.Pull(batch, options, call_options));
   StageTimer timer(metrics_.pool_seconds);
   PullAnswer answer{.row_age_steps = rows.age_steps};
-  const bool training = options.purpose == LookupMode::kTrain;
+  const bool training = options.mode == LookupMode::kTrain;
   const auto pool = [this, batch, rows, embeddings = std::move(embeddings), training] {
     return PoolRows(*batch, *rows.floats, embeddings, /*with_argmax=*/training);
   };
@@ -241,7 +241,7 @@ StatusOr<std::vector<size_t>> EmbeddingWorker::UnpoolRows(const BufferedBatch& b
                          row_gradients.as<float>(batch.plan.row_floats));
 }
 
-rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, StepId position,
+rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, StepId step_id,
                                              std::vector<float> learning_rates,
                                              GradientBuffer gradients, rpc::CallOptions options) {
   SIMURGH_CO_RETURN_IF_ERROR(CheckRates(learning_rates, layout_.table_dims.size()));
@@ -256,7 +256,7 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, StepId po
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto dropped, co_await rpc::RunOn(compute_, unpool));
   timer.Stop();
   SIMURGH_CO_RETURN_IF_ERROR(
-      co_await rows_.Push(batch, position, std::move(learning_rates), row_gradients, options));
+      co_await rows_.Push(batch, step_id, std::move(learning_rates), row_gradients, options));
   if (!Finish(reference, *batch)) co_return absl::OkStatus();
   for (const size_t feature : dropped) {
     metrics_.non_finite_gradients[feature]->Add();
@@ -265,7 +265,7 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, StepId po
     spdlog::warn(
         "dropped a gradient that is not finite or overflows: step={} rank={} feature={} "
         "suppressed={}",
-        position.step, position.rank, feature_names_[feature], *suppressed);
+        step_id.step, step_id.rank, feature_names_[feature], *suppressed);
   }
   co_return absl::OkStatus();
 }

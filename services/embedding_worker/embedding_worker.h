@@ -68,7 +68,7 @@ class EmbeddingWorker {
   // A feature whose gradient holds NaN or infinity, or overflows in the sum of a row, is dropped
   // and counted. learning_rates: by table. Errors: as Pull; INVALID_ARGUMENT for a wrong number of
   // rates, a rate that is not finite and at least 0, or argmax that do not fit the batch.
-  [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, StepId position,
+  [[nodiscard]] rpc::awaitable<Status> Push(BatchReference reference, StepId step_id,
                                             std::vector<float> learning_rates,
                                             GradientBuffer gradients, rpc::CallOptions options);
 

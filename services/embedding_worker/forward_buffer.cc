@@ -36,13 +36,12 @@ bool ForwardBuffer::HasRoom(size_t bytes) const {
 }
 
 ForwardBuffer::Order ForwardBuffer::Before(const SubmitOptions& options) {
-  return {
-      .rank = options.rank, .purpose = options.purpose, .run = options.run, .step = options.step};
+  return {.rank = options.rank, .mode = options.mode, .run = options.run, .step = options.step};
 }
 
 bool ForwardBuffer::IsExemptFromLimit(const SubmitOptions& options) const {
   const Order own = Before(options);
-  auto earlier = order_.lower_bound({.rank = own.rank, .purpose = own.purpose, .run = own.run});
+  auto earlier = order_.lower_bound({.rank = own.rank, .mode = own.mode, .run = own.run});
   for (uint32_t i = 0; i < options.lookahead_steps; ++i, ++earlier) {
     if (earlier == order_.end() || *earlier >= own) return true;
   }
@@ -65,8 +64,8 @@ ForwardBuffer::Place ForwardBuffer::Reserve(const SubmitOptions& options, size_t
 
 void ForwardBuffer::EvictExempt(const SubmitOptions& options) {
   constexpr uint64_t kLast = std::numeric_limits<uint64_t>::max();
-  const auto first = exempt_.lower_bound({.rank = options.rank, .purpose = options.purpose});
-  const auto end = exempt_.upper_bound({options.rank, options.purpose, kLast, kLast, kLast});
+  const auto first = exempt_.lower_bound({.rank = options.rank, .mode = options.mode});
+  const auto end = exempt_.upper_bound({options.rank, options.mode, kLast, kLast, kLast});
   if (std::distance(first, end) < options.lookahead_steps) return;
   // Prefer a batch of another run, which may be over. Such batches sort before or after this run's.
   auto last = std::prev(end);

@@ -21,7 +21,7 @@ namespace simurgh {
 // memory of a dead nn-worker's batches.
 //
 // Batches and bytes are limited. A batch is exempt from the limit when the buffer holds fewer than
-// `lookahead_steps` earlier batches of its run, rank and purpose.
+// `lookahead_steps` earlier batches of its run, rank and mode.
 //
 // No deadlock. Let s be the first step of a run that some rank has not had acknowledged. Its push
 // may wait for all ranks' gradients of s (dense sums; servers that hold a step's pushes). In a
@@ -36,7 +36,7 @@ namespace simurgh {
 //
 // The limit holds, except for exempt batches. Batches admitted within the limit were within it
 // when the last of them was admitted. Of batches admitted beyond it, the buffer holds at most
-// `lookahead_steps` per rank and purpose: the next one evicts the last, whose trainer submits it
+// `lookahead_steps` per rank and mode: the next one evicts the last, whose trainer submits it
 // again. An evicted batch is not an earlier one, unless it is of another run, so its eviction
 // delays no step. Evictions only occur when batches arrive out of order, after a worker's death.
 //
@@ -98,7 +98,7 @@ class ForwardBuffer {
  private:
   struct Order {
     uint32_t rank = 0;
-    LookupMode purpose = LookupMode::kTrain;
+    LookupMode mode = LookupMode::kTrain;
     uint64_t run = 0;
     uint64_t step = 0;
     uint64_t number = 0;  // From 1.
@@ -117,7 +117,7 @@ class ForwardBuffer {
 
   // A lower bound of the order of batches with these options.
   static Order Before(const SubmitOptions& options);
-  // Evicts the last exempt batch of this rank and purpose if there are lookahead_steps of them.
+  // Evicts the last exempt batch of this rank and mode if there are lookahead_steps of them.
   void EvictExempt(const SubmitOptions& options);
   void Erase(Entries::iterator entry);
 

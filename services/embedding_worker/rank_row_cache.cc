@@ -90,16 +90,16 @@ RowCacheRanks::RowCacheRanks(size_t capacity_bytes, std::vector<uint32_t> table_
       compute_(std::move(compute)),
       metrics_(metrics) {}
 
-std::shared_ptr<RankRowCache> RowCacheRanks::Of(const StepId& position, uint32_t max_age_steps) {
-  if (capacity_bytes_ == 0 || max_age_steps == 0 || position.rank >= position.ranks) return nullptr;
-  if (std::pair(position.run, position.ranks) != std::pair(run_, ranks_count_) ||
+std::shared_ptr<RankRowCache> RowCacheRanks::Of(const StepId& step_id, uint32_t max_age_steps) {
+  if (capacity_bytes_ == 0 || max_age_steps == 0 || step_id.rank >= step_id.ranks) return nullptr;
+  if (std::pair(step_id.run, step_id.ranks) != std::pair(run_, ranks_count_) ||
       max_age_steps != max_age_steps_) {
     ranks_.clear();
-    run_ = position.run;
-    ranks_count_ = position.ranks;
+    run_ = step_id.run;
+    ranks_count_ = step_id.ranks;
     max_age_steps_ = max_age_steps;
   }
-  std::shared_ptr<RankRowCache>& rank = ranks_[position.rank];
+  std::shared_ptr<RankRowCache>& rank = ranks_[step_id.rank];
   if (rank == nullptr) {
     rank = std::make_shared<RankRowCache>(capacity_bytes_ / ranks_count_, max_age_steps_,
                                           table_dims_, compute_, metrics_);

@@ -61,9 +61,9 @@ class RowCacheRanks {
   RowCacheRanks(size_t capacity_bytes, std::vector<uint32_t> table_dims,
                 rpc::asio::any_io_executor compute, WorkerMetrics& metrics);
 
-  // Returns the cache of position.rank, null without one. Ranks share the capacity equally. Another
+  // Returns the cache of step_id.rank, null without one. Ranks share the capacity equally. Another
   // run, number of ranks or age clears all caches.
-  std::shared_ptr<RankRowCache> Of(const StepId& position, uint32_t max_age_steps);
+  std::shared_ptr<RankRowCache> Of(const StepId& step_id, uint32_t max_age_steps);
 
  private:
   const size_t capacity_bytes_;

@@ -49,7 +49,7 @@ struct RowExchange::PullState {
 
 struct RowExchange::PushState {
   std::shared_ptr<const BufferedBatch> batch;
-  StepId position;
+  StepId step_id;
   RowRequest request;
   std::vector<std::vector<float>> learning_rates;  // By server and group.
   std::shared_ptr<AlignedBuffer> gradients;
@@ -80,8 +80,8 @@ rpc::awaitable<void> RowExchange::Prepare(std::shared_ptr<PullState> state) {
   const BatchPlan& plan = state->plan();
   state->rows.floats = Lease(plan.row_floats * sizeof(float));
   // An evaluation reads the current rows.
-  if (state->options.purpose == LookupMode::kTrain) {
-    state->cache = row_cache_.Of(state->options.position, state->options.row_age_steps);
+  if (state->options.mode == LookupMode::kTrain) {
+    state->cache = row_cache_.Of(state->options.step_id, state->options.row_age_steps);
   }
   if (state->cache == nullptr) {
     state->request = row_wire_.RequestFor(plan);
@@ -90,7 +90,7 @@ rpc::awaitable<void> RowExchange::Prepare(std::shared_ptr<PullState> state) {
     state->offsets = Lease(plan.ids.size() * sizeof(uint64_t));
     const auto split = [this, state] {
       const BatchPlan& all = state->plan();
-      return state->cache->Split(all, state->options.position.step, row_wire_.precision(),
+      return state->cache->Split(all, state->options.step_id.step, row_wire_.precision(),
                                  state->floats(), state->ids->as<uint64_t>(all.ids.size()),
                                  state->offsets->as<uint64_t>(all.ids.size()));
     };
@@ -106,8 +106,8 @@ rpc::awaitable<void> RowExchange::Prepare(std::shared_ptr<PullState> state) {
 rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<PullState> state,
                                              rpc::CallOptions options) {
   const ServerRows& part = state->request.servers[server];
-  PullRowsCall call{.purpose = state->options.purpose,
-                    .position = state->options.position,
+  PullRowsCall call{.mode = state->options.mode,
+                    .step_id = state->options.step_id,
                     .acknowledged_steps = state->options.acknowledged_steps,
                     .groups = part.groups,
                     .ids = state->ids_of(part),
@@ -120,7 +120,7 @@ rpc::awaitable<Status> RowExchange::PullFrom(size_t server, std::shared_ptr<Pull
   if (state->cache != nullptr) {
     co_await rpc::RunOn(state->cache->thread(), [this, state, server] {
       const ServerRows& rows = state->request.servers[server];
-      state->cache->Insert(rows, state->options.position.step, row_wire_, state->bytes_of(rows),
+      state->cache->Insert(rows, state->options.step_id.step, row_wire_, state->bytes_of(rows),
                            state->ids_of(rows), state->offsets_of(rows), state->floats());
     });
   } else if (!row_wire_.is_plain()) {
@@ -159,7 +159,7 @@ rpc::awaitable<Status> RowExchange::PushTo(size_t server, std::shared_ptr<PushSt
   }
   const ServerRows& part = state->request.servers[server];
   const AlignedBuffer& bytes = state->bytes == nullptr ? *state->gradients : *state->bytes;
-  PushRowsCall call{.position = state->position,
+  PushRowsCall call{.step_id = state->step_id,
                     .groups = part.groups,
                     .learning_rates = state->learning_rates[server],
                     .ids = std::span(state->batch->plan.ids).subspan(part.first_id, part.id_count),
@@ -170,13 +170,13 @@ rpc::awaitable<Status> RowExchange::PushTo(size_t server, std::shared_ptr<PushSt
   co_return report.status();
 }
 
-rpc::awaitable<Status> RowExchange::Push(std::shared_ptr<const BufferedBatch> batch,
-                                         StepId position, std::vector<float> learning_rates,
+rpc::awaitable<Status> RowExchange::Push(std::shared_ptr<const BufferedBatch> batch, StepId step_id,
+                                         std::vector<float> learning_rates,
                                          std::shared_ptr<AlignedBuffer> gradients,
                                          rpc::CallOptions options) {
   const auto state = std::make_shared<PushState>();
   state->batch = std::move(batch);
-  state->position = position;
+  state->step_id = step_id;
   state->gradients = std::move(gradients);
   state->request = gradient_wire_.RequestFor(state->batch->plan);
   if (!gradient_wire_.is_plain()) state->bytes = Lease(state->request.byte_count);

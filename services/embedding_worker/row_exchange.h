@@ -39,7 +39,7 @@ class RowExchange {
 
   // gradients: floats of the batch's plan. learning_rates: by table.
   [[nodiscard]] rpc::awaitable<Status> Push(std::shared_ptr<const BufferedBatch> batch,
-                                            StepId position, std::vector<float> learning_rates,
+                                            StepId step_id, std::vector<float> learning_rates,
                                             std::shared_ptr<AlignedBuffer> gradients,
                                             rpc::CallOptions options);
 

@@ -71,12 +71,12 @@ void LocalCluster::Pull(BatchReference batch, const PullOptions& options,
   rpc::asio::co_spawn(io_.executor(), std::move(pull), CompleteWith(std::move(done)));
 }
 
-void LocalCluster::Push(BatchReference batch, StepId position, GradientBuffer gradients,
+void LocalCluster::Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
                         std::function<void(Status)> done) {
-  auto push = [this, batch, position, given = std::move(gradients)]() -> rpc::awaitable<Status> {
+  auto push = [this, batch, step_id, given = std::move(gradients)]() -> rpc::awaitable<Status> {
     GradientBuffer source = co_await rpc::RunOn(
-        compute_.get_executor(), [this, position, given] { return wire_.Encode(given, position); });
-    co_return co_await worker_->Push(batch, position, rates_.At(position.step), std::move(source),
+        compute_.get_executor(), [this, step_id, given] { return wire_.Encode(given, step_id); });
+    co_return co_await worker_->Push(batch, step_id, rates_.At(step_id.step), std::move(source),
                                      Deadline());
   };
   rpc::asio::co_spawn(io_.executor(), std::move(push), CompleteWith(std::move(done)));

@@ -35,7 +35,7 @@ class LocalCluster : public EmbeddingPort {
               std::function<void(StatusOr<BatchReference>)> done) override;
   void Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;
-  void Push(BatchReference batch, StepId position, GradientBuffer gradients,
+  void Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
             std::function<void(Status)> done) override;
 
   // Dense weights of mode async.

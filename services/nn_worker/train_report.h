@@ -48,7 +48,7 @@ class TrainReport : public TrainObserver {
 
   // Largest histogram buckets: the staleness of mode async, and its sum over many ranks.
   static constexpr uint64_t kMaxStaleness = 1'024;
-  static constexpr uint64_t kMaxRanksStaleness = 65'536;
+  static constexpr uint64_t kMaxTotalStaleness = 65'536;
 
   Histogram& StageSeconds(const char* stage) const {
     return registry_.GetHistogram("simurgh_nn_stage_seconds",
@@ -76,11 +76,11 @@ class TrainReport : public TrainObserver {
   Histogram& ranks_staleness_ = registry_.GetHistogram(
       "simurgh_nn_ranks_staleness_steps",
       "Sum over the ranks of earlier steps that were unacknowledged at the pull.",
-      PowersOfTwo(kMaxRanksStaleness));
+      PowersOfTwo(kMaxTotalStaleness));
   Histogram& dense_staleness_ = registry_.GetHistogram(
       "simurgh_nn_dense_staleness_pushes",
       "Mode async: dense pushes of all ranks between the weights of a push and itself.",
-      PowersOfTwo(kMaxRanksStaleness));
+      PowersOfTwo(kMaxTotalStaleness));
   Histogram& wait_seconds_ = StageSeconds("wait");
   Histogram& compute_seconds_ = StageSeconds("compute");
 };

@@ -55,9 +55,9 @@ size_t RowCodec::bytes(const CompactBatch& batch) const {
 }
 
 void RowCodec::Encode(const CompactBatch& batch, std::span<const float> rows,
-                      std::span<const uint64_t> row_positions, std::span<std::byte> coded) const {
-  SIMURGH_CHECK_EQ(coded.size(), bytes(batch));
-  std::byte* to = coded.data();
+                      std::span<const uint64_t> row_positions, std::span<std::byte> encoded) const {
+  SIMURGH_CHECK_EQ(encoded.size(), bytes(batch));
+  std::byte* to = encoded.data();
   ForEachId(batch, [&](size_t id, const VectorCodec& row) {
     row.Encode({rows.data() + row_positions[id], 1, row.columns()}, /*factor=*/1,
                /*key=*/std::nullopt, {to, row.row_bytes()});
@@ -65,7 +65,7 @@ void RowCodec::Encode(const CompactBatch& batch, std::span<const float> rows,
   });
 }
 
-void RowCodec::Decode(const CompactBatch& batch, std::span<const std::byte> coded,
+void RowCodec::Decode(const CompactBatch& batch, std::span<const std::byte> encoded,
                       std::span<const uint64_t> positions, size_t first, size_t end,
                       std::span<float> numbers) const {
   const std::vector<size_t> feature_of = FeaturesOfLists(batch);
@@ -75,7 +75,7 @@ void RowCodec::Decode(const CompactBatch& batch, std::span<const std::byte> code
     const VectorCodec& row = code(feature_of[list]);
     const size_t list_end = batch.unique_ends[list];
     for (size_t id = std::max(first, list_first); id < std::min(end, list_end); ++id) {
-      row.Decode(coded.subspan(list_byte + (id - list_first) * row.row_bytes(), row.row_bytes()),
+      row.Decode(encoded.subspan(list_byte + (id - list_first) * row.row_bytes(), row.row_bytes()),
                  /*factor=*/1, {numbers.data() + positions[id], 1, row.columns()});
     }
     list_byte += (list_end - list_first) * row.row_bytes();
@@ -83,9 +83,9 @@ void RowCodec::Decode(const CompactBatch& batch, std::span<const std::byte> code
   }
 }
 
-void RowCodec::Pool(const CompactBatch& batch, std::span<const std::byte> coded,
+void RowCodec::Pool(const CompactBatch& batch, std::span<const std::byte> encoded,
                     MatrixView<float> pooled, ForEachPart for_each_part) const {
-  SIMURGH_CHECK_EQ(coded.size(), bytes(batch));
+  SIMURGH_CHECK_EQ(encoded.size(), bytes(batch));
   // Large scratch memory, reused by the calling thread and shared by the threads of the parts.
   thread_local std::vector<float> numbers_of_thread;
   thread_local std::vector<uint64_t> positions_of_thread;
@@ -99,7 +99,7 @@ void RowCodec::Pool(const CompactBatch& batch, std::span<const std::byte> coded,
   numbers_of_thread.resize(std::max(numbers_of_thread.size(), count));
   const std::span<float> numbers = std::span(numbers_of_thread).first(count);
   for_each_part(batch.ids.size(), kLeastRows, [&](size_t first, size_t end) {
-    Decode(batch, coded, positions, first, end, numbers);
+    Decode(batch, encoded, positions, first, end, numbers);
   });
   std::vector<PoolingInput> inputs;
   for (size_t f = 0; f < features_.size(); ++f) {

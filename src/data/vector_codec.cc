@@ -42,11 +42,12 @@ VectorCodec::VectorCodec(VectorPrecision precision, std::vector<uint32_t> dims)
 }
 
 void VectorCodec::Encode(MatrixView<const float> rows, float factor,
-                         const std::optional<RoundingKey>& key, std::span<std::byte> coded) const {
+                         const std::optional<RoundingKey>& key,
+                         std::span<std::byte> encoded) const {
   SIMURGH_CHECK_EQ(rows.columns(), columns_);
-  SIMURGH_CHECK_EQ(coded.size(), rows.rows() * row_bytes_);
+  SIMURGH_CHECK_EQ(encoded.size(), rows.rows() * row_bytes_);
   if (columns_ == 0) return;
-  std::byte* to = coded.data();
+  std::byte* to = encoded.data();
   for (size_t r = 0; r < rows.rows(); ++r, to += row_bytes_) {
     const std::span<const float> row = rows.row(r);
     if (precision_ == VectorPrecision::kF32) {
@@ -64,12 +65,12 @@ void VectorCodec::Encode(MatrixView<const float> rows, float factor,
   }
 }
 
-void VectorCodec::Decode(std::span<const std::byte> coded, float factor,
+void VectorCodec::Decode(std::span<const std::byte> encoded, float factor,
                          MatrixView<float> rows) const {
   SIMURGH_CHECK_EQ(rows.columns(), columns_);
-  SIMURGH_CHECK_EQ(coded.size(), rows.rows() * row_bytes_);
+  SIMURGH_CHECK_EQ(encoded.size(), rows.rows() * row_bytes_);
   if (columns_ == 0) return;
-  const std::byte* from = coded.data();
+  const std::byte* from = encoded.data();
   for (size_t r = 0; r < rows.rows(); ++r, from += row_bytes_) {
     const std::span<float> row = rows.row(r);
     if (precision_ == VectorPrecision::kF32) {

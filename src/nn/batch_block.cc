@@ -30,9 +30,10 @@ class OrdinaryPool final : public BlockPool {
     if (rows_.features().empty()) return Lease(ids->batch_size, with_gradients);
     const size_t bytes = rows_.bytes(*ids);
     auto block = LeaseWithRows(ids->batch_size, with_gradients, bytes);
-    block->coded_embeddings = {.precision = rows_.precision(),
-                               .bytes = block->memory->bytes().subspan(block->matrix_bytes, bytes),
-                               .form = EmbeddingForm::kRows};
+    block->encoded_embeddings = {
+        .precision = rows_.precision(),
+        .bytes = block->memory->bytes().subspan(block->matrix_bytes, bytes),
+        .form = EmbeddingForm::kRows};
     block->ids = std::move(ids);
     return block;
   }
@@ -50,10 +51,10 @@ class OrdinaryPool final : public BlockPool {
                                width_);
     };
     block->embeddings = matrix_at(0);
-    block->coded_embeddings.bytes = std::as_writable_bytes(block->embeddings.flat());
+    block->encoded_embeddings.bytes = std::as_writable_bytes(block->embeddings.flat());
     if (with_gradients) {
       block->gradients = matrix_at(matrix);
-      block->coded_gradients.bytes = std::as_writable_bytes(block->gradients.flat());
+      block->encoded_gradients.bytes = std::as_writable_bytes(block->gradients.flat());
     }
     return block;
   }

@@ -28,7 +28,7 @@ StatusOr<bool> PushWindow::Applied(uint64_t run, uint32_t rank, uint64_t step) c
 void PushWindow::Record(uint64_t run, uint32_t rank, uint64_t step) {
   auto* trainer = const_cast<Trainer*>(Find(run, rank));
   if (trainer == nullptr) {
-    if (trainers_.size() == kMaxTrainers) {
+    if (trainers_.size() == kMaxRanks) {
       trainers_.erase(std::ranges::min_element(trainers_, {}, &Trainer::last_use));
     }
     trainer = &trainers_.emplace_back(Trainer{.run = run, .rank = rank, .steps = {}});

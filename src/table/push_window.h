@@ -10,13 +10,12 @@
 namespace simurgh {
 
 // Makes pushes apply exactly once: remembers the applied steps of each (run, rank), for the
-// kMaxTrainers that pushed last. Every rank pushes every step to every partition, with empty groups
+// kMaxRanks that pushed last. Every rank pushes every step to every partition, with empty groups
 // if necessary, so a permanent gap means lost rows.
 //
 // Threads: one owner.
 class PushWindow {
  public:
-  static constexpr size_t kMaxTrainers = kMaxRanks;
   // How far a rank may be ahead of its oldest missing step; far beyond any staleness.
   static constexpr uint64_t kOpenSteps = 1024;
 

@@ -141,7 +141,7 @@ void BatchPipeline::MakeCalls(const std::vector<StartedCall>& calls) {
   }
 }
 
-StepId BatchPipeline::PositionOf(const PendingBatch& pending) const {
+StepId BatchPipeline::StepIdOf(const PendingBatch& pending) const {
   return {.run = options_.run,
           .rank = options_.rank,
           .step = pending.step,
@@ -151,7 +151,7 @@ StepId BatchPipeline::PositionOf(const PendingBatch& pending) const {
 
 void BatchPipeline::Submit(PendingBatch& pending) {
   // A reproducible run sends a push after the pulls that must not see it.
-  const SubmitOptions options{.purpose = options_.purpose,
+  const SubmitOptions options{.mode = options_.mode,
                               .run = options_.run,
                               .rank = options_.rank,
                               .step = pending.step,
@@ -165,16 +165,16 @@ void BatchPipeline::Submit(PendingBatch& pending) {
 void BatchPipeline::Pull(PendingBatch& pending, uint64_t acknowledged_steps) {
   if (pending.block == nullptr) {
     pending.block =
-        options_.blocks->LeaseFor(pending.batch.sparse, options_.purpose == LookupMode::kTrain);
+        options_.blocks->LeaseFor(pending.batch.sparse, options_.mode == LookupMode::kTrain);
     pending.block->rounding.step = pending.step;
     pending.block->rounding.first_row = FirstRowOf(options_.rank);
   }
-  const BatchBlock::Coded& embeddings = pending.block->coded_embeddings;
+  const BatchBlock::Encoded& embeddings = pending.block->encoded_embeddings;
   EmbeddingBuffer target(embeddings.precision, embeddings.bytes, pending.block);
   target.form = embeddings.form;
   port_.Pull(pending.reference,
-             {.purpose = options_.purpose,
-              .position = PositionOf(pending),
+             {.mode = options_.mode,
+              .step_id = StepIdOf(pending),
               .acknowledged_steps = acknowledged_steps,
               .row_age_steps = options_.row_age_steps},
              std::move(target), [this, &pending](StatusOr<PullAnswer> answer) {
@@ -186,11 +186,11 @@ void BatchPipeline::Pull(PendingBatch& pending, uint64_t acknowledged_steps) {
 }
 
 void BatchPipeline::Push(PendingBatch& pending) {
-  const BatchBlock::Coded& coded = pending.block->coded_gradients;
-  GradientBuffer gradients(coded.precision, pending.block->gradient_factor, coded.bytes,
+  const BatchBlock::Encoded& encoded = pending.block->encoded_gradients;
+  GradientBuffer gradients(encoded.precision, pending.block->gradient_factor, encoded.bytes,
                            pending.block);
   gradients.argmax = pending.argmax;
-  port_.Push(pending.reference, PositionOf(pending), std::move(gradients),
+  port_.Push(pending.reference, StepIdOf(pending), std::move(gradients),
              [this, &pending](const Status& status) {
                OnAnswer(pending, BatchCall::kPush, status,
                         [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_->ReleaseBatch(pending); });

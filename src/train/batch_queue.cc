@@ -77,8 +77,8 @@ StartedCall BatchQueue::StartPull(PendingBatch& pending) {
   // In training, the oldest pending step is the first unacknowledged one.
   return {.batch = &pending,
           .call = BatchCall::kPull,
-          .acknowledged_steps = options_.purpose == LookupMode::kEvaluate ? options_.trained_steps
-                                                                          : pending_.front()->step};
+          .acknowledged_steps = options_.mode == LookupMode::kEvaluate ? options_.trained_steps
+                                                                       : pending_.front()->step};
 }
 
 void BatchQueue::OnSubmitted(PendingBatch& pending, const BatchReference& reference) {
@@ -128,7 +128,7 @@ void BatchQueue::Finish() {
   SIMURGH_CHECK(found != pending_.end());
   (*found)->computed = true;
   (*found)->state = State::kWaiting;
-  if (options_.purpose == LookupMode::kEvaluate) ReleaseBatch(**found);
+  if (options_.mode == LookupMode::kEvaluate) ReleaseBatch(**found);
 }
 
 size_t BatchQueue::waiting() const {

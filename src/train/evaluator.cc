@@ -95,14 +95,14 @@ StatusOr<EvaluationResult> ComputeMetrics(Collective& collective,
 }  // namespace
 
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
-                                    Collective& collective, const StepId& position,
+                                    Collective& collective, const StepId& step_id,
                                     const OpenReader& open, const EvaluationOptions& options,
                                     std::stop_token stop) {
-  BatchPipeline pipeline(port, {.purpose = LookupMode::kEvaluate,
-                                .run = position.run,
-                                .rank = position.rank,
+  BatchPipeline pipeline(port, {.mode = LookupMode::kEvaluate,
+                                .run = step_id.run,
+                                .rank = step_id.rank,
                                 .staleness = kBatchesAhead,
-                                .trained_steps = position.step,
+                                .trained_steps = step_id.step,
                                 .blocks = &network.blocks(),
                                 .queue_batches = kBatchesAhead,
                                 .retry_deadline = options.retry_deadline});

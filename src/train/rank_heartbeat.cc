@@ -21,7 +21,7 @@ RankHeartbeat::RankHeartbeat(Collective& collective, Channel channel,
       channel_(channel),
       on_failure_(std::move(on_failure)),
       thread_([this] {
-        SetThreadName("roll-call");
+        SetThreadName("rank-heartbeat");
         Watch();
       }) {}
 

@@ -26,7 +26,7 @@ RankMonitor::RankMonitor(Collective& collective, milliseconds timeout)
       last_(collective.ranks()),
       last_change_(Clock::now()),
       thread_([this] {
-        SetThreadName("rank-watch");
+        SetThreadName("rank-monitor");
         Watch();
       }) {}
 

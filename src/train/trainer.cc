@@ -160,7 +160,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
 
 Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
   BatchPipeline pipeline(
-      port_, {.purpose = LookupMode::kTrain,
+      port_, {.mode = LookupMode::kTrain,
               .run = run_,
               .rank = collective_.rank(),
               .ranks = collective_.ranks(),

@@ -95,7 +95,7 @@ Status Trainer::ReleaseBatch(BatchPipeline& pipeline, const PulledBatch& pulled,
   last_ = &pulled;
   if (!finite) {
     SIMURGH_RETURN_IF_ERROR(network_.AwaitGradients(*pulled.block));
-    std::ranges::fill(pulled.block->coded_gradients.bytes, std::byte{0});
+    std::ranges::fill(pulled.block->encoded_gradients.bytes, std::byte{0});
   } else if (ahead_ != nullptr) {
     return absl::OkStatus();  // The next step pushes the gradients while the device computes.
   }

@@ -77,13 +77,12 @@ std::vector<float> EmbeddingsOf(EmbeddingPort& port, const ClusterConfig& config
   const auto batch = (*reader)->Next();
   REQUIRE((batch.ok() && batch->has_value()));
   Answered<BatchReference> reference;
-  port.Submit((*batch)->sparse, {.purpose = LookupMode::kEvaluate}, reference.Take());
+  port.Submit((*batch)->sparse, {.mode = LookupMode::kEvaluate}, reference.Take());
   REQUIRE(reference.Await().ok());
   const auto values = std::make_shared<std::vector<float>>(kTestSamples * config.embedding_width());
   const MatrixView<float> matrix(values->data(), kTestSamples, config.embedding_width());
   Answered<PullAnswer> answer;
-  port.Pull(*reference.Await(), {.purpose = LookupMode::kEvaluate}, {matrix, values},
-            answer.Take());
+  port.Pull(*reference.Await(), {.mode = LookupMode::kEvaluate}, {matrix, values}, answer.Take());
   REQUIRE(answer.Await().ok());
   return *values;
 }

@@ -215,7 +215,7 @@ void RunSubmitOptions(Input input) {
       api::Encode(*options, std::make_shared<const EncodedBatch>()));
   const auto second = api::Decode(*again.table);
   SIMURGH_CHECK(second.ok());
-  SIMURGH_CHECK(second->purpose == options->purpose);
+  SIMURGH_CHECK(second->mode == options->mode);
   SIMURGH_CHECK_EQ(second->run, options->run);
   SIMURGH_CHECK_EQ(second->rank, options->rank);
   SIMURGH_CHECK_EQ(second->step, options->step);
@@ -239,8 +239,8 @@ void RunPullBatch(Input input) {
   const auto second = api::Decode(*again.table);
   SIMURGH_CHECK(second.ok());
   SIMURGH_CHECK(Same(second->reference, message->reference));
-  SIMURGH_CHECK(fuzz::Same(second->options.position, message->options.position));
-  SIMURGH_CHECK(second->options.purpose == message->options.purpose);
+  SIMURGH_CHECK(fuzz::Same(second->options.step_id, message->options.step_id));
+  SIMURGH_CHECK(second->options.mode == message->options.mode);
   SIMURGH_CHECK_EQ(second->options.acknowledged_steps, message->options.acknowledged_steps);
   SIMURGH_CHECK_EQ(second->options.row_age_steps, message->options.row_age_steps);
   SIMURGH_CHECK(second->precision == message->precision);
@@ -265,18 +265,18 @@ void RunPushBatch(Input input) {
   const auto second = api::Decode(*again.table);
   SIMURGH_CHECK(second.ok());
   SIMURGH_CHECK(Same(second->reference, message->reference));
-  SIMURGH_CHECK(fuzz::Same(second->position, message->position));
+  SIMURGH_CHECK(fuzz::Same(second->step_id, message->step_id));
   SIMURGH_CHECK(second->precision == message->precision);
   SIMURGH_CHECK_EQ(second->scale, message->scale);
 }
 
 constexpr BatchReference kSomeReference{.worker_incarnation = 7, .number = 8};
-constexpr StepId kSomePosition{.run = 5, .rank = 1, .step = 77};
+constexpr StepId kSomeStepId{.run = 5, .rank = 1, .step = 77};
 
 std::vector<Bytes> SubmitOptionsSeeds() {
   const auto batch = std::make_shared<const EncodedBatch>();
   return {MetadataOf(api::Encode(SubmitOptions(), batch)),
-          MetadataOf(api::Encode({.purpose = LookupMode::kEvaluate,
+          MetadataOf(api::Encode({.mode = LookupMode::kEvaluate,
                                   .run = 5,
                                   .rank = 1,
                                   .step = 77,
@@ -291,8 +291,8 @@ std::vector<Bytes> ReferenceSeeds() {
 std::vector<Bytes> PullBatchSeeds() {
   return {MetadataOf(api::Encode(api::PullBatchMessage())),
           MetadataOf(api::Encode(api::PullBatchMessage{.reference = kSomeReference,
-                                                       .options = {.purpose = LookupMode::kEvaluate,
-                                                                   .position = kSomePosition,
+                                                       .options = {.mode = LookupMode::kEvaluate,
+                                                                   .step_id = kSomeStepId,
                                                                    .acknowledged_steps = 70,
                                                                    .row_age_steps = 3},
                                                        .precision = VectorPrecision::kInt8,
@@ -307,7 +307,7 @@ std::vector<Bytes> PulledBatchSeeds() {
 std::vector<Bytes> PushBatchSeeds() {
   return {MetadataOf(api::Encode(api::PushBatchMessage(), {}, {})),
           MetadataOf(api::Encode({.reference = kSomeReference,
-                                  .position = kSomePosition,
+                                  .step_id = kSomeStepId,
                                   .precision = VectorPrecision::kF16,
                                   .scale = 1024.0F},
                                  {}, {}))};

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "services/api/position_codec.h"
 #include "services/api/row_codec.h"
+#include "services/api/step_id_codec.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"
@@ -39,18 +39,18 @@ void CheckGroups(std::span<const RowGroup> groups) {
 void RunPullRows(Input input) {
   const Received<api::wire::PullRowsRequest> request(input);
   if (request.table == nullptr) return;
-  const auto purpose = api::DecodePurpose("pull", request.table->purpose());
+  const auto mode = api::DecodeLookupMode("pull", request.table->mode());
   const auto groups = api::DecodeGroups(*request.table->groups(), kPartitions);
-  if (IsRefusal(purpose.status()) || IsRefusal(groups.status())) return;
+  if (IsRefusal(mode.status()) || IsRefusal(groups.status())) return;
   CheckGroups(*groups);
-  const PullRowsCall call{.purpose = *purpose,
-                          .position = api::Decode(*request.table->position()),
+  const PullRowsCall call{.mode = *mode,
+                          .step_id = api::Decode(*request.table->step_id()),
                           .acknowledged_steps = request.table->acknowledged_steps(),
                           .groups = *groups};
   const uint64_t map_version = request.table->map_version();
   const Received<api::wire::PullRowsRequest> again(api::Encode(call, map_version));
-  SIMURGH_CHECK(api::DecodePurpose("pull", again.table->purpose()).value() == call.purpose);
-  SIMURGH_CHECK(Same(api::Decode(*again.table->position()), call.position));
+  SIMURGH_CHECK(api::DecodeLookupMode("pull", again.table->mode()).value() == call.mode);
+  SIMURGH_CHECK(Same(api::Decode(*again.table->step_id()), call.step_id));
   SIMURGH_CHECK_EQ(again.table->acknowledged_steps(), call.acknowledged_steps);
   SIMURGH_CHECK_EQ(again.table->map_version(), map_version);
   const auto second = api::DecodeGroups(*again.table->groups(), kPartitions);
@@ -67,13 +67,13 @@ void RunPushRows(Input input) {
   SIMURGH_CHECK_EQ(size_t{request.table->groups()->size()}, groups->size());
   std::vector<float> rates;
   for (const auto* group : *request.table->groups()) rates.push_back(group->learning_rate());
-  const PushRowsCall call{.position = api::Decode(*request.table->position()),
+  const PushRowsCall call{.step_id = api::Decode(*request.table->step_id()),
                           .groups = *groups,
                           .learning_rates = rates};
   const Received<api::wire::PushRowsRequest> again(api::Encode(call, request.table->map_version()));
   const auto second = api::DecodeGroups(*again.table->groups(), kPartitions);
   SIMURGH_CHECK(second.ok());
-  SIMURGH_CHECK(Same(api::Decode(*again.table->position()), call.position));
+  SIMURGH_CHECK(Same(api::Decode(*again.table->step_id()), call.step_id));
   SIMURGH_CHECK(SameGroups(*second, *groups));
 }
 
@@ -84,8 +84,8 @@ const std::vector<RowGroup>& SomeGroups() {
 }
 
 std::vector<Bytes> PullRowsSeeds() {
-  PullRowsCall call{.purpose = LookupMode::kEvaluate,
-                    .position = {.run = 5, .rank = 1, .step = 77},
+  PullRowsCall call{.mode = LookupMode::kEvaluate,
+                    .step_id = {.run = 5, .rank = 1, .step = 77},
                     .acknowledged_steps = 70,
                     .groups = SomeGroups()};
   std::vector<Bytes> seeds{MetadataOf(api::Encode(call, 9))};
@@ -96,7 +96,7 @@ std::vector<Bytes> PullRowsSeeds() {
 
 std::vector<Bytes> PushRowsSeeds() {
   const std::vector<float> rates{0.5F, 0.25F, 1e-6F};
-  PushRowsCall call{.position = {.run = 5, .rank = 1, .step = 77},
+  PushRowsCall call{.step_id = {.run = 5, .rank = 1, .step = 77},
                     .groups = SomeGroups(),
                     .learning_rates = rates};
   std::vector<Bytes> seeds{MetadataOf(api::Encode(call, 9))};

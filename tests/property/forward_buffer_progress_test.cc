@@ -124,15 +124,15 @@ class Model {
                                            std::chrono::milliseconds(1), [] {});
   }
 
-  std::vector<ModelBatch> DrawBatches(LookupMode purpose, uint32_t rank, uint64_t count) {
+  std::vector<ModelBatch> DrawBatches(LookupMode mode, uint32_t rank, uint64_t count) {
     std::vector<ModelBatch> batches(count);
     for (uint64_t step = 0; step < count; ++step) {
       batches[step].options = {
-          .purpose = purpose,
+          .mode = mode,
           .run = 5,
           .rank = rank,
           .step = step,
-          .lookahead_steps = purpose == LookupMode::kTrain ? settings_.lookahead_steps() : 1};
+          .lookahead_steps = mode == LookupMode::kTrain ? settings_.lookahead_steps() : 1};
       batches[step].bytes = 8 * random_.Below(kMaxBytes / 8 + 1);
     }
     return batches;
@@ -179,7 +179,7 @@ class Model {
   }
 
   bool IsOrdered(const ModelBatch& batch) const {
-    return settings_.reproducible && batch.options.purpose == LookupMode::kTrain;
+    return settings_.reproducible && batch.options.mode == LookupMode::kTrain;
   }
 
   bool MayPush(const std::vector<ModelBatch>& batches, uint64_t step) const {
@@ -200,7 +200,7 @@ class Model {
   void Pull(ModelBatch& batch) {
     if (!IsKnown(batch)) return;
     batch.state = State::kPulled;
-    if (batch.options.purpose == LookupMode::kEvaluate) Release(batch);
+    if (batch.options.mode == LookupMode::kEvaluate) Release(batch);
   }
 
   void Push(ModelBatch& batch) {

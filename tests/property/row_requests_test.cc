@@ -24,8 +24,8 @@ namespace {
 // A request that can be sent, and what is wrong with it.
 struct Draft {
   bool pull = true;
-  LookupMode purpose = LookupMode::kTrain;
-  StepId position;
+  LookupMode mode = LookupMode::kTrain;
+  StepId step_id;
   uint64_t acknowledged_steps = 0;
   uint64_t map_version = kMapVersion;
   std::vector<RowGroup> groups;
@@ -90,15 +90,15 @@ class Requests {
   static rpc::OutgoingMessage Encode(const Draft& draft) {
     const auto payload = std::make_shared<Draft>(draft);
     if (draft.pull) {
-      const PullRowsCall call{.purpose = draft.purpose,
-                              .position = draft.position,
+      const PullRowsCall call{.mode = draft.mode,
+                              .step_id = draft.step_id,
                               .acknowledged_steps = draft.acknowledged_steps,
                               .groups = payload->groups,
                               .ids = payload->ids,
                               .owner = payload};
       return api::Encode(call, draft.map_version).TakeMessage();
     }
-    const PushRowsCall call{.position = draft.position,
+    const PushRowsCall call{.step_id = draft.step_id,
                             .groups = payload->groups,
                             .learning_rates = payload->rates,
                             .ids = payload->ids,
@@ -109,8 +109,8 @@ class Requests {
 
   Draft Right() {
     Draft draft{.pull = random_.Below(2) == 0};
-    draft.purpose = random_.Below(4) == 0 ? LookupMode::kEvaluate : LookupMode::kTrain;
-    draft.position = {.run = run_, .rank = 0, .step = next_step_};
+    draft.mode = random_.Below(4) == 0 ? LookupMode::kEvaluate : LookupMode::kTrain;
+    draft.step_id = {.run = run_, .rank = 0, .step = next_step_};
     draft.acknowledged_steps = random_.Below(next_step_ + 1);
     constexpr uint32_t kDims[] = {3, 8};
     for (uint32_t t = 0; t < 2; ++t) {
@@ -167,10 +167,10 @@ class Requests {
       case 3:
         draft.damage = true;
         break;
-      case 4:                                // Steps that the server has not seen.
-        draft.purpose = LookupMode::kTrain;  // An evaluation without rows reaches no partition.
+      case 4:                             // Steps that the server has not seen.
+        draft.mode = LookupMode::kTrain;  // An evaluation without rows reaches no partition.
         draft.acknowledged_steps = next_step_ + 1 + random_.Below(9);
-        draft.position.step = next_step_ + 1'024 + random_.Below(9);
+        draft.step_id.step = next_step_ + 1'024 + random_.Below(9);
         break;
       case 5:
         draft.pull = false;
@@ -180,7 +180,7 @@ class Requests {
       case 6:
         draft.pull = false;
         AddGradients(draft);
-        draft.position.order = static_cast<PushOrder>(3 + random_.Below(9));
+        draft.step_id.order = static_cast<PushOrder>(3 + random_.Below(9));
         break;
       case 7:
         group->table = 2 + static_cast<uint32_t>(random_.Below(5));
@@ -232,7 +232,7 @@ void CheckRight(const Draft& draft, const rpc::IncomingMessage& answer, const Ro
       const std::byte* numbers = payload + byte + i * group.dim * SizeOf(group.precision);
       const auto row = after.find(key);
       // Only a training pull makes rows, and it makes all that it names.
-      if (draft.pull && draft.purpose == LookupMode::kTrain) {
+      if (draft.pull && draft.mode == LookupMode::kTrain) {
         REQUIRE(row != after.end());
         Row& model = expected[key];
         if (model.weights.empty()) model.weights = row->second.weights;
@@ -255,7 +255,7 @@ void CheckRight(const Draft& draft, const rpc::IncomingMessage& answer, const Ro
     }
   });
   // A pull after a leap of 2^31 steps, which damage can bring, makes all older rows equally old.
-  if (draft.pull && draft.purpose == LookupMode::kTrain) {
+  if (draft.pull && draft.mode == LookupMode::kTrain) {
     for (auto& [key, row] : expected) {
       if (const auto found = after.find(key); found != after.end()) {
         row.recency = found->second.recency;

@@ -186,19 +186,19 @@ class Comparison {
       const float rate = random_.Below(2) == 0 ? 0.1F : 4.0F;  // The latter meets the bound.
       groups.push_back({request.tables[i], rate, request.ids[i], Values(request, i)});
     }
-    const StepId position{run_, 0, pushed_steps_++};
-    const auto report = partition_->Push(position, groups);
+    const StepId step_id{run_, 0, pushed_steps_++};
+    const auto report = partition_->Push(step_id, groups);
     REQUIRE(report.ok());
     PushReport expected;
     for (size_t i = 0; i < groups.size(); ++i) {
       models_[groups[i].table].Push(request.ids[i], request.values[i], groups[i].learning_rate,
-                                    position.step, expected);
+                                    step_id.step, expected);
     }
     REQUIRE(report->updated == expected.updated);
     REQUIRE(report->missing == expected.missing);
     REQUIRE_FALSE(report->repeated);
     if (random_.Below(8) == 0) {
-      const auto again = partition_->Push(position, groups);
+      const auto again = partition_->Push(step_id, groups);
       REQUIRE(again.ok());
       REQUIRE(again->repeated);
     }

@@ -36,7 +36,7 @@ Driver::~Driver() {
 }
 
 rpc::awaitable<Status> Driver::Pull(const PsBatch& batch) {
-  const PullRowsCall call{.position = {.run = 1, .rank = 0, .step = step_},
+  const PullRowsCall call{.step_id = {.run = 1, .rank = 0, .step = step_},
                           .groups = {&batch.group, 1},
                           .ids = batch.ids};
   rpc::Destinations<api::PullRows::Response> anywhere{
@@ -49,7 +49,7 @@ rpc::awaitable<Status> Driver::Pull(const PsBatch& batch) {
 
 rpc::awaitable<Status> Driver::Push(const PsBatch& batch,
                                     const rpc::SegmentDestination<float>& gradients) {
-  const PushRowsCall call{.position = {.run = 1, .rank = 0, .step = step_++},
+  const PushRowsCall call{.step_id = {.run = 1, .rank = 0, .step = step_++},
                           .groups = {&batch.group, 1},
                           .learning_rates = {&kRate, 1},
                           .ids = batch.ids,

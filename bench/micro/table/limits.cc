@@ -46,7 +46,7 @@ void BareRows::Update(const Batch& batch, const float* gradients) const {
   const size_t size = batch.rows.size();
   const bool plain = kind_.format.plain();
   RowGradient updates[kTogether];
-  EncodedRow coded[kTogether];
+  EncodedRow encoded[kTogether];
   size_t filled = 0;
   const auto at = [place = places(), rows = batch.rows.data()](size_t i) { return place(rows[i]); };
   ForFetched(update_fetching_, size, kind_.format.bytes(), at, [&](size_t i) {
@@ -54,13 +54,13 @@ void BareRows::Update(const Batch& batch, const float* gradients) const {
     if (plain) {
       updates[filled++] = {reinterpret_cast<float*>(at(i)), gradient};
     } else {
-      coded[filled++] = {at(i), gradient, RoundingNoise(1, batch.ids[i], 1)};
+      encoded[filled++] = {at(i), gradient, RoundingNoise(1, batch.ids[i], 1)};
     }
     if (filled < kTogether && i + 1 < size) return;
     if (plain) {
       UpdateRows(kind_.update, {updates, filled});
     } else {
-      UpdateEncodedRows(kind_.update, kind_.format, {coded, filled});
+      UpdateEncodedRows(kind_.update, kind_.format, {encoded, filled});
     }
     filled = 0;
   });

@@ -47,7 +47,7 @@ class WorkerDriver::Run {
  private:
   struct Slot {
     std::shared_ptr<const CompactBatch> batch;
-    StepId position;
+    StepId step_id;
     BatchReference reference;
     std::vector<float> embeddings;
     std::vector<float> gradients;
@@ -67,9 +67,9 @@ class WorkerDriver::Run {
         return;
       }
       slot.batch = batches_[begun_++ % batches_.size()];
-      slot.position = {.run = 1, .rank = 0, .step = driver_.step_++};
+      slot.step_id = {.run = 1, .rank = 0, .step = driver_.step_++};
     }
-    const SubmitOptions options{.run = slot.position.run, .step = slot.position.step};
+    const SubmitOptions options{.run = slot.step_id.run, .step = slot.step_id.step};
     driver_.client_->Submit(slot.batch, options, [this, &slot](StatusOr<BatchReference> reference) {
       if (!reference.ok()) return Next(slot, reference.status());
       slot.reference = *reference;
@@ -78,7 +78,7 @@ class WorkerDriver::Run {
   }
 
   void Pull(Slot& slot) {
-    const PullOptions options{.position = slot.position, .row_age_steps = driver_.row_age_steps_};
+    const PullOptions options{.step_id = slot.step_id, .row_age_steps = driver_.row_age_steps_};
     driver_.client_->Pull(
         slot.reference, options,
         {MatrixView(slot.embeddings.data(), samples(slot), driver_.width_), nullptr},
@@ -93,7 +93,7 @@ class WorkerDriver::Run {
     GradientBuffer gradients(MatrixView(slot.gradients.data(), samples(slot), driver_.width_),
                              nullptr);
     gradients.argmax = slot.argmax;
-    driver_.client_->Push(slot.reference, slot.position, std::move(gradients),
+    driver_.client_->Push(slot.reference, slot.step_id, std::move(gradients),
                           [this, &slot](const Status& status) { Next(slot, status); });
   }
 

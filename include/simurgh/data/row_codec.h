@@ -42,21 +42,21 @@ class RowCodec {
   // The size of the encoded rows of a batch.
   size_t bytes(const CompactBatch& batch) const;
 
-  // row_positions: (ids) where each id's row begins in `rows`. coded: bytes(batch), aligned to 4.
+  // row_positions: (ids) where each id's row begins in `rows`. encoded: bytes(batch), aligned to 4.
   void Encode(const CompactBatch& batch, std::span<const float> rows,
-              std::span<const uint64_t> row_positions, std::span<std::byte> coded) const;
+              std::span<const uint64_t> row_positions, std::span<std::byte> encoded) const;
 
   // Pools the rows of Encode as simurgh::Pool does, features side by side. pooled: (B, sum of
   // widths), overwritten. for_each_part: calls work(first, end), concurrently or not, for parts of
   // [0, count) of about `least` elements or more. Requires no feature pooled by max.
   using ForEachPart = absl::FunctionRef<void(size_t count, size_t least,
                                              absl::FunctionRef<void(size_t, size_t)> work)>;
-  void Pool(const CompactBatch& batch, std::span<const std::byte> coded, MatrixView<float> pooled,
+  void Pool(const CompactBatch& batch, std::span<const std::byte> encoded, MatrixView<float> pooled,
             ForEachPart for_each_part) const;
 
  private:
   // Decodes the rows of the ids in [first, end).
-  void Decode(const CompactBatch& batch, std::span<const std::byte> coded,
+  void Decode(const CompactBatch& batch, std::span<const std::byte> encoded,
               std::span<const uint64_t> positions, size_t first, size_t end,
               std::span<float> numbers) const;
   // A feature of each list.

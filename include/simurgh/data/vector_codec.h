@@ -44,17 +44,17 @@ class VectorCodec {
   const std::vector<uint32_t>& dims() const { return dims_; }
   size_t columns() const { return columns_; }
   size_t row_bytes() const { return row_bytes_; }
-  // int8: offset of the scales in a coded row.
+  // int8: offset of the scales in an encoded row.
   size_t scales_offset() const { return (columns_ + 3) / 4 * 4; }
 
-  // Multiplies by `factor`, which must be positive, and encodes. rows: (B, columns). coded: (B *
+  // Multiplies by `factor`, which must be positive, and encodes. rows: (B, columns). encoded: (B *
   // row_bytes), aligned to 4 bytes, overwritten. key: of stochastic rounding to int8; none: rounds
   // to nearest.
   void Encode(MatrixView<const float> rows, float factor, const std::optional<RoundingKey>& key,
-              std::span<std::byte> coded) const;
+              std::span<std::byte> encoded) const;
 
   // Decodes any bytes and multiplies by `factor`.
-  void Decode(std::span<const std::byte> coded, float factor, MatrixView<float> rows) const;
+  void Decode(std::span<const std::byte> encoded, float factor, MatrixView<float> rows) const;
 
  private:
   VectorPrecision precision_;

@@ -23,16 +23,16 @@ class BatchBlock {
 
   // Pooled vectors of all samples, encoded by VectorCodec; or, for embeddings, the rows of the
   // batch's ids, encoded by RowCodec, which the network pools.
-  struct Coded {
+  struct Encoded {
     VectorPrecision precision = VectorPrecision::kF32;
     std::span<std::byte> bytes;
     EmbeddingForm form = EmbeddingForm::kPooled;
   };
 
   // Input: set before the block is passed to the network.
-  Coded coded_embeddings;
+  Encoded encoded_embeddings;
   // Output: gradients times gradient_factor; empty in a block without gradients.
-  Coded coded_gradients;
+  Encoded encoded_gradients;
   float gradient_factor = 1;
   // For int8 gradients. The network sets the seed, the caller the step and the first row.
   RoundingKey rounding;

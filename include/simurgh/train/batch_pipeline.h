@@ -23,7 +23,7 @@ struct PendingBatch;
 struct StartedCall;
 
 struct PipelineOptions {
-  LookupMode purpose = LookupMode::kTrain;
+  LookupMode mode = LookupMode::kTrain;
   uint64_t run = 0;
   uint32_t rank = 0;
   uint32_t ranks = 1;
@@ -107,7 +107,7 @@ class BatchPipeline {
   void Submit(PendingBatch& pending);
   void Pull(PendingBatch& pending, uint64_t acknowledged_steps);
   void Push(PendingBatch& pending);
-  StepId PositionOf(const PendingBatch& pending) const;
+  StepId StepIdOf(const PendingBatch& pending) const;
   // Calls `change` under the lock, then starts all calls that became possible. Returns whether the
   // pipeline still works.
   bool Update(absl::FunctionRef<void()> change);

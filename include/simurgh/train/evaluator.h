@@ -41,11 +41,11 @@ using OpenReader = std::function<StatusOr<std::unique_ptr<BatchReader>>()>;
 // Predicts a data set with the current weights, which do not change; unseen ids read as zeros. Each
 // rank predicts and holds its own share; all ranks get the result of all shares. AUCs are exact.
 //
-// position: of the trainer. Its step is the number of finished steps, all of them acknowledged.
+// step_id: the trainer's. Its step is the number of finished steps, all of them acknowledged.
 // Errors: of the reader, the port past `retry_deadline`, the network; INVALID_ARGUMENT for an empty
 // set; CANCELLED after a stop. Threads: the network's owner.
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
-                                    Collective& collective, const StepId& position,
+                                    Collective& collective, const StepId& step_id,
                                     const OpenReader& open, const EvaluationOptions& options,
                                     std::stop_token stop);
 

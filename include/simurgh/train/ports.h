@@ -31,18 +31,18 @@ struct BatchReference {
 struct SubmitOptions {
   static constexpr uint32_t kMaxLookahead = 64;
 
-  LookupMode purpose = LookupMode::kTrain;
+  LookupMode mode = LookupMode::kTrain;
   uint64_t run = 0;
   uint32_t rank = 0;
-  uint64_t step = 0;  // Counts the rank's batches of this purpose, in the order of their use.
+  uint64_t step = 0;  // Counts the rank's batches of this mode, in the order of their use.
   // How many of the rank's first pending steps must be pulled before the first one can end: 1 to
   // kMaxLookahead.
   uint32_t lookahead_steps = 1;
 };
 
 struct PullOptions {
-  LookupMode purpose = LookupMode::kTrain;
-  StepId position;
+  LookupMode mode = LookupMode::kTrain;
+  StepId step_id;
   uint64_t acknowledged_steps = 0;  // Number of the rank's first steps that are acknowledged.
   // Maximum age of cached rows, in steps since a pull of the same rank got them. Training only.
   uint32_t row_age_steps = 0;
@@ -120,7 +120,7 @@ class EmbeddingPort {
   virtual ~EmbeddingPort() = default;
 
   // Submits a batch's ids. A full forward buffer still admits a rank's first `lookahead_steps`
-  // pending steps of each purpose, for which the run waits.
+  // pending steps of each mode, for which the run waits.
   virtual void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
                       std::function<void(StatusOr<BatchReference>)> done) = 0;
 
@@ -135,7 +135,7 @@ class EmbeddingPort {
   // Pushes gradients (B, embedding width); ok once every server has applied them. A repeated push
   // is applied once. Consumes the reference when ok.
   // Requires gradients in f32 with scale 1, or in the precision of the wire.
-  virtual void Push(BatchReference batch, StepId position, GradientBuffer gradients,
+  virtual void Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
                     std::function<void(Status)> done) = 0;
 
   // Tells the port that the run has failed: pending and later calls may fail with CANCELLED.

@@ -179,7 +179,7 @@ CpuNetwork::Inputs CpuNetwork::Prepare(const BatchBlock& block, MatrixView<const
   SetProductPrecision(options_.precision == ComputePrecision::kBf16 ? ProductPrecision::kBf16
                                                                     : ProductPrecision::kF32);
   if (block.ids != nullptr) {
-    rows_.Pool(*block.ids, block.coded_embeddings.bytes, block.embeddings, ForEachPart);
+    rows_.Pool(*block.ids, block.encoded_embeddings.bytes, block.embeddings, ForEachPart);
   }
   return {dense, block.embeddings};
 }

@@ -57,7 +57,7 @@ class DeviceNetwork final : public DenseNetwork {
     CheckDense(dense, rows);
     SIMURGH_CHECK_EQ(labels.size(), rows * tasks());
     SIMURGH_CHECK_EQ(probabilities.size(), labels.size());
-    SIMURGH_CHECK_EQ(block.coded_gradients.bytes.size(), block.transfer.embedding_gradient.bytes);
+    SIMURGH_CHECK_EQ(block.encoded_gradients.bytes.size(), block.transfer.embedding_gradient.bytes);
 
     // The last sums were not applied.
     const bool left_out = std::exchange(step_, Step::kNone) != Step::kNone;

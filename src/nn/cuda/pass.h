@@ -73,7 +73,7 @@ class Pass {
     if (!codes.encodes()) return;
     const Matrix<const float> gradient = tensors_.embedding_gradient();
     const CodeLayout layout = tensors_.gradient_layout();
-    std::byte* const to = tensors_.coded_gradient();
+    std::byte* const to = tensors_.encoded_gradient();
     if (layout.precision == VectorPrecision::kInt8) {
       executor_.ForEachCell(
           gradient.rows, codes.vectors(),

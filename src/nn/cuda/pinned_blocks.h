@@ -114,26 +114,27 @@ class PinnedBlocks final : public BlockPool {
     block->output =
         buffers_.Lease(with_gradients ? transfer.output_bytes : transfer.embedding_gradient.offset);
     const Region& embeddings = block->ids == nullptr ? transfer.embeddings : transfer.rows;
-    block->coded_embeddings = {codes_.embeddings.precision(),
-                               block->input->bytes().subspan(embeddings.offset, embeddings.bytes)};
+    block->encoded_embeddings = {
+        codes_.embeddings.precision(),
+        block->input->bytes().subspan(embeddings.offset, embeddings.bytes)};
     if (block->ids == nullptr) {
-      block->embeddings = FloatsOf(block->coded_embeddings, rows);
+      block->embeddings = FloatsOf(block->encoded_embeddings, rows);
     } else {
-      block->coded_embeddings.form = EmbeddingForm::kRows;
+      block->encoded_embeddings.form = EmbeddingForm::kRows;
     }
     block->gradient_factor = codes_.gradient_factor;
     block->rounding.seed = codes_.seed;
     if (!with_gradients) return block;
-    block->coded_gradients = {codes_.gradients.precision(),
-                              block->output->bytes().subspan(transfer.embedding_gradient.offset,
-                                                             transfer.embedding_gradient.bytes)};
-    block->gradients = FloatsOf(block->coded_gradients, rows);
+    block->encoded_gradients = {codes_.gradients.precision(),
+                                block->output->bytes().subspan(transfer.embedding_gradient.offset,
+                                                               transfer.embedding_gradient.bytes)};
+    block->gradients = FloatsOf(block->encoded_gradients, rows);
     return block;
   }
 
-  MatrixView<float> FloatsOf(const BatchBlock::Coded& coded, size_t rows) const {
-    if (coded.precision != VectorPrecision::kF32) return {};
-    return {reinterpret_cast<float*>(coded.bytes.data()), rows, plan_.embedding_width};
+  MatrixView<float> FloatsOf(const BatchBlock::Encoded& encoded, size_t rows) const {
+    if (encoded.precision != VectorPrecision::kF32) return {};
+    return {reinterpret_cast<float*>(encoded.bytes.data()), rows, plan_.embedding_width};
   }
 
   const ModelPlan& plan_;

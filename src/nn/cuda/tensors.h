@@ -105,7 +105,7 @@ class Tensors {
   Matrix<const float> dense() const {
     return {At<float>(input(slot_), transfer_.dense), rows_, plan_.dense_width, plan_.dense_width};
   }
-  CodedMatrix embeddings() const {
+  EncodedVectors embeddings() const {
     return {LayoutOf(codes_.embeddings), input(slot_) + transfer_.embeddings.offset};
   }
   // Whether the current batch holds rows.
@@ -129,7 +129,7 @@ class Tensors {
     return Embeddings(codes_.encodes() ? At<float>(batch_, batch_plan_.embedding_gradient)
                                        : At<float>(output(), transfer_.embedding_gradient));
   }
-  std::byte* coded_gradient() const { return output() + transfer_.embedding_gradient.offset; }
+  std::byte* encoded_gradient() const { return output() + transfer_.embedding_gradient.offset; }
   const WireCodes& codes() const { return codes_; }
   CodeLayout gradient_layout() const { return LayoutOf(codes_.gradients); }
   const RoundingKey* rounding() const { return At<RoundingKey>(input(slot_), transfer_.rounding); }

@@ -61,7 +61,7 @@ class Transfers {
       const size_t report_bytes = block.transfer.embedding_gradient.offset;
       executor_.ToHost(block.output->data(), from, report_bytes);
       executor_.Signal({Event::kReported, block.slot});
-      if (!block.coded_gradients.bytes.empty()) {
+      if (!block.encoded_gradients.bytes.empty()) {
         executor_.ToHost(block.output->data() + report_bytes, from + report_bytes,
                          block.transfer.embedding_gradient.bytes);
       }

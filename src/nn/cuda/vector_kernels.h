@@ -46,8 +46,8 @@ SIMURGH_HOST_DEVICE inline float WidenByte(const std::byte* vector, size_t i, fl
   return scale * static_cast<float>(ElementOf<int8_t>(vector, i));
 }
 
-// An encoded matrix.
-struct CodedMatrix {
+// A matrix that VectorCodec encoded.
+struct EncodedVectors {
   CodeLayout layout;
   const std::byte* rows;
 
@@ -64,7 +64,7 @@ struct CodedMatrix {
 // to(r, c) = number first_column + c of row r, or 0 from column `width`.
 template <typename To>
 struct DecodeCell {
-  CodedMatrix from;
+  EncodedVectors from;
   size_t first_column;
   size_t width;
   Matrix<To> to;

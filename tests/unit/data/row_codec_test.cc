@@ -78,9 +78,9 @@ struct Rows {
 };
 
 std::vector<float> PooledFromBytes(const RowCodec& code, const CompactBatch& batch,
-                                   std::span<const std::byte> coded) {
+                                   std::span<const std::byte> encoded) {
   std::vector<float> pooled(batch.batch_size * kWidth, -1.0F);
-  code.Pool(batch, coded, {pooled.data(), batch.batch_size, kWidth},
+  code.Pool(batch, encoded, {pooled.data(), batch.batch_size, kWidth},
             [](size_t count, size_t, auto work) { work(0, count); });
   return pooled;
 }
@@ -93,10 +93,10 @@ TEST_CASE("Rows that have travelled pool to the same bytes as where they were", 
   REQUIRE(batch->list_count() == 5);
   const Rows rows(*batch, random);
   const RowCodec code(VectorPrecision::kF32, kFeatures);
-  std::vector<std::byte> coded(code.bytes(*batch));
-  CHECK(coded.size() == rows.numbers.size() * sizeof(float));
-  code.Encode(*batch, rows.numbers, rows.positions, coded);
-  CHECK(PooledFromBytes(code, *batch, coded) == rows.Pooled(*batch));
+  std::vector<std::byte> encoded(code.bytes(*batch));
+  CHECK(encoded.size() == rows.numbers.size() * sizeof(float));
+  code.Encode(*batch, rows.numbers, rows.positions, encoded);
+  CHECK(PooledFromBytes(code, *batch, encoded) == rows.Pooled(*batch));
 }
 
 TEST_CASE("Rows pool to the same bytes in parts, in any order", "[rows]") {
@@ -104,8 +104,8 @@ TEST_CASE("Rows pool to the same bytes in parts, in any order", "[rows]") {
   const auto batch = RandomIds(random, 500);
   const Rows rows(*batch, random);
   const RowCodec code(VectorPrecision::kBf16, kFeatures);
-  std::vector<std::byte> coded(code.bytes(*batch));
-  code.Encode(*batch, rows.numbers, rows.positions, coded);
+  std::vector<std::byte> encoded(code.bytes(*batch));
+  code.Encode(*batch, rows.numbers, rows.positions, encoded);
   std::vector<float> pooled(batch->batch_size * kWidth, -1.0F);
   size_t parts = 0;
   const auto backwards = [&](size_t count, size_t least, auto work) {
@@ -117,9 +117,9 @@ TEST_CASE("Rows pool to the same bytes in parts, in any order", "[rows]") {
       end = first;
     }
   };
-  code.Pool(*batch, coded, {pooled.data(), batch->batch_size, kWidth}, backwards);
+  code.Pool(*batch, encoded, {pooled.data(), batch->batch_size, kWidth}, backwards);
   CHECK(parts > 500 / 7);
-  CHECK(pooled == PooledFromBytes(code, *batch, coded));
+  CHECK(pooled == PooledFromBytes(code, *batch, encoded));
 }
 
 TEST_CASE("Rows in other precisions pool as the numbers that they have become", "[rows]") {
@@ -130,8 +130,8 @@ TEST_CASE("Rows in other precisions pool as the numbers that they have become", 
   const auto batch = RandomIds(random, kSamples);
   Rows rows(*batch, random);
   const RowCodec code(precision, kFeatures);
-  std::vector<std::byte> coded(code.bytes(*batch));
-  code.Encode(*batch, rows.numbers, rows.positions, coded);
+  std::vector<std::byte> encoded(code.bytes(*batch));
+  code.Encode(*batch, rows.numbers, rows.positions, encoded);
   // Each row by itself.
   for (size_t f = 0; f < kFeatures.size(); ++f) {
     if (f == 2) continue;  // Its list is the first one's.
@@ -145,7 +145,7 @@ TEST_CASE("Rows in other precisions pool as the numbers that they have become", 
       one.Decode(bytes, 1, row);
     }
   }
-  CHECK(PooledFromBytes(code, *batch, coded) == rows.Pooled(*batch));
+  CHECK(PooledFromBytes(code, *batch, encoded) == rows.Pooled(*batch));
 }
 
 TEST_CASE("A batch without samples has no rows", "[rows]") {

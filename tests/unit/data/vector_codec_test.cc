@@ -49,19 +49,19 @@ bool SameNumbers(const std::vector<float>& one, const std::vector<float>& other)
       one, other, [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); });
 }
 
-struct Coded {
+struct Encoded {
   std::vector<std::byte> bytes;
   std::vector<float> numbers;  // Decoded again.
 };
 
-Coded Through(const VectorCodec& code, const std::vector<float>& values,
-              const std::optional<RoundingKey>& key = std::nullopt, float factor = 1.0F) {
+Encoded Through(const VectorCodec& code, const std::vector<float>& values,
+                const std::optional<RoundingKey>& key = std::nullopt, float factor = 1.0F) {
   const size_t rows = values.size() / code.columns();
-  Coded coded{.bytes = std::vector<std::byte>(rows * code.row_bytes()),
-              .numbers = std::vector<float>(values.size())};
-  code.Encode({values.data(), rows, code.columns()}, factor, key, coded.bytes);
-  code.Decode(coded.bytes, 1 / factor, {coded.numbers.data(), rows, code.columns()});
-  return coded;
+  Encoded encoded{.bytes = std::vector<std::byte>(rows * code.row_bytes()),
+                  .numbers = std::vector<float>(values.size())};
+  code.Encode({values.data(), rows, code.columns()}, factor, key, encoded.bytes);
+  code.Decode(encoded.bytes, 1 / factor, {encoded.numbers.data(), rows, code.columns()});
+  return encoded;
 }
 
 TEST_CASE("every target codes vectors to the bit like the reference") {
@@ -126,9 +126,9 @@ TEST_CASE(
 TEST_CASE("f32 travels as it is, and each precision takes the bytes that it says") {
   const VectorCodec f32(VectorPrecision::kF32, {3, 2});
   const std::vector<float> values = {1.5F, kNan, -3e38F, 0.0F, 1e-42F};
-  const Coded coded = Through(f32, values);
-  CHECK(std::memcmp(coded.bytes.data(), values.data(), 20) == 0);
-  CHECK(SameNumbers(coded.numbers, values));
+  const Encoded encoded = Through(f32, values);
+  CHECK(std::memcmp(encoded.bytes.data(), values.data(), 20) == 0);
+  CHECK(SameNumbers(encoded.numbers, values));
   CHECK(VectorCodec(VectorPrecision::kBf16, {3, 2}).row_bytes() == 10);
   CHECK(VectorCodec(VectorPrecision::kF16, {3, 2}).row_bytes() == 10);
   CHECK(VectorCodec(VectorPrecision::kInt8, {3, 2}).row_bytes() == 8 + 2 * 4);
@@ -148,7 +148,7 @@ TEST_CASE("Decoded numbers are within the bound of their precision") {
   for (float& value : values) value = static_cast<float>(random.Normal());
   std::optional<RoundingKey> key;
   if (by_chance) key = {.seed = 1, .step = 2, .first_row = 3};
-  const Coded coded = Through(code, values, key, /*factor=*/1024.0F);
+  const Encoded encoded = Through(code, values, key, /*factor=*/1024.0F);
   size_t i = 0;
   while (i < values.size()) {
     for (const uint32_t dim : kDims) {
@@ -158,7 +158,7 @@ TEST_CASE("Decoded numbers are within the bound of their precision") {
         double bound = 1.0001 * largest / 127 * (by_chance ? 1.0 : 0.5);
         if (precision == VectorPrecision::kBf16) bound = std::abs(values[i]) / 256;
         if (precision == VectorPrecision::kF16) bound = std::abs(values[i]) / 2048 + 0x1p-35;
-        REQUIRE(std::abs(coded.numbers[i] - values[i]) <= bound);
+        REQUIRE(std::abs(encoded.numbers[i] - values[i]) <= bound);
       }
     }
   }
@@ -195,7 +195,7 @@ TEST_CASE("Rounding by chance is right in the mean, and the key decides it") {
   CHECK(decoded(key) == Through(code, values).numbers);
 }
 
-TEST_CASE("A row's rounding does not depend on the rows that are coded with it") {
+TEST_CASE("A row's rounding does not depend on the rows that are encoded with it") {
   const VectorCodec code(VectorPrecision::kInt8, {5, 6});
   Random random(5);
   std::vector<float> values(11 * 8);

@@ -15,13 +15,13 @@ class CpuPooler final : public RowPooler {
       : rows_(wire.embeddings, wire.rows), blocks_(BlocksOf(wire)) {}
 
   std::vector<float> Pool(std::shared_ptr<const CompactBatch> ids,
-                          const std::vector<std::byte>& coded) override {
+                          const std::vector<std::byte>& encoded) override {
     const auto block = blocks_->LeaseFor(std::move(ids), false);
-    SIMURGH_CHECK_EQ(block->coded_embeddings.bytes.size(), coded.size());
-    std::ranges::copy(coded, block->coded_embeddings.bytes.begin());
+    SIMURGH_CHECK_EQ(block->encoded_embeddings.bytes.size(), encoded.size());
+    std::ranges::copy(encoded, block->encoded_embeddings.bytes.begin());
     const std::span<float> embeddings = block->embeddings.flat();
     std::ranges::fill(embeddings, std::numeric_limits<float>::quiet_NaN());
-    rows_.Pool(*block->ids, block->coded_embeddings.bytes, block->embeddings, cpu::ForEachPart);
+    rows_.Pool(*block->ids, block->encoded_embeddings.bytes, block->embeddings, cpu::ForEachPart);
     return {embeddings.begin(), embeddings.end()};
   }
 

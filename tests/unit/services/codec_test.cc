@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 
 #include "services/api/batch_codec.h"
-#include "services/api/position_codec.h"
 #include "services/api/row_codec.h"
+#include "services/api/step_id_codec.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh::api {
@@ -15,7 +15,7 @@ namespace {
 constexpr uint32_t kPartitions = 2;
 
 PushRowsCall SomePush(std::span<const RowGroup> groups, std::span<const float> rates) {
-  return {.position = {.run = 5, .rank = 1, .step = 77}, .groups = groups, .learning_rates = rates};
+  return {.step_id = {.run = 5, .rank = 1, .step = 77}, .groups = groups, .learning_rates = rates};
 }
 
 // The metadata of a message.
@@ -28,7 +28,7 @@ std::span<const std::byte> Metadata(const rpc::Outgoing<Message>& message) {
 StatusOr<std::vector<RowGroup>> ReadPull(std::span<const std::byte> metadata) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* table,
                            rpc::VerifiedTable<wire::PullRowsRequest>("pull", metadata));
-  SIMURGH_RETURN_IF_ERROR(DecodePurpose("pull", table->purpose()).status());
+  SIMURGH_RETURN_IF_ERROR(DecodeLookupMode("pull", table->mode()).status());
   return DecodeGroups(*table->groups(), kPartitions);
 }
 StatusOr<std::vector<RowGroup>> ReadPush(std::span<const std::byte> metadata) {
@@ -53,10 +53,10 @@ TEST_CASE("Row requests round-trip") {
   const auto encoded = Encode(SomePush(groups, rates), /*map_version=*/9);
   const auto push = rpc::VerifiedTable<wire::PushRowsRequest>("push", Metadata(encoded));
   REQUIRE(push.ok());
-  const StepId position = Decode(*(*push)->position());
-  CHECK(position.run == 5);
-  CHECK(position.rank == 1);
-  CHECK(position.step == 77);
+  const StepId step_id = Decode(*(*push)->step_id());
+  CHECK(step_id.run == 5);
+  CHECK(step_id.rank == 1);
+  CHECK(step_id.step == 77);
   CHECK((*push)->map_version() == 9);
   const auto decoded = DecodeGroups(*(*push)->groups(), kPartitions);
   REQUIRE(decoded.ok());
@@ -71,14 +71,14 @@ TEST_CASE("Row requests round-trip") {
   CHECK(PayloadOf(*decoded).ids == 8);
   CHECK(PayloadOf(*decoded).bytes == 3 * 8 * 4 + 5 * 15 * 2 + 2);  // 2 to a multiple of 4.
 
-  const PullRowsCall call{.purpose = LookupMode::kEvaluate,
-                          .position = {.run = 5, .rank = 1, .step = 77},
+  const PullRowsCall call{.mode = LookupMode::kEvaluate,
+                          .step_id = {.run = 5, .rank = 1, .step = 77},
                           .acknowledged_steps = 70,
                           .groups = groups};
   const auto request = Encode(call, 9);
   const auto pull = rpc::VerifiedTable<wire::PullRowsRequest>("pull", Metadata(request));
   REQUIRE(pull.ok());
-  CHECK(DecodePurpose("pull", (*pull)->purpose()).value() == LookupMode::kEvaluate);
+  CHECK(DecodeLookupMode("pull", (*pull)->mode()).value() == LookupMode::kEvaluate);
   CHECK((*pull)->acknowledged_steps() == 70);
   CHECK((*pull)->groups()->size() == 2);
 }
@@ -132,14 +132,14 @@ TEST_CASE("Invalid row requests are rejected with the reason") {
 
 TEST_CASE("Batch requests round-trip, with the precision and scale of their vectors") {
   const auto pull =
-      ReadPullBatch(Metadata(Encode({.options = {.purpose = LookupMode::kEvaluate,
-                                                 .position = {.run = 5, .rank = 1, .step = 77},
+      ReadPullBatch(Metadata(Encode({.options = {.mode = LookupMode::kEvaluate,
+                                                 .step_id = {.run = 5, .rank = 1, .step = 77},
                                                  .acknowledged_steps = 70,
                                                  .row_age_steps = 3},
                                      .precision = VectorPrecision::kInt8})));
   REQUIRE(pull.ok());
-  CHECK(pull->options.purpose == LookupMode::kEvaluate);
-  CHECK(pull->options.position.step == 77);
+  CHECK(pull->options.mode == LookupMode::kEvaluate);
+  CHECK(pull->options.step_id.step == 77);
   CHECK(pull->options.acknowledged_steps == 70);
   CHECK(pull->options.row_age_steps == 3);
   CHECK(pull->precision == VectorPrecision::kInt8);

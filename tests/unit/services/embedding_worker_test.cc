@@ -183,16 +183,16 @@ TEST_CASE("Finite gradients whose sum overflows are dropped and counted once per
 
 // Each row by itself.
 std::vector<std::byte> EncodedRows(const CompactBatch& batch, VectorPrecision precision) {
-  std::vector<std::byte> coded;
+  std::vector<std::byte> encoded;
   for (const RowKey& key : RowsOf(batch)) {
     const VectorCodec code(precision, {key.first == 0 ? 4U : 3U});
     std::vector<float> numbers(code.columns());
     for (size_t d = 0; d < numbers.size(); ++d) numbers[d] = RecordingServer::Weight(key, d);
     std::vector<std::byte> row(code.row_bytes());
     code.Encode({numbers.data(), 1, numbers.size()}, 1, std::nullopt, row);
-    coded.insert(coded.end(), row.begin(), row.end());
+    encoded.insert(encoded.end(), row.begin(), row.end());
   }
-  return coded;
+  return encoded;
 }
 
 TEST_CASE("A pull of rows returns each id's row; all gradients are pushed") {
@@ -266,7 +266,7 @@ TEST_CASE("Concurrent pulls of one evaluation batch count its ids once") {
   const BatchReference reference = fixture.Submit();
   const auto pull = [&](std::vector<float>& out) -> rpc::awaitable<Status> {
     const auto answer = co_await fixture.worker->Pull(
-        reference, {.purpose = LookupMode::kEvaluate},
+        reference, {.mode = LookupMode::kEvaluate},
         {MatrixView(out.data(), kSamples, kWidth), nullptr}, rpc::Clock::time_point::max());
     co_return answer.status();
   };

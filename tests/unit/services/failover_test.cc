@@ -202,8 +202,8 @@ TEST_CASE("Another worker can take over batches in the form of rows") {
     CAPTURE(step);
     BatchBlock& block = *(*pulled)->block;
     const Expected expected(*BatchOf(step), step == 0 ? 1.0F : -1.0F);
-    CHECK(
-        std::ranges::equal(block.coded_embeddings.bytes, std::as_bytes(std::span(expected.rows))));
+    CHECK(std::ranges::equal(block.encoded_embeddings.bytes,
+                             std::as_bytes(std::span(expected.rows))));
     std::ranges::fill(block.gradients.flat(), 1.0F);
     workers.pushed.clear();
     pipeline.Finish();

@@ -88,7 +88,7 @@ TEST_CASE("A reservation counts its bound until it is filled, and nothing once i
   CHECK(changes == 5);
 }
 
-TEST_CASE("The first batches of each run, rank and purpose are exempt from the limit") {
+TEST_CASE("The first batches of each run, rank and mode are exempt from the limit") {
   ForwardBuffer buffer(1, 1000, 1000ms, [] {});
   CHECK(buffer.IsExemptFromLimit({.step = 5}));
   const uint64_t fifth = Add(buffer, 1000, {.step = 5});  // Beyond the limit.
@@ -98,7 +98,7 @@ TEST_CASE("The first batches of each run, rank and purpose are exempt from the l
   CHECK(buffer.IsExemptFromLimit({.step = 5}));  // A resubmit.
   CHECK(buffer.IsExemptFromLimit({.step = 4}));
   CHECK(buffer.IsExemptFromLimit({.rank = 1, .step = 6}));
-  CHECK(buffer.IsExemptFromLimit({.purpose = LookupMode::kEvaluate, .step = 6}));
+  CHECK(buffer.IsExemptFromLimit({.mode = LookupMode::kEvaluate, .step = 6}));
   CHECK(buffer.IsExemptFromLimit({.run = 1, .step = 6}));
   Add(buffer, 1, {.step = 6, .lookahead_steps = 3});
   CHECK(buffer.IsExemptFromLimit({.step = 7, .lookahead_steps = 3}));
@@ -108,13 +108,12 @@ TEST_CASE("The first batches of each run, rank and purpose are exempt from the l
   CHECK_FALSE(buffer.IsExemptFromLimit({.step = 7}));
 }
 
-TEST_CASE(
-    "Without room, an earlier batch of the rank and purpose takes the place of the last one") {
+TEST_CASE("Without room, an earlier batch of the rank and mode takes the place of the last one") {
   ForwardBuffer buffer(1, kPlenty, 1000ms, [] {});
   const uint64_t other = Add(buffer, 1, {.rank = 1, .step = 9});  // Within the limit.
   const uint64_t seventh = Add(buffer, 1, {.step = 7, .lookahead_steps = 2});
   const uint64_t sixth = Add(buffer, 1, {.step = 6, .lookahead_steps = 2});
-  const uint64_t evaluated = Add(buffer, 1, {.purpose = LookupMode::kEvaluate, .step = 8});
+  const uint64_t evaluated = Add(buffer, 1, {.mode = LookupMode::kEvaluate, .step = 8});
   CHECK(buffer.size() == 4);
   const uint64_t fifth = Add(buffer, 1, {.step = 5, .lookahead_steps = 2});
   CHECK(buffer.size() == 4);

@@ -59,7 +59,7 @@ class Chain {
     batch_ = *submitted;
     std::vector<float> row(kDim);
     const auto pulled = Wait<StatusOr<PullAnswer>>([&](auto done) {
-      connection_->client->Pull(batch_, {.position = {.run = kRun, .step = step}},
+      connection_->client->Pull(batch_, {.step_id = {.run = kRun, .step = step}},
                                 {MatrixView(row.data(), 1, kDim), nullptr}, std::move(done));
     });
     REQUIRE(pulled.status() == absl::OkStatus());

@@ -46,7 +46,7 @@ TEST_CASE("only a full table with when_full: stop ends the server") {
     const auto call = [&]() -> rpc::awaitable<StatusOr<PullReport>> {
       const std::vector<RowGroup> groups = {{0, 4, {count}}};
       co_return co_await server->Pull(
-          {.position = {.run = 1},
+          {.step_id = {.run = 1},
            .acknowledged_steps = acknowledged_steps,
            .groups = groups,
            .ids = std::span(ids).first(count),

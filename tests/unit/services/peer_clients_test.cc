@@ -39,9 +39,9 @@ class Rows : public ServerFixture {
     io.RunAndWait([this] { client_.reset(); });
   }
 
-  std::future<StatusOr<PushReport>> StartPush(const StepId& position) {
+  std::future<StatusOr<PushReport>> StartPush(const StepId& step_id) {
     return Start([=, this]() -> rpc::awaitable<StatusOr<PushReport>> {
-      PushRowsCall call{.position = position,
+      PushRowsCall call{.step_id = step_id,
                         .groups = kGroups,
                         .learning_rates = kOne,
                         .ids = kIds,
@@ -53,7 +53,7 @@ class Rows : public ServerFixture {
   Status Pull() {
     std::array<float, 1> row{};
     auto pulled = Start([&, this]() -> rpc::awaitable<StatusOr<PullReport>> {
-      PullRowsCall call{.purpose = LookupMode::kEvaluate,
+      PullRowsCall call{.mode = LookupMode::kEvaluate,
                         .groups = kGroups,
                         .ids = kIds,
                         .rows = std::as_writable_bytes(std::span(row))};
@@ -143,7 +143,7 @@ TEST_CASE("A waiting submit blocks neither calls that free space nor exempt subm
   // As after the death of its worker.
   const auto earlier = batches.StartSubmit({.step = 0}).get();
   REQUIRE(earlier.ok());
-  const auto evaluated = batches.StartSubmit({.purpose = LookupMode::kEvaluate, .step = 0}).get();
+  const auto evaluated = batches.StartSubmit({.mode = LookupMode::kEvaluate, .step = 0}).get();
   REQUIRE(evaluated.ok());
   batches.Use(*earlier);
   batches.Use(*evaluated);

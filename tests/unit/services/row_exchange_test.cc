@@ -108,7 +108,7 @@ class HotFixture {
 };
 
 PullOptions TermsOf(uint64_t step, uint32_t age, uint32_t rank = 0, uint64_t run = 1) {
-  return {.position = {.run = run, .rank = rank, .step = step, .ranks = 2}, .row_age_steps = age};
+  return {.step_id = {.run = run, .rank = rank, .step = step, .ranks = 2}, .row_age_steps = age};
 }
 
 // Completes once all servers have been called; fails if only one is.
@@ -205,7 +205,7 @@ TEST_CASE("Evaluations, pulls of age 0, other ranks and other runs get current r
   HotFixture fixture;
   fixture.Pull({1}, TermsOf(0, 2));
   PullOptions evaluation = TermsOf(1, 2);
-  evaluation.purpose = LookupMode::kEvaluate;
+  evaluation.mode = LookupMode::kEvaluate;
   CHECK(fixture.Pull({1}, evaluation).values == std::vector<float>{2});
   CHECK(fixture.Pull({1}, TermsOf(1, 0)).values == std::vector<float>{3});
   CHECK(fixture.Pull({1}, TermsOf(1, 2, /*rank=*/1)).values == std::vector<float>{4});

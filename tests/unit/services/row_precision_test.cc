@@ -16,9 +16,9 @@ namespace simurgh {
 namespace {
 
 // Rows of numbers that 16 bits do not hold, and what is pushed, by id, as it arrives.
-class CodedServer : public RowServer {
+class EncodedServer : public RowServer {
  public:
-  explicit CodedServer(std::map<RowKey, std::vector<float>>& pushed) : pushed_(pushed) {}
+  explicit EncodedServer(std::map<RowKey, std::vector<float>>& pushed) : pushed_(pushed) {}
 
   static float Weight(RowKey key, size_t element) {
     return 1.0F + 0.001F * static_cast<float>(key.first + key.second * 7 + element);
@@ -70,13 +70,13 @@ class CodedServer : public RowServer {
 };
 
 // A worker between two servers of these.
-class CodedFixture {
+class EncodedFixture {
  public:
-  CodedFixture(RowPrecision rows, RowPrecision gradients)
+  EncodedFixture(RowPrecision rows, RowPrecision gradients)
       : config(Config(rows, gradients)), batch(SmallBatch()) {
     std::vector<std::unique_ptr<RowServer>> servers;
     for (int i = 0; i < 2; ++i) {
-      auto server = std::make_unique<CodedServer>(pushed);
+      auto server = std::make_unique<EncodedServer>(pushed);
       server->rows = rows;
       server->gradients = gradients;
       servers.push_back(std::move(server));
@@ -84,7 +84,7 @@ class CodedFixture {
     worker_ = std::make_unique<EmbeddingWorker>(config, /*epoch=*/7, compute_.get_executor(),
                                                 std::move(servers), metrics_);
   }
-  ~CodedFixture() { compute_.join(); }
+  ~EncodedFixture() { compute_.join(); }
 
   void Exchange(const std::vector<float>& gradients) {
     const auto never = rpc::Clock::time_point::max();
@@ -135,23 +135,23 @@ TEST_CASE("Rows and row gradients are sent each in its precision, f32 exactly") 
   Random random(1);
   for (float& g : gradients) g = static_cast<float>(random.Normal());
 
-  CodedFixture exact(RowPrecision::kF32, RowPrecision::kF32);
+  EncodedFixture exact(RowPrecision::kF32, RowPrecision::kF32);
   exact.Exchange(gradients);
-  CodedFixture coded(rows, row_gradients);
-  coded.Exchange(gradients);
+  EncodedFixture encoded(rows, row_gradients);
+  encoded.Exchange(gradients);
 
   constexpr size_t kFirst[] = {0, 4, 7};
   bool differs = false;
   for (size_t f = 0; f < 3; ++f) {
-    const FeatureView feature = coded.batch->feature(f);
+    const FeatureView feature = encoded.batch->feature(f);
     const uint32_t table = f == 1 ? 1 : 0;
     for (size_t s = 0; s < kSamples; ++s) {
-      for (size_t d = 0; d < coded.config.tables[table].dim; ++d) {
+      for (size_t d = 0; d < encoded.config.tables[table].dim; ++d) {
         float sum = 0;  // In the order of the occurrences.
         for (const uint32_t o : feature.sample(s)) {
-          sum += CodedServer::Weight({table, feature.ids[o]}, d);
+          sum += EncodedServer::Weight({table, feature.ids[o]}, d);
         }
-        const float pooled = coded.out[s * kWidth + kFirst[f] + d];
+        const float pooled = encoded.out[s * kWidth + kFirst[f] + d];
         CHECK(std::abs(pooled - sum) <= ErrorOf(rows) * std::abs(sum));
         differs = differs || pooled != sum;
       }
@@ -159,10 +159,10 @@ TEST_CASE("Rows and row gradients are sent each in its precision, f32 exactly") 
   }
   CHECK(differs == (rows != RowPrecision::kF32));
 
-  REQUIRE(coded.pushed.size() == exact.pushed.size());
+  REQUIRE(encoded.pushed.size() == exact.pushed.size());
   differs = false;
   for (const auto& [key, row] : exact.pushed) {
-    const std::vector<float>& arrived = coded.pushed.at(key);
+    const std::vector<float>& arrived = encoded.pushed.at(key);
     for (size_t d = 0; d < row.size(); ++d) {
       CHECK(std::abs(arrived[d] - row[d]) <= ErrorOf(row_gradients) * std::abs(row[d]));
       differs = differs || arrived[d] != row[d];

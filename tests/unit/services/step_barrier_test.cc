@@ -17,7 +17,7 @@ using Ends = std::map<std::string, absl::StatusCode>;
 
 HeldPush Push(uint64_t run, uint64_t step, uint32_t rank, uint32_t ranks, Ends& ends,
               const std::string& name = "") {
-  return {.position = {.run = run, .rank = rank, .step = step, .ranks = ranks},
+  return {.step_id = {.run = run, .rank = rank, .step = step, .ranks = ranks},
           .groups = {},
           .end = [&ends, name](const Status& status, const PushReport& /*report*/) {
             ends[name] = status.code();
@@ -30,7 +30,7 @@ std::string Names(const std::vector<std::vector<HeldPush>>& ready) {
   for (const auto& together : ready) {
     if (!names.empty()) names += "| ";
     for (const HeldPush& push : together) {
-      names += std::to_string(push.position.step) + "." + std::to_string(push.position.rank) + " ";
+      names += std::to_string(push.step_id.step) + "." + std::to_string(push.step_id.rank) + " ";
     }
   }
   return names;

@@ -25,12 +25,11 @@ class Server {
   static rpc::CallOptions Patient() { return {rpc::Clock::now() + std::chrono::minutes(1)}; }
 
  public:
-  StatusOr<PullReport> Pull(LookupMode purpose, std::span<const uint64_t> ids,
-                            std::span<float> rows) {
+  StatusOr<PullReport> Pull(LookupMode mode, std::span<const uint64_t> ids, std::span<float> rows) {
     auto report = Start([=, this]() -> rpc::awaitable<StatusOr<PullReport>> {
       const std::vector<RowGroup> groups = GroupsOf(ids);
-      PullRowsCall call{.purpose = purpose,
-                        .position = {.run = 1},
+      PullRowsCall call{.mode = mode,
+                        .step_id = {.run = 1},
                         .groups = groups,
                         .ids = ids,
                         .rows = std::as_writable_bytes(rows),
@@ -40,11 +39,11 @@ class Server {
     return report.get();
   }
 
-  std::future<StatusOr<PushReport>> StartPush(const StepId& position, std::span<const uint64_t> ids,
+  std::future<StatusOr<PushReport>> StartPush(const StepId& step_id, std::span<const uint64_t> ids,
                                               std::span<const float> gradients) {
     return Start([=, this]() -> rpc::awaitable<StatusOr<PushReport>> {
       const std::vector<RowGroup> groups = GroupsOf(ids);
-      PushRowsCall call{.position = position,
+      PushRowsCall call{.step_id = step_id,
                         .groups = groups,
                         .learning_rates = kRates,
                         .ids = ids,

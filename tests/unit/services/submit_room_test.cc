@@ -224,8 +224,8 @@ TEST_CASE("Exempt batches skip the queue and the limits") {
   auto claims_much = fixture.Begin(ClaimsMuch());
   auto other = fixture.Begin(fixture.good, {.rank = 1, .step = 7});
   auto after_other = fixture.Begin(fixture.good, {.rank = 1, .step = 8});
-  auto evaluated = fixture.Begin(fixture.good, {.purpose = LookupMode::kEvaluate});
-  auto after_evaluated = fixture.Begin(fixture.good, {.purpose = LookupMode::kEvaluate, .step = 1});
+  auto evaluated = fixture.Begin(fixture.good, {.mode = LookupMode::kEvaluate});
+  auto after_evaluated = fixture.Begin(fixture.good, {.mode = LookupMode::kEvaluate, .step = 1});
   REQUIRE(IsReady(other));
   REQUIRE(IsReady(evaluated));
   CHECK(fixture.buffered_batches() == 5);

@@ -30,10 +30,10 @@ class Remote : public RemoteWorker {
   using RemoteWorker::RemoteWorker;
 
   // The result of a training pull, and the servers' gradients after a push.
-  std::vector<float> Exchange(const std::vector<float>& gradients, StepId position = {}) {
+  std::vector<float> Exchange(const std::vector<float>& gradients, StepId step_id = {}) {
     std::vector<float> matrix(kSamples * kWidth);
     Exchange({MatrixView(matrix.data(), kSamples, kWidth), nullptr},
-             {MatrixView(gradients.data(), kSamples, kWidth), nullptr}, position);
+             {MatrixView(gradients.data(), kSamples, kWidth), nullptr}, step_id);
     return matrix;
   }
 
@@ -52,19 +52,18 @@ class Remote : public RemoteWorker {
   }
 
   // The same, encoded and decoded by the test.
-  std::vector<float> ExchangeCoded(const std::vector<float>& gradients, StepId position) {
+  std::vector<float> ExchangeEncoded(const std::vector<float>& gradients, StepId step_id) {
     const EmbeddingWire wire = WireOf(config);
     const VectorCodec embedding_code(wire.embeddings, wire.dims);
     const VectorCodec gradient_code(wire.gradients, wire.dims);
     std::vector<std::byte> pulled(kSamples * embedding_code.row_bytes());
-    std::vector<std::byte> coded(kSamples * gradient_code.row_bytes());
+    std::vector<std::byte> encoded(kSamples * gradient_code.row_bytes());
     gradient_code.Encode(
         {gradients.data(), kSamples, kWidth}, wire.gradient_factor,
-        RoundingKey{
-            .seed = wire.seed, .step = position.step, .first_row = FirstRowOf(position.rank)},
-        coded);
+        RoundingKey{.seed = wire.seed, .step = step_id.step, .first_row = FirstRowOf(step_id.rank)},
+        encoded);
     Exchange({wire.embeddings, pulled, nullptr},
-             {wire.gradients, wire.gradient_factor, coded, nullptr}, position);
+             {wire.gradients, wire.gradient_factor, encoded, nullptr}, step_id);
     std::vector<float> matrix(kSamples * kWidth);
     embedding_code.Decode(pulled, 1.0F, {matrix.data(), kSamples, kWidth});
     return matrix;
@@ -72,16 +71,16 @@ class Remote : public RemoteWorker {
 
  private:
   void Exchange(const EmbeddingBuffer& embeddings, const GradientBuffer& gradients,
-                StepId position) {
+                StepId step_id) {
     const auto reference = Wait<StatusOr<BatchReference>>(
         [&](auto done) { client().Submit(batch, {}, std::move(done)); });
     REQUIRE(reference.ok());
     REQUIRE(Wait<StatusOr<PullAnswer>>([&](auto done) {
-              client().Pull(*reference, {.position = position}, embeddings, std::move(done));
+              client().Pull(*reference, {.step_id = step_id}, embeddings, std::move(done));
             }).status() == absl::OkStatus());
     pushed.clear();
     REQUIRE(Wait<Status>([&](auto done) {
-              client().Push(*reference, position, gradients, std::move(done));
+              client().Push(*reference, step_id, gradients, std::move(done));
             }) == absl::OkStatus());
   }
 };
@@ -195,10 +194,10 @@ TEST_CASE("buffers in the precision of the wire are used directly") {
   config.tables[1].optimizer.learning_rate = 0.25F;
   Remote remote(config);
   const std::vector<float> sent = SmallGradients(11);
-  const StepId position{.run = 1, .rank = 2, .step = 5};
-  const std::vector<float> matrix = remote.Exchange(sent, position);
+  const StepId step_id{.run = 1, .rank = 2, .step = 5};
+  const std::vector<float> matrix = remote.Exchange(sent, step_id);
   const auto pushed = remote.pushed;
-  CHECK(remote.ExchangeCoded(sent, position) == matrix);
+  CHECK(remote.ExchangeEncoded(sent, step_id) == matrix);
   CHECK(remote.pushed == pushed);
 }
 
@@ -208,8 +207,8 @@ TEST_CASE("int8 gradients repeat for the same step and rank, and differ for othe
   config.tables[1].optimizer.learning_rate = 0.25F;
   Remote remote(config);
   const std::vector<float> sent = SmallGradients(10);
-  const auto pushed_at = [&](StepId position) {
-    remote.Exchange(sent, position);
+  const auto pushed_at = [&](StepId step_id) {
+    remote.Exchange(sent, step_id);
     return remote.pushed;
   };
   const auto first = pushed_at({.run = 1, .rank = 0, .step = 5});

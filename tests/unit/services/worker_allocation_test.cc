@@ -130,7 +130,7 @@ class Chain {
     SIMURGH_CO_RETURN_IF_ERROR(submitted.status());
     const BatchReference reference = api::Decode(submitted->table());
     const auto vectors = std::span(vectors_).first(kSamples * worker_.row_bytes(precision_));
-    const PullOptions options{.position = {.run = 1, .step = step_++},
+    const PullOptions options{.step_id = {.run = 1, .step = step_++},
                               .row_age_steps = config_.training.row_age_steps};
     auto pull = api::Encode(
         api::PullBatchMessage{.reference = reference, .options = options, .precision = precision_});
@@ -154,7 +154,7 @@ class Chain {
         co_await rpc::Call(*client_, api::kSubmitBatch, std::move(submit), deadline);
     SIMURGH_CO_RETURN_IF_ERROR(submitted.status());
     auto pull = api::Encode(api::PullBatchMessage{.reference = api::Decode(submitted->table()),
-                                                  .options = {.purpose = LookupMode::kEvaluate},
+                                                  .options = {.mode = LookupMode::kEvaluate},
                                                   .precision = precision_});
     const auto vectors = std::span(vectors_).first(kSamples * worker_.row_bytes(precision_));
     const auto pulled = co_await rpc::Call(

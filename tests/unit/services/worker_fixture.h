@@ -150,8 +150,8 @@ class WorkerFixture {
     REQUIRE(reference.ok());
     return *reference;
   }
-  Status Pull(BatchReference reference, LookupMode purpose = LookupMode::kTrain) {
-    auto answer = Run(worker->Pull(reference, {.purpose = purpose},
+  Status Pull(BatchReference reference, LookupMode mode = LookupMode::kTrain) {
+    auto answer = Run(worker->Pull(reference, {.mode = mode},
                                    {MatrixView(out.data(), kSamples, kWidth), nullptr},
                                    rpc::Clock::time_point::max()));
     if (answer.ok()) argmax = std::move(answer->argmax);

@@ -31,10 +31,10 @@ TEST_CASE("pulls, evictions and pushes of a full partition do not allocate") {
       for (uint64_t& id : ids) {
         id = static_cast<uint64_t>(100'000 * random.Uniform() * random.Uniform());
       }
-      const StepId position{1, 0, step};
-      ok = ok && partition->Pull(LookupMode::kTrain, position, step, {&pull, 1}).ok();
-      ok = ok && partition->Pull(LookupMode::kEvaluate, position, step, {&pull, 1}).ok();
-      ok = ok && partition->Push(position, {&push, 1}).ok();
+      const StepId step_id{1, 0, step};
+      ok = ok && partition->Pull(LookupMode::kTrain, step_id, step, {&pull, 1}).ok();
+      ok = ok && partition->Pull(LookupMode::kEvaluate, step_id, step, {&pull, 1}).ok();
+      ok = ok && partition->Push(step_id, {&push, 1}).ok();
     }
     return ok;
   };

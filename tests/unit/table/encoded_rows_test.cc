@@ -143,9 +143,9 @@ TEST_CASE("a 16-bit pull rounds to nearest, a 16-bit push equals its f32 push") 
   Random random(3);
   std::vector<uint64_t> ids(kRows);
   for (uint64_t& id : ids) id = random();
-  const RowFormat coded{.dim = config.dim, .shape = {0, 0}, .weights = sent};
+  const RowFormat encoded{.dim = config.dim, .shape = {0, 0}, .weights = sent};
   std::vector<float> wide(kRows * config.dim);
-  std::vector<std::byte> half(kRows * coded.bytes());
+  std::vector<std::byte> half(kRows * encoded.bytes());
   std::vector<std::byte> expected(half.size());
   const EncodedRows half_rows(half.data(), sent, kRows, config.dim);
   for (uint64_t step = 0; step < 3; ++step) {

@@ -57,7 +57,7 @@ TEST_CASE("requests in pieces leave the same rows as requests done at once") {
   const auto whole = Partition::Create(TwoTables(), 1).value();
   const auto pieces = Partition::Create(TwoTables(), 1).value();
   for (uint64_t step = 0; step < 60; ++step) {
-    const StepId position{.run = 1, .rank = 0, .step = step};
+    const StepId step_id{.run = 1, .rank = 0, .step = step};
     Request one(random, 200);
     Request other = one;
     for (uint32_t t = 0; t < 2; ++t) {
@@ -66,16 +66,16 @@ TEST_CASE("requests in pieces leave the same rows as requests done at once") {
       other.pushes[t].ids = other.ids[t];
       other.pushes[t].gradients = {other.numbers[t].data(), other.ids[t].size(), dim};
     }
-    const PullReport pulled = *whole->Pull(LookupMode::kTrain, position, 0, one.pulls);
-    PullWork pull(*pieces, LookupMode::kTrain, position, 0, other.pulls);
+    const PullReport pulled = *whole->Pull(LookupMode::kTrain, step_id, 0, one.pulls);
+    PullWork pull(*pieces, LookupMode::kTrain, step_id, 0, other.pulls);
     while (!*pull.Advance(1 + random.Below(50))) {
     }
     CHECK(pull.report().found == pulled.found);
     CHECK(pull.report().created == pulled.created);
     CHECK(other.numbers[0] == one.numbers[0]);
     CHECK(other.numbers[1] == one.numbers[1]);
-    const PushReport pushed = *whole->Push(position, one.pushes);
-    PushWork push(*pieces, position, other.pushes);
+    const PushReport pushed = *whole->Push(step_id, one.pushes);
+    PushWork push(*pieces, step_id, other.pushes);
     while (!*push.Advance(1 + random.Below(50))) {
     }
     CHECK(push.report().updated == pushed.updated);

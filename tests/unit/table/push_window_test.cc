@@ -62,7 +62,7 @@ TEST_CASE("a step far beyond the first missing one reports the lost steps") {
 
 TEST_CASE("the trainer with the oldest push is forgotten first") {
   PushWindow window;
-  for (uint64_t run = 0; run < PushWindow::kMaxTrainers; ++run) Apply(window, run, 0, 0);
+  for (uint64_t run = 0; run < kMaxRanks; ++run) Apply(window, run, 0, 0);
   CHECK(Apply(window, 0, 0, 1));
   CHECK(Apply(window, 1'000'000, 0, 0));
   CHECK(window.CheckAcknowledged(0, 0, 2).ok());

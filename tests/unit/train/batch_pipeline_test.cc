@@ -275,7 +275,7 @@ TEST_CASE("Evaluation pulls everything and pushes nothing") {
   RandomPort port({.staleness = 1000});
   {
     BatchPipeline pipeline(
-        port, {.purpose = LookupMode::kEvaluate, .staleness = 3, .blocks = &TestBlocks()});
+        port, {.mode = LookupMode::kEvaluate, .staleness = 3, .blocks = &TestBlocks()});
     const Feeder feeder(pipeline, 50);
     uint64_t steps = 0;
     while (true) {

@@ -107,7 +107,7 @@ class Port final : public EmbeddingPort {
             std::function<void(StatusOr<PullAnswer>)> done) override {
     done(PullAnswer());
   }
-  void Push(BatchReference /*batch*/, StepId /*position*/, GradientBuffer /*gradients*/,
+  void Push(BatchReference /*batch*/, StepId /*step_id*/, GradientBuffer /*gradients*/,
             std::function<void(Status)> done) override {
     done(absl::InternalError("an evaluation pushes nothing"));
   }

@@ -95,12 +95,12 @@ class MeetingPort final : public EmbeddingPort {
   void Pull(BatchReference /*batch*/, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override {
     std::ranges::fill(embeddings.floats(), 0.5F);
-    AnswerAt(options.position.step == kPulled, [done = std::move(done)] { done(PullAnswer()); });
+    AnswerAt(options.step_id.step == kPulled, [done = std::move(done)] { done(PullAnswer()); });
   }
 
-  void Push(BatchReference /*batch*/, StepId position, GradientBuffer /*gradients*/,
+  void Push(BatchReference /*batch*/, StepId step_id, GradientBuffer /*gradients*/,
             std::function<void(Status)> done) override {
-    AnswerAt(position.step == kPushed, [done = std::move(done)] { done(absl::OkStatus()); });
+    AnswerAt(step_id.step == kPushed, [done = std::move(done)] { done(absl::OkStatus()); });
   }
 
  private:

@@ -22,7 +22,7 @@ namespace {
 // Holds the first push back until it is stopped.
 class HoldingPort final : public ReadyPort {
  public:
-  void Push(BatchReference /*batch*/, StepId /*position*/, GradientBuffer /*gradients*/,
+  void Push(BatchReference /*batch*/, StepId /*step_id*/, GradientBuffer /*gradients*/,
             std::function<void(Status)> done) override {
     const MutexLock lock(mutex_);
     held_ = std::move(done);

@@ -52,7 +52,7 @@ class TablePort : public EmbeddingPort {
 
   void Pull(BatchReference /*batch*/, const PullOptions& options, EmbeddingBuffer target,
             std::function<void(StatusOr<PullAnswer>)> done) override {
-    const uint64_t step = options.position.step;
+    const uint64_t step = options.step_id.step;
     std::vector<float> values(kSamples * kWidth);
     const MatrixView<float> embeddings(values.data(), kSamples, kWidth);
     {
@@ -60,7 +60,7 @@ class TablePort : public EmbeddingPort {
       for (size_t sample = 0; sample < embeddings.rows(); ++sample) {
         std::ranges::copy(RowOf(step, sample), embeddings.row(sample).begin());
       }
-      const bool trains = options.purpose == LookupMode::kTrain;
+      const bool trains = options.mode == LookupMode::kTrain;
       if (trains && step == kBadStep) {
         embeddings(0, 0) = std::numeric_limits<float>::quiet_NaN();
       }
@@ -73,14 +73,14 @@ class TablePort : public EmbeddingPort {
     done(PullAnswer());
   }
 
-  void Push(BatchReference /*batch*/, StepId position, GradientBuffer source,
+  void Push(BatchReference /*batch*/, StepId step_id, GradientBuffer source,
             std::function<void(Status)> done) override {
-    const std::vector<float> values = Take(source, position);
+    const std::vector<float> values = Take(source, step_id);
     const MatrixView<const float> gradients(values.data(), kSamples, kWidth);
     {
       const MutexLock lock(mutex_);
       for (size_t sample = 0; sample < gradients.rows(); ++sample) {
-        const std::span<float> row = RowOf(position.step, sample);
+        const std::span<float> row = RowOf(step_id.step, sample);
         for (size_t i = 0; i < kWidth; ++i) row[i] -= gradients(sample, i);
       }
     }
@@ -102,13 +102,13 @@ class TablePort : public EmbeddingPort {
       embedding_code_.Decode(bytes, 1.0F, {target.floats().data(), kSamples, kWidth});
     }
   }
-  std::vector<float> Take(const GradientBuffer& source, const StepId& position) const {
+  std::vector<float> Take(const GradientBuffer& source, const StepId& step_id) const {
     std::vector<std::byte> bytes(kSamples * gradient_code_.row_bytes());
     if (source.precision == wire_.gradients) {
       std::ranges::copy(source.bytes, bytes.begin());
     } else {
       const RoundingKey key{
-          .seed = wire_.seed, .step = position.step, .first_row = FirstRowOf(position.rank)};
+          .seed = wire_.seed, .step = step_id.step, .first_row = FirstRowOf(step_id.rank)};
       gradient_code_.Encode({source.floats().data(), kSamples, kWidth}, wire_.gradient_factor, key,
                             bytes);
     }

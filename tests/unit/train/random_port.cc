@@ -98,7 +98,7 @@ uint32_t RandomPort::DrawAge(uint64_t step, uint32_t oldest) {
 void RandomPort::Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
                       std::function<void(StatusOr<PullAnswer>)> done) {
   MutexLock lock(mutex_);
-  const uint64_t step = options.position.step;
+  const uint64_t step = options.step_id.step;
   const std::string name = "pull " + std::to_string(step);
   Expect(IsOf(batch, step), name + ": unknown reference");
   Expect(HoldsAll(acknowledged_, options.acknowledged_steps),
@@ -108,7 +108,7 @@ void RandomPort::Pull(BatchReference batch, const PullOptions& options, Embeddin
   acknowledged_at_pull_[step] = acknowledged_.size();
   const auto outstanding = static_cast<uint32_t>(pull_started_.size() - acknowledged_.size());
   max_outstanding_ = std::max(max_outstanding_, outstanding);
-  if (options_.reproducible && options.purpose == LookupMode::kTrain) {
+  if (options_.reproducible && options.mode == LookupMode::kTrain) {
     const uint64_t pushes = step + 1 < options_.staleness ? 0 : step + 1 - options_.staleness;
     Expect(acknowledged_.size() == pushes && HoldsAll(acknowledged_, pushes),
            name + ": sees other pushes than the first " + std::to_string(pushes));
@@ -131,10 +131,10 @@ void RandomPort::Pull(BatchReference batch, const PullOptions& options, Embeddin
   });
 }
 
-void RandomPort::Push(BatchReference batch, StepId position, GradientBuffer gradients,
+void RandomPort::Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
                       std::function<void(Status)> done) {
   MutexLock lock(mutex_);
-  const uint64_t step = position.step;
+  const uint64_t step = step_id.step;
   const std::string name = "push " + std::to_string(step);
   Expect(IsOf(batch, step), name + ": unknown reference");
   if (options_.reproducible) {

@@ -33,7 +33,7 @@ class Port final : public ReadyPort {
  public:
   void Pull(BatchReference /*batch*/, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override {
-    const bool bad = options.position.step == kBadStep;
+    const bool bad = options.step_id.step == kBadStep;
     std::ranges::fill(embeddings.floats(), bad ? std::numeric_limits<float>::quiet_NaN() : 0.5F);
     done(PullAnswer());
   }

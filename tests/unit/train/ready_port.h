@@ -20,7 +20,7 @@ class ReadyPort : public EmbeddingPort {
     std::ranges::fill(embeddings.floats(), 0.5F);
     done(PullAnswer());
   }
-  void Push(BatchReference /*batch*/, StepId /*position*/, GradientBuffer /*gradients*/,
+  void Push(BatchReference /*batch*/, StepId /*step_id*/, GradientBuffer /*gradients*/,
             std::function<void(Status)> done) override {
     done(absl::OkStatus());
   }

@@ -36,7 +36,7 @@ class ChainPort : public ReadyPort {
   void Pull(BatchReference /*batch*/, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override {
     std::ranges::fill(embeddings.floats(), 0.5F);
-    const bool waits = pulls_wait_ && options.position.step + 1 < kSteps;
+    const bool waits = pulls_wait_ && options.step_id.step + 1 < kSteps;
     std::function<void(StatusOr<PullAnswer>)> earlier;
     {
       const MutexLock lock(mutex_);

@@ -101,7 +101,7 @@ StepRun RunStep(DenseNetwork& network, BatchBlock& block, const TestBatch& batch
   REQUIRE(result.ok());
   REQUIRE(network.AwaitGradients(block).ok());
   run.loss = result->loss;
-  run.gradients.assign(block.coded_gradients.bytes.begin(), block.coded_gradients.bytes.end());
+  run.gradients.assign(block.encoded_gradients.bytes.begin(), block.encoded_gradients.bytes.end());
   return run;
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("memory for batches with one id of each feature is allocated at the st
   const size_t at_start = allocations;
   auto block = (*network)->blocks().LeaseFor(std::make_shared<const CompactBatch>(OneIdEach()),
                                              /*with_gradients=*/true);
-  std::ranges::fill(block->coded_embeddings.bytes, std::byte{0});
+  std::ranges::fill(block->encoded_embeddings.bytes, std::byte{0});
   RunStep(**network, *block, BatchOf(kMaxRows));
   CHECK(allocations == at_start);
 }

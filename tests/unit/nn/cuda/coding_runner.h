@@ -42,14 +42,14 @@ class CodingRunner {
     return Received(to, before.size() - kBehind);
   }
 
-  std::vector<float> Decode(const std::vector<std::byte>& coded, size_t first_column, size_t width,
-                            size_t columns) {
-    const size_t rows = coded.size() / code_.row_bytes();
+  std::vector<float> Decode(const std::vector<std::byte>& encoded, size_t first_column,
+                            size_t width, size_t columns) {
+    const size_t rows = encoded.size() / code_.row_bytes();
     const std::vector<float> before(rows * columns + kBehind, Ones());
     float* const data = Sent(before);
     const cuda::Matrix<float> to{data, rows, columns, columns};
-    executor_.ForEachCell(rows, columns,
-                          cuda::DecodeCell<float>{{layout_, Sent(coded)}, first_column, width, to});
+    executor_.ForEachCell(
+        rows, columns, cuda::DecodeCell<float>{{layout_, Sent(encoded)}, first_column, width, to});
     return Received(data, rows * columns);
   }
 

@@ -16,10 +16,10 @@ std::vector<std::byte> RunEncode(const VectorCodec& code, float factor, const Ro
   return CodingRunner(executor, code).Encode(factor, key, values);
 }
 
-std::vector<float> RunDecode(const VectorCodec& code, const std::vector<std::byte>& coded,
+std::vector<float> RunDecode(const VectorCodec& code, const std::vector<std::byte>& encoded,
                              size_t first_column, size_t width, size_t columns) {
   HostExecutor executor({});
-  return CodingRunner(executor, code).Decode(coded, first_column, width, columns);
+  return CodingRunner(executor, code).Decode(encoded, first_column, width, columns);
 }
 
 std::unique_ptr<RowPooler> NewTestPooler(const EmbeddingWire& wire) {

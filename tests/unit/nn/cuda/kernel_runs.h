@@ -61,11 +61,11 @@ struct KernelResult {
 
 KernelResult RunKernel(const KernelRun& run);
 
-// Rows of a code's columns, coded (in 16 bits or int8) as gradients are.
+// Rows of a code's columns, encoded (in 16 bits or int8) as gradients are.
 std::vector<std::byte> RunEncode(const VectorCodec& code, float factor, const RoundingKey& key,
                                  const std::vector<float>& values);
 // Decodes `width` columns from first_column into rows of `columns` columns, which end in zeros.
-std::vector<float> RunDecode(const VectorCodec& code, const std::vector<std::byte>& coded,
+std::vector<float> RunDecode(const VectorCodec& code, const std::vector<std::byte>& encoded,
                              size_t first_column, size_t width, size_t columns);
 
 }  // namespace simurgh::testing

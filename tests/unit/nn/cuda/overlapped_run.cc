@@ -49,24 +49,24 @@ std::shared_ptr<const CompactBatch> IdsOf(uint64_t step, size_t samples) {
 std::shared_ptr<BatchBlock> RowBlockOf(DenseNetwork& network, uint64_t step, size_t samples,
                                        bool with_gradients, const RowCodec& codec) {
   const auto ids = IdsOf(step, samples);
-  std::vector<std::byte> coded;
+  std::vector<std::byte> encoded;
   Random random(step + 177);
   codec.ForEachId(*ids, [&](size_t, const VectorCodec& row) {
     std::vector<float> numbers(row.columns());
     for (float& number : numbers) number = static_cast<float>(random.Normal());
     std::vector<std::byte> bytes(row.row_bytes());
     row.Encode({numbers.data(), 1, numbers.size()}, 1, std::nullopt, bytes);
-    coded.insert(coded.end(), bytes.begin(), bytes.end());
+    encoded.insert(encoded.end(), bytes.begin(), bytes.end());
   });
   auto block = network.blocks().LeaseFor(ids, with_gradients);
-  if (block->coded_embeddings.form == EmbeddingForm::kPooled) {
-    codec.Pool(*ids, coded, block->embeddings,
+  if (block->encoded_embeddings.form == EmbeddingForm::kPooled) {
+    codec.Pool(*ids, encoded, block->embeddings,
                [](size_t count, size_t, auto work) { work(0, count); });
     return block;
   }
-  REQUIRE(block->coded_embeddings.precision == codec.precision());
-  REQUIRE(block->coded_embeddings.bytes.size() == coded.size());
-  std::ranges::copy(coded, block->coded_embeddings.bytes.begin());
+  REQUIRE(block->encoded_embeddings.precision == codec.precision());
+  REQUIRE(block->encoded_embeddings.bytes.size() == encoded.size());
+  std::ranges::copy(encoded, block->encoded_embeddings.bytes.begin());
   return block;
 }
 
@@ -97,7 +97,7 @@ std::vector<float> TakeGradients(DenseNetwork& network, std::shared_ptr<BatchBlo
   std::vector<float> gradients(block->gradients.flat().begin(), block->gradients.flat().end());
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   std::ranges::fill(block->gradients.flat(), kNan);
-  std::ranges::fill(block->coded_embeddings.bytes, std::byte{0xff});
+  std::ranges::fill(block->encoded_embeddings.bytes, std::byte{0xff});
   return gradients;
 }
 

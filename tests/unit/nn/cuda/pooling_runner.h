@@ -26,8 +26,8 @@ class PoolingRunner final : public RowPooler {
   }
 
   std::vector<float> Pool(std::shared_ptr<const CompactBatch> ids,
-                          const std::vector<std::byte>& coded) override {
-    const Input staged = Stage(*ids, coded);
+                          const std::vector<std::byte>& encoded) override {
+    const Input staged = Stage(*ids, encoded);
     const Memory input = Sent(staged.bytes);
     const Memory first_bytes = Sent(staged.first_bytes);
     const Memory offsets = Sent(ids->offsets);
@@ -72,16 +72,16 @@ class PoolingRunner final : public RowPooler {
     return plan;
   }
 
-  Input Stage(const CompactBatch& ids, const std::vector<std::byte>& coded) const {
+  Input Stage(const CompactBatch& ids, const std::vector<std::byte>& encoded) const {
     std::vector<size_t> row_bytes;
     codes_.rows.ForEachId(
         ids, [&](size_t, const VectorCodec& code) { row_bytes.push_back(code.row_bytes()); });
     Input input;
     std::vector<uint64_t> row_offsets(row_bytes.size());
-    size_t end = coded.size();
+    size_t end = encoded.size();
     for (size_t id = row_offsets.size(); id-- > 0;) {
       end -= row_bytes[id];
-      row_offsets[id] = input.Add(std::span(coded).subspan(end, row_bytes[id]));
+      row_offsets[id] = input.Add(std::span(encoded).subspan(end, row_bytes[id]));
     }
     SIMURGH_CHECK_EQ(end, size_t{0});
     input.first_bytes.push_back(input.Add(std::span(ids.occurrences)));

@@ -14,9 +14,9 @@ class RowPooler {
  public:
   virtual ~RowPooler() = default;
 
-  // A batch's embeddings, (B, sum of widths). coded: its rows, of RowCodec.
+  // A batch's embeddings, (B, sum of widths). encoded: its rows, of RowCodec.
   virtual std::vector<float> Pool(std::shared_ptr<const CompactBatch> ids,
-                                  const std::vector<std::byte>& coded) = 0;
+                                  const std::vector<std::byte>& encoded) = 0;
 };
 
 // By kernels on a device or on the host, or as the CPU backend; each test program links one.

@@ -72,11 +72,11 @@ struct Rows {
       std::vector<std::byte> bytes(code.row_bytes());
       code.Encode(matrix, 1, std::nullopt, bytes);
       code.Decode(bytes, 1, matrix);
-      coded.insert(coded.end(), bytes.begin(), bytes.end());
+      encoded.insert(encoded.end(), bytes.begin(), bytes.end());
     });
   }
 
-  std::vector<std::byte> coded;
+  std::vector<std::byte> encoded;
   std::vector<std::vector<float>> numbers;  // By id.
 };
 
@@ -153,7 +153,7 @@ TEST_CASE("rows are pooled as defined, in f64") {
     CAPTURE(samples);
     const auto ids = BatchOf(layout, samples, ++batches % 2 == 0, random);
     const Rows rows(codec, *ids, random);
-    CheckPooled(layout, *ids, rows, pooler->Pool(ids, rows.coded));
+    CheckPooled(layout, *ids, rows, pooler->Pool(ids, rows.encoded));
   }
 }
 

@@ -40,8 +40,8 @@ TEST_CASE("a rank without samples can pass a block of rows") {
   ids->offsets = {0};
   ids->unique_ends.resize(EveryPooling().size());
   const auto block = network->blocks().LeaseFor(ids, true);
-  CHECK(block->coded_embeddings.form == EmbeddingForm::kRows);
-  CHECK(block->coded_embeddings.bytes.empty());
+  CHECK(block->encoded_embeddings.form == EmbeddingForm::kRows);
+  CHECK(block->encoded_embeddings.bytes.empty());
   const auto result =
       network->ForwardBackward(*block, {nullptr, 0, 5}, {}, {}, RankStep{.global_samples = 10});
   REQUIRE(result.ok());

@@ -70,15 +70,15 @@ TEST_CASE("kernels decode embeddings as the CPU") {
       const size_t columns = code.columns();
       CAPTURE(static_cast<int>(precision), shape.rows, columns);
       const std::vector<float> values = Numbers(shape.rows * columns, random);
-      std::vector<std::byte> coded(shape.rows * code.row_bytes());
-      code.Encode({values.data(), shape.rows, columns}, 1.0F, std::nullopt, coded);
+      std::vector<std::byte> encoded(shape.rows * code.row_bytes());
+      code.Encode({values.data(), shape.rows, columns}, 1.0F, std::nullopt, encoded);
       std::vector<float> expected(values.size());
-      code.Decode(coded, 1.0F, {expected.data(), shape.rows, columns});
+      code.Decode(encoded, 1.0F, {expected.data(), shape.rows, columns});
       // All of them, and a block of columns with what follows it.
-      CHECK(SameNumbers(RunDecode(code, coded, 0, columns, columns), expected));
+      CHECK(SameNumbers(RunDecode(code, encoded, 0, columns, columns), expected));
       const size_t first = columns / 3;
       const size_t width = columns - first - columns / 4;
-      const std::vector<float> block = RunDecode(code, coded, first, width, width + 3);
+      const std::vector<float> block = RunDecode(code, encoded, first, width, width + 3);
       std::vector<float> wanted;
       for (size_t row = 0; row < shape.rows; ++row) {
         const float* const begin = expected.data() + row * columns + first;
@@ -95,16 +95,16 @@ TEST_CASE("kernels decode every 16-bit and int8 value as the CPU") {
     CAPTURE(static_cast<int>(precision));
     const bool is_int8 = precision == VectorPrecision::kInt8;
     const VectorCodec code(precision, {is_int8 ? 256U : 65'536U});
-    std::vector<std::byte> coded(code.row_bytes());
+    std::vector<std::byte> encoded(code.row_bytes());
     for (size_t i = 0; i < code.columns(); ++i) {
       const auto number = static_cast<uint16_t>(i);
-      std::memcpy(coded.data() + i * (is_int8 ? 1 : 2), &number, is_int8 ? 1 : 2);
+      std::memcpy(encoded.data() + i * (is_int8 ? 1 : 2), &number, is_int8 ? 1 : 2);
     }
     const float scale = 0.37F;
-    if (is_int8) std::memcpy(coded.data() + code.scales_offset(), &scale, sizeof(scale));
+    if (is_int8) std::memcpy(encoded.data() + code.scales_offset(), &scale, sizeof(scale));
     std::vector<float> expected(code.columns());
-    code.Decode(coded, 1.0F, {expected.data(), 1, code.columns()});
-    CHECK(SameNumbers(RunDecode(code, coded, 0, code.columns(), code.columns()), expected));
+    code.Decode(encoded, 1.0F, {expected.data(), 1, code.columns()});
+    CHECK(SameNumbers(RunDecode(code, encoded, 0, code.columns(), code.columns()), expected));
   }
 }
 

@@ -41,18 +41,18 @@ TestBatch BatchOf(size_t step) {
   return {kRows[step % std::size(kRows)], kDense, kEmbeddings, random};
 }
 
-struct Coded {
+struct Encoded {
   std::vector<std::byte> bytes;
   std::vector<float> numbers;
 };
 
-Coded CodedBy(const VectorCodec& code, MatrixView<const float> rows, float factor,
-              const std::optional<RoundingKey>& key) {
-  Coded coded{.bytes = std::vector<std::byte>(rows.rows() * code.row_bytes()),
-              .numbers = std::vector<float>(rows.rows() * code.columns())};
-  code.Encode(rows, factor, key, coded.bytes);
-  code.Decode(coded.bytes, 1.0F / factor, {coded.numbers.data(), rows.rows(), code.columns()});
-  return coded;
+Encoded EncodedBy(const VectorCodec& code, MatrixView<const float> rows, float factor,
+                  const std::optional<RoundingKey>& key) {
+  Encoded encoded{.bytes = std::vector<std::byte>(rows.rows() * code.row_bytes()),
+                  .numbers = std::vector<float>(rows.rows() * code.columns())};
+  code.Encode(rows, factor, key, encoded.bytes);
+  code.Decode(encoded.bytes, 1.0F / factor, {encoded.numbers.data(), rows.rows(), code.columns()});
+  return encoded;
 }
 
 void CheckBytes(std::span<const std::byte> actual, std::span<const std::byte> expected) {
@@ -60,25 +60,27 @@ void CheckBytes(std::span<const std::byte> actual, std::span<const std::byte> ex
 }
 
 // The same step on both networks: with encoded embeddings, and with decoded ones.
-void CheckStep(DenseNetwork& coded, DenseNetwork& plain, const EmbeddingWire& wire, size_t step) {
+void CheckStep(DenseNetwork& encoded, DenseNetwork& plain, const EmbeddingWire& wire, size_t step) {
   const TestBatch batch = BatchOf(step);
   const size_t rows = batch.rows;
-  const Coded in = CodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
+  const Encoded in =
+      EncodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
 
-  const auto block = coded.blocks().Lease(rows, true);
-  REQUIRE(block->coded_embeddings.precision == wire.embeddings);
-  REQUIRE(block->coded_embeddings.bytes.size() == in.bytes.size());
-  REQUIRE(block->coded_gradients.precision == wire.gradients);
+  const auto block = encoded.blocks().Lease(rows, true);
+  REQUIRE(block->encoded_embeddings.precision == wire.embeddings);
+  REQUIRE(block->encoded_embeddings.bytes.size() == in.bytes.size());
+  REQUIRE(block->encoded_gradients.precision == wire.gradients);
   REQUIRE(block->gradient_factor == wire.gradient_factor);
   CHECK((block->embeddings.data() != nullptr) == (wire.embeddings == Precision::kF32));
-  std::ranges::copy(in.bytes, block->coded_embeddings.bytes.begin());
-  std::ranges::fill(block->coded_gradients.bytes, std::byte{0xff});
+  std::ranges::copy(in.bytes, block->encoded_embeddings.bytes.begin());
+  std::ranges::fill(block->encoded_gradients.bytes, std::byte{0xff});
   block->rounding.step = step;
   block->rounding.first_row = FirstRowOf(3);
   std::vector<float> probabilities[2] = {std::vector<float>(rows), std::vector<float>(rows)};
-  const auto result = coded.ForwardBackward(*block, batch.dense(), batch.labels, probabilities[0]);
+  const auto result =
+      encoded.ForwardBackward(*block, batch.dense(), batch.labels, probabilities[0]);
   REQUIRE(result.ok());
-  REQUIRE(coded.AwaitGradients(*block).ok());
+  REQUIRE(encoded.AwaitGradients(*block).ok());
 
   std::vector<float> gradient(rows * kEmbeddings);
   const auto expected =
@@ -88,11 +90,11 @@ void CheckStep(DenseNetwork& coded, DenseNetwork& plain, const EmbeddingWire& wi
   CHECK(result->loss == expected->loss);
   CHECK(SameBits(probabilities[0], probabilities[1]));
   const RoundingKey key{.seed = wire.seed, .step = step, .first_row = FirstRowOf(3)};
-  CheckBytes(block->coded_gradients.bytes,
-             CodedBy({wire.gradients, wire.dims}, {gradient.data(), rows, kEmbeddings},
-                     wire.gradient_factor, key)
+  CheckBytes(block->encoded_gradients.bytes,
+             EncodedBy({wire.gradients, wire.dims}, {gradient.data(), rows, kEmbeddings},
+                       wire.gradient_factor, key)
                  .bytes);
-  REQUIRE(coded.ApplyGradients(0.01F).ok());
+  REQUIRE(encoded.ApplyGradients(0.01F).ok());
   REQUIRE(plain.ApplyGradients(0.01F).ok());
 }
 
@@ -105,22 +107,23 @@ TEST_CASE("embeddings and gradients that the device converts are the codec's, to
                Case{Precision::kInt8, Precision::kF16, ComputePrecision::kF16});
   CAPTURE(static_cast<int>(tested.embeddings), static_cast<int>(tested.gradients));
   const EmbeddingWire wire = WireOf(tested);
-  const auto coded = WiredNetwork(tested.compute, wire);
+  const auto encoded = WiredNetwork(tested.compute, wire);
   const auto plain = WiredNetwork(tested.compute, {});
   for (size_t step = 0; step < kBatches; ++step) {
     CAPTURE(step);
-    CheckStep(*coded, *plain, wire, step);
+    CheckStep(*encoded, *plain, wire, step);
   }
-  CHECK(SameBits(coded->parameters(), plain->parameters()));
+  CHECK(SameBits(encoded->parameters(), plain->parameters()));
 
   const TestBatch batch = BatchOf(3);
-  const Coded in = CodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
-  const auto block = coded->blocks().Lease(batch.rows, false);
-  CHECK(block->coded_gradients.bytes.empty());
-  std::ranges::copy(in.bytes, block->coded_embeddings.bytes.begin());
+  const Encoded in =
+      EncodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
+  const auto block = encoded->blocks().Lease(batch.rows, false);
+  CHECK(block->encoded_gradients.bytes.empty());
+  std::ranges::copy(in.bytes, block->encoded_embeddings.bytes.begin());
   std::vector<float> actual(batch.rows);
   std::vector<float> expected(batch.rows);
-  REQUIRE(coded->Predict(*block, batch.dense(), actual).ok());
+  REQUIRE(encoded->Predict(*block, batch.dense(), actual).ok());
   REQUIRE(PredictFrom(*plain, batch.dense(), {in.numbers.data(), batch.rows, kEmbeddings}, expected)
               .ok());
   CHECK(SameBits(actual, expected));
@@ -133,9 +136,10 @@ TEST_CASE("an embedding that is not finite skips the step in every precision") {
     const auto network = WiredNetwork(ComputePrecision::kF32, wire);
     TestBatch batch = BatchOf(0);
     batch.embedding_values[30] = std::numeric_limits<float>::infinity();
-    const Coded in = CodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
+    const Encoded in =
+        EncodedBy({wire.embeddings, wire.dims}, batch.embeddings(), 1.0F, std::nullopt);
     const auto block = network->blocks().Lease(batch.rows, true);
-    std::ranges::copy(in.bytes, block->coded_embeddings.bytes.begin());
+    std::ranges::copy(in.bytes, block->encoded_embeddings.bytes.begin());
     std::vector<float> probabilities(batch.rows);
     const auto result =
         network->ForwardBackward(*block, batch.dense(), batch.labels, probabilities);

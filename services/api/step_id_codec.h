@@ -8,11 +8,11 @@
 
 namespace simurgh::api {
 
-flatbuffers::Offset<wire::Position> Encode(flatbuffers::FlatBufferBuilder& builder,
-                                           const StepId& position);
-StepId Decode(const wire::Position& position);
+flatbuffers::Offset<wire::StepId> Encode(flatbuffers::FlatBufferBuilder& builder,
+                                         const StepId& step_id);
+StepId Decode(const wire::StepId& step_id);
 
 // what: prefix of errors, "pull". Errors: INVALID_ARGUMENT for an unknown mode.
-StatusOr<LookupMode> DecodePurpose(const char* what, uint8_t purpose);
+StatusOr<LookupMode> DecodeLookupMode(const char* what, uint8_t mode);
 
 }  // namespace simurgh::api
