@@ -19,7 +19,7 @@ constexpr std::string_view kSchemes[] = {"tcp", "unix", "shm", "auto"};  // By K
 Status BadAddress(const std::string& text, const char* why) {
   return absl::InvalidArgumentError(
       absl::StrCat("address '", text, "': ", why,
-                   "; expected host:port, tcp://host:port, unix:///path, shm:///path or "
+                   "; use host:port, tcp://host:port, unix:///path, shm:///path or "
                    "auto://host:port"));
 }
 

@@ -7,7 +7,7 @@
 
 namespace simurgh::rpc {
 
-// Where a server listens.
+// The address of a server.
 //
 //   tcp://host:port    TCP; also without the scheme. IPv6 in brackets: [::1]:7000.
 //   unix:///path       a Unix socket

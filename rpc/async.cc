@@ -11,8 +11,8 @@
 namespace simurgh::rpc {
 namespace {
 
-// What the tasks of one WhenAll share; the last of them to end may outlive the waiting frame only
-// if that was destroyed with its executor.
+// State that the tasks of one WhenAll share; the last task to end may outlive the waiting frame
+// only if that was destroyed with its executor.
 struct Group {
   Group(const asio::any_io_executor& executor, size_t count)
       : all_ended(executor, Clock::time_point::max()),

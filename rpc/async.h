@@ -1,6 +1,6 @@
 #pragma once
 
-// The one door to Boost.Asio: every file that waits includes this header.
+// Files that wait include Boost.Asio through this header.
 
 #include <chrono>
 #include <exception>
@@ -73,13 +73,13 @@ template <typename Function>
   if constexpr (!kVoid) co_return *std::move(result);
 }
 
-// Runs all tasks at once on the caller's executor; the first error in the order of the tasks, else
-// ok. Waits for all of them, whatever their results; if the caller is cancelled, so are they. A
-// task that throws counts as INTERNAL, one that ends by cancellation as CANCELLED.
+// Runs all tasks concurrently on the caller's executor and waits for all. Returns the first error
+// in the order of the tasks. Cancelling the caller cancels the tasks. A task that throws counts as
+// INTERNAL, one that ends by cancellation as CANCELLED.
 [[nodiscard]] awaitable<Status> WhenAll(std::vector<awaitable<Status>> tasks);
 
-// The status of what a coroutine threw: CANCELLED for Asio's own end of a cancelled coroutine, else
-// INTERNAL.
+// Converts a coroutine's exception: CANCELLED for the one that Asio throws in a cancelled
+// coroutine, else INTERNAL.
 Status StatusOfException(const std::exception_ptr& thrown);
 
 }  // namespace simurgh::rpc

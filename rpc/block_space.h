@@ -35,14 +35,14 @@ class BlockSpace {
   uint64_t peak_bytes() const { return peak_bytes_; }
 
   // Returns free ranges whose pages the caller releases; they count as untouched from then on.
-  // Keeps `keep` free bytes (whole pages) plus the bytes that peak use exceeded current use by.
+  // Keeps `keep` free bytes (whole pages) plus peak use minus current use.
   std::vector<Range> TakeIdle(uint64_t keep);
 
  private:
   std::map<uint64_t, uint64_t> free_;  // Offset -> length.
   uint64_t used_bytes_ = 0;
   uint64_t peak_bytes_ = 0;
-  uint64_t touched_end_ = 0;  // No page from here on exists.
+  uint64_t touched_end_ = 0;  // Pages from this offset on do not exist yet.
 };
 
 }  // namespace simurgh::rpc

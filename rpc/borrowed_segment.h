@@ -26,7 +26,7 @@ static_assert(sizeof(BorrowedSegment) == 16 && alignof(BorrowedSegment) == 8);
 // The slot of a segment whose bytes are in the frame.
 inline constexpr uint32_t kNotBorrowed = 0xffff'ffff;
 
-inline constexpr uint32_t kMaxBorrowedSegments = 4'096;  // Of one region at a time.
+inline constexpr uint32_t kMaxBorrowedSegments = 4'096;  // Maximum per region at a time.
 inline constexpr size_t kBoardBytes = kMaxBorrowedSegments * sizeof(uint32_t);
 
 // Blocks of a region are whole pages, so that their pages can be released to the system.

@@ -66,7 +66,7 @@ class Client::Impl : public std::enable_shared_from_this<Impl> {
   WaitList ready_;           // Calls that wait for a session.
   WaitList stopped_signal_;  // The connecting coroutine, between attempts.
   Backoff backoff_;
-  Clock::time_point not_before_{};  // Of the next attempt.
+  Clock::time_point not_before_{};  // Earliest time of the next attempt.
   uint64_t attempts_ = 0;           // Since the last connection that answered a call.
   uint64_t refusals_ = 0;
   Status last_error_;

@@ -85,7 +85,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
     const Clock::time_point deadline;
     Suspension answered;
     uint64_t cost = 0;  // Bytes of the server's window that the request holds.
-    std::shared_ptr<IncomingPayload> payload;  // Of the response, while it arrives.
+    std::shared_ptr<IncomingPayload> payload;  // The response, while it arrives.
     Outbox::Ticket frame;
     std::optional<StatusOr<IncomingMessage>> outcome;
   };
@@ -131,7 +131,7 @@ class ClientSession : public std::enable_shared_from_this<ClientSession> {
   const PeerHello peer_;
   absl::flat_hash_map<uint64_t, Call*> calls_;
   uint64_t last_id_ = 0;
-  DeadlineTimer deadlines_;  // Of calls_.
+  DeadlineTimer deadlines_;  // Times out calls_.
   const Clock::duration stall_timeout_;
   DeadlineTimer flow_timer_;
   Window window_;                                // The server's.

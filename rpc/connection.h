@@ -42,16 +42,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The same without waiting; nullopt when ReadFrame() has to wait.
   std::optional<StatusOr<IncomingFrame>> TryReadFrame();
 
-  // Sets how to find a chunked message that is arriving, by its id; null for none. The payloads of
-  // a gathered chunk are read together.
+  // find: returns the incomplete chunked message with an id, or null. The payloads of a gathered
+  // chunk are read together.
   void FindIncomingPayloadsBy(std::function<IncomingPayload*(uint64_t)> find) {
     find_incoming_payload_ = std::move(find);
   }
 
   // Unread bytes of the last frame's payload.
   uint64_t payload_left() const { return payload_left_; }
-  // Reads them into their destinations, unless `payload` is abandoned. Only payloads below 4 KiB
-  // can pass through the read-ahead buffer.
+  // Reads the payload into its destinations, unless abandoned. Only payloads below 4 KiB can pass
+  // through the read-ahead buffer.
   [[nodiscard]] awaitable<Status> ReadPayload(IncomingPayload& payload);
   // The same without waiting; nullopt when ReadPayload() has to wait.
   std::optional<Status> TryReadPayload(IncomingPayload& payload);
@@ -99,10 +99,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Accepts no more frames and closes when the queued ones have been written.
   void CloseAfterWrites(Status reason);
 
-  // Frames that the reading coroutine sends are corked, i.e. held back until it waits or yields, so
-  // that they leave in one system call. From 16 KiB on they leave earlier, so that the peer gets
-  // work: with the frame that makes them `frames` (default: unlimited) or 1 MiB, or that is sent
-  // 100 us after the last wait or write. Computation between two sends delays the first.
+  // Frames that the reading coroutine sends are corked: held back until it waits or yields, to save
+  // system calls. 16 KiB or more leave earlier, to give the peer work: `frames` frames (default:
+  // unlimited), 1 MiB, or a frame sent 100 us after the last wait or write. Computation between two
+  // sends delays the first.
   void CorkAtMost(size_t frames) { max_corked_frames_ = frames; }
   // Sends the corked frames. The reading coroutine calls it before it waits for something else.
   void Uncork();
@@ -132,7 +132,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // A header and one table entry: no payload starts before them.
   static constexpr uint64_t kMinAheadBytes = kHeaderBytes + sizeof(uint64_t);
 
-  // What the read-ahead buffer needs before the current frame can be decoded, and what it may hold.
+  // Bytes needed to decode the current frame, and the maximum to read ahead.
   struct Wanted {
     uint64_t bytes = 0;
     uint64_t limit = 0;
@@ -158,7 +158,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t WorthSleeping(const IncomingPayload& payload) const;
   // Accounts for bytes read into RoomFor().
   void Advance(IncomingPayload& payload, uint64_t bytes);
-  // Accounts for those that belong to `payload` and returns their count.
+  // Accounts for the bytes that belong to `payload` and returns their count.
   uint64_t AdvanceOne(IncomingPayload& payload, uint64_t& left, uint64_t bytes);
   // Called around every wait for bytes. BeginWait() uncorks. in_frame: a frame is incomplete.
   void BeginWait(bool in_frame);
@@ -179,17 +179,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const ObserverLink observer_;
   std::shared_ptr<Sharing> sharing_;
   bool established_ = false;
-  Status reason_;   // Of Close(); else OK.
-  Status closing_;  // Of CloseAfterWrites(); else OK.
+  Status reason_;   // Reason of Close(); else OK.
+  Status closing_;  // Reason of CloseAfterWrites(); else OK.
 
   ReadAhead ahead_;
   uint64_t ahead_limit_ = kMinAheadBytes;  // Bytes to read ahead of the current frame, at most.
-  std::optional<FrameHeader> header_;      // Of the current frame, when decoded.
+  std::optional<FrameHeader> header_;      // The current frame, when decoded.
   uint64_t payload_left_ = 0;
-  std::deque<Piece> pieces_;  // Of a gathered chunk, after the current one.
+  std::deque<Piece> pieces_;  // Remaining pieces of a gathered chunk.
   std::function<IncomingPayload*(uint64_t)> find_incoming_payload_;
   std::array<asio::mutable_buffer, 64> room_;  // Asio passes at most 64 to one system call.
-  IncomingPayload* reading_ = nullptr;         // Of ReadPayload().
+  IncomingPayload* reading_ = nullptr;         // The argument of ReadPayload().
   asio::cancellation_signal stop_reading_;
   bool waiting_ = false;
   bool waiting_in_frame_ = false;

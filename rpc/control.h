@@ -31,8 +31,8 @@ struct PeerHello {
   Hello hello;
   uint16_t protocol = 0;
   uint64_t features = 0;
-  FrameLimits limits;                 // Of frames sent to the peer.
-  uint64_t request_window_bytes = 0;  // Of unanswered requests sent to the peer; 0 for no limit.
+  FrameLimits limits;                 // Limits of frames to the peer.
+  uint64_t request_window_bytes = 0;  // Limit of unanswered requests to the peer; 0: none.
 };
 
 OutgoingSegment EncodeHello(const Hello& hello, const FrameLimits& limits,

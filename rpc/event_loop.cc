@@ -7,7 +7,7 @@
 namespace simurgh::rpc {
 namespace {
 
-// Maximum of consecutive waits without spinning.
+// Maximum number of consecutive waits without spinning.
 constexpr uint32_t kMaxSkipped = 63;
 
 // Returns false without an event until the deadline.

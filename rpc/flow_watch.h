@@ -10,9 +10,9 @@ namespace simurgh::rpc {
 // The state of one direction of a connection.
 struct Flow {
   bool expected = false;  // The peer has to act: send the rest of a message, or read.
-  uint64_t rounds = 0;  // Times that this has ended: frames read, times that no chunked message was
-                        // incomplete, or times that all was written.
-  uint64_t bytes = 0;   // Moved so far.
+  // Completions: frames read, times that no chunked message was incomplete or all was written.
+  uint64_t rounds = 0;
+  uint64_t bytes = 0;  // Moved so far.
 };
 
 // Detects a stalled flow by sampling, so that progress between samples costs nothing.

@@ -33,10 +33,10 @@ inline constexpr uint16_t kFlagChunked = 1;
 // On a REQUEST or RESPONSE: a table of BorrowedSegment follows the segment table.
 inline constexpr uint16_t kFlagBorrowed = 2;
 
-// Maximum of messages in a gathered CHUNK.
+// Maximum number of messages in a gathered CHUNK.
 inline constexpr uint16_t kMaxGathered = 64;
 
-// Maximum of metadata in a PADDING frame.
+// Maximum size of the metadata of a PADDING frame.
 inline constexpr uint32_t kMaxPaddingBytes = 1'024;
 
 // A smaller payload may be read together with its head and copied to its destinations: one small

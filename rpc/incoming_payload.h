@@ -16,7 +16,7 @@ namespace simurgh::rpc {
 // A received frame without its payload.
 struct IncomingFrame {
   FrameHeader header;
-  absl::InlinedVector<uint64_t, 2> lengths;  // Of its segments.
+  absl::InlinedVector<uint64_t, 2> lengths;  // By segment.
   std::vector<std::byte> metadata;
   // By segment; segments in the frame have no owner. Empty if none is borrowed.
   std::vector<ReceivedSegment> borrowed;
@@ -55,7 +55,7 @@ class IncomingPayload {
 
   IncomingFrame frame_;
   std::vector<ReceivedSegment> segments_;
-  ReceiveBuffers destinations_;  // Of the segments that are not borrowed.
+  ReceiveBuffers destinations_;  // Those of segments that are not borrowed.
   uint64_t left_;
   uint64_t copied_bytes_ = 0;  // From the peer's memory, not yet reported.
   bool abandoned_ = false;     // See Connection::Abandon().

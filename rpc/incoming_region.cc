@@ -43,7 +43,7 @@ StatusOr<ReceivedSegment> IncomingRegion::Borrow(const BorrowedSegment& segment,
     // Before the store to the board, after which the peer may use the slot again.
     self->held_[segment.slot].store(false, std::memory_order_relaxed);
     auto* const words = reinterpret_cast<uint32_t*>(self->board_.mapping.data());
-    // Release: all reads of the segment come before this store.
+    // Release: all reads of the segment precede this store.
     std::atomic_ref<uint32_t>(words[segment.slot])
         .store(segment.generation, std::memory_order_release);
   };

@@ -81,17 +81,17 @@ inline Placement NoSegments() { return AllocateAll(0); }
 // Releases the finished buffer of the builder.
 OutgoingSegment TakeMetadata(flatbuffers::FlatBufferBuilder& builder);
 
-// What the ends exchange when a connection opens.
+// Sent by each end when a connection opens.
 struct Hello {
   // Names are printable ASCII of at most 255 bytes.
   std::string cluster;       // Equal at both ends.
   std::string role;          // "embedding-ps", ...
   uint32_t index = 0;        // Within its role.
-  uint64_t run = 0;          // Of a trainer; else 0.
+  uint64_t run = 0;          // The trainer's run; else 0.
   uint64_t incarnation = 0;  // Differs for each start of the process.
   // Settings that must be equal at both ends, see SettingsDifference; at most 256 KiB.
   std::string configuration;
-  uint64_t map_version = 0;  // Of the bucket map.
+  uint64_t map_version = 0;  // Version of the bucket map.
 };
 
 }  // namespace simurgh::rpc

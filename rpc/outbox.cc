@@ -10,7 +10,7 @@
 namespace simurgh::rpc {
 namespace {
 
-// Minimum of a chunk that is not the last of its message.
+// Minimum size of a chunk that is not the last of its message.
 constexpr uint64_t kMinChunkBytes = 65'536;
 // A large message's turn. Shorter turns cost cache misses at both ends.
 constexpr uint64_t kTurnBytes = uint64_t{8} << 20;
@@ -31,8 +31,8 @@ struct Outbox::Bulk {
   std::vector<OutgoingSegment> segments;
   Gate::Pass pass;
   uint64_t total = 0;     // Bytes.
-  uint64_t composed = 0;  // Of them, in this batch and earlier ones.
-  uint64_t turn = 0;      // Of them, in the current turn.
+  uint64_t composed = 0;  // Bytes in this batch and earlier ones.
+  uint64_t turn = 0;      // Bytes in the current turn.
 };
 
 uint64_t Outbox::BytesOf(const Item& item) {
@@ -175,7 +175,7 @@ void Outbox::ComposeFrames() {
 }
 
 // Moves consecutive payloads of some KiB behind the heads of all their messages: the receiver then
-// knows all destinations and reads the payloads with one system call.
+// has all destinations and reads the payloads with one system call.
 void Outbox::GatherPayloads() {
   const auto fits = [](const Item& item) {
     const uint64_t bytes = item.header.following_bytes();

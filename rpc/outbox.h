@@ -27,8 +27,8 @@ struct OutgoingFrame {
 // The queue of frames to write.
 //
 // Frames leave in order, in batches that are written whole. The payload of a large message leaves
-// in CHUNK frames at the end of each batch, and large messages take turns, so a frame waits for one
-// batch at most. Consecutive payloads of some KiB leave in one CHUNK after the heads of their
+// in CHUNK frames at the end of each batch, round-robin over large messages. A frame thus waits for
+// one batch at most. Consecutive payloads of some KiB leave in one CHUNK after the heads of their
 // frames.
 //
 // Threads: one.
@@ -78,7 +78,7 @@ class Outbox {
   bool Pending(const Ticket& ticket) const;
 
   bool empty() const { return batch_.empty() && queue_.empty() && bulk_.empty(); }
-  // Of all queued frames and the current batch, with their payloads.
+  // Size of all queued frames and the current batch, with their payloads.
   uint64_t bytes() const { return bytes_; }
   // Frames outside of the current batch.
   size_t waiting_frames() const { return queue_.size(); }
@@ -87,8 +87,8 @@ class Outbox {
   std::span<const asio::const_buffer> Gather();
   // The first `bytes` bytes of Gather() have been written.
   void Written(size_t bytes);
-  // Destroys the owners of what was written and of what was copied. Destructors may call into the
-  // connection, so no other operation may be in progress.
+  // Destroys the owners of written and of copied bytes. Destructors may call into the connection,
+  // so no other operation may be in progress.
   void Release() {
     Empty(done_);
     ReleaseCopied();
@@ -108,8 +108,8 @@ class Outbox {
     OutgoingMessage message;
     Gate::Pass pass;
     uint64_t number = 0;
-    std::shared_ptr<Bulk> bulk;  // Of a head and of a CHUNK.
-    uint64_t bulk_offset = 0;    // Of a CHUNK: the start of its bytes.
+    std::shared_ptr<Bulk> bulk;  // Set for a head or a CHUNK.
+    uint64_t bulk_offset = 0;    // Start of the bytes of a CHUNK.
     size_t buffers_end = 0;      // The end of its buffers in gathered_.
   };
 
@@ -156,7 +156,7 @@ class Outbox {
   std::vector<Item> done_;  // Written batches.
   std::vector<std::shared_ptr<const void>> copied_;  // Owners of bytes copied to shared memory.
   std::vector<asio::const_buffer> gathered_;         // Of batch_.
-  size_t buffers_done_ = 0;                          // Of gathered_.
+  size_t buffers_done_ = 0;                          // Buffers of gathered_ that are written.
   size_t items_done_ = 0;                            // Of batch_.
   uint64_t bytes_ = 0;
   uint64_t last_number_ = 0;

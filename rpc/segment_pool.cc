@@ -7,7 +7,7 @@
 namespace simurgh::rpc {
 
 SegmentBuffer PooledBuffer(size_t bytes) {
-  static BufferPool pool(size_t{256} << 20);  // Maximum of idle buffers.
+  static BufferPool pool(size_t{256} << 20);  // Bytes of idle buffers.
   std::shared_ptr<AlignedBuffer> buffer = pool.Lease(bytes);
   const std::span<std::byte> room = buffer->bytes().first(bytes);
   return {.bytes = room, .owner = std::move(buffer)};

@@ -60,7 +60,7 @@ struct Request {
 
 struct Method {
   MethodId id;          // The name outlives the server.
-  Placement placement;  // Of requests.
+  Placement placement;  // Destinations of requests.
   std::function<awaitable<StatusOr<OutgoingMessage>>(Request)> handle;
 };
 

@@ -60,7 +60,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // Serves the connection until it ends.
   [[nodiscard]] awaitable<void> Run();
 
-  // Asks the client to close the connection after its last answer.
+  // Sends GOAWAY: the client closes the connection after its last answer.
   void SendGoaway() {
     // Without admission its HELLO will be refused.
     if (admitted_) connection_->Send({.header = {.kind = FrameKind::kGoaway}});
@@ -121,12 +121,12 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   const std::shared_ptr<Connection> connection_;
   PeerHello peer_;
   std::shared_ptr<const Hello> hello_;  // The client's; requests may outlive the session.
-  const std::string host_;              // Of the client: its address without the port.
+  const std::string host_;              // The client's address without the port.
   bool admitted_ = false;
   Gate unanswered_;          // Requests whose answers have not been written.
-  size_t arriving_ = 0;      // Of them, incomplete.
+  size_t arriving_ = 0;      // Incomplete requests among them.
   uint64_t arrivals_ = 0;    // Times that arriving_ became 0.
-  DeadlineTimer deadlines_;  // Of running tasks.
+  DeadlineTimer deadlines_;  // Times out running tasks.
   DeadlineTimer flow_timer_;
   FlowWatch outgoing_;
   uint64_t unanswered_bytes_ = 0;

@@ -46,7 +46,7 @@ Status ServerSession::CheckRequest(const IncomingFrame& frame) const {
 
 std::optional<ThrottleReason> ServerSession::MustWait() const {
   const ServerOptions& options = core_->options;
-  // Incomplete requests do not count: the bytes they need come after this frame.
+  // Incomplete requests do not count: the bytes they need follow this frame.
   if (busy() != 0 && busy() >= options.max_requests_per_connection) {
     return ThrottleReason::kRequests;
   }

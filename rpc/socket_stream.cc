@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxGather = 256;  // IOV_MAX is 1,024.
 
-// Maximum of one call, during which everything else on the thread waits: 1 MiB and its head.
+// Maximum bytes of one call, during which everything else on the thread waits: 1 MiB and its head.
 constexpr size_t kMaxCallBytes = 1'114'112;
 
 // Larger batches for local connections, which are faster. Measured with bench_rpc, 1 MiB ×8: over a
@@ -61,7 +61,7 @@ Stream::ErrorCode LastError() {
   return {errno, boost::system::system_category()};
 }
 
-// A wait on a Unix socket cannot be for more than a byte.
+// Returns 0 for a Unix socket, which cannot wait for more than one byte.
 size_t ReceiveBufferOf(const Socket& socket) {
   asio::socket_base::receive_buffer_size size;
   Stream::ErrorCode error;

@@ -8,9 +8,9 @@ namespace simurgh::rpc {
 
 // Why an end delays reading from a peer or accepting one.
 enum class ThrottleReason : uint8_t {
-  kRequests,  // Maximum of unanswered requests.
-  kAnswers,   // Maximum of unread bytes of answers.
-  kTurn,      // The peer sends without a pause; other connections have their turn.
+  kRequests,  // Too many unanswered requests.
+  kAnswers,   // Too many unread bytes of answers.
+  kTurn,      // The peer sends without a pause; other connections are served first.
   kAccept,    // File descriptors or memory are short.
 };
 inline constexpr size_t kThrottleReasons = 4;

@@ -71,7 +71,7 @@ StatusOr<Certificates> ReadCertificates(const char* what, const std::string& fil
 
 StatusOr<OpenSslPointer<EVP_PKEY>> ReadKey(const std::string& file) {
   SIMURGH_ASSIGN_OR_RETURN(const std::string text, ReadFile("key", file));
-  // Refuses encrypted keys instead of asking for a password.
+  // Refuses encrypted keys, without a prompt for a password.
   const auto no_password = [](char*, int, int, void*) { return -1; };
   OpenSslPointer<EVP_PKEY> key(
       PEM_read_bio_PrivateKey(Reader(text).get(), nullptr, no_password, nullptr));
@@ -160,7 +160,7 @@ TlsContext::TlsContext(std::string peer_name)
   SIMURGH_CHECK(native_ != nullptr) << "SSL_CTX_new failed";
   SSL_CTX_set_min_proto_version(native(), TLS1_3_VERSION);
   SSL_CTX_set_verify(native(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  // Connections are few and long, so session resumption is of no use.
+  // Connections are few and long, so session resumption would not help.
   SSL_CTX_set_session_cache_mode(native(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(native(), 0);
 }

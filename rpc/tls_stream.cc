@@ -75,7 +75,7 @@ class TlsStream : public Stream, public std::enable_shared_from_this<TlsStream> 
   std::vector<std::byte> pending_;
   std::vector<std::byte> flushing_;  // Being written.
   std::function<void(const ErrorCode&)> ready_;
-  ErrorCode failure_;  // Of the handshake or of a write.
+  ErrorCode failure_;  // Error of the handshake or of a write.
   bool closed_ = false;
   asio::steady_timer linger_;
 };

@@ -13,7 +13,7 @@
 namespace simurgh {
 namespace {
 
-// How long an unreachable worker gets no new batches while another is reachable.
+// Pause in new batches for an unreachable worker while another is reachable.
 constexpr std::chrono::seconds kAvoidance{5};
 
 // Receives embeddings in the buffer and argmax in memory of the wire.

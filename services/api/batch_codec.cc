@@ -16,8 +16,8 @@ flatbuffers::Offset<wire::BatchReference> Encode(flatbuffers::FlatBufferBuilder&
 
 StatusOr<VectorPrecision> DecodePrecision(const char* what, uint8_t precision) {
   if (precision > static_cast<uint8_t>(VectorPrecision::kInt8)) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": unknown precision ", precision,
-                                                   "; use the same version for all daemons"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": precision: ", precision, " is unknown; use 0 to 3"));
   }
   return static_cast<VectorPrecision>(precision);
 }
@@ -94,8 +94,8 @@ rpc::Outgoing<PullBatch::Response> Encode(const PullAnswer& answer,
 StatusOr<PullBatchMessage> Decode(const wire::PullBatchRequest& request) {
   SIMURGH_ASSIGN_OR_RETURN(const LookupMode mode, DecodeLookupMode("pull batch", request.mode()));
   if (request.form() > static_cast<uint8_t>(EmbeddingForm::kRows)) {
-    return absl::InvalidArgumentError(absl::StrCat("pull batch: unknown form ", request.form(),
-                                                   "; use the same version for all daemons"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("pull batch: form: ", request.form(), " is unknown; use 0 or 1"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const VectorPrecision precision,
                            DecodePrecision("pull batch", request.precision()));

@@ -7,7 +7,7 @@ StatusOr<DenseOptimizerConfig> Decode(const wire::DenseOptimizer& optimizer) {
   using Kind = DenseOptimizerConfig::Kind;
   if (optimizer.kind() > static_cast<uint8_t>(Kind::kAdagrad)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("dense weights: unknown optimizer ", optimizer.kind()));
+        absl::StrCat("dense weights: optimizer: ", optimizer.kind(), " is unknown; use 0 to 2"));
   }
   return DenseOptimizerConfig{.kind = static_cast<Kind>(optimizer.kind()),
                               .momentum = optimizer.momentum(),

@@ -28,7 +28,7 @@ class PeerClients {
   };
   using Use = std::unique_ptr<rpc::Client, Return>;
 
-  // As of rpc::Client.
+  // Arguments: see rpc::Client.
   PeerClients(rpc::asio::any_io_executor executor, std::string address, rpc::Hello hello,
               rpc::ClientOptions options, rpc::Observer* observer);
 

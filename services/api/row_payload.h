@@ -15,7 +15,7 @@ namespace simurgh::api {
 
 struct RowPayload {
   uint64_t ids = 0;
-  uint64_t bytes = 0;  // Of rows or gradients, with padding.
+  uint64_t bytes = 0;  // Size of rows or gradients, with padding.
 };
 
 // Requires bounded dims and counts, as DecodeGroups() ensures.

@@ -28,10 +28,10 @@ struct PushRowsCall {
   StepId step_id;
   std::span<const RowGroup> groups;
   std::span<const float> learning_rates;  // By group.
-  std::span<const uint64_t> ids;          // As in PullRowsCall.
-  std::span<const std::byte> gradients;   // As rows in PullRowsCall.
-  std::shared_ptr<void> owner;            // As in PullRowsCall.
-  uint64_t client = 0;                    // As in PullRowsCall.
+  std::span<const uint64_t> ids;          // See PullRowsCall.
+  std::span<const std::byte> gradients;   // Layout: as PullRowsCall::rows.
+  std::shared_ptr<void> owner;            // See PullRowsCall.
+  uint64_t client = 0;                    // See PullRowsCall.
 };
 
 // A parameter server: the server itself or a client of another process.

@@ -45,7 +45,7 @@ class VectorWire {
   const EmbeddingWire wire_;
   const VectorCodec embeddings_;
   const VectorCodec gradients_;
-  const size_t max_columns_;  // Of max-pooled features.
+  const size_t max_columns_;  // Columns of max-pooled features.
   BufferPool buffers_;
 };
 

@@ -15,7 +15,7 @@ namespace simurgh {
 // A server's range of the dense weights and optimizer state, for each of the last kMaxRuns runs. A
 // push is applied on arrival, without waiting for other ranks.
 //
-// Threads: call from one executor; the store has a thread of its own for the weights.
+// Threads: call from one executor; the store has its own thread for the weights.
 // Lifetime: must outlive every call.
 class DenseStore : public DenseServer {
  public:

@@ -22,7 +22,7 @@ namespace simurgh {
 
 // A server's partitions, each with the thread that owns it. A request fans out over the partitions
 // and completes when all have processed their share. Each partition interleaves the requests of its
-// clients in pieces. A push that a partition has begun is completed even if its caller is gone.
+// clients in pieces. A partition completes a push that it has begun even if the caller has died.
 //
 // Threads: call from one executor.
 // Lifetime: must outlive every call.

@@ -8,7 +8,7 @@
 namespace simurgh {
 namespace {
 
-// The vectors of so few samples fit the processor's first caches.
+// The vectors of this number of samples fit the first caches of a processor.
 constexpr size_t kSamplesAtATime = 16;
 
 std::vector<VectorCodec> CodesOf(const BatchLayout& layout) {

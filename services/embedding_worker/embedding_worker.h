@@ -96,7 +96,7 @@ class EmbeddingWorker {
   // a compute thread.
   PooledArgmax PoolRows(const BufferedBatch& batch, const AlignedBuffer& rows,
                         const EmbeddingBuffer& embeddings, bool with_argmax);
-  // As BatchPooling::Unpool, on a compute thread.
+  // Calls BatchPooling::Unpool, on a compute thread.
   // Errors: INVALID_ARGUMENT for argmax that do not fit the batch.
   StatusOr<std::vector<size_t>> UnpoolRows(const BufferedBatch& batch,
                                            const GradientBuffer& gradients,

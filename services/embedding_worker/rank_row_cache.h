@@ -32,7 +32,7 @@ class RankRowCache {
 
   struct Missing {
     RowRequest request;
-    uint32_t age_steps = 0;  // Of the oldest cached row.
+    uint32_t age_steps = 0;  // Age of the oldest cached row.
   };
   // Copies the plan's cached rows to `floats` and requests the others. Writes the request's ids and
   // the offsets of their floats. Requires ids and offsets of the plan's number of ids.

@@ -19,7 +19,7 @@ struct RowCache::Header {
 
 namespace {
 
-constexpr size_t kAlignment = 8;           // Of records.
+constexpr size_t kAlignment = 8;           // Records start at multiples.
 constexpr uint32_t kNoTable = UINT32_MAX;  // The rest of the ring is unused.
 
 // An entry is the record's position / kAlignment + 1, then 8 bits of the hash; 0: none.

@@ -27,7 +27,7 @@ struct RowExchange::PullState {
   Rows rows;
   std::shared_ptr<AlignedBuffer> bytes;  // Encoded rows; null: the floats themselves.
   std::shared_ptr<RankRowCache> cache;   // Null: the request has every row.
-  // Of cache misses; null without a cache.
+  // Offsets and ids of cache misses; null without a cache.
   std::shared_ptr<AlignedBuffer> ids;
   std::shared_ptr<AlignedBuffer> offsets;
 
@@ -53,7 +53,7 @@ struct RowExchange::PushState {
   RowRequest request;
   std::vector<std::vector<float>> learning_rates;  // By server and group.
   std::shared_ptr<AlignedBuffer> gradients;
-  std::shared_ptr<AlignedBuffer> bytes;  // As in PullState.
+  std::shared_ptr<AlignedBuffer> bytes;  // See PullState.
 };
 
 RowExchange::RowExchange(const ClusterConfig& config, rpc::asio::any_io_executor compute,

@@ -30,8 +30,8 @@ class RowExchange {
               std::vector<std::unique_ptr<RowServer>> servers, WorkerMetrics& metrics);
 
   struct Rows {
-    std::shared_ptr<AlignedBuffer> floats;  // Of the batch's plan.
-    uint32_t age_steps = 0;                 // Of the oldest row; 0: none is cached.
+    std::shared_ptr<AlignedBuffer> floats;  // Layout: the batch's plan.
+    uint32_t age_steps = 0;                 // Age of the oldest row; 0: none is cached.
   };
   [[nodiscard]] rpc::awaitable<StatusOr<Rows>> Pull(std::shared_ptr<const BufferedBatch> batch,
                                                     PullOptions options,

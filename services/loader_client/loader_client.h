@@ -49,7 +49,7 @@ class LoaderClient {
                                                       const LoaderClientOptions& options,
                                                       std::stop_token stop);
 
-  // As Abandon, for a loader that cannot be opened, for example without statistics.
+  // Does what Abandon does, for a loader that cannot be opened, for example without statistics.
   // Errors: INVALID_ARGUMENT for a loader that the configuration does not have; else as Feed.
   static Status AbandonUnopened(const ClusterConfig& config, uint32_t loader, const Status& reason,
                                 std::stop_token stop);

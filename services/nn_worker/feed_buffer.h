@@ -105,8 +105,8 @@ class FeedBuffer {
   Status Abandon(uint32_t loader, std::string_view reason);
 
   // The trainer's next batch; nothing when all loaders have ended.
-  // Errors: INVALID_ARGUMENT with the reason of a loader that cannot go on; DEADLINE_EXCEEDED
-  // naming the loader that has fed nothing for the timeout; CANCELLED after Interrupt or Fail.
+  // Errors: INVALID_ARGUMENT with the reason of Abandon; DEADLINE_EXCEEDED naming the loader that
+  // has fed nothing for the timeout; CANCELLED after Interrupt or Fail.
   StatusOr<std::optional<Batch>> Take();
 
   // Cancels Take. Call Finish or Fail afterwards, which answer the loaders.

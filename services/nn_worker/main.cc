@@ -126,7 +126,7 @@ class NnWorker : public Daemon {
     const StatusOr<TrainResult> result = Train(port, dense, stop);
     if (fed_ != nullptr) NotifyLoaders(result.status());
     Status traced;
-    if (!trace_file_.empty()) {  // Also of a failed run.
+    if (!trace_file_.empty()) {  // Also after a failure.
       traced = timeline_.Write(trace_file_, rank_, absl::StrCat("nn-worker ", rank_));
     }
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {

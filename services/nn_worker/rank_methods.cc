@@ -16,7 +16,7 @@ namespace {
 
 // For one rank: 1,024 addresses of 256 bytes.
 constexpr uint64_t kMaxAddressBytes = uint64_t{256} << 10;
-// How long one call waits for the other ranks; then it is retried.
+// Maximum wait of one call for the other ranks; it is then retried.
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::chrono::milliseconds kPause{200};
 

@@ -39,7 +39,7 @@ class Rendezvous {
   StatusOr<std::vector<std::string>> Await(std::chrono::steady_clock::time_point deadline,
                                            std::stop_token stop);
 
-  // As "ranks 1, 3".
+  // For errors: "ranks 1, 3".
   std::string Missing() const;
 
  private:

@@ -25,7 +25,7 @@ struct DenseExchangeOptions {
   uint32_t rank = 0;
   DenseOptimizerConfig optimizer;
   uint32_t staleness = 1;  // Own pushes that the next weights may lack, plus one; >= 1.
-  std::chrono::milliseconds retry_deadline{60'000};  // How long one call may keep failing.
+  std::chrono::milliseconds retry_deadline{60'000};  // From the first failure of a call.
   Timeline* timeline = nullptr;                      // Records pushes. Outlives the exchange.
 };
 
@@ -86,7 +86,7 @@ class DenseExchange {
   // Waits until `ready` holds or a call has failed for good. Starts due retries meanwhile.
   void WaitUntil(absl::FunctionRef<bool()> ready);
   Status CopyNewest(std::span<float> parameters);
-  // Marks the first operation as under way, if it is due, and returns a copy for Call: the answer
+  // Marks the first operation as started, if it is due, and returns a copy for Call: the answer
   // may remove the operation at any time.
   std::optional<Operation> StartNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Call(const Operation& operation);

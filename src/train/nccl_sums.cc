@@ -11,7 +11,7 @@
 namespace simurgh {
 namespace {
 
-// How long an error of NCCL waits for the monitor to name the rank at fault.
+// Maximum wait after an error of NCCL for the monitor to name the rank at fault.
 constexpr std::chrono::milliseconds kVerdictPatience{2'000};
 
 class NcclSums final : public DeviceSums {

@@ -18,7 +18,7 @@ namespace simurgh {
 // Threads: one owner.
 class RankHeartbeat {
  public:
-  // channel: no one else uses it. on_failure: called once, on the heartbeat's thread, when the
+  // channel: for this alone. on_failure: called once, on the heartbeat's thread, when the
   // collective fails; cancels what the owner waits for. Lifetime: the collective outlives this.
   RankHeartbeat(Collective& collective, Channel channel, std::function<void()> on_failure);
   // Requires AwaitAll or the collective's Abort before.

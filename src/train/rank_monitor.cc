@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Rounds per timeout, and their longest distance.
+// Rounds per timeout, and the maximum time between rounds.
 constexpr int kRoundsOfTimeout = 20;
 constexpr milliseconds kLongestInterval{500};
 

@@ -33,7 +33,7 @@ class RankMonitor {
 
   // OK, or the rank at fault.
   Status status();
-  // As status(), but waits up to `patience` for an error.
+  // Waits up to `patience` for an error, then returns status().
   Status Await(std::chrono::milliseconds patience);
 
  private:
@@ -61,8 +61,8 @@ class RankMonitor {
   Collective& collective_;
   const std::chrono::milliseconds timeout_;
   const std::chrono::milliseconds interval_;  // Between rounds.
-  std::vector<Steps> last_;                   // Of the last round; used by the thread alone.
-  Clock::time_point last_change_;             // Of last_.
+  std::vector<Steps> last_;                   // By rank, in the last round. Threads: the thread.
+  Clock::time_point last_change_;             // Time of the last change of last_.
 
   Mutex mutex_;
   CondVar changed_;

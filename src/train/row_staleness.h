@@ -36,7 +36,7 @@ class RowStaleness {
 
  private:
   const uint32_t row_age_steps_;
-  std::vector<uint32_t> unacknowledged_;  // Of the latest steps, by step modulo their number.
+  std::vector<uint32_t> unacknowledged_;  // By step modulo the window.
 };
 
 }  // namespace simurgh

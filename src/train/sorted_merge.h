@@ -17,9 +17,9 @@ namespace simurgh {
 // Merges the sorted runs of all ranks: every rank gets every element, in ascending order. Ranks
 // exchange the runs in pieces, so that memory does not grow with the runs.
 //
-// max_elements: of all ranks together in memory, at least one a rank.
-// Cost: an element is sent again where other ranks have many smaller ones left; at most as many
-// exchanges as the runs have pieces. Errors: of the collective.
+// max_elements: maximum in memory, of all ranks together; at least one per rank.
+// Cost: at most one exchange per piece of the runs; sends an element again while other ranks have
+// many smaller ones. Errors: of the collective.
 template <typename T>
 Status MergeSorted(Collective& collective, std::span<const T> run, size_t max_elements,
                    absl::FunctionRef<void(const T&)> consume) {
@@ -43,7 +43,7 @@ Status MergeSorted(Collective& collective, std::span<const T> run, size_t max_el
   while (std::ranges::any_of(left, [](uint64_t count) { return count > 0; })) {
     std::ranges::copy(run.first(std::min(piece, run.size())), own.begin());
     SIMURGH_RETURN_IF_ERROR(gather(std::span<const T>(own), std::span(all)));
-    // Below it no rank has an element that is not in `all`.
+    // `all` contains every element below it.
     std::optional<T> bound;
     for (size_t rank = 0; rank < ranks; ++rank) {
       const T& last = all[(rank + 1) * piece - 1];

@@ -18,7 +18,7 @@
 namespace simurgh {
 namespace {
 
-// Mode async: one push of dense gradients is under way while the next step computes. More would
+// Mode async: one push of dense gradients proceeds while the next step computes. More would
 // wait for each other and only add staleness.
 constexpr uint32_t kMaxDenseStaleness = 2;
 

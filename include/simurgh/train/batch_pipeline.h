@@ -29,13 +29,13 @@ struct PipelineOptions {
   uint32_t ranks = 1;
   PushOrder order = PushOrder::kUnordered;
   uint32_t staleness = 1;       // Maximum batches between pull and acknowledged push; >= 1.
-  uint32_t row_age_steps = 0;   // As PullOptions.
+  uint32_t row_age_steps = 0;   // See PullOptions.
   bool reproducible = false;    // See BatchPipeline.
   bool one_by_one = false;      // A pull waits until all earlier pushes have been sent.
   uint64_t trained_steps = 0;   // Evaluation only: the run's steps, all acknowledged.
   BlockPool* blocks = nullptr;  // Leases the batches' memory. Outlives the pipeline.
   size_t queue_batches = 16;    // Maximum batches fed but not yet pulled.
-  std::chrono::milliseconds retry_deadline{60'000};  // How long one batch may keep failing.
+  std::chrono::milliseconds retry_deadline{60'000};  // From the first failure of a batch.
   Timeline* timeline = nullptr;                      // Records calls. Outlives the pipeline.
 };
 
@@ -44,7 +44,7 @@ struct PulledBatch {
   const Batch* batch = nullptr;
   uint64_t step = 0;
   BatchBlock* block = nullptr;  // Has the embeddings; receives the gradients before Finish.
-  // How many of this rank's earlier steps the rows may lack. Below staleness + row_age_steps.
+  // Maximum of this rank's earlier steps that rows lack. Below staleness + row_age_steps.
   uint32_t staleness = 0;
 };
 
@@ -53,8 +53,8 @@ struct PulledBatch {
 //
 // The pipeline keeps every batch, with its gradients, until its push is acknowledged. It leases
 // their memory at the pull, for at most `staleness` batches. It retries a failed call with growing
-// pauses until `retry_deadline` after the batch's first failure. If the embedding worker is gone or
-// has lost the batch, it submits the batch again, possibly to another worker.
+// pauses until `retry_deadline` after the batch's first failure. If the embedding worker has
+// died or lost the batch, it submits the batch again, possibly to another worker.
 //
 // A batch's staleness includes the age of cached rows: at step t, a row of the pull of step s lacks
 // the steps that were unacknowledged at s, and the steps from s to t.
@@ -85,18 +85,18 @@ class BatchPipeline {
   // Stop.
   StatusOr<const PulledBatch*> Next();
 
-  // As Next, but null instead of waiting. The trainer may take a batch before it has finished the
-  // previous one.
+  // Does not wait: returns null if no batch is ready. The trainer may take a batch before
+  // it has finished the previous one.
   const PulledBatch* TakeNext();
 
   // Marks the trainer's first unfinished batch as finished.
   void Finish();
 
-  // Waits until the push of every finished batch is acknowledged. Batches pulled ahead stay as they
-  // are. Errors: as Next.
+  // Waits until the push of every finished batch is acknowledged. Keeps batches pulled ahead.
+  // Errors: as Next.
   Status WaitForPushes();
 
-  // Cancels all waiting.
+  // Ends all waiting with CANCELLED.
   void Stop();
 
  private:

@@ -22,7 +22,7 @@ struct EvaluationResult {
   double log_loss = 0;     // Mean binary cross entropy.
   double calibration = 0;  // Mean prediction over the share of positives.
   double normalized_entropy = 0;
-  double group_auc = 0;  // As GroupAucSum; NaN when no feature groups the samples.
+  double group_auc = 0;  // See GroupAucSum; NaN when no feature groups the samples.
   // The result of each label if there are several; the values above are then the first label's.
   std::vector<EvaluationResult> tasks;
 };

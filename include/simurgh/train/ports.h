@@ -35,7 +35,7 @@ struct SubmitOptions {
   uint64_t run = 0;
   uint32_t rank = 0;
   uint64_t step = 0;  // Counts the rank's batches of this mode, in the order of their use.
-  // How many of the rank's first pending steps must be pulled before the first one can end: 1 to
+  // Number of the rank's first pending steps that must be pulled before the first one can end: 1 to
   // kMaxLookahead.
   uint32_t lookahead_steps = 1;
 };
@@ -110,9 +110,9 @@ struct GradientBuffer {
 // buffer's `owner` as long as it accesses the buffer, possibly a little longer than until `done`.
 // Calls do not retry.
 //
-// Retryable errors: UNAVAILABLE (the worker is gone: submit again, possibly to another worker),
+// Retryable errors: UNAVAILABLE (the worker is lost: submit again, possibly to another worker),
 // NOT_FOUND (the reference expired, or its worker restarted: submit again), ABORTED (a parameter
-// server is gone; the reference stays valid), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (the forward
+// server is lost; the reference stays valid), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (the forward
 // buffer is full). All others are final; DATA_LOSS: a server has lost rows of this run.
 // Threads: all members may be called from any thread.
 class EmbeddingPort {
@@ -138,7 +138,7 @@ class EmbeddingPort {
   virtual void Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
                     std::function<void(Status)> done) = 0;
 
-  // Tells the port that the run has failed: pending and later calls may fail with CANCELLED.
+  // Call after a failure of the run. Pending and later calls may then fail with CANCELLED.
   virtual void Stop() {}
 };
 

@@ -37,7 +37,7 @@ class TrainObserver {
     size_t samples = 0;
     double loss = 0;
     bool applied = true;     // False: skipped, because loss or a gradient was not finite.
-    uint32_t staleness = 0;  // Of the batch at its pull.
+    uint32_t staleness = 0;  // PulledBatch::staleness.
     // Sum over the ranks. Mode async: of the latest reports, which ranks send 20 times a second.
     uint32_t ranks_staleness = 0;
     std::chrono::nanoseconds waited{};    // For the batch's embeddings.
@@ -56,7 +56,7 @@ class TrainObserver {
     double staleness = 0;
     double ranks_staleness = 0;
     std::optional<double> dense_staleness;  // Mode async: gap of OnDensePush, if there was a push.
-    // Of the latest predictions (auc_window_samples), each made before its step.
+    // AUC of the latest predictions (auc_window_samples), each made before its step.
     double auc = 0;
     std::vector<double> task_aucs;  // By label if there are several; `auc` is then the first.
   };

@@ -79,6 +79,8 @@ TEST_CASE("Row requests round-trip") {
   const auto pull = rpc::VerifiedTable<wire::PullRowsRequest>("pull", Metadata(request));
   REQUIRE(pull.ok());
   CHECK(DecodeLookupMode("pull", (*pull)->mode()).value() == LookupMode::kEvaluate);
+  CHECK(DecodeLookupMode("pull rows", 7).status().message() ==
+        "pull rows: mode: 7 is unknown; use 0 or 1");
   CHECK((*pull)->acknowledged_steps() == 70);
   CHECK((*pull)->groups()->size() == 2);
 }
@@ -159,18 +161,18 @@ TEST_CASE("Batch requests round-trip, with the precision and scale of their vect
   }
   message = {.precision = static_cast<VectorPrecision>(4)};
   CHECK_THAT(std::string(ReadPushBatch(Metadata(Encode(message, {}, {}))).status().message()),
-             Catch::Contains("unknown precision 4"));
+             Catch::Contains("precision: 4 is unknown; use 0 to 3"));
   CHECK_THAT(std::string(ReadPullBatch(Metadata(Encode(PullBatchMessage{
                                            .precision = static_cast<VectorPrecision>(4)})))
                              .status()
                              .message()),
-             Catch::Contains("unknown precision 4"));
+             Catch::Contains("precision: 4 is unknown; use 0 to 3"));
   CHECK_THAT(
       std::string(
           ReadPullBatch(Metadata(Encode(PullBatchMessage{.form = static_cast<EmbeddingForm>(2)})))
               .status()
               .message()),
-      Catch::Contains("unknown form 2"));
+      Catch::Contains("form: 2 is unknown; use 0 or 1"));
 }
 
 TEST_CASE("Damaged metadata is rejected or read within bounds") {
