@@ -45,7 +45,7 @@ show_progress() {
     [[ -t 1 ]] || ((percent >= next)) || continue
     next=$((percent / 10 * 10 + 10))
     left=$((finished > 0 ? SECONDS * (total - finished) / finished : 0))
-    printf '%sbuild: %d %% (%d of %d steps), %d:%02d min, about %d:%02d left%s' "$before" "$percent" \
+    printf '%sbuild: %d %% (%d of %d steps), %d:%02d elapsed, about %d:%02d left%s' "$before" "$percent" \
       "$finished" "$total" $((SECONDS / 60)) $((SECONDS % 60)) $((left / 60)) $((left % 60)) "$after"
   done
   if [[ -t 1 ]]; then echo; fi

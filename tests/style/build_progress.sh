@@ -21,7 +21,7 @@ PATH=$fake:$PATH scripts/build.sh no-such-preset target >"$fake/pipe" || code=$?
 ((code == 3)) || fail "exit code $code, expected 3"
 [[ $(grep -c '^build: ' "$fake/pipe") == 6 ]] || fail "not one line every ten per cent: $(cat "$fake/pipe")"
 grep -qx 'x.cc:1: error: 100 %s' "$fake/pipe" || fail "the compiler's error is missing"
-grep -q '^build: 50 % (20 of 40 steps), 0:00 min, about 0:00 left$' "$fake/pipe" || fail "no estimate"
+grep -q '^build: 50 % (20 of 40 steps), 0:00 elapsed, about 0:00 left$' "$fake/pipe" || fail "no estimate"
 ! grep -q 'Building' "$fake/pipe" || fail "a status line remains"
 
 code=0
