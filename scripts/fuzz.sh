@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes what reads bytes of a peer, longer than the tests do.
+# Fuzzes the code that reads bytes of a peer, for longer than the tests do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,10 +7,11 @@ usage() {
   cat <<'TEXT'
 Usage: scripts/fuzz.sh [--seconds N] [TARGET...]
 
-Builds build/asan and fuzzes the targets, or all of them, one after the other: frames, conversations and
-batches for 10 minutes, metadata for 2, or each for --seconds. What is found interesting stays in
-build/asan/fuzz/corpus/TARGET for the next run; an input that breaks something is named and stays in
-build/asan/fuzz/artifacts.
+Builds build/asan and fuzzes the targets (default: all) one after another. Keeps new inputs in
+build/asan/fuzz/corpus/TARGET for the next run. Reports failing inputs and keeps them in build/asan/fuzz/artifacts.
+
+  --seconds N  time per target (default: 600 for frames, conversations and batches, 120 for metadata)
+  --help       print this text
 TEXT
 }
 
@@ -40,6 +41,6 @@ for target in "${targets[@]}"; do
   tests/fuzz/run.sh "$program" "$target" "${seconds:-$own}" build/asan/fuzz || broken+=("$target")
 done
 if ((${#broken[@]} > 0)); then
-  echo "broken: ${broken[*]}" >&2
+  echo "failed: ${broken[*]}" >&2
   exit 1
 fi

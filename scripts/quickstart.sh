@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'EOT'
-usage: scripts/quickstart.sh [options]
+Usage: scripts/quickstart.sh [options]
 
 Installs missing packages and builds the three daemons. Then starts 2 embedding-ps, 1 embedding-worker
 and 1 nn-worker on this machine and trains on the UCI Adult income data. The last line of the output is
@@ -61,7 +61,6 @@ scripts/build.sh "$preset" embedding-ps embedding-worker nn-worker
 bin=build/$preset/bin
 logs=build/quickstart
 mkdir -p "$logs"
-# "ok: cluster adult: 2 embedding-ps, 1 embedding-worker, ..."
 "$bin/nn-worker" --config "$config" ${overrides[@]+"${overrides[@]}"} --check-config
 
 # shellcheck source=scripts/cluster.sh

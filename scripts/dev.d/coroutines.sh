@@ -2,8 +2,11 @@
 # Checks that functions in headers that return an awaitable are [[nodiscard]]
 
 if [[ ${1-} == --help ]]; then
-  echo "Usage: scripts/dev coroutines [FILE...]"
-  echo "An awaitable that nobody awaits does nothing, silently; asio::awaitable itself is not [[nodiscard]]."
+  cat <<'TEXT'
+Usage: scripts/dev coroutines [FILE...]
+
+Without [[nodiscard]], the compiler does not report a call whose result is not awaited. Such a call does nothing.
+TEXT
   exit 0
 fi
 

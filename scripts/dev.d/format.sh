@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Formats the C++ files (--check: only says which are not)
+# Formats the C++ files (--check: lists unformatted files)
 
 if [[ ${1-} == --help ]]; then
-  echo "Usage: scripts/dev format [--check] [FILE...]"
-  echo "Runs clang-format-19 over the files, or over all. --check changes nothing and fails if something would change."
+  cat <<'TEXT'
+Usage: scripts/dev format [--check] [FILE...]
+
+Runs clang-format-19 on the FILEs (default: all). --check changes nothing and fails if a file is unformatted.
+TEXT
   exit 0
 fi
 command -v clang-format-19 >/dev/null || { echo "SKIPPED: clang-format-19 is missing; scripts/bootstrap.sh installs it"; exit 77; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that includes follow the arrows between modules
+# Checks that includes follow the permitted dependencies between modules
 
 if [[ ${1-} == --help ]]; then
   cat <<'TEXT'
@@ -7,14 +7,13 @@ Usage: scripts/dev layers [FILE...]
 
 Checks the quoted and angled includes of the files, or of all C++ files:
   - a module includes only modules that it may depend on (the table is in this script);
-  - headers under src/ are seen by their own module only;
-  - include/simurgh shows no Boost, CUDA, FlatBuffers, Prometheus or spdlog, except base/log.h,
-    which stands for spdlog.
+  - headers under src/ are included only by their own module;
+  - include/simurgh includes no Boost, CUDA, FlatBuffers, Prometheus or spdlog. Only base/log.h includes spdlog.
 TEXT
   exit 0
 fi
 
-# module: what it may include beside itself.
+# module: the other modules that it may include.
 ARROWS='
 base:
 tensor: base

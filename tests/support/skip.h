@@ -2,7 +2,7 @@
 
 // Ends the running test case and counts it as skipped. `reason` names what the machine lacks.
 // Works in helpers of the case, on its thread. A program all of whose cases are skipped exits with
-// 77, which CTest reports as skipped; tests/support/skipped_cases.sh lists the cases of the others.
+// 77, which CTest reports as skipped; tests/support/results.sh lists the cases of the others.
 #define SIMURGH_SKIP(reason) ::simurgh::testing::SkipCase(reason)
 
 #include <string_view>
