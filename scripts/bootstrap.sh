@@ -42,7 +42,7 @@ PACKAGES=(
 BENCH_PACKAGES=(
   # A peer of bench_rpc.
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  # What the machine's TCP moves, beside which its raw peer is credible.
+  # Measures TCP, as a reference for bench_rpc's raw peer.
   iperf3
 )
 

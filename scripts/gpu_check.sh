@@ -22,7 +22,7 @@ Parts (default: all); a part that cannot run prints SKIPPED with the reason:
   --out DIR    write the benches' JSON lines and the trace to DIR (default: build/gpu_check)
   --quick      measure few points
   --pack DIR   copy this script, the programs and their libraries to DIR, for a machine with a
-               device but without our packages; run DIR/scripts/gpu_check.sh --from . there.
+               device but without our packages. Run DIR/scripts/gpu_check.sh --from . there.
                Build first: scripts/build.sh cuda nn_cuda_test adult_cuda_test bench_nn_cuda
 
 Exit codes: 0 done, 1 failed, 2 bad options, 77 nothing could run.
@@ -172,7 +172,7 @@ overlaps() {
         kind = kinds[i]
         if (under[kind] == 0) continue
         total[kind] += passed
-        if (kind == "copies" ? computes : under["copies"] > 0) beside[kind] += passed
+        if (kind == "copies" ? computes : under["copies"] > 0) overlapped[kind] += passed
       }
       under[$3] += $2
     }
@@ -180,7 +180,7 @@ overlaps() {
       for (i = 1; i <= count; ++i) {
         kind = kinds[i]
         if (total[kind] > 0) {
-          printf "{\"part\": \"%s\", \"ms\": %.3f, \"%%beside\": %.1f}\n", kind, total[kind] / 1e6, 100 * beside[kind] / total[kind]
+          printf "{\"part\": \"%s\", \"ms\": %.3f, \"overlap_percent\": %.1f}\n", kind, total[kind] / 1e6, 100 * overlapped[kind] / total[kind]
         }
       }
     }'

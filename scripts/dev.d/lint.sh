@@ -1,20 +1,29 @@
 #!/usr/bin/env bash
-# Runs clang-tidy over what changed since main (--all: over everything)
+# Runs clang-tidy on the files that differ from main (--all: on all files)
 
 if [[ ${1-} == --help ]]; then
-  echo "Usage: scripts/dev lint [--all | FILE...]"
-  echo "Runs clang-tidy-19 over the .cc files named, all, or those that differ from main; as build/release compiles them."
+  cat <<'TEXT'
+Usage: scripts/dev lint [--build DIR] [--all | FILE...]
+
+Runs clang-tidy-19 on the FILEs, with the flags of DIR/compile_commands.json (default: build/release). Without FILEs,
+lints the .cc files that differ from main; with --all, all files that DIR compiles. Build DIR first.
+TEXT
   exit 0
 fi
 command -v clang-tidy-19 >/dev/null || { echo "SKIPPED: clang-tidy-19 is missing; scripts/bootstrap.sh installs it"; exit 77; }
-[[ -f build/release/compile_commands.json ]] || { echo "lint: build first: scripts/build.sh release" >&2; exit 2; }
+build=build/release
+if [[ ${1-} == --build ]]; then
+  build=${2:?--build needs a folder}
+  shift 2
+fi
+[[ -f $build/compile_commands.json ]] || { echo "lint: $build is not built; run scripts/build.sh" >&2; exit 2; }
 case "${1-}" in
-  --all) mapfile -t files < <(sources '*.cc') ;;
+  --all) mapfile -t files < <(sed -n "s|^ *\"file\": \"$PWD/\(.*\.cc\)\",*\$|\1|p" "$build/compile_commands.json" | sort -u | grep -v '^build/') ;;
   "") mapfile -t files < <(git diff --name-only --diff-filter=d "$(git merge-base main HEAD)" -- '*.cc') ;;
   *) files=("$@") ;;
 esac
 if ((${#files[@]} == 0)); then
-  echo "lint: nothing to look at"
+  echo "lint: no files to check"
   exit 0
 fi
-printf '%s\n' "${files[@]}" | xargs --max-args=1 --max-procs="$(nproc)" clang-tidy-19 --quiet -p build/release
+printf '%s\n' "${files[@]}" | xargs --max-args=1 --max-procs="$(nproc)" clang-tidy-19 --quiet -p "$build"

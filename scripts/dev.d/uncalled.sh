@@ -7,25 +7,16 @@ Usage: scripts/dev uncalled [FILE...]
 
 Lists the types, functions, methods and constants that headers of include, src, services and rpc declare and that no
 file outside tests uses. It compares names without their scope. FILEs replace the files searched.
+scripts/dev.d/kept_names lists the exceptions, each with its reason.
 TEXT
   exit 0
 fi
-
-# Names to keep, each with its reason.
-KEPT='
-counted_samples: tests check which samples a meter counts
-idle_bytes: tests bound the memory that pools keep
-result_type: the standard library asks random generators for it
-SetClock: tests of eviction.idle_time replace the clock
-segment_count: tests check the planned size of an index
-growth_steps: tests bound the growth of an index
-'
 
 files=("$@")
 ((${#files[@]} > 0)) || mapfile -t files < <(sources 'include/*.h' 'src/*' 'services/*' 'rpc/*' 'bench/*' 'config/plugins/*' |
   grep -E '\.(h|c|cc|cu|cuh)$' | grep -v '^rpc/testing/')
 
-awk -v kept="$KEPT" '
+awk '
   # Whether the text around the name declares or defines it.
   function is_declaration(name, before, after,   is_definition, word) {
     is_definition = FILENAME ~ /\.(cc|cu)$/ && before !~ /^ /
@@ -40,10 +31,7 @@ awk -v kept="$KEPT" '
     if (word ~ /^(return|co_return|co_await|co_yield|new|else|throw|case|and|or|not)$/) return 0
     return before ~ /([A-Za-z0-9_]|[^ ][>*&]|\]\]) +$/ && before !~ /&& +$/
   }
-  BEGIN {
-    count = split(kept, lines, "\n")
-    for (i = 1; i <= count; ++i) if (split(lines[i], word, ":") > 1) used[word[1]] = 1
-  }
+  FILENAME ~ /kept_names$/ { used[substr($0, 1, index($0, ":") - 1)] = 1; next }
   /^ *(\/?\*|\/\/)/ { next }
   {
     line = $0
@@ -72,4 +60,4 @@ awk -v kept="$KEPT" '
     for (name in where) if (!(name in used)) { print where[name] ": " name; failed = 1 }
     exit failed
   }
-' "${files[@]}" | sort
+' scripts/dev.d/kept_names "${files[@]}" | sort

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A check that never fails checks nothing: each is shown what it must refuse and what it must let pass.
+# Shows each check what it must refuse and what it must let pass.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -59,7 +59,7 @@ expect refuse uncalled src/table/a.h <<<'void Call();'
 expect refuse uncalled rpc/a.h <<<'class Unused {};'
 expect refuse uncalled include/simurgh/table/a.h <<<'inline constexpr int kUnused = 1;'
 
-long_sentence=$(printf 'word %.0s' {1..31})
+long_sentence=$(printf 'word %.0s' {1..26})
 wide_row="| $(printf 'cell | %.0s' {1..20})"
 expect pass prose a.md <<<"The server evicts the oldest row. $(printf 'A word. %.0s' {1..5})"
 expect pass prose a.md <<<"$wide_row"
@@ -71,7 +71,11 @@ expect refuse prose a.md <<<"$long_sentence."
 expect refuse prose a.md <<<"${wide_row//|/ }"
 expect refuse prose src/table/a.cc <<<'Error("a row that nobody needs");'
 expect refuse prose src/table/a.cc <<<$'Error("rows of their "\n      "own");'
+expect pass prose a.sh <<<"fail 'rows: 3 is out of range'  # What comes"
 expect refuse prose a.sh <<<$'cat <<TEXT\n  --out DIR   where it goes\nTEXT'
+expect refuse prose a.sh <<<"fail 'a row that nobody needs'"
+expect refuse prose a.bench <<<'summary="what comes of it"'
+expect refuse prose a.py <<<'parser.add_argument("--out", help="where it goes")'
 
 for block in '```cpp\nint nowhere;' '```cmake\nadd_subdirectory(nowhere)'; do
   printf "$block"'\n```\n' >page
@@ -99,5 +103,20 @@ if command -v clang-format-19 >/dev/null; then
   scripts/dev format --check a.cc
 else
   echo "SKIPPED: format --check: clang-format-19 is missing"
+fi
+
+if command -v clang-tidy-19 >/dev/null; then
+  cp "$root/.clang-tidy" .
+  mkdir build
+  printf '[{"directory": "%s", "file": "a.cc", "command": "clang++-19 -c a.cc"}]\n' "$PWD" >build/compile_commands.json
+  echo 'int* p = 0;' >a.cc
+  if scripts/dev lint --build build a.cc >output 2>&1; then
+    echo "lint should refuse a.cc"
+    failures=$((failures + 1))
+  fi
+  echo 'int* p = nullptr;' >a.cc
+  scripts/dev lint --build build a.cc
+else
+  echo "SKIPPED: lint: clang-tidy-19 is missing"
 fi
 ((failures == 0))

@@ -14,7 +14,7 @@ cmake --fresh -S "$source" -B "$build" "$@"
 
 targets=$(cmake --build "$build" --target help | grep -oE '\bsimurgh_[a-z_]+' | sort -u | paste -sd ' ')
 if [[ $targets != "simurgh_base simurgh_rpc simurgh_rpc_schema_generated" ]]; then
-  echo "targets beside those that rpc needs: $targets"
+  echo "targets that rpc does not need: $targets"
   exit 1
 fi
 if grep -iE '^(yaml-cpp|spdlog|prometheus-cpp|hwy|zlib|simurgh_(dnnl|gloo|jemalloc|farmhash|zstd))[^=]*=' "$build/CMakeCache.txt"; then

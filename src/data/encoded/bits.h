@@ -8,7 +8,7 @@
 
 namespace simurgh {
 
-static_assert(std::endian::native == std::endian::little, "batches are little-endian as they lie");
+static_assert(std::endian::native == std::endian::little, "batches are little-endian in memory");
 
 // Most bits of one Put or Peek: what a word holds beside the rest of a byte.
 inline constexpr int kMaxBits = 56;
