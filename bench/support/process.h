@@ -12,8 +12,8 @@
 
 namespace simurgh::bench {
 
-// A child process whose standard input and output are pipes to us; standard error is ours. Killed
-// when it goes out of scope and has not ended.
+// A child process whose standard input and output are pipes to us; standard error is ours. The
+// destructor kills it if it still runs.
 class Process {
  public:
   // Errors: NOT_FOUND if the program cannot be run.

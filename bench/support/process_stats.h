@@ -11,7 +11,7 @@ namespace simurgh::bench {
 double CpuSeconds(pid_t process);
 
 // CPU time that all processes of the machine have used, the kernel's own work included, in seconds;
-// in steps of the clock tick. 0 where the system does not tell.
+// in steps of the clock tick. 0 if the system does not report it.
 double CpuSecondsOfMachine();
 
 struct Memory {
@@ -21,8 +21,8 @@ struct Memory {
 
 Memory MemoryOf(pid_t process);
 
-// Lets the peak begin anew at what is resident now. Best effort: where the kernel does not allow
-// it, the peak stays the one since the start.
+// Resets the peak to the memory resident now. Best effort: where the kernel does not allow it, the
+// peak stays the one since the start.
 void ForgetPeak(pid_t process);
 
 }  // namespace simurgh::bench

@@ -12,7 +12,7 @@
 
 namespace simurgh::bench {
 
-// A client of a server of rows, on a thread of its own.
+// A client of an embedding-ps, with its own thread.
 class Driver {
  public:
   Driver(const std::string& address, const rpc::Hello& hello, uint64_t map_version);
@@ -22,8 +22,8 @@ class Driver {
   // Errors: of the calls.
   Status Fill(const std::vector<PsBatch>& rows);
 
-  // Rows a second of pulls or pushes, so many at a time. Gradients lie ready where they are sent
-  // from; rows are left where the transport has them.
+  // Returns rows per second of pulls or pushes, with `in_flight` calls at a time. Gradients are
+  // ready in the buffer that is sent; received rows are not copied.
   // Errors: of the calls.
   StatusOr<double> Measure(const std::vector<PsBatch>& batches, bool push, size_t in_flight,
                            double seconds);

@@ -6,7 +6,7 @@
 namespace simurgh::bench {
 
 // A child process that answers PullRows and PushRows with as many bytes as embedding-ps, from
-// memory that nobody has written to: the transport alone.
+// untouched memory. Measures the transport alone.
 
 std::vector<std::string> ExchangeArguments(const std::string& address, uint32_t partitions);
 bool IsExchange(const std::vector<std::string>& arguments);

@@ -7,8 +7,8 @@
 
 namespace simurgh::bench {
 
-// Runs everything and prints it as it comes. program: this program's own path, beside which
-// embedding-ps lies.
+// Runs all measurements and prints each when it is done. program: this program's path; its folder
+// holds embedding-ps.
 // Errors: of the processes and calls.
 Status RunPsSuite(const PsBenchOptions& options, const std::string& program);
 

@@ -18,8 +18,8 @@ class TableAlone {
 
   void Fill(const std::vector<PsBatch>& rows);
 
-  // Rows a second of pulls or pushes, over all partitions, each on a thread of its own that
-  // waits for no other.
+  // Returns rows per second of pulls or pushes over all partitions. Each partition has its own
+  // thread, which waits for no other.
   double Measure(const std::vector<PsBatch>& batches, bool push, size_t buffers, double seconds);
 
  private:

@@ -16,7 +16,7 @@ struct Options {
   std::vector<std::string> peers;  // Without our own.
   uint32_t repeat = 0;             // Measurements per point and peer.
   double seconds = 0;              // Per measurement.
-  uint32_t spin_us = 0;            // Of kOursSpinning; 0 leaves it out.
+  uint32_t spin_us = 0;            // Spin time of kOursSpinning; 0 omits that peer.
   bool json = false;
 };
 

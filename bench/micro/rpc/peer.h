@@ -10,8 +10,8 @@
 
 namespace simurgh::bench {
 
-// A way to do the workload: how its server answers each request with the bytes received, and how
-// its client drives the workload over one connection. Both run in a process of their own.
+// An implementation of the workload. The server answers each request with the bytes received, and
+// the client drives the workload over one connection. Each runs in its own process.
 struct Peer {
   std::string name;
 
@@ -47,7 +47,7 @@ Peer SimurghPeer(std::string name);
 // One pipelined connection without any framing: the limit.
 Peer RawPeer();
 
-// The same, with as many messages a system call as there are.
+// The same, with all ready messages in one system call.
 Peer RawGatheringPeer();
 
 }  // namespace simurgh::bench

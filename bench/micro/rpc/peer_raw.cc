@@ -1,7 +1,7 @@
-// Sockets without a library: messages behind their length, answered in their order. A receiver has
-// to know the length before it can name a place, so it reads that first, as anyone must who does
-// not copy. One thread a side. It blocks where only one direction can go on, and never where that
-// could leave both ends writing.
+// Sockets without a library: messages prefixed with their length and answered in order. A receiver
+// reads the length first, because it needs it to choose the destination without a copy. One thread
+// on each side. It blocks only when a single direction can progress, so both ends never block in a
+// write.
 
 #include <algorithm>
 #include <array>
@@ -57,8 +57,8 @@ class Lane {
  private:
   static constexpr size_t kLengthBytes = sizeof(uint64_t);
 
-  // What the next call moves. Messages come a piece a call, where calls do not gather: their length
-  // must be known.
+  // Buffers for the next system call. Without gathering, a call moves one part of a message,
+  // because the length must be known first.
   template <typename Place>
   size_t Pieces(uint64_t end, const Place& place, std::span<iovec> pieces) {
     size_t count = 0;
@@ -91,7 +91,7 @@ class Lane {
 
   Way way_;
   size_t gathered_;
-  std::vector<uint64_t> lengths_;  // As they go, or come.
+  std::vector<uint64_t> lengths_;  // In the order of the messages.
   size_t size_;
   uint64_t done_ = 0;
   size_t within_ = 0;  // Bytes of message done_ that have been moved.
@@ -109,8 +109,8 @@ class Connection {
   uint64_t sent() const { return sent_.done(); }
   uint64_t received() const { return received_.done(); }
 
-  // Goes on with sending messages up to number `send_end`, and with receiving; waits until one of
-  // them moves. place(message): where it lies, or goes.
+  // Continues to send messages up to number `send_end` and to receive. Waits until one of them
+  // progresses. outgoing(message) and incoming(message) return the buffer of a message.
   template <typename Outgoing, typename Incoming>
   Status Step(uint64_t send_end, const Outgoing& outgoing, const Incoming& incoming) {
     const bool sending = sent() < send_end;

@@ -62,15 +62,14 @@ rpc::Placement Into(std::span<std::byte> place) {
   };
 }
 
-// The workload's bytes outlive the connection and change only when the response has landed, when
-// nobody needs them any more: so they have an owner, without which they are not sent from where
-// they lie, and that owner has nothing to let go.
+// Only segments with an owner are sent without a copy. The workload's bytes outlive the connection
+// and change only after the response is received, so the owner frees nothing.
 rpc::OutgoingSegment OfWorkload(std::span<const std::byte> bytes) {
   return {.bytes = bytes, .owner = {std::shared_ptr<const void>(), bytes.data()}};
 }
 
-// In shared memory payload is produced where the transport says and read where the sender has put
-// it. Over sockets both ends use buffers of their own.
+// In shared memory, payload is produced in the transport's memory and read in the sender's. Over
+// sockets each end uses its own buffers.
 bool IsShared(const Point& point) { return point.transport == "shm"; }
 
 // Tensors to send, produced when they are wanted or, each number once, kept.

@@ -7,9 +7,9 @@ namespace simurgh::bench {
 
 // What happens to payload outside of the library.
 enum class Work {
-  kEcho,     // The server sends back what it has received; nobody else touches payload.
-  kReady,    // Both ends send tensors that lie ready, and read every byte of what they receive.
-  kProduce,  // The same, and they write every byte of what they send, each time.
+  kEcho,     // The server returns the received bytes; neither end touches the payload otherwise.
+  kReady,    // Both ends send ready tensors, and read every received byte.
+  kProduce,  // As kReady, and both ends write every byte before they send it.
 };
 
 // As options and reports have it: "echo", "ready", "produce".
@@ -23,10 +23,10 @@ struct Point {
   uint64_t bytes = 0;
   uint32_t in_flight = 0;
   double seconds = 0;
-  uint32_t max_spin_us = 0;  // Of our library's event loops.
+  uint32_t max_spin_us = 0;  // Spin limit of our library's event loops.
 };
 
-// What came out of it. The client process hands it to the program that started it as it is.
+// The result of a measurement. The client process sends its bytes to its parent process.
 //
 // GB and MB are powers of ten; payload counts once in each direction, so a request and its response
 // are 2 * bytes.
@@ -41,11 +41,12 @@ struct Sample {
   // Peak resident memory (VmHWM) of the process where it is larger.
   double peak_rss_mb = 0;
 
-  // Peak over idle (connected, nothing sent) less the tensors that a side must hold. Of the side
-  // where this is larger; negative when a side gets by with less.
+  // Peak over idle (connected, nothing sent) less the tensors that a side must hold. For the side
+  // where this is larger; negative if a side needs less.
   double extra_rss_mb = 0;
 
-  // Cores that everything else on the machine has used meanwhile: what the other numbers are worth.
+  // Cores that the rest of the machine used meanwhile. A large value makes the other numbers
+  // unreliable.
   double other_cores = 0;
 };
 

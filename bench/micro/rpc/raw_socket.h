@@ -8,7 +8,7 @@
 namespace simurgh::bench {
 
 // A connected stream socket with the options that rpc/transport.cc sets on one host.
-// Errors of the functions: UNAVAILABLE with what the system says.
+// Errors of the functions: UNAVAILABLE with the system's message.
 class RawSocket {
  public:
   explicit RawSocket(int handle) : handle_(handle) {}

@@ -10,7 +10,7 @@ namespace simurgh::bench {
 // One JSON object a line for each contestant: medians and their spread.
 void PrintJson(const PointResult& result, std::ostream& out);
 
-// The table's lines as they come, and then the ratios of medians.
+// The table's rows, one point at a time, followed by the ratios of medians.
 void PrintTableHead(std::ostream& out);
 void PrintTableRows(const PointResult& result, std::ostream& out);
 void PrintRatios(const std::vector<PointResult>& results, std::ostream& out);

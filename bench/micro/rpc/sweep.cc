@@ -75,7 +75,7 @@ bool IsDisturbed(const Sample& sample) {
   return sample.other_cores > kNegligible && left < kCoresForUs;
 }
 
-// Again when disturbed, a few times; the least disturbed counts.
+// Repeats a disturbed measurement up to kTries times. Returns the least disturbed one.
 StatusOr<Sample> MeasureInPeace(const Contestant& player, const Point& point) {
   constexpr int kTries = 3;
   SIMURGH_ASSIGN_OR_RETURN(Sample best, Measure(player, point));

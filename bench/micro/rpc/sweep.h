@@ -14,11 +14,11 @@ namespace simurgh::bench {
 inline constexpr char kOurs[] = "simurgh";
 inline constexpr char kOursSpinning[] = "simurgh-spin";
 
-// Who takes turns at a point: a peer over a transport, and what it reached, in order.
+// A peer over a transport, with its samples in order. Contestants take turns at a point.
 struct Contestant {
   std::string transport;
   std::string peer;
-  std::string program;  // That plays its client and server.
+  std::string program;  // Runs its client and server.
   std::vector<Sample> samples = {};
 
   bool ours() const { return peer == kOurs || peer == kOursSpinning; }
@@ -28,11 +28,11 @@ struct PointResult {
   Work work = Work::kEcho;
   uint64_t bytes = 0;
   uint32_t in_flight = 0;
-  std::vector<Contestant> contestants;  // A transport behind the other, our own library first.
+  std::vector<Contestant> contestants;  // Ordered by transport; our own library first.
 };
 
-// Measures every point that the options ask for; `done` gets each as it is finished. Progress and
-// what is left out go to standard error.
+// Measures every point of the options and passes each finished one to `done`. Writes progress and
+// omissions to standard error.
 // Errors: those of the processes, with point and peer.
 Status RunSweep(const Options& options, const std::function<void(const PointResult&)>& done);
 

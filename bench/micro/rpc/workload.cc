@@ -17,7 +17,7 @@ namespace {
 constexpr double kWarmUpShare = 0.25;
 constexpr double kMegabyte = 1e6;
 constexpr double kGigabyte = 1e9;
-// A percentile of fewer says nothing; a slow point takes longer than asked for.
+// Fewer requests give no useful percentile. A slow point therefore takes longer than its `seconds`.
 constexpr uint64_t kMinRequests = 5;
 
 void Fill(std::span<std::byte> bytes, uint64_t seed) {
@@ -106,9 +106,9 @@ bool Workload::Start(uint32_t slot) {
   return true;
 }
 
-Status Workload::Finish(uint32_t slot, std::span<const std::byte> landed) {
+Status Workload::Finish(uint32_t slot, std::span<const std::byte> received) {
   const Slot& one = slots_[slot];
-  if (landed.size() != point_.bytes || !IsAnswer(one, landed)) {
+  if (received.size() != point_.bytes || !IsAnswer(one, received)) {
     return absl::DataLossError(absl::StrCat("request ", one.number, " got another's response"));
   }
   const Clock::time_point now = Clock::now();
@@ -118,15 +118,15 @@ Status Workload::Finish(uint32_t slot, std::span<const std::byte> landed) {
     EndPhase(SecondsBetween(phase_began_, now));
   }
   if (point_.work == Work::kEcho && phase_ == Phase::kOver &&
-      !std::ranges::equal(request(slot), landed)) {
+      !std::ranges::equal(request(slot), received)) {
     return absl::DataLossError(absl::StrCat("request ", one.number, ": the response differs"));
   }
   return absl::OkStatus();
 }
 
-bool Workload::IsAnswer(const Slot& slot, std::span<const std::byte> landed) const {
-  return point_.work == Work::kEcho ? HasStamp(landed, slot.number)
-                                    : Consume(landed) == slot.number;
+bool Workload::IsAnswer(const Slot& slot, std::span<const std::byte> received) const {
+  return point_.work == Work::kEcho ? HasStamp(received, slot.number)
+                                    : Consume(received) == slot.number;
 }
 
 void Workload::EndPhase(double elapsed) {

@@ -22,7 +22,7 @@ namespace simurgh::bench {
 //   workload.Begin();                     // Once connected.
 //   while (workload.Start(slot)) {        // In each slot.
 //     ... send a request, receive its response ...
-//     SIMURGH_RETURN_IF_ERROR(workload.Finish(slot, landed));
+//     SIMURGH_RETURN_IF_ERROR(workload.Finish(slot, received));
 //   }
 //   return workload.Result();
 //
@@ -47,12 +47,13 @@ class Workload {
   // Numbers the slot's request; false when no more are wanted.
   bool Start(uint32_t slot);
 
-  // Of the request begun: from 1; a new one for each, but with Work::kReady always the slot's own.
+  // Number of the request in the slot, from 1. Each request has a new number, except that
+  // Work::kReady reuses the slot's.
   uint64_t number(uint32_t slot) const { return slots_[slot].number; }
 
-  // The response has landed, here, in one piece. Reads every byte, but for Work::kEcho.
+  // `received` is the response, contiguous. Reads every byte, except for Work::kEcho.
   // Errors: DATA_LOSS if it is not the answer to the request.
-  Status Finish(uint32_t slot, std::span<const std::byte> landed);
+  Status Finish(uint32_t slot, std::span<const std::byte> received);
 
   // After the last Finish.
   Sample Result() const;
@@ -78,7 +79,7 @@ class Workload {
   };
 
   void EndPhase(double elapsed);
-  bool IsAnswer(const Slot& slot, std::span<const std::byte> landed) const;
+  bool IsAnswer(const Slot& slot, std::span<const std::byte> received) const;
   double CpuOfBoth() const;
   double ExtraMegabytes(const Memory& idle, const Memory& end, uint64_t tensors) const;
 

@@ -11,10 +11,10 @@
 
 namespace simurgh::bench {
 
-// What plain loops over an index and rows behind headers come to: they read the same cache lines as
-// the table, an index's first and then the records', and write the same, but know where everything
-// lies. They hash and compare nothing, and nobody is absent. No bound: the table's loops are made
-// for rows of one size.
+// Plain loops over an index and rows with headers. They read and write the same cache lines as the
+// table, the index's first and then the records', but at known positions. They hash and compare
+// nothing, and every id is present. This is no upper bound: the table's loops are specialised for
+// the size of a row.
 //
 // Threads: one at a time.
 class BareTable : public Subject {

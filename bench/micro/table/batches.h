@@ -17,11 +17,11 @@ struct Batch {
   std::vector<uint64_t> ids;
 };
 
-// Popularity has nothing to do with where a row lies, and ids are not row numbers.
+// Ids differ from row numbers, and popularity is independent of the position of a row.
 uint64_t IdOf(uint64_t number);
 
-// So many batches of `size` of the rows 0 to rows - 1: uniform, or by Zipf's law with exponent
-// 1.05, duplicates dropped. Requires that a batch is a small part of the rows.
+// Returns `count` batches of `size` distinct rows out of 0 to rows - 1, drawn uniformly or by
+// Zipf's law with exponent 1.05. Requires that a batch is a small part of the rows.
 std::vector<Batch> DrawBatches(Distribution distribution, uint64_t rows, size_t size, size_t count,
                                uint64_t seed);
 

@@ -8,20 +8,21 @@
 
 namespace simurgh::bench {
 
-// How something comes near before it is used.
+// How data is prefetched into the cache.
 struct Fetching {
   size_t rows = 16;
-  // Whether, while so many rows are used, the next so many are fetched at once, the first lines of
-  // all before their other ones; else each row is fetched so many rows ahead of its use.
+  // If true, the next `rows` rows are fetched together while the current ones are used; the first
+  // lines of all rows precede their other lines. If false, each row is fetched `rows` rows before
+  // its use.
   bool in_lots = false;
 };
 
-// All that are tried. What is best depends on the machine and on the size of a row.
+// All ways to try. The best one depends on the machine and on the size of a row.
 std::vector<Fetching> WaysOfFetching();
 
 std::string NameOf(const Fetching& fetching);
 
-// Brings `bytes` from `begin` on near.
+// Prefetches `bytes` bytes at `begin`.
 inline void PrefetchBytes(const void* begin, size_t bytes) {
   const auto* line = static_cast<const std::byte*>(begin);
   const std::byte* end = line + bytes;

@@ -18,11 +18,11 @@ struct RequestTimes {
 struct Growth {
   double rows_per_s = 0;
   RequestTimes wall;
-  RequestTimes cpu;  // Of the thread: neither waiting for a core nor other threads' work.
+  RequestTimes cpu;  // CPU time of the thread.
 };
 
-// Has an empty table of this layout take in rows, `batch` a request, on memory that nobody has
-// touched. Requires at least one whole request.
+// Inserts rows into an empty table of this layout, `batch` per request, on untouched memory.
+// Requires at least one whole request.
 Growth MeasureGrowth(const TableConfig& config, uint64_t rows, size_t batch);
 
 }  // namespace simurgh::bench

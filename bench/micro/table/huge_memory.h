@@ -11,8 +11,7 @@ namespace simurgh::bench {
 
 inline constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
-// Asks for huge pages and writes to every page what it holds, so that no measurement pays for
-// either.
+// Enables huge pages and touches every page, so that no measurement includes page faults.
 inline void TouchHuge(std::byte* base, uint64_t bytes) {
   madvise(base, bytes, MADV_HUGEPAGE);
   for (uint64_t at = 0; at < bytes; at += 4096) {

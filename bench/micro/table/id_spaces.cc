@@ -12,7 +12,7 @@ constexpr uint64_t kIds = 800'000'000'000;
 constexpr uint64_t kDistance = (uint64_t{1} << 63) / kIds;
 constexpr uint64_t kNumbersPerRow = 8;
 constexpr size_t kRowsPerTurn = 1 << 19;
-// So many turns are not measured: until the rows are those that are used.
+// Unmeasured turns at the start, until the table holds the popular rows.
 constexpr uint64_t kWarmTurns = 2;
 
 uint64_t SmallId(uint64_t number) { return number; }

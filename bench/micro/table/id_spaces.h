@@ -15,9 +15,9 @@ struct IdSpaces {
   double evicted = 0;        // A drawn id, there.
 };
 
-// Two full tables of config.capacity_rows rows serve the same draws, by Zipf's law of eight times
-// as many numbers, so that rows come and go: in one a number is its id, in the other the id is one
-// of 8 * 10^11, drawn for it, that lie in equal distances from 0 to 2^63.
+// Two full tables of config.capacity_rows rows serve the same numbers, drawn by Zipf's law from
+// eight times as many, so that rows are evicted. In one table a number is the id. In the other the
+// id is one of 8 * 10^11 values at equal distances from 0 to 2^63.
 IdSpaces MeasureIdSpaces(const TableConfig& config, size_t batch, size_t turns);
 
 }  // namespace simurgh::bench

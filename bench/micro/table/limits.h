@@ -17,7 +17,8 @@ class BareRows {
  public:
   BareRows(uint64_t rows, const RowKind& kind);
 
-  // Where rows lie, by number. By value: nothing that a loop writes can change it.
+  // Positions of rows by number. Copied into loops, so that the compiler knows that no write
+  // changes it.
   class Destinations {
    public:
     std::byte* operator()(uint32_t number) const { return first_ + number * stride_bytes_; }

@@ -33,7 +33,7 @@ class PersiaSubject : public Subject {
   };
   struct Shard {
     std::mutex mutex;
-    Links by_use;  // A ring; the longest unused comes after it.
+    Links by_use;  // A ring; the least recently used entry follows it.
     std::unordered_map<uint64_t, Entry> entries;
   };
 

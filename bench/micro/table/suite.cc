@@ -7,12 +7,12 @@
 namespace simurgh::bench {
 namespace {
 
-// A turn of one measurement handles about so many rows a thread.
+// Approximate number of rows per thread in one turn of a measurement.
 constexpr size_t kRowsPerTurn = 1 << 22;
 constexpr size_t kInsertTurns = 3;
 constexpr size_t kTurnsOfTries = 5;
 constexpr size_t kTurnsOfRivalTries = 3;
-// One id in so many is new in `mixed`.
+// In `mixed`, one id in kOneNewIn is new.
 constexpr size_t kOneNewIn = 64;
 // Growth is looked at from here on: before it a table of few rows is mostly its first pages.
 constexpr uint64_t kRowsWhereGrowthCounts = 100'000;
@@ -31,7 +31,7 @@ Suite::Suite(const TableBenchOptions& options, const TableConfig& config, Report
       kind_(KindOf(config)),
       report_(report),
       rows_(config.capacity_rows),
-      // The rivals know no other numbers.
+      // The rivals support only f32.
       rivals_(options.rivals && kind_.format.plain()),
       bare_(rows_, kind_),
       gradients_(options.batch * config.dim, 0.001F),
@@ -273,7 +273,7 @@ void Suite::MeasureUse(Distribution distribution) {
   }
 }
 
-// The table is full: a row is made where another one goes.
+// The table is full: every new row evicts one.
 void Suite::MeasureNewIds() {
   Draw(Distribution::kUniform);
   std::vector<Measurement> all = LimitsAt(1);

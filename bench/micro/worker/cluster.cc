@@ -16,8 +16,8 @@
 namespace simurgh::bench {
 namespace {
 
-// Ports that nobody has, held until this goes. Another process could take one between that and its
-// use; the daemon then says so.
+// Holds free ports until it is destroyed. If another process then takes one before its use, the
+// daemon reports it.
 class FreePorts {
  public:
   FreePorts() = default;
@@ -59,7 +59,7 @@ Status WriteConfig(const Folder& folder, const WorkerCluster::Setup& setup) {
     tables.push_back(absl::StrCat("C", f));
     features.push_back(absl::StrCat("{name: C", f, "}"));
   }
-  std::ofstream(folder.path() / "none.tsv").flush();  // There must be data, but nobody reads it.
+  std::ofstream(folder.path() / "none.tsv").flush();  // Required, but not read.
   std::ofstream file(folder.path() / "cluster.yaml");
   file << "cluster: {name: bench, seed: 1}\n"
        << "embedding_ps: {partitions: 1, instances: [{address: \"" << address("ps0")

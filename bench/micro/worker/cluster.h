@@ -13,18 +13,18 @@
 
 namespace simurgh::bench {
 
-// Two servers of rows and an embedding worker, each a process of its own, over one transport.
+// Two embedding-ps and an embedding worker, in separate processes, over one transport.
 class WorkerCluster {
  public:
   struct Setup {
     std::string transport;
-    std::string precision;      // Of embeddings and gradients.
-    std::string row_precision;  // Of rows and their gradients.
+    std::string precision;      // For embeddings and gradients.
+    std::string row_precision;  // For rows and their gradients.
     uint32_t row_age = 0;       // Steps.
     uint32_t dim = 0;
   };
 
-  // programs: the folder in which the daemons lie.
+  // programs: the folder of the daemons.
   static StatusOr<std::unique_ptr<WorkerCluster>> Start(const std::string& programs,
                                                         const Setup& setup);
 

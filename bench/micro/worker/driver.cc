@@ -15,7 +15,7 @@ constexpr float kGradient = 1e-5F;
 
 }  // namespace
 
-// Batches under way. The slots' calls answer on the client's threads.
+// The batches in flight. Responses of the slots' calls arrive on the client's threads.
 class WorkerDriver::Run {
  public:
   Run(WorkerDriver& driver, const std::vector<std::shared_ptr<const CompactBatch>>& batches,

@@ -21,9 +21,8 @@ class WorkerDriver {
   explicit WorkerDriver(const ClusterConfig& config);
   ~WorkerDriver();
 
-  // Takes batches in turn through submit, pull and push, so many at a time, for so long, and each
-  // of them once at least.
-  // Returns how many there were. Errors: of the calls.
+  // Submits, pulls and pushes batches in turn, `in_flight` at a time, for `seconds` and at least
+  // once each. Returns the number of batches. Errors: of the calls.
   StatusOr<uint64_t> Drive(const std::vector<std::shared_ptr<const CompactBatch>>& batches,
                            uint32_t in_flight, double seconds);
 

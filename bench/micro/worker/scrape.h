@@ -7,15 +7,14 @@
 
 namespace simurgh::bench {
 
-// What a daemon counts: series as Prometheus writes them, 'name{label="value",...}', and their
-// values.
+// Metrics of a daemon: values by series as Prometheus writes them, 'name{label="value",...}'.
 using Series = std::map<std::string, double>;
 
-// Asks http://<address>/metrics; address: "host:port" with numbers.
-// Errors: UNAVAILABLE when nobody answers.
+// Gets http://<address>/metrics. address: "host:port", numeric.
+// Errors: UNAVAILABLE if there is no response.
 StatusOr<Series> Scrape(const std::string& address);
 
-// What came between two answers; 0 for a series that is not there.
+// Difference of a series between two scrapes; 0 if the series is missing.
 double Growth(const Series& before, const Series& after, const std::string& series);
 
 }  // namespace simurgh::bench

@@ -45,7 +45,7 @@ constexpr Hop kHops[] = {{"submit", "server", "submit_batch", "request"},
                          {"row_gradients", "client", "push_rows", "request"}};
 constexpr const char* kStages[] = {"plan", "pull", "pool", "unpool", "push"};
 
-// What is told of a measurement.
+// The reported figures of a measurement.
 struct Figures {
   double samples_per_s = 0;
   double occurrences_per_s = 0;
@@ -54,7 +54,7 @@ struct Figures {
   double trainer_share = 0;
   double worker_share = 0;
   double servers_share = 0;
-  double hot_share = 0;  // Of the rows: used again.
+  double cache_hit_share = 0;  // Cached rows over all rows used.
   std::array<double, std::size(kStages)> stages{};
   std::array<double, std::size(kHops)> bytes{};
 };
@@ -109,9 +109,9 @@ StatusOr<Figures> Measure(const WorkerCluster& cluster, WorkerDriver& driver,
                   .trainer_share = cpu[0] / all,
                   .worker_share = cpu[1] / all,
                   .servers_share = cpu[2] / all};
-  const double hot = Growth(before, after, "simurgh_worker_row_cache_hits_total");
-  figures.hot_share =
-      hot / std::max(1.0, hot + Growth(before, after, "simurgh_worker_row_cache_misses_total"));
+  const double hits = Growth(before, after, "simurgh_worker_row_cache_hits_total");
+  figures.cache_hit_share =
+      hits / std::max(1.0, hits + Growth(before, after, "simurgh_worker_row_cache_misses_total"));
   double total = 0;
   for (size_t i = 0; i < std::size(kStages); ++i) {
     figures.stages[i] =
@@ -143,7 +143,7 @@ Figures Medians(std::vector<Figures>& turns) {
   for (double Figures::* const member :
        {&Figures::samples_per_s, &Figures::occurrences_per_s, &Figures::per_core, &Figures::cores,
         &Figures::trainer_share, &Figures::worker_share, &Figures::servers_share,
-        &Figures::hot_share}) {
+        &Figures::cache_hit_share}) {
     medians.*member = Median(turns, [&](const Figures& turn) { return turn.*member; });
   }
   for (size_t i = 0; i < medians.stages.size(); ++i) {
@@ -190,7 +190,7 @@ void PrintJson(const WorkerBenchOptions& options, const Point& point, const Figu
   add("cpu_trainer", figures.trainer_share);
   add("cpu_worker", figures.worker_share);
   add("cpu_servers", figures.servers_share);
-  add("row_cache", figures.hot_share);
+  add("row_cache", figures.cache_hit_share);
   for (size_t i = 0; i < std::size(kStages); ++i) {
     add(absl::StrCat("time_", kStages[i]), figures.stages[i]);
   }
@@ -209,7 +209,7 @@ void PrintText(const Point& point, const Figures& figures) {
       figures.samples_per_s, figures.occurrences_per_s, figures.per_core, figures.cores);
   std::printf("  CPU: trainer %.2f, worker %.2f, servers %.2f; rows used again: %.2f\n  time:",
               figures.trainer_share, figures.worker_share, figures.servers_share,
-              figures.hot_share);
+              figures.cache_hit_share);
   for (size_t i = 0; i < std::size(kStages); ++i) {
     std::printf(" %s %.2f", kStages[i], figures.stages[i]);
   }

@@ -7,7 +7,7 @@
 
 namespace simurgh::bench {
 
-// Measures and prints. programs: the folder in which the daemons lie.
+// Measures and prints. programs: the folder of the daemons.
 Status RunWorkerSuite(const WorkerBenchOptions& options, const std::string& programs);
 
 }  // namespace simurgh::bench

@@ -37,12 +37,12 @@ class FieldCodec {
     std::memcpy(bytes.data() + last, data + last, kStamp);
   }
 
-  // Client: where the payload has landed.
+  // Client: the received payload.
   std::span<const std::byte> Land(Message& message, std::span<std::byte> /*place*/) {
     return std::as_bytes(std::span(message.bytes()));
   }
 
-  // Server: what it has received is what it sends.
+  // Server: sends the received payload.
   bool Answer(Message& request, Message& response) {
     response.mutable_bytes()->swap(*request.mutable_bytes());
     return true;

@@ -1,5 +1,4 @@
-// Plays gRPC's client or server for bench_rpc: a program of its own, so that bench_rpc needs no
-// gRPC.
+// gRPC's client or server for bench_rpc. A separate program, so that bench_rpc does not link gRPC.
 
 #include <string>
 #include <vector>

@@ -4,15 +4,16 @@
 
 namespace simurgh::bench {
 
-// gRPC without TLS: asynchronous unary calls, one completion queue and one thread of ours a side.
+// gRPC without TLS: asynchronous unary calls, with one completion queue and one of our threads on
+// each side.
 
-// A message with one `bytes` field. Generous to it: the request lies ready in its message, only the
-// number that tells it from others is written for each call; the string that a message is parsed
-// into counts as the contiguous place, and the server answers with that string itself.
+// A message with one `bytes` field. This favours gRPC: the request is ready in its message, and
+// each call writes only the request's number. The string of a parsed message counts as the
+// contiguous destination, and the server answers with that string.
 Peer GrpcPeer();
 
-// Raw messages: a request is sent from where it lies; what arrives in slices is copied to its
-// place, from where the server answers.
+// Raw messages: a request is sent without a copy. Received slices are copied to their destination,
+// from which the server answers.
 Peer GrpcByteBufferPeer();
 
 }  // namespace simurgh::bench
