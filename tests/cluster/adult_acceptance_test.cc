@@ -35,20 +35,20 @@ double Mean(const std::vector<double>& values) {
 }
 
 TEST_CASE(
-    "PERSIA's model, one pass: mean test AUC in [0.8935, 0.8960], every seed at least 0.891") {
+    "PERSIA's model, one epoch: mean test AUC in [0.8935, 0.8960], every seed at least 0.891") {
   const std::vector<double> aucs = TestAucs({});
-  std::printf("one pass: mean %.5f min %.5f max %.5f\n", Mean(aucs), std::ranges::min(aucs),
+  std::printf("one epoch: mean %.5f min %.5f max %.5f\n", Mean(aucs), std::ranges::min(aucs),
               std::ranges::max(aucs));
   CHECK(Mean(aucs) >= 0.8935);
   CHECK(Mean(aucs) <= 0.8960);
   CHECK(std::ranges::min(aucs) >= 0.891);
 }
 
-TEST_CASE("Four passes: hybrid with staleness 10 within 0.0010 of staleness 1") {
+TEST_CASE("Four epochs: hybrid with staleness 10 within 0.0010 of staleness 1") {
   const double tight = Mean(TestAucs({.overrides = {"training.epochs=4"}}));
   const double loose =
       Mean(TestAucs({.overrides = {"training.epochs=4", "training.staleness=10"}}));
-  std::printf("four passes: staleness 1 mean %.5f, staleness 10 mean %.5f\n", tight, loose);
+  std::printf("four epochs: staleness 1 mean %.5f, staleness 10 mean %.5f\n", tight, loose);
   CHECK(loose == Approx(tight).margin(0.0010));
 }
 

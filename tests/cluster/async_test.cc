@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono_literals::operator""s;
 
-// Of the forward buffer, as much as leaves one batch between pull and acknowledged push.
+// A forward buffer that allows one batch between pull and acknowledged push.
 const std::vector<std::string> kOneBatch{"training.loader_queue_batches=1",
                                          "embedding_worker.forward_buffer_batches=3"};
 // As much as leaves each of two ranks four with one worker, and more with two.

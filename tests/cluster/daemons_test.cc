@@ -116,8 +116,8 @@ bool Counted(const std::string& metrics, const std::string& counter) {
          metrics.find("\n" + counter + " 0\n") == std::string::npos;
 }
 
-// What a daemon that is ready serves; within a minute it has counted something. (A trainer that
-// reports its first step has not pushed it yet.)
+// Checks the endpoints of a ready daemon and that `metric` is above 0 within a minute. (A trainer
+// reports its first step before it pushes it.)
 void CheckEndpoint(DaemonProcess& daemon, const std::string& metric) {
   REQUIRE(daemon.WaitForLog("serves /metrics", 60s));
   const std::string address = daemon.metrics_address();

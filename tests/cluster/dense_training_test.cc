@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kPersia[] = "config/adult-persia.yaml";
 constexpr char kValidation[] = "data.validation=[data/adult/adult.test.csv.zst]";
-constexpr uint64_t kStepsAPass = 254;  // Full batches of 128.
+constexpr uint64_t kStepsPerEpoch = 254;  // Full batches of 128.
 
 std::vector<std::string> With(std::vector<std::string> overrides, const std::string& more) {
   overrides.push_back(more);
@@ -45,15 +45,15 @@ TEST_CASE("A schedule and a limit of the gradient change the result: the compari
   }
 }
 
-TEST_CASE("Training ends early, at the end of a pass, when validation gets no better") {
+TEST_CASE("Training ends early, at the end of an epoch, when validation gets no better") {
   const Outcome outcome =
       TrainStandalone(kPersia, 1,
                       {kValidation, "training.epochs=20", "training.evaluate_every_epochs=1",
                        "training.early_stopping={patience: 1, min_improvement: 0.05}"});
-  CHECK(outcome.steps == 2 * kStepsAPass);
+  CHECK(outcome.steps == 2 * kStepsPerEpoch);
 }
 
-TEST_CASE("Evaluation after passes leaves no trace") {
+TEST_CASE("Evaluation after epochs leaves no trace") {
   const std::vector<std::string> plain = {"training.reproducible=true", "training.epochs=2"};
   std::vector<std::string> evaluated = With(plain, "training.evaluate_every_epochs=1");
   evaluated.emplace_back("training.auc_group_feature=occupation");

@@ -136,8 +136,8 @@ TEST_CASE("A server that loses its rows under the last evaluation is noticed, to
   CHECK_THAT(trainer->log(), Catch::Contains("lost"));
 }
 
-// Waits for the third line of progress, of step 3 or a later one: the pushes of the first steps
-// have been acknowledged then. The first line may come before anything was pushed.
+// Waits for the third line of progress, at step 3 or later. By then the pushes of the first steps
+// are acknowledged; the first line may precede all pushes.
 bool HasPushed(const DaemonProcess& trainer) {
   const auto deadline = std::chrono::steady_clock::now() + 60s;
   const std::regex progress("progress: step=[0-9]+ [^\n]* samples_per_s=");
@@ -160,7 +160,7 @@ TEST_CASE("A server that comes back without its rows is noticed") {
   CHECK_THAT(trainer->log(), Catch::Contains("lost"));
 }
 
-// Of a series without labels.
+// Value of a series without labels.
 double ValueOf(const std::string& metrics, const std::string& series) {
   const size_t at = metrics.find("\n" + series + " ");
   REQUIRE(at != std::string::npos);
@@ -168,7 +168,7 @@ double ValueOf(const std::string& metrics, const std::string& series) {
 }
 
 struct FinishedRun {
-  // These are the same in all runs of a configuration, in whatever order pushes come.
+  // Equal in all runs of a configuration, for any order of pushes.
   std::vector<std::string> trained;  // "trained N steps, M samples", by rank.
   double rows_updated = 0;           // By the pushes that counted: the distinct rows of each batch.
   double gradients_missing = 0;
@@ -198,8 +198,8 @@ FinishedRun FinishAndCount(TestCluster& cluster,
   return run;
 }
 
-// In hybrid pushes count in the order in which they come, so no two runs are the same; but each
-// batch is pushed once, and its push updates its distinct rows.
+// Mode hybrid applies pushes in the order of arrival, so runs differ. But each batch is pushed
+// once, and its push updates its distinct rows.
 TEST_CASE(
     "In hybrid, a worker that dies for good loses no batch and no gradient, and none counts "
     "twice") {
@@ -228,7 +228,7 @@ TEST_CASE(
   CHECK(std::abs(disturbed.test_auc - expected.test_auc) < 0.005);
 }
 
-// What the log says of batches that expired, all lines together.
+// Sum of the expired batches in all lines of the log.
 double DroppedBatches(const std::string& log) {
   const std::regex line(
       "dropped batches that were unused for embedding_worker.batch_expiry: batches=([0-9]+)");
@@ -251,7 +251,8 @@ TEST_CASE("What a dead trainer leaves in the forward buffer expires, all of it, 
 
   const auto trainer = cluster.StartTrainer(kEndless);
   REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
-  // Stopped, it leaves its batches where they are until they expire; killed, it cannot come back.
+  // A stopped trainer leaves its batches in the buffer until they expire. A killed one could not
+  // continue.
   trainer->Signal(SIGSTOP);
   const double left = scrape(buffered);
   const double before = scrape(expired);

@@ -1,4 +1,4 @@
-// Feature processing in training and evaluation: the committed files, and what comes of them.
+// Feature processing in training and evaluation, with the committed configurations.
 
 #include <filesystem>
 #include <string>
@@ -49,7 +49,7 @@ void RequireCalibrated(const ClusterConfig& config) {
   CHECK(result.samples == 16'281);
   CHECK(result.auc > 0.905);
   CHECK(result.auc < 0.925);
-  // Half of the negatives were left out; predictions know it.
+  // Half of the negatives were dropped; predictions are corrected for it.
   CHECK(result.calibration == Approx(1.0).margin(0.1));
 }
 

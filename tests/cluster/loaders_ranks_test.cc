@@ -28,11 +28,11 @@ Daemons StartLoaders(TestCluster& cluster, size_t loaders) {
   return all;
 }
 
-// What a run has made.
+// Results of a run.
 struct Made {
   std::string network, test_auc;
   std::map<std::string, uint64_t> rows;
-  std::vector<std::string> logs;  // Of the trainers.
+  std::vector<std::string> logs;  // By trainer.
 
   bool operator==(const Made& other) const {
     return network == other.network && test_auc == other.test_auc && rows == other.rows;
@@ -88,12 +88,12 @@ TEST_CASE("Loaders feed ranks what these would have read, to the last bit") {
 TEST_CASE("With drop_last loaders leave out a step that is not full on all ranks") {
   // 11 pieces of 3,000 rows, of which the last is not full: 3 steps of 3 ranks.
   // Two loaders deal steps in turn, the last one being the second's; that is the order of the files
-  // within a pass.
-  const auto [loaders, passes, trained] = GENERATE(
-      table<size_t, int, std::string>({{1, 2, "steps=6 samples=18000"}, {2, 1, "steps=3 samples=9000"}}));
+  // within an epoch.
+  const auto [loaders, epochs, trained] = GENERATE(table<size_t, int, std::string>(
+      {{1, 2, "steps=6 samples=18000"}, {2, 1, "steps=3 samples=9000"}}));
   CAPTURE(loaders);
   const std::vector<std::string> overrides{"training.mode=sync", "training.batch_size=3000",
-                                           absl::StrCat("training.epochs=", passes)};
+                                           absl::StrCat("training.epochs=", epochs)};
   const Made read = Train({.ranks = 3, .overrides = overrides});
   const Made fed = Train({.ranks = 3, .loaders = loaders, .overrides = overrides});
   CHECK(fed == read);
@@ -155,7 +155,7 @@ TEST_CASE("A rank that is killed ends the other one and the loaders, and all nam
   }
 }
 
-// Nobody in mode async waits for it but the loaders, and the other rank for these.
+// In mode async, only the loaders wait for the rank, and the other rank waits for the loaders.
 TEST_CASE("A rank that hangs is named by the loaders, to the other one, too") {
   std::vector<std::string> overrides = kEndless;
   overrides.emplace_back("training.mode=async");

@@ -40,7 +40,7 @@ struct FedRun {
   std::vector<int> feeder_exits;
 };
 
-// Whatever comes of it.
+// Does not check the outcome.
 FedRun Feed(TestClusterOptions options) {
   options.loaders = 2;
   TestCluster cluster(options);
@@ -176,7 +176,7 @@ training: {batch_size: 100}
 )");
 }
 
-// Whoever waited for these would be killed first.
+// The test would be killed before these end.
 const std::vector<std::string> kNoPatience{"loaders.timeout=30m", "training.retry_deadline=30m"};
 
 TEST_CASE("A bad row that a feeder meets ends the trainer at once, with its place and value") {

@@ -41,7 +41,7 @@ TrainerOutcome RunOn(const TestClusterOptions& options) {
   return FinishAll(cluster.StartTrainers(options.ranks));
 }
 
-// What a run leaves: evaluation, network and all rows with their optimizer state.
+// Results of a run: evaluation, network and all rows with their optimizer state.
 struct Remains {
   TrainerOutcome outcome;
   std::map<std::string, uint64_t> rows;  // Digests by table.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kAdult[] = "config/adult.yaml";
 
-// Of a series without labels.
+// Value of a series without labels.
 double ValueOf(const std::string& metrics, const std::string& series) {
   const size_t at = metrics.find("\n" + series + " ");
   REQUIRE(at != std::string::npos);
@@ -62,7 +62,7 @@ struct RowCacheRun {
   double auc = 0;
   std::string metrics;
 
-  // How many observations of a histogram lie above one of its bounds.
+  // Number of observations of a histogram above one of its bounds.
   double Beyond(const std::string& histogram, const std::string& bound) const {
     return ValueOf(metrics, histogram + "_count") -
            ValueOf(metrics, histogram + "_bucket{le=\"" + bound + "\"}");
@@ -94,7 +94,7 @@ TEST_CASE("Adult stays in its band with rows that are used again, none of them t
   }
 }
 
-// With one batch under way a pull finds all rows of the one before it.
+// With one batch in flight, a pull finds all rows of the previous batch in the cache.
 TEST_CASE("Rows are used again up to the age that is allowed, which counts as staleness") {
   for (const uint32_t age : {1, 2}) {
     CAPTURE(age);

@@ -1,4 +1,4 @@
-// What nn-workers tell of a run: the trace, staleness and the collisions of ids; real daemons.
+// Reports of nn-workers about a run: trace, staleness and id overlap; real daemons.
 
 #include <chrono>
 #include <fstream>
@@ -72,13 +72,13 @@ TEST_CASE("The traces of two ranks hold every stage of every step, one after the
   }
 }
 
-// Of the Adult data: by feature, how many of the 32,561 samples hold the value that most hold.
+// Adult data: number of the 32,561 samples with the most frequent value, by feature.
 const std::map<std::string, double> kGreatestShares{
     {"workclass", 22696}, {"education", 10501},     {"marital_status", 14976},
     {"occupation", 4140}, {"relationship", 13193},  {"race", 27816},
     {"gender", 21790},    {"native_country", 29170}};
 
-// Of 64 samples of each batch, from the 128th batch on, so that 8,192 samples and more tell.
+// The meter reads 64 samples of each batch. After 128 batches it has read 8,192.
 auto IsShareOf(const std::string& feature) {
   return Approx(kGreatestShares.at(feature) / 32'561).margin(0.03);
 }
@@ -89,7 +89,7 @@ double ValueOf(const std::string& metrics, const std::string& series) {
   return at == std::string::npos ? 0 : std::stod(metrics.substr(at + series.size() + 2));
 }
 
-TEST_CASE("Staleness and collisions of ids are in the metrics of a run, and in its log") {
+TEST_CASE("Staleness and id overlap are in the metrics of a run, and in its log") {
   TestCluster cluster({.ranks = kRanks, .overrides = kOrdered});
   std::vector<std::unique_ptr<DaemonProcess>> trainers;
   for (size_t rank = 0; rank < kRanks; ++rank) {
@@ -130,7 +130,7 @@ TEST_CASE("Staleness and collisions of ids are in the metrics of a run, and in i
   }
 }
 
-TEST_CASE("The collisions of every feature's ids are told when a run ends, the greatest first") {
+TEST_CASE("The id overlap of every feature is logged at the end of a run, the greatest first") {
   const std::string log = [] {
     TestCluster cluster({});
     const auto trainer = cluster.StartTrainer();

@@ -19,7 +19,7 @@ std::vector<std::string> TlsOverrides(const rpc::TlsOptions& files) {
           "rpc.tls.peer_name=test.cluster"};
 }
 
-// Of this process alone: every 127.x.y.z is this machine.
+// An address that only this process uses: every 127.x.y.z is this machine.
 std::string OwnHost() {
   const auto id = static_cast<unsigned>(::getpid());
   return "127." + std::to_string(64 + (id >> 16) % 64) + "." + std::to_string((id >> 8) % 256) +

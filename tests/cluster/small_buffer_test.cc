@@ -1,5 +1,5 @@
-// Forward buffers with room for a single batch, and connections that hold a single message: every
-// run comes to the end that it comes to with plenty of room.
+// Forward buffers with room for a single batch, and connections that hold a single message. Every
+// run ends with the same result as with large buffers.
 
 #include <chrono>
 #include <map>
@@ -29,7 +29,7 @@ Overrides With(const Overrides& more) {
   return overrides;
 }
 
-// What a run leaves.
+// Results of a run.
 struct Remains {
   std::string test_auc;
   std::string network;

@@ -8,19 +8,19 @@
 
 namespace simurgh::testing {
 
-// What a training run in one process leaves.
+// Results of a training run in one process.
 struct Outcome {
   uint64_t network = 0;          // Digest of weights and optimizer state.
   std::vector<uint64_t> tables;  // Digest of all rows, by table.
   uint64_t steps = 0;
   double auc = 0;
-  std::vector<double> task_aucs;  // Of each label, where there are several.
+  std::vector<double> task_aucs;  // By label, if there are several.
 
   bool operator==(const Outcome&) const = default;
 };
 
-// Trains as the file and the overrides say, with so many servers. registry: for what it counts; may
-// be null.
+// Trains with the file, the overrides and `servers` servers. registry: receives the metrics; may be
+// null.
 Outcome TrainStandalone(const std::string& path, int servers, std::vector<std::string> overrides,
                         MetricRegistry* registry = nullptr);
 

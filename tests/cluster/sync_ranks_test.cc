@@ -22,12 +22,12 @@ namespace simurgh::testing {
 namespace {
 
 constexpr uint32_t kSteps = 20;
-constexpr uint32_t kSamples = 128;  // Of a step.
+constexpr uint32_t kSamples = 128;  // Per step.
 
-// What a run has made of its weights.
+// Weights after a run.
 struct Weights {
   std::vector<float> network;
-  std::vector<float> embeddings;  // Of some samples of the test files.
+  std::vector<float> embeddings;  // For some samples of the test files.
 };
 
 ClusterConfig ConfigOf(uint32_t ranks, bool sync_batch_norm) {

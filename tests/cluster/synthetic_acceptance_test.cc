@@ -1,4 +1,4 @@
-// A model trained on generated data comes near the teacher that made them.
+// A model trained on generated data reaches nearly the AUC of the teacher that generated them.
 
 #include <cstdio>
 #include <sstream>

@@ -80,7 +80,7 @@ class Thread {
 struct Kind {
   const char* name;
   const char* scheme;
-  // Of a connection until its cut: some dozens of calls.
+  // Mean bytes of a connection before it is cut: dozens of calls.
   double mean_bytes;
   uint64_t handshake_bytes = testing::KillingProxy::kHelloBytes;
   bool tls = false;
@@ -210,7 +210,7 @@ class Soak {
   const std::shared_ptr<const TlsContext> client_identity_ = authority_.Context("client");
   Ledger ledger_;
   CallNumbers numbers_;
-  uint64_t generation_ = 0;  // Of servers.
+  uint64_t generation_ = 0;  // Of the servers.
   std::array<uint64_t, kKinds.size()> kills_{};
   uint64_t sharing_requests_ = 0;
   Servers present_;

@@ -6,16 +6,16 @@
 namespace simurgh::rpc {
 
 Keepsakes::~Keepsakes() {
-  for (Kept& kept : kept_) LetGo(kept);
+  for (Kept& kept : kept_) Release(kept);
 }
 
 void Keepsakes::Keep(uint64_t id, IncomingMessage message) {
   Kept& kept = kept_[next_++ % kept_.size()];
-  LetGo(kept);
+  Release(kept);
   kept = {.id = id, .present = true, .message = std::move(message)};
 }
 
-void Keepsakes::LetGo(Kept& kept) {
+void Keepsakes::Release(Kept& kept) {
   if (!kept.present) return;
   const CallPlan plan = PlanOf(seed_, kept.id);
   const PlannedMessage& planned = direction_ == Direction::kRequest ? plan.request : plan.response;

@@ -32,7 +32,7 @@ class Keepsakes {
     IncomingMessage message;
   };
 
-  void LetGo(Kept& kept);
+  void Release(Kept& kept);
 
   const uint64_t seed_;
   const Direction direction_;

@@ -55,7 +55,7 @@ void RequireSame(const CompactBatch& one, const CompactBatch& other) {
                     : one.weights == other.weights);
 }
 
-// What a worker has counted on.
+// Properties that a worker relies on.
 void RequireWithin(const CompactBatch& batch, const BatchSizes& sizes) {
   SIMURGH_CHECK_LE(batch.ids.size(), sizes.ids);
   SIMURGH_CHECK_EQ(batch.occurrences.size(), sizes.occurrences);
@@ -65,10 +65,10 @@ void RequireWithin(const CompactBatch& batch, const BatchSizes& sizes) {
   SIMURGH_CHECK_LE(batch.weights.size(), sizes.weights);
 }
 
-// What these bytes may ask for, whatever their head says: src/data/COMPACT_BATCH.md.
+// Limits of the sizes in a head, for these bytes: src/data/COMPACT_BATCH.md.
 void RequireModest(const BatchSizes& sizes, const EncodedBatch& encoded) {
   constexpr size_t kOfOneByte = 64;
-  constexpr size_t kCellsWithoutIds = size_t{1} << 16;  // Of a bare batch.
+  constexpr size_t kCellsWithoutIds = size_t{1} << 16;  // In a bare batch.
   const size_t bytes = encoded.byte_size();
   const size_t most = kOfOneByte * bytes;
   SIMURGH_CHECK_LE(sizes.occurrences, std::min(most, kMaxBatchOccurrences));
@@ -109,7 +109,7 @@ void RunSubmit(Input input) {
   RequireWithin(batch, *sizes);
   const Status valid = batch.Validate();
   SIMURGH_CHECK(valid.ok()) << valid.ToString();
-  // A few bytes may say that millions of samples have no ids: looking at each is slow.
+  // A few bytes may encode millions of samples without ids, and visiting each is slow.
   constexpr size_t kMaxCells = size_t{1} << 18;
   if (batch.offsets.size() > kMaxCells) return;
   Walk(batch);
@@ -152,7 +152,7 @@ std::vector<Bytes> SubmitSeeds() {
     seeds.push_back(SubmitSeed(SomeBatch(1, samples)));
     seeds.push_back(SubmitSeed(SomeBatch(uint64_t{1} << 40, samples)));
   }
-  // Of the bare form: one id a sample that comes once.
+  // The bare form: one id per sample, all distinct.
   for (const uint64_t samples : {1, 4}) {
     BatchBuilder builder({0, 1, 0}, 0);
     for (uint64_t b = 0; b < samples; ++b) {

@@ -11,7 +11,7 @@
 
 namespace simurgh::fuzz {
 
-// What a record of an input begins with.
+// First byte of a record of an input.
 inline constexpr uint8_t kAsItIs = 0;
 inline constexpr uint8_t kSealed = 1;  // Its first bytes become a header with magic and checksum.
 inline constexpr uint8_t kFitted = 2;  // And the frame's lengths become those of the record.
@@ -44,7 +44,7 @@ class ByteStream : public rpc::Stream {
   Bytes bytes_;
   Random random_;
   size_t next_ = 0;
-  size_t end_;  // Of what may be read.
+  size_t end_;  // End of the readable bytes.
   bool closed_ = false;
 };
 

@@ -59,7 +59,7 @@ std::shared_ptr<api::FedBatch> Land(Input input) {
   return batch;
 }
 
-// Of memory.
+// Memory of a batch.
 size_t BytesOf(const Batch& batch) {
   const CompactBatch& ids = *batch.sparse;
   return ids.ids.capacity() * sizeof(uint64_t) +
@@ -116,7 +116,7 @@ std::vector<Bytes> FeedBatchSeeds() {
   return seeds;
 }
 
-// --- feed: the metadata, all numbers; the first byte says whose.
+// --- feed: metadata of numbers only; the first byte selects the message.
 
 template <typename Message>
 Bytes Seed(uint8_t which, const Message& message) {
@@ -164,7 +164,7 @@ rpc::Outgoing<api::MeetRanks::Response> Met(uint64_t run) {
   return {builder, root, {}};
 }
 
-void RunMeeting(Input input) {
+void RunRendezvous(Input input) {
   SeedReader reader(input);
   if (reader.Value<uint8_t>() == 0) {
     const Received<api::wire::MeetRanksRequest> message(reader.rest());
@@ -181,7 +181,7 @@ void RunMeeting(Input input) {
   }
 }
 
-std::vector<Bytes> MeetingSeeds() {
+std::vector<Bytes> RendezvousSeeds() {
   return {Seed(0, Meet(1, 3, "cluster.seed = 1\n")), Seed(1, Met(5))};
 }
 
@@ -244,7 +244,7 @@ std::vector<Bytes> FeedSeeds() {
 std::vector<Target> FeedTargets() {
   return {{"feed", RunFeed, FeedSeeds},
           {"feed_batch", RunFeedBatch, FeedBatchSeeds},
-          {"meeting", RunMeeting, MeetingSeeds}};
+          {"rendezvous", RunRendezvous, RendezvousSeeds}};
 }
 
 }  // namespace simurgh::fuzz

@@ -22,7 +22,7 @@ bool SameGroups(std::span<const RowGroup> one, std::span<const RowGroup> other) 
   });
 }
 
-// What a server relies on, having decoded a request.
+// Properties of a decoded request that a server relies on.
 void CheckGroups(std::span<const RowGroup> groups) {
   for (size_t i = 0; i < groups.size(); ++i) {
     const RowGroup& group = groups[i];

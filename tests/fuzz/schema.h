@@ -14,14 +14,14 @@ Bytes MetadataOf(const rpc::Outgoing<Message>& message) {
   return ToBytes(message.message().metadata.bytes);
 }
 
-// Metadata as a receiver has it: in memory of its own, verified.
+// Metadata as a receiver has it: copied and verified.
 template <typename Table>
 struct Received {
   explicit Received(Input input) : metadata(ToBytes(input)) {
     const StatusOr<const Table*> verified = rpc::VerifiedTable<Table>("fuzz", metadata);
     if (verified.ok()) table = *verified;
   }
-  // Of our own encoder, which always passes.
+  // From our encoder; always valid.
   template <typename Message>
   explicit Received(const rpc::Outgoing<Message>& message) : Received(Input(MetadataOf(message))) {
     SIMURGH_CHECK(table != nullptr);
@@ -35,7 +35,7 @@ inline bool Same(const StepId& one, const StepId& other) {
   return one.run == other.run && one.rank == other.rank && one.step == other.step;
 }
 
-// Of what has been decoded: ok, or an error that the sender can do something about.
+// Whether a decoding error is one that the sender can correct. Requires an expected code or ok.
 inline bool IsRefusal(const Status& status) {
   SIMURGH_CHECK(status.ok() || absl::IsInvalidArgument(status)) << status.ToString();
   return !status.ok();

@@ -25,7 +25,7 @@ struct Target {
   std::vector<Bytes> (*seeds)();
 };
 
-// Of the files beside, <what>_targets.cc.
+// Defined in <what>_targets.cc.
 std::vector<Target> FrameTargets();
 std::vector<Target> ConversationTargets();
 std::vector<Target> DenseTargets();
@@ -46,7 +46,7 @@ class SeedReader {
     if (bytes.size() == sizeof(T)) std::memcpy(&value, bytes.data(), sizeof(T));
     return value;
   }
-  // Bytes behind their length, in memory of their own, aligned as received metadata is.
+  // A copy of bytes prefixed with their length, aligned like received metadata.
   Bytes Part() { return ToBytes(Take(Value<uint16_t>())); }
   Input rest() const { return rest_; }
 
@@ -66,7 +66,7 @@ class SeedWriter {
   SeedWriter& Value(const T& value) {
     return Rest(std::as_bytes(std::span(&value, 1)));
   }
-  // Cut to what its length can say.
+  // Truncated to the largest length.
   SeedWriter& Part(Input part) {
     part = part.first(std::min<size_t>(part.size(), 0xffff));
     Value(static_cast<uint16_t>(part.size()));

@@ -81,7 +81,7 @@ class Model {
  private:
   static uint32_t Number(size_t loader) { return static_cast<uint32_t>(loader); }
 
-  // Whose batch is trained on next.
+  // The loader of the next batch to train on.
   Loader& Next() {
     for (size_t passed = 0; passed < loaders_.size(); ++passed) {
       Loader& loader = loaders_[(turn_ + passed) % loaders_.size()];
@@ -95,14 +95,14 @@ class Model {
     return loader.waiting() < capacity_batches_ && bytes_ + loader.bytes[number] <= capacity_bytes_;
   }
 
-  // The one that the trainer waits for is under way, or can be.
+  // Whether the batch that the trainer waits for is in flight or can be sent.
   bool CanGoOn() {
     Loader& next = Next();
     if (next.waiting() > 0 || next.place || next.taken == next.bytes.size()) return true;
     return HasRoom(next, next.taken);
   }
 
-  // Some earlier batch, the next one, or one that comes early.
+  // Offers an earlier batch, the next one, or a later one.
   void Ask(size_t i) {
     Loader& loader = loaders_[i];
     const size_t number = random_.Below(loader.taken + 3);

@@ -26,7 +26,7 @@ struct Settings {
   uint32_t ranks = 1;
   size_t workers = 1;
   uint32_t staleness = 1;
-  bool reproducible = false;  // Else a push waits for nobody.
+  bool reproducible = false;  // If false, a push does not wait for other ranks.
   uint64_t queue = 1;         // Batches submitted ahead.
   uint64_t evaluate_every = 1;
   size_t capacity_batches = 0;
@@ -58,7 +58,7 @@ struct ModelBatch {
   State state = State::kUnsubmitted;
   bool computed = false;
   size_t worker = 0;
-  int life = 0;  // Of the worker.
+  int life = 0;  // Incarnation of the worker.
   uint64_t number = 0;
 };
 
@@ -93,7 +93,7 @@ class Model {
     }
   }
 
-  // Null: nothing can happen. `is_over` tells whether nothing has to.
+  // Null if no event is possible; `is_over` is whether none is needed.
   std::function<void()> DrawEvent() {
     events_.clear();
     for (ModelRank& rank : ranks_) {
@@ -143,7 +143,7 @@ class Model {
         ranks_, [&](const ModelRank& rank) { return FirstOf(rank.training) >= steps; });
   }
 
-  // False when its worker does not know the batch any more: it is then submitted again.
+  // False if the worker has lost the batch, which is then submitted again.
   bool IsKnown(ModelBatch& batch) {
     ModelWorker& worker = workers_[batch.worker];
     if (batch.life == worker.life && worker.buffer->Find(batch.number, {}).ok()) return true;
@@ -156,7 +156,7 @@ class Model {
     if (batch.life == worker.life) worker.buffer->Remove(batch.number);
   }
 
-  // What a pipeline with these batches may do: as BatchQueue has it.
+  // Adds the events that a pipeline with these batches allows, like BatchQueue.
   void AddEventsOf(std::vector<ModelBatch>& batches, uint64_t staleness) {
     const uint64_t first = FirstOf(batches);
     const uint64_t end = std::min<uint64_t>(batches.size(), first + staleness + settings_.queue);
@@ -291,7 +291,7 @@ class Model {
     }
   }
 
-  // Calls that are under way fail at once, the others when they are made.
+  // Pending calls fail at once, later calls when they are made.
   void KillOne() {
     ++deaths_;
     const size_t index = random_.Below(workers_.size());

@@ -288,8 +288,8 @@ class TableModel {
   uint64_t rejected_full_ = 0;
   uint64_t max_rows_ = 0;
   std::array<uint64_t, kEvictionCauses> evicted_for_{};
-  std::vector<Eviction> evicted_;  // Of the pull that is replayed.
-  size_t replayed_ = 0;            // Of them.
+  std::vector<Eviction> evicted_;  // By the replayed pull.
+  size_t replayed_ = 0;            // Of evicted_.
   std::map<uint64_t, size_t> with_stamp_;
 };
 

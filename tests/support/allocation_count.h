@@ -3,8 +3,8 @@
 #include <cstdint>
 
 // Counts what the process allocates, with `new`, malloc() and its family, or mmap(), in any
-// library: for a test program of its own, which links simurgh_allocation_count in place of any
-// other allocator.
+// library. For separate test programs, which link simurgh_allocation_count in place of any other
+// allocator.
 namespace simurgh::testing {
 
 struct Allocations {

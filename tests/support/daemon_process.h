@@ -9,14 +9,13 @@
 
 namespace simurgh::testing {
 
-// A child process whose stdout and stderr go to files. Killed, if need be, when it goes out of
-// scope.
+// A child process whose stdout and stderr go to files. The destructor kills it if it still runs.
 //
 // Threads: one owner.
 class DaemonProcess {
  public:
-  // Starts build/<preset>/bin/<program>. log: path of a new file for stderr; stdout goes to log +
-  // ".out".
+  // Starts build/<preset>/bin/<program>. log: path of a new file for stderr; log + ".out" receives
+  // stdout.
   DaemonProcess(const std::string& program, const std::vector<std::string>& arguments,
                 const std::string& log);
   DaemonProcess(const DaemonProcess&) = delete;
@@ -34,7 +33,7 @@ class DaemonProcess {
   // Waits until the log holds `text`. False when the process ended or the deadline passed first.
   bool WaitForLog(const std::string& text, std::chrono::seconds deadline);
 
-  // "host:port" of its metrics, as its log tells; empty while it does not.
+  // "host:port" of its metrics, from its log; empty until it is logged.
   std::string metrics_address() const;
 
   std::string log() const;

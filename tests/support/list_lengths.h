@@ -6,10 +6,9 @@
 
 namespace simurgh::testing {
 
-// Writes data and a configuration of them, and answers its path. Samples are lists of 0 to 7 ids;
-// the label is whether there are 3 or more, which nothing tells but the masks of the lists: their
-// ids are random, and rows begin as zeros and next to never change.
-// input: of the only tower.
+// Writes data and their configuration and returns its path. Samples are lists of 0 to 7 ids,
+// labelled 1 from 3 ids on. Only the masks of the lists predict the label: ids are random, and rows
+// start at zero and hardly change. input: the input of the only tower.
 std::string WriteListLengths(const TemporaryFolder& folder, const std::string& input);
 
 }  // namespace simurgh::testing

@@ -5,7 +5,7 @@
 
 namespace simurgh {
 
-// A folder for a test's files that is removed, with all in it, when it goes out of scope.
+// A folder for a test's files. The destructor removes it with its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder();

@@ -19,14 +19,14 @@ struct TestClusterOptions {
   size_t ranks = 1;
   size_t loaders = 0;                  // Above 0: the trainer reads no files, see StartLoader.
   std::vector<std::string> overrides;  // "key=value", for every daemon.
-  bool digests = false;                // Of rows, when servers stop.
+  bool digests = false;                // Servers log a digest of their rows when they stop.
   // A loopback address of this test alone, for TCP in place of Unix sockets.
   std::string tcp_host = {};
   bool ranks_share = false;  // Trainers sum gradients in shared memory.
 };
 
-// Real daemons, by default on Unix sockets in a folder of their own, so that clusters do not
-// disturb one another. Metrics are served on ports that the system chooses.
+// Real daemons, by default on Unix sockets in a temporary folder, so that clusters do not disturb
+// one another. Metrics are served on ports that the system chooses.
 //
 // Threads: one owner.
 class TestCluster {
@@ -45,11 +45,11 @@ class TestCluster {
   void RestartServer(size_t index);
   void RestartWorker(size_t index);
 
-  // Starts simurgh-feed for one of the loaders, with overrides of its own.
+  // Starts simurgh-feed for one of the loaders, with more overrides.
   std::unique_ptr<DaemonProcess> StartLoader(size_t index,
                                              const std::vector<std::string>& overrides = {});
 
-  // Starts a trainer with overrides, and other arguments, of its own.
+  // Starts a trainer with more overrides and arguments.
   std::unique_ptr<DaemonProcess> StartTrainer(const std::vector<std::string>& overrides = {},
                                               size_t rank = 0,
                                               const std::vector<std::string>& more = {});
@@ -74,7 +74,7 @@ struct TrainerOutcome {
   std::string test_auc;       // 17 digits.
   std::string test_log_loss;  // 17 digits.
   std::string network_digest;
-  std::string last_line;  // Of stdout.
+  std::string last_line;  // The last line of stdout.
 };
 
 inline constexpr std::chrono::seconds kTrainerDeadline{120};

@@ -9,7 +9,7 @@
 namespace simurgh {
 namespace {
 
-int Niceness() { return ::getpriority(PRIO_PROCESS, 0); }  // Of the calling thread.
+int Niceness() { return ::getpriority(PRIO_PROCESS, 0); }  // For the calling thread.
 
 TEST_CASE("A thread that gives way does so alone") {
   const int before = Niceness();

@@ -8,7 +8,7 @@
 namespace simurgh {
 namespace {
 
-// The sample with another model, and where asked with all features on tables of these dims.
+// The sample with another model, and tables of these dims for all features if given.
 StatusOr<ClusterConfig> WithModel(const std::string& model, const std::string& city_dim = "16",
                                   const std::string& columns = "") {
   std::string text = kSample;

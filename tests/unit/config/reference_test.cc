@@ -46,7 +46,7 @@ TEST_CASE("The shortest file of the reference is valid", "[config]") {
   INFO(config.status().ToString());
   REQUIRE(config.ok());
 
-  // Its fields are the structs' own initial values wherever it says nothing.
+  // Fields that the file omits have the initial values of the structs.
   const ClusterConfig initial;
   CHECK(config->seed == initial.seed);
   CHECK(config->embedding_ps.partitions == initial.embedding_ps.partitions);

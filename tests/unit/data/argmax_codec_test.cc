@@ -11,7 +11,7 @@
 namespace simurgh {
 namespace {
 
-// A feature whose samples have so many occurrences; what they are of does not matter.
+// A feature whose samples have `counts` occurrences of any ids.
 struct Lists {
   explicit Lists(const std::vector<uint32_t>& counts) : offsets(counts.size() + 1) {
     std::partial_sum(counts.begin(), counts.end(), offsets.begin() + 1);

@@ -67,7 +67,7 @@ TEST_CASE("A torn stream is DATA_LOSS wherever it is torn") {
   const TemporaryFolder folder;
   const std::string text = Text(3, 700);
   const std::string packed = GENERATE_COPY(Gzip(text), Zstd(text));
-  // Below 4 bytes the start says nothing, and the file reads as plain text.
+  // With less than 4 bytes the format is unknown, and the file is read as plain text.
   for (size_t size = 4; size < packed.size(); ++size) {
     const auto content = ReadAll(folder.Write("torn", packed.substr(0, size)), 1'000);
     CAPTURE(size, packed.size());

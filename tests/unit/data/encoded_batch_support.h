@@ -8,7 +8,7 @@
 
 namespace simurgh::testing {
 
-// Requires that the batch comes back as it was and valid; returns how it travelled.
+// Requires that the decoded batch is valid and equals `batch`. Returns the encoded one.
 EncodedBatch RequireRoundTrip(const CompactBatch& batch);
 
 // Two digits and a space each.

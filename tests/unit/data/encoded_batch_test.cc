@@ -109,7 +109,7 @@ TEST_CASE("The bytes of a batch are what the description says") {
         "03 01 01 08 ");  // Next, next, next, index 0.
 }
 
-// Of one feature whose list another one has had before, which has the ids 5, 6 and 7.
+// Refusal of a feature that shares the list of an earlier one, with the ids 5, 6 and 7.
 std::string Refusal(const std::vector<int>& code_of_second) {
   BatchBuilder builder({0, 0}, 0);
   for (const uint64_t id : {5, 6, 7}) {
@@ -305,7 +305,7 @@ TEST_CASE("Features are counted before anything is read of each") {
   const EncodedBatch one = *EncodeBatch(batch);
   CHECK(DecodedSizes(one, 1).ok());
   CHECK(DecodeBatch(one, 1).ok());
-  // 10,000 features that share a list each but one, of which nothing has come.
+  // 9,999 of 10,000 features share the list of the first, and the list is missing.
   EncodedBatch greedy;
   for (const int byte : {4, 1, 0x90, 0x4e, 1, 0x8f, 0x4e}) greedy.codes.push_back(std::byte(byte));
   greedy.codes.resize(20'000, std::byte{0x7f});
@@ -348,12 +348,13 @@ TEST_CASE("A few bytes ask for no more cells than a batch of one id each has") {
   const Status refused = EncodeBatch(NearlyEmpty(most + 1, 20)).status();
   CHECK(absl::IsInvalidArgument(refused));
   CHECK_THAT(std::string(refused.message()), Catch::Contains("choose a smaller batch size"));
-  // Who sends more may ask for more.
+  // More bytes allow more samples.
   RequireRoundTrip(NearlyEmpty(most + 1, 30'000));
 }
 
 TEST_CASE("A few bytes ask for no more occurrences than they can hold") {
-  // One plain id; 65,535 samples of 152 ids each, all of one symbol. The head may say so or not.
+  // One plain id; 65,535 samples of 152 ids each, all of one symbol, whether the head states it or
+  // not.
   const auto refusal = [](const std::vector<int>& occurrences) {
     EncodedBatch greedy{.plain_ids = {11}, .codes = {}};
     std::vector<int> bytes{4, 0xff, 0xff, 3, 1, 0};
@@ -442,7 +443,7 @@ size_t BytesOfTwo(bool one_list, uint64_t first_seed, uint64_t second_seed) {
 }
 
 TEST_CASE("A list that features share is worth it where they have ids in common, and free else") {
-  // Of the second feature's ids only those are new that the first one has not.
+  // Only ids that the first feature lacks are sent for the second.
   CHECK(BytesOfTwo(true, 1, 1) < BytesOfTwo(false, 1, 1) * 4 / 5);
   CHECK(BytesOfTwo(true, 1, 2) < BytesOfTwo(false, 1, 2) + 8);
 }

@@ -32,7 +32,8 @@ TEST_CASE("Every round has rows of its own, and two rounds tell ids apart") {
     REQUIRE(rows[1] < 2 * kBuckets);
     seen.insert(rows);
   }
-  // Of 10,000 ids about 50 share both of two rows in 1,000 each; in one round 9,000 would.
+  // With two rounds of 1,000 rows, about 50 of 10,000 ids share both rows; with one round 9,000
+  // would.
   CHECK(seen.size() > 9'850);
 }
 

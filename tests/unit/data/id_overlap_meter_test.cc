@@ -10,7 +10,7 @@
 namespace simurgh {
 namespace {
 
-// Of one sample's ids, with repetitions.
+// Ids of a sample, with repetitions.
 using Sample = std::vector<uint64_t>;
 
 CompactBatch BatchOf(const std::vector<std::vector<Sample>>& features) {
@@ -52,7 +52,7 @@ class BruteForce {
   uint64_t samples_ = 0;
 };
 
-TEST_CASE("collision probabilities agree with counting everything, within the bound") {
+TEST_CASE("overlap probabilities agree with an exact count, within the bound") {
   const uint64_t seed = GENERATE(1, 2, 3);
   CAPTURE(seed);
   Random random(seed);

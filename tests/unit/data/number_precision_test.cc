@@ -1,5 +1,5 @@
-// Numbers that a float cannot tell apart, timestamps most of all: they keep all 53 bits from the
-// cell to the bucket and to the scaled value.
+// Numbers that differ by less than the precision of a float, such as timestamps, keep all 53 bits
+// from the cell to the bucket and to the scaled value.
 
 #include <cmath>
 #include <set>

@@ -45,7 +45,7 @@ FeatureConfig Bad(const std::string& name) {
   return WithPlugin("word", {.path = kFolder + name + ".so", .max_ids = 4});
 }
 
-// Of opening a reader.
+// Error of opening a reader.
 std::string OpenError(const FeatureConfig& feature) {
   const TemporaryFolder folder;
   const auto reader = OpenBatchReader(Example(), {feature}, {folder.Write("a.csv", "1,1,a\n")}, 4);

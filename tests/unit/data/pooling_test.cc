@@ -15,7 +15,7 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kDim = 5;
-constexpr size_t kStride = 9;  // The feature's block lies within a wider matrix.
+constexpr size_t kStride = 9;  // The feature's block is part of a wider matrix.
 
 constexpr size_t kRowStride = kDim + 2;
 constexpr size_t kSamples = 30;
@@ -31,7 +31,7 @@ struct Fixture {
       builder.EndSample();
     }
     batch = *builder.Build()->sparse;
-    // Rows in reverse, with gaps: positions are anything the plan says.
+    // Rows in reverse, with gaps: the plan may use any positions.
     const size_t ids = batch.ids.size();
     for (size_t i = 0; i < ids; ++i) positions.push_back((ids - 1 - i) * kRowStride);
     rows.resize(ids * kRowStride);
@@ -44,7 +44,7 @@ struct Fixture {
     return {.rule = rule, .feature = batch.feature(0), .dim = kDim, .row_positions = positions};
   }
 
-  // The rule as its definition says it, in f64, of any rows.
+  // The rule by its definition, in f64, for any rows.
   std::vector<double> Reference(const std::vector<double>& of) const {
     std::vector<double> out(kSamples * width());
     const FeatureView feature = batch.feature(0);
@@ -94,7 +94,7 @@ TEST_CASE("Every pooling is what its definition says, and stays within its block
   CAPTURE(static_cast<int>(rule.kind), rule.length, rule.rows_per_id, seed);
   Fixture fixture(rule, seed);
   const size_t width = fixture.width();
-  const size_t stride = width + 4;  // The block lies within a wider matrix.
+  const size_t stride = width + 4;  // The block is part of a wider matrix.
   std::vector<float> out(kSamples * stride, 7.0F);
   Pool(fixture.input(), fixture.rows, {out.data() + 2, kSamples, width, stride}, fixture.argmax);
   const auto expected = fixture.Reference({fixture.rows.begin(), fixture.rows.end()});
@@ -169,7 +169,7 @@ TEST_CASE("Max is the same bits where nobody asks whose they are") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
     Fixture fixture({Pooling::kMax}, seed);
-    // Zeros of both signs, and NaN, which is larger than whatever comes before it.
+    // Zeros of both signs, and NaN, which is larger than every earlier element.
     for (size_t i = 0; i < fixture.rows.size(); i += 3) {
       constexpr float kSpecial[] = {0.0F, -0.0F, std::numeric_limits<float>::quiet_NaN()};
       fixture.rows[i] = kSpecial[fixture.random.Below(3)];

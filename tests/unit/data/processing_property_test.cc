@@ -1,4 +1,4 @@
-// What holds for whatever goes into a step of feature processing.
+// Properties of the steps of feature processing for random input.
 
 #include <algorithm>
 #include <cmath>

@@ -265,7 +265,7 @@ TEST_CASE("No value has the id of padding or of what is missing") {
   config.processing.pad = true;
   CHECK_THAT(std::string(Process(config, {{"-1"}}).status().message()),
              Catch::Contains("18446744073709551615 (-1)"));
-  config.processing.modulo = 10;  // Of 2^64 - 1.
+  config.processing.modulo = 10;  // (2^64 - 1) modulo 10 is 5.
   CHECK(*Process(config, {{"-1"}}) == Ids{5, kPaddingId});
 }
 

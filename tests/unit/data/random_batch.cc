@@ -7,7 +7,7 @@ namespace {
 
 struct FeatureKind {
   uint64_t ids = 1;      // In use.
-  uint64_t max_ids = 1;  // Of a sample; 0: always one.
+  uint64_t max_ids = 1;  // Per sample; 0: always one.
   uint64_t pattern = 0;  // 0 wild, 1 small, 2 ascending.
   bool weighted = false;
 };

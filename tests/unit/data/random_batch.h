@@ -6,8 +6,8 @@
 
 namespace simurgh::testing {
 
-// A batch of some features of all kinds: lists of their own or shared, one id a sample or any
-// number, few ids or many, weighted or not, of wild, small or ascending ids.
+// A batch of features of all kinds: separate or shared lists, one id per sample or any number, few
+// ids or many, weighted or not, with wild, small or ascending ids.
 CompactBatch RandomBatch(Random& random);
 
 }  // namespace simurgh::testing

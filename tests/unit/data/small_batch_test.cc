@@ -23,12 +23,12 @@ constexpr size_t kFewBytes = 16;
 
 size_t BytesOfIds(const CompactBatch& batch) { return 8 * batch.occurrences.size(); }
 
-// Of fewer than 128 samples and features: the flags stand behind a byte each of these.
+// Requires fewer than 128 samples and features: each count is then one byte, and the flags follow.
 bool IsBare(const EncodedBatch& encoded) {
   return (std::to_integer<int>(encoded.codes.at(3)) & 2) != 0;
 }
 
-// One id each, of so many that are in use.
+// One id per sample and feature, out of `distinct`.
 CompactBatch SingleValued(size_t features, size_t samples, uint64_t distinct, Random& random) {
   BatchBuilder builder(features, 0);
   for (size_t b = 0; b < samples; ++b) {

@@ -105,7 +105,7 @@ TEST_CASE("tasks add up their weighted losses, each with its own gradient") {
   tasks[0].weight = 2.0F;
   tasks[1].weight = 0.5F;
   tasks[1].loss.positive_weight = 3.0F;
-  const std::vector<float> logits{0, 0, 0, 0};  // Of two samples.
+  const std::vector<float> logits{0, 0, 0, 0};  // Two samples.
   const std::vector<float> labels{1, 1, 0, 0};
   std::vector<float> probabilities(4);
   std::vector<float> gradient(4);

@@ -127,7 +127,7 @@ TEST_CASE("Calibration is predictions over positives") {
   CHECK(Calibration(labels, std::vector<float>{0.9F, 0.5F, 0.7F, 0.9F}) == Approx(1.5));
 }
 
-// Of N positives and M negatives, of which kM are trained on, the best constant is N / (N + kM).
+// With N positives and kM of M negatives in training, the best constant is N / (N + kM).
 TEST_CASE("The correction undoes the sampling of negatives") {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     INFO("seed " << seed);

@@ -44,7 +44,7 @@ class ReferenceNetwork {
     std::vector<double> variance;
   };
 
-  // Of each batch norm layer, in order.
+  // By batch norm layer, in order.
   using AllStatistics = std::vector<Statistics>;
 
   // The logits, sample after sample. batch_statistics: filled, biased; null to use the running

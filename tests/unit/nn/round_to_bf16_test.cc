@@ -19,7 +19,7 @@ float Widened(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16)
 // By definition: 8 bits of mantissa, fewer for subnormals; nearbyint rounds ties to even.
 uint16_t Nearest(float value) {
   if (!std::isfinite(value)) return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
-  constexpr int kLeast = std::numeric_limits<float>::min_exponent - 8;  // Of the step.
+  constexpr int kLeast = std::numeric_limits<float>::min_exponent - 8;  // Of the step's exponent.
   int exponent = 0;
   (void)std::frexp(value, &exponent);
   const double step = std::ldexp(1.0, std::max(exponent - 8, kLeast));

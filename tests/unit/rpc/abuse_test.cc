@@ -94,7 +94,7 @@ std::shared_ptr<RawPeer> Flood(Ends& ends, const Bytes& bytes) {
   return peer;
 }
 
-// Destinations for payload, and how much of it was ever asked for and is still there.
+// Destinations for payload, with the bytes ever requested and the bytes still in use.
 struct Ledger {
   Placement Entering() {
     return [this](std::span<const std::byte> metadata, std::span<const uint64_t> lengths) {

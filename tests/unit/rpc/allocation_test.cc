@@ -1,4 +1,4 @@
-// A binary of its own, because it counts every allocation in the process.
+// A separate program, because it counts every allocation in the process.
 
 #include <array>
 #include <memory>

@@ -127,19 +127,19 @@ TEST_CASE("over TCP and Unix sockets, segments of 4 KiB and more are never copie
 TEST_CASE("owners live until their bytes are written") {
   Ends ends("127.0.0.1:0");
   const auto sent = std::make_shared<const Bytes>(3'000'000, std::byte{1});
-  const auto landed = std::make_shared<Bytes>(sent->size());
+  const auto received = std::make_shared<Bytes>(sent->size());
   OutgoingMessage request;
   request.segments.push_back({.bytes = *sent, .owner = sent});
   const Placement placement = [&](auto, auto) {
-    return StatusOr<std::vector<IncomingSegment>>({{.bytes = *landed, .owner = landed}});
+    return StatusOr<std::vector<IncomingSegment>>({{.bytes = *received, .owner = received}});
   };
   auto echoed = ends.loop.Run(ends.client->Call(kEcho, std::move(request), placement, Soon()));
   REQUIRE(echoed.ok());
-  CHECK(*landed == *sent);
+  CHECK(*received == *sent);
   CHECK(sent.use_count() == 1);
-  CHECK(landed.use_count() == 2);
+  CHECK(received.use_count() == 2);
   echoed = absl::CancelledError();
-  CHECK(landed.use_count() == 1);
+  CHECK(received.use_count() == 1);
 }
 
 TEST_CASE("a hundred calls in flight are answered in any order") {

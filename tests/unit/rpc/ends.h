@@ -36,7 +36,7 @@ struct RecordingObserver : Observer {
   int throttled(ThrottleReason reason) const { return throttles[static_cast<size_t>(reason)]; }
 
   std::vector<CloseReason> closes;
-  std::vector<std::string> errors;  // Of `closes`.
+  std::vector<std::string> errors;  // By close, as in `closes`.
   std::array<int, kThrottleReasons> throttles{};
   int connects = 0, disconnects = 0;
 };

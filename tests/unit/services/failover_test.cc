@@ -95,7 +95,7 @@ class TwoWorkers : public WorkerFixture {
   std::unique_ptr<BatchClient> client_;
 };
 
-// Of rows whose numbers grow with their id; gradients of sample s are s + 1.
+// Expected gradients by row. Gradients of sample s are s + 1.
 std::map<RowKey, std::vector<float>> ExpectedGradients(const CompactBatch& batch) {
   constexpr uint32_t kTables[] = {0, 1, 0};
   constexpr size_t kDims[] = {4, 3, 4};
@@ -172,7 +172,7 @@ struct Expected {
     }
   }
 
-  std::vector<float> rows;  // Of the batch's ids.
+  std::vector<float> rows;  // For the batch's ids.
   std::map<RowKey, std::vector<float>> gradients;
 };
 

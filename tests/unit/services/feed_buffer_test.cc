@@ -27,7 +27,7 @@ Batch Numbered(float number) {
 
 float NumberOf(const Batch& batch) { return batch.dense.values.at(0); }
 
-// Of any batch here.
+// Size of every batch in this file.
 constexpr size_t kBytes = 100;
 constexpr size_t kPlenty = 1'000'000;
 
@@ -87,7 +87,7 @@ TEST_CASE("a repeated batch is taken once; an early one waits") {
   CHECK(Offer(buffer, 0, 2, 2.0F) == Answer::kWait);  // Full.
   CHECK(NumberOf(**buffer.Take()) == 0.0F);
   CHECK(changes == 3);
-  CHECK(*buffer.Open(0) == 2);  // Starts anew, and goes on.
+  CHECK(*buffer.Open(0) == 2);  // A restarted loader continues.
   CHECK(Offer(buffer, 0, 2, 2.0F) == Answer::kTaken);
   CHECK(buffer.End(0, 4).code() == absl::StatusCode::kFailedPrecondition);
   CHECK(buffer.End(0, 3).ok());

@@ -13,7 +13,7 @@ const ForwardBuffer::Clock::time_point kStart{};
 
 constexpr size_t kPlenty = 1'000'000;
 
-// Of 8 bytes an id.
+// 8 bytes per id.
 std::shared_ptr<BufferedBatch> BatchOf(size_t ids) {
   auto batch = std::make_shared<BufferedBatch>();
   batch->decoded.ids.resize(ids);

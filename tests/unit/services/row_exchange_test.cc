@@ -14,8 +14,8 @@
 namespace simurgh {
 namespace {
 
-// A server whose rows say when they were read: every element is the server's clock, which goes up
-// with each of its calls. Row 0 of a table is zeros, as a row that admission refuses.
+// A server whose rows show when they were read. Every element is the server's clock, which advances
+// with each call. Row 0 of a table is zeros, like a row that admission refuses.
 class ClockServer : public RowServer {
  public:
   explicit ClockServer(double& clock) : clock_(clock) {}

@@ -67,8 +67,8 @@ class Server {
   IoThread io_{"test-server"};
 };
 
-// A rank that has its answer goes on to pull; in reproducible runs that must see the gradients of
-// all ranks, however long those behind its own take.
+// After the answer a rank pulls. In reproducible runs this pull must see the gradients of all
+// ranks, even those that are applied after its own.
 TEST_CASE("A push is acknowledged once the step's pushes of all ranks are applied") {
   const PushOrder order = GENERATE(PushOrder::kByRank, PushOrder::kSum);
   std::vector<uint64_t> ids(kManyIds);

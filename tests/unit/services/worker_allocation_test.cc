@@ -118,7 +118,7 @@ class Chain {
     return rpc::asio::co_spawn(io_.executor(), EvaluateOn(batch), rpc::asio::use_future).get();
   }
 
-  // Of the last batch.
+  // For the last batch.
   size_t argmax_bytes() const { return argmax_bytes_; }
 
  private:
@@ -201,7 +201,7 @@ TEST_CASE("a worker in steady state allocates nothing in proportion to its batch
   const testing::Allocations allocated = testing::TakeAllocations();
   const uint64_t bytes = allocated.bytes / kPasses;
   CAPTURE(bytes, allocated.largest);
-  // Of a batch: 3.3 MB of embeddings, as many gradients, 78,000 occurrences.
+  // A batch has 3.3 MB of embeddings, 3.3 MB of gradients and 78,000 occurrences.
   CHECK(bytes <= 65'536);
   CHECK(allocated.largest <= 16'384);
 }

@@ -57,7 +57,7 @@ class RecordingServer : public RowServer {
   }
 
   Status status;
-  float sign = 1;             // Of all numbers.
+  float sign = 1;             // Sign of all numbers.
   std::vector<RowKey> asked;  // By the last pull.
 
  private:
@@ -143,7 +143,7 @@ class WorkerFixture {
   Result Run(rpc::awaitable<Result> task) {
     return rpc::asio::co_spawn(io.executor(), std::move(task), rpc::asio::use_future).get();
   }
-  // Of the next step of rank 0.
+  // Options for the next step of rank 0.
   SubmitOptions NextTerms() { return {.step = steps++}; }
   BatchReference Submit() {
     const auto reference = Run(worker->Submit(batch, NextTerms(), rpc::Clock::time_point::max()));

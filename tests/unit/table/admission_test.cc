@@ -78,7 +78,7 @@ TEST_CASE("a crowded sketch admits too early, but never too late") {
     }
   }
   CHECK(early > 0);    // Otherwise this was no crowd.
-  CHECK(early < 150);  // Of 300.
+  CHECK(early < 150);  // Out of 300.
 }
 
 TEST_CASE("an id's admission does not depend on ids of other buckets") {

@@ -84,7 +84,7 @@ TEST_CASE("a table counts every pulled id: with a row, without one and evicted")
     REQUIRE(table.distinct_ids().Estimate() == all.Estimate());
   }
   CHECK(table.stats().evicted > 1000);
-  // Evaluation asks for nothing that training has not.
+  // Evaluation does not count ids.
   const uint64_t unseen = 1'000'000;
   table.Evaluate({&unseen, 1}, {rows.data(), 1, 1});
   CHECK(table.distinct_ids().Estimate() == all.Estimate());

@@ -191,8 +191,8 @@ TEST_CASE("a 16-bit row that occurs twice in a batch is updated twice, in order"
   CHECK(row == expected);
 }
 
-// Rounding to the nearest would leave every weight at 1: the step is less than half of what bf16
-// and f16 can tell there.
+// Rounding to the nearest would leave every weight at 1: the step is less than half of the spacing
+// of bf16 and f16 there.
 TEST_CASE("steps too small for the format count on average") {
   const auto precision = GENERATE(RowPrecision::kBf16, RowPrecision::kF16);
   const TableConfig config = ConfigWith(precision);

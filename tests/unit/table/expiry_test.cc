@@ -165,7 +165,7 @@ TEST_CASE("what a pull reads does not depend on how rows are spread over tables"
       const auto by = static_cast<float>(random.Uniform() - 0.4);
       REQUIRE(whole.Push(id, by) == part.Push(id, by));
     }
-    // Both see the step, as they do in a partition that is asked for no rows.
+    // Both advance to the step, like a partition that receives no ids.
     left.Pull({0}, stamp);
     right.Pull({1}, stamp);
     whole.Pull({0, 1}, stamp);

@@ -17,7 +17,7 @@ constexpr uint32_t kRows = 50;
 constexpr uint32_t kStamp = 1000;
 constexpr uint32_t kSuspectBelow = 100;
 
-// Rows of random weights in memory of their own; row r is that of id 3r.
+// Separately stored rows of random weights; row r has id 3r.
 struct RandomRows {
   RandomRows(uint32_t dim, RowPrecision precision, Random& random)
       : layout(RowFormat{.dim = dim, .shape = {1, 0}, .weights = precision}),

@@ -52,7 +52,7 @@ TEST_CASE("rounding gives one of two neighbours, and the number itself on averag
   Random random(3);
   for (const Format& format : kFormats) {
     for (int i = 0; i < 40; ++i) {
-      // Of all sizes between 2^-26 and 4.
+      // Magnitudes between 2^-26 and 4.
       const auto value =
           static_cast<float>((random.Uniform() - 0.5) * std::pow(2.0, 3 - 28 * random.Uniform()));
       INFO(format.name << " " << value);

@@ -1,4 +1,4 @@
-// What a table costs when ids are many and rows are few.
+// Memory of a table with many ids and few rows.
 
 #include <string>
 #include <vector>

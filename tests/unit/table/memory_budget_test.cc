@@ -51,7 +51,7 @@ struct Pulled {
   uint64_t max_resident = 0;
 };
 
-// Pulls new ids until more have been asked for than the budget holds, several times over.
+// Pulls several times more new ids than the budget holds rows.
 Pulled PullNewIds(Partition& partition, uint64_t ids, uint64_t batch) {
   Pulled pulled;
   std::vector<uint64_t> request(batch);
@@ -151,7 +151,7 @@ TEST_CASE("many tables that get their first huge pages at once stay within the s
 }
 
 TEST_CASE("admission sketches stay within the server's memory") {
-  constexpr uint64_t kSketchBytes = uint64_t{4} * 1024;  // Of a bucket; 256 MiB of all.
+  constexpr uint64_t kSketchBytes = uint64_t{4} * 1024;  // Per bucket; 256 MiB in total.
   TableConfig config = Config(WhenFull::kEvict);
   config.admission = {
       .kind = AdmissionConfig::Kind::kOccurrences, .occurrences = 2, .sketch_width = 1024};

@@ -23,7 +23,7 @@ TableConfig Config(uint32_t dim, uint64_t capacity) {
   return config;
 }
 
-// Hits of a cache that moves every id it is asked for to the front.
+// Hits of a cache that moves every requested id to the front.
 class ExactLru {
  public:
   explicit ExactLru(size_t capacity) : capacity_(capacity) {}

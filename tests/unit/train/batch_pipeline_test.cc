@@ -26,7 +26,7 @@ Batch BatchOf(size_t samples) {
           .batch_size = samples, .width = 0, .values = {}, .labels = std::vector<float>(samples)}};
 }
 
-// Feeds `steps` batches from a thread of its own.
+// Feeds `steps` batches from a separate thread.
 class Feeder {
  public:
   Feeder(BatchPipeline& pipeline, uint64_t steps, Status end = absl::OkStatus())
@@ -200,7 +200,7 @@ TEST_CASE("A trainer may have the next batch before he is done with the one at h
       }
       if (pulled == nullptr) break;
       CHECK(pulled->step == step);
-      // It comes for sure: no more than `staleness` are under way.
+      // A batch always arrives, because at most `staleness` are in flight.
       while ((ahead = pipeline.TakeNext()) == nullptr && step + 1 < kSteps) {
         std::this_thread::yield();
       }
@@ -291,7 +291,7 @@ TEST_CASE("Evaluation pulls everything and pushes nothing") {
   CHECK(port.acknowledged().empty());
 }
 
-// Gives memory, and asks the pipeline for a batch meanwhile.
+// Takes a batch from the pipeline while it allocates.
 class AskingBlocks : public BlockPool {
  public:
   std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) override {

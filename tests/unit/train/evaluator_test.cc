@@ -19,7 +19,7 @@ namespace simurgh::testing {
 namespace {
 
 constexpr size_t kTasks = 2;
-constexpr size_t kSamples = 16;  // Of a batch.
+constexpr size_t kSamples = 16;  // Per batch.
 constexpr size_t kWidth = 3;
 constexpr size_t kGroupFeature = 1;
 constexpr uint64_t kGroups = 5;
@@ -48,8 +48,8 @@ std::vector<Sample> DrawSamples(size_t count, uint64_t seed) {
   return samples;
 }
 
-// Feature 0 says nothing of groups; a sample of feature kGroupFeature has its group's id, then
-// another one.
+// Feature 0 is unrelated to groups. Feature kGroupFeature has the group's id, followed by another
+// id.
 std::shared_ptr<const CompactBatch> SparseOf(std::span<const Sample> samples) {
   auto batch = std::make_shared<CompactBatch>();
   batch->batch_size = static_cast<uint32_t>(samples.size());

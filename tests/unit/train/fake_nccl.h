@@ -29,7 +29,7 @@ class FakeNccl final : public NcclLibrary {
     return this;
   }
   Progress StateOf(Handle) override {
-    // What is said to take a while takes so many questions.
+    // A slow operation completes after `questions_` queries.
     if (questions_ > 0) {
       --questions_;
       return {State::kInProgress, ""};

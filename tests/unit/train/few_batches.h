@@ -8,7 +8,7 @@
 
 namespace simurgh::testing {
 
-// So many batches of kSamples samples without ids.
+// A limited number of batches of kSamples samples without ids.
 class FewBatches : public BatchReader {
  public:
   static constexpr size_t kSamples = 4;

@@ -1,4 +1,4 @@
-// Hybrid training has every stage under way at once: each waits in its middle until all have come.
+// All stages of hybrid training run at once: each waits in its middle until all have arrived.
 
 #include <algorithm>
 #include <functional>
@@ -25,7 +25,7 @@ constexpr uint64_t kSteps = 8;
 constexpr size_t kBuckets = 2;  // One for each linear layer.
 constexpr uint32_t kStaleness = 4;
 
-// Who waits for the others, by step.
+// The step at which each stage waits for the others.
 constexpr uint64_t kPushed = 0;
 constexpr uint64_t kComputed = 1;  // And summed.
 constexpr uint64_t kPulled = 2;
@@ -38,7 +38,7 @@ constexpr size_t kStages = 6;
 // Threads: any.
 class Meeting {
  public:
-  // Has `go_on` called once all have come.
+  // Calls `go_on` once all have arrived.
   void Arrive(std::function<void()> go_on) {
     std::vector<std::function<void()>> all;
     {

@@ -1,4 +1,4 @@
-// A rank that is gone while servers wait for its push, and nobody for the rank itself.
+// A rank is lost while servers wait for its push and no rank waits for it.
 
 #include <algorithm>
 #include <chrono>
@@ -48,7 +48,7 @@ class HoldingPort final : public ReadyPort {
   std::function<void(Status)> held_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The other rank is gone as soon as the port holds a push; who loads has nothing more to ask it.
+// The other rank is lost as soon as the port holds a push. Loading needs no more answers from it.
 class LosingRanks final : public EqualRanks {
  public:
   explicit LosingRanks(HoldingPort& port) : port_(port) {}

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLong{60'000};
 
-// Says where it is, and no more.
+// Has only a device.
 class PlacedNetwork final : public DenseNetwork {
  public:
   explicit PlacedNetwork(std::optional<int> device) : device_(device) {}
@@ -64,7 +64,7 @@ StatusOr<std::unique_ptr<DeviceSums>> Connect(Group& group, Collective& collecti
   return ConnectDevices(network, collective, library, timeout, &reason);
 }
 
-// As an executor waits for a device that does not come to an end.
+// Waits like an executor for a device that does not finish.
 Status WaitForFailure(DeviceSums& sums) {
   sums.StepEnqueued();
   while (true) {
@@ -103,7 +103,7 @@ TEST_CASE("ranks with devices connect them, and sums, exchanges and gathers reac
       sums->StepEnqueued();
       SIMURGH_RETURN_IF_ERROR(sums->Check());
       sums->StepEnded();
-      // Nobody leaves while another is at work.
+      // No rank leaves before all have finished.
       std::vector<std::byte> here(ranks);
       return collective->Gather(Channel::kStep, {outgoing.data(), 1}, here);
     });

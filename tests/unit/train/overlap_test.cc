@@ -25,11 +25,11 @@ constexpr size_t kWidth = 3;
 constexpr size_t kRows = 11;
 constexpr uint64_t kBadStep = 13;
 
-// A table of rows behind a port that answers at once, but for the first pull: that waits until all
-// steps have been submitted, so that from then on batches are there before they are asked for.
+// A table behind a port that answers at once, except for the first pull. That pull waits until all
+// steps are submitted, so that later batches are always ready.
 class TablePort : public EmbeddingPort {
  public:
-  // What it gives and takes is as the wire says, or is converted from and to f32.
+  // Vectors have the wire's precision, or are converted from and to f32.
   explicit TablePort(const EmbeddingWire& wire)
       : wire_(wire),
         embedding_code_(wire.embeddings, wire.dims),

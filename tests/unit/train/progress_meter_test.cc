@@ -66,7 +66,7 @@ TEST_CASE("the AUC on the way is that of a window of predictions, label by label
   // Older than the window: the first label's in the wrong order, the second's in the right one.
   Add(meter, {.samples = 2}, {1, 1, 0, 0}, {0.1F, 0.9F, 0.9F, 0.1F});
   CHECK(meter.Report().task_aucs == std::vector<double>{0, 1});
-  // Of four samples: the first label in the right order but for one pair, the second one reversed.
+  // Four samples: the first label is in order except for one pair, the second is reversed.
   Add(meter, {.samples = 4}, {1, 1, 1, 1, 0, 0, 0, 0},
       {0.9F, 0.2F, 0.5F, 0.1F, 0.6F, 0.8F, 0.1F, 0.9F});
   const TrainObserver::Progress progress = meter.Report();

@@ -13,9 +13,9 @@
 
 namespace simurgh {
 
-// A cluster that answers its calls one at a time in a random order, fails as often as told, and
-// checks the order in which a pipeline works. It fills embeddings with the step's number and
-// expects gradients of the step's number + 0.5, with the argmax that the pull told.
+// A cluster that answers calls one at a time in a random order, fails at a given rate, and checks
+// the order of a pipeline's calls. It fills embeddings with the step's number and expects gradients
+// of the step's number + 0.5, with the argmax of the pull.
 //
 // Threads: as EmbeddingPort; the reports after the pipeline is gone.
 class RandomPort : public EmbeddingPort {
@@ -26,7 +26,7 @@ class RandomPort : public EmbeddingPort {
     bool reproducible = false;
     uint32_t row_age_steps = 0;  // What pulls must allow; they answer ages up to it.
     double failure_rate = 0;
-    std::vector<absl::StatusCode> failures;  // What a failure may be.
+    std::vector<absl::StatusCode> failures;  // Codes of failures.
     int refused_submissions = 0;             // The first ones: for them there is no room.
   };
 
@@ -44,7 +44,7 @@ class RandomPort : public EmbeddingPort {
   const std::set<uint64_t>& acknowledged() const { return acknowledged_; }
   // What went against the contract; empty when all was well.
   const std::vector<std::string>& violations() const { return violations_; }
-  // Of the steps in turn, how many earlier ones the rows that they got may lack.
+  // By step, the number of earlier steps that the pulled rows may lack.
   const std::map<uint64_t, uint32_t>& lacking() const { return lacking_; }
   uint32_t max_outstanding() const { return max_outstanding_; }
   uint64_t failures() const { return failures_; }
@@ -73,7 +73,7 @@ class RandomPort : public EmbeddingPort {
   std::map<uint64_t, uint64_t> acknowledged_at_pull_;  // By step: how many were at its last pull.
   std::map<uint64_t, uint32_t> lacking_;
   uint64_t pulls_ = 0;                   // Answered.
-  std::map<uint64_t, uint64_t> argmax_;  // By step: what its last answered pull told.
+  std::map<uint64_t, uint64_t> argmax_;  // By step, of the last answered pull.
   std::vector<std::string> violations_;
   uint32_t max_outstanding_ = 0;
   uint64_t failures_ = 0;

@@ -17,7 +17,7 @@ TEST_CASE("Ranks that tell one another know of the staleness of all") {
     RankHeartbeat heartbeat(*collective, Channel::kWatch, [] {});
     const uint32_t own = 1U << collective->rank();
     while (heartbeat.SumStaleness(own) != kSum) std::this_thread::yield();
-    // Who is done has nothing under way: not before all have seen the sum.
+    // A rank finishes only after all have received the sum.
     std::vector<std::byte> all(kRanks);
     SIMURGH_RETURN_IF_ERROR(collective->Gather(Channel::kStep, std::vector<std::byte>(1), all));
     SIMURGH_RETURN_IF_ERROR(heartbeat.AwaitAll());

@@ -54,7 +54,7 @@ class RoundingRanks final : public EqualRanks {
     return EqualRanks::Sum(channel, values, precision, residual, meanwhile);
   }
 
-  // Until so many sums have begun, or for so long.
+  // Waits until `count` sums have begun, at most for `most`.
   void AwaitSums(size_t count, std::chrono::milliseconds most) {
     const auto deadline = std::chrono::steady_clock::now() + most;
     const MutexLock lock(mutex_);

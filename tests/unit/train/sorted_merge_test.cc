@@ -91,7 +91,7 @@ TEST_CASE("ranks merge their sorted runs in pieces, ties and runs of any length 
   const std::vector<std::vector<Run>> cases = {
       {RandomRun(random, 100, 0, 1'000), RandomRun(random, 37, 0, 1'000), {}},
       {RandomRun(random, 60, 0, 3), RandomRun(random, 61, 1, 3), RandomRun(random, 9, 2, 1)},
-      {RandomRun(random, 30, 100, 50), RandomRun(random, 40, 0, 50)},  // One behind the other.
+      {RandomRun(random, 30, 100, 50), RandomRun(random, 40, 0, 50)},  // Disjoint runs.
       {{}, {}},
   };
   for (const std::vector<Run>& runs : cases) {

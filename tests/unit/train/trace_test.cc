@@ -123,7 +123,7 @@ TEST_CASE("naive_hybrid: a push follows the dense step, and the next pull the pu
   }
 }
 
-// Says when a sum has begun.
+// Signals when a sum has begun.
 class WatchedRanks final : public EqualRanks {
  public:
   using EqualRanks::Sum;

@@ -140,7 +140,7 @@ class KernelRunner {
         Cells(cuda::CrossCombineBackwardCell<T>{a, In(1), In(2), out, second, false}, out);
         return Out(second);
       default:
-        return;  // Of another family: there is no result, and the test fails.
+        return;  // Unknown kernel: without a result the test fails.
     }
   }
 
@@ -183,7 +183,7 @@ class KernelRunner {
       case Name::kUnscale:
         return Unscale();
       default:
-        return;  // Of another family: there is no result, and the test fails.
+        return;  // Unknown kernel: without a result the test fails.
     }
   }
 

@@ -43,7 +43,7 @@ enum class KernelName {
 
 struct KernelRun {
   KernelName name;
-  ComputePrecision precision = ComputePrecision::kF32;  // Of matrices: f32, bf16 or f16.
+  ComputePrecision precision = ComputePrecision::kF32;  // Precision of matrices: f32, bf16 or f16.
   size_t rows = 1;
   size_t columns = 1;
   size_t depth = 1;  // dot, fm: width of a vector.

@@ -75,7 +75,7 @@ struct CellDefinition {
   const char* name;
   Name kernel;
   size_t inputs;
-  // Of the inputs' cells; of the second result, where there is one.
+  // Functions of the inputs' cells; `second` gives the second result, if any.
   std::function<double(const double*)> first;
   std::function<double(const double*)> second;
 };

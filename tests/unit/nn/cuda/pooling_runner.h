@@ -52,7 +52,7 @@ class PoolingRunner final : public RowPooler {
 
   struct Input {
     std::vector<std::byte> bytes;
-    std::vector<uint64_t> first_bytes;  // Of RowIndex.
+    std::vector<uint64_t> first_bytes;  // As in RowIndex.
 
     // Appends after ones. Returns the offset.
     template <typename T>

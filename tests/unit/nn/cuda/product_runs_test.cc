@@ -36,7 +36,7 @@ double Gelu(double x) {
 }
 double GeluSlope(double x) { return (Gelu(x + 1e-6) - Gelu(x - 1e-6)) / 2e-6; }
 
-// Of a (rows, depth) and b (depth, columns), each transposed in memory where asked.
+// Product of a (rows, depth) and b (depth, columns); each may be stored transposed.
 std::vector<double> Product(const KernelRun& run, const Values& a) {
   std::vector<double> result(run.rows * run.columns);
   for (size_t row = 0; row < run.rows; ++row) {

@@ -87,7 +87,7 @@ struct Case {
 
 struct RankResult {
   Status status = absl::OkStatus();
-  std::vector<float> gradients;  // Of each step, one after the other.
+  std::vector<float> gradients;  // By step.
   std::vector<float> parameters;
   std::vector<float> statistics;
 };
@@ -197,7 +197,7 @@ TEST_CASE("sums on devices have the bits of sums on hosts, in every precision") 
   std::vector<Case> cases;
   for (const uint32_t ranks : {1, 2, 3}) {
     for (const Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
-      // Of one layer each, of some, of all.
+      // Buckets of one layer, of several layers, of all layers.
       for (const uint32_t bucket_bytes : {4U, 3'000U, 1U << 20}) {
         cases.push_back({.ranks = ranks,
                          .allreduce = {precision, bucket_bytes},

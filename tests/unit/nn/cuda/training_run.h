@@ -28,7 +28,7 @@ struct TrainingRun {
   std::vector<double> losses;
   std::vector<float> parameters;
   std::vector<float> state;
-  std::vector<float> embedding_gradient;  // Of the last step.
+  std::vector<float> embedding_gradient;  // In the last step.
   std::vector<float> predictions;
 };
 
