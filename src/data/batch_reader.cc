@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "data/file_batch_reader.h"
-#include "data/process/feature_sink.h"
+#include "data/process/feature_consumer.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -54,9 +54,9 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
                                                        const ReadOptions& options) {
   SIMURGH_CHECK(0 < batch_size && batch_size <= kMaxBatchSamples) << batch_size;
   SIMURGH_CHECK_LT(options.share, options.shares);
-  SIMURGH_ASSIGN_OR_RETURN(auto sink, NewFeatureSink(config, features));
+  SIMURGH_ASSIGN_OR_RETURN(auto consumer, NewFeatureConsumer(config, features));
   return FileBatchReader::Open(
-      config, std::move(sink), files,
+      config, std::move(consumer), files,
       BatchBuilder(ListsOf(features), DenseColumns(config).size(), LabelColumns(config).size()),
       batch_size, options);
 }

@@ -11,7 +11,7 @@
 #include "data/invalid.h"
 #include "data/process/bucketise.h"
 #include "data/process/dense_scaling.h"
-#include "data/process/feature_sink.h"
+#include "data/process/feature_consumer.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/base/check.h"
@@ -27,14 +27,14 @@ struct Observed {
   size_t place;            // Among the cells.
   uint32_t quantiles = 0;  // 0: the column is scaled.
   ColumnConfig::Transform transform = ColumnConfig::Transform::kNone;
-  Moments moments = {};             // Of a scaled column, after the transform.
-  std::vector<double> values = {};  // Of a feature with quantiles.
+  Moments moments = {};             // Scaled column: after the transform.
+  std::vector<double> values = {};  // Feature with quantiles: all numbers.
 };
 
-// Sees the cells of all training rows that the features take.
+// Receives the cells of all training rows that the features accept.
 class ObservingSink final : public RowConsumer {
  public:
-  // scratch: for a sample of the features.
+  // scratch: receives samples of the features.
   ObservingSink(std::vector<Observed>& observed, std::unique_ptr<RowConsumer> features,
                 BatchBuilder scratch)
       : observed_(observed), features_(std::move(features)), scratch_(std::move(scratch)) {}
@@ -45,7 +45,7 @@ class ObservingSink final : public RowConsumer {
                        [column](const Observed& one) { return one.place == column; });
   }
 
-  // All of a row, or nothing: one that is left out of training counts nowhere.
+  // Counts a row completely or not at all: training skips some rows.
   Status Consume(const RowCells& cells, BatchBuilder& /*builder*/) override {
     numbers_.clear();
     for (const Observed& one : observed_) {
@@ -78,10 +78,10 @@ class ObservingSink final : public RowConsumer {
   std::vector<Observed>& observed_;
   std::unique_ptr<RowConsumer> features_;
   BatchBuilder scratch_;
-  std::vector<double> numbers_;  // Of the present row.
+  std::vector<double> numbers_;  // The current row.
 };
 
-// Any boundaries let a feature take the rows that those to be fitted will.
+// With any boundaries, a feature accepts the same rows as with the fitted ones.
 std::vector<FeatureConfig> WithAnyBoundaries(std::vector<FeatureConfig> features) {
   for (FeatureConfig& feature : features) {
     if (feature.processing.quantiles > 0) feature.processing.boundaries = {0.0};
@@ -89,7 +89,7 @@ std::vector<FeatureConfig> WithAnyBoundaries(std::vector<FeatureConfig> features
   return features;
 }
 
-// Reads dense columns to be fitted as texts: nothing scales them yet, so none is too large.
+// Reads the dense columns to fit as texts: without a scale yet, no value is too large.
 DataConfig WithUnscaled(DataConfig config) {
   for (ColumnConfig& column : config.csv.columns) {
     if (column.fit) column.kind = ColumnConfig::Kind::kId;
@@ -99,7 +99,7 @@ DataConfig WithUnscaled(DataConfig config) {
 
 Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& features,
                std::vector<Observed>& observed) {
-  SIMURGH_ASSIGN_OR_RETURN(auto taking, NewFeatureSink(config, WithAnyBoundaries(features)));
+  SIMURGH_ASSIGN_OR_RETURN(auto taking, NewFeatureConsumer(config, WithAnyBoundaries(features)));
   const size_t dense_width = DenseColumns(config).size();
   auto observer = std::make_unique<ObservingSink>(observed, std::move(taking),
                                                   BatchBuilder(features.size(), dense_width));
@@ -128,7 +128,7 @@ Status CheckMoments(const Observed& one) {
       one.name, one.moments.count());
 }
 
-// Of a feature with quantiles, whose values it takes.
+// Computes the boundaries of a feature with quantiles. Reorders its values.
 StatusOr<std::vector<double>> FittedBoundaries(Observed& one) {
   const size_t count = one.values.size();
   std::vector<double> boundaries = QuantileBoundaries(std::move(one.values), one.quantiles);

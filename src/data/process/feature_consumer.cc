@@ -1,4 +1,4 @@
-#include "data/process/feature_sink.h"
+#include "data/process/feature_consumer.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,12 +13,12 @@ namespace {
 struct Derived {
   Plugin plugin;
   std::vector<size_t> columns;
-  std::vector<float> values;  // Of the current row.
+  std::vector<float> values;  // The current row.
 };
 
-class FeatureSink final : public RowConsumer {
+class FeatureConsumer final : public RowConsumer {
  public:
-  FeatureSink(size_t columns, size_t first_derived)
+  FeatureConsumer(size_t columns, size_t first_derived)
       : is_read_(columns), first_derived_(first_derived) {}
 
   void Add(FeatureIds feature) {
@@ -69,26 +69,27 @@ std::vector<size_t> PlacesOf(const std::vector<std::string>& sources,
 
 }  // namespace
 
-StatusOr<std::unique_ptr<RowConsumer>> NewFeatureSink(const DataConfig& config,
-                                                      const std::vector<FeatureConfig>& features) {
+StatusOr<std::unique_ptr<RowConsumer>> NewFeatureConsumer(
+    const DataConfig& config, const std::vector<FeatureConfig>& features) {
   const bool is_csv = config.format == DataConfig::Format::kCsv;
   const std::vector<std::string> missing_values =
       is_csv ? config.csv.missing_values : std::vector<std::string>{""};
   const std::vector<ColumnConfig> columns = ColumnsOf(config);
-  auto sink = std::make_unique<FeatureSink>(
+  auto consumer = std::make_unique<FeatureConsumer>(
       columns.size(), std::ranges::count(columns, ColumnConfig::Kind::kDense, &ColumnConfig::kind));
   for (const FeatureConfig& feature : features) {
     SIMURGH_ASSIGN_OR_RETURN(
         FeatureIds ids,
         FeatureIds::Create(feature, PlacesOf(feature.sources(), columns), missing_values));
-    sink->Add(std::move(ids));
+    consumer->Add(std::move(ids));
   }
   for (const DerivedConfig& one : config.derived) {
     const PluginPurpose purpose{.name = one.name, .columns = one.columns, .dense_width = one.width};
     SIMURGH_ASSIGN_OR_RETURN(Plugin plugin, Plugin::Create(one.plugin, purpose));
-    sink->Add({std::move(plugin), PlacesOf(one.columns, columns), std::vector<float>(one.width)});
+    consumer->Add(
+        {std::move(plugin), PlacesOf(one.columns, columns), std::vector<float>(one.width)});
   }
-  return sink;
+  return consumer;
 }
 
 }  // namespace simurgh

@@ -13,7 +13,7 @@ namespace simurgh {
 
 // Adds every feature's ids, and the derived dense values of `config`, to the open sample.
 // Errors: INVALID_ARGUMENT for a plug-in that cannot be loaded or refuses its parameters.
-StatusOr<std::unique_ptr<RowConsumer>> NewFeatureSink(const DataConfig& config,
-                                                      const std::vector<FeatureConfig>& features);
+StatusOr<std::unique_ptr<RowConsumer>> NewFeatureConsumer(
+    const DataConfig& config, const std::vector<FeatureConfig>& features);
 
 }  // namespace simurgh
