@@ -201,7 +201,7 @@ void MapReader::Bool(const std::string& key, const char* meaning, bool* out) {
       [&](const YamlNode& value) -> std::string {
         const bool is_true = value.text == "true";
         if (value.quoted || (!is_true && value.text != "false")) {
-          return absl::StrCat(Quoted(value), " is neither");
+          return absl::StrCat(Quoted(value), " is not a boolean");
         }
         *out = is_true;
         return "";
@@ -274,7 +274,7 @@ void MapReader::Character(const std::string& key, const char* meaning, char* out
         const unsigned char c = value.text.empty() ? '\0' : value.text[0];
         const bool printable = absl::ascii_isprint(c) || c == '\t';
         if (value.text.size() != 1 || !printable || absl::ascii_isalnum(c) || c == '"') {
-          return absl::StrCat("'", value.text, "' cannot separate");
+          return absl::StrCat("'", value.text, "' is not a separator");
         }
         *out = value.text[0];
         return "";
@@ -318,7 +318,7 @@ void MapReader::Word(const std::string& key, const char* meaning,
       [&] { return words[*chosen]; },
       [&](const YamlNode& value) -> std::string {
         const auto found = std::find(words.begin(), words.end(), value.text);
-        if (found == words.end()) return absl::StrCat(Quoted(value), " is none of them");
+        if (found == words.end()) return absl::StrCat(Quoted(value), " is unknown");
         *chosen = static_cast<size_t>(found - words.begin());
         return "";
       });

@@ -246,8 +246,7 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
     section.Error("towers", "missing",
                   "describe the network by towers, dlrm, dcn_v2, deepfm or wide_deep");
   } else if (given.size() > 1) {
-    section.Error(given[1], absl::StrCat("conflicts with '", given[0], "'"),
-                  "describe the network by one of them");
+    section.Error(given[1], absl::StrCat("conflicts with '", given[0], "'"), "keep one of them");
   }
 }
 

@@ -35,7 +35,9 @@ size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
         return layer.kind == Kind::kFm ? 1 : vectors * (vectors - 1) / 2;
       }
       diagnostics->Report(
-          path, absl::StrCat(width, " columns are not two or more vectors ", layer.width, " wide"),
+          path,
+          absl::StrCat(width, " columns are not a multiple of ", layer.width, ", at least ",
+                       2 * layer.width),
           "read embeddings of one dim and towers of this width, and set that width");
       return 0;
     }

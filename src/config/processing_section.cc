@@ -37,7 +37,7 @@ void ReadBoundaries(MapReader& in, std::vector<double>* boundaries) {
     ParseNumber(text, &value);
     if (!boundaries->empty() && value <= boundaries->back()) {
       in.Error(absl::StrCat("boundaries.", boundaries->size()),
-               absl::StrCat(text, " is not above its predecessor"), "give ascending boundaries");
+               absl::StrCat(text, " is not above the previous one"), "give ascending boundaries");
     }
     boundaries->push_back(value);
   }
@@ -63,7 +63,7 @@ void ReadVocabulary(MapReader& in, const std::string& folder, ProcessingConfig* 
 void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
                     ProcessingConfig* processing) {
   ReadPlugin(in, folder, &processing->plugin, &processing->plugin.max_ids);
-  in.Choice<Hash>("hash", "function from value to id, see Ids", &processing->hash,
+  in.Choice<Hash>("hash", "function from value to id, see Features", &processing->hash,
                   {{"auto", Hash::kAuto},
                    {"text", Hash::kText},
                    {"integer", Hash::kInteger},

@@ -13,9 +13,11 @@ namespace {
 std::string GroupOf(const std::string& key) { return key.substr(0, key.rfind('.')); }
 
 // Formats values as code, descriptions as text.
-std::string Default(const std::string& text) {
+std::string Default(const KnownKey& key) {
+  const std::string& text = key.fallback;
   const bool is_value = text.find(' ') == text.npos || text.front() == '[';
-  if (!is_value || text == "required" || text == "none") return text;
+  const bool is_absent = text == "none" && !key.type.starts_with("one of none");
+  if (!is_value || text == "required" || is_absent) return text;
   return absl::StrCat("`", text, "`");
 }
 
@@ -35,7 +37,7 @@ std::string DescribeConfig() {
     for (const KnownKey& key : keys) {
       if (GroupOf(key.key) != group) continue;
       absl::StrAppend(&text, "| `", key.key.substr(key.key.rfind('.') + 1), "` | ", key.type, " | ",
-                      Default(key.fallback), " | ", key.meaning, " |\n");
+                      Default(key), " | ", key.meaning, " |\n");
     }
     absl::StrAppend(&text, "\n");
   }

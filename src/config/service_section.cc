@@ -6,6 +6,7 @@
 
 #include "config/address.h"
 #include "config/file.h"
+#include "config/scalar.h"
 #include "config/sections.h"
 
 namespace simurgh {
@@ -46,7 +47,7 @@ void ReadInstances(MapReader& section, const char* meaning, size_t limit,
                    std::vector<InstanceConfig>* instances) {
   section.Maps("instances", meaning, {1, limit}, [&](MapReader& in) {
     InstanceConfig instance;
-    ReadAddress(in, "address where the daemon listens; port 0: any free port, see Addresses",
+    ReadAddress(in, "listening address; port 0: any free port, see Addresses and connections",
                 Need::kRequired, &instance);
     ReadMetrics(in, &instance);
     instances->push_back(instance);
@@ -143,8 +144,9 @@ void ReadPartitionMemory(MapReader& in, EmbeddingPsConfig* config) {
           "freed when the server ends",
           &config->arena_directory, "absolute path of a folder", Need::kOptional,
           [](const std::string& path) -> std::string {
-            return path.empty() || path[0] != '/' ? absl::StrCat("'", path, "' is no such path")
-                                                  : "";
+            return path.empty() || path[0] != '/'
+                       ? absl::StrCat("'", path, "' is not an absolute path")
+                       : "";
           });
   std::vector<std::string> nodes;
   in.Texts("numa_nodes",
@@ -155,7 +157,7 @@ void ReadPartitionMemory(MapReader& in, EmbeddingPsConfig* config) {
              uint32_t number = 0;
              return absl::SimpleAtoi(node, &number) && number <= kMaxNumaNode
                         ? ""
-                        : absl::StrCat("'", node, "' is no such number");
+                        : absl::StrCat("'", node, "' is not a node number");
            });
   for (const std::string& node : nodes) {
     if (uint32_t number = 0; absl::SimpleAtoi(node, &number)) config->numa_nodes.push_back(number);
@@ -168,17 +170,18 @@ void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
   for (size_t i = 0; i < ranks.instances.size(); ++i) {
     if (!ranks.instances[i].address.empty()) continue;
     diagnostics->Report(absl::StrCat("nn_worker.instances.", i),
-                        "has no address; several ranks need one each",
+                        "address is missing; several ranks need one each",
                         "give every nn-worker an address");
   }
   if (config.rpc.security == Security::kTls) {
-    diagnostics->Report("rpc.security", "is tls, but traffic between ranks is not encrypted yet",
+    diagnostics->Report("rpc.security", "tls does not encrypt traffic between ranks yet",
                         "use one nn-worker, or security: insecure in a network that you trust");
   }
   if (ranks.rank_timeout <= config.training.retry_deadline) {
     diagnostics->Report("nn_worker.rank_timeout",
-                        "is not above training.retry_deadline, so waiting ranks would time out",
-                        "raise it, or lower training.retry_deadline");
+                        absl::StrCat(FormatDuration(ranks.rank_timeout), " is out of range"),
+                        absl::StrCat("use more than training.retry_deadline, ",
+                                     FormatDuration(config.training.retry_deadline)));
   }
 }
 
@@ -187,11 +190,11 @@ void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
 void ReadCluster(MapReader& root, ClusterConfig* config) {
   root.Map("cluster", [&](MapReader& in) {
     const auto check = [](const std::string& name) -> std::string {
-      constexpr size_t kMaxLength = 63;  // Of a DNS label.
+      constexpr size_t kMaxLength = 63;  // Longest DNS label.
       constexpr char kAllowed[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
       if (name.empty() || name.size() > kMaxLength ||
           name.find_first_not_of(kAllowed) != std::string::npos) {
-        return absl::StrCat("'", name, "' is no such name");
+        return absl::StrCat("'", name, "' is not a cluster name");
       }
       return "";
     };
@@ -249,7 +252,8 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
                 kShortest, kLongest);
     in.Integer("max_frame_bytes", "maximum bytes of a frame, sent or received",
                &rpc.max_frame_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
-    in.Integer("max_connections", "maximum number of connections to a daemon, see Connections",
+    in.Integer("max_connections",
+               "maximum number of connections to a daemon, see Addresses and connections",
                &rpc.max_connections, 1, 1'000'000);
     in.Integer("max_connections_per_host",
                "maximum number of connections from one address; all Unix sockets count as one",
@@ -289,7 +293,7 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
   check_all(config.loaders.instances, "loaders");
   const std::vector<InstanceConfig>& ranks = config.nn_worker.instances;
   if (!config.loaders.instances.empty() && ranks.size() == 1 && ranks[0].address.empty()) {
-    diagnostics->Report("nn_worker.instances.0", "has no address, which loaders need",
+    diagnostics->Report("nn_worker.instances.0", "address is missing, which loaders need",
                         "give it an address, or remove loaders.instances");
   }
 

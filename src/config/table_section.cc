@@ -70,7 +70,7 @@ void CheckOptimizerKeys(MapReader& in, const SparseOptimizerConfig& optimizer) {
 
 void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
   using Kind = SparseOptimizerConfig::Kind;
-  in.Choice<Kind>("kind", "update rule of rows, see Sparse optimizers", &optimizer->kind,
+  in.Choice<Kind>("kind", "update rule of rows, see Optimizers", &optimizer->kind,
                   {{"sgd", Kind::kSgd},
                    {"adagrad", Kind::kAdagrad},
                    {"adam", Kind::kAdam},

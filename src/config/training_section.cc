@@ -14,7 +14,7 @@ using std::chrono::minutes;
 void ReadDenseOptimizer(MapReader& in, DenseOptimizerConfig* optimizer) {
   using Kind = DenseOptimizerConfig::Kind;
   const Kind& kind = optimizer->kind;
-  in.Choice<Kind>("kind", "update rule of dense weights, see Dense optimizers", &optimizer->kind,
+  in.Choice<Kind>("kind", "update rule of dense weights, see Optimizers", &optimizer->kind,
                   {{"sgd", Kind::kSgd},
                    {"adam", Kind::kAdam},
                    {"adagrad", Kind::kAdagrad},
@@ -42,7 +42,7 @@ void ReadDenseOptimizer(MapReader& in, DenseOptimizerConfig* optimizer) {
             &optimizer->max_gradient_norm, kNonNegative);
   in.Number("average_decay",
             "largest decay of the moving average of weights that evaluations use; 0: no average, "
-            "see Dense optimizers",
+            "see Optimizers",
             &optimizer->average_decay, kBelowOne);
   in.OnlyWith(kind == Kind::kSgd, "kind: sgd", {"momentum", "nesterov"});
   in.OnlyWith(optimizer->momentum > 0, "momentum above 0", {"nesterov"});
@@ -60,7 +60,7 @@ void ReadVectors(MapReader& in, TrainingConfig* training) {
   using Form = EmbeddingForm;
   in.Choice<Form>(
       "embeddings",
-      "response to a pull: pooled embeddings, or rows that the nn-worker pools, see Pooling",
+      "response to a pull: pooled embeddings, or rows that the nn-worker pools, see Row batches",
       &training->embeddings, {{"pooled", Form::kPooled}, {"rows", Form::kRows}});
   in.Choice<Precision>("embedding_precision",
                        "precision of embeddings or rows sent to the nn-worker, see Precision",
@@ -248,7 +248,7 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
                 &training->progress_interval, milliseconds(10), minutes(60));
     in.Duration("retry_deadline", "time for which a failing batch is retried before the run fails",
                 &training->retry_deadline, milliseconds(1), minutes(60));
-    in.Integer("loader_queue_batches", "maximum number of batches read ahead",
+    in.Integer("loader_queue_batches", "maximum number of batches read ahead per nn-worker",
                &training->loader_queue_batches, 1, 65'536);
   });
 }

@@ -38,8 +38,8 @@ struct EmbeddingWorkerConfig {
   uint32_t threads = 1;                               // For grouping, pooling and un-pooling.
   uint32_t forward_buffer_batches = 1024;             // When full, submits wait.
   uint64_t forward_buffer_bytes = uint64_t{4} << 30;  // Likewise.
-  RowPrecision row_precision = RowPrecision::kF32;    // Of rows from servers.
-  RowPrecision row_gradient_precision = RowPrecision::kF32;  // To servers.
+  RowPrecision row_precision = RowPrecision::kF32;    // Rows from servers.
+  RowPrecision row_gradient_precision = RowPrecision::kF32;  // Row gradients to servers.
   uint64_t row_cache_bytes = 0;  // See training.row_age_steps; 0: no cache.
   // Time without a request after which a batch is dropped.
   std::chrono::milliseconds batch_expiry{120'000};
@@ -68,7 +68,7 @@ struct NnWorkerConfig {
   // `address`: for loaders and, with several ranks, for the others; rank 0's is the meeting point.
   // Otherwise it may be empty.
   std::vector<InstanceConfig> instances;
-  uint32_t threads = 1;                             // Of the dense network.
+  uint32_t threads = 1;                             // CPU threads of the dense network.
   std::chrono::milliseconds rank_timeout{120'000};  // Time that ranks wait for another.
   ComputeDevice device = ComputeDevice::kCpu;
   ComputePrecision precision = ComputePrecision::kF32;

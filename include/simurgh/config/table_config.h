@@ -122,8 +122,8 @@ struct TableConfig {
   SparseOptimizerConfig optimizer;
   AdmissionConfig admission;
   float weight_bound = 10.0F;                         // Weights are clamped to +- this; > 0.
-  RowPrecision precision = RowPrecision::kF32;        // Of the weights.
-  RowPrecision state_precision = RowPrecision::kF32;  // Of the optimizer's vectors; not kF16.
+  RowPrecision precision = RowPrecision::kF32;        // Stored weights.
+  RowPrecision state_precision = RowPrecision::kF32;  // Optimizer vectors; not kF16.
 };
 
 }  // namespace simurgh

@@ -28,7 +28,7 @@ struct DenseOptimizerConfig {
   float weight_decay = 0.0F;            // Adds weight_decay * w to the gradient.
   float decoupled_weight_decay = 0.0F;  // Subtracts learning_rate * this * w.
   float max_gradient_norm = 0.0F;       // Longer gradients are scaled to it; 0: no limit.
-  float average_decay = 0.0F;           // Of the weights' moving average; 0: none.
+  float average_decay = 0.0F;           // Decay of the weights' moving average; 0: none.
 };
 
 // Ends training when evaluations no longer improve.
@@ -77,7 +77,7 @@ struct TrainingConfig {
   uint64_t max_steps = 0;                 // 0: no limit beyond epochs.
   std::chrono::milliseconds progress_interval{1000};
   std::chrono::milliseconds retry_deadline{60'000};  // For a failing batch.
-  uint32_t loader_queue_batches = 16;
+  uint32_t loader_queue_batches = 16;                // Batches read ahead per rank.
 };
 
 }  // namespace simurgh

@@ -40,7 +40,8 @@ TEST_CASE("Keys: unknown, repeated, missing", "[config]") {
 TEST_CASE("Values: wrong type, out of range", "[config]") {
   CheckCases({
       {"name: sample", "name: Sample", "name: Sample",
-       "cluster.name: 'Sample' is no such name; expected: name of 1 to 63 of a-z, 0-9 and '-'"},
+       "cluster.name: 'Sample' is not a cluster name; expected: name of 1 to 63 of a-z, 0-9 and "
+       "'-'"},
       {"batch_size: 64", "batch_size: many", "batch_size",
        "training.batch_size: 'many' is not an integer; expected: integer from 1 to 65535"},
       {"batch_size: 64", "batch_size: \"64\"", "batch_size",
@@ -57,7 +58,7 @@ TEST_CASE("Values: wrong type, out of range", "[config]") {
        "cluster.seed: 18446744073709551616 is out of range; "
        "use 0 to 2^64 - 1"},
       {"drop_last: false", "drop_last: no", "drop_last",
-       "training.drop_last: 'no' is neither; expected: true or false"},
+       "training.drop_last: 'no' is not a boolean; expected: true or false"},
       {"stddev: 0.25", "stddev: 0", "{name: age",
        "data.csv.columns.0.stddev: 0 is out of range; use a number above 0"},
       {"mean: 2", "mean: .nan", "{name: age",
@@ -76,11 +77,11 @@ TEST_CASE("Values: wrong type, out of range", "[config]") {
        "embedding_worker.batch_expiry: 61m is out of range; "
        "use 1ms to 60m"},
       {"kind: adam,", "kind: adan,", "kind: adan",
-       "training.dense_optimizer.kind: 'adan' is none of them; expected: one of sgd, adam, "
+       "training.dense_optimizer.kind: 'adan' is unknown; expected: one of sgd, adam, "
        "adagrad, "
        "lamb"},
       {"separator: \"|\"", "separator: \"||\"", "{name: items",
-       "data.csv.columns.2.separator: '||' cannot separate; "
+       "data.csv.columns.2.separator: '||' is not a separator; "
        "expected: one ASCII character in quotes, no quote, letter, digit or line end"},
       {"{name: shop}", "{name: \"a shop\", table: shop}", "a shop",
        "features.3.name: 'a shop' is not a name; "

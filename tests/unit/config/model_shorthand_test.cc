@@ -8,7 +8,7 @@
 namespace simurgh {
 namespace {
 
-// The sample with another model, and tables of these dims for all features if given.
+// The sample with another model, dim of the table of cities, and columns.
 StatusOr<ClusterConfig> WithModel(const std::string& model, const std::string& city_dim = "16",
                                   const std::string& columns = "") {
   std::string text = kSample;
@@ -85,7 +85,7 @@ TEST_CASE("A network is described in one way", "[config]") {
   CHECK(ErrorOf(WithModel("loss: {kind: focal}")) ==
         "model.towers: missing; describe the network by towers, dlrm, dcn_v2, deepfm or wide_deep");
   CHECK(ErrorOf(WithModel(std::string(kDlrm) + "\n  dcn_v2: {deep: [relu]}")) ==
-        "model.dcn_v2: conflicts with 'dlrm'; describe the network by one of them");
+        "model.dcn_v2: conflicts with 'dlrm'; keep one of them");
   CHECK(ErrorOf(WithModel("dcn_v2: {rank: 2}")).starts_with("model.dcn_v2.deep: missing; "));
   CHECK(ErrorOf(WithModel("dcn_v2: {deep: [relu]}\n  loss: {gamma: 1}")) ==
         "model.loss.gamma: has no effect; remove it; it requires kind: focal");
@@ -98,12 +98,14 @@ TEST_CASE("Interactions in towers must fit their input", "[config]") {
   CHECK(WithModel(tower("embeddings", "{dot: 16}, {linear: 1}")).ok());
   CHECK(WithModel(tower("[embeddings.city, embeddings.shop]", "{fm: 16}, sum")).ok());
   CHECK(WithModel(tower("embeddings", "cross, {cross: {rank: 2}}, {linear: 1}")).ok());
-  CHECK(ErrorOf(WithModel(tower("embeddings", "{dot: 16}, {linear: 1}"), "4")) ==
-        "model.towers.0.layers.0: 52 columns are not two or more vectors 16 wide; read embeddings "
-        "of one dim and towers of this width, and set that width");
-  CHECK(ErrorOf(WithModel(tower("embeddings.city", "{fm: 16}, sum"))) ==
-        "model.towers.0.layers.0: 16 columns are not two or more vectors 16 wide; read embeddings "
-        "of one dim and towers of this width, and set that width");
+  CHECK(
+      ErrorOf(WithModel(tower("embeddings", "{dot: 16}, {linear: 1}"), "4")) ==
+      "model.towers.0.layers.0: 52 columns are not a multiple of 16, at least 32; read embeddings "
+      "of one dim and towers of this width, and set that width");
+  CHECK(
+      ErrorOf(WithModel(tower("embeddings.city", "{fm: 16}, sum"))) ==
+      "model.towers.0.layers.0: 16 columns are not a multiple of 16, at least 32; read embeddings "
+      "of one dim and towers of this width, and set that width");
   CHECK(
       ErrorOf(WithModel(tower("[dense, embeddings]", "{linear: 3}, cross, {linear: 1}"))) ==
       "model.towers.0.layers.1: cross on 3 columns in a tower that reads 65; move layers of other "

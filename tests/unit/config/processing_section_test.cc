@@ -114,7 +114,7 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
       {shop, "- {name: shop, columns: [shop, city], quantiles: 4}", "quantiles",
        "features.3.quantiles: has no effect; remove it; it requires a feature of one column"},
       {shop, "- {name: shop, boundaries: [1, 3, 2]}", "2]}",
-       "features.3.boundaries.2: 2 is not above its predecessor; give ascending "
+       "features.3.boundaries.2: 2 is not above the previous one; give ascending "
        "boundaries"},
       {shop, "- {name: shop, boundaries: [1, many]}", "many",
        "features.3.boundaries.1: 'many' is not a finite number; expected: ascending numbers"},
@@ -157,7 +157,7 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
       {shop, "- {name: shop, pad: true}", "pad",
        "features.3.pad: has no effect; remove it; it requires max_length"},
       {shop, "- {name: shop, pooling: average}", "pooling",
-       "features.3.pooling: 'average' is none of them; expected: one of sum, mean, sqrt_n, max, "
+       "features.3.pooling: 'average' is unknown; expected: one of sum, mean, sqrt_n, max, "
        "weighted_sum, raw"},
       {shop, "- {name: shop, pooling: raw}", "pooling",
        "features.3.pooling: raw requires max_length; give max_length"},

@@ -36,6 +36,24 @@ TEST_CASE("Every key has a meaning of at most 25 words", "[config]") {
   }
 }
 
+TEST_CASE("Every reference to a section names a heading or bold word", "[config]") {
+  const std::string reference = ReadReference();
+  const std::string see = "see ";
+  size_t references = 0;
+  for (const KnownKey& key : KnownKeys()) {
+    const std::string& meaning = key.meaning;
+    for (size_t at = meaning.find(see); at != meaning.npos; at = meaning.find(see, at + 1)) {
+      const size_t begin = at + see.size();
+      const std::string section = meaning.substr(begin, meaning.find_first_of(",;", begin) - begin);
+      INFO(key.key << ": see " << section);
+      CHECK((reference.find("# " + section + "\n") != reference.npos ||
+             reference.find("\n**" + section + "**") != reference.npos));
+      ++references;
+    }
+  }
+  CHECK(references > 0);
+}
+
 TEST_CASE("The shortest file of the reference is valid", "[config]") {
   const std::string reference = ReadReference();
   const std::string fence = "```yaml\n";
@@ -46,7 +64,7 @@ TEST_CASE("The shortest file of the reference is valid", "[config]") {
   INFO(config.status().ToString());
   REQUIRE(config.ok());
 
-  // Fields that the file omits have the initial values of the structs.
+  // Keys that it omits have the initial values of the structs.
   const ClusterConfig initial;
   CHECK(config->seed == initial.seed);
   CHECK(config->embedding_ps.partitions == initial.embedding_ps.partitions);

@@ -17,9 +17,10 @@ namespace simurgh {
 TEST_CASE("Where rows lie: folders and nodes that cannot be", "[config]") {
   CheckCases({
       {"partitions: 3", "arena_directory: shm", "arena_directory",
-       "embedding_ps.arena_directory: 'shm' is no such path; expected: absolute path of a folder"},
+       "embedding_ps.arena_directory: 'shm' is not an absolute path; expected: absolute path of a "
+       "folder"},
       {"partitions: 3", "numa_nodes: [0, 1024]", "numa_nodes",
-       "embedding_ps.numa_nodes.1: '1024' is no such number; expected: integers from 0 to 1023"},
+       "embedding_ps.numa_nodes.1: '1024' is not a node number; expected: integers from 0 to 1023"},
   });
 }
 
@@ -177,7 +178,7 @@ TEST_CASE("Security: files that are missing or of no use", "[config]") {
       {limit, with_tls("insecure", "key: LICENSE"),
        "rpc:", "rpc.tls.key: has no effect; remove it; it requires security: tls"},
       {limit, "max_frame_bytes: 65536, security: none}",
-       "rpc:", "rpc.security: 'none' is none of them; expected: one of loopback, tls, insecure"},
+       "rpc:", "rpc.security: 'none' is unknown; expected: one of loopback, tls, insecure"},
   });
   const std::string bare = Replaced(kSample, limit, "max_frame_bytes: 65536, security: tls}");
   CHECK_THAT(ErrorOf(bare), Catch::Contains("rpc.tls.certificate: missing") &&
@@ -188,7 +189,7 @@ TEST_CASE("Security: files that are missing or of no use", "[config]") {
 TEST_CASE("Loaders that have nowhere to go", "[config]") {
   CheckCases({
       {"rpc: {", "loaders: {instances: [{}]}\nrpc: {", "- {metrics: \"localhost",
-       "nn_worker.instances.0: has no address, which loaders need; give it an address, or "
+       "nn_worker.instances.0: address is missing, which loaders need; give it an address, or "
        "remove loaders.instances"},
       {"rpc: {", "loaders: {timeout: 0s}\nrpc: {", "loaders: {timeout",
        "loaders.timeout: 0s is out of range; "
@@ -215,14 +216,16 @@ TEST_CASE("Ranks that cannot train together", "[config]") {
   };
   CHECK(error(ranks, "cluster.seed=1").empty());
   CHECK_THAT(error("nn_worker.instances=[{address: \"a:1\"}, {}]", "cluster.seed=1"),
-             Catch::Contains("nn_worker.instances.1: has no address; several ranks need"));
+             Catch::Contains("nn_worker.instances.1: address is missing; several ranks need"));
   CHECK(error(ranks, "loaders.instances=[{}]").empty());
-  CHECK_THAT(error(ranks, "training.retry_deadline=2m"),
-             Catch::Contains("nn_worker.rank_timeout: is not above"));
+  CHECK_THAT(
+      error(ranks, "training.retry_deadline=2m"),
+      Catch::Contains(
+          "nn_worker.rank_timeout: 2m is out of range; use more than training.retry_deadline, 2m"));
   CHECK_THAT(error(ranks,
                    "rpc={security: tls, tls: {certificate: CMakeLists.txt, key: "
                    "CMakeLists.txt, authority: CMakeLists.txt}}"),
-             Catch::Contains("rpc.security: is tls, but traffic"));
+             Catch::Contains("rpc.security: tls does not encrypt traffic"));
 }
 
 }  // namespace simurgh

@@ -46,7 +46,7 @@ TEST_CASE("Modes refuse what they do not keep", "[config]") {
         "set it to "
         "false");
   CHECK(ErrorOf({"training.mode=asink"}) ==
-        "training.mode: 'asink' is none of them; expected: one of sync, hybrid, naive_hybrid, "
+        "training.mode: 'asink' is unknown; expected: one of sync, hybrid, naive_hybrid, "
         "async");
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("Every label column is a task", "[config]") {
   CHECK(tasks[1].loss.kind == LossConfig::Kind::kFocal);
   CHECK(tasks[1].loss.positive_weight == 2.0F);
 
-  CHECK(With({second, "model.towers.1.layers.3={sum: 2}"}).ok());  // Input: 32 columns.
+  CHECK(With({second, "model.towers.1.layers.3={sum: 2}"}).ok());  // Reads 32 columns.
   CHECK(
       ErrorOf({second}) ==
       "model.towers.1.layers.3: the last tower must output 2 logits, one per label; end its layers "
