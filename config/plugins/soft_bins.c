@@ -1,12 +1,12 @@
 /* An example of a plug-in: soft bins of a number.
  *
- * Its parameters are numbers in ascending order, the anchors. A value between two anchors belongs
- * to both, the more the nearer it is: 30 among anchors 20 and 40 is half the one and half the
- * other. Below the first and above the last it belongs to that one alone. So neighbours share what
- * they learn, which they do not behind the hard edges of `boundaries`.
+ * Its parameters are the anchors, ascending numbers. A value between two anchors belongs to both,
+ * in shares by distance: 30 has shares of one half in 20 and 40. A value below the first or above
+ * the last anchor belongs to that anchor alone. Unlike with `boundaries`, neighbouring values share
+ * what the model learns.
  *
- * As a feature: the ids are the numbers of the anchors, from 0, their weights the shares. As a
- * derived column: `width` is the number of anchors, and the values are the shares.
+ * As a feature: ids are the indexes of the anchors, weights are the shares. As a derived column:
+ * `width` is the number of anchors, values are the shares.
  */
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ typedef struct {
   int is_dense;
 } SoftBins;
 
-/* 0 when the text is no number. */
+/* Returns 0 if the text is not a finite number. */
 static int ParseNumber(simurgh_text text, double* value) {
   char buffer[kMaxNumberBytes];
   char* end = NULL;
@@ -31,7 +31,7 @@ static int ParseNumber(simurgh_text text, double* value) {
   memcpy(buffer, text.data, text.size);
   buffer[text.size] = '\0';
   *value = strtod(buffer, &end);
-  /* What is no finite number differs from itself times 0. */
+  /* NaN and infinity times 0 are not 0. */
   return end == buffer + text.size && *value * 0.0 == 0.0;
 }
 
@@ -52,7 +52,7 @@ static int ReadAnchors(SoftBins* bins, const simurgh_setup* setup, simurgh_messa
     }
     if (i > 0 && !(bins->anchors[i] > bins->anchors[i - 1])) {
       snprintf(message->text, message->size,
-               "anchor %.*s is not above its predecessor; give them in ascending order",
+               "anchor %.*s is not above the previous one; give them in ascending order",
                (int)text.size, text.data);
       return 0;
     }
@@ -91,7 +91,7 @@ static void Add(const SoftBins* bins, size_t anchor, double share, simurgh_outpu
     output->dense[anchor] += (float)share;
     return;
   }
-  /* Counted beyond the room, too: the reader then says that it is too small. */
+  /* Also counts ids beyond the capacity, which the reader reports. */
   if (output->count < output->capacity) {
     output->ids[output->count] = anchor;
     output->weights[output->count] = (float)share;

@@ -230,7 +230,7 @@ TEST_CASE("A feeder whose plug-in refuses ends the trainer, with the plug-in's r
   CAPTURE(trainer->log(), feeder->log());
   CHECK_THAT(trainer->log(), Catch::Contains("loader 0 of 1 (from 0): ") &&
                                  Catch::Contains("soft_bins.so") &&
-                                 Catch::Contains("anchor 20 is not above its predecessor"));
+                                 Catch::Contains("anchor 20 is not above the previous one"));
 }
 
 // Five bad rows: three of the first loader, two of the second.

@@ -36,7 +36,7 @@ class Message {
   // As one line of printable characters.
   std::string text() const {
     const absl::string_view text(bytes_.data(), strnlen(bytes_.data(), bytes_.size()));
-    return text.empty() ? "it gives no reason" : absl::CHexEscape(text);
+    return text.empty() ? "no reason given" : absl::CHexEscape(text);
   }
 
  private:

@@ -155,7 +155,7 @@ TEST_CASE("Objects that are no good plug-ins are refused by name") {
       Catch::EndsWith("bad_refuses.so refuses its columns or parameters: not on a\\nMonday"));
   CHECK_THAT(
       OpenError(WithPlugin("x", SoftBins({"2", "1"}))),
-      Catch::EndsWith("anchor 1 is not above its predecessor; give them in ascending order"));
+      Catch::EndsWith("anchor 1 is not above the previous one; give them in ascending order"));
   CHECK_THAT(OpenError(WithPlugin("x", SoftBins({}))), Catch::Contains("anchors as parameters"));
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("What a plug-in says of a row follows the policy for bad rows") {
   DataConfig config = Example();
   const std::string prefix = "feature 'f': plug-in " + kFolder + "bad_misbehaves.so: ";
   CHECK(ReadSamples(config, {Bad("bad_misbehaves")}, {file}).status().message() ==
-        file + ":2: " + prefix + "it gives no reason (of 'bad', 'b')");
+        file + ":2: " + prefix + "no reason given (of 'bad', 'b')");
   CHECK(ReadSamples(config, {Bad("bad_misbehaves")}, {folder.Write("b.csv", "1,1,many\n")})
             .status()
             .message() == folder.Path("b.csv") + ":1: " + prefix +
