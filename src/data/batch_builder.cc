@@ -40,7 +40,7 @@ class alignas(64) FeatureState {
 
   size_t count() const { return next_ - ids_.data(); }
   std::span<const uint64_t> ids() const { return std::span(ids_).first(count()); }
-  // Of the first occurrences; the others have weight 1.
+  // Weights of the first occurrences; the others have weight 1.
   const std::vector<float>& weights() const { return weights_; }
 
  private:
@@ -97,7 +97,7 @@ struct BatchBuilder::State {
   std::vector<uint32_t> ends;  // (F, room_samples) where samples end among their feature's ids.
   size_t room_samples = 0;
   size_t samples = 0;
-  size_t occurrences = 0;  // Of finished and open samples, including those not kept.
+  size_t occurrences = 0;  // In finished and open samples, including those not kept.
   size_t finished_occurrences = 0;
 
   void OpenSample() {

@@ -73,8 +73,8 @@ Status CheckLists(const CompactBatch& batch) {
   for (size_t f = 0; f < batch.lists.size(); ++f) {
     if (batch.lists[f] > used || batch.lists[f] >= batch.list_count()) {
       return Invalid(
-          "batch: feature %d: reads list %d of %d, where %d are in use before it; lists are "
-          "numbered by first use",
+          "batch: feature %d: reads list %d of %d, expected at most %d; lists are numbered by "
+          "first use",
           f, batch.lists[f], batch.list_count(), used);
     }
     if (batch.lists[f] == used) ++used;
@@ -88,7 +88,7 @@ Status CheckLists(const CompactBatch& batch) {
 Status CheckWeights(const CompactBatch& batch) {
   if (batch.weights.empty()) return absl::OkStatus();
   if (batch.weights.size() != batch.occurrences.size()) {
-    return Invalid("batch: %d weights of %d occurrences; there is one each, or none at all",
+    return Invalid("batch: %d weights of %d occurrences; expected one each, or none",
                    batch.weights.size(), batch.occurrences.size());
   }
   const auto bad = std::find_if_not(batch.weights.begin(), batch.weights.end(),

@@ -56,7 +56,7 @@ class CriteoParser final : public RowParser {
   size_t tasks_;
   std::vector<ColumnConfig> columns_;
   std::unique_ptr<RowConsumer> consumer_;
-  RowCells cells_;  // Of the current row.
+  RowCells cells_;  // The current row.
 };
 
 Status CriteoParser::WrongCellCount(std::string_view line) const {

@@ -50,7 +50,7 @@ class CsvParser final : public RowParser {
   std::vector<Column> columns_;
   std::unique_ptr<RowConsumer> consumer_;
   CsvSplitter splitter_;
-  RowCells cells_;  // Of the current row.
+  RowCells cells_;  // The current row.
 };
 
 Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {

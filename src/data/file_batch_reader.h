@@ -46,7 +46,7 @@ class FileBatchReader final : public BatchReader {
   std::unique_ptr<RowParser> parser_;
   BatchBuilder builder_;
   size_t opened_ = 0;                  // Files opened so far.
-  std::unique_ptr<LineReader> lines_;  // Of the last opened file; null at the end.
+  std::unique_ptr<LineReader> lines_;  // The last opened file; null at the end.
   uint64_t rows_ = 0;                  // Rows read from all files, including bad ones.
   uint64_t skipped_rows_ = 0;
 };

@@ -47,7 +47,7 @@ class Teacher {
   std::array<double, kCriteoDenseColumns> dense_weights_;
   std::array<uint64_t, kCriteoIdColumns> latent_keys_;
   std::array<double, kCriteoIdColumns> latent_means_{};
-  Parts means_;   // Of the unscaled sums.
+  Parts means_;   // Means of the unscaled sums.
   Parts scales_;  // Factors of the sums.
   double bias_ = 0.0;
 };

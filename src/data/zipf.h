@@ -20,7 +20,7 @@ class ZipfSampler {
 
  private:
   double Density(double x) const;   // x^-exponent.
-  double Integral(double x) const;  // Of the density, from 1 to x.
+  double Integral(double x) const;  // The integral of the density from 1 to x.
   double InverseIntegral(double integral) const;
 
   uint64_t count_;

@@ -18,7 +18,7 @@ inline constexpr size_t kMaxBatchCodeBytes = size_t{400} << 20;
 // smaller; each occurrence is a prefix code of its id's index. If smaller, as for a few samples,
 // the ids of all occurrences are stored bare. src/data/COMPACT_BATCH.md describes the layout.
 struct EncodedBatch {
-  std::vector<uint64_t> plain_ids;  // Of the lists that are smallest plain, or of all occurrences.
+  std::vector<uint64_t> plain_ids;  // Ids of lists that are smallest plain, or of all occurrences.
   std::vector<std::byte> codes;     // Everything else.
 
   size_t byte_size() const { return plain_ids.size() * sizeof(uint64_t) + codes.size(); }
@@ -39,7 +39,7 @@ struct BatchSizes {
   size_t lists = 0;
   size_t weights = 0;
 
-  size_t bytes() const;  // Of memory.
+  size_t bytes() const;  // Memory of the arrays.
 };
 
 // Returns the sizes in the batch's head, an upper bound on what DecodeBatch allocates. All are

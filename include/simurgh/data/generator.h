@@ -17,7 +17,7 @@ struct GeneratorConfig {
   uint64_t seed = 1;
   double cardinality_scale = 1.0;  // Times the 33.8 M ids of Criteo; each feature keeps 3 or more.
   uint64_t distinct_ids = 0;       // Ids of all features together; 0: by cardinality_scale.
-  double zipf_exponent = 1.05;     // Of each feature's id distribution.
+  double zipf_exponent = 1.05;     // Exponent of each feature's id distribution.
   double missing = 0.03;           // Probability that a cell is empty, labels excepted.
   int id_digits = 16;              // Hexadecimal digits of an id: 8 or 16.
   uint32_t labels = 1;             // Per sample, 1 to kMaxTasks.
@@ -28,8 +28,8 @@ struct GeneratedSample {
   std::array<std::optional<int32_t>, kCriteoDenseColumns> dense;
   std::array<std::optional<uint64_t>, kCriteoIdColumns> ids;
   std::vector<double> teacher_logits;  // (labels) the true log-odds of a positive.
-  // Of the first label, up to a constant: the log-odds without feature pairs, and of the dense
-  // columns alone.
+  // Log-odds of the first label up to a constant: without feature pairs, and from the dense columns
+  // alone.
   double additive_logit = 0.0;
   double dense_logit = 0.0;
 };

@@ -37,7 +37,7 @@ class IdOverlapMeter {
   uint64_t counted_samples() const { return samples_; }
 
  private:
-  using Counts = absl::flat_hash_map<uint64_t, uint64_t>;  // Of up to kCounters ids.
+  using Counts = absl::flat_hash_map<uint64_t, uint64_t>;  // By id, up to kCounters.
 
   static void SubtractMedian(Counts& counts);
 

@@ -15,7 +15,7 @@ namespace simurgh {
 struct RoundingKey {
   uint64_t seed = 0;
   uint64_t step = 0;
-  uint64_t first_row = 0;  // Of the matrix. Rows of a step have distinct numbers over all ranks.
+  uint64_t first_row = 0;  // Number of the matrix's first row. Distinct over a step's ranks.
 };
 
 // The first row of a rank in each step.

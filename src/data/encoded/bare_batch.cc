@@ -13,10 +13,10 @@
 namespace simurgh {
 namespace {
 
-constexpr size_t kKeptIds = size_t{1} << 18;  // Of a batch: some 12 MiB.
+constexpr size_t kKeptIds = size_t{1} << 18;  // Ids of a batch: about 12 MiB.
 
-// Behind all that a thread decodes: the memory of the deduplication is kept. Few batches of more
-// than kKeptIds are bare; `large` is for these.
+// The thread keeps the memory of the deduplication. Few bare batches have more than kKeptIds ids;
+// `large` is for these.
 IdIndex& IndexFor(std::span<const uint64_t> ids, IdIndex& large) {
   thread_local IdIndex index;
   return ids.size() <= kKeptIds ? index : large;
@@ -37,7 +37,7 @@ Status DecodeWeights(ByteReader& in, CompactBatch& batch) {
   batch.weights.reserve(batch.occurrences.size());
   std::vector<uint64_t> weighted(batch.feature_count());
   if (!ReadPacked(in, weighted)) {
-    return absl::InvalidArgumentError("batch: which features have weights ends early");
+    return absl::InvalidArgumentError("batch: the weight flags are truncated");
   }
   for (size_t f = 0; f < weighted.size(); ++f) {
     if (weighted[f] > 1) {

@@ -10,15 +10,14 @@
 
 namespace simurgh {
 
-// The bare form: the id of every occurrence as it is, and next to nothing of a feature. It is the
-// smaller one where a feature has few ids and they hardly repeat, as in batches of a few samples.
+// The bare form: the plain id of every occurrence, and almost no bytes per feature. It is smaller
+// if features have few ids that rarely repeat, as in batches of a few samples.
 
-// ids: of all occurrences, overwritten. out: the rest, but the head.
+// ids: those of all occurrences, overwritten. out: the rest, except the head.
 void EncodeBare(const CompactBatch& batch, std::vector<uint64_t>& ids, ByteWriter& out);
 
-// Numbers the ids and fills all of `batch` but batch_size, lists and the size of unique_ends, which
-// are given.
-// ids: of all occurrences.
+// Numbers the ids and fills `batch`, of which the caller sets batch_size, lists and the size of
+// unique_ends. ids: those of all occurrences.
 // Errors: INVALID_ARGUMENT.
 Status DecodeBare(std::span<const uint64_t> ids, bool weighted, ByteReader& in,
                   CompactBatch& batch);

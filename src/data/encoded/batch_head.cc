@@ -12,7 +12,7 @@ namespace simurgh {
 namespace {
 
 Status Early(const EncodedBatch& encoded, std::string_view what) {
-  return Invalid("batch: its %d bytes end in %s", encoded.codes.size(), what);
+  return Invalid("batch: truncated after %d bytes, in %s", encoded.codes.size(), what);
 }
 
 Status CheckCells(const EncodedBatch& encoded, const BatchHead& head) {
@@ -41,7 +41,7 @@ Status ReadSharedLists(const EncodedBatch& encoded, ByteReader& in, BatchHead& h
   for (size_t f = 0; f < head.features; ++f) {
     const uint64_t list = in.Number();
     if (list > used || list >= head.list_count) {
-      return Invalid("batch: feature %d: list %d of %d, where %d are in use before it", f, list,
+      return Invalid("batch: feature %d: list %d of %d, expected at most %d", f, list,
                      head.list_count, used);
     }
     if (list == used) ++used;
@@ -54,11 +54,11 @@ Status ReadSharedLists(const EncodedBatch& encoded, ByteReader& in, BatchHead& h
   return absl::OkStatus();
 }
 
-// Of the coded form; of the bare one the plain ids tell.
+// Reads the counts of the coded form. In the bare form, plain ids give them.
 Status ReadCounts(const EncodedBatch& encoded, ByteReader& in, BatchHead& head) {
   head.occurrences = in.Number();
-  // An occurrence takes a bit at least, or is of an id of its own, of which a block may take a
-  // byte.
+  // An occurrence takes at least one bit, or it has an id of its own; a block of ids may take only
+  // one byte.
   const uint64_t most = kPackedBlock * encoded.byte_size();
   if (head.occurrences > kMaxBatchOccurrences || head.occurrences > most) {
     return Invalid("batch: %d occurrences exceed the limit of %d, or the %d that %d bytes can hold",

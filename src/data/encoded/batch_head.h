@@ -12,7 +12,7 @@
 
 namespace simurgh {
 
-// What stands in front of ids and occurrences: how many there are of everything.
+// The start of an encoded batch: all element counts.
 struct BatchHead {
   size_t samples = 0;
   size_t features = 0;
@@ -21,12 +21,11 @@ struct BatchHead {
   size_t list_count = 0;
   std::vector<uint32_t> lists;  // (F) the list of each feature; none: one each.
   size_t occurrences = 0;
-  std::vector<IdListHead> id_lists;  // (list_count), of the coded form.
+  std::vector<IdListHead> id_lists;  // (list_count) in the coded form.
 };
 
-// Reads it from `in`, which begins with the codes of `encoded`. cluster_features: as DecodedSizes.
-// Errors: INVALID_ARGUMENT, also for more than the limits of a batch or than so many bytes may ask
-// for.
+// Reads the head from `in`, which begins with the codes of `encoded`. cluster_features: as
+// DecodedSizes. Errors: INVALID_ARGUMENT, also beyond the limits of a batch or of its bytes.
 StatusOr<BatchHead> ReadBatchHead(const EncodedBatch& encoded,
                                   std::optional<size_t> cluster_features, ByteReader& in);
 

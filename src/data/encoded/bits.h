@@ -8,16 +8,16 @@
 
 namespace simurgh {
 
-static_assert(std::endian::native == std::endian::little, "batches are little-endian in memory");
+static_assert(std::endian::native == std::endian::little, "batches are little-endian");
 
-// Most bits of one Put or Peek: what a word holds beside the rest of a byte.
+// Most bits of one Put or Peek: a word less a partial byte.
 inline constexpr int kMaxBits = 56;
-// A writer stores whole words, so that this much must be writable behind its last bit.
+// Writable bytes that a writer needs after its last bit, because it stores whole words.
 inline constexpr size_t kBitSlackBytes = 8;
 
 constexpr size_t BytesOfBits(uint64_t bits) { return (bits + 7) / 8; }
 
-// Writes numbers of few bits one behind the other, least significant bit first.
+// Writes numbers of few bits consecutively, least significant bit first.
 //
 // Threads: one owner.
 class BitWriter {
@@ -31,24 +31,24 @@ class BitWriter {
     held_ += count;
     std::memcpy(out_, &word_, sizeof(word_));
     out_ += held_ >> 3;
-    word_ >>= held_ & ~7;  // At most 56 of the 63 bits that are held.
+    word_ >>= held_ & ~7;  // By at most 56 bits.
     held_ &= 7;
   }
 
  private:
   std::byte* out_;
   uint64_t word_ = 0;
-  int held_ = 0;  // Bits of word_ that are not whole bytes yet.
+  int held_ = 0;  // Number of bits in word_ that are no whole byte yet.
 };
 
-// Reads what a BitWriter wrote. Behind the end are zeros; position() says whether it went there.
+// Reads the bits of a BitWriter. Bits after the end are zeros; position() then exceeds the size.
 //
 // Threads: one owner.
 class BitReader {
  public:
   explicit BitReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-  // The next bits, kMaxBits of them good, without taking them.
+  // The next bits, of which kMaxBits are valid. Does not advance.
   uint64_t Peek() const {
     const uint64_t byte = position_ >> 3;
     uint64_t word = 0;

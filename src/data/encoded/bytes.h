@@ -8,8 +8,8 @@
 
 namespace simurgh {
 
-// Appends bytes, numbers of variable length (LEB128: seven bits a byte, the lowest first, the
-// eighth says that more follow) and raw words.
+// Appends bytes, raw words and numbers of variable length. LEB128: seven bits a byte, the lowest
+// first; the eighth is set in all bytes but the last.
 class ByteWriter {
  public:
   void Byte(uint8_t value) { bytes_.push_back(static_cast<std::byte>(value)); }
@@ -34,8 +34,8 @@ class ByteWriter {
   std::vector<std::byte> bytes_;
 };
 
-// Reads them back. What is not there reads as zero or nothing and makes `ok` false for good, so
-// that callers may read several things before they look.
+// Reads the bytes of a ByteWriter. A read past the end returns 0 or nothing and makes `ok` false
+// permanently, so callers may check once after several reads.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : rest_(bytes) {}

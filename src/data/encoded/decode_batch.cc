@@ -18,7 +18,7 @@
 namespace simurgh {
 namespace {
 
-// Like resize, in no more memory than `most` elements take or there is already.
+// As resize, but allocates at most the memory of `most` elements.
 template <typename T>
 void Grow(std::vector<T>& elements, size_t size, size_t most) {
   if (size > elements.capacity()) {
@@ -41,7 +41,7 @@ class BatchDecoder {
   }
 
  private:
-  // What the batch held before; its memory stays.
+  // Clears the batch and keeps its memory.
   void Forget() {
     batch_.occurrences.clear();
     batch_.offsets.clear();
@@ -75,7 +75,7 @@ class BatchDecoder {
   Status AllIdsOccur() const;
 
   Status Early(std::string_view what) const {
-    return Invalid("batch: its %d bytes end in %s", encoded_.codes.size(), what);
+    return Invalid("batch: truncated after %d bytes, in %s", encoded_.codes.size(), what);
   }
 
   EncodedBatch& encoded_;
@@ -83,7 +83,7 @@ class BatchDecoder {
   ByteReader in_;
   CompactBatch& batch_;
   BatchHead head_;
-  std::vector<uint32_t> seen_;  // Ids of each list that have appeared.
+  std::vector<uint32_t> seen_;  // By list: number of ids that have appeared.
 };
 
 Status BatchDecoder::PlaceIds() {
@@ -95,7 +95,7 @@ Status BatchDecoder::PlaceIds() {
     batch_.unique_ends[l] = static_cast<uint32_t>(plain + packed);
   }
   if (plain != encoded_.plain_ids.size()) {
-    return Invalid("batch: %d plain ids, its lists say %d", encoded_.plain_ids.size(), plain);
+    return Invalid("batch: %d plain ids, expected %d", encoded_.plain_ids.size(), plain);
   }
   if (packed == 0) {
     batch_.ids.swap(encoded_.plain_ids);
@@ -124,15 +124,15 @@ Status BatchDecoder::Feature(size_t feature) {
     return Invalid("unknown flags %d", flags);
   }
   if (flags == kWeighted && !head_.is_weighted) {
-    return absl::InvalidArgumentError("it has weights, of which the head does not know");
+    return absl::InvalidArgumentError("weights are not announced in the head");
   }
-  // Feature by feature: a head alone must not ask for memory.
+  // Grows feature by feature, so that a head alone cannot allocate much.
   Grow(batch_.offsets, (feature + 1) * head_.samples + 1, head_.features * head_.samples + 1);
   const auto offsets = std::span(batch_.offsets).last(size_t{batch_.batch_size} + 1);
   SIMURGH_RETURN_IF_ERROR(DecodeSampleLengths(in_, offsets));
   if (offsets.back() == offsets.front()) return absl::OkStatus();
   if (offsets.back() > head_.occurrences) {
-    return Invalid("%d ids so far, the head says %d", offsets.back(), head_.occurrences);
+    return Invalid("%d ids so far, expected at most %d", offsets.back(), head_.occurrences);
   }
   Grow(batch_.occurrences, offsets.back(), head_.occurrences);
   uint32_t& seen = seen_[batch_.list_of(feature)];
@@ -146,10 +146,10 @@ Status BatchDecoder::Feature(size_t feature) {
 Status BatchDecoder::End() {
   if (!in_.ok()) return Early("the last feature");
   if (!in_.Rest().empty()) {
-    return Invalid("batch: %d bytes behind its end", in_.Rest().size());
+    return Invalid("batch: %d extra bytes", in_.Rest().size());
   }
   if (batch_.occurrences.size() != head_.occurrences) {
-    return Invalid("batch: %d ids, its head says %d", batch_.occurrences.size(), head_.occurrences);
+    return Invalid("batch: %d ids, expected %d", batch_.occurrences.size(), head_.occurrences);
   }
   if (!batch_.weights.empty()) batch_.weights.resize(batch_.occurrences.size(), 1.0F);
   return absl::OkStatus();

@@ -36,7 +36,7 @@ Status EncodeFeature(const FeatureView& feature, uint32_t& seen, ByteWriter& out
 
 StatusOr<EncodedBatch> EncodeCoded(const CompactBatch& batch) {
   ByteWriter codes;
-  codes.Reserve(2 * batch.occurrences.size());  // Next to always enough.
+  codes.Reserve(2 * batch.occurrences.size());  // Almost always enough.
   EncodeHead(batch, 0, codes);
   codes.Number(batch.occurrences.size());
 
@@ -60,8 +60,8 @@ StatusOr<EncodedBatch> EncodeCoded(const CompactBatch& batch) {
   return EncodedBatch{.plain_ids = std::move(lists.plain), .codes = codes.Take()};
 }
 
-// Whether the bare form may be the better one. A hundredth is not worth that the receiver numbers
-// the ids again.
+// Whether the bare form may be better. One percent fewer bytes does not justify that the receiver
+// numbers the ids again.
 bool IsWorthBare(const CompactBatch& batch, size_t coded_bytes) {
   const size_t occurrences = batch.occurrences.size();
   return 100 * coded_bytes > 101 * sizeof(uint64_t) * occurrences &&
@@ -75,7 +75,7 @@ StatusOr<EncodedBatch> EncodeBatch(const CompactBatch& batch) {
   SIMURGH_ASSIGN_OR_RETURN(EncodedBatch coded, EncodeCoded(batch));
   if (!MayBeCoded(batch.feature_count(), batch.batch_size, coded.byte_size())) {
     return Invalid(
-        "batch: %d features of %d samples exceed what %d bytes, of next to no ids, may ask for; "
+        "batch: %d features of %d samples are too many cells for %d bytes with almost no ids; "
         "choose a smaller batch size",
         batch.feature_count(), batch.batch_size, coded.byte_size());
   }

@@ -9,14 +9,13 @@
 namespace simurgh {
 namespace {
 
-// Small numbers of either sign to small numbers.
+// Maps small numbers of either sign to small numbers.
 constexpr uint64_t ZigZag(uint64_t difference) {
   return (difference << 1) ^ (0 - (difference >> 63));
 }
 constexpr uint64_t UnZigZag(uint64_t number) { return (number >> 1) ^ (0 - (number & 1)); }
 
-// What is packed of ids, block by block: so that what a coding takes is known without its numbers
-// lying anywhere.
+// Computes the numbers to pack block by block, so that sizing an encoding takes no memory.
 class ListNumbers {
  public:
   ListNumbers(std::span<const uint64_t> ids, IdListCoding coding)
@@ -88,7 +87,7 @@ void EncodeIdList(std::span<const uint64_t> ids, IdListWriter& out) {
 StatusOr<IdListHead> ReadIdListHead(ByteReader& heads, uint64_t most) {
   IdListHead head{.count = heads.Number()};
   if (head.count > most) {
-    return Invalid("%d ids exceed the occurrences, of which %d are left", head.count, most);
+    return Invalid("%d ids exceed the %d remaining occurrences", head.count, most);
   }
   if (head.count == 0) return head;
   const uint8_t coding = heads.Byte();
@@ -102,7 +101,7 @@ StatusOr<IdListHead> ReadIdListHead(ByteReader& heads, uint64_t most) {
 Status ReadPackedIds(IdListCoding coding, ByteReader& packed, std::span<uint64_t> ids) {
   const uint64_t base = ReadWord(packed);
   if (!ReadPacked(packed, ids)) {
-    return absl::InvalidArgumentError("packed ids end early, or are wider than 64 bits");
+    return absl::InvalidArgumentError("packed ids are truncated, or wider than 64 bits");
   }
   uint64_t previous = base;
   for (uint64_t& id : ids) {

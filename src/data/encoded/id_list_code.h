@@ -9,14 +9,14 @@
 
 namespace simurgh {
 
-// How the ids of a list are written; EncodeIdList takes what is fewest bytes.
+// Encoding of the ids of a list. EncodeIdList chooses the shortest.
 enum class IdListCoding : uint8_t {
-  kPlain,        // 8 bytes each, apart from the codes.
-  kOffsets,      // Packed: how far above the smallest; for ids of a small range.
-  kDifferences,  // Packed, zigzag: from id to id; for ids that come nearly in order.
+  kPlain,        // 8 bytes each, outside the codes.
+  kOffsets,      // Packed differences from the smallest id; for a small range.
+  kDifferences,  // Packed differences from the previous id, zigzag; for nearly sorted ids.
 };
 
-// Where lists are written to: what must be known before ids have a place, and the ids.
+// Receives the encoded lists. Heads are separate, because the decoder needs all of them first.
 struct IdListWriter {
   ByteWriter heads;
   ByteWriter packed;
@@ -30,7 +30,7 @@ struct IdListHead {
   IdListCoding coding = IdListCoding::kPlain;
 };
 
-// Errors: INVALID_ARGUMENT for more than `most` ids, the occurrences that are left, or an unknown
+// Errors: INVALID_ARGUMENT for more than `most` ids, the remaining occurrences, or an unknown
 // coding.
 StatusOr<IdListHead> ReadIdListHead(ByteReader& heads, uint64_t most);
 

@@ -19,12 +19,12 @@ constexpr uint32_t kEarlierId = 1;
 constexpr uint32_t kFirstIndex = 2;
 constexpr uint32_t kSmallIndexes = 64;
 constexpr int kSmallBits = 6;
-constexpr int kLargestBits = 24;  // Of an index.
+constexpr int kLargestBits = 24;  // Bits of the largest index.
 constexpr uint32_t kFirstRange = kFirstIndex + kSmallIndexes;
 constexpr size_t kSymbols = kFirstRange + 2 * (kLargestBits - kSmallBits);
 static_assert(std::bit_width(kMaxBatchOccurrences) <= kLargestBits);
 
-// The indexes from base on that share a symbol, 2^bits of them.
+// 2^bits indexes from `base` that share a symbol.
 struct Range {
   uint32_t base = 0;
   uint8_t bits = 0;
@@ -41,15 +41,14 @@ constexpr auto kRanges = [] {
   return ranges;
 }();
 
-// Bits behind a symbol. earlier: how many ids features before have.
+// Bits after a symbol. earlier: number of ids in earlier features.
 int BitsBehind(uint32_t symbol, uint32_t earlier) {
   return symbol == kEarlierId && earlier > 0 ? std::bit_width(earlier - 1) : kRanges[symbol].bits;
 }
 
-// The symbol of an index. A float's exponent and the first bit behind it
-// number the ranges; so it takes no branch and no shift that depends on the index, and vectors of
-// indexes can be done at once.
-// Requires index < 2^kLargestBits.
+// The symbol of an index. The exponent and the first mantissa bit of a float number the ranges.
+// This needs no branch and no variable shift, so the compiler can vectorise it. Requires index <
+// 2^kLargestBits.
 uint32_t SymbolOf(uint32_t index) {
   static_assert(kLargestBits <= 24, "wider ones would be rounded");
   constexpr uint32_t kFirst = std::bit_cast<uint32_t>(static_cast<float>(kSmallIndexes)) >> 22;
@@ -58,12 +57,12 @@ uint32_t SymbolOf(uint32_t index) {
   return index < kSmallIndexes ? kFirstIndex + index : range;
 }
 
-// What a writer knows of a symbol.
+// Encoding of a symbol.
 struct Word {
-  uint32_t place = 0;  // The bits of a number that follow the code word.
+  uint32_t place = 0;  // Mask of the number's bits that follow the code word.
   uint16_t code = 0;
-  uint8_t length = 0;  // Of the code word.
-  uint8_t bits = 0;    // Of both.
+  uint8_t length = 0;  // Bits of the code word.
+  uint8_t bits = 0;    // Bits of code word and number.
 };
 using Words = std::array<Word, kSymbols>;
 using Codes = std::array<uint16_t, kSymbols>;
@@ -72,9 +71,9 @@ using Counts = std::array<uint32_t, kSymbols>;
 
 constexpr uint64_t LowBits(int count) { return (uint64_t{1} << count) - 1; }
 
-// Destinations need no base taken off: a range of 2^bits indexes begins at a multiple of them.
+// A range of 2^bits indexes begins at a multiple of 2^bits, so a mask gives the position in it.
 Words WordsOf(const Lengths& lengths, uint32_t earlier) {
-  Codes codes{};  // Stay so if no symbol has a length: one is alone.
+  Codes codes{};  // Zeros if there is a single symbol, without a length.
   AssignCodes(lengths, codes);
   Words words;
   for (uint32_t s = 0; s < kSymbols; ++s) {
@@ -87,7 +86,7 @@ Words WordsOf(const Lengths& lengths, uint32_t earlier) {
   return words;
 }
 
-// A byte with the number of lengths, then two of them a byte; or 0, and the symbol that is alone.
+// Writes the number of lengths, then two lengths a byte; or 0 and the single symbol.
 void AppendLengths(const Lengths& lengths, uint32_t alone, ByteWriter& out) {
   size_t count = kSymbols;
   while (count > 0 && lengths[count - 1] == 0) --count;
@@ -124,20 +123,20 @@ StatusOr<Code> ReadCode(ByteReader& in) {
     if (s + 1 < count) code.lengths[s + 1] = pair >> 4;
   }
   if (!AssignCodes(code.lengths, code.codes)) {
-    return absl::InvalidArgumentError("the code lengths make no complete code");
+    return absl::InvalidArgumentError("the code lengths are not a complete prefix code");
   }
   return code;
 }
 
-// What a feature needs for as long as it is coded: the thread keeps the memory.
+// Memory for encoding one feature, kept by the thread.
 struct Scratch {
-  std::vector<uint8_t> symbols;   // Of each occurrence.
-  std::vector<uint32_t> numbers;  // Of each occurrence: what stands behind its symbol.
-  // Of each id of the list, when it first appeared in a feature: counted over all features of all
-  // lists, so that what others left here is known by its age and need not be cleared.
+  std::vector<uint8_t> symbols;   // By occurrence.
+  std::vector<uint32_t> numbers;  // By occurrence: the number after its symbol.
+  // By id of the list: the value of `appearances` at its first appearance in a feature. The count
+  // continues over all features, so old entries are smaller and need not be cleared.
   std::vector<uint64_t> appeared;
   uint64_t appearances = 0;
-  std::vector<uint32_t> ids;  // By index: numbers of ids in the list.
+  std::vector<uint32_t> ids;  // By index: the id's number in the list.
 };
 Scratch& ScratchOfThread() {
   thread_local Scratch scratch;
@@ -146,15 +145,15 @@ Scratch& ScratchOfThread() {
 
 constexpr uint32_t kNotInOrder = ~uint32_t{0};
 
-// Symbols and how often each occurs, of a feature that has its list for itself so far: an id's
-// index is its number. Returns how many ids have appeared then, or kNotInOrder.
+// Finds and counts the symbols of a feature without earlier ones in its list: an id's index is its
+// number. Returns the number of ids that have appeared by the end, or kNotInOrder.
 uint32_t FindSymbols(std::span<const uint32_t> occurrences, std::span<uint8_t> symbols,
                      Counts& counts) {
   uint32_t next = 0;
   for (size_t i = 0; i < occurrences.size(); ++i) {
     symbols[i] = static_cast<uint8_t>(SymbolOf(occurrences[i]));
   }
-  // Neighbours are counted apart: a counter that was written just now cannot be read yet.
+  // Neighbours have separate counters, because reading a counter just written stalls.
   std::array<Counts, 4> counters{};
   bool in_order = true;
   const auto count = [&](size_t i, Counts& counter) {
@@ -177,7 +176,7 @@ uint32_t FindSymbols(std::span<const uint32_t> occurrences, std::span<uint8_t> s
   return in_order ? next : kNotInOrder;
 }
 
-// The same of a feature whose list others had before, and the numbers that go with the symbols.
+// The same for a feature with earlier ones in its list. Also finds the numbers after the symbols.
 uint32_t FindSharedSymbols(std::span<const uint32_t> occurrences, uint32_t next, Scratch& scratch,
                            Counts& counts) {
   const size_t max_ids = next + occurrences.size();
@@ -204,7 +203,7 @@ uint32_t FindSharedSymbols(std::span<const uint32_t> occurrences, uint32_t next,
   return next;
 }
 
-// Several at a time, as many as fit a Put: its words wait for one another.
+// Writes kAtOnce words per Put, because each Put waits for the previous one.
 template <size_t kAtOnce>
 void WriteWords(std::span<const uint32_t> numbers, std::span<const uint8_t> symbols,
                 const Words& words, BitWriter& writer) {
@@ -224,7 +223,7 @@ void WriteWords(std::span<const uint32_t> numbers, std::span<const uint8_t> symb
   while (i < numbers.size()) write(1);
 }
 
-// What to do on the next kLongestCode bits.
+// Decoding of the next kLongestCode bits.
 struct Step {
   uint32_t base = 0;
   uint8_t length = 0;
@@ -247,7 +246,7 @@ void FillSteps(const Code& code, uint32_t earlier, Steps& steps) {
   }
 }
 
-// Takes a symbol and the number behind it, which is 0 for the next id.
+// Reads a symbol and the number after it, which is 0 for the next id.
 Step TakeStep(const Steps& steps, BitReader& reader, uint32_t& number) {
   const uint64_t bits = reader.Peek();
   const Step step = steps[bits & LowBits(kLongestCode)];
@@ -256,8 +255,8 @@ Step TakeStep(const Steps& steps, BitReader& reader, uint32_t& number) {
   return step;
 }
 
-// Of a feature that has its list for itself so far. Returns how many ids have appeared then, or
-// kNotInOrder.
+// Reads a feature without earlier ones in its list. Returns the number of ids that have appeared by
+// the end, or kNotInOrder.
 uint32_t ReadOwn(const Steps& steps, BitReader& reader, std::span<uint32_t> occurrences) {
   uint32_t next = 0;
   bool in_order = true;
@@ -272,7 +271,7 @@ uint32_t ReadOwn(const Steps& steps, BitReader& reader, std::span<uint32_t> occu
   return in_order ? next : kNotInOrder;
 }
 
-// Of one whose list others had before.
+// Reads a feature with earlier ones in its list.
 uint32_t ReadShared(const Steps& steps, uint32_t earlier, BitReader& reader,
                     std::span<uint32_t> occurrences) {
   std::vector<uint32_t>& ids = ScratchOfThread().ids;
@@ -310,7 +309,7 @@ Status EncodeOccurrences(std::span<const uint32_t> occurrences, uint32_t& seen, 
   ChooseCodeLengths(counts, lengths);
   uint32_t alone = 0;
   uint64_t bits = 0;
-  int longest = 0;  // Code word and what is behind it.
+  int longest = 0;  // Code word and the number after it.
   for (uint32_t s = 0; s < kSymbols; ++s) {
     if (counts[s] == 0) continue;
     alone = s;
@@ -342,7 +341,7 @@ Status DecodeOccurrences(ByteReader& in, uint32_t& seen, std::span<uint32_t> occ
                                   : ReadShared(steps, seen, reader, occurrences);
   const uint64_t bytes = BytesOfBits(reader.position());
   if (bytes > rest.size()) {
-    return Invalid("%d occurrences take %d bytes, %d are left", occurrences.size(), bytes,
+    return Invalid("%d occurrences take %d bytes, expected at most %d", occurrences.size(), bytes,
                    rest.size());
   }
   if (next == kNotInOrder) {

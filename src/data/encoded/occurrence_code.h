@@ -8,19 +8,17 @@
 
 namespace simurgh {
 
-// The indexes of a feature's occurrences into its list of ids.
+// Encodes the indexes of a feature's occurrences into its list of ids.
 //
-// Ids lie in the order of first appearance, so an occurrence is either of the next id, which needs
-// no index, or of one before. What comes often comes early, so small indexes are the frequent ones.
-// An id's index is its number among those of this feature, in the order of their first appearance
-// here: features that share a list have small indexes for what is frequent in each.
+// Ids are in order of first appearance. An occurrence has either the next id, which needs no index,
+// or an earlier one. Frequent ids appear early and so have small indexes. An index counts the ids
+// of this feature, in order of their first appearance in it, so that features that share a list
+// have small indexes for their own frequent ids.
 //
-// Symbols: "the next id of the list"; "an id that features before have", when it first occurs here,
-// followed by its number in the list; indexes below 64, one each; above, pairs of ranges to each
-// power of two, whose symbol is followed by the index's place in its range as it is. Symbols get a
-// prefix code by how often they occur; a symbol that is alone takes no bits.
+// Symbols, listed in src/data/COMPACT_BATCH.md, have a prefix code by frequency. A single symbol
+// takes no bits.
 //
-// seen: ids of the list that features before have; updated.
+// seen: number of ids of the list in earlier features; updated.
 // Errors: INVALID_ARGUMENT for an occurrence of an id that has not appeared and is not the next.
 Status EncodeOccurrences(std::span<const uint32_t> occurrences, uint32_t& seen, ByteWriter& out);
 

@@ -8,7 +8,7 @@
 namespace simurgh {
 namespace {
 
-constexpr int kHalf = 32;  // Numbers wider than kMaxBits go in two parts.
+constexpr int kHalf = 32;  // Numbers wider than kMaxBits are written in two parts.
 
 int WidthOf(std::span<const uint64_t> block) {
   uint64_t all = 0;

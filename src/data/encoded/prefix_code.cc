@@ -11,8 +11,8 @@ namespace {
 
 // Depths of a Huffman tree over `weights`, ascending; the first equal one is taken first.
 void TreeDepths(std::vector<uint64_t> weights, std::vector<uint8_t>& depths) {
-  // Inner nodes come into being in order of weight, so two queues do for a heap: leaves, and inner
-  // nodes behind them.
+  // Inner nodes are created in order of weight, so two queues replace a heap: leaves, then inner
+  // nodes.
   const size_t leaves = weights.size();
   std::vector<uint32_t> parent(2 * leaves - 1);
   size_t leaf = 0;
@@ -44,7 +44,7 @@ uint32_t Reversed(uint32_t word, int length) {
 
 void ChooseCodeLengths(std::span<const uint32_t> counts, std::span<uint8_t> lengths) {
   std::fill(lengths.begin(), lengths.end(), uint8_t{0});
-  std::vector<uint64_t> order;  // The count above the symbol: sorted as numbers, ties by symbol.
+  std::vector<uint64_t> order;  // Count << 32 | symbol, to sort by count, then symbol.
   for (size_t s = 0; s < counts.size(); ++s) {
     if (counts[s] > 0) order.push_back(uint64_t{counts[s]} << 32 | s);
   }
@@ -64,7 +64,7 @@ void ChooseCodeLengths(std::span<const uint32_t> counts, std::span<uint8_t> leng
 
 bool AssignCodes(std::span<const uint8_t> lengths, std::span<uint16_t> codes) {
   std::array<uint32_t, kLongestCode + 2> first = {};  // The next word of each length.
-  uint32_t used = 0;                                  // Of 2^kLongestCode.
+  uint32_t used = 0;  // Words of kLongestCode bits that the code covers.
   for (const uint8_t length : lengths) {
     if (length > kLongestCode) return false;
     if (length == 0) continue;

@@ -12,12 +12,12 @@ namespace {
 
 enum class Coding : uint8_t { kExceptions, kAll };
 
-// The length that most samples have, if more than half do, or else any.
+// The length of more than half of the samples, or any length if there is none.
 // Source: Boyer and Moore, "MJRTY", 1981.
 uint64_t CommonLength(std::span<const uint64_t> lengths) {
   size_t ones = 0;
   for (const uint64_t length : lengths) ones += length == 1 ? 1 : 0;
-  if (2 * ones > lengths.size()) return 1;  // As is usual, and soon seen.
+  if (2 * ones > lengths.size()) return 1;  // The usual case, found quickly.
   uint64_t candidate = 1;
   size_t votes = 0;
   for (const uint64_t length : lengths) {
@@ -33,7 +33,7 @@ uint64_t CommonLength(std::span<const uint64_t> lengths) {
 
 struct Exceptions {
   std::vector<uint64_t> gaps;     // Common samples before each.
-  std::vector<uint64_t> lengths;  // Its own.
+  std::vector<uint64_t> lengths;  // By exception.
 };
 
 struct Scratch {
@@ -41,9 +41,8 @@ struct Scratch {
   Exceptions exceptions;
 };
 
-// The thread keeps the memory of what every feature of every batch needs for a moment. A bare batch
-// has its cells in the place of samples, up to kMaxBatchCells: where they are more than a feature
-// can have, `large` is for them.
+// The thread keeps this memory between features. A bare batch has up to kMaxBatchCells cells in
+// place of samples; `large` is for more of them than a feature can have.
 Scratch& ScratchFor(std::span<const uint32_t> offsets, Scratch& large) {
   thread_local Scratch scratch;
   return offsets.size() - 1 <= kMaxBatchSamples ? scratch : large;
@@ -61,7 +60,7 @@ void FindExceptions(std::span<const uint64_t> lengths, uint64_t common, Exceptio
       next = sample + 1;
     }
   };
-  constexpr size_t kGroup = 8;  // Looked at at once: mostly all are common.
+  constexpr size_t kGroup = 8;  // Compared at once: usually all are common.
   size_t first = 0;
   for (; first + kGroup <= lengths.size(); first += kGroup) {
     uint64_t other = 0;
@@ -71,7 +70,7 @@ void FindExceptions(std::span<const uint64_t> lengths, uint64_t common, Exceptio
   look(first, lengths.size());
 }
 
-Status Early() { return absl::InvalidArgumentError("lengths of samples end early"); }
+Status Early() { return absl::InvalidArgumentError("lengths of samples are truncated"); }
 
 Status ReadExceptions(ByteReader& in, std::span<uint64_t> lengths, Exceptions& exceptions) {
   const uint64_t common = in.Number();
@@ -86,7 +85,7 @@ Status ReadExceptions(ByteReader& in, std::span<uint64_t> lengths, Exceptions& e
   size_t next = 0;
   for (size_t i = 0; i < count; ++i) {
     if (exceptions.gaps[i] >= lengths.size() - next) {
-      return Invalid("a length of a sample beyond the %d there are", lengths.size());
+      return Invalid("a length for a sample after the last of %d", lengths.size());
     }
     next += exceptions.gaps[i];
     lengths[next++] = exceptions.lengths[i];
@@ -130,8 +129,8 @@ Status DecodeSampleLengths(ByteReader& in, std::span<uint32_t> offsets) {
   if (!in.ok()) return Early();
   for (size_t b = 0; b < lengths.size(); ++b) {
     if (lengths[b] > kMaxBatchOccurrences - offsets[b]) {
-      return Invalid("sample %d: %d ids exceed the limit of a batch, of which %d are left", b,
-                     lengths[b], kMaxBatchOccurrences - offsets[b]);
+      return Invalid("sample %d: %d ids exceed the %d remaining ids of a batch", b, lengths[b],
+                     kMaxBatchOccurrences - offsets[b]);
     }
     offsets[b + 1] = offsets[b] + static_cast<uint32_t>(lengths[b]);
   }

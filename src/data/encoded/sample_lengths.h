@@ -8,14 +8,13 @@
 
 namespace simurgh {
 
-// How many ids each sample has of one feature. Written as the length that most have and the samples
-// that have another, or, where that is fewer bytes, as one length after the other. A feature of one
-// id each takes three bytes.
+// Encodes the number of ids of each sample in one feature: the most common length and the samples
+// with another one, or all lengths if that is shorter. One id per sample takes three bytes.
 //
 // offsets: (B + 1) ascending.
 void EncodeSampleLengths(std::span<const uint32_t> offsets, ByteWriter& out);
 
-// Fills offsets behind the first, which is given.
+// Fills all offsets but the first, which the caller sets.
 // Errors: INVALID_ARGUMENT, also when the last would exceed kMaxBatchOccurrences.
 Status DecodeSampleLengths(ByteReader& in, std::span<uint32_t> offsets);
 

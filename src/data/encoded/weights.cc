@@ -11,7 +11,7 @@ bool IsWeighted(std::span<const float> weights) {
 
 Status ReadWeights(ByteReader& in, size_t first, size_t end, std::vector<float>& weights) {
   const auto bytes = in.Raw((end - first) * sizeof(float));
-  if (!in.ok()) return absl::InvalidArgumentError("its weights end early");
+  if (!in.ok()) return absl::InvalidArgumentError("weights are truncated");
   weights.resize(first, 1.0F);
   weights.resize(end);
   const auto read = std::span(weights).subspan(first);

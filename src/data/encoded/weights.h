@@ -9,12 +9,12 @@
 
 namespace simurgh {
 
-// Whether any weight is other than 1, which alone makes them worth their bytes.
+// Whether any weight differs from 1. Otherwise weights are not encoded.
 bool IsWeighted(std::span<const float> weights);
 
-// Reads the weights of occurrences [first, end) as they lie; those of occurrences between the ones
-// that `weights` has and these are 1.
-// Errors: INVALID_ARGUMENT, also for one that is not finite.
+// Reads the weights of occurrences [first, end) and appends them. Sets weights of skipped
+// occurrences before `first` to 1.
+// Errors: INVALID_ARGUMENT, also for a weight that is not finite.
 Status ReadWeights(ByteReader& in, size_t first, size_t end, std::vector<float>& weights);
 
 }  // namespace simurgh

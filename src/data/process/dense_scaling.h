@@ -17,7 +17,7 @@ class Moments {
 
   double count() const { return count_; }
   double mean() const { return mean_; }
-  double stddev() const;  // Of the population; 0 for fewer than two.
+  double stddev() const;  // Population deviation; 0 for fewer than two numbers.
 
  private:
   double count_ = 0.0;

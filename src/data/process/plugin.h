@@ -13,7 +13,7 @@
 namespace simurgh {
 
 struct PluginPurpose {
-  std::string name;                  // Of the feature or derived column.
+  std::string name;                  // Name of the feature or derived column.
   std::vector<std::string> columns;  // Columns whose cells the plug-in receives.
   size_t dense_width = 0;            // Dense values per row; 0: the plug-in makes ids.
 };
@@ -43,12 +43,12 @@ class Plugin {
   Status Problem(std::string_view what, const RowCells& row, std::span<const size_t> columns) const;
   Status Process(const RowCells& row, std::span<const size_t> columns, simurgh_output& output);
 
-  std::string prefix_;  // Of errors.
+  std::string prefix_;  // Start of error messages.
   size_t max_ids_ = 0;
   std::shared_ptr<void> object_;  // Outlives the instance.
   const simurgh_plugin* plugin_ = nullptr;
   std::shared_ptr<void> instance_;
-  std::vector<simurgh_text> values_;  // Of the current row, cell after cell.
+  std::vector<simurgh_text> values_;  // The current row, cell after cell.
   std::vector<simurgh_cell> cells_;
 };
 

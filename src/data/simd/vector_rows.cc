@@ -1,5 +1,4 @@
-// Compiled once for each vector extension that Highway finds worth it; the best one that the
-// processor has is chosen at run time.
+// Highway compiles this file once per vector extension and selects the widest one at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "data/simd/vector_rows.cc"
 #include <hwy/foreach_target.h>
@@ -15,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace simurgh {
 namespace HWY_NAMESPACE {
 
-// At most 16 lanes: one vector of the commonest dim.
+// At most 16 lanes: one vector of the most common dim.
 using Wide = hn::CappedTag<float, 16>;
 using One = hn::CappedTag<float, 1>;
 
@@ -53,7 +52,7 @@ void NarrowRowHere(Half format, float factor, std::span<const float> from, uint1
 void WidenRowHere(Half format, float factor, const uint16_t* from, std::span<float> to) {
   const auto widen = [&](auto d, uint32_t i) HWY_ATTR {
     const auto value = Widen(d, format, from + i);
-    // A bf16 is not finite as its float is; what stands for that in f16 is widened beyond 65,504.
+    // bf16: infinite or NaN as its float. f16: those values widen to more than 65,504.
     const auto limit =
         hn::Set(d, format == Half::kBf16 ? std::numeric_limits<float>::max() : 65'504.0F);
     const auto is_finite = hn::Le(hn::Abs(value), limit);
@@ -75,7 +74,7 @@ HWY_INLINE uint32_t LargestBits(float factor, const float* from, uint32_t first,
   return static_cast<uint32_t>(largest);
 }
 
-// What a number's share of the way is compared with, for the elements from i on.
+// As ChanceOf, for the elements from i on.
 template <class D>
 HWY_INLINE hn::VFromD<D> Chance(D d, const ByteRounding& rounding, uint32_t i) {
   if (!rounding.by_chance) return hn::Set(d, kNearestNoise);

@@ -95,8 +95,8 @@ TEST_CASE("Validate names every violation") {
          b.batch_size = 2;
          b.unique_ends.resize(33'554'433);
        }},
-      {"feature 0: reads list 1 of 2, where 0", [](auto& b) { b.lists = {1, 0}; }},
-      {"feature 1: reads list 2 of 2, where 1", [](auto& b) { b.lists = {0, 2}; }},
+      {"feature 0: reads list 1 of 2, expected at most 0", [](auto& b) { b.lists = {1, 0}; }},
+      {"feature 1: reads list 2 of 2, expected at most 1", [](auto& b) { b.lists = {0, 2}; }},
       {"no feature reads list 1", [](auto& b) { b.lists = {0, 0}; }},
       {"5 weights of 6 occurrences", [](auto& b) { b.weights = {1, 1, 1, 1, 1}; }},
       {"the weight of occurrence 2 is not finite",

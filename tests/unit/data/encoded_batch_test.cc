@@ -183,10 +183,10 @@ TEST_CASE("A head that does not tell of all ids, or of weights, is belied") {
     bad.codes[place] = std::byte(byte);
     return std::string(DecodeBatch(bad).status().message());
   };
-  CHECK_THAT(refusal(3, 0), Catch::Contains("feature 0: it has weights, of which the head"));
-  CHECK_THAT(refusal(4, 4), Catch::Contains("3 ids, its head says 4"));
-  CHECK_THAT(refusal(4, 2), Catch::Contains("feature 0: 3 ids so far, the head says 2"));
-  CHECK_THAT(refusal(4, 1), Catch::Contains("2 ids exceed the occurrences, of which 1 are left"));
+  CHECK_THAT(refusal(3, 0), Catch::Contains("feature 0: weights are not announced"));
+  CHECK_THAT(refusal(4, 4), Catch::Contains("3 ids, expected 4"));
+  CHECK_THAT(refusal(4, 2), Catch::Contains("feature 0: 3 ids so far, expected at most 2"));
+  CHECK_THAT(refusal(4, 1), Catch::Contains("2 ids exceed the 1 remaining occurrences"));
 }
 
 template <typename T>
@@ -220,7 +220,7 @@ TEST_CASE("A head tells how much memory its batch takes") {
   }
   CHECK(bare > 10);
   CHECK_THAT(std::string(DecodedSizes(EncodedBatch()).status().message()),
-             Catch::Contains("0 bytes end in the head"));
+             Catch::Contains("truncated after 0 bytes, in the head"));
 }
 
 // What bytes of a peer may do: be refused, or be a valid batch.
@@ -370,7 +370,7 @@ TEST_CASE("A few bytes ask for no more occurrences than they can hold") {
   CHECK_THAT(refusal({0xe8, 0xfe, 0xdf, 4}),  // 9,961,320.
              Catch::Contains("9961320 occurrences exceed the limit of 10000000, or the 1728 that "
                              "27 bytes can hold"));
-  CHECK_THAT(refusal({2}), Catch::Contains("feature 0: 9961320 ids so far, the head says 2"));
+  CHECK_THAT(refusal({2}), Catch::Contains("feature 0: 9961320 ids so far, expected at most 2"));
 }
 
 TEST_CASE("Noise is refused or valid") {

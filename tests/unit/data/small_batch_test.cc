@@ -164,11 +164,11 @@ TEST_CASE("A bare batch that does not add up is refused") {
   CHECK_THAT(Refusal(fewer), Catch::Contains("1 plain ids, but lengths of 2"));
   EncodedBatch longer = good;
   longer.codes.push_back(std::byte{0});
-  CHECK_THAT(Refusal(longer), Catch::Contains("1 bytes behind its end"));
+  CHECK_THAT(Refusal(longer), Catch::Contains("1 extra bytes"));
   for (size_t size = 0; size < good.codes.size(); ++size) {
     EncodedBatch cut = good;
     cut.codes.resize(size);
-    CHECK_THAT(Refusal(cut), Catch::Contains("end"));
+    CHECK_THAT(Refusal(cut), Catch::Contains("truncated"));
   }
   EncodedBatch flags = good;
   flags.codes[3] = std::byte{8};
