@@ -9,8 +9,8 @@
 
 namespace simurgh {
 
-// A pipe for short messages between two processes on one machine; both know each message's length.
-// The reader notices at once when the writer hangs up or ends.
+// A pipe for short messages between two processes on one machine; the length of each message is
+// agreed. The reader notices at once when the writer hangs up or ends.
 //
 // Threads: one reader, one writer; HangUp from any thread.
 class PipeReader {

@@ -23,7 +23,7 @@ struct LayerPlan {
   size_t parameter_offset = 0;
   size_t parameter_count = 0;
   size_t statistics_offset = 0;  // batch_norm: mean (O), variance (O).
-  size_t activation_column = 0;  // Of the output.
+  size_t activation_column = 0;  // First column of the output.
   size_t scratch_column = 0;     // cross: of the product, (O), then of a rank's, (rank).
 
   // Parts of a buffer with the layout of the parameters.
@@ -92,7 +92,7 @@ struct TowerPlan {
   // Any two blocks of the embeddings in the model are equal or disjoint.
   std::vector<TowerInput> inputs;
   size_t input_width = 0;
-  size_t activation_column = 0;       // Of the input.
+  size_t activation_column = 0;       // First column of the input.
   bool needs_input_gradient = false;  // False if all inputs are `dense`.
   std::optional<size_t> last_cross;   // Index of the last cross layer.
   size_t origin_column = 0;           // Cross layers' part of the gradient of the input.

@@ -60,7 +60,7 @@ class BatchLookup {
   template <typename Visit>
   void ForEachFetched(std::span<const uint32_t> candidates, uint64_t bytes,
                       const Visit& visit) const {
-    const Rows rows = rows_;  // A local copy: the compiler knows that `visit` does not change it.
+    const Rows rows = rows_;  // A local copy: `visit` cannot change it.
     const size_t block = Rows::PrefetchBlock(bytes);
     const auto fetch = [&](size_t begin) {
       const size_t count = std::min(block, candidates.size() - begin);

@@ -8,7 +8,7 @@
 
 namespace simurgh {
 
-// Populates pages in a thread of its own. The system clears a page at its first touch, which takes
+// Populates pages in a separate thread. The system clears a page at its first touch, which takes
 // 0.3 ms for a huge page and several on some virtual machines. The thread inherits the CPU set and
 // NUMA node of its creator. Pages that it has not reached are populated by their first touch.
 //

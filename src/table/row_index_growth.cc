@@ -65,7 +65,7 @@ std::vector<RowIndex::Entry> RowIndex::TakeOut(const SegmentState& segment) {
   return entries;
 }
 
-// Old buckets stay allocated: in total at most as many as the segment has now.
+// Old buckets stay allocated; their total does not exceed the new bucket_count.
 void RowIndex::Grow(SegmentState& segment, uint32_t bucket_count) {
   const std::vector<Entry> entries = TakeOut(segment);
   segment.where.buckets = NewBuckets(bucket_count);

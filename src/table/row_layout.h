@@ -68,7 +68,7 @@ class Rows {
     return std::clamp<uint64_t>(kLines / (bytes / 64 + 1), 8, 64);
   }
   // Prefetches a block of records; kNoRow entries are ignored. First lines are fetched first, in a
-  // loop of their own: most records are in different pages, and the number of page walks in flight
+  // separate loop: most records are in different pages, and the number of page walks in flight
   // is the number that the processor finds in its reorder window.
   void Prefetch(std::span<const uint32_t> rows, uint64_t bytes) const {
     for (const uint32_t row : rows) __builtin_prefetch(record(row == kNoRow ? 0 : row), 1);

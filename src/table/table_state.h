@@ -113,7 +113,7 @@ struct Table::State {
   uint32_t sweep_at = 0;
   uint64_t granted_for_rows = 0;  // Bytes granted and not known to be touched.
   uint64_t granted_for_sketches = 0;
-  uint64_t sketches_left = 0;  // Of the last grant.
+  uint64_t sketches_left = 0;  // Unused ones of the last grant.
   bool denied = false;         // The budget denied a request of this pull.
   mutable std::vector<float> scratch;
 };

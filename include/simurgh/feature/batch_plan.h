@@ -18,7 +18,7 @@ namespace simurgh {
 struct BatchLayout {
   struct Feature {
     uint32_t table = 0;
-    uint32_t first_column = 0;  // Of the feature's block in the embedding matrix.
+    uint32_t first_column = 0;  // First column of the feature's block in the embedding matrix.
     PoolingRule pooling = {};
   };
 
@@ -41,7 +41,7 @@ struct RowGroup {
   uint32_t table = 0;
   uint32_t dim = 0;
   std::vector<uint32_t> counts;                 // (partitions of the server) number of ids.
-  RowPrecision precision = RowPrecision::kF32;  // Of transmitted rows and gradients.
+  RowPrecision precision = RowPrecision::kF32;  // Transmitted rows and gradients.
 };
 
 // A server's share of a batch: contiguous ranges of the plan's ids and of its row floats.

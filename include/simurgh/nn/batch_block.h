@@ -37,7 +37,7 @@ class BatchBlock {
   // For int8 gradients. The network sets the seed, the caller the step and the first row.
   RoundingKey rounding;
 
-  std::shared_ptr<const CompactBatch> ids;  // Of a block of rows; else null.
+  std::shared_ptr<const CompactBatch> ids;  // Ids of a block of rows; else null.
 
   // Contiguous (B, embedding width) views of f32 embeddings and gradients; else empty.
   MatrixView<float> embeddings;

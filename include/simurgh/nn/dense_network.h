@@ -21,7 +21,7 @@ namespace simurgh {
 struct DenseNetworkOptions {
   ModelInputs inputs;
   uint32_t threads = 1;            // Compute threads.
-  uint64_t seed = 1;               // Of the initial weights.
+  uint64_t seed = 1;               // Seed of the initial weights.
   DenseOptimizerConfig optimizer;  // Without the learning rate, which each step passes.
   ComputeDevice device = ComputeDevice::kCpu;
   ComputePrecision precision = ComputePrecision::kF32;  // A CPU supports f32 and bf16.

@@ -31,7 +31,7 @@ class AucSum {
  private:
   void CloseTies();
 
-  uint64_t score_ = UINT64_MAX;  // Of the ties that are open.
+  uint64_t score_ = UINT64_MAX;  // Score of the open ties.
   uint64_t tied_positives_ = 0;
   uint64_t tied_negatives_ = 0;
   uint64_t positives_ = 0;
@@ -69,7 +69,7 @@ class GroupAucSum {
 struct PredictionSums {
   double samples = 0;
   double positives = 0;
-  double predicted = 0;  // Of probabilities.
+  double predicted = 0;  // Sum of probabilities.
   double loss = 0;       // Binary cross entropy; probabilities are clamped to [1e-7, 1 - 1e-7].
 
   void Add(float label, float probability);

@@ -86,8 +86,8 @@ class Partition {
                             std::span<const PullGroup> groups);
 
   // Applies the optimizer, unless the push (run, rank, step) has been applied before.
-  // Errors: INVALID_ARGUMENT for an unknown table or a wrong dim; DATA_LOSS when so many earlier
-  // pushes are missing that they must be lost.
+  // Errors: INVALID_ARGUMENT for an unknown table or a wrong dim; DATA_LOSS when too many
+  // earlier pushes are missing.
   StatusOr<PushReport> Push(const StepId& step, std::span<const PushGroup> groups);
 
   // See Arena::HugePageProblem().

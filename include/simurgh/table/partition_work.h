@@ -15,7 +15,7 @@ namespace simurgh {
 // Threads: the partition's. Lifetime: the partition, `groups` and the memory that they refer to
 // must outlive the work.
 
-// A pull. Each piece acts like a pull of its own ids: it reads the rows as they are then, and may
+// A pull. Each piece acts like a separate pull of its ids: it reads their present rows, and may
 // evict an id of a later piece.
 class PullWork {
  public:

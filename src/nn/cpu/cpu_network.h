@@ -98,7 +98,7 @@ class CpuNetwork final : public DenseNetwork {
   AlignedBuffer interaction_scratch_;
   Workspace activations_;
   Workspace activation_gradients_;
-  size_t step_rows_ = 0;  // Samples behind batch_statistics_.
+  size_t step_rows_ = 0;  // Samples in batch_statistics_.
   Step step_ = Step::kNone;
   bool gradients_finite_ = true;  // Gradients reported in the last backward pass.
 };

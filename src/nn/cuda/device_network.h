@@ -183,7 +183,7 @@ class DeviceNetwork final : public DenseNetwork {
           "dense network: the device has no memory for the weights; use narrower layers");
     }
     tensors_.SetWeights(weights_.get());
-    // Products read padding behind the weights, which must be zero.
+    // Products read padding after the weights, which must be zero.
     executor_->Zero(weights_.get(), tensors_.weight_bytes());
     parameters_ = HostMirror(tensors_.parameters());
     gradients_ = HostMirror(tensors_.gradients());
@@ -353,8 +353,8 @@ class DeviceNetwork final : public DenseNetwork {
   HostMirror parameters_;
   HostMirror gradients_;
   mutable HostMirror state_;
-  mutable Status error_ = absl::OkStatus();  // Of a call that returns no Status.
-  size_t step_rows_ = 0;                     // Samples behind batch norm's statistics.
+  mutable Status error_ = absl::OkStatus();  // Error of a call without a Status.
+  size_t step_rows_ = 0;                     // Samples in batch norm's statistics.
   Step step_ = Step::kNone;
 };
 

@@ -183,7 +183,7 @@ class Layers {
     return {nullptr, 0, layer.output_width, layer.output_width};
   }
 
-  // Number of samples behind batch norm's statistics.
+  // Number of samples in batch norm's statistics.
   static double StatisticsSamples(const Matrix<const T>& input, const RankPass& ranks) {
     return static_cast<double>(ranks.sum_statistics ? ranks.samples : input.rows);
   }

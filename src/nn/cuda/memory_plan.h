@@ -119,13 +119,13 @@ struct TowerMemory {
 // gradients. Offsets are relative to the piece and depend on the batch's size.
 //
 // The size of rows and their index also differs between batches with the same number of samples.
-// They come last, with their offsets as data, so captured steps find all else in the same place.
+// They are last, with their offsets as data, so the rest has fixed places in captured steps.
 struct BatchTransfer {
   Region dense;
-  Region embeddings;  // Of a batch of pooled embeddings.
+  Region embeddings;  // Pooled embeddings only.
   Region labels;
   Region rounding;  // RoundingKey
-  // Of a batch of rows.
+  // The rest is for rows only.
   Region first_bytes;  // u64: see RowIndex
   Region offsets;      // u32
   Region occurrences;  // u32
@@ -139,7 +139,7 @@ struct BatchTransfer {
   size_t output_bytes = 0;
 };
 
-// ids: of a batch of rows; null for pooled embeddings.
+// ids: the ids of a batch of rows; null for pooled embeddings.
 BatchTransfer PlanTransfer(const ModelPlan& plan, const WireCodes& codes, size_t rows,
                            const CompactBatch* ids = nullptr);
 

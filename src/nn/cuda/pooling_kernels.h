@@ -16,8 +16,8 @@ namespace simurgh::cuda {
 struct PooledFeature {
   PoolingRule rule;
   uint32_t dim = 0;
-  uint32_t first_column = 0;  // Of the feature's block of columns.
-  uint32_t row_bytes = 0;     // Of an encoded row.
+  uint32_t first_column = 0;  // First column of the feature's block.
+  uint32_t row_bytes = 0;     // Size of an encoded row.
   uint32_t scale_offset = 0;  // int8: offset of the scale in the row.
 };
 
