@@ -60,7 +60,7 @@ class Network {
 
   void Deliver(Clock::time_point now) {
     for (DelayLine<Packet>& line : lines_) {
-      while (line.due() && *line.due() <= now) Route(line.Pop());
+      for (auto due = line.due(); due && *due <= now; due = line.due()) Route(line.Pop());
     }
   }
 
@@ -78,7 +78,8 @@ class Network {
   std::optional<timespec> UntilNext(Clock::time_point now) const {
     std::optional<Clock::time_point> first;
     for (const DelayLine<Packet>& line : lines_) {
-      if (line.due() && (!first || *line.due() < *first)) first = line.due();
+      const auto due = line.due();
+      if (due && (!first || *due < *first)) first = due;
     }
     if (!first) return std::nullopt;
     const auto left = std::max<int64_t>(0, std::chrono::nanoseconds(*first - now).count());

@@ -160,6 +160,7 @@ void MeasureLayers(const Point& point, const Options& options, const Report& rep
                                            : cpu::ProductPrecision::kF32);
   for (const LayerWork& layer : LayersOf(SubjectOf(point.model), point.batch)) {
     std::vector<double> times;
+    times.reserve(options.turns);
     for (uint32_t turn = 0; turn < options.turns; ++turn) {
       times.push_back(Time(layer.work, options.seconds));
     }

@@ -83,6 +83,7 @@ rpc::awaitable<Status> Driver::Repeat(Run& run) {
 
 rpc::awaitable<Status> Driver::RunAll(Run& run, size_t in_flight) {
   std::vector<rpc::awaitable<Status>> slots;
+  slots.reserve(in_flight);
   for (size_t i = 0; i < in_flight; ++i) slots.push_back(Repeat(run));
   co_return co_await rpc::WhenAll(std::move(slots));
 }

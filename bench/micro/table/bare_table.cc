@@ -16,7 +16,7 @@ constexpr size_t kIndexAhead = 128;
 constexpr size_t kTogether = 32;
 
 // As full as the table's index when the table is full.
-uint64_t LinesFor(uint64_t rows) { return rows * 100 / (IndexBucket::kSlots * 65) + 1; }
+uint64_t LinesFor(uint64_t rows) { return rows * 100 / (uint64_t{IndexBucket::kSlots} * 65) + 1; }
 
 }  // namespace
 
