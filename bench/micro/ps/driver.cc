@@ -67,7 +67,7 @@ rpc::awaitable<Status> Driver::Repeat(Run& run) {
     gradients = rpc::AllocateTensor<float>(*client_, kBatchIds * dim);
     std::ranges::fill(gradients.values, 1e-3F);
   }
-  while (rpc::Clock::now() < run.end) {
+  do {
     const PsBatch& batch = run.batches[run.next++ % run.batches.size()];
     Status status;
     if (run.push) {
@@ -77,7 +77,7 @@ rpc::awaitable<Status> Driver::Repeat(Run& run) {
     }
     SIMURGH_CO_RETURN_IF_ERROR(status);
     run.rows += batch.ids.size();
-  }
+  } while (rpc::Clock::now() < run.end);
   co_return absl::OkStatus();
 }
 
