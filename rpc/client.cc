@@ -14,8 +14,8 @@ namespace simurgh::rpc {
 
 class Client::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(asio::any_io_executor executor, std::string address, Hello hello, ClientOptions options,
-       Observer* observer)
+  Impl(asio::any_io_executor executor, std::string address, Hello hello,
+       const ClientOptions& options, Observer* observer)
       : executor_(std::move(executor)),
         address_(std::move(address)),
         hello_(std::move(hello)),
@@ -189,7 +189,7 @@ void Client::Impl::Stop() {
 }
 
 Client::Client(asio::any_io_executor executor, std::string address, Hello hello,
-               ClientOptions options, Observer* observer)
+               const ClientOptions& options, Observer* observer)
     : impl_(std::make_shared<Impl>(std::move(executor), std::move(address), std::move(hello),
                                    options, observer)) {}
 

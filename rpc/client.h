@@ -40,8 +40,8 @@ struct ClientOptions {
 class Client {
  public:
   // address: see rpc/address.h. observer: may be null, must outlive the client.
-  Client(asio::any_io_executor executor, std::string address, Hello hello, ClientOptions options,
-         Observer* observer);
+  Client(asio::any_io_executor executor, std::string address, Hello hello,
+         const ClientOptions& options, Observer* observer);
   ~Client();
 
   // Sends a request and receives the response into the destinations that `placement` names.

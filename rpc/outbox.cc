@@ -125,7 +125,7 @@ Outbox::Withdrawn Outbox::Withdraw(const Ticket& ticket) {
   const auto begun =
       std::ranges::find_if(bulk_, [&](const auto& bulk) { return bulk->number == ticket.number; });
   if (begun == bulk_.end()) return Withdrawn::kNothing;
-  const std::shared_ptr<Bulk> bulk = *begun;
+  const std::shared_ptr<Bulk> bulk = std::move(*begun);
   bulk_.erase(begun);
   bytes_ -= bulk->total - bulk->composed;
   bulk->total = bulk->composed;
@@ -350,6 +350,7 @@ void Outbox::Drop() {
   const std::vector<Item> done = std::exchange(done_, {});
   const auto copied = std::exchange(copied_, {});
   std::vector<Bulk> open;  // Pending() needs the number only.
+  open.reserve(open_.size());
   for (const auto& held : open_) {
     open.push_back(std::exchange(*held, Bulk{.number = held->number}));
   }

@@ -60,6 +60,7 @@ awaitable<void> AcceptLoop(std::shared_ptr<ServerCore> core, std::shared_ptr<Lis
 // Owning copies: the set changes while sessions close.
 std::vector<std::shared_ptr<ServerSession>> Sessions(const ServerCore& core) {
   std::vector<std::shared_ptr<ServerSession>> sessions;
+  sessions.reserve(core.sessions.size());
   for (ServerSession* session : core.sessions) sessions.push_back(session->shared_from_this());
   return sessions;
 }
@@ -84,7 +85,7 @@ SegmentBuffer Request::Allocate(size_t bytes) const {
   return AllocateSegment(sharing.get(), bytes);
 }
 
-Server::Server(asio::any_io_executor executor, Hello hello, ServerOptions options,
+Server::Server(asio::any_io_executor executor, Hello hello, const ServerOptions& options,
                Observer* observer)
     : core_(
           std::make_shared<ServerCore>(std::move(executor), std::move(hello), options, observer)) {}

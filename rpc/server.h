@@ -74,7 +74,8 @@ struct Method {
 // Lifetime: handlers may run until Drain() has returned or the executor has stopped.
 class Server {
  public:
-  Server(asio::any_io_executor executor, Hello hello, ServerOptions options, Observer* observer);
+  Server(asio::any_io_executor executor, Hello hello, const ServerOptions& options,
+         Observer* observer);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   ~Server();

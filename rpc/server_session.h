@@ -25,7 +25,7 @@ class ServerSession;
 
 // State shared by the connections of a server.
 struct ServerCore {
-  ServerCore(asio::any_io_executor on, Hello own, ServerOptions limits, Observer* reports)
+  ServerCore(asio::any_io_executor on, Hello own, const ServerOptions& limits, Observer* reports)
       : executor(std::move(on)),
         hello(std::move(own)),
         options(limits),

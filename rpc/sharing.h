@@ -62,11 +62,9 @@ class Sharing : public std::enable_shared_from_this<Sharing> {
     trim_timer_.cancel();
   }
 
-  Sharing(asio::any_io_executor executor, std::shared_ptr<OutgoingRegion> outgoing,
+  Sharing(const asio::any_io_executor& executor, std::shared_ptr<OutgoingRegion> outgoing,
           std::shared_ptr<IncomingRegion> incoming)
-      : outgoing_(std::move(outgoing)),
-        incoming_(std::move(incoming)),
-        trim_timer_(std::move(executor)) {}
+      : outgoing_(std::move(outgoing)), incoming_(std::move(incoming)), trim_timer_(executor) {}
 
  private:
   // Releases idle pages later.

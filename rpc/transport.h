@@ -52,8 +52,8 @@ class Listener {
   // Errors: ALREADY_EXISTS.
   static StatusOr<std::unique_ptr<Listener>> OpenLocal(Listener& other);
 
-  Listener(asio::any_io_executor executor, Address address)
-      : acceptor_(std::move(executor)), address_(std::move(address)) {}
+  Listener(const asio::any_io_executor& executor, Address address)
+      : acceptor_(executor), address_(std::move(address)) {}
   ~Listener() { Close(); }
 
   // Errors: CANCELLED after Close(); UNAVAILABLE when resources are short (retry).

@@ -25,7 +25,7 @@ class OrdinaryPool final : public BlockPool {
     return LeaseWithRows(rows, with_gradients, 0);
   }
 
-  std::shared_ptr<BatchBlock> LeaseFor(std::shared_ptr<const CompactBatch> ids,
+  std::shared_ptr<BatchBlock> LeaseFor(const std::shared_ptr<const CompactBatch>& ids,
                                        bool with_gradients) override {
     if (rows_.features().empty()) return Lease(ids->batch_size, with_gradients);
     const size_t bytes = rows_.bytes(*ids);
@@ -34,7 +34,7 @@ class OrdinaryPool final : public BlockPool {
         .precision = rows_.precision(),
         .bytes = block->memory->bytes().subspan(block->matrix_bytes, bytes),
         .form = EmbeddingForm::kRows};
-    block->ids = std::move(ids);
+    block->ids = ids;
     return block;
   }
 

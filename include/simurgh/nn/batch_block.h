@@ -55,7 +55,7 @@ class BlockPool {
   virtual std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) = 0;
 
   // A block for the batch's rows if the wire carries rows, else for its pooled embeddings.
-  virtual std::shared_ptr<BatchBlock> LeaseFor(std::shared_ptr<const CompactBatch> ids,
+  virtual std::shared_ptr<BatchBlock> LeaseFor(const std::shared_ptr<const CompactBatch>& ids,
                                                bool with_gradients) {
     return Lease(ids->batch_size, with_gradients);
   }

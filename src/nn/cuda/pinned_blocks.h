@@ -92,10 +92,10 @@ class PinnedBlocks final : public BlockPool {
   std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) override {
     return LeasePinned(rows, with_gradients);
   }
-  std::shared_ptr<BatchBlock> LeaseFor(std::shared_ptr<const CompactBatch> ids,
+  std::shared_ptr<BatchBlock> LeaseFor(const std::shared_ptr<const CompactBatch>& ids,
                                        bool with_gradients) override {
     const size_t rows = ids->batch_size;
-    return LeasePinned(rows, with_gradients, codes_.pools() ? std::move(ids) : nullptr);
+    return LeasePinned(rows, with_gradients, codes_.pools() ? ids : nullptr);
   }
 
  private:

@@ -16,7 +16,7 @@ class CpuPooler final : public RowPooler {
 
   std::vector<float> Pool(std::shared_ptr<const CompactBatch> ids,
                           const std::vector<std::byte>& encoded) override {
-    const auto block = blocks_->LeaseFor(std::move(ids), false);
+    const auto block = blocks_->LeaseFor(ids, false);
     SIMURGH_CHECK_EQ(block->encoded_embeddings.bytes.size(), encoded.size());
     std::ranges::copy(encoded, block->encoded_embeddings.bytes.begin());
     const std::span<float> embeddings = block->embeddings.flat();
