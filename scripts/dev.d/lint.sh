@@ -6,8 +6,9 @@ if [[ ${1-} == --help ]]; then
 Usage: scripts/dev lint [--build DIR] [--all | --sample | FILE...]
 
 Runs clang-tidy-19 on the FILEs, with the flags of DIR/compile_commands.json (default: build/release). Without FILEs,
-lints the .cc files that differ from main. With --all, lints all files that DIR compiles, which takes about an hour on
-two cores. With --sample, lints the first file of each folder, which takes about five minutes. Build DIR first.
+lints the .cc files that differ from main. With --all, lints all files that DIR compiles, which takes about half an
+hour on two cores. With --sample, lints the first file of each folder, which takes about three minutes. Build DIR
+first.
 TEXT
   exit 0
 fi
@@ -32,4 +33,8 @@ if ((${#files[@]} == 0)); then
   echo "lint: no files to check"
   exit 0
 fi
-printf '%s\n' "${files[@]}" | xargs --max-args=1 --max-procs="$(nproc)" clang-tidy-19 --quiet -p "$build"
+# clang-tidy takes half the time without the precompiled headers.
+commands=$(mktemp --directory)
+trap 'rm -r "$commands"' EXIT
+sed -E 's/ -Xclang -include(-pch)? -Xclang [^ ]*cmake_pch[^ ]*//g' "$build/compile_commands.json" >"$commands/compile_commands.json"
+printf '%s\n' "${files[@]}" | xargs --max-args=1 --max-procs="$(nproc)" clang-tidy-19 --quiet -p "$commands"

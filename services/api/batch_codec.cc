@@ -25,7 +25,7 @@ StatusOr<VectorPrecision> DecodePrecision(const char* what, uint8_t precision) {
 }  // namespace
 
 rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitOptions& options,
-                                           std::shared_ptr<const EncodedBatch> batch) {
+                                           const std::shared_ptr<const EncodedBatch>& batch) {
   flatbuffers::FlatBufferBuilder builder;
   const auto root =
       wire::CreateSubmitBatchRequest(builder, static_cast<uint8_t>(options.mode), options.run,

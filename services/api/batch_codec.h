@@ -28,7 +28,7 @@ struct PushBatchMessage {
 
 // The segments refer to the batch's arrays.
 rpc::Outgoing<SubmitBatch::Request> Encode(const SubmitOptions& options,
-                                           std::shared_ptr<const EncodedBatch> batch);
+                                           const std::shared_ptr<const EncodedBatch>& batch);
 // Errors: INVALID_ARGUMENT for an unknown mode, or lookahead_steps outside SubmitOptions' range.
 StatusOr<SubmitOptions> Decode(const wire::SubmitBatchRequest& request);
 

@@ -86,7 +86,7 @@ SkippedRows DecodeSkipped(const wire::SkippedRows* skipped) {
 }
 
 rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, SkippedRows skipped,
-                                             std::shared_ptr<const FedBatch> batch) {
+                                             const std::shared_ptr<const FedBatch>& batch) {
   flatbuffers::FlatBufferBuilder builder;
   const wire::SkippedRows rows = EncodeSkipped(skipped);
   const auto root = wire::CreateFeedBatchRequest(builder, loader, number, &rows);

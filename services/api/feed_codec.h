@@ -25,7 +25,7 @@ struct FedBatch {
 
 // The segments refer to the batch's arrays.
 rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, SkippedRows skipped,
-                                             std::shared_ptr<const FedBatch> batch);
+                                             const std::shared_ptr<const FedBatch>& batch);
 
 wire::SkippedRows EncodeSkipped(SkippedRows skipped);
 SkippedRows DecodeSkipped(const wire::SkippedRows* skipped);

@@ -32,7 +32,8 @@ class Latch {
 // Calls start(latch) and resumes the caller on its executor after `count` calls of latch->Down().
 // The wait cannot be cancelled. Requires count > 0.
 //
-// Lifetime: the caller's context must run until then.
+// Lifetime: the caller's context must outlive the threads that call Down(): posting to it touches
+// it until the post returns, when the coroutine may have run already.
 template <typename Start>
 [[nodiscard]] rpc::awaitable<void> AwaitLatch(size_t count, const Start& start) {
   auto initiate = [&](auto resume) {

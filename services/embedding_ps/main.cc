@@ -36,11 +36,7 @@ class EmbeddingPs : public Daemon {
     return std::move(daemon);
   }
 
-  // The threads of partitions end before that of the listener, because they post to it.
-  ~EmbeddingPs() override {
-    listener_.Close();
-    rows_.reset();
-  }
+  ~EmbeddingPs() override { listener_.Close(); }
 
   void Drain(std::chrono::steady_clock::time_point deadline) override {
     rows_->CloseBarriers();
@@ -63,9 +59,10 @@ class EmbeddingPs : public Daemon {
   const bool with_digests_;
   ServerMetrics metrics_;
   BufferPool buffers_{kIdleBufferBytes};
+  Listener listener_;
+  // After listener_: their threads post to it until they end.
   std::unique_ptr<ParameterServer> rows_;
   DenseStore dense_;
-  Listener listener_;
 };
 
 }  // namespace

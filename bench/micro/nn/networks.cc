@@ -21,14 +21,14 @@ std::vector<LayerConfig> Chain(const std::vector<uint32_t>& widths, bool last_re
 
 std::vector<Subject> MakeSubjects() {
   Subject light{.name = "light"};
-  light.inputs = {.dense_width = 13, .embedding_width = 26 * 16};
+  light.inputs = {.dense_width = 13, .embedding_width = size_t{26} * 16};
   light.model.towers = {{"top", {"dense", "embeddings"}, Chain({256, 128, 64, 1}, false)}};
   Subject paper{.name = "paper"};
   paper.inputs = light.inputs;
   paper.model.towers = {
       {"top", {"dense", "embeddings"}, Chain({4096, 2048, 1024, 512, 256, 1}, false)}};
   Subject dlrm{.name = "dlrm"};
-  dlrm.inputs = {.dense_width = 13, .embedding_width = 26 * 128};
+  dlrm.inputs = {.dense_width = 13, .embedding_width = size_t{26} * 128};
   dlrm.model.towers = {{"bottom", {"dense"}, Chain({512, 256, 128}, true)},
                        {"pairs", {"bottom", "embeddings"}, {{.kind = Kind::kDot, .width = 128}}},
                        {"top", {"bottom", "pairs"}, Chain({1024, 1024, 512, 256, 1}, false)}};

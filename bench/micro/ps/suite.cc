@@ -34,7 +34,7 @@ std::string AddressOf(const std::string& transport, const Folder& folder, const 
 
 StatusOr<std::string> WriteConfig(const Folder& folder, const std::string& address, uint32_t dim,
                                   uint32_t partitions, uint64_t rows) {
-  const std::string path = (folder.path() / "cluster.yaml").string();
+  std::string path = (folder.path() / "cluster.yaml").string();
   std::ofstream(folder.path() / "none.csv").flush();  // Required, but not read.
   std::ofstream file(path);
   file << "cluster: {name: bench, seed: 1}\n"

@@ -77,7 +77,8 @@ struct PoolCell {
     }
     float sum = Number(f, occurrences[0], element);
     for (uint32_t i = 1; i < count; ++i) sum += Number(f, occurrences[i], element);
-    const auto ids = static_cast<float>((count + rule.rows_per_id - 1) / rule.rows_per_id);
+    const uint32_t whole_ids = (count + rule.rows_per_id - 1) / rule.rows_per_id;
+    const auto ids = static_cast<float>(whole_ids);
     if (rule.kind == Pooling::kMean) return sum * (1.0F / ids);
     if (rule.kind == Pooling::kSqrtN) return sum * (1.0F / std::sqrt(ids));
     return sum;

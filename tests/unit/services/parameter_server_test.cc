@@ -36,10 +36,10 @@ TEST_CASE("only a full table with when_full: stop ends the server") {
   config.tables[0].when_full = WhenFull::kStop;
   MetricRegistry registry;
   ServerMetrics metrics(registry, config, 0);
+  IoThread io("test-server");  // Before the server, whose threads post to it until they end.
   const auto server = ParameterServer::Create(config, metrics).value();
   std::vector<Status> reasons;
   server->SetFatal([&](const Status& reason) { reasons.push_back(reason); });
-  IoThread io("test-server");
   const std::vector<uint64_t> ids = {1, 2, 3};
   std::vector<float> rows(ids.size() * 4);
   const auto pull = [&](uint32_t count, uint64_t acknowledged_steps) {
