@@ -15,8 +15,8 @@ TEXT
 }
 
 PACKAGES=(
-  # Compiler, linker, sanitizer run-times (GCC 12 miscompiles coroutines; see scripts/README.md).
-  clang-19 lld-19 libclang-rt-19-dev
+  # Compiler, linker, sanitizer run-times and their symbolizer (GCC 12 miscompiles coroutines; see scripts/README.md).
+  clang-19 lld-19 libclang-rt-19-dev llvm-19
   # Build.
   cmake ninja-build ccache git
   # Format and lint.

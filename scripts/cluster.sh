@@ -51,7 +51,7 @@ start_trainers() {
   done
 }
 
-# Waits for the end of all trainers. Fails, and says why, as soon as one of them or a daemon they need ends otherwise.
+# Waits for the end of all trainers. Fails with the reason as soon as one of them or a daemon they need ends otherwise.
 wait_for_trainers() {
   local left=${#trainers[@]} ended status i name
   local waiting=("${pids[@]}")

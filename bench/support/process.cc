@@ -73,7 +73,7 @@ Status Process::Read(std::span<std::byte> place, Clock::time_point deadline) {
   while (!place.empty()) {
     pollfd ready{.fd = output_, .events = POLLIN, .revents = 0};
     const int count = ::poll(&ready, 1, MillisecondsUntil(deadline));
-    if (count == 0) return absl::DeadlineExceededError("the process says nothing");
+    if (count == 0) return absl::DeadlineExceededError("the process printed nothing");
     const ssize_t got = ::read(output_, place.data(), place.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return absl::UnavailableError("the process has ended before its answer");

@@ -98,7 +98,7 @@ rpc::awaitable<StatusOr<RendezvousResult>> MeetRanks(rpc::Client& client, uint32
       }
       co_return result;
     }
-    const Status status = response.status();
+    const Status& status = response.status();
     if (!IsRetryable(status)) co_return Annotate(status, "rank 0");
     if (rpc::Clock::now() + kPause >= deadline) {
       co_return absl::DeadlineExceededError(absl::StrCat(

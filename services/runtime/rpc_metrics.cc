@@ -107,8 +107,8 @@ void RpcMetrics::OnClose(std::string_view peer, rpc::CloseReason reason, const S
 RpcMetrics::MethodMetrics& RpcMetrics::ForMethod(const rpc::MethodId& method) {
   std::unique_ptr<MethodMetrics>& metrics = methods_[method.number];
   if (metrics == nullptr) {
-    metrics.reset(
-        new MethodMetrics{registry_, {{"side", side_}, {"method", std::string(method.name)}}});
+    metrics = std::make_unique<MethodMetrics>(
+        registry_, MetricLabels{{"side", side_}, {"method", std::string(method.name)}});
   }
   return *metrics;
 }

@@ -302,7 +302,7 @@ void GlooMesh::EndWith(const Failure& failure) {
   for (const Waiting& waiting : waiting_) Interrupt(waiting);
 }
 
-Status GlooMesh::Fail(Failure failure) {
+Status GlooMesh::Fail(const Failure& failure) {
   {
     const MutexLock lock(mutex_);
     if (failure_) return failure_->status();

@@ -109,7 +109,7 @@ class GlooMesh {
   Status Try(uint32_t peer, absl::FunctionRef<void()> call);
   void EndWith(const Failure& failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Records the first failure and sends it to the other ranks. Returns the recorded one.
-  Status Fail(Failure failure);
+  Status Fail(const Failure& failure);
   std::string NameOf(uint32_t rank) const;  // For messages.
   // Waits for a rank's farewell until the deadline. Returns whether it was received.
   bool ReceiveFarewell(uint32_t peer, Clock::time_point deadline);

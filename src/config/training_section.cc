@@ -158,9 +158,8 @@ void CheckEmbeddings(const ClusterConfig& config, Diagnostics* diagnostics) {
 void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
   const DenseOptimizerConfig& optimizer = training.dense_optimizer;
-  const auto refuse = [diagnostics](const char* key, const char* reason, std::string remedy) {
-    diagnostics->Report(key, absl::StrCat("is not supported by mode: async: ", reason),
-                        std::move(remedy));
+  const auto refuse = [diagnostics](const char* key, const char* reason, const char* remedy) {
+    diagnostics->Report(key, absl::StrCat("is not supported by mode: async: ", reason), remedy);
   };
   const char* apart = "servers update separate ranges of the dense weights";
   if (optimizer.kind == DenseOptimizerConfig::Kind::kLamb) {

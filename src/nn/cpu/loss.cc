@@ -11,7 +11,7 @@ double Loss(std::span<const TaskConfig> tasks, std::span<const float> logits,
             std::span<const float> labels, std::span<float> probabilities,
             uint64_t gradient_divisor, std::span<float> gradient) {
   const auto divisor = static_cast<double>(gradient_divisor);
-  const auto samples = static_cast<double>(logits.size() / tasks.size());
+  const size_t samples = logits.size() / tasks.size();
   double sum = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     const TaskConfig& task = tasks[i % tasks.size()];
@@ -28,7 +28,7 @@ double Loss(std::span<const TaskConfig> tasks, std::span<const float> logits,
     probabilities[i] = static_cast<float>(p);
     gradient[i] = static_cast<float>(weight * point.slope / divisor);
   }
-  return sum / samples;
+  return sum / static_cast<double>(samples);
 }
 
 void Probabilities(std::span<const float> logits, std::span<float> probabilities) {

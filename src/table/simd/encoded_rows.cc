@@ -75,7 +75,7 @@ void ConvertRowsHere(RowPrecision from, RowPrecision to, uint32_t count,
   const auto nearest = [](auto d, uint32_t) HWY_ATTR { return hn::Set(d, kToNearest); };
   for (const RowConversion& row : rows) {
     if (from == to) {
-      std::memcpy(row.to, row.from, count * SizeOf(from));
+      std::memcpy(row.to, row.from, size_t{count} * SizeOf(from));
     } else if (to == RowPrecision::kF32) {
       WidenAll(from, row.from, count, reinterpret_cast<float*>(row.to));
     } else if (from == RowPrecision::kF32) {

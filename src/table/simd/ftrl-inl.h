@@ -37,7 +37,7 @@ HWY_INLINE auto Accumulate(D d, const RowUpdateParameters& p, const RowGradient&
 
 template <class D>
 HWY_INLINE auto Strength(D d, const RowUpdateParameters& p, const RowGradient& row, uint32_t i) {
-  const auto root = hn::Sqrt(hn::LoadU(d, row.weights + 2 * p.dim + i));
+  const auto root = hn::Sqrt(hn::LoadU(d, row.weights + size_t{2} * p.dim + i));
   return hn::Add(hn::Div(hn::Add(hn::Set(d, p.ftrl_beta), root), hn::Set(d, p.learning_rate)),
                  hn::Set(d, p.l2));
 }
