@@ -37,7 +37,7 @@ void ForSamples(size_t samples, const Visit& visit) {
 }  // namespace
 
 BatchPooling::BatchPooling(const BatchLayout& layout)
-    : layout_(layout), codes_(CodesOf(layout)), features_of_tables_(layout.table_dims.size()) {
+    : layout_(layout), codecs_(CodesOf(layout)), features_of_tables_(layout.table_dims.size()) {
   size_t columns = 0;
   for (size_t f = 0; f < layout_.features.size(); ++f) {
     features_of_tables_[layout_.features[f].table].push_back(f);

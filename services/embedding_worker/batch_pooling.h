@@ -40,7 +40,7 @@ class BatchPooling {
 
  private:
   const VectorCodec& CodeOf(VectorPrecision precision) const {
-    return codes_[static_cast<size_t>(precision)];
+    return codecs_[static_cast<size_t>(precision)];
   }
   // By feature.
   std::vector<PoolingInput> InputsOf(const BufferedBatch& batch) const;
@@ -61,8 +61,8 @@ class BatchPooling {
   }
 
   const BatchLayout layout_;
-  const std::vector<VectorCodec> codes_;  // By precision.
-  std::vector<size_t> argmax_columns_;    // By feature: number of columns before it.
+  const std::vector<VectorCodec> codecs_;  // By precision.
+  std::vector<size_t> argmax_columns_;     // By feature: number of columns before it.
   std::vector<std::vector<size_t>> features_of_tables_;
 };
 

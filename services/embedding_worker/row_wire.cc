@@ -48,7 +48,7 @@ void RowRequest::Add(std::vector<RowGroup> groups) {
 RowWire::RowWire(RowPrecision precision, const std::vector<uint32_t>& table_dims)
     : precision_(precision) {
   for (const uint32_t dim : table_dims) {
-    codes_.emplace_back(CodeOf(precision), std::vector<uint32_t>{dim});
+    codecs_.emplace_back(CodeOf(precision), std::vector<uint32_t>{dim});
   }
 }
 
@@ -65,7 +65,7 @@ RowRequest RowWire::RequestFor(const BatchPlan& plan) const {
 void RowWire::Encode(const ServerRows& server, std::span<const float> rows,
                      std::span<std::byte> bytes) const {
   ForEachGroup(server.groups, [&](const RowGroup& group, size_t ids, size_t byte, size_t number) {
-    const VectorCodec& code = codes_[group.table];
+    const VectorCodec& code = codecs_[group.table];
     code.Encode(MatrixView<const float>(rows.data() + number, ids, group.dim), /*factor=*/1,
                 /*key=*/std::nullopt, bytes.subspan(byte, ids * code.row_bytes()));
   });
@@ -74,7 +74,7 @@ void RowWire::Encode(const ServerRows& server, std::span<const float> rows,
 void RowWire::Decode(const ServerRows& server, std::span<const std::byte> bytes,
                      std::span<float> rows) const {
   ForEachGroup(server.groups, [&](const RowGroup& group, size_t ids, size_t byte, size_t number) {
-    const VectorCodec& code = codes_[group.table];
+    const VectorCodec& code = codecs_[group.table];
     code.Decode(bytes.subspan(byte, ids * code.row_bytes()), /*factor=*/1,
                 MatrixView<float>(rows.data() + number, ids, group.dim));
   });

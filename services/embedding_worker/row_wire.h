@@ -50,14 +50,14 @@ class RowWire {
   void Decode(const ServerRows& server, std::span<const std::byte> bytes,
               std::span<float> rows) const;
 
-  size_t row_bytes(uint32_t table) const { return codes_[table].row_bytes(); }
+  size_t row_bytes(uint32_t table) const { return codecs_[table].row_bytes(); }
   void DecodeRow(uint32_t table, std::span<const std::byte> bytes, std::span<float> row) const {
-    codes_[table].Decode(bytes, /*factor=*/1, MatrixView<float>(row.data(), 1, row.size()));
+    codecs_[table].Decode(bytes, /*factor=*/1, MatrixView<float>(row.data(), 1, row.size()));
   }
 
  private:
   RowPrecision precision_;
-  std::vector<VectorCodec> codes_;  // By table.
+  std::vector<VectorCodec> codecs_;  // By table.
 };
 
 }  // namespace simurgh

@@ -138,7 +138,7 @@ void FeedBuffer::NotifyChange() {
   if (on_change_) on_change_();
 }
 
-void FeedBuffer::PassEnded() {
+void FeedBuffer::EpochEnded() {
   for (size_t passed = 0; passed < loaders_.size(); ++passed) {
     if (!loaders_[turn_].ended || !loaders_[turn_].waiting.empty()) return;
     turn_ = (turn_ + 1) % loaders_.size();
@@ -165,7 +165,7 @@ Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped) {
     }
     from.ended = true;
     Count(from, skipped);
-    PassEnded();
+    EpochEnded();
   }
   NotifyChange();
   return absl::OkStatus();
@@ -213,7 +213,7 @@ StatusOr<std::optional<Batch>> FeedBuffer::Take() {
     bytes_ -= next.bytes;
     loaders_[turn_].waiting.pop_front();
     turn_ = (turn_ + 1) % loaders_.size();
-    PassEnded();
+    EpochEnded();
   }
   if (on_change_) on_change_();
   return batch;

@@ -153,7 +153,7 @@ class FeedBuffer {
   void Release(uint32_t loader, size_t bytes);
   void Count(Loader& from, SkippedRows skipped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Advances turn_ to the next loader that may have a batch, if any.
-  void PassEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EpochEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Call without the lock.
   void NotifyChange();

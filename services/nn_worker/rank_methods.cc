@@ -10,12 +10,13 @@
 #include "services/api/patience.h"
 #include "services/api/rank_methods.h"
 #include "simurgh/base/log.h"
+#include "simurgh/config/service_config.h"
 
 namespace simurgh {
 namespace {
 
-// For one rank: 1,024 addresses of 256 bytes.
-constexpr uint64_t kMaxAddressBytes = uint64_t{256} << 10;
+// Of one rank: addresses of its connections to all others.
+constexpr uint64_t kMaxAddressBytes = uint64_t{kMaxRanks} * 1'024;
 // Maximum wait of one call for the other ranks; it is then retried.
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::chrono::milliseconds kPause{200};

@@ -9,10 +9,10 @@
 
 namespace simurgh {
 
-IoThread::IoThread(std::string name, std::chrono::microseconds max_spin)
-    : work_(context_.get_executor()), thread_([this, name = std::move(name), max_spin] {
+IoThread::IoThread(std::string name, std::chrono::microseconds spin)
+    : work_(context_.get_executor()), thread_([this, name = std::move(name), spin] {
         SetThreadName(name);
-        rpc::RunEventLoop(context_, max_spin);
+        rpc::RunEventLoop(context_, spin);
       }) {}
 
 IoThread::~IoThread() { Stop(); }

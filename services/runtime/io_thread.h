@@ -18,8 +18,8 @@ namespace simurgh {
 // IoThread: declare it after them.
 class IoThread {
  public:
-  // name: at most 15 characters. max_spin: see rpc::RunEventLoop.
-  explicit IoThread(std::string name, std::chrono::microseconds max_spin = {});
+  // name: at most 15 characters. spin: see rpc::RunEventLoop.
+  explicit IoThread(std::string name, std::chrono::microseconds spin = {});
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
   ~IoThread();

@@ -201,13 +201,13 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
   std::vector<std::string> given;
   if (section.Has("towers")) given.emplace_back("towers");
   const auto model = [&](const std::string& key, Kind kind, const auto& body) {
-    const bool here = section.Has(key);
-    if (here) {
+    const bool is_given = section.Has(key);
+    if (is_given) {
       given.push_back(key);
       shorthand->kind = kind;
       shorthand->key = key;
     }
-    const Need need = here || section.describing() ? Need::kRequired : Need::kOptional;
+    const Need need = is_given || section.describing() ? Need::kRequired : Need::kOptional;
     section.Map(key, [&](MapReader& in) { body(in, need); });
   };
   const char* const deep =

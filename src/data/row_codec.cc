@@ -34,7 +34,7 @@ void PoolSamples(std::span<const PoolingInput> inputs, std::span<const float> nu
 RowCodec::RowCodec(VectorPrecision precision, const std::vector<FeatureRows>& features)
     : precision_(precision), features_(features) {
   for (const FeatureRows& feature : features_) {
-    codes_.emplace_back(precision, std::vector<uint32_t>{feature.dim});
+    codecs_.emplace_back(precision, std::vector<uint32_t>{feature.dim});
   }
 }
 
@@ -49,7 +49,7 @@ size_t RowCodec::bytes(const CompactBatch& batch) const {
   const std::vector<size_t> feature_of = FeaturesOfLists(batch);
   size_t bytes = 0;
   for (size_t list = 0; list < feature_of.size(); ++list) {
-    bytes += batch.list(list).size() * code(feature_of[list]).row_bytes();
+    bytes += batch.list(list).size() * codec(feature_of[list]).row_bytes();
   }
   return bytes;
 }
@@ -72,7 +72,7 @@ void RowCodec::Decode(const CompactBatch& batch, std::span<const std::byte> enco
   size_t list_first = 0;
   size_t list_byte = 0;
   for (size_t list = 0; list < batch.list_count(); ++list) {
-    const VectorCodec& row = code(feature_of[list]);
+    const VectorCodec& row = codec(feature_of[list]);
     const size_t list_end = batch.unique_ends[list];
     for (size_t id = std::max(first, list_first); id < std::min(end, list_end); ++id) {
       row.Decode(encoded.subspan(list_byte + (id - list_first) * row.row_bytes(), row.row_bytes()),

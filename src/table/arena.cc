@@ -36,10 +36,10 @@ Arena::Arena(Arena&& other) noexcept
       size_(std::exchange(other.size_, 0)),
       used_(std::exchange(other.used_, 0)),
       file_(std::exchange(other.file_, -1)),
-      prefaulter_(std::move(other.prefaulter_)) {}
+      prefault_(std::move(other.prefault_)) {}
 
 Arena::~Arena() {
-  prefaulter_ = nullptr;
+  prefault_ = nullptr;
   if (base_ != nullptr) munmap(base_, size_);
   if (file_ >= 0) close(file_);
 }
@@ -62,8 +62,8 @@ void Arena::UseHugePages(uint64_t offset, uint64_t bytes) {
 }
 
 bool Arena::Prefault(uint64_t offset, uint64_t bytes) {
-  if (prefaulter_ == nullptr) prefaulter_ = std::make_unique<Prefaulter>();
-  return prefaulter_->Prefault(base_ + offset, bytes);
+  if (prefault_ == nullptr) prefault_ = std::make_unique<PrefaultThread>();
+  return prefault_->Prefault(base_ + offset, bytes);
 }
 
 ArenaRegion::ArenaRegion(Arena& arena, uint64_t capacity_bytes)
@@ -116,7 +116,7 @@ uint64_t ArenaRegion::AheadOf(uint64_t used) const {
   return std::min(NextHugePage(used) + ahead / kHugePage * kHugePage, capacity_);
 }
 
-// Runs once per huge page used, so it also retries ranges that the prefaulter's queue refused.
+// Runs once per huge page used, so it also retries ranges that the prefault thread's queue refused.
 void ArenaRegion::PrefaultAhead() {
   const uint64_t first = std::max(prefaulted_, NextHugePage(used_));
   const uint64_t last = AheadOf(used_);

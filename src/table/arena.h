@@ -6,7 +6,7 @@
 #include <string>
 
 #include "simurgh/base/status.h"
-#include "table/prefaulter.h"
+#include "table/prefault.h"
 
 namespace simurgh {
 
@@ -41,12 +41,10 @@ class Arena {
   void UseHugePages(uint64_t offset, uint64_t bytes);
 
   // Populates the pages of [offset, offset + bytes) in another thread. Returns false when the
-  // prefaulter's queue is full.
+  // prefault thread's queue is full.
   [[nodiscard]] bool Prefault(uint64_t offset, uint64_t bytes);
   // Bytes that are queued for prefaulting.
-  uint64_t waiting_bytes() const {
-    return prefaulter_ == nullptr ? 0 : prefaulter_->waiting_bytes();
-  }
+  uint64_t waiting_bytes() const { return prefault_ == nullptr ? 0 : prefault_->waiting_bytes(); }
 
   // Populates the pages of [offset, offset + bytes) now if the arena is in a file: a write to a
   // page that a full file system cannot provide raises SIGBUS. Does nothing for private memory.
@@ -68,7 +66,7 @@ class Arena {
   uint64_t size_ = 0;
   uint64_t used_ = 0;
   int file_ = -1;
-  std::unique_ptr<Prefaulter> prefaulter_;  // Null until the first Prefault().
+  std::unique_ptr<PrefaultThread> prefault_;  // Null until the first Prefault().
 };
 
 // A part of an arena that is filled from its start: rows, index segments or queue chunks. Its first

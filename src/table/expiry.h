@@ -30,7 +30,7 @@ class Expiry {
   bool active() const { return active_; }
   bool timed() const { return config_.idle_time.count() > 0; }
 
-  // Call with every new stamp before Judge(). now: used if timed(); must never decrease.
+  // Call with every new stamp before CauseOf(). now: used if timed(); must never decrease.
   void Advance(uint64_t stamp, Clock::time_point now);
 
   // Rows with this stamp or a newer one have not expired.
@@ -39,8 +39,8 @@ class Expiry {
   // Returns why a row with this stamp has expired, or nothing. squared_norm(): of its weights;
   // called only if needed.
   template <typename SquaredNorm>
-  std::optional<EvictionCause> Judge(uint64_t stamp, uint32_t use_count,
-                                     const SquaredNorm& squared_norm) const {
+  std::optional<EvictionCause> CauseOf(uint64_t stamp, uint32_t use_count,
+                                       const SquaredNorm& squared_norm) const {
     if (stamp >= live_from_) return std::nullopt;
     const uint64_t age = newest_ - stamp;
     if (config_.idle_steps > 0 && age > config_.idle_steps) return EvictionCause::kIdleSteps;

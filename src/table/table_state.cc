@@ -65,7 +65,7 @@ void Table::State::Rebase() {
 
 std::optional<EvictionCause> Table::State::Expired(uint32_t row) const {
   const RowHeader& header = rows.header(row);
-  return expiry.Judge(stamp_origin + header.recency, header.use_count, [&] {
+  return expiry.CauseOf(stamp_origin + header.recency, header.use_count, [&] {
     double sum = 0;
     for (const float weight : store.Values(row, scratch).first(config.dim)) {
       sum += double{weight} * double{weight};

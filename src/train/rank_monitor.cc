@@ -69,7 +69,7 @@ void RankMonitor::Fail(Failure failure) {
   changed_.NotifyAll();
 }
 
-std::optional<RankMonitor::Failure> RankMonitor::Judge(const std::vector<Steps>& all) {
+std::optional<RankMonitor::Failure> RankMonitor::FindFault(const std::vector<Steps>& all) {
   const auto now = Clock::now();
   if (all != last_) {
     last_ = all;
@@ -112,7 +112,7 @@ void RankMonitor::Watch() {
       }
       return Fail({told.code(), std::string(told.message())});
     }
-    if (std::optional<Failure> failure = Judge(all)) return Fail(*std::move(failure));
+    if (std::optional<Failure> failure = FindFault(all)) return Fail(*std::move(failure));
     const auto next = Clock::now() + interval_;
     const MutexLock lock(mutex_);
     while (!ending_ && Clock::now() < next) changed_.WaitUntil(mutex_, next);

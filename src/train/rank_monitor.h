@@ -55,7 +55,7 @@ class RankMonitor {
 
   void Watch();  // Runs on the thread.
   // Returns the fault that the ranks' steps show, if any.
-  std::optional<Failure> Judge(const std::vector<Steps>& all);
+  std::optional<Failure> FindFault(const std::vector<Steps>& all);
   void Fail(Failure failure);
 
   Collective& collective_;

@@ -63,7 +63,7 @@ std::vector<std::string> ChildArguments(const ChildRole& role) {
           std::to_string(role.point.bytes),
           std::to_string(role.point.in_flight),
           std::to_string(role.point.seconds),
-          std::to_string(role.point.max_spin_us),
+          std::to_string(role.point.spin_us),
           role.address,
           std::to_string(role.server)};
 }
@@ -82,7 +82,7 @@ int RunChild(const std::vector<std::string>& arguments, const std::vector<Peer>&
   role.point.bytes = std::stoull(arguments[4]);
   role.point.in_flight = static_cast<uint32_t>(std::stoul(arguments[5]));
   role.point.seconds = std::stod(arguments[6]);
-  role.point.max_spin_us = static_cast<uint32_t>(std::stoul(arguments[7]));
+  role.point.spin_us = static_cast<uint32_t>(std::stoul(arguments[7]));
   role.address = arguments[8];
   role.server = std::stoi(arguments[9]);
   for (const Peer& peer : peers) {

@@ -41,7 +41,7 @@ struct ChildRole {
 };
 std::vector<std::string> ChildArguments(const ChildRole& role);
 
-// The rpc library. Its event loops poll for point.max_spin_us before they sleep.
+// The rpc library. Its event loops poll for point.spin_us before they sleep.
 Peer SimurghPeer(std::string name);
 
 // One pipelined connection without any framing: the limit.

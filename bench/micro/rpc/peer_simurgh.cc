@@ -136,7 +136,7 @@ Status Serve(const Point& point, const std::string& address,
   Status status;
   Responder responder(point);
   std::unique_ptr<rpc::Server> server;
-  IoThread io("bench-server", std::chrono::microseconds(point.max_spin_us));
+  IoThread io("bench-server", std::chrono::microseconds(point.spin_us));
   io.RunAndWait([&] {
     server = std::make_unique<rpc::Server>(io.executor(), HelloOf("server"), rpc::ServerOptions(),
                                            nullptr);
@@ -223,7 +223,7 @@ class Driver {
 Status Drive(const Point& point, const std::string& address, Workload& workload) {
   std::unique_ptr<rpc::Client> client;
   std::unique_ptr<Driver> driver;
-  IoThread io("bench-client", std::chrono::microseconds(point.max_spin_us));
+  IoThread io("bench-client", std::chrono::microseconds(point.spin_us));
   io.RunAndWait([&] {
     client = std::make_unique<rpc::Client>(io.executor(), address, HelloOf("client"),
                                            rpc::ClientOptions(), nullptr);

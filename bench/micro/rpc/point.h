@@ -23,7 +23,7 @@ struct Point {
   uint64_t bytes = 0;
   uint32_t in_flight = 0;
   double seconds = 0;
-  uint32_t max_spin_us = 0;  // Spin limit of our library's event loops.
+  uint32_t spin_us = 0;  // Spin limit of our library's event loops.
 };
 
 // The result of a measurement. The client process sends its bytes to its parent process.

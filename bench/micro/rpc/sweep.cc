@@ -143,7 +143,7 @@ Status RunPoint(const Options& options, PointResult& point) {
                                .bytes = point.bytes,
                                .in_flight = point.in_flight,
                                .seconds = options.seconds,
-                               .max_spin_us = one.peer == kOursSpinning ? options.spin_us : 0});
+                               .spin_us = one.peer == kOursSpinning ? options.spin_us : 0});
       if (!sample.ok()) {
         return Annotate(sample.status(),
                         absl::StrCat(what, ", ", one.peer, " over ", one.transport));

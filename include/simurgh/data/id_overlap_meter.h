@@ -9,7 +9,7 @@
 
 namespace simurgh {
 
-// Estimates the collision probability of each feature's ids: the largest share of samples that
+// Estimates the overlap probability of each feature's ids: the largest share of samples that
 // contain one id. It bounds how often two batches use the same rows, and so the cost of staleness.
 //
 // Counts the ids of up to kSamplesOfBatch evenly spaced samples per batch in kCounters counters per

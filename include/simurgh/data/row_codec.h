@@ -25,16 +25,16 @@ class RowCodec {
 
   VectorPrecision precision() const { return precision_; }
   const std::vector<FeatureRows>& features() const { return features_; }
-  // The code of one row of the feature.
-  const VectorCodec& code(size_t feature) const { return codes_[feature]; }
+  // The codec of one row of the feature.
+  const VectorCodec& codec(size_t feature) const { return codecs_[feature]; }
 
-  // Calls visit(id, code of its row) for all ids of a batch, in order.
+  // Calls visit(id, codec of its row) for all ids of a batch, in order.
   template <typename Visit>
   void ForEachId(const CompactBatch& batch, Visit visit) const {
     const std::vector<size_t> feature_of = FeaturesOfLists(batch);
     size_t id = 0;
     for (size_t list = 0; list < batch.list_count(); ++list) {
-      const VectorCodec& row = code(feature_of[list]);
+      const VectorCodec& row = codec(feature_of[list]);
       for (size_t ids = batch.list(list).size(); ids > 0; --ids) visit(id++, row);
     }
   }
@@ -64,7 +64,7 @@ class RowCodec {
 
   VectorPrecision precision_;
   std::vector<FeatureRows> features_;
-  std::vector<VectorCodec> codes_;  // By feature: of one row.
+  std::vector<VectorCodec> codecs_;  // By feature: of one row.
 };
 
 }  // namespace simurgh

@@ -31,8 +31,8 @@ WireCodes::WireCodes(const ModelPlan& plan, const EmbeddingWire& wire)
     features.push_back({.rule = rule,
                         .dim = dim,
                         .first_column = static_cast<uint32_t>(feature_of.size()),
-                        .row_bytes = static_cast<uint32_t>(rows.code(f).row_bytes()),
-                        .scale_offset = static_cast<uint32_t>(rows.code(f).scales_offset())});
+                        .row_bytes = static_cast<uint32_t>(rows.codec(f).row_bytes()),
+                        .scale_offset = static_cast<uint32_t>(rows.codec(f).scales_offset())});
     feature_of.insert(feature_of.end(), rule.width(dim), static_cast<uint32_t>(f));
   }
   if (pools()) SIMURGH_CHECK_EQ(feature_of.size(), plan.embedding_width);

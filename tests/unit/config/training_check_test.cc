@@ -22,7 +22,7 @@ std::string ErrorOf(const std::vector<std::string>& overrides) {
 
 }  // namespace
 
-TEST_CASE("Stopping early needs something to judge by", "[config]") {
+TEST_CASE("Early stopping requires validation data", "[config]") {
   const std::string patience = "training.early_stopping.patience=2";
   const std::string files = "data.validation=[CMakeLists.txt]";
   CHECK(With({patience, files, "training.evaluate_every_epochs=1"}).ok());

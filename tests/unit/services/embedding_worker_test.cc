@@ -302,7 +302,7 @@ TEST_CASE("A submit waits for space; at the deadline its error names the full li
   std::vector<BatchReference> kept;
   for (int i = 0; i < 4; ++i) kept.push_back(fixture.Submit());
   const auto late =
-      fixture.Run(fixture.worker->Submit(fixture.batch, fixture.NextTerms(), rpc::Clock::now()));
+      fixture.Run(fixture.worker->Submit(fixture.batch, fixture.NextOptions(), rpc::Clock::now()));
   CHECK(absl::IsResourceExhausted(late.status()));
   CHECK_THAT(std::string(late.status().message()),
              Catch::Contains("4 batches of 4") && Catch::Contains("forward_buffer_batches"));
@@ -311,7 +311,7 @@ TEST_CASE("A submit waits for space; at the deadline its error names the full li
   const auto submit = [&] {
     return rpc::asio::co_spawn(
         fixture.io.executor(),
-        fixture.worker->Submit(fixture.batch, fixture.NextTerms(), rpc::Clock::time_point::max()),
+        fixture.worker->Submit(fixture.batch, fixture.NextOptions(), rpc::Clock::time_point::max()),
         rpc::asio::use_future);
   };
   const std::vector<float> gradients(kSamples * kWidth);

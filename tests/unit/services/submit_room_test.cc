@@ -32,7 +32,9 @@ class RoomFixture : public WorkerFixture {
   using WorkerFixture::WorkerFixture;
 
   // Starts a submit of rank 0's next step.
-  std::future<Submitted> Begin(const EncodedBatch& encoded) { return Begin(encoded, NextTerms()); }
+  std::future<Submitted> Begin(const EncodedBatch& encoded) {
+    return Begin(encoded, NextOptions());
+  }
   std::future<Submitted> Begin(const EncodedBatch& encoded, const SubmitOptions& options) {
     auto arrived = std::make_shared<BufferedBatch>();
     arrived->encoded = encoded;
@@ -273,7 +275,7 @@ TEST_CASE("Batches submitted within the process also wait unplanned") {
   CHECK(bytes > 0);
   auto next = rpc::asio::co_spawn(
       fixture.io.executor(),
-      fixture.worker->Submit(fixture.batch, fixture.NextTerms(), rpc::Clock::time_point::max()),
+      fixture.worker->Submit(fixture.batch, fixture.NextOptions(), rpc::Clock::time_point::max()),
       rpc::asio::use_future);
   fixture.Settle();
   CHECK_FALSE(IsReady(next));

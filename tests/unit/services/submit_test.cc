@@ -27,13 +27,13 @@ class Submission : public RemoteWorker {
 
   StatusOr<BatchReference> SubmitRemotely(const std::shared_ptr<const CompactBatch>& what) {
     return Wait<StatusOr<BatchReference>>(
-        [&](auto done) { client().Submit(what, NextTerms(), std::move(done)); });
+        [&](auto done) { client().Submit(what, NextOptions(), std::move(done)); });
   }
 
   // Whatever bytes.
   Status SubmitBytes(EncodedBatch encoded) {
     auto request =
-        api::Encode(NextTerms(), std::make_shared<const EncodedBatch>(std::move(encoded)));
+        api::Encode(NextOptions(), std::make_shared<const EncodedBatch>(std::move(encoded)));
     const auto call = [](rpc::Client& client, auto message) -> rpc::awaitable<Status> {
       const auto deadline = rpc::Clock::now() + std::chrono::seconds(60);
       const auto response =
@@ -84,7 +84,7 @@ TEST_CASE("A batch with lists and weights arrives unchanged, in reused memory") 
     const size_t samples = 1 + seed * 13 % 90;
     const auto batch = SharedListBatch(seed, samples);
     const auto local = submission.Run(
-        submission.worker->Submit(batch, submission.NextTerms(), rpc::Clock::time_point::max()));
+        submission.worker->Submit(batch, submission.NextOptions(), rpc::Clock::time_point::max()));
     const auto remote = submission.SubmitRemotely(batch);
     REQUIRE(local.ok());
     REQUIRE(remote.ok());

@@ -144,9 +144,9 @@ class WorkerFixture {
     return rpc::asio::co_spawn(io.executor(), std::move(task), rpc::asio::use_future).get();
   }
   // Options for the next step of rank 0.
-  SubmitOptions NextTerms() { return {.step = steps++}; }
+  SubmitOptions NextOptions() { return {.step = steps++}; }
   BatchReference Submit() {
-    const auto reference = Run(worker->Submit(batch, NextTerms(), rpc::Clock::time_point::max()));
+    const auto reference = Run(worker->Submit(batch, NextOptions(), rpc::Clock::time_point::max()));
     REQUIRE(reference.ok());
     return *reference;
   }

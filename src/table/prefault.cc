@@ -1,4 +1,4 @@
-#include "table/prefaulter.h"
+#include "table/prefault.h"
 
 #include <sys/mman.h>
 
@@ -6,7 +6,7 @@
 
 namespace simurgh {
 
-Prefaulter::~Prefaulter() {
+PrefaultThread::~PrefaultThread() {
   if (!thread_.joinable()) return;
   stopping_ = true;
   ++queued_;
@@ -14,7 +14,7 @@ Prefaulter::~Prefaulter() {
   thread_.join();
 }
 
-bool Prefaulter::Prefault(std::byte* first, uint64_t bytes) {
+bool PrefaultThread::Prefault(std::byte* first, uint64_t bytes) {
   const uint32_t queued = queued_.load(std::memory_order_relaxed);
   if (queued - done_.load(std::memory_order_acquire) == kMaxQueued) return false;
   queue_[queued % kMaxQueued] = {first, bytes};
@@ -25,8 +25,8 @@ bool Prefaulter::Prefault(std::byte* first, uint64_t bytes) {
   return true;
 }
 
-void Prefaulter::Run() {
-  SetThreadName("prefaulter");
+void PrefaultThread::Run() {
+  SetThreadName("prefault");
   for (uint32_t done = 0;; ++done) {
     queued_.wait(done, std::memory_order_acquire);
     if (stopping_) return;

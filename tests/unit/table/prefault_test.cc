@@ -1,4 +1,4 @@
-#include "table/prefaulter.h"
+#include "table/prefault.h"
 
 #include <algorithm>
 #include <cstring>
@@ -45,11 +45,11 @@ TEST_CASE("accepted ranges become resident, and nothing else") {
   madvise(memory, 2 * kRange * kRanges, MADV_NOHUGEPAGE);
   std::vector<bool> taken;
   {
-    Prefaulter prefaulter;
+    PrefaultThread thread;
     for (uint64_t i = 0; i < kRanges; ++i) {
-      taken.push_back(prefaulter.Prefault(memory + 2 * i * kRange, kRange));
+      taken.push_back(thread.Prefault(memory + 2 * i * kRange, kRange));
     }
-    while (prefaulter.waiting_bytes() > 0) std::this_thread::yield();
+    while (thread.waiting_bytes() > 0) std::this_thread::yield();
   }
   CHECK(taken[0]);
   for (uint64_t i = 0; i < kRanges; ++i) {
@@ -80,7 +80,7 @@ TEST_CASE("a region's next huge pages are prefaulted within bounds") {
   }
 }
 
-// The prefaulter is busy whenever the region looks ahead.
+// The prefault thread is busy whenever the region looks ahead.
 TEST_CASE("pages that were not prefaulted still count as added memory") {
   SkipWithoutPopulate();
   constexpr uint64_t kBusy = uint64_t{32} << 20;
@@ -98,7 +98,7 @@ TEST_CASE("pages that were not prefaulted still count as added memory") {
   CHECK(resident + region.AddedMemory(kCapacity) >= kCapacity);
 }
 
-TEST_CASE("a destroyed arena stops its prefaulter, also after a move") {
+TEST_CASE("a destroyed arena stops its prefault thread, also after a move") {
   for (int round = 0; round < 20; ++round) {
     Arena arena = Arena::Create(uint64_t{64} << 20).value();
     CHECK(arena.Prefault(0, uint64_t{32} << 20));

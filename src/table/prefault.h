@@ -13,15 +13,15 @@ namespace simurgh {
 // NUMA node of its creator. Pages that it has not reached are populated by their first touch.
 //
 // Threads: one owner, which never waits for the prefaulting thread. The first Prefault() starts it.
-class Prefaulter {
+class PrefaultThread {
  public:
-  Prefaulter() = default;
-  Prefaulter(const Prefaulter&) = delete;
-  Prefaulter& operator=(const Prefaulter&) = delete;
-  ~Prefaulter();
+  PrefaultThread() = default;
+  PrefaultThread(const PrefaultThread&) = delete;
+  PrefaultThread& operator=(const PrefaultThread&) = delete;
+  ~PrefaultThread();
 
   // Queues a range of mapped memory; returns false when kMaxQueued ranges are queued.
-  // Lifetime: the memory must stay mapped until the prefaulter is destroyed.
+  // Lifetime: the memory must stay mapped until the object is destroyed.
   [[nodiscard]] bool Prefault(std::byte* first, uint64_t bytes);
 
   // Bytes that are queued and not populated yet.
