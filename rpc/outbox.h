@@ -155,9 +155,9 @@ class Outbox {
   uint64_t promised_ = 0;   // Bytes without large payload that the next batch must start with.
   std::vector<Item> done_;  // Written batches.
   std::vector<std::shared_ptr<const void>> copied_;  // Owners of bytes copied to shared memory.
-  std::vector<asio::const_buffer> gathered_;         // Of batch_.
+  std::vector<asio::const_buffer> gathered_;         // Buffers of batch_.
   size_t buffers_done_ = 0;                          // Buffers of gathered_ that are written.
-  size_t items_done_ = 0;                            // Of batch_.
+  size_t items_done_ = 0;                            // Items of batch_ that are written.
   uint64_t bytes_ = 0;
   uint64_t last_number_ = 0;
   uint64_t written_ = 0;  // Number of the last written frame that is not chunked.

@@ -12,8 +12,8 @@ Parts (default: all); a part that cannot run prints SKIPPED with the reason:
   tests      run each test case that needs a device in its own process.
   sanitizer  run them under compute-sanitizer, memcheck and then racecheck.
   adult      train on the Adult data with ten seeds, in f32 and bf16, and check the test AUC.
-  trace      trace a short run with rows under nsys, and print the times of copies, pooling and
-             other kernels and their overlap.
+  trace      trace a short run with rows under nsys. Print the times of copies, pooling and other
+             kernels, and their overlap.
   bench      run bench_nn_cuda.
   peer       run the same steps in PyTorch and print the ratio to its best time; needs
              bench/peers/install_pytorch.sh or PYTHON=...
@@ -21,8 +21,8 @@ Parts (default: all); a part that cannot run prints SKIPPED with the reason:
   --from DIR   use the programs in DIR (default: build/cuda)
   --out DIR    write the benches' JSON lines and the trace to DIR (default: build/gpu_check)
   --quick      measure few points
-  --pack DIR   copy this script, the programs and their libraries to DIR, for a machine with a
-               device but without our packages. Run DIR/scripts/gpu_check.sh --from . there.
+  --pack DIR   copy this script, the programs and their libraries to DIR. DIR then works on a
+               machine with a device but without our packages. Run DIR/scripts/gpu_check.sh --from . there.
                Build first: scripts/build.sh cuda nn_cuda_test adult_cuda_test bench_nn_cuda
 
 Exit codes: 0 done, 1 failed, 2 bad options, 77 nothing could run.

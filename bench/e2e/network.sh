@@ -65,7 +65,7 @@ make_network() {
 describe_network() {
   case $1 in
     hosts) echo "Each daemon is in a network namespace, $2 ms one way from the others, and sends at most $3 Gbit/s." ;;
-    proxies) echo "Each daemon is behind a proxy, $2 ms one way, with at most $3 Gbit/s per connection; sums of ranks bypass it." ;;
+    proxies) echo "Each daemon is behind a proxy, $2 ms one way, with at most $3 Gbit/s per connection. Sums of ranks bypass it." ;;
   esac
 }
 

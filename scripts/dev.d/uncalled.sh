@@ -5,8 +5,8 @@ if [[ ${1-} == --help ]]; then
   cat <<'TEXT'
 Usage: scripts/dev uncalled [FILE...]
 
-Lists the types, functions, methods and constants that headers of include, src, services and rpc declare and that no
-file outside tests uses. It compares names without their scope. FILEs replace the files searched.
+Lists the types, functions, methods and constants that no file outside tests uses. Searches the headers of include,
+src, services and rpc. It compares names without their scope. FILEs replace the files searched.
 scripts/dev.d/kept_names lists the exceptions, each with its reason.
 TEXT
   exit 0

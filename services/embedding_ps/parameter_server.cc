@@ -269,8 +269,8 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
   }
   if (total.evicted_for_space > 0 && std::exchange(warns_of_eviction_, false)) {
     spdlog::warn(
-        "a full table evicts rows: the run is now reproducible only with the same number of "
-        "servers and partitions, and not at all under a memory budget; raise the capacity");
+        "a full table evicts rows: results now depend on the number of servers and partitions. "
+        "Under a memory budget they differ between runs; raise the capacity");
   }
   co_return total;
 }

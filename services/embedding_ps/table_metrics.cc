@@ -66,7 +66,7 @@ void TableMetrics::Report(size_t partition, const Table& table) {
       if (ages_ == nullptr) {
         ages_ = &registry_.GetHistogram(
             "simurgh_ps_table_row_age_steps",
-            "Steps since the previous training pull of a row, for every eighth hit; the sum uses "
+            "Steps since the previous training pull of a row, for every eighth hit. The sum uses "
             "the upper bound of each bucket.",
             AgeBounds(), labels_);
       }

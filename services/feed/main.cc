@@ -57,8 +57,8 @@ class Feeder : public Daemon {
     const Status status = FeedShare(stop);
     if (stop.stop_requested()) {
       spdlog::info(
-          "stopped before the end of the share; restart this loader within loaders.timeout to "
-          "resume: batches={}",
+          "stopped before the end of the share: batches={}; restart this loader within "
+          "loaders.timeout to resume",
           batches_.value());
       return absl::OkStatus();
     }
@@ -111,8 +111,7 @@ Status Feeder::FeedShare(const std::stop_token& stop) {
       const auto client,
       LoaderClient::Open(parsed_, {.loader = index_, .input = InputAgreement(config_)}, stop));
   if (client->taken() > 0) {
-    spdlog::info("resuming: the trainer has the first batches of this share: batches={}",
-                 client->taken());
+    spdlog::info("resuming the share: taken_batches={}", client->taken());
   }
   bool wanted = true;
   for (uint32_t epoch = 1; wanted && epoch <= config_.training.epochs; ++epoch) {
@@ -120,15 +119,15 @@ Status Feeder::FeedShare(const std::stop_token& stop) {
   }
   if (number_ == 0) {
     spdlog::warn(
-        "this share has no batch: data.train has too few rows for loaders.instances and "
-        "training.batch_size (training.drop_last drops partial batches), or data.bad_rows and "
-        "training.keep_negatives leave none; check data.train");
+        "this share has no batch. data.train may have too few rows for loaders.instances and "
+        "training.batch_size; training.drop_last drops partial batches. data.bad_rows or "
+        "training.keep_negatives may leave none; check data.train");
   }
   const Status ended = client->End(skipped());
   if (absl::IsInvalidArgument(ended)) return Abandon(ended, *client);  // A batch was refused.
   SIMURGH_RETURN_IF_ERROR(ended);
   spdlog::info("{}: batches={} samples={} bad_rows={}",
-               wanted ? "fed" : "fed as much as the trainer needs", batches_.value(),
+               wanted ? "share fed" : "share fed until the trainer had enough", batches_.value(),
                samples_.value(), skipped_rows_.value());
   return absl::OkStatus();
 }

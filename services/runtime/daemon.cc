@@ -108,7 +108,7 @@ ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& fla
   (*daemon)->Drain(std::chrono::steady_clock::now() + description.drain_timeout);
   daemon->reset();
   if (!context.failure().ok()) return ExitCode::kRuntimeFailure;
-  spdlog::info("done");
+  spdlog::info("exiting: code=0");
   return ExitCode::kOk;
 }
 
@@ -135,7 +135,7 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
               << config->loaders.instances.size() << " loaders\n";
     return ExitCode::kOk;
   }
-  spdlog::info("{} {} version {}, cluster '{}' from {}", description.role, given.index, Version(),
+  spdlog::info("starting: index={} version={} cluster={} config={}", given.index, Version(),
                config->name, given.config_path);
   DaemonContext context(description.role, *std::move(config), *std::move(rpc_options),
                         *std::move(instance), given.index);

@@ -97,9 +97,9 @@ StatusOr<std::shared_ptr<gloo::transport::Device>> GlooMesh::Listen() const {
   if (!options_.is_trusted && !address->is_loopback) {
     return absl::InvalidArgumentError(
         absl::StrCat("ranks: '", options_.host,
-                     "' is not a loopback address, and connections between ranks are neither "
-                     "encrypted nor authenticated; use a loopback address, or set rpc.security: "
-                     "insecure in a trusted network"));
+                     "' is not a loopback address, and ranks neither encrypt nor authenticate "
+                     "connections; use a loopback address, or set rpc.security: insecure in a "
+                     "trusted network"));
   }
   std::shared_ptr<gloo::transport::Device> device;
   const Status listening = Guard([&] {

@@ -213,7 +213,8 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
   const char* const deep =
       "layers over the dense columns and all other features, without the logit";
   model("dlrm", Kind::kDlrm, [&](MapReader& in, Need need) {
-    ReadLayers(in, "bottom", "layers over the dense columns; as wide at the end as the embeddings",
+    ReadLayers(in, "bottom",
+               "layers over the dense columns; the last width must equal the dim of the embeddings",
                need, false, &shorthand->bottom);
     ReadLayers(in, "top", "layers over the bottom's output and the dot products, without the logit",
                need, false, &shorthand->top);

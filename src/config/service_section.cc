@@ -57,8 +57,8 @@ void ReadInstances(MapReader& section, const char* meaning, size_t limit,
 void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
   section.Integer("threads", "CPU threads of the dense network", &config->threads, 1, kMaxThreads);
   section.Choice<ComputeDevice>("device",
-                                "device of the dense network; without a usable CUDA device, `auto` "
-                                "uses the CPU, and `cuda` does so with a warning",
+                                "device of the dense network; without usable CUDA, `auto` and "
+                                "`cuda` use the CPU, `cuda` with a warning",
                                 &config->device,
                                 {{"cpu", ComputeDevice::kCpu},
                                  {"cuda", ComputeDevice::kCuda},
@@ -140,8 +140,8 @@ void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
 
 void ReadPartitionMemory(MapReader& in, EmbeddingPsConfig* config) {
   in.Text("arena_directory",
-          "directory on tmpfs or hugetlbfs for nameless files of rows, a source of huge pages; "
-          "freed when the server ends",
+          "directory on tmpfs or hugetlbfs for unlinked files of rows, a source of huge pages; "
+          "freed at exit",
           &config->arena_directory, "absolute path of a folder", Need::kOptional,
           [](const std::string& path) -> std::string {
             return path.empty() || path[0] != '/'
@@ -238,7 +238,7 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
         "row_cache_bytes",
         "bytes of memory for cached rows, divided equally among ranks; 0: no cache, see Row cache",
         &worker.row_cache_bytes, 0, uint64_t{1} << 50);
-    ReadInstances(in, "embedding workers; batches are distributed to them in turn", kMaxWorkers,
+    ReadInstances(in, "embedding workers; batches are distributed to them round-robin", kMaxWorkers,
                   &worker.instances);
   });
   root.Map("nn_worker", [&](MapReader& in) { ReadNnWorker(in, &config->nn_worker); });

@@ -30,9 +30,10 @@ void ReadInitializer(MapReader& in, InitializerConfig* init) {
   in.Number("low", "`uniform`: smallest weight", &init->low, kAnyNumber);
   in.Number("high", "`uniform`: exclusive upper bound of weights", &init->high, kAnyNumber);
   in.Number("mean", "`normal`, `truncated_normal`: mean", &init->mean, kAnyNumber);
-  in.Number("stddev",
-            "`normal`, `truncated_normal`: standard deviation; the latter cuts at two of them",
-            &init->stddev, kNonNegative);
+  in.Number(
+      "stddev",
+      "`normal`, `truncated_normal`: standard deviation; the latter is truncated at two of them",
+      &init->stddev, kNonNegative);
   in.Number("shape", "`gamma`: shape; the mean is `shape * scale`", &init->shape, kPositive);
   in.Number("scale", "`gamma`: scale", &init->scale, kPositive);
   in.Number("rate", "`poisson`: mean and variance", &init->rate, kPoissonRate);
@@ -140,10 +141,10 @@ void ReadEviction(MapReader& in, EvictionConfig* eviction) {
   constexpr uint32_t kMaxIdle = EvictionConfig::kMaxIdleSteps;
   in.Integer("idle_steps", "steps without a training lookup after which a row is evicted; 0: never",
              &eviction->idle_steps, 0, kMaxIdle);
-  in.Duration(
-      "idle_time",
-      "time without a training lookup after which a row is evicted, up to 1/64 late; 0s: never",
-      &eviction->idle_time, std::chrono::milliseconds(0), kLongestIdleTime);
+  in.Duration("idle_time",
+              "time without a training lookup after which a row is evicted, with a delay of up to "
+              "1/64; 0s: never",
+              &eviction->idle_time, std::chrono::milliseconds(0), kLongestIdleTime);
   in.Map("low_use", [&](MapReader& map) {
     map.Integer("below", "number of training lookups below which a row has low use; 0: rule off",
                 &eviction->low_use.below, 0, 65'535);

@@ -63,8 +63,8 @@ Status CriteoParser::WrongCellCount(std::string_view line) const {
   size_t count = 1;
   for (const char c : line) count += c == '\t' ? 1 : 0;
   return Invalid(
-      "%d tab-separated cells, the criteo format has %d (%s, I1 to I13, C1 to C26); correct the "
-      "row or `format`",
+      "%d tab-separated cells, the criteo format has %d: %s, I1 to I13, C1 to C26; correct the row "
+      "or `format`",
       count, columns_.size(), tasks_ == 1 ? "label" : absl::StrCat(tasks_, " labels"));
 }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <spdlog/fmt/fmt.h>
 #include <spdlog/pattern_formatter.h>
+#include <unistd.h>
 
 namespace simurgh::internal {
 namespace {
@@ -10,6 +11,8 @@ namespace {
 using Message = spdlog::details::log_msg;
 
 std::string ThreadName(const Message& /*message*/) {
+  // The kernel names the main thread after the program and cuts the name at 15 characters.
+  if (gettid() == getpid()) return "main";
   char name[16] = "";
   pthread_getname_np(pthread_self(), name, sizeof(name));
   return name;

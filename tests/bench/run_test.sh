@@ -7,17 +7,17 @@ tree=$out/tree
 mkdir -p "$tree/bench" "$tree/scripts" "$tree/tools"
 cp -r bench/run bench/harness "$tree/bench"
 describe_stub() {  # describe_stub NAME QUICK_ROUNDS
-  sed "s/NAME/$1/; s/ROUNDS/$2/" >"$tree/bench/$1.bench" <<'TEXT'
+  sed "s/NAME/$1/; s/ROUNDS/$2/" >"$tree/bench/$1.bench" <<'STUB'
 summary="the time of NAME" program=bench/stub targets=(build) rounds=5 quick_rounds=ROUNDS
 arguments=(NAME) quick_arguments=(--quick) peer_arguments=(--peers) lone_arguments=(--alone)
 keys=(bytes) subject=peer own=ours values=(rps p50_us) ratios=(rps) rivals=("theirs slow") plot_x=bytes plot_y=(rps)
-TEXT
+STUB
   sed -i "s/NAME/$1/g" "$tree/bench/$1.bench"
 }
 describe_stub first 3
 describe_stub second 1
 # Our rate grows with each call; theirs is half of it.
-cat >"$tree/bench/stub" <<'TEXT'
+cat >"$tree/bench/stub" <<'STUB'
 #!/usr/bin/env bash
 echo "$*" >>calls
 [[ $1 != broken ]] || { echo '{"peer":"ours","bytes":64,"rps":1,"p50_us":1}'; exit 3; }
@@ -26,7 +26,7 @@ for peer in "ours 1 7" "theirs 2 8" "slow 4 9"; do
   read -r name divisor p50 <<<"$peer"
   echo "{\"peer\":\"$name\",\"bytes\":65536,\"rps\":$((rps / divisor)),\"p50_us\":$p50}"
 done
-TEXT
+STUB
 printf '#!/usr/bin/env bash\necho "$*" >>built\n' >"$tree/scripts/build.sh"
 printf '#!/usr/bin/env bash\n' >"$tree/tools/cmake"
 chmod +x "$tree/bench/stub" "$tree/scripts/build.sh" "$tree/tools/cmake"

@@ -20,7 +20,7 @@ SKIPPED: skips each of its runs: run 1"
 expect "exit code if all cases are skipped" "$(code_of "$program" '[skips]')" 77
 expect "exit code if a case fails and skips" "$(code_of "$program" '[.fails],[skips]')" 1
 
-cat >"$folder/CTestTestfile.cmake" <<TEXT
+cat >"$folder/CTestTestfile.cmake" <<FILE
 add_test(some "$program")
 add_test(all "$program" "[skips]")
 set_tests_properties(all PROPERTIES SKIP_RETURN_CODE 77)
@@ -28,7 +28,7 @@ add_test(fails "$program" "[.fails],[skips]")
 add_test(silent sh -c "exit 77")
 set_tests_properties(silent PROPERTIES SKIP_RETURN_CODE 77)
 add_test(absent "$folder/absent")
-TEXT
+FILE
 echo "set(CTEST_CUSTOM_POST_TEST \"$PWD/tests/support/results.sh $folder/Testing/Temporary/LastTest.log.tmp\")" \
   >"$folder/CTestCustom.cmake"
 junit=$folder/results.xml

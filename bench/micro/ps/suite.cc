@@ -73,7 +73,7 @@ struct Rates {
   }
 };
 
-// One server, and what it is measured beside.
+// One server and its baselines.
 class Scene {
  public:
   Scene(const PsBenchOptions& options, const std::string& program, std::string transport,

@@ -12,11 +12,11 @@ enum class Work {
   kProduce,  // As kReady, and both ends write every byte before they send it.
 };
 
-// As options and reports have it: "echo", "ready", "produce".
+// The name in options and reports: "echo", "ready", "produce".
 std::string NameOf(Work work);
 
-// What one measurement does: `in_flight` requests of `bytes` each, answered by as many bytes, over
-// one connection for `seconds`.
+// One measurement: `in_flight` requests of `bytes` bytes over one connection for `seconds`. Each
+// response has the size of its request.
 struct Point {
   Work work = Work::kEcho;
   std::string transport;  // "tcp", "unix" or "shm".

@@ -47,10 +47,10 @@ struct Tensors {
   uint64_t server = 0;
 };
 
-// That a side must hold at once.
+// Tensors that each side holds at once.
 Tensors TensorsOf(const Point& point) {
   const uint64_t one = point.in_flight;
-  // What it has sent and not been answered, and the answers.
+  // Unanswered requests and their responses.
   if (point.work != Work::kEcho) return {.client = 2 * one, .server = 2 * one};
   // An echo sends from where it has received, and over shared memory from a copy of that; so does
   // its client.

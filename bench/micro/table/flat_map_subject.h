@@ -12,9 +12,8 @@
 
 namespace simurgh::bench {
 
-// absl::flat_hash_map from id to row number over bare rows, with the best it can be given: huge
-// pages, an index pass that fetches ahead, and then a row pass that does, in the ways that have
-// been found the best.
+// absl::flat_hash_map from id to row number over bare rows, with its best settings: huge pages, an
+// index pass that prefetches, and then a row pass that prefetches, each in the fastest way found.
 class FlatMapSubject : public Subject {
  public:
   // Requires rows of f32 only. Lifetime: `rows` stays.

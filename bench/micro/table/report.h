@@ -15,7 +15,7 @@ class Report {
  public:
   explicit Report(bool json) : json_(json) {}
 
-  // What the next lines are about.
+  // The table of the next lines.
   struct Subject {
     uint32_t dim = 0;
     std::string precision;
@@ -24,7 +24,7 @@ class Report {
   };
   void Begin(const Subject& subject);
 
-  // A line for each; `bytes_per_row` is of the table's own, 0 where it means nothing.
+  // Adds a line for each. bytes_per_row: memory of the table per row; 0 if not applicable.
   void Add(const std::vector<Measurement>& measurements, std::string_view distribution,
            double bytes_per_row);
 

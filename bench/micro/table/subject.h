@@ -24,7 +24,7 @@ class Subject {
   virtual void Push(const Batch& batch, const float* gradients) = 0;
 };
 
-// What rows are and how they are updated.
+// The format of rows and their update rule.
 struct RowKind {
   RowUpdateParameters update;
   RowFormat format;

@@ -14,7 +14,7 @@ constexpr size_t kTurnsOfTries = 5;
 constexpr size_t kTurnsOfRivalTries = 3;
 // In `mixed`, one id in kOneNewIn is new.
 constexpr size_t kOneNewIn = 64;
-// Growth is looked at from here on: before it a table of few rows is mostly its first pages.
+// Growth is measured from this size: a smaller table is mostly its first pages.
 constexpr uint64_t kRowsWhereGrowthCounts = 100'000;
 
 Batch FreshBatch(uint64_t first, size_t size) {

@@ -30,7 +30,7 @@ constexpr uint64_t kSeed = 1;
 
 using Batches = std::vector<std::shared_ptr<const CompactBatch>>;
 
-// Where the bytes go, in the order of a batch's way.
+// The messages of a batch, in the order in which they are sent.
 struct Hop {
   const char* name;
   const char* side;

@@ -75,8 +75,8 @@ StatusOr<EncodedBatch> EncodeBatch(const CompactBatch& batch) {
   SIMURGH_ASSIGN_OR_RETURN(EncodedBatch coded, EncodeCoded(batch));
   if (!MayBeCoded(batch.feature_count(), batch.batch_size, coded.byte_size())) {
     return Invalid(
-        "batch: %d features of %d samples are too many cells for %d bytes with almost no ids; "
-        "choose a smaller batch size",
+        "batch: %d features of %d samples are too many cells for %d bytes of ids; choose a smaller "
+        "batch size",
         batch.feature_count(), batch.batch_size, coded.byte_size());
   }
   if (!IsWorthBare(batch, coded.byte_size())) return coded;

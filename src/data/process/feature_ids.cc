@@ -187,8 +187,8 @@ Status FeatureIds::CheckReserved(const RowCells& cells) const {
   for (const uint64_t id : ids_) {
     if (id < kMissingId) continue;
     return Invalid(
-        "feature '%s': a value of %s has the id %d (%d), which stands for padding or a missing "
-        "value; correct it, or hash it as `integer`",
+        "feature '%s': a value of %s has the id %d (%d). It is reserved for padding or missing "
+        "values; correct the value, or hash it as `integer`",
         config_.name, QuotedValues(cells, columns_), id, static_cast<int64_t>(id));
   }
   return absl::OkStatus();

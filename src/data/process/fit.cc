@@ -117,8 +117,8 @@ Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& featu
 Status CheckMoments(const Observed& one) {
   if (!std::isfinite(one.moments.stddev())) {
     return Invalid(
-        "%s: its %.0f numbers in the training files are too far apart for a deviation; correct "
-        "them, or transform them by log1p",
+        "%s: its %.0f numbers in the training files are too far apart; correct them, or transform "
+        "them by log1p",
         one.name, one.moments.count());
   }
   if (one.moments.stddev() > 0.0) return absl::OkStatus();
@@ -134,8 +134,8 @@ StatusOr<std::vector<double>> FittedBoundaries(Observed& one) {
   std::vector<double> boundaries = QuantileBoundaries(std::move(one.values), one.quantiles);
   if (!boundaries.empty()) return boundaries;
   return Invalid(
-      "%s: the training files have %d numbers, too many of them equal to the smallest "
-      "for %d quantiles; raise quantiles or set boundaries",
+      "%s: too many of the %d training numbers equal the smallest for %d quantiles; raise "
+      "quantiles or set boundaries",
       one.name, count, one.quantiles);
 }
 

@@ -48,7 +48,7 @@ class RankReducer {
   // Requires that all gradients are enqueued. Work enqueued later reads their sums.
   void Finish() {
     SIMURGH_CHECK_EQ(std::exchange(next_, 0), buckets_.size());
-    if (buckets_.empty()) return;  // Beside was not called.
+    if (buckets_.empty()) return;  // No reduction was enqueued.
     if (!overlap_) {
       executor_.Beside([this] {
         for (const ColumnRange& bucket : buckets_) Reduce(bucket);

@@ -192,8 +192,8 @@ TEST_CASE("Quantiles that part nothing are refused for what they are") {
   std::vector<FeatureConfig> features = {Bucketised({})};
   features[0].processing.quantiles = 4;
   CHECK(FitStatistics(config, features).message() ==
-        "feature 'x': the training files have 5 numbers, too many of them equal to the smallest "
-        "for 4 quantiles; raise quantiles or set boundaries");
+        "feature 'x': too many of the 5 training numbers equal the smallest for 4 quantiles; raise "
+        "quantiles or set boundaries");
   features[0].processing.quantiles = 5;
   REQUIRE(FitStatistics(config, features) == absl::OkStatus());
   CHECK(features[0].processing.boundaries == std::vector<double>{5});

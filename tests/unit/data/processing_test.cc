@@ -257,8 +257,8 @@ TEST_CASE("No value has the id of padding or of what is missing") {
   config.processing.missing = ProcessingConfig::Missing::kId;
   CHECK(*Process(config, {{"-3"}}) == Ids{kMissingId - 1});
   CHECK(Process(config, {{"3", "-2"}}).status().message() ==
-        "feature 'f': a value of '3', '-2' has the id 18446744073709551614 (-2), which stands for "
-        "padding or a missing value; correct it, or hash it as `integer`");
+        "feature 'f': a value of '3', '-2' has the id 18446744073709551614 (-2). It is reserved "
+        "for padding or missing values; correct the value, or hash it as `integer`");
   config.processing.missing = ProcessingConfig::Missing::kSkip;
   config.processing.max_length = 2;
   CHECK(Process(config, {{"-1"}}).ok());
