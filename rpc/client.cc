@@ -124,7 +124,7 @@ Status Client::Impl::Unreachable(Clock::time_point deadline) const {
 void Client::Impl::StartConnecting() {
   if (std::exchange(connecting_, true)) return;
   if (const Session lost = std::exchange(session_, nullptr)) {
-    // A server that accepts connections and closes them keeps the backoff.
+    // A server that accepts connections and closes them keeps the back-off.
     if (lost->has_answered()) {
       backoff_.Reset();
       attempts_ = 0;

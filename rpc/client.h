@@ -32,7 +32,7 @@ struct ClientOptions {
 };
 
 // Calls to one server over one connection, any number in flight. The client connects on first use
-// and reconnects with jittered backoff; a call waits for the connection within its deadline and
+// and reconnects with jittered back-off; a call waits for the connection within its deadline and
 // patience.
 //
 // Threads: that of the executor, which must have a single thread.

@@ -7,7 +7,7 @@ Usage: scripts/dev prose [FILE...]
 
 Checks Markdown files, string literals of C++ and Python files, help texts and messages of scripts (default: all):
   - no phrase of scripts/dev.d/phrases;
-  - at most 25 words in a sentence;
+  - at most 20 words in a sentence;
   - at most 100 columns in a line of Markdown, except in tables, code and lines with a link.
 TEXT
   exit 0
@@ -22,12 +22,13 @@ awk -v phrases="(^|[^a-z_-])($(paste -sd '|' scripts/dev.d/phrases))([^a-z_-]|\$
   function complain(what) { print at ": " what; failed = 1 }
   function check(text,   count, sentences, i, words) {
     gsub(/`[^`]*`/, "CODE", text)
+    gsub(/CODE(([,;]| ‖) CODE)+/, "CODE", text)
     gsub(/ +/, " ", text)
     if (match(tolower(text), phrases)) complain("\"" substr(text, RSTART, RLENGTH) "\" in: " substr(text, 1, 100))
     count = split(text, sentences, /[.!?:|][")*_]* +|\\n/)
     for (i = 1; i <= count; ++i) {
       words = split(sentences[i], ignored, /[ \n]+[^A-Za-z]*/)
-      if (words > 25) complain(words " words in a sentence: " substr(sentences[i], 1, 70))
+      if (words > 20) complain(words " words in a sentence: " substr(sentences[i], 1, 70))
     }
   }
   # A paragraph ends: what was gathered of it is checked.
