@@ -25,6 +25,8 @@ awk -v phrases="(^|[^a-z_-])($(paste -sd '|' scripts/dev.d/phrases))([^a-z_-]|\$
     gsub(/CODE(([,;]| ‖) CODE)+/, "CODE", text)
     gsub(/ +/, " ", text)
     if (match(tolower(text), phrases)) complain("\"" substr(text, RSTART, RLENGTH) "\" in: " substr(text, 1, 100))
+    # In Markdown a colon before a lower-case word does not end a sentence.
+    while (is_markdown && match(text, /[a-z0-9)]: +[a-z]/)) text = substr(text, 1, RSTART) substr(text, RSTART + 2)
     count = split(text, sentences, /[.!?:|][")*_]* +|\\n/)
     for (i = 1; i <= count; ++i) {
       words = split(sentences[i], ignored, /[ \n]+[^A-Za-z]*/)

@@ -59,7 +59,7 @@ expect refuse uncalled src/table/a.h <<<'void Call();'
 expect refuse uncalled rpc/a.h <<<'class Unused {};'
 expect refuse uncalled include/simurgh/table/a.h <<<'inline constexpr int kUnused = 1;'
 
-long_sentence=$(printf 'word %.0s' {1..26})
+long_sentence=$(printf 'word %.0s' {1..21})
 wide_row="| $(printf 'cell | %.0s' {1..20})"
 expect pass prose a.md <<<"The server evicts the oldest row. $(printf 'A word. %.0s' {1..5})"
 expect pass prose a.md <<<"$wide_row"
