@@ -29,7 +29,7 @@ std::vector<std::string> With(std::vector<std::string> overrides,
   return overrides;
 }
 
-TEST_CASE("async of one rank with one batch under way is sync, to the bit") {
+TEST_CASE("async of one rank with one batch in flight equals sync to the bit") {
   const std::string optimizer =
       GENERATE("{kind: sgd, momentum: 0.9, learning_rate: 0.01}",
                "{kind: adam, learning_rate: 0.001}", "{kind: adagrad, learning_rate: 0.01}");
@@ -90,7 +90,7 @@ const std::vector<std::string> kEndless{"training.epochs=100000", "training.prog
                                         "training.retry_deadline=5s", "rpc.call_timeout=2s",
                                         "nn_worker.rank_timeout=20s"};
 
-TEST_CASE("A server that is started again has lost the run's weights, and the ranks say so") {
+TEST_CASE("A restarted server has lost the run's weights, and the ranks report it") {
   TestCluster cluster({.ranks = 2, .overrides = kFourBatches});
   const auto trainers = StartTwo(cluster, kEndless);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
@@ -103,7 +103,7 @@ TEST_CASE("A server that is started again has lost the run's weights, and the ra
   }
 }
 
-TEST_CASE("Ranks of async stop when told") {
+TEST_CASE("Ranks of async stop on a signal") {
   TestCluster cluster({.ranks = 2, .overrides = kFourBatches});
   const auto trainers = StartTwo(cluster, kEndless);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));

@@ -81,7 +81,7 @@ TEST_CASE("Rows that the trainer pools train what the embedding worker's embeddi
   CheckSame(rounded, RunStandalone(options));
 }
 
-TEST_CASE("The last line of a trainer tells its result") {
+TEST_CASE("The last line of a trainer is its result") {
   const TrainerOutcome outcome = RunStandalone(Reproducible(1, "1"));
   CHECK_THAT(
       outcome.last_line,

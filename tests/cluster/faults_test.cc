@@ -41,7 +41,7 @@ TEST_CASE("A trainer's death leaves the servers serving; the next trainer trains
   CHECK(std::stod(outcome.test_auc) > 0.88);
 }
 
-TEST_CASE("A job that is started again goes on with the rows that the servers hold") {
+TEST_CASE("A restarted job continues with the rows that the servers hold") {
   const std::vector<std::string> short_run{"training.mode=sync", "training.max_steps=40"};
   const auto log_loss_of_next = [&](TestCluster& cluster) {
     const auto trainer = cluster.StartTrainer(short_run);
@@ -81,7 +81,7 @@ TEST_CASE("A server that stays away ends the trainer after clear retries") {
                                  Catch::Contains("embedding-ps 1"));
 }
 
-TEST_CASE("A worker that comes back within the deadline costs nothing but time") {
+TEST_CASE("A worker that restarts within the deadline costs only time") {
   TestCluster cluster({.overrides = {"training.reproducible=true", "training.staleness=4"}});
   const auto undisturbed = cluster.StartTrainer({"training.max_steps=1500", "training.epochs=6"});
   const TrainerOutcome expected = Finish(*undisturbed);
@@ -149,7 +149,7 @@ bool HasPushed(const DaemonProcess& trainer) {
   return false;
 }
 
-TEST_CASE("A server that comes back without its rows is noticed") {
+TEST_CASE("A server that restarts without its rows is noticed") {
   TestCluster cluster({});
   const auto trainer = cluster.StartTrainer(kEndless);
   REQUIRE(HasPushed(*trainer));

@@ -84,7 +84,7 @@ TEST_CASE("Two feeders train what the trainer alone would have, to the last bit"
   }
 }
 
-TEST_CASE("Feeders send all labels, and the log tells of each") {
+TEST_CASE("Feeders send all labels, and the log reports each") {
   const FedRun run =
       CheckFedAsRead({.config = "config/adult-tasks.yaml", .overrides = kReproducible});
   for (const char* label : {"marital_status", "income"}) {
@@ -249,7 +249,7 @@ FedRun FeedBadRows(const std::string& max_bad_rows) {
                              "loaders.timeout=30m", "training.retry_deadline=5s"}});
 }
 
-TEST_CASE("The trainer tells how many bad rows the loaders have left out") {
+TEST_CASE("The trainer reports the bad rows that loaders skipped") {
   const FedRun run = FeedBadRows("5");
   CHECK(run.outcome.exit_code == 0);
   CHECK_THAT(run.log, Catch::Contains(" bad_rows=10 network_digest="));
@@ -317,7 +317,7 @@ TEST_CASE("When the trainer has had its steps, feeders end well") {
   CHECK_THAT(one->log(), Catch::Contains("fed until the trainer had enough"));
 }
 
-TEST_CASE("A feeder without a trainer, or with another idea of the inputs, says so") {
+TEST_CASE("A feeder without a trainer or with other inputs reports it") {
   TestCluster cluster({.loaders = 1, .overrides = {"training.retry_deadline=1s"}});
   const auto lonely = cluster.StartLoader(0);
   CHECK(lonely->Wait(30s) == 3);
@@ -337,7 +337,7 @@ TEST_CASE("A feeder without a trainer, or with another idea of the inputs, says 
   CHECK(right->Wait(30s) == 0);
 }
 
-TEST_CASE("The tool tells how it is used, its version, and what it lacks") {
+TEST_CASE("The tool prints its usage, its version and missing options") {
   const TemporaryFolder folder;
   DaemonProcess help("simurgh-feed", {"--help"}, folder.path() + "/help");
   CHECK(help.Wait(30s) == 0);

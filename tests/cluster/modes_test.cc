@@ -162,7 +162,7 @@ TEST_CASE("Naive hybrid trains, too") {
   CHECK(std::stod(outcome.test_auc) > 0.89);
 }
 
-TEST_CASE("A worker that comes back costs several ranks nothing but time") {
+TEST_CASE("A worker that restarts costs several ranks only time") {
   const Overrides quick{"training.epochs=4", "training.max_steps=1000",
                         "training.progress_interval=20ms", "rpc.call_timeout=2s"};
   const Overrides& overrides = GENERATE(kSync, kOrderedHybrid);

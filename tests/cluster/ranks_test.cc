@@ -106,7 +106,7 @@ TEST_CASE("A rank that is killed ends the others, which name it") {
   CHECK(FinishAll(cluster.StartTrainers(3)).size() == 3);
 }
 
-TEST_CASE("A rank that loses its embedding worker tells the others why it gives up") {
+TEST_CASE("A rank that loses its embedding worker reports the reason to the others") {
   TestCluster cluster({.ranks = 2});
   const Trainers trainers = cluster.StartTrainers(2, kEndless);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
@@ -137,7 +137,7 @@ TEST_CASE("Ranks of different plans refuse one another") {
                                 Catch::Contains(" (rank 0), 64 (rank 1); use the same file"));
 }
 
-TEST_CASE("A rank that does not come is named") {
+TEST_CASE("An absent rank is named") {
   TestCluster cluster({.ranks = 3});
   const std::vector<std::string> hasty{"nn_worker.rank_timeout=2s", "training.retry_deadline=1s"};
   const auto first = cluster.StartTrainer(hasty, 0);

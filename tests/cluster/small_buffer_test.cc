@@ -69,7 +69,7 @@ TEST_CASE("Two ranks with room for one batch train and evaluate as with plenty, 
   }
 }
 
-TEST_CASE("Two ranks with room for one batch come to an end in every mode") {
+TEST_CASE("Two ranks with room for one batch finish in every mode") {
   const std::string mode = GENERATE("hybrid", "naive_hybrid", "async");
   CAPTURE(mode);
   Overrides overrides{"training.mode=" + mode, "training.staleness=4", kSmallBuffer, kSmallWindow};

@@ -156,7 +156,7 @@ class Model {
   size_t turn_ = 0;
 };
 
-TEST_CASE("Whatever loaders do, batches are within the bounds, come in turn, and go on") {
+TEST_CASE("Whatever loaders do, batches stay within the bounds and in order, and arrive") {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     INFO("seed " << seed);
     Model(seed).Run();

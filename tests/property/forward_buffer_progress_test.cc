@@ -318,7 +318,7 @@ class Model {
   int deaths_ = 0;
 };
 
-TEST_CASE("However small forward buffers are, all runs come to their end within the bounds") {
+TEST_CASE("However small forward buffers are, all runs end within the bounds") {
   for (uint64_t seed = 1; seed <= 3'000; ++seed) {
     const Settings settings = DrawSettings(seed);
     CAPTURE(seed, settings.ranks, settings.workers, settings.staleness, settings.reproducible,

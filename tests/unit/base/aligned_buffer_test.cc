@@ -40,7 +40,7 @@ TEST_CASE("a moved buffer keeps its place") {
   CHECK(assigned.as<uint32_t>(4).size() == 4);
 }
 
-TEST_CASE("a pool gives at least what is asked for and gives it again") {
+TEST_CASE("a pool gives at least the requested size and reuses it") {
   BufferPool pool(1 << 20);
   std::byte* place = nullptr;
   {
@@ -99,8 +99,7 @@ TEST_CASE("a lease outlives its pool") {
   std::memset(lease->data(), 1, lease->size());
 }
 
-TEST_CASE(
-    "a pool of memory of another kind asks for it once, and gives it back where it came from") {
+TEST_CASE("a pool of other memory allocates once and frees with the right function") {
   static int released = 0;
   released = 0;
   int made = 0;

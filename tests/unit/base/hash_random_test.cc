@@ -101,7 +101,7 @@ TEST_CASE("Below stays below and reaches everything evenly") {
   for (const int count : counts) CHECK(std::abs(count - kDraws / 7) < 600);
 }
 
-TEST_CASE("Uniform lies in [0, 1) and Normal has the moments of a normal") {
+TEST_CASE("Uniform is in [0, 1) and Normal has the moments of a normal") {
   Random random(7);
   constexpr int kDraws = 200'000;
   double sum = 0;

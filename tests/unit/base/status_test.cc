@@ -20,7 +20,7 @@ StatusOr<int> Sum(StatusOr<std::unique_ptr<int>> a, StatusOr<std::unique_ptr<int
   return *right;
 }
 
-TEST_CASE("an error leaves the function, ok goes on") {
+TEST_CASE("an error returns from the function, ok continues") {
   bool reached = false;
   CHECK(Leave(absl::NotFoundError("x"), &reached).code() == absl::StatusCode::kNotFound);
   CHECK_FALSE(reached);

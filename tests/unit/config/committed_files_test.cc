@@ -239,8 +239,7 @@ TEST_CASE("criteo-synthetic.yaml lacks only the data that datagen writes", "[con
   }
 }
 
-TEST_CASE("Daemons of the two Adult clusters, on the same ports, tell one another apart",
-          "[config]") {
+TEST_CASE("Daemons of the two Adult clusters, on the same ports, refuse each other", "[config]") {
   const ClusterConfig adult = Load("config/adult.yaml", kExistingData);
   const ClusterConfig persia = Load("config/adult-persia.yaml", kExistingData);
   CHECK(ClusterAgreement(adult) != ClusterAgreement(persia));

@@ -108,7 +108,7 @@ TEST_CASE("Sections and lists of the wrong shape", "[config]") {
   });
 }
 
-TEST_CASE("Keys that say nothing, and values that contradict one another", "[config]") {
+TEST_CASE("Keys without effect and contradictory values are errors", "[config]") {
   CheckCases({
       {"stddev: 0.5", "low: 0", "low: 0",
        "tables.0.initializer.low: has no effect; remove it; it requires kind: uniform"},
@@ -185,7 +185,7 @@ TEST_CASE("An empty file lacks every required key, at its first line", "[config]
   CHECK(error.find("\nsample.yaml:1: model.towers: missing; ") != std::string::npos);
 }
 
-TEST_CASE("Several errors come together, ten at most", "[config]") {
+TEST_CASE("Up to ten errors are reported at once", "[config]") {
   std::string text = Replaced(kSample, "staleness: 4", "staleness: 0");
   text = Replaced(text, "seed: 7", "seed: x");
   const std::string two = ErrorOf(text);

@@ -83,7 +83,7 @@ TEST_CASE("Steps of processing are read", "[config]") {
   CHECK(config->training.keep_negatives == 0.25F);
 }
 
-TEST_CASE("Poolings are read, and say how wide a feature is", "[config]") {
+TEST_CASE("Poolings are read and give the width of a feature", "[config]") {
   const auto config = ParseClusterConfig(
       Replaced("- {name: shop}",
                "- {name: shop, pooling: raw, max_length: 3}\n"
@@ -184,7 +184,7 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
   });
 }
 
-TEST_CASE("Weights and what stands around them are told apart", "[config]") {
+TEST_CASE("Weights are separated from the text around them", "[config]") {
   const std::string shop = "- {name: shop}";
   const auto with = [](const std::string& separator, const std::string& column = "items") {
     return "- {name: shop, pooling: weighted_sum, column: " + column + ", weight_separator: \"" +

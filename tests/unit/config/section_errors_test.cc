@@ -14,7 +14,7 @@
 
 namespace simurgh {
 
-TEST_CASE("Where rows lie: folders and nodes that cannot be", "[config]") {
+TEST_CASE("Invalid arena directories and NUMA nodes are errors", "[config]") {
   CheckCases({
       {"partitions: 3", "arena_directory: shm", "arena_directory",
        "embedding_ps.arena_directory: 'shm' is not an absolute path; expected: absolute path of a "
@@ -161,7 +161,7 @@ TEST_CASE("Data files that cannot be read", "[config]") {
   });
 }
 
-TEST_CASE("Security: files that are missing or of no use", "[config]") {
+TEST_CASE("Security: missing and unusable files are errors", "[config]") {
   const std::string limit = "max_frame_bytes: 65536}";
   const std::string two = "certificate: LICENSE, key: LICENSE";
   const auto with_tls = [](const std::string& security, const std::string& tls) {

@@ -87,7 +87,7 @@ TEST_CASE("Tables of one entry share everything but the name", "[config]") {
   }
 }
 
-TEST_CASE("Features default to their name and know their table", "[config]") {
+TEST_CASE("Features default to the column and table of their name", "[config]") {
   const ClusterConfig config = Parse(kSample);
   REQUIRE(config.features.size() == 4);
   CHECK(config.features[0].column == "city");

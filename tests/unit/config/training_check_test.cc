@@ -75,7 +75,7 @@ TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[co
   }
 }
 
-TEST_CASE("One key switches to sync, whatever is said of staleness", "[config]") {
+TEST_CASE("One key switches to sync, regardless of staleness", "[config]") {
   const auto config =
       With({"training.mode=sync", "training.staleness=4",
             "embedding_worker.row_cache_bytes=1000000", "training.row_age_steps=3"});
@@ -177,7 +177,7 @@ TEST_CASE("Every label column is a task", "[config]") {
              Catch::Contains("training.keep_negatives: requires a single label"));
 }
 
-TEST_CASE("Models of one label say so", "[config]") {
+TEST_CASE("Models that support one label refuse more", "[config]") {
   const auto with_two = [](const std::string& file) {
     return LoadClusterConfig(file,
                              {"data.csv.columns.2={name: fnlwgt, kind: label, positive: [\"1\"]}"});

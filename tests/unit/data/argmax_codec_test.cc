@@ -30,7 +30,7 @@ std::vector<std::byte> Encoded(const FeatureView& feature, size_t dim,
   return out;
 }
 
-TEST_CASE("argmax lie in the fewest bits of their sample") {
+TEST_CASE("argmax take the fewest bits for their sample") {
   // No bits, none, one, two, three a position.
   const Lists lists({0, 1, 2, 3, 5});
   const std::vector<uint32_t> argmax = {77, 77, 0, 0, 1, 0, 2, 1, 4, 3};
@@ -40,7 +40,7 @@ TEST_CASE("argmax lie in the fewest bits of their sample") {
   CHECK(Encoded(Lists({1, 1, 0, 1}).feature(), 16, std::vector<uint32_t>(64)).empty());
 }
 
-TEST_CASE("argmax come back as they were, whatever the lengths of lists") {
+TEST_CASE("argmax are decoded as encoded, for any lengths of lists") {
   const uint64_t seed = GENERATE(range(1, 20));
   CAPTURE(seed);
   Random random(seed);

@@ -92,7 +92,7 @@ TEST_CASE("Batches equal the samples that went in, batch after batch, whatever w
   }
 }
 
-TEST_CASE("What is not set reads as zero and no ids") {
+TEST_CASE("Unset values read as zero, unset features as no ids") {
   BatchBuilder builder(1, 2);
   builder.SetLabel(1.0F);
   builder.SetDense(1, 5.0F);

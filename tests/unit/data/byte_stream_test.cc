@@ -102,7 +102,7 @@ TEST_CASE("Files that cannot be read are errors that name them") {
   CHECK_THAT(std::string(directory.status().message()), Catch::Contains(folder.Path(".")));
 }
 
-TEST_CASE("A pipe that nobody writes to is refused at once") {
+TEST_CASE("A pipe without a writer is refused at once") {
   const TemporaryFolder folder;
   REQUIRE(::mkfifo(folder.Path("pipe").c_str(), 0600) == 0);
   for (const std::string& path : {folder.Path("pipe"), std::string("/dev/null")}) {

@@ -221,7 +221,7 @@ TEST_CASE(
                              "/ stddev; correct it, or `mean` and `stddev`"));
 }
 
-TEST_CASE("The rows before a bad one are kept, and reading goes on behind it") {
+TEST_CASE("The rows before a bad one are kept, and reading continues after it") {
   const TemporaryFolder folder;
   const std::string file = folder.Write("a.csv", "1,1,c,t,\n1,1,c2,t2,,\n1,3,c,t,\n");
   auto reader = OpenBatchReader(Example(), Features(), {file}, 10);
@@ -265,7 +265,7 @@ TEST_CASE("No files are no batches") {
   CHECK(samples->empty());
 }
 
-TEST_CASE("The dense columns come in the order of the file") {
+TEST_CASE("Dense columns are in the order of the file") {
   DataConfig config = Example();
   config.csv.columns[4].kind = Kind::kDense;
   CHECK(DenseColumns(config) == std::vector<std::string>{"x", "note"});

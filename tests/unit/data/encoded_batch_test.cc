@@ -30,7 +30,7 @@ CompactBatch OneFeature(const std::vector<uint64_t>& ids) {
   return *builder.Build()->sparse;
 }
 
-TEST_CASE("Any batch comes back as it was") {
+TEST_CASE("Any batch is decoded as it was encoded") {
   for (uint64_t seed = 1; seed <= 2'000; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
@@ -38,7 +38,7 @@ TEST_CASE("Any batch comes back as it was") {
   }
 }
 
-TEST_CASE("Batches at the edges come back") {
+TEST_CASE("Batches at the limits are decoded as they were encoded") {
   CompactBatch empty;
   empty.offsets = {0};
   RequireRoundTrip(empty);
@@ -59,7 +59,7 @@ TEST_CASE("Batches at the edges come back") {
   CHECK(ascending.byte_size() < ids.size() / 2);
 }
 
-TEST_CASE("The most occurrences that a batch may have come back") {
+TEST_CASE("A batch with the maximum of occurrences is decoded") {
   BatchBuilder builder(2, 0);
   Random random(1);
   for (size_t b = 0; b < 1'000; ++b) {
@@ -74,7 +74,7 @@ TEST_CASE("The most occurrences that a batch may have come back") {
   RequireRoundTrip(batch);
 }
 
-TEST_CASE("The bytes of a batch are what the description says") {
+TEST_CASE("The bytes of a batch match the description") {
   // Feature 0 has ids 7, 7, none, 9; feature 1 shares its list: 9 and 7 with weights, then none, 8,
   // none. Feature 2: three wild ids and the first again.
   BatchBuilder builder({0, 0, 1}, 0);
@@ -173,7 +173,7 @@ TEST_CASE("Weights that are all 1 are none") {
   CHECK(decoded->weights.empty());
 }
 
-TEST_CASE("A head that does not tell of all ids, or of weights, is belied") {
+TEST_CASE("A head that contradicts its batch is refused") {
   CompactBatch batch = OneFeature({5, 6, 5});
   batch.weights = {1, 2, 1};
   const EncodedBatch good = *EncodeBatch(batch);
@@ -194,7 +194,7 @@ bool IsWithin(const std::vector<T>& elements, size_t size) {
   return elements.size() <= size && elements.capacity() <= size;
 }
 
-TEST_CASE("A head tells how much memory its batch takes") {
+TEST_CASE("A head gives the memory of its batch") {
   size_t bare = 0;
   for (uint64_t seed = 1; seed <= 1'000; ++seed) {
     CAPTURE(seed);
@@ -275,7 +275,7 @@ TEST_CASE("Damaged batches are refused or valid") {
   CHECK(refused < 2'000);
 }
 
-TEST_CASE("A head asks for no memory before its features have come") {
+TEST_CASE("A head requests no memory before its features have arrived") {
   // 150 features of 65,535 samples, whose lists are empty; the first has unknown flags.
   EncodedBatch encoded;
   for (const int byte : {4, 0xff, 0xff, 3, 0x96, 1, 0, 0}) encoded.codes.push_back(std::byte(byte));
@@ -330,7 +330,7 @@ CompactBatch NearlyEmpty(size_t features, size_t ids) {
   return *builder.Build()->sparse;
 }
 
-TEST_CASE("A few bytes ask for no more cells than a batch of one id each has") {
+TEST_CASE("A few bytes request at most the cells of a batch of one id each") {
   const size_t most = kMaxBatchOccurrences / kMaxBatchSamples;
   CHECK(RequireRoundTrip(NearlyEmpty(most, 20)).byte_size() < 1'500);
 
@@ -352,7 +352,7 @@ TEST_CASE("A few bytes ask for no more cells than a batch of one id each has") {
   RequireRoundTrip(NearlyEmpty(most + 1, 30'000));
 }
 
-TEST_CASE("A few bytes ask for no more occurrences than they can hold") {
+TEST_CASE("A few bytes request no more occurrences than they can hold") {
   // One plain id; 65,535 samples of 152 ids each, all of one symbol, whether the head states it or
   // not.
   const auto refusal = [](const std::vector<int>& occurrences) {

@@ -166,7 +166,7 @@ TEST_CASE("An id belongs to seed, feature and rank, whatever else is chosen") {
   CHECK(c9 != three);
 }
 
-TEST_CASE("Ids of 8 digits are as many as those of 16") {
+TEST_CASE("Ids of 8 digits have the same cardinality as those of 16") {
   const auto count = [](int digits) {
     std::set<uint64_t> ids;
     uint64_t largest = 0;
@@ -196,7 +196,7 @@ TEST_CASE("Cardinalities follow the scale") {
   CHECK(Make({.cardinality_scale = 2.0}).cardinalities()[19] == 8);
 }
 
-TEST_CASE("Cardinalities add up to the distinct ids asked for") {
+TEST_CASE("Cardinalities add up to the requested distinct ids") {
   const auto ids = GENERATE(as<uint64_t>(), 78, 79, 1'000, 1'000'000, 100'000'000, 3'000'000'000);
   CHECK(SumOfCardinalities(Make({.distinct_ids = ids})) == ids);
 }

@@ -21,7 +21,7 @@ TEST_CASE("Rows agree with PERSIA's vector for 10 buckets and 2 rounds") {
   }
 }
 
-TEST_CASE("Every round has rows of its own, and two rounds tell ids apart") {
+TEST_CASE("Every round has separate rows, and two rounds distinguish ids") {
   constexpr uint64_t kBuckets = 1'000;
   std::set<std::array<uint64_t, 2>> seen;
   for (uint64_t id = 0; id < 10'000; ++id) {

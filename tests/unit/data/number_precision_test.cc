@@ -61,7 +61,7 @@ std::vector<ReadSample> Read(const DataConfig& config, const std::vector<Feature
   return *std::move(samples);
 }
 
-TEST_CASE("Numbers beyond 2^24 are told apart by buckets and quantiles") {
+TEST_CASE("Buckets and quantiles distinguish numbers beyond 2^24") {
   const auto samples = Read(Example(), {Bucketised({16'777'217.0, 1'600'000'000.5})},
                             {16'777'216, 16'777'217, 1'600'000'000, 1'600'000'000.5});
   CHECK(samples[0].ids[0] == Ids{0});
@@ -185,7 +185,7 @@ TEST_CASE("A row that is bad in one column counts in no other's statistics") {
   CHECK(features[0].processing.boundaries == std::vector<double>{2});
 }
 
-TEST_CASE("Quantiles that part nothing are refused for what they are") {
+TEST_CASE("Quantiles that separate no values are refused") {
   const TemporaryFolder folder;
   DataConfig config = Example();
   config.train = {folder.Write("a.csv", "1,0\n1,0\n1,0\n1,0\n1,5\n")};

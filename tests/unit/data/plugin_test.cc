@@ -159,7 +159,7 @@ TEST_CASE("Objects that are no good plug-ins are refused by name") {
   CHECK_THAT(OpenError(WithPlugin("x", SoftBins({}))), Catch::Contains("anchors as parameters"));
 }
 
-TEST_CASE("What a plug-in says of a row follows the policy for bad rows") {
+TEST_CASE("A row that a plug-in rejects follows the policy for bad rows") {
   const TemporaryFolder folder;
   const std::string file = folder.Write("a.csv", "1,1,ok\n1,1,bad|b\n1,1,many\n0,1,nan\n0,1,ok\n");
   DataConfig config = Example();

@@ -165,7 +165,7 @@ TEST_CASE("A tie of max is the first one's; a sample without ids gives no gradie
   CHECK(row_gradients == std::vector<float>{5, 0, 0, 6});
 }
 
-TEST_CASE("Max is the same bits where nobody asks whose they are") {
+TEST_CASE("Max has the same bits with and without argmax") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
     Fixture fixture({Pooling::kMax}, seed);
@@ -182,7 +182,7 @@ TEST_CASE("Max is the same bits where nobody asks whose they are") {
   }
 }
 
-TEST_CASE("A raw feature tells its true lengths, cut to its places") {
+TEST_CASE("A raw feature gives its true lengths, at most its positions") {
   BatchBuilder builder(1, 0);
   for (const size_t ids : {0, 2, 4, 10}) {
     for (size_t i = 0; i < ids; ++i) builder.AddId(0, i);

@@ -89,7 +89,7 @@ TEST_CASE("Lengths that make no complete code are refused") {
   CHECK_FALSE(AssignCodes(std::vector<uint8_t>{0, 0, 0, 0}, codes));
 }
 
-TEST_CASE("Packed numbers come back, of every width") {
+TEST_CASE("Packed numbers of every width are decoded") {
   for (uint64_t seed = 1; seed <= 1'000; ++seed) {
     INFO("seed " << seed);
     Random random(seed);

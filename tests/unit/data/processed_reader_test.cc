@@ -69,7 +69,7 @@ TEST_CASE("Features of one table share a list of ids, others have their own") {
   CHECK((*(*apart)->Next())->sparse->lists.empty());
 }
 
-TEST_CASE("Criteo's ids stay what they are without a seed") {
+TEST_CASE("Criteo's ids are unchanged without a seed") {
   const TemporaryFolder folder;
   std::string line = "1";
   for (int i = 1; i <= 13; ++i) line += "\t" + std::to_string(i);
@@ -208,7 +208,7 @@ TEST_CASE("Down-sampling leaves out negatives only, and row by row the same ones
   CHECK(read(7) == labels);
 }
 
-TEST_CASE("Statistics come from the training files, and hold for the test files") {
+TEST_CASE("Statistics of the training files apply to the test files") {
   const TemporaryFolder folder;
   DataConfig config = Example();
   config.train = {folder.Write("a.csv", "1,1,,\n0,2,,\n1,,,\n"), folder.Write("b.csv", "1,3,,\n")};

@@ -92,7 +92,7 @@ TEST_CASE("Hash stack: every round in its own range, whatever else is in the lis
   }
 }
 
-TEST_CASE("Crosses: as many as the lengths' product, each from its own pair") {
+TEST_CASE("Crosses: the product of the lengths, one id from each pair") {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     INFO("seed " << seed);
     Random random(seed);

@@ -57,7 +57,7 @@ StatusOr<std::vector<float>> Weigh(const FeatureConfig& config, const Texts& cel
   return feature.weights();
 }
 
-TEST_CASE("Weights stand behind their values and go where these go") {
+TEST_CASE("Weights follow their values") {
   FeatureConfig config = Named("tags");
   config.pooling = Pooling::kWeightedSum;
   config.weight_separator = ':';
@@ -88,7 +88,7 @@ TEST_CASE("Weights stand behind their values and go where these go") {
   }
 }
 
-TEST_CASE("Hashes are what they have always been") {
+TEST_CASE("Hashes do not change between versions") {
   CHECK(HashText("Oslo", 0) == 0xf4d72f358f6a0af3);
   CHECK(HashText("Oslo", 7) == 0x572142df9b909c4d);
   CHECK(HashText("", 0) == 0x2d06800538d394c2);  // XXH3's own test vector.
@@ -112,7 +112,7 @@ TEST_CASE("Seeds and orders make other hashes, integers never collide") {
   }
 }
 
-TEST_CASE("A value becomes an id as the configuration says") {
+TEST_CASE("A value becomes an id by the configured rule") {
   FeatureConfig config = Named("f");
   CHECK(*Process(config, {{"-5"}}) == Ids{HashText("-5", 0)});
   config.processing.seed = 9;
@@ -181,7 +181,7 @@ TEST_CASE("A vocabulary numbers its words; other texts share the ids after them"
   CHECK(Process(config, {{"blue"}})->empty());
 }
 
-TEST_CASE("What is missing follows its rule") {
+TEST_CASE("Missing values follow their rule") {
   FeatureConfig config = Named("city");
   CHECK(Process(config, {{}})->empty());
   config.processing.missing = ProcessingConfig::Missing::kId;
@@ -199,7 +199,7 @@ TEST_CASE("What is missing follows its rule") {
              Catch::Contains("its value of column 'a' is missing (of missing cells)"));
 }
 
-TEST_CASE("A value beside the vocabulary is not called missing") {
+TEST_CASE("A value outside the vocabulary is not missing") {
   FeatureConfig config = Named("city");
   config.processing.missing = ProcessingConfig::Missing::kFail;
   config.processing.vocabulary = {"Oslo"};
@@ -250,7 +250,7 @@ TEST_CASE("Modulo and hash stack fold ids, padding keeps its own") {
   CHECK(*Process(config, {{"12", "23"}}) == Ids{2, 18, 5, 10});  // PERSIA's own test vector.
 }
 
-TEST_CASE("No value has the id of padding or of what is missing") {
+TEST_CASE("No value has the id of padding or of missing values") {
   FeatureConfig config = Named("f");
   config.processing.hash = ProcessingConfig::Hash::kNone;
   CHECK(*Process(config, {{"-1", "-2"}}) == Ids{kPaddingId, kMissingId});  // Neither is in use.
@@ -311,7 +311,7 @@ TEST_CASE("Dense values are transformed and scaled") {
   }
 }
 
-TEST_CASE("The share of negatives that is kept is the one asked for, always the same ones") {
+TEST_CASE("The configured share of negatives is kept, always the same ones") {
   const ReadOptions tenth{.keep_negatives = 0.1, .seed = 3};
   size_t kept = 0;
   size_t other = 0;

@@ -111,7 +111,7 @@ TEST_CASE("Any small batch is its ids, weights and lengths, and a hundredth or a
   }
 }
 
-TEST_CASE("The bytes of a bare batch are what the description says") {
+TEST_CASE("The bytes of a bare batch match the description") {
   // Feature 0 has ids a, none; feature 1 shares its list: b and a with weights, d; feature 2: c, e.
   constexpr uint64_t a = 0xfedcba9876543210;
   constexpr uint64_t b = 0x0123456789abcdef;
@@ -183,7 +183,7 @@ TEST_CASE("A bare batch that does not add up is refused") {
   CHECK_THAT(Refusal(two), Catch::Contains("feature 1: has weights: 2, must be 0 or 1"));
 }
 
-TEST_CASE("A few bytes of a bare batch ask for few cells") {
+TEST_CASE("A few bytes of a bare batch request few cells") {
   // 127 features of 16,383 samples, none of which have an id.
   EncodedBatch encoded;
   for (const int byte : {4, 0xff, 0x7f, 127, 2, 0, 0, 0}) encoded.codes.push_back(std::byte(byte));

@@ -71,7 +71,7 @@ TEST_CASE("Blanks around values and weights are no text") {
   CHECK(by_blanks.weights == std::vector<float>{0.5F, 2});
 }
 
-TEST_CASE("A value that reads as missing goes with its weight") {
+TEST_CASE("A missing value is dropped with its weight") {
   const Read read = *ReadCell(Weighted(), "a:3|?:7|:9| ? : x |?||b:4");
   CHECK(read.ids == Hashes({"a", "b"}));
   CHECK(read.weights == std::vector<float>{3, 4});

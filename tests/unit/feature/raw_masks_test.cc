@@ -35,7 +35,7 @@ Batch BatchOf(const std::vector<std::vector<size_t>>& lengths, size_t dense_widt
   return *builder.Build();
 }
 
-TEST_CASE("Masks follow the dense columns, of the features that ask, in their order") {
+TEST_CASE("Masks of features with mask follow the dense columns, in their order") {
   const std::vector<FeatureConfig> features = {Raw(3, true), Raw(2, false), Raw(2, true, 2)};
   const RawMasks masks(features);
   CHECK(masks.width() == 5);
@@ -56,7 +56,7 @@ TEST_CASE("Masks are all dense columns where the data has none") {
   CHECK(batch.dense.values == std::vector<float>{1, 0, 0, 0});
 }
 
-TEST_CASE("Batches stay as they are where no feature asks") {
+TEST_CASE("Batches without masked features are unchanged") {
   const std::vector<FeatureConfig> features = {Raw(2, false)};
   Batch batch = BatchOf({{1}, {2}}, 1);
   const float* const values = batch.dense.values.data();

@@ -99,7 +99,7 @@ Script MustNotStart() {
   return script;
 }
 
-TEST_CASE("--check-config says ok and starts nothing") {
+TEST_CASE("--check-config prints ok and starts nothing") {
   const Outcome outcome = RunWith(MustNotStart(), {"--config", kConfig, "--check-config"});
   CHECK(outcome.code == 0);
   CHECK_THAT(outcome.out, Catch::StartsWith("ok: config/adult.yaml") && Catch::Contains("'adult'"));

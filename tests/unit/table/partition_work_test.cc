@@ -165,7 +165,7 @@ TEST_CASE("pushes interleave where the arena is in a file") {
   CHECK(*second.Advance(2));
 }
 
-TEST_CASE("a pull tells a full table with when_full: stop from other failures") {
+TEST_CASE("a pull distinguishes a full table with when_full: stop from other failures") {
   std::vector<TableConfig> tables = TwoTables();
   tables[0].capacity_rows = 2;
   tables[0].when_full = WhenFull::kStop;

@@ -304,7 +304,7 @@ class AskingBlocks : public BlockPool {
   size_t leases = 0;
 };
 
-TEST_CASE("Memory for a batch is made while others may ask the pipeline") {
+TEST_CASE("Memory for a batch is allocated without the pipeline's lock") {
   AskingBlocks blocks;
   RandomPort port({});
   PipelineOptions options = OptionsFor({});

@@ -23,7 +23,7 @@ size_t Evaluations(const EarlyStoppingConfig& config, const std::vector<double>&
   return count;
 }
 
-TEST_CASE("training ends after so many evaluations in a row that are no better than the best") {
+TEST_CASE("training ends after patience evaluations in a row without improvement") {
   const std::vector<double> values{0.6, 0.7, 0.69, 0.7, 0.8, 0.75, 0.75, 0.81, 0.8, 0.8, 0.8};
   CHECK(Evaluations({.patience = 0}, values) == 11);
   CHECK(Evaluations({.patience = 1}, values) == 3);

@@ -210,7 +210,7 @@ TEST_CASE("a network forgets its captured sums before they are aborted") {
   CHECK(group.nccl[0]->hanging_aborts_ == 0);
 }
 
-TEST_CASE("a rank that does not come to a step is named within the deadline") {
+TEST_CASE("a rank that misses a step is named within the deadline") {
   Group group(3);
   const milliseconds timeout{300};
   const auto results = RunRanks(3, [&](std::unique_ptr<Collective>& collective) -> Status {
@@ -230,7 +230,7 @@ TEST_CASE("a rank that does not come to a step is named within the deadline") {
   CHECK_FALSE(results[2].ok());
 }
 
-TEST_CASE("sums that hang though all ranks have come end at the deadline") {
+TEST_CASE("sums that hang with all ranks present end at the deadline") {
   Group group(2);
   const auto results = RunRanks(2, [&](std::unique_ptr<Collective>& collective) -> Status {
     SIMURGH_ASSIGN_OR_RETURN(const auto sums, Connect(group, *collective, milliseconds(200)));

@@ -20,7 +20,7 @@ void Add(ProgressMeter& meter, const Step& step, const std::vector<float>& label
   meter.Add(step, labels, probabilities);
 }
 
-TEST_CASE("a report tells means of the steps since the last one, and counts of all") {
+TEST_CASE("a report has means of the steps since the last one, and counts of all") {
   ProgressMeter meter(0ms, 100, 1);
   Add(meter, {.samples = 1, .loss = 4, .staleness = 0, .ranks_staleness = 1}, {1}, {0.5F});
   Add(meter, {.samples = 3, .loss = 2, .staleness = 3, .ranks_staleness = 8}, {0, 0, 1},

@@ -9,7 +9,7 @@
 namespace simurgh::testing {
 namespace {
 
-TEST_CASE("Ranks that tell one another know of the staleness of all") {
+TEST_CASE("Ranks that exchange their staleness report that of all") {
   constexpr uint32_t kRanks = 3;
   constexpr uint32_t kSum = 1 + 2 + 4;
   std::vector<uint32_t> afterwards(kRanks);

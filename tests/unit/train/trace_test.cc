@@ -89,7 +89,7 @@ TEST_CASE("Every stage of every step is in the trace once") {
   }
 }
 
-TEST_CASE("hybrid: a pull is under way while the batch before it is computed and pushed") {
+TEST_CASE("hybrid: a pull overlaps the computation and push of the previous batch") {
   auto spans = TraceOf(TrainingConfig::Mode::kHybrid, 2, true);
   for (uint64_t step = 0; step + 2 < kSteps; ++step) {
     CAPTURE(step);
@@ -153,7 +153,7 @@ class WatchedRanks final : public EqualRanks {
   size_t sums_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-TEST_CASE("Dense gradients are summed bucket by bucket while the backward pass goes on") {
+TEST_CASE("Dense gradients are summed bucket by bucket during the backward pass") {
   constexpr size_t kBuckets = 3;
   const bool overlap = GENERATE(true, false);
   std::vector<float> gradients(12, 1.0F);
