@@ -15,7 +15,7 @@
 namespace simurgh {
 namespace {
 
-// Of one rank: addresses of its connections to all others.
+// Maximum size of the addresses that one rank sends.
 constexpr uint64_t kMaxAddressBytes = uint64_t{kMaxRanks} * 1'024;
 // Maximum wait of one call for the other ranks; it is then retried.
 constexpr std::chrono::seconds kPatience{5};
