@@ -196,9 +196,11 @@ class NnWorker : public Daemon {
   }
 
   void Report(const TrainResult& result) {
-    spdlog::info("trained: steps={} samples={} seconds={:.1f} bad_rows={} network_digest={:016x}",
-                 result.steps, result.samples, result.seconds, job_->skipped_rows(),
-                 job_->NetworkDigest());
+    spdlog::info(
+        "trained: steps={} samples={} skipped_steps={} seconds={:.1f} bad_rows={} "
+        "network_digest={:016x}",
+        result.steps, result.samples, result.skipped_steps, result.seconds, job_->skipped_rows(),
+        job_->NetworkDigest());
     if (const std::string overlap = job_->DescribeIdOverlap(); !overlap.empty()) {
       spdlog::info("{}", overlap);
     }

@@ -47,7 +47,13 @@ void TrainReport::OnStep(const Step& step) {
   samples_.Add(step.samples);
   if (!step.applied) {
     skipped_.Add();
-    spdlog::warn("skipped a step whose loss or gradient is not finite: step={}", step.step);
+    if (const auto suppressed = skipped_log_.Admit(LogLimiter::Clock::now())) {
+      spdlog::warn(
+          "skipped a step whose loss or gradient is not finite: step={} not_finite_features={} "
+          "suppressed={}",
+          step.step, step.not_finite_features.empty() ? "none" : step.not_finite_features,
+          *suppressed);
+    }
   }
   staleness_.Observe(static_cast<double>(step.staleness));
   ranks_staleness_.Observe(static_cast<double>(step.ranks_staleness));

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "services/runtime/log_limiter.h"
 #include "simurgh/telemetry/metrics.h"
 #include "simurgh/train/trainer.h"
 
@@ -58,6 +59,7 @@ class TrainReport : public TrainObserver {
 
   MetricRegistry& registry_;
   const std::vector<std::string> tasks_;
+  LogLimiter skipped_log_{/*lines=*/10, std::chrono::seconds(10)};
   Counter& steps_ = registry_.GetCounter("simurgh_nn_steps_total", "Training steps.");
   Counter& skipped_ =
       registry_.GetCounter("simurgh_nn_skipped_steps_total",

@@ -172,7 +172,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
     };
   }
   TrainerData data{.train = std::move(train),
-                   .features = config_.features.size(),
+                   .embeddings = EmbeddingCheck(InputsOf(config_).features, WireOf(config_)),
                    .dense_width = DenseWidth(config_),
                    .tasks = LabelColumns(config_.data).size(),
                    .group_feature = GroupFeature(config_),

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "simurgh/nn/metrics.h"
+#include "simurgh/tensor/finite.h"
 #include "simurgh/train/batch_pipeline.h"
 #include "train/loader.h"
 #include "train/sorted_merge.h"
@@ -66,14 +70,12 @@ StatusOr<EvaluationResult> ComputeTaskMetrics(Collective& collective,
   SIMURGH_RETURN_IF_ERROR(
       MergeSorted<GroupedScore>(collective, grouped, kMergeBytes / sizeof(GroupedScore),
                                 [&](const GroupedScore& score) { group_auc.Add(score); }));
-  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  const bool has_nan = std::isnan(sums.predicted);
   return EvaluationResult{.samples = static_cast<uint64_t>(sums.samples),
-                          .auc = has_nan ? kNan : auc.value(),
+                          .auc = auc.value(),
                           .log_loss = sums.log_loss(),
                           .calibration = sums.calibration(),
                           .normalized_entropy = sums.normalized_entropy(),
-                          .group_auc = has_nan ? kNan : group_auc.value(),
+                          .group_auc = group_auc.value(),
                           .tasks = {}};
 }
 
@@ -90,6 +92,28 @@ StatusOr<EvaluationResult> ComputeMetrics(Collective& collective,
   EvaluationResult result = results.front();
   result.tasks = std::move(results);
   return result;
+}
+
+// Predictions of a set that are not finite.
+struct NotFinite {
+  // First the number of predictions; then EmbeddingCheck counts.
+  std::vector<double> counts;
+
+  std::span<double> features() { return std::span(counts).subspan(1); }
+  // Sums over the ranks. Errors: FAILED_PRECONDITION if there are any; of the collective.
+  Status Check(Collective& collective, const EmbeddingCheck& embeddings);
+};
+
+Status NotFinite::Check(Collective& collective, const EmbeddingCheck& embeddings) {
+  SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kStep, counts));
+  if (counts.front() == 0) return absl::OkStatus();
+  const std::string names = embeddings.Names(features());
+  return absl::FailedPreconditionError(absl::StrCat(
+      "evaluation: ", counts.front(), " predictions are not finite; ",
+      names.empty() ? std::string("the weights are too large: lower the learning rates")
+                    : absl::StrCat("embeddings are not finite of features: ", names,
+                                   "; lower the learning_rate or weight_decay of their tables and "
+                                   "restart the servers")));
 }
 
 }  // namespace
@@ -111,12 +135,18 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
 
   std::vector<Prediction> predictions;
   std::vector<float> probabilities;
+  NotFinite not_finite{.counts = std::vector<double>(1 + options.embeddings.features())};
   while (true) {
     SIMURGH_ASSIGN_OR_RETURN(const PulledBatch* pulled, pipeline.Next());
     if (pulled == nullptr) break;
     const DenseBatch& dense = pulled->batch->dense;
     probabilities.resize(dense.batch_size * options.tasks);
     SIMURGH_RETURN_IF_ERROR(network.Predict(*pulled->block, dense.matrix(), probabilities));
+    if (!AllFinite(probabilities)) {
+      not_finite.counts.front() += static_cast<double>(std::ranges::count_if(
+          probabilities, [](float probability) { return !std::isfinite(probability); }));
+      options.embeddings.Count(*pulled->block, dense.batch_size, not_finite.features());
+    }
     CorrectForSampling(probabilities, options.kept_negatives);
     const size_t first = predictions.size();
     for (size_t i = 0; i < probabilities.size(); ++i) {
@@ -129,6 +159,7 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
     }
     pipeline.Finish();
   }
+  SIMURGH_RETURN_IF_ERROR(not_finite.Check(collective, options.embeddings));
   return ComputeMetrics(collective, predictions, options.tasks);
 }
 

@@ -109,10 +109,12 @@ StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set
   const EvaluationOptions options{.tasks = data_.tasks,
                                   .kept_negatives = config_.keep_negatives,
                                   .group_feature = data_.group_feature,
+                                  .embeddings = data_.embeddings,
                                   .retry_deadline = config_.retry_deadline};
   const std::span<float> statistics = network_.statistics();
   const std::vector<float> own(statistics.begin(), statistics.end());
   SIMURGH_RETURN_IF_ERROR(AverageStatistics());
+  SIMURGH_RETURN_IF_ERROR(network_.CheckFinite());
   // A barrier: all ranks' pushes are acknowledged.
   std::vector<std::byte> all(collective_.ranks());
   SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::array{std::byte()}, all));
@@ -131,6 +133,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
   const EvaluationSet set = data_.validation ? EvaluationSet::kValidation : EvaluationSet::kTest;
   EarlyStopping stopping(config_.early_stopping);
   epochs_ = 0;
+  skipped_in_row_ = 0;
   ahead_ = last_ = nullptr;
   if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(exchange_->Start(network_.parameters()));
   while (true) {
@@ -186,7 +189,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
                        .batch_size = config_.batch_size,
                        .mark_epoch_ends = config_.evaluate_every_epochs > 0,
                        .ranks = in_step() ? &collective_ : nullptr,
-                       .features = data_.features,
+                       .features = data_.embeddings.features(),
                        .dense_width = data_.dense_width,
                        .tasks = data_.tasks,
                        .timeline = timeline_},
@@ -228,6 +231,7 @@ StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
                              EvaluateNow(result.steps, EvaluationSet::kTest, stop));
   }
   SIMURGH_RETURN_IF_ERROR(AverageStatistics());
+  SIMURGH_RETURN_IF_ERROR(network_.CheckFinite());
   SIMURGH_RETURN_IF_ERROR(CheckSameWeights());
   return result;
 }

@@ -1,7 +1,10 @@
 // One training step: from the pulled embeddings to the push of their gradients.
 
 #include <algorithm>
+#include <string>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 #include "simurgh/train/learning_rates.h"
 #include "simurgh/train/trainer.h"
@@ -40,6 +43,11 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   SIMURGH_RETURN_IF_ERROR(WaitForAllReduce(step.step, [&]() -> Status {
     SIMURGH_ASSIGN_OR_RETURN(const StepStatus all, GatherStepStatus(own));
     step.applied = all.finite != 0;
+    if (!step.applied) {
+      not_finite_.assign(data_.embeddings.features(), 0.0);
+      data_.embeddings.Count(*pulled.block, dense.batch_size, not_finite_);
+      step.not_finite_features = data_.embeddings.Names(not_finite_);
+    }
     step.ranks_staleness = heartbeat_ == nullptr || in_step()
                                ? all.staleness
                                : heartbeat_->SumStaleness(pulled.staleness);
@@ -50,7 +58,32 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   if (dense_first) SIMURGH_RETURN_IF_ERROR(ReleaseBatch(pipeline, pulled, step.applied));
   step.computed = Clock::now() - begin;
   observer_.OnStep(step);
-  return absl::OkStatus();
+  return CountSkipped(step);
+}
+
+Status Trainer::CountSkipped(const TrainObserver::Step& step) {
+  skipped_in_row_ = step.applied ? 0 : skipped_in_row_ + 1;
+  if (skipped_in_row_ < config_.max_skipped_steps) return absl::OkStatus();
+  if (in_step()) SIMURGH_RETURN_IF_ERROR(collective_.Sum(Channel::kStep, not_finite_));
+  const std::string features = data_.embeddings.Names(not_finite_);
+  const Status weights = network_.CheckFinite();
+  std::string cause;
+  if (!features.empty()) {
+    cause = absl::StrCat("embeddings are not finite of features: ", features,
+                         "; lower the learning_rate or weight_decay of their tables and restart "
+                         "the servers");
+  } else if (!weights.ok()) {
+    cause = std::string(weights.message());
+  } else {
+    cause = absl::StrCat(
+        "weights and embeddings are finite but too large; lower "
+        "training.dense_optimizer.learning_rate, ",
+        config_.dense_optimizer.learning_rate,
+        ", or those of the tables, and check dense columns for very large numbers");
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "training: the last ", skipped_in_row_, " steps (training.max_skipped_steps), up to step ",
+      step.step, ", had a loss or gradient that is not finite: ", cause));
 }
 
 StatusOr<BatchResult> Trainer::ComputeStep(BatchPipeline& pipeline, const PulledBatch& pulled) {

@@ -126,6 +126,10 @@ class DenseNetwork {
   // with an average_decay, the number of steps and the averaged weights.
   virtual std::span<const float> state() const = 0;
 
+  // Errors: FAILED_PRECONDITION if a value of parameters() or statistics() is NaN or infinite,
+  // naming the layer and the remedy. Cost: reads all of them, from a CUDA device too.
+  virtual Status CheckFinite() = 0;
+
   // Index of the network's CUDA device; nullopt on the CPU.
   virtual std::optional<int> cuda_device() const { return std::nullopt; }
 

@@ -12,6 +12,7 @@
 #include "simurgh/collective/collective.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/nn/dense_network.h"
+#include "simurgh/nn/embedding_check.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {
@@ -32,6 +33,7 @@ struct EvaluationOptions {
   double kept_negatives = 1;  // Share of negatives that training kept; corrects predictions.
   // A sample's group is the first id of this feature; samples without an id have no group.
   std::optional<size_t> group_feature;
+  EmbeddingCheck embeddings;  // Names features in errors.
   std::chrono::milliseconds retry_deadline{60'000};
 };
 
@@ -43,7 +45,8 @@ using OpenReader = std::function<StatusOr<std::unique_ptr<BatchReader>>()>;
 //
 // step_id: the trainer's. Its step is the number of finished steps, all of them acknowledged.
 // Errors: of the reader, the port past `retry_deadline`, the network; INVALID_ARGUMENT for an empty
-// set; CANCELLED after a stop. Threads: the network's owner.
+// set; FAILED_PRECONDITION, on all ranks, if a prediction is not finite; CANCELLED after a stop.
+// Threads: the network's owner.
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
                                     Collective& collective, const StepId& step_id,
                                     const OpenReader& open, const EvaluationOptions& options,

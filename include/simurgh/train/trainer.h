@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -13,6 +14,7 @@
 #include "simurgh/collective/collective.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/nn/dense_network.h"
+#include "simurgh/nn/embedding_check.h"
 #include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/batch_pipeline.h"
 #include "simurgh/train/evaluator.h"
@@ -36,7 +38,10 @@ class TrainObserver {
     uint64_t step = 0;
     size_t samples = 0;
     double loss = 0;
-    bool applied = true;     // False: skipped, because loss or a gradient was not finite.
+    bool applied = true;  // False: skipped, because loss or a gradient was not finite.
+    // If skipped: names of the features of this rank's batch whose embeddings are not finite,
+    // separated by commas.
+    std::string not_finite_features;
     uint32_t staleness = 0;  // PulledBatch::staleness.
     // Sum over the ranks. Mode async: of the latest reports, which ranks send 20 times a second.
     uint32_t ranks_staleness = 0;
@@ -72,7 +77,7 @@ class TrainObserver {
 struct TrainResult {
   uint64_t steps = 0;
   uint64_t samples = 0;
-  uint64_t skipped_steps = 0;
+  uint64_t skipped_steps = 0;                  // Of `steps`.
   double seconds = 0;                          // Without evaluations.
   bool stopped_early = false;                  // See EarlyStoppingConfig.
   std::optional<EvaluationResult> evaluation;  // After the last step, if there is a test set.
@@ -80,9 +85,9 @@ struct TrainResult {
 
 struct TrainerData {
   OpenReader train;
-  OpenReader validation;  // May be empty: intermediate evaluations then use the test set.
-  OpenReader test;        // May be empty: no evaluation at the end.
-  size_t features = 0;
+  OpenReader validation;      // May be empty: intermediate evaluations then use the test set.
+  OpenReader test;            // May be empty: no evaluation at the end.
+  EmbeddingCheck embeddings;  // Of all features.
   size_t dense_width = 0;
   size_t tasks = 1;                     // Labels per sample.
   std::optional<size_t> group_feature;  // See EvaluationOptions.
@@ -113,7 +118,9 @@ class Trainer {
           Timeline* timeline = nullptr, DensePort* dense_port = nullptr);
 
   // Trains to the end of the data. A stop waits for pending calls and drops batches pulled ahead.
-  // Errors: of the readers; of the port past the retry deadline; CANCELLED after a stop.
+  // Errors: of the readers; of the port past the retry deadline; CANCELLED after a stop;
+  // FAILED_PRECONDITION after max_skipped_steps in a row, and, at an evaluation and at the end, if
+  // weights or predictions are not finite.
   StatusOr<TrainResult> Run(std::stop_token stop);
   ~Trainer();
 
@@ -162,6 +169,9 @@ class Trainer {
   // this rank's gradients are being sent.
   Status WaitForAllReduce(uint64_t step, absl::FunctionRef<Status()> meanwhile);
   Status ApplyStep(uint64_t step, bool finite);
+  // Errors: FAILED_PRECONDITION for the last of max_skipped_steps in a row, naming the likely
+  // cause.
+  Status CountSkipped(const TrainObserver::Step& step);
   void ReportDensePushes(ProgressMeter& meter);
 
   const TrainingConfig config_;
@@ -178,6 +188,8 @@ class Trainer {
   const PulledBatch* ahead_ = nullptr;  // The next batch, if it has been taken already.
   const PulledBatch* last_ = nullptr;   // The previous batch, while the device has its gradients.
   std::vector<float> probabilities_;
+  std::vector<double> not_finite_;  // EmbeddingCheck counts of the last step if it was skipped.
+  uint32_t skipped_in_row_ = 0;
   uint32_t epochs_ = 0;  // Completed.
 };
 

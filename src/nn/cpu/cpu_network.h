@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "nn/cpu/workspace.h"
+#include "nn/finite_weights.h"
 #include "nn/model_plan.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/data/row_codec.h"
@@ -33,6 +34,9 @@ class CpuNetwork final : public DenseNetwork {
   std::span<float> statistics() override { return running_statistics(); }
   std::span<const float> state() const override {
     return state_.as<const float>(state_.size() / sizeof(float));
+  }
+  Status CheckFinite() override {
+    return CheckFiniteWeights(plan_, parameters(), running_statistics());
   }
 
  private:

@@ -19,6 +19,7 @@
 #include "nn/cuda/tensors.h"
 #include "nn/cuda/transfers.h"
 #include "nn/cuda/work.h"
+#include "nn/finite_weights.h"
 #include "nn/initialize.h"
 #include "simurgh/base/check.h"
 #include "simurgh/nn/dense_network.h"
@@ -142,6 +143,13 @@ class DeviceNetwork final : public DenseNetwork {
     return Look(state_, true).first(plan_.statistics_count);
   }
   std::span<const float> state() const override { return Look(state_, false); }
+
+  Status CheckFinite() override {
+    const std::span<const float> parameters = Look(parameters_, false);
+    const std::span<const float> statistics = state().first(plan_.statistics_count);
+    SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
+    return CheckFiniteWeights(plan_, parameters, statistics);
+  }
 
   std::optional<int> cuda_device() const override { return executor_->device(); }
 

@@ -138,6 +138,7 @@ class Oracle final : public DenseNetwork {
   std::span<float> gradients() override { return {}; }
   std::span<float> statistics() override { return {}; }
   std::span<const float> state() const override { return {}; }
+  Status CheckFinite() override { return absl::OkStatus(); }
 
  private:
   const std::unique_ptr<BlockPool> blocks_ = NewBlockPool(kWidth);

@@ -28,6 +28,7 @@ class ForwardingNetwork : public DenseNetwork {
   std::span<float> gradients() override { return network_.gradients(); }
   std::span<float> statistics() override { return network_.statistics(); }
   std::span<const float> state() const override { return network_.state(); }
+  Status CheckFinite() override { return network_.CheckFinite(); }
 
  private:
   DenseNetwork& network_;

@@ -169,7 +169,7 @@ void TrainOn(DenseNetwork& network, Meeting& meeting, Timeline& timeline) {
                   {.train = [&] { return std::make_unique<MeetingReader>(meeting); },
                    .validation = {},
                    .test = {},
-                   .features = 1,
+                   .embeddings = EmbeddingCheck({{"a", 3}}, {}),
                    .dense_width = 1},
                   observer, &timeline);
   const auto result = trainer.Run({});

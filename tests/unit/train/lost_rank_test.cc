@@ -76,7 +76,7 @@ TEST_CASE("A rank that is gone is named though only servers wait for it") {
                   {.train = [] { return std::make_unique<FewBatches>(100); },
                    .validation = {},
                    .test = {},
-                   .features = 1,
+                   .embeddings = EmbeddingCheck({{"a", 3}}, {}),
                    .dense_width = 1},
                   observer);
   const auto result = trainer.Run({});

@@ -38,6 +38,7 @@ class PlacedNetwork final : public DenseNetwork {
   std::span<float> gradients() override { return {}; }
   std::span<float> statistics() override { return {}; }
   std::span<const float> state() const override { return {}; }
+  Status CheckFinite() override { return absl::OkStatus(); }
   std::optional<int> cuda_device() const override { return device_; }
 
  private:

@@ -111,7 +111,7 @@ void TrainOn(RoundingRanks& ranks, const TrainingConfig& config, std::chrono::mi
                   {.train = [] { return std::make_unique<FewBatches>(kSteps); },
                    .validation = {},
                    .test = {},
-                   .features = 1,
+                   .embeddings = EmbeddingCheck({{"a", 3}}, {}),
                    .dense_width = 1},
                   observer, timeline);
   const auto result = trainer.Run({});

@@ -69,7 +69,7 @@ std::map<std::string, TraceSpans> TraceOf(TrainingConfig::Mode mode, uint32_t st
                   {.train = [] { return std::make_unique<FewBatches>(kSteps); },
                    .validation = {},
                    .test = {},
-                   .features = 1,
+                   .embeddings = EmbeddingCheck({{"a", 3}}, {}),
                    .dense_width = 1},
                   observer, &timeline);
   const auto result = trainer.Run({});
