@@ -209,10 +209,10 @@ class NnWorker : public Daemon {
       const std::vector<std::string> labels = LabelColumns(job_->config().data);
       for (size_t task = 0; task < result.evaluation->tasks.size(); ++task) {
         const EvaluationResult& own = result.evaluation->tasks[task];
-        std::printf("label=%s test_auc=%.4f test_logloss=%.4f\n", labels[task].c_str(), own.auc,
-                    own.log_loss);
+        std::printf("label=%s test_auc=%s test_logloss=%.4f\n", labels[task].c_str(),
+                    MetricText(own.auc).c_str(), own.log_loss);
       }
-      std::printf("test_auc=%.4f test_logloss=%.4f ", result.evaluation->auc,
+      std::printf("test_auc=%s test_logloss=%.4f ", MetricText(result.evaluation->auc).c_str(),
                   result.evaluation->log_loss);
     }
     std::printf("samples_per_sec=%.0f\n", samples_per_second);

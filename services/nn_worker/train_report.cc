@@ -11,13 +11,18 @@ namespace {
 // All digits of a double: logs of two runs show whether they are equal to the bit.
 std::string MetricsText(const EvaluationResult& result) {
   std::string text =
-      fmt::format("auc={:.17g} log_loss={:.17g} calibration={:.4f} normalized_entropy={:.4f}",
-                  result.auc, result.log_loss, result.calibration, result.normalized_entropy);
+      fmt::format("auc={} log_loss={:.17g} calibration={:.4f} normalized_entropy={}",
+                  std::isnan(result.auc) ? "undefined" : fmt::format("{:.17g}", result.auc),
+                  result.log_loss, result.calibration, MetricText(result.normalized_entropy));
   if (!std::isnan(result.group_auc)) text += fmt::format(" group_auc={:.4f}", result.group_auc);
   return text;
 }
 
 }  // namespace
+
+std::string MetricText(double value) {
+  return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
+}
 
 void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {
   auc.Set(result.auc);
@@ -67,17 +72,17 @@ void TrainReport::OnProgress(const Progress& progress) {
   loss_.Set(progress.loss);
   auc_.Set(progress.auc);
   spdlog::info(
-      "progress: step={} samples={} loss={:.4f} auc={:.4f} samples_per_s={:.0f} staleness={:.1f} "
+      "progress: step={} samples={} loss={:.4f} auc={} samples_per_s={:.0f} staleness={:.1f} "
       "ranks_staleness={:.1f}{} skipped_steps={}",
-      progress.steps, progress.samples, progress.loss, progress.auc, progress.samples_per_second,
-      progress.staleness, progress.ranks_staleness,
+      progress.steps, progress.samples, progress.loss, MetricText(progress.auc),
+      progress.samples_per_second, progress.staleness, progress.ranks_staleness,
       progress.dense_staleness ? fmt::format(" dense_staleness={:.1f}", *progress.dense_staleness)
                                : std::string(),
       progress.skipped_steps);
   for (size_t task = 0; task < progress.task_aucs.size(); ++task) {
     task_gauges_[task].auc.Set(progress.task_aucs[task]);
-    spdlog::info("progress: step={} label={} auc={:.4f}", progress.steps, tasks_[task],
-                 progress.task_aucs[task]);
+    spdlog::info("progress: step={} label={} auc={}", progress.steps, tasks_[task],
+                 MetricText(progress.task_aucs[task]));
   }
 }
 
@@ -86,11 +91,23 @@ void TrainReport::OnEvaluation(uint64_t step, EvaluationSet set, const Evaluatio
   (is_test ? test_ : validation_).Set(result);
   const char* const event = is_test ? "evaluated" : "validated";
   spdlog::info("{}: step={} samples={} {}", event, step, result.samples, MetricsText(result));
+  const char* const name = is_test ? "data.test" : "data.validation";
+  if (result.tasks.empty()) WarnOfOneClass(name, tasks_.front(), result);
   for (size_t task = 0; task < result.tasks.size(); ++task) {
     const EvaluationResult& own = result.tasks[task];
     (is_test ? task_gauges_[task].test : task_gauges_[task].validation).Set(own);
     spdlog::info("{}: step={} label={} {}", event, step, tasks_[task], MetricsText(own));
+    WarnOfOneClass(name, tasks_[task], own);
   }
+}
+
+void TrainReport::WarnOfOneClass(const char* set, const std::string& label,
+                                 const EvaluationResult& result) {
+  if (0 < result.positives && result.positives < result.samples) return;
+  spdlog::warn(
+      "{} has one class only, so the AUC is undefined; check the label column and its texts: "
+      "label={} samples={} positives={}",
+      set, label, result.samples, result.positives);
 }
 
 }  // namespace simurgh

@@ -9,6 +9,9 @@
 
 namespace simurgh {
 
+// A number with four decimals, or "undefined" for NaN.
+std::string MetricText(double value);
+
 // Reports training in the log and in the metrics.
 class TrainReport : public TrainObserver {
  public:
@@ -21,6 +24,8 @@ class TrainReport : public TrainObserver {
   void OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) override;
 
  private:
+  void WarnOfOneClass(const char* set, const std::string& label, const EvaluationResult& result);
+
   // The last evaluation on one set.
   struct EvaluationGauges {
     Gauge& Get(const char* metric, const char* help) const {

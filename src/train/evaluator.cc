@@ -71,6 +71,7 @@ StatusOr<EvaluationResult> ComputeTaskMetrics(Collective& collective,
       MergeSorted<GroupedScore>(collective, grouped, kMergeBytes / sizeof(GroupedScore),
                                 [&](const GroupedScore& score) { group_auc.Add(score); }));
   return EvaluationResult{.samples = static_cast<uint64_t>(sums.samples),
+                          .positives = static_cast<uint64_t>(sums.positives),
                           .auc = auc.value(),
                           .log_loss = sums.log_loss(),
                           .calibration = sums.calibration(),

@@ -1,6 +1,7 @@
 // Reports of nn-workers about a run: trace, staleness and id overlap; real daemons.
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -70,6 +71,68 @@ TEST_CASE("The traces of two ranks hold every stage of every step, one after the
       CHECK(sums[bucket].Overlaps(traces[1]["sum"][step][bucket]));
     }
   }
+}
+
+// Runs a trainer in one process. Returns its exit code, its log and its stdout.
+struct StandaloneRun {
+  int code = -1;
+  std::string log;
+  std::string output;
+};
+
+// more: further arguments. output_is_lost: stdout is a full disk.
+StandaloneRun RunOneProcess(const std::vector<std::string>& overrides,
+                            const std::vector<std::string>& more = {},
+                            bool output_is_lost = false) {
+  const TemporaryFolder folder;
+  const std::string log = folder.path() + "/log";
+  if (output_is_lost) std::filesystem::create_symlink("/dev/full", log + ".out");
+  std::vector<std::string> arguments{"--config", "config/adult-persia.yaml", "--standalone"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  for (const std::string& one : overrides) {
+    arguments.emplace_back("--set");
+    arguments.push_back(one);
+  }
+  DaemonProcess trainer("nn-worker", arguments, log);
+  StandaloneRun run;
+  run.code = trainer.Wait(kTrainerDeadline).value_or(-1);
+  run.log = trainer.log();
+  if (!output_is_lost) run.output = trainer.output();
+  return run;
+}
+
+// Rows of the Adult data with this label.
+std::string RowsOf(const std::string& label) {
+  std::string rows;
+  for (int row = 0; row < 300; ++row) {
+    absl::StrAppend(&rows, 20 + row % 50,
+                    ",Private,77516,Bachelors,13,Never-married,Sales,Husband,White,Male,0,0,40,"
+                    "United-States,",
+                    label, "\n");
+  }
+  return rows;
+}
+
+const std::vector<std::string> kTenSteps{"training.max_steps=10", "nn_worker.instances=[{}]"};
+
+std::vector<std::string> TenStepsOf(const std::string& key, const std::string& file) {
+  std::vector<std::string> overrides = kTenSteps;
+  overrides.push_back(absl::StrCat("data.", key, "=[\"", file, "\"]"));
+  return overrides;
+}
+
+TEST_CASE("The AUC of a test set with one class is undefined, and the log says why") {
+  const TemporaryFolder folder;
+  const StandaloneRun run =
+      RunOneProcess(TenStepsOf("test", folder.Write("negatives.csv", RowsOf("<=50K"))));
+  CAPTURE(run.log, run.output);
+  CHECK(run.code == 0);
+  CHECK_THAT(run.output, Catch::Matches("test_auc=undefined test_logloss=[0-9]+\\.[0-9]{4} "
+                                        "samples_per_sec=[0-9]+\n"));
+  CHECK_THAT(run.log,
+             Catch::Contains("data.test has one class only, so the AUC is undefined; check the "
+                             "label column and its texts: label=income samples=300 positives=0"));
+  CHECK_THAT(run.log, !Catch::Contains("nan"));
 }
 
 // Adult data: number of the 32,561 samples with the most frequent value, by feature.

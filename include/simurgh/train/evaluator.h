@@ -19,6 +19,7 @@ namespace simurgh {
 
 struct EvaluationResult {
   uint64_t samples = 0;
+  uint64_t positives = 0;  // Samples with label 1.
   double auc = 0;          // Exact; NaN when a class is missing.
   double log_loss = 0;     // Mean binary cross entropy.
   double calibration = 0;  // Mean prediction over the share of positives.
