@@ -2,23 +2,35 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/log.h"
+
 namespace simurgh {
 namespace {
 
 class JobReader final : public BatchReader {
  public:
   JobReader(std::unique_ptr<BatchReader> reader, const RawMasks& masks, Counter& skipped_rows,
-            IdOverlapReport* id_overlap)
+            IdOverlapReport* id_overlap, LabelCounts* labels)
       : reader_(std::move(reader)),
         masks_(masks),
         skipped_rows_(skipped_rows),
-        id_overlap_(id_overlap) {}
+        id_overlap_(id_overlap),
+        labels_(labels) {}
 
   StatusOr<std::optional<Batch>> Next() override {
     StatusOr<std::optional<Batch>> batch = reader_->Next();
     skipped_rows_.Add(reader_->skipped_rows() - counted_);
     counted_ = reader_->skipped_rows();
-    if (!batch.ok() || !batch->has_value()) return batch;
+    if (!batch.ok()) return batch;
+    if (!batch->has_value()) {
+      if (labels_ != nullptr) {
+        for (const std::string& warning : labels_->Warnings()) spdlog::warn("{}", warning);
+      }
+      return batch;
+    }
+    if (labels_ != nullptr) labels_->Add((*batch)->dense);
     masks_.AppendTo(**batch);
     if (id_overlap_ != nullptr) id_overlap_->Add(*(*batch)->sparse);
     return batch;
@@ -32,15 +44,35 @@ class JobReader final : public BatchReader {
   const RawMasks& masks_;
   Counter& skipped_rows_;
   IdOverlapReport* const id_overlap_;
+  LabelCounts* const labels_;
   uint64_t counted_ = 0;
 };
 
 }  // namespace
 
+void LabelCounts::Add(const DenseBatch& batch) {
+  samples_ += batch.batch_size;
+  for (size_t i = 0; i < batch.labels.size(); ++i) {
+    positives_[i % positives_.size()] += batch.labels[i] == 1.0F ? 1 : 0;
+  }
+}
+
+std::vector<std::string> LabelCounts::Warnings() const {
+  std::vector<std::string> warnings;
+  for (size_t task = 0; task < columns_.size() && samples_ > 0; ++task) {
+    if (0 < positives_[task] && positives_[task] < samples_) continue;
+    warnings.push_back(absl::StrCat("all ", samples_, " training labels of column '",
+                                    columns_[task], "' that this rank read are ",
+                                    positives_[task] == 0 ? 0 : 1,
+                                    "; check the column, and its `positive` texts"));
+  }
+  return warnings;
+}
+
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
-                                          IdOverlapReport* id_overlap) {
-  return std::make_unique<JobReader>(std::move(reader), masks, skipped_rows, id_overlap);
+                                          IdOverlapReport* id_overlap, LabelCounts* labels) {
+  return std::make_unique<JobReader>(std::move(reader), masks, skipped_rows, id_overlap, labels);
 }
 
 }  // namespace simurgh

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "services/nn_worker/id_overlap_report.h"
 #include "simurgh/data/batch_reader.h"
@@ -9,12 +13,33 @@
 
 namespace simurgh {
 
+// Counts the labels of samples that were read.
+//
+// Threads: one at a time.
+class LabelCounts {
+ public:
+  // columns: names of the labels.
+  explicit LabelCounts(std::vector<std::string> columns)
+      : columns_(std::move(columns)), positives_(columns_.size()) {}
+
+  void Add(const DenseBatch& batch);
+
+  // A warning for each label of which all samples have the same value; none without samples.
+  std::vector<std::string> Warnings() const;
+
+ private:
+  std::vector<std::string> columns_;
+  std::vector<uint64_t> positives_;  // By column.
+  uint64_t samples_ = 0;
+};
+
 // Wraps a reader: appends the masks of raw features and counts the bad rows that it skips.
 //
-// id_overlap: gets the batches; may be null.
+// id_overlap: gets the batches; may be null. labels: counts the labels; may be null. At the end of
+// the data, the reader logs its warnings.
 // Lifetime: all but the reader outlive the result.
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
-                                          IdOverlapReport* id_overlap);
+                                          IdOverlapReport* id_overlap, LabelCounts* labels);
 
 }  // namespace simurgh

@@ -204,6 +204,8 @@ class NnWorker : public Daemon {
     if (const std::string overlap = job_->DescribeIdOverlap(); !overlap.empty()) {
       spdlog::info("{}", overlap);
     }
+    const std::vector<std::string> warnings = job_->LabelWarnings();
+    for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
     const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
     if (result.evaluation) {
       const std::vector<std::string> labels = LabelColumns(job_->config().data);
@@ -215,6 +217,7 @@ class NnWorker : public Daemon {
       std::printf("test_auc=%s test_logloss=%.4f ", MetricText(result.evaluation->auc).c_str(),
                   result.evaluation->log_loss);
     }
+    if (!warnings.empty()) std::printf("train_labels=one_class ");
     std::printf("samples_per_sec=%.0f\n", samples_per_second);
   }
 

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/vector_wire.h"
-#include "services/nn_worker/job_reader.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/log.h"
 #include "simurgh/collective/nccl_library.h"
@@ -115,19 +114,21 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
       masks_(config.features),
       report_(registry, LabelColumns(config.data)),
       id_overlap_(registry, config.features),
+      labels_(LabelColumns(config.data)),
       skipped_train_rows_(SkippedRowsOf(registry, "train")),
       skipped_validation_rows_(SkippedRowsOf(registry, "validation")),
       skipped_test_rows_(SkippedRowsOf(registry, "test")) {}
 
 OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOptions options,
-                                 Counter& skipped_rows, IdOverlapReport* id_overlap) const {
+                                 Counter& skipped_rows, IdOverlapReport* id_overlap,
+                                 LabelCounts* labels) const {
   options.share = rank_;
   options.shares = static_cast<uint32_t>(config_.nn_worker.instances.size());
-  return [this, &files, options, &skipped_rows,
-          id_overlap]() -> StatusOr<std::unique_ptr<BatchReader>> {
+  return [this, &files, options, &skipped_rows, id_overlap,
+          labels]() -> StatusOr<std::unique_ptr<BatchReader>> {
     SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
                                                           config_.training.batch_size, options));
-    return NewJobReader(std::move(reader), masks_, skipped_rows, id_overlap);
+    return NewJobReader(std::move(reader), masks_, skipped_rows, id_overlap, labels);
   };
 }
 
@@ -165,10 +166,11 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
   if (buffer_ == nullptr) {
     train = ReaderOf(config_.data.train,
                      {.keep_negatives = config_.training.keep_negatives, .seed = config_.seed},
-                     skipped_train_rows_, &id_overlap_);
+                     skipped_train_rows_, &id_overlap_, &labels_);
   } else {
     train = [this]() -> StatusOr<std::unique_ptr<BatchReader>> {
-      return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &id_overlap_);
+      return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &id_overlap_,
+                          &labels_);
     };
   }
   TrainerData data{.train = std::move(train),

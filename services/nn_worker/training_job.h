@@ -4,9 +4,11 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "services/nn_worker/feed_buffer.h"
 #include "services/nn_worker/id_overlap_report.h"
+#include "services/nn_worker/job_reader.h"
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
@@ -49,6 +51,9 @@ class TrainingJob {
   // Bad rows skipped so far, in all readings. Threads: any.
   uint64_t skipped_rows() const;
 
+  // See LabelCounts::Warnings, of the training data. Call after Run.
+  std::vector<std::string> LabelWarnings() const { return labels_.Warnings(); }
+
   // See IdOverlapReport::Describe. Threads: any.
   std::string DescribeIdOverlap() { return id_overlap_.Describe(); }
 
@@ -63,7 +68,8 @@ class TrainingJob {
 
   // Reads this rank's share.
   OpenReader ReaderOf(const std::vector<std::string>& files, ReadOptions options,
-                      Counter& skipped_rows, IdOverlapReport* id_overlap = nullptr) const;
+                      Counter& skipped_rows, IdOverlapReport* id_overlap = nullptr,
+                      LabelCounts* labels = nullptr) const;
 
   ClusterConfig config_;  // Statistics fitted.
   const uint32_t rank_;
@@ -72,6 +78,7 @@ class TrainingJob {
   Timeline* timeline_ = nullptr;  // May be null.
   TrainReport report_;
   IdOverlapReport id_overlap_;
+  LabelCounts labels_;  // Of the training data.
   Counter& skipped_train_rows_;
   Counter& skipped_validation_rows_;
   Counter& skipped_test_rows_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string_view>
@@ -40,8 +41,13 @@ void ReadColumn(MapReader& in, ColumnConfig* column) {
   in.Choice<Kind>(
       "kind", "role of the column; a feature must use each `id` column", &column->kind,
       {{"label", Kind::kLabel}, {"dense", Kind::kDense}, {"id", Kind::kId}, {"skip", Kind::kSkip}});
-  in.Texts("positive", "`label`: texts that mean 1; all others mean 0; empty: the cell is 0 or 1",
-           &column->positive, {0, kMaxTexts}, Need::kOptional);
+  in.Texts("positive", "`label`: texts that mean 1; empty: the cell is 0 or 1", &column->positive,
+           {0, kMaxTexts}, Need::kOptional);
+  in.Texts(
+      "negative",
+      "`label`: texts that mean 0; any other text is then a bad row; empty: all texts that are "
+      "neither in `positive` nor missing",
+      &column->negative, {0, kMaxTexts}, Need::kOptional);
   in.Number("missing", "`dense`: value of a missing cell", &column->missing, kAnyNumber);
   in.Choice<Transform>(
       "transform", "`dense`: function before scaling; `log1p`: sign(x) log(1 + abs(x))",
@@ -54,7 +60,12 @@ void ReadColumn(MapReader& in, ColumnConfig* column) {
           &column->fit);
   in.Character("separator", "`id`: character between the ids of a cell", &column->separator);
   in.OnlyWith(!column->fit, "a column without fit", {"mean", "stddev"});
-  in.OnlyWith(column->kind == Kind::kLabel, "kind: label", {"positive"});
+  in.OnlyWith(column->kind == Kind::kLabel, "kind: label", {"positive", "negative"});
+  in.OnlyWith(!column->positive.empty(), "positive", {"negative"});
+  for (const std::string& text : column->negative) {
+    if (std::ranges::find(column->positive, text) == column->positive.end()) continue;
+    in.Error("negative", absl::StrCat("'", text, "' is also in positive"), "keep it in one list");
+  }
   in.OnlyWith(column->kind == Kind::kDense, "kind: dense",
               {"missing", "transform", "mean", "stddev", "fit"});
   in.OnlyWith(column->kind == Kind::kId, "kind: id", {"separator"});

@@ -42,7 +42,7 @@ class CsvParser final : public RowParser {
     return std::find(missing_values_.begin(), missing_values_.end(), cell) != missing_values_.end();
   }
 
-  static Status ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder);
+  Status ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder) const;
   Status ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder) const;
   void AddTokens(const ColumnConfig& column, std::string_view cell);
 
@@ -82,10 +82,24 @@ Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
   return consumer_->Consume(cells_, builder);
 }
 
-Status CsvParser::ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder) {
-  const std::vector<std::string>& positive = column.config.positive;
-  if (!positive.empty()) {
-    const bool is_positive = std::find(positive.begin(), positive.end(), cell) != positive.end();
+Status CsvParser::ParseLabel(const Column& column, std::string_view cell,
+                             BatchBuilder& builder) const {
+  const ColumnConfig& config = column.config;
+  const auto is_in = [cell](const std::vector<std::string>& texts) {
+    return std::find(texts.begin(), texts.end(), cell) != texts.end();
+  };
+  if (!config.positive.empty()) {
+    const bool is_positive = is_in(config.positive);
+    if (!is_positive && !is_in(config.negative)) {
+      if (cell.empty() || IsMissing(cell)) {
+        return BadCell(config, cell,
+                       "is a missing label; correct it, or list the text as `negative`");
+      }
+      if (!config.negative.empty()) {
+        return BadCell(config, cell,
+                       "is neither in `positive` nor in `negative`; correct it, or list it in one");
+      }
+    }
     builder.SetLabel(is_positive ? 1.0F : 0.0F, column.index);
     return absl::OkStatus();
   }

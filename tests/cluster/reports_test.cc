@@ -135,6 +135,20 @@ TEST_CASE("The AUC of a test set with one class is undefined, and the log says w
   CHECK_THAT(run.log, !Catch::Contains("nan"));
 }
 
+TEST_CASE("Labels of one class are named in the log and in the result") {
+  const TemporaryFolder folder;
+  const StandaloneRun run =
+      RunOneProcess(TenStepsOf("train", folder.Write("dots.csv", RowsOf(">50K."))));
+  CAPTURE(run.log, run.output);
+  CHECK(run.code == 0);
+  const std::string warning =
+      "all 300 training labels of column 'income' that this rank read are 0; check the column, and "
+      "its `positive` texts\n";
+  CHECK_THAT(run.log, Catch::Contains(warning));
+  CHECK_THAT(run.output, Catch::StartsWith("warning: " + warning + "test_auc=0.") &&
+                             Catch::Contains(" train_labels=one_class samples_per_sec="));
+}
+
 // Adult data: number of the 32,561 samples with the most frequent value, by feature.
 const std::map<std::string, double> kGreatestShares{
     {"workclass", 22696}, {"education", 10501},     {"marital_status", 14976},

@@ -24,8 +24,10 @@ struct ColumnConfig {
 
   std::string name;
   Kind kind = Kind::kSkip;
-  // label: texts that mean 1; all others mean 0. Empty: the cell is 0 or 1.
+  // label: texts that mean 1. Empty: the cell is 0 or 1.
   std::vector<std::string> positive = {};
+  // label: texts that mean 0. Empty: all that are neither in `positive` nor missing.
+  std::vector<std::string> negative = {};
   double missing = 0.0;  // dense: value of a missing cell.
   // dense: (transform(x) - mean) / stddev. log1p: sign(x) * log(1 + |x|).
   Transform transform = Transform::kNone;

@@ -91,6 +91,10 @@ TEST_CASE("Features, tables and columns that do not meet", "[config]") {
        "remove the table, or name it in a feature"},
       {"kind: label, positive: [\"yes\", 1]", "kind: skip",
        "columns:", "data.csv.columns: no label; give one column kind: label"},
+      {"positive: [\"yes\", 1]", "negative: [\"no\"]", "negative",
+       "data.csv.columns.5.negative: has no effect; remove it; it requires positive"},
+      {"positive: [\"yes\", 1]", "positive: [\"yes\"], negative: [\"no\", \"yes\"]", "negative",
+       "data.csv.columns.5.negative: 'yes' is also in positive; keep it in one list"},
       {"format: csv", "format: criteo",
        "  csv:", "data.csv: has no effect; remove it; it requires format: csv"},
   });

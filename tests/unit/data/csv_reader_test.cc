@@ -209,6 +209,36 @@ TEST_CASE("A bad row is named with file, line, column, value and remedy") {
   CHECK(samples.status().message().size() < 400);
 }
 
+TEST_CASE("Labels are texts of `positive` and `negative`; missing and other texts are bad rows") {
+  DataConfig config = Example();
+  ColumnConfig& y = config.csv.columns[0];
+  y.positive = {"yes", "1"};
+  const auto label_of = [&config](const std::string& cell) -> StatusOr<float> {
+    SIMURGH_ASSIGN_OR_RETURN(const auto samples, ReadText(config, cell + ",1,c,t,\n", Features()));
+    return samples.front().label;
+  };
+  const auto error_of = [&label_of](const std::string& cell) {
+    const StatusOr<float> label = label_of(cell);
+    CHECK(absl::IsInvalidArgument(label.status()));
+    const std::string message(label.status().message());
+    return message.substr(message.find(":1: ") + 4);
+  };
+  CHECK(*label_of("yes") == 1.0F);
+  CHECK(*label_of("no") == 0.0F);
+  const std::string missing = "is a missing label; correct it, or list the text as `negative`";
+  CHECK(error_of("") == "column 'y': '' " + missing);
+  CHECK(error_of(" ? ") == "column 'y': '?' " + missing);
+
+  y.negative = {"no", "?"};
+  CHECK(*label_of("1") == 1.0F);
+  CHECK(*label_of("no") == 0.0F);
+  CHECK(*label_of("?") == 0.0F);
+  CHECK(error_of("") == "column 'y': '' " + missing);
+  CHECK(error_of("no.") ==
+        "column 'y': 'no.' is neither in `positive` nor in `negative`; correct it, or list it in "
+        "one");
+}
+
 TEST_CASE(
     "A `missing` that is too large once it is scaled is named with the row that lacks a value") {
   DataConfig config = Example();

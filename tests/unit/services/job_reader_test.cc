@@ -102,7 +102,7 @@ model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 1}]}]
   }
 
   std::vector<Batch> All(std::unique_ptr<BatchReader> reader) {
-    const auto job = NewJobReader(std::move(reader), *masks_, skipped_, nullptr);
+    const auto job = NewJobReader(std::move(reader), *masks_, skipped_, nullptr, &labels_);
     std::vector<Batch> batches;
     while (true) {
       auto batch = job->Next();
@@ -116,6 +116,7 @@ model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 1}]}]
   ClusterConfig config_;
   std::optional<RawMasks> masks_;
   Counter skipped_;
+  LabelCounts labels_{{"label"}};
 };
 
 void RequireSame(const std::vector<Batch>& ones, const std::vector<Batch>& others) {
@@ -156,6 +157,22 @@ TEST_CASE_METHOD(Parity, "Training and evaluation see the same rows as the same 
     }
   }
   CHECK(rows == kRows);
+}
+
+TEST_CASE("Labels of one class are found, by column") {
+  LabelCounts labels({"click", "buy"});
+  CHECK(labels.Warnings().empty());
+  labels.Add({.batch_size = 2, .labels = {1, 0, 1, 0}, .tasks = 2});
+  CHECK(labels.Warnings() ==
+        std::vector<std::string>{
+            "all 2 training labels of column 'click' that this rank read are 1; check the column, "
+            "and its `positive` texts",
+            "all 2 training labels of column 'buy' that this rank read are 0; check the column, "
+            "and its `positive` texts"});
+  labels.Add({.batch_size = 1, .labels = {1, 1}, .tasks = 2});
+  CHECK(labels.Warnings().size() == 1);
+  labels.Add({.batch_size = 1, .labels = {0, 0}, .tasks = 2});
+  CHECK(labels.Warnings().empty());
 }
 
 TEST_CASE_METHOD(Parity, "Fed batches equal those that the trainer would have read") {
