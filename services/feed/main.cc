@@ -42,7 +42,8 @@ class Feeder : public Daemon {
  public:
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context) {
     std::unique_ptr<Feeder> feeder(new Feeder(context));
-    const Status fitted = FitStatistics(feeder->config_.data, feeder->config_.features);
+    const Status fitted =
+        FitStatistics(feeder->config_.data, feeder->config_.features, &feeder->identities_);
     if (!fitted.ok()) {
       return Abandon(fitted, [&] {
         return LoaderClient::AbandonUnopened(context.config(), context.index(), fitted,
@@ -72,6 +73,7 @@ class Feeder : public Daemon {
       : parsed_(context.config()),
         config_(context.config()),
         index_(context.index()),
+        identities_(config_.data.on_change),
         batches_(context.metrics().GetCounter("simurgh_loader_batches_total",
                                               "Batches submitted to the nn-worker.")),
         samples_(context.metrics().GetCounter("simurgh_loader_samples_total",
@@ -98,6 +100,7 @@ class Feeder : public Daemon {
   const ClusterConfig& parsed_;  // Peers compare its settings.
   ClusterConfig config_;         // Statistics fitted.
   const uint32_t index_;
+  FileIdentities identities_;
   Counter& batches_;
   Counter& samples_;
   Counter& skipped_rows_;
@@ -168,7 +171,8 @@ StatusOr<bool> Feeder::FeedEpoch(uint32_t epoch, LoaderClient& client,
                        .seed = config_.seed,
                        .share = index_,
                        .shares = static_cast<uint32_t>(config_.loaders.instances.size()),
-                       .piece_batches = static_cast<uint32_t>(config_.nn_worker.instances.size())});
+                       .piece_batches = static_cast<uint32_t>(config_.nn_worker.instances.size()),
+                       .identities = &identities_});
   if (!reader.ok()) return Abandon(reader.status(), client);
   while (!stop.stop_requested()) {
     StatusOr<std::vector<Batch>> step = ReadStep(**reader);

@@ -112,6 +112,7 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
     : config_(config),
       rank_(rank),
       masks_(config.features),
+      identities_(config.data.on_change),
       report_(registry, LabelColumns(config.data)),
       id_overlap_(registry, config.features),
       labels_(LabelColumns(config.data)),
@@ -121,8 +122,9 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
 
 OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOptions options,
                                  Counter& skipped_rows, IdOverlapReport* id_overlap,
-                                 LabelCounts* labels) const {
+                                 LabelCounts* labels) {
   options.share = rank_;
+  options.identities = &identities_;
   options.shares = static_cast<uint32_t>(config_.nn_worker.instances.size());
   return [this, &files, options, &skipped_rows, id_overlap,
           labels]() -> StatusOr<std::unique_ptr<BatchReader>> {
@@ -141,7 +143,8 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
                                                            MetricRegistry& registry,
                                                            uint32_t rank) {
   std::unique_ptr<TrainingJob> job(new TrainingJob(config, registry, rank));
-  SIMURGH_RETURN_IF_ERROR(FitStatistics(job->config_.data, job->config_.features));
+  SIMURGH_RETURN_IF_ERROR(
+      FitStatistics(job->config_.data, job->config_.features, &job->identities_));
   SIMURGH_ASSIGN_OR_RETURN(
       job->network_,
       CreateNetwork(config.model, {.inputs = InputsOf(config),

@@ -12,6 +12,7 @@
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/data/file_identity.h"
 #include "simurgh/feature/raw_masks.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/trainer.h"
@@ -69,11 +70,12 @@ class TrainingJob {
   // Reads this rank's share.
   OpenReader ReaderOf(const std::vector<std::string>& files, ReadOptions options,
                       Counter& skipped_rows, IdOverlapReport* id_overlap = nullptr,
-                      LabelCounts* labels = nullptr) const;
+                      LabelCounts* labels = nullptr);
 
   ClusterConfig config_;  // Statistics fitted.
   const uint32_t rank_;
   const RawMasks masks_;
+  FileIdentities identities_;
   FeedBuffer* buffer_ = nullptr;  // Null: reads files.
   Timeline* timeline_ = nullptr;  // May be null.
   TrainReport report_;

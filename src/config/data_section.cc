@@ -22,6 +22,7 @@ constexpr uint64_t kMaxBadRows = uint64_t{1} << 40;
 using Kind = ColumnConfig::Kind;
 using Format = DataConfig::Format;
 using BadRows = DataConfig::BadRows;
+using OnChange = DataConfig::OnChange;
 using Transform = ColumnConfig::Transform;
 
 void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_t at_least,
@@ -203,6 +204,10 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
     in.Integer("max_bad_rows", "`skip`: maximum number of bad rows in one reading of the files",
                &data->max_bad_rows, 0, kMaxBadRows);
     in.OnlyWith(data->bad_rows == BadRows::kSkip, "bad_rows: skip", {"max_bad_rows"});
+    in.Choice<OnChange>("on_change",
+                        "reaction to a file that changes during the run, see Data files: end the "
+                        "run, or log a warning",
+                        &data->on_change, {{"fail", OnChange::kFail}, {"warn", OnChange::kWarn}});
     const bool is_csv = data->format == Format::kCsv;
     in.OnlyWith(is_csv, "format: csv", {"csv"});
     in.Map("csv", [&](MapReader& map) { ReadCsv(map, is_csv, &data->csv); });

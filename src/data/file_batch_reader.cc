@@ -40,13 +40,20 @@ StatusOr<std::unique_ptr<FileBatchReader>> FileBatchReader::Open(
 }
 
 Status FileBatchReader::OpenNextFile() {
+  if (lines_ != nullptr) SIMURGH_RETURN_IF_ERROR(CheckIdentity());
   lines_.reset();
   if (opened_ == files_.size()) return absl::OkStatus();
   SIMURGH_ASSIGN_OR_RETURN(auto stream, OpenByteStream(files_[opened_]));
   ++opened_;
+  SIMURGH_RETURN_IF_ERROR(CheckIdentity());
   lines_ = std::make_unique<LineReader>(std::move(stream));
   const bool has_header = config_.format == DataConfig::Format::kCsv && config_.csv.header;
   return has_header ? AtLine(lines_->Next().status()) : absl::OkStatus();
+}
+
+Status FileBatchReader::CheckIdentity() const {
+  if (options_.identities == nullptr) return absl::OkStatus();
+  return options_.identities->Check(files_[opened_ - 1]);
 }
 
 Status FileBatchReader::AtLine(const Status& status) const {
@@ -57,7 +64,10 @@ Status FileBatchReader::AtLine(const Status& status) const {
 StatusOr<std::optional<Line>> FileBatchReader::NextLine() {
   while (lines_ != nullptr) {
     auto line = lines_->Next();
-    if (!line.ok()) return AtLine(line.status());
+    if (!line.ok()) {
+      SIMURGH_RETURN_IF_ERROR(CheckIdentity());  // A change is the likely cause.
+      return AtLine(line.status());
+    }
     if (line->has_value()) return line;
     SIMURGH_RETURN_IF_ERROR(OpenNextFile());
   }

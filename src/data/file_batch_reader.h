@@ -34,6 +34,8 @@ class FileBatchReader final : public BatchReader {
   // The next line of all files, headers left out; nothing at the end.
   StatusOr<std::optional<Line>> NextLine();
   Status AtLine(const Status& status) const;
+  // Finds a change of the last opened file.
+  Status CheckIdentity() const;
   // Adds a row of this reader's share to the batch, unless the row is bad or a dropped negative.
   Status Take(const Line& line);
   // Counts a bad row. Returns its error if it ends the run.

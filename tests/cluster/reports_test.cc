@@ -149,6 +149,22 @@ TEST_CASE("Labels of one class are named in the log and in the result") {
                              Catch::Contains(" train_labels=one_class samples_per_sec="));
 }
 
+TEST_CASE("A training file that changes between two epochs ends the run") {
+  const TemporaryFolder folder;
+  const std::string file = folder.Write("train.csv", RowsOf("<=50K") + RowsOf(">50K"));
+  DaemonProcess trainer(
+      "nn-worker",
+      {"--config", "config/adult-persia.yaml", "--standalone", "--set", "nn_worker.instances=[{}]",
+       "--set", "data.train=[\"" + file + "\"]", "--set", "training.epochs=1000000", "--set",
+       "training.progress_interval=20ms"},
+      folder.path() + "/log");
+  REQUIRE(trainer.WaitForLog("progress: ", 60s));
+  std::filesystem::resize_file(file, RowsOf("<=50K").size());
+  CHECK(trainer.Wait(kTrainerDeadline) == 3);
+  CHECK_THAT(trainer.log(), Catch::Contains(file + " has changed during the run: size from ") &&
+                                Catch::Contains("data.on_change: warn"));
+}
+
 // Adult data: number of the 32,561 samples with the most frequent value, by feature.
 const std::map<std::string, double> kGreatestShares{
     {"workclass", 22696}, {"education", 10501},     {"marital_status", 14976},

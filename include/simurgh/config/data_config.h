@@ -64,6 +64,7 @@ struct DerivedConfig {
 struct DataConfig {
   enum class Format { kCsv, kCriteo };
   enum class BadRows { kFail, kSkip };
+  enum class OnChange { kFail, kWarn };
 
   Format format = Format::kCsv;
   CsvConfig csv;
@@ -74,6 +75,8 @@ struct DataConfig {
   std::vector<std::string> test;
   BadRows bad_rows = BadRows::kFail;  // Bad rows end the run, or are skipped and counted.
   uint64_t max_bad_rows = 1'000;      // kSkip: per reading of a data set; one more ends the run.
+  OnChange on_change =
+      OnChange::kFail;  // A file that changes during the run: an error, or a log line.
 };
 
 // The columns of a file, in order.

@@ -10,6 +10,7 @@
 #include "simurgh/config/data_config.h"
 #include "simurgh/config/feature_config.h"
 #include "simurgh/data/batch.h"
+#include "simurgh/data/file_identity.h"
 
 namespace simurgh {
 
@@ -22,8 +23,9 @@ class BatchReader {
 
   // Returns the next `batch_size` samples, fewer at the end of the last file, then nothing.
   // Errors: NOT_FOUND, PERMISSION_DENIED for a file; INVALID_ARGUMENT for a bad row, naming file,
-  // line, column and value; FAILED_PRECONDITION from a plug-in that cannot continue; DATA_LOSS
-  // for a truncated compressed stream. After a bad row the next call continues with the next row.
+  // line, column and value; FAILED_PRECONDITION from a plug-in that cannot continue, or for
+  // a file that changed; DATA_LOSS for a truncated compressed stream. After a bad row the next call
+  // continues with the next row.
   virtual StatusOr<std::optional<Batch>> Next() = 0;
 
   // Ends a blocked Next, now or later, with CANCELLED. Files never block.
@@ -44,6 +46,10 @@ struct ReadOptions {
   uint32_t share = 0;
   uint32_t shares = 1;
   uint32_t piece_batches = 1;
+
+  // Finds files that change between readings or during one; null: changes are not found. Outlives
+  // the reader.
+  FileIdentities* identities = nullptr;
 };
 
 // Opens `files` in the format of `config`; detects gzip and zstd by their first bytes. The batch
@@ -65,8 +71,10 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
 //
 // Errors: as reading and processing; INVALID_ARGUMENT for a column with fewer than two distinct
 // numbers, an overflowing deviation, or quantiles that give no boundary.
+// identities: as in ReadOptions.
 // Cost: one epoch with processing; 8 bytes for each number of a feature with quantiles.
-Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features);
+Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
+                     FileIdentities* identities = nullptr);
 
 // Names of the label columns in file order: one task each.
 std::vector<std::string> LabelColumns(const DataConfig& config);

@@ -98,7 +98,7 @@ DataConfig WithUnscaled(DataConfig config) {
 }
 
 Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& features,
-               std::vector<Observed>& observed) {
+               std::vector<Observed>& observed, FileIdentities* identities) {
   SIMURGH_ASSIGN_OR_RETURN(auto taking, NewFeatureConsumer(config, WithAnyBoundaries(features)));
   const size_t dense_width = DenseColumns(config).size();
   auto observer = std::make_unique<ObservingSink>(observed, std::move(taking),
@@ -107,7 +107,7 @@ Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& featu
       const auto reader,
       FileBatchReader::Open(config, std::move(observer), config.train,
                             BatchBuilder(0, dense_width, LabelColumns(config).size()), kRowsAtOnce,
-                            {}));
+                            {.identities = identities}));
   while (true) {
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
     if (!batch.has_value()) return absl::OkStatus();
@@ -180,12 +180,13 @@ void SetMoments(std::span<const Observed> observed, DataConfig& config) {
 
 }  // namespace
 
-Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features) {
+Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
+                     FileIdentities* identities) {
   config.criteo.mean.clear();
   config.criteo.stddev.clear();
   std::vector<Observed> observed = ToObserve(config, features);
   if (observed.empty()) return absl::OkStatus();
-  SIMURGH_RETURN_IF_ERROR(Observe(WithUnscaled(config), features, observed));
+  SIMURGH_RETURN_IF_ERROR(Observe(WithUnscaled(config), features, observed, identities));
   const auto bucketised =
       std::ranges::find_if(observed, [](const Observed& one) { return one.quantiles > 0; });
   for (const Observed& one : std::span(observed.begin(), bucketised)) {

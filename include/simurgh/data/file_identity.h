@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+
+#include "simurgh/base/mutex.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/data_config.h"
+
+namespace simurgh {
+
+// What identifies a file's content without reading all of it.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t bytes = 0;
+  int64_t modified_ns = 0;  // Since 1970.
+  uint64_t ends = 0;        // Hash of the first and last 64 KiB.
+
+  bool operator==(const FileIdentity&) const = default;
+};
+
+// Errors: as for opening and reading the file, naming it.
+StatusOr<FileIdentity> IdentifyFile(const std::string& path);
+
+// Remembers data files, and finds those that change between two readings or during one.
+//
+// Threads: any.
+class FileIdentities {
+ public:
+  explicit FileIdentities(DataConfig::OnChange on_change) : on_change_(on_change) {}
+
+  // Compares the file with its last identity, if there is one. Call before and after reading it.
+  // Errors: FAILED_PRECONDITION for a change, naming the file and what changed, unless changes only
+  // give a warning in the log; of IdentifyFile.
+  Status Check(const std::string& path);
+
+ private:
+  const DataConfig::OnChange on_change_;
+  Mutex mutex_;
+  std::map<std::string, FileIdentity> last_ ABSL_GUARDED_BY(mutex_);  // By path.
+};
+
+}  // namespace simurgh

@@ -1,0 +1,76 @@
+#include "simurgh/data/file_identity.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "simurgh/base/file_descriptor.h"
+#include "simurgh/base/hash.h"
+#include "simurgh/base/log.h"
+
+namespace simurgh {
+namespace {
+
+constexpr uint64_t kHashedBytes = uint64_t{64} * 1024;  // At each end.
+
+std::string Difference(const FileIdentity& before, const FileIdentity& now) {
+  std::vector<std::string> changes;
+  if (before.bytes != now.bytes) {
+    changes.push_back(absl::StrCat("size from ", before.bytes, " to ", now.bytes, " bytes"));
+  }
+  if (before.device != now.device || before.inode != now.inode) {
+    changes.emplace_back("inode, by a file in its place");
+  }
+  if (before.modified_ns != now.modified_ns) changes.emplace_back("modification time");
+  if (before.ends != now.ends) changes.emplace_back("first or last 64 KiB");
+  return absl::StrJoin(changes, ", ");
+}
+
+}  // namespace
+
+StatusOr<FileIdentity> IdentifyFile(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  struct stat about{};
+  if (::fstat(file.number(), &about) != 0) return absl::ErrnoToStatus(errno, path);
+  FileIdentity identity{
+      .device = about.st_dev,
+      .inode = about.st_ino,
+      .bytes = static_cast<uint64_t>(about.st_size),
+      .modified_ns = int64_t{about.st_mtim.tv_sec} * 1'000'000'000 + about.st_mtim.tv_nsec};
+  std::vector<char> buffer(kHashedBytes);
+  for (const uint64_t from :
+       {uint64_t{0}, identity.bytes - std::min(identity.bytes, kHashedBytes)}) {
+    const ssize_t count =
+        ::pread(file.number(), buffer.data(), buffer.size(), static_cast<off_t>(from));
+    if (count < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+    identity.ends = HashBytes({buffer.data(), static_cast<size_t>(count)}, identity.ends);
+  }
+  return identity;
+}
+
+Status FileIdentities::Check(const std::string& path) {
+  SIMURGH_ASSIGN_OR_RETURN(const FileIdentity now, IdentifyFile(path));
+  const MutexLock lock(mutex_);
+  const auto [entry, is_new] = last_.try_emplace(path, now);
+  if (is_new || entry->second == now) return absl::OkStatus();
+  const std::string what =
+      absl::StrCat(path, " has changed during the run: ", Difference(entry->second, now));
+  if (on_change_ == DataConfig::OnChange::kFail) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        what, "; every epoch must read the same rows: start again, or set data.on_change: warn"));
+  }
+  spdlog::warn("{}", what);
+  entry->second = now;
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh

@@ -1,0 +1,121 @@
+#include "simurgh/data/file_identity.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/data/data_files.h"
+#include "tests/unit/data/reader_test_support.h"
+#include "tests/unit/nn/log_lines.h"
+
+namespace simurgh {
+namespace {
+
+namespace fs = std::filesystem;
+using OnChange = DataConfig::OnChange;
+
+// Changes the file back to its first modification time.
+void KeepTime(const std::string& path, fs::file_time_type time) { fs::last_write_time(path, time); }
+
+TEST_CASE("A file that changes is named with what changed") {
+  struct Change {
+    std::string what;
+    void (*make)(const TemporaryFolder& folder, const std::string& path);
+  };
+  const Change change = GENERATE(values<Change>({
+      {"size from 200000 to 100000 bytes",
+       [](const TemporaryFolder&, const std::string& path) { fs::resize_file(path, 100'000); }},
+      {"size from 200000 to 200003 bytes",
+       [](const TemporaryFolder&, const std::string& path) {
+         std::ofstream(path, std::ios::app) << "abc";
+       }},
+      {"inode, by a file in its place",
+       [](const TemporaryFolder& folder, const std::string& path) {
+         fs::rename(folder.Write("new", std::string(200'000, 'x')), path);
+       }},
+      {"modification time",
+       [](const TemporaryFolder&, const std::string& path) { KeepTime(path, {}); }},
+      {"first or last 64 KiB",
+       [](const TemporaryFolder&, const std::string& path) {
+         const auto time = fs::last_write_time(path);
+         std::fstream(path, std::ios::in | std::ios::out).seekp(199'000) << "y";
+         KeepTime(path, time);
+       }},
+  }));
+  CAPTURE(change.what);
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("a.csv", std::string(200'000, 'x'));
+  FileIdentities fails(OnChange::kFail);
+  FileIdentities warns(OnChange::kWarn);
+  for (int times = 0; times < 2; ++times) {
+    CHECK(fails.Check(path) == absl::OkStatus());
+    CHECK(warns.Check(path) == absl::OkStatus());
+  }
+  change.make(folder, path);
+  const Status status = fails.Check(path);
+  CHECK(absl::IsFailedPrecondition(status));
+  CHECK_THAT(std::string(status.message()),
+             Catch::StartsWith(path + " has changed during the run: ") &&
+                 Catch::Contains(change.what) &&
+                 Catch::EndsWith("; every epoch must read the same rows: start again, or set "
+                                 "data.on_change: warn"));
+
+  const testing::LogLines lines;
+  CHECK(warns.Check(path) == absl::OkStatus());
+  CHECK_THAT(lines.text(), Catch::StartsWith("warning: " + path + " has changed"));
+  const std::string once = lines.text();
+  CHECK(warns.Check(path) == absl::OkStatus());
+  CHECK(lines.text() == once);
+}
+
+TEST_CASE("A file without content, and one that is gone") {
+  const TemporaryFolder folder;
+  FileIdentities files(OnChange::kFail);
+  CHECK(files.Check(folder.Write("empty", "")) == absl::OkStatus());
+  CHECK(absl::IsNotFound(files.Check(folder.Path("missing"))));
+}
+
+class Readings {
+ public:
+  StatusOr<std::unique_ptr<BatchReader>> Open() {
+    DataConfig config;
+    config.csv.columns = {Column("y", ColumnConfig::Kind::kLabel)};
+    return OpenBatchReader(config, {}, {path_}, 10'000, {.identities = &identities_});
+  }
+  void Append(const std::string& rows) const { std::ofstream(path_, std::ios::app) << rows; }
+
+ private:
+  static std::string Rows() {
+    std::string rows;
+    for (int row = 0; row < 200'000; ++row) rows += row % 2 == 0 ? "0\n" : "1\n";
+    return rows;
+  }
+
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.Write("a.csv", Rows());
+  FileIdentities identities_{OnChange::kFail};
+};
+
+TEST_CASE("A change is found at the next opening of the file") {
+  Readings readings;
+  REQUIRE(readings.Open().ok());
+  REQUIRE(readings.Open().ok());
+  readings.Append("0\n");
+  CHECK(absl::IsFailedPrecondition(readings.Open().status()));
+}
+
+TEST_CASE("A change during a reading is found at the end of the file") {
+  Readings readings;
+  const auto reader = readings.Open();
+  REQUIRE(reader.ok());
+  REQUIRE((*reader)->Next().ok());
+  readings.Append("0\n");
+  Status status;
+  for (int batch = 0; status.ok() && batch < 30; ++batch) status = (*reader)->Next().status();
+  CHECK(absl::IsFailedPrecondition(status));
+}
+
+}  // namespace
+}  // namespace simurgh
