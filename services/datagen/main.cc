@@ -9,9 +9,11 @@
 #include <iostream>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "services/datagen/options.h"
 #include "services/datagen/report.h"
+#include "services/runtime/command_line.h"
 #include "services/runtime/exit_code.h"
 #include "simurgh/data/file_writer.h"
 
@@ -41,8 +43,7 @@ Block Generate(const Generator& generator, uint64_t first, uint64_t count, uint6
 }
 
 // Several threads generate blocks ahead; the file has them in order.
-Status Run(const Generator& generator, const DatagenOptions& options) {
-  SIMURGH_ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(options.output));
+Status Run(const Generator& generator, const DatagenOptions& options, FileWriter file) {
   const auto start = std::chrono::steady_clock::now();
   auto shown = start;
   std::deque<std::future<Block>> ahead;
@@ -74,8 +75,8 @@ Status Run(const Generator& generator, const DatagenOptions& options) {
   SIMURGH_RETURN_IF_ERROR(file.Commit());
   const auto& cardinalities = generator.cardinalities();
   const uint64_t ids = std::accumulate(cardinalities.begin(), cardinalities.end(), uint64_t{0});
-  std::cout << Report(verdicts, written, positives, ids, options.json) << std::flush;
-  return std::cout.good() ? absl::OkStatus() : absl::DataLossError("cannot write to stdout");
+  std::cout << Report(verdicts, written, positives, ids, options.json);
+  return absl::OkStatus();
 }
 
 int Fail(const Status& status, ExitCode code) {
@@ -83,15 +84,22 @@ int Fail(const Status& status, ExitCode code) {
   return static_cast<int>(code);
 }
 
+int End(const Status& done) {
+  return done.ok() ? static_cast<int>(ExitCode::kOk) : Fail(done, ExitCode::kRuntimeFailure);
+}
+
 int Main(int argc, const char* const* argv) {
   const auto parsed = ParseDatagenOptions(argc, argv, std::cout);
   if (!parsed.ok()) return Fail(parsed.status(), ExitCode::kBadConfiguration);
   const std::optional<DatagenOptions>& options = *parsed;
-  if (!options.has_value()) return static_cast<int>(ExitCode::kOk);
+  if (!options.has_value()) return End(FlushOutput());
   const auto generator = Generator::Create(options->generator);
   if (!generator.ok()) return Fail(generator.status(), ExitCode::kBadConfiguration);
-  const Status done = Run(*generator, *options);
-  return done.ok() ? static_cast<int>(ExitCode::kOk) : Fail(done, ExitCode::kRuntimeFailure);
+  StatusOr<FileWriter> file = FileWriter::Create(options->output);
+  if (!file.ok()) return Fail(Annotate(file.status(), "--output"), ExitCode::kBadConfiguration);
+  Status done = Run(*generator, *options, *std::move(file));
+  done.Update(FlushOutput());
+  return End(done);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "services/runtime/command_line.h"
 
-#include <ostream>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -44,6 +47,16 @@ StatusOr<bool> ParseCommandLine(int argc, const char* const* argv, const Program
   }
   if (stray.empty()) return true;
   return OptionProblem(absl::StrCat("unexpected argument '", stray.front(), "'"));
+}
+
+Status FlushOutput() {
+  errno = 0;
+  std::cout.flush();
+  std::fflush(stdout);
+  if (std::cout.good() && std::ferror(stdout) == 0) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("cannot write to stdout, its output is incomplete",
+                   errno == 0 ? "" : absl::StrCat(": ", std::strerror(errno))));
 }
 
 Status OptionProblem(const std::string& what) {

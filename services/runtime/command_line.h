@@ -21,6 +21,9 @@ StatusOr<bool> ParseCommandLine(int argc, const char* const* argv, const Program
                                 const boost::program_options::options_description& options,
                                 std::ostream& out);
 
+// Flushes stdout. Errors: DATA_LOSS if any of the process's output to it was lost.
+Status FlushOutput();
+
 // INVALID_ARGUMENT, with a hint to --help.
 Status OptionProblem(const std::string& what);
 

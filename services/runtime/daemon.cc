@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "services/runtime/command_line.h"
 #include "services/runtime/exit_code.h"
 #include "services/runtime/open_files.h"
 #include "services/runtime/stop_signals.h"
@@ -154,7 +155,12 @@ Status Daemon::Run(std::stop_token stop) {
 int RunDaemon(const DaemonDescription& description, int argc, const char* const* argv,
               const StartDaemon& start) {
   LimitSimdFromEnvironment();
-  return static_cast<int>(RunToCode(description, argc, argv, start));
+  const ExitCode code = RunToCode(description, argc, argv, start);
+  if (const Status output = FlushOutput(); !output.ok()) {
+    std::cerr << description.usage.program << ": error: " << output.message() << "\n";
+    if (code == ExitCode::kOk) return static_cast<int>(ExitCode::kRuntimeFailure);
+  }
+  return static_cast<int>(code);
 }
 
 }  // namespace simurgh

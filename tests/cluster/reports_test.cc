@@ -165,6 +165,14 @@ TEST_CASE("A training file that changes between two epochs ends the run") {
                                 Catch::Contains("data.on_change: warn"));
 }
 
+TEST_CASE("A result that is lost is an error") {
+  const StandaloneRun run = RunOneProcess(kTenSteps, {}, true);
+  CAPTURE(run.log);
+  CHECK(run.code == 3);
+  CHECK_THAT(run.log, Catch::Contains("nn-worker: error: cannot write to stdout, its output is "
+                                      "incomplete: No space left on device"));
+}
+
 // Adult data: number of the 32,561 samples with the most frequent value, by feature.
 const std::map<std::string, double> kGreatestShares{
     {"workclass", 22696}, {"education", 10501},     {"marital_status", 14976},

@@ -72,7 +72,7 @@ TEST_CASE("Help and version") {
   CHECK_THAT(version.out, Catch::StartsWith("datagen "));
 }
 
-TEST_CASE("Bad options exit with 2, a bad file with 3, and nothing is written") {
+TEST_CASE("Bad options exit with 2, and nothing is written") {
   struct Bad {
     std::string options;
     int exit_code;
@@ -89,7 +89,7 @@ TEST_CASE("Bad options exit with 2, a bad file with 3, and nothing is written") 
       {"--output a --samples 1 --sead 1", 2, "sead"},
       {"--output a --samples 1 stray", 2, "unexpected argument"},
       {"--output a --samples 1 --missing 2", 2, "missing: 2 is out of range; use 0 to 0.9"},
-      {"--output nowhere/a --samples 1", 3, "nowhere/a"},
+      {"--output nowhere/a --samples 1", 2, "--output: cannot create nowhere/a"},
   }));
   CAPTURE(bad.options);
   const TemporaryFolder folder;
@@ -98,6 +98,20 @@ TEST_CASE("Bad options exit with 2, a bad file with 3, and nothing is written") 
   CHECK_THAT(outcome.error, Catch::StartsWith("datagen: ") && Catch::Contains(bad.message));
   CHECK(outcome.out.empty());
   CHECK_FALSE(std::filesystem::exists("a"));
+}
+
+TEST_CASE("Output that is lost is an error, of the report and of --help") {
+  const TemporaryFolder folder;
+  const std::string program = std::string(DATAGEN_PROGRAM) + " ";
+  for (const std::string& options :
+       {"--help", "--distinct-ids 1000 --samples 10 --output " + folder.Path("a")}) {
+    CAPTURE(options);
+    const std::string command = program + options + " > /dev/full 2> " + folder.Path("stderr");
+    const int status = std::system(command.c_str());
+    CHECK(WEXITSTATUS(status) == 3);
+    CHECK_THAT(ReadWholeFile(folder.Path("stderr")),
+               Catch::Contains("cannot write to stdout, its output is incomplete: No space left"));
+  }
 }
 
 }  // namespace

@@ -106,6 +106,26 @@ TEST_CASE("--check-config prints ok and starts nothing") {
   CHECK(outcome.err.empty());
 }
 
+// A full disk.
+class FullBuffer : public std::streambuf {};
+
+TEST_CASE("Output that is lost is an error") {
+  FullBuffer full;
+  std::ostringstream err;
+  std::streambuf* const real_out = std::cout.rdbuf(&full);
+  std::streambuf* const real_err = std::cerr.rdbuf(err.rdbuf());
+  const char* const option = GENERATE("--help", "--version", "--describe-config");
+  const std::vector<const char*> arguments{"simurgh-test", option};
+  const int code =
+      RunDaemon(Description(), static_cast<int>(arguments.size()), arguments.data(),
+                [](DaemonContext&) -> StatusOr<std::unique_ptr<Daemon>> { return nullptr; });
+  std::cout.rdbuf(real_out);  // Also clears the error.
+  std::cerr.rdbuf(real_err);
+  CHECK(code == 3);
+  CHECK_THAT(err.str(), Catch::StartsWith("simurgh-test: error: cannot write to stdout, its "
+                                          "output is incomplete"));
+}
+
 TEST_CASE("bad flags and configurations exit with 2 and one message") {
   struct Wrong {
     std::vector<const char*> arguments;
