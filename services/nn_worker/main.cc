@@ -1,7 +1,10 @@
 // nn-worker: reads the data, computes the dense network, drives training.
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -88,7 +91,8 @@ class NnWorker : public Daemon {
   // trace_file: empty for no trace.
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool standalone,
                                                  const std::string& trace_file) {
-    std::unique_ptr<NnWorker> daemon(new NnWorker(context));
+    std::unique_ptr<NnWorker> daemon(new NnWorker(context, trace_file));
+    SIMURGH_RETURN_IF_ERROR(daemon->OpenTrace());
     SIMURGH_ASSIGN_OR_RETURN(
         daemon->job_, TrainingJob::Create(context.config(), context.metrics(), context.index()));
     if (context.config().nn_worker.instances.size() > 1) {
@@ -106,8 +110,6 @@ class NnWorker : public Daemon {
     } else {
       daemon->remote_ = std::make_unique<RemoteCluster>(context, daemon->learning_rates_);
     }
-    daemon->trace_file_ = trace_file;
-    daemon->rank_ = context.index();
     if (!trace_file.empty()) daemon->job_->Trace(daemon->timeline_);
     context.SetReload([daemon = daemon.get()](const ClusterConfig& config) {
       return daemon->learning_rates_.Change(config.tables);
@@ -125,10 +127,7 @@ class NnWorker : public Daemon {
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
     const StatusOr<TrainResult> result = Train(port, dense, stop);
     if (fed_ != nullptr) NotifyLoaders(result.status());
-    Status traced;
-    if (!trace_file_.empty()) {  // Also after a failure.
-      traced = timeline_.Write(trace_file_, rank_, absl::StrCat("nn-worker ", rank_));
-    }
+    const Status traced = WriteTrace();  // Also after a failure.
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("training was stopped before its end");
       return absl::OkStatus();
@@ -147,8 +146,29 @@ class NnWorker : public Daemon {
   }
 
  private:
-  explicit NnWorker(const DaemonContext& context)
-      : run_(context.hello().incarnation), learning_rates_(context.config().tables) {}
+  NnWorker(const DaemonContext& context, std::string trace_file)
+      : run_(context.hello().incarnation),
+        trace_file_(std::move(trace_file)),
+        rank_(context.index()),
+        learning_rates_(context.config().tables) {}
+
+  // A path that cannot be written must not cost a training. Errors: INVALID_ARGUMENT.
+  Status OpenTrace() {
+    if (trace_file_.empty()) return absl::OkStatus();
+    trace_.open(trace_file_, std::ios::binary);
+    if (trace_) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("--trace ", trace_file_,
+                                                   ": cannot write it: ", std::strerror(errno),
+                                                   "; name a file in an existing folder"));
+  }
+
+  Status WriteTrace() {
+    if (trace_file_.empty()) return absl::OkStatus();
+    trace_ << timeline_.ToJson(rank_, absl::StrCat("nn-worker ", rank_)) << std::flush;
+    if (trace_) return absl::OkStatus();
+    return absl::UnavailableError(
+        absl::StrCat("--trace ", trace_file_, ": cannot write it: ", std::strerror(errno)));
+  }
 
   // Rank 0 listens for the other ranks, and each for loaders.
   Status Listen(DaemonContext& context) {
@@ -222,8 +242,9 @@ class NnWorker : public Daemon {
   }
 
   const uint64_t run_;
-  std::string trace_file_;
-  uint32_t rank_ = 0;
+  const std::string trace_file_;  // May be empty.
+  const uint32_t rank_;
+  std::ofstream trace_;
   Timeline timeline_;
   LearningRates learning_rates_;
   std::unique_ptr<TrainingJob> job_;

@@ -1,9 +1,6 @@
 #include "simurgh/telemetry/timeline.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -82,15 +79,6 @@ std::string Timeline::ToJson(uint32_t process, const std::string& name) const {
   }
   absl::StrAppend(&json, "\n]}\n");
   return json;
-}
-
-Status Timeline::Write(const std::string& path, uint32_t process, const std::string& name) const {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary);
-  file << ToJson(process, name);
-  file.flush();
-  if (file) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("timeline: ", path, ": ", std::strerror(errno)));
 }
 
 }  // namespace simurgh

@@ -173,6 +173,22 @@ TEST_CASE("A result that is lost is an error") {
                                       "incomplete: No space left on device"));
 }
 
+TEST_CASE("A trace that cannot be written is refused at the start") {
+  const TemporaryFolder folder;
+  for (const std::string& path : {folder.path(), folder.path() + "/none/trace"}) {
+    const StandaloneRun run = RunOneProcess(kTenSteps, {"--trace", path});
+    CAPTURE(run.log);
+    CHECK(run.code == 2);
+    CHECK_THAT(run.log, Catch::Contains("--trace " + path + ": cannot write it: ") &&
+                            Catch::Contains("; name a file in an existing folder"));
+    CHECK_THAT(run.log, !Catch::Contains("trained: "));
+  }
+  const StandaloneRun run = RunOneProcess(kTenSteps, {"--trace", "/dev/full"});
+  CAPTURE(run.log);
+  CHECK(run.code == 3);
+  CHECK_THAT(run.log, Catch::Contains("--trace /dev/full: cannot write it: No space left"));
+}
+
 // Adult data: number of the 32,561 samples with the most frequent value, by feature.
 const std::map<std::string, double> kGreatestShares{
     {"workclass", 22696}, {"education", 10501},     {"marital_status", 14976},

@@ -9,12 +9,11 @@
 #include "absl/base/thread_annotations.h"
 
 #include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
 #include "simurgh/telemetry/profile_range.h"
 
 namespace simurgh {
 
-// Records spans of work in memory, and writes them as a Chrome trace for Perfetto or
+// Records spans of work in memory, for a Chrome trace for Perfetto or
 // chrome://tracing.
 //
 // Threads: any. Cost: a lock and 40 bytes per span.
@@ -34,9 +33,6 @@ class Timeline {
   // spans beyond the limit. process, name: identify this process among others. Times are of the
   // steady clock, so traces of one machine can be merged.
   std::string ToJson(uint32_t process, const std::string& name) const;
-
-  // Errors: of opening and writing the file.
-  Status Write(const std::string& path, uint32_t process, const std::string& name) const;
 
  private:
   struct Span {
