@@ -190,6 +190,25 @@ void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
 }
 
+// One sample has no variance.
+void CheckBatchNorm(const ClusterConfig& config, Diagnostics* diagnostics) {
+  const TrainingConfig& training = config.training;
+  if (training.batch_size > 1) return;
+  if (training.sync_batch_norm && config.nn_worker.instances.size() > 1) return;
+  for (const TowerConfig& tower : config.model.towers) {
+    for (const LayerConfig& layer : tower.layers) {
+      if (layer.kind != LayerConfig::Kind::kBatchNorm) continue;
+      diagnostics->Report(
+          "training.batch_size",
+          absl::StrCat("1 is too small for batch_norm in tower '", tower.name,
+                       "', which learns nothing from one sample"),
+          "use 2 or more, remove batch_norm, or set training.sync_batch_norm with several "
+          "nn-workers");
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 void ReadTraining(MapReader& root, TrainingConfig* training) {
@@ -278,6 +297,7 @@ void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
   CheckRowAge(config, diagnostics);
   CheckEmbeddings(config, diagnostics);
+  CheckBatchNorm(config, diagnostics);
   if (!config.loaders.instances.empty() && training.evaluate_every_epochs > 0) {
     diagnostics->Report("training.evaluate_every_epochs",
                         "is not supported with loaders, which hide the ends of epochs",

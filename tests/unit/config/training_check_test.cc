@@ -75,6 +75,25 @@ TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[co
   }
 }
 
+TEST_CASE("Batch norm needs two samples in a batch", "[config]") {
+  const std::string one = "training.batch_size=1";
+  const std::string norm =
+      "model.towers=[{name: top, input: embeddings, layers: [batch_norm, {linear: 1}]}]";
+  const std::string plain = "model.towers=[{name: top, input: embeddings, layers: [{linear: 1}]}]";
+  const std::string ranks = "nn_worker.instances=[{address: 'a:1'}, {address: 'a:2'}]";
+  const std::string sync = "training.sync_batch_norm=true";
+  const std::string error =
+      "training.batch_size: 1 is too small for batch_norm in tower 'top', which learns nothing "
+      "from one sample; use 2 or more, remove batch_norm, or set training.sync_batch_norm with "
+      "several nn-workers";
+  CHECK(ErrorOf({norm, one}) == error);
+  CHECK(ErrorOf({norm, one, sync}) == error);
+  CHECK(ErrorOf({norm, one, ranks}) == error);
+  CHECK(With({norm, one, ranks, sync}).ok());
+  CHECK(With({norm, "training.batch_size=2"}).ok());
+  CHECK(With({plain, one}).ok());
+}
+
 TEST_CASE("One key switches to sync, regardless of staleness", "[config]") {
   const auto config =
       With({"training.mode=sync", "training.staleness=4",
