@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_format.h"
+
 #include "data/csv_cells.h"
 #include "data/invalid.h"
 #include "data/process/dense_scaling.h"
@@ -12,6 +14,10 @@
 
 namespace simurgh {
 namespace {
+
+// Dense values above it get a warning. One of 1e20 among small ones leaves the running variance of
+// batch_norm too large for hundreds of steps, so that evaluations ignore the layer's input.
+constexpr float kLargeDense = 1e6F;
 
 struct Column {
   ColumnConfig config;
@@ -43,7 +49,8 @@ class CsvParser final : public RowParser {
   }
 
   Status ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder) const;
-  Status ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder) const;
+  Status ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder);
+  void WarnOfOutlier(const ColumnConfig& column, std::string_view cell, float scaled);
   void AddTokens(const ColumnConfig& column, std::string_view cell);
 
   std::vector<std::string> missing_values_;
@@ -113,8 +120,7 @@ Status CsvParser::ParseLabel(const Column& column, std::string_view cell,
   return absl::OkStatus();
 }
 
-Status CsvParser::ParseDense(const Column& column, std::string_view cell,
-                             BatchBuilder& builder) const {
+Status CsvParser::ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder) {
   const ColumnConfig& config = column.config;
   double value = config.missing;
   const bool is_missing = IsMissing(cell);
@@ -137,8 +143,17 @@ Status CsvParser::ParseDense(const Column& column, std::string_view cell,
     return BadCell(config, cell,
                    "is too large after (x - mean) / stddev; correct it, or `mean` and `stddev`");
   }
+  if (std::abs(scaled) > kLargeDense) WarnOfOutlier(config, cell, scaled);
   builder.SetDense(column.index, scaled);
   return absl::OkStatus();
+}
+
+void CsvParser::WarnOfOutlier(const ColumnConfig& column, std::string_view cell, float scaled) {
+  warning_ = absl::StrFormat(
+      "column '%s': %s is %g after scaling, and numbers above %g spoil gradients and the "
+      "statistics "
+      "of batch_norm; correct it, or set `fit` or `transform: log1p`",
+      column.name, Quoted(cell), scaled, kLargeDense);
 }
 
 void CsvParser::AddTokens(const ColumnConfig& column, std::string_view cell) {

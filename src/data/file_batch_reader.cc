@@ -13,7 +13,7 @@
 namespace simurgh {
 namespace {
 
-constexpr uint64_t kLoggedRows = 10;  // Bad rows that a reader logs.
+constexpr uint64_t kLoggedRows = 10;  // Bad rows, and rows with a warning, that a reader logs.
 
 }  // namespace
 
@@ -86,6 +86,12 @@ Status FileBatchReader::Skip(const Status& problem) {
   return absl::OkStatus();
 }
 
+void FileBatchReader::Warn(const std::string& warning) {
+  if (++warnings_ > kLoggedRows) return;
+  spdlog::warn("{}:{}: {}", files_[opened_ - 1], lines_->line_number(), warning);
+  if (warnings_ == kLoggedRows) spdlog::warn("further outliers are not logged");
+}
+
 Status FileBatchReader::Take(const Line& line) {
   const uint64_t row = rows_++;
   const uint64_t piece = row / batch_size_ / options_.piece_batches;
@@ -99,6 +105,7 @@ Status FileBatchReader::Take(const Line& line) {
     builder_.AbandonSample();
     return Skip(parsed);
   }
+  if (const std::string warning = parser_->TakeWarning(); !warning.empty()) Warn(warning);
   const bool keeps = builder_.positive() || KeepsNegative(options_, row);
   keeps ? builder_.EndSample() : builder_.AbandonSample();
   return absl::OkStatus();

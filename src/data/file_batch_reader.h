@@ -38,6 +38,8 @@ class FileBatchReader final : public BatchReader {
   Status CheckIdentity() const;
   // Adds a row of this reader's share to the batch, unless the row is bad or a dropped negative.
   Status Take(const Line& line);
+  // Logs the first warnings of the parser.
+  void Warn(const std::string& warning);
   // Counts a bad row. Returns its error if it ends the run.
   Status Skip(const Status& problem);
 
@@ -51,6 +53,7 @@ class FileBatchReader final : public BatchReader {
   std::unique_ptr<LineReader> lines_;  // The last opened file; null at the end.
   uint64_t rows_ = 0;                  // Rows read from all files, including bad ones.
   uint64_t skipped_rows_ = 0;
+  uint64_t warnings_ = 0;
 };
 
 }  // namespace simurgh

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "data/process/row_cells.h"
@@ -25,6 +26,13 @@ class RowParser {
   // caller ends or abandons it. Errors: INVALID_ARGUMENT naming column, value and remedy; the
   // caller adds file and line.
   virtual Status Parse(std::string_view line, BatchBuilder& builder) = 0;
+
+  // Takes a warning of a cell of the last parsed row, naming column, value and remedy; empty if
+  // there is none.
+  std::string TakeWarning() { return std::exchange(warning_, {}); }
+
+ protected:
+  std::string warning_;
 };
 
 // Parses cells of CSV. A cell in double quotes may contain separators and, doubled, quotes, but no

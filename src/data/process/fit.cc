@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/base/check.h"
+#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {
@@ -27,7 +29,15 @@ struct Observed {
   size_t place;            // Among the cells.
   uint32_t quantiles = 0;  // 0: the column is scaled.
   ColumnConfig::Transform transform = ColumnConfig::Transform::kNone;
-  Moments moments = {};             // Scaled column: after the transform.
+  Moments moments = {};                               // Scaled column: after the transform.
+  double least = std::numeric_limits<double>::max();  // Scaled column: after the transform.
+  double greatest = std::numeric_limits<double>::lowest();
+
+  void Add(double value) {
+    moments.Add(value);
+    least = std::min(least, value);
+    greatest = std::max(greatest, value);
+  }
   std::vector<double> values = {};  // Feature with quantiles: all numbers.
 };
 
@@ -67,7 +77,7 @@ class ObservingSink final : public RowConsumer {
         if (one.quantiles > 0) {
           one.values.push_back(*next);
         } else {
-          one.moments.Add(Transformed(one.transform, *next));
+          one.Add(Transformed(one.transform, *next));
         }
       }
     }
@@ -114,6 +124,20 @@ Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& featu
   }
 }
 
+// Warns if one number has more than half of the sum of squared distances from the mean: after
+// scaling, it leaves all others almost equal.
+void WarnOfOutlier(const Observed& one) {
+  constexpr double kMinNumbers = 1'000;
+  const double mean = one.moments.mean();
+  const double farthest = mean - one.least > one.greatest - mean ? one.least : one.greatest;
+  const double distance = (farthest - mean) / one.moments.stddev();
+  if (one.moments.count() < kMinNumbers || distance * distance < one.moments.count() / 2) return;
+  spdlog::warn(
+      "{}: one of its {:.0f} numbers in the training files, {:g}, makes up most of the deviation, "
+      "{:g}; correct it, or set `transform: log1p`",
+      one.name, one.moments.count(), farthest, one.moments.stddev());
+}
+
 Status CheckMoments(const Observed& one) {
   if (!std::isfinite(one.moments.stddev())) {
     return Invalid(
@@ -121,7 +145,10 @@ Status CheckMoments(const Observed& one) {
         "them by log1p",
         one.name, one.moments.count());
   }
-  if (one.moments.stddev() > 0.0) return absl::OkStatus();
+  if (one.moments.stddev() > 0.0) {
+    WarnOfOutlier(one);
+    return absl::OkStatus();
+  }
   return Invalid(
       "%s: its %.0f numbers in the training files are all the same; give its statistics, or leave "
       "it out",

@@ -8,6 +8,7 @@
 #include "simurgh/data/hash_stack.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
+#include "tests/unit/nn/log_lines.h"
 
 namespace simurgh {
 namespace {
@@ -249,6 +250,28 @@ TEST_CASE(
   CHECK_THAT(std::string(samples.status().message()),
              Catch::EndsWith("a.csv:2: column 'x': `missing`, 3e+38, is too large after (x - mean) "
                              "/ stddev; correct it, or `mean` and `stddev`"));
+}
+
+TEST_CASE("A dense value far above all usual ones is named in the log, with its line") {
+  DataConfig config = Example();
+  config.csv.columns[1].stddev = 2;
+  std::string text = "1,1e6,c,t,\n0,-1e20,c,t,\n1,2000002,c,t,\n";
+  {
+    const testing::LogLines lines;
+    REQUIRE(ReadText(config, text, Features()).ok());
+    CHECK_THAT(lines.text(),
+               Catch::Contains("a.csv:2: column 'x': '-1e20' is -5e+19 after scaling, and numbers "
+                               "above 1e+06 spoil gradients and the statistics of batch_norm; "
+                               "correct it, or set `fit` or `transform: log1p`\n") &&
+                   Catch::Contains("a.csv:3: column 'x': '2000002' is 1e+06") &&
+                   !Catch::Contains("a.csv:1:"));
+  }
+  for (int row = 0; row < 100; ++row) text += "1,1e9,c,t,\n";
+  const testing::LogLines lines;
+  REQUIRE(ReadText(config, text, Features()).ok());
+  const std::string log = lines.text();
+  CHECK(std::ranges::count(log, '\n') == 11);
+  CHECK_THAT(log, Catch::EndsWith("further outliers are not logged\n"));
 }
 
 TEST_CASE("The rows before a bad one are kept, and reading continues after it") {

@@ -10,6 +10,7 @@
 #include "simurgh/data/generator.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
+#include "tests/unit/nn/log_lines.h"
 
 namespace simurgh {
 namespace {
@@ -125,6 +126,27 @@ TEST_CASE("CSV columns, fitted, have mean 0 and deviation 1, and fitting again c
     REQUIRE(sum / 300 == Approx(0).margin(1e-5));
     REQUIRE(squares / 300 == Approx(1).epsilon(1e-4));
   }
+}
+
+TEST_CASE("A number that makes up most of a column's deviation is named in the log") {
+  const auto log_of = [](const std::string& number) {
+    Random random(1);
+    std::string text = "1," + number + "\n";
+    for (int n = 0; n < 2'000; ++n) text += "1," + std::to_string(random.Normal()) + "\n";
+    const TemporaryFolder folder;
+    DataConfig config;
+    config.csv.columns = {{.name = "y", .kind = ColumnConfig::Kind::kLabel},
+                          {.name = "x", .kind = ColumnConfig::Kind::kDense, .fit = true}};
+    config.train = {folder.Write("a.csv", text)};
+    std::vector<FeatureConfig> features;
+    const testing::LogLines lines;
+    REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+    return lines.text();
+  };
+  CHECK(log_of("10").empty());
+  CHECK_THAT(log_of("-1e20"),
+             Catch::StartsWith("warning: column 'x': one of its 2001 numbers in the training "
+                               "files, -1e+20, makes up most of the deviation, 2.2"));
 }
 
 TEST_CASE("Rows that a feature refuses count in no statistics, as if they were not there") {
