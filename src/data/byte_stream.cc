@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace simurgh {
 namespace {
 
@@ -36,13 +38,60 @@ bool IsZstd(std::string_view start) {
          start.substr(1).starts_with("\x2a\x4d\x18");
 }
 
+// The format of compressed data that begins so; empty if it is none of these.
+// Source: magic(5) of file 5.44, "compress" and "archive".
+std::string_view CompressionOf(std::string_view start) {
+  using std::string_view_literals::operator""sv;
+  constexpr std::pair<std::string_view, std::string_view> kFormats[] = {
+      {"\xfd\x37zXZ\0"sv, "xz"},
+      {"PK\x03\x04"sv, "zip"},
+      {"7z\xbc\xaf\x27\x1c"sv, "7z"},
+      {"\x04\x22M\x18"sv, "lz4"},
+      {"\x1f\x9d"sv, "compress"}};
+  for (const auto& [magic, name] : kFormats) {
+    if (start.starts_with(magic)) return name;
+  }
+  if (start.size() > 4 && start.starts_with("BZh") && start.substr(4).starts_with("1AY&SY"))
+    return "bzip2";
+  if (IsGzip(start)) return "gzip";
+  return IsZstd(start) ? "zstd" : std::string_view();
+}
+
+// Refuses data that is still compressed.
+class TextStream final : public ByteStream {
+ public:
+  // remedy: for compressed data.
+  TextStream(std::unique_ptr<ByteStream> stream, const char* remedy)
+      : stream_(std::move(stream)), remedy_(remedy) {}
+
+  StatusOr<size_t> Read(char* data, size_t size) override {
+    SIMURGH_ASSIGN_OR_RETURN(const size_t count, stream_->Read(data, size));
+    if (std::exchange(is_checked_, true)) return count;
+    const std::string_view format = CompressionOf({data, count});
+    if (format.empty()) return count;
+    return absl::FailedPreconditionError(
+        absl::StrCat("is compressed by ", std::string(format), "; ", remedy_));
+  }
+
+ private:
+  const std::unique_ptr<ByteStream> stream_;
+  const char* const remedy_;
+  bool is_checked_ = false;
+};
+
 }  // namespace
 
 StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path) {
   SIMURGH_ASSIGN_OR_RETURN(ChunkedFile file, ChunkedFile::Open(path));
-  if (IsGzip(file.chunk())) return NewGzipStream(std::move(file));
-  if (IsZstd(file.chunk())) return NewZstdStream(std::move(file));
-  return std::make_unique<PlainStream>(std::move(file));
+  constexpr char kTwice[] = "the data is compressed twice; decompress it once";
+  if (IsGzip(file.chunk())) {
+    return std::make_unique<TextStream>(NewGzipStream(std::move(file)), kTwice);
+  }
+  if (IsZstd(file.chunk())) {
+    return std::make_unique<TextStream>(NewZstdStream(std::move(file)), kTwice);
+  }
+  return std::make_unique<TextStream>(std::make_unique<PlainStream>(std::move(file)),
+                                      "decompress it first, or use gzip or zstd");
 }
 
 }  // namespace simurgh

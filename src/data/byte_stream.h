@@ -17,7 +17,8 @@ class ByteStream {
   virtual ~ByteStream() = default;
 
   // Reads up to `size` bytes to `data` and returns their number; 0: the end. Requires size > 0.
-  // Errors: DATA_LOSS for a truncated or damaged compressed stream; errors of read(). The message
+  // Errors: DATA_LOSS for a truncated or damaged compressed stream; FAILED_PRECONDITION if the
+  // content is compressed in another format, or twice; errors of read(). The message
   // does not name the file.
   virtual StatusOr<size_t> Read(char* data, size_t size) = 0;
 };

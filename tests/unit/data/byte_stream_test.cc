@@ -47,6 +47,31 @@ TEST_CASE("Streams read back what was written, however it is packed and read") {
   CHECK(*ReadAll(folder.Write("zstd", Zstd(text)), piece) == text);
 }
 
+TEST_CASE("Data that is compressed in another format, or twice, is named") {
+  using std::string_literals::operator""s;
+  struct Packed {
+    std::string start;
+    std::string message;
+  };
+  const std::string other = "; decompress it first, or use gzip or zstd";
+  const std::string twice = "; the data is compressed twice; decompress it once";
+  const Packed packed = GENERATE_COPY(values<Packed>({
+      {"\xfd\x37zXZ\0\0\4"s, "is compressed by xz" + other},
+      {"BZh91AY&SY\x12", "is compressed by bzip2" + other},
+      {"PK\3\4\x14\0"s, "is compressed by zip" + other},
+      {"7z\xbc\xaf\x27\x1c\0\4"s, "is compressed by 7z" + other},
+      {"\4\"M\x18\x64", "is compressed by lz4" + other},
+      {"\x1f\x9d\x90", "is compressed by compress" + other},
+      {Gzip(Zstd("1,2\n")), "is compressed by zstd" + twice},
+      {Zstd(Gzip("1,2\n")), "is compressed by gzip" + twice},
+      {Gzip(Gzip("1,2\n")), "is compressed by gzip" + twice},
+  }));
+  const TemporaryFolder folder;
+  CHECK(ReadAll(folder.Write("packed", packed.start), 4'096).status() ==
+        absl::FailedPreconditionError(packed.message));
+  CHECK(*ReadAll(folder.Write("text", "BZh,PK"), 4'096) == "BZh,PK");
+}
+
 TEST_CASE("Members and frames in a row are one stream") {
   const TemporaryFolder folder;
   std::string text;

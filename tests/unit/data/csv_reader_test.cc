@@ -301,6 +301,16 @@ TEST_CASE("A torn file is named with the line it is torn at") {
   CHECK_THAT(std::string(samples.status().message()), Catch::Contains(file + ":"));
 }
 
+TEST_CASE("A file in another compression is named, also when bad rows are skipped") {
+  const TemporaryFolder folder;
+  const std::string file = folder.Write("a.csv.xz", std::string("\xfd\x37zXZ\0\0\4\n\n", 10));
+  DataConfig config = Example();
+  config.bad_rows = DataConfig::BadRows::kSkip;
+  CHECK(ReadSamples(config, Features(), {file}).status() ==
+        absl::FailedPreconditionError(
+            file + ":1: is compressed by xz; decompress it first, or use gzip or zstd"));
+}
+
 TEST_CASE("A missing file is NOT_FOUND, at once when it is the first") {
   const TemporaryFolder folder;
   const std::string there = folder.Write("a.csv", "1,1,c,t,\n");
