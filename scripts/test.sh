@@ -8,8 +8,9 @@ usage() {
 Usage: scripts/test.sh [options]
 
 Installs missing packages, builds the tests and runs them. Lists skipped cases with their reasons. The last line is
-"N passed, N failed, N skipped": test programs that passed or failed, and skipped cases. The exit code is 0 only if
-nothing failed.
+"N passed, N failed, N skipped". It counts the test programs that passed or failed, of each build; a program of many
+cases counts once. It counts the skipped cases, most of them in programs that passed. The exit code is 0 only if nothing
+failed.
 
   --preset NAME    test build/NAME (default: release); repeatable
   --avx2           run all numeric tests once more, as on a processor without AVX-512
@@ -56,6 +57,11 @@ count_results() {
   ((passed += p, failed += f, skipped += s)) || true
 }
 
+# names_of PRESET OPTION...: the tests that CTest selects with the options.
+names_of() {
+  ctest --test-dir "build/$1" --show-only "${@:2}" | sed -n 's/^ *Test *#[0-9]*: *//p'
+}
+
 # test_preset NAME IS_FIRST: fails if something went wrong that the counts do not show.
 test_preset() {
   local preset=$1 first=$2
@@ -70,15 +76,18 @@ test_preset() {
 
   [[ -f build/$preset/build.ninja ]] || cmake --preset "$preset" || return 1
   local tests targets=()
-  mapfile -t tests < <(ctest --test-dir "build/$preset" --show-only "${select[@]}" |
-    sed -n 's/^ *Test *#[0-9]*: *//p')
+  mapfile -t tests < <(names_of "$preset" "${select[@]}")
   if ((${#tests[@]} == 0)); then
-    echo "$preset: no test is selected"
-    return 0
+    echo "$preset: no test is selected; labels:" $(ctest --test-dir "build/$preset" --print-labels | sed -n 's/^  //p')
+    ! $first
+    return
   fi
   # A sanitizer build is slow: only what runs. A test has the name of its program.
   case "$preset" in
-    asan | tsan) mapfile -t targets < <(printf '%s\n' "${tests[@]}" | grep -v '^style_') ;;
+    asan | tsan)
+      mapfile -t targets < <(printf '%s\n' "${tests[@]}" | grep -v '^style_')
+      echo "$preset: left out, label no_$preset:" $(names_of "$preset" --label-regex "^no_$preset\$")
+      ;;
   esac
   scripts/build.sh "$preset" "${targets[@]}" || return 1
 
@@ -100,7 +109,7 @@ run_tests() {
 }
 
 # Programs with kernels of Highway or oneDNN.
-NUMERIC_TESTS='^(data_.*|table.*|feature|nn.*|collective|device_sums|train.*|precision|models|sync_ranks)_test$'
+NUMERIC_TESTS='^(data_.*|table.*|features?|raw_features|nn.*|collective|device_sums|(dense_)?train.*|precision|models|sync_ranks|services|standalone)_test$'
 
 if $bootstrap; then scripts/bootstrap.sh; fi
 first=true
@@ -118,5 +127,6 @@ if $avx2; then
     ((failed += 1))
   fi
 fi
+echo "test programs passed and failed, and cases skipped:"
 echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0))

@@ -36,6 +36,13 @@ expect refuse layers src/train/a.cc <<<'#include "table/arena.h"'
 expect refuse layers src/train/a.cc <<<'#include "tests/support/a.h"'
 expect refuse layers include/simurgh/table/a.h <<<'#include "table/arena.h"'
 expect refuse layers include/simurgh/train/a.h <<<'#include <boost/asio/awaitable.hpp>'
+expect refuse layers src/table/a.cc <<<'#include "../data/batch.h"'
+expect pass layers tests/unit/a.cc <<<'#include "tests/support/a.h"'
+expect refuse layers tests/unit/a.cc <<<'#include "bench/micro/a.h"'
+for module in src/table rpc services/api; do expect refuse layers $module/a.cc <<<'#include "bench/micro/a.h"'; done
+expect pass layers services/nn_worker/a.cc <<<'#include "services/embedding_ps/a.h"'
+expect refuse layers services/embedding_ps/a.cc <<<'#include "services/nn_worker/a.h"'
+expect refuse layers services/nn_worker/a.cc <<<'#include "services/feed/a.h"'
 expect refuse layers src/unheard_of/a.cc <<<'// Not in the table.'
 
 expect pass coroutines a.h <<<'[[nodiscard]] awaitable<Status> Call(int x);'
@@ -58,6 +65,14 @@ expect refuse uncalled src/table/a.h <<<"$used inline constexpr int kLimit = 1; 
 expect refuse uncalled src/table/a.h <<<'void Call();'
 expect refuse uncalled rpc/a.h <<<'class Unused {};'
 expect refuse uncalled include/simurgh/table/a.h <<<'inline constexpr int kUnused = 1;'
+# Names that only a benchmark uses.
+mkdir -p include/simurgh bench && echo 'Call();' >bench/a.cc
+echo 'void Call();' | tee rpc/a.h >include/simurgh/a.h
+scripts/dev uncalled include/simurgh/a.h bench/a.cc || failures=$((failures + 1))
+if scripts/dev uncalled rpc/a.h bench/a.cc >output; then
+  echo "uncalled should refuse a name of rpc that only bench uses"
+  failures=$((failures + 1))
+fi
 
 long_sentence=$(printf 'word %.0s' {1..21})
 wide_row="| $(printf 'cell | %.0s' {1..20})"
@@ -86,6 +101,16 @@ for block in '```cpp\nint nowhere;' '```cmake\nadd_subdirectory(nowhere)'; do
   fi
 done
 
+mkdir -p build/release bin
+touch build/release/build.ninja
+printf '#!/bin/sh\necho "Total Tests: 0"\n' >bin/ctest
+chmod +x bin/ctest
+if PATH=$PWD/bin:$PATH scripts/test.sh --no-bootstrap -L typo >output 2>&1; then
+  echo "test.sh should refuse a label that no test has"
+  failures=$((failures + 1))
+fi
+rm -r build
+
 echo 'rpc::MessageOf<wire::UnheardOf>' >methods.h
 if "$root/tests/style/fuzzed_schemas.sh" "$PWD/methods.h" >output 2>&1; then
   echo "fuzzed_schemas should refuse a table that no target reads"
@@ -95,7 +120,8 @@ fi
 if command -v clang-format-19 >/dev/null; then
   cp "$root/.clang-format" .
   echo 'int  f( ) ;' >a.cc
-  if scripts/dev format --check a.cc >output 2>&1; then
+  cp a.cc a.c
+  if scripts/dev format --check a.cc >output 2>&1 || (. scripts/dev.d/sources && ! sources | grep -qx a.c); then
     echo "format --check should refuse a.cc"
     failures=$((failures + 1))
   fi
