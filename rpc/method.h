@@ -50,7 +50,7 @@ class RequestOf : public Received<Message> {
   Clock::time_point deadline() const { return rest_.deadline; }
   const Trace& trace() const { return rest_.trace; }
   const Hello& peer() const { return *rest_.peer; }
-  // See Request::Allocate() and AllocateTensor().
+  // See Request::Allocate().
   SegmentBuffer Allocate(size_t bytes) const { return rest_.Allocate(bytes); }
 
  private:

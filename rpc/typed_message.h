@@ -92,14 +92,6 @@ struct SegmentSource {
   std::shared_ptr<const void> owner = {};
 };
 
-// Memory for a tensor to send. Allocator: a Client or Request; see their Allocate().
-template <typename T, typename Allocator>
-SegmentDestination<T> AllocateTensor(Allocator& allocator, size_t count) {
-  SegmentBuffer buffer = allocator.Allocate(count * sizeof(T));
-  return {.values = {reinterpret_cast<T*>(buffer.bytes.data()), count},
-          .owner = std::move(buffer.owner)};
-}
-
 namespace internal {
 
 // Checks the number of segments, and that each is a whole number of elements.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formats the C++ files (--check: lists unformatted files)
+# Formats the C and C++ files (--check: lists unformatted files)
 
 if [[ ${1-} == --help ]]; then
   cat <<'TEXT'

@@ -7,7 +7,8 @@ Usage: scripts/dev layers [FILE...]
 
 Checks the quoted and angled includes of the files, or of all C++ files:
   - a module includes only modules that it may depend on (the table is in this script);
-  - headers under src/ are included only by their own module;
+  - headers under src/ are included only by their own module, and none of bench or by ../;
+  - a daemon includes no other one, except nn-worker for --standalone;
   - include/simurgh includes no Boost, CUDA, FlatBuffers, Prometheus or spdlog. Only base/log.h includes spdlog.
 TEXT
   exit 0
@@ -30,7 +31,7 @@ services: base tensor config telemetry data table feature nn collective train rp
 '
 
 files=("$@")
-((${#files[@]} > 0)) || mapfile -t files < <(sources 'include/*.h' 'src/*.h' 'src/*.cc' 'src/*.cu' 'src/*.cuh' 'rpc/*.h' 'rpc/*.cc' 'services/*.h' 'services/*.cc')
+((${#files[@]} > 0)) || mapfile -t files < <(sources 'include/*.h' 'src/*.h' 'src/*.cc' 'src/*.cu' 'src/*.cuh' 'rpc/*.h' 'rpc/*.cc' 'services/*.h' 'services/*.cc' 'tests/*.h' 'tests/*.cc')
 
 awk -v arrows="$ARROWS" '
   function complain(what) {
@@ -56,7 +57,7 @@ awk -v arrows="$ARROWS" '
   FNR == 1 {
     here = module_of(FILENAME)
     is_public = FILENAME ~ /^include\//
-    if (!(here in known)) complain("module " here " is not in the table of scripts/dev.d/layers.sh")
+    if (!(here in known) && here != "tests") complain("module " here " is not in the table of scripts/dev.d/layers.sh")
   }
   !/^[ \t]*#[ \t]*include[ \t]*[<"]/ { next }
   {
@@ -64,7 +65,11 @@ awk -v arrows="$ARROWS" '
     sub(/^[^<"]*[<"]/, "", included)
     sub(/[>"].*/, "", included)
     there = module_of(included)
-    if (included ~ /^tests\//) complain("includes a test: " included)
+    if (included ~ /^(\.\.|bench)\// || (included ~ /^tests\// && here != "tests")) complain("must not include " included)
+    if (here == "tests") next
+    daemon = "^services/(datagen|embedding_ps|embedding_worker|feed|nn_worker)/"
+    if (FILENAME ~ daemon && match(included, daemon) && index(FILENAME, substr(included, 1, RLENGTH)) != 1 &&
+        FILENAME included !~ /nn_worker.*embedding/) complain("includes another daemon: " included)
     if (is_public && FILENAME !~ /base\/log.h$/ && included ~ /^(boost|cuda|cublas|nccl|flatbuffers|prometheus|spdlog)/) {
       complain("a public header shows " included)
     }

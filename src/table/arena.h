@@ -57,8 +57,6 @@ class Arena {
   // Takes all further pages from a NUMA node. Errors: INVALID_ARGUMENT for an unknown node.
   Status BindToNode(uint32_t node);
 
-  uint64_t reserved_bytes() const { return size_; }
-
  private:
   Arena(std::byte* base, uint64_t size, int file) : base_(base), size_(size), file_(file) {}
 

@@ -64,7 +64,9 @@ rpc::awaitable<Status> Driver::Repeat(Run& run) {
   rpc::SegmentDestination<float> gradients;
   if (run.push) {
     const uint32_t dim = run.batches[0].group.dim;
-    gradients = rpc::AllocateTensor<float>(*client_, kBatchIds * dim);
+    rpc::SegmentBuffer buffer = client_->Allocate(kBatchIds * dim * sizeof(float));
+    gradients = {.values = {reinterpret_cast<float*>(buffer.bytes.data()), kBatchIds * dim},
+                 .owner = std::move(buffer.owner)};
     std::ranges::fill(gradients.values, 1e-3F);
   }
   do {

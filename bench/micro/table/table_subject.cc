@@ -11,8 +11,9 @@ Arena ArenaFor(const TableConfig& config, const std::string& directory) {
   if (!directory.empty()) {
     return Arena::CreateInDirectory(directory, Table::ReservationFor(config)).value();
   }
-  Arena arena = Arena::Create(Table::ReservationFor(config)).value();
-  TouchHuge(arena.at(0), arena.reserved_bytes());
+  const uint64_t bytes = Table::ReservationFor(config);
+  Arena arena = Arena::Create(bytes).value();
+  TouchHuge(arena.at(0), bytes);
   return arena;
 }
 
