@@ -1,5 +1,6 @@
 #include "simurgh/base/aligned_buffer.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -97,6 +98,7 @@ TEST_CASE("a lease outlives its pool") {
     lease = pool.Lease(4096);
   }
   std::memset(lease->data(), 1, lease->size());
+  CHECK(std::ranges::count(lease->bytes(), std::byte{1}) == 4096);
 }
 
 TEST_CASE("a pool of other memory allocates once and frees with the right function") {

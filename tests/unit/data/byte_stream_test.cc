@@ -38,8 +38,8 @@ std::string Text(uint64_t seed, size_t size) {
 TEST_CASE("Streams read back what was written, however it is packed and read") {
   const TemporaryFolder folder;
   const size_t size = GENERATE(0, 1, 5, 131'071, 131'072, 131'073, 1'000'003);
-  const size_t piece = GENERATE(1, 4'096, 200'000);
-  if (piece == 1 && size > 200'000) return;
+  const size_t smallest = size > 200'000 ? 4'096 : 1;  // Large files in single bytes take long.
+  const size_t piece = GENERATE_COPY(values<size_t>({smallest, 50'000, 200'000}));
   const std::string text = Text(size, size);
   CAPTURE(size, piece);
   CHECK(*ReadAll(folder.Write("plain", text), piece) == text);

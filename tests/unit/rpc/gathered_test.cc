@@ -87,9 +87,9 @@ TEST_CASE("calls in flight arrive whole with any gathering", "[gathered]") {
     }
     CHECK(loop.Run(WhenAll(std::move(calls))) == absl::OkStatus());
   }
-  if (address == "shm://") return;
+  const bool may_copy = address == "shm://";
   for (const CountingObserver& observer : observers) {
-    CHECK(observer.copied + observer.small_copied == 0);
+    CHECK((may_copy || observer.copied + observer.small_copied == 0));
   }
 }
 

@@ -87,7 +87,13 @@ TEST_CASE("a row that occurs twice in a batch is updated twice, in order") {
 }
 
 TEST_CASE("an update of no rows does nothing") {
-  ForEachTarget([] { UpdateRows({.rule = RowUpdateRule::kSgd, .dim = 4}, {}); });
+  ForEachTarget([] {
+    std::vector<float> row(4, 1.0F);
+    const std::vector<float> gradient(4, 1.0F);
+    const RowGradient update{row.data(), gradient.data()};
+    UpdateRows({.rule = RowUpdateRule::kSgd, .dim = 4}, {&update, 0});
+    CHECK(row == std::vector<float>(4, 1.0F));
+  });
 }
 
 }  // namespace
