@@ -49,7 +49,7 @@ std::string HostAndPortProblem(const std::string& address) {
     return absl::StrCat("the port of '", address, "' is not a number");
   }
   if (fault == NumberFault::kOutOfRange || port > kMaxPort) {
-    return absl::StrCat("the port of '", address, "' is above ", kMaxPort, " or below 0");
+    return absl::StrCat("the port of '", address, "' is not from 0 to ", kMaxPort);
   }
   return "";
 }

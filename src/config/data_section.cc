@@ -60,16 +60,16 @@ void ReadColumn(MapReader& in, ColumnConfig* column) {
           "`dense`: whether mean and stddev are computed from the training files, see Statistics",
           &column->fit);
   in.Character("separator", "`id`: character between the ids of a cell", &column->separator);
-  in.OnlyWith(!column->fit, "a column without fit", {"mean", "stddev"});
-  in.OnlyWith(column->kind == Kind::kLabel, "kind: label", {"positive", "negative"});
-  in.OnlyWith(!column->positive.empty(), "positive", {"negative"});
+  in.OnlyWith(!column->fit, "leave out fit", {"mean", "stddev"});
+  in.OnlyWith(column->kind == Kind::kLabel, "set kind: label", {"positive", "negative"});
+  in.OnlyWith(!column->positive.empty(), "give positive", {"negative"});
   for (const std::string& text : column->negative) {
     if (std::ranges::find(column->positive, text) == column->positive.end()) continue;
     in.Error("negative", absl::StrCat("'", text, "' is also in positive"), "keep it in one list");
   }
-  in.OnlyWith(column->kind == Kind::kDense, "kind: dense",
+  in.OnlyWith(column->kind == Kind::kDense, "set kind: dense",
               {"missing", "transform", "mean", "stddev", "fit"});
-  in.OnlyWith(column->kind == Kind::kId, "kind: id", {"separator"});
+  in.OnlyWith(column->kind == Kind::kId, "set kind: id", {"separator"});
 }
 
 void CheckColumnList(MapReader& in, const CsvConfig& csv) {
@@ -89,7 +89,8 @@ void CheckColumnList(MapReader& in, const CsvConfig& csv) {
                absl::StrCat("keep at most ", kMaxTasks, " labels"));
     }
   }
-  if (labels == 0) in.Error("columns", "no label", "give one column kind: label");
+  if (labels == 0 && in.context()->diagnostics.ok())
+    in.Error("columns", "no label", "give one column kind: label");
 }
 
 void ReadCsv(MapReader& in, bool is_used, CsvConfig* csv) {
@@ -140,9 +141,7 @@ void CheckSource(const std::string& path, const std::string& column,
           ? absl::StrCat("no column is named '", column, "'")
           : absl::StrCat("column '", column, "' is a ",
                          found->second->kind == Kind::kLabel ? "label" : "skip", " column");
-  diagnostics->Report(
-      path, what,
-      absl::StrCat("the nearest id or dense column is '", Nearest(column, usable), "'"));
+  diagnostics->Report(path, what, NearestRemedy("id or dense column", column, usable));
 }
 
 constexpr std::string_view kInNumbers = "+-.";
@@ -203,15 +202,15 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                        &data->bad_rows, {{"fail", BadRows::kFail}, {"skip", BadRows::kSkip}});
     in.Integer("max_bad_rows", "`skip`: maximum number of bad rows in one reading of the files",
                &data->max_bad_rows, 0, kMaxBadRows);
-    in.OnlyWith(data->bad_rows == BadRows::kSkip, "bad_rows: skip", {"max_bad_rows"});
+    in.OnlyWith(data->bad_rows == BadRows::kSkip, "set bad_rows: skip", {"max_bad_rows"});
     in.Choice<OnChange>("on_change",
                         "reaction to a file that changes during the run, see Data files: end the "
                         "run, or log a warning",
                         &data->on_change, {{"fail", OnChange::kFail}, {"warn", OnChange::kWarn}});
     const bool is_csv = data->format == Format::kCsv;
-    in.OnlyWith(is_csv, "format: csv", {"csv"});
+    in.OnlyWith(is_csv, "set format: csv", {"csv"});
     in.Map("csv", [&](MapReader& map) { ReadCsv(map, is_csv, &data->csv); });
-    in.OnlyWith(!is_csv, "format: criteo", {"criteo"});
+    in.OnlyWith(!is_csv, "set format: criteo", {"criteo"});
     in.Map("criteo", [&](MapReader& map) {
       map.Integer("labels", "number of label columns, named `label`, `label2` and so on",
                   &data->criteo.labels, 1, kMaxTasks);

@@ -52,7 +52,7 @@ bool Diagnostics::CheckKnown(const std::string& path, const std::string& noun,
                              const std::string& name, const std::vector<std::string>& known) {
   if (std::ranges::find(known, name) != known.end()) return true;
   Report(path, absl::StrCat("no ", noun, " is named '", name, "'"),
-         absl::StrCat("the nearest ", noun, " is '", Nearest(name, known), "'"));
+         NearestRemedy(noun, name, known));
   return false;
 }
 

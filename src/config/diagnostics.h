@@ -33,7 +33,9 @@ class Diagnostics {
     for (size_t i = 0; i < list.size(); ++i) {
       const std::string& name = std::invoke(name_of, list[i]);
       const auto [entry, is_new] = first.emplace(name, i);
-      if (is_new) continue;
+      const bool is_bad =
+          name.empty() && !ok();  // A bad name was reported, and is not in the list.
+      if (is_new || is_bad) continue;
       Report(path_of(i), "'" + name + "' repeats " + path_of(entry->second), "use each name once");
     }
   }

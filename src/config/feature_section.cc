@@ -36,16 +36,16 @@ void ReadPooling(MapReader& in, FeatureConfig* feature) {
           "`raw` without `pad`: whether `dense` gets `max_length` columns that mark filled places",
           &feature->mask);
   in.OnlyWith(feature->pooling == Pooling::kRaw && !feature->processing.pad,
-              "pooling: raw without pad", {"mask"});
+              "set pooling: raw without pad", {"mask"});
   in.Character("weight_separator",
                "`weighted_sum`: character before the weight within a value, see Pooling",
                &feature->weight_separator);
-  in.OnlyWith(feature->pooling == Pooling::kWeightedSum, "pooling: weighted_sum",
+  in.OnlyWith(feature->pooling == Pooling::kWeightedSum, "set pooling: weighted_sum",
               {"weight_separator"});
   const ProcessingConfig& processing = feature->processing;
   in.OnlyWith(
       feature->columns.empty() && processing.quantiles == 0 && processing.plugin.path.empty(),
-      "a feature of one column without quantiles or plugin", {"weight_separator"});
+      "use one column without quantiles or plugin", {"weight_separator"});
   if (feature->pooling == Pooling::kRaw && feature->processing.max_length == 0) {
     in.Error("pooling", "raw requires max_length", "give max_length");
   }
@@ -94,7 +94,7 @@ void ReadFeatures(MapReader& root, const std::string& folder,
         in.Texts("columns",
                  "source columns of a cross or of a plug-in, instead of `column`, see Crosses",
                  &feature.columns, {2, kMaxCrossed}, Need::kOptional, "names of columns");
-        in.OnlyWith(feature.columns.empty(), "a feature without columns", {"column"});
+        in.OnlyWith(feature.columns.empty(), "leave out columns", {"column"});
         in.Name("table", "table of the rows; several features may share one", &feature.table,
                 Need::kOptional, "the name");
         ReadProcessing(in, folder, feature.columns.size() > 1, &feature.processing);

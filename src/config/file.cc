@@ -10,12 +10,14 @@
 namespace simurgh {
 namespace {
 
+constexpr char kFolder[] = "it is a folder";
+
 // Why a file cannot be read, or an empty string. Checks the type first: opening a pipe would wait
 // for its writer and lose data.
 std::string FileProblem(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (std::filesystem::is_directory(status)) return "it is a folder";
+  if (std::filesystem::is_directory(status)) return kFolder;
   if (std::filesystem::is_other(status)) {
     return "it is a pipe, a socket or a device";
   }
@@ -32,11 +34,15 @@ std::string FileName(const std::string& path) {
 
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file) {
+  const bool has_tilde = file->starts_with("~/");
   *file = (std::filesystem::path(folder) / *file).lexically_normal().string();
   const std::string problem = FileProblem(*file);
   if (problem.empty()) return true;
   in.Error(key, absl::StrCat("cannot read '", *file, "': ", problem),
-           "give a path that is absolute or relative to the folder of the YAML file");
+           has_tilde ? "~ is not expanded; write out the path of the home folder"
+           : problem == kFolder
+               ? "name the files in it"
+               : "give a path that is absolute or relative to the folder of the YAML file");
   return false;
 }
 

@@ -20,8 +20,8 @@ void ReadLearningRateSchedule(MapReader& in, bool ftrl, LearningRateSchedule* sc
             "final share of the rate; not with `constant`; above 0 for `ftrl`, `group_ftrl`",
             &schedule->end_factor, kShare);
   const bool decays = schedule->kind != Kind::kConstant;
-  in.OnlyWith(decays, "kind: linear, exponential or cosine", {"decay_steps", "end_factor"});
-  in.OnlyWith(schedule->kind == Kind::kExponential, "kind: exponential", {"decay_factor"});
+  in.OnlyWith(decays, "set kind: linear, exponential or cosine", {"decay_steps", "end_factor"});
+  in.OnlyWith(schedule->kind == Kind::kExponential, "set kind: exponential", {"decay_factor"});
   if (ftrl && decays && schedule->end_factor == 0) {
     in.Error("end_factor", "ftrl and group_ftrl divide by the learning rate",
              "give an end_factor above 0");

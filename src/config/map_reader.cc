@@ -46,7 +46,7 @@ std::string Remedy(const std::string& problem, const std::string& type) {
 std::string WithoutIndexes(const std::string& path) {
   std::vector<std::string> components = absl::StrSplit(path, '.');
   for (std::string& component : components) {
-    if (std::all_of(component.begin(), component.end(), absl::ascii_isdigit)) component = "N";
+    if (IsDigits(component)) component = "N";
   }
   return absl::StrJoin(components, ".");
 }
@@ -63,7 +63,11 @@ std::string TextOrNone(const std::string& text) { return text.empty() ? "none" :
 
 std::string ListType(CountRange count, const std::string& type) {
   const std::string range = count.low == count.high ? "" : absl::StrCat(" to ", count.high);
-  return absl::StrCat("list of ", count.low, range, ": ", type);
+  return absl::StrCat("list of ", count.low, range, " ", type);
+}
+
+std::string ElementCount(size_t count) {
+  return absl::StrCat(count, count == 1 ? " element" : " elements");
 }
 
 }  // namespace
@@ -92,10 +96,11 @@ void MapReader::Read(const YamlNode* node, const std::string& path, ReadContext*
                      const Body& body) {
   if (node != nullptr && node->kind != YamlNode::Kind::kMap &&
       node->kind != YamlNode::Kind::kNull) {
-    const std::string what =
-        node->kind == YamlNode::Kind::kList ? "a list" : absl::StrCat("the value ", Quoted(*node));
+    const std::string what = node->kind == YamlNode::Kind::kList
+                                 ? "is a list"
+                                 : absl::StrCat(Quoted(*node), " is a value");
     context->diagnostics.ReportAt(node->place, path.empty() ? "the document" : path, what,
-                                  "expected: keys with values");
+                                  "give keys with values");
     return;
   }
   MapReader reader(node, path, context);
@@ -129,9 +134,12 @@ void MapReader::ReportStrayKeys() {
           key.place, PathOf(key.text), "given twice",
           absl::StrCat("keep one; the other is at ", node_->keys[first].place));
     } else if (std::find(known_.begin(), known_.end(), key.text) == known_.end()) {
-      context_->diagnostics.ReportAt(
-          key.place, PathOf(key.text), "unknown key",
-          absl::StrCat("the nearest known key is '", Nearest(key.text, known_), "'"));
+      const auto nested = std::ranges::find_if(
+          nested_, [&](const auto& other) { return other.ends_with("." + key.text); });
+      context_->diagnostics.ReportAt(key.place, PathOf(key.text), "unknown key",
+                                     nested == nested_.end()
+                                         ? NearestRemedy("known key", key.text, known_)
+                                         : absl::StrCat("use ", PathOf(*nested)));
     }
   }
 }
@@ -162,13 +170,16 @@ void MapReader::Scalar(const std::string& key, const char* meaning, const std::s
   if (value == nullptr) return;
   std::string problem;
   if (value->kind == YamlNode::Kind::kNull) {
-    problem = "no value";
+    problem = "has no value";
   } else if (value->kind != YamlNode::Kind::kScalar) {
-    problem = value->kind == YamlNode::Kind::kList ? "a list" : "a mapping";
+    problem = value->kind == YamlNode::Kind::kList ? "is a list" : "is a mapping";
   } else {
     problem = setter(*value);
   }
-  if (!problem.empty()) return Error(key, problem, Remedy(problem, type));
+  if (!problem.empty()) {
+    has_bad_scalar_ = true;
+    return Error(key, problem, Remedy(problem, type));
+  }
   if (show() != initial) Record(key, show());
 }
 
@@ -210,9 +221,13 @@ void MapReader::Bool(const std::string& key, const char* meaning, bool* out) {
 
 void MapReader::WideInteger(const std::string& key, const char* meaning, uint64_t* out,
                             uint64_t low, uint64_t high, const std::string& fallback) {
+  // Errors and settings have numbers that the parser reads.
+  const auto text = [&](uint64_t number) {
+    return describing() ? CountText(number) : absl::StrCat(number);
+  };
   Scalar(
-      key, meaning, absl::StrCat("integer from ", CountText(low), " to ", CountText(high)),
-      fallback, Need::kOptional, [&] { return CountText(*out); },
+      key, meaning, absl::StrCat("integer from ", text(low), " to ", text(high)), fallback,
+      Need::kOptional, [&] { return text(*out); },
       [&](const YamlNode& value) {
         uint64_t number = 0;
         NumberFault fault = ParseUnsigned(value.text, &number);
@@ -233,7 +248,8 @@ void MapReader::Number(const std::string& key, const char* meaning, T* out,
       [&](const YamlNode& value) {
         T number = 0;
         NumberFault fault = ParseNumber(value.text, &number);
-        if (fault == NumberFault::kNone && (number < range.low || number > range.high)) {
+        if (fault == NumberFault::kNone &&
+            (number < static_cast<T>(range.low) || number > static_cast<T>(range.high))) {
           fault = NumberFault::kOutOfRange;
         }
         std::string problem = NumberProblem(fault, value, "a finite number");
@@ -267,8 +283,9 @@ void MapReader::Microseconds(const std::string& key, const char* meaning,
 
 void MapReader::Character(const std::string& key, const char* meaning, char* out) {
   Scalar(
-      key, meaning, "one ASCII character in quotes, no quote, letter, digit or line end", "",
-      Need::kOptional,
+      key, meaning,
+      "one ASCII character in double quotes, such as \"\\t\"; no quote, letter, digit or line end",
+      "", Need::kOptional,
       [&] { return *out == '\0' ? "none" : absl::StrCat("\"", std::string(1, *out), "\""); },
       [&](const YamlNode& value) -> std::string {
         const unsigned char c = value.text.empty() ? '\0' : value.text[0];
@@ -287,7 +304,7 @@ void MapReader::Texts(const std::string& key, const char* meaning, std::vector<s
   std::vector<std::string> texts;
   const auto read = [&](const YamlNode* node, const std::string& path) {
     if (node == nullptr) return;
-    std::string problem = "not a text";
+    std::string problem = "is not a text";
     if (node->kind == YamlNode::Kind::kScalar) problem = check ? check(node->text) : "";
     if (!problem.empty()) return context_->diagnostics.Report(path, problem, Expected(type));
     texts.push_back(node->text);
@@ -322,12 +339,16 @@ void MapReader::Word(const std::string& key, const char* meaning,
         *chosen = static_cast<size_t>(found - words.begin());
         return "";
       });
+  words_[key] = words[*chosen];
 }
 
 void MapReader::Map(const std::string& key, const Body& body) {
   known_.push_back(key);
   const int found = node_ == nullptr ? -1 : FindKey(*node_, key);
-  Read(found < 0 ? nullptr : &node_->items[found], PathOf(key), context_, body);
+  Read(found < 0 ? nullptr : &node_->items[found], PathOf(key), context_, [&](MapReader& in) {
+    body(in);
+    for (const std::string& name : in.known_) nested_.push_back(absl::StrCat(key, ".", name));
+  });
 }
 
 void MapReader::Maps(const std::string& key, const char* meaning, CountRange count,
@@ -344,25 +365,29 @@ void MapReader::List(const std::string& key, const char* meaning, CountRange cou
   if (describing()) element(nullptr, PathOf(absl::StrCat(key, ".0")));
   if (list == nullptr) return;
   if (list->kind != YamlNode::Kind::kList) {
-    Error(key, list->kind == YamlNode::Kind::kNull ? "no value" : "not a list",
+    Error(key, list->kind == YamlNode::Kind::kNull ? "has no value" : "is not a list",
           Expected(list_type));
     return;
   }
   const size_t size = list->items.size();
   if (size < count.low || size > count.high) {
-    return Error(key, absl::StrCat(size, " elements"), Expected(list_type));
+    return Error(key, absl::StrCat("has ", ElementCount(size)), Expected(list_type));
   }
-  if (size > 0) Record(key, absl::StrCat(size, " elements"));
+  if (size > 0) Record(key, ElementCount(size));
   for (size_t i = 0; i < size; ++i) element(&list->items[i], PathOf(absl::StrCat(key, ".", i)));
 }
 
-void MapReader::OnlyWith(bool holds, const std::string& condition,
+void MapReader::OnlyWith(bool holds, const std::string& remedy,
                          const std::vector<std::string>& keys) {
-  if (holds) return;
-  for (const std::string& key : keys) {
-    if (Has(key)) {
-      Error(key, "has no effect", absl::StrCat("remove it; it requires ", condition));
+  if (holds || has_bad_scalar_) return;
+  std::string what = "has no effect";
+  for (const auto& [key, word] : words_) {
+    if (remedy.starts_with(absl::StrCat("set ", key, ":"))) {
+      absl::StrAppend(&what, " with ", key, ": ", word);
     }
+  }
+  for (const std::string& key : keys) {
+    if (Has(key)) Error(key, what, absl::StrCat("remove it, or ", remedy));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -25,14 +26,14 @@ struct NumberRange {
   const char* text;
 };
 
-// Values that the field's type cannot hold are out of range in any case.
-inline constexpr double kMaxNumber = std::numeric_limits<double>::max();
-inline constexpr float kMinFloat = std::numeric_limits<float>::min();
-inline constexpr NumberRange kAnyNumber{-kMaxNumber, kMaxNumber, "number"};
-inline constexpr NumberRange kPositive{kMinFloat, kMaxNumber, "number above 0"};
-inline constexpr NumberRange kNonNegative{0.0, kMaxNumber, "number of at least 0"};
+// Within the normal numbers of a float.
+inline constexpr double kMinNumber = 1.2e-38;
+inline constexpr double kMaxNumber = 3.4e38;
+inline constexpr NumberRange kAnyNumber{-kMaxNumber, kMaxNumber, "number from -3.4e38 to 3.4e38"};
+inline constexpr NumberRange kPositive{kMinNumber, kMaxNumber, "number from 1.2e-38 to 3.4e38"};
+inline constexpr NumberRange kNonNegative{0.0, kMaxNumber, "number from 0 to 3.4e38"};
 inline constexpr NumberRange kShare{0.0F, 1.0F, "number from 0 to 1"};
-inline constexpr NumberRange kPositiveShare{kMinFloat, 1.0F, "number above 0, at most 1"};
+inline constexpr NumberRange kPositiveShare{kMinNumber, 1.0F, "number from 1.2e-38 to 1"};
 // The float before 1 is the largest allowed.
 inline constexpr NumberRange kBelowOne{0.0F, 1.0F - std::numeric_limits<float>::epsilon() / 2,
                                        "number from 0 to below 1"};
@@ -142,8 +143,10 @@ class MapReader {
   void List(const std::string& key, const char* meaning, CountRange count, Need need,
             const std::string& type, const std::string& fallback, const Element& element);
 
-  // Reports those of the keys that are present although they have no effect without `condition`.
-  void OnlyWith(bool holds, const std::string& condition, const std::vector<std::string>& keys);
+  // Unless `holds`, reports those of the keys that are present: they have no effect. remedy: what
+  // else than removing them helps, as in "set kind: adam". Not after a bad scalar in this mapping,
+  // which `holds` may depend on.
+  void OnlyWith(bool holds, const std::string& remedy, const std::vector<std::string>& keys);
 
   // Overrides the recorded setting of a key that is present.
   void Record(const std::string& key, const std::string& value);
@@ -183,6 +186,9 @@ class MapReader {
   std::string path_;
   ReadContext* context_;
   std::vector<std::string> known_;
+  std::vector<std::string> nested_;           // Keys of the mappings in this one: "csv.header".
+  std::map<std::string, std::string> words_;  // Key -> its choice.
+  bool has_bad_scalar_ = false;
 };
 
 }  // namespace simurgh

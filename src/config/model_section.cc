@@ -28,7 +28,7 @@ void CheckInputs(size_t index, const TowerConfig& tower, const std::vector<std::
       diagnostics->Report(
           tower.inputs.size() > 1 ? absl::StrCat(path, ".", i) : path,
           absl::StrCat("'", input, "' is neither dense, embeddings nor an earlier tower"),
-          absl::StrCat("the nearest input is '", Nearest(input, known), "'"));
+          NearestRemedy("input", input, known));
     }
     std::erase(*unread, input.starts_with(kFeatureInput) ? kEmbeddings : input);
   }
@@ -67,7 +67,7 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
                                   "concatenated inputs: `dense`, `embeddings`, "
                                   "`embeddings.<feature>` or earlier towers",
                                   &tower.inputs, {1, kMaxTowers}, Need::kRequired,
-                                  "dense, embeddings, embeddings.FEATURE, earlier towers");
+                                  "inputs: dense, embeddings, embeddings.FEATURE, earlier towers");
                    ReadLayers(in, "layers", "layers from input to output, see Layers",
                               Need::kRequired, true, &tower.layers);
                    towers->push_back(tower);
@@ -84,7 +84,7 @@ void ReadLoss(MapReader& in, LossConfig* loss) {
             &loss->positive_weight, kPositive);
   in.Number("gamma", "`focal`: exponent; larger values reduce the loss of samples predicted well",
             &loss->gamma, kNonNegative);
-  in.OnlyWith(loss->kind == LossKind::kFocal, "kind: focal", {"gamma"});
+  in.OnlyWith(loss->kind == LossKind::kFocal, "set kind: focal", {"gamma"});
 }
 
 }  // namespace
@@ -140,14 +140,20 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
     known.push_back(kFeatureInput + feature.name);
   }
   std::vector<std::string> unread = {kEmbeddings};
+  // Columns of the criteo format cannot be skipped.
+  if (DenseWidth(config) > 0 && config.data.format == DataConfig::Format::kCsv) {
+    unread.emplace_back(kDense);
+  }
   const auto path_of = [](size_t i) { return absl::StrCat("model.towers.", i, ".name"); };
   diagnostics->CheckDistinct(towers, &TowerConfig::name, path_of);
   for (size_t i = 0; i < towers.size(); ++i) {
     if (towers[i].name == kDense || towers[i].name == kEmbeddings) {
-      diagnostics->Report(path_of(i),
-                          absl::StrCat("'", towers[i].name, "' is an input of the model"),
-                          "give the tower another name");
+      return diagnostics->Report(path_of(i),
+                                 absl::StrCat("'", towers[i].name, "' is an input of the model"),
+                                 "give the tower another name");
     }
+  }
+  for (size_t i = 0; i < towers.size(); ++i) {
     CheckInputs(i, towers[i], known, &unread, diagnostics);
     known.push_back(towers[i].name);
     if (i + 1 < towers.size()) unread.push_back(towers[i].name);
@@ -157,8 +163,9 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
   for (const std::string& name : unread) {
     const auto tower = std::ranges::find(towers, name, &TowerConfig::name);
     if (tower == towers.end()) {
-      diagnostics->Report("model.towers", "no tower reads embeddings",
-                          "give a tower input: embeddings");
+      diagnostics->Report("model.towers", absl::StrCat("no tower reads ", name),
+                          name == kDense ? "give a tower input: dense, or columns kind: skip"
+                                         : "give a tower input: embeddings");
     } else {
       diagnostics->Report(path_of(tower - towers.begin()),
                           absl::StrCat("no later tower reads '", name, "'"),

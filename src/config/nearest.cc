@@ -1,8 +1,11 @@
 #include "config/nearest.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace simurgh {
 namespace {
@@ -27,15 +30,28 @@ size_t EditDistance(const std::string& a, const std::string& b) {
 
 std::string Nearest(const std::string& word, const std::vector<std::string>& candidates) {
   std::string nearest;
-  size_t smallest = std::numeric_limits<size_t>::max();
+  size_t smallest = word.size() / 3 + 1;
   for (const std::string& candidate : candidates) {
-    const size_t distance = EditDistance(word, candidate);
+    const size_t distance =
+        EditDistance(absl::AsciiStrToLower(word), absl::AsciiStrToLower(candidate));
     if (distance < smallest) {
       smallest = distance;
       nearest = candidate;
     }
   }
   return nearest;
+}
+
+std::string NearestRemedy(const std::string& noun, const std::string& word,
+                          const std::vector<std::string>& candidates) {
+  constexpr size_t kMaxShown = 12;
+  const std::string nearest = Nearest(word, candidates);
+  if (!nearest.empty()) return absl::StrCat("the nearest ", noun, " is '", nearest, "'");
+  if (candidates.empty()) return absl::StrCat("there is no ", noun);
+  const size_t shown = std::min(candidates.size(), kMaxShown);
+  return absl::StrCat("use one of ",
+                      absl::StrJoin(candidates.begin(), candidates.begin() + shown, ", "),
+                      shown < candidates.size() ? ", ..." : "");
 }
 
 }  // namespace simurgh

@@ -13,7 +13,7 @@ void ReadPlugin(MapReader& in, const std::string& folder, PluginConfig* plugin, 
       map.Integer("max_ids", "maximum number of ids per sample; more make a bad row", max_ids, 1,
                   65'536);
     }
-    map.OnlyWith(map.Has("path"), "path", {"parameters", "max_ids"});
+    map.OnlyWith(map.Has("path"), "give path", {"parameters", "max_ids"});
     if (plugin->path.empty()) return;
     ResolveFile(map, "path", folder, &plugin->path);
     map.Record("path", FileName(plugin->path));

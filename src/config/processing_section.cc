@@ -53,9 +53,9 @@ void ReadVocabulary(MapReader& in, const std::string& folder, ProcessingConfig* 
   in.context()->diagnostics.CheckDistinct(processing->vocabulary, std::identity(), [&](size_t i) {
     return in.PathOf(absl::StrCat("vocabulary.", i));
   });
-  in.OnlyWith(processing->vocabulary.empty(), "a feature without vocabulary", {"vocabulary_file"});
+  in.OnlyWith(processing->vocabulary.empty(), "leave out vocabulary", {"vocabulary_file"});
   ReadVocabularyFile(in, "vocabulary_file", folder, &processing->vocabulary);
-  in.OnlyWith(!processing->vocabulary.empty(), "vocabulary", {"oov_ids"});
+  in.OnlyWith(!processing->vocabulary.empty(), "give vocabulary", {"oov_ids"});
 }
 
 }  // namespace
@@ -88,19 +88,19 @@ void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
   in.Integer("modulo", "modulus of ids, except those of `missing` and `pad`; 0: off",
              &processing->modulo, 0, kMaxIds);
 
-  in.OnlyWith(!is_crossed, "a feature of one column",
+  in.OnlyWith(!is_crossed, "use one column",
               {"boundaries", "quantiles", "vocabulary", "vocabulary_file"});
-  in.OnlyWith(processing->plugin.path.empty(), "a feature without plugin",
+  in.OnlyWith(processing->plugin.path.empty(), "leave out plugin",
               {"boundaries", "quantiles", "vocabulary", "vocabulary_file", "hash", "seed"});
-  in.OnlyWith(processing->boundaries.empty(), "a feature without boundaries",
+  in.OnlyWith(processing->boundaries.empty(), "leave out boundaries",
               {"quantiles", "vocabulary", "vocabulary_file", "hash"});
-  in.OnlyWith(processing->quantiles == 0, "a feature without quantiles",
+  in.OnlyWith(processing->quantiles == 0, "leave out quantiles",
               {"vocabulary", "vocabulary_file", "hash"});
-  in.OnlyWith(processing->vocabulary.empty(), "a feature without vocabulary", {"hash"});
+  in.OnlyWith(processing->vocabulary.empty(), "leave out vocabulary", {"hash"});
   in.OnlyWith(processing->boundaries.empty() && processing->quantiles == 0 &&
                   (is_crossed || processing->hash != Hash::kNone),
-              "a feature whose values are hashed", {"seed"});
-  in.OnlyWith(processing->max_length > 0, "max_length", {"keep", "pad"});
+              "hash the feature's values", {"seed"});
+  in.OnlyWith(processing->max_length > 0, "give max_length", {"keep", "pad"});
   if (processing->quantiles == 1) {
     in.Error("quantiles", "1 is out of range", "use 2 to 1024, or 0");
   }

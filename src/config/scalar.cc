@@ -4,19 +4,15 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace simurgh {
-namespace {
 
 bool IsDigits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
 }
-
-}  // namespace
 
 NumberFault ParseUnsigned(const std::string& text, uint64_t* value) {
   const bool negative = text.starts_with('-');

@@ -5,12 +5,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace simurgh {
 
 // Conversion of values from and to text. A value is always the whole text.
 
 enum class NumberFault { kNone, kNotANumber, kOutOfRange };
+
+// One digit or more.
+bool IsDigits(std::string_view text);
 
 // Decimal digits. A negative number is out of range.
 NumberFault ParseUnsigned(const std::string& text, uint64_t* value);

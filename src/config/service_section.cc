@@ -133,7 +133,7 @@ void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
         "peer_name",
         "name that the certificate of every server must contain; none: the host of its address",
         &tls.peer_name, "name in the certificates of servers");
-    files.OnlyWith(used, "security: tls", {"certificate", "key", "authority", "peer_name"});
+    files.OnlyWith(used, "set security: tls", {"certificate", "key", "authority", "peer_name"});
   });
   tls.where = in.Where("tls");
 }
@@ -297,6 +297,11 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
                         "give it an address, or remove loaders.instances");
   }
 
+  if (config.nn_worker.precision == ComputePrecision::kF16 &&
+      config.nn_worker.device == ComputeDevice::kCpu) {
+    diagnostics->Report("nn_worker.precision", "f16 requires a CUDA device",
+                        "use f32 or bf16, or device: cuda");
+  }
   CheckRanks(config, diagnostics);
 }
 

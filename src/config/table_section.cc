@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxTables = 65'536;
 constexpr std::chrono::milliseconds kLongestIdleTime = std::chrono::hours(24 * 365);
-constexpr NumberRange kPoissonRate{kMinFloat, 100.0F, "number above 0, at most 100"};
+constexpr NumberRange kPoissonRate{kMinNumber, 100.0F, "number from 1.2e-38 to 100"};
 
 void ReadInitializer(MapReader& in, InitializerConfig* init) {
   using Kind = InitializerConfig::Kind;
@@ -38,13 +38,13 @@ void ReadInitializer(MapReader& in, InitializerConfig* init) {
   in.Number("scale", "`gamma`: scale", &init->scale, kPositive);
   in.Number("rate", "`poisson`: mean and variance", &init->rate, kPoissonRate);
   in.Number("value", "`constant`: every weight", &init->value, kAnyNumber);
-  in.OnlyWith(init->kind == Kind::kUniform, "kind: uniform", {"low", "high"});
+  in.OnlyWith(init->kind == Kind::kUniform, "set kind: uniform", {"low", "high"});
   in.OnlyWith(init->kind == Kind::kNormal || init->kind == Kind::kTruncatedNormal,
-              "kind: normal or truncated_normal", {"mean", "stddev"});
-  in.OnlyWith(init->kind == Kind::kGamma, "kind: gamma", {"shape", "scale"});
-  in.OnlyWith(init->kind == Kind::kPoisson, "kind: poisson", {"rate"});
-  in.OnlyWith(init->kind == Kind::kConstant, "kind: constant", {"value"});
-  if (init->low >= init->high) {
+              "set kind: normal or truncated_normal", {"mean", "stddev"});
+  in.OnlyWith(init->kind == Kind::kGamma, "set kind: gamma", {"shape", "scale"});
+  in.OnlyWith(init->kind == Kind::kPoisson, "set kind: poisson", {"rate"});
+  in.OnlyWith(init->kind == Kind::kConstant, "set kind: constant", {"value"});
+  if (init->kind == Kind::kUniform && init->low >= init->high) {
     in.Error(in.Has("high") ? "high" : "low",
              absl::StrCat("the interval from ", FormatNumber(init->low), " to ",
                           FormatNumber(init->high), " is empty"),
@@ -57,16 +57,16 @@ void CheckOptimizerKeys(MapReader& in, const SparseOptimizerConfig& optimizer) {
   const Kind kind = optimizer.kind;
   const bool adaptive = kind == Kind::kAdagrad || kind == Kind::kAdam;
   const bool ftrl = kind == Kind::kFtrl || kind == Kind::kGroupFtrl;
-  in.OnlyWith(kind == Kind::kSgd, "kind: sgd", {"momentum", "nesterov"});
-  in.OnlyWith(optimizer.momentum > 0, "momentum above 0", {"nesterov"});
-  in.OnlyWith(adaptive, "kind: adagrad or adam", {"epsilon", "row_wise"});
-  in.OnlyWith(kind == Kind::kAdagrad, "kind: adagrad", {"accumulator_decay"});
-  in.OnlyWith(kind == Kind::kAdagrad || ftrl, "kind: adagrad, ftrl or group_ftrl",
+  in.OnlyWith(kind == Kind::kSgd, "set kind: sgd", {"momentum", "nesterov"});
+  in.OnlyWith(optimizer.momentum > 0, "set momentum above 0", {"nesterov"});
+  in.OnlyWith(adaptive, "set kind: adagrad or adam", {"epsilon", "row_wise"});
+  in.OnlyWith(kind == Kind::kAdagrad, "set kind: adagrad", {"accumulator_decay"});
+  in.OnlyWith(kind == Kind::kAdagrad || ftrl, "set kind: adagrad, ftrl or group_ftrl",
               {"initial_accumulator"});
-  in.OnlyWith(kind == Kind::kAdam, "kind: adam", {"beta1", "beta2"});
-  in.OnlyWith(ftrl, "kind: ftrl or group_ftrl", {"beta", "l1", "l2"});
-  in.OnlyWith(kind == Kind::kGroupFtrl, "kind: group_ftrl", {"group_l1"});
-  in.OnlyWith(!ftrl, "kind: sgd, adagrad or adam", {"weight_decay", "decoupled_weight_decay"});
+  in.OnlyWith(kind == Kind::kAdam, "set kind: adam", {"beta1", "beta2"});
+  in.OnlyWith(ftrl, "set kind: ftrl or group_ftrl", {"beta", "l1", "l2"});
+  in.OnlyWith(kind == Kind::kGroupFtrl, "set kind: group_ftrl", {"group_l1"});
+  in.OnlyWith(!ftrl, "set kind: sgd, adagrad or adam", {"weight_decay", "decoupled_weight_decay"});
 }
 
 void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
@@ -132,8 +132,8 @@ void ReadAdmission(MapReader& in, AdmissionConfig* admission) {
   in.Integer("sketch_width",
              "`occurrences`: counters per hash function of a count-min sketch, see Admission",
              &admission->sketch_width, 16, 65'536);
-  in.OnlyWith(admission->kind == Kind::kProbability, "kind: probability", {"probability"});
-  in.OnlyWith(admission->kind == Kind::kOccurrences, "kind: occurrences",
+  in.OnlyWith(admission->kind == Kind::kProbability, "set kind: probability", {"probability"});
+  in.OnlyWith(admission->kind == Kind::kOccurrences, "set kind: occurrences",
               {"occurrences", "sketch_width"});
 }
 
@@ -150,14 +150,14 @@ void ReadEviction(MapReader& in, EvictionConfig* eviction) {
                 &eviction->low_use.below, 0, 65'535);
     map.Integer("idle_steps", "idle steps after which a row of low use is evicted",
                 &eviction->low_use.idle_steps, 1, kMaxIdle);
-    map.OnlyWith(eviction->low_use.below > 0, "below above 0", {"idle_steps"});
+    map.OnlyWith(eviction->low_use.below > 0, "set below above 0", {"idle_steps"});
   });
   in.Map("small_norm", [&](MapReader& map) {
     map.Number("below", "Euclidean norm of the weights below which a row is small; 0: rule off",
                &eviction->small_norm.below, kNonNegative);
     map.Integer("idle_steps", "idle steps after which a small row is evicted",
                 &eviction->small_norm.idle_steps, 1, kMaxIdle);
-    map.OnlyWith(eviction->small_norm.below > 0, "below above 0", {"idle_steps"});
+    map.OnlyWith(eviction->small_norm.below > 0, "set below above 0", {"idle_steps"});
   });
 }
 
@@ -200,7 +200,7 @@ void ReadTableNames(MapReader& in, std::vector<std::string>* names,
   std::vector<std::string> several;
   in.Name("name", "table name", &name, Need::kOptional, "required, or names");
   in.Texts("names", "names of several tables with equal settings, instead of `name`", &several,
-           {1, kMaxTables}, Need::kOptional, "table names",
+           {1, kMaxTables}, Need::kOptional, "names of 1 to 63 letters, digits, '_' or '-'",
            [](const std::string& text) -> std::string {
              return IsName(text) ? "" : absl::StrCat("'", text, "' is not a name");
            });

@@ -44,11 +44,12 @@ void ReadDenseOptimizer(MapReader& in, DenseOptimizerConfig* optimizer) {
             "largest decay of the moving average of weights that evaluations use; 0: no average, "
             "see Optimizers",
             &optimizer->average_decay, kBelowOne);
-  in.OnlyWith(kind == Kind::kSgd, "kind: sgd", {"momentum", "nesterov"});
-  in.OnlyWith(optimizer->momentum > 0, "momentum above 0", {"nesterov"});
-  in.OnlyWith(kind == Kind::kAdam || kind == Kind::kLamb, "kind: adam or lamb", {"beta1", "beta2"});
-  in.OnlyWith(kind != Kind::kSgd, "kind: adam, adagrad or lamb", {"epsilon"});
-  in.OnlyWith(kind == Kind::kAdagrad, "kind: adagrad", {"initial_accumulator"});
+  in.OnlyWith(kind == Kind::kSgd, "set kind: sgd", {"momentum", "nesterov"});
+  in.OnlyWith(optimizer->momentum > 0, "set momentum above 0", {"nesterov"});
+  in.OnlyWith(kind == Kind::kAdam || kind == Kind::kLamb, "set kind: adam or lamb",
+              {"beta1", "beta2"});
+  in.OnlyWith(kind != Kind::kSgd, "set kind: adam, adagrad or lamb", {"epsilon"});
+  in.OnlyWith(kind == Kind::kAdagrad, "set kind: adagrad", {"initial_accumulator"});
 }
 
 void ReadVectors(MapReader& in, TrainingConfig* training) {
@@ -73,7 +74,7 @@ void ReadVectors(MapReader& in, TrainingConfig* training) {
             "`gradient_precision: f16`: factor of gradients on the wire, which keeps small ones "
             "above zero",
             &training->gradient_scale, kPositive);
-  in.OnlyWith(training->gradient_precision == Precision::kF16, "gradient_precision: f16",
+  in.OnlyWith(training->gradient_precision == Precision::kF16, "set gradient_precision: f16",
               {"gradient_scale"});
 }
 
@@ -98,7 +99,7 @@ void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
                     {{"auc", Metric::kAuc}, {"log_loss", Metric::kLogLoss}});
   in.Number("min_improvement", "difference that counts as an improvement",
             &stopping->min_improvement, kNonNegative);
-  in.OnlyWith(stopping->patience > 0, "patience above 0", {"metric", "min_improvement"});
+  in.OnlyWith(stopping->patience > 0, "set patience above 0", {"metric", "min_improvement"});
 }
 
 // Servers do not see lookups of cached rows, and could evict these rows as idle.

@@ -4,7 +4,9 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
@@ -13,6 +15,8 @@
 
 namespace simurgh {
 namespace {
+
+constexpr char kAlias[] = "an alias (*name) is not supported";
 
 // Builds a YamlNode from yaml-cpp's events. Throws yaml-cpp's exceptions, which ParseYaml catches.
 class TreeBuilder : public YAML::EventHandler {
@@ -29,7 +33,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    throw YAML::ParserException(mark, "an alias (*name) is not supported");
+    throw YAML::ParserException(mark, kAlias);
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -102,6 +106,20 @@ Status SyntaxError(const std::string& place, const std::string& what, const std:
   return absl::InvalidArgumentError(ErrorLine(place, "YAML syntax", what, remedy));
 }
 
+std::string SyntaxRemedy(const std::string& text, const YAML::Exception& error) {
+  if (error.msg == kAlias || absl::StrContains(error.msg, "anchor")) {
+    return "write the value out, or put it in quotes";
+  }
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  const auto line = static_cast<size_t>(std::max(error.mark.line, 0));
+  if (line < lines.size() && absl::StrContains(lines[line], '\t')) {
+    return "the line contains a tab; indent with spaces";
+  }
+  // An error without a mark has line and column -1.
+  return absl::StrCat("look at column ", std::max(error.mark.column, 0) + 1,
+                      ": indentation, quotes, brackets");
+}
+
 }  // namespace
 
 int FindKey(const YamlNode& node, std::string_view key) {
@@ -127,10 +145,8 @@ StatusOr<YamlNode> ParseYaml(const std::string& text, const PlaceOfLine& place_o
     }
     return first.TakeRoot();
   } catch (const YAML::Exception& error) {
-    // An error without a mark has line and column -1.
     return SyntaxError(place_of_line(std::max(error.mark.line, 0) + 1), error.msg,
-                       absl::StrCat("look at column ", std::max(error.mark.column, 0) + 1,
-                                    ": indentation, quotes, brackets"));
+                       SyntaxRemedy(text, error));
   } catch (const std::exception& error) {
     return SyntaxError(place_of_line(1), error.what(), "look at indentation, quotes, brackets");
   }

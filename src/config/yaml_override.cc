@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 
 #include "config/error_line.h"
+#include "config/scalar.h"
 
 namespace simurgh {
 namespace {
@@ -42,7 +43,7 @@ StatusOr<YamlNode*> ListItem(const std::string& component, const std::string& wa
   if (error != std::errc() || rest != end || index > list->items.size()) {
     return Malformed(
         place, walked, absl::StrCat("'", component, "' is not an index of this list"),
-        absl::StrCat("write a number from 0 to ", list->items.size(), " (the last one appends)"));
+        absl::StrCat("use 0 to ", list->items.size(), "; ", list->items.size(), " appends"));
   }
   if (index == list->items.size()) {
     list->items.emplace_back();
@@ -73,7 +74,9 @@ Status ApplyOverride(const std::string& override_text, YamlNode* root) {
     if (component.empty()) {
       return Malformed(place, "", "an empty component in the key", "write section.key=value");
     }
-    if (node->kind == YamlNode::Kind::kNull) node->kind = YamlNode::Kind::kMap;
+    if (node->kind == YamlNode::Kind::kNull) {
+      node->kind = IsDigits(component) ? YamlNode::Kind::kList : YamlNode::Kind::kMap;
+    }
     if (node->kind == YamlNode::Kind::kScalar) {
       return Malformed(place, walked, "a value without keys", "shorten the key");
     }

@@ -19,6 +19,8 @@ TEST_CASE("Keys: unknown, repeated, missing", "[config]") {
        "trainig: unknown key; the nearest known key is 'training'"},
       {"row_wise: true", "row_wide: true", "row_wide",
        "tables.0.optimizer.row_wide: unknown key; the nearest known key is 'row_wise'"},
+      {"format: csv", "format: csv\n  missing_values: []", "missing_values",
+       "data.missing_values: unknown key; use data.csv.missing_values"},
       {"metrics: \"localhost", "metric: \"localhost", "metric: \"localhost",
        "nn_worker.instances.0.metric: unknown key; the nearest known key is 'metrics'"},
       {"  staleness: 4\n", "  staleness: 4\n  batch_size: 65\n", "batch_size: 65",
@@ -28,7 +30,7 @@ TEST_CASE("Keys: unknown, repeated, missing", "[config]") {
       {"cluster: {name: sample, seed: 7}\n", "", "embedding_ps",
        "cluster.name: missing; expected: name of 1 to 63 of a-z, 0-9 and '-'"},
       {"  train: [CMakeLists.txt]\n", "",
-       "data:", "data.train: missing; expected: list of 1 to 65536: paths of files"},
+       "data:", "data.train: missing; expected: list of 1 to 65536 paths of files"},
       {"{address: \"unix:///tmp/ps1.sock\"}", "{}", "- {}",
        "embedding_ps.instances.1.address: missing; expected: host:port, tcp://host:port, "
        "auto://host:port, unix:///path or shm:///path"},
@@ -51,25 +53,27 @@ TEST_CASE("Values: wrong type, out of range", "[config]") {
       {"batch_size: 64", "batch_size: -1", "batch_size",
        "training.batch_size: -1 is out of range; use 1 to 65535"},
       {"batch_size: 64", "batch_size: [64]", "batch_size",
-       "training.batch_size: a list; expected: integer from 1 to 65535"},
+       "training.batch_size: is a list; expected: integer from 1 to 65535"},
       {"batch_size: 64", "batch_size:", "batch_size",
-       "training.batch_size: no value; expected: integer from 1 to 65535"},
+       "training.batch_size: has no value; expected: integer from 1 to 65535"},
       {"seed: 7", "seed: 18446744073709551616", "seed",
        "cluster.seed: 18446744073709551616 is out of range; "
-       "use 0 to 2^64 - 1"},
+       "use 0 to 18446744073709551615"},
       {"drop_last: false", "drop_last: no", "drop_last",
        "training.drop_last: 'no' is not a boolean; expected: true or false"},
       {"stddev: 0.25", "stddev: 0", "{name: age",
-       "data.csv.columns.0.stddev: 0 is out of range; use a number above 0"},
+       "data.csv.columns.0.stddev: 0 is out of range; use 1.2e-38 to 3.4e38"},
       {"mean: 2", "mean: .nan", "{name: age",
-       "data.csv.columns.0.mean: '.nan' is not a finite number; expected: number"},
+       "data.csv.columns.0.mean: '.nan' is not a finite number; expected: number from -3.4e38 to "
+       "3.4e38"},
       {"mean: 2", "mean: inf", "{name: age",
-       "data.csv.columns.0.mean: 'inf' is not a finite number; expected: number"},
+       "data.csv.columns.0.mean: 'inf' is not a finite number; expected: number from -3.4e38 to "
+       "3.4e38"},
       {"mean: 2", "mean: 1e309", "{name: age",
-       "data.csv.columns.0.mean: 1e309 is out of range; use a number"},
+       "data.csv.columns.0.mean: 1e309 is out of range; use -3.4e38 to 3.4e38"},
       {"momentum: 0.2", "momentum: 1.5", "momentum",
        "model.towers.0.layers.1.batch_norm.momentum: 1.5 is out of range; "
-       "use a number above 0, at most 1"},
+       "use 1.2e-38 to 1"},
       {"batch_expiry: 90s", "batch_expiry: 90", "batch_expiry",
        "embedding_worker.batch_expiry: '90' is not a duration such as 50us, 500ms, 10s or 2m; "
        "expected: duration from 1ms to 60m"},
@@ -82,7 +86,8 @@ TEST_CASE("Values: wrong type, out of range", "[config]") {
        "lamb"},
       {"separator: \"|\"", "separator: \"||\"", "{name: items",
        "data.csv.columns.2.separator: '||' is not a separator; "
-       "expected: one ASCII character in quotes, no quote, letter, digit or line end"},
+       "expected: one ASCII character in double quotes, such as \"\\t\"; no quote, letter, digit "
+       "or line end"},
       {"{name: shop}", "{name: \"a shop\", table: shop}", "a shop",
        "features.3.name: 'a shop' is not a name; "
        "expected: name of 1 to 63 letters, digits, '_' or '-'"},
@@ -92,57 +97,60 @@ TEST_CASE("Values: wrong type, out of range", "[config]") {
 TEST_CASE("Sections and lists of the wrong shape", "[config]") {
   CheckCases({
       {"optimizer: {kind: adagrad, row_wise: true, epsilon: 1e-9}", "optimizer: adagrad",
-       "optimizer: adagrad", "tables.0.optimizer: the value 'adagrad'; expected: keys with values"},
+       "optimizer: adagrad", "tables.0.optimizer: 'adagrad' is a value; give keys with values"},
       {"rpc: {connect_timeout: 500ms, max_frame_bytes: 65536}", "rpc: [1]", "rpc",
-       "rpc: a list; expected: keys with values"},
+       "rpc: is a list; give keys with values"},
       {"train: [CMakeLists.txt]", "train: CMakeLists.txt",
-       "train:", "data.train: not a list; expected: list of 1 to 65536: paths of files"},
+       "train:", "data.train: is not a list; expected: list of 1 to 65536 paths of files"},
       {"train: [CMakeLists.txt]", "train: []",
-       "train:", "data.train: 0 elements; expected: list of 1 to 65536: paths of files"},
+       "train:", "data.train: has 0 elements; expected: list of 1 to 65536 paths of files"},
       {"train: [CMakeLists.txt]", "train: [[a]]",
-       "train:", "data.train.0: not a text; expected: paths of files"},
+       "train:", "data.train.0: is not a text; expected: paths of files"},
       {"[item, shop]", "[item, 'a b']", "[item",
-       "tables.1.names.1: 'a b' is not a name; expected: table names"},
+       "tables.1.names.1: 'a b' is not a name; expected: names of 1 to 63 letters, digits, '_' or "
+       "'-'"},
       {"    - {metrics: \"localhost:7521\"}\n", "    []\n", "instances:\n    []",
-       "nn_worker.instances: 0 elements; expected: list of 1 to 256: mappings"},
+       "nn_worker.instances: has 0 elements; expected: list of 1 to 256 mappings"},
   });
 }
 
 TEST_CASE("Keys without effect and contradictory values are errors", "[config]") {
   CheckCases({
       {"stddev: 0.5", "low: 0", "low: 0",
-       "tables.0.initializer.low: has no effect; remove it; it requires kind: uniform"},
+       "tables.0.initializer.low: has no effect with kind: normal; remove it, or set kind: "
+       "uniform"},
       {"{kind: normal, stddev: 0.5}", "{low: 0.5}", "low: 0.5",
        "tables.0.initializer.low: the interval from 0.5 to 0.01 is empty; "
        "make low smaller than high"},
       {"learning_rate: 0.5", "row_wise: true", "names: [item",
-       "tables.1.optimizer.row_wise: has no effect; remove it; "
-       "it requires kind: adagrad or adam"},
+       "tables.1.optimizer.row_wise: has no effect with kind: sgd; remove it, or set kind: adagrad "
+       "or adam"},
       {"learning_rate: 0.5", "nesterov: true", "names: [item",
-       "tables.1.optimizer.nesterov: has no effect; remove it; "
-       "it requires momentum above 0"},
+       "tables.1.optimizer.nesterov: has no effect; remove it, or set momentum above 0"},
       {"capacity_rows: 1000", "capacity_rows: 1000\n    capacity_bytes: 9", "capacity_bytes",
        "tables.0.capacity_bytes: conflicts with capacity_rows; give one of them"},
       {"capacity_rows: 1000", "eviction: {low_use: {idle_steps: 9}}", "eviction",
-       "tables.0.eviction.low_use.idle_steps: has no effect; remove it; "
-       "it requires below above 0"},
+       "tables.0.eviction.low_use.idle_steps: has no effect; remove it, or set below above 0"},
       {"learning_rate: 0.5", "schedule: {decay_steps: 10}", "names: [item",
-       "tables.1.optimizer.schedule.decay_steps: has no effect; remove it; "
-       "it requires kind: linear, exponential or cosine"},
+       "tables.1.optimizer.schedule.decay_steps: has no effect with kind: constant; remove it, or "
+       "set kind: linear, "
+       "exponential or cosine"},
       {"learning_rate: 0.5", "schedule: {kind: cosine, decay_factor: 0.5}", "names: [item",
-       "tables.1.optimizer.schedule.decay_factor: has no effect; remove it; "
-       "it requires kind: exponential"},
+       "tables.1.optimizer.schedule.decay_factor: has no effect with kind: cosine; remove it, or "
+       "set kind: "
+       "exponential"},
       {"{kind: sgd, learning_rate: 0.5}", "{kind: ftrl, schedule: {kind: cosine}}", "names: [item",
        "tables.1.optimizer.schedule.end_factor: ftrl and group_ftrl divide by the learning rate; "
        "give an end_factor above 0"},
       {"{kind: normal, stddev: 0.5}", "{kind: gamma, stddev: 0.5}", "stddev",
-       "tables.0.initializer.stddev: has no effect; remove it; "
-       "it requires kind: normal or truncated_normal"},
+       "tables.0.initializer.stddev: has no effect with kind: gamma; remove it, or set kind: "
+       "normal or "
+       "truncated_normal"},
       {"{kind: adam, learning_rate: 1e-3}", "{beta1: 0.5}", "beta1",
-       "training.dense_optimizer.beta1: has no effect; remove it; it requires kind: adam "
+       "training.dense_optimizer.beta1: has no effect with kind: sgd; remove it, or set kind: adam "
        "or lamb"},
       {"{name: city, kind: id}", "{name: city, kind: id, mean: 1}", "{name: city, kind: id",
-       "data.csv.columns.1.mean: has no effect; remove it; it requires kind: dense"},
+       "data.csv.columns.1.mean: has no effect with kind: id; remove it, or set kind: dense"},
       {"names: [item, shop]", "name: item, names: [shop]", "name: item, names",
        "tables.1.name: conflicts with names; give either name or names"},
       {"rounds: 2, ", "", "buckets: 500",
@@ -159,24 +167,41 @@ TEST_CASE("Keys without effect and contradictory values are errors", "[config]")
   });
 }
 
+TEST_CASE("One mistake is one error", "[config]") {
+  CheckCases({
+      {"{name: age, kind: dense", "{name: age, kind: dens", "{name: age",
+       "data.csv.columns.0.kind: 'dens' is unknown; expected: one of label, dense, id, skip"},
+      {"kind: label,", "kind: lable,", "{name: sold",
+       "data.csv.columns.5.kind: 'lable' is unknown; expected: one of label, dense, id, skip"},
+      {"stddev: 0.5", "low: 1", "low: 1",
+       "tables.0.initializer.low: has no effect with kind: normal; remove it, or set kind: "
+       "uniform"},
+  });
+  const std::string error =
+      ErrorOf(Replaced(Replaced(kSample, "{name: city, hash_stack", "{name: c d, hash_stack"),
+                       "{name: seen", "{name: s n"));
+  CHECK(std::count(error.begin(), error.end(), '\n') == 1);
+}
+
 TEST_CASE("YAML that is no configuration", "[config]") {
   CheckCases({
       {"seed: 7}", "seed: 7", "embedding_ps",
        "YAML syntax: end of map flow not found; look at column 13: indentation, quotes, brackets"},
       {"seed: 7", "seed: *other", "*other",
        "YAML syntax: the referenced anchor is not defined; "
-       "look at column 31: indentation, quotes, brackets"},
+       "write the value out, or put it in quotes"},
       {"{name: sample, seed: 7}", "{name: &a sample, seed: *a}", "*a",
        "YAML syntax: an alias (*name) is not supported; "
-       "look at column 34: indentation, quotes, brackets"},
+       "write the value out, or put it in quotes"},
+      {"  - {name: city,", "\t- {name: city,", "\t- {name",
+       "YAML syntax: end of map not found; the line contains a tab; indent with spaces"},
       {"{name: shop}", "{[name]: shop}", "{[name]",
        "YAML syntax: a key that is not text; look at column 6: indentation, quotes, brackets"},
       {"training:", "---\ntraining:", "training:",
        "YAML syntax: a second document; keep one and remove the line ---"},
   });
-  CHECK(ErrorOf("- 1\n") == "sample.yaml:1: the document: a list; expected: keys with values");
-  CHECK(ErrorOf("text") ==
-        "sample.yaml:1: the document: the value 'text'; expected: keys with values");
+  CHECK(ErrorOf("- 1\n") == "sample.yaml:1: the document: is a list; give keys with values");
+  CHECK(ErrorOf("text") == "sample.yaml:1: the document: 'text' is a value; give keys with values");
 }
 
 TEST_CASE("An empty file lacks every required key, at its first line", "[config]") {

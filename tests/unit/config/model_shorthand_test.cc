@@ -88,7 +88,7 @@ TEST_CASE("A network is described in one way", "[config]") {
         "model.dcn_v2: conflicts with 'dlrm'; keep one of them");
   CHECK(ErrorOf(WithModel("dcn_v2: {rank: 2}")).starts_with("model.dcn_v2.deep: missing; "));
   CHECK(ErrorOf(WithModel("dcn_v2: {deep: [relu]}\n  loss: {gamma: 1}")) ==
-        "model.loss.gamma: has no effect; remove it; it requires kind: focal");
+        "model.loss.gamma: has no effect with kind: bce; remove it, or set kind: focal");
 }
 
 TEST_CASE("Interactions in towers must fit their input", "[config]") {

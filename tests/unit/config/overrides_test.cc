@@ -47,6 +47,18 @@ TEST_CASE("An override may make a section that the file lacks", "[config]") {
   CHECK(Parse({"tables.1.initializer.low=-0.5"}).tables[2].initializer.low == -0.5F);
 }
 
+TEST_CASE("An override may make a list that the file lacks", "[config]") {
+  const ClusterConfig config =
+      Parse({"loaders.instances.0.metrics=127.0.0.1:1", "loaders.instances.1.metrics=127.0.0.1:2",
+             "nn_worker.instances.0.address=127.0.0.1:3", "data.validation.0=CMakeLists.txt"});
+  REQUIRE(config.loaders.instances.size() == 2);
+  CHECK(config.loaders.instances[1].metrics == "127.0.0.1:2");
+  CHECK(config.data.validation == std::vector<std::string>{"CMakeLists.txt"});
+  CHECK(ErrorOf("data.validation.1=x") ==
+        "--set data.validation.1=x: data.validation: '1' is not an index of this list; "
+        "use 0 to 0; 0 appends");
+}
+
 TEST_CASE("Addresses need no quotes in an override", "[config]") {
   CHECK(Parse({"embedding_ps.instances.0.address=127.0.0.1:0"}).embedding_ps.instances[0].address ==
         "127.0.0.1:0");
@@ -56,8 +68,9 @@ TEST_CASE("What an override breaks is reported at the override", "[config]") {
   CHECK(ErrorOf("training.epochs=x") ==
         "--set training.epochs=x: training.epochs: 'x' is not an integer; "
         "expected: integer from 1 to 1000000");
-  CHECK(ErrorOf("training.epochs=") ==
-        "--set training.epochs=: training.epochs: no value; expected: integer from 1 to 1000000");
+  CHECK(
+      ErrorOf("training.epochs=") ==
+      "--set training.epochs=: training.epochs: has no value; expected: integer from 1 to 1000000");
   CHECK(ErrorOf("training.batchsize=1") ==
         "--set training.batchsize=1: training.batchsize: unknown key; "
         "the nearest known key is 'batch_size'");
@@ -84,10 +97,10 @@ TEST_CASE("Overrides that are none", "[config]") {
   CHECK(ErrorOf("=1") == "--set =1: an empty component in the key; write section.key=value");
   CHECK(ErrorOf("tables.4.dim=8") ==
         "--set tables.4.dim=8: tables: '4' is not an index of this list; "
-        "write a number from 0 to 2 (the last one appends)");
+        "use 0 to 2; 2 appends");
   CHECK(ErrorOf("tables.city.dim=8") ==
         "--set tables.city.dim=8: tables: 'city' is not an index of this list; "
-        "write a number from 0 to 2 (the last one appends)");
+        "use 0 to 2; 2 appends");
   CHECK(ErrorOf("training.batch_size.x=1") ==
         "--set training.batch_size.x=1: training.batch_size: a value without keys; "
         "shorten the key");

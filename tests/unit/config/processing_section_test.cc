@@ -104,7 +104,7 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
   const std::string shop = "- {name: shop}";
   CheckCases({
       {shop, "- {name: shop, columns: [city, shop], column: shop}", "column: shop}",
-       "features.3.column: has no effect; remove it; it requires a feature without columns"},
+       "features.3.column: has no effect; remove it, or leave out columns"},
       {shop, "- {name: shop, columns: [shop, city, shopp]}", "shopp]",
        "features.3.columns.2: no column is named 'shopp'; the nearest id or dense column is "
        "'shop'"},
@@ -112,28 +112,26 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "features.3.columns.1: column 'note' is a skip column; the nearest id or dense column is "
        "'age'"},
       {shop, "- {name: shop, columns: [shop, city], quantiles: 4}", "quantiles",
-       "features.3.quantiles: has no effect; remove it; it requires a feature of one column"},
+       "features.3.quantiles: has no effect; remove it, or use one column"},
       {shop, "- {name: shop, boundaries: [1, 3, 2]}", "2]}",
        "features.3.boundaries.2: 2 is not above the previous one; give ascending "
        "boundaries"},
       {shop, "- {name: shop, boundaries: [1, many]}", "many",
        "features.3.boundaries.1: 'many' is not a finite number; expected: ascending numbers"},
       {shop, "- {name: shop, boundaries: [1], hash: text}", "hash: text",
-       "features.3.hash: has no effect; remove it; it requires a feature without boundaries"},
+       "features.3.hash: has no effect; remove it, or leave out boundaries"},
       {shop, "- {name: shop, boundaries: [1], seed: 2}", "seed: 2",
-       "features.3.seed: has no effect; remove it; it requires a feature whose values are "
-       "hashed"},
+       "features.3.seed: has no effect; remove it, or hash the feature's values"},
       {shop, "- {name: shop, hash: none, seed: 2}", "seed: 2",
-       "features.3.seed: has no effect; remove it; it requires a feature whose values are "
-       "hashed"},
+       "features.3.seed: has no effect; remove it, or hash the feature's values"},
       {shop, "- {name: shop, quantiles: 1}", "quantiles",
        "features.3.quantiles: 1 is out of range; use 2 to 1024, or 0"},
       {shop, "- {name: shop, vocabulary: [a, b, a]}", "a]}",
        "features.3.vocabulary.2: 'a' repeats features.3.vocabulary.0; use each name once"},
       {shop, "- {name: shop, plugin: {path: LICENSE}, hash: text}", "plugin",
-       "features.3.hash: has no effect; remove it; it requires a feature without plugin"},
+       "features.3.hash: has no effect; remove it, or leave out plugin"},
       {shop, "- {name: shop, plugin: {max_ids: 5}}", "plugin",
-       "features.3.plugin.max_ids: has no effect; remove it; it requires path"},
+       "features.3.plugin.max_ids: has no effect; remove it, or give path"},
       {shop, "- {name: shop, plugin: {path: nowhere.so}}", "plugin",
        "features.3.plugin.path: cannot read 'nowhere.so': No such file or directory; give a path "
        "that is absolute or relative to the folder of the YAML file"},
@@ -141,8 +139,7 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "features.3.vocabulary_file: cannot read 'nowhere.txt': No such file or directory; give a "
        "path that is absolute or relative to the folder of the YAML file"},
       {shop, "- {name: shop, vocabulary: [a], vocabulary_file: LICENSE}", "vocabulary_file",
-       "features.3.vocabulary_file: has no effect; remove it; it requires a feature without "
-       "vocabulary"},
+       "features.3.vocabulary_file: has no effect; remove it, or leave out vocabulary"},
       {"data:\n", "data:\n  derived: [{name: d, columns: [age]}]\n", "derived",
        "data.derived.0.plugin: missing; name the plug-in that makes the values"},
       {"data:\n", "data:\n  derived: [{name: d, columns: [agee], plugin: {path: LICENSE}}]\n",
@@ -153,34 +150,35 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "data:\n  derived: [{name: d, columns: [age], plugin: {path: LICENSE, max_ids: 3}}]\n",
        "derived", "data.derived.0.plugin.max_ids: unknown key; the nearest known key is 'path'"},
       {shop, "- {name: shop, oov_ids: 3}", "oov_ids",
-       "features.3.oov_ids: has no effect; remove it; it requires vocabulary"},
+       "features.3.oov_ids: has no effect; remove it, or give vocabulary"},
       {shop, "- {name: shop, pad: true}", "pad",
-       "features.3.pad: has no effect; remove it; it requires max_length"},
+       "features.3.pad: has no effect; remove it, or give max_length"},
       {shop, "- {name: shop, pooling: average}", "pooling",
        "features.3.pooling: 'average' is unknown; expected: one of sum, mean, sqrt_n, max, "
        "weighted_sum, raw"},
       {shop, "- {name: shop, pooling: raw}", "pooling",
        "features.3.pooling: raw requires max_length; give max_length"},
       {shop, "- {name: shop, pooling: mean, mask: true}", "mask",
-       "features.3.mask: has no effect; remove it; it requires pooling: raw without pad"},
+       "features.3.mask: has no effect with pooling: mean; remove it, or set pooling: raw without "
+       "pad"},
       {shop, "- {name: shop, pooling: raw, max_length: 3, pad: true, mask: true}", "mask",
-       "features.3.mask: has no effect; remove it; it requires pooling: raw without pad"},
+       "features.3.mask: has no effect with pooling: raw; remove it, or set pooling: raw without "
+       "pad"},
       {shop, "- {name: shop, pooling: max, hash_stack: {rounds: 2, buckets: 9}}", "pooling",
        "features.3.pooling: max does not support several rows per id (hash_stack.rounds); choose "
        "another pooling, or leave the hash stack out"},
       {shop, "- {name: shop, weight_separator: \":\"}", "weight_separator",
-       "features.3.weight_separator: has no effect; remove it; it requires pooling: "
+       "features.3.weight_separator: has no effect with pooling: sum; remove it, or set pooling: "
        "weighted_sum"},
       {shop,
        "- {name: shop, pooling: weighted_sum, columns: [shop, city], weight_separator: \":\"}",
        "weight_separator",
-       "features.3.weight_separator: has no effect; remove it; it requires a feature of one "
-       "column without quantiles or plugin"},
+       "features.3.weight_separator: has no effect; remove it, or use one column without quantiles "
+       "or plugin"},
       {"mean: 2, stddev: 0.25", "fit: true, stddev: 0.25", "stddev: 0.25",
-       "data.csv.columns.0.stddev: has no effect; remove it; it requires a column without "
-       "fit"},
+       "data.csv.columns.0.stddev: has no effect; remove it, or leave out fit"},
       {"  train: [CMakeLists.txt]", "  train: [CMakeLists.txt]\n  max_bad_rows: 7", "max_bad_rows",
-       "data.max_bad_rows: has no effect; remove it; it requires bad_rows: skip"},
+       "data.max_bad_rows: has no effect with bad_rows: fail; remove it, or set bad_rows: skip"},
   });
 }
 

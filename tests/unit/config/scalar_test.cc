@@ -76,9 +76,19 @@ TEST_CASE("Names", "[config]") {
 TEST_CASE("The nearest word by edits, the first of equals", "[config]") {
   CHECK(Nearest("batchsize", {"epochs", "batch_size", "staleness"}) == "batch_size");
   CHECK(Nearest("b", {"ab", "bc", "b"}) == "b");
-  CHECK(Nearest("x", {"a", "b"}) == "a");
+  CHECK(Nearest("abx", {"aby", "abz"}) == "aby");
   CHECK(Nearest("kitten", {"sitting", "mitten"}) == "mitten");
+  CHECK(Nearest("TRAINING", {"cluster", "training"}) == "training");
+  CHECK(Nearest("nosuch", {"rpc"}).empty());
   CHECK(Nearest("x", {}).empty());
+}
+
+TEST_CASE("The remedy of a name that resembles no known one lists these", "[config]") {
+  CHECK(NearestRemedy("table", "itme", {"city", "item"}) == "the nearest table is 'item'");
+  CHECK(NearestRemedy("table", "nope", {"city", "item"}) == "use one of city, item");
+  CHECK(NearestRemedy("table", "nope", std::vector<std::string>(13, "a")) ==
+        "use one of a, a, a, a, a, a, a, a, a, a, a, a, ...");
+  CHECK(NearestRemedy("table", "nope", {}) == "there is no table");
 }
 
 }  // namespace simurgh

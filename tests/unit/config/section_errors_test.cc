@@ -92,11 +92,13 @@ TEST_CASE("Features, tables and columns that do not meet", "[config]") {
       {"kind: label, positive: [\"yes\", 1]", "kind: skip",
        "columns:", "data.csv.columns: no label; give one column kind: label"},
       {"positive: [\"yes\", 1]", "negative: [\"no\"]", "negative",
-       "data.csv.columns.5.negative: has no effect; remove it; it requires positive"},
+       "data.csv.columns.5.negative: has no effect; remove it, or give positive"},
       {"positive: [\"yes\", 1]", "positive: [\"yes\"], negative: [\"no\", \"yes\"]", "negative",
        "data.csv.columns.5.negative: 'yes' is also in positive; keep it in one list"},
+      {"  threads: 4", "  precision: f16\n  device: cpu", "precision",
+       "nn_worker.precision: f16 requires a CUDA device; use f32 or bf16, or device: cuda"},
       {"format: csv", "format: criteo",
-       "  csv:", "data.csv: has no effect; remove it; it requires format: csv"},
+       "  csv:", "data.csv: has no effect with format: criteo; remove it, or set format: csv"},
   });
 }
 
@@ -147,6 +149,10 @@ TEST_CASE("Models that do not hold together", "[config]") {
        "model.towers.1.layers.0: not a single layer; expected: {linear: width}, batch_norm, "
        "{batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, {dot: width}, {fm: width}, cross, "
        "{cross: {rank}}, sum or {sum: width}"},
+      {"input: dense", "input: embeddings", "towers:",
+       "model.towers: no tower reads dense; give a tower input: dense, or columns kind: skip"},
+      {"{name: bottom", "{name: dense", "{name: dense",
+       "model.towers.0.name: 'dense' is an input of the model; give the tower another name"},
       {"kind: dense, transform: log1p, mean: 2, stddev: 0.25, missing: -1", "kind: skip",
        "input: dense",
        "model.towers.0.input: 'dense' is neither dense, embeddings nor an earlier tower; "
@@ -160,8 +166,10 @@ TEST_CASE("Data files that cannot be read", "[config]") {
        "data.train.1: cannot read 'nowhere.csv': No such file or directory; "
        "give a path that is absolute or relative to the folder of the YAML file"},
       {"[CMakeLists.txt]", "[src]", "[src]",
-       "data.train.0: cannot read 'src': it is a folder; "
-       "give a path that is absolute or relative to the folder of the YAML file"},
+       "data.train.0: cannot read 'src': it is a folder; name the files in it"},
+      {"[CMakeLists.txt]", "[~/a.csv]", "[~/a.csv]",
+       "data.train.0: cannot read '~/a.csv': No such file or directory; "
+       "~ is not expanded; write out the path of the home folder"},
   });
 }
 
@@ -180,7 +188,7 @@ TEST_CASE("Security: missing and unusable files are errors", "[config]") {
       {limit, with_tls("tls", two + ", authority: ''"),
        "rpc:", "rpc.tls.authority: an empty text; expected: path of a PEM file"},
       {limit, with_tls("insecure", "key: LICENSE"),
-       "rpc:", "rpc.tls.key: has no effect; remove it; it requires security: tls"},
+       "rpc:", "rpc.tls.key: has no effect; remove it, or set security: tls"},
       {limit, "max_frame_bytes: 65536, security: none}",
        "rpc:", "rpc.security: 'none' is unknown; expected: one of loopback, tls, insecure"},
   });
