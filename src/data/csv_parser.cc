@@ -64,9 +64,9 @@ Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter_.Split(line));
   if (cells->size() != columns_.size()) {
     return Invalid(
-        "%d cells, but the configuration names %d columns; correct the row, or `columns` and "
-        "`separator` of the data set",
-        cells->size(), columns_.size());
+        "%d %s, but the configuration names %d columns; correct the row, data.csv.columns or "
+        "data.csv.separator",
+        cells->size(), cells->size() == 1 ? "cell" : "cells", columns_.size());
   }
   cells_.Clear();
   for (size_t c = 0; c < columns_.size(); ++c) {
@@ -128,7 +128,7 @@ Status CsvParser::ParseDense(const Column& column, std::string_view cell, BatchB
     const std::optional<double> number = ParseNumberCell(cell);
     if (!number) {
       return BadCell(config, cell,
-                     "is not a finite number; correct it, or add it to `missing_values`");
+                     "is not a finite number; correct it, or add it to data.csv.missing_values");
     }
     value = *number;
   }

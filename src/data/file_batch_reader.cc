@@ -75,7 +75,14 @@ StatusOr<std::optional<Line>> FileBatchReader::NextLine() {
 }
 
 Status FileBatchReader::Skip(const Status& problem) {
-  const Status where = AtLine(problem);
+  const bool may_be_header = config_.format == DataConfig::Format::kCsv && !config_.csv.header &&
+                             lines_->line_number() == 1 &&
+                             problem.message().starts_with("column '");
+  const Status where =
+      AtLine(may_be_header
+                 ? absl::InvalidArgumentError(absl::StrCat(
+                       problem.message(), "; if the line is a header, set data.csv.header: true"))
+                 : problem);
   const bool skips = config_.bad_rows == DataConfig::BadRows::kSkip;
   if (!skips || !absl::IsInvalidArgument(problem)) return where;
   if (++skipped_rows_ > config_.max_bad_rows) {

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -31,8 +32,9 @@ struct FileWriter::State {
 
   Status Failed(std::string_view what) const {
     const int error = errno;  // Before anything below changes it.
-    return absl::ErrnoToStatus(
-        error, absl::StrCat("cannot ", absl::string_view(what.data(), what.size()), " ", path));
+    return {absl::ErrnoToStatusCode(error),
+            absl::StrCat("cannot ", absl::string_view(what.data(), what.size()), " ", path, ": ",
+                         std::strerror(error), "; check its folder, permissions and free space")};
   }
   Status WriteRaw(std::string_view bytes) const;
   Status Compress(std::string_view bytes, ZSTD_EndDirective directive);

@@ -88,27 +88,27 @@ Cardinalities CardinalitiesOfSum(uint64_t sum) {
 }
 
 Status OutOfRange(std::string_view option, double value, std::string_view range) {
-  return Invalid("generator: %s: %g is out of range; use %s", option, value, range);
+  return Invalid("--%s: %g is out of range; use %s", option, value, range);
 }
 
 Status CheckConfig(const GeneratorConfig& config) {
   if (!(config.cardinality_scale > 0.0 && config.cardinality_scale <= kLargestScale)) {
-    return OutOfRange("cardinality scale", config.cardinality_scale, "above 0, at most 100");
+    return OutOfRange("cardinality-scale", config.cardinality_scale, "above 0, at most 100");
   }
   const uint64_t fewest = kSmallestCardinality * Generator::kFeatures;
   const uint64_t most = Sum(ScaleCardinalities(kLargestScale));
   if (config.distinct_ids != 0 && (config.distinct_ids < fewest || config.distinct_ids > most)) {
-    return OutOfRange("distinct ids", static_cast<double>(config.distinct_ids),
+    return OutOfRange("distinct-ids", static_cast<double>(config.distinct_ids),
                       absl::StrFormat("%d to %d", fewest, most));
   }
   if (!(config.zipf_exponent > 0.0 && config.zipf_exponent <= 4.0)) {
-    return OutOfRange("zipf exponent", config.zipf_exponent, "above 0, at most 4");
+    return OutOfRange("zipf-exponent", config.zipf_exponent, "above 0, at most 4");
   }
   if (!(config.missing >= 0.0 && config.missing <= 0.9)) {
     return OutOfRange("missing", config.missing, "0 to 0.9");
   }
   if (config.id_digits != 8 && config.id_digits != 16) {
-    return OutOfRange("id digits", config.id_digits, "8 or 16");
+    return OutOfRange("id-digits", config.id_digits, "8 or 16");
   }
   if (config.labels < 1 || config.labels > kMaxTasks) {
     return OutOfRange("labels", config.labels, absl::StrFormat("1 to %d", kMaxTasks));

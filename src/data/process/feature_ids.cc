@@ -72,7 +72,10 @@ StatusOr<std::optional<uint64_t>> FeatureIds::IdOf(const Token& token) const {
   if (!processing.boundaries.empty()) {
     // A hexadecimal id has no numeric value.
     const auto value = token.is_number ? std::nullopt : ParseNumberCell(token.text);
-    if (!value) return BadToken(token, "is not a finite number; correct it, or mark it as missing");
+    if (!value) {
+      return BadToken(token,
+                      "is not a finite number; correct it, or add it to data.csv.missing_values");
+    }
     return BucketOf(processing.boundaries, *value);
   }
   if (!vocabulary_.empty()) {

@@ -62,8 +62,9 @@ class ObservingSink final : public RowConsumer {
       for (const Token& token : cells.cell(one.place)) {
         const auto value = token.is_number ? std::nullopt : ParseNumberCell(token.text);
         if (!value) {
-          return Invalid("%s: %s is not a finite number; correct it, or mark it as missing",
-                         one.name, Quoted(token.text));
+          return Invalid(
+              "%s: %s is not a finite number; correct it, or add it to data.csv.missing_values",
+              one.name, Quoted(token.text));
         }
         numbers_.push_back(*value);
       }
@@ -150,8 +151,8 @@ Status CheckMoments(const Observed& one) {
     return absl::OkStatus();
   }
   return Invalid(
-      "%s: its %.0f numbers in the training files are all the same; give its statistics, or leave "
-      "it out",
+      "%s: its %.0f numbers in the training files are all the same; set mean and stddev instead of "
+      "fit, or leave it out",
       one.name, one.moments.count());
 }
 

@@ -141,7 +141,8 @@ StatusOr<Plugin> Plugin::Create(const PluginConfig& config, const PluginPurpose&
   Message message;
   void* instance = Guarded([&] { return plugin.plugin_->create(&setup, message.room()); }, nullptr);
   if (instance == nullptr) {
-    return Invalid("%s refuses its columns or parameters: %s", prefix, message.text());
+    return Invalid("%s refuses its columns or parameters: %s; correct columns or plugin.parameters",
+                   prefix, message.text());
   }
   plugin.instance_.reset(instance, [destroy = plugin.plugin_->destroy](void* one) {
     Guarded([&] { return destroy(one), 0; }, 0);

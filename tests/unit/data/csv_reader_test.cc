@@ -186,6 +186,15 @@ TEST_CASE("A file may begin with a byte order mark, with a header or without, pa
   }
 }
 
+TEST_CASE("A header that is read as a row is an error that names data.csv.header") {
+  const auto problem = [](const std::string& text) {
+    return std::string(ReadText(Example(), text, Features()).status().message());
+  };
+  CHECK_THAT(problem("y,x,city,tags,note\n"),
+             Catch::EndsWith("; if the line is a header, set data.csv.header: true"));
+  CHECK_THAT(problem("1,1,c,t,\ny,x,city,tags,note\n"), Catch::EndsWith("as `positive`"));
+}
+
 TEST_CASE("A bad row is named with file, line, column, value and remedy") {
   struct Bad {
     std::string row;
@@ -200,6 +209,7 @@ TEST_CASE("A bad row is named with file, line, column, value and remedy") {
       {",1,c,t,", "column 'y': '' is not a label"},
       {"1,1,c,t", "a.csv:2: 4 cells, but the configuration names 5 columns"},
       {"1,1,c,t,,", "6 cells"},
+      {"1", "1 cell, but"},
       {"1,1,\"c,t,", "a.csv:2: cell 3: the quote is not closed on this line"},
       {"1,1,\"c\"d,t,", "cell 3: text after the closing quote"},
       {"1,\x01\xff" + std::string(100, 'z') + ",c,t,", "'\\x01\\xffzzz"},

@@ -88,7 +88,7 @@ TEST_CASE("Bad options exit with 2, and nothing is written") {
       {"--output a --samples 1 --threads 0", 2, "--threads: 0 is out of range; use 1 to 1024"},
       {"--output a --samples 1 --sead 1", 2, "sead"},
       {"--output a --samples 1 stray", 2, "unexpected argument"},
-      {"--output a --samples 1 --missing 2", 2, "missing: 2 is out of range; use 0 to 0.9"},
+      {"--output a --samples 1 --missing 2", 2, "--missing: 2 is out of range; use 0 to 0.9"},
       {"--output nowhere/a --samples 1", 2, "--output: cannot create nowhere/a"},
   }));
   CAPTURE(bad.options);

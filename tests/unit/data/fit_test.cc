@@ -209,7 +209,7 @@ TEST_CASE("What cannot be fitted is refused by name") {
   CHECK_THAT(
       std::string(FitStatistics(config, features).message()),
       Catch::EndsWith("b.tsv:1: feature 'C1_group': 'ff' is not a finite number; correct it, or "
-                      "mark it as missing"));
+                      "add it to data.csv.missing_values"));
 }
 
 }  // namespace

@@ -270,15 +270,15 @@ TEST_CASE("Options out of range are refused by name") {
   };
   const Bad bad = GENERATE(values<Bad>({
       {{.cardinality_scale = 0.0},
-       "cardinality scale: 0 is out of range; use above 0, at most 100"},
-      {{.cardinality_scale = 101.0}, "cardinality scale: 101 is out"},
-      {{.cardinality_scale = NAN}, "cardinality scale: nan is out"},
-      {{.distinct_ids = 77}, "distinct ids: 77 is out of range; use 78 to "},
-      {{.distinct_ids = 4'000'000'000}, "distinct ids: 4e+09 is out"},
-      {{.zipf_exponent = 0.0}, "zipf exponent: 0 is out of range; use above 0, at most 4"},
-      {{.missing = -0.1}, "missing: -0.1 is out of range; use 0 to 0.9"},
-      {{.missing = 0.95}, "missing: 0.95 is out"},
-      {{.id_digits = 12}, "id digits: 12 is out of range; use 8 or 16"},
+       "--cardinality-scale: 0 is out of range; use above 0, at most 100"},
+      {{.cardinality_scale = 101.0}, "--cardinality-scale: 101 is out"},
+      {{.cardinality_scale = NAN}, "--cardinality-scale: nan is out"},
+      {{.distinct_ids = 77}, "--distinct-ids: 77 is out of range; use 78 to "},
+      {{.distinct_ids = 4'000'000'000}, "--distinct-ids: 4e+09 is out"},
+      {{.zipf_exponent = 0.0}, "--zipf-exponent: 0 is out of range; use above 0, at most 4"},
+      {{.missing = -0.1}, "--missing: -0.1 is out of range; use 0 to 0.9"},
+      {{.missing = 0.95}, "--missing: 0.95 is out"},
+      {{.id_digits = 12}, "--id-digits: 12 is out of range; use 8 or 16"},
   }));
   const auto generator = Generator::Create(bad.config);
   CHECK(generator.status().code() == absl::StatusCode::kInvalidArgument);

@@ -140,8 +140,9 @@ TEST_CASE("What is no number that a double holds is refused by feature, row and 
   config.csv.columns[1].kind = Kind::kId;
   const std::string cell = GENERATE(as<std::string>(), "1e400", "-1e400", "nan", "inf", "1,6e9");
   const std::string file = folder.Write("a.csv", "1,1e308\n0,\"" + cell + "\"\n");
-  const std::string error = file + ":2: feature 'x': '" + cell +
-                            "' is not a finite number; correct it, or mark it as missing";
+  const std::string error =
+      file + ":2: feature 'x': '" + cell +
+      "' is not a finite number; correct it, or add it to data.csv.missing_values";
   CHECK(ReadSamples(config, {Bucketised({0.0})}, {file}).status().message() == error);
   config.train = {file};
   std::vector<FeatureConfig> features = {Bucketised({})};

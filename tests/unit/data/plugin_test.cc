@@ -150,9 +150,9 @@ TEST_CASE("Objects that are no good plug-ins are refused by name") {
   CHECK_THAT(OpenError(Bad("bad_no_create")),
              Catch::Contains("bad_no_create.so: lacks create, process or destroy"));
   CHECK_THAT(OpenError(Bad("bad_null")), Catch::Contains("returns null"));
-  CHECK_THAT(
-      OpenError(Bad("bad_refuses")),
-      Catch::EndsWith("bad_refuses.so refuses its columns or parameters: not on a\\nMonday"));
+  CHECK_THAT(OpenError(Bad("bad_refuses")),
+             Catch::EndsWith("bad_refuses.so refuses its columns or parameters: not on a\\nMonday; "
+                             "correct columns or plugin.parameters"));
   CHECK_THAT(
       OpenError(WithPlugin("x", SoftBins({"2", "1"}))),
       Catch::EndsWith("anchor 1 is not above the previous one; give them in ascending order"));

@@ -98,7 +98,7 @@ TEST_CASE("Bad rows end the reading, or are left out up to a limit") {
   CHECK(ReadSamples(config, {city, Feature("tags")}, {file}).status().message() ==
         file +
             ":2: column 'x': 'much' is not a finite number; correct it, or add it to "
-            "`missing_values`");
+            "data.csv.missing_values");
   config.bad_rows = DataConfig::BadRows::kSkip;
   config.max_bad_rows = 3;
   const auto samples = ReadSamples(config, {city, Feature("tags")}, {file});
