@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "rpc/backoff.h"
 #include "rpc/client_session.h"
@@ -116,9 +117,12 @@ awaitable<StatusOr<Client::Impl::Session>> Client::Impl::Ready(Clock::time_point
 
 Status Client::Impl::Unreachable(Clock::time_point deadline) const {
   if (Clock::now() < deadline) return absl::CancelledError("the caller was cancelled");
-  const std::string reason = last_error_.ok() ? "still connecting" : last_error_.ToString();
+  const std::string prefix = absl::StrCat("connection to ", address_, ": ");
+  const absl::string_view reason =
+      last_error_.ok() ? "still connecting" : absl::StripPrefix(last_error_.message(), prefix);
   return absl::UnavailableError(absl::StrCat("cannot reach ", address_, " in time after ",
-                                             attempts_, " attempts; last error: ", reason));
+                                             attempts_, " attempts: ", reason,
+                                             "; start its daemon, or correct the address"));
 }
 
 void Client::Impl::StartConnecting() {

@@ -3,6 +3,8 @@
 # Reads these variables of the script: bin (the programs), config (the file), overrides (array of --set KEY=VALUE) and
 # logs (an existing folder, for one log a daemon).
 
+[[ ${BASH_SOURCE[0]} != "$0" ]] || { sed -n '/^$/q; s/^# \?//p' "$0"; exit; }
+
 pids=()
 names_of=()
 trainers=()

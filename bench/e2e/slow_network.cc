@@ -61,8 +61,9 @@ Status Check(const Options& options) {
     return absl::InvalidArgumentError("--proxies: no address; use ADDRESS=SERVER");
   }
   if (!options.proxies && (options.places.size() < 2 || options.places.size() > kMaxHosts)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.places.size(), " namespaces are out of range; use 2 to ", kMaxHosts));
+    return absl::InvalidArgumentError(absl::StrCat(options.places.size(),
+                                                   " namespaces are given; use 2 to ", kMaxHosts,
+                                                   ", or --proxies (--help explains both)"));
   }
   if (!(options.delay_ms >= 0 && options.delay_ms <= 10'000)) {
     return absl::InvalidArgumentError("--delay-ms is out of range; use 0 to 10000");

@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -45,19 +46,21 @@ void Flags::Words(const std::string& name, std::vector<std::string>& values,
 
 void Flags::AddNumbers(Option option, Range range,
                        std::function<bool(const std::vector<double>&)> set) {
-  const std::string allowed = absl::StrCat(range.least, " to ", range.most);
+  const std::string allowed = absl::StrFormat("%.15g to %.15g", range.least, range.most);
   absl::StrAppend(&option.help, ": ", allowed);
   option.set = [this, name = option.name, range, allowed,
                 set = std::move(set)](const std::string& list) {
     std::vector<double> numbers;
     bool fits = true;
+    const char* problem = "out of range";
     for (const absl::string_view text : absl::StrSplit(list, ',')) {
       const std::optional<double> number = ParseNumber(text, range.is_integer);
+      if (!number) problem = range.is_integer ? "not an integer" : "not a number";
       fits = fits && number && *number >= range.least && *number <= range.most;
       if (fits) numbers.push_back(*number);
     }
     if (fits && set(numbers)) return;
-    Fail(absl::StrCat("--", name, ": '", list, "' is out of range; use ", allowed));
+    Fail(absl::StrCat("--", name, ": '", list, "' is ", problem, "; use ", allowed));
   };
   options_.push_back(std::move(option));
 }

@@ -44,6 +44,11 @@ Status Run(const std::string& address) {
 }  // namespace example
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "--help") {
+    std::cout << "Usage: echo_client [ADDRESS]: calls the echo once, at tcp://127.0.0.1:7000 by "
+                 "default\n";
+    return 0;
+  }
   const simurgh::Status status = example::Run(argc > 1 ? argv[1] : "tcp://127.0.0.1:7000");
   if (!status.ok()) std::cerr << status << "\n";
   return status.ok() ? 0 : 1;

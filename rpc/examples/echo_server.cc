@@ -55,6 +55,11 @@ Status Serve(const std::string& address) {
 }  // namespace example
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "--help") {
+    std::cout << "Usage: echo_server [ADDRESS]: serves the echo, at any free port of 127.0.0.1 by "
+                 "default\n";
+    return 0;
+  }
   const simurgh::Status status = example::Serve(argc > 1 ? argv[1] : "tcp://127.0.0.1:0");
   if (!status.ok()) std::cerr << status << "\n";
   return status.ok() ? 0 : 1;

@@ -80,6 +80,11 @@ int main(int argc, char** argv) {
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.embedding_ps.instances;
       }};
+  description.check = [](const simurgh::ClusterConfig& config) {
+    simurgh::MetricRegistry registry;
+    simurgh::ServerMetrics metrics(registry, config, 0);
+    return simurgh::ParameterServer::Create(config, metrics).status();
+  };
   description.usage.own_options.add_options()(
       "digests", boost::program_options::bool_switch(&with_digests),
       "log a digest of every table's rows at shutdown; the sum over all servers is equal for "

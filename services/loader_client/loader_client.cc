@@ -287,7 +287,8 @@ StatusOr<std::unique_ptr<RemoteLoaderClient>> Connect(const ClusterConfig& confi
   if (loader >= LoadersOf(config)) {
     return absl::InvalidArgumentError(
         absl::StrCat("loader ", loader, ": the configuration has ", LoadersOf(config),
-                     " entries in loaders.instances; add one, or use a smaller number, from 0"));
+                     LoadersOf(config) == 1 ? " entry" : " entries",
+                     " in loaders.instances; add one, or use a smaller number, from 0"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const RpcOptions rpc_options, MakeRpcOptions(config.rpc));
   return std::make_unique<RemoteLoaderClient>(config, loader, rpc_options, stop);

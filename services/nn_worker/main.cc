@@ -98,7 +98,9 @@ class NnWorker : public Daemon {
     if (context.config().nn_worker.instances.size() > 1) {
       if (standalone) {
         return absl::InvalidArgumentError(
-            "--standalone supports one nn-worker; nn_worker.instances lists several");
+            absl::StrCat("--standalone supports one nn-worker; nn_worker.instances lists ",
+                         context.config().nn_worker.instances.size(),
+                         "; keep one, or start all daemons without --standalone"));
       }
       daemon->ranks_ = std::make_unique<Ranks>(context, daemon->job_->Plan());
     }

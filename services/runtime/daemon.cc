@@ -43,9 +43,10 @@ StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
         absl::StrCat(flags.config_path, " has no entry in ", description.section,
                      ".instances; add one for this process, in the file or with --set"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--index ", flags.index, ": ", flags.config_path, " has ", instances.size(), " entries in ",
-      description.section, ".instances; add one or choose a smaller index, from 0"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--index ", flags.index, ": ", flags.config_path, " has ", instances.size(),
+                   instances.size() == 1 ? " entry in " : " entries in ", description.section,
+                   ".instances; add one or choose a smaller index, from 0"));
 }
 
 // Source: proc(5), /proc/pid/statm: total and resident pages.
@@ -129,11 +130,14 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   StatusOr<RpcOptions> rpc_options = MakeRpcOptions(config->rpc);
   if (!rpc_options.ok()) return Refuse(description.usage, rpc_options.status());
   if (given.check_config) {
+    const Status status = description.check ? description.check(*config) : absl::OkStatus();
+    if (!status.ok()) return Refuse(description.usage, status);
     std::cout << "ok: " << given.config_path << " describes cluster '" << config->name
               << "': " << config->embedding_ps.instances.size() << " embedding-ps, "
               << config->embedding_worker.instances.size() << " embedding-worker, "
               << config->nn_worker.instances.size() << " nn-worker, "
-              << config->loaders.instances.size() << " loaders\n";
+              << config->loaders.instances.size()
+              << (config->loaders.instances.size() == 1 ? " loader\n" : " loaders\n");
     return ExitCode::kOk;
   }
   spdlog::info("starting: index={} version={} cluster={} config={}", given.index, Version(),

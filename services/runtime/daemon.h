@@ -23,7 +23,7 @@ namespace simurgh {
 // RunDaemon, which does, in this order:
 //
 //   1  flags                    --help, --version: exit 0. An error: exit 2.
-//   2  configuration, index     An error: exit 2. --check-config: prints ok and exits 0.
+//   2  configuration, index     An error: exit 2. --check-config: checks, prints ok and exits 0.
 //   3  logging, signals, open files, metrics, the HTTP endpoint (not ready: "starting")
 //   4  start(context)           An error: exit 2 if INVALID_ARGUMENT or ALREADY_EXISTS (an address
 //                               in use), else 3.
@@ -42,6 +42,8 @@ struct DaemonDescription {
   std::string section;  // The section of the configuration: "embedding_ps".
   // The section's instances; --index selects one.
   const std::vector<InstanceConfig>& (*instances)(const ClusterConfig& config) = nullptr;
+  // For --check-config: what else the configuration needs. Errors: those of the start.
+  std::function<Status(const ClusterConfig& config)> check;
   std::chrono::milliseconds drain_timeout{10'000};  // Supervisors commonly kill after 30 s.
 };
 

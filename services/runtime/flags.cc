@@ -3,6 +3,7 @@
 #include <limits>
 #include <ostream>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "services/runtime/command_line.h"
@@ -24,12 +25,12 @@ StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int a
                                                 const char* const* argv, std::ostream& out) {
   namespace po = boost::program_options;
   DaemonFlags flags;
-  int64_t index = 0;  // Signed, since "-1" would otherwise be read as a large number.
+  std::string index;
   bool describes = false;
   po::options_description options("Options");
   options.add_options()("config", po::value(&flags.config_path)->value_name("FILE"),
                         "read this YAML file, the same for all daemons")(
-      "index", po::value(&index)->value_name("N")->default_value(0),
+      "index", po::value(&index)->value_name("N")->default_value("0"),
       "run instance N of this daemon's section, from 0")(
       "set", po::value(&flags.overrides)->value_name("KEY=VALUE")->composing(),
       "override a key of the file, as in --set training.staleness=4; may be repeated")(
@@ -55,11 +56,10 @@ StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int a
     return std::nullopt;
   }
   if (flags.config_path.empty()) return OptionProblem("--config FILE is missing");
-  constexpr uint32_t kMaxIndex = std::numeric_limits<uint32_t>::max();
-  if (index < 0 || index > kMaxIndex) {
-    return OptionProblem(absl::StrCat("--index ", index, " is out of range; use 0 to ", kMaxIndex));
+  if (!absl::SimpleAtoi(index, &flags.index)) {
+    return OptionProblem(absl::StrCat("--index: '", index, "' is not an integer from 0 to ",
+                                      std::numeric_limits<uint32_t>::max()));
   }
-  flags.index = static_cast<uint32_t>(index);
   return flags;
 }
 

@@ -62,7 +62,9 @@ Status ListenOn(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const st
     return absl::AlreadyExistsError(absl::StrCat(
         place, " is in use by another process; choose another port, or 0 for any free one"));
   }
-  return absl::UnavailableError(absl::StrCat(place, ": cannot listen: ", error.message()));
+  return absl::UnavailableError(
+      absl::StrCat(place, ": cannot listen: ", error.message(),
+                   "; give an address of this host, with a port above 1023"));
 }
 
 struct Request {
@@ -125,8 +127,8 @@ class Endpoint final : public HttpEndpoint {
     tcp::resolver resolver(thread_.executor());
     const auto found = resolver.resolve(parts->host, parts->port, tcp::resolver::passive, error);
     if (error) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(place, ": host cannot be resolved: ", error.message()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          place, ": host cannot be resolved: ", error.message(), "; correct the host"));
     }
     Status status;
     for (const auto& entry : found) {

@@ -1,6 +1,9 @@
 #include "simurgh/nn/dense_optimizer.h"
 
 #include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/optimizer.h"
@@ -15,14 +18,24 @@ Status DenseOptimizer::Check(const DenseOptimizerConfig& config) {
         "dense optimizer: lamb, max_gradient_norm and average_decay are not supported, because "
         "they need all weights at once");
   }
-  const auto is_share = [](float value) { return value >= 0.0F && value < 1.0F; };
-  const auto is_size = [](float value) { return std::isfinite(value) && value >= 0.0F; };
-  if (is_share(config.momentum) && is_share(config.beta1) && is_share(config.beta2) &&
-      is_size(config.epsilon) && is_size(config.initial_accumulator) &&
-      is_size(config.weight_decay) && is_size(config.decoupled_weight_decay)) {
-    return absl::OkStatus();
+  const auto problem = [](const char* name, float value, const char* allowed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dense optimizer: ", name, ": ", value, " is out of range; use ", allowed));
+  };
+  for (const auto& [name, value] :
+       {std::pair("momentum", config.momentum), std::pair("beta1", config.beta1),
+        std::pair("beta2", config.beta2)}) {
+    if (!(value >= 0.0F && value < 1.0F)) return problem(name, value, "0 to below 1");
   }
-  return absl::InvalidArgumentError("dense optimizer: a value is out of range");
+  for (const auto& [name, value] :
+       {std::pair("epsilon", config.epsilon),
+        std::pair("initial_accumulator", config.initial_accumulator),
+        std::pair("weight_decay", config.weight_decay),
+        std::pair("decoupled_weight_decay", config.decoupled_weight_decay)}) {
+    if (!std::isfinite(value) || value < 0.0F)
+      return problem(name, value, "a finite number from 0");
+  }
+  return absl::OkStatus();
 }
 
 DenseOptimizer::DenseOptimizer(const DenseOptimizerConfig& config,

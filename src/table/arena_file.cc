@@ -21,8 +21,10 @@ namespace simurgh {
 namespace {
 
 Status FileProblem(const std::string& path, absl::string_view what) {
-  return absl::ErrnoToStatus(errno,
-                             absl::StrCat("embedding_ps.arena_directory: '", path, "': ", what));
+  return {
+      absl::ErrnoToStatusCode(errno),
+      absl::StrCat("embedding_ps.arena_directory: '", path, "': ", what, ": ", std::strerror(errno),
+                   "; name a folder with room for the rows, in which this user may create files")};
 }
 
 std::string FirstLine(const char* path) {

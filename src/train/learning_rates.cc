@@ -61,8 +61,9 @@ std::vector<float> LearningRates::At(uint64_t step) const {
 Status LearningRates::Change(const std::vector<TableConfig>& tables) {
   const MutexLock lock(mutex_);
   if (tables.size() != optimizers_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("learning rates of ", tables.size(), " tables for ", optimizers_.size()));
+    return absl::InvalidArgumentError(absl::StrCat("tables: ", tables.size(),
+                                                   " entries instead of ", optimizers_.size(),
+                                                   "; restart the cluster, or undo the change"));
   }
   optimizers_ = OptimizersOf(tables);
   return absl::OkStatus();

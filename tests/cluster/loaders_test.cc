@@ -324,7 +324,7 @@ TEST_CASE("A feeder without a trainer or with other inputs reports it") {
   CHECK_THAT(lonely->log(), Catch::Contains("the nn-worker was lost for training.retry_deadline"));
   const auto second = cluster.StartLoader(1);
   CHECK(second->Wait(30s) == 2);
-  CHECK_THAT(second->log(), Catch::Contains("1 entries in loaders.instances"));
+  CHECK_THAT(second->log(), Catch::Contains("1 entry in loaders.instances"));
 
   const auto trainer = cluster.StartTrainer();
   REQUIRE(trainer->WaitForLog("waiting for loaders: loaders=1", 60s));

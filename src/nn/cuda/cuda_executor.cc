@@ -26,10 +26,11 @@ StatusOr<std::string> CudaExecutor::FindDevice(int device) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorInsufficientDriver) {
-    return absl::NotFoundError("no CUDA driver, or one older than CUDA 13");
+    return absl::NotFoundError("no CUDA driver, or one older than CUDA 13; install one");
   }
-  if (error != cudaSuccess) return absl::NotFoundError(cudaGetErrorString(error));
-  if (count == 0) return absl::NotFoundError("no CUDA device");
+  if (error != cudaSuccess)
+    return absl::NotFoundError(absl::StrCat(cudaGetErrorString(error), "; see nvidia-smi"));
+  if (count == 0) return absl::NotFoundError("no CUDA device; see nvidia-smi");
   if (device >= count) {
     return absl::InvalidArgumentError(absl::StrCat("nn_worker.instances.N.cuda_device: ", device,
                                                    " is out of range; use 0 to ", count - 1,
@@ -40,7 +41,7 @@ StatusOr<std::string> CudaExecutor::FindDevice(int device) {
   if (properties.major < kMinMajor) {
     return absl::NotFoundError(absl::StrCat(properties.name, " has compute capability ",
                                             properties.major, ".", properties.minor,
-                                            ", at least 8.0 is required"));
+                                            "; use a device of at least 8.0"));
   }
   SIMURGH_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(device), "cudaSetDevice"));
   return std::string(properties.name);

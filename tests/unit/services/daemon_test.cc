@@ -42,6 +42,7 @@ DaemonDescription Description() {
 struct Script {
   std::function<Status(DaemonContext&)> start = [](DaemonContext&) { return absl::OkStatus(); };
   std::function<Status(DaemonContext&)> run;  // Without one: Daemon's own.
+  std::function<Status(const ClusterConfig&)> check;
   std::function<Status(DaemonContext&)> drain = [](DaemonContext&) { return absl::OkStatus(); };
 };
 
@@ -74,8 +75,10 @@ Outcome RunWith(const Script& script, std::vector<const char*> arguments) {
   std::ostringstream err;
   std::streambuf* const real_out = std::cout.rdbuf(out.rdbuf());
   std::streambuf* const real_err = std::cerr.rdbuf(err.rdbuf());
+  DaemonDescription description = Description();
+  description.check = script.check;
   const int code =
-      RunDaemon(Description(), static_cast<int>(arguments.size()), arguments.data(),
+      RunDaemon(description, static_cast<int>(arguments.size()), arguments.data(),
                 [&script](DaemonContext& context) -> StatusOr<std::unique_ptr<Daemon>> {
                   SIMURGH_RETURN_IF_ERROR(script.start(context));
                   return std::make_unique<ScriptedDaemon>(script, context);
@@ -97,6 +100,17 @@ Script MustNotStart() {
     return absl::OkStatus();
   };
   return script;
+}
+
+TEST_CASE("--check-config reports what the daemon's own check refuses") {
+  Script script = MustNotStart();
+  script.check = [](const ClusterConfig& config) {
+    return absl::InvalidArgumentError(config.name + " lacks a folder");
+  };
+  const Outcome outcome = RunWith(script, {"--config", kConfig, "--check-config"});
+  CHECK(outcome.code == 2);
+  CHECK(outcome.err == "simurgh-test: error: adult lacks a folder\n");
+  CHECK(outcome.out.empty());
 }
 
 TEST_CASE("--check-config prints ok and starts nothing") {

@@ -62,8 +62,10 @@ TEST_CASE("a command-line error is one line") {
       {{"--config", "a.yaml", "--conf", "b.yaml"}, "--conf"},  // No abbreviations.
       {{"--config", "a.yaml", "--checkconfig"}, "--checkconfig"},
       {{"--config", "a.yaml", "stray"}, "unexpected argument 'stray'"},
-      {{"--config", "a.yaml", "--index", "-1"}, "--index -1 is out of range"},
-      {{"--config", "a.yaml", "--index", "4294967296"}, "--index 4294967296 is out of range"},
+      {{"--config", "a.yaml", "--index", "-1"},
+       "--index: '-1' is not an integer from 0 to 4294967295"},
+      {{"--config", "a.yaml", "--index", "4294967296"},
+       "--index: '4294967296' is not an integer from 0 to 4294967295"},
       {{"--config", "a.yaml", "--index", "one"}, "--index"},
       {{"--config", "a.yaml", "--config", "b.yaml"}, "--config"},
   }));
