@@ -140,8 +140,9 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
     known.push_back(kFeatureInput + feature.name);
   }
   std::vector<std::string> unread = {kEmbeddings};
-  // Columns of the criteo format cannot be skipped.
-  if (DenseWidth(config) > 0 && config.data.format == DataConfig::Format::kCsv) {
+  // Not of the criteo format, whose columns cannot be skipped.
+  const std::vector<ColumnConfig>& columns = config.data.csv.columns;
+  if (std::ranges::count(columns, ColumnConfig::Kind::kDense, &ColumnConfig::kind) > 0) {
     unread.emplace_back(kDense);
   }
   const auto path_of = [](size_t i) { return absl::StrCat("model.towers.", i, ".name"); };
