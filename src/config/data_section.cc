@@ -275,8 +275,8 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
                   diagnostics);
     }
   }
-  // Columns of the criteo format cannot be skipped.
-  if (config.data.format != Format::kCsv) return;
+  // Columns of the criteo format cannot be skipped. A bad name leaves a column unused.
+  if (config.data.format != Format::kCsv || !diagnostics->ok()) return;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].kind != Kind::kId || used.contains(columns[i].name)) continue;
     diagnostics->Report(absl::StrCat("data.csv.columns.", i),

@@ -134,12 +134,12 @@ void MapReader::ReportStrayKeys() {
           key.place, PathOf(key.text), "given twice",
           absl::StrCat("keep one; the other is at ", node_->keys[first].place));
     } else if (std::find(known_.begin(), known_.end(), key.text) == known_.end()) {
-      const auto nested = std::ranges::find_if(
-          nested_, [&](const auto& other) { return other.ends_with("." + key.text); });
+      const auto is_same = [&](const auto& other) { return other.ends_with("." + key.text); };
+      const auto nested = std::ranges::find_if(nested_, is_same);
+      const bool is_unique = std::ranges::count_if(nested_, is_same) == 1;
       context_->diagnostics.ReportAt(key.place, PathOf(key.text), "unknown key",
-                                     nested == nested_.end()
-                                         ? NearestRemedy("known key", key.text, known_)
-                                         : absl::StrCat("use ", PathOf(*nested)));
+                                     is_unique ? absl::StrCat("use ", PathOf(*nested))
+                                               : NearestRemedy("known key", key.text, known_));
     }
   }
 }

@@ -30,7 +30,7 @@ size_t EditDistance(const std::string& a, const std::string& b) {
 
 std::string Nearest(const std::string& word, const std::vector<std::string>& candidates) {
   std::string nearest;
-  size_t smallest = word.size() / 3 + 1;
+  size_t smallest = (word.size() + 2) / 3 + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance =
         EditDistance(absl::AsciiStrToLower(word), absl::AsciiStrToLower(candidate));

@@ -5,8 +5,8 @@
 
 namespace simurgh {
 
-// The first candidate with the smallest edit distance to `word`, ignoring case; empty if more than
-// a third of the word's characters differ.
+// The first candidate with the smallest edit distance to `word`, ignoring case; empty if
+// that exceeds a third of the word's length, rounded up.
 std::string Nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 // "the nearest NOUN is 'NAME'", or if none is near, the candidates: "use one of a, b, c". Of many

@@ -59,7 +59,7 @@ TEST_CASE("Features of the first order stand on tables of dim 1", "[config]") {
               ".0: its table 'city' has dim 16; give the feature a table of dim 1, "
               "one weight per id");
     CHECK(ErrorOf(WithModel(model + "[city, town]" + rest, "1")) ==
-          "model." + key + ".1: no feature is named 'town'; the nearest feature is 'seen'");
+          "model." + key + ".1: no feature is named 'town'; use one of city, bought, seen, shop");
     CHECK(ErrorOf(WithModel(model + "[city, city]" + rest, "1")) ==
           "model." + key + ".1: 'city' repeats model." + key + ".0; use each name once");
   }

@@ -109,8 +109,7 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "features.3.columns.2: no column is named 'shopp'; the nearest id or dense column is "
        "'shop'"},
       {shop, "- {name: shop, columns: [shop, note]}", "note]",
-       "features.3.columns.1: column 'note' is a skip column; the nearest id or dense column is "
-       "'age'"},
+       "features.3.columns.1: column 'note' is a skip column; use one of age, city, items, shop"},
       {shop, "- {name: shop, columns: [shop, city], quantiles: 4}", "quantiles",
        "features.3.quantiles: has no effect; remove it, or use one column"},
       {shop, "- {name: shop, boundaries: [1, 3, 2]}", "2]}",
@@ -148,7 +147,7 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "'age'"},
       {"data:\n",
        "data:\n  derived: [{name: d, columns: [age], plugin: {path: LICENSE, max_ids: 3}}]\n",
-       "derived", "data.derived.0.plugin.max_ids: unknown key; the nearest known key is 'path'"},
+       "derived", "data.derived.0.plugin.max_ids: unknown key; use one of path, parameters"},
       {shop, "- {name: shop, oov_ids: 3}", "oov_ids",
        "features.3.oov_ids: has no effect; remove it, or give vocabulary"},
       {shop, "- {name: shop, pad: true}", "pad",

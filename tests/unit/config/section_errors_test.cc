@@ -36,11 +36,11 @@ TEST_CASE("Addresses", "[config]") {
   bad("a b:7402", "'a b:7402' has no valid host");
   bad("::1:7402", "'::1:7402' has no valid host");
   bad("localhost:http", "the port of 'localhost:http' is not a number");
-  bad("localhost:65536", "the port of 'localhost:65536' is above 65535 or below 0");
+  bad("localhost:65536", "the port of 'localhost:65536' is not from 0 to 65535");
   bad("unix://ps.sock", "the path 'ps.sock' is not absolute");
   bad("shm:///" + std::string(99, 'x'), "the path has 100 bytes, more than 99");
   bad("tcp://localhost", "'localhost' has no port");
-  bad("auto://localhost:65536", "the port of 'localhost:65536' is above 65535 or below 0");
+  bad("auto://localhost:65536", "the port of 'localhost:65536' is not from 0 to 65535");
   bad("udp://localhost:1", "'udp' is not a scheme");
   CheckCases({
       {"127.0.0.1:7501", "unix:///tmp/m", "unix:///tmp/m",
@@ -74,15 +74,13 @@ TEST_CASE("Features, tables and columns that do not meet", "[config]") {
       {"table: item}", "table: items}", "table: items}",
        "features.1.table: no table is named 'items'; the nearest table is 'item'"},
       {"{name: city, hash_stack", "{name: city, column: cty, hash_stack", "column: cty",
-       "features.0.column: no column is named 'cty'; the nearest id or dense column is 'city'\n"
-       "sample.yaml:37: data.csv.columns.1: no feature uses id column 'city'; "
-       "name it in a feature, or give it kind: skip"},
+       "features.0.column: no column is named 'cty'; the nearest id or dense column is 'city'"},
       {"{name: seen, column: items", "{name: seen, column: note", "column: note",
        "features.2.column: column 'note' is a skip column; "
-       "the nearest id or dense column is 'age'"},
+       "use one of age, city, items, shop"},
       {"{name: seen, column: items", "{name: seen, column: sold", "column: sold",
        "features.2.column: column 'sold' is a label column; "
-       "the nearest id or dense column is 'shop'"},
+       "use one of age, city, items, shop"},
       {"{name: note, kind: skip}", "{name: note, kind: id}", "{name: note",
        "data.csv.columns.4: no feature uses id column 'note'; "
        "name it in a feature, or give it kind: skip"},
@@ -121,7 +119,8 @@ TEST_CASE("Models that do not hold together", "[config]") {
        "the nearest input is 'dense'"},
       {"input: dense", "input: top", "input: top",
        "model.towers.0.input: 'top' is neither dense, embeddings nor an earlier tower; "
-       "the nearest input is 'dense'"},
+       "use one of embeddings, dense, embeddings.city, embeddings.bought, embeddings.seen, "
+       "embeddings.shop"},
       {"[bottom, embeddings]", "[bottom, bottom]", "[bottom, bottom]",
        "model.towers.1.input.1: 'bottom' repeats model.towers.1.input.0; use each name once"},
       {"[bottom, embeddings]", "embeddings", "{name: bottom",
@@ -156,7 +155,8 @@ TEST_CASE("Models that do not hold together", "[config]") {
       {"kind: dense, transform: log1p, mean: 2, stddev: 0.25, missing: -1", "kind: skip",
        "input: dense",
        "model.towers.0.input: 'dense' is neither dense, embeddings nor an earlier tower; "
-       "the nearest input is 'embeddings'"},
+       "use one of embeddings, embeddings.city, embeddings.bought, embeddings.seen, "
+       "embeddings.shop"},
   });
 }
 
@@ -214,9 +214,9 @@ TEST_CASE("Loaders that have nowhere to go", "[config]") {
        "use 1ms to 60m"},
       {"rpc: {", "loaders: {feed_buffer_bytes: 1000}\nrpc: {", "loaders: {feed",
        "loaders.feed_buffer_bytes: 1000 is out of range; "
-       "use 2^20 to 2^50"},
+       "use 1048576 to 1125899906842624"},
       {"rpc: {", "loaders: {instances: [{address: \"a:1\"}]}\nrpc: {", "loaders: {inst",
-       "loaders.instances.0.address: unknown key; the nearest known key is 'metrics'"},
+       "loaders.instances.0.address: unknown key; use one of metrics"},
   });
 }
 

@@ -66,7 +66,8 @@ TEST_CASE("a command-line error is one line") {
        "--index: '-1' is not an integer from 0 to 4294967295"},
       {{"--config", "a.yaml", "--index", "4294967296"},
        "--index: '4294967296' is not an integer from 0 to 4294967295"},
-      {{"--config", "a.yaml", "--index", "one"}, "--index"},
+      {{"--config", "a.yaml", "--index", "one"},
+       "--index: 'one' is not an integer from 0 to 4294967295"},
       {{"--config", "a.yaml", "--config", "b.yaml"}, "--config"},
   }));
   std::ostringstream out;
