@@ -110,6 +110,7 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   std::vector<TableConfig> tables = config.tables;
   for (TableConfig& table : tables) {
     server->table_dims_.push_back(table.dim);
+    server->table_names_.push_back(table.name);
     if (table.capacity_bytes > 0) table.capacity_rows = Table::RowsIn(table, table.capacity_bytes);
     table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
   }
@@ -287,7 +288,7 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
       const auto end = [this, p, &reports, latch](Status status, const PushReport& report) {
         if (status.ok()) {
           reports[p] = report;
-          metrics_.OnPush(report);
+          metrics_.OnPush(p, *shards_[p]->partition, report);
         } else {
           reports[p] = std::move(status);
         }
@@ -321,10 +322,20 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
     if (!report.ok()) co_return report.status();
     // A retry is new at partitions that the first attempt did not reach.
     total.repeated = total.repeated && report->repeated;
-    total.updated += report->updated;
-    total.missing += report->missing;
+    total += *report;
   }
+  if (!total.all_finite()) LogNotFinite(step_id, total);
   co_return total;
+}
+
+void ParameterServer::LogNotFinite(const StepId& step_id, const PushReport& report) {
+  const auto suppressed = not_finite_log_.Admit(LogLimiter::Clock::now());
+  if (!suppressed) return;
+  spdlog::warn(
+      "a push has numbers that are not finite: table={} gradients_dropped={} rows_affected={} "
+      "run={:016x} rank={} step={} suppressed={}",
+      table_names_[report.not_finite_table], report.gradients_not_finite, report.rows_not_finite,
+      step_id.run, step_id.rank, step_id.step, *suppressed);
 }
 
 std::vector<uint64_t> ParameterServer::ContentDigests() {

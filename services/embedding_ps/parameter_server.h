@@ -15,6 +15,7 @@
 #include "services/embedding_ps/server_metrics.h"
 #include "services/embedding_ps/step_barrier.h"
 #include "services/runtime/io_thread.h"
+#include "services/runtime/log_limiter.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/table/partition.h"
 
@@ -90,9 +91,13 @@ class ParameterServer : public RowServer {
   // rate.
   Status Check(const PushRowsCall& call) const;
 
+  void LogNotFinite(const StepId& step_id, const PushReport& report);
+
   ServerMetrics& metrics_;
   bool warns_of_eviction_;            // Until the first one; in reproducible runs.
   std::vector<uint32_t> table_dims_;  // By table.
+  std::vector<std::string> table_names_;
+  LogLimiter not_finite_log_{/*lines=*/10, std::chrono::seconds(10)};
   FatalFunction fatal_;
   std::atomic<bool> failed_ = false;
   std::unique_ptr<MemoryBudget> budget_;  // Null: no limit.

@@ -42,10 +42,13 @@ void ServerMetrics::OnPull(size_t partition, const Partition& rows,
   }
 }
 
-void ServerMetrics::OnPush(const PushReport& report) {
+void ServerMetrics::OnPush(size_t partition, const Partition& rows, const PushReport& report) {
   updated_.Add(report.updated);
   missing_.Add(report.missing);
   repeated_.Add(report.repeated ? 1 : 0);
+  if (report.all_finite()) return;
+  // No pull has to follow that would report them.
+  for (size_t t = 0; t < tables_.size(); ++t) tables_[t]->Report(partition, rows.table(t));
 }
 
 }  // namespace simurgh

@@ -23,7 +23,7 @@ class ServerMetrics {
   // groups: empty for evaluation pulls.
   void OnPull(size_t partition, const Partition& rows, std::span<const PullGroup> groups,
               const PullReport& report);
-  void OnPush(const PushReport& report);
+  void OnPush(size_t partition, const Partition& rows, const PushReport& report);
 
  private:
   MetricRegistry& registry_;

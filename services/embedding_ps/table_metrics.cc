@@ -49,6 +49,11 @@ void TableMetrics::Report(size_t partition, const Table& table) {
           "Ids of training pulls denied a row by admission.", rejected_admission_);
     Count(now.rejected_full - before.rejected_full, "simurgh_ps_table_rejected_full_total",
           "Ids of training pulls denied a row by a full table.", rejected_full_);
+    Count(now.gradients_not_finite - before.gradients_not_finite,
+          "simurgh_ps_table_gradients_not_finite_total",
+          "Gradients dropped because they were not finite.", gradients_not_finite_);
+    Count(now.rows_not_finite - before.rows_not_finite, "simurgh_ps_table_rows_not_finite_total",
+          "Updates whose result was not finite: see when_not_finite.", rows_not_finite_);
     for (size_t cause = 0; cause < kEvictionCauses; ++cause) {
       const uint64_t count = now.evicted_for[cause] - before.evicted_for[cause];
       if (count == 0) continue;

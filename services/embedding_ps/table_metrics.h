@@ -13,8 +13,8 @@
 namespace simurgh {
 
 // Metrics of one table over a server's partitions: counts of training pulls, evictions by cause,
-// estimated distinct ids, ages of rows at their pull. A series is registered when it first counts,
-// so unused tables are cheap.
+// numbers that are not finite, estimated distinct ids, ages of rows at their pull. A series is
+// registered when it first counts, so unused tables are cheap.
 //
 // Threads: Report() may run for different partitions concurrently.
 class TableMetrics {
@@ -45,6 +45,8 @@ class TableMetrics {
   Counter* admitted_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* rejected_admission_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Counter* rejected_full_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* gradients_not_finite_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* rows_not_finite_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::array<Counter*, kEvictionCauses> evicted_ ABSL_GUARDED_BY(mutex_) = {};
   Histogram* ages_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Gauge* distinct_gauge_ ABSL_GUARDED_BY(mutex_) = nullptr;

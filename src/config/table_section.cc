@@ -230,6 +230,12 @@ void ReadTables(MapReader& root, std::vector<TableConfig>* tables,
         ReadCapacity(in, &table);
         in.Number("weight_bound", "bound to whose range weights are clamped after each update",
                   &table.weight_bound, kPositive);
+        in.Choice<WhenNotFinite>(
+            "when_not_finite",
+            "reaction to an update that gives a row numbers that are not finite; `reinitialize`: "
+            "the row starts anew; `refuse`: the row stays as it was",
+            &table.when_not_finite,
+            {{"reinitialize", WhenNotFinite::kReinitialize}, {"refuse", WhenNotFinite::kRefuse}});
         ReadPrecision(in, &table);
         in.Map("initializer", [&](MapReader& map) { ReadInitializer(map, &table.initializer); });
         in.Map("optimizer", [&](MapReader& map) { ReadOptimizer(map, &table.optimizer); });

@@ -105,11 +105,11 @@ StatusOr<bool> PushWork::Advance(size_t max_ids) {
 }
 
 void PushWork::Apply(const PushGroup& group, size_t count) {
-  const uint64_t updated = partition_.tables[group.table]->Push(group.ids.subspan(at_, count),
-                                                                group.gradients.Rows(at_, count),
-                                                                group.learning_rate, step_.step);
-  report_.updated += updated;
-  report_.missing += count - updated;
+  PushReport report = partition_.tables[group.table]->Push(group.ids.subspan(at_, count),
+                                                           group.gradients.Rows(at_, count),
+                                                           group.learning_rate, step_.step);
+  report.not_finite_table = group.table;
+  report_ += report;
 }
 
 }  // namespace simurgh

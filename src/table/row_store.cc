@@ -1,6 +1,7 @@
 #include "table/row_store.h"
 
 #include <array>
+#include <bit>
 
 #include "simurgh/base/hash.h"
 
@@ -54,6 +55,18 @@ void RowStore::Release(uint32_t row) {
 }
 
 void RowStore::Initialize(std::span<const NewRow> rows, uint32_t stamp) {
+  InitializeValues(rows);
+  for (const NewRow& row : rows) {
+    rows_.header(row.row) = {.id = row.id, .recency = stamp, .use_count = 1};
+  }
+}
+
+void RowStore::Reinitialize(uint32_t row) {
+  const NewRow anew = {rows_.header(row).id, row};
+  InitializeValues({&anew, 1});
+}
+
+void RowStore::InitializeValues(std::span<const NewRow> rows) {
   std::array<Initializer::NewWeights, kMaxNewRows> weights;
   const bool plain = format().plain();
   const size_t state_floats = format().floats() - format().dim;
@@ -65,7 +78,6 @@ void RowStore::Initialize(std::span<const NewRow> rows, uint32_t stamp) {
   for (size_t i = 0; i < rows.size(); ++i) {
     InitializeState(parameters_, {weights[i].weights + format().dim, state_floats});
     if (!plain) EncodeNewRow(format(), weights[i].weights, rows_.values(rows[i].row));
-    rows_.header(rows[i].row) = {.id = rows[i].id, .recency = stamp, .use_count = 1};
   }
 }
 
@@ -91,12 +103,18 @@ void RowStore::Updater::Flush() {
   if (precision_ != RowPrecision::kF32) {
     ConvertRows(precision_, RowPrecision::kF32, store_.format().dim, {widened_.data(), filled_});
   }
-  if (plain_) {
-    UpdateRows(parameters_, {plain_rows_.data(), filled_});
-  } else {
-    UpdateEncodedRows(parameters_, store_.format(), {encoded_rows_.data(), filled_});
-  }
+  NotFinite found =
+      plain_ ? UpdateRows(parameters_, {plain_rows_.data(), filled_})
+             : UpdateEncodedRows(parameters_, store_.format(), {encoded_rows_.data(), filled_});
   filled_ = 0;
+  if ((found.gradients | found.rows) == 0) [[likely]]
+    return;
+  gradients_not_finite_ += std::popcount(found.gradients);
+  rows_not_finite_ += std::popcount(found.rows);
+  if (parameters_.keeps_old_row) return;
+  for (; found.rows != 0; found.rows &= found.rows - 1) {
+    store_.Reinitialize(row_numbers_[std::countr_zero(found.rows)]);
+  }
 }
 
 }  // namespace simurgh

@@ -58,6 +58,9 @@ class RowStore {
   // Initialises acquired rows with ids, initial weights and initial state.
   void Initialize(std::span<const NewRow> rows, uint32_t stamp);
 
+  // Gives an acquired row the initial weights and state of its id again.
+  void Reinitialize(uint32_t row);
+
   // Returns a row as f32, weights and then state. `scratch`: format().floats() numbers, used when
   // the row is not stored as f32.
   std::span<const float> Values(uint32_t row, std::span<float> scratch) const;
@@ -96,8 +99,9 @@ class RowStore {
     size_t filled_ = 0;
   };
 
-  // Applies gradients in batches of rows; Flush() applies the last ones. Rounding depends on seed,
-  // id and `step`.
+  // Applies gradients in batches of rows; Flush() applies the last ones. Drops gradients that are
+  // not finite, and treats rows that would not be finite as config.when_not_finite says. Rounding
+  // depends on seed, id and `step`.
   class Updater {
    public:
     Updater(RowStore& store, RowPrecision precision, float learning_rate, uint64_t step);
@@ -106,6 +110,7 @@ class RowStore {
       if (precision_ != RowPrecision::kF32) [[unlikely]]
         gradient = Widened(encoded_gradient);
       std::byte* values = store_.rows_.values(row);
+      row_numbers_[filled_] = row;
       if (plain_) [[likely]] {
         plain_rows_[filled_++] = {reinterpret_cast<float*>(values), gradient};
       } else {
@@ -116,8 +121,12 @@ class RowStore {
     }
     void Flush();
 
+    uint64_t gradients_not_finite() const { return gradients_not_finite_; }
+    uint64_t rows_not_finite() const { return rows_not_finite_; }
+
    private:
     static constexpr size_t kBatch = 32;
+    static_assert(kBatch <= kMaxUpdatedRows);
 
     // Returns where Flush() will put the gradient as f32.
     const float* Widened(const std::byte* gradient) {
@@ -131,13 +140,19 @@ class RowStore {
     RowUpdateParameters parameters_;
     uint64_t step_;
     bool plain_;
+    uint64_t gradients_not_finite_ = 0;
+    uint64_t rows_not_finite_ = 0;
     size_t filled_ = 0;
+    std::array<uint32_t, kBatch> row_numbers_;
     std::array<RowGradient, kBatch> plain_rows_;
     std::array<EncodedRow, kBatch> encoded_rows_;
     std::array<RowConversion, kBatch> widened_;
   };
 
  private:
+  // Fills the weights and state of rows; not their headers.
+  void InitializeValues(std::span<const NewRow> rows);
+
   // A call to memcpy would double the cost of a short row.
   static void CopyFloats(const float* from, uint32_t count, float* to) {
     constexpr uint32_t kTogether = 8;

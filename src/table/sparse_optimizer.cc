@@ -44,7 +44,8 @@ RowUpdateParameters ParametersOf(const TableConfig& config) {
           .l2 = optimizer.l2,
           .group_l1 = optimizer.group_l1,
           .ftrl_beta = optimizer.beta,
-          .initial_accumulator = optimizer.initial_accumulator};
+          .initial_accumulator = optimizer.initial_accumulator,
+          .keeps_old_row = config.when_not_finite == WhenNotFinite::kRefuse};
 }
 
 void InitializeState(const RowUpdateParameters& parameters, std::span<float> state) {

@@ -32,6 +32,15 @@ PullReport& PullReport::operator+=(const PullReport& other) {
   return *this;
 }
 
+PushReport& PushReport::operator+=(const PushReport& other) {
+  updated += other.updated;
+  missing += other.missing;
+  gradients_not_finite += other.gradients_not_finite;
+  rows_not_finite += other.rows_not_finite;
+  if (!other.all_finite()) not_finite_table = other.not_finite_table;
+  return *this;
+}
+
 Table::Table(const TableConfig& config, uint64_t seed, Arena& arena, MemoryBudget* budget)
     : state_(std::make_unique<State>(config, seed, arena, budget)) {}
 
@@ -89,22 +98,29 @@ uint64_t Table::Evaluate(std::span<const uint64_t> ids, EncodedRows rows) {
   return seen;
 }
 
-uint64_t Table::Push(std::span<const uint64_t> ids, EncodedGradients gradients, float learning_rate,
-                     uint64_t step) {
+PushReport Table::Push(std::span<const uint64_t> ids, EncodedGradients gradients,
+                       float learning_rate, uint64_t step) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(gradients.rows(), ids.size());
   SIMURGH_CHECK_EQ(gradients.columns(), s.config.dim);
   RowStore::Updater updater(s.store, gradients.precision(), learning_rate, step);
-  uint64_t updated = 0;
+  uint64_t found = 0;
   s.lookup.ForEach(ids, s.rows.layout().stride_bytes, [&](size_t at, uint32_t row) {
     if (row == kNoRow || s.HasExpired(row)) return;
     updater.Add(row, gradients.row(at));
-    ++updated;
+    ++found;
   });
   updater.Flush();
-  s.counts.updated += updated;
-  s.counts.missing += ids.size() - updated;
-  return updated;
+  const uint64_t bad_gradients = updater.gradients_not_finite();
+  const PushReport report{.updated = found - bad_gradients - updater.rows_not_finite(),
+                          .missing = ids.size() - found,
+                          .gradients_not_finite = bad_gradients,
+                          .rows_not_finite = updater.rows_not_finite()};
+  s.counts.updated += report.updated;
+  s.counts.missing += report.missing;
+  s.counts.gradients_not_finite += report.gradients_not_finite;
+  s.counts.rows_not_finite += report.rows_not_finite;
+  return report;
 }
 
 void Table::SetClock(std::function<std::chrono::steady_clock::time_point()> clock) {

@@ -90,6 +90,12 @@ enum class WhenFull {
   kStop,    // The pull fails and the server stops.
 };
 
+// Reaction to an update whose result is not finite.
+enum class WhenNotFinite {
+  kReinitialize,  // The row gets its initial weights and optimizer state.
+  kRefuse,        // The row keeps its numbers; the gradient is dropped.
+};
+
 // Rows evicted from a table with room. Idle steps count from a row's last training pull.
 struct EvictionConfig {
   static constexpr uint32_t kMaxIdleSteps = uint32_t{1} << 30;
@@ -121,7 +127,8 @@ struct TableConfig {
   InitializerConfig initializer;
   SparseOptimizerConfig optimizer;
   AdmissionConfig admission;
-  float weight_bound = 10.0F;                         // Weights are clamped to +- this; > 0.
+  float weight_bound = 10.0F;  // Weights are clamped to +- this; > 0.
+  WhenNotFinite when_not_finite = WhenNotFinite::kReinitialize;
   RowPrecision precision = RowPrecision::kF32;        // Stored weights.
   RowPrecision state_precision = RowPrecision::kF32;  // Optimizer vectors; not kF16.
 };

@@ -52,12 +52,6 @@ struct PushGroup {
   EncodedGradients gradients;     // (U, D)
 };
 
-struct PushReport {
-  bool repeated = false;  // The push had been applied before, so nothing changed.
-  uint64_t updated = 0;
-  uint64_t missing = 0;  // Gradients dropped because their row was evicted after the pull.
-};
-
 // The source of a partition's memory.
 struct PartitionMemory {
   std::string arena_directory;        // A tmpfs or hugetlbfs; empty: private memory.

@@ -45,6 +45,8 @@ struct TableStats {
   uint64_t unseen = 0;                                  // Ids of evaluation pulls without one.
   uint64_t updated = 0;                                 // Gradients applied.
   uint64_t missing = 0;                                 // Gradients dropped for lack of a row.
+  uint64_t gradients_not_finite = 0;                    // Gradients dropped as not finite.
+  uint64_t rows_not_finite = 0;  // Updates whose result was not finite: see when_not_finite.
   // Hits by the row's age in steps: [0] counts age 0, [i] counts ages 2^(i-1) to 2^i - 1. Samples
   // every eighth position of a request.
   std::array<uint64_t, 33> pulled_before{};
@@ -60,6 +62,19 @@ struct PullReport {
   uint64_t evicted_for_space = 0;  // Part of `evicted`: by capacity or memory, not by a rule.
 
   PullReport& operator+=(const PullReport& other);
+};
+
+struct PushReport {
+  bool repeated = false;  // The push had been applied before, so nothing changed.
+  uint64_t updated = 0;
+  uint64_t missing = 0;               // Gradients dropped because their row was evicted.
+  uint64_t gradients_not_finite = 0;  // Gradients dropped because they were not finite.
+  uint64_t rows_not_finite = 0;       // Updates whose result was not finite.
+  uint32_t not_finite_table = 0;      // A table with one of these two.
+
+  bool all_finite() const { return gradients_not_finite + rows_not_finite == 0; }
+  // Adds the counts; `repeated` stays.
+  PushReport& operator+=(const PushReport& other);
 };
 
 // The rows of one table in one partition.
@@ -107,13 +122,13 @@ class Table {
   // Returns how many had one. rows: as for Pull().
   uint64_t Evaluate(std::span<const uint64_t> ids, EncodedRows rows);
 
-  // Applies the optimizer to the rows of `ids` in order; drops gradients of ids without a row.
-  // Returns how many were applied.
+  // Applies the optimizer to the rows of `ids` in order; drops gradients of ids without a row, and
+  // those that are not finite. All numbers of a row stay finite: config.when_not_finite.
   //
-  // gradients: (U, D), finite. step: seeds the rounding of 16-bit rows, with the table's seed and
+  // gradients: (U, D). step: seeds the rounding of 16-bit rows, with the table's seed and
   // the id; use each once for an id.
-  uint64_t Push(std::span<const uint64_t> ids, EncodedGradients gradients, float learning_rate,
-                uint64_t step);
+  PushReport Push(std::span<const uint64_t> ids, EncodedGradients gradients, float learning_rate,
+                  uint64_t step);
 
   // Clock of eviction.idle_time; steady_clock unless set.
   void SetClock(std::function<std::chrono::steady_clock::time_point()> clock);

@@ -47,18 +47,24 @@ HWY_INLINE void NarrowAll(RowPrecision precision, const float* from, uint32_t co
   });
 }
 
-void UpdateEncodedRowsHere(const RowUpdateParameters& parameters, const RowFormat& format,
-                           std::span<const EncodedRow> rows) {
+NotFinite UpdateEncodedRowsHere(const RowUpdateParameters& parameters, const RowFormat& format,
+                                std::span<const EncodedRow> rows) {
   HWY_ALIGN float wide[kMaxRowFloats];
   float* state = wide + format.dim;
   float* scalars = state + format.vector_floats();
   const size_t scalar_bytes = format.shape.scalars * sizeof(float);
-  for (const EncodedRow& row : rows) {
+  NotFinite found;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const EncodedRow& row = rows[r];
     WidenAll(format.weights, row.values, format.dim, wide);
     WidenAll(format.state, row.values + format.state_offset(), format.vector_floats(), state);
     std::memcpy(scalars, row.values + format.scalars_offset(), scalar_bytes);
     const RowGradient update{wide, row.gradient};
-    ApplyRule(parameters, {&update, 1});
+    const NotFinite one = ApplyRule(parameters, {&update, 1});
+    found.gradients |= one.gradients << r;
+    found.rows |= one.rows << r;
+    if ((one.gradients | one.rows) != 0) [[unlikely]]
+      continue;
     const auto weight_noise = [&](auto d, uint32_t i) HWY_ATTR { return Noise(d, row.noise, i); };
     const auto state_noise = [&](auto d, uint32_t i)
                                  HWY_ATTR { return Noise(d, row.noise, format.dim + i); };
@@ -67,6 +73,7 @@ void UpdateEncodedRowsHere(const RowUpdateParameters& parameters, const RowForma
               row.values + format.state_offset());
     std::memcpy(row.values + format.scalars_offset(), scalars, scalar_bytes);
   }
+  return found;
 }
 
 void ConvertRowsHere(RowPrecision from, RowPrecision to, uint32_t count,
@@ -97,9 +104,9 @@ namespace simurgh {
 HWY_EXPORT(UpdateEncodedRowsHere);
 HWY_EXPORT(ConvertRowsHere);
 
-void UpdateEncodedRows(const RowUpdateParameters& parameters, const RowFormat& format,
-                       std::span<const EncodedRow> rows) {
-  HWY_DYNAMIC_DISPATCH(UpdateEncodedRowsHere)(parameters, format, rows);
+NotFinite UpdateEncodedRows(const RowUpdateParameters& parameters, const RowFormat& format,
+                            std::span<const EncodedRow> rows) {
+  return HWY_DYNAMIC_DISPATCH(UpdateEncodedRowsHere)(parameters, format, rows);
 }
 
 void ConvertRows(RowPrecision from, RowPrecision to, uint32_t count,

@@ -18,10 +18,11 @@ struct EncodedRow {
 };
 
 // Converts each row to f32, applies the rule and stores the result with stochastic rounding; values
-// beyond the largest finite number saturate. Rows are updated in order, with one dispatch for all.
+// beyond the largest finite number saturate. A row that would not be finite keeps its numbers. Rows
+// are updated in order, with one dispatch for all. Requires at most kMaxUpdatedRows rows.
 // Bit-identical on every target.
-void UpdateEncodedRows(const RowUpdateParameters& parameters, const RowFormat& format,
-                       std::span<const EncodedRow> rows);
+NotFinite UpdateEncodedRows(const RowUpdateParameters& parameters, const RowFormat& format,
+                            std::span<const EncodedRow> rows);
 
 struct RowConversion {
   const std::byte* from;
@@ -39,8 +40,5 @@ void DecodeRow(const RowFormat& format, const std::byte* values, float* to);
 
 // Stores a new row, rounded to nearest.
 void EncodeNewRow(const RowFormat& format, const float* from, std::byte* values);
-
-// Largest number of floats of a row: Adam's.
-inline constexpr uint32_t kMaxRowFloats = 3 * kMaxRowDim + 2;
 
 }  // namespace simurgh

@@ -38,6 +38,25 @@ HWY_INLINE void StoreClamped(D d, V weights, float bound, float* to) {
   hn::StoreU(hn::Max(hn::Set(d, -bound), hn::Min(hn::Set(d, bound), weights)), d, to);
 }
 
+// The difference of a number and itself is not a number unless the number is finite. The last
+// vector may overlap the one before it.
+HWY_INLINE bool AllFinite(const float* values, uint32_t count) {
+  const Wide d;
+  const auto lanes = static_cast<uint32_t>(hn::Lanes(d));
+  if (count < lanes) {
+    float sum = 0;
+    for (uint32_t i = 0; i < count; ++i) sum += values[i] - values[i];
+    return sum == 0;
+  }
+  const auto last = hn::LoadU(d, values + count - lanes);
+  auto sum = hn::Sub(last, last);
+  for (uint32_t i = 0; i + lanes < count; i += lanes) {
+    const auto value = hn::LoadU(d, values + i);
+    sum = hn::Add(sum, hn::Sub(value, value));
+  }
+  return hn::AllTrue(d, hn::Eq(sum, hn::Zero(d)));
+}
+
 // Each group of lanes traverses the row separately, so the sum does not depend on the vector width.
 HWY_INLINE float SumOfSquares(const float* values, uint32_t dim) {
   const Wide d;

@@ -12,8 +12,8 @@ HWY_BEFORE_NAMESPACE();
 namespace simurgh {
 namespace HWY_NAMESPACE {
 
-void UpdateRowsHere(const RowUpdateParameters& parameters, std::span<const RowGradient> rows) {
-  ApplyRule(parameters, rows);
+NotFinite UpdateRowsHere(const RowUpdateParameters& parameters, std::span<const RowGradient> rows) {
+  return ApplyRule(parameters, rows);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -25,8 +25,8 @@ namespace simurgh {
 
 HWY_EXPORT(UpdateRowsHere);
 
-void UpdateRows(const RowUpdateParameters& parameters, std::span<const RowGradient> rows) {
-  HWY_DYNAMIC_DISPATCH(UpdateRowsHere)(parameters, rows);
+NotFinite UpdateRows(const RowUpdateParameters& parameters, std::span<const RowGradient> rows) {
+  return HWY_DYNAMIC_DISPATCH(UpdateRowsHere)(parameters, rows);
 }
 
 }  // namespace simurgh

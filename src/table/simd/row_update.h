@@ -38,6 +38,7 @@ struct RowUpdateParameters {
   float group_l1 = 0;
   float ftrl_beta = 0;
   float initial_accumulator = 0;
+  bool keeps_old_row = false;  // A row that would not be finite keeps its numbers.
 };
 
 // State of a rule per row: `vectors` times dim floats, then `scalars` floats.
@@ -56,6 +57,8 @@ constexpr RowStateShape StateShapeOf(RowUpdateRule rule) {
 }
 
 inline constexpr uint32_t kMaxRowDim = 1024;
+// Largest number of floats of a row: Adam's.
+inline constexpr uint32_t kMaxRowFloats = 3 * kMaxRowDim + 2;
 
 // A row's weights followed by its optimizer state, and its gradient: (D). Any alignment; they must
 // not overlap.
@@ -64,12 +67,20 @@ struct RowGradient {
   const float* gradient;
 };
 
+// What an update found: bit i stands for the i-th row.
+struct NotFinite {
+  uint64_t gradients = 0;  // The gradient had a number that is not finite; the row is unchanged.
+  uint64_t rows = 0;       // The update gave a number that is not finite, in weights or state.
+};
+
+inline constexpr size_t kMaxUpdatedRows = 64;
+
 // Applies the rule (see sparse_optimizer.h) to each row in order, with one dispatch for all rows.
-// Requires dim <= kMaxRowDim.
+// Requires dim <= kMaxRowDim and at most kMaxUpdatedRows rows.
 //
 // Bit-identical on every target: operations are exactly rounded, nothing is fused, and sums over a
 // row have a fixed order.
-void UpdateRows(const RowUpdateParameters& parameters, std::span<const RowGradient> rows);
+NotFinite UpdateRows(const RowUpdateParameters& parameters, std::span<const RowGradient> rows);
 
 // Order of a sum over a row: element i is added to lane i mod 16, then lanes are added pairwise (i
 // and i + 8, then i + 4, i + 2, i + 1). Any vector width up to 16 can implement it.

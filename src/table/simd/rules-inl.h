@@ -10,6 +10,7 @@
 // clang-format on
 
 #include <cmath>
+#include <cstring>
 #include <span>
 
 #include "table/simd/adagrad-inl.h"
@@ -42,18 +43,31 @@ HWY_INLINE RowGradient Prepared(const RowUpdateParameters& p, const RowGradient&
 }
 
 template <typename Rule>
-HWY_INLINE void ForRows(const RowUpdateParameters& p, std::span<const RowGradient> rows,
-                        const Rule& rule) {
-  if (p.max_gradient_norm == 0 && p.l2_decay == 0 && p.decoupled_decay == 0) {
-    for (const RowGradient& row : rows) rule(p, row);
-    return;
-  }
+HWY_INLINE NotFinite ForRows(const RowUpdateParameters& p, std::span<const RowGradient> rows,
+                             const Rule& rule) {
+  const bool prepares = p.max_gradient_norm != 0 || p.l2_decay != 0 || p.decoupled_decay != 0;
+  const uint32_t floats = p.dim + StateShapeOf(p.rule).floats(p.dim);
   HWY_ALIGN float changed[kMaxRowDim];
-  for (const RowGradient& row : rows) rule(p, Prepared(p, row, changed));
+  HWY_ALIGN float old[kMaxRowFloats];
+  NotFinite found;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const RowGradient& row = rows[i];
+    if (!AllFinite(row.gradient, p.dim)) [[unlikely]] {
+      found.gradients |= uint64_t{1} << i;
+      continue;
+    }
+    if (p.keeps_old_row) std::memcpy(old, row.weights, floats * sizeof(float));
+    rule(p, prepares ? Prepared(p, row, changed) : row);
+    if (AllFinite(row.weights, floats)) [[likely]]
+      continue;
+    found.rows |= uint64_t{1} << i;
+    if (p.keeps_old_row) std::memcpy(row.weights, old, floats * sizeof(float));
+  }
+  return found;
 }
 
-HWY_INLINE void ApplyRule(const RowUpdateParameters& parameters,
-                          std::span<const RowGradient> rows) {
+HWY_INLINE NotFinite ApplyRule(const RowUpdateParameters& parameters,
+                               std::span<const RowGradient> rows) {
   switch (parameters.rule) {
     case RowUpdateRule::kSgd:
       return ForRows(parameters, rows, UpdateSgd);
@@ -74,6 +88,7 @@ HWY_INLINE void ApplyRule(const RowUpdateParameters& parameters,
     case RowUpdateRule::kGroupFtrl:
       return ForRows(parameters, rows, UpdateGroupFtrl);
   }
+  return {};
 }
 
 }  // namespace HWY_NAMESPACE

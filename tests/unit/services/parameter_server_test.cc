@@ -1,6 +1,8 @@
 #include "services/embedding_ps/parameter_server.h"
 
 #include <chrono>
+#include <future>
+#include <limits>
 #include <vector>
 
 #include <boost/asio/use_future.hpp>
@@ -62,6 +64,50 @@ TEST_CASE("only a full table with when_full: stop ends the server") {
   CHECK(absl::IsFailedPrecondition(full));
   CHECK(pull(3, 0) == full);
   CHECK(reasons == std::vector{full});
+}
+
+TEST_CASE("a push that is not finite is counted by server and table, with every push order") {
+  const PushOrder order = GENERATE(PushOrder::kUnordered, PushOrder::kByRank, PushOrder::kSum);
+  const ClusterConfig config = OneTable(/*dim=*/1, /*rows=*/10);
+  MetricRegistry registry;
+  ServerMetrics metrics(registry, config, 5);
+  IoThread io("test-server");
+  const auto server = ParameterServer::Create(config, metrics).value();
+  const std::vector<uint64_t> ids = {1, 2, 3};
+  const std::vector<RowGroup> groups = {{0, 1, {3}}};
+  const auto call = [&](auto method) {
+    return rpc::asio::co_spawn(io.executor(), method, rpc::asio::use_future);
+  };
+  std::vector<float> rows(ids.size());
+  const rpc::CallOptions options{rpc::Clock::now() + std::chrono::minutes(1)};
+  REQUIRE(call([&] {
+            return server->Pull({.step_id = {.run = 1},
+                                 .groups = groups,
+                                 .ids = ids,
+                                 .rows = std::as_writable_bytes(std::span(rows))},
+                                options);
+          })
+              .get()
+              .ok());
+  const std::vector<float> rates = {1.0F};
+  const std::vector<float> good = {1, 1, 1};
+  const std::vector<float> bad = {1, std::numeric_limits<float>::infinity(), 1};
+  std::vector<std::future<StatusOr<PushReport>>> pushes;
+  for (const uint32_t rank : {0U, 1U}) {
+    pushes.push_back(call([&, rank] {
+      return server->Push({.step_id = {.run = 1, .rank = rank, .ranks = 2, .order = order},
+                           .groups = groups,
+                           .learning_rates = rates,
+                           .ids = ids,
+                           .gradients = std::as_bytes(std::span(rank == 0 ? good : bad))},
+                          options);
+    }));
+  }
+  uint64_t dropped = 0;
+  for (auto& push : pushes) dropped += push.get().value().gradients_not_finite;
+  CHECK(dropped == 1);
+  CHECK_THAT(registry.Serialize(), Catch::Contains("simurgh_ps_table_gradients_not_finite_total"
+                                                   "{server=\"5\",table=\"ids\"} 1\n"));
 }
 
 }  // namespace

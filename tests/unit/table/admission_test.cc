@@ -147,7 +147,7 @@ TEST_CASE("a rejected id reads as zeros, and only its gradient is dropped") {
   CHECK(t.counts.rejected_admission == 1);
   const std::vector<uint64_t> ids = {1, 2, 3};
   const std::vector<float> gradients = {1.0F, 2.0F, 16.0F, 32.0F, 3.0F, 4.0F};
-  CHECK(t.table.Push(ids, {gradients.data(), 3, 2}, 0.125F, 0) == 2);
+  CHECK(t.table.Push(ids, {gradients.data(), 3, 2}, 0.125F, 0).updated == 2);
   // The second request for 2; every other gradient went to its own row.
   CHECK(t.Pull({3, 2, 1}) == std::vector<float>{0.125F, 0.0F, 0.5F, 0.5F, 0.375F, 0.25F});
   const TableStats stats = t.table.stats();

@@ -165,8 +165,8 @@ TEST_CASE("a 16-bit pull rounds to nearest, a 16-bit push equals its f32 push") 
                            reinterpret_cast<std::byte*>(wide.data() + i * config.dim)});
     }
     const EncodedGradients gradients(half.data(), sent, kRows, config.dim);
-    REQUIRE(in_half.table.Push(ids, gradients, 0.1F, step) == kRows);
-    REQUIRE(in_f32.table.Push(ids, {wide.data(), kRows, config.dim}, 0.1F, step) == kRows);
+    REQUIRE(in_half.table.Push(ids, gradients, 0.1F, step).updated == kRows);
+    REQUIRE(in_f32.table.Push(ids, {wide.data(), kRows, config.dim}, 0.1F, step).updated == kRows);
     REQUIRE(in_half.table.ContentDigest() == in_f32.table.ContentDigest());
   }
 }
@@ -207,7 +207,7 @@ TEST_CASE("steps too small for the format count on average") {
   t.table.Pull(ids, rows, 0);
   const std::vector<float> gradients(kRows * config.dim, 1.0F);
   for (uint64_t i = 0; i < kSteps; ++i) {
-    REQUIRE(t.table.Push(ids, {gradients.data(), kRows, config.dim}, step, i) == kRows);
+    REQUIRE(t.table.Push(ids, {gradients.data(), kRows, config.dim}, step, i).updated == kRows);
   }
   t.table.Evaluate(ids, rows);
   double mean = 0;

@@ -38,7 +38,7 @@ struct OwnedTable {
   // Takes `by` off both weights.
   uint64_t Push(uint64_t id, float by) {
     const std::vector<float> gradient(2, by);
-    return table.Push({&id, 1}, {gradient.data(), 1, 2}, 1.0F, step++);
+    return table.Push({&id, 1}, {gradient.data(), 1, 2}, 1.0F, step++).updated;
   }
   uint64_t Evaluate(uint64_t id) {
     std::vector<float> row(2);

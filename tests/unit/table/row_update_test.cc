@@ -1,6 +1,7 @@
 #include "table/simd/row_update.h"
 
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -83,6 +84,64 @@ TEST_CASE("a row that occurs twice in a batch is updated twice, in order") {
     const RowGradient updates[] = {{row.data(), first.data()}, {row.data(), second.data()}};
     UpdateRows(parameters, updates);
     CHECK(row == expected);
+  });
+}
+
+TEST_CASE("a gradient that is not finite changes no row, at any position") {
+  const auto rule = static_cast<RowUpdateRule>(
+      GENERATE(range(0, static_cast<int>(RowUpdateRule::kGroupFtrl) + 1)));
+  const float bad =
+      GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+               -std::numeric_limits<float>::infinity());
+  ForEachTarget([&] {
+    Random random(3);
+    for (const uint32_t dim : {1U, 7U, 16U, 33U}) {
+      const RowUpdateParameters parameters{.rule = rule,
+                                           .dim = dim,
+                                           .learning_rate = 0.1F,
+                                           .weight_bound = 10.0F,
+                                           .epsilon = 1e-10F,
+                                           .ftrl_beta = 1.0F};
+      const size_t floats = dim + StateShapeOf(rule).floats(dim);
+      for (uint32_t at = 0; at < dim; ++at) {
+        std::vector<float> rows = RandomFloats(random, 2 * floats, 0.1F, 1.0F);
+        std::vector<float> gradients = RandomFloats(random, 2 * dim, -1.0F, 1.0F);
+        gradients[dim + at] = bad;
+        std::vector<float> expected = rows;
+        UpdateRowReference(parameters, {expected.data(), gradients.data()});
+        const RowGradient updates[] = {{rows.data(), gradients.data()},
+                                       {rows.data() + floats, gradients.data() + dim}};
+        const NotFinite found = UpdateRows(parameters, updates);
+        CHECK(found.gradients == 2);
+        CHECK(found.rows == 0);
+        CHECK(rows == expected);
+      }
+    }
+  });
+}
+
+TEST_CASE("a row that an update would make infinite is reported, and kept if told to") {
+  const bool keeps = GENERATE(false, true);
+  ForEachTarget([&] {
+    for (const uint32_t dim : {1U, 7U, 16U, 33U}) {
+      const RowUpdateParameters parameters{.rule = RowUpdateRule::kMomentum,
+                                           .dim = dim,
+                                           .learning_rate = 0.1F,
+                                           .weight_bound = 10.0F,
+                                           .momentum = 0.9F,
+                                           .keeps_old_row = keeps};
+      for (uint32_t at = 0; at < dim; ++at) {
+        std::vector<float> row(2 * dim, 0.5F);
+        row[dim + at] = 3e38F;  // Its velocity overflows.
+        const std::vector<float> old = row;
+        const std::vector<float> gradient(dim, 3e38F);
+        const RowGradient update{row.data(), gradient.data()};
+        const NotFinite found = UpdateRows(parameters, {&update, 1});
+        CHECK(found.gradients == 0);
+        CHECK(found.rows == 1);
+        CHECK((row == old) == keeps);
+      }
+    }
   });
 }
 

@@ -1,6 +1,8 @@
 #include "simurgh/table/table.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -103,7 +105,7 @@ TEST_CASE("the gradient of a missing id is dropped without shifting others") {
   t.Pull({1, 3, 5}, 1);
   const std::vector<uint64_t> ids = {0, 1, 2, 3, 4, 5};
   const std::vector<float> gradients = {9, 9, .1F, .2F, 9, 9, .3F, .4F, 9, 9, .5F, .6F};
-  CHECK(t.table.Push(ids, {gradients.data(), 6, 2}, 1.0F, 0) == 3);
+  CHECK(t.table.Push(ids, {gradients.data(), 6, 2}, 1.0F, 0).updated == 3);
   CHECK(t.Pull({1, 3, 5}, 2) ==
         std::vector<float>{1 - .1F, 1 - .2F, 1 - .3F, 1 - .4F, 1 - .5F, 1 - .6F});
   CHECK(t.table.stats().updated == 3);
@@ -118,9 +120,47 @@ TEST_CASE("an evicted row that returns starts anew") {
   t.table.Push(ids, {gradient.data(), 1, 4}, 0.1F, 0);
   CHECK(t.Pull({1}, 2) != fresh);
   t.Pull({2}, 3);
-  CHECK(t.table.Push(ids, {gradient.data(), 1, 4}, 0.1F, 0) == 0);
+  CHECK(t.table.Push(ids, {gradient.data(), 1, 4}, 0.1F, 0).updated == 0);
   CHECK(t.Pull({1}, 4) == fresh);
   CHECK(t.Row(1).state[0] == 0.01F);
+}
+
+TEST_CASE("the numbers of a row stay finite") {
+  TableConfig config = Config(3, 10);
+  config.optimizer.kind = SparseOptimizerConfig::Kind::kSgd;
+  config.optimizer.momentum = 0.9F;
+  config.precision = GENERATE(RowPrecision::kF32, RowPrecision::kBf16);
+  config.state_precision = config.precision;
+  config.when_not_finite = GENERATE(WhenNotFinite::kReinitialize, WhenNotFinite::kRefuse);
+  OwnedTable t(config);
+  const std::vector<uint64_t> ids = {1, 2, 3};
+  const std::vector<float> fresh = t.Pull(ids, 1);
+  const auto push = [&](float second, float third, uint64_t step) {
+    const std::vector<float> gradients = {1, 1, 1, 1, second, 1, third, 1, 1};
+    return t.table.Push(ids, {gradients.data(), 3, 3}, 0.1F, step);
+  };
+  const PushReport dropped = push(std::numeric_limits<float>::quiet_NaN(), 3e38F, 0);
+  CHECK(dropped.updated == 2);
+  CHECK(dropped.missing == 0);
+  CHECK(dropped.gradients_not_finite == 1);
+  CHECK(dropped.rows_not_finite == 0);
+  const std::vector<float> once = t.Pull(ids, 2);
+  CHECK(std::equal(once.begin() + 3, once.begin() + 6, fresh.begin() + 3));
+  CHECK(once[0] != fresh[0]);
+  CHECK(once[6] == -10.0F);
+
+  const PushReport infinite = push(1.0F, 3e38F, 1);  // The third row's velocity.
+  CHECK(infinite.updated == 2);
+  CHECK(infinite.gradients_not_finite == 0);
+  CHECK(infinite.rows_not_finite == 1);
+  const std::vector<float> twice = t.Pull(ids, 3);
+  const bool refuses = config.when_not_finite == WhenNotFinite::kRefuse;
+  CHECK(std::equal(twice.begin() + 6, twice.end(), (refuses ? once : fresh).begin() + 6));
+  CHECK(twice[0] != once[0]);
+  CHECK((t.Row(3).state[0] == 0) != refuses);
+  CHECK(t.Row(3).use_count == 3);
+  CHECK(t.table.stats().gradients_not_finite == 1);
+  CHECK(t.table.stats().rows_not_finite == 1);
 }
 
 TEST_CASE("requests of many blocks find, create and update every row") {
@@ -133,7 +173,7 @@ TEST_CASE("requests of many blocks find, create and update every row") {
   const std::vector<float> created = t.Pull(ids, 1);
   std::vector<float> gradients(kRows * 3);
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = static_cast<float>(i % 1000) * 1e-3F;
-  REQUIRE(t.table.Push(ids, {gradients.data(), kRows, 3}, 1.0F, 0) == kRows);
+  REQUIRE(t.table.Push(ids, {gradients.data(), kRows, 3}, 1.0F, 0).updated == kRows);
   const std::vector<float> updated = t.Pull(ids, 2);
   for (size_t i = 0; i < created.size(); ++i) REQUIRE(updated[i] == created[i] - gradients[i]);
   CHECK(t.table.stats().evicted == 0);
