@@ -63,6 +63,8 @@ StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableCo
   State& state = *partition->state_;
   for (const TableConfig& config : tables) {
     state.tables.push_back(std::make_unique<Table>(config, seed, state.arena, budget));
+    SIMURGH_RETURN_IF_ERROR(Annotate(state.tables.back()->CommitFirstRow(),
+                                     absl::StrCat("first row of table '", config.name, "'")));
   }
   return partition;
 }

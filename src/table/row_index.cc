@@ -49,7 +49,7 @@ RowIndex::RowIndex(Arena& arena, uint64_t capacity_rows, RowField<uint64_t> ids)
       segment_buckets_(PlanFor(capacity_rows).segment_buckets),
       depth_limit_(PlanFor(capacity_rows).depth + kExtraDepth),
       region_(arena, ReservationFor(capacity_rows)) {
-  segments_.push_back({.where = {NewBuckets(1), 1, 0}});
+  segments_.push_back({.where = {&first_bucket_, 1, 0}});
   segments_[0].limit = LimitOf(segments_[0]);
   directory_.push_back(segments_[0].where);
 }

@@ -283,6 +283,7 @@ class RowIndex {
   uint32_t segment_buckets_;  // Size from which segments split instead of growing.
   uint32_t depth_limit_;      // Deeper segments grow instead of splitting.
   ArenaRegion region_;
+  IndexBucket first_bucket_{};  // Of an index without rows, which takes no memory of the arena.
   uint32_t depth_ = 0;
   std::vector<Segment> directory_;  // 2^depth_ entries.
   std::vector<SegmentState> segments_;

@@ -46,6 +46,8 @@ Table::Table(const TableConfig& config, uint64_t seed, Arena& arena, MemoryBudge
 
 Table::~Table() = default;
 
+Status Table::CommitFirstRow() { return state_->Commit(1); }
+
 PullReport Table::Pull(std::span<const uint64_t> ids, EncodedRows rows, uint64_t stamp) {
   State& s = *state_;
   SIMURGH_CHECK_EQ(rows.rows(), ids.size());

@@ -52,11 +52,18 @@ struct Table::State {
   }
   std::optional<EvictionCause> Expired(uint32_t row) const;
 
-  // Commits memory for `rows_more` rows of an arena in a file; failure sets file_full, and new rows
-  // then reuse the memory of others.
+  // Ensures that `rows_more` rows of an arena in a file have memory. Errors: see
+  // ArenaRegion::Commit().
+  Status Commit(size_t rows_more) {
+    SIMURGH_RETURN_IF_ERROR(store.Commit(rows_more));
+    SIMURGH_RETURN_IF_ERROR(index.Commit(rows_more));
+    return queue.Commit(rows_more);
+  }
+  // Commits memory for the rows of a pull. After a failure, which sets file_full, rows are
+  // committed one by one; when that fails as well, new rows reuse the memory of others.
   void CommitRows(size_t rows_more) {
-    file_full = !(store.Commit(rows_more).ok() && index.Commit(rows_more).ok() &&
-                  queue.Commit(rows_more).ok());
+    file_full = !Commit(rows_more).ok();
+    file_used_up = false;
   }
 
   // Whether there is memory for the id's admission counters.
@@ -95,14 +102,20 @@ struct Table::State {
   std::vector<size_t> absent;  // Positions in a request; kept to reuse its memory.
 
   MemoryBudget* const budget;
-  uint64_t row_limit;      // Capacity, or less while the budget has not granted more.
-  bool file_full = false;  // The last pull could not commit memory in the arena's file.
+  uint64_t row_limit;         // Capacity, or less while the budget has not granted more.
+  bool file_full = false;     // The last pull could not commit memory for all its rows.
+  bool file_used_up = false;  // Nor for one row.
 
  private:
   void Rebase();
   // Free rows have committed memory even when the file system is full.
-  bool HasSpace() const {
-    return index.size() < row_limit && (!file_full || index.size() < store.carved_rows());
+  bool HasSpace() {
+    return index.size() < row_limit &&
+           (!file_full || index.size() < store.carved_rows() || CommitOne());
+  }
+  bool CommitOne() {
+    if (!file_used_up) file_used_up = !Commit(1).ok();
+    return !file_used_up;
   }
   bool MakeSpace(uint32_t now);
   bool GrowLimit();

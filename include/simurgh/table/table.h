@@ -109,6 +109,10 @@ class Table {
   Table(const TableConfig& config, uint64_t seed, Arena& arena, MemoryBudget* budget = nullptr);
   ~Table();
 
+  // Takes the memory of a first row from an arena in a file; private memory is not taken ahead.
+  // Errors: RESOURCE_EXHAUSTED when the file system is full.
+  Status CommitFirstRow();
+
   // Reads the rows of `ids` in order and creates missing ones; ids that admission or a full table
   // rejects read as zeros. Existing rows are stamped and copied before anything is evicted. An id
   // given twice is read twice and counts twice for admission.

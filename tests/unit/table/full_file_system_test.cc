@@ -113,6 +113,46 @@ Ending FillAgainWhatExpired(const std::string& directory, WhenFull when_full) {
   return right ? kAsItShould : kWrongCounts;
 }
 
+// With more tables than the file system has pages for.
+Ending StartTooMuch(const std::string& directory, WhenFull when_full) {
+  if (!MountSmall(directory)) return kNoMounts;
+  std::vector<TableConfig> tables(3000, Roomy(when_full));
+  for (TableConfig& table : tables) table.capacity_rows = 10;
+  const Status status =
+      Partition::Create(tables, 1, nullptr, {.arena_directory = directory}).status();
+  const bool explained =
+      absl::IsResourceExhausted(status) &&
+      status.message().find("embedding_ps.arena_directory") != absl::string_view::npos &&
+      status.message().find("enlarge") != absl::string_view::npos;
+  return explained ? kAsItShould : kNoPartition;
+}
+
+// With room for the first rows of some tables only in larger pieces: all are still filled.
+Ending FillTables(const std::string& directory, WhenFull when_full) {
+  if (!MountSmall(directory)) return kNoMounts;
+  constexpr uint32_t kTables = 40;
+  const std::vector<TableConfig> tables(kTables, Roomy(when_full));
+  const auto partition = Partition::Create(tables, 1, nullptr, {.arena_directory = directory});
+  if (!partition.ok()) {
+    return absl::IsResourceExhausted(partition.status()) ? kAsItShould : kNoPartition;
+  }
+  std::vector<uint64_t> ids(kIds);
+  std::vector<float> rows(kIds * kDim);
+  for (uint64_t step = 0; step < kPulls; ++step) {
+    for (size_t i = 0; i < kIds; ++i) ids[i] = step * kIds + i;
+    for (uint32_t table = 0; table < kTables; ++table) {
+      const PullGroup pull{table, ids, {rows.data(), kIds, kDim}};
+      if (!(*partition)->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&pull, 1}).ok()) {
+        return when_full == WhenFull::kStop ? kAsItShould : kWrongPull;
+      }
+    }
+  }
+  for (uint32_t table = 0; table < kTables; ++table) {
+    if ((*partition)->table(table).stats().rows == 0) return kWrongCounts;
+  }
+  return when_full == WhenFull::kStop ? kWrongPull : kAsItShould;
+}
+
 // Checks the ending of `run` in a child process with a directory to mount a file system on.
 void RequireEnding(Ending (*run)(const std::string& directory, WhenFull), WhenFull when_full) {
   INFO("policy " << static_cast<int>(when_full));
@@ -131,6 +171,14 @@ void RequireEnding(Ending (*run)(const std::string& directory, WhenFull), WhenFu
 
 TEST_CASE("a full file system of an arena triggers when_full, not a signal") {
   RequireEnding(PullTooMuch, GENERATE(WhenFull::kEvict, WhenFull::kRefuse, WhenFull::kStop));
+}
+
+TEST_CASE("a file system without room for the first rows is an error at the start") {
+  RequireEnding(StartTooMuch, WhenFull::kEvict);
+}
+
+TEST_CASE("tables share a full file system according to when_full, each with some rows") {
+  RequireEnding(FillTables, GENERATE(WhenFull::kEvict, WhenFull::kRefuse, WhenFull::kStop));
 }
 
 TEST_CASE("expired rows are reused when an arena's file system is full") {
