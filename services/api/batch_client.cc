@@ -1,13 +1,16 @@
 #include "services/api/batch_client.h"
 
 #include <algorithm>
+#include <future>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include <boost/asio/use_future.hpp>
 
 #include "services/api/answer.h"
 #include "services/api/patience.h"
+#include "services/api/step_id_codec.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -149,6 +152,20 @@ void BatchClient::Push(BatchReference batch, StepId step_id, GradientBuffer grad
     co_return AnnotateError(batch.worker, batch.trace, response.status());
   };
   rpc::asio::co_spawn(executor_, std::move(push), CompleteWith(std::move(done)));
+}
+
+void BatchClient::EndRun(const StepId& step_id, std::chrono::milliseconds timeout) {
+  std::vector<std::future<void>> ends;
+  for (const auto& worker : *workers_) {
+    const auto end = [&worker, step_id,
+                      deadline = rpc::Clock::now() + timeout]() -> rpc::awaitable<void> {
+      const auto client = worker->shared();
+      [[maybe_unused]] const auto ended =
+          co_await rpc::Call(*client, api::kEndBatches, api::EncodeEndRun(step_id), {deadline});
+    };
+    ends.push_back(rpc::asio::co_spawn(executor_, end, rpc::asio::use_future));
+  }
+  for (const auto& end : ends) end.wait();
 }
 
 void BatchClient::StopAfter(std::chrono::milliseconds pause) {

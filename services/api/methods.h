@@ -24,6 +24,10 @@ using PushRows = rpc::MethodOf<rpc::MessageOf<wire::PushRowsRequest, rpc::Segmen
                                rpc::MessageOf<wire::PushRowsResponse>>;
 inline constexpr PushRows kPushRows{.number = 0x0102, .name = "push_rows"};
 
+// A rank's last request. Servers then admit another run: run_guard.h.
+using EndRun = rpc::MethodOf<rpc::MessageOf<wire::EndRunRequest>, rpc::MessageOf<rpc::NoTable>>;
+inline constexpr EndRun kEndRun{.number = 0x0106, .name = "end_run"};
+
 // --- Embedding workers.
 
 // The segments of an EncodedBatch: src/data/COMPACT_BATCH.md.
@@ -48,5 +52,8 @@ using PushBatch =
                                  rpc::Segment<"argmax", std::byte>>,
                   rpc::MessageOf<rpc::NoTable>>;
 inline constexpr PushBatch kPushBatch{.number = 0x0203, .name = "push_batch"};
+
+// Passes EndRun on to all servers.
+inline constexpr EndRun kEndBatches{.number = 0x0204, .name = "end_batches"};
 
 }  // namespace simurgh::api

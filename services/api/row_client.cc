@@ -4,6 +4,7 @@
 
 #include "services/api/patience.h"
 #include "services/api/row_codec.h"
+#include "services/api/step_id_codec.h"
 
 namespace simurgh {
 
@@ -26,6 +27,13 @@ rpc::awaitable<StatusOr<PushReport>> RowClient::Push(PushRowsCall call, rpc::Cal
       co_await rpc::Call(*client, api::kPushRows, std::move(request), api::Patient(options));
   if (!response.ok()) co_return Annotate(response.status(), name_);
   co_return api::Decode(response->table());
+}
+
+rpc::awaitable<Status> RowClient::EndRun(StepId step_id, rpc::CallOptions options) {
+  const auto client = clients_->shared();
+  const auto response =
+      co_await rpc::Call(*client, api::kEndRun, api::EncodeEndRun(step_id), options);
+  co_return Annotate(response.status(), name_);
 }
 
 }  // namespace simurgh

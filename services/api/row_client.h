@@ -21,6 +21,7 @@ class RowClient : public RowServer {
                                                           rpc::CallOptions options) override;
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
                                                           rpc::CallOptions options) override;
+  [[nodiscard]] rpc::awaitable<Status> EndRun(StepId step_id, rpc::CallOptions options) override;
 
  private:
   const std::string name_;

@@ -50,6 +50,13 @@ class RowServer {
                                                                   rpc::CallOptions options) = 0;
   [[nodiscard]] virtual rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
                                                                   rpc::CallOptions options) = 0;
+
+  // A rank's last call. step_id: its run, rank and ranks. A server inside the trainer's process has
+  // one run only.
+  [[nodiscard]] virtual rpc::awaitable<Status> EndRun(StepId /*step_id*/,
+                                                      rpc::CallOptions /*options*/) {
+    co_return absl::OkStatus();
+  }
 };
 
 }  // namespace simurgh

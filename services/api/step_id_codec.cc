@@ -18,6 +18,12 @@ StepId Decode(const wire::StepId& step_id) {
           .order = static_cast<PushOrder>(step_id.order())};
 }
 
+rpc::Outgoing<EndRun::Request> EncodeEndRun(const StepId& step_id) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto encoded = Encode(builder, step_id);
+  return {builder, wire::CreateEndRunRequest(builder, encoded)};
+}
+
 StatusOr<LookupMode> DecodeLookupMode(const char* what, uint8_t mode) {
   if (mode > static_cast<uint8_t>(LookupMode::kEvaluate)) {
     return absl::InvalidArgumentError(

@@ -18,7 +18,9 @@ std::span<float> FloatsOf(const rpc::SegmentBuffer& buffer) {
 }
 
 Reply<api::StartDense> HandleStart(rpc::RequestOf<api::StartDense::Request> request,
-                                   DenseStore& store) {
+                                   DenseStore& store, RunGuard& runs) {
+  SIMURGH_CO_RETURN_IF_ERROR(
+      runs.Admit(request.table().run(), RunGuard::Request::kPull, RunGuard::Clock::now()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const DenseOptimizerConfig optimizer,
                               api::Decode(*request.table().optimizer()));
   StartDenseCall call{.run = request.table().run(),
@@ -42,8 +44,10 @@ Reply<api::PullDense> HandlePull(rpc::RequestOf<api::PullDense::Request> request
   co_return api::EncodeWeights<api::PullDense>(answer, {FloatsOf(memory), memory.owner});
 }
 
-Reply<api::PushDense> HandlePush(rpc::RequestOf<api::PushDense::Request> request,
-                                 DenseStore& store) {
+Reply<api::PushDense> HandlePush(rpc::RequestOf<api::PushDense::Request> request, DenseStore& store,
+                                 RunGuard& runs) {
+  SIMURGH_CO_RETURN_IF_ERROR(
+      runs.Admit(request.table().run(), RunGuard::Request::kPush, RunGuard::Clock::now()));
   const std::span<const float> gradients = request.segment<"gradients">();
   const rpc::SegmentBuffer memory = request.Allocate(gradients.size_bytes());
   const auto& table = request.table();
@@ -68,7 +72,8 @@ Status CheckCount(uint64_t count, uint64_t limit) {
 
 }  // namespace
 
-void RegisterDenseMethods(rpc::Server& server, DenseStore& store, BufferPool& buffers) {
+void RegisterDenseMethods(rpc::Server& server, DenseStore& store, RunGuard& runs,
+                          BufferPool& buffers) {
   using StartPlaces = rpc::Destinations<api::StartDense::Request>;
   const auto place_start =
       [&buffers](const api::wire::StartDenseRequest& /*request*/,
@@ -78,8 +83,9 @@ void RegisterDenseMethods(rpc::Server& server, DenseStore& store, BufferPool& bu
     const std::span<float> values = buffer->as<float>(counts[0]);
     return StartPlaces{{values, std::move(buffer)}};
   };
-  rpc::Register(server, api::kStartDense, place_start,
-                [&store](auto request) { return HandleStart(std::move(request), store); });
+  rpc::Register(server, api::kStartDense, place_start, [&store, &runs](auto request) {
+    return HandleStart(std::move(request), store, runs);
+  });
 
   rpc::Register(server, api::kPullDense,
                 [&store](auto request) { return HandlePull(std::move(request), store); });
@@ -91,8 +97,9 @@ void RegisterDenseMethods(rpc::Server& server, DenseStore& store, BufferPool& bu
     SIMURGH_RETURN_IF_ERROR(CheckCount(counts[0], DenseStore::kMaxFloats));
     return PushPlaces{rpc::SegmentDestination<float>::kAllocate};
   };
-  rpc::Register(server, api::kPushDense, place_push,
-                [&store](auto request) { return HandlePush(std::move(request), store); });
+  rpc::Register(server, api::kPushDense, place_push, [&store, &runs](auto request) {
+    return HandlePush(std::move(request), store, runs);
+  });
 }
 
 }  // namespace simurgh

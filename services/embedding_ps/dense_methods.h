@@ -2,12 +2,14 @@
 
 #include "rpc/server.h"
 #include "services/embedding_ps/dense_store.h"
+#include "services/embedding_ps/run_guard.h"
 #include "simurgh/base/aligned_buffer.h"
 
 namespace simurgh {
 
 // Registers StartDense, PullDense and PushDense. Gradients are read from the transport's buffers.
-// Lifetime: `store` and `buffers` must outlive the RPC server.
-void RegisterDenseMethods(rpc::Server& server, DenseStore& store, BufferPool& buffers);
+// `runs` admits training requests. Lifetime: `store`, `runs` and `buffers` must outlive the server.
+void RegisterDenseMethods(rpc::Server& server, DenseStore& store, RunGuard& runs,
+                          BufferPool& buffers);
 
 }  // namespace simurgh

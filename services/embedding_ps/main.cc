@@ -28,9 +28,9 @@ class EmbeddingPs : public Daemon {
                              ParameterServer::Create(context.config(), daemon->metrics_));
     daemon->rows_->SetFatal([&context](const Status& reason) { context.Fail(reason); });
     SIMURGH_RETURN_IF_ERROR(daemon->listener_.Listen(context, [&](rpc::Server& server) {
-      RegisterRowMethods(server, *daemon->rows_, daemon->buffers_,
+      RegisterRowMethods(server, *daemon->rows_, daemon->runs_, daemon->buffers_,
                          MapOf(context.config()).version());
-      RegisterDenseMethods(server, daemon->dense_, daemon->buffers_);
+      RegisterDenseMethods(server, daemon->dense_, daemon->runs_, daemon->buffers_);
     }));
     context.SetReady();
     return std::move(daemon);
@@ -53,12 +53,14 @@ class EmbeddingPs : public Daemon {
       : tables_(context.config().tables),
         with_digests_(with_digests),
         metrics_(context.metrics(), context.config(), context.index()),
+        runs_(context.config().embedding_ps),
         listener_(context) {}
 
   const std::vector<TableConfig>& tables_;
   const bool with_digests_;
   ServerMetrics metrics_;
   BufferPool buffers_{kIdleBufferBytes};
+  RunGuard runs_;
   Listener listener_;
   // After listener_: their threads post to it until they end.
   std::unique_ptr<ParameterServer> rows_;

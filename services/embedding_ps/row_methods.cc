@@ -16,12 +16,16 @@ uint64_t ClientOf(const rpc::Hello& peer) { return reinterpret_cast<uintptr_t>(&
 
 // Rows are gathered into the response buffer, which a client on shared memory reads in place.
 Reply<api::PullRows> HandlePull(rpc::RequestOf<api::PullRows::Request> request,
-                                ParameterServer& server) {
+                                ParameterServer& server, RunGuard& runs) {
   const auto& table = request.table();
   SIMURGH_CO_ASSIGN_OR_RETURN(const LookupMode mode,
                               api::DecodeLookupMode("pull rows", table.mode()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto groups,
                               api::DecodeGroups(*table.groups(), server.partition_count()));
+  if (mode == LookupMode::kTrain) {
+    SIMURGH_CO_RETURN_IF_ERROR(
+        runs.Admit(table.step_id()->run(), RunGuard::Request::kPull, RunGuard::Clock::now()));
+  }
   const rpc::SegmentBuffer rows = request.Allocate(api::PayloadOf(groups).bytes);
   const PullRowsCall call{.mode = mode,
                           .step_id = api::Decode(*table.step_id()),
@@ -36,8 +40,10 @@ Reply<api::PullRows> HandlePull(rpc::RequestOf<api::PullRows::Request> request,
 }
 
 Reply<api::PushRows> HandlePush(rpc::RequestOf<api::PushRows::Request> request,
-                                ParameterServer& server) {
+                                ParameterServer& server, RunGuard& runs) {
   const auto& table = request.table();
+  SIMURGH_CO_RETURN_IF_ERROR(
+      runs.Admit(table.step_id()->run(), RunGuard::Request::kPush, RunGuard::Clock::now()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto groups,
                               api::DecodeGroups(*table.groups(), server.partition_count()));
   std::vector<float> learning_rates;
@@ -51,6 +57,11 @@ Reply<api::PushRows> HandlePush(rpc::RequestOf<api::PushRows::Request> request,
   SIMURGH_CO_ASSIGN_OR_RETURN(const PushReport report,
                               co_await server.Push(call, {request.deadline(), request.trace()}));
   co_return api::Encode(report);
+}
+
+Reply<api::EndRun> HandleEnd(rpc::RequestOf<api::EndRun::Request> request, RunGuard& runs) {
+  runs.End(api::Decode(*request.table().step_id()));
+  co_return rpc::Outgoing<api::EndRun::Response>();
 }
 
 // Checks everything before the payload is read. Returns the payload that the groups describe.
@@ -73,8 +84,8 @@ StatusOr<api::RowPayload> Examine(const Request& request, const ParameterServer&
 
 // Ids are copied into pooled memory because a table requires that they do not change meanwhile.
 // Gradients may stay in memory shared with the client.
-void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& buffers,
-                        uint64_t map_version) {
+void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& runs,
+                        BufferPool& buffers, uint64_t map_version) {
   const auto lease = [&buffers](uint64_t ids) -> rpc::SegmentDestination<uint64_t> {
     auto buffer = buffers.Lease(ids * sizeof(uint64_t));
     const std::span<uint64_t> values = buffer->as<uint64_t>(ids);
@@ -88,8 +99,9 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& 
     SIMURGH_RETURN_IF_ERROR(Examine(request, rows, map_version, counts[0]).status());
     return PullPlaces{lease(counts[0])};
   };
-  rpc::Register(server, api::kPullRows, place_pull,
-                [&rows](auto request) { return HandlePull(std::move(request), rows); });
+  rpc::Register(server, api::kPullRows, place_pull, [&rows, &runs](auto request) {
+    return HandlePull(std::move(request), rows, runs);
+  });
 
   using PushPlaces = rpc::Destinations<api::PushRows::Request>;
   const auto place_push =
@@ -101,8 +113,12 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, BufferPool& 
     SIMURGH_RETURN_IF_ERROR(api::CheckLength("bytes of gradients", gradients, payload.bytes));
     return PushPlaces{lease(ids), rpc::SegmentDestination<std::byte>::kAllocate};
   };
-  rpc::Register(server, api::kPushRows, place_push,
-                [&rows](auto request) { return HandlePush(std::move(request), rows); });
+  rpc::Register(server, api::kPushRows, place_push, [&rows, &runs](auto request) {
+    return HandlePush(std::move(request), rows, runs);
+  });
+
+  rpc::Register(server, api::kEndRun,
+                [&runs](auto request) { return HandleEnd(std::move(request), runs); });
 }
 
 }  // namespace simurgh

@@ -7,6 +7,7 @@
 #include "services/api/answer.h"
 #include "services/api/batch_codec.h"
 #include "services/api/patience.h"
+#include "services/api/step_id_codec.h"
 
 namespace simurgh {
 namespace {
@@ -56,6 +57,13 @@ Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request
   co_return rpc::Outgoing<api::PushBatch::Response>();
 }
 
+Reply<api::EndRun> HandleEnd(rpc::RequestOf<api::EndRun::Request> request,
+                             EmbeddingWorker& worker) {
+  SIMURGH_CO_RETURN_IF_ERROR(
+      co_await worker.EndRun(api::Decode(*request.table().step_id()), OptionsWithin(request)));
+  co_return rpc::Outgoing<api::EndRun::Response>();
+}
+
 }  // namespace
 
 void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
@@ -87,6 +95,8 @@ void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
   };
   rpc::Register(server, api::kPushBatch, place_gradients,
                 [&worker](auto request) { return HandlePush(std::move(request), worker); });
+  rpc::Register(server, api::kEndBatches,
+                [&worker](auto request) { return HandleEnd(std::move(request), worker); });
 }
 
 }  // namespace simurgh

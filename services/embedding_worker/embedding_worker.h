@@ -72,6 +72,11 @@ class EmbeddingWorker {
                                             std::vector<float> learning_rates,
                                             GradientBuffer gradients, rpc::CallOptions options);
 
+  // Tells all servers that a rank of a run has ended.
+  [[nodiscard]] rpc::awaitable<Status> EndRun(StepId step_id, rpc::CallOptions options) {
+    return rows_.EndRun(step_id, options);
+  }
+
   // Drops expired batches; call periodically.
   void ExpireBatches();
 

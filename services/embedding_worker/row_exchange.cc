@@ -188,4 +188,10 @@ rpc::awaitable<Status> RowExchange::Push(std::shared_ptr<const BufferedBatch> ba
   co_return co_await OnServers(metrics_.push_seconds, push);
 }
 
+rpc::awaitable<Status> RowExchange::EndRun(StepId step_id, rpc::CallOptions options) {
+  std::vector<rpc::awaitable<Status>> tasks;
+  for (const auto& server : servers_) tasks.push_back(server->EndRun(step_id, options));
+  co_return co_await rpc::WhenAll(std::move(tasks));
+}
+
 }  // namespace simurgh

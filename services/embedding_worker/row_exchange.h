@@ -43,6 +43,9 @@ class RowExchange {
                                             std::shared_ptr<AlignedBuffer> gradients,
                                             rpc::CallOptions options);
 
+  // Passes the end of a rank on to all servers.
+  [[nodiscard]] rpc::awaitable<Status> EndRun(StepId step_id, rpc::CallOptions options);
+
   // Memory for a batch.
   std::shared_ptr<AlignedBuffer> Lease(size_t bytes) { return memory_.Lease(bytes); }
 

@@ -31,6 +31,8 @@ namespace {
 
 // Time that pending calls have after a stop before they are cancelled.
 constexpr std::chrono::seconds kStopGrace{3};
+// Time to tell the servers that the run has ended.
+constexpr std::chrono::seconds kEndGrace{2};
 // Time for loaders to submit their next batch and receive the result of the run.
 constexpr std::chrono::seconds kLoaderGrace{2};
 
@@ -129,6 +131,7 @@ class NnWorker : public Daemon {
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
     const StatusOr<TrainResult> result = Train(port, dense, stop);
     if (fed_ != nullptr) NotifyLoaders(result.status());
+    if (remote_ != nullptr && joined_.run != 0) remote_->port().EndRun(joined_, kEndGrace);
     const Status traced = WriteTrace();  // Also after a failure.
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("training was stopped before its end");
@@ -214,6 +217,8 @@ class NnWorker : public Daemon {
     } else {
       SIMURGH_ASSIGN_OR_RETURN(joint, ranks_->Join(stop));
     }
+    joined_ = {.run = joint.run, .rank = rank_, .ranks = joint.collective->ranks()};
+    spdlog::info("training starts: run={:016x} rank={}", joint.run, rank_);
     return job_->Run(port, dense, joint.run, *joint.collective, stop);
   }
 
@@ -247,6 +252,7 @@ class NnWorker : public Daemon {
   const std::string trace_file_;  // May be empty.
   const uint32_t rank_;
   std::ofstream trace_;
+  StepId joined_;  // The run, once all ranks have joined it.
   Timeline timeline_;
   LearningRates learning_rates_;
   std::unique_ptr<TrainingJob> job_;

@@ -212,6 +212,15 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
                &config->embedding_ps.partitions, 1, kMaxThreads);
     in.Integer("memory_budget", "maximum resident bytes of a server; 0: no limit, see Memory",
                &config->embedding_ps.memory_budget, 0, uint64_t{1} << 50);
+    in.Choice<bool>("concurrent_runs",
+                    "reaction to training requests of a second run while another one trains; "
+                    "`refuse`: the second trainer waits up to `training.retry_deadline`; `allow`: "
+                    "both change the same rows",
+                    &config->embedding_ps.concurrent_runs, {{"refuse", false}, {"allow", true}});
+    in.Duration("run_timeout",
+                "time without a training request after which a run that has not reported its end "
+                "is over",
+                &config->embedding_ps.run_timeout, kShortest, kLongest);
     ReadPartitionMemory(in, &config->embedding_ps);
     ReadInstances(in, "parameter servers; rows are spread over all partitions of all servers",
                   kMaxServers, &config->embedding_ps.instances);

@@ -25,7 +25,7 @@ const std::vector<std::string> kEndless{"training.epochs=100000", "training.prog
                                         "training.retry_deadline=3s", "rpc.call_timeout=1s"};
 
 TEST_CASE("A trainer's death leaves the servers serving; the next trainer trains") {
-  TestCluster cluster({});
+  TestCluster cluster({.overrides = {"embedding_ps.run_timeout=1s"}});
   const auto killed = cluster.StartTrainer(kEndless);
   REQUIRE(killed->WaitForLog("samples_per_s=", 60s));
   killed->Signal(SIGKILL);

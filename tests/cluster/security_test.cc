@@ -1,7 +1,5 @@
 // Real daemons over TLS.
 
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 
 #include "rpc/testing/certificates.h"
@@ -17,13 +15,6 @@ std::vector<std::string> TlsOverrides(const rpc::TlsOptions& files) {
   return {"rpc.security=tls", "rpc.tls.certificate=" + files.certificate_file,
           "rpc.tls.key=" + files.key_file, "rpc.tls.authority=" + files.authority_file,
           "rpc.tls.peer_name=test.cluster"};
-}
-
-// An address that only this process uses: every 127.x.y.z is this machine.
-std::string OwnHost() {
-  const auto id = static_cast<unsigned>(::getpid());
-  return "127." + std::to_string(64 + (id >> 16) % 64) + "." + std::to_string((id >> 8) % 256) +
-         "." + std::to_string(id % 256);
 }
 
 TEST_CASE("Over TLS a run is the same to the last bit, and strangers stay out") {

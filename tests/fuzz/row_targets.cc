@@ -146,11 +146,24 @@ std::vector<Bytes> PushReportSeeds() {
   return {MetadataOf(api::Encode(PushReport())), MetadataOf(api::Encode(report))};
 }
 
+void RunEndRun(Input input) {
+  const Received<api::wire::EndRunRequest> request(input);
+  if (request.table == nullptr) return;
+  const StepId step_id = api::Decode(*request.table->step_id());
+  const Received<api::wire::EndRunRequest> again(api::EncodeEndRun(step_id));
+  SIMURGH_CHECK(Same(api::Decode(*again.table->step_id()), step_id));
+}
+
+std::vector<Bytes> EndRunSeeds() {
+  return {MetadataOf(api::EncodeEndRun({.run = 5, .rank = 1, .ranks = 2}))};
+}
+
 }  // namespace
 
 std::vector<Target> RowTargets() {
   return {{"pull_rows", RunPullRows, PullRowsSeeds},
           {"push_rows", RunPushRows, PushRowsSeeds},
+          {"end_run", RunEndRun, EndRunSeeds},
           {"pull_rows_report", RunPullReport, PullReportSeeds},
           {"push_rows_report", RunPushReport, PushReportSeeds}};
 }

@@ -5,6 +5,7 @@
 #include <regex>
 
 #include <signal.h>
+#include <unistd.h>
 
 #include "simurgh/base/check.h"
 
@@ -78,13 +79,23 @@ std::vector<std::string> WithInstances(const TestClusterOptions& options,
 
 }  // namespace
 
+std::string OwnHost() {
+  const auto id = static_cast<unsigned>(::getpid());
+  return "127." + std::to_string(64 + (id >> 16) % 64) + "." + std::to_string((id >> 8) % 256) +
+         "." + std::to_string(id % 256);
+}
+
+std::vector<std::string> TestCluster::Overrides() const {
+  return WithInstances(options_, folder_.path());
+}
+
 TestCluster::TestCluster(const TestClusterOptions& options) : options_(options) {
   for (size_t i = 0; i < options_.servers; ++i) servers_.push_back(Start("embedding-ps", i));
   for (size_t i = 0; i < options_.workers; ++i) workers_.push_back(Start("embedding-worker", i));
 }
 
 std::vector<std::string> TestCluster::Arguments(const std::vector<std::string>& overrides) const {
-  std::vector<std::string> all = WithInstances(options_, folder_.path());
+  std::vector<std::string> all = Overrides();
   all.insert(all.end(), overrides.begin(), overrides.end());
   return AsArguments(options_.config, all);
 }

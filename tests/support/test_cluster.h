@@ -12,6 +12,9 @@
 
 namespace simurgh::testing {
 
+// A loopback address that only this process uses: every 127.x.y.z is this machine.
+std::string OwnHost();
+
 struct TestClusterOptions {
   std::string config = "config/adult-persia.yaml";
   size_t servers = 2;
@@ -33,6 +36,9 @@ class TestCluster {
  public:
   // Starts all servers and workers.
   explicit TestCluster(const TestClusterOptions& options);
+
+  // The overrides of every daemon, with the addresses.
+  std::vector<std::string> Overrides() const;
 
   DaemonProcess& server(size_t index) { return *servers_[index]; }
   DaemonProcess& worker(size_t index) { return *workers_[index]; }

@@ -24,8 +24,10 @@ struct InstanceConfig {
 // YAML section `embedding_ps`.
 struct EmbeddingPsConfig {
   std::vector<InstanceConfig> instances;
-  uint32_t partitions = 2;     // Threads that own rows, per server; 1 to 256.
-  uint64_t memory_budget = 0;  // Resident bytes of a server; 0: no limit.
+  uint32_t partitions = 2;                        // Threads that own rows, per server; 1 to 256.
+  uint64_t memory_budget = 0;                     // Resident bytes of a server; 0: no limit.
+  bool concurrent_runs = false;                   // Whether a second run may train.
+  std::chrono::milliseconds run_timeout{30'000};  // Without a request, until a run is over.
   // Absolute path on tmpfs or hugetlbfs for files of rows; empty: private memory.
   std::string arena_directory;
   // Partition p uses processors and memory of node p modulo their number. Empty: any.

@@ -26,7 +26,7 @@ class ServerFixture {
     io.RunAndWait([&] {
       listener =
           std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-ps"), options, nullptr);
-      RegisterRowMethods(*listener, *rows, buffers, kMapVersion);
+      RegisterRowMethods(*listener, *rows, runs, buffers, kMapVersion);
       listening = listener->Listen(address);
     });
     REQUIRE(listening == absl::OkStatus());
@@ -45,6 +45,7 @@ class ServerFixture {
   MetricRegistry registry;
   ServerMetrics metrics{registry, config, 0};
   BufferPool buffers{size_t{1} << 20};
+  RunGuard runs{config.embedding_ps};
   IoThread io{"server"};
   std::unique_ptr<ParameterServer> rows = ParameterServer::Create(config, metrics).value();
   std::unique_ptr<rpc::Server> listener;

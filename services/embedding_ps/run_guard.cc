@@ -1,0 +1,39 @@
+#include "services/embedding_ps/run_guard.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace simurgh {
+
+Status RunGuard::Admit(uint64_t run, Request request, Clock::time_point now) {
+  if (allows_all_) return absl::OkStatus();
+  if (active_ && run_ != run) {
+    const auto idle = std::chrono::duration_cast<std::chrono::milliseconds>(now - seen_);
+    if (idle < timeout_ && (pushed_ || run > run_)) {
+      return absl::AbortedError(absl::StrCat(
+          "run ", absl::Hex(run_, absl::kZeroPad16), " trains here, last request ", idle.count(),
+          " ms ago; waiting for its end, or for embedding_ps.run_timeout without a request; to "
+          "train both at once, set embedding_ps.concurrent_runs: allow"));
+    }
+    active_ = false;
+  }
+  if (!active_) {
+    if (run == ended_run_) return absl::OkStatus();  // A request that overlapped its end.
+    active_ = true;
+    run_ = run;
+    pushed_ = false;
+    ended_ranks_.clear();
+  }
+  pushed_ = pushed_ || request == Request::kPush;
+  seen_ = now;
+  return absl::OkStatus();
+}
+
+void RunGuard::End(const StepId& step_id) {
+  if (!active_ || run_ != step_id.run) return;
+  ended_ranks_.insert(step_id.rank);
+  if (ended_ranks_.size() < step_id.ranks) return;
+  active_ = false;
+  ended_run_ = run_;
+}
+
+}  // namespace simurgh

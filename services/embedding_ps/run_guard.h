@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/service_config.h"
+#include "simurgh/table/partition.h"
+
+namespace simurgh {
+
+// Admits the training requests of one run at a time, since two runs would change each other's rows.
+// A run is over when all its ranks have ended, or when none of its requests arrived for
+// embedding_ps.run_timeout.
+//
+// Servers may meet two new runs in different order. As long as the admitted run has not pushed, a
+// run with a smaller number therefore replaces it: all servers end with the same one.
+//
+// Threads: one owner.
+class RunGuard {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit RunGuard(const EmbeddingPsConfig& config)
+      : allows_all_(config.concurrent_runs), timeout_(config.run_timeout) {}
+
+  enum class Request { kPull, kPush };
+
+  // Errors: ABORTED while another run trains.
+  Status Admit(uint64_t run, Request request, Clock::time_point now);
+
+  // step_id: its run, rank and ranks.
+  void End(const StepId& step_id);
+
+ private:
+  const bool allows_all_;
+  const std::chrono::milliseconds timeout_;
+  bool active_ = false;  // A run is admitted, and the rest is its state.
+  uint64_t run_ = 0;
+  bool pushed_ = false;
+  Clock::time_point seen_;
+  std::set<uint32_t> ended_ranks_;
+  std::optional<uint64_t> ended_run_;
+};
+
+}  // namespace simurgh
