@@ -1,13 +1,19 @@
 #include "services/runtime/daemon.h"
 
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <new>
 #include <optional>
 #include <semaphore>
+#include <system_error>
 
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include <boost/system/system_error.hpp>
 
 #include "services/runtime/command_line.h"
 #include "services/runtime/exit_code.h"
@@ -32,6 +38,22 @@ ExitCode ReportStart(const Status& status) {
   spdlog::error("{}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
   const bool configuration = absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status);
   return configuration ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure;
+}
+
+// Asio and threads throw when the system refuses a descriptor or a thread. number: the errno, or 0.
+ExitCode ReportException(const ProgramUsage& usage, int number, const std::exception& error) {
+  const char* remedy = "";
+  if (number == EMFILE) {
+    remedy = "; raise the process's limit of open files (ulimit -n)";
+  } else if (number == ENFILE) {
+    remedy = "; raise the system's limit of open files (sysctl fs.file-max)";
+  } else if (number == EAGAIN) {
+    remedy = "; raise the limit of threads and processes (ulimit -u, pids.max of the cgroup)";
+  } else if (number == ENOMEM || dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    remedy = "; there is too little memory (ulimit -v, memory.max of the cgroup)";
+  }
+  std::cerr << usage.program << ": error: " << error.what() << remedy << "\n";
+  return ExitCode::kRuntimeFailure;
 }
 
 StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
@@ -147,6 +169,19 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   return RunStarted(description, given, context, start);
 }
 
+ExitCode RunCatching(const DaemonDescription& description, int argc, const char* const* argv,
+                     const StartDaemon& start) {
+  try {
+    return RunToCode(description, argc, argv, start);
+  } catch (const boost::system::system_error& error) {
+    return ReportException(description.usage, error.code().value(), error);
+  } catch (const std::system_error& error) {
+    return ReportException(description.usage, error.code().value(), error);
+  } catch (const std::exception& error) {
+    return ReportException(description.usage, 0, error);
+  }
+}
+
 }  // namespace
 
 Status Daemon::Run(std::stop_token stop) {
@@ -159,10 +194,13 @@ Status Daemon::Run(std::stop_token stop) {
 int RunDaemon(const DaemonDescription& description, int argc, const char* const* argv,
               const StartDaemon& start) {
   LimitSimdFromEnvironment();
-  const ExitCode code = RunToCode(description, argc, argv, start);
+  // Writes to a closed connection, or beyond the limit of file sizes, fail instead.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  ExitCode code = RunCatching(description, argc, argv, start);
   if (const Status output = FlushOutput(); !output.ok()) {
     std::cerr << description.usage.program << ": error: " << output.message() << "\n";
-    if (code == ExitCode::kOk) return static_cast<int>(ExitCode::kRuntimeFailure);
+    if (code == ExitCode::kOk) code = ExitCode::kRuntimeFailure;
   }
   return static_cast<int>(code);
 }

@@ -32,6 +32,7 @@ namespace simurgh {
 //   7  destroys the daemon, then the endpoint. Exit 0, or 3 after an error of Run or a call of
 //      context.Fail().
 //
+// An exception of the first four, as without descriptors or threads: exit 3, with the limit.
 // SIGTERM and SIGINT request the stop that Run waits for. A second one exits at once with 130.
 // SIGHUP reads the configuration again and passes it to SetReload's function; after an error, which
 // is logged, nothing has changed.

@@ -27,7 +27,6 @@ StopSignals::StopSignals(std::stop_source stop, std::function<void()> on_hangup)
   for (const int signal : kHandled) signals_.add(signal);
   thread_.RunAndWait([] { Mask(SIG_UNBLOCK); });
   Mask(SIG_BLOCK);
-  std::signal(SIGPIPE, SIG_IGN);
   Wait();
 }
 

@@ -10,10 +10,9 @@
 namespace simurgh {
 
 // SIGTERM and SIGINT request a stop; a second one ends the process at once with
-// ExitCode::kInterrupted. SIGHUP calls `on_hangup`. SIGPIPE is ignored: a write to a closed
-// connection fails instead.
+// ExitCode::kInterrupted. SIGHUP calls `on_hangup`.
 //
-// The constructor blocks the first three signals in its thread and so in all threads that this one
+// The constructor blocks these signals in its thread and so in all threads that this one
 // starts later: oneDNN's kernels use the stack pointer for other memory, which the frame of a
 // signal handler would overwrite.
 //

@@ -1,6 +1,7 @@
 #include "services/runtime/daemon.h"
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
@@ -8,12 +9,14 @@
 #include <iterator>
 #include <semaphore>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/system/system_error.hpp>
 #include <catch2/catch.hpp>
 
 #include "services/runtime/exit_code.h"
@@ -160,6 +163,32 @@ TEST_CASE("bad flags and configurations exit with 2 and one message") {
   CHECK(outcome.out.empty());
   CHECK_THAT(outcome.err, Catch::StartsWith("simurgh-test: error: "));
   CHECK_THAT(outcome.err, Catch::Contains(wrong.message));
+}
+
+TEST_CASE("an exception at the start exits with 3 and names the limit") {
+  Script script;
+  script.start = [](DaemonContext&) -> Status {
+    throw boost::system::system_error(EMFILE, boost::system::system_category(), "epoll");
+  };
+  const Outcome files = RunWith(script, Good());
+  CHECK(files.code == 3);
+  CHECK_THAT(files.err,
+             Catch::StartsWith("simurgh-test: error: epoll") && Catch::Contains("ulimit -n"));
+  script.start = [](DaemonContext&) -> Status {
+    throw std::system_error(EAGAIN, std::system_category(), "thread");
+  };
+  const Outcome threads = RunWith(script, Good());
+  CHECK(threads.code == 3);
+  CHECK_THAT(threads.err, Catch::Contains("ulimit -u"));
+}
+
+TEST_CASE("a write beyond the limit of file sizes is an error, not a signal") {
+  Script script;
+  script.run = [](DaemonContext&) {
+    std::raise(SIGXFSZ);
+    return absl::OkStatus();
+  };
+  CHECK(RunWith(script, Good()).code == 0);
 }
 
 TEST_CASE("a daemon that ends by itself drains and exits with 0") {
