@@ -38,6 +38,18 @@ PartitionMemory MemoryOf(const EmbeddingPsConfig& config, uint64_t partition) {
   return memory;
 }
 
+// The tables with a partition's share of their capacity.
+std::vector<TableConfig> SharesOf(const ClusterConfig& config) {
+  const uint64_t shares =
+      uint64_t{config.embedding_ps.partitions} * config.embedding_ps.instances.size();
+  std::vector<TableConfig> tables = config.tables;
+  for (TableConfig& table : tables) {
+    if (table.capacity_bytes > 0) table.capacity_rows = Table::RowsIn(table, table.capacity_bytes);
+    table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
+  }
+  return tables;
+}
+
 std::vector<std::vector<PullGroup>> SplitByPartition(const PullRowsCall& call, size_t partitions) {
   std::vector<std::vector<PullGroup>> shares(partitions);
   api::ForEachRun(call.groups, [&](size_t p, size_t g, size_t id, size_t count, size_t byte) {
@@ -100,19 +112,31 @@ ParameterServer::ParameterServer(ServerMetrics& metrics, bool reproducible)
 
 ParameterServer::~ParameterServer() = default;
 
+Status ParameterServer::CheckConfig(const ClusterConfig& config) {
+  constexpr double kAddresses = 0x1p47;  // Of a process on x86-64.
+  double reserved = 0;
+  for (const TableConfig& table : SharesOf(config)) {
+    SIMURGH_RETURN_IF_ERROR(Table::Validate(table));
+    reserved += static_cast<double>(Table::ReservationFor(table));
+  }
+  reserved *= config.embedding_ps.partitions;
+  if (reserved < kAddresses) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tables: an embedding-ps needs addresses for ", std::ceil(reserved / 0x1p40),
+                   " TiB, and a process has less than 128; lower capacity_rows or add servers"));
+}
+
 StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const ClusterConfig& config,
                                                                    ServerMetrics& metrics) {
   std::unique_ptr<ParameterServer> server(new ParameterServer(
       metrics,
       config.training.reproducible || config.training.mode == TrainingConfig::Mode::kSync));
+  SIMURGH_RETURN_IF_ERROR(CheckConfig(config));
   const uint64_t partitions = config.embedding_ps.partitions;
-  const uint64_t shares = partitions * config.embedding_ps.instances.size();
-  std::vector<TableConfig> tables = config.tables;
-  for (TableConfig& table : tables) {
+  const std::vector<TableConfig> tables = SharesOf(config);
+  for (const TableConfig& table : tables) {
     server->table_dims_.push_back(table.dim);
     server->table_names_.push_back(table.name);
-    if (table.capacity_bytes > 0) table.capacity_rows = Table::RowsIn(table, table.capacity_bytes);
-    table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
   }
   if (const uint64_t limit = config.embedding_ps.memory_budget; limit > 0) {
     server->budget_ = std::make_unique<MemoryBudget>(limit, KeptFree(limit));

@@ -32,8 +32,12 @@ class ParameterServer : public RowServer {
   // Largest piece of a request, in ids.
   static constexpr size_t kIdsPerTurn = 4'096;
 
+  // Checks the tables' sizes. Errors: INVALID_ARGUMENT; of Table::Validate.
+  static Status CheckConfig(const ClusterConfig& config);
+
   // Reserves the partitions' memory and starts their threads.
-  // Errors: see Partition::Create(); INVALID_ARGUMENT for a memory budget without space for rows.
+  // Errors: of CheckConfig() and Partition::Create(); INVALID_ARGUMENT for a memory budget without
+  // space for rows.
   static StatusOr<std::unique_ptr<ParameterServer>> Create(const ClusterConfig& config,
                                                            ServerMetrics& metrics);
   ~ParameterServer() override;

@@ -279,7 +279,12 @@ int main(int argc, char** argv) {
       .section = "nn_worker",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.nn_worker.instances;
-      }};
+      },
+      .check =
+          [](const simurgh::ClusterConfig& config) {
+            const simurgh::Status tables = simurgh::ParameterServer::CheckConfig(config);
+            return tables.ok() ? simurgh::TrainingJob::CheckModel(config) : tables;
+          }};
   description.usage.own_options.add_options()(
       "standalone", boost::program_options::bool_switch(&standalone),
       "run the servers and the embedding worker in this process, without sockets")(

@@ -163,6 +163,10 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
   return job;
 }
 
+Status TrainingJob::CheckModel(const ClusterConfig& config) {
+  return simurgh::CheckModel(config.model, InputsOf(config));
+}
+
 StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, uint64_t run,
                                        Collective& collective, std::stop_token stop) {
   OpenReader train;

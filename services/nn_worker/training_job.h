@@ -24,6 +24,9 @@ namespace simurgh {
 // Threads: one owner.
 class TrainingJob {
  public:
+  // Errors: INVALID_ARGUMENT for a model that Create() would refuse.
+  static Status CheckModel(const ClusterConfig& config);
+
   // rank: index into config.nn_worker.instances.
   // Cost: reads the training files once if features need statistics.
   // Errors: INVALID_ARGUMENT for an inconsistent model; of FitStatistics.

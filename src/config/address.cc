@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
@@ -68,6 +71,19 @@ std::string AddressProblem(const std::string& address, bool allow_schemes) {
 std::string WithoutScheme(const std::string& address) {
   const size_t end = address.find(kSchemeEnd);
   return end == std::string::npos ? address : address.substr(end + sizeof(kSchemeEnd) - 1);
+}
+
+bool IsOpenAddress(const std::string& address) {
+  const std::string place = WithoutScheme(address);
+  std::string host = place.substr(0, place.rfind(':'));
+  in_addr v4;
+  if (inet_aton(host.c_str(), &v4) != 0) return ntohl(v4.s_addr) >> 24 != IN_LOOPBACKNET;
+  if (host.size() < 2 || host.front() != '[') return false;
+  host = host.substr(1, host.size() - 2);
+  in6_addr v6;
+  if (inet_pton(AF_INET6, host.c_str(), &v6) != 1) return false;
+  if (IN6_IS_ADDR_V4MAPPED(&v6)) return v6.s6_addr[12] != IN_LOOPBACKNET;
+  return !IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 bool HasAnyPort(const std::string& address) {

@@ -11,6 +11,10 @@ std::string AddressProblem(const std::string& address, bool allow_schemes);
 // Host and port or path, which two daemons cannot share.
 std::string WithoutScheme(const std::string& address);
 
+// Whether the host is a number of no loopback address, so that other machines may reach it. False
+// for names.
+bool IsOpenAddress(const std::string& address);
+
 // Whether the port is 0, so that equal addresses do not conflict.
 bool HasAnyPort(const std::string& address);
 

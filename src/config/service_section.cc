@@ -292,6 +292,14 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
                              const std::string& section) {
     for (size_t i = 0; i < instances.size(); ++i) {
       const std::string key = absl::StrCat(section, ".instances.", i);
+      if (config.rpc.security == Security::kLoopback && IsOpenAddress(instances[i].address)) {
+        diagnostics->Report(absl::StrCat(key, ".address"),
+                            absl::StrCat("'", instances[i].address,
+                                         "' is reachable from other machines, but rpc.security is "
+                                         "loopback"),
+                            "use a loopback address, rpc.security: tls, or rpc.security: insecure "
+                            "in a network that you trust");
+      }
       check(instances[i].address, absl::StrCat(key, ".address"));
       check(instances[i].metrics, absl::StrCat(key, ".metrics"));
     }

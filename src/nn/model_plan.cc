@@ -293,6 +293,10 @@ class Planner {
 
 }  // namespace
 
+Status CheckModel(const ModelConfig& model, const ModelInputs& inputs) {
+  return PlanModel(model, inputs).status();
+}
+
 StatusOr<ModelPlan> PlanModel(const ModelConfig& model, const ModelInputs& inputs) {
   return Planner(model, inputs).Build();
 }

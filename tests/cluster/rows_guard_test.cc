@@ -136,5 +136,23 @@ TEST_CASE("A second run waits for the end of the first") {
   CHECK(Finish(*second).exit_code == 0);
 }
 
+TEST_CASE("--check-config refuses what every start refuses") {
+  const TemporaryFolder folder;
+  const std::pair<std::string, std::string> wrong =
+      GENERATE(values<std::pair<std::string, std::string>>({
+          {"tables.0.capacity_rows=1099511627776", "capacity_rows"},
+          {"model.towers.2.layers=[{linear: 65536}, {linear: 65536}, {linear: 1}]", "weights"},
+          {"embedding_ps.instances.0.address=0.0.0.0:7401", "rpc.security is loopback"},
+          {"embedding_ps.instances.0.address=auto://0.0.0.0:7401", "rpc.security is loopback"},
+          {"embedding_ps.instances.0.address=[::]:7401", "rpc.security is loopback"},
+      }));
+  CAPTURE(wrong.first);
+  DaemonProcess check(
+      "nn-worker", {"--config", "config/adult-persia.yaml", "--check-config", "--set", wrong.first},
+      folder.Path("check.log"));
+  CHECK(check.Wait(60s) == 2);
+  CHECK_THAT(check.log(), Catch::Contains(wrong.second));
+}
+
 }  // namespace
 }  // namespace simurgh::testing

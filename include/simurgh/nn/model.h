@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "simurgh/base/status.h"
+#include "simurgh/config/model_config.h"
+
 namespace simurgh {
 
 // Columns that a model can read.
@@ -18,5 +21,9 @@ struct ModelInputs {
   // Consecutive columns of the embeddings, for towers that read single features.
   std::vector<Feature> features;
 };
+
+// Whether a network of this model can be built from these inputs. Cost: that of the layers' number.
+// Errors: INVALID_ARGUMENT, for example for more than 2^31 weights.
+Status CheckModel(const ModelConfig& model, const ModelInputs& inputs);
 
 }  // namespace simurgh
