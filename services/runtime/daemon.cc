@@ -101,6 +101,12 @@ StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
       auto endpoint, HttpEndpoint::Start(address, context.instance().metrics_key, context.metrics(),
                                          [&context] { return context.readiness(); }));
   spdlog::info("http://{} serves /metrics, /healthz and /readyz", endpoint->address());
+  if (!endpoint->is_loopback() && context.config().rpc.security != Security::kInsecure) {
+    spdlog::warn(
+        "{}: other machines can read the metrics at {}, without encryption or authentication; use "
+        "a loopback address, or let a firewall admit the scraper only",
+        context.instance().metrics_key, endpoint->address());
+  }
   return endpoint;
 }
 

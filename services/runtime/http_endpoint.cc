@@ -1,5 +1,6 @@
 #include "services/runtime/http_endpoint.h"
 
+#include <list>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -137,6 +138,7 @@ class Endpoint final : public HttpEndpoint {
       std::ostringstream text;
       text << acceptor_.local_endpoint();
       address_ = text.str();
+      is_loopback_ = acceptor_.local_endpoint().address().is_loopback();
       asio::co_spawn(thread_.executor(), Accept(), asio::detached);
       return absl::OkStatus();
     }
@@ -144,6 +146,7 @@ class Endpoint final : public HttpEndpoint {
   }
 
   const std::string& address() const override { return address_; }
+  bool is_loopback() const override { return is_loopback_; }
 
  private:
   [[nodiscard]] asio::awaitable<void> Accept() {
@@ -156,17 +159,25 @@ class Endpoint final : public HttpEndpoint {
         co_await pause.async_wait(rpc::kNoThrow);
         continue;
       }
-      if (sessions_ >= limits_.connections) continue;
-      ++sessions_;
-      asio::co_spawn(thread_.executor(), Serve(std::make_shared<tcp::socket>(std::move(socket))),
-                     [this](const std::exception_ptr&) { --sessions_; });
+      if (sessions_.size() >= limits_.connections) {
+        boost::system::error_code ignored;
+        sessions_.front()->close(ignored);
+        sessions_.pop_front();
+      }
+      const auto session = std::make_shared<tcp::socket>(std::move(socket));
+      sessions_.push_back(session);
+      asio::co_spawn(thread_.executor(), Serve(session),
+                     [this, session](const std::exception_ptr&) { sessions_.remove(session); });
     }
   }
 
   [[nodiscard]] asio::awaitable<void> Serve(std::shared_ptr<tcp::socket> socket) {
     asio::steady_timer timeout(thread_.executor());
     std::string received;
-    for (bool open = true; open;) {
+    for (bool open = true; open && socket->is_open();) {
+      // The last to begin a request; it is still in the list, since its socket is open.
+      sessions_.remove(socket);
+      sessions_.push_back(socket);
       timeout.expires_after(limits_.request_timeout);
       timeout.async_wait([socket](const boost::system::error_code& error) {
         boost::system::error_code ignored;
@@ -225,8 +236,9 @@ class Endpoint final : public HttpEndpoint {
   const MetricRegistry& registry_;
   const std::function<Readiness()> readiness_;
   const HttpLimits limits_;
-  uint32_t sessions_ = 0;
+  std::list<std::shared_ptr<tcp::socket>> sessions_;  // By the begin of their request.
   std::string address_;
+  bool is_loopback_ = false;
   IoThread thread_;
   tcp::acceptor acceptor_;
 };

@@ -15,7 +15,9 @@ struct Readiness {
 };
 
 struct HttpLimits {
-  uint32_t connections = 64;  // The endpoint closes further connections at once.
+  // A further connection closes the one whose request began longest ago, so that those who send
+  // half a request lock nobody out.
+  uint32_t connections = 64;
   uint32_t request_bytes = 8 * 1024;
   // From the start of a request to the end of the response.
   std::chrono::milliseconds request_timeout{10'000};
@@ -40,6 +42,8 @@ class HttpEndpoint {
 
   // The numeric "host:port" that the endpoint listens on.
   virtual const std::string& address() const = 0;
+  // Whether only this machine can reach it.
+  virtual bool is_loopback() const = 0;
 };
 
 }  // namespace simurgh

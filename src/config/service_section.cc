@@ -29,7 +29,9 @@ const std::vector<std::pair<std::string, RowPrecision>> kRowPrecisions = {
     {"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}, {"f16", RowPrecision::kF16}};
 
 void ReadMetrics(MapReader& in, InstanceConfig* instance) {
-  in.Text("metrics", "address of `/metrics`, `/healthz` and `/readyz`; none: not served",
+  in.Text("metrics",
+          "address of `/metrics`, `/healthz` and `/readyz`, by plain HTTP, see "
+          "Security; none: not served",
           &instance->metrics, "host:port", Need::kOptional, [](const std::string& address) {
             return AddressProblem(address, /*allow_schemes=*/false);
           });
