@@ -111,6 +111,11 @@ StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
 }
 
 void Reload(DaemonContext& context, const DaemonFlags& flags) {
+  if (!std::filesystem::is_regular_file(flags.config_path)) {
+    spdlog::error("SIGHUP: kept the running configuration: {} is not a regular file",
+                  flags.config_path);
+    return;
+  }
   const StatusOr<ClusterConfig> config = LoadClusterConfig(flags.config_path, flags.overrides);
   const Status status = config.ok() ? context.Reload(*config) : config.status();
   if (status.ok()) {

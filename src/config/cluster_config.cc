@@ -6,12 +6,18 @@
 #include <fstream>
 #include <utility>
 
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
 #include "absl/strings/str_cat.h"
 
 #include "config/document.h"
 #include "config/model_shorthand.h"
 #include "config/sections.h"
 #include "config/yaml_override.h"
+#include "simurgh/base/file_descriptor.h"
+#include "simurgh/base/log.h"
 #include "simurgh/config/agreement.h"
 
 namespace simurgh {
@@ -36,17 +42,53 @@ std::vector<std::string> ReadSections(const YamlNode& document, const std::strin
   return table_paths;
 }
 
+Status TooLong(const std::string& path) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": more than ", kMaxFileBytes, " bytes; is this a cluster's YAML file?"));
+}
+
+Status CannotOpen(const std::string& path) {
+  return absl::NotFoundError(
+      absl::StrCat(path, ": ", std::strerror(errno), "; give the path of a cluster's YAML file"));
+}
+
+// Reads a pipe, as of /dev/stdin or a shell's <(command), until its writers have closed it.
+StatusOr<std::string> ReadPipe(const std::string& path) {
+  constexpr int kSilentMilliseconds = 2'000;
+  // O_NONBLOCK: open() does not wait for a writer.
+  const FileDescriptor pipe(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!pipe.valid()) return CannotOpen(path);
+  std::string text;
+  char buffer[4096];
+  for (bool silent = true; text.size() <= kMaxFileBytes;) {
+    // A pipe without a writer so far reports nothing, and afterwards its end.
+    pollfd readable{.fd = pipe.number(), .events = POLLIN, .revents = 0};
+    if (poll(&readable, 1, silent ? kSilentMilliseconds : -1) == 0) {
+      silent = false;
+      spdlog::warn("{}: waiting for the end of the configuration; it is a pipe or a terminal",
+                   path);
+      continue;
+    }
+    const ssize_t bytes = read(pipe.number(), buffer, sizeof(buffer));
+    if (bytes == 0) return text;
+    if (bytes > 0) text.append(buffer, static_cast<size_t>(bytes));
+    if (bytes < 0 && errno != EAGAIN && errno != EINTR) return CannotOpen(path);
+  }
+  return TooLong(path);
+}
+
 StatusOr<std::string> ReadFile(const std::string& path) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(status)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": a folder; name a YAML file in it"));
+  }
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return ReadPipe(path);
   }
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return absl::NotFoundError(
-        absl::StrCat(path, ": ", std::strerror(errno), "; give the path of a cluster's YAML file"));
-  }
+  if (!file) return CannotOpen(path);
   std::string text(kMaxFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
@@ -54,10 +96,7 @@ StatusOr<std::string> ReadFile(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": cannot be read completely; check the disk"));
   }
-  if (text.size() > kMaxFileBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": more than ", kMaxFileBytes,
-                                                   " bytes; is this a cluster's YAML file?"));
-  }
+  if (text.size() > kMaxFileBytes) return TooLong(path);
   return text;
 }
 

@@ -1,15 +1,34 @@
 #include <algorithm>
+#include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
 #include "simurgh/config/cluster_config.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/config/error_cases.h"
 #include "tests/unit/config/sample.h"
 
 namespace simurgh {
+
+TEST_CASE("A pipe is read until its writer closes it", "[config]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.Path("pipe");
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  std::thread writer([&] {
+    std::ofstream pipe(path);
+    pipe << "cluster:\n" << std::flush << "  nmae: x\n";
+  });
+  const Status status = LoadClusterConfig(path, {}).status();
+  writer.join();
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains(path + ":2: cluster.nmae: unknown key"));
+}
 
 TEST_CASE("Keys: unknown, repeated, missing", "[config]") {
   CheckCases({
