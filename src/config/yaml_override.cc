@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "config/address.h"
 #include "config/error_line.h"
 #include "config/scalar.h"
 
@@ -65,9 +66,17 @@ Status ApplyOverride(const std::string& override_text, YamlNode* root) {
     return Malformed(place, "", absl::StrCat("more than ", kMaxDepth, " components"),
                      "write section.key=value");
   }
-  SIMURGH_ASSIGN_OR_RETURN(
-      YamlNode value,
-      ParseYaml(override_text.substr(equals + 1), [&](int line) -> std::string { return place; }));
+  const std::string text = override_text.substr(equals + 1);
+  YamlNode value;
+  if (text.starts_with('[') && AddressProblem(text, /*allow_schemes=*/false).empty()) {
+    // An IPv6 address, which YAML would read as a list.
+    value.kind = YamlNode::Kind::kScalar;
+    value.text = text;
+    value.place = place;
+  } else {
+    SIMURGH_ASSIGN_OR_RETURN(value,
+                             ParseYaml(text, [&](int /*line*/) { return std::string(place); }));
+  }
   YamlNode* node = root;
   std::string walked;
   for (const std::string& component : components) {
@@ -86,6 +95,11 @@ Status ApplyOverride(const std::string& override_text, YamlNode* root) {
       SIMURGH_ASSIGN_OR_RETURN(node, ListItem(component, walked, place, node));
     }
     absl::StrAppend(&walked, walked.empty() ? "" : ".", component);
+  }
+  const bool is_section = node->kind == YamlNode::Kind::kMap || node->kind == YamlNode::Kind::kList;
+  if (is_section && value.kind == YamlNode::Kind::kNull) {
+    return Malformed(place, walked, "no value, which would remove all keys of the section",
+                     "write section.key=value; {} and [] are an empty section and list");
   }
   *node = std::move(value);
   return absl::OkStatus();

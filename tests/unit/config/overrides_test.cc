@@ -62,6 +62,15 @@ TEST_CASE("An override may make a list that the file lacks", "[config]") {
 TEST_CASE("Addresses need no quotes in an override", "[config]") {
   CHECK(Parse({"embedding_ps.instances.0.address=127.0.0.1:0"}).embedding_ps.instances[0].address ==
         "127.0.0.1:0");
+  CHECK(Parse({"embedding_ps.instances.0.address=[::1]:18001"}).embedding_ps.instances[0].address ==
+        "[::1]:18001");
+}
+
+TEST_CASE("An override without a value does not remove a section", "[config]") {
+  for (const char* override_text : {"training=", "training=~", "tables=", "tables.0="}) {
+    INFO(override_text);
+    CHECK_THAT(ErrorOf(override_text), Catch::Contains("would remove all keys of the section"));
+  }
 }
 
 TEST_CASE("What an override breaks is reported at the override", "[config]") {
