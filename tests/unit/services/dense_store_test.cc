@@ -12,6 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/api/dense_client.h"
+#include "simurgh/base/log.h"
 #include "simurgh/base/random.h"
 #include "train/dense_exchange.h"
 
@@ -28,6 +29,14 @@ std::vector<float> RandomFloats(Random& random, size_t count = kWeights) {
   for (float& value : values) value = static_cast<float>(2 * random.Uniform() - 1);
   return values;
 }
+
+// Suppresses the lines about retries, of which a test makes hundreds.
+struct QuietLog {
+  QuietLog() { spdlog::set_level(spdlog::level::err); }
+  ~QuietLog() { spdlog::set_level(before); }
+
+  const spdlog::level::level_enum before = spdlog::get_level();
+};
 
 // Loses requests and responses. The first calls all fail.
 class LossyServer : public DenseServer {
@@ -199,6 +208,7 @@ StatusOr<Trained> PushAll(DensePort& port, const DenseOptimizerConfig& optimizer
 
 TEST_CASE(
     "through servers that lose calls every push is applied once, to the bit of the optimizer") {
+  const QuietLog quiet;
   const size_t servers = GENERATE(1, 3);
   const uint32_t staleness = GENERATE(1, 4);
   const auto kind = GENERATE(Kind::kSgd, Kind::kAdam, Kind::kAdagrad);
@@ -229,6 +239,7 @@ TEST_CASE(
 }
 
 TEST_CASE("exhausted retries, lost weights and a stop end the exchange") {
+  const QuietLog quiet;
   IoThread thread("test");
   std::vector<std::unique_ptr<DenseServer>> stores;
   stores.push_back(std::make_unique<LossyServer>(1, 1.0));
