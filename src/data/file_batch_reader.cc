@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "data/byte_stream.h"
@@ -77,7 +79,7 @@ StatusOr<std::optional<Line>> FileBatchReader::NextLine() {
 Status FileBatchReader::Skip(const Status& problem) {
   const bool may_be_header = config_.format == DataConfig::Format::kCsv && !config_.csv.header &&
                              lines_->line_number() == 1 &&
-                             problem.message().starts_with("column '");
+                             absl::StartsWith(problem.message(), "column '");
   const Status where =
       AtLine(may_be_header
                  ? absl::InvalidArgumentError(absl::StrCat(

@@ -213,7 +213,7 @@ TEST_CASE("YAML that is no configuration", "[config]") {
        "YAML syntax: an alias (*name) is not supported; "
        "write the value out, or put it in quotes"},
       {"  - {name: city,", "\t- {name: city,", "\t- {name",
-       "YAML syntax: end of map not found; the line contains a tab; indent with spaces"},
+       "YAML syntax: illegal block entry; the line contains a tab; indent with spaces"},
       {"{name: shop}", "{[name]: shop}", "{[name]",
        "YAML syntax: a key that is not text; look at column 6: indentation, quotes, brackets"},
       {"training:", "---\ntraining:", "training:",

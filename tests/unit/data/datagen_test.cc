@@ -89,7 +89,7 @@ TEST_CASE("Bad options exit with 2, and nothing is written") {
       {"--output a --samples 1 --sead 1", 2, "sead"},
       {"--output a --samples 1 stray", 2, "unexpected argument"},
       {"--output a --samples 1 --missing 2", 2, "--missing: 2 is out of range; use 0 to 0.9"},
-      {"--output nowhere/a --samples 1", 2, "--output: cannot create nowhere/a"},
+      {"--output nowhere/a --samples 1", 2, "--output: nowhere/a: No such file or directory; check its folder"},
   }));
   CAPTURE(bad.options);
   const TemporaryFolder folder;
@@ -104,7 +104,7 @@ TEST_CASE("Output that is lost is an error, of the report and of --help") {
   const TemporaryFolder folder;
   const std::string program = std::string(DATAGEN_PROGRAM) + " ";
   for (const std::string& options :
-       {"--help", "--distinct-ids 1000 --samples 10 --output " + folder.Path("a")}) {
+       {std::string("--help"), "--distinct-ids 1000 --samples 10 --output " + folder.Path("a")}) {
     CAPTURE(options);
     const std::string command = program + options + " > /dev/full 2> " + folder.Path("stderr");
     const int status = std::system(command.c_str());
