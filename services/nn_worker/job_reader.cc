@@ -19,17 +19,18 @@ class JobReader final : public BatchReader {
         id_overlap_(id_overlap),
         labels_(labels) {}
 
+  ~JobReader() override {
+    if (labels_ == nullptr) return;
+    for (const std::string& warning : labels_->Warnings()) spdlog::warn("{}", warning);
+  }
+  JobReader(const JobReader&) = delete;
+  JobReader& operator=(const JobReader&) = delete;
+
   StatusOr<std::optional<Batch>> Next() override {
     StatusOr<std::optional<Batch>> batch = reader_->Next();
     skipped_rows_.Add(reader_->skipped_rows() - counted_);
     counted_ = reader_->skipped_rows();
-    if (!batch.ok()) return batch;
-    if (!batch->has_value()) {
-      if (labels_ != nullptr) {
-        for (const std::string& warning : labels_->Warnings()) spdlog::warn("{}", warning);
-      }
-      return batch;
-    }
+    if (!batch.ok() || !batch->has_value()) return batch;
     if (labels_ != nullptr) labels_->Add((*batch)->dense);
     masks_.AppendTo(**batch);
     if (id_overlap_ != nullptr) id_overlap_->Add(*(*batch)->sparse);

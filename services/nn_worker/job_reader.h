@@ -35,8 +35,8 @@ class LabelCounts {
 
 // Wraps a reader: appends the masks of raw features and counts the bad rows that it skips.
 //
-// id_overlap: gets the batches; may be null. labels: counts the labels; may be null. At the end of
-// the data, the reader logs its warnings.
+// id_overlap: gets the batches; may be null. labels: counts the labels; may be null. The
+// reader's destructor, at the end of each epoch, logs their warnings.
 // Lifetime: all but the reader outlive the result.
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,

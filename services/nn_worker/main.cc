@@ -132,7 +132,7 @@ class NnWorker : public Daemon {
     const StatusOr<TrainResult> result = Train(port, dense, stop);
     if (fed_ != nullptr) NotifyLoaders(result.status());
     if (remote_ != nullptr && joined_.run != 0) remote_->port().EndRun(joined_, kEndGrace);
-    const Status traced = WriteTrace();  // Also after a failure.
+    Status traced = WriteTrace();  // Also after a failure.
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("training was stopped before its end");
       return absl::OkStatus();

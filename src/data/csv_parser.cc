@@ -69,6 +69,7 @@ Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
         cells->size(), cells->size() == 1 ? "cell" : "cells", columns_.size());
   }
   cells_.Clear();
+  warning_.clear();
   for (size_t c = 0; c < columns_.size(); ++c) {
     const Column& column = columns_[c];
     const std::string_view cell = (*cells)[c];

@@ -39,7 +39,7 @@ TEST_CASE("A learning rate that is too large ends the run in every mode") {
 
 TEST_CASE("Embeddings that are not finite end the run, and their features are named") {
   TestCluster cluster(
-      {.config = "config/adult.yaml", .overrides = {"tables.0.optimizer.learning_rate=1e38"}});
+      {.config = "config/adult.yaml", .overrides = {"tables.0.optimizer.weight_decay=1e38"}});
   const auto trainer = cluster.StartTrainer();
   CheckDiverged(*trainer, "embeddings are not finite of features: workclass, education");
 }

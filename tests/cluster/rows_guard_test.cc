@@ -88,7 +88,7 @@ class Stranger {
 
 TEST_CASE("NaN pushed into a running training is dropped, counted and without effect") {
   const std::string mode = GENERATE("hybrid", "sync");
-  TestCluster cluster({.overrides = {"training.epochs=8", "training.progress_interval=50ms",
+  TestCluster cluster({.overrides = {"training.epochs=4", "training.progress_interval=50ms",
                                      "embedding_ps.concurrent_runs=allow", "training.mode=" + mode},
                        .tcp_host = OwnHost()});
   const auto trainer = cluster.StartTrainer();
@@ -102,7 +102,7 @@ TEST_CASE("NaN pushed into a running training is dropped, counted and without ef
   const TrainerOutcome outcome = Finish(*trainer);
   INFO(trainer->log());
   CHECK(outcome.exit_code == 0);
-  CHECK(std::stod(outcome.test_auc) > 0.885);
+  CHECK(std::stod(outcome.test_auc) > 0.88);
   for (const size_t server : {0, 1}) {
     const std::string text = HttpGet(cluster.server(server).metrics_address(), "/metrics");
     const std::string counter = "simurgh_ps_table_gradients_not_finite_total{server=\"" +

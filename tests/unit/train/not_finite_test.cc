@@ -1,7 +1,6 @@
 // Runs whose loss, weights or embeddings are not finite.
 
-#include <algorithm>
-#include <cmath>
+#include <atomic>
 #include <limits>
 #include <string>
 #include <vector>
@@ -102,10 +101,24 @@ TEST_CASE("A run ends after max_skipped_steps in a row, naming the features") {
   CHECK(observer.steps().size() == 4);
 }
 
+// Fails every call after an Abort.
+class AbortedRanks final : public EqualRanks {
+ public:
+  Status Gather(Channel channel, std::span<const std::byte> own,
+                std::span<std::byte> all) override {
+    if (aborted_) return absl::AbortedError("a rank called Abort");
+    return EqualRanks::Gather(channel, own, all);
+  }
+  void Abort(const Status& /*reason*/) override { aborted_ = true; }
+
+ private:
+  std::atomic<bool> aborted_ = false;
+};
+
 TEST_CASE("Ranks that take every step together end with the same error") {
   NanPort port(2, kSteps, false);
   const auto network = LinearNetwork({2, 1});
-  EqualRanks ranks;
+  AbortedRanks ranks;
   TrainObserver observer;
   Trainer trainer(Config(0.1F), /*run=*/1, port, *network, ranks, Data(false), observer);
   CHECK_THAT(std::string(trainer.Run({}).status().message()),

@@ -221,7 +221,7 @@ Outcome Train(const EmbeddingWire& wire, std::optional<uint64_t> lanes, bool ove
                   {.train = [] { return std::make_unique<Batches>(kSteps); },
                    .validation = {},
                    .test = [] { return std::make_unique<Batches>(2); },
-                   .embeddings = EmbeddingCheck({{"a", 3}}, {}),
+                   .embeddings = EmbeddingCheck(options.inputs.features, options.wire),
                    .dense_width = 1},
                   observer, &timeline);
   const auto result = trainer.Run({});
