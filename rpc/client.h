@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,6 +30,9 @@ struct ClientOptions {
   // Size of the shared memory region for sending, per connection. Pages are allocated on use. 0
   // disables shared memory.
   uint64_t shared_memory_bytes = uint64_t{1} << 30;
+  // Also checks the server's HELLO, e.g. its role and index. The client refuses the server with the
+  // returned error, as one of another cluster. Null: no further check.
+  std::function<Status(const Hello& server)> check_server = nullptr;
 };
 
 // Calls to one server over one connection, any number in flight. The client connects on first use
@@ -47,7 +51,8 @@ class Client {
   // Sends a request and receives the response into the destinations that `placement` names.
   // Errors: code and message of the handler's error; UNAVAILABLE when the server cannot be reached
   // or the connection is lost, whether or not the handler ran; DEADLINE_EXCEEDED; INVALID_ARGUMENT
-  // when the HELLOs do not match; UNAUTHENTICATED when one end does not trust the other.
+  // when the HELLOs do not match, or of check_server; UNAUTHENTICATED when one end does not trust
+  // the other.
   [[nodiscard]] awaitable<StatusOr<IncomingMessage>> Call(MethodId method, OutgoingMessage request,
                                                           Placement placement, CallOptions options);
 

@@ -32,7 +32,8 @@ Status AbandonedHalfWritten() {
   return absl::UnavailableError("a call ended while its request was being written");
 }
 
-awaitable<StatusOr<PeerHello>> ReadHello(Connection& connection, const Hello& own) {
+awaitable<StatusOr<PeerHello>> ReadHello(Connection& connection, const Hello& own,
+                                         const ClientOptions& options) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const IncomingFrame frame, co_await connection.ReadFrame());
   if (frame.header.kind == FrameKind::kError) {
     Status error;
@@ -44,6 +45,7 @@ awaitable<StatusOr<PeerHello>> ReadHello(Connection& connection, const Hello& ow
   }
   SIMURGH_CO_ASSIGN_OR_RETURN(PeerHello peer, DecodeHello(frame.metadata));
   SIMURGH_CO_RETURN_IF_ERROR(CheckHello(own, peer));
+  if (options.check_server) SIMURGH_CO_RETURN_IF_ERROR(options.check_server(peer.hello));
   co_return std::move(peer);
 }
 
@@ -78,7 +80,7 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
   connection->Send(
       {.header = {.kind = FrameKind::kHello},
        .message = {.metadata = EncodeHello(hello, FrameLimits::Of(options), 0, shared_memory)}});
-  StatusOr<PeerHello> peer = co_await ReadHello(*connection, hello);
+  StatusOr<PeerHello> peer = co_await ReadHello(*connection, hello, options);
   auto shared = peer.ok() ? sharing.Agree(peer->features) : peer.status();
   if (!shared.ok()) {
     connection->Close(shared.status());

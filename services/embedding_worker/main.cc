@@ -58,7 +58,9 @@ class EmbeddingWorkerDaemon : public Daemon {
     for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
       auto clients = std::make_unique<PeerClients>(
           listener_.executor(), config.embedding_ps.instances[i].address, context.hello(),
-          context.rpc_options().client, &observer_);
+          OptionsFor(context.rpc_options().client, "embedding-ps", config.embedding_ps.instances,
+                     i),
+          &observer_);
       servers.push_back(std::make_unique<RowClient>(absl::StrCat("embedding-ps ", i),
                                                     std::move(clients), MapOf(config).version()));
     }

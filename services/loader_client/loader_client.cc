@@ -56,9 +56,10 @@ class RemoteLoaderClient final : public LoaderClient {
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       ranks_[r].number = r;
       ranks_[r].name = ranks_.size() == 1 ? "the nn-worker" : absl::StrCat("nn-worker ", r);
-      ranks_[r].clients =
-          std::make_unique<PeerClients>(thread_.executor(), config.nn_worker.instances[r].address,
-                                        hello, rpc_options.client, nullptr);
+      const std::vector<InstanceConfig>& peers = config.nn_worker.instances;
+      ranks_[r].clients = std::make_unique<PeerClients>(
+          thread_.executor(), peers[r].address, hello,
+          OptionsFor(rpc_options.client, "nn-worker", peers, r), nullptr);
     }
     stopper_.emplace(stop, [this] { rpc::asio::post(thread_.executor(), [this] { Stop(); }); });
   }

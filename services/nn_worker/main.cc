@@ -47,9 +47,11 @@ class RemoteCluster {
     rpc::Hello hello = context.hello();
     hello.run = hello.incarnation;
     std::vector<std::unique_ptr<PeerClients>> workers;
-    for (const InstanceConfig& instance : config.embedding_worker.instances) {
-      workers.push_back(std::make_unique<PeerClients>(thread_.executor(), instance.address, hello,
-                                                      context.rpc_options().client, &observer_));
+    const std::vector<InstanceConfig>& peers = config.embedding_worker.instances;
+    for (size_t i = 0; i < peers.size(); ++i) {
+      workers.push_back(std::make_unique<PeerClients>(
+          thread_.executor(), peers[i].address, hello,
+          OptionsFor(context.rpc_options().client, "embedding-worker", peers, i), &observer_));
     }
     client_ =
         std::make_unique<BatchClient>(thread_.executor(), encoder_.get_executor(),
@@ -57,9 +59,11 @@ class RemoteCluster {
     if (config.training.mode != TrainingConfig::Mode::kAsync) return;
     std::vector<std::unique_ptr<DenseServer>> servers;
     for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
-      auto client = std::make_unique<rpc::Client>(thread_.executor(),
-                                                  config.embedding_ps.instances[i].address, hello,
-                                                  context.rpc_options().client, &observer_);
+      auto client = std::make_unique<rpc::Client>(
+          thread_.executor(), config.embedding_ps.instances[i].address, hello,
+          OptionsFor(context.rpc_options().client, "embedding-ps", config.embedding_ps.instances,
+                     i),
+          &observer_);
       servers.push_back(
           std::make_unique<RemoteDenseServer>(absl::StrCat("embedding-ps ", i), std::move(client)));
     }

@@ -24,9 +24,10 @@ void Ranks::ServeRendezvous(rpc::Server& server, rpc::asio::any_io_executor exec
 StatusOr<RendezvousResult> Ranks::JoinAtRank0(std::string own, const std::stop_token& stop) {
   IoThread thread("rendezvous");
   RpcMetrics observer(context_.metrics(), RpcSide::kClient);
+  const std::vector<InstanceConfig>& ranks = context_.config().nn_worker.instances;
   auto client = std::make_unique<rpc::Client>(
-      thread.executor(), context_.config().nn_worker.instances[0].address, context_.hello(),
-      context_.rpc_options().client, &observer);
+      thread.executor(), ranks[0].address, context_.hello(),
+      OptionsFor(context_.rpc_options().client, "nn-worker", ranks, 0), &observer);
   const auto deadline = rpc::Clock::now() + context_.config().nn_worker.rank_timeout;
   auto joining = rpc::asio::co_spawn(
       thread.executor(), MeetRanks(*client, rank_, ranks_, plan_, std::move(own), deadline),

@@ -40,4 +40,23 @@ StatusOr<RpcOptions> MakeRpcOptions(const RpcConfig& config) {
   return options;
 }
 
+rpc::ClientOptions OptionsFor(rpc::ClientOptions options, const std::string& role,
+                              const std::vector<InstanceConfig>& instances, size_t index) {
+  options.check_server = [role, instances, index](const rpc::Hello& server) {
+    const InstanceConfig& dialled = instances[index];
+    const std::string what = absl::StrCat(dialled.address_key, ": ", dialled.address, " is ");
+    if (server.role != role) {
+      return absl::InvalidArgumentError(absl::StrCat(what, "an ", server.role, ", not an ", role,
+                                                     "; use the address of ", role, " ", index));
+    }
+    if (server.index == index) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, role, " ", server.index, ", which the configuration ",
+                     server.index < instances.size() ? "has at " + instances[server.index].address
+                                                     : "does not have",
+                     "; use the same addresses in the same order for all daemons"));
+  };
+  return options;
+}
+
 }  // namespace simurgh

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "simurgh/base/status.h"
@@ -15,5 +19,10 @@ struct RpcOptions {
 
 // Errors: INVALID_ARGUMENT for unusable files of `rpc.tls`, naming key, file and remedy.
 StatusOr<RpcOptions> MakeRpcOptions(const RpcConfig& config);
+
+// The options for a client of instances[index], whose daemons have this role. The client refuses a
+// server of another role or index with INVALID_ARGUMENT, naming the key and the addresses.
+rpc::ClientOptions OptionsFor(rpc::ClientOptions options, const std::string& role,
+                              const std::vector<InstanceConfig>& instances, size_t index);
 
 }  // namespace simurgh

@@ -163,6 +163,49 @@ TEST_CASE("An address in use ends a daemon with 2, naming file, line, key and re
                                Catch::Contains("in use") && Catch::Contains("choose another"));
 }
 
+// Waits for the trainer, which a wrong address must end before it trains; its log.
+std::string LogOfRefused(DaemonProcess& trainer) {
+  CHECK(trainer.Wait(60s) == 3);
+  CHECK_THAT(trainer.log(), !Catch::Contains("trained:"));
+  return trainer.log();
+}
+
+TEST_CASE("Servers in another order, and a server under two names, are refused") {
+  const std::string host = OwnHost();
+  const std::string one = host + ":7401";
+  const std::string two = host + ":7402";
+  const std::string other_worker = "embedding_worker.instances.0.address=" + host + ":7499";
+  TestCluster cluster({.overrides = {"training.retry_deadline=2s"}, .tcp_host = host});
+  const TemporaryFolder folder;
+  const auto log_of_run = [&](const std::string& first, const std::string& second) {
+    DaemonProcess worker(
+        "embedding-worker",
+        cluster.Arguments({"embedding_ps.instances.0.address=" + first,
+                           "embedding_ps.instances.1.address=" + second, other_worker}),
+        folder.path() + "/worker.log");
+    REQUIRE(worker.WaitForLog("listening at", 60s));
+    return LogOfRefused(*cluster.StartTrainer({other_worker}));
+  };
+  CHECK_THAT(log_of_run(two, one),
+             Catch::Contains("embedding_ps.instances.0.address: " + two +
+                             " is embedding-ps 1, which the configuration has at " + one));
+  const std::string alias = "[::ffff:" + host + "]:7401";
+  CHECK_THAT(log_of_run(one, "\"" + alias + "\""),
+             Catch::Contains("embedding_ps.instances.1.address: " + alias +
+                             " is embedding-ps 0, which the configuration has at " + one));
+}
+
+TEST_CASE("A trainer refuses a server in place of an embedding worker") {
+  const std::string host = OwnHost();
+  TestCluster cluster({.overrides = {"training.retry_deadline=2s"}, .tcp_host = host});
+  const auto trainer =
+      cluster.StartTrainer({"embedding_ps.instances.0.address=" + host + ":7499",
+                            "embedding_worker.instances.0.address=" + host + ":7401"});
+  CHECK_THAT(LogOfRefused(*trainer),
+             Catch::Contains("embedding_worker.instances.0.address: " + host +
+                             ":7401 is an embedding-ps, not an embedding-worker"));
+}
+
 TEST_CASE("Daemons of different configurations refuse one another by name") {
   TestCluster cluster({});
   const auto trainer = cluster.StartTrainer(

@@ -23,7 +23,7 @@ struct TestClusterOptions {
   size_t loaders = 0;                  // Above 0: the trainer reads no files, see StartLoader.
   std::vector<std::string> overrides;  // "key=value", for every daemon.
   bool digests = false;                // Servers log a digest of their rows when they stop.
-  // A loopback address of this test alone, for TCP in place of Unix sockets.
+  // OwnHost() for TCP in place of Unix sockets.
   std::string tcp_host = {};
   bool ranks_share = false;  // Trainers sum gradients in shared memory.
 };
@@ -59,12 +59,14 @@ class TestCluster {
   std::unique_ptr<DaemonProcess> StartTrainer(const std::vector<std::string>& overrides = {},
                                               size_t rank = 0,
                                               const std::vector<std::string>& more = {});
+  // The command line of a further daemon, with more overrides.
+  std::vector<std::string> Arguments(const std::vector<std::string>& overrides) const;
+
   // One of each of the first ranks.
   std::vector<std::unique_ptr<DaemonProcess>> StartTrainers(
       size_t ranks, const std::vector<std::string>& overrides = {});
 
  private:
-  std::vector<std::string> Arguments(const std::vector<std::string>& overrides) const;
   std::unique_ptr<DaemonProcess> Start(const std::string& program, size_t index);
 
   const TestClusterOptions options_;

@@ -56,6 +56,21 @@ TEST_CASE("the error for an unreachable address has the attempts and the last er
   CHECK(absl::IsInvalidArgument(loop.Run(lost.Call(kEcho, {}, NoSegments(), Soon())).status()));
 }
 
+TEST_CASE("a client refuses a server that its check refuses, without another attempt") {
+  Ends ends;
+  ClientOptions options;
+  int checks = 0;
+  options.check_server = [&](const Hello& server) {
+    ++checks;
+    return absl::InvalidArgumentError(server.role + " is unwanted");
+  };
+  ends.client = ends.NewClient(options);
+  const Status refused = ends.Call(kEcho).status();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("server is unwanted"));
+  CHECK(checks == 1);
+}
+
 TEST_CASE("pauses grow for a server that closes every connection at once") {
   Loop loop;
   RawServer raw(loop);

@@ -65,6 +65,28 @@ TEST_CASE("keys of the section rpc become options of clients and servers", "[tls
   CHECK(MakeRpcOptions(config)->client.tls == nullptr);
 }
 
+TEST_CASE("a client accepts only the instance that it dialled") {
+  const std::vector<InstanceConfig> servers{
+      {.address = "host-a:1", .address_key = "cluster.yaml:3: embedding_ps.instances.0.address"},
+      {.address = "host-b:2", .address_key = "cluster.yaml:4: embedding_ps.instances.1.address"}};
+  const auto check = OptionsFor({}, "embedding-ps", servers, 1).check_server;
+  CHECK(check({.role = "embedding-ps", .index = 1}) == absl::OkStatus());
+  const auto message = [&](const rpc::Hello& server) {
+    const Status status = check(server);
+    CHECK(absl::IsInvalidArgument(status));
+    return std::string(status.message());
+  };
+  const std::string where = "cluster.yaml:4: embedding_ps.instances.1.address: host-b:2 is ";
+  CHECK_THAT(
+      message({.role = "embedding-ps", .index = 0}),
+      Catch::StartsWith(where + "embedding-ps 0, which the configuration has at host-a:1; use "));
+  CHECK_THAT(
+      message({.role = "embedding-ps", .index = 2}),
+      Catch::StartsWith(where + "embedding-ps 2, which the configuration does not have; use "));
+  CHECK_THAT(message({.role = "embedding-worker", .index = 1}),
+             Catch::StartsWith(where + "an embedding-worker, not an embedding-ps; use the "));
+}
+
 TEST_CASE("an unusable file is named with its key", "[tls]") {
   TestAuthority authority;
   const auto message = [](const rpc::TlsOptions& files) {

@@ -28,6 +28,7 @@ class TrainerEnd {
       rpc::Hello hello;
       hello.cluster = config.name;
       hello.role = "nn-worker";
+      hello.index = rank;
       hello.incarnation = 1;
       hello.configuration = ClusterAgreement(config);
       server_ = std::make_unique<rpc::Server>(thread_.executor(), hello,
