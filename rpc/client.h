@@ -14,10 +14,13 @@
 namespace simurgh::rpc {
 
 class TlsContext;
+class Token;
 
 struct ClientOptions {
   // For TCP servers; null for no TLS.
   std::shared_ptr<const TlsContext> tls = nullptr;
+  // Both ends must prove the same token, or neither has one. Null: none.
+  std::shared_ptr<const Token> token = nullptr;
   std::chrono::milliseconds connect_timeout{5'000};
   // Doubles with jitter up to the maximum; resets after a connection that answered a call.
   std::chrono::milliseconds backoff_min{20};

@@ -1,13 +1,16 @@
 #include "rpc/client_session.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "rpc/exchange.h"
 #include "rpc/socket_stream.h"
 #include "rpc/tls_stream.h"
+#include "rpc/token.h"
 #include "rpc/transport.h"
 #include "rpc/watchdog.h"
 
@@ -32,19 +35,46 @@ Status AbandonedHalfWritten() {
   return absl::UnavailableError("a call ended while its request was being written");
 }
 
+// A frame before the server's first answer to a call.
+// Errors: also the server's ERROR.
+awaitable<StatusOr<IncomingFrame>> ReadOpening(Connection& connection) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(IncomingFrame frame, co_await connection.ReadFrame());
+  if (frame.header.kind != FrameKind::kError) co_return std::move(frame);
+  Status error;
+  SIMURGH_CO_RETURN_IF_ERROR(DecodeError(frame.header, frame.metadata, error));
+  co_return Annotate(error, "refused by the server");
+}
+
+// Checks the server's proof of the token. Returns this end's, for its HELLO.
+awaitable<StatusOr<Token::Proof>> ExchangeProofs(Connection& connection, const Token& token) {
+  const Token::Nonce own = Token::NewNonce();
+  connection.Send({.header = {.kind = FrameKind::kProof}, .message = {.metadata = {.bytes = own}}});
+  SIMURGH_CO_ASSIGN_OR_RETURN(const IncomingFrame frame, co_await ReadOpening(connection));
+  if (frame.header.kind != FrameKind::kProof) {
+    co_return TokenRefusal("this end has a token, the server has none");
+  }
+  Token::Nonce peer;
+  if (frame.metadata.size() != peer.size() + sizeof(Token::Proof)) {
+    co_return absl::DataLossError("malformed frame: a server's proof has 64 bytes");
+  }
+  std::ranges::copy_n(frame.metadata.begin(), peer.size(), peer.begin());
+  const auto proof = std::span(frame.metadata).subspan(peer.size());
+  if (!token.IsProof(proof, Token::kServer, own, peer)) {
+    co_return TokenRefusal("the server has another token");
+  }
+  co_return token.Prove(Token::kClient, peer, own);
+}
+
 awaitable<StatusOr<PeerHello>> ReadHello(Connection& connection, const Hello& own,
                                          const ClientOptions& options) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(const IncomingFrame frame, co_await connection.ReadFrame());
-  if (frame.header.kind == FrameKind::kError) {
-    Status error;
-    SIMURGH_CO_RETURN_IF_ERROR(DecodeError(frame.header, frame.metadata, error));
-    co_return Annotate(error, "refused by the server");
-  }
+  SIMURGH_CO_ASSIGN_OR_RETURN(const IncomingFrame frame, co_await ReadOpening(connection));
   if (frame.header.kind != FrameKind::kHello) {
     co_return absl::DataLossError("malformed frame: the server's first frame is not a HELLO");
   }
   SIMURGH_CO_ASSIGN_OR_RETURN(PeerHello peer, DecodeHello(frame.metadata));
-  SIMURGH_CO_RETURN_IF_ERROR(CheckHello(own, peer));
+  SIMURGH_CO_RETURN_IF_ERROR(connection.CheckRole(peer.hello.role));
+  SIMURGH_CO_RETURN_IF_ERROR(CheckProtocol(peer));
+  SIMURGH_CO_RETURN_IF_ERROR(CheckCluster(own, peer.hello));
   if (options.check_server) SIMURGH_CO_RETURN_IF_ERROR(options.check_server(peer.hello));
   co_return std::move(peer);
 }
@@ -76,10 +106,19 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
   const Watchdog watchdog(connection->executor(), deadline, [connection] {
     connection->Close(absl::DeadlineExceededError("the server did not answer HELLO in time"));
   });
+  std::vector<std::byte> proof;
+  if (options.token != nullptr) {
+    const StatusOr<Token::Proof> proved = co_await ExchangeProofs(*connection, *options.token);
+    if (!proved.ok()) {
+      connection->Close(proved.status());
+      co_return proved.status();
+    }
+    proof.assign(proved->begin(), proved->end());
+  }
   const uint64_t shared_memory = sharing.Offer(connection->executor(), options.shared_memory_bytes);
-  connection->Send(
-      {.header = {.kind = FrameKind::kHello},
-       .message = {.metadata = EncodeHello(hello, FrameLimits::Of(options), 0, shared_memory)}});
+  connection->Send({.header = {.kind = FrameKind::kHello},
+                    .message = {.metadata = EncodeHello(hello, FrameLimits::Of(options), 0,
+                                                        shared_memory, proof)}});
   StatusOr<PeerHello> peer = co_await ReadHello(*connection, hello, options);
   auto shared = peer.ok() ? sharing.Agree(peer->features) : peer.status();
   if (!shared.ok()) {

@@ -109,6 +109,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // See Stream.
   bool hung_up() { return stream_->hung_up(); }
+  bool is_trusted() { return stream_->is_trusted(); }
+  Status CheckRole(const std::string& role) { return stream_->CheckRole(role); }
   // Whether the reading coroutine waits for the peer.
   bool waiting() const { return waiting_; }
   Flow incoming() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -32,15 +33,18 @@ const Table* Verified(std::span<const std::byte> metadata) {
 }  // namespace
 
 OutgoingSegment EncodeHello(const Hello& hello, const FrameLimits& limits,
-                            uint64_t request_window_bytes, uint64_t features) {
+                            uint64_t request_window_bytes, uint64_t features,
+                            std::span<const std::byte> proof) {
   flatbuffers::FlatBufferBuilder builder(512);
   const auto cluster = builder.CreateString(hello.cluster);
   const auto role = builder.CreateString(hello.role);
   const auto configuration = builder.CreateString(hello.configuration);
+  const auto proved =
+      builder.CreateVector(reinterpret_cast<const uint8_t*>(proof.data()), proof.size());
   builder.Finish(wire::CreateHello(builder, kProtocolVersion, features, cluster, role, hello.index,
                                    hello.run, hello.incarnation, configuration, hello.map_version,
                                    limits.max_frame_bytes, request_window_bytes,
-                                   limits.max_metadata_bytes, limits.max_segments));
+                                   limits.max_metadata_bytes, limits.max_segments, proved));
   return TakeMetadata(builder);
 }
 
@@ -51,6 +55,11 @@ StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata) {
     if (IsLogSafe(flatbuffers::GetStringView(text))) continue;
     return absl::DataLossError(
         "malformed HELLO: cluster and role must be printable ASCII of at most 255 bytes");
+  }
+  std::vector<std::byte> proof;
+  if (const auto* bytes = table->proof(); bytes != nullptr) {
+    const auto given = std::as_bytes(std::span(bytes->data(), bytes->size()));
+    proof.assign(given.begin(), given.end());
   }
   return PeerHello{.hello = {.cluster = flatbuffers::GetString(table->cluster()),
                              .role = flatbuffers::GetString(table->role()),
@@ -64,10 +73,11 @@ StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata) {
                    .limits = {.max_frame_bytes = table->max_frame_bytes(),
                               .max_metadata_bytes = table->max_metadata_bytes(),
                               .max_segments = table->max_segments()},
-                   .request_window_bytes = table->request_window_bytes()};
+                   .request_window_bytes = table->request_window_bytes(),
+                   .proof = std::move(proof)};
 }
 
-Status CheckHello(const Hello& own, const PeerHello& peer) {
+Status CheckProtocol(const PeerHello& peer) {
   if (peer.protocol != kProtocolVersion) {
     return absl::InvalidArgumentError(absl::StrCat("protocol: the peer has version ", peer.protocol,
                                                    ", this end has version ", kProtocolVersion,
@@ -80,16 +90,19 @@ Status CheckHello(const Hello& own, const PeerHello& peer) {
   };
   SIMURGH_RETURN_IF_ERROR(
       check_limit("max_frame_bytes", peer.limits.max_frame_bytes, kLeastLimits.max_frame_bytes));
-  SIMURGH_RETURN_IF_ERROR(check_limit("max_metadata_bytes", peer.limits.max_metadata_bytes,
-                                      kLeastLimits.max_metadata_bytes));
-  if (peer.hello.cluster != own.cluster) {
-    return absl::InvalidArgumentError(absl::StrCat("cluster: the peer belongs to '",
-                                                   peer.hello.cluster, "', this end to '",
-                                                   own.cluster, "'; check the address"));
+  return check_limit("max_metadata_bytes", peer.limits.max_metadata_bytes,
+                     kLeastLimits.max_metadata_bytes);
+}
+
+Status CheckCluster(const Hello& own, const Hello& peer) {
+  if (peer.cluster != own.cluster) {
+    return absl::InvalidArgumentError(absl::StrCat("cluster: the peer belongs to '", peer.cluster,
+                                                   "', this end to '", own.cluster,
+                                                   "'; check the address"));
   }
-  const std::string difference = SettingsDifference(
-      own.configuration, absl::StrCat(own.role, "/", own.index), peer.hello.configuration,
-      absl::StrCat(peer.hello.role, "/", peer.hello.index));
+  const std::string difference =
+      SettingsDifference(own.configuration, absl::StrCat(own.role, "/", own.index),
+                         peer.configuration, absl::StrCat(peer.role, "/", peer.index));
   if (!difference.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("configurations differ: ", difference,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "rpc/frame.h"
 #include "rpc/message.h"
@@ -33,15 +34,22 @@ struct PeerHello {
   uint64_t features = 0;
   FrameLimits limits;                 // Limits of frames to the peer.
   uint64_t request_window_bytes = 0;  // Limit of unanswered requests to the peer; 0: none.
+  std::vector<std::byte> proof;       // Of the token; a client's, if it has one.
 };
 
 OutgoingSegment EncodeHello(const Hello& hello, const FrameLimits& limits,
-                            uint64_t request_window_bytes = 0, uint64_t features = 0);
+                            uint64_t request_window_bytes = 0, uint64_t features = 0,
+                            std::span<const std::byte> proof = {});
 // Errors: DATA_LOSS.
 StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata);
 
+// Checks the protocol version and the limits of frames.
+// Errors: INVALID_ARGUMENT, naming the field.
+Status CheckProtocol(const PeerHello& peer);
+// Checks the cluster and its settings. The error has those of both ends: only for peers that may
+// know them.
 // Errors: INVALID_ARGUMENT, naming the first field that does not match.
-Status CheckHello(const Hello& own, const PeerHello& peer);
+Status CheckCluster(const Hello& own, const Hello& peer);
 
 // The metadata of an ERROR: the message, truncated to what every receiver accepts. The header has
 // the code. Payloads of the status stay on this machine.

@@ -49,6 +49,7 @@ Status CheckKind(const FrameHeader& h) {
     case FrameKind::kHello:
     case FrameKind::kGoaway:
     case FrameKind::kPadding:
+    case FrameKind::kProof:
       if (h.request_id != 0) return Malformed("request_id", h.request_id, "0 for this kind");
       break;
     case FrameKind::kError:
@@ -59,10 +60,13 @@ Status CheckKind(const FrameHeader& h) {
     case FrameKind::kChunk:
       return CheckChunk(h);
     default:
-      return Malformed("kind", static_cast<uint8_t>(h.kind), "1 to 8");
+      return Malformed("kind", static_cast<uint8_t>(h.kind), "1 to 9");
   }
   if (h.kind == FrameKind::kPadding && h.metadata_length > kMaxPaddingBytes) {
     return Malformed("metadata_length", h.metadata_length, "at most 1024 for padding");
+  }
+  if (h.kind == FrameKind::kProof && h.metadata_length > kMaxProofBytes) {
+    return Malformed("metadata_length", h.metadata_length, "at most 64 for a proof");
   }
   if (h.segment_count != 0 && !IsMessage(h)) {
     return Malformed("segment_count", h.segment_count, "0 for this kind");

@@ -23,6 +23,7 @@ enum class FrameKind : uint8_t {
   kGoaway = 6,
   kChunk = 7,
   kPadding = 8,
+  kProof = 9,
 };
 
 inline constexpr uint32_t kFrameMagic = 0x4752'4d53;  // "SMRG" in the order of the bytes.
@@ -38,6 +39,9 @@ inline constexpr uint16_t kMaxGathered = 64;
 
 // Maximum size of the metadata of a PADDING frame.
 inline constexpr uint32_t kMaxPaddingBytes = 1'024;
+
+// Maximum size of the metadata of a PROOF frame: a nonce and a proof.
+inline constexpr uint32_t kMaxProofBytes = 64;
 
 // A smaller payload may be read together with its head and copied to its destinations: one small
 // copy saves a system call.

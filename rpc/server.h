@@ -17,11 +17,14 @@ namespace simurgh::rpc {
 class Listener;
 class Sharing;
 class TlsContext;
+class Token;
 struct ServerCore;
 
 struct ServerOptions {
   // For TCP connections; null for no TLS. Both ends present certificates.
   std::shared_ptr<const TlsContext> tls = nullptr;
+  // Both ends must prove the same token, or neither has one. Null: none.
+  std::shared_ptr<const Token> token = nullptr;
   // Allows listening without TLS on an address that other machines can reach.
   bool insecure = false;
   uint64_t max_frame_bytes = uint64_t{1} << 30;

@@ -1,5 +1,6 @@
 #include "rpc/server_session.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 
 #include "rpc/exchange.h"
 #include "rpc/spawn.h"
+#include "rpc/token.h"
 #include "rpc/watchdog.h"
 
 namespace simurgh::rpc {
@@ -18,6 +20,13 @@ constexpr size_t kMaxIdleTasks = 64;
 void End(RequestTask& task) {
   task.ended = true;
   task.request.Abandon();
+}
+
+// For a client that has proved nothing.
+Status Differ() {
+  return absl::InvalidArgumentError(
+      "configurations differ; the server's log names the settings. Start all daemons with the same "
+      "file and --set overrides");
 }
 
 Trace TraceOf(const FrameHeader& header) {
@@ -75,20 +84,18 @@ awaitable<Status> ServerSession::ShakeHands() {
     connection_->Close(WithCloseReason(absl::DeadlineExceededError("no HELLO before the timeout"),
                                        CloseReason::kNoHello));
   });
-  SIMURGH_CO_ASSIGN_OR_RETURN(const IncomingFrame frame, co_await connection_->ReadFrame());
-  if (frame.header.kind != FrameKind::kHello) {
-    co_return absl::DataLossError("malformed frame: the first frame is not a HELLO");
+  StatusOr<PeerHello> read = co_await ReadHello();
+  if (CloseReasonOf(read.status()) == CloseReason::kRefused) {
+    co_return co_await Refuse(read.status(), read.status());
   }
-  SIMURGH_CO_ASSIGN_OR_RETURN(peer_, DecodeHello(frame.metadata));
+  SIMURGH_CO_ASSIGN_OR_RETURN(peer_, std::move(read));
   hello_ = std::make_shared<const Hello>(peer_.hello);
   const StatusOr<uint64_t> features = AdmitAndShare();
   if (!features.ok()) {
-    connection_->Send(ErrorFrame(0, features.status()));
-    connection_->CloseAfterWrites(features.status());
-    connection_->Uncork();
-    // Waits for writes only; the peer may have sent more.
-    while (connection_->reason().ok() && co_await connection_->WaitForWrite()) continue;
-    co_return features.status();
+    const bool is_known = core_->options.token != nullptr || connection_->is_trusted();
+    const bool differs = CheckProtocol(peer_).ok() && !CheckCluster(core_->hello, *hello_).ok();
+    co_return co_await Refuse(features.status(),
+                              is_known || !differs ? features.status() : Differ());
   }
   core_->newcomers.remove(this);
   admitted_ = true;
@@ -102,6 +109,46 @@ awaitable<Status> ServerSession::ShakeHands() {
   connection_->Send({.header = {.kind = FrameKind::kHello}, .message = {std::move(hello)}});
   flow_timer_.Note(CheckFlows(Clock::now()));
   co_return absl::OkStatus();
+}
+
+awaitable<StatusOr<PeerHello>> ServerSession::ReadHello() {
+  SIMURGH_CO_ASSIGN_OR_RETURN(IncomingFrame frame, co_await connection_->ReadFrame());
+  const Token* const token = core_->options.token.get();
+  Token::Nonce own{};
+  Token::Nonce peer{};
+  if (frame.header.kind == FrameKind::kProof) {
+    if (token == nullptr) co_return TokenRefusal("the client has a token, the server has none");
+    if (frame.metadata.size() != peer.size()) {
+      co_return absl::DataLossError("malformed frame: a client's proof has 32 bytes");
+    }
+    std::ranges::copy(frame.metadata, peer.begin());
+    own = Token::NewNonce();
+    const Token::Proof proof = token->Prove(Token::kServer, peer, own);
+    const auto answer = std::make_shared<std::vector<std::byte>>(own.begin(), own.end());
+    answer->insert(answer->end(), proof.begin(), proof.end());
+    connection_->Send({.header = {.kind = FrameKind::kProof},
+                       .message = {.metadata = {.bytes = *answer, .owner = answer}}});
+    SIMURGH_CO_ASSIGN_OR_RETURN(frame, co_await connection_->ReadFrame());
+  } else if (token != nullptr && frame.header.kind == FrameKind::kHello) {
+    co_return TokenRefusal("the server has a token, the client has none");
+  }
+  if (frame.header.kind != FrameKind::kHello) {
+    co_return absl::DataLossError("malformed frame: the first frame is not a HELLO");
+  }
+  SIMURGH_CO_ASSIGN_OR_RETURN(PeerHello hello, DecodeHello(frame.metadata));
+  if (token != nullptr && !token->IsProof(hello.proof, Token::kClient, own, peer)) {
+    co_return TokenRefusal("the client has another token than the server");
+  }
+  co_return std::move(hello);
+}
+
+awaitable<Status> ServerSession::Refuse(Status reason, Status told) {
+  connection_->Send(ErrorFrame(0, told));
+  connection_->CloseAfterWrites(reason);
+  connection_->Uncork();
+  // Waits for writes only; the peer may have sent more.
+  while (connection_->reason().ok() && co_await connection_->WaitForWrite()) continue;
+  co_return reason;
 }
 
 StatusOr<uint64_t> ServerSession::AdmitAndShare() {

@@ -77,6 +77,10 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
  private:
   // Errors: the reason for refusing the client.
   [[nodiscard]] awaitable<Status> ShakeHands();
+  // Also exchanges proofs of the token.
+  [[nodiscard]] awaitable<StatusOr<PeerHello>> ReadHello();
+  // Sends an ERROR and closes. Returns `reason`. told: what the client may know of it.
+  [[nodiscard]] awaitable<Status> Refuse(Status reason, Status told);
   Status Admit() const;
   // Also accepts the client's offer of shared memory, if any. Returns the features of this end.
   StatusOr<uint64_t> AdmitAndShare();

@@ -9,8 +9,10 @@
 namespace simurgh::rpc {
 
 Status ServerSession::Admit() const {
-  const Status fits = CheckHello(core_->hello, peer_);
-  if (!fits.ok()) return WithCloseReason(fits, CloseReason::kRefused);
+  SIMURGH_RETURN_IF_ERROR(connection_->CheckRole(peer_.hello.role));
+  for (const Status& fits : {CheckProtocol(peer_), CheckCluster(core_->hello, peer_.hello)}) {
+    if (!fits.ok()) return WithCloseReason(fits, CloseReason::kRefused);
+  }
   if (core_->draining) return absl::UnavailableError("the server is stopping");
   const ServerOptions& options = core_->options;
   if (core_->admitted >= options.max_connections) {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "rpc/file_passing.h"
+#include "rpc/local_socket.h"
 #include "rpc/stream.h"
 #include "rpc/transport.h"
 
@@ -20,6 +21,7 @@ class SocketStream : public Stream {
   [[nodiscard]] awaitable<bool> SleepUntil(size_t least, asio::cancellation_slot stop) override;
   size_t unread() const override;
   bool hung_up() override { return HasHungUp(socket_); }
+  bool is_trusted() override { return IsOwnUser(socket_); }
   Progress TryWrite(std::span<const asio::const_buffer> buffers) override;
   void WhenWritable(std::function<void(const ErrorCode&)> ready) override;
   void Close() override;

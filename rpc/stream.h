@@ -76,6 +76,14 @@ class Stream {
   // The best size of a batch. Larger batches need fewer system calls, but delay small frames.
   virtual uint64_t batch_bytes() const { return kBatchBytes; }
 
+  // Whether the peer is known to be trusted: the end of a Unix socket with this process's user, or
+  // verified by TLS.
+  virtual bool is_trusted() { return false; }
+
+  // Whether the peer's certificate, if any, permits this role.
+  // Errors: UNAUTHENTICATED, naming the remedy.
+  virtual Status CheckRole(const std::string& /*role*/) { return absl::OkStatus(); }
+
   // The peer's address, for logs.
   virtual std::string peer() const = 0;
   virtual asio::any_io_executor executor() = 0;

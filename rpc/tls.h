@@ -1,7 +1,10 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "simurgh/base/status.h"
 
@@ -16,6 +19,10 @@ struct TlsOptions {
   std::string authority_file;    // Trusted root certificates.
   // The name that a client expects in the server's certificate; empty: the host of the address.
   std::string peer_name = {};
+  // By role in HELLO: DNS names of which a peer's certificate must have one. A name that begins
+  // with "*." stands for any first label. No names for a role: any certificate. If there are names
+  // for some role, roles that are not listed are refused.
+  std::map<std::string, std::vector<std::string>> allowed_names = {};
 };
 
 // An identity and its trusted authorities, for any number of clients and servers. TLS 1.3 with
@@ -30,13 +37,17 @@ class TlsContext {
   // and the remedy.
   static StatusOr<std::shared_ptr<const TlsContext>> Load(const TlsOptions& options);
 
-  explicit TlsContext(std::string peer_name);
+  explicit TlsContext(const TlsOptions& options);
 
-  const std::string& peer_name() const { return peer_name_; }
+  // Whether a peer with these DNS names in its certificate may have the role.
+  // Errors: UNAUTHENTICATED.
+  Status CheckRole(const std::string& role, std::span<const std::string> names) const;
+
+  const std::string& peer_name() const { return options_.peer_name; }
   ssl_ctx_st* native() const { return native_.get(); }
 
  private:
-  const std::string peer_name_;
+  const TlsOptions options_;
   const std::shared_ptr<ssl_ctx_st> native_;
 };
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -10,8 +11,11 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
+#include "rpc/close_reason.h"
 #include "rpc/openssl.h"
 #include "rpc/tls.h"
 #include "simurgh/base/check.h"
@@ -153,16 +157,45 @@ Status Use(SSL_CTX* context, const TlsOptions& options, const Certificates& chai
                "use an ECDSA key of 256 bits or an RSA key of at least 2048 bits");
 }
 
+// Whether a DNS name equals the pattern, or its part after the first label the part after "*.".
+bool Matches(const std::string& pattern, const std::string& name) {
+  if (!pattern.starts_with("*.")) return absl::EqualsIgnoreCase(pattern, name);
+  const size_t dot = name.find('.');
+  return dot != 0 && dot != std::string::npos &&
+         absl::EqualsIgnoreCase(pattern.substr(1), name.substr(dot));
+}
+
 }  // namespace
 
-TlsContext::TlsContext(std::string peer_name)
-    : peer_name_(std::move(peer_name)), native_(SSL_CTX_new(TLS_method()), &SSL_CTX_free) {
+TlsContext::TlsContext(const TlsOptions& options)
+    : options_(options), native_(SSL_CTX_new(TLS_method()), &SSL_CTX_free) {
   SIMURGH_CHECK(native_ != nullptr) << "SSL_CTX_new failed";
   SSL_CTX_set_min_proto_version(native(), TLS1_3_VERSION);
   SSL_CTX_set_verify(native(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   // Connections are few and long, so session resumption would not help.
   SSL_CTX_set_session_cache_mode(native(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(native(), 0);
+}
+
+Status TlsContext::CheckRole(const std::string& role, std::span<const std::string> names) const {
+  const auto& allowed = options_.allowed_names;
+  if (std::ranges::all_of(allowed, [](const auto& entry) { return entry.second.empty(); })) {
+    return absl::OkStatus();
+  }
+  const auto found = allowed.find(role);
+  if (found != allowed.end()) {
+    if (found->second.empty()) return absl::OkStatus();
+    for (const std::string& pattern : found->second) {
+      if (std::ranges::any_of(names, [&](const auto& name) { return Matches(pattern, name); })) {
+        return absl::OkStatus();
+      }
+    }
+  }
+  return WithCloseReason(
+      absl::UnauthenticatedError(absl::StrCat(
+          "TLS: a certificate for '", absl::StrJoin(names, ", "), "' does not permit the role '",
+          role, "'; issue one with a permitted name, or extend rpc.tls.allowed_names")),
+      CloseReason::kTls);
 }
 
 StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Load(const TlsOptions& options) {
@@ -183,7 +216,7 @@ StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Load(const TlsOptions& o
   }
   SIMURGH_RETURN_IF_ERROR(CheckPurpose(options.certificate_file, chain[0].get()));
   SIMURGH_RETURN_IF_ERROR(CheckChain(options, chain, authorities));
-  auto context = std::make_shared<TlsContext>(options.peer_name);
+  auto context = std::make_shared<TlsContext>(options);
   SIMURGH_RETURN_IF_ERROR(Use(context->native(), options, chain, key.get(), authorities));
   return context;
 }

@@ -13,6 +13,7 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 
+#include "rpc/openssl.h"
 #include "rpc/tls_error.h"
 
 namespace simurgh::rpc {
@@ -27,6 +28,21 @@ constexpr size_t kPendingBytes = 65'536;
 // Time to send the last bytes after Close().
 constexpr std::chrono::seconds kLinger{1};
 constexpr unsigned char kHandshakeRecord = 0x16;  // RFC 8446, 5.1.
+
+std::vector<std::string> DnsNames(const X509& certificate) {
+  std::vector<std::string> names;
+  auto* const all = static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr));
+  for (int i = 0; i < sk_GENERAL_NAME_num(all); ++i) {
+    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(all, i);
+    if (name->type != GEN_DNS) continue;
+    const ASN1_IA5STRING* const text = name->d.dNSName;
+    names.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+                       static_cast<size_t>(ASN1_STRING_length(text)));
+  }
+  GENERAL_NAMES_free(all);
+  return names;
+}
 
 // Outlives its owner until its last bytes are sent.
 class TlsStream : public Stream, public std::enable_shared_from_this<TlsStream> {
@@ -51,6 +67,8 @@ class TlsStream : public Stream, public std::enable_shared_from_this<TlsStream> 
   void Close() override;
   bool hung_up() override { return HasHungUp(stream_.next_layer()); }
   bool copies() const override { return true; }
+  bool is_trusted() override { return established_; }
+  Status CheckRole(const std::string& role) override;
   std::string peer() const override { return peer_; }
   asio::any_io_executor executor() override { return stream_.get_executor(); }
 
@@ -87,6 +105,13 @@ void TlsStream::ExpectName(const std::string& host) {
   SSL_set_hostflags(handle, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
   SSL_set1_host(handle, name.c_str());
   SSL_set_tlsext_host_name(handle, name.c_str());
+}
+
+Status TlsStream::CheckRole(const std::string& role) {
+  const OpenSslPointer<X509> certificate(SSL_get1_peer_certificate(stream_.native_handle()));
+  std::vector<std::string> names;
+  if (certificate != nullptr) names = DnsNames(*certificate);
+  return context_->CheckRole(role, names);
 }
 
 awaitable<ErrorCode> TlsStream::ShakeHands() {

@@ -33,8 +33,13 @@ start_daemon() {
   names_of+=("$name")
 }
 
+# Also makes a token for the run, so that other users of this machine cannot use the daemons.
 start_embedding_daemons() {
-  local program count i
+  local program count i token
+  token=$(realpath "$logs")/token
+  rm -f "$token"
+  (umask 077 && head -c 32 /dev/urandom | base64 >"$token")
+  overrides=(--set "cluster.token_file=$token" ${overrides[@]+"${overrides[@]}"})
   for program in embedding-ps embedding-worker; do
     count=$(count_of "$program")
     for ((i = 0; i < count; ++i)); do start_daemon "$program-$i" "$program" --index "$i" >/dev/null; done

@@ -80,6 +80,7 @@ if $keep_running; then
     if kill -0 "$pid" 2>/dev/null; then running+=("$pid"); fi
   done
   echo "still running (stop with: kill ${running[*]}):"
+  echo "further daemons need: --set cluster.token_file=$PWD/$logs/token"
   grep -ho 'http://[^ ]*' "$logs"/embedding-*.log | sort -u | sed 's|^|  |; s|$|/metrics|'
   disown -a
   trap - EXIT

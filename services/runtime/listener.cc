@@ -14,8 +14,8 @@ Status Explain(const Status& status, const InstanceConfig& instance) {
     return absl::InvalidArgumentError(absl::StrCat(
         instance.address_key, ": ", instance.address,
         " is reachable from other machines, but rpc.security is loopback; listen on a loopback "
-        "address, or set rpc.security: tls with files in rpc.tls, or rpc.security: insecure in a "
-        "trusted network"));
+        "address, or set rpc.security: tls with files in rpc.tls, or rpc.security: insecure with "
+        "cluster.token_file in a trusted network"));
   }
   return Status(status.code(),
                 absl::StrCat(instance.address_key, ": ", status.message(),

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "rpc/tls.h"
+#include "rpc/token.h"
 
 namespace simurgh {
 namespace {
@@ -13,7 +14,8 @@ StatusOr<std::shared_ptr<const rpc::TlsContext>> LoadTls(const TlsConfig& config
   auto context = rpc::TlsContext::Load({.certificate_file = config.certificate,
                                         .key_file = config.key,
                                         .authority_file = config.authority,
-                                        .peer_name = config.peer_name});
+                                        .peer_name = config.peer_name,
+                                        .allowed_names = config.allowed_names});
   if (context.ok()) return context;
   // The message begins with the last part of the key.
   return absl::InvalidArgumentError(absl::StrCat(config.where, ".", context.status().message()));
@@ -23,6 +25,15 @@ StatusOr<std::shared_ptr<const rpc::TlsContext>> LoadTls(const TlsConfig& config
 
 StatusOr<RpcOptions> MakeRpcOptions(const RpcConfig& config) {
   RpcOptions options;
+  if (!config.token_file.empty()) {
+    const auto token = rpc::Token::Load(config.token_file);
+    if (!token.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(config.token_key, ": ", token.status().message()));
+    }
+    options.client.token = *token;
+    options.server.token = *token;
+  }
   if (config.security == Security::kTls) {
     SIMURGH_ASSIGN_OR_RETURN(options.server.tls, LoadTls(config.tls));
     options.client.tls = options.server.tls;

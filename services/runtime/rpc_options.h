@@ -17,7 +17,8 @@ struct RpcOptions {
   rpc::ServerOptions server;
 };
 
-// Errors: INVALID_ARGUMENT for unusable files of `rpc.tls`, naming key, file and remedy.
+// Errors: INVALID_ARGUMENT for unusable files of `rpc.tls` and `cluster.token_file`, naming key,
+// file and remedy.
 StatusOr<RpcOptions> MakeRpcOptions(const RpcConfig& config);
 
 // The options for a client of instances[index], whose daemons have this role. The client refuses a

@@ -22,6 +22,7 @@ bool IsLearningRate(std::string_view key) {
 }
 
 bool IsOfCluster(std::string_view key) {
+  if (key == "cluster.token_file") return false;  // Machines may keep it in different folders.
   return key.starts_with("cluster.") || key == "embedding_ps.instances" ||
          key == "embedding_ps.partitions" || key.starts_with("features") ||
          (key.starts_with("tables") && !IsLearningRate(key));

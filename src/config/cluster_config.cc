@@ -31,7 +31,7 @@ std::vector<std::string> ReadSections(const YamlNode& document, const std::strin
                                       ModelShorthand* shorthand) {
   std::vector<std::string> table_paths;
   MapReader::Read(&document, "", context, [&](MapReader& root) {
-    ReadCluster(root, config);
+    ReadCluster(root, folder, config);
     ReadServices(root, folder, config);
     ReadTables(root, &config->tables, &table_paths);
     ReadFeatures(root, folder, &config->features);

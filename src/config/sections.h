@@ -12,7 +12,7 @@ namespace simurgh {
 struct ModelShorthand;
 
 // One function per section. `root` reads the whole document.
-void ReadCluster(MapReader& root, ClusterConfig* config);
+void ReadCluster(MapReader& root, const std::string& folder, ClusterConfig* config);
 // Paths are resolved in `folder`; each file must be readable.
 void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* config);
 // An entry can define several tables. paths: the key with the name of each table.

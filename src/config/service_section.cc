@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/ascii.h"
@@ -113,6 +114,34 @@ void ReadLoaders(MapReader& section, LoadersConfig* config) {
                });
 }
 
+// Returns the problem of a DNS name, which may begin with "*.".
+std::string NameProblem(const std::string& name) {
+  constexpr size_t kMaxLength = 253;  // RFC 1035.
+  const std::string rest = name.starts_with("*.") ? name.substr(2) : name;
+  const bool valid = !rest.empty() && rest[0] != '.' && name.size() <= kMaxLength &&
+                     std::ranges::all_of(rest, [](char c) {
+                       return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' ||
+                              c == '.' || c == '_';
+                     });
+  return valid ? "" : absl::StrCat("'", name, "' is not a DNS name");
+}
+
+void ReadAllowedNames(MapReader& in, TlsConfig* tls) {
+  constexpr size_t kMaxNames = 1'024;
+  in.Map("allowed_names", [&](MapReader& names) {
+    for (const auto& [key, role] :
+         {std::pair("embedding_ps", "embedding-ps"),
+          std::pair("embedding_worker", "embedding-worker"), std::pair("nn_worker", "nn-worker"),
+          std::pair("loaders", "loader")}) {
+      names.Texts(key,
+                  "DNS names of which the certificate of a peer with this role must have one; "
+                  "empty: any certificate of the authority",
+                  &tls->allowed_names[role], {0, kMaxNames}, Need::kOptional,
+                  "DNS names, also with a leading '*.'", NameProblem);
+    }
+  });
+}
+
 void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
   in.Choice<Security>("security", "protection of TCP connections, see Security", &rpc->security,
                       {{"loopback", Security::kLoopback},
@@ -135,7 +164,9 @@ void ReadSecurity(MapReader& in, const std::string& folder, RpcConfig* rpc) {
         "peer_name",
         "name that the certificate of every server must contain; none: the host of its address",
         &tls.peer_name, "name in the certificates of servers");
-    files.OnlyWith(used, "set security: tls", {"certificate", "key", "authority", "peer_name"});
+    ReadAllowedNames(files, &tls);
+    files.OnlyWith(used, "set security: tls",
+                   {"certificate", "key", "authority", "peer_name", "allowed_names"});
   });
   tls.where = in.Where("tls");
 }
@@ -189,7 +220,7 @@ void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
 
 }  // namespace
 
-void ReadCluster(MapReader& root, ClusterConfig* config) {
+void ReadCluster(MapReader& root, const std::string& folder, ClusterConfig* config) {
   root.Map("cluster", [&](MapReader& in) {
     const auto check = [](const std::string& name) -> std::string {
       constexpr size_t kMaxLength = 63;  // Longest DNS label.
@@ -202,6 +233,12 @@ void ReadCluster(MapReader& root, ClusterConfig* config) {
     };
     in.Text("name", "cluster name; daemons of different clusters refuse each other", &config->name,
             "name of 1 to 63 of a-z, 0-9 and '-'", Need::kRequired, check);
+    RpcConfig& rpc = config->rpc;
+    in.Text("token_file",
+            "file with a secret that daemons prove to each other, see Security; none: no token",
+            &rpc.token_file, "path of a file of mode 0600");
+    if (!rpc.token_file.empty()) ResolveFile(in, "token_file", folder, &rpc.token_file);
+    rpc.token_key = in.Where("token_file");
     in.Integer("seed",
                "seed of initial rows, initial dense weights, sampling and stochastic rounding",
                &config->seed, 0, UINT64_MAX);
@@ -322,6 +359,10 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
                         "use f32 or bf16, or device: cuda");
   }
   CheckRanks(config, diagnostics);
+  if (config.rpc.security == Security::kInsecure && config.rpc.token_file.empty()) {
+    diagnostics->Report("rpc.security", "insecure requires a token",
+                        "set cluster.token_file, or use tls, or loopback on one machine");
+  }
 }
 
 }  // namespace simurgh

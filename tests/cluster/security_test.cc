@@ -1,5 +1,8 @@
 // Real daemons over TLS.
 
+#include <filesystem>
+#include <fstream>
+
 #include <catch2/catch.hpp>
 
 #include "rpc/testing/certificates.h"
@@ -39,6 +42,23 @@ TEST_CASE("Over TLS a run is the same to the last bit, and strangers stay out") 
   const auto plain = cluster.StartTrainer({"rpc={security: loopback}"});
   CHECK(plain->Wait(60s) == 3);
   CHECK_THAT(plain->log(), Catch::Contains("TLS: the server requires it"));
+}
+
+TEST_CASE("A trainer without the cluster's token is refused, and learns nothing of the cluster") {
+  TestCluster cluster({.tcp_host = OwnHost()});
+  const TemporaryFolder folder;
+  const std::string other = folder.path() + "/token";
+  std::ofstream(other) << "another token of more than 32 bytes for one test";
+  std::filesystem::permissions(other, std::filesystem::perms(0600));
+  for (const std::string& identity :
+       {std::string("cluster={name: other}"), "cluster.token_file=" + other}) {
+    const auto trainer = cluster.StartTrainer({identity, "tables.0.dim=3"});
+    CHECK(trainer->Wait(60s) == 3);
+    CHECK_THAT(trainer->log(), Catch::Contains("cluster.token_file: the server has a") &&
+                                   !Catch::Contains("configurations differ"));
+  }
+  const auto trainer = cluster.StartTrainer({"training.max_steps=5"});
+  CHECK(trainer->Wait(60s) == 0);
 }
 
 }  // namespace

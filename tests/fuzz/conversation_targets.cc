@@ -8,6 +8,7 @@
 #include "rpc/client_session.h"
 #include "rpc/control.h"
 #include "rpc/server_session.h"
+#include "rpc/token.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/byte_stream.h"
 #include "tests/fuzz/frames.h"
@@ -67,14 +68,29 @@ Bytes Plain(FrameKind kind, uint64_t id, const std::vector<Bytes>& segments = {}
   return Encode(frame);
 }
 
-// --- server_conversation: records that a client sends.
+Bytes Proof(size_t length) {
+  RawFrame frame;
+  frame.header.kind = FrameKind::kProof;
+  frame.metadata = Bytes(length);
+  return Encode(frame);
+}
+
+// --- server_conversation: whether the server has a token, then the records that a client sends.
+
+const std::shared_ptr<const rpc::Token>& TestToken() {
+  static const auto token = std::make_shared<const rpc::Token>("a token of the fuzz targets");
+  return token;
+}
 
 // Serves the connection to its end, and checks that the server has closed it and holds nothing.
 void RunServer(Input input) {
+  SeedReader reader(input);
+  const bool has_token = reader.Value<uint8_t>() % 2 != 0;
   rpc::asio::io_context loop;
   const auto core = std::make_shared<rpc::ServerCore>(
       loop.get_executor(), rpc::Hello{.cluster = "fuzz"},
-      rpc::ServerOptions{.max_frame_bytes = kMaxFrameBytes,
+      rpc::ServerOptions{.token = has_token ? TestToken() : nullptr,
+                         .max_frame_bytes = kMaxFrameBytes,
                          .max_requests_per_connection = 8,
                          .max_request_bytes_per_connection = kMaxFrameBytes},
       nullptr);
@@ -90,7 +106,7 @@ void RunServer(Input input) {
                     co_return response;
                   }});
   auto session = std::make_shared<rpc::ServerSession>(
-      core, std::make_unique<ByteStream>(loop.get_executor(), ReadRecords(input), Bytes()),
+      core, std::make_unique<ByteStream>(loop.get_executor(), ReadRecords(reader.rest()), Bytes()),
       rpc::SharingHandshake(false));
   bool ended = false;
   rpc::asio::co_spawn(loop, session->Run(), [&](const std::exception_ptr& thrown) {
@@ -125,10 +141,12 @@ std::vector<Bytes> ServerSeeds() {
       Encode(rpc::testing::GatheredChunk({{1, Bytes(5'000)}, {7, Bytes(10)}, {2, Bytes(4'000)}})),
       Chunk(2, 100)};
   std::vector<Bytes> seeds;
+  const std::vector<Bytes> proved{Proof(32), hello, Plain(FrameKind::kRequest, 1)};
   for (const uint8_t kind : {kAsItIs, kSealed, kFitted}) {
-    for (const auto& frames : {every, calls, chunks, gathered}) {
-      seeds.push_back(WithRecords({}, kind, frames));
+    for (const auto& frames : {every, calls, chunks, gathered, proved}) {
+      seeds.push_back(WithRecords(SeedWriter().Value(uint8_t{0}), kind, frames));
     }
+    seeds.push_back(WithRecords(SeedWriter().Value(uint8_t{1}), kind, proved));
   }
   return seeds;
 }
@@ -138,9 +156,10 @@ std::vector<Bytes> ServerSeeds() {
 constexpr uint8_t kInRecords = 0;
 constexpr uint8_t kProperly = 1;
 constexpr uint8_t kWithWindow = 2;  // A window for one request at a time.
+constexpr uint8_t kToToken = 3;     // In records, to a client with a token.
 
 Bytes HelloOf(uint8_t introduction) {
-  if (introduction == kInRecords) return {};
+  if (introduction == kInRecords || introduction == kToToken) return {};
   RawFrame frame;
   frame.metadata =
       ToBytes(rpc::EncodeHello({.cluster = "fuzz"}, {.max_frame_bytes = kMaxFrameBytes},
@@ -188,12 +207,13 @@ struct Calls {
   bool ended = false;
 };
 
-awaitable<void> Converse(std::unique_ptr<ByteStream> stream, Calls& calls) {
+awaitable<void> Converse(std::unique_ptr<ByteStream> stream,
+                         std::shared_ptr<const rpc::Token> token, Calls& calls) {
   ByteStream* const peer = stream.get();
   const auto executor = peer->executor();
   auto session = co_await rpc::ClientSession::Introduce(
       std::move(stream), rpc::SharingHandshake(false), "fuzz", {.cluster = "fuzz"},
-      {.max_frame_bytes = kMaxFrameBytes}, rpc::ObserverLink(nullptr),
+      {.token = std::move(token), .max_frame_bytes = kMaxFrameBytes}, rpc::ObserverLink(nullptr),
       rpc::Clock::time_point::max());
   calls.introduced = session.ok();
   if (!session.ok()) co_return;
@@ -206,14 +226,16 @@ awaitable<void> Converse(std::unique_ptr<ByteStream> stream, Calls& calls) {
 // Checks that every call ends with one result and the client closes the connection.
 void RunClient(Input input) {
   SeedReader reader(input);
-  const Bytes hello = HelloOf(reader.Value<uint8_t>() % 3);
+  const auto introduction = static_cast<uint8_t>(reader.Value<uint8_t>() % 4);
+  const Bytes hello = HelloOf(introduction);
   const bool proper = !hello.empty();
   const Bytes records = ReadRecords(reader.rest());
   rpc::asio::io_context loop;
   auto stream = std::make_unique<ByteStream>(loop.get_executor(), proper ? hello : records,
                                              proper ? records : Bytes());
   Calls calls;
-  rpc::asio::co_spawn(loop, Converse(std::move(stream), calls),
+  const auto token = introduction == kToToken ? TestToken() : nullptr;
+  rpc::asio::co_spawn(loop, Converse(std::move(stream), token, calls),
                       [&](const std::exception_ptr& thrown) {
                         SIMURGH_CHECK(thrown == nullptr);
                         calls.ended = true;
@@ -248,8 +270,10 @@ std::vector<Bytes> ClientSeeds() {
   std::vector<Bytes> introduced = answers;
   introduced.insert(introduced.begin(), HelloOf(kProperly));
   const std::vector<Bytes> refused{Plain(FrameKind::kError, 0)};
+  const std::vector<Bytes> unproved{Proof(64), HelloOf(kProperly)};
   std::vector<Bytes> seeds;
   for (const uint8_t kind : {kAsItIs, kSealed, kFitted}) {
+    seeds.push_back(WithRecords(SeedWriter().Value(kToToken), kind, unproved));
     for (const auto& frames : {answers, chunks, gathered, twice}) {
       for (const uint8_t introduction : {kProperly, kWithWindow}) {
         seeds.push_back(WithRecords(SeedWriter().Value(introduction), kind, frames));

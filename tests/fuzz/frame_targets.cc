@@ -86,9 +86,10 @@ void RunHello(Input input) {
     SIMURGH_CHECK(absl::IsDataLoss(peer.status()));
     return;
   }
-  (void)rpc::CheckHello({.cluster = "fuzz"}, *peer);
-  const Bytes again = BytesOf(
-      rpc::EncodeHello(peer->hello, peer->limits, peer->request_window_bytes, peer->features));
+  (void)rpc::CheckProtocol(*peer);
+  (void)rpc::CheckCluster({.cluster = "fuzz"}, peer->hello);
+  const Bytes again = BytesOf(rpc::EncodeHello(
+      peer->hello, peer->limits, peer->request_window_bytes, peer->features, peer->proof));
   const StatusOr<rpc::PeerHello> second = rpc::DecodeHello(again);
   SIMURGH_CHECK(second.ok());
   SIMURGH_CHECK(second->hello.cluster == peer->hello.cluster);
@@ -99,6 +100,7 @@ void RunHello(Input input) {
   SIMURGH_CHECK_EQ(second->limits.max_segments, peer->limits.max_segments);
   SIMURGH_CHECK_EQ(second->features, peer->features);
   SIMURGH_CHECK_EQ(second->request_window_bytes, peer->request_window_bytes);
+  SIMURGH_CHECK(second->proof == peer->proof);
 }
 
 std::vector<Bytes> HelloSeeds() {
@@ -110,7 +112,8 @@ std::vector<Bytes> HelloSeeds() {
                                     .incarnation = 5,
                                     .configuration = "a = 6\n",
                                     .map_version = 7},
-                                   {}, uint64_t{1} << 28, rpc::kFeatureSharedMemory))};
+                                   {}, uint64_t{1} << 28, rpc::kFeatureSharedMemory,
+                                   Bytes(32, std::byte{8})))};
 }
 
 // --- error: the code of the header, then the metadata.

@@ -9,11 +9,13 @@ std::vector<rpc::testing::RawFrame> OneOfEachKind() {
   for (const rpc::FrameKind kind :
        {rpc::FrameKind::kRequest, rpc::FrameKind::kResponse, rpc::FrameKind::kChunk,
         rpc::FrameKind::kCancel, rpc::FrameKind::kError, rpc::FrameKind::kGoaway,
-        rpc::FrameKind::kPadding}) {
+        rpc::FrameKind::kPadding, rpc::FrameKind::kProof}) {
     rpc::testing::RawFrame& frame = frames.emplace_back();
     frame.header.kind = kind;
-    const bool names_none = kind == rpc::FrameKind::kGoaway || kind == rpc::FrameKind::kPadding;
+    const bool names_none = kind == rpc::FrameKind::kGoaway || kind == rpc::FrameKind::kPadding ||
+                            kind == rpc::FrameKind::kProof;
     if (!names_none) frame.header.request_id = 7;
+    if (kind == rpc::FrameKind::kProof) frame.metadata = Bytes(32);
     if (kind == rpc::FrameKind::kError) frame.header.code = 3;
     if (kind != rpc::FrameKind::kRequest && kind != rpc::FrameKind::kResponse) continue;
     frame.header.method = kEchoMethod;

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <regex>
 
 #include <signal.h>
@@ -53,9 +54,20 @@ std::vector<std::string> AsArguments(const std::string& config,
   return arguments;
 }
 
+// Creates the file at the first call.
+std::string TokenFile(const std::string& folder) {
+  std::string path = folder + "/token";
+  if (!std::filesystem::exists(path)) {
+    std::ofstream(path) << "a token of more than 32 bytes for one test cluster";
+    std::filesystem::permissions(path, std::filesystem::perms(0600));
+  }
+  return path;
+}
+
 std::vector<std::string> WithInstances(const TestClusterOptions& options,
                                        const std::string& folder) {
   std::vector<std::string> overrides = options.overrides;
+  overrides.push_back("cluster.token_file=" + TokenFile(folder));
   overrides.push_back("embedding_ps.instances=" +
                       InstanceList(options, folder, "ps", kServerPort, options.servers));
   overrides.push_back("embedding_worker.instances=" +

@@ -28,8 +28,8 @@ struct TestClusterOptions {
   bool ranks_share = false;  // Trainers sum gradients in shared memory.
 };
 
-// Real daemons, by default on Unix sockets in a temporary folder, so that clusters do not disturb
-// one another. Metrics are served on ports that the system chooses.
+// Real daemons with a token, by default on Unix sockets in a temporary folder, so that clusters do
+// not disturb one another. Metrics are served on ports that the system chooses.
 //
 // Threads: one owner.
 class TestCluster {

@@ -1,7 +1,9 @@
 #include "bench/micro/worker/cluster.h"
 
 #include <array>
+#include <filesystem>
 #include <fstream>
+#include <random>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -60,8 +62,13 @@ Status WriteConfig(const Folder& folder, const WorkerCluster::Setup& setup) {
     features.push_back(absl::StrCat("{name: C", f, "}"));
   }
   std::ofstream(folder.path() / "none.tsv").flush();  // Required, but not read.
+  std::random_device random;
+  std::ofstream token(folder.path() / "token");
+  for (int i = 0; i < 8; ++i) token << absl::StrCat(absl::Hex(random(), absl::kZeroPad8));
+  token.close();
+  std::filesystem::permissions(folder.path() / "token", std::filesystem::perms(0600));
   std::ofstream file(folder.path() / "cluster.yaml");
-  file << "cluster: {name: bench, seed: 1}\n"
+  file << "cluster: {name: bench, seed: 1, token_file: token}\n"
        << "embedding_ps: {partitions: 1, instances: [{address: \"" << address("ps0")
        << "\"}, {address: \"" << address("ps1") << "\"}]}\n"
        << "embedding_worker: {row_precision: " << setup.row_precision

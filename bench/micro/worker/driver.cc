@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "services/runtime/rpc_options.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/config/agreement.h"
@@ -116,11 +117,13 @@ WorkerDriver::WorkerDriver(const ClusterConfig& config)
   rpc::Hello hello{.cluster = config.name, .role = "nn-worker"};
   hello.run = 1;
   hello.configuration = ClusterAgreement(config);
+  const StatusOr<RpcOptions> options = MakeRpcOptions(config.rpc);
+  SIMURGH_CHECK(options.ok()) << options.status();
   io_.RunAndWait([&] {
     std::vector<std::unique_ptr<PeerClients>> workers;
     workers.push_back(std::make_unique<PeerClients>(io_.executor(),
                                                     config.embedding_worker.instances[0].address,
-                                                    hello, rpc::ClientOptions(), nullptr));
+                                                    hello, options->client, nullptr));
     client_ = std::make_unique<BatchClient>(io_.executor(), encoder_.get_executor(),
                                             std::move(workers), kCallTimeout, rates_, wire_);
   });

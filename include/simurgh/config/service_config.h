@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -92,17 +93,22 @@ struct TlsConfig {
   std::string key;
   std::string authority;
   std::string peer_name;  // Empty: the host of the address.
-  std::string where;      // "file:line: rpc.tls", for errors when the files are used.
+  // By role ("embedding-ps"): DNS names of which a peer's certificate must have one; see
+  // rpc::TlsOptions.
+  std::map<std::string, std::vector<std::string>> allowed_names;
+  std::string where;  // "file:line: rpc.tls", for errors when the files are used.
 };
 
 enum class Security {
   kLoopback,  // TCP without protection, on one machine.
   kTls,       // TLS with certificates of both ends.
-  kInsecure,  // TCP without protection, on any network.
+  kInsecure,  // TCP without encryption, on any network; requires a token.
 };
 
 // YAML section `rpc`.
 struct RpcConfig {
+  std::string token_file;  // YAML cluster.token_file; empty: no token.
+  std::string token_key;   // "file:line: cluster.token_file", for errors when the file is used.
   Security security = Security::kLoopback;
   TlsConfig tls;  // For Security::kTls.
   std::chrono::milliseconds connect_timeout{5'000};

@@ -73,7 +73,8 @@ TEST_CASE("What daemons must agree on is named with both values", "[config]") {
 
 TEST_CASE("Daemons need not agree on addresses, threads, training and learning rates", "[config]") {
   for (const char* change :
-       {"training.epochs=2", "training.dense_optimizer.learning_rate=1",
+       {"cluster.token_file=LICENSE", "training.epochs=2",
+        "training.dense_optimizer.learning_rate=1",
         "embedding_ps.instances.0.address=127.0.0.1:9000", "embedding_ps.instances.0.metrics=a:1",
         "embedding_ps.arena_directory=/tmp", "embedding_ps.numa_nodes=[1]",
         "embedding_worker.threads=3", "rpc.call_timeout=1s", "data.train=[CMakePresets.json]",

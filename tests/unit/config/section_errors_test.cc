@@ -192,6 +192,22 @@ TEST_CASE("Security: missing and unusable files are errors", "[config]") {
       {limit, "max_frame_bytes: 65536, security: none}",
        "rpc:", "rpc.security: 'none' is unknown; expected: one of loopback, tls, insecure"},
   });
+  CheckCases({
+      {limit, "max_frame_bytes: 65536, security: insecure}", "rpc:",
+       "rpc.security: insecure requires a token; set cluster.token_file, or use tls, or loopback "
+       "on one machine"},
+      {"seed: 7", "token_file: nowhere", "cluster",
+       "cluster.token_file: cannot read 'nowhere': No such file or directory; "
+       "give a path that is absolute or relative to the folder of the YAML file"},
+      {limit, with_tls("tls", two + ", authority: LICENSE, allowed_names: {loaders: ['*.*.x']}"),
+       "rpc:",
+       "rpc.tls.allowed_names.loaders.0: '*.*.x' is not a DNS name; expected: DNS names, "
+       "also with a leading '*.'"},
+  });
+  const std::string named =
+      with_tls("tls", two + ", authority: LICENSE, allowed_names: {nn_worker: [a.b, '*.c']}");
+  CHECK(ErrorOf(Replaced(kSample, limit, named)) == "no error");
+  CHECK(ErrorOf(kSample, {"rpc.security=insecure", "cluster.token_file=LICENSE"}) == "no error");
   const std::string bare = Replaced(kSample, limit, "max_frame_bytes: 65536, security: tls}");
   CHECK_THAT(ErrorOf(bare), Catch::Contains("rpc.tls.certificate: missing") &&
                                 Catch::Contains("rpc.tls.key: missing") &&

@@ -89,7 +89,7 @@ TEST_CASE("a malformed header is refused by the name of its field") {
       {"magic", [](FrameHeader& h) { h.magic = 1; }},
       {"version", [](FrameHeader& h) { h.version = 2; }},
       {"kind", [](FrameHeader& h) { h.kind = static_cast<FrameKind>(0); }},
-      {"kind", [](FrameHeader& h) { h.kind = static_cast<FrameKind>(9); }},
+      {"kind", [](FrameHeader& h) { h.kind = static_cast<FrameKind>(10); }},
       {"flags", [](FrameHeader& h) { h.flags = 4; }},
       {"request_id", [](FrameHeader& h) { h.request_id = 0; }},
       {"metadata_length", [](FrameHeader& h) { h.metadata_length = (16u << 20) + 1; }},
@@ -106,6 +106,13 @@ TEST_CASE("a malformed header is refused by the name of its field") {
       {"metadata_length", [](FrameHeader& h) { Gather(h, 2), ++h.metadata_length; }},
       {"code", [](FrameHeader& h) { h.kind = FrameKind::kError, h.code = 17; }},
       {"request_id", [](FrameHeader& h) { h.kind = FrameKind::kPadding; }},
+      {"request_id", [](FrameHeader& h) { h.kind = FrameKind::kProof; }},
+      {"metadata_length",
+       [](FrameHeader& h) {
+         h.kind = FrameKind::kProof;
+         h.request_id = 0;
+         h.metadata_length = kMaxProofBytes + 1;
+       }},
       {"segment_count", [](FrameHeader& h) { Pad(h, 0), h.segment_count = 1; }},
       {"metadata_length", [](FrameHeader& h) { Pad(h, kMaxPaddingBytes + 1); }},
   };
@@ -154,12 +161,15 @@ TEST_CASE("HELLO keeps its fields and names what differs") {
   CHECK(peer->hello.run == own.run);
   CHECK(peer->hello.incarnation == own.incarnation);
   CHECK(peer->hello.map_version == own.map_version);
-  CHECK(CheckHello(own, *peer).ok());
+  CHECK(peer->proof.empty());
+  CHECK(CheckProtocol(*peer).ok());
+  CHECK(CheckCluster(own, peer->hello).ok());
 
   const auto reason = [&](const std::function<void(PeerHello&)>& change) {
     PeerHello changed = *peer;
     change(changed);
-    const Status status = CheckHello(own, changed);
+    Status status = CheckProtocol(changed);
+    if (status.ok()) status = CheckCluster(own, changed.hello);
     CHECK(absl::IsInvalidArgument(status));
     return std::string(status.message());
   };

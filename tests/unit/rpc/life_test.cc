@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "rpc/token.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {
@@ -11,7 +12,8 @@ using testing::RawFrame;
 using testing::RawPeer;
 
 TEST_CASE("both ends refuse a HELLO that does not match and name the field") {
-  Ends ends;
+  const auto token = std::make_shared<const Token>("for trusted clients, which learn the field");
+  Ends ends(EchoMethod().handle, {.token = token});
   Hello hello = TestHello("client");
   std::string what;
   SECTION("cluster") {
@@ -22,7 +24,7 @@ TEST_CASE("both ends refuse a HELLO that does not match and name the field") {
     hello.configuration = "tables.0.dim = 16\n";
     what = "configurations differ: tables.0.dim = 8 (server/3), 16 (client/3); start all daemons";
   }
-  ends.client = ends.NewClient({}, hello);
+  ends.client = ends.NewClient({.token = token}, hello);
   const Status error = ends.Call(kEcho).status();
   CHECK(absl::IsInvalidArgument(error));
   CHECK_THAT(std::string(error.message()), Catch::Contains(what));

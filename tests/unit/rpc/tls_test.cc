@@ -77,6 +77,53 @@ TEST_CASE("ends that do not trust each other or do not use TLS close with a reas
   CHECK(ends.observer.closes == std::vector(3, CloseReason::kTls));
 }
 
+TEST_CASE("a certificate permits the roles that list one of its names", "[tls]") {
+  TestAuthority authority;
+  TlsOptions files = authority.Issue("all", {.alternative_names = "DNS:test.cluster"});
+  const auto permits = [&](std::map<std::string, std::vector<std::string>> allowed,
+                           const std::string& role, const std::string& name) {
+    files.allowed_names = std::move(allowed);
+    const auto context = TlsContext::Load(files);
+    REQUIRE(context.status() == absl::OkStatus());
+    const Status status = (*context)->CheckRole(role, std::vector<std::string>{"other", name});
+    CHECK((status.ok() || absl::IsUnauthenticated(status)));
+    return status.ok();
+  };
+  CHECK(permits({}, "trainer", "any"));
+  CHECK(permits({{"trainer", {}}}, "worker", "any"));
+  CHECK(permits({{"trainer", {}}, {"worker", {"w"}}}, "trainer", "any"));
+  CHECK_FALSE(permits({{"trainer", {"t"}}}, "unlisted", "t"));
+  CHECK(permits({{"trainer", {"t.test", "u.test"}}}, "trainer", "U.test"));
+  CHECK_FALSE(permits({{"trainer", {"t.test"}}}, "trainer", "u.t.test"));
+  CHECK(permits({{"trainer", {"*.test"}}}, "trainer", "u.TEST"));
+  for (const char* name : {"test", ".test", "a.b.test", "utest", ""}) {
+    INFO(name);
+    CHECK_FALSE(permits({{"trainer", {"*.test"}}}, "trainer", name));
+  }
+}
+
+TEST_CASE("each end refuses a peer whose certificate does not permit its role", "[tls]") {
+  TestAuthority authority;
+  TlsOptions of_server = authority.Issue("server", {.alternative_names = "DNS:one,IP:127.0.0.1"});
+  TlsOptions of_client = authority.Issue("client", {.alternative_names = "DNS:two,DNS:three"});
+  of_server.allowed_names = {{"client", {"four", "three"}}, {"server", {}}};
+  Ends ends(EchoMethod().handle, {.tls = *TlsContext::Load(of_server)});
+  const auto call = [&](const std::string& role) {
+    ends.client = ends.NewClient({.tls = *TlsContext::Load(of_client)}, TestHello(role));
+    return ends.Call(kEcho).status();
+  };
+  CHECK(call("client") == absl::OkStatus());
+  const Status unlisted = call("stranger");
+  CHECK(absl::IsUnauthenticated(unlisted));
+  CHECK_THAT(std::string(unlisted.message()),
+             Catch::Contains("a certificate for 'two, three' does not permit the role 'stranger'"));
+  CHECK(ends.observer.closes == std::vector{CloseReason::kTls});
+  of_client.allowed_names = {{"server", {"another"}}};
+  const Status server = call("client");
+  CHECK(absl::IsUnauthenticated(server));
+  CHECK_THAT(std::string(server.message()), Catch::Contains("does not permit the role 'server'"));
+}
+
 TEST_CASE("a TLS handshake that does not end closes its connection", "[tls]") {
   TestAuthority authority;
   Ends ends(EchoMethod().handle, {.tls = authority.Context("server")});

@@ -1,5 +1,7 @@
 // The security keys of the configuration.
 
+#include <filesystem>
+
 #include <catch2/catch.hpp>
 
 #include "rpc/testing/certificates.h"
@@ -38,6 +40,7 @@ Status ListenAt(const std::string& address, const RpcConfig& rpc) {
 TEST_CASE("keys of the section rpc become options of clients and servers", "[tls]") {
   TestAuthority authority;
   RpcConfig config = WithTls(authority.Issue("all"));
+  config.tls.allowed_names = {{"loader", {"a.b"}}};
   config.connect_timeout = std::chrono::milliseconds(77);
   config.max_frame_bytes = 88'888;
   config.max_connections = 9;
@@ -58,11 +61,30 @@ TEST_CASE("keys of the section rpc become options of clients and servers", "[tls
   REQUIRE(options->client.tls != nullptr);
   CHECK(options->client.tls == options->server.tls);
   CHECK(options->client.tls->peer_name() == "ps");
+  CHECK_FALSE(options->client.tls->CheckRole("loader", std::vector<std::string>{"c"}).ok());
   CHECK_FALSE(options->server.insecure);
+  CHECK(options->client.token == nullptr);
 
   config.security = Security::kInsecure;
   CHECK(MakeRpcOptions(config)->server.insecure);
   CHECK(MakeRpcOptions(config)->client.tls == nullptr);
+}
+
+TEST_CASE("the token's file becomes the token of clients and servers") {
+  TestAuthority folder;
+  RpcConfig config{.token_file = folder.Write("token", std::string(32, 's')),
+                   .token_key = "cluster.yaml:2: cluster.token_file"};
+  std::filesystem::permissions(config.token_file, std::filesystem::perms(0600));
+  const auto options = MakeRpcOptions(config);
+  REQUIRE(options.status() == absl::OkStatus());
+  CHECK(options->client.token != nullptr);
+  CHECK(options->client.token == options->server.token);
+  std::filesystem::permissions(config.token_file, std::filesystem::perms(0644));
+  const Status refused = MakeRpcOptions(config).status();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK_THAT(std::string(refused.message()),
+             Catch::StartsWith("cluster.yaml:2: cluster.token_file: '" + config.token_file +
+                               "' can be accessed by other users; create it with: head -c 32"));
 }
 
 TEST_CASE("a client accepts only the instance that it dialled") {

@@ -1,0 +1,89 @@
+#include "rpc/token.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+#include "rpc/close_reason.h"
+#include "simurgh/base/check.h"
+#include "simurgh/base/file_descriptor.h"
+
+namespace simurgh::rpc {
+namespace {
+
+Status Wrong(const std::string& file, const std::string& problem) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", file, "' ", problem, "; create it with: head -c 32 /dev/urandom | base64 > ", file,
+      "; chmod 600 ", file));
+}
+
+}  // namespace
+
+StatusOr<std::shared_ptr<const Token>> Token::Load(const std::string& file) {
+  const FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info{};
+  if (opened.number() < 0 || ::fstat(opened.number(), &info) != 0) {
+    return Wrong(file, absl::StrCat("cannot be read: ", std::strerror(errno)));
+  }
+  if (!S_ISREG(info.st_mode)) return Wrong(file, "is not a regular file");
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return Wrong(file, "can be accessed by other users");
+  }
+  std::string secret(kMaxBytes + 1, '\0');
+  const ssize_t bytes = ::read(opened.number(), secret.data(), secret.size());
+  if (bytes < 0) return Wrong(file, absl::StrCat("cannot be read: ", std::strerror(errno)));
+  secret.resize(static_cast<size_t>(bytes));
+  if (secret.size() > kMaxBytes) return Wrong(file, absl::StrCat("exceeds ", kMaxBytes, " bytes"));
+  absl::StripTrailingAsciiWhitespace(&secret);
+  if (secret.size() < kMinBytes) {
+    return Wrong(file,
+                 absl::StrCat("has ", secret.size(), " bytes, expected at least ", kMinBytes));
+  }
+  return std::make_shared<const Token>(std::move(secret));
+}
+
+Token::Nonce Token::NewNonce() {
+  Nonce nonce;
+  const int made = RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), nonce.size());
+  SIMURGH_CHECK_EQ(made, 1) << "RAND_bytes failed";
+  return nonce;
+}
+
+Token::Proof Token::Prove(std::string_view label, const Nonce& peer, const Nonce& own) const {
+  std::string text(label);
+  for (const Nonce* nonce : {&peer, &own}) {
+    text.append(reinterpret_cast<const char*>(nonce->data()), nonce->size());
+  }
+  Proof proof;
+  const auto* const made = HMAC(EVP_sha256(), secret_.data(), static_cast<int>(secret_.size()),
+                                reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                                reinterpret_cast<unsigned char*>(proof.data()), nullptr);
+  SIMURGH_CHECK(made != nullptr) << "HMAC failed";
+  return proof;
+}
+
+bool Token::IsProof(std::span<const std::byte> proof, std::string_view label, const Nonce& peer,
+                    const Nonce& own) const {
+  const Proof expected = Prove(label, peer, own);
+  return proof.size() == expected.size() &&
+         CRYPTO_memcmp(proof.data(), expected.data(), expected.size()) == 0;
+}
+
+Status TokenRefusal(std::string_view problem) {
+  return WithCloseReason(
+      absl::UnauthenticatedError(absl::StrCat("cluster.token_file: ", std::string(problem),
+                                              "; use the same file for all daemons")),
+      CloseReason::kRefused);
+}
+
+}  // namespace simurgh::rpc

@@ -1,0 +1,239 @@
+// Tokens: their files, their proofs, and connections of ends with and without them.
+
+#include "rpc/token.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "rpc/testing/certificates.h"
+#include "tests/unit/rpc/ends.h"
+
+namespace simurgh::rpc {
+namespace {
+
+using testing::Encode;
+using testing::RawFrame;
+using testing::RawPeer;
+
+std::shared_ptr<const Token> TokenOf(const std::string& secret) {
+  return std::make_shared<const Token>(secret);
+}
+
+TEST_CASE("a token's file is private and long enough") {
+  const std::string path = UnixPath("token");
+  const auto load = [&](const std::string& content, int mode) {
+    std::ofstream(path, std::ios::trunc) << content;
+    std::filesystem::permissions(path, std::filesystem::perms(mode));
+    return Token::Load(path);
+  };
+  const std::string secret(32, 's');
+  const auto first = load(secret + " \n", 0600);
+  REQUIRE(first.status() == absl::OkStatus());
+  const auto same = load(secret, 0400);
+  REQUIRE(same.status() == absl::OkStatus());
+  const Token::Nonce nonce{};
+  CHECK((*first)->Prove("a", nonce, nonce) == (*same)->Prove("a", nonce, nonce));
+
+  const auto problem = [&](const StatusOr<std::shared_ptr<const Token>>& token) {
+    CHECK(absl::IsInvalidArgument(token.status()));
+    const std::string message(token.status().message());
+    CHECK_THAT(message,
+               Catch::StartsWith("'" + path + "' ") &&
+                   Catch::EndsWith("; create it with: head -c 32 /dev/urandom | base64 > " + path +
+                                   "; chmod 600 " + path));
+    return message;
+  };
+  CHECK_THAT(problem(load(secret.substr(1) + "\n", 0600)), Catch::Contains("has 31 bytes"));
+  CHECK_THAT(problem(load(std::string(5'000, 's'), 0600)), Catch::Contains("exceeds 4096 bytes"));
+  for (const int mode : {0640, 0610, 0604, 0602, 0601}) {
+    CHECK_THAT(problem(load(secret, mode)), Catch::Contains("can be accessed by other users"));
+  }
+  std::filesystem::remove(path);
+  CHECK_THAT(problem(Token::Load(path)), Catch::Contains("cannot be read: No such file"));
+  std::filesystem::create_directory(path);
+  CHECK_THAT(problem(Token::Load(path)), Catch::Contains("is not a regular file"));
+  std::filesystem::remove(path);
+}
+
+// Source: Python's hmac.
+TEST_CASE("a proof is the HMAC of label and nonces") {
+  const Token token("key");
+  Token::Nonce peer;
+  Token::Nonce own;
+  peer.fill(std::byte{1});
+  own.fill(std::byte{2});
+  const Token::Proof proof = token.Prove(Token::kServer, peer, own);
+  std::string hex;
+  for (const std::byte byte : proof) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    hex += kDigits[static_cast<int>(byte) / 16];
+    hex += kDigits[static_cast<int>(byte) % 16];
+  }
+  CHECK(hex == "05f68b056e2fad5c9cb3f452d642f09cda6881e5cd7d517a3720e4e6b0d1fbf1");
+  CHECK(token.IsProof(proof, Token::kServer, peer, own));
+  CHECK_FALSE(token.IsProof(proof, Token::kClient, peer, own));
+  CHECK_FALSE(token.IsProof(proof, Token::kServer, own, peer));
+  CHECK_FALSE(Token("another").IsProof(proof, Token::kServer, peer, own));
+  CHECK_FALSE(token.IsProof(std::span(proof).first(31), Token::kServer, peer, own));
+  CHECK(Token::NewNonce() != Token::NewNonce());
+}
+
+// A server at the address, with an echo.
+struct Guarded {
+  Guarded(testing::Loop& loop, const std::string& address, ServerOptions options)
+      : server(loop.executor(), TestHello("server"), options, &observer) {
+    server.Register(EchoMethod());
+    REQUIRE(server.Listen(address) == absl::OkStatus());
+  }
+
+  RecordingObserver observer;
+  Server server;
+};
+
+TEST_CASE("ends with the same token connect over every transport") {
+  testing::TestAuthority authority;
+  testing::Loop loop;
+  ServerOptions server{.token = TokenOf("secret")};
+  ClientOptions client{.token = TokenOf("secret")};
+  std::string address = "127.0.0.1:0";
+  SECTION("TCP") {}
+  SECTION("TLS") {
+    server.tls = authority.Context("server");
+    client.tls = authority.Context("client");
+  }
+  SECTION("a Unix socket") { address = "unix://" + UnixPath("token"); }
+  SECTION("shared memory") { address = "shm://" + UnixPath("token"); }
+  SECTION("both") { address = "auto://127.0.0.1:0"; }
+  Guarded guarded(loop, address, server);
+  Client caller(loop.executor(), guarded.server.address(), TestHello("client"), client, nullptr);
+  Random random(5);
+  const std::vector<Bytes> segments{RandomBytes(random, 100'000)};
+  const auto answer =
+      loop.Run(caller.Call(kEcho, Message(Text("x"), segments), IntoVectors(), Soon()));
+  REQUIRE(answer.status() == absl::OkStatus());
+  CHECK(Segments(*answer) == segments);
+  CHECK(guarded.observer.closes.empty());
+}
+
+TEST_CASE("ends whose tokens differ refuse each other, naming the key and nothing else") {
+  testing::Loop loop;
+  const std::string address =
+      GENERATE(std::string("127.0.0.1:0"), "unix://" + UnixPath("token"), "auto://127.0.0.1:0");
+  const auto check = [&](const std::shared_ptr<const Token>& of_server,
+                         const std::shared_ptr<const Token>& of_client,
+                         const std::string& problem) {
+    Guarded guarded(loop, address, {.token = of_server});
+    // The TCP port of auto://, too.
+    std::string where = guarded.server.address();
+    if (where.starts_with("auto://")) where = where.substr(7);
+    Client client(loop.executor(), where, TestHello("client"), {.token = of_client}, nullptr);
+    const Status refused = loop.Run(client.Call(kEcho, {}, NoSegments(), Soon())).status();
+    CHECK(absl::IsUnauthenticated(refused));
+    const std::string message(refused.message());
+    CHECK_THAT(message, Catch::Contains("cluster.token_file: " + problem +
+                                        "; use the same file for all daemons"));
+    CHECK_THAT(message, !Catch::Contains("'test'") && !Catch::Contains("tables.0.dim"));
+    CHECK(guarded.observer.connects == 0);
+  };
+  check(TokenOf("secret"), nullptr, "the server has a token, the client has none");
+  check(nullptr, TokenOf("secret"), "the client has a token, the server has none");
+  check(TokenOf("secret"), TokenOf("another"), "the server has another token");
+}
+
+// The frame with the nonce of a client.
+RawFrame ProofFrame(const Bytes& metadata) {
+  RawFrame frame;
+  frame.header.kind = FrameKind::kProof;
+  frame.metadata = metadata;
+  return frame;
+}
+
+TEST_CASE("a server says nothing of its cluster before the client's proof") {
+  Ends ends(EchoMethod().handle, {.token = TokenOf("secret")});
+  const auto converse = [&](Bytes proof) -> awaitable<StatusOr<RawFrame>> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(RawPeer peer, co_await RawPeer::Dial(ends.server->address()));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(ProofFrame(Bytes(32)))));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await peer.Read());
+    CHECK(answer.header.kind == FrameKind::kProof);
+    CHECK(answer.metadata.size() == 64);
+    // The server's own proof, sent back, is none of a client.
+    if (proof.empty()) proof.assign(answer.metadata.begin() + 32, answer.metadata.end());
+    const OutgoingSegment hello = EncodeHello(TestHello("peer"), FrameLimits(), 0, 0, proof);
+    RawFrame frame;
+    frame.metadata.assign(hello.bytes.begin(), hello.bytes.end());
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(frame)));
+    co_return co_await peer.Read();
+  };
+  for (const Bytes& proof : {Bytes(), Bytes(32), Bytes(31)}) {
+    const auto answer = ends.loop.Run(converse(proof));
+    REQUIRE(answer.status() == absl::OkStatus());
+    CHECK(answer->header.kind == FrameKind::kError);
+    CHECK(answer->header.code == static_cast<uint16_t>(absl::StatusCode::kUnauthenticated));
+  }
+  CHECK(ends.observer.closes == std::vector(3, CloseReason::kRefused));
+}
+
+TEST_CASE("a client sends no HELLO to a server that does not prove the token") {
+  testing::Loop loop;
+  const auto listener = *Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
+  Client client(loop.executor(), listener->address(), TestHello("client"),
+                {.token = TokenOf("secret")}, nullptr);
+  const RawFrame answer = GENERATE(ProofFrame(Bytes(64)), ProofFrame(Bytes(63)),
+                                   testing::HelloFrame(TestHello("server")));
+  const auto serve = [&]() -> awaitable<Status> {
+    SIMURGH_CO_ASSIGN_OR_RETURN(Socket socket, co_await listener->Accept());
+    RawPeer peer(std::move(socket));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame first, co_await peer.Read());
+    CHECK(first.header.kind == FrameKind::kProof);
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(answer)));
+    CHECK_FALSE((co_await peer.Read()).ok());
+    client.Stop();
+    co_return absl::OkStatus();
+  };
+  const auto call = [&]() -> awaitable<Status> {
+    CHECK_FALSE((co_await client.Call(kEcho, {}, NoSegments(), Soon())).ok());
+    co_return absl::OkStatus();
+  };
+  CHECK(loop.Run(Both(serve(), call())) == absl::OkStatus());
+}
+
+TEST_CASE("only a client that is known learns which settings differ") {
+  testing::Loop loop;
+  testing::TestAuthority authority;
+  ServerOptions server;
+  ClientOptions client;
+  std::string address = "127.0.0.1:0";
+  bool is_known = true;
+  SECTION("TCP") { is_known = false; }
+  SECTION("a token") { client.token = server.token = TokenOf("secret"); }
+  SECTION("TLS") { client.tls = server.tls = authority.Context("both"); }
+  SECTION("a Unix socket of this user") { address = "unix://" + UnixPath("known"); }
+  Guarded guarded(loop, address, server);
+  const auto refusal = [&](const Hello& hello) {
+    Client caller(loop.executor(), guarded.server.address(), hello, client, nullptr);
+    const Status status = loop.Run(caller.Call(kEcho, {}, NoSegments(), Soon())).status();
+    CHECK(absl::IsInvalidArgument(status));
+    return std::string(status.message());
+  };
+  Hello other = TestHello("client");
+  other.cluster = "other";
+  const std::string of_cluster = refusal(other);
+  CHECK_THAT(guarded.observer.errors.at(0), Catch::Contains("this end to 'test'"));
+  other = TestHello("client");
+  other.configuration = "tables.0.dim = 16\n";
+  const std::string of_settings = refusal(other);
+  CHECK_THAT(guarded.observer.errors.at(1), Catch::Contains("tables.0.dim = 8 (server/3)"));
+  if (is_known) {
+    CHECK_THAT(of_cluster, Catch::Contains("this end to 'test'"));
+    CHECK_THAT(of_settings, Catch::Contains("tables.0.dim = 8 (server/3)"));
+  } else {
+    CHECK(of_cluster == of_settings);
+    CHECK_THAT(of_cluster, Catch::Contains("configurations differ; the server's log"));
+    CHECK_THAT(of_cluster, !Catch::Contains("tables.0.dim") && !Catch::Contains("'test'"));
+  }
+}
+
+}  // namespace
+}  // namespace simurgh::rpc
