@@ -30,6 +30,8 @@ struct ServerOptions {
   uint64_t max_frame_bytes = uint64_t{1} << 30;
   uint32_t max_metadata_bytes = uint32_t{16} << 20;
   uint16_t max_segments = 65'535;
+  // At these limits, another connection closes the oldest that has made no call; without one, it is
+  // refused.
   uint32_t max_connections = 1'024;
   uint32_t max_connections_per_host = 512;  // All Unix sockets count as one host.
   // Connections without HELLO. Another one closes the oldest.

@@ -40,6 +40,7 @@ struct ServerCore {
   std::unordered_map<uint32_t, Method> methods;
   std::unordered_set<ServerSession*> sessions;  // Open ones.
   std::list<ServerSession*> newcomers;          // Without HELLO; the oldest first.
+  std::list<ServerSession*> silent;             // Admitted, without a call; the oldest first.
   size_t admitted = 0;
   absl::flat_hash_map<std::string, uint32_t> admitted_by_host;
   Gate requests;  // With running handlers.
@@ -81,7 +82,10 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   [[nodiscard]] awaitable<StatusOr<PeerHello>> ReadHello();
   // Sends an ERROR and closes. Returns `reason`. told: what the client may know of it.
   [[nodiscard]] awaitable<Status> Refuse(Status reason, Status told);
-  Status Admit() const;
+  Status Admit();
+  // Closes the oldest connection without a call, of this host or of all, if the limits of
+  // connections leave no room for this one.
+  void MakeRoom();
   // Also accepts the client's offer of shared memory, if any. Returns the features of this end.
   StatusOr<uint64_t> AdmitAndShare();
   [[nodiscard]] awaitable<Status> ReadFrames();
@@ -127,6 +131,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   std::shared_ptr<const Hello> hello_;  // The client's; requests may outlive the session.
   const std::string host_;              // The client's address without the port.
   bool admitted_ = false;
+  bool has_called_ = false;
   Gate unanswered_;          // Requests whose answers have not been written.
   size_t arriving_ = 0;      // Incomplete requests among them.
   uint64_t arrivals_ = 0;    // Times that arriving_ became 0.

@@ -8,12 +8,28 @@
 
 namespace simurgh::rpc {
 
-Status ServerSession::Admit() const {
+void ServerSession::MakeRoom() {
+  const ServerOptions& options = core_->options;
+  const auto of_host = core_->admitted_by_host.find(host_);
+  const bool host_is_full = of_host != core_->admitted_by_host.end() &&
+                            of_host->second >= options.max_connections_per_host;
+  if (!host_is_full && core_->admitted < options.max_connections) return;
+  const auto oldest = std::ranges::find_if(core_->silent, [&](const ServerSession* session) {
+    return !host_is_full || session->host_ == host_;
+  });
+  if (oldest == core_->silent.end()) return;
+  (*oldest)->Close(WithCloseReason(
+      absl::ResourceExhaustedError("no call, and a newer connection needs the place"),
+      CloseReason::kCrowd));
+}
+
+Status ServerSession::Admit() {
   SIMURGH_RETURN_IF_ERROR(connection_->CheckRole(peer_.hello.role));
   for (const Status& fits : {CheckProtocol(peer_), CheckCluster(core_->hello, peer_.hello)}) {
     if (!fits.ok()) return WithCloseReason(fits, CloseReason::kRefused);
   }
   if (core_->draining) return absl::UnavailableError("the server is stopping");
+  MakeRoom();
   const ServerOptions& options = core_->options;
   if (core_->admitted >= options.max_connections) {
     return WithCloseReason(absl::ResourceExhaustedError(

@@ -97,6 +97,8 @@ TEST_CASE("a thousand connections are refused above the limits per host and in t
           co_await peer.Send(Encode(testing::HelloFrame(TestHello("storm")))));
       SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await peer.Read());
       if (answer.header.kind == FrameKind::kHello) {
+        SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(EchoRequest(1, {}))));
+        SIMURGH_CO_RETURN_IF_ERROR((co_await peer.Read()).status());
         admitted.push_back(std::move(peer));
       } else {
         CHECK(answer.header.code == static_cast<uint16_t>(absl::StatusCode::kResourceExhausted));
@@ -135,6 +137,62 @@ TEST_CASE("a thousand connections are refused above the limits per host and in t
     co_return co_await peer.ShakeHands(TestHello("storm"));
   };
   CHECK(ends.loop.Run(back()) == absl::OkStatus());
+}
+
+TEST_CASE("at the limits, a new client takes the place of the oldest peer without a call",
+          "[abuse]") {
+  constexpr size_t kLimit = 8;
+  ServerOptions options;
+  SECTION("of one host") { options.max_connections_per_host = kLimit; }
+  SECTION("of all together") { options.max_connections = kLimit; }
+  Ends ends(EchoMethod().handle, options);
+  REQUIRE(ends.EchoWorks());
+  std::vector<RawPeer> silent;
+  for (size_t i = 1; i < kLimit; ++i) {
+    StatusOr<RawPeer> peer = ends.loop.Run(Enter(ends));
+    REQUIRE(peer.status() == absl::OkStatus());
+    silent.push_back(*std::move(peer));
+  }
+  const auto still_answers = [&](RawPeer& peer) {
+    const auto call = [&]() -> awaitable<Status> {
+      SIMURGH_CO_RETURN_IF_ERROR(co_await peer.Send(Encode(EchoRequest(1, {}))));
+      co_return (co_await peer.Read()).status();
+    };
+    return ends.loop.Run(call()).ok();
+  };
+  // The first has made a call, so the second is the oldest.
+  REQUIRE(still_answers(silent[0]));
+  std::vector<std::unique_ptr<Client>> trainers;
+  for (size_t closed = 1; closed + 1 < kLimit; ++closed) {
+    trainers.push_back(ends.NewClient());
+    CHECK(ends.loop.Run(Echo(*trainers.back())) == absl::OkStatus());
+    CHECK(ends.observer.closes == std::vector(closed, CloseReason::kCrowd));
+    CHECK_FALSE(still_answers(silent[closed]));
+  }
+  // All have made a call.
+  const auto refused = ends.NewClient();
+  const auto call = [&]() -> awaitable<Status> {
+    const auto answer =
+        co_await refused->Call(kEcho, {}, NoSegments(), In(std::chrono::seconds(1)));
+    co_return answer.status();
+  };
+  CHECK(absl::IsUnavailable(ends.loop.Run(call())));
+  CHECK(ends.EchoWorks());
+}
+
+TEST_CASE("peers of another cluster take nobody's place", "[abuse]") {
+  Ends ends(EchoMethod().handle, {.max_connections_per_host = 2});
+  REQUIRE(ends.EchoWorks());
+  StatusOr<RawPeer> silent = ends.loop.Run(Enter(ends));
+  REQUIRE(silent.status() == absl::OkStatus());
+  Hello other = TestHello("other");
+  other.cluster = "other";
+  const auto stranger = ends.NewClient({}, other);
+  const auto call = [&]() -> awaitable<Status> {
+    co_return (co_await stranger->Call(kEcho, {}, NoSegments(), Soon())).status();
+  };
+  CHECK(absl::IsInvalidArgument(ends.loop.Run(call())));
+  CHECK(ends.observer.closes == std::vector{CloseReason::kRefused});
 }
 
 }  // namespace
