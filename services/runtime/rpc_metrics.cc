@@ -87,12 +87,16 @@ void RpcMetrics::OnCallEnd(const rpc::CallReport& report) {
 
 void RpcMetrics::OnConnect(std::string_view peer) {
   connects_.Add();
-  spdlog::info("{}: connected", peer);
+  if (const auto suppressed = connect_log_.Admit(LogLimiter::Clock::now())) {
+    spdlog::info("{}: connected: suppressed_lines={}", peer, *suppressed);
+  }
 }
 
 void RpcMetrics::OnDisconnect(std::string_view peer, const Status& reason) {
   disconnects_.Add();
-  spdlog::info("{}: disconnected: {}", peer, Text(reason));
+  if (const auto suppressed = disconnect_log_.Admit(LogLimiter::Clock::now())) {
+    spdlog::info("{}: disconnected: suppressed_lines={}: {}", peer, *suppressed, Text(reason));
+  }
 }
 
 void RpcMetrics::OnClose(std::string_view peer, rpc::CloseReason reason, const Status& status) {

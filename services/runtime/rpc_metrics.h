@@ -42,7 +42,7 @@ class RpcMetrics : public rpc::Observer {
   void OnClose(std::string_view peer, rpc::CloseReason reason, const Status& status) override;
 
  private:
-  static constexpr uint32_t kLines = 10;  // Burst of log lines per reason.
+  static constexpr uint32_t kLines = 10;  // Burst of log lines per event and reason.
   static constexpr std::chrono::seconds kLineInterval{1};
 
   struct MethodMetrics;
@@ -74,6 +74,8 @@ class RpcMetrics : public rpc::Observer {
   std::array<Closes, rpc::kCloseReasons> closes_;  // By reason.
   std::array<Counter*, rpc::kThrottleReasons> throttles_;
   LogLimiter faults_{kLines, kLineInterval};
+  LogLimiter connect_log_{kLines, kLineInterval};
+  LogLimiter disconnect_log_{kLines, kLineInterval};
   absl::flat_hash_map<uint32_t, std::unique_ptr<MethodMetrics>> methods_;  // By number.
 };
 

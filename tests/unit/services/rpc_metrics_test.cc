@@ -1,6 +1,10 @@
 #include "services/runtime/rpc_metrics.h"
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
+
+#include "tests/unit/nn/log_lines.h"
 
 namespace simurgh {
 namespace {
@@ -65,6 +69,19 @@ TEST_CASE("RPC events are counted by side, method and code") {
        }) {
     CHECK_THAT(text, Catch::Contains(line));
   }
+}
+
+TEST_CASE("connections that come and go fill no log") {
+  const testing::LogLines log;
+  MetricRegistry registry;
+  RpcMetrics server(registry, RpcSide::kServer);
+  for (int i = 0; i < 1'000; ++i) {
+    server.OnConnect("127.0.0.1:5");
+    server.OnDisconnect("127.0.0.1:5", absl::OkStatus());
+  }
+  const std::string text = log.text();
+  CHECK(std::ranges::count(text, '\n') < 100);
+  CHECK_THAT(text, Catch::Contains("127.0.0.1:5: connected: suppressed_lines=0"));
 }
 
 TEST_CASE("calls in flight are counted until they end or their observer does") {
