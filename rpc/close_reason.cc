@@ -17,7 +17,7 @@ constexpr std::string_view kNames[] = {"malformed", "tls",         "refused",   
                                        "stalled",   "not_reading"};
 static_assert(std::size(kNames) == kCloseReasons);
 
-constexpr std::string_view kThrottleNames[] = {"requests", "answers", "turn", "accept"};
+constexpr std::string_view kThrottleNames[] = {"requests", "answers", "turn", "heads", "accept"};
 static_assert(std::size(kThrottleNames) == kThrottleReasons);
 
 constexpr char kPayload[] = "simurgh/close_reason";

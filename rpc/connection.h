@@ -48,6 +48,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
     find_incoming_payload_ = std::move(find);
   }
 
+  // admit: called before a head is read that exceeds the read-ahead buffer, with its header; may
+  // wait. The frame keeps the returned share. After an error, the head is skipped and the frame has
+  // the error as its refusal; DATA_LOSS ends the connection. timeout: for the arrival of the head.
+  using HeadAdmission = std::function<awaitable<StatusOr<WindowShare>>(const FrameHeader& header)>;
+  void AdmitLargeHeadsBy(HeadAdmission admit, Clock::duration timeout) {
+    admit_large_head_ = std::move(admit);
+    large_head_timeout_ = timeout;
+  }
+
   // Unread bytes of the last frame's payload.
   uint64_t payload_left() const { return payload_left_; }
   // Reads the payload into its destinations, unless abandoned. Only payloads below 4 KiB can pass
@@ -190,6 +199,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t payload_left_ = 0;
   std::deque<Piece> pieces_;  // Remaining pieces of a gathered chunk.
   std::function<IncomingPayload*(uint64_t)> find_incoming_payload_;
+  HeadAdmission admit_large_head_;
+  Clock::duration large_head_timeout_{};
   std::array<asio::mutable_buffer, 64> room_;  // Asio passes at most 64 to one system call.
   IncomingPayload* reading_ = nullptr;         // The argument of ReadPayload().
   asio::cancellation_signal stop_reading_;

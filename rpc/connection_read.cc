@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "rpc/connection.h"
+#include "rpc/watchdog.h"
 
 namespace simurgh::rpc {
 namespace {
@@ -162,6 +163,25 @@ IncomingFrame Connection::TakePiece() {
 
 awaitable<StatusOr<IncomingFrame>> Connection::ReadLargeHead() {
   IncomingFrame frame{.header = *std::exchange(header_, std::nullopt)};
+  Clock::time_point deadline = Clock::time_point::max();
+  if (admit_large_head_) {
+    StatusOr<WindowShare> share = co_await admit_large_head_(frame.header);
+    if (!reason_.ok()) co_return reason_;
+    if (absl::IsDataLoss(share.status())) co_return share.status();
+    if (!share.ok()) {
+      frame.refusal = share.status();
+      payload_left_ += TableBytes(frame.header) + frame.header.metadata_length;
+      ++frames_read_;
+      co_return std::move(frame);
+    }
+    frame.head_share = *std::move(share);
+    deadline = Clock::now() + large_head_timeout_;
+  }
+  // Holds memory that others wait for, so slow progress is not enough.
+  const Watchdog watchdog(executor(), deadline, [this] {
+    Close(WithCloseReason(absl::DeadlineExceededError("a large head did not arrive in time"),
+                          CloseReason::kStalled));
+  });
   std::vector<BorrowedSegment> borrowed;
   SIMURGH_CO_RETURN_IF_ERROR(co_await ReadVector(frame.lengths, frame.header.segment_count));
   SIMURGH_CO_RETURN_IF_ERROR(co_await ReadVector(borrowed, BorrowedCount(frame.header)));

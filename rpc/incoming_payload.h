@@ -10,6 +10,7 @@
 #include "rpc/buffer.h"
 #include "rpc/frame.h"
 #include "rpc/message.h"
+#include "rpc/window.h"
 
 namespace simurgh::rpc {
 
@@ -20,6 +21,8 @@ struct IncomingFrame {
   std::vector<std::byte> metadata;
   // By segment; segments in the frame have no owner. Empty if none is borrowed.
   std::vector<ReceivedSegment> borrowed;
+  WindowShare head_share;  // Of the server's memory for large heads.
+  Status refusal;          // Why the head was not read; it counts as unread payload.
 
   bool is_borrowed(size_t segment) const {
     return !borrowed.empty() && borrowed[segment].owner != nullptr;
@@ -42,6 +45,7 @@ class IncomingPayload {
   IncomingPayload(IncomingFrame&& frame, std::vector<IncomingSegment>&& destinations);
 
   const FrameHeader& header() const { return frame_.header; }
+  WindowShare TakeHeadShare() { return std::move(frame_.head_share); }
   // Bytes of the payload that have not been read.
   uint64_t left() const { return left_; }
 

@@ -34,6 +34,8 @@ struct MethodOf {
   uint32_t number = 0;
   // For metrics, logs and errors; a literal.
   std::string_view name;
+  // See Method.
+  uint64_t max_head_bytes = 65'536;
 
   // NOLINTNEXTLINE(google-explicit-constructor)
   constexpr operator MethodId() const { return {.number = number, .name = name}; }
@@ -119,6 +121,7 @@ void Register(Server& server, const MethodOf<Request, Response>& method, Place p
               Handle handle) {
   server.Register(
       {.id = method,
+       .max_head_bytes = method.max_head_bytes,
        .placement = [name = method.name, place = std::move(place)](
                         std::span<const std::byte> metadata, std::span<const uint64_t> lengths)
            -> StatusOr<std::vector<IncomingSegment>> {

@@ -30,6 +30,9 @@ struct ServerOptions {
   uint64_t max_frame_bytes = uint64_t{1} << 30;
   uint32_t max_metadata_bytes = uint32_t{16} << 20;
   uint16_t max_segments = 65'535;
+  // Bytes of heads (tables and metadata) above 32 KiB of incomplete requests, of all connections.
+  // Further ones wait in the order of their arrival.
+  uint64_t large_head_bytes = uint64_t{64} << 20;
   // At these limits, another connection closes the oldest that has made no call; without one, it is
   // refused.
   uint32_t max_connections = 1'024;
@@ -64,7 +67,10 @@ struct Request {
 };
 
 struct Method {
-  MethodId id;          // The name outlives the server.
+  MethodId id;  // The name outlives the server.
+  // Refuses requests whose head (tables and metadata) is larger; heads below 28 KiB are accepted in
+  // any case.
+  uint64_t max_head_bytes = UINT64_MAX;
   Placement placement;  // Destinations of requests.
   std::function<awaitable<StatusOr<OutgoingMessage>>(Request)> handle;
 };

@@ -103,6 +103,8 @@ awaitable<Status> ServerSession::ShakeHands() {
   ++core_->admitted;
   ++core_->admitted_by_host[host_];
   connection_->SetLimits(FrameLimits::Of(core_->options));
+  connection_->AdmitLargeHeadsBy([this](const FrameHeader& head) { return AdmitLargeHead(head); },
+                                 core_->options.stall_timeout);
   connection_->Establish(
       absl::StrCat(peer_.hello.role, "/", peer_.hello.index, " at ", connection_->peer()), peer_);
   OutgoingSegment hello = EncodeHello(core_->hello, FrameLimits::Of(core_->options),
@@ -232,6 +234,7 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
     return refuse(
         absl::UnimplementedError(absl::StrCat("the server has no method ", header.method)));
   }
+  if (!frame.refusal.ok()) return refuse(frame.refusal);
   StatusOr<std::vector<IncomingSegment>> destinations =
       PlaceSegments(method->second.placement, frame);
   if (!destinations.ok()) return refuse(destinations.status());
@@ -282,6 +285,8 @@ void ServerSession::Discard(const std::shared_ptr<RequestTask>& task) {
 }
 
 void ServerSession::Start(const std::shared_ptr<RequestTask>& task) {
+  // A handler may wait for other requests, so it must not hold what they wait for.
+  (void)task->payload->TakeHeadShare();
   task->in_handler = core_->requests.Enter();
   task->running = true;
   NoteArrived();
@@ -379,6 +384,7 @@ Clock::time_point ServerSession::ExpireRequests(Clock::time_point now) {
 void ServerSession::Close(const Status& reason) {
   Leave();
   connection_->Close(reason);
+  core_->large_heads->Withdraw(this);
   const absl::flat_hash_map<uint64_t, std::shared_ptr<RequestTask>> tasks = tasks_;
   for (const auto& [id, task] : tasks) {
     if (task->running) task->cancel.emit(asio::cancellation_type::terminal);

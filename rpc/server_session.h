@@ -18,6 +18,7 @@
 #include "rpc/request_task.h"
 #include "rpc/server.h"
 #include "rpc/sharing_handshake.h"
+#include "rpc/window.h"
 
 namespace simurgh::rpc {
 
@@ -30,6 +31,7 @@ struct ServerCore {
         hello(std::move(own)),
         options(limits),
         observer(reports),
+        large_heads(std::make_shared<Window>(executor, limits.large_head_bytes)),
         requests(executor),
         connections(executor) {}
 
@@ -43,6 +45,7 @@ struct ServerCore {
   std::list<ServerSession*> silent;             // Admitted, without a call; the oldest first.
   size_t admitted = 0;
   absl::flat_hash_map<std::string, uint32_t> admitted_by_host;
+  const std::shared_ptr<Window> large_heads;
   Gate requests;  // With running handlers.
   Gate connections;
   bool draining = false;
@@ -89,6 +92,8 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // Also accepts the client's offer of shared memory, if any. Returns the features of this end.
   StatusOr<uint64_t> AdmitAndShare();
   [[nodiscard]] awaitable<Status> ReadFrames();
+  // For Connection::AdmitLargeHeadsBy.
+  [[nodiscard]] awaitable<StatusOr<WindowShare>> AdmitLargeHead(FrameHeader header);
   // The request that the frame's payload belongs to; null: skip the payload.
   // Errors: DATA_LOSS for a frame that the client must not send.
   StatusOr<std::shared_ptr<RequestTask>> OnFrame(IncomingFrame&& frame, Clock::time_point arrival);

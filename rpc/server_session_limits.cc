@@ -62,6 +62,33 @@ Status ServerSession::CheckRequest(const IncomingFrame& frame) const {
                          CloseReason::kWindow);
 }
 
+awaitable<StatusOr<WindowShare>> ServerSession::AdmitLargeHead(FrameHeader header) {
+  const uint64_t bytes = TableBytes(header) + header.metadata_length;
+  if (header.kind != FrameKind::kRequest) {
+    co_return absl::DataLossError(
+        absl::StrCat("malformed frame: ", bytes, " bytes of metadata for this kind"));
+  }
+  const auto method = core_->methods.find(header.method);
+  const uint64_t most = method == core_->methods.end() ? 0 : method->second.max_head_bytes;
+  if (bytes > most) {
+    co_return absl::InvalidArgumentError(absl::StrCat(
+        "the request has ", bytes, " bytes of tables and metadata, the method accepts ", most));
+  }
+  const std::shared_ptr<Window>& heads = core_->large_heads;
+  const uint64_t cost = heads->Cost(bytes);
+  if (heads->TryEnter(cost)) co_return WindowShare(heads, cost);
+  // Its incomplete requests may hold what it would wait for, and their rest comes after this head.
+  if (arriving_ != 0) {
+    co_return absl::UnavailableError("the server's memory for large requests is used up");
+  }
+  connection_->Uncork();
+  core_->observer->OnThrottle(connection_->peer(), ThrottleReason::kHeads);
+  if (co_await heads->Enter(cost, Clock::time_point::max(), this)) {
+    co_return WindowShare(heads, cost);
+  }
+  co_return absl::UnavailableError("the connection ended");
+}
+
 std::optional<ThrottleReason> ServerSession::MustWait() const {
   const ServerOptions& options = core_->options;
   // Incomplete requests do not count: the bytes they need follow this frame.

@@ -11,9 +11,10 @@ enum class ThrottleReason : uint8_t {
   kRequests,  // Too many unanswered requests.
   kAnswers,   // Too many unread bytes of answers.
   kTurn,      // The peer sends without a pause; other connections are served first.
+  kHeads,     // Large heads of other connections take all memory for them.
   kAccept,    // File descriptors or memory are short.
 };
-inline constexpr size_t kThrottleReasons = 4;
+inline constexpr size_t kThrottleReasons = 5;
 
 // For metrics: "requests".
 std::string_view NameOf(ThrottleReason reason);

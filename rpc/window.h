@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <utility>
 
 #include "rpc/waiter.h"
 
@@ -25,9 +28,11 @@ class Window {
     return true;
   }
 
-  // Returns false when the deadline passed, the caller was cancelled or the window closed first.
-  [[nodiscard]] awaitable<bool> Enter(uint64_t cost, Clock::time_point deadline) {
-    Entry entry{.waiter = Waiter(executor_, deadline), .cost = cost};
+  // Returns false when the deadline passed, the caller was cancelled, the window closed, or
+  // Withdraw() was called for the owner first.
+  [[nodiscard]] awaitable<bool> Enter(uint64_t cost, Clock::time_point deadline,
+                                      const void* owner = nullptr) {
+    Entry entry{.waiter = Waiter(executor_, deadline), .cost = cost, .owner = owner};
     line_.push_back(&entry);
     if (closed_) entry.waiter.Wake();
     co_await entry.waiter.Wait();
@@ -41,6 +46,13 @@ class Window {
     Admit();
   }
 
+  // Fails the current waits of the owner.
+  void Withdraw(const void* owner) {
+    for (Entry* entry : line_) {
+      if (entry->owner == owner) entry->waiter.Wake();
+    }
+  }
+
   // Fails all current and later waits.
   void Close() {
     closed_ = true;
@@ -51,6 +63,7 @@ class Window {
   struct Entry {
     Waiter waiter;
     uint64_t cost = 0;
+    const void* owner = nullptr;
     bool entered = false;
   };
 
@@ -69,6 +82,28 @@ class Window {
   uint64_t free_;
   std::deque<Entry*> line_;
   bool closed_ = false;
+};
+
+// Bytes that have entered a window and leave it with this. Move-only; empty by default.
+class WindowShare {
+ public:
+  WindowShare() = default;
+  WindowShare(std::shared_ptr<Window> window, uint64_t cost)
+      : window_(std::move(window)), cost_(cost) {}
+  WindowShare(WindowShare&& other) noexcept
+      : window_(std::move(other.window_)), cost_(other.cost_) {}
+  WindowShare& operator=(WindowShare&& other) noexcept {
+    std::swap(window_, other.window_);
+    std::swap(cost_, other.cost_);
+    return *this;
+  }
+  ~WindowShare() {
+    if (window_ != nullptr) window_->Leave(cost_);
+  }
+
+ private:
+  std::shared_ptr<Window> window_;
+  uint64_t cost_ = 0;
 };
 
 }  // namespace simurgh::rpc

@@ -102,6 +102,12 @@ awaitable<Status> RawPeer::Send(std::vector<std::byte> bytes) {
   co_return absl::OkStatus();
 }
 
+size_t RawPeer::TrySend(std::span<const std::byte> bytes) {
+  const ssize_t sent =
+      ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  return sent < 0 ? 0 : static_cast<size_t>(sent);
+}
+
 awaitable<Status> RawPeer::Fill(std::span<std::byte> destination) {
   auto [error, count] = co_await asio::async_read(
       socket_, asio::buffer(destination.data(), destination.size()), kNoThrow);

@@ -55,6 +55,8 @@ class RawPeer {
 
   // Errors: UNAVAILABLE when the connection has ended.
   [[nodiscard]] awaitable<Status> Send(std::vector<std::byte> bytes);
+  // Sends what the socket accepts without waiting. Returns the number of bytes.
+  size_t TrySend(std::span<const std::byte> bytes);
   [[nodiscard]] awaitable<Status> Fill(std::span<std::byte> destination);
   // The next frame that is not PADDING.
   [[nodiscard]] awaitable<StatusOr<RawFrame>> Read();

@@ -14,7 +14,9 @@ namespace simurgh::api {
 // Called before the first batch, and again after a loader's restart.
 using OpenFeed =
     rpc::MethodOf<rpc::MessageOf<wire::OpenFeedRequest>, rpc::MessageOf<wire::OpenFeedResponse>>;
-inline constexpr OpenFeed kOpenFeed{.number = 0x0301, .name = "open_feed"};
+// The head has all settings of the input.
+inline constexpr OpenFeed kOpenFeed{
+    .number = 0x0301, .name = "open_feed", .max_head_bytes = 16 << 20};
 
 // plain_ids and codes: an EncodedBatch. dense: (B, dense width). labels: (B).
 using FeedBatch =

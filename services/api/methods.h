@@ -51,7 +51,9 @@ using PushBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PushBatchRequest, rpc::Segment<"gradients", std::byte>,
                                  rpc::Segment<"argmax", std::byte>>,
                   rpc::MessageOf<rpc::NoTable>>;
-inline constexpr PushBatch kPushBatch{.number = 0x0203, .name = "push_batch"};
+// The head has a learning rate for each of up to 65,536 tables.
+inline constexpr PushBatch kPushBatch{
+    .number = 0x0203, .name = "push_batch", .max_head_bytes = 384 << 10};
 
 // Passes EndRun on to all servers.
 inline constexpr EndRun kEndBatches{.number = 0x0204, .name = "end_batches"};

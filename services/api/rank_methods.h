@@ -15,6 +15,8 @@ namespace simurgh::api {
 using MeetRanks =
     rpc::MethodOf<rpc::MessageOf<wire::MeetRanksRequest, rpc::Segment<"addresses", std::byte>>,
                   rpc::MessageOf<wire::MeetRanksResponse, rpc::Segment<"addresses", std::byte>>>;
-inline constexpr MeetRanks kMeetRanks{.number = 0x0304, .name = "meet_ranks"};
+// The head has all settings of the training.
+inline constexpr MeetRanks kMeetRanks{
+    .number = 0x0304, .name = "meet_ranks", .max_head_bytes = 16 << 20};
 
 }  // namespace simurgh::api

@@ -27,7 +27,9 @@ class EmbeddingPs : public Daemon {
     SIMURGH_ASSIGN_OR_RETURN(daemon->rows_,
                              ParameterServer::Create(context.config(), daemon->metrics_));
     daemon->rows_->SetFatal([&context](const Status& reason) { context.Fail(reason); });
-    SIMURGH_RETURN_IF_ERROR(daemon->listener_.Listen(context, [&](rpc::Server& server) {
+    rpc::ServerOptions options = context.rpc_options().server;
+    options.large_head_bytes = LargeHeadBytes(context.config().embedding_ps.memory_budget);
+    SIMURGH_RETURN_IF_ERROR(daemon->listener_.Listen(context, options, [&](rpc::Server& server) {
       RegisterRowMethods(server, *daemon->rows_, daemon->runs_, daemon->buffers_,
                          MapOf(context.config()).version());
       RegisterDenseMethods(server, daemon->dense_, daemon->runs_, daemon->buffers_);

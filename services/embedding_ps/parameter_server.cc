@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "rpc/server.h"
 #include "services/embedding_ps/latch.h"
 #include "services/embedding_ps/reduced_push.h"
 #include "simurgh/base/log.h"
@@ -109,6 +110,11 @@ std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end) {
 
 ParameterServer::ParameterServer(ServerMetrics& metrics, bool reproducible)
     : metrics_(metrics), warns_of_eviction_(reproducible) {}
+
+uint64_t LargeHeadBytes(uint64_t memory_budget) {
+  const uint64_t most = rpc::ServerOptions().large_head_bytes;
+  return memory_budget == 0 ? most : std::min(most, KeptFree(memory_budget) / 2);
+}
 
 ParameterServer::~ParameterServer() = default;
 

@@ -21,6 +21,9 @@
 
 namespace simurgh {
 
+// The part of a memory budget for large heads, see rpc::ServerOptions. 0: no budget.
+uint64_t LargeHeadBytes(uint64_t memory_budget);
+
 // A server's partitions, each with the thread that owns it. A request fans out over the partitions
 // and completes when all have processed their share. Each partition interleaves the requests of its
 // clients in pieces. A partition completes a push that it has begun even if the caller has died.
@@ -63,6 +66,7 @@ class ParameterServer : public RowServer {
   // up as well. Requires that no call is in progress. Cost: reads all rows.
   std::vector<uint64_t> ContentDigests();
 
+  uint32_t table_count() const { return static_cast<uint32_t>(table_dims_.size()); }
   uint32_t partition_count() const { return static_cast<uint32_t>(shards_.size()); }
 
   // For tests. Requires that no call is in progress.

@@ -86,6 +86,11 @@ StatusOr<api::RowPayload> Examine(const Request& request, const ParameterServer&
 // Gradients may stay in memory shared with the client.
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& runs,
                         BufferPool& buffers, uint64_t map_version) {
+  // A RowGroup takes less than 64 bytes and a count for each partition.
+  const uint64_t head_bytes = 65'536 + rows.table_count() * (64 + 4 * rows.partition_count());
+  auto pull_rows = api::kPullRows;
+  auto push_rows = api::kPushRows;
+  pull_rows.max_head_bytes = push_rows.max_head_bytes = head_bytes;
   const auto lease = [&buffers](uint64_t ids) -> rpc::SegmentDestination<uint64_t> {
     auto buffer = buffers.Lease(ids * sizeof(uint64_t));
     const std::span<uint64_t> values = buffer->as<uint64_t>(ids);
@@ -99,7 +104,7 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
     SIMURGH_RETURN_IF_ERROR(Examine(request, rows, map_version, counts[0]).status());
     return PullPlaces{lease(counts[0])};
   };
-  rpc::Register(server, api::kPullRows, place_pull, [&rows, &runs](auto request) {
+  rpc::Register(server, pull_rows, place_pull, [&rows, &runs](auto request) {
     return HandlePull(std::move(request), rows, runs);
   });
 
@@ -113,7 +118,7 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
     SIMURGH_RETURN_IF_ERROR(api::CheckLength("bytes of gradients", gradients, payload.bytes));
     return PushPlaces{lease(ids), rpc::SegmentDestination<std::byte>::kAllocate};
   };
-  rpc::Register(server, api::kPushRows, place_push, [&rows, &runs](auto request) {
+  rpc::Register(server, push_rows, place_push, [&rows, &runs](auto request) {
     return HandlePush(std::move(request), rows, runs);
   });
 

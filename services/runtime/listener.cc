@@ -34,12 +34,12 @@ void Listener::Close() {
   thread_.RunAndWait([this] { server_.reset(); });
 }
 
-Status Listener::Listen(const DaemonContext& context,
+Status Listener::Listen(const DaemonContext& context, const rpc::ServerOptions& options,
                         const std::function<void(rpc::Server&)>& register_methods) {
   Status status;
   thread_.RunAndWait([&] {
-    server_ = std::make_unique<rpc::Server>(thread_.executor(), context.hello(),
-                                            context.rpc_options().server, &observer_);
+    server_ =
+        std::make_unique<rpc::Server>(thread_.executor(), context.hello(), options, &observer_);
     register_methods(*server_);
     status = server_->Listen(context.instance().address);
   });

@@ -21,9 +21,13 @@ class Listener {
   explicit Listener(DaemonContext& context);
   ~Listener();
 
-  // Registers methods and listens at the instance's address.
+  // Registers methods and listens at the instance's address. options: by default the context's.
   // Errors: of rpc::Server::Listen, with the configuration key.
   Status Listen(const DaemonContext& context,
+                const std::function<void(rpc::Server&)>& register_methods) {
+    return Listen(context, context.rpc_options().server, register_methods);
+  }
+  Status Listen(const DaemonContext& context, const rpc::ServerOptions& options,
                 const std::function<void(rpc::Server&)>& register_methods);
 
   // Stops accepting, answers the requests that have arrived, cancels the rest at the deadline.

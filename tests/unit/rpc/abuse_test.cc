@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -304,6 +306,145 @@ TEST_CASE("requests cancelled before they are complete leave no memory allocated
   REQUIRE(ends.loop.Run(talk(heads, 0)) == absl::OkStatus());
   REQUIRE(ends.loop.Run(talk(cancels, kRequests)) == absl::OkStatus());
   CHECK(UsedMemory() < before + kRequests * 100);
+}
+
+// Resident memory of this process. Source: proc(5), /proc/pid/statm.
+size_t ResidentMemory() {
+  std::ifstream statm("/proc/self/statm");
+  size_t total = 0;
+  size_t resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// All of the head of a request but its last byte.
+Bytes UnfinishedHead(size_t metadata) {
+  RawFrame frame = Request(1);
+  frame.metadata = Bytes(metadata, std::byte{1});
+  Bytes bytes = Encode(frame);
+  bytes.pop_back();
+  return bytes;
+}
+
+TEST_CASE("unfinished heads of many peers take a bounded amount of memory", "[abuse]") {
+  constexpr size_t kPeers = 512;
+  constexpr size_t kHead = size_t{1} << 20;
+  constexpr size_t kPool = 8 * kHead;
+  ServerOptions options{.large_head_bytes = kPool, .max_connections_per_host = kPeers + 1};
+  options.stall_timeout = std::chrono::milliseconds(200);
+  Ends ends(EchoMethod().handle, options);
+  REQUIRE(ends.EchoWorks());
+  const Bytes unfinished = UnfinishedHead(kHead - 100);
+  const size_t before = ResidentMemory();
+  size_t most = before;
+  std::vector<std::shared_ptr<RawPeer>> peers;
+  // Sends what the sockets accept, without waiting.
+  for (size_t i = 0; i < kPeers; ++i) {
+    StatusOr<RawPeer> entered = ends.loop.Run(Enter(ends));
+    REQUIRE(entered.status() == absl::OkStatus());
+    peers.push_back(std::make_shared<RawPeer>(*std::move(entered)));
+    REQUIRE(peers.back()->TrySend(unfinished) > 0);
+    most = std::max(most, ResidentMemory());
+  }
+  ends.loop.Run(UntilThrottled(ends.observer, ThrottleReason::kHeads));
+  // The peers that hold memory are cut, and the others get it, until all have been cut.
+  while (ends.observer.closes.size() < kPeers / 10) {
+    ends.loop.context().run_one();
+    most = std::max(most, ResidentMemory());
+  }
+  // A growing vector takes up to twice its bytes, and each connection some buffers.
+  CHECK(most - before < 2 * kPool + kPeers * 65'536);
+  CHECK(std::ranges::all_of(ends.observer.closes,
+                            [](CloseReason reason) { return reason == CloseReason::kStalled; }));
+  CHECK(ends.EchoWorks());
+}
+
+TEST_CASE("a large head waits until there is memory for it", "[abuse]") {
+  constexpr size_t kHead = 100'000;
+  Ends ends(EchoMethod().handle, {.large_head_bytes = kHead});
+  REQUIRE(ends.EchoWorks());
+  const auto first = Attack(ends, UnfinishedHead(kHead));
+  const auto large_call = [&](const std::vector<Bytes>& segments) -> awaitable<Status> {
+    const auto answer =
+        co_await ends.client->Call(kEcho, Message(Bytes(kHead), segments), IntoVectors(), Soon());
+    co_return answer.status();
+  };
+  const auto finish = [&]() -> awaitable<Status> {
+    co_await UntilThrottled(ends.observer, ThrottleReason::kHeads);
+    // Small heads do not wait.
+    const auto other = ends.NewClient();
+    SIMURGH_CO_RETURN_IF_ERROR(co_await Echo(*other));
+    SIMURGH_CO_RETURN_IF_ERROR(co_await first->Send(Bytes(1)));
+    co_return (co_await first->Read()).status();
+  };
+  CHECK(ends.loop.Run(Both(large_call({}), finish())) == absl::OkStatus());
+  // The memory is free again, also after a request in chunks.
+  CHECK(ends.loop.Run(large_call({Bytes(3'000'000)})) == absl::OkStatus());
+  CHECK(ends.loop.Run(large_call({})) == absl::OkStatus());
+}
+
+TEST_CASE("a head that would wait for its own connection is refused", "[abuse]") {
+  constexpr size_t kHead = 100'000;
+  Ends ends(EchoMethod().handle, {.large_head_bytes = kHead});
+  StatusOr<RawPeer> peer = ends.loop.Run(Enter(ends));
+  REQUIRE(peer.status() == absl::OkStatus());
+  RawFrame first = HeadOf(Request(1, {Bytes(5'000)}));
+  first.metadata = Bytes(kHead);
+  RawFrame second = Request(2, {Bytes(10)});
+  second.metadata = Bytes(kHead);
+  RawFrame chunk;
+  chunk.header.kind = FrameKind::kChunk;
+  chunk.header.request_id = 1;
+  chunk.segments = {Bytes(5'000)};
+  const auto converse = [&]() -> awaitable<Status> {
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer->Send(EncodeAll({first, second, chunk})));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame refused, co_await peer->Read());
+    CHECK(refused.header.kind == FrameKind::kError);
+    CHECK(refused.header.request_id == 2);
+    CHECK(refused.header.code == static_cast<uint16_t>(absl::StatusCode::kUnavailable));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await peer->Read());
+    CHECK(answer.header.kind == FrameKind::kResponse);
+    CHECK(answer.header.request_id == 1);
+    // Now there is room.
+    SIMURGH_CO_RETURN_IF_ERROR(co_await peer->Send(Encode(second)));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame again, co_await peer->Read());
+    CHECK(again.header.kind == FrameKind::kResponse);
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(converse()) == absl::OkStatus());
+  CHECK(ends.observer.closes.empty());
+}
+
+TEST_CASE("a head above the limit of its method is refused, and the connection goes on",
+          "[abuse]") {
+  testing::Loop loop;
+  Server server(loop.executor(), TestHello("server"), ServerOptions(), nullptr);
+  Method echo = EchoMethod();
+  echo.max_head_bytes = 40'000;
+  server.Register(std::move(echo));
+  REQUIRE(server.Listen("127.0.0.1:0") == absl::OkStatus());
+  Client client(loop.executor(), server.address(), TestHello("client"), {}, nullptr);
+  const auto call = [&](size_t metadata) {
+    return loop
+        .Run(client.Call(kEcho, Message(Bytes(metadata), {Bytes(300'000)}), IntoVectors(), Soon()))
+        .status();
+  };
+  // The table of the segments takes 8 bytes.
+  CHECK(call(40'000 - 8) == absl::OkStatus());
+  const Status refused = call(40'000 - 7);
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK_THAT(std::string(refused.message()),
+             Catch::Contains("has 40001 bytes of tables and metadata, the method accepts 40000"));
+  CHECK(call(10) == absl::OkStatus());
+}
+
+TEST_CASE("only requests have large heads", "[abuse]") {
+  Ends ends;
+  RawFrame frame = Cancel(7);
+  frame.metadata = Bytes(100'000);
+  const auto peer = Attack(ends, Encode(frame));
+  ends.loop.Run(UntilClosed(ends.observer, 1));
+  CHECK(ends.observer.closes == std::vector{CloseReason::kMalformed});
 }
 
 TEST_CASE("garbage closes its connection only", "[abuse]") {
