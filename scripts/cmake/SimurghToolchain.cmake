@@ -17,8 +17,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wno-unused-parameter;-Wno-missing-designated-field-initializers;-ffp-contract=off>")
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-Wthread-safety>)
-  # Ninja and ccache compare the contents of precompiled headers. Clang would compare times and the paths of the clone
-  # that compiled them.
+  # Ninja and ccache compare the contents of precompiled headers. Clang would compare times.
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp -Xclang -fno-validate-pch>")
   add_link_options(-fuse-ld=lld)
 endif()
@@ -35,8 +34,10 @@ endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # Without this sloppiness ccache does not cache sources with precompiled headers. These name the folder that they were
+  # compiled in, so clones in different folders share nothing.
   foreach(language C CXX CUDA)
-    set(CMAKE_${language}_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/scripts/cmake/ccache.sh")
+    set(CMAKE_${language}_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
   endforeach()
 endif()
 
