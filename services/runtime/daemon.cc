@@ -103,8 +103,8 @@ StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
   spdlog::info("http://{} serves /metrics, /healthz and /readyz", endpoint->address());
   if (!endpoint->is_loopback() && context.config().rpc.security != Security::kInsecure) {
     spdlog::warn(
-        "{}: other machines can read the metrics at {}, without encryption or authentication; use "
-        "a loopback address, or let a firewall admit the scraper only",
+        "{}: other machines can read the metrics at {}, which are not encrypted; use a loopback "
+        "address, or a firewall",
         context.instance().metrics_key, endpoint->address());
   }
   return endpoint;

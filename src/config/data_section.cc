@@ -46,8 +46,7 @@ void ReadColumn(MapReader& in, ColumnConfig* column) {
            {0, kMaxTexts}, Need::kOptional);
   in.Texts(
       "negative",
-      "`label`: texts that mean 0; any other text is then a bad row; empty: all texts that are "
-      "neither in `positive` nor missing",
+      "`label`: texts that mean 0; others are then bad rows; empty: all texts except `positive`",
       &column->negative, {0, kMaxTexts}, Need::kOptional);
   in.Number("missing", "`dense`: value of a missing cell", &column->missing, kAnyNumber);
   in.Choice<Transform>(
@@ -204,8 +203,8 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                &data->max_bad_rows, 0, kMaxBadRows);
     in.OnlyWith(data->bad_rows == BadRows::kSkip, "set bad_rows: skip", {"max_bad_rows"});
     in.Choice<OnChange>("on_change",
-                        "reaction to a file that changes during the run, see Data files: end the "
-                        "run, or log a warning",
+                        "reaction to a file that changes during the run: end the run, or log a "
+                        "warning, see Data files",
                         &data->on_change, {{"fail", OnChange::kFail}, {"warn", OnChange::kWarn}});
     const bool is_csv = data->format == Format::kCsv;
     in.OnlyWith(is_csv, "set format: csv", {"csv"});

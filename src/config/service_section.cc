@@ -133,9 +133,7 @@ void ReadAllowedNames(MapReader& in, TlsConfig* tls) {
          {std::pair("embedding_ps", "embedding-ps"),
           std::pair("embedding_worker", "embedding-worker"), std::pair("nn_worker", "nn-worker"),
           std::pair("loaders", "loader")}) {
-      names.Texts(key,
-                  "DNS names of which the certificate of a peer with this role must have one; "
-                  "empty: any certificate of the authority",
+      names.Texts(key, "DNS names that a peer of this role may have in its certificate; empty: any",
                   &tls->allowed_names[role], {0, kMaxNames}, Need::kOptional,
                   "DNS names, also with a leading '*.'", NameProblem);
     }
@@ -252,9 +250,8 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
     in.Integer("memory_budget", "maximum resident bytes of a server; 0: no limit, see Memory",
                &config->embedding_ps.memory_budget, 0, uint64_t{1} << 50);
     in.Choice<bool>("concurrent_runs",
-                    "reaction to training requests of a second run while another one trains; "
-                    "`refuse`: the second trainer waits up to `training.retry_deadline`; `allow`: "
-                    "both change the same rows",
+                    "reaction to a second run that trains; `refuse`: it waits until "
+                    "`training.retry_deadline`; `allow`: both change the rows",
                     &config->embedding_ps.concurrent_runs, {{"refuse", false}, {"allow", true}});
     in.Duration("run_timeout",
                 "time without a training request after which a run that has not reported its end "

@@ -232,8 +232,8 @@ void ReadTables(MapReader& root, std::vector<TableConfig>* tables,
                   &table.weight_bound, kPositive);
         in.Choice<WhenNotFinite>(
             "when_not_finite",
-            "reaction to an update that gives a row numbers that are not finite; `reinitialize`: "
-            "the row starts anew; `refuse`: the row stays as it was",
+            "reaction to an update to numbers that are not finite; `reinitialize`: the row starts "
+            "anew; `refuse`: it stays",
             &table.when_not_finite,
             {{"reinitialize", WhenNotFinite::kReinitialize}, {"refuse", WhenNotFinite::kRefuse}});
         ReadPrecision(in, &table);

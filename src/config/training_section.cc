@@ -263,10 +263,11 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
                &training->auc_window_samples, 1, 10'000'000);
     in.Integer("max_steps", "maximum number of steps; 0: no limit beyond `epochs`",
                &training->max_steps, 0, uint64_t{1} << 40);
-    in.Integer("max_skipped_steps",
-               "number of steps in a row, left out because their loss or gradients are not finite, "
-               "that end the run with an error",
-               &training->max_skipped_steps, 1, 1'000'000);
+    in.Integer(
+        "max_skipped_steps",
+        "number of steps left out in a row that ends the run, because their loss or gradients are "
+        "not finite",
+        &training->max_skipped_steps, 1, 1'000'000);
     in.Duration("progress_interval", "time between progress lines in the log",
                 &training->progress_interval, milliseconds(10), minutes(60));
     in.Duration("retry_deadline", "time for which a failing batch is retried before the run fails",

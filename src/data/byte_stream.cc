@@ -57,10 +57,14 @@ std::string_view CompressionOf(std::string_view start) {
   return IsZstd(start) ? "zstd" : std::string_view();
 }
 
+// Remedies of TextStream.
+constexpr char kOther[] = "decompress it first, or use gzip or zstd";
+constexpr char kTwice[] = "the data is compressed twice; decompress it once";
+
 // Refuses data that is still compressed.
 class TextStream final : public ByteStream {
  public:
-  // remedy: for compressed data.
+  // remedy: for compressed data, of static storage duration.
   TextStream(std::unique_ptr<ByteStream> stream, const char* remedy)
       : stream_(std::move(stream)), remedy_(remedy) {}
 
@@ -83,15 +87,13 @@ class TextStream final : public ByteStream {
 
 StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path) {
   SIMURGH_ASSIGN_OR_RETURN(ChunkedFile file, ChunkedFile::Open(path));
-  constexpr char kTwice[] = "the data is compressed twice; decompress it once";
   if (IsGzip(file.chunk())) {
     return std::make_unique<TextStream>(NewGzipStream(std::move(file)), kTwice);
   }
   if (IsZstd(file.chunk())) {
     return std::make_unique<TextStream>(NewZstdStream(std::move(file)), kTwice);
   }
-  return std::make_unique<TextStream>(std::make_unique<PlainStream>(std::move(file)),
-                                      "decompress it first, or use gzip or zstd");
+  return std::make_unique<TextStream>(std::make_unique<PlainStream>(std::move(file)), kOther);
 }
 
 }  // namespace simurgh

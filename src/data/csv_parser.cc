@@ -151,9 +151,8 @@ Status CsvParser::ParseDense(const Column& column, std::string_view cell, BatchB
 
 void CsvParser::WarnOfOutlier(const ColumnConfig& column, std::string_view cell, float scaled) {
   warning_ = absl::StrFormat(
-      "column '%s': %s is %g after scaling, and numbers above %g spoil gradients and the "
-      "statistics "
-      "of batch_norm; correct it, or set `fit` or `transform: log1p`",
+      "column '%s': %s is %g after scaling; numbers above %g spoil gradients and batch_norm; "
+      "correct it, or set `fit` or `transform: log1p`",
       column.name, Quoted(cell), scaled, kLargeDense);
 }
 

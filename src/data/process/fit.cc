@@ -134,8 +134,8 @@ void WarnOfOutlier(const Observed& one) {
   const double distance = (farthest - mean) / one.moments.stddev();
   if (one.moments.count() < kMinNumbers || distance * distance < one.moments.count() / 2) return;
   spdlog::warn(
-      "{}: one of its {:.0f} numbers in the training files, {:g}, makes up most of the deviation, "
-      "{:g}; correct it, or set `transform: log1p`",
+      "{}: one number of {:.0f}, {:g}, makes up most of the standard deviation, {:g}; correct it, "
+      "or set `transform: log1p`",
       one.name, one.moments.count(), farthest, one.moments.stddev());
 }
 
@@ -151,8 +151,8 @@ Status CheckMoments(const Observed& one) {
     return absl::OkStatus();
   }
   return Invalid(
-      "%s: its %.0f numbers in the training files are all the same; set mean and stddev instead of "
-      "fit, or leave it out",
+      "%s: its %.0f numbers in the training files are all the same; leave it out, or set mean and "
+      "stddev",
       one.name, one.moments.count());
 }
 

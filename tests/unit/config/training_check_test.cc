@@ -77,8 +77,9 @@ TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[co
 TEST_CASE("Batch norm needs two samples in a batch", "[config]") {
   const std::string one = "training.batch_size=1";
   const std::string norm =
-      "model.towers=[{name: top, input: embeddings, layers: [batch_norm, {linear: 1}]}]";
-  const std::string plain = "model.towers=[{name: top, input: embeddings, layers: [{linear: 1}]}]";
+      "model.towers=[{name: top, input: [dense, embeddings], layers: [batch_norm, {linear: 1}]}]";
+  const std::string plain =
+      "model.towers=[{name: top, input: [dense, embeddings], layers: [{linear: 1}]}]";
   const std::string ranks = "nn_worker.instances=[{address: 'a:1'}, {address: 'a:2'}]";
   const std::string sync = "training.sync_batch_norm=true";
   const std::string error =

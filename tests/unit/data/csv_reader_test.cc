@@ -236,7 +236,9 @@ TEST_CASE("Labels are texts of `positive` and `negative`; missing and other text
   };
   CHECK(*label_of("yes") == 1.0F);
   CHECK(*label_of("no") == 0.0F);
-  const std::string missing = "is a missing label; correct it, or list the text as `negative`";
+  const std::string missing =
+      "is a missing label; correct it, or list the text as `negative`; if the line is a header, "
+      "set data.csv.header: true";
   CHECK(error_of("") == "column 'y': '' " + missing);
   CHECK(error_of(" ? ") == "column 'y': '?' " + missing);
 
@@ -247,7 +249,7 @@ TEST_CASE("Labels are texts of `positive` and `negative`; missing and other text
   CHECK(error_of("") == "column 'y': '' " + missing);
   CHECK(error_of("no.") ==
         "column 'y': 'no.' is neither in `positive` nor in `negative`; correct it, or list it in "
-        "one");
+        "one; if the line is a header, set data.csv.header: true");
 }
 
 TEST_CASE(
@@ -270,8 +272,8 @@ TEST_CASE("A dense value far above all usual ones is named in the log, with its 
     const testing::LogLines lines;
     REQUIRE(ReadText(config, text, Features()).ok());
     CHECK_THAT(lines.text(),
-               Catch::Contains("a.csv:2: column 'x': '-1e20' is -5e+19 after scaling, and numbers "
-                               "above 1e+06 spoil gradients and the statistics of batch_norm; "
+               Catch::Contains("a.csv:2: column 'x': '-1e20' is -5e+19 after scaling; numbers "
+                               "above 1e+06 spoil gradients and batch_norm; "
                                "correct it, or set `fit` or `transform: log1p`\n") &&
                    Catch::Contains("a.csv:3: column 'x': '2000002' is 1e+06") &&
                    !Catch::Contains("a.csv:1:"));

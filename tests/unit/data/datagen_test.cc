@@ -89,7 +89,8 @@ TEST_CASE("Bad options exit with 2, and nothing is written") {
       {"--output a --samples 1 --sead 1", 2, "sead"},
       {"--output a --samples 1 stray", 2, "unexpected argument"},
       {"--output a --samples 1 --missing 2", 2, "--missing: 2 is out of range; use 0 to 0.9"},
-      {"--output nowhere/a --samples 1", 2, "--output: nowhere/a: No such file or directory; check its folder"},
+      {"--output nowhere/a --samples 1", 2,
+       "--output: cannot create nowhere/a: No such file or directory"},
   }));
   CAPTURE(bad.options);
   const TemporaryFolder folder;

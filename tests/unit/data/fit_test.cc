@@ -145,8 +145,8 @@ TEST_CASE("A number that makes up most of a column's deviation is named in the l
   };
   CHECK(log_of("10").empty());
   CHECK_THAT(log_of("-1e20"),
-             Catch::StartsWith("warning: column 'x': one of its 2001 numbers in the training "
-                               "files, -1e+20, makes up most of the deviation, 2.2"));
+             Catch::StartsWith("warning: column 'x': one number of 2001, -1e+20, makes up most "
+                               "of the standard deviation, 2.2"));
 }
 
 TEST_CASE("Rows that a feature refuses count in no statistics, as if they were not there") {

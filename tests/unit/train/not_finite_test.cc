@@ -142,8 +142,8 @@ TEST_CASE("Weights that are not finite end a run without a test set") {
   TrainingConfig config = Config(0.1F);
   config.max_skipped_steps = 100;
   config.dense_optimizer.weight_decay = 1e38F;
-  config.dense_optimizer.learning_rate = 1e38F;
-  config.max_steps = 1;
+  config.dense_optimizer.learning_rate = 1e36F;
+  config.max_steps = 3;
   TrainObserver observer;
   CHECK_THAT(std::string(Train(port, config, false, observer).status().message()),
              Catch::Contains("weights are not finite"));
