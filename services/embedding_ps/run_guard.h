@@ -12,8 +12,8 @@
 namespace simurgh {
 
 // Admits the training requests of one run at a time, since two runs would change each other's rows.
-// A run is over when all its ranks have ended, when one has failed (it ends as the only one), or
-// when none of its requests arrived for embedding_ps.run_timeout.
+// A run is over when all its ranks have ended, or when none of its requests arrived for
+// embedding_ps.run_timeout. A rank that failed has stopped its clients and reports no end.
 //
 // Servers may meet two new runs in different order. As long as the admitted run has not pushed, a
 // run with a smaller number therefore replaces it: all servers end with the same one.

@@ -135,11 +135,7 @@ class NnWorker : public Daemon {
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
     const StatusOr<TrainResult> result = Train(port, dense, stop);
     if (fed_ != nullptr) NotifyLoaders(result.status());
-    if (remote_ != nullptr && joined_.run != 0) {
-      StepId end = joined_;
-      if (!result.ok()) end.ranks = 1;  // The failure of one rank ends the run of all.
-      remote_->port().EndRun(end, kEndGrace);
-    }
+    if (remote_ != nullptr && joined_.run != 0) remote_->port().EndRun(joined_, kEndGrace);
     Status traced = WriteTrace();  // Also after a failure.
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("training was stopped before its end");

@@ -90,7 +90,9 @@ TEST_CASE("A rank that is killed ends the others, which name it") {
                                                  {"async", 0, false},
                                                  {"async", 2, true}}));
   CAPTURE(mode, killed, share);
-  TestCluster cluster({.ranks = 3, .overrides = {"training.mode=" + mode}, .ranks_share = share});
+  TestCluster cluster({.ranks = 3,
+                       .overrides = {"training.mode=" + mode, "embedding_ps.run_timeout=1s"},
+                       .ranks_share = share});
   const Trainers trainers = cluster.StartTrainers(3, kEndless);
   for (const auto& trainer : trainers) REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
   trainers[killed]->Signal(SIGKILL);
