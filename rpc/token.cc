@@ -39,6 +39,9 @@ StatusOr<std::shared_ptr<const Token>> Token::Load(const std::string& file) {
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return Wrong(file, "can be accessed by other users");
   }
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    return Wrong(file, "belongs to another user");
+  }
   std::string secret(kMaxBytes + 1, '\0');
   const ssize_t bytes = ::read(opened.number(), secret.data(), secret.size());
   if (bytes < 0) return Wrong(file, absl::StrCat("cannot be read: ", std::strerror(errno)));

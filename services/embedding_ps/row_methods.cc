@@ -22,10 +22,9 @@ Reply<api::PullRows> HandlePull(rpc::RequestOf<api::PullRows::Request> request,
                               api::DecodeLookupMode("pull rows", table.mode()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto groups,
                               api::DecodeGroups(*table.groups(), server.partition_count()));
-  if (mode == LookupMode::kTrain) {
-    SIMURGH_CO_RETURN_IF_ERROR(
-        runs.Admit(table.step_id()->run(), RunGuard::Request::kPull, RunGuard::Clock::now()));
-  }
+  const auto kind =
+      mode == LookupMode::kTrain ? RunGuard::Request::kPull : RunGuard::Request::kEvaluate;
+  SIMURGH_CO_RETURN_IF_ERROR(runs.Admit(table.step_id()->run(), kind, RunGuard::Clock::now()));
   const rpc::SegmentBuffer rows = request.Allocate(api::PayloadOf(groups).bytes);
   const PullRowsCall call{.mode = mode,
                           .step_id = api::Decode(*table.step_id()),

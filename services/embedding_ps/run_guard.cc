@@ -6,6 +6,16 @@ namespace simurgh {
 
 Status RunGuard::Admit(uint64_t run, Request request, Clock::time_point now) {
   if (allows_all_) return absl::OkStatus();
+  if (request == Request::kEvaluate) {
+    if (active_ && run_ == run) seen_ = now;
+    return absl::OkStatus();
+  }
+  if (run == replaced_run_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "run ", absl::Hex(run, absl::kZeroPad16), " sent nothing for ", timeout_.count(),
+        " ms, and another run changed its rows; train again, with a larger "
+        "embedding_ps.run_timeout"));
+  }
   if (active_ && run_ != run) {
     const auto idle = std::chrono::duration_cast<std::chrono::milliseconds>(now - seen_);
     if (idle < timeout_ && (pushed_ || run > run_)) {
@@ -14,6 +24,7 @@ Status RunGuard::Admit(uint64_t run, Request request, Clock::time_point now) {
           " ms ago; waiting for its end, or for embedding_ps.run_timeout without a request; to "
           "train both at once, set embedding_ps.concurrent_runs: allow"));
     }
+    if (pushed_) replaced_run_ = run_;
     active_ = false;
   }
   if (!active_) {

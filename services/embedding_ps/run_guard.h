@@ -26,9 +26,11 @@ class RunGuard {
   explicit RunGuard(const EmbeddingPsConfig& config)
       : allows_all_(config.concurrent_runs), timeout_(config.run_timeout) {}
 
-  enum class Request { kPull, kPush };
+  enum class Request { kEvaluate, kPull, kPush };
 
-  // Errors: ABORTED while another run trains.
+  // Evaluations are always admitted, and show that their run goes on.
+  // Errors: ABORTED while another run trains; FAILED_PRECONDITION for a run that another one has
+  // replaced after the timeout.
   Status Admit(uint64_t run, Request request, Clock::time_point now);
 
   // step_id: its run, rank and ranks.
@@ -43,6 +45,7 @@ class RunGuard {
   Clock::time_point seen_;
   std::set<uint32_t> ended_ranks_;
   std::optional<uint64_t> ended_run_;
+  std::optional<uint64_t> replaced_run_;
 };
 
 }  // namespace simurgh

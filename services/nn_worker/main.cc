@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -164,8 +165,9 @@ class NnWorker : public Daemon {
   // A path that cannot be written must not cost a training. Errors: INVALID_ARGUMENT.
   Status OpenTrace() {
     if (trace_file_.empty()) return absl::OkStatus();
-    trace_.open(trace_file_, std::ios::binary);
-    if (trace_) return absl::OkStatus();
+    errno = EINVAL;
+    if (!std::filesystem::is_fifo(trace_file_)) trace_.open(trace_file_, std::ios::binary);
+    if (trace_.is_open()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("--trace ", trace_file_,
                                                    ": cannot write it: ", std::strerror(errno),
                                                    "; name a file in an existing folder"));

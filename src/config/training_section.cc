@@ -265,8 +265,7 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
                &training->max_steps, 0, uint64_t{1} << 40);
     in.Integer(
         "max_skipped_steps",
-        "number of steps left out in a row that ends the run, because their loss or gradients are "
-        "not finite",
+        "number of steps in a row, left out for loss or gradients not finite, that ends the run",
         &training->max_skipped_steps, 1, 1'000'000);
     in.Duration("progress_interval", "time between progress lines in the log",
                 &training->progress_interval, milliseconds(10), minutes(60));

@@ -32,7 +32,11 @@ HWY_INLINE hn::VFromD<D> Widen(D d, Half format, const uint16_t* from) {
   const auto shifted = hn::ShiftLeft<13>(magnitude);
   const auto tiny =
       hn::Sub(hn::BitCast(d, hn::Add(shifted, hn::Set(d32, 0x38800000U))), hn::Set(d, 0x1p-14F));
-  const auto normal = hn::BitCast(d, hn::Add(shifted, hn::Set(d32, 112U << 23)));
+  const auto is_finite =
+      hn::Lt(hn::BitCast(d, shifted), hn::BitCast(d, hn::Set(d32, 0x7c00U << 13)));
+  const auto bias = hn::IfThenElse(hn::RebindMask(d32, is_finite), hn::Set(d32, 112U << 23),
+                                   hn::Set(d32, 224U << 23));
+  const auto normal = hn::BitCast(d, hn::Add(shifted, bias));
   // 0x400 is where normal numbers begin.
   const auto is_tiny = hn::Lt(normal, hn::Set(d, 0x1p-14F));
   return hn::Or(hn::IfThenElse(is_tiny, tiny, normal), hn::BitCast(d, sign));

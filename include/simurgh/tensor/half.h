@@ -11,8 +11,11 @@ namespace simurgh {
 // The two 16-bit formats.
 enum class Half { kBf16, kF16 };
 
-// Scalar conversions of finite numbers. They define the vector conversions in half-inl.h. constexpr
+// Scalar conversions. They define the vector conversions in half-inl.h. constexpr
 // lets CUDA kernels call them.
+
+inline constexpr uint32_t kMaxBf16Bits = 0x7f7f;
+inline constexpr uint32_t kMaxF16Bits = 0x7bff;
 
 constexpr float FromBf16(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); }
 
@@ -22,17 +25,16 @@ constexpr float FromF16(uint16_t half) {
   float value;
   if (magnitude < 0x400) {  // Subnormal: multiples of 2^-24.
     value = std::bit_cast<float>((magnitude << 13) + 0x38800000U) - 0x1p-14F;
+  } else if (magnitude > kMaxF16Bits) {  // Infinity and NaN.
+    value = std::bit_cast<float>((magnitude << 13) + (224U << 23));
   } else {
     value = std::bit_cast<float>((magnitude << 13) + (112U << 23));
   }
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
 }
 
-inline constexpr uint32_t kMaxBf16Bits = 0x7f7f;
-inline constexpr uint32_t kMaxF16Bits = 0x7bff;
-
-// Adds `noise` below the last kept bit and truncates. 16 random bits make it stochastic rounding;
-// 0x8000 rounds to nearest, ties away from zero.
+// Of finite numbers. Adds `noise` below the last kept bit and truncates. 16 random bits make it
+// stochastic rounding; 0x8000 rounds to nearest, ties away from zero.
 constexpr uint16_t ToBf16(float value, uint32_t noise) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = ((bits & 0x7fffffffU) + (noise & 0xffffU)) >> 16;

@@ -38,7 +38,18 @@ TEST_CASE("a run without requests is over after the timeout") {
   CHECK(absl::IsAborted(guard.Admit(8, Request::kPull, kStart + 159ms)));
   CHECK(guard.Admit(8, Request::kPull, kStart + 160ms).ok());
   CHECK(guard.Admit(8, Request::kPush, kStart + 160ms).ok());
-  CHECK(absl::IsAborted(guard.Admit(7, Request::kPush, kStart + 160ms)));
+  const Status replaced = guard.Admit(7, Request::kPush, kStart + 160ms);
+  CHECK(absl::IsFailedPrecondition(replaced));
+  CHECK_THAT(std::string(replaced.message()), Catch::Contains("another run changed its rows"));
+}
+
+TEST_CASE("evaluations are admitted and keep their run admitted") {
+  RunGuard guard(Config());
+  REQUIRE(guard.Admit(7, Request::kPush, kStart).ok());
+  REQUIRE(guard.Admit(7, Request::kEvaluate, kStart + 90ms).ok());
+  REQUIRE(guard.Admit(8, Request::kEvaluate, kStart + 90ms).ok());
+  CHECK(absl::IsAborted(guard.Admit(8, Request::kPull, kStart + 189ms)));
+  CHECK(guard.Admit(8, Request::kPull, kStart + 190ms).ok());
 }
 
 TEST_CASE("servers that meet two new runs in different order admit the same one") {
