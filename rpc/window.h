@@ -32,7 +32,8 @@ class Window {
   // Withdraw() was called for the owner first.
   [[nodiscard]] awaitable<bool> Enter(uint64_t cost, Clock::time_point deadline,
                                       const void* owner = nullptr) {
-    Entry entry{.waiter = Waiter(executor_, deadline), .cost = cost, .owner = owner};
+    Entry entry{
+        .window = *this, .waiter = Waiter(executor_, deadline), .cost = cost, .owner = owner};
     line_.push_back(&entry);
     if (closed_) entry.waiter.Wake();
     co_await entry.waiter.Wait();
@@ -61,6 +62,10 @@ class Window {
 
  private:
   struct Entry {
+    // The event loop may end, and destroy the coroutine, during the wait.
+    ~Entry() { std::erase(window.line_, this); }
+
+    Window& window;
     Waiter waiter;
     uint64_t cost = 0;
     const void* owner = nullptr;

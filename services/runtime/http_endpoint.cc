@@ -114,8 +114,11 @@ class Endpoint final : public HttpEndpoint {
         thread_("http"),
         acceptor_(thread_.executor()) {}
 
-  // Sessions use the members, so the thread stops first.
-  ~Endpoint() override { thread_.Stop(); }
+  // Sessions use the members, so the thread stops first. Its context outlives the sockets.
+  ~Endpoint() override {
+    thread_.Stop();
+    sessions_.clear();
+  }
 
   Status Listen(const std::string& address, const std::string& key) {
     const std::string place = absl::StrCat(key, ": '", address, "'");
