@@ -171,6 +171,40 @@ TEST_CASE("a 16-bit pull rounds to nearest, a 16-bit push equals its f32 push") 
   }
 }
 
+TEST_CASE("a 16-bit gradient that is not finite is dropped") {
+  const auto [sent, number] = GENERATE(table<RowPrecision, uint16_t>({
+      {RowPrecision::kF16, 0x7c00},
+      {RowPrecision::kF16, 0xfc00},
+      {RowPrecision::kF16, 0x7c01},
+      {RowPrecision::kF16, 0x7e00},
+      {RowPrecision::kBf16, 0x7f80},
+      {RowPrecision::kBf16, 0x7fc0},
+  }));
+  CAPTURE(number);
+  ForEachTarget([&] {
+    TableConfig config = ConfigWith(RowPrecision::kF32);
+    config.dim = 13;
+    SmallTable t(config);
+    const std::vector<uint64_t> ids = {1, 2};
+    std::vector<float> rows(ids.size() * config.dim);
+    t.table.Pull(ids, {rows.data(), ids.size(), config.dim}, 0);
+    for (size_t at = 0; at < config.dim; ++at) {
+      std::vector<uint16_t> gradients(ids.size() * config.dim);
+      gradients[at] = number;
+      const PushReport report =
+          t.table.Push(ids,
+                       EncodedGradients(reinterpret_cast<std::byte*>(gradients.data()), sent,
+                                        ids.size(), config.dim),
+                       0.1F, at);
+      CHECK(report.gradients_not_finite == 1);
+      CHECK(report.updated == 1);
+    }
+    std::vector<float> after(rows.size());
+    t.table.Evaluate(ids, {after.data(), ids.size(), config.dim});
+    CHECK(std::equal(after.begin(), after.begin() + config.dim, rows.begin()));
+  });
+}
+
 TEST_CASE("a 16-bit row that occurs twice in a batch is updated twice, in order") {
   const RowFormat format{.dim = 20,
                          .shape = StateShapeOf(RowUpdateRule::kAdagrad),

@@ -31,8 +31,14 @@ const Format kFormats[] = {{"bf16", FromBf16, ToBf16, kMaxBf16Bits},
 
 TEST_CASE("f16 decodes by its definition") {
   for (uint32_t half = 0; half < 65'536; ++half) {
-    if ((half & 0x7fff) > kMaxF16Bits) continue;
-    REQUIRE(FromF16(static_cast<uint16_t>(half)) == F16ByDefinition(half));
+    const float value = FromF16(static_cast<uint16_t>(half));
+    if ((half & 0x7fff) > kMaxF16Bits) {
+      REQUIRE(std::isinf(value) == ((half & 0x7fff) == 0x7c00));
+      REQUIRE(std::isnan(value) != std::isinf(value));
+      REQUIRE(std::signbit(value) == ((half & 0x8000) != 0));
+      continue;
+    }
+    REQUIRE(value == F16ByDefinition(half));
   }
 }
 
