@@ -180,7 +180,7 @@ TEST_CASE("at the limits, a new client takes the place of the oldest peer withou
   CHECK(ends.EchoWorks());
 }
 
-TEST_CASE("peers of another cluster take nobody's place", "[abuse]") {
+TEST_CASE("peers of another cluster replace no connection", "[abuse]") {
   Ends ends(EchoMethod().handle, {.max_connections_per_host = 2});
   REQUIRE(ends.EchoWorks());
   StatusOr<RawPeer> silent = ends.loop.Run(Enter(ends));

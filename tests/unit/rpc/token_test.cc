@@ -5,9 +5,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 #include "rpc/testing/certificates.h"
+#include "tests/support/skip.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {
@@ -54,6 +57,19 @@ TEST_CASE("a token's file is private and long enough") {
   CHECK_THAT(problem(Token::Load(path)), Catch::Contains("cannot be read: No such file"));
   std::filesystem::create_directory(path);
   CHECK_THAT(problem(Token::Load(path)), Catch::Contains("is not a regular file"));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a token's file of another user is refused") {
+  if (::geteuid() != 0) SIMURGH_SKIP("only root can give a file to another user");
+  constexpr uid_t kNobody = 65'534;
+  const std::string path = UnixPath("token");
+  std::ofstream(path) << std::string(32, 's');
+  std::filesystem::permissions(path, std::filesystem::perms(0600));
+  REQUIRE(Token::Load(path).ok());
+  REQUIRE(::chown(path.c_str(), kNobody, kNobody) == 0);
+  CHECK_THAT(std::string(Token::Load(path).status().message()),
+             Catch::Contains("belongs to another user"));
   std::filesystem::remove(path);
 }
 
