@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -165,11 +166,12 @@ class NnWorker : public Daemon {
   // A path that cannot be written must not cost a training. Errors: INVALID_ARGUMENT.
   Status OpenTrace() {
     if (trace_file_.empty()) return absl::OkStatus();
-    errno = EINVAL;
-    if (!std::filesystem::is_fifo(trace_file_)) trace_.open(trace_file_, std::ios::binary);
+    std::error_code ignored;
+    const bool is_pipe = std::filesystem::is_fifo(trace_file_, ignored);  // Opening one would wait.
+    if (!is_pipe) trace_.open(trace_file_, std::ios::binary);
     if (trace_.is_open()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("--trace ", trace_file_,
-                                                   ": cannot write it: ", std::strerror(errno),
+    return absl::InvalidArgumentError(absl::StrCat("--trace ", trace_file_, ": cannot write it: ",
+                                                   is_pipe ? "it is a pipe" : std::strerror(errno),
                                                    "; name a file in an existing folder"));
   }
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <regex>
 
+#include <sys/stat.h>
+
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
@@ -115,16 +117,17 @@ std::string RowsOf(const std::string& label) {
 
 const std::vector<std::string> kTenSteps{"training.max_steps=10", "nn_worker.instances=[{}]"};
 
-std::vector<std::string> TenStepsOf(const std::string& key, const std::string& file) {
+// Ten steps with a file of equal labels as data.KEY.
+StandaloneRun RunOnOneClass(const std::string& key, const std::string& label) {
+  const TemporaryFolder folder;
   std::vector<std::string> overrides = kTenSteps;
-  overrides.push_back(absl::StrCat("data.", key, "=[\"", file, "\"]"));
-  return overrides;
+  overrides.push_back(
+      absl::StrCat("data.", key, "=[\"", folder.Write("one_class.csv", RowsOf(label)), "\"]"));
+  return RunOneProcess(overrides);
 }
 
 TEST_CASE("The AUC of a test set with one class is undefined, and the log says why") {
-  const TemporaryFolder folder;
-  const StandaloneRun run =
-      RunOneProcess(TenStepsOf("test", folder.Write("negatives.csv", RowsOf("<=50K"))));
+  const StandaloneRun run = RunOnOneClass("test", "<=50K");
   CAPTURE(run.log, run.output);
   CHECK(run.code == 0);
   CHECK_THAT(run.output, Catch::Matches("test_auc=undefined test_logloss=[0-9]+\\.[0-9]{4} "
@@ -136,9 +139,7 @@ TEST_CASE("The AUC of a test set with one class is undefined, and the log says w
 }
 
 TEST_CASE("Labels of one class are named in the log and in the result") {
-  const TemporaryFolder folder;
-  const StandaloneRun run =
-      RunOneProcess(TenStepsOf("train", folder.Write("dots.csv", RowsOf(">50K."))));
+  const StandaloneRun run = RunOnOneClass("train", ">50K.");
   CAPTURE(run.log, run.output);
   CHECK(run.code == 0);
   const std::string warning =
@@ -175,7 +176,9 @@ TEST_CASE("A result that is lost is an error") {
 
 TEST_CASE("A trace that cannot be written is refused at the start") {
   const TemporaryFolder folder;
-  for (const std::string& path : {folder.path(), folder.path() + "/none/trace"}) {
+  const std::string pipe = folder.path() + "/pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  for (const std::string& path : {folder.path(), folder.path() + "/none/trace", pipe}) {
     const StandaloneRun run = RunOneProcess(kTenSteps, {"--trace", path});
     CAPTURE(run.log);
     CHECK(run.code == 2);
