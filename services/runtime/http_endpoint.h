@@ -15,8 +15,8 @@ struct Readiness {
 };
 
 struct HttpLimits {
-  // A further connection closes the one whose request began longest ago, so that those who send
-  // half a request lock nobody out.
+  // A further connection closes the one whose request began longest ago, so that half requests
+  // cannot keep others out.
   uint32_t connections = 64;
   uint32_t request_bytes = 8 * 1024;
   // From the start of a request to the end of the response.

@@ -55,4 +55,12 @@ std::string EmbeddingCheck::Names(std::span<const double> counts) const {
   return names;
 }
 
+std::string EmbeddingCheck::Problem(std::span<const double> counts) const {
+  const std::string names = Names(counts);
+  if (names.empty()) return names;
+  return absl::StrCat("embeddings are not finite of features: ", names,
+                      "; lower the learning_rate or weight_decay of their tables and restart the "
+                      "servers");
+}
+
 }  // namespace simurgh

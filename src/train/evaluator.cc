@@ -108,13 +108,10 @@ struct NotFinite {
 Status NotFinite::Check(Collective& collective, const EmbeddingCheck& embeddings) {
   SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kStep, counts));
   if (counts.front() == 0) return absl::OkStatus();
-  const std::string names = embeddings.Names(features());
+  const std::string problem = embeddings.Problem(features());
   return absl::FailedPreconditionError(absl::StrCat(
       "evaluation: ", counts.front(), " predictions are not finite; ",
-      names.empty() ? std::string("the weights are too large: lower the learning rates")
-                    : absl::StrCat("embeddings are not finite of features: ", names,
-                                   "; lower the learning_rate or weight_decay of their tables and "
-                                   "restart the servers")));
+      problem.empty() ? "the weights are too large: lower the learning rates" : problem));
 }
 
 }  // namespace

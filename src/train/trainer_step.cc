@@ -65,16 +65,10 @@ Status Trainer::CountSkipped(const TrainObserver::Step& step) {
   skipped_in_row_ = step.applied ? 0 : skipped_in_row_ + 1;
   if (skipped_in_row_ < config_.max_skipped_steps) return absl::OkStatus();
   if (in_step()) SIMURGH_RETURN_IF_ERROR(collective_.Sum(Channel::kStep, not_finite_));
-  const std::string features = data_.embeddings.Names(not_finite_);
   const Status weights = network_.CheckFinite();
-  std::string cause;
-  if (!features.empty()) {
-    cause = absl::StrCat("embeddings are not finite of features: ", features,
-                         "; lower the learning_rate or weight_decay of their tables and restart "
-                         "the servers");
-  } else if (!weights.ok()) {
-    cause = std::string(weights.message());
-  } else {
+  std::string cause = data_.embeddings.Problem(not_finite_);
+  if (cause.empty()) cause = std::string(weights.message());
+  if (cause.empty()) {
     cause = absl::StrCat(
         "weights and embeddings are finite but too large; lower "
         "training.dense_optimizer.learning_rate, ",

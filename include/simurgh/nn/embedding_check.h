@@ -27,6 +27,8 @@ class EmbeddingCheck {
 
   // The names of the features whose count is above 0, separated by commas.
   std::string Names(std::span<const double> counts) const;
+  // Names() as part of an error, with the remedy. Empty if there are none.
+  std::string Problem(std::span<const double> counts) const;
 
  private:
   std::vector<ModelInputs::Feature> features_;
