@@ -22,7 +22,8 @@ HWY_INLINE V NextMoment(D d, float beta, V moment, V value) {
   return hn::Add(hn::Mul(hn::Set(d, beta), moment), hn::Mul(hn::Set(d, 1.0F - beta), value));
 }
 
-HWY_INLINE void UpdateAdam(const RowUpdateParameters& p, const RowGradient& row) {
+HWY_INLINE void UpdateAdam(const RowUpdateParameters& p, const RowGradient& row,
+                           FiniteCheck& check) {
   float* first = row.weights + p.dim;
   float* second = first + p.dim;
   float& updates = second[p.dim];
@@ -32,16 +33,18 @@ HWY_INLINE void UpdateAdam(const RowUpdateParameters& p, const RowGradient& row)
     const auto gradient = hn::LoadU(d, row.gradient + i);
     const auto m = NextMoment(d, p.beta1, hn::LoadU(d, first + i), gradient);
     const auto v = NextMoment(d, p.beta2, hn::LoadU(d, second + i), hn::Mul(gradient, gradient));
-    hn::StoreU(m, d, first + i);
-    hn::StoreU(v, d, second + i);
+    Store(d, m, first + i, check);
+    Store(d, v, second + i, check);
     const auto root =
         hn::Add(hn::Sqrt(hn::Mul(v, hn::Set(d, scales.square))), hn::Set(d, p.epsilon));
     const auto step = hn::Div(hn::Mul(hn::Set(d, scales.step), m), root);
-    StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i);
+    StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i,
+                 check);
   });
 }
 
-HWY_INLINE void UpdateRowWiseAdam(const RowUpdateParameters& p, const RowGradient& row) {
+HWY_INLINE void UpdateRowWiseAdam(const RowUpdateParameters& p, const RowGradient& row,
+                                  FiniteCheck& check) {
   float* first = row.weights + p.dim;
   float& second = first[p.dim];
   float& updates = first[p.dim + 1];
@@ -49,12 +52,14 @@ HWY_INLINE void UpdateRowWiseAdam(const RowUpdateParameters& p, const RowGradien
   const AdamScales scales = AdamScalesOf(p, updates);
   second = p.beta2 * second +
            (1.0F - p.beta2) * (SumOfSquares(row.gradient, p.dim) / static_cast<float>(p.dim));
+  check.Add(second);
   const float root = std::sqrt(second * scales.square) + p.epsilon;
   ForVectors(p.dim, [&](auto d, uint32_t i) HWY_ATTR {
     const auto m = NextMoment(d, p.beta1, hn::LoadU(d, first + i), hn::LoadU(d, row.gradient + i));
-    hn::StoreU(m, d, first + i);
+    Store(d, m, first + i, check);
     const auto step = hn::Div(hn::Mul(hn::Set(d, scales.step), m), hn::Set(d, root));
-    StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i);
+    StoreClamped(d, hn::Sub(hn::LoadU(d, row.weights + i), step), p.weight_bound, row.weights + i,
+                 check);
   });
 }
 

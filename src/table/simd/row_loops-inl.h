@@ -33,28 +33,38 @@ HWY_INLINE void ForVectors(uint32_t dim, const Step& step) {
   for (; i < dim; ++i) step(One(), i);
 }
 
+// Whether all added numbers are finite. The product of a number and zero is zero, or NaN if the
+// number is not finite.
+class FiniteCheck {
+ public:
+  HWY_INLINE FiniteCheck() : sum_(hn::Zero(Wide())) {}
+
+  HWY_INLINE void Add(Wide d, hn::VFromD<Wide> values) {
+    sum_ = hn::MulAdd(values, hn::Zero(d), sum_);
+  }
+  HWY_INLINE void Add(One, hn::VFromD<One> value) { Add(hn::GetLane(value)); }
+  HWY_INLINE void Add(float value) { sum_of_single_ += value * 0.0F; }
+  HWY_INLINE void Add(const float* values, uint32_t count) {
+    ForVectors(count, [&](auto d, uint32_t i) HWY_ATTR { Add(d, hn::LoadU(d, values + i)); });
+  }
+  HWY_INLINE bool all_finite() const {
+    return sum_of_single_ == 0 && hn::AllTrue(Wide(), hn::Eq(sum_, hn::Zero(Wide())));
+  }
+
+ private:
+  hn::VFromD<Wide> sum_;
+  float sum_of_single_ = 0;
+};
+
 template <class D, class V>
-HWY_INLINE void StoreClamped(D d, V weights, float bound, float* to) {
-  hn::StoreU(hn::Max(hn::Set(d, -bound), hn::Min(hn::Set(d, bound), weights)), d, to);
+HWY_INLINE void Store(D d, V values, float* to, FiniteCheck& check) {
+  check.Add(d, values);
+  hn::StoreU(values, d, to);
 }
 
-// The difference of a number and itself is not a number unless the number is finite. The last
-// vector may overlap the one before it.
-HWY_INLINE bool AllFinite(const float* values, uint32_t count) {
-  const Wide d;
-  const auto lanes = static_cast<uint32_t>(hn::Lanes(d));
-  if (count < lanes) {
-    float sum = 0;
-    for (uint32_t i = 0; i < count; ++i) sum += values[i] - values[i];
-    return sum == 0;
-  }
-  const auto last = hn::LoadU(d, values + count - lanes);
-  auto sum = hn::Sub(last, last);
-  for (uint32_t i = 0; i + lanes < count; i += lanes) {
-    const auto value = hn::LoadU(d, values + i);
-    sum = hn::Add(sum, hn::Sub(value, value));
-  }
-  return hn::AllTrue(d, hn::Eq(sum, hn::Zero(d)));
+template <class D, class V>
+HWY_INLINE void StoreClamped(D d, V weights, float bound, float* to, FiniteCheck& check) {
+  Store(d, hn::Max(hn::Set(d, -bound), hn::Min(hn::Set(d, bound), weights)), to, check);
 }
 
 // Each group of lanes traverses the row separately, so the sum does not depend on the vector width.

@@ -23,6 +23,10 @@ HWY_BEFORE_NAMESPACE();
 namespace simurgh {
 namespace HWY_NAMESPACE {
 
+HWY_INLINE bool Prepares(const RowUpdateParameters& p) {
+  return p.max_gradient_norm != 0 || p.l2_decay != 0 || p.decoupled_decay != 0;
+}
+
 // Common preparation of a row: clips the gradient, adds the L2 decay to it, and subtracts the
 // decoupled decay from the weights. `changed` receives the gradient.
 HWY_INLINE RowGradient Prepared(const RowUpdateParameters& p, const RowGradient& row,
@@ -42,26 +46,52 @@ HWY_INLINE RowGradient Prepared(const RowUpdateParameters& p, const RowGradient&
   return {row.weights, changed};
 }
 
+// Checks row by row, which costs more than ForRows.
 template <typename Rule>
-HWY_INLINE NotFinite ForRows(const RowUpdateParameters& p, std::span<const RowGradient> rows,
-                             const Rule& rule) {
-  const bool prepares = p.max_gradient_norm != 0 || p.l2_decay != 0 || p.decoupled_decay != 0;
+HWY_INLINE NotFinite ForCheckedRows(const RowUpdateParameters& p, std::span<const RowGradient> rows,
+                                    const Rule& rule) {
   const uint32_t floats = p.dim + StateShapeOf(p.rule).floats(p.dim);
   HWY_ALIGN float changed[kMaxRowDim];
   HWY_ALIGN float old[kMaxRowFloats];
   NotFinite found;
   for (size_t i = 0; i < rows.size(); ++i) {
     const RowGradient& row = rows[i];
-    if (!AllFinite(row.gradient, p.dim)) [[unlikely]] {
+    FiniteCheck gradient;
+    gradient.Add(row.gradient, p.dim);
+    if (!gradient.all_finite()) {
       found.gradients |= uint64_t{1} << i;
       continue;
     }
     if (p.keeps_old_row) std::memcpy(old, row.weights, floats * sizeof(float));
-    rule(p, prepares ? Prepared(p, row, changed) : row);
-    if (AllFinite(row.weights, floats)) [[likely]]
-      continue;
+    FiniteCheck result;
+    rule(p, Prepares(p) ? Prepared(p, row, changed) : row, result);
+    if (result.all_finite()) continue;
     found.rows |= uint64_t{1} << i;
     if (p.keeps_old_row) std::memcpy(row.weights, old, floats * sizeof(float));
+  }
+  return found;
+}
+
+template <typename Rule>
+HWY_INLINE NotFinite ForRows(const RowUpdateParameters& p, std::span<const RowGradient> rows,
+                             const Rule& rule) {
+  FiniteCheck gradients;
+  for (const RowGradient& row : rows) gradients.Add(row.gradient, p.dim);
+  if (p.keeps_old_row || !gradients.all_finite()) return ForCheckedRows(p, rows, rule);
+  FiniteCheck results;
+  if (Prepares(p)) {
+    HWY_ALIGN float changed[kMaxRowDim];
+    for (const RowGradient& row : rows) rule(p, Prepared(p, row, changed), results);
+  } else {
+    for (const RowGradient& row : rows) rule(p, row, results);
+  }
+  NotFinite found;
+  if (results.all_finite()) return found;
+  const uint32_t floats = p.dim + StateShapeOf(p.rule).floats(p.dim);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    FiniteCheck row;
+    row.Add(rows[i].weights, floats);
+    if (!row.all_finite()) found.rows |= uint64_t{1} << i;
   }
   return found;
 }
