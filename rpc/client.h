@@ -33,8 +33,9 @@ struct ClientOptions {
   // Size of the shared memory region for sending, per connection. Pages are allocated on use. 0
   // disables shared memory.
   uint64_t shared_memory_bytes = uint64_t{1} << 30;
-  // Also checks the server's HELLO, e.g. its role and index. The client refuses the server with the
-  // returned error, as one of another cluster. Null: no further check.
+  // Also checks the server's role and index. The client refuses the server with the returned error,
+  // as one of another cluster. Of a server with a token, called first with these two only, before
+  // the client sends its HELLO. Null: no further check.
   std::function<Status(const Hello& server)> check_server = nullptr;
 };
 

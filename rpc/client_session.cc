@@ -45,24 +45,48 @@ awaitable<StatusOr<IncomingFrame>> ReadOpening(Connection& connection) {
   co_return Annotate(error, "refused by the server");
 }
 
-// Checks the server's proof of the token. Returns this end's, for its HELLO.
-awaitable<StatusOr<Token::Proof>> ExchangeProofs(Connection& connection, const Token& token) {
-  const Token::Nonce own = Token::NewNonce();
-  connection.Send({.header = {.kind = FrameKind::kProof}, .message = {.metadata = {.bytes = own}}});
+// What this end's proof of the token needs.
+struct Opening {
+  Token::Nonce own{};
+  Token::Nonce server{};
+  std::string claims;  // The server's.
+};
+
+// Checks the server's proof of the token, its role and its index.
+awaitable<StatusOr<Opening>> ExchangeProofs(Connection& connection, const std::string& cluster,
+                                            const ClientOptions& options) {
+  Opening opening{.own = Token::NewNonce()};
+  connection.Send(
+      {.header = {.kind = FrameKind::kProof}, .message = {.metadata = {.bytes = opening.own}}});
   SIMURGH_CO_ASSIGN_OR_RETURN(const IncomingFrame frame, co_await ReadOpening(connection));
   if (frame.header.kind != FrameKind::kProof) {
     co_return TokenRefusal("this end has a token, the server has none");
   }
-  Token::Nonce peer;
-  if (frame.metadata.size() != peer.size() + sizeof(Token::Proof)) {
-    co_return absl::DataLossError("malformed frame: a server's proof has 64 bytes");
+  constexpr size_t kNonce = sizeof(Token::Nonce);
+  constexpr size_t kProof = sizeof(Token::Proof);
+  const std::span<const std::byte> metadata = frame.metadata;
+  if (metadata.size() < kNonce + kProof) {
+    co_return absl::DataLossError("malformed frame: a server's proof has at least 64 bytes");
   }
-  std::ranges::copy_n(frame.metadata.begin(), peer.size(), peer.begin());
-  const auto proof = std::span(frame.metadata).subspan(peer.size());
-  if (!token.IsProof(proof, Token::kServer, own, peer)) {
-    co_return TokenRefusal("the server has another token");
+  std::ranges::copy(metadata.first(kNonce), opening.server.begin());
+  opening.claims = Claims(cluster, metadata.subspan(kNonce + kProof));
+  if (!options.token->IsProof(metadata.subspan(kNonce, kProof), Token::kServer, opening.own,
+                              opening.server, opening.claims)) {
+    co_return TokenRefusal("the server has another token or cluster");
   }
-  co_return token.Prove(Token::kClient, peer, own);
+  SIMURGH_CO_ASSIGN_OR_RETURN(const PeerHello peer, DecodeHello(metadata.subspan(kNonce + kProof)));
+  if (options.check_server) SIMURGH_CO_RETURN_IF_ERROR(options.check_server(peer.hello));
+  co_return std::move(opening);
+}
+
+OutgoingSegment WithProof(const OutgoingSegment& hello, const Token& token,
+                          const Opening& opening) {
+  const Token::Proof proof =
+      token.Prove(Token::kClient, opening.server, opening.own, Claims(opening.claims, hello.bytes));
+  const auto bytes =
+      std::make_shared<std::vector<std::byte>>(hello.bytes.begin(), hello.bytes.end());
+  bytes->insert(bytes->end(), proof.begin(), proof.end());
+  return {.bytes = *bytes, .owner = bytes};
 }
 
 awaitable<StatusOr<PeerHello>> ReadHello(Connection& connection, const Hello& own,
@@ -106,19 +130,19 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Introduce(
   const Watchdog watchdog(connection->executor(), deadline, [connection] {
     connection->Close(absl::DeadlineExceededError("the server did not answer HELLO in time"));
   });
-  std::vector<std::byte> proof;
+  StatusOr<Opening> opening = Opening();
   if (options.token != nullptr) {
-    const StatusOr<Token::Proof> proved = co_await ExchangeProofs(*connection, *options.token);
-    if (!proved.ok()) {
-      connection->Close(proved.status());
-      co_return proved.status();
+    opening = co_await ExchangeProofs(*connection, hello.cluster, options);
+    if (!opening.ok()) {
+      connection->Close(opening.status());
+      co_return opening.status();
     }
-    proof.assign(proved->begin(), proved->end());
   }
   const uint64_t shared_memory = sharing.Offer(connection->executor(), options.shared_memory_bytes);
-  connection->Send({.header = {.kind = FrameKind::kHello},
-                    .message = {.metadata = EncodeHello(hello, FrameLimits::Of(options), 0,
-                                                        shared_memory, proof)}});
+  OutgoingSegment own = EncodeHello(hello, FrameLimits::Of(options), 0, shared_memory);
+  if (options.token != nullptr) own = WithProof(own, *options.token, *opening);
+  connection->Send(
+      {.header = {.kind = FrameKind::kHello}, .message = {.metadata = std::move(own)}});
   StatusOr<PeerHello> peer = co_await ReadHello(*connection, hello, options);
   auto shared = peer.ok() ? sharing.Agree(peer->features) : peer.status();
   if (!shared.ok()) {

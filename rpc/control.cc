@@ -33,18 +33,15 @@ const Table* Verified(std::span<const std::byte> metadata) {
 }  // namespace
 
 OutgoingSegment EncodeHello(const Hello& hello, const FrameLimits& limits,
-                            uint64_t request_window_bytes, uint64_t features,
-                            std::span<const std::byte> proof) {
+                            uint64_t request_window_bytes, uint64_t features) {
   flatbuffers::FlatBufferBuilder builder(512);
   const auto cluster = builder.CreateString(hello.cluster);
   const auto role = builder.CreateString(hello.role);
   const auto configuration = builder.CreateString(hello.configuration);
-  const auto proved =
-      builder.CreateVector(reinterpret_cast<const uint8_t*>(proof.data()), proof.size());
   builder.Finish(wire::CreateHello(builder, kProtocolVersion, features, cluster, role, hello.index,
                                    hello.run, hello.incarnation, configuration, hello.map_version,
                                    limits.max_frame_bytes, request_window_bytes,
-                                   limits.max_metadata_bytes, limits.max_segments, proved));
+                                   limits.max_metadata_bytes, limits.max_segments));
   return TakeMetadata(builder);
 }
 
@@ -55,11 +52,6 @@ StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata) {
     if (IsLogSafe(flatbuffers::GetStringView(text))) continue;
     return absl::DataLossError(
         "malformed HELLO: cluster and role must be printable ASCII of at most 255 bytes");
-  }
-  std::vector<std::byte> proof;
-  if (const auto* bytes = table->proof(); bytes != nullptr) {
-    const auto given = std::as_bytes(std::span(bytes->data(), bytes->size()));
-    proof.assign(given.begin(), given.end());
   }
   return PeerHello{.hello = {.cluster = flatbuffers::GetString(table->cluster()),
                              .role = flatbuffers::GetString(table->role()),
@@ -73,8 +65,13 @@ StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata) {
                    .limits = {.max_frame_bytes = table->max_frame_bytes(),
                               .max_metadata_bytes = table->max_metadata_bytes(),
                               .max_segments = table->max_segments()},
-                   .request_window_bytes = table->request_window_bytes(),
-                   .proof = std::move(proof)};
+                   .request_window_bytes = table->request_window_bytes()};
+}
+
+std::string Claims(std::string_view first, std::span<const std::byte> hello) {
+  std::string claims(first);
+  claims += '\0';  // The cluster's name has none.
+  return claims.append(reinterpret_cast<const char*>(hello.data()), hello.size());
 }
 
 Status CheckProtocol(const PeerHello& peer) {

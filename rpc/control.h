@@ -4,7 +4,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
+#include <string>
+#include <string_view>
 
 #include "rpc/frame.h"
 #include "rpc/message.h"
@@ -34,14 +35,16 @@ struct PeerHello {
   uint64_t features = 0;
   FrameLimits limits;                 // Limits of frames to the peer.
   uint64_t request_window_bytes = 0;  // Limit of unanswered requests to the peer; 0: none.
-  std::vector<std::byte> proof;       // Of the token; a client's, if it has one.
 };
 
 OutgoingSegment EncodeHello(const Hello& hello, const FrameLimits& limits,
-                            uint64_t request_window_bytes = 0, uint64_t features = 0,
-                            std::span<const std::byte> proof = {});
+                            uint64_t request_window_bytes = 0, uint64_t features = 0);
 // Errors: DATA_LOSS.
 StatusOr<PeerHello> DecodeHello(std::span<const std::byte> metadata);
+
+// The claims that a proof of a token covers. A server's are its cluster, then a HELLO that has its
+// role and index only. A client's are those of the server, then its own HELLO.
+std::string Claims(std::string_view first, std::span<const std::byte> hello);
 
 // Checks the protocol version and the limits of frames.
 // Errors: INVALID_ARGUMENT, naming the field.

@@ -66,7 +66,7 @@ Status CheckKind(const FrameHeader& h) {
     return Malformed("metadata_length", h.metadata_length, "at most 1024 for padding");
   }
   if (h.kind == FrameKind::kProof && h.metadata_length > kMaxProofBytes) {
-    return Malformed("metadata_length", h.metadata_length, "at most 64 for a proof");
+    return Malformed("metadata_length", h.metadata_length, "at most 1024 for a proof");
   }
   if (h.segment_count != 0 && !IsMessage(h)) {
     return Malformed("segment_count", h.segment_count, "0 for this kind");

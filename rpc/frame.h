@@ -40,8 +40,8 @@ inline constexpr uint16_t kMaxGathered = 64;
 // Maximum size of the metadata of a PADDING frame.
 inline constexpr uint32_t kMaxPaddingBytes = 1'024;
 
-// Maximum size of the metadata of a PROOF frame: a nonce and a proof.
-inline constexpr uint32_t kMaxProofBytes = 64;
+// Maximum size of the metadata of a PROOF frame: a nonce, a proof, and the server's role and index.
+inline constexpr uint32_t kMaxProofBytes = 1'024;
 
 // A smaller payload may be read together with its head and copied to its destinations: one small
 // copy saves a system call.

@@ -119,6 +119,7 @@ awaitable<StatusOr<PeerHello>> ServerSession::ReadHello() {
   const Token* const token = core_->options.token.get();
   Token::Nonce own{};
   Token::Nonce peer{};
+  std::string claims;
   if (frame.header.kind == FrameKind::kProof) {
     if (token == nullptr) co_return TokenRefusal("the client has a token, the server has none");
     if (frame.metadata.size() != peer.size()) {
@@ -126,9 +127,13 @@ awaitable<StatusOr<PeerHello>> ServerSession::ReadHello() {
     }
     std::ranges::copy(frame.metadata, peer.begin());
     own = Token::NewNonce();
-    const Token::Proof proof = token->Prove(Token::kServer, peer, own);
+    const OutgoingSegment introduction =
+        EncodeHello({.role = core_->hello.role, .index = core_->hello.index}, FrameLimits());
+    claims = Claims(core_->hello.cluster, introduction.bytes);
+    const Token::Proof proof = token->Prove(Token::kServer, peer, own, claims);
     const auto answer = std::make_shared<std::vector<std::byte>>(own.begin(), own.end());
     answer->insert(answer->end(), proof.begin(), proof.end());
+    answer->insert(answer->end(), introduction.bytes.begin(), introduction.bytes.end());
     connection_->Send({.header = {.kind = FrameKind::kProof},
                        .message = {.metadata = {.bytes = *answer, .owner = answer}}});
     SIMURGH_CO_ASSIGN_OR_RETURN(frame, co_await connection_->ReadFrame());
@@ -138,11 +143,15 @@ awaitable<StatusOr<PeerHello>> ServerSession::ReadHello() {
   if (frame.header.kind != FrameKind::kHello) {
     co_return absl::DataLossError("malformed frame: the first frame is not a HELLO");
   }
-  SIMURGH_CO_ASSIGN_OR_RETURN(PeerHello hello, DecodeHello(frame.metadata));
-  if (token != nullptr && !token->IsProof(hello.proof, Token::kClient, own, peer)) {
-    co_return TokenRefusal("the client has another token than the server");
+  std::span<const std::byte> hello = frame.metadata;
+  if (token != nullptr) {
+    hello = hello.first(hello.size() - std::min(hello.size(), sizeof(Token::Proof)));
+    const auto proof = std::span(frame.metadata).subspan(hello.size());
+    if (!token->IsProof(proof, Token::kClient, own, peer, Claims(claims, hello))) {
+      co_return TokenRefusal("the client has another token than the server");
+    }
   }
-  co_return std::move(hello);
+  co_return DecodeHello(hello);
 }
 
 awaitable<Status> ServerSession::Refuse(Status reason, Status told) {

@@ -62,11 +62,13 @@ Token::Nonce Token::NewNonce() {
   return nonce;
 }
 
-Token::Proof Token::Prove(std::string_view label, const Nonce& peer, const Nonce& own) const {
+Token::Proof Token::Prove(std::string_view label, const Nonce& peer, const Nonce& own,
+                          std::string_view claims) const {
   std::string text(label);
   for (const Nonce* nonce : {&peer, &own}) {
     text.append(reinterpret_cast<const char*>(nonce->data()), nonce->size());
   }
+  text.append(claims);
   Proof proof;
   const auto* const made = HMAC(EVP_sha256(), secret_.data(), static_cast<int>(secret_.size()),
                                 reinterpret_cast<const unsigned char*>(text.data()), text.size(),
@@ -76,8 +78,8 @@ Token::Proof Token::Prove(std::string_view label, const Nonce& peer, const Nonce
 }
 
 bool Token::IsProof(std::span<const std::byte> proof, std::string_view label, const Nonce& peer,
-                    const Nonce& own) const {
-  const Proof expected = Prove(label, peer, own);
+                    const Nonce& own, std::string_view claims) const {
+  const Proof expected = Prove(label, peer, own, claims);
   return proof.size() == expected.size() &&
          CRYPTO_memcmp(proof.data(), expected.data(), expected.size()) == 0;
 }

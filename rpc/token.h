@@ -13,8 +13,8 @@
 namespace simurgh::rpc {
 
 // A secret that the ends of a connection prove to each other without sending it: each sends a nonce
-// and the HMAC-SHA256 of its label and both nonces. It does not protect against those who can read
-// or change the traffic.
+// and the HMAC-SHA256 of its label, both nonces and its claims. A proof cannot be used for other
+// claims. It does not protect against those who can read or change the traffic.
 //
 // Threads: any; immutable.
 class Token {
@@ -35,11 +35,12 @@ class Token {
   explicit Token(std::string secret) : secret_(std::move(secret)) {}
 
   static Nonce NewNonce();
-  // peer, own: the nonces of the peer and of the end that proves.
-  Proof Prove(std::string_view label, const Nonce& peer, const Nonce& own) const;
+  // peer, own: the nonces of the peer and of the end that proves. claims: what it says of itself.
+  Proof Prove(std::string_view label, const Nonce& peer, const Nonce& own,
+              std::string_view claims) const;
   // Whether `proof` is what Prove() returns. Takes the same time for any proof of the right size.
   bool IsProof(std::span<const std::byte> proof, std::string_view label, const Nonce& peer,
-               const Nonce& own) const;
+               const Nonce& own, std::string_view claims) const;
 
  private:
   const std::string secret_;

@@ -161,7 +161,6 @@ TEST_CASE("HELLO keeps its fields and names what differs") {
   CHECK(peer->hello.run == own.run);
   CHECK(peer->hello.incarnation == own.incarnation);
   CHECK(peer->hello.map_version == own.map_version);
-  CHECK(peer->proof.empty());
   CHECK(CheckProtocol(*peer).ok());
   CHECK(CheckCluster(own, peer->hello).ok());
 

@@ -11,19 +11,13 @@ using testing::Loop;
 using testing::RawFrame;
 using testing::RawPeer;
 
-TEST_CASE("both ends refuse a HELLO that does not match and name the field") {
-  const auto token = std::make_shared<const Token>("for trusted clients, which learn the field");
+TEST_CASE("both ends refuse a HELLO that does not match and name the setting") {
+  const auto token = std::make_shared<const Token>("for trusted clients, which learn it");
   Ends ends(EchoMethod().handle, {.token = token});
   Hello hello = TestHello("client");
-  std::string what;
-  SECTION("cluster") {
-    hello.cluster = "another";
-    what = "cluster";
-  }
-  SECTION("configuration") {
-    hello.configuration = "tables.0.dim = 16\n";
-    what = "configurations differ: tables.0.dim = 8 (server/3), 16 (client/3); start all daemons";
-  }
+  hello.configuration = "tables.0.dim = 16\n";
+  const std::string what =
+      "configurations differ: tables.0.dim = 8 (server/3), 16 (client/3); start all daemons";
   ends.client = ends.NewClient({.token = token}, hello);
   const Status error = ends.Call(kEcho).status();
   CHECK(absl::IsInvalidArgument(error));
