@@ -6,6 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "simurgh/base/log.h"
+#include "simurgh/tensor/finite.h"
+
 namespace simurgh {
 
 StatusOr<DenseStore::Run*> DenseStore::Find(uint64_t run, size_t length) {
@@ -79,7 +82,11 @@ rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Push(PushDenseCall call,
     if (call.number + 1 == rank.pushes) {
       rank.last.repeated = true;
     } else {
-      run->optimizer.Step(call.learning_rate, call.gradients);
+      if (AllFinite(call.gradients)) {
+        run->optimizer.Step(call.learning_rate, call.gradients);
+      } else {
+        NoteNotFinite(call);
+      }
       rank.last = {.gap = run->version - call.base_version};
       ++run->version;
       ++rank.pushes;
@@ -89,6 +96,14 @@ rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Push(PushDenseCall call,
     return rank.last;
   };
   return rpc::RunOn(thread_.executor(), std::move(push));
+}
+
+void DenseStore::NoteNotFinite(const PushDenseCall& call) {
+  not_finite_.Add();
+  const auto suppressed = not_finite_log_.Admit(LogLimiter::Clock::now());
+  if (!suppressed) return;
+  spdlog::warn("dropped a dense push that is not finite: run={:016x} rank={} push={} suppressed={}",
+               call.run, call.rank, call.number, *suppressed);
 }
 
 }  // namespace simurgh

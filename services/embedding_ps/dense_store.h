@@ -6,14 +6,17 @@
 
 #include "services/api/dense_server.h"
 #include "services/runtime/io_thread.h"
+#include "services/runtime/log_limiter.h"
 #include "simurgh/config/service_config.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/nn/dense_optimizer.h"
+#include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {
 
 // A server's range of the dense weights and optimizer state, for each of the last kMaxRuns runs. A
-// push is applied on arrival, without waiting for other ranks.
+// push is applied on arrival, without waiting for other ranks. A push with NaN or infinite
+// gradients is acknowledged without effect, counted and logged.
 //
 // Threads: call from one executor; the store has its own thread for the weights.
 // Lifetime: must outlive every call.
@@ -21,6 +24,10 @@ class DenseStore : public DenseServer {
  public:
   static constexpr size_t kMaxRuns = 2;
   static constexpr uint64_t kMaxFloats = uint64_t{1} << 28;  // Per run.
+
+  explicit DenseStore(MetricRegistry& registry)
+      : not_finite_(registry.GetCounter("simurgh_ps_dense_pushes_not_finite_total",
+                                        "Dense pushes dropped because they were not finite.")) {}
 
   // Length of the longest range so far: an upper bound for response buffers.
   size_t longest() const { return longest_.load(std::memory_order_relaxed); }
@@ -51,7 +58,10 @@ class DenseStore : public DenseServer {
   // On the store's thread.
   // Errors: DATA_LOSS for an unknown run, INVALID_ARGUMENT for another length.
   StatusOr<Run*> Find(uint64_t run, size_t length);
+  void NoteNotFinite(const PushDenseCall& call);
 
+  Counter& not_finite_;
+  LogLimiter not_finite_log_{/*lines=*/10, std::chrono::seconds(10)};  // On the store's thread.
   std::atomic<size_t> longest_ = 0;
   std::list<Run> runs_;  // The latest run first.
   IoThread thread_{"dense"};

@@ -56,7 +56,8 @@ class EmbeddingPs : public Daemon {
         with_digests_(with_digests),
         metrics_(context.metrics(), context.config(), context.index()),
         runs_(context.config().embedding_ps),
-        listener_(context) {}
+        listener_(context),
+        dense_(context.metrics()) {}
 
   const std::vector<TableConfig>& tables_;
   const bool with_digests_;

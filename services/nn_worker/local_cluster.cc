@@ -41,7 +41,7 @@ StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig
                                         std::move(servers), cluster->worker_metrics_);
   std::vector<std::unique_ptr<DenseServer>> ranges;
   for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
-    ranges.push_back(std::make_unique<DenseStore>());
+    ranges.push_back(std::make_unique<DenseStore>(registry));
   }
   cluster->dense_ = std::make_unique<DenseClient>(cluster->io_.executor(), std::move(ranges),
                                                   cluster->call_timeout_);

@@ -71,7 +71,8 @@ class LossyServer : public DenseServer {
 
   Random random_;
   const double rate_;
-  DenseStore store_;
+  MetricRegistry registry_;
+  DenseStore store_{registry_};
 };
 
 // One store, called from a thread of the test.
@@ -102,9 +103,10 @@ class StoreCalls {
                              Deadline()));
   }
   // Loses all state, like a restarted server.
-  void Restart() { store_ = std::make_unique<DenseStore>(); }
+  void Restart() { store_ = std::make_unique<DenseStore>(registry); }
 
   std::vector<float> weights;  // After the last push.
+  MetricRegistry registry;
 
  private:
   static rpc::Clock::time_point Deadline() { return rpc::Clock::time_point::max(); }
@@ -112,7 +114,7 @@ class StoreCalls {
     return rpc::asio::co_spawn(thread_.executor(), std::move(call), rpc::asio::use_future).get();
   }
 
-  std::unique_ptr<DenseStore> store_ = std::make_unique<DenseStore>();
+  std::unique_ptr<DenseStore> store_ = std::make_unique<DenseStore>(registry);
   IoThread thread_{"test"};
 };
 
@@ -133,6 +135,23 @@ TEST_CASE("the first weights of a run win, and pushes create versions") {
   std::vector<float> pulled(1);
   CHECK(store.Pull(kRun, pulled)->version == 3);
   CHECK(pulled == store.weights);
+}
+
+TEST_CASE("a push that is not finite is acknowledged without effect, and counted") {
+  StoreCalls store;
+  REQUIRE(store.Start(kRun, {10, 20}).ok());
+  const float bad = GENERATE(NAN, INFINITY, -INFINITY);
+  const auto answer = store.Push(0, 0, 0, 1, {1, bad});
+  REQUIRE(answer.ok());
+  CHECK((answer->version == 1 && !answer->repeated));
+  CHECK(store.weights == std::vector<float>{10, 20});
+  CHECK(store.Push(0, 0, 0, 1, {1, bad})->repeated);
+  REQUIRE(store.Push(0, 1, 1, 1, {1, 2}).ok());
+  CHECK(store.weights == std::vector<float>{9, 18});
+  CHECK(store.registry
+            .GetCounter("simurgh_ps_dense_pushes_not_finite_total",
+                        "Dense pushes dropped because they were not finite.")
+            .value() == 1);
 }
 
 TEST_CASE("a repeated push is acknowledged and not applied") {
@@ -256,7 +275,8 @@ TEST_CASE("exhausted retries, lost weights and a stop end the exchange") {
 
   IoThread second("test");
   std::vector<std::unique_ptr<DenseServer>> empty;
-  empty.push_back(std::make_unique<DenseStore>());
+  MetricRegistry registry;
+  empty.push_back(std::make_unique<DenseStore>(registry));
   DenseClient forgetful(second.executor(), std::move(empty), std::chrono::seconds(10));
   {
     DenseExchange exchange(forgetful, {.run = kRun});
