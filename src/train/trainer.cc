@@ -142,7 +142,14 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     if (pulled == nullptr) {
       SIMURGH_ASSIGN_OR_RETURN(pulled, pipeline.Next());
     }
-    if (pulled == nullptr) return pipeline.WaitForPushes();
+    if (pulled == nullptr) {
+      SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
+      // Only complete epochs are of equal length.
+      const uint64_t epochs = config_.max_steps == 0 ? config_.epochs : 1;
+      const bool had_effect = skipped_in_row_ * epochs < meter.result.steps;
+      return had_effect || skipped_in_row_ == 0 ? absl::OkStatus()
+                                                : SkippedError(meter.result.steps - 1);
+    }
     const bool epoch_ended = pulled->batch->ends_epoch;  // The step releases the batch.
     SIMURGH_RETURN_IF_ERROR(TrainStep(pipeline, *pulled, Clock::now() - begin, meter));
     if (meter.due()) observer_.OnProgress(meter.Report());

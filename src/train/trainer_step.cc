@@ -63,7 +63,10 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
 
 Status Trainer::CountSkipped(const TrainObserver::Step& step) {
   skipped_in_row_ = step.applied ? 0 : skipped_in_row_ + 1;
-  if (skipped_in_row_ < config_.max_skipped_steps) return absl::OkStatus();
+  return skipped_in_row_ < config_.max_skipped_steps ? absl::OkStatus() : SkippedError(step.step);
+}
+
+Status Trainer::SkippedError(uint64_t last_step) {
   if (in_step()) SIMURGH_RETURN_IF_ERROR(collective_.Sum(Channel::kStep, not_finite_));
   const Status weights = network_.CheckFinite();
   std::string cause = data_.embeddings.Problem(not_finite_);
@@ -77,7 +80,7 @@ Status Trainer::CountSkipped(const TrainObserver::Step& step) {
   }
   return absl::FailedPreconditionError(absl::StrCat(
       "training: the last ", skipped_in_row_, " steps (training.max_skipped_steps), up to step ",
-      step.step, ", had a loss or gradient that is not finite: ", cause));
+      last_step, ", had a loss or gradient that is not finite: ", cause));
 }
 
 StatusOr<BatchResult> Trainer::ComputeStep(BatchPipeline& pipeline, const PulledBatch& pulled) {

@@ -119,8 +119,8 @@ class Trainer {
 
   // Trains to the end of the data. A stop waits for pending calls and drops batches pulled ahead.
   // Errors: of the readers; of the port past the retry deadline; CANCELLED after a stop;
-  // FAILED_PRECONDITION after max_skipped_steps in a row, and, at an evaluation and at the end, if
-  // weights or predictions are not finite.
+  // FAILED_PRECONDITION after max_skipped_steps in a row, after a run or its last epoch of skipped
+  // steps only, and, at an evaluation and at the end, if weights or predictions are not finite.
   StatusOr<TrainResult> Run(std::stop_token stop);
   ~Trainer();
 
@@ -172,6 +172,7 @@ class Trainer {
   // Errors: FAILED_PRECONDITION for the last of max_skipped_steps in a row, naming the likely
   // cause.
   Status CountSkipped(const TrainObserver::Step& step);
+  Status SkippedError(uint64_t last_step);
   void ReportDensePushes(ProgressMeter& meter);
 
   const TrainingConfig config_;

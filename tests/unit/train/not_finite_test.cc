@@ -101,6 +101,21 @@ TEST_CASE("A run ends after max_skipped_steps in a row, naming the features") {
   CHECK(observer.steps().size() == 4);
 }
 
+TEST_CASE("A run, or its last epoch, of skipped steps only is an error without a test set") {
+  TrainingConfig config = Config(0.1F);
+  config.max_skipped_steps = 100;
+  config.epochs = GENERATE(1U, 3U);
+  const uint64_t steps = kSteps * config.epochs;
+  TrainObserver observer;
+  NanPort all(steps - kSteps, steps, false);
+  CHECK_THAT(std::string(Train(all, config, false, observer).status().message()),
+             Catch::Contains("the last 12 steps (training.max_skipped_steps), up to step " +
+                             std::to_string(steps - 1)) &&
+                 Catch::Contains("of features: site"));
+  NanPort all_but_one(steps - kSteps + 1, steps, false);
+  CHECK(Train(all_but_one, config, false, observer).ok());
+}
+
 // Fails every call after an Abort.
 class AbortedRanks final : public EqualRanks {
  public:
