@@ -12,12 +12,12 @@
 namespace simurgh::rpc {
 namespace {
 
-constexpr std::string_view kNames[] = {"malformed", "tls",         "refused",          "no_hello",
-                                       "crowd",     "connections", "host_connections", "window",
-                                       "stalled",   "not_reading"};
+constexpr std::string_view kNames[] = {
+    "malformed",        "tls",    "refused", "no_hello",    "crowd", "connections",
+    "host_connections", "window", "stalled", "not_reading", "memory"};
 static_assert(std::size(kNames) == kCloseReasons);
 
-constexpr std::string_view kThrottleNames[] = {"requests", "answers", "turn", "heads", "accept"};
+constexpr std::string_view kThrottleNames[] = {"requests", "answers", "turn", "memory", "accept"};
 static_assert(std::size(kThrottleNames) == kThrottleReasons);
 
 constexpr char kPayload[] = "simurgh/close_reason";

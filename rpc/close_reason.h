@@ -21,8 +21,9 @@ enum class CloseReason : uint8_t {
   kWindow,           // Requests exceed the window.
   kStalled,          // A frame or chunked message makes no progress.
   kNotReading,       // Answers remain unread.
+  kMemory,           // Takes most of the memory for peers, of which none becomes free.
 };
-inline constexpr size_t kCloseReasons = 10;
+inline constexpr size_t kCloseReasons = 11;
 
 // For metrics and logs: "malformed".
 std::string_view NameOf(CloseReason reason);

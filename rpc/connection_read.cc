@@ -174,7 +174,7 @@ awaitable<StatusOr<IncomingFrame>> Connection::ReadLargeHead() {
       ++frames_read_;
       co_return std::move(frame);
     }
-    frame.head_share = *std::move(share);
+    frame.share = *std::move(share);
     deadline = Clock::now() + large_head_timeout_;
   }
   // Holds memory that others wait for, so slow progress is not enough.

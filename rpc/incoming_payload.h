@@ -21,8 +21,9 @@ struct IncomingFrame {
   std::vector<std::byte> metadata;
   // By segment; segments in the frame have no owner. Empty if none is borrowed.
   std::vector<ReceivedSegment> borrowed;
-  WindowShare head_share;  // Of the server's memory for large heads.
-  Status refusal;          // Why the head was not read; it counts as unread payload.
+  WindowShare share;         // Of the server's memory for requests.
+  WindowShare answer_share;  // Of that for answers.
+  Status refusal;            // Why the head was not read; it counts as unread payload.
 
   bool is_borrowed(size_t segment) const {
     return !borrowed.empty() && borrowed[segment].owner != nullptr;
@@ -45,7 +46,8 @@ class IncomingPayload {
   IncomingPayload(IncomingFrame&& frame, std::vector<IncomingSegment>&& destinations);
 
   const FrameHeader& header() const { return frame_.header; }
-  WindowShare TakeHeadShare() { return std::move(frame_.head_share); }
+  WindowShare TakeShare() { return std::move(frame_.share); }
+  uint64_t share_bytes() const { return frame_.share.cost(); }
   // Bytes of the payload that have not been read.
   uint64_t left() const { return left_; }
 

@@ -30,6 +30,7 @@ struct Outbox::Bulk {
   uint64_t request_id = 0;
   std::vector<OutgoingSegment> segments;
   Gate::Pass pass;
+  WindowShare share;
   uint64_t total = 0;     // Bytes.
   uint64_t composed = 0;  // Bytes in this batch and earlier ones.
   uint64_t turn = 0;      // Bytes in the current turn.
@@ -63,6 +64,7 @@ Outbox::Ticket Outbox::Add(OutgoingFrame&& frame) {
   item.message = std::move(frame.message);
   if (sharing_ != nullptr) LendSegments(item);
   item.pass = std::move(frame.pass);
+  item.share = std::move(frame.share);
   bytes_ += BytesOf(item);
   if (!established_ || header.payload_length <= kMaxWholeBytes) return {item.number, false};
 
@@ -71,6 +73,7 @@ Outbox::Ticket Outbox::Add(OutgoingFrame&& frame) {
                                           .request_id = header.request_id,
                                           .segments = std::exchange(item.message.segments, {}),
                                           .pass = std::exchange(item.pass, {}),
+                                          .share = std::exchange(item.share, {}),
                                           .total = header.payload_length});
   open_.push_back(item.bulk);
   return {item.number, true};

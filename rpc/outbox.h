@@ -15,13 +15,16 @@
 #include "rpc/message.h"
 #include "rpc/sharing.h"
 #include "rpc/stream.h"
+#include "rpc/window.h"
 
 namespace simurgh::rpc {
 
 struct OutgoingFrame {
   FrameHeader header;  // Kind and ids; lengths are filled in by the outbox.
   OutgoingMessage message = {};
-  Gate::Pass pass = {};  // Released when the frame has been written or dropped.
+  // Released when the frame has been written or dropped.
+  Gate::Pass pass = {};
+  WindowShare share = {};
 };
 
 // The queue of frames to write.
@@ -107,6 +110,7 @@ class Outbox {
     std::vector<BorrowedSegment> borrowed;  // One per segment, or empty.
     OutgoingMessage message;
     Gate::Pass pass;
+    WindowShare share;
     uint64_t number = 0;
     std::shared_ptr<Bulk> bulk;  // Set for a head or a CHUNK.
     uint64_t bulk_offset = 0;    // Start of the bytes of a CHUNK.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,12 @@
 namespace simurgh::rpc {
 
 class ServerSession;
+
+// Raises `largest` to at least `bytes`. Threads: any.
+inline void Raise(std::atomic<uint64_t>& largest, uint64_t bytes) {
+  uint64_t before = largest;
+  while (before < bytes && !largest.compare_exchange_weak(before, bytes)) continue;
+}
 
 // A request with the coroutine that handles it. After the answer the coroutine waits for another
 // request, because starting one costs as much as the rest of a small call.
@@ -28,6 +35,7 @@ struct RequestTask {
   Clock::time_point deadline;
   std::optional<IncomingPayload> payload;  // Until the handler begins.
   Gate::Pass unanswered;                   // Until the answer is written.
+  WindowShare answer_share;                // Of the server's memory, until the answer is written.
   Gate::Pass in_handler;                   // While the handler runs.
   std::shared_ptr<ServerSession> session;  // Passed to the coroutine when the handler begins.
   bool running = false;                    // The handler has begun.

@@ -82,6 +82,7 @@ awaitable<void> DrainCore(std::shared_ptr<ServerCore> core, Clock::time_point de
 }  // namespace
 
 SegmentBuffer Request::Allocate(size_t bytes) const {
+  if (largest_answer != nullptr) Raise(*largest_answer, bytes);
   return AllocateSegment(sharing.get(), bytes);
 }
 

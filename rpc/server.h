@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -30,9 +31,11 @@ struct ServerOptions {
   uint64_t max_frame_bytes = uint64_t{1} << 30;
   uint32_t max_metadata_bytes = uint32_t{16} << 20;
   uint16_t max_segments = 65'535;
-  // Bytes of heads (tables and metadata) above 32 KiB of incomplete requests, of all connections.
-  // Further ones wait in the order of their arrival.
-  uint64_t large_head_bytes = uint64_t{64} << 20;
+  // Memory for all connections: half of it for incomplete requests and small answers, half for
+  // large answers, from the start of the handler until they are sent. A larger message takes all of
+  // a half. Further requests wait unread in the order of their arrival. If nothing of a half
+  // becomes free for a quarter of stall_timeout, the connection that takes most is closed.
+  uint64_t peer_bytes = uint64_t{1} << 30;
   // At these limits, another connection closes the oldest that has made no call; without one, it is
   // refused.
   uint32_t max_connections = 1'024;
@@ -59,8 +62,9 @@ struct Request {
   IncomingMessage message;
   Clock::time_point deadline;  // Clock::time_point::max() for none.
   Trace trace;
-  std::shared_ptr<const Hello> peer;      // Never null.
-  std::shared_ptr<Sharing> sharing = {};  // Null without shared memory.
+  std::shared_ptr<const Hello> peer;                // Never null.
+  std::shared_ptr<Sharing> sharing = {};            // Null without shared memory.
+  std::atomic<uint64_t>* largest_answer = nullptr;  // See Method.
 
   // Memory for a segment of the response; sending it copies nothing. Threads: any.
   SegmentBuffer Allocate(size_t bytes) const;
@@ -73,6 +77,9 @@ struct Method {
   uint64_t max_head_bytes = UINT64_MAX;
   Placement placement;  // Destinations of requests.
   std::function<awaitable<StatusOr<OutgoingMessage>>(Request)> handle;
+  // Bytes so far; for the server.
+  std::shared_ptr<std::atomic<uint64_t>> largest_answer =
+      std::make_shared<std::atomic<uint64_t>>(0);
 };
 
 // Listens on one address and serves the registered methods. Requests run concurrently.

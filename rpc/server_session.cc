@@ -182,8 +182,14 @@ awaitable<Status> ServerSession::ReadFrames() {
     SIMURGH_CO_RETURN_IF_ERROR(frame->status());
     const FrameHeader header = (*frame)->header;
     const Clock::time_point arrival = Clock::now();  // Deadlines are relative to it.
-    if (header.kind == FrameKind::kRequest && MustWait()) {
-      SIMURGH_CO_RETURN_IF_ERROR(co_await WaitForAnswers());
+    large_head_bytes_ = 0;
+    if (header.kind == FrameKind::kRequest) {
+      if (MustWait()) SIMURGH_CO_RETURN_IF_ERROR(co_await WaitForAnswers());
+      IncomingFrame& request = **frame;
+      if (request.refusal.ok() && !TryTakeMemory(request)) {
+        request.refusal = co_await AwaitMemory(request);
+        SIMURGH_CO_RETURN_IF_ERROR(connection_->reason());
+      }
     }
     SIMURGH_CO_ASSIGN_OR_RETURN(const std::shared_ptr<RequestTask> task,
                                 OnFrame(*std::move(*frame), arrival));
@@ -232,9 +238,7 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
   SIMURGH_RETURN_IF_ERROR(CheckRequest(frame));
   const auto refuse = [&](const Status& error) {
     ReportUnstarted(header, frame.message_bytes(), error);
-    OutgoingFrame refusal = ErrorFrame(header.request_id, error);
-    refusal.pass = unanswered_.Enter();
-    connection_->Send(std::move(refusal));
+    SendAnswer(ErrorFrame(header.request_id, error), unanswered_.Enter());
     return nullptr;
   };
   if (core_->draining) return refuse(absl::UnavailableError("the server is stopping"));
@@ -252,6 +256,7 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
   const uint64_t bytes = frame.message_bytes();
   const uint64_t cost = Cost(frame.bytes());
   // Allocates, and may throw: before the task leaves the idle list.
+  WindowShare answer_share = std::move(frame.answer_share);
   IncomingPayload payload(std::move(frame), *std::move(destinations));
   if (idle_.empty()) idle_.push_back(std::make_shared<RequestTask>());
   std::shared_ptr<RequestTask> task = std::move(idle_.back());
@@ -267,6 +272,7 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
                        : arrival + std::chrono::milliseconds(header.deadline_ms);
   task->payload.emplace(std::move(payload));
   task->unanswered = unanswered_.Enter();
+  task->answer_share = std::move(answer_share);
   ++arriving_;
   unanswered_bytes_ += task->cost;
   tasks_.emplace(task->id, task);
@@ -288,6 +294,7 @@ void ServerSession::Discard(const std::shared_ptr<RequestTask>& task) {
   NoteArrived();
   unanswered_bytes_ -= task->cost;
   task->unanswered = {};
+  task->answer_share = {};
   task->payload.reset();
   if (idle_.size() < kMaxIdleTasks) return idle_.push_back(task);
   End(*task);
@@ -295,7 +302,7 @@ void ServerSession::Discard(const std::shared_ptr<RequestTask>& task) {
 
 void ServerSession::Start(const std::shared_ptr<RequestTask>& task) {
   // A handler may wait for other requests, so it must not hold what they wait for.
-  (void)task->payload->TakeHeadShare();
+  (void)task->payload->TakeShare();
   task->in_handler = core_->requests.Enter();
   task->running = true;
   NoteArrived();
@@ -318,7 +325,8 @@ awaitable<void> ServerSession::Serve(std::shared_ptr<RequestTask> task) {
                     .deadline = task->deadline,
                     .trace = task->trace,
                     .peer = session->hello_,
-                    .sharing = session->connection_->sharing()};
+                    .sharing = session->connection_->sharing(),
+                    .largest_answer = task->method->largest_answer.get()};
     task->payload.reset();
     StatusOr<OutgoingMessage> response;
     try {
@@ -356,10 +364,24 @@ void ServerSession::Answer(RequestTask& task, StatusOr<OutgoingMessage> response
       response.ok() ? OutgoingFrame{.header = {.kind = FrameKind::kResponse, .request_id = task.id},
                                     .message = *std::move(response)}
                     : ErrorFrame(task.id, response.status());
-  frame.pass = std::move(task.unanswered);
-  connection_->Send(std::move(frame));
+  Raise(*task.method->largest_answer, BytesOf(frame.message));
+  SendAnswer(std::move(frame), std::move(task.unanswered), std::move(task.answer_share));
   unanswered_bytes_ -= task.cost;
   tasks_.erase(task.id);
+}
+
+void ServerSession::SendAnswer(OutgoingFrame&& frame, Gate::Pass unanswered, WindowShare share) {
+  frame.pass = std::move(unanswered);
+  const uint64_t bytes = FrameBytes(frame.message) + kOverheadBytes;
+  // The share is too small if no answer has been larger.
+  if (share.cost() < bytes) {
+    share = {};
+    const auto& memory = bytes > kSmallAnswerBytes ? core_->answer_memory : core_->request_memory;
+    memory->Take(bytes);
+    share = WindowShare(memory, bytes);
+  }
+  frame.share = std::move(share);
+  connection_->Send(std::move(frame));
 }
 
 void ServerSession::OnCancel(uint64_t request_id) {
@@ -369,10 +391,9 @@ void ServerSession::OnCancel(uint64_t request_id) {
   if (task->running) return task->cancel.emit(asio::cancellation_type::terminal);
   const Status error = absl::CancelledError("cancelled before the request was complete");
   ReportUnstarted(task->payload->header(), task->bytes, error);
-  OutgoingFrame frame = ErrorFrame(request_id, error);
-  frame.pass = std::move(task->unanswered);
+  Gate::Pass unanswered = std::move(task->unanswered);
   Discard(task);
-  connection_->Send(std::move(frame));
+  SendAnswer(ErrorFrame(request_id, error), std::move(unanswered));
 }
 
 Clock::time_point ServerSession::ExpireRequests(Clock::time_point now) {
@@ -393,7 +414,8 @@ Clock::time_point ServerSession::ExpireRequests(Clock::time_point now) {
 void ServerSession::Close(const Status& reason) {
   Leave();
   connection_->Close(reason);
-  core_->large_heads->Withdraw(this);
+  core_->request_memory->Withdraw(this);
+  core_->answer_memory->Withdraw(this);
   const absl::flat_hash_map<uint64_t, std::shared_ptr<RequestTask>> tasks = tasks_;
   for (const auto& [id, task] : tasks) {
     if (task->running) task->cancel.emit(asio::cancellation_type::terminal);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -31,7 +32,8 @@ struct ServerCore {
         hello(std::move(own)),
         options(limits),
         observer(reports),
-        large_heads(std::make_shared<Window>(executor, limits.large_head_bytes)),
+        request_memory(std::make_shared<Window>(executor, limits.peer_bytes / 2)),
+        answer_memory(std::make_shared<Window>(executor, limits.peer_bytes / 2)),
         requests(executor),
         connections(executor) {}
 
@@ -45,7 +47,10 @@ struct ServerCore {
   std::list<ServerSession*> silent;             // Admitted, without a call; the oldest first.
   size_t admitted = 0;
   absl::flat_hash_map<std::string, uint32_t> admitted_by_host;
-  const std::shared_ptr<Window> large_heads;
+  // See ServerOptions::peer_bytes. Handlers that others wait for have small answers, so no handler
+  // holds memory that such a request needs.
+  const std::shared_ptr<Window> request_memory;
+  const std::shared_ptr<Window> answer_memory;
   Gate requests;  // With running handlers.
   Gate connections;
   bool draining = false;
@@ -94,6 +99,18 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   [[nodiscard]] awaitable<Status> ReadFrames();
   // For Connection::AdmitLargeHeadsBy.
   [[nodiscard]] awaitable<StatusOr<WindowShare>> AdmitLargeHead(FrameHeader header);
+  // Takes the memory that the request still lacks. Returns false if it must wait.
+  bool TryTakeMemory(IncomingFrame& request) const;
+  // Waits for it. Errors: UNAVAILABLE.
+  [[nodiscard]] awaitable<Status> AwaitMemory(IncomingFrame& request);
+  [[nodiscard]] awaitable<StatusOr<WindowShare>> Await(std::shared_ptr<Window> memory,
+                                                       uint64_t cost);
+  // Of a large answer, from the largest one of the method so far; 0 if they are small.
+  uint64_t AnswerCost(const FrameHeader& request) const;
+  // The memory of requests and answers.
+  uint64_t HeldBytes() const;
+  // Sends a frame that ends a request.
+  void SendAnswer(OutgoingFrame&& frame, Gate::Pass unanswered, WindowShare share = {});
   // The request that the frame's payload belongs to; null: skip the payload.
   // Errors: DATA_LOSS for a frame that the client must not send.
   StatusOr<std::shared_ptr<RequestTask>> OnFrame(IncomingFrame&& frame, Clock::time_point arrival);
@@ -110,6 +127,8 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   void OnCancel(uint64_t request_id);
   // Cancels the requests whose deadline has passed; returns the earliest other deadline.
   Clock::time_point ExpireRequests(Clock::time_point now);
+  // Closes the connection of the server with the most HeldBytes().
+  void CloseLargest();
   // Closes a stalled connection; returns when to check again.
   Clock::time_point CheckFlows(Clock::time_point now);
   // Complete requests whose answers have not been written.
@@ -129,6 +148,10 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   void Answer(RequestTask& task, StatusOr<OutgoingMessage> response);
   void Leave();  // Removes the session from the core.
 
+  // Of a message besides its bytes, approximately.
+  static constexpr uint64_t kOverheadBytes = 1'024;
+  static constexpr uint64_t kSmallAnswerBytes = 4'096;
+
   const std::shared_ptr<ServerCore> core_;
   SharingHandshake sharing_;
   const std::shared_ptr<Connection> connection_;
@@ -137,10 +160,13 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   const std::string host_;              // The client's address without the port.
   bool admitted_ = false;
   bool has_called_ = false;
-  Gate unanswered_;          // Requests whose answers have not been written.
-  size_t arriving_ = 0;      // Incomplete requests among them.
-  uint64_t arrivals_ = 0;    // Times that arriving_ became 0.
-  DeadlineTimer deadlines_;  // Times out running tasks.
+  Gate unanswered_;                  // Requests whose answers have not been written.
+  size_t arriving_ = 0;              // Incomplete requests among them.
+  uint64_t arrivals_ = 0;            // Times that arriving_ became 0.
+  uint64_t large_head_bytes_ = 0;    // Of the request whose head is being read.
+  std::shared_ptr<Window> awaited_;  // The memory that it waits for, if it does.
+  uint64_t leaves_ = 0;              // Of `awaited_`, at the last check.
+  DeadlineTimer deadlines_;          // Times out running tasks.
   DeadlineTimer flow_timer_;
   FlowWatch outgoing_;
   uint64_t unanswered_bytes_ = 0;

@@ -1,6 +1,7 @@
 // Limits that a server enforces on its clients.
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -74,19 +75,77 @@ awaitable<StatusOr<WindowShare>> ServerSession::AdmitLargeHead(FrameHeader heade
     co_return absl::InvalidArgumentError(absl::StrCat(
         "the request has ", bytes, " bytes of tables and metadata, the method accepts ", most));
   }
-  const std::shared_ptr<Window>& heads = core_->large_heads;
-  const uint64_t cost = heads->Cost(bytes);
-  if (heads->TryEnter(cost)) co_return WindowShare(heads, cost);
+  // Also for the payload: to wait for more later could wait for other requests that do so, too.
+  large_head_bytes_ = kHeaderBytes + bytes + header.payload_length;
+  const std::shared_ptr<Window> memory = core_->request_memory;
+  const uint64_t cost = memory->Cost(large_head_bytes_ + kOverheadBytes);
+  if (memory->TryEnter(cost)) co_return WindowShare(memory, cost);
+  co_return co_await Await(memory, cost);
+}
+
+uint64_t ServerSession::AnswerCost(const FrameHeader& request) const {
+  const auto method = core_->methods.find(request.method);
+  if (method == core_->methods.end()) return 0;
+  const uint64_t bytes = *method->second.largest_answer + kOverheadBytes;
+  return bytes > kSmallAnswerBytes ? core_->answer_memory->Cost(bytes) : 0;
+}
+
+bool ServerSession::TryTakeMemory(IncomingFrame& request) const {
+  const auto take = [](const std::shared_ptr<Window>& memory, uint64_t cost, WindowShare& share) {
+    if (cost == 0 || !share.empty()) return true;
+    if (!memory->TryEnter(cost)) return false;
+    share = WindowShare(memory, cost);
+    return true;
+  };
+  // A request that waits for an answer's memory holds none that other requests need.
+  return take(core_->answer_memory, AnswerCost(request.header), request.answer_share) &&
+         take(core_->request_memory, core_->request_memory->Cost(request.bytes() + kOverheadBytes),
+              request.share);
+}
+
+awaitable<Status> ServerSession::AwaitMemory(IncomingFrame& request) {
+  const uint64_t answer = AnswerCost(request.header);
+  if (answer != 0 && request.answer_share.empty()) {
+    SIMURGH_CO_ASSIGN_OR_RETURN(request.answer_share, co_await Await(core_->answer_memory, answer));
+  }
+  if (!TryTakeMemory(request)) {
+    const uint64_t cost = core_->request_memory->Cost(request.bytes() + kOverheadBytes);
+    SIMURGH_CO_ASSIGN_OR_RETURN(request.share, co_await Await(core_->request_memory, cost));
+  }
+  co_return absl::OkStatus();
+}
+
+awaitable<StatusOr<WindowShare>> ServerSession::Await(std::shared_ptr<Window> memory,
+                                                      uint64_t cost) {
   // Its incomplete requests may hold what it would wait for, and their rest comes after this head.
   if (arriving_ != 0) {
-    co_return absl::UnavailableError("the server's memory for large requests is used up");
+    co_return absl::UnavailableError("the server's memory for requests and answers is used up");
   }
   connection_->Uncork();
-  core_->observer->OnThrottle(connection_->peer(), ThrottleReason::kHeads);
-  if (co_await heads->Enter(cost, Clock::time_point::max(), this)) {
-    co_return WindowShare(heads, cost);
-  }
+  core_->observer->OnThrottle(connection_->peer(), ThrottleReason::kMemory);
+  awaited_ = memory;
+  leaves_ = memory->leaves();
+  const bool entered = co_await memory->Enter(cost, Clock::time_point::max(), this);
+  awaited_ = nullptr;
+  if (entered) co_return WindowShare(memory, cost);
   co_return absl::UnavailableError("the connection ended");
+}
+
+uint64_t ServerSession::HeldBytes() const {
+  uint64_t bytes = large_head_bytes_ + connection_->outbox().bytes();
+  for (const auto& [id, task] : tasks_) {
+    bytes += task->answer_share.cost() + (task->payload ? task->payload->share_bytes() : 0);
+  }
+  return bytes;
+}
+
+void ServerSession::CloseLargest() {
+  const auto largest = std::ranges::max_element(core_->sessions, {}, &ServerSession::HeldBytes);
+  if (largest == core_->sessions.end() || (*largest)->HeldBytes() == 0) return;
+  awaited_->Leave(0);  // Its bytes leave later; until then no other connection is closed.
+  (*largest)->Close(WithCloseReason(
+      absl::ResourceExhaustedError("it takes most of the memory that other connections wait for"),
+      CloseReason::kMemory));
 }
 
 std::optional<ThrottleReason> ServerSession::MustWait() const {
@@ -120,6 +179,10 @@ awaitable<Status> ServerSession::WaitForAnswers() {
 
 Clock::time_point ServerSession::CheckFlows(Clock::time_point now) {
   const ServerOptions& options = core_->options;
+  if (awaited_ != nullptr && std::exchange(leaves_, awaited_->leaves()) == awaited_->leaves()) {
+    CloseLargest();
+  }
+  if (!connection_->reason().ok()) return Clock::time_point::max();
   // The session does not read while it waits for answers, so it does not see the end.
   if (!connection_->waiting() && connection_->hung_up()) {
     Close(absl::UnavailableError("the peer closed the connection"));

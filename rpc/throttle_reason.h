@@ -11,7 +11,7 @@ enum class ThrottleReason : uint8_t {
   kRequests,  // Too many unanswered requests.
   kAnswers,   // Too many unread bytes of answers.
   kTurn,      // The peer sends without a pause; other connections are served first.
-  kHeads,     // Large heads of other connections take all memory for them.
+  kMemory,    // Peers take all memory for requests and answers.
   kAccept,    // File descriptors or memory are short.
 };
 inline constexpr size_t kThrottleReasons = 5;

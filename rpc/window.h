@@ -23,10 +23,13 @@ class Window {
 
   // Returns false if the caller must wait with Enter().
   bool TryEnter(uint64_t cost) {
-    if (!line_.empty() || cost > free_) return false;
+    if (!line_.empty() || !Fits(cost)) return false;
     free_ -= cost;
     return true;
   }
+
+  // Enters at once, also above the limit. Nothing else then enters until there is room again.
+  void Take(uint64_t cost) { free_ -= cost; }
 
   // Returns false when the deadline passed, the caller was cancelled, the window closed, or
   // Withdraw() was called for the owner first.
@@ -44,8 +47,12 @@ class Window {
 
   void Leave(uint64_t cost) {
     free_ += cost;
+    ++leaves_;
     Admit();
   }
+
+  // Changes with each Leave().
+  uint64_t leaves() const { return leaves_; }
 
   // Fails the current waits of the owner.
   void Withdraw(const void* owner) {
@@ -72,8 +79,11 @@ class Window {
     bool entered = false;
   };
 
+  // `free_` is modulo 2^64, so that it can fall below 0.
+  bool Fits(uint64_t cost) const { return free_ <= size_ && cost <= free_; }
+
   void Admit() {
-    while (!closed_ && !line_.empty() && line_.front()->cost <= free_) {
+    while (!closed_ && !line_.empty() && Fits(line_.front()->cost)) {
       Entry* const entry = line_.front();
       line_.pop_front();
       free_ -= entry->cost;
@@ -85,6 +95,7 @@ class Window {
   const asio::any_io_executor executor_;
   const uint64_t size_;
   uint64_t free_;
+  uint64_t leaves_ = 0;
   std::deque<Entry*> line_;
   bool closed_ = false;
 };
@@ -102,6 +113,8 @@ class WindowShare {
     std::swap(cost_, other.cost_);
     return *this;
   }
+  bool empty() const { return window_ == nullptr; }
+  uint64_t cost() const { return cost_; }
   ~WindowShare() {
     if (window_ != nullptr) window_->Leave(cost_);
   }

@@ -28,7 +28,7 @@ class EmbeddingPs : public Daemon {
                              ParameterServer::Create(context.config(), daemon->metrics_));
     daemon->rows_->SetFatal([&context](const Status& reason) { context.Fail(reason); });
     rpc::ServerOptions options = context.rpc_options().server;
-    options.large_head_bytes = LargeHeadBytes(context.config().embedding_ps.memory_budget);
+    options.peer_bytes = PeerBytes(context.config().embedding_ps.memory_budget);
     SIMURGH_RETURN_IF_ERROR(daemon->listener_.Listen(context, options, [&](rpc::Server& server) {
       RegisterRowMethods(server, *daemon->rows_, daemon->runs_, daemon->buffers_,
                          MapOf(context.config()).version());

@@ -17,7 +17,7 @@ namespace simurgh {
 namespace {
 
 // Largest part of a memory budget that is reserved for requests.
-constexpr uint64_t kMaxReserve = uint64_t{256} << 20;
+constexpr uint64_t kMaxReserve = uint64_t{1} << 30;
 
 uint64_t KeptFree(uint64_t limit_bytes) { return std::min(limit_bytes / 8, kMaxReserve); }
 
@@ -111,8 +111,8 @@ std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end) {
 ParameterServer::ParameterServer(ServerMetrics& metrics, bool reproducible)
     : metrics_(metrics), warns_of_eviction_(reproducible) {}
 
-uint64_t LargeHeadBytes(uint64_t memory_budget) {
-  const uint64_t most = rpc::ServerOptions().large_head_bytes;
+uint64_t PeerBytes(uint64_t memory_budget) {
+  const uint64_t most = rpc::ServerOptions().peer_bytes;
   return memory_budget == 0 ? most : std::min(most, KeptFree(memory_budget) / 2);
 }
 

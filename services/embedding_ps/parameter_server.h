@@ -21,8 +21,8 @@
 
 namespace simurgh {
 
-// The part of a memory budget for large heads, see rpc::ServerOptions. 0: no budget.
-uint64_t LargeHeadBytes(uint64_t memory_budget);
+// The part of a memory budget for requests and answers, see rpc::ServerOptions. 0: no budget.
+uint64_t PeerBytes(uint64_t memory_budget);
 
 // A server's partitions, each with the thread that owns it. A request fans out over the partitions
 // and completes when all have processed their share. Each partition interleaves the requests of its

@@ -91,7 +91,7 @@ void RunServer(Input input) {
       loop.get_executor(), rpc::Hello{.cluster = "fuzz"},
       rpc::ServerOptions{.token = has_token ? TestToken() : nullptr,
                          .max_frame_bytes = kMaxFrameBytes,
-                         .large_head_bytes = 40'000,
+                         .peer_bytes = 40'000,
                          .max_requests_per_connection = 8,
                          .max_request_bytes_per_connection = kMaxFrameBytes},
       nullptr);

@@ -216,7 +216,7 @@ TEST_CASE("announced bytes that are not sent take no memory", "[abuse]") {
   header.segment_count = kMaxSegments;
   header.payload_length = 1;
   const Bytes claim = Claim(header, {});
-  constexpr size_t kPeers = 32;
+  constexpr size_t kPeers = 16;
   const size_t before = UsedMemory();
   std::vector<std::shared_ptr<RawPeer>> peers;
   for (size_t i = 0; i < kPeers; ++i) peers.push_back(Attack(ends, claim));
@@ -330,7 +330,7 @@ TEST_CASE("unfinished heads of many peers take a bounded amount of memory", "[ab
   constexpr size_t kPeers = 512;
   constexpr size_t kHead = size_t{1} << 20;
   constexpr size_t kPool = 8 * kHead;
-  ServerOptions options{.large_head_bytes = kPool, .max_connections_per_host = kPeers + 1};
+  ServerOptions options{.peer_bytes = kPool, .max_connections_per_host = kPeers + 1};
   options.stall_timeout = std::chrono::milliseconds(200);
   Ends ends(EchoMethod().handle, options);
   REQUIRE(ends.EchoWorks());
@@ -346,7 +346,7 @@ TEST_CASE("unfinished heads of many peers take a bounded amount of memory", "[ab
     REQUIRE(peers.back()->TrySend(unfinished) > 0);
     most = std::max(most, ResidentMemory());
   }
-  ends.loop.Run(UntilThrottled(ends.observer, ThrottleReason::kHeads));
+  ends.loop.Run(UntilThrottled(ends.observer, ThrottleReason::kMemory));
   // The peers that hold memory are cut, and the others get it, until all have been cut.
   while (ends.observer.closes.size() < kPeers / 10) {
     ends.loop.context().run_one();
@@ -357,14 +357,69 @@ TEST_CASE("unfinished heads of many peers take a bounded amount of memory", "[ab
 #if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)
   CHECK(most - before < 2 * kPool + kPeers * 65'536);
 #endif
-  CHECK(std::ranges::all_of(ends.observer.closes,
-                            [](CloseReason reason) { return reason == CloseReason::kStalled; }));
+  CHECK(std::ranges::all_of(ends.observer.closes, [](CloseReason reason) {
+    return reason == CloseReason::kStalled || reason == CloseReason::kMemory;
+  }));
   CHECK(ends.EchoWorks());
+}
+
+// Sends the bytes from many peers that read nothing, then checks memory and that the server serves
+// an honest client.
+void CheckBounded(Ends& ends, uint64_t pool, const Bytes& bytes) {
+  constexpr size_t kPeers = 512;
+  REQUIRE(ends.EchoWorks());
+  const size_t before = ResidentMemory();
+  size_t most = before;
+  std::vector<std::shared_ptr<RawPeer>> peers;
+  for (size_t i = 0; i < kPeers; ++i) {
+    peers.push_back(Attack(ends, {}));
+    REQUIRE(peers.back()->TrySend(bytes) > 0);
+    most = std::max(most, ResidentMemory());
+  }
+  ends.loop.Run(UntilThrottled(ends.observer, ThrottleReason::kMemory));
+  for (int i = 0; i < 20'000; ++i) {
+    if (ends.loop.context().poll_one() == 0) break;
+    most = std::max(most, ResidentMemory());
+  }
+  // The peer that takes most is closed, until there is memory for the honest client.
+  CHECK(ends.EchoWorks());
+  most = std::max(most, ResidentMemory());
+#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)
+  CHECK(most - before < 2 * pool + kPeers * 131'072);
+#endif
+  CHECK_FALSE(ends.observer.closes.empty());
+  CHECK(std::ranges::all_of(ends.observer.closes, [](CloseReason reason) {
+    return reason == CloseReason::kStalled || reason == CloseReason::kMemory;
+  }));
+}
+
+TEST_CASE("requests and answers of many peers take a bounded amount of memory", "[abuse]") {
+  constexpr uint64_t kPool = uint64_t{64} << 20;
+  ServerOptions options{.peer_bytes = kPool, .max_connections_per_host = 513};
+  options.stall_timeout = std::chrono::milliseconds(40);
+  const auto answer_large = [](rpc::Request) -> awaitable<StatusOr<OutgoingMessage>> {
+    co_return Message({}, {Bytes(8 << 20, std::byte{1})});
+  };
+  Ends ends(answer_large, options);
+  SECTION("unread answers") { CheckBounded(ends, kPool, Encode(Request(1, {}, kWork.number))); }
+  SECTION("payloads of which the end is missing") {
+    Bytes payload = Encode(Request(1, {Bytes(4 << 20, std::byte{1})}));
+    payload.pop_back();
+    CheckBounded(ends, kPool, payload);
+  }
+  SECTION("small heads of messages whose chunks do not come") {
+    const auto head = [](uint64_t id) {
+      RawFrame frame = HeadOf(Request(id, {Bytes(4'096)}));
+      frame.metadata = Bytes(24'000, std::byte{1});
+      return Encode(frame);
+    };
+    CheckBounded(ends, kPool, Repeated(100, head));
+  }
 }
 
 TEST_CASE("a large head waits until there is memory for it", "[abuse]") {
   constexpr size_t kHead = 100'000;
-  Ends ends(EchoMethod().handle, {.large_head_bytes = kHead});
+  Ends ends(EchoMethod().handle, {.peer_bytes = kHead});
   REQUIRE(ends.EchoWorks());
   const auto first = Attack(ends, UnfinishedHead(kHead));
   const auto large_call = [&](const std::vector<Bytes>& segments) -> awaitable<Status> {
@@ -373,10 +428,7 @@ TEST_CASE("a large head waits until there is memory for it", "[abuse]") {
     co_return answer.status();
   };
   const auto finish = [&]() -> awaitable<Status> {
-    co_await UntilThrottled(ends.observer, ThrottleReason::kHeads);
-    // Small heads do not wait.
-    const auto other = ends.NewClient();
-    SIMURGH_CO_RETURN_IF_ERROR(co_await Echo(*other));
+    co_await UntilThrottled(ends.observer, ThrottleReason::kMemory);
     SIMURGH_CO_RETURN_IF_ERROR(co_await first->Send(Bytes(1)));
     co_return (co_await first->Read()).status();
   };
@@ -388,7 +440,7 @@ TEST_CASE("a large head waits until there is memory for it", "[abuse]") {
 
 TEST_CASE("a head that would wait for its own connection is refused", "[abuse]") {
   constexpr size_t kHead = 100'000;
-  Ends ends(EchoMethod().handle, {.large_head_bytes = kHead});
+  Ends ends(EchoMethod().handle, {.peer_bytes = kHead});
   StatusOr<RawPeer> peer = ends.loop.Run(Enter(ends));
   REQUIRE(peer.status() == absl::OkStatus());
   RawFrame first = HeadOf(Request(1, {Bytes(5'000)}));
