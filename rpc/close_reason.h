@@ -15,7 +15,7 @@ enum class CloseReason : uint8_t {
   kTls,              // TLS handshake: one end does not trust the other, or does not use TLS.
   kRefused,          // The HELLOs do not match.
   kNoHello,          // No HELLO in time.
-  kCrowd,            // No HELLO or no call yet, and newer connections need the place.
+  kCrowd,            // No HELLO, or no call for long, and newer ones need the place.
   kConnections,      // Limit of connections.
   kHostConnections,  // Limit of connections per host.
   kWindow,           // Requests exceed the window.

@@ -36,10 +36,11 @@ struct ServerOptions {
   // a half. Further requests wait unread in the order of their arrival. If nothing of a half
   // becomes free for a quarter of stall_timeout, the connection that takes most is closed.
   uint64_t peer_bytes = uint64_t{1} << 30;
-  // At these limits, another connection closes the oldest that has made no call; without one, it is
-  // refused.
+  // At these limits, another connection closes the one that is idle longest: without a call so far,
+  // or since its last answer for replace_after. Without one, it is refused.
   uint32_t max_connections = 1'024;
   uint32_t max_connections_per_host = 512;  // All Unix sockets count as one host.
+  std::chrono::milliseconds replace_after{60'000};
   // Connections without HELLO. Another one closes the oldest.
   uint32_t max_newcomers = 128;
   std::chrono::milliseconds hello_timeout{5'000};  // From accept to HELLO, including TLS.

@@ -99,7 +99,7 @@ awaitable<Status> ServerSession::ShakeHands() {
   }
   core_->newcomers.remove(this);
   admitted_ = true;
-  core_->silent.push_back(this);
+  idle_since_ = Clock::now();
   ++core_->admitted;
   ++core_->admitted_by_host[host_];
   connection_->SetLimits(FrameLimits::Of(core_->options));
@@ -252,7 +252,7 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
       PlaceSegments(method->second.placement, frame);
   if (!destinations.ok()) return refuse(destinations.status());
 
-  if (!std::exchange(has_called_, true)) core_->silent.remove(this);
+  has_called_ = true;
   const uint64_t bytes = frame.message_bytes();
   const uint64_t cost = Cost(frame.bytes());
   // Allocates, and may throw: before the task leaves the idle list.
@@ -371,6 +371,7 @@ void ServerSession::Answer(RequestTask& task, StatusOr<OutgoingMessage> response
 }
 
 void ServerSession::SendAnswer(OutgoingFrame&& frame, Gate::Pass unanswered, WindowShare share) {
+  idle_since_ = Clock::now();
   frame.pass = std::move(unanswered);
   const uint64_t bytes = FrameBytes(frame.message) + kOverheadBytes;
   // The share is too small if no answer has been larger.
@@ -425,7 +426,6 @@ void ServerSession::Close(const Status& reason) {
 void ServerSession::Leave() {
   core_->newcomers.remove(this);
   core_->sessions.erase(this);
-  if (!has_called_) core_->silent.remove(this);
   if (!std::exchange(admitted_, false)) return;
   --core_->admitted;
   const auto host = core_->admitted_by_host.find(host_);

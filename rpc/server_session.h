@@ -44,7 +44,6 @@ struct ServerCore {
   std::unordered_map<uint32_t, Method> methods;
   std::unordered_set<ServerSession*> sessions;  // Open ones.
   std::list<ServerSession*> newcomers;          // Without HELLO; the oldest first.
-  std::list<ServerSession*> silent;             // Admitted, without a call; the oldest first.
   size_t admitted = 0;
   absl::flat_hash_map<std::string, uint32_t> admitted_by_host;
   // See ServerOptions::peer_bytes. Handlers that others wait for have small answers, so no handler
@@ -91,7 +90,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // Sends an ERROR and closes. Returns `reason`. told: what the client may know of it.
   [[nodiscard]] awaitable<Status> Refuse(Status reason, Status told);
   Status Admit();
-  // Closes the oldest connection without a call, of this host or of all, if the limits of
+  // Closes the connection that is idle longest, of this host or of all, if the limits of
   // connections leave no room for this one.
   void MakeRoom();
   // Also accepts the client's offer of shared memory, if any. Returns the features of this end.
@@ -160,13 +159,14 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   const std::string host_;              // The client's address without the port.
   bool admitted_ = false;
   bool has_called_ = false;
-  Gate unanswered_;                  // Requests whose answers have not been written.
-  size_t arriving_ = 0;              // Incomplete requests among them.
-  uint64_t arrivals_ = 0;            // Times that arriving_ became 0.
-  uint64_t large_head_bytes_ = 0;    // Of the request whose head is being read.
-  std::shared_ptr<Window> awaited_;  // The memory that it waits for, if it does.
-  uint64_t leaves_ = 0;              // Of `awaited_`, at the last check.
-  DeadlineTimer deadlines_;          // Times out running tasks.
+  Clock::time_point idle_since_ = Clock::now();  // Its admission or last answer.
+  Gate unanswered_;                              // Requests whose answers have not been written.
+  size_t arriving_ = 0;                          // Incomplete requests among them.
+  uint64_t arrivals_ = 0;                        // Times that arriving_ became 0.
+  uint64_t large_head_bytes_ = 0;                // Of the request whose head is being read.
+  std::shared_ptr<Window> awaited_;              // The memory that it waits for, if it does.
+  uint64_t leaves_ = 0;                          // Of `awaited_`, at the last check.
+  DeadlineTimer deadlines_;                      // Times out running tasks.
   DeadlineTimer flow_timer_;
   FlowWatch outgoing_;
   uint64_t unanswered_bytes_ = 0;

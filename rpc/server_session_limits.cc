@@ -15,11 +15,16 @@ void ServerSession::MakeRoom() {
   const bool host_is_full = of_host != core_->admitted_by_host.end() &&
                             of_host->second >= options.max_connections_per_host;
   if (!host_is_full && core_->admitted < options.max_connections) return;
-  const auto oldest = std::ranges::find_if(core_->silent, [&](const ServerSession* session) {
-    return !host_is_full || session->host_ == host_;
-  });
-  if (oldest == core_->silent.end()) return;
-  (*oldest)->Close(WithCloseReason(
+  const Clock::time_point replaceable = Clock::now() - options.replace_after;
+  ServerSession* idlest = nullptr;
+  for (ServerSession* session : core_->sessions) {
+    if (!session->admitted_ || session->unanswered_.running() != 0) continue;
+    if (host_is_full && session->host_ != host_) continue;
+    if (session->has_called_ && session->idle_since_ > replaceable) continue;
+    if (idlest == nullptr || session->idle_since_ < idlest->idle_since_) idlest = session;
+  }
+  if (idlest == nullptr) return;
+  idlest->Close(WithCloseReason(
       absl::ResourceExhaustedError("no call, and a newer connection needs the place"),
       CloseReason::kCrowd));
 }

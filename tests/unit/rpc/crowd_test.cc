@@ -180,6 +180,36 @@ TEST_CASE("at the limits, a new client takes the place of the oldest peer withou
   CHECK(ends.EchoWorks());
 }
 
+TEST_CASE("at the limits, a new client replaces the peer idle longest, but no call under way",
+          "[abuse]") {
+  ServerOptions options{.max_connections = 3, .replace_after = std::chrono::milliseconds(0)};
+  std::unique_ptr<Hang> hang;
+  Ends ends([&](rpc::Request request) { return (*hang)(std::move(request)); }, options);
+  hang = std::make_unique<Hang>(ends.loop.executor());
+  // The oldest, whose call lasts.
+  StatusOr<RawPeer> trainer = ends.loop.Run(Enter(ends));
+  REQUIRE(trainer.status() == absl::OkStatus());
+  const auto start = [&]() -> awaitable<Status> {
+    RawFrame request = EchoRequest(1, {});
+    request.header.method = kWork.number;
+    SIMURGH_CO_RETURN_IF_ERROR(co_await trainer->Send(Encode(request)));
+    const bool started = co_await hang->started.Wait(Soon());
+    co_return started ? absl::OkStatus() : absl::DeadlineExceededError("no handler");
+  };
+  REQUIRE(ends.loop.Run(start()) == absl::OkStatus());
+  const auto first = ends.NewClient();
+  const auto second = ends.NewClient();
+  REQUIRE(ends.loop.Run(Echo(*first)) == absl::OkStatus());
+  REQUIRE(ends.loop.Run(Echo(*second)) == absl::OkStatus());
+  REQUIRE(ends.loop.Run(Echo(*first)) == absl::OkStatus());
+  const auto newcomer = ends.NewClient();
+  REQUIRE(ends.loop.Run(Echo(*newcomer)) == absl::OkStatus());
+  CHECK(ends.observer.closes == std::vector{CloseReason::kCrowd});
+  CHECK(first->peer() != nullptr);
+  CHECK(second->peer() == nullptr);
+  CHECK(hang->cancelled == 0);
+}
+
 TEST_CASE("peers of another cluster replace no connection", "[abuse]") {
   Ends ends(EchoMethod().handle, {.max_connections_per_host = 2});
   REQUIRE(ends.EchoWorks());
