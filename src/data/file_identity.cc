@@ -19,6 +19,10 @@
 namespace simurgh {
 namespace {
 
+int64_t NanosecondsOf(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 constexpr uint64_t kHashedBytes = uint64_t{64} * 1024;  // At each end.
 
 std::string Difference(const FileIdentity& before, const FileIdentity& now) {
@@ -30,6 +34,7 @@ std::string Difference(const FileIdentity& before, const FileIdentity& now) {
     changes.emplace_back("inode, by a file in its place");
   }
   if (before.modified_ns != now.modified_ns) changes.emplace_back("modification time");
+  if (before.changed_ns != now.changed_ns) changes.emplace_back("change time");
   if (before.ends != now.ends) changes.emplace_back("first or last 64 KiB");
   return absl::StrJoin(changes, ", ");
 }
@@ -41,11 +46,11 @@ StatusOr<FileIdentity> IdentifyFile(const std::string& path) {
   if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   struct stat about{};
   if (::fstat(file.number(), &about) != 0) return absl::ErrnoToStatus(errno, path);
-  FileIdentity identity{
-      .device = about.st_dev,
-      .inode = about.st_ino,
-      .bytes = static_cast<uint64_t>(about.st_size),
-      .modified_ns = int64_t{about.st_mtim.tv_sec} * 1'000'000'000 + about.st_mtim.tv_nsec};
+  FileIdentity identity{.device = about.st_dev,
+                        .inode = about.st_ino,
+                        .bytes = static_cast<uint64_t>(about.st_size),
+                        .modified_ns = NanosecondsOf(about.st_mtim),
+                        .changed_ns = NanosecondsOf(about.st_ctim)};
   std::vector<char> buffer(kHashedBytes);
   for (const uint64_t from :
        {uint64_t{0}, identity.bytes - std::min(identity.bytes, kHashedBytes)}) {

@@ -18,6 +18,7 @@ struct FileIdentity {
   uint64_t inode = 0;
   uint64_t bytes = 0;
   int64_t modified_ns = 0;  // Since 1970.
+  int64_t changed_ns = 0;   // Of content or attributes, since 1970; users cannot set it.
   uint64_t ends = 0;        // Hash of the first and last 64 KiB.
 
   bool operator==(const FileIdentity&) const = default;

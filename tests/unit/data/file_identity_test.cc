@@ -37,6 +37,12 @@ TEST_CASE("A file that changes is named with what changed") {
        }},
       {"modification time",
        [](const TemporaryFolder&, const std::string& path) { KeepTime(path, {}); }},
+      {"change time",
+       [](const TemporaryFolder&, const std::string& path) {
+         const auto time = fs::last_write_time(path);
+         std::fstream(path, std::ios::in | std::ios::out).seekp(100'000) << "y";
+         KeepTime(path, time);
+       }},
       {"first or last 64 KiB",
        [](const TemporaryFolder&, const std::string& path) {
          const auto time = fs::last_write_time(path);
