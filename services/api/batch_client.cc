@@ -159,7 +159,7 @@ void BatchClient::EndRun(const StepId& step_id, std::chrono::milliseconds timeou
   for (const auto& worker : *workers_) {
     const auto end = [&worker, step_id,
                       deadline = rpc::Clock::now() + timeout]() -> rpc::awaitable<void> {
-      const auto client = worker->shared();
+      const auto client = worker->separate();
       [[maybe_unused]] const auto ended =
           co_await rpc::Call(*client, api::kEndBatches, api::EncodeEndRun(step_id), {deadline});
     };

@@ -34,8 +34,8 @@ class BatchClient : public EmbeddingPort {
             std::function<void(Status)> done) override;
 
   // Tells the servers, through every worker, that a rank of a run has ended. Waits up to `timeout`.
-  // Errors are ignored: servers then wait for embedding_ps.run_timeout. Threads: not the
-  // executor's.
+  // Also after Stop(). Errors are ignored: servers then wait for embedding_ps.run_timeout. Threads:
+  // not the executor's.
   void EndRun(const StepId& step_id, std::chrono::milliseconds timeout);
 
   void Stop() override { StopAfter(std::chrono::milliseconds(0)); }

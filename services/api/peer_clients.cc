@@ -24,14 +24,17 @@ PeerClients::Use PeerClients::dedicated() {
   return {client, {this}};
 }
 
+std::unique_ptr<rpc::Client> PeerClients::separate() const {
+  return std::make_unique<rpc::Client>(executor_, address_, hello_, options_, observer_);
+}
+
 void PeerClients::Stop() {
   stopped_ = true;
   for (const auto& client : clients_) client->Stop();
 }
 
 rpc::Client& PeerClients::Add() {
-  clients_.push_back(
-      std::make_unique<rpc::Client>(executor_, address_, hello_, options_, observer_));
+  clients_.push_back(separate());
   if (stopped_) clients_.back()->Stop();
   return *clients_.back();
 }

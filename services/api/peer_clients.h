@@ -36,6 +36,8 @@ class PeerClients {
   Use shared();
   // For calls that may wait for other calls.
   Use dedicated();
+  // Its own connection, which Stop() does not end. Destroy it on the executor's thread.
+  std::unique_ptr<rpc::Client> separate() const;
 
   // Fails pending and later calls with CANCELLED.
   void Stop();

@@ -10,6 +10,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "services/api/answer.h"
+#include "services/api/batch_client.h"
 #include "services/api/row_client.h"
 #include "tests/unit/services/one_table.h"
 #include "tests/unit/services/remote_worker.h"
@@ -149,6 +151,39 @@ TEST_CASE("A waiting submit blocks neither calls that free space nor exempt subm
   batches.Use(*evaluated);
   batches.Use(*first);
   CHECK(waits.get().status() == absl::OkStatus());
+}
+
+TEST_CASE("A rank whose calls were stopped still ends its run") {
+  const ClusterConfig config = OneTable(1, 100);
+  const LearningRates rates(config.tables);
+  VectorWire wire(config);
+  std::atomic<uint64_t> ended = 0;
+  IoThread io("test");
+  std::unique_ptr<rpc::Server> server;
+  std::unique_ptr<BatchClient> client;
+  Status listening;
+  io.RunAndWait([&] {
+    server = std::make_unique<rpc::Server>(io.executor(), HelloOf("embedding-worker"),
+                                           rpc::ServerOptions(), nullptr);
+    rpc::Register(*server, api::kEndBatches, [&](auto request) -> Reply<api::EndRun> {
+      ended = request.table().step_id()->run();
+      co_return rpc::Outgoing<api::EndRun::Response>();
+    });
+    listening = server->Listen("127.0.0.1:0");
+    std::vector<std::unique_ptr<PeerClients>> workers;
+    workers.push_back(std::make_unique<PeerClients>(
+        io.executor(), server->address(), HelloOf("nn-worker"), rpc::ClientOptions(), nullptr));
+    client = std::make_unique<BatchClient>(io.executor(), io.executor(), std::move(workers),
+                                           kPatience, rates, wire);
+  });
+  REQUIRE(listening == absl::OkStatus());
+  client->Stop();
+  client->EndRun({.run = 5}, kPatience);
+  CHECK(ended == 5);
+  io.RunAndWait([&] {
+    client.reset();
+    server.reset();
+  });
 }
 
 }  // namespace
