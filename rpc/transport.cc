@@ -133,6 +133,11 @@ Socket Unwatched(Socket socket, const Endpoint& peer, ErrorCode& error) {
 }
 
 Status CannotListen(const std::string& where, const ErrorCode& error) {
+  if (error == asio::error::no_descriptors) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot listen on ", where, ": ", error.message(),
+                     "; raise the process's limit of open files (ulimit -n)"));
+  }
   if (error == asio::error::address_in_use) {
     return absl::AlreadyExistsError(absl::StrCat("address ", where, " is in use"));
   }

@@ -43,7 +43,8 @@ class Listener {
  public:
   // address: kAuto listens on TCP only. Replaces the socket file of a dead process.
   // Errors: INVALID_ARGUMENT for a host that is not this one; ALREADY_EXISTS when the address is in
-  // use; FAILED_PRECONDITION when `reach` does not allow the address.
+  // use; FAILED_PRECONDITION when `reach` does not allow the address; RESOURCE_EXHAUSTED without
+  // file descriptors.
   static StatusOr<std::unique_ptr<Listener>> Open(asio::any_io_executor executor,
                                                   const Address& address,
                                                   Reach reach = Reach::kThisHost);

@@ -4,8 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "rpc/async.h"
 #include "rpc/method.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh {
 
@@ -13,12 +13,12 @@ namespace simurgh {
 template <typename Method>
 using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
 
-// A co_spawn completion that passes the coroutine's result to `done`. Our coroutines do not throw.
+// A co_spawn completion that passes the coroutine's result to `done`. Only Asio and allocations
+// throw, when a limit is reached.
 template <typename Result>
 auto CompleteWith(std::function<void(Result)> done) {
   return [done = std::move(done)](std::exception_ptr error, Result result) {
-    SIMURGH_CHECK(error == nullptr);
-    done(std::move(result));
+    done(error == nullptr ? std::move(result) : Result(rpc::StatusOfException(error)));
   };
 }
 

@@ -48,7 +48,9 @@ ExitCode ReportException(const ProgramUsage& usage, int number, const std::excep
   } else if (number == ENFILE) {
     remedy = "; raise the system's limit of open files (sysctl fs.file-max)";
   } else if (number == EAGAIN) {
-    remedy = "; raise the limit of threads and processes (ulimit -u, pids.max of the cgroup)";
+    remedy =
+        "; raise the limit of threads and processes (ulimit -u, pids.max of the cgroup), or of "
+        "memory (ulimit -v)";
   } else if (number == ENOMEM || dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
     remedy = "; there is too little memory (ulimit -v, memory.max of the cgroup)";
   }

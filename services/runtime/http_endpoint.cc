@@ -65,7 +65,9 @@ Status ListenOn(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const st
   }
   return absl::UnavailableError(
       absl::StrCat(place, ": cannot listen: ", error.message(),
-                   "; give an address of this host, with a port above 1023"));
+                   error == asio::error::no_descriptors
+                       ? "; raise the process's limit of open files (ulimit -n)"
+                       : "; give an address of this host, with a port above 1023"));
 }
 
 struct Request {

@@ -1,6 +1,6 @@
 #include "services/runtime/io_thread.h"
 
-#include <semaphore>
+#include <future>
 
 #include <boost/asio/post.hpp>
 
@@ -18,12 +18,9 @@ IoThread::IoThread(std::string name, std::chrono::microseconds spin)
 IoThread::~IoThread() { Stop(); }
 
 void IoThread::RunAndWait(const std::function<void()>& function) {
-  std::binary_semaphore done(0);
-  boost::asio::post(context_, [&] {
-    function();
-    done.release();
-  });
-  done.acquire();
+  std::packaged_task<void()> task(function);
+  boost::asio::post(context_, [&task] { task(); });
+  task.get_future().get();
 }
 
 void IoThread::Stop() {

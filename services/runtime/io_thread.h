@@ -26,7 +26,8 @@ class IoThread {
 
   boost::asio::any_io_executor executor() { return context_.get_executor(); }
 
-  // Runs a function on the thread and waits for it.
+  // Runs a function on the thread and waits for it. Throws what it throws, as Asio without file
+  // descriptors.
   // Requires another thread as the caller, and that Stop() has not been called.
   void RunAndWait(const std::function<void()>& function);
 

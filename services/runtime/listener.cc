@@ -17,6 +17,7 @@ Status Explain(const Status& status, const InstanceConfig& instance) {
         "address, or set rpc.security: tls with files in rpc.tls, or rpc.security: insecure with "
         "cluster.token_file in a trusted network"));
   }
+  if (absl::IsResourceExhausted(status)) return Annotate(status, instance.address_key);
   return Status(status.code(),
                 absl::StrCat(instance.address_key, ": ", status.message(),
                              "; stop the process that listens there, or choose another address"));

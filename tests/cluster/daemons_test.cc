@@ -1,8 +1,12 @@
 // Real daemons doing what they are for.
 
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
@@ -168,6 +172,26 @@ std::string LogOfRefused(DaemonProcess& trainer) {
   CHECK(trainer.Wait(60s) == 3);
   CHECK_THAT(trainer.log(), !Catch::Contains("trained:"));
   return trainer.log();
+}
+
+TEST_CASE("Too few open files end a daemon with 3, naming the limit") {
+  const TemporaryFolder folder;
+  const std::string daemon = GENERATE("embedding-ps", "embedding-worker");
+  const std::string section = daemon == "embedding-ps" ? "embedding_ps" : "embedding_worker";
+  for (int files = 6; files <= 11; ++files) {
+    CAPTURE(daemon, files);
+    const std::string log = folder.Path("log");
+    const std::string command = absl::StrCat(
+        "prlimit --nofile=", files, ":", files, " ", std::getenv("SIMURGH_BIN_DIR"), "/", daemon,
+        " --config config/adult.yaml --set '", section, ".instances=[{address: \"unix://",
+        folder.Path("socket"), "\"}]' > ", log, " 2>&1");
+    const int status = std::system(command.c_str());
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 3);
+    std::stringstream text;
+    text << std::ifstream(log).rdbuf();
+    CHECK_THAT(text.str(), Catch::Contains("limit of open files"));
+  }
 }
 
 TEST_CASE("Servers in another order, and a server under two names, are refused") {

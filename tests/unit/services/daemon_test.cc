@@ -20,6 +20,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/runtime/exit_code.h"
+#include "services/runtime/io_thread.h"
 #include "services/runtime/open_files.h"
 #include "simurgh/base/log.h"
 
@@ -253,6 +254,14 @@ TEST_CASE("worker threads of a daemon receive no signals") {
     CHECK(here);
     CHECK(in_its_threads);
   }
+}
+
+TEST_CASE("the caller of a thread gets its exceptions") {
+  IoThread thread("test");
+  CHECK_THROWS_AS(thread.RunAndWait([] { throw std::bad_alloc(); }), std::bad_alloc);
+  bool ran = false;
+  thread.RunAndWait([&] { ran = true; });
+  CHECK(ran);
 }
 
 TEST_CASE("a daemon raises its limit of open files to the hard limit") {
