@@ -376,7 +376,6 @@ void CheckBounded(Ends& ends, uint64_t pool, const Bytes& bytes) {
     REQUIRE(peers.back()->TrySend(bytes) > 0);
     most = std::max(most, ResidentMemory());
   }
-  ends.loop.Run(UntilThrottled(ends.observer, ThrottleReason::kMemory));
   for (int i = 0; i < 20'000; ++i) {
     if (ends.loop.context().poll_one() == 0) break;
     most = std::max(most, ResidentMemory());
