@@ -31,8 +31,6 @@ PACKAGES=(
   libxxhash-dev libfarmhash-dev libzstd-dev zlib1g-dev
   # Arithmetic: vector kernels, dense layers and their threads.
   libhwy-dev libdnnl-dev libgomp1
-  # Sums over trainers.
-  libgloo-dev
   # Memory.
   libjemalloc-dev
   # Tests, and those of the benches' reports.

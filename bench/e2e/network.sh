@@ -1,7 +1,6 @@
 # A slow network between daemons on this machine. Source it after scripts/cluster.sh, under `set -euo pipefail`.
 #
-# With root rights, each daemon runs in its own network namespace. Otherwise other daemons reach it through a proxy, which the
-# ranks' sums (Gloo) bypass.
+# With root rights, each daemon runs in its own network namespace. Otherwise other daemons reach it through a proxy.
 
 hosts=()    # Names of namespaces.
 proxied=()  # Daemons behind proxies.
@@ -65,7 +64,7 @@ make_network() {
 describe_network() {
   case $1 in
     hosts) echo "Each daemon is in a network namespace, $2 ms one way from the others, and sends at most $3 Gbit/s." ;;
-    proxies) echo "Each daemon is behind a proxy, $2 ms one way, with at most $3 Gbit/s per connection. Sums of ranks bypass it." ;;
+    proxies) echo "Each daemon is behind a proxy, $2 ms one way, with at most $3 Gbit/s per connection." ;;
   esac
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Methods of the nn-worker of rank 0, called by the others. The tables are in ranks.fbs. The number
-// and meaning of a method never change.
+// Methods of nn-workers, called by other ranks. The tables are in ranks.fbs. The number and meaning
+// of a method never change; 0x0304 was an earlier meet_ranks.
 
 #include <cstddef>
 
@@ -10,13 +10,22 @@
 
 namespace simurgh::api {
 
-// addresses: of the calling rank; in the response, of all ranks, concatenated, of equal length. The
-// response waits for all ranks.
+// To rank 0. The response waits for all ranks.
 using MeetRanks =
-    rpc::MethodOf<rpc::MessageOf<wire::MeetRanksRequest, rpc::Segment<"addresses", std::byte>>,
-                  rpc::MessageOf<wire::MeetRanksResponse, rpc::Segment<"addresses", std::byte>>>;
+    rpc::MethodOf<rpc::MessageOf<wire::MeetRanksRequest>, rpc::MessageOf<wire::MeetRanksResponse>>;
 // The head has all settings of the training.
 inline constexpr MeetRanks kMeetRanks{
-    .number = 0x0304, .name = "meet_ranks", .max_head_bytes = 16 << 20};
+    .number = 0x0305, .name = "meet_ranks", .max_head_bytes = 16 << 20};
+
+// The calling rank's part of a sum or gather. A repeated message is ignored.
+using Exchange =
+    rpc::MethodOf<rpc::MessageOf<wire::ExchangeRequest, rpc::Segment<"part", std::byte>>,
+                  rpc::MessageOf<rpc::NoTable>>;
+inline constexpr Exchange kExchange{.number = 0x0306, .name = "exchange"};
+
+// The response waits until the called rank ends, and tells why.
+using AwaitEnd =
+    rpc::MethodOf<rpc::MessageOf<wire::AwaitEndRequest>, rpc::MessageOf<wire::AwaitEndResponse>>;
+inline constexpr AwaitEnd kAwaitEnd{.number = 0x0307, .name = "await_end"};
 
 }  // namespace simurgh::api

@@ -25,7 +25,7 @@ class EmbeddingWorkerDaemon : public Daemon {
     std::unique_ptr<EmbeddingWorkerDaemon> daemon(new EmbeddingWorkerDaemon(context));
     SIMURGH_RETURN_IF_ERROR(daemon->listener_.Listen(context, [&](rpc::Server& server) {
       RegisterBatchMethods(server, *daemon->worker_);
-      rpc::asio::co_spawn(daemon->listener_.executor(), ExpireBatches(daemon->worker_),
+      rpc::asio::co_spawn(daemon->listener_.thread().executor(), ExpireBatches(daemon->worker_),
                           rpc::asio::detached);
     }));
     context.SetReady();
@@ -36,7 +36,7 @@ class EmbeddingWorkerDaemon : public Daemon {
   ~EmbeddingWorkerDaemon() override {
     listener_.Close();
     compute_.join();
-    listener_.RunAndWait([this] { worker_.reset(); });
+    listener_.thread().RunAndWait([this] { worker_.reset(); });
   }
 
   void Drain(std::chrono::steady_clock::time_point deadline) override { listener_.Drain(deadline); }
@@ -57,7 +57,7 @@ class EmbeddingWorkerDaemon : public Daemon {
     std::vector<std::unique_ptr<RowServer>> servers;
     for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
       auto clients = std::make_unique<PeerClients>(
-          listener_.executor(), config.embedding_ps.instances[i].address, context.hello(),
+          listener_.thread().executor(), config.embedding_ps.instances[i].address, context.hello(),
           OptionsFor(context.rpc_options().client, "embedding-ps", config.embedding_ps.instances,
                      i),
           &observer_);

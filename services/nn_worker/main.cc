@@ -110,7 +110,6 @@ class NnWorker : public Daemon {
                          context.config().nn_worker.instances.size(),
                          "; keep one, or start all daemons without --standalone"));
       }
-      daemon->ranks_ = std::make_unique<Ranks>(context, daemon->job_->Plan());
     }
     SIMURGH_RETURN_IF_ERROR(daemon->Listen(context));
     if (standalone) {
@@ -183,12 +182,13 @@ class NnWorker : public Daemon {
         absl::StrCat("--trace ", trace_file_, ": cannot write it: ", std::strerror(errno)));
   }
 
-  // Rank 0 listens for the other ranks, and each for loaders.
+  // Listens for other ranks and for loaders.
   Status Listen(DaemonContext& context) {
-    const bool hosts_rendezvous = ranks_ != nullptr && context.index() == 0;
+    const bool has_ranks = context.config().nn_worker.instances.size() > 1;
     const bool is_fed = !context.config().loaders.instances.empty();
-    if (!hosts_rendezvous && !is_fed) return absl::OkStatus();
+    if (!has_ranks && !is_fed) return absl::OkStatus();
     listener_ = std::make_unique<Listener>(context);
+    if (has_ranks) ranks_ = std::make_unique<Ranks>(context, job_->Plan(), listener_->thread());
     if (is_fed) {
       // Loaders share the capacity of a file reader's queue. With two batches of each loader, one
       // arrives while the other is taken.
@@ -198,12 +198,12 @@ class NnWorker : public Daemon {
           loaders, std::max<size_t>(2, config.training.loader_queue_batches / loaders),
           config.loaders.feed_buffer_bytes, config.loaders.timeout, config.data.max_bad_rows);
       feeding_ = std::make_unique<FeedService>(config, context.index(), *fed_, context.metrics(),
-                                               listener_->executor());
+                                               listener_->thread().executor());
       job_->TakeFrom(*fed_);
       spdlog::info("waiting for loaders: loaders={}", loaders);
     }
     return listener_->Listen(context, [&](rpc::Server& server) {
-      if (hosts_rendezvous) ranks_->ServeRendezvous(server, listener_->executor());
+      if (has_ranks) ranks_->Register(server);
       if (is_fed) feeding_->Register(server);
     });
   }
@@ -264,8 +264,8 @@ class NnWorker : public Daemon {
   Timeline timeline_;
   LearningRates learning_rates_;
   std::unique_ptr<TrainingJob> job_;
+  std::unique_ptr<Ranks> ranks_;        // Null: there is one rank. Outlives listener_.
   std::unique_ptr<Listener> listener_;  // Null: there are no peers that connect.
-  std::unique_ptr<Ranks> ranks_;        // Null: there is one rank.
   std::unique_ptr<FeedBuffer> fed_;     // Null: the nn-worker reads the files.
   std::unique_ptr<FeedService> feeding_;
   std::unique_ptr<LocalCluster> local_;  // Either this or remote_ is set.

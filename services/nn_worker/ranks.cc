@@ -4,72 +4,58 @@
 
 #include <boost/asio/use_future.hpp>
 
-#include "rpc/address.h"
-#include "services/runtime/rpc_metrics.h"
+#include "services/nn_worker/rank_collective.h"
 #include "simurgh/base/log.h"
-#include "simurgh/collective/gloo_collective.h"
 
 namespace simurgh {
-Ranks::Ranks(DaemonContext& context, std::string plan)
-    : context_(context),
-      rank_(context.index()),
-      ranks_(static_cast<uint32_t>(context.config().nn_worker.instances.size())),
-      plan_(std::move(plan)),
-      rendezvous_(ranks_, plan_) {}
 
-void Ranks::ServeRendezvous(rpc::Server& server, rpc::asio::any_io_executor executor) {
-  RegisterRankMethods(server, rendezvous_, context_.hello().incarnation, std::move(executor));
+Ranks::Ranks(DaemonContext& context, std::string plan, IoThread& thread)
+    : context_(context),
+      thread_(thread),
+      plan_(std::move(plan)),
+      observer_(context.metrics(), RpcSide::kClient),
+      rendezvous_(thread.executor(),
+                  static_cast<uint32_t>(context.config().nn_worker.instances.size()), plan_,
+                  context.hello().incarnation),
+      mesh_(thread, {.rank = context.index(),
+                     .ranks = static_cast<uint32_t>(context.config().nn_worker.instances.size()),
+                     .timeout = context.config().nn_worker.rank_timeout}) {}
+
+void Ranks::Register(rpc::Server& server) {
+  mesh_.Register(server);
+  if (mesh_.rank() == 0) rendezvous_.Register(server);
 }
 
-StatusOr<RendezvousResult> Ranks::JoinAtRank0(std::string own, const std::stop_token& stop) {
-  IoThread thread("rendezvous");
-  RpcMetrics observer(context_.metrics(), RpcSide::kClient);
+std::unique_ptr<rpc::Client> Ranks::Dial(uint32_t rank) {
   const std::vector<InstanceConfig>& ranks = context_.config().nn_worker.instances;
-  auto client = std::make_unique<rpc::Client>(
-      thread.executor(), ranks[0].address, context_.hello(),
-      OptionsFor(context_.rpc_options().client, "nn-worker", ranks, 0), &observer);
+  return std::make_unique<rpc::Client>(
+      thread_.executor(), ranks[rank].address, context_.hello(),
+      OptionsFor(context_.rpc_options().client, "nn-worker", ranks, rank), &observer_);
+}
+
+StatusOr<uint64_t> Ranks::Meet(const std::stop_token& stop) {
+  std::unique_ptr<rpc::Client> client = Dial(0);
   const auto deadline = rpc::Clock::now() + context_.config().nn_worker.rank_timeout;
-  auto joining = rpc::asio::co_spawn(
-      thread.executor(), MeetRanks(*client, rank_, ranks_, plan_, std::move(own), deadline),
+  auto meeting = rpc::asio::co_spawn(
+      thread_.executor(), MeetRanks(*client, mesh_.rank(), mesh_.ranks(), plan_, deadline),
       rpc::asio::use_future);
-  StatusOr<RendezvousResult> result;
+  StatusOr<uint64_t> run;
   {
     const std::stop_callback stopper(
-        stop, [&] { rpc::asio::post(thread.executor(), [&client] { client->Stop(); }); });
-    result = joining.get();
+        stop, [&] { rpc::asio::post(thread_.executor(), [&client] { client->Stop(); }); });
+    run = meeting.get();
   }
-  thread.RunAndWait([&] { client.reset(); });
-  return result;
+  thread_.RunAndWait([&] { client.reset(); });
+  return run;
 }
 
 StatusOr<JointRun> Ranks::Join(const std::stop_token& stop) {
-  SIMURGH_ASSIGN_OR_RETURN(const rpc::Address address,
-                           rpc::ParseAddress(context_.instance().address));
-  const ClusterConfig& config = context_.config();
-  JointRun joint;
-  const auto exchange = [&](std::string own) -> StatusOr<std::vector<std::string>> {
-    if (rank_ > 0) {
-      SIMURGH_ASSIGN_OR_RETURN(RendezvousResult met, JoinAtRank0(std::move(own), stop));
-      joint.run = met.run;
-      return std::move(met.addresses);
-    }
-    joint.run = context_.hello().incarnation;
-    SIMURGH_RETURN_IF_ERROR(rendezvous_.Arrive(0, ranks_, plan_, std::move(own)));
-    spdlog::info("waiting for {}", rendezvous_.Missing());
-    return rendezvous_.Await(std::chrono::steady_clock::now() + config.nn_worker.rank_timeout,
-                             stop);
-  };
-  SIMURGH_ASSIGN_OR_RETURN(
-      joint.collective,
-      CreateGlooCollective({.rank = rank_,
-                            .ranks = ranks_,
-                            // A path is local.
-                            .host = address.has_path() ? "127.0.0.1" : address.host,
-                            .is_trusted = config.rpc.security == Security::kInsecure,
-                            .shares_memory = address.may_share(),
-                            .timeout = config.nn_worker.rank_timeout},
-                           exchange));
-  spdlog::info("all ranks are connected: rank={} ranks={}", rank_, ranks_);
+  JointRun joint{.collective = NewRankCollective(mesh_)};  // Ends the mesh after an error.
+  SIMURGH_ASSIGN_OR_RETURN(joint.run, Meet(stop));
+  const std::stop_callback stopper(
+      stop, [this] { mesh_.Abort(absl::CancelledError("stopped while connecting to ranks")); });
+  SIMURGH_RETURN_IF_ERROR(mesh_.Start(joint.run, [this](uint32_t rank) { return Dial(rank); }));
+  spdlog::info("all ranks are connected: rank={} ranks={}", mesh_.rank(), mesh_.ranks());
   return joint;
 }
 

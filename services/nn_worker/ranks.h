@@ -2,10 +2,12 @@
 
 #include <memory>
 #include <stop_token>
+#include <string>
 
-#include "services/nn_worker/rank_methods.h"
+#include "services/nn_worker/rank_mesh.h"
+#include "services/nn_worker/rendezvous.h"
 #include "services/runtime/daemon.h"
-#include "services/runtime/io_thread.h"
+#include "services/runtime/rpc_metrics.h"
 #include "simurgh/collective/collective.h"
 
 namespace simurgh {
@@ -16,29 +18,32 @@ struct JointRun {
   uint64_t run = 0;  // Equal on all ranks.
 };
 
-// Connects the nn-workers of a configuration. Ranks exchange their addresses through rank 0.
+// Connects the nn-workers of a configuration. Rank 0 numbers the run, and each connects to all.
 //
-// Threads: the daemon's main thread.
+// Threads: the daemon's main thread. Lifetime: outlives the server and its thread.
 class Ranks {
  public:
-  // plan: as for Rendezvous.
-  Ranks(DaemonContext& context, std::string plan);
+  // plan: as for Rendezvous. thread: the server's.
+  Ranks(DaemonContext& context, std::string plan, IoThread& thread);
 
-  // For rank 0: registers the rendezvous. executor: the server's. Lifetime: outlives the server.
-  void ServeRendezvous(rpc::Server& server, rpc::asio::any_io_executor executor);
+  // Registers the methods for other ranks.
+  void Register(rpc::Server& server);
 
-  // Waits until all ranks are connected.
-  // Errors: of Rendezvous, MeetRanks and CreateGlooCollective; CANCELLED after a stop.
+  // Waits until all ranks are connected. The collective must end before this object.
+  // Errors: of Rendezvous, MeetRanks and RankMesh; CANCELLED after a stop.
   StatusOr<JointRun> Join(const std::stop_token& stop);
 
  private:
-  StatusOr<RendezvousResult> JoinAtRank0(std::string own, const std::stop_token& stop);
+  std::unique_ptr<rpc::Client> Dial(uint32_t rank);
+  // The number of the run.
+  StatusOr<uint64_t> Meet(const std::stop_token& stop);
 
   DaemonContext& context_;
-  const uint32_t rank_;
-  const uint32_t ranks_;
+  IoThread& thread_;
   const std::string plan_;
-  Rendezvous rendezvous_;
+  RpcMetrics observer_;
+  Rendezvous rendezvous_;  // Of rank 0.
+  RankMesh mesh_;
 };
 
 }  // namespace simurgh

@@ -5,82 +5,98 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "services/api/patience.h"
+#include "simurgh/base/log.h"
 #include "simurgh/base/settings.h"
 
 namespace simurgh {
+namespace {
 
-Rendezvous::Rendezvous(uint32_t ranks, std::string plan)
-    : plan_(std::move(plan)), addresses_(ranks) {}
+// Maximum wait of one call for the other ranks; it is then retried.
+constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::milliseconds kPause{200};
 
-bool Rendezvous::IsComplete() const {
-  return std::ranges::all_of(addresses_, [](const auto& one) { return one.has_value(); });
-}
+}  // namespace
 
 Status Rendezvous::Arrive(uint32_t rank, uint32_t ranks, const std::string& plan,
-                          std::string addresses) {
-  bool complete = false;
-  {
-    const MutexLock lock(mutex_);
-    if (ranks != addresses_.size() || rank >= ranks) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "rank ", rank, " of ", ranks, " does not fit rank 0, which has ", addresses_.size(),
-          " ranks; use the same nn_worker.instances for all nn-workers"));
-    }
-    const std::string difference =
-        SettingsDifference(plan_, "rank 0", plan, absl::StrCat("rank ", rank));
-    if (!difference.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("configurations differ: ", difference,
-                       "; use the same file, overrides and training files for all ranks"));
-    }
-    std::optional<std::string>& place = addresses_[rank];
-    if (IsComplete() && *place != addresses) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "rank ", rank, " was restarted after training had begun; restart all ranks"));
-    }
-    place = std::move(addresses);
-    complete = IsComplete();
+                          uint64_t incarnation) {
+  if (ranks != incarnations_.size() || rank >= ranks) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", rank, " of ", ranks, " does not fit rank 0, which has ", incarnations_.size(),
+        " ranks; use the same nn_worker.instances for all nn-workers"));
   }
-  if (!complete) return absl::OkStatus();
-  changed_.NotifyAll();
-  if (on_complete_) on_complete_();
+  const std::string difference =
+      SettingsDifference(plan_, "rank 0", plan, absl::StrCat("rank ", rank));
+  if (!difference.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("configurations differ: ", difference,
+                     "; use the same file, overrides and training files for all ranks"));
+  }
+  if (Missing().empty() && incarnations_[rank] != incarnation) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", rank, " was restarted after training had begun; restart all ranks"));
+  }
+  incarnations_[rank] = incarnation;
   return absl::OkStatus();
 }
 
-std::optional<std::vector<std::string>> Rendezvous::Addresses() const {
-  const MutexLock lock(mutex_);
-  if (!IsComplete()) return std::nullopt;
-  std::vector<std::string> all;
-  for (const auto& one : addresses_) all.push_back(*one);
-  return all;
-}
-
-StatusOr<std::vector<std::string>> Rendezvous::Await(std::chrono::steady_clock::time_point deadline,
-                                                     std::stop_token stop) {
-  const std::stop_callback stopper(stop, [this] {
-    const MutexLock lock(mutex_);
-    changed_.NotifyAll();
-  });
-  {
-    const MutexLock lock(mutex_);
-    while (!IsComplete() && !stop.stop_requested()) {
-      if (!changed_.WaitUntil(mutex_, deadline)) break;
-    }
-  }
-  if (stop.stop_requested()) return absl::CancelledError("stopped while waiting for ranks");
-  if (auto all = Addresses()) return *std::move(all);
-  return absl::DeadlineExceededError(
-      absl::StrCat(Missing(), " did not arrive within nn_worker.rank_timeout; start them"));
-}
-
 std::string Rendezvous::Missing() const {
-  const MutexLock lock(mutex_);
-  std::string missing = "ranks ";
-  for (size_t rank = 0; rank < addresses_.size(); ++rank) {
-    if (addresses_[rank]) continue;
-    absl::StrAppend(&missing, missing.back() == ' ' ? "" : ", ", rank);
+  std::string missing;
+  for (size_t rank = 0; rank < incarnations_.size(); ++rank) {
+    if (incarnations_[rank]) continue;
+    absl::StrAppend(&missing, missing.empty() ? "ranks " : ", ", rank);
   }
   return missing;
+}
+
+void Rendezvous::Register(rpc::Server& server) {
+  rpc::Register(server, api::kMeetRanks,
+                [this](auto request) { return OnMeet(std::move(request)); });
+}
+
+Reply<api::MeetRanks> Rendezvous::OnMeet(rpc::RequestOf<api::MeetRanks::Request> request) {
+  const auto& table = request.table();
+  const Status arrived =
+      Arrive(table.rank(), table.ranks(), table.plan() == nullptr ? "" : table.plan()->str(),
+             request.peer().incarnation);
+  if (!arrived.ok()) {
+    spdlog::warn("refused rank {}: {}", table.rank(), std::string(arrived.message()));
+    co_return arrived;
+  }
+  if (Missing().empty()) {
+    arrivals_.NotifyAll();
+  } else if (!co_await arrivals_.Wait(api::AnswerBefore(request.deadline()))) {
+    co_return absl::ResourceExhaustedError(absl::StrCat(Missing(), " did not arrive"));
+  }
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = api::wire::CreateMeetRanksResponse(builder, run_);
+  co_return rpc::Outgoing<api::MeetRanks::Response>(builder, root);
+}
+
+rpc::awaitable<StatusOr<uint64_t>> MeetRanks(rpc::Client& client, uint32_t rank, uint32_t ranks,
+                                             std::string plan, rpc::Clock::time_point deadline) {
+  while (true) {
+    flatbuffers::FlatBufferBuilder builder;
+    const auto root =
+        api::wire::CreateMeetRanksRequest(builder, rank, ranks, builder.CreateString(plan));
+    const auto until = std::min(deadline, rpc::Clock::now() + kPatience);
+    const auto response = co_await rpc::Call(client, api::kMeetRanks, {builder, root}, until);
+    if (response.ok()) co_return response->table().run();
+    const Status& status = response.status();
+    const bool is_waiting = absl::IsResourceExhausted(status);
+    if (!is_waiting && !absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) {
+      co_return Annotate(status, "rank 0");
+    }
+    if (rpc::Clock::now() + kPause >= deadline) {
+      co_return absl::DeadlineExceededError(
+          is_waiting ? absl::StrCat(status.message(), " within nn_worker.rank_timeout; start them")
+                     : absl::StrCat("rank 0 did not answer within nn_worker.rank_timeout: ",
+                                    status.message()));
+    }
+    spdlog::info("waiting for the other ranks: {}", std::string(status.message()));
+    rpc::asio::steady_timer timer(co_await rpc::asio::this_coro::executor, kPause);
+    (void)co_await timer.async_wait(rpc::kNoThrow);
+  }
 }
 
 }  // namespace simurgh

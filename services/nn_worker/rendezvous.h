@@ -1,55 +1,52 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-
-#include "simurgh/base/mutex.h"
+#include "rpc/client.h"
+#include "rpc/server.h"
+#include "rpc/waiter.h"
+#include "services/api/answer.h"
+#include "services/api/rank_methods.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh {
 
-// Collects the addresses of a run's ranks. It is complete when all ranks have arrived.
+// Where the ranks of a run meet: at rank 0.
 //
-// Threads: any.
+// Threads: the server's. Lifetime: outlives the server and its thread.
 class Rendezvous {
  public:
-  // plan: settings that all ranks must agree on, see SettingsDifference.
-  Rendezvous(uint32_t ranks, std::string plan);
+  // plan: settings that all ranks must agree on, see SettingsDifference. executor: the server's.
+  Rendezvous(rpc::asio::any_io_executor executor, uint32_t ranks, std::string plan, uint64_t run)
+      : plan_(std::move(plan)), run_(run), incarnations_(ranks), arrivals_(std::move(executor)) {}
 
-  // on_complete: called from any thread when all have arrived. Call before the first Arrive.
-  void SetOnComplete(std::function<void()> on_complete) { on_complete_ = std::move(on_complete); }
+  void Register(rpc::Server& server);
 
-  // Adds a rank. Until all have arrived, a rank may arrive again; its last addresses count.
+  // Adds a rank, the process of this incarnation. Until all have arrived, a rank may be restarted.
   // Errors: INVALID_ARGUMENT for a rank out of range, another number of ranks or another plan;
-  // FAILED_PRECONDITION for other addresses after all have arrived.
-  Status Arrive(uint32_t rank, uint32_t ranks, const std::string& plan, std::string addresses);
+  // FAILED_PRECONDITION for another incarnation after all have arrived.
+  Status Arrive(uint32_t rank, uint32_t ranks, const std::string& plan, uint64_t incarnation);
 
-  // By rank; nothing until all have arrived.
-  std::optional<std::vector<std::string>> Addresses() const;
-
-  // Waits for all.
-  // Errors: DEADLINE_EXCEEDED, naming the missing ranks; CANCELLED after a stop.
-  StatusOr<std::vector<std::string>> Await(std::chrono::steady_clock::time_point deadline,
-                                           std::stop_token stop);
-
-  // For errors: "ranks 1, 3".
+  // Empty when all have arrived, else "ranks 1, 3".
   std::string Missing() const;
 
  private:
-  bool IsComplete() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  [[nodiscard]] Reply<api::MeetRanks> OnMeet(rpc::RequestOf<api::MeetRanks::Request> request);
 
   const std::string plan_;
-  std::function<void()> on_complete_;
-  mutable Mutex mutex_;
-  CondVar changed_;
-  std::vector<std::optional<std::string>> addresses_ ABSL_GUARDED_BY(mutex_);  // By rank.
+  const uint64_t run_;
+  std::vector<std::optional<uint64_t>> incarnations_;  // By rank.
+  rpc::WaitList arrivals_;
 };
+
+// A rank's side, also that of rank 0: calls rank 0 until all ranks have arrived, or until
+// `deadline`. Returns the run. Errors: of Rendezvous::Arrive; DEADLINE_EXCEEDED, naming the missing
+// ranks or the last failure.
+[[nodiscard]] rpc::awaitable<StatusOr<uint64_t>> MeetRanks(rpc::Client& client, uint32_t rank,
+                                                           uint32_t ranks, std::string plan,
+                                                           rpc::Clock::time_point deadline);
 
 }  // namespace simurgh

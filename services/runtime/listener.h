@@ -37,10 +37,7 @@ class Listener {
   void Close();
 
   // Runs the handlers.
-  rpc::asio::any_io_executor executor() { return thread_.executor(); }
-
-  // Runs a function on the handlers' thread and waits for it.
-  void RunAndWait(const std::function<void()>& function) { thread_.RunAndWait(function); }
+  IoThread& thread() { return thread_; }
 
  private:
   RpcMetrics observer_;

@@ -1,4 +1,4 @@
-#include "collective/reduce_codec.h"
+#include "simurgh/collective/reduce_codec.h"
 
 #include <algorithm>
 #include <cmath>

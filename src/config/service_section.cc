@@ -199,14 +199,14 @@ void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
   const NnWorkerConfig& ranks = config.nn_worker;
   if (ranks.instances.size() == 1) return;
   for (size_t i = 0; i < ranks.instances.size(); ++i) {
-    if (!ranks.instances[i].address.empty()) continue;
+    const std::string& address = ranks.instances[i].address;
+    if (!address.empty() && !HasAnyPort(address)) continue;
     diagnostics->Report(absl::StrCat("nn_worker.instances.", i),
-                        "address is missing; several ranks need one each",
-                        "give every nn-worker an address");
-  }
-  if (config.rpc.security == Security::kTls) {
-    diagnostics->Report("rpc.security", "tls does not encrypt traffic between ranks yet",
-                        "use one nn-worker, or security: insecure in a network that you trust");
+                        address.empty() ? "address is missing; several ranks need one each"
+                                        : absl::StrCat("'", address,
+                                                       "' has any port; several ranks need a "
+                                                       "fixed one each"),
+                        "give every nn-worker an address with a port");
   }
   if (ranks.rank_timeout <= config.training.retry_deadline) {
     diagnostics->Report("nn_worker.rank_timeout",

@@ -11,6 +11,7 @@
 namespace simurgh::testing {
 namespace {
 
+using rpc::testing::CertificateOptions;
 using rpc::testing::TestAuthority;
 using std::chrono_literals::operator""s;
 
@@ -59,6 +60,56 @@ TEST_CASE("A trainer without the cluster's token is refused, and learns nothing 
   }
   const auto trainer = cluster.StartTrainer({"training.max_steps=5"});
   CHECK(trainer->Wait(60s) == 0);
+}
+
+// Starts rank 0 of two, a rank 1 with `overrides` that is not trusted, then the right rank 1.
+// Returns the outcomes of both ranks, and the stranger's log.
+std::pair<std::vector<TrainerOutcome>, std::string> TrainDespiteStranger(
+    TestCluster& cluster, const std::vector<std::string>& overrides) {
+  const auto first = cluster.StartTrainer({}, 0);
+  const auto stranger = cluster.StartTrainer(overrides, 1);
+  CHECK(stranger->Wait(60s) == 3);
+  const auto second = cluster.StartTrainer({}, 1);
+  std::vector<TrainerOutcome> outcomes{Finish(*first), Finish(*second)};
+  INFO(first->log());
+  CHECK(outcomes[0].exit_code == 0);
+  CHECK(outcomes[1].exit_code == 0);
+  return {outcomes, stranger->log()};
+}
+
+TEST_CASE("Two ranks over TLS train as without, and a rank without a certificate stays out") {
+  TestAuthority authority, stranger;
+  const CertificateOptions names{.alternative_names = "DNS:test.cluster"};
+  TestClusterOptions options{.ranks = 2,
+                             .overrides = {"training.mode=sync", "training.max_steps=50"},
+                             .tcp_host = OwnHost()};
+  TestClusterOptions over_tls = options;
+  for (const std::string& key : TlsOverrides(authority.Issue("daemons", names))) {
+    over_tls.overrides.push_back(key);
+  }
+  std::string digest;
+  {
+    TestCluster cluster(over_tls);
+    const auto [outcomes, log] =
+        TrainDespiteStranger(cluster, TlsOverrides(stranger.Issue("stranger", names)));
+    CHECK_THAT(log, Catch::Contains("certificate is not trusted"));
+    digest = outcomes[0].network_digest;
+    CHECK_FALSE(digest.empty());
+    CHECK(outcomes[1].network_digest == digest);
+  }
+  TestCluster cluster(options);
+  const auto trainers = cluster.StartTrainers(2);
+  for (const auto& trainer : trainers) CHECK(Finish(*trainer).network_digest == digest);
+}
+
+TEST_CASE("A rank without the cluster's token is refused and does not disturb the run") {
+  TestCluster cluster({.ranks = 2, .overrides = {"training.max_steps=50"}, .tcp_host = OwnHost()});
+  const TemporaryFolder folder;
+  const std::string other =
+      folder.Write("token", "another token of more than 32 bytes for one test");
+  std::filesystem::permissions(other, std::filesystem::perms(0600));
+  const auto log = TrainDespiteStranger(cluster, {"cluster.token_file=" + other}).second;
+  CHECK_THAT(log, Catch::Contains("cluster.token_file: the server has a"));
 }
 
 }  // namespace

@@ -155,34 +155,74 @@ rpc::Outgoing<api::MeetRanks::Request> Meet(uint32_t rank, uint32_t ranks,
   flatbuffers::FlatBufferBuilder builder;
   const auto text = builder.CreateString(plan);
   const auto root = api::wire::CreateMeetRanksRequest(builder, rank, ranks, text);
-  return {builder, root, {}};
+  return {builder, root};
 }
 
 rpc::Outgoing<api::MeetRanks::Response> Met(uint64_t run) {
   flatbuffers::FlatBufferBuilder builder;
   const auto root = api::wire::CreateMeetRanksResponse(builder, run);
+  return {builder, root};
+}
+
+rpc::Outgoing<api::Exchange::Request> Part(uint64_t run, uint8_t channel, uint64_t number) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = api::wire::CreateExchangeRequest(builder, run, channel, number);
   return {builder, root, {}};
 }
 
-void RunRendezvous(Input input) {
+rpc::Outgoing<api::AwaitEnd::Request> AwaitEnd(uint64_t run) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = api::wire::CreateAwaitEndRequest(builder, run);
+  return {builder, root};
+}
+
+rpc::Outgoing<api::AwaitEnd::Response> Ended(uint32_t code, const std::string& reason) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto text = builder.CreateString(reason);
+  const auto root = api::wire::CreateAwaitEndResponse(builder, code, text);
+  return {builder, root};
+}
+
+void RunRanks(Input input) {
   SeedReader reader(input);
-  if (reader.Value<uint8_t>() == 0) {
+  const auto which = reader.Value<uint8_t>();
+  if (which == 0) {
     const Received<api::wire::MeetRanksRequest> message(reader.rest());
     if (message.table == nullptr) return;
     const auto& table = *message.table;
     const Received<api::wire::MeetRanksRequest> again(
         Meet(table.rank(), table.ranks(), TextOf(table.plan())));
     SIMURGH_CHECK_EQ(TextOf(again.table->plan()), TextOf(table.plan()));
-  } else {
+  } else if (which == 1) {
     const Received<api::wire::MeetRanksResponse> message(reader.rest());
     if (message.table == nullptr) return;
     const Received<api::wire::MeetRanksResponse> again(Met(message.table->run()));
     SIMURGH_CHECK_EQ(again.table->run(), message.table->run());
+  } else if (which == 2) {
+    const Received<api::wire::ExchangeRequest> message(reader.rest());
+    if (message.table == nullptr) return;
+    const auto& table = *message.table;
+    const Received<api::wire::ExchangeRequest> again(
+        Part(table.run(), table.channel(), table.number()));
+    SIMURGH_CHECK_EQ(again.table->channel(), table.channel());
+    SIMURGH_CHECK_EQ(again.table->number(), table.number());
+  } else if (which == 3) {
+    const Received<api::wire::AwaitEndRequest> message(reader.rest());
+    if (message.table == nullptr) return;
+    const Received<api::wire::AwaitEndRequest> again(AwaitEnd(message.table->run()));
+    SIMURGH_CHECK_EQ(again.table->run(), message.table->run());
+  } else {
+    const Received<api::wire::AwaitEndResponse> message(reader.rest());
+    if (message.table == nullptr) return;
+    const Received<api::wire::AwaitEndResponse> again(
+        Ended(message.table->code(), TextOf(message.table->reason())));
+    SIMURGH_CHECK_EQ(TextOf(again.table->reason()), TextOf(message.table->reason()));
   }
 }
 
-std::vector<Bytes> RendezvousSeeds() {
-  return {Seed(0, Meet(1, 3, "cluster.seed = 1\n")), Seed(1, Met(5))};
+std::vector<Bytes> RankSeeds() {
+  return {Seed(0, Meet(1, 3, "cluster.seed = 1\n")), Seed(1, Met(5)), Seed(2, Part(5, 1, 9)),
+          Seed(3, AwaitEnd(5)), Seed(4, Ended(14, "rank 1 of 2 stopped"))};
 }
 
 void RunFeed(Input input) {
@@ -244,7 +284,7 @@ std::vector<Bytes> FeedSeeds() {
 std::vector<Target> FeedTargets() {
   return {{"feed", RunFeed, FeedSeeds},
           {"feed_batch", RunFeedBatch, FeedBatchSeeds},
-          {"rendezvous", RunRendezvous, RendezvousSeeds}};
+          {"ranks", RunRanks, RankSeeds}};
 }
 
 }  // namespace simurgh::fuzz

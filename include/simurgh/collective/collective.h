@@ -41,8 +41,7 @@ class Collective {
   // residual: the rounding error of the last call with a precision below f32; added to the values,
   // then replaced. As long as `values`, initially zeros; or empty to drop rounding errors.
   // meanwhile: called once, unless the call has failed before, before it waits for other ranks; may
-  // use other channels. Usually this rank's values have been sent; a message longer than all before
-  // is sent after it.
+  // use other channels. This rank's values are sent at the same time.
   // Cost: each of R ranks sends and receives 2 (R - 1) / R of the values, in two consecutive
   // messages per peer; two ranks in f32 use one.
   virtual Status Sum(Channel channel, std::span<float> values, ReducePrecision precision,

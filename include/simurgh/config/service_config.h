@@ -68,8 +68,8 @@ inline constexpr uint32_t kMaxRanks = 256;
 
 // YAML section `nn_worker`: one instance per rank.
 struct NnWorkerConfig {
-  // `address`: for loaders and, with several ranks, for the others; rank 0's is the meeting point.
-  // Otherwise it may be empty.
+  // `address`: for loaders and other ranks; rank 0's is the meeting point. Otherwise it may be
+  // empty.
   std::vector<InstanceConfig> instances;
   uint32_t threads = 1;                             // CPU threads of the dense network.
   std::chrono::milliseconds rank_timeout{120'000};  // Time that ranks wait for another.

@@ -4,32 +4,67 @@
 #include <thread>
 #include <utility>
 
+#include <boost/asio/use_future.hpp>
+
+#include "simurgh/base/check.h"
+
 namespace simurgh::testing {
 
-ExchangeAddresses MeetingPlace::Of(uint32_t rank) {
-  return [this, rank](std::string own) -> StatusOr<std::vector<std::string>> {
-    const MutexLock lock(mutex_);
-    addresses_[rank] = std::move(own);
-    ++arrived_;
-    changed_.NotifyAll();
-    while (arrived_ < addresses_.size()) changed_.Wait(mutex_);
-    return addresses_;
+rpc::Hello HelloOfRank(uint32_t rank) {
+  return {.cluster = "test", .role = "nn-worker", .index = rank};
+}
+
+RankServer::RankServer(const RankMesh::Options& mesh, const std::string& address,
+                       const rpc::ServerOptions& options)
+    : mesh_(std::make_unique<RankMesh>(thread_, mesh)) {
+  thread_.RunAndWait([&] {
+    server_ =
+        std::make_unique<rpc::Server>(thread_.executor(), HelloOfRank(mesh.rank), options, nullptr);
+    mesh_->Register(*server_);
+    const Status listening = server_->Listen(address);
+    SIMURGH_CHECK(listening.ok()) << listening.ToString();
+    address_ = server_->address();
+  });
+}
+
+RankServer::~RankServer() {
+  if (server_ == nullptr) return;
+  const auto drain = [&]() -> rpc::awaitable<void> {
+    co_await server_->Drain(rpc::Clock::now() + std::chrono::seconds(5));
+    server_.reset();
   };
+  rpc::asio::co_spawn(thread_.executor(), drain, rpc::asio::use_future).get();
+}
+
+void RankServer::Cut() {
+  thread_.RunAndWait([this] { server_.reset(); });
+}
+
+StatusOr<std::unique_ptr<Collective>> RankServer::Join(const std::vector<std::string>& addresses,
+                                                       const rpc::ClientOptions& options) {
+  std::unique_ptr<Collective> collective = NewRankCollective(*mesh_);
+  SIMURGH_RETURN_IF_ERROR(mesh_->Start(kRun, [&](uint32_t rank) {
+    return std::make_unique<rpc::Client>(thread_.executor(), addresses[rank],
+                                         HelloOfRank(mesh_->rank()), options, nullptr);
+  }));
+  return collective;
 }
 
 std::vector<Status> RunRanks(uint32_t ranks, const RankBody& body, const RankOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
-  MeetingPlace place(ranks);
+  std::vector<std::unique_ptr<RankServer>> servers;
+  std::vector<std::string> addresses;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    servers.push_back(std::make_unique<RankServer>(
+        RankMesh::Options{.rank = rank, .ranks = ranks, .timeout = options.timeout},
+        rank < options.sharers ? "auto://127.0.0.1:0" : "127.0.0.1:0"));
+    addresses.push_back(servers.back()->address());
+  }
   std::vector<Status> results(ranks);
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      auto collective = CreateGlooCollective({.rank = rank,
-                                              .ranks = ranks,
-                                              .host = "127.0.0.1",
-                                              .shares_memory = rank < options.sharers,
-                                              .timeout = options.timeout},
-                                             place.Of(rank));
+      auto collective = servers[rank]->Join(addresses);
       results[rank] = collective.ok() ? body(*collective) : collective.status();
     });
   }

@@ -5,32 +5,49 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/base/mutex.h"
+#include "rpc/client.h"
+#include "rpc/server.h"
+#include "services/nn_worker/rank_collective.h"
 #include "simurgh/base/status.h"
-#include "simurgh/collective/gloo_collective.h"
 
 namespace simurgh::testing {
 
-// Exchanges addresses of ranks in one process.
-class MeetingPlace {
- public:
-  explicit MeetingPlace(uint32_t ranks) : addresses_(ranks) {}
+inline constexpr uint64_t kRun = 7;
 
-  // For rank `rank`; returns when all ranks have called it.
-  ExchangeAddresses Of(uint32_t rank);
+// HELLO of a rank in tests.
+rpc::Hello HelloOfRank(uint32_t rank);
+
+// A rank's server, its thread and its mesh.
+class RankServer {
+ public:
+  // address: TCP, with any free port, or a path.
+  RankServer(const RankMesh::Options& mesh, const std::string& address,
+             const rpc::ServerOptions& options = {});
+  ~RankServer();
+
+  IoThread& thread() { return thread_; }
+  RankMesh& mesh() { return *mesh_; }
+  const std::string& address() const { return address_; }
+
+  // Connects to all ranks. After an error, or when the collective is destroyed, the mesh ends.
+  StatusOr<std::unique_ptr<Collective>> Join(const std::vector<std::string>& addresses,
+                                             const rpc::ClientOptions& options = {});
+
+  // Closes the server's connections without a word, as the end of the process does.
+  void Cut();
 
  private:
-  Mutex mutex_;
-  CondVar changed_;
-  std::vector<std::string> addresses_ ABSL_GUARDED_BY(mutex_);
-  size_t arrived_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::unique_ptr<RankMesh> mesh_;  // Outlives the thread.
+  IoThread thread_{"rpc"};
+  std::unique_ptr<rpc::Server> server_;
+  std::string address_;
 };
 
 // The body of a rank. It may destroy the collective before it ends.
 using RankBody = std::function<Status(std::unique_ptr<Collective>& collective)>;
 
 struct RankOptions {
-  uint32_t sharers = 0;  // Number of ranks, from the first, that share memory.
+  uint32_t sharers = 0;  // Number of ranks, from the first, that others reach by shared memory.
   std::chrono::milliseconds timeout{120'000};
 };
 

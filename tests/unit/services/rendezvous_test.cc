@@ -1,59 +1,96 @@
 #include "services/nn_worker/rendezvous.h"
 
-#include <thread>
+#include <future>
 
+#include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
+
+#include "services/runtime/io_thread.h"
+#include "tests/unit/services/hello.h"
 
 namespace simurgh {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using std::chrono_literals::operator""s;
+
+constexpr uint64_t kRun = 5;
+const std::string kPlan = "a = 1\n";
+
+// A server with a rendezvous of two ranks.
+struct Rank0 {
+  Rank0() {
+    thread.RunAndWait([this] {
+      rendezvous.emplace(thread.executor(), 2, kPlan, kRun);
+      server.emplace(thread.executor(), HelloOf("nn-worker"), rpc::ServerOptions(), nullptr);
+      rendezvous->Register(*server);
+      CHECK(server->Listen("127.0.0.1:0") == absl::OkStatus());
+      client.emplace(thread.executor(), server->address(), HelloOf("nn-worker"),
+                     rpc::ClientOptions(), nullptr);
+    });
+  }
+  ~Rank0() {
+    thread.RunAndWait([this] {
+      client.reset();
+      server.reset();
+    });
+  }
+
+  std::future<StatusOr<uint64_t>> Meet(uint32_t rank, rpc::Clock::duration timeout) {
+    return rpc::asio::co_spawn(thread.executor(),
+                               MeetRanks(*client, rank, 2, kPlan, rpc::Clock::now() + timeout),
+                               rpc::asio::use_future);
+  }
+
+  std::optional<Rendezvous> rendezvous;
+  std::optional<rpc::Server> server;
+  std::optional<rpc::Client> client;
+  IoThread thread{"rendezvous"};
+};
 
 TEST_CASE("A rendezvous completes when all ranks have arrived") {
-  Rendezvous rendezvous(3, "a = 1\n");
-  int told = 0;
-  rendezvous.SetOnComplete([&] { ++told; });
-  CHECK(rendezvous.Arrive(1, 3, "a = 1\n", "b").ok());
+  rpc::asio::io_context loop;
+  Rendezvous rendezvous(loop.get_executor(), 3, kPlan, kRun);
+  CHECK(rendezvous.Arrive(1, 3, kPlan, 11).ok());
   CHECK(rendezvous.Missing() == "ranks 0, 2");
-  CHECK_FALSE(rendezvous.Addresses().has_value());
-  CHECK(rendezvous.Arrive(0, 3, "a = 1\n", "a").ok());
-  CHECK(rendezvous.Arrive(1, 3, "a = 1\n", "B").ok());  // The rank restarted.
-  CHECK(told == 0);
-  CHECK(rendezvous.Arrive(2, 3, "a = 1\n", "c").ok());
-  CHECK(told == 1);
-  CHECK(*rendezvous.Addresses() == std::vector<std::string>{"a", "B", "c"});
-  CHECK(*rendezvous.Await(Clock::now(), {}) == *rendezvous.Addresses());
+  CHECK(rendezvous.Arrive(0, 3, kPlan, 10).ok());
+  CHECK(rendezvous.Arrive(1, 3, kPlan, 21).ok());  // The rank restarted.
+  CHECK(rendezvous.Missing() == "ranks 2");
+  CHECK(rendezvous.Arrive(2, 3, kPlan, 12).ok());
+  CHECK(rendezvous.Missing().empty());
   // The answer may have been lost; another process is another matter.
-  CHECK(rendezvous.Arrive(1, 3, "a = 1\n", "B").ok());
-  CHECK(absl::IsFailedPrecondition(rendezvous.Arrive(1, 3, "a = 1\n", "b")));
+  CHECK(rendezvous.Arrive(1, 3, kPlan, 21).ok());
+  CHECK(absl::IsFailedPrecondition(rendezvous.Arrive(1, 3, kPlan, 11)));
 }
 
 TEST_CASE("Ranks that differ in number or plan are rejected") {
-  Rendezvous rendezvous(2, "a = 1\n");
-  CHECK(absl::IsInvalidArgument(rendezvous.Arrive(1, 3, "a = 1\n", "x")));
-  CHECK(absl::IsInvalidArgument(rendezvous.Arrive(2, 2, "a = 1\n", "x")));
-  const Status other = rendezvous.Arrive(1, 2, "a = 2\n", "x");
+  rpc::asio::io_context loop;
+  Rendezvous rendezvous(loop.get_executor(), 2, kPlan, kRun);
+  CHECK(absl::IsInvalidArgument(rendezvous.Arrive(1, 3, kPlan, 9)));
+  CHECK(absl::IsInvalidArgument(rendezvous.Arrive(2, 2, kPlan, 9)));
+  const Status other = rendezvous.Arrive(1, 2, "a = 2\n", 9);
   CHECK(absl::IsInvalidArgument(other));
   CHECK_THAT(std::string(other.message()),
              Catch::Contains("configurations differ: a = 1 (rank 0), 2 (rank 1)"));
   CHECK(rendezvous.Missing() == "ranks 0, 1");
 }
 
-TEST_CASE("A waiting rank learns which ranks are missing, or of a stop") {
-  Rendezvous rendezvous(2, "a = 1\n");
-  const auto late = rendezvous.Await(Clock::now(), {});
-  CHECK(absl::IsDeadlineExceeded(late.status()));
-  CHECK_THAT(std::string(late.status().message()), Catch::Contains("ranks 0, 1"));
-  std::stop_source stop;
-  stop.request_stop();
-  CHECK(absl::IsCancelled(rendezvous.Await(Clock::time_point::max(), stop.get_token()).status()));
+TEST_CASE("Ranks that meet learn the run") {
+  Rank0 rank0;
+  auto first = rank0.Meet(0, 60s);
+  auto second = rank0.Meet(1, 60s);
+  CHECK(first.get() == StatusOr<uint64_t>(kRun));
+  CHECK(second.get() == StatusOr<uint64_t>(kRun));
+}
 
-  StatusOr<std::vector<std::string>> all;
-  CHECK(rendezvous.Arrive(0, 2, "a = 1\n", "a").ok());
-  std::thread waiting([&] { all = rendezvous.Await(Clock::time_point::max(), {}); });
-  CHECK(rendezvous.Arrive(1, 2, "a = 1\n", "b").ok());
-  waiting.join();
-  CHECK(all->size() == 2);
+TEST_CASE("A waiting rank learns which ranks are missing, or of a stop") {
+  Rank0 rank0;
+  const auto late = rank0.Meet(0, 1s).get();
+  CHECK(absl::IsDeadlineExceeded(late.status()));
+  CHECK_THAT(std::string(late.status().message()),
+             Catch::Contains("ranks 1 did not arrive within nn_worker.rank_timeout"));
+  auto stopped = rank0.Meet(0, 60s);
+  rank0.thread.RunAndWait([&] { rank0.client->Stop(); });
+  CHECK(absl::IsCancelled(stopped.get().status()));
 }
 
 }  // namespace

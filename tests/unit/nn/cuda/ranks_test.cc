@@ -158,7 +158,7 @@ std::vector<RankResult> TrainOnDevices(const Case& c) {
   return results;
 }
 
-// The same with sums on the host, by Gloo.
+// The same with sums on the host, over the network.
 std::vector<RankResult> TrainOnHosts(const Case& c) {
   std::vector<RankResult> results(c.ranks);
   const std::vector<Status> ended =

@@ -124,57 +124,5 @@ TEST_CASE("After the timeout the error names the silent rank") {
   CHECK_THAT(std::string(results[1].message()), Catch::Contains("rank 1 of 2"));
 }
 
-// Result of CreateGlooCollective if the other rank publishes its addresses and then does nothing.
-Status CreateWithoutTheOther(uint32_t rank) {
-  std::signal(SIGPIPE, SIG_IGN);
-  MeetingPlace place(2);
-  std::promise<void> given_up;
-  const auto create = [](uint32_t of, const ExchangeAddresses& exchange) {
-    const GlooOptions options{
-        .rank = of, .ranks = 2, .host = "127.0.0.1", .shares_memory = true, .timeout = 500ms};
-    return CreateGlooCollective(options, exchange).status();
-  };
-  std::thread silent([&] {
-    (void)create(1 - rank, [&](std::string own) {
-      auto addresses = place.Of(1 - rank)(std::move(own));
-      given_up.get_future().wait();
-      return addresses;
-    });
-  });
-  Status status = create(rank, place.Of(rank));
-  given_up.set_value();
-  silent.join();
-  return status;
-}
-
-TEST_CASE("A rank that is silent during setup is named after the timeout") {
-  const uint32_t rank = GENERATE(0U, 1U);
-  const Status status = CreateWithoutTheOther(rank);
-  CAPTURE(rank, status.ToString());
-  CHECK_FALSE(status.ok());
-  CHECK_THAT(std::string(status.message()), Catch::Contains("rank " + std::to_string(1 - rank)));
-}
-
-Status Create(const GlooOptions& options, std::vector<std::string> answer) {
-  return CreateGlooCollective(options, [&](const std::string& /*own*/) { return answer; }).status();
-}
-
-TEST_CASE("The host must be a loopback address unless the network is trusted") {
-  const Status open = Create({.ranks = 2, .host = "0.0.0.0"}, {});
-  CHECK(absl::IsInvalidArgument(open));
-  CHECK_THAT(std::string(open.message()), Catch::Contains("rpc.security"));
-  const Status unknown = Create({.ranks = 2, .host = "no.such.host.invalid"}, {});
-  CHECK(absl::IsInvalidArgument(unknown));
-  CHECK_THAT(std::string(unknown.message()), Catch::Contains("no.such.host.invalid"));
-}
-
-TEST_CASE("Invalid addresses are rejected") {
-  const GlooOptions options{.ranks = 2, .host = "127.0.0.1", .timeout = 200ms};
-  CHECK(absl::IsInvalidArgument(Create(options, {"one"})));
-  const Status wrong = Create(options, {"one", "two"});
-  CHECK(absl::IsInvalidArgument(wrong));
-  CHECK_THAT(std::string(wrong.message()), Catch::Contains("rank 1"));
-}
-
 }  // namespace
 }  // namespace simurgh::testing
