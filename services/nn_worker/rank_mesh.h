@@ -75,7 +75,6 @@ class RankMesh {
   void Abort(const Status& reason);
 
  private:
-  using Clock = std::chrono::steady_clock;
   template <typename T>
   using PerChannel = std::array<T, kChannels>;
 
@@ -100,10 +99,12 @@ class RankMesh {
   Line& LineOf(Channel channel, uint32_t peer) {
     return lines_[static_cast<size_t>(channel)][peer];
   }
+
   // OK unless the mesh has failed or the channel is closed.
   Status StatusOf(Channel channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Records the first failure and answers the other ranks. Returns the recorded one.
   Status Fail(Failure failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits for a message.
   StatusOr<rpc::ReceivedSegment> Take(Channel channel, uint32_t peer, uint64_t number,
                                       size_t expected);
 
@@ -122,6 +123,7 @@ class RankMesh {
   // Checks a request's sender and run; waits until this rank has joined one.
   [[nodiscard]] rpc::awaitable<Status> Admit(const rpc::Hello& sender, uint64_t run,
                                              rpc::Clock::time_point deadline);
+  // Keeps a message for Take.
   Status Put(uint32_t peer, uint8_t channel, uint64_t number, rpc::ReceivedSegment part);
 
   IoThread& thread_;

@@ -245,6 +245,27 @@ TEST_CASE("Sum calls `meanwhile` after it has sent its values") {
   CheckAllOk(RunRanks(2, sum, {.sharers = sharers}));
 }
 
+TEST_CASE("A rank that has finished does not disturb the last sum of another") {
+  const uint32_t sharers = GENERATE(0U, 2U);
+  CAPTURE(sharers);
+  // Rank 1 waits within its call until rank 0 has finished.
+  Signal finished;
+  std::vector<float> sums(1'000, 1.0F);
+  const auto sum = [&](auto& collective) -> Status {
+    std::vector<float> values(1'000, 2.0F);
+    if (collective->rank() == 1) {
+      return collective->Sum(Channel::kGradients, sums, ReducePrecision::kF32, {},
+                             [&] { finished.Await(); });
+    }
+    Status status = collective->Sum(Channel::kGradients, values, ReducePrecision::kF32, {});
+    collective.reset();
+    finished.Give();
+    return status;
+  };
+  CheckAllOk(RunRanks(2, sum, {.sharers = sharers}));
+  CHECK(sums == std::vector<float>(1'000, 3.0F));
+}
+
 TEST_CASE("A single rank keeps its values") {
   const auto collective = NewLocalCollective();
   std::vector<float> values{1, 2};

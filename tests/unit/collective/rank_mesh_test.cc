@@ -4,7 +4,11 @@
 
 #include <array>
 #include <future>
+#include <memory>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
@@ -48,11 +52,20 @@ class BareRank {
   }
 
  private:
+  // Threads must not share a Status.
+  template <typename Response>
+  static rpc::awaitable<std::pair<absl::StatusCode, std::string>> Parts(
+      rpc::awaitable<StatusOr<Response>> call) {
+    const StatusOr<Response> response = co_await std::move(call);
+    co_return std::pair(response.status().code(), std::string(response.status().message()));
+  }
+
   template <typename Response>
   Status Result(rpc::awaitable<StatusOr<Response>> call) {
-    return rpc::asio::co_spawn(thread_.executor(), std::move(call), rpc::asio::use_future)
-        .get()
-        .status();
+    const auto [code, message] =
+        rpc::asio::co_spawn(thread_.executor(), Parts(std::move(call)), rpc::asio::use_future)
+            .get();
+    return {code, message};
   }
 
   std::unique_ptr<rpc::Client> client_;
