@@ -39,7 +39,7 @@ inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batc
 
 // embeddings: a vector per sample in the format of simurgh/data/vector_codec.h and the request's
 // precision; or rows in the format of simurgh/data/row_codec.h. argmax: of each max-pooled feature,
-// in feature order, in the format of simurgh/data/argmax_codec.h; empty for an evaluation.
+// in feature order, as services/embedding_worker/README.md describes; empty for an evaluation.
 using PullBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PullBatchRequest>,
                   rpc::MessageOf<wire::PullBatchResponse, rpc::Segment<"embeddings", std::byte>,

@@ -4,7 +4,6 @@
 
 #include "services/api/layout.h"
 #include "simurgh/base/check.h"
-#include "simurgh/data/argmax_codec.h"
 
 namespace simurgh {
 namespace {
@@ -53,10 +52,9 @@ void VectorWire::Decode(const EmbeddingBuffer& buffer, const EmbeddingBuffer& em
 
 StatusOr<std::shared_ptr<AlignedBuffer>> VectorWire::LeaseArgmax(const EmbeddingBuffer& buffer,
                                                                  size_t bytes) {
-  size_t max = 0;
-  if (max_columns_ > 0) {
-    max = MaxArgmaxBytes(buffer.bytes.size() / embeddings_.row_bytes(), max_columns_);
-  }
+  const size_t max = max_columns_ == 0 ? 0
+                                       : buffer.bytes.size() / embeddings_.row_bytes() *
+                                             max_columns_ * kMaxArgmaxBytes;
   if (bytes > max) {
     return absl::InternalError(
         absl::StrCat("pull: ", bytes, " bytes of argmax, the batch has at most ", max));

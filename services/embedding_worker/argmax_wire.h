@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/data/compact_batch.h"
@@ -11,37 +10,21 @@
 
 namespace simurgh {
 
-// Encodes the argmax of a batch's max-pooled features, in feature order, by
-// simurgh/data/argmax_codec.h.
+// The argmax of a batch's max-pooled features as an array: feature after feature, sample after
+// sample, element after element. Each is the position among the sample's ids, little-endian, in the
+// fewest bytes for the batch's longest list of ids: 0 to 3. A sample without ids has zeros.
 //
-// Threads: immutable; any.
-class ArgmaxWire {
- public:
-  explicit ArgmaxWire(const BatchLayout& layout);
+// argmax: of all max-pooled features, (B * dim) each, as in simurgh/data/pooling.h.
+// Requires a valid batch of the layout. Threads: any.
 
-  // Number of positions in the form of BatchPooling.
-  size_t count(const CompactBatch& batch) const { return batch.batch_size * columns_; }
-  // Encoded size.
-  size_t bytes(const CompactBatch& batch) const;
-  // Upper bound of bytes() over all batches.
-  size_t max_bytes() const;
+size_t ArgmaxBytes(const BatchLayout& layout, const CompactBatch& batch);
 
-  // Requires out of bytes() + kArgmaxSlackBytes.
-  void Encode(const CompactBatch& batch, std::span<const uint32_t> argmax,
-              std::span<std::byte> out) const;
+// out: ArgmaxBytes.
+void EncodeArgmax(const BatchLayout& layout, const CompactBatch& batch,
+                  std::span<const uint32_t> argmax, std::span<std::byte> out);
 
-  // Errors: INVALID_ARGUMENT for a size other than bytes(), or a position outside its sample.
-  Status Decode(const CompactBatch& batch, std::span<const std::byte> bytes,
-                std::span<uint32_t> argmax) const;
-
- private:
-  struct Feature {
-    size_t index = 0;
-    size_t dim = 0;
-  };
-
-  std::vector<Feature> features_;
-  const size_t columns_;
-};
+// Errors: INVALID_ARGUMENT for a size other than ArgmaxBytes, or a position outside its sample.
+Status DecodeArgmax(const BatchLayout& layout, const CompactBatch& batch,
+                    std::span<const std::byte> bytes, std::span<uint32_t> argmax);
 
 }  // namespace simurgh

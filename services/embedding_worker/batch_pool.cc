@@ -34,7 +34,8 @@ size_t MaxSizeOf(const std::vector<T>& elements, size_t size) {
 }
 
 size_t MaxSizeOf(const CompactBatch& b, const BatchSizes& sizes) {
-  return MaxSizeOf(b.ids, sizes.ids) + MaxSizeOf(b.occurrences, sizes.occurrences) +
+  // The ids swap places with the received ones.
+  return CapacityOf(b.ids) + MaxSizeOf(b.occurrences, sizes.occurrences) +
          MaxSizeOf(b.offsets, sizes.offsets) + MaxSizeOf(b.unique_ends, sizes.unique_ends) +
          MaxSizeOf(b.lists, sizes.lists) + MaxSizeOf(b.weights, sizes.weights);
 }

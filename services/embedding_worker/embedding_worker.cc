@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/layout.h"
+#include "services/embedding_worker/argmax_wire.h"
 #include "services/embedding_worker/stage_timer.h"
 #include "simurgh/base/log.h"
-#include "simurgh/data/argmax_codec.h"
 
 namespace simurgh {
 namespace {
@@ -48,7 +48,6 @@ EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t incarnati
     : layout_(LayoutOf(config)),
       map_(MapOf(config)),
       pooling_(layout_),
-      argmax_wire_(layout_),
       incarnation_(incarnation),
       ranks_(std::max<size_t>(config.nn_worker.instances.size(), 1)),
       compute_(std::move(compute)),
@@ -218,25 +217,24 @@ PooledArgmax EmbeddingWorker::PoolRows(const BufferedBatch& batch, const Aligned
                 embeddings.bytes);
     return {};
   }
-  const size_t count = with_argmax ? argmax_wire_.count(batch.batch()) : 0;
+  const size_t count = with_argmax ? layout_.max_columns() * batch.batch().batch_size : 0;
   const auto argmax = rows_.Lease(count * sizeof(uint32_t));
   pooling_.Pool(batch, rows.as<float>(batch.plan.row_floats), embeddings,
                 argmax->as<uint32_t>(count));
   if (count == 0) return {};
-  const size_t bytes = argmax_wire_.bytes(batch.batch());
-  auto encoded = rows_.Lease(bytes + kArgmaxSlackBytes);
-  argmax_wire_.Encode(batch.batch(), argmax->as<uint32_t>(count),
-                      encoded->bytes().first(bytes + kArgmaxSlackBytes));
+  const size_t bytes = ArgmaxBytes(layout_, batch.batch());
+  auto encoded = rows_.Lease(bytes);
+  EncodeArgmax(layout_, batch.batch(), argmax->as<uint32_t>(count), encoded->bytes());
   return {encoded->bytes().first(bytes), std::move(encoded)};
 }
 
 StatusOr<std::vector<size_t>> EmbeddingWorker::UnpoolRows(const BufferedBatch& batch,
                                                           const GradientBuffer& gradients,
                                                           const AlignedBuffer& row_gradients) {
-  const size_t count = argmax_wire_.count(batch.batch());
+  const size_t count = layout_.max_columns() * batch.batch().batch_size;
   const auto argmax = rows_.Lease(count * sizeof(uint32_t));
   SIMURGH_RETURN_IF_ERROR(
-      argmax_wire_.Decode(batch.batch(), gradients.argmax.bytes, argmax->as<uint32_t>(count)));
+      DecodeArgmax(layout_, batch.batch(), gradients.argmax.bytes, argmax->as<uint32_t>(count)));
   return pooling_.Unpool(batch, gradients, argmax->as<uint32_t>(count),
                          row_gradients.as<float>(batch.plan.row_floats));
 }

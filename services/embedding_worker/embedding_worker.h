@@ -12,7 +12,6 @@
 #include "rpc/waiter.h"
 #include "services/api/row_server.h"
 #include "services/api/vector_wire.h"
-#include "services/embedding_worker/argmax_wire.h"
 #include "services/embedding_worker/batch_pooling.h"
 #include "services/embedding_worker/forward_buffer.h"
 #include "services/embedding_worker/row_exchange.h"
@@ -83,7 +82,9 @@ class EmbeddingWorker {
   // Bytes of one sample's embeddings or gradients.
   size_t row_bytes(VectorPrecision precision) const { return pooling_.row_bytes(precision); }
   // Upper bound over all batches.
-  size_t max_argmax_bytes() const { return argmax_wire_.max_bytes(); }
+  size_t max_argmax_bytes() const {
+    return kMaxBatchSamples * layout_.max_columns() * kMaxArgmaxBytes;
+  }
 
  private:
   class WaitTicket;
@@ -117,7 +118,6 @@ class EmbeddingWorker {
   const BucketMap map_;
   const BatchPooling pooling_;
   std::vector<RowCodec> row_codecs_;  // By precision.
-  const ArgmaxWire argmax_wire_;
   const uint64_t incarnation_;
   const size_t ranks_;
   const rpc::asio::any_io_executor compute_;

@@ -7,7 +7,6 @@
 
 #include "data/id_index.h"
 #include "data/invalid.h"
-#include "data/number_ids.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -113,6 +112,7 @@ struct BatchBuilder::State {
   void MakeRoom();
   Status CheckLimits() const;
   std::shared_ptr<const CompactBatch> TakeSparse();
+  void NumberIds(CompactBatch& batch);
   void AppendOffsets(CompactBatch& batch) const;
   void AppendWeights(CompactBatch& batch) const;
   DenseBatch TakeDense();
@@ -222,11 +222,30 @@ std::shared_ptr<const CompactBatch> BatchBuilder::State::TakeSparse() {
   if (lists < features.size()) batch->lists = list_of;
   batch->unique_ends.resize(lists);
   AppendOffsets(*batch);
-  std::vector<std::span<const uint64_t>> ids;
-  for (const FeatureState& feature : features) ids.push_back(feature.ids());
-  NumberIds(ids, index, *batch);
+  NumberIds(*batch);
   AppendWeights(*batch);
   return batch;
+}
+
+// Sets ids, occurrences and unique_ends.
+void BatchBuilder::State::NumberIds(CompactBatch& batch) {
+  std::vector<uint32_t> order(features.size());  // List after list.
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&batch](uint32_t one, uint32_t other) {
+    return batch.list_of(one) < batch.list_of(other);
+  });
+  batch.occurrences.resize(batch.offsets.back());
+  auto next = order.begin();
+  for (size_t list = 0; list < lists; ++list) {
+    index.Clear();
+    for (; next != order.end() && batch.list_of(*next) == list; ++next) {
+      const size_t first = batch.offsets[size_t{*next} * samples];
+      const std::span<const uint64_t> ids = features[*next].ids();
+      index.Number(ids, std::span(batch.occurrences).subspan(first, ids.size()));
+    }
+    batch.ids.insert(batch.ids.end(), index.ids().begin(), index.ids().end());
+    batch.unique_ends[list] = static_cast<uint32_t>(batch.ids.size());
+  }
 }
 
 void BatchBuilder::State::AppendOffsets(CompactBatch& batch) const {

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "services/api/batch_codec.h"
+#include "services/embedding_worker/argmax_wire.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
-#include "simurgh/data/argmax_codec.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/encoded_batch.h"
 #include "tests/fuzz/schema.h"
@@ -33,23 +33,13 @@ void Walk(const CompactBatch& batch) {
   SIMURGH_CHECK_EQ(occurrences, batch.occurrences.size()) << sum << weights;
 }
 
-// Ids of all occurrences. Lists may differ: an id that a list has twice is there once where the
-// bare form has been in between.
-std::vector<uint64_t> OccurringIds(const CompactBatch& batch) {
-  std::vector<uint64_t> ids;
-  for (size_t f = 0; f < batch.feature_count(); ++f) {
-    const FeatureView feature = batch.feature(f);
-    for (const uint32_t occurrence : feature.occurrences) ids.push_back(feature.ids[occurrence]);
-  }
-  return ids;
-}
-
 void RequireSame(const CompactBatch& one, const CompactBatch& other) {
   SIMURGH_CHECK_EQ(one.batch_size, other.batch_size);
-  SIMURGH_CHECK(OccurringIds(one) == OccurringIds(other));
+  SIMURGH_CHECK(one.ids == other.ids);
+  SIMURGH_CHECK(one.unique_ends == other.unique_ends);
+  SIMURGH_CHECK(one.occurrences == other.occurrences);
   SIMURGH_CHECK(one.offsets == other.offsets);
   SIMURGH_CHECK(one.lists == other.lists);
-  SIMURGH_CHECK_EQ(one.list_count(), other.list_count());
   SIMURGH_CHECK(std::all_of(one.weights.begin(), one.weights.end(), [](float w) { return w == 1; })
                     ? other.weights.empty()
                     : one.weights == other.weights);
@@ -57,7 +47,7 @@ void RequireSame(const CompactBatch& one, const CompactBatch& other) {
 
 // Properties that a worker relies on.
 void RequireWithin(const CompactBatch& batch, const BatchSizes& sizes) {
-  SIMURGH_CHECK_LE(batch.ids.size(), sizes.ids);
+  SIMURGH_CHECK_EQ(batch.ids.size(), sizes.ids);
   SIMURGH_CHECK_EQ(batch.occurrences.size(), sizes.occurrences);
   SIMURGH_CHECK_EQ(batch.offsets.size(), sizes.offsets);
   SIMURGH_CHECK_EQ(batch.unique_ends.size(), sizes.unique_ends);
@@ -67,15 +57,12 @@ void RequireWithin(const CompactBatch& batch, const BatchSizes& sizes) {
 
 // Limits of the sizes in a head, for these bytes: src/data/COMPACT_BATCH.md.
 void RequireModest(const BatchSizes& sizes, const EncodedBatch& encoded) {
-  constexpr size_t kOfOneByte = 64;
-  constexpr size_t kCellsWithoutIds = size_t{1} << 16;  // In a bare batch.
   const size_t bytes = encoded.byte_size();
-  const size_t most = kOfOneByte * bytes;
-  SIMURGH_CHECK_LE(sizes.occurrences, std::min(most, kMaxBatchOccurrences));
-  SIMURGH_CHECK_LE(sizes.ids, sizes.occurrences);
+  SIMURGH_CHECK_LE(sizes.occurrences, std::min(8 * encoded.codes.size(), kMaxBatchOccurrences));
+  SIMURGH_CHECK_EQ(sizes.ids, encoded.plain_ids.size());
   SIMURGH_CHECK_LE(sizes.weights, sizes.occurrences);
-  SIMURGH_CHECK_LE(sizes.offsets, std::max(most, kMaxBatchOccurrences) + 1);
-  SIMURGH_CHECK_LE(sizes.unique_ends, std::max(2 * bytes, kCellsWithoutIds));
+  SIMURGH_CHECK_LE(sizes.offsets, std::max(64 * bytes, kMaxBatchOccurrences) + 1);
+  SIMURGH_CHECK_LE(sizes.unique_ends, bytes);
   SIMURGH_CHECK_LE(sizes.lists, bytes);
 }
 
@@ -129,7 +116,7 @@ Bytes SubmitSeed(const CompactBatch& batch) {
   return seed.Rest(encoded->codes).bytes();
 }
 
-// Ids of all codings, several and none a sample, weights, features that share a list.
+// Ids of several kinds, several and none a sample, weights, features that share a list.
 CompactBatch SomeBatch(uint64_t step, uint64_t samples) {
   BatchBuilder builder({0, 0, 1, 2}, 0);
   for (uint64_t b = 0; b < samples; ++b) {
@@ -152,15 +139,6 @@ std::vector<Bytes> SubmitSeeds() {
     seeds.push_back(SubmitSeed(SomeBatch(1, samples)));
     seeds.push_back(SubmitSeed(SomeBatch(uint64_t{1} << 40, samples)));
   }
-  // The bare form: one id per sample, all distinct.
-  for (const uint64_t samples : {1, 4}) {
-    BatchBuilder builder({0, 1, 0}, 0);
-    for (uint64_t b = 0; b < samples; ++b) {
-      for (size_t f = 0; f < 3; ++f) builder.AddId(f, Mix64(3 * b + f), b % 2 == 0 ? 1.0F : 0.5F);
-      builder.EndSample();
-    }
-    seeds.push_back(SubmitSeed(*builder.Build()->sparse));
-  }
   return seeds;
 }
 
@@ -168,33 +146,31 @@ std::vector<Bytes> SubmitSeeds() {
 
 void RunArgmax(Input input) {
   SeedReader reader(input);
-  const size_t dim = reader.Value<uint8_t>();
-  std::vector<uint32_t> offsets{0};
-  for (size_t samples = reader.Value<uint8_t>(); samples > 0; --samples) {
-    offsets.push_back(offsets.back() + reader.Value<uint16_t>());
+  BatchLayout layout{.features = {{.pooling = {.kind = Pooling::kMax}}},
+                     .table_dims = {reader.Value<uint8_t>()}};
+  const size_t dim = layout.table_dims[0];
+  CompactBatch batch{.batch_size = reader.Value<uint8_t>(), .offsets = {0}, .unique_ends = {0}};
+  for (size_t b = 0; b < batch.batch_size; ++b) {
+    batch.offsets.push_back(batch.offsets.back() + reader.Value<uint16_t>());
   }
-  const FeatureView feature{.offsets = offsets};
   Bytes bytes = ToBytes(reader.rest());
-  bytes.resize(ArgmaxBytes(feature, dim));
-  std::vector<uint32_t> argmax((offsets.size() - 1) * dim);
-  if (IsRefusal(DecodeArgmax(feature, dim, bytes, argmax))) return;
+  bytes.resize(ArgmaxBytes(layout, batch));
+  std::vector<uint32_t> argmax(batch.batch_size * dim);
+  if (IsRefusal(DecodeArgmax(layout, batch, bytes, argmax))) return;
   for (size_t i = 0; i < argmax.size(); ++i) {
-    const uint32_t count = offsets[i / dim + 1] - offsets[i / dim];
+    const uint32_t count = batch.offsets[i / dim + 1] - batch.offsets[i / dim];
     SIMURGH_CHECK(count == 0 ? argmax[i] == 0 : argmax[i] < count);
   }
-  Bytes again(bytes.size() + kArgmaxSlackBytes);
-  EncodeArgmax(feature, dim, argmax, again);
-  again.resize(bytes.size());
-  std::vector<uint32_t> second(argmax.size());
-  SIMURGH_CHECK(DecodeArgmax(feature, dim, again, second).ok());
-  SIMURGH_CHECK(second == argmax);
+  Bytes again(bytes.size());
+  EncodeArgmax(layout, batch, argmax, again);
+  SIMURGH_CHECK(again == bytes);
 }
 
 std::vector<Bytes> ArgmaxSeeds() {
   SeedWriter some;
   some.Value(uint8_t{2}).Value(uint8_t{4});
   for (const uint16_t count : {0, 1, 3, 300}) some.Value(count);
-  some.Value(uint32_t{0x12341234});
+  for (const uint16_t position : {0, 0, 0, 0, 2, 1, 299, 7}) some.Value(position);
   return {SeedWriter().bytes(), some.bytes()};
 }
 

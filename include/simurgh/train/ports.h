@@ -69,9 +69,11 @@ struct EmbeddingBuffer {
   std::shared_ptr<void> owner;
 };
 
-// The argmax of features pooled by max, in the format of simurgh/data/argmax_codec.h; empty without
-// such features. Rows may change between pull and push, and another worker may get the push, so the
-// trainer keeps the argmax of the pull.
+inline constexpr size_t kMaxArgmaxBytes = 3;  // Of an element.
+
+// The argmax of features pooled by max, as services/embedding_worker/README.md describes; empty
+// without such features. Rows may change between pull and push, and another worker may get the
+// push, so the trainer keeps the argmax of the pull.
 struct PooledArgmax {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;

@@ -29,15 +29,24 @@ EncodedBatch RequireRoundTrip(const CompactBatch& batch) {
   return *encoded;
 }
 
-std::string Hex(const std::vector<std::byte>& bytes) {
-  std::string text;
-  for (const std::byte byte : bytes) {
-    for (const int digit : {std::to_integer<int>(byte) >> 4, std::to_integer<int>(byte) & 15}) {
-      text += "0123456789abcdef"[digit];
-    }
-    text += ' ';
+Bits& Bits::Put(uint64_t value, int count) {
+  for (int bit = 0; bit < count; ++bit) bits_.push_back((value >> bit & 1) != 0);
+  return *this;
+}
+
+std::vector<std::byte> Bits::bytes() const {
+  std::vector<std::byte> bytes((bits_.size() + 7) / 8);
+  for (size_t i = 0; i < bits_.size(); ++i) {
+    if (bits_[i]) bytes[i / 8] |= std::byte(1 << i % 8);
   }
-  return text;
+  return bytes;
+}
+
+Bits HeadOf(uint64_t samples, uint64_t features, uint64_t lists, uint64_t occurrences,
+            bool weighted) {
+  Bits head;
+  head.Put(5, 8).Put(samples, 16).Put(features, 32).Put(lists, 32).Put(occurrences, 24);
+  return head.Put(weighted ? 1 : 0, 1);
 }
 
 }  // namespace simurgh::testing
