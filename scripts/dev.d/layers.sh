@@ -22,12 +22,13 @@ config: base
 telemetry: base
 rpc: base
 data: base tensor config telemetry
+model: base tensor config telemetry
 table: base tensor config telemetry data
 feature: base tensor config telemetry data
 nn: base tensor config telemetry data
 collective: base tensor config telemetry data
-train: base tensor config telemetry data table feature nn collective
-services: base tensor config telemetry data table feature nn collective train rpc
+train: base tensor config telemetry data model table feature nn collective
+services: base tensor config telemetry data model table feature nn collective train rpc
 '
 
 files=("$@")
@@ -67,7 +68,7 @@ awk -v arrows="$ARROWS" '
     there = module_of(included)
     if (included ~ /^(\.\.|bench)\// || (included ~ /^tests\// && here != "tests")) complain("must not include " included)
     if (here == "tests") next
-    daemon = "^services/(datagen|embedding_ps|embedding_worker|feed|nn_worker)/"
+    daemon = "^services/(datagen|embedding_ps|embedding_worker|feed|nn_worker|simurgh)/"
     if (FILENAME ~ daemon && match(included, daemon) && index(FILENAME, substr(included, 1, RLENGTH)) != 1 &&
         FILENAME included !~ /nn_worker.*embedding/) complain("includes another daemon: " included)
     if (is_public && FILENAME !~ /base\/log.h$/ && included ~ /^(boost|cuda|cublas|nccl|flatbuffers|prometheus|spdlog)/) {

@@ -1,7 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string_view>
+
+struct XXH3_state_s;
 
 namespace simurgh {
 
@@ -16,5 +21,18 @@ constexpr uint64_t Mix64(uint64_t x) {
 // XXH3, 64 bits, seeded: the stable hash of strings to ids. Its values are part of the data format.
 // Source: https://github.com/Cyan4973/xxHash, specification of XXH3.
 uint64_t HashBytes(std::string_view bytes, uint64_t seed = 0);
+
+// HashBytes, with seed 0, of bytes that arrive in pieces. Threads: one owner.
+class ByteHasher {
+ public:
+  ByteHasher();
+
+  void Update(std::span<const std::byte> bytes);
+  // The hash of all bytes since the last call.
+  uint64_t Finish();
+
+ private:
+  std::unique_ptr<XXH3_state_s, void (*)(XXH3_state_s*)> state_;
+};
 
 }  // namespace simurgh

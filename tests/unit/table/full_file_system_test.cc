@@ -1,11 +1,8 @@
 // Fills a file system of a few MiB, mounted in a private mount namespace.
 
-#include <fstream>
 #include <string>
 #include <vector>
 
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +10,7 @@
 
 #include "simurgh/table/partition.h"
 #include "tests/support/skip.h"
+#include "tests/support/small_file_system.h"
 
 namespace simurgh {
 namespace {
@@ -24,19 +22,7 @@ constexpr uint64_t kPulls = 60;  // 16 MB.
 // How a child ends.
 enum Ending { kAsItShould, kNoMounts, kNoPartition, kWrongPull, kWrongCounts, kNoPush };
 
-// Root may anyway; others may where they are root of a name space.
-bool MayMount() {
-  if (unshare(CLONE_NEWNS) == 0) return true;
-  const std::string user = "0 " + std::to_string(getuid()) + " 1";
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
-  std::ofstream("/proc/self/uid_map") << user << std::flush;
-  return getuid() == 0;
-}
-
-bool MountSmall(const std::string& directory) {
-  return MayMount() && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-         mount("none", directory.c_str(), "tmpfs", 0, "size=8m") == 0;
-}
+bool MountSmall(const std::string& directory) { return MountSmallFileSystem(directory, 8); }
 
 // With more rows than the file system has room for.
 TableConfig Roomy(WhenFull when_full) {

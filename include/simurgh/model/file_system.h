@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "simurgh/base/status.h"
+
+namespace simurgh {
+
+// An open file. The destructor closes it and does not sync it. Threads: one owner.
+//
+// After a failed Write or Sync the content is unknown: remove the file. A second Sync can succeed
+// although the first one has lost data.
+class File {
+ public:
+  virtual ~File() = default;
+
+  // Reserves room for the whole file of `bytes`, so that later writes cannot find the disk full.
+  // Errors: RESOURCE_EXHAUSTED with the folder, the bytes needed and the bytes free.
+  virtual Status Allocate(uint64_t bytes) = 0;
+  virtual Status Write(uint64_t offset, std::span<const std::byte> bytes) = 0;
+  virtual Status Sync() = 0;
+
+  virtual StatusOr<uint64_t> Size() = 0;
+  // Errors: DATA_LOSS if the file ends before `bytes` is full.
+  virtual Status Read(uint64_t offset, std::span<std::byte> bytes) = 0;
+};
+
+// What the module does with files and folders. A test replaces it, to stop between any two calls.
+//
+// Errors: those of the system calls, NOT_FOUND among them, with the path and the reason.
+// Threads: any.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  // The operating system's. Lifetime: the process.
+  static FileSystem& Real();
+
+  // Creates a file. Errors: ALREADY_EXISTS.
+  virtual StatusOr<std::unique_ptr<File>> Create(const std::string& path) = 0;
+  virtual StatusOr<std::unique_ptr<File>> Open(const std::string& path) = 0;  // To read.
+
+  // Creates the folder and those above it, and makes their names durable. A folder that exists is
+  // no error.
+  virtual Status MakeFolder(const std::string& path) = 0;
+  // Makes created, renamed and removed names in the folder durable.
+  virtual Status SyncFolder(const std::string& path) = 0;
+  // The names in a folder, sorted. A folder's name ends with "/".
+  virtual StatusOr<std::vector<std::string>> List(const std::string& path) = 0;
+
+  // Replaces `to` if it is a file or an empty folder.
+  virtual Status Rename(const std::string& from, const std::string& to) = 0;
+  // Swaps the names of two files or folders in one step.
+  virtual Status Exchange(const std::string& a, const std::string& b) = 0;
+  // Removes a file, or a folder with its contents. A path that does not exist is no error.
+  virtual Status Remove(const std::string& path) = 0;
+
+  // Writes a durable file in place of an existing one: `path`.tmp, synced and renamed. The folder
+  // must be synced by the caller.
+  Status WriteFile(const std::string& path, std::string_view content);
+  // Errors: OUT_OF_RANGE for a file of more than `max_bytes`.
+  StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
+};
+
+}  // namespace simurgh

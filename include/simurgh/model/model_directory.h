@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "simurgh/base/status.h"
+#include "simurgh/model/file_system.h"
+#include "simurgh/model/manifest.h"
+
+namespace simurgh {
+
+// A checkpoint whose manifest is valid.
+struct Checkpoint {
+  std::string folder;
+  Manifest manifest;
+  uint64_t checksum = 0;  // XXH3-64 of manifest.json: what a delta names.
+
+  std::string Path(std::string_view file) const;
+};
+
+// A checkpoint that is being written, in a folder with a temporary name. The destructor removes
+// what is not published. Threads: one owner.
+class CheckpointAttempt {
+ public:
+  CheckpointAttempt(CheckpointAttempt&&) noexcept;
+  CheckpointAttempt& operator=(CheckpointAttempt&&) = delete;
+  ~CheckpointAttempt();
+
+  const std::string& folder() const { return folder_; }
+  // Path of a new file such as "rows/clicks/0.safetensors". Creates the folders above it, so that
+  // another process can create the file.
+  StatusOr<std::string> Path(std::string_view file);
+
+  // Completes the checkpoint and replaces one of the same step. All files must be synced and
+  // closed. `manifest.files` lists the files that other processes have reported: each must be in
+  // the folder with this size and hash. Publish adds the other files of the folder, and sets step
+  // and generation.
+  // Errors: FAILED_PRECONDITION if a newer generation has begun; DATA_LOSS if a reported file is
+  // missing or differs; those of FileSystem. After an error there is no new checkpoint, or a
+  // complete one if only the last sync or the file `latest` failed.
+  StatusOr<Checkpoint> Publish(Manifest manifest);
+
+ private:
+  friend class ModelDirectory;
+  CheckpointAttempt(FileSystem& files, std::string model, uint64_t step, uint64_t generation);
+
+  FileSystem* files_;
+  std::string model_;
+  uint64_t step_;
+  uint64_t generation_;
+  std::string folder_;  // Empty after a move or Publish.
+};
+
+// The folder of a model and its checkpoints: src/model/FORMAT.md.
+//
+// A start of training calls NewGeneration, RemoveLeftovers and then Latest. After that no older
+// start completes a checkpoint. Newest means: of the highest generation, then of the highest step.
+//
+// Threads: any, but one attempt, RemoveLeftovers or KeepNewest at a time.
+class ModelDirectory {
+ public:
+  explicit ModelDirectory(std::string path, FileSystem& files = FileSystem::Real())
+      : path_(std::move(path)), files_(files) {}
+
+  const std::string& path() const { return path_; }
+
+  // Creates the folder if needed, and in it the file `generation-G` with the next number. No two
+  // callers get the same number.
+  StatusOr<uint64_t> NewGeneration();
+  // Removes attempts of older generations, and what an interrupted removal has left.
+  Status RemoveLeftovers(uint64_t generation);
+
+  // Begins to write the checkpoint of a step. Removes an unfinished attempt of the same step and
+  // generation.
+  StatusOr<CheckpointAttempt> Begin(uint64_t step, uint64_t generation);
+
+  // Steps whose folders exist, ascending, whether valid or not. Errors: NOT_FOUND for no folder.
+  StatusOr<std::vector<uint64_t>> Steps();
+  // Reads a checkpoint's manifest. Errors: NOT_FOUND, naming the steps there are;
+  // FAILED_PRECONDITION for a newer format; DATA_LOSS.
+  StatusOr<Checkpoint> Open(uint64_t step);
+
+  struct Newest {
+    Checkpoint checkpoint;
+    std::vector<std::string> warnings;  // One for each damaged checkpoint that was left out.
+  };
+  // The newest checkpoint whose manifest is valid and whose files have their sizes.
+  // Errors: NOT_FOUND if there is no checkpoint; DATA_LOSS if all are damaged, with the reasons;
+  // FAILED_PRECONDITION for one of a newer format, which is not damage.
+  StatusOr<Newest> Latest();
+
+  // Called with the path of a file in the checkpoint, its bytes read so far and its size.
+  using Progress = std::function<void(const std::string& file, uint64_t bytes, uint64_t of)>;
+  // Reads all files of a checkpoint. Returns the damage, one text per damaged file, which names
+  // file, tensor and rows. Errors: of Open.
+  StatusOr<std::vector<std::string>> Verify(uint64_t step, const Progress& progress);
+
+  // Removes valid checkpoints but the newest `count`, those of `except`, and the parents that these
+  // need. Damaged ones stay. An interrupted removal leaves no damaged checkpoint.
+  Status KeepNewest(size_t count, const std::set<uint64_t>& except);
+
+ private:
+  const std::string path_;
+  FileSystem& files_;
+};
+
+}  // namespace simurgh

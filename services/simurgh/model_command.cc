@@ -1,0 +1,84 @@
+#include "services/simurgh/model_command.h"
+
+#include <chrono>
+#include <iostream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+#include "services/runtime/command_line.h"
+#include "simurgh/model/model_directory.h"
+#include "simurgh/model/model_report.h"
+
+namespace simurgh {
+namespace {
+
+ExitCode Fail(const Status& status) {
+  std::cerr << "simurgh: " << status.message() << "\n";
+  return absl::IsInvalidArgument(status) ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure;
+}
+
+ExitCode Verify(ModelDirectory& model, const Checkpoint& checkpoint) {
+  auto shown = std::chrono::steady_clock::now();
+  const auto show = [&](const std::string& file, uint64_t bytes, uint64_t of) {
+    const auto now = std::chrono::steady_clock::now();
+    if (bytes > 0 && now - shown < std::chrono::seconds(1)) return;
+    shown = now;
+    std::cerr << "simurgh: " << file << ": " << bytes << " of " << of << " bytes\n";
+  };
+  const auto damage = model.Verify(checkpoint.manifest.step, show);
+  if (!damage.ok()) return Fail(damage.status());
+  for (const std::string& one : *damage) std::cerr << "simurgh: " << one << "\n";
+  if (!damage->empty()) return ExitCode::kRuntimeFailure;
+  std::cout << checkpoint.folder << ": all " << checkpoint.manifest.files.size()
+            << " files are sound\n";
+  return ExitCode::kOk;
+}
+
+// The checkpoint of a step, or the newest one.
+StatusOr<Checkpoint> Find(ModelDirectory& model, const std::string* step) {
+  if (step == nullptr) {
+    SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest newest, model.Latest());
+    for (const std::string& warning : newest.warnings) {
+      std::cerr << "simurgh: warning: " << warning << "\n";
+    }
+    return std::move(newest.checkpoint);
+  }
+  uint64_t number = 0;
+  if (!absl::SimpleAtoi(*step, &number)) {
+    return OptionProblem(absl::StrCat("STEP: '", *step, "' is not a number from 0 on"));
+  }
+  return model.Open(number);
+}
+
+}  // namespace
+
+ExitCode RunModelCommand(const std::vector<std::string>& words) {
+  const std::string action = words.empty() ? "" : words[0];
+  const size_t most = action == "list" ? 2 : 3;
+  if (action != "list" && action != "info" && action != "verify") {
+    return Fail(OptionProblem(
+        absl::StrCat("model: '", action, "' is not an action; use list, info or verify")));
+  }
+  if (words.size() < 2)
+    return Fail(OptionProblem(absl::StrCat("model ", action, ": MODEL is missing")));
+  if (words.size() > most) {
+    return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[most], "'")));
+  }
+  ModelDirectory model(words[1]);
+  if (action == "list") {
+    const StatusOr<std::string> text = ListCheckpoints(model);
+    if (!text.ok()) return Fail(text.status());
+    std::cout << *text;
+    return ExitCode::kOk;
+  }
+  const StatusOr<Checkpoint> checkpoint = Find(model, words.size() == 3 ? &words[2] : nullptr);
+  if (!checkpoint.ok()) return Fail(checkpoint.status());
+  if (action == "verify") return Verify(model, *checkpoint);
+  const StatusOr<std::string> text = DescribeCheckpoint(*checkpoint);
+  if (!text.ok()) return Fail(text.status());
+  std::cout << *text;
+  return ExitCode::kOk;
+}
+
+}  // namespace simurgh

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "services/runtime/exit_code.h"
+
+namespace simurgh {
+
+inline constexpr char kModelUsage[] =
+    "  simurgh model list MODEL           list the checkpoints of a model\n"
+    "  simurgh model info MODEL [STEP]    print a checkpoint's manifest and tensors\n"
+    "  simurgh model verify MODEL [STEP]  read all files of a checkpoint and check them\n";
+
+// Runs `simurgh model` with the words after `model`. Output on stdout, progress and errors on
+// stderr.
+ExitCode RunModelCommand(const std::vector<std::string>& words);
+
+}  // namespace simurgh

@@ -1,0 +1,195 @@
+#include "simurgh/model/file_system.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/file_descriptor.h"
+
+namespace simurgh {
+namespace {
+
+Status Failed(const char* what, const std::string& path) {
+  const int error = errno;  // Before anything below changes it.
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
+}
+
+std::string ParentOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+class RealFile : public File {
+ public:
+  RealFile(FileDescriptor file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
+
+  Status Allocate(uint64_t bytes) override;
+  Status Write(uint64_t offset, std::span<const std::byte> bytes) override;
+  Status Sync() override {
+    return ::fsync(file_.number()) == 0 ? absl::OkStatus() : Failed("sync", path_);
+  }
+  StatusOr<uint64_t> Size() override {
+    struct stat about{};
+    if (::fstat(file_.number(), &about) != 0) return Failed("examine", path_);
+    return static_cast<uint64_t>(about.st_size);
+  }
+  Status Read(uint64_t offset, std::span<std::byte> bytes) override;
+
+ private:
+  const FileDescriptor file_;
+  const std::string path_;
+};
+
+Status RealFile::Allocate(uint64_t bytes) {
+  if (bytes == 0) return absl::OkStatus();
+  int error = 0;
+  do {
+    error = ::fallocate(file_.number(), 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  } while (error == EINTR);
+  if (error == 0) return absl::OkStatus();
+  struct statvfs about{};
+  if (::fstatvfs(file_.number(), &about) != 0) return Failed("examine the file system of", path_);
+  const uint64_t free = uint64_t{about.f_bavail} * about.f_frsize;
+  // Some network file systems cannot reserve room.
+  if (error == EOPNOTSUPP && free >= bytes) return absl::OkStatus();
+  if (error == ENOSPC || error == EDQUOT || error == EOPNOTSUPP) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(ParentOf(path_), ": the disk is full: ", path_, " needs ", bytes,
+                     " bytes, and ", free, " are free; free some, or use another folder"));
+  }
+  errno = error;
+  return Failed("reserve room for", path_);
+}
+
+Status RealFile::Write(uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count =
+        ::pwrite(file_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno != EINTR) return Failed("write", path_);
+    if (count <= 0) continue;
+    offset += static_cast<uint64_t>(count);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
+Status RealFile::Read(uint64_t offset, std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count =
+        ::pread(file_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno != EINTR) return Failed("read", path_);
+    if (count == 0) {
+      return absl::DataLossError(absl::StrCat(path_, ": the file ends at byte ", offset, ", ",
+                                              bytes.size(), " bytes too early"));
+    }
+    if (count < 0) continue;
+    offset += static_cast<uint64_t>(count);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, int flags, const char* what) {
+  constexpr mode_t kReadableByAll = 0644;
+  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, kReadableByAll));
+  if (!file.valid()) return Failed(what, path);
+  return std::make_unique<RealFile>(std::move(file), path);
+}
+
+Status Result(const std::error_code& error, const char* what, const std::string& path) {
+  return error ? absl::ErrnoToStatus(error.value(), absl::StrCat("cannot ", what, " ", path))
+               : absl::OkStatus();
+}
+
+class RealFileSystem : public FileSystem {
+ public:
+  StatusOr<std::unique_ptr<File>> Create(const std::string& path) override {
+    return OpenFile(path, O_RDWR | O_CREAT | O_EXCL, "create");
+  }
+  StatusOr<std::unique_ptr<File>> Open(const std::string& path) override {
+    return OpenFile(path, O_RDONLY, "open");
+  }
+  Status MakeFolder(const std::string& path) override {
+    constexpr mode_t kOfAll = 0755;
+    if (::mkdir(path.c_str(), kOfAll) == 0) return SyncFolder(ParentOf(path));
+    std::error_code ignored;
+    if (errno == EEXIST && std::filesystem::is_directory(path, ignored)) return absl::OkStatus();
+    if (errno != ENOENT) return Failed("create folder", path);
+    SIMURGH_RETURN_IF_ERROR(MakeFolder(ParentOf(path)));
+    return MakeFolder(path);
+  }
+  Status SyncFolder(const std::string& path) override {
+    const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!folder.valid()) return Failed("open folder", path);
+    return ::fsync(folder.number()) == 0 ? absl::OkStatus() : Failed("sync folder", path);
+  }
+  StatusOr<std::vector<std::string>> List(const std::string& path) override {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
+         entry.increment(error)) {
+      std::error_code ignored;
+      names.push_back(entry->path().filename().string() +
+                      (entry->is_directory(ignored) ? "/" : ""));
+    }
+    SIMURGH_RETURN_IF_ERROR(Result(error, "list folder", path));
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  Status Rename(const std::string& from, const std::string& to) override {
+    return ::rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus() : Failed("rename", from);
+  }
+  Status Exchange(const std::string& a, const std::string& b) override {
+    return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0
+               ? absl::OkStatus()
+               : Annotate(Failed("replace", b), "move it away and try again");
+  }
+  Status Remove(const std::string& path) override {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+    return Result(error, "remove", path);
+  }
+};
+
+}  // namespace
+
+FileSystem& FileSystem::Real() {
+  static RealFileSystem real;
+  return real;
+}
+
+Status FileSystem::WriteFile(const std::string& path, std::string_view content) {
+  const std::string temporary = path + ".tmp";
+  SIMURGH_RETURN_IF_ERROR(Remove(temporary));
+  SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, Create(temporary));
+  Status done = file->Write(0, std::as_bytes(std::span(content)));
+  if (done.ok()) done = file->Sync();
+  if (done.ok()) done = Rename(temporary, path);
+  if (!done.ok()) Remove(temporary).IgnoreError();
+  return done;
+}
+
+StatusOr<std::string> FileSystem::ReadFile(const std::string& path, uint64_t max_bytes) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, Open(path));
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t bytes, file->Size());
+  if (bytes > max_bytes) {
+    return absl::OutOfRangeError(
+        absl::StrCat(path, ": ", bytes, " bytes are too many; at most ", max_bytes, " are read"));
+  }
+  std::string content(bytes, '\0');
+  SIMURGH_RETURN_IF_ERROR(file->Read(0, std::as_writable_bytes(std::span(content))));
+  return content;
+}
+
+}  // namespace simurgh

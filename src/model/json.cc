@@ -1,0 +1,35 @@
+#include "model/json.h"
+
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace simurgh {
+
+StatusOr<Json> ParseJsonObject(std::string_view text) {
+  std::vector<std::set<std::string>> keys;  // Of the objects around the parser's position.
+  std::string repeated;
+  const auto check_key = [&](int /*depth*/, Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
+      repeated = value.get<std::string>();
+    }
+    return true;
+  };
+  try {
+    Json parsed = Json::parse(text, check_key);
+    if (!parsed.is_object()) return absl::DataLossError("the text is not a JSON object");
+    if (!repeated.empty()) return absl::DataLossError(absl::StrCat(repeated, ": the key repeats"));
+    return parsed;
+  } catch (const Json::exception& error) {
+    return absl::DataLossError(absl::StrCat("the text is not JSON: ", error.what()));
+  }
+}
+
+std::string JsonText(const Json& value, int indent) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace simurgh

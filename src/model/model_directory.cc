@@ -1,0 +1,392 @@
+#include "simurgh/model/model_directory.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "simurgh/base/hash.h"
+#include "simurgh/model/tensor_file.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kManifest[] = "/manifest.json";
+constexpr std::string_view kTensorFile = ".safetensors";
+constexpr char kRemoved[] = ".removed";
+constexpr uint64_t kReadBytes = uint64_t{4} << 20;
+
+// The N of "step-N/" or "generation-N".
+std::optional<uint64_t> NumberIn(const std::string& name, std::string_view before,
+                                 std::string_view after) {
+  if (!name.starts_with(before) || !name.ends_with(after)) return std::nullopt;
+  const std::string digits =
+      name.substr(before.size(), name.size() - std::min(name.size(), before.size() + after.size()));
+  uint64_t number = 0;
+  // SimpleAtoi alone would accept spaces and signs.
+  const bool is_number = digits.find_first_not_of("0123456789") == digits.npos;
+  if (!is_number || !absl::SimpleAtoi(digits, &number)) return std::nullopt;
+  return number;
+}
+
+std::string StepFolder(const std::string& model, uint64_t step) {
+  return absl::StrCat(model, "/step-", step);
+}
+
+StatusOr<uint64_t> HighestGeneration(FileSystem& files, const std::string& model) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(model));
+  uint64_t highest = 0;
+  for (const std::string& name : names) {
+    highest = std::max(highest, NumberIn(name, "generation-", "").value_or(0));
+  }
+  return highest;
+}
+
+// Removes a folder of the model. A new name first: what is half removed is no checkpoint.
+Status RemoveFolder(FileSystem& files, const std::string& model, const std::string& name) {
+  const std::string path = absl::StrCat(model, "/", name);
+  const std::string removed = absl::StrCat(path, kRemoved);
+  SIMURGH_RETURN_IF_ERROR(files.Remove(removed));
+  SIMURGH_RETURN_IF_ERROR(files.Rename(path, removed));
+  SIMURGH_RETURN_IF_ERROR(files.SyncFolder(model));
+  return files.Remove(removed);
+}
+
+// Calls part(bytes) for the content of a file, piece by piece.
+template <typename Part>
+Status ReadPieces(FileSystem& files, const std::string& path, Part part) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.Open(path));
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  std::vector<std::byte> buffer(std::min(size, kReadBytes));
+  for (uint64_t at = 0; at < size; at += buffer.size()) {
+    buffer.resize(std::min(kReadBytes, size - at));
+    SIMURGH_RETURN_IF_ERROR(file->Read(at, buffer));
+    part(std::span<const std::byte>(buffer));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<ModelFile> Identify(FileSystem& files, const std::string& path) {
+  if (path.ends_with(kTensorFile)) {
+    SIMURGH_ASSIGN_OR_RETURN(const TensorFileReader reader, TensorFileReader::Open(path, files));
+    if (!reader.has_sums()) {
+      return absl::DataLossError(absl::StrCat(
+          path, ": there is no tensor sums; the file is damaged or of another program"));
+    }
+    return reader.file();
+  }
+  ModelFile file{.path = path};
+  ByteHasher hasher;
+  SIMURGH_RETURN_IF_ERROR(ReadPieces(files, path, [&](std::span<const std::byte> bytes) {
+    hasher.Update(bytes);
+    file.bytes += bytes.size();
+  }));
+  file.hash = hasher.Finish();
+  return file;
+}
+
+Status CompareFile(const std::string& path, const ModelFile& expected, const ModelFile& found) {
+  if (expected.bytes == found.bytes && expected.hash == found.hash) return absl::OkStatus();
+  const auto text = [](const ModelFile& file) {
+    return absl::StrCat(file.bytes, " bytes with the hash ",
+                        absl::Hex(file.hash, absl::kZeroPad16));
+  };
+  return absl::DataLossError(absl::StrCat(path, ": the file has ", text(found),
+                                          "; the manifest has ", text(expected),
+                                          "; use another checkpoint"));
+}
+
+// Lists all files, by their paths below `folder`, and syncs all folders.
+Status Walk(FileSystem& files, const std::string& folder, const std::string& below,
+            std::vector<std::string>* paths) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(folder + "/" + below));
+  for (const std::string& name : names) {
+    if (name.ends_with('/')) {
+      SIMURGH_RETURN_IF_ERROR(Walk(files, folder, below + name, paths));
+    } else {
+      paths->push_back(below + name);
+    }
+  }
+  return files.SyncFolder(folder + "/" + below);
+}
+
+StatusOr<Checkpoint> ReadCheckpoint(FileSystem& files, const std::string& model, uint64_t step) {
+  Checkpoint checkpoint;
+  checkpoint.folder = StepFolder(model, step);
+  const std::string path = checkpoint.folder + kManifest;
+  StatusOr<std::string> text = files.ReadFile(path, Manifest::kMaxBytes);
+  if (!text.ok()) {
+    return absl::DataLossError(
+        absl::StrCat(text.status().message(), "; the checkpoint is damaged, use another one"));
+  }
+  StatusOr<Manifest> manifest = Manifest::FromJson(*text);
+  if (!manifest.ok()) return Annotate(manifest.status(), path);
+  checkpoint.manifest = *std::move(manifest);
+  checkpoint.checksum = HashBytes(*text);
+  if (checkpoint.manifest.step == step) return checkpoint;
+  return absl::DataLossError(absl::StrCat(path, ": step: the folder is for step ", step,
+                                          " and the manifest for ", checkpoint.manifest.step,
+                                          "; give the folder its name back"));
+}
+
+// Whether all files have their sizes.
+Status CheckSizes(FileSystem& files, const Checkpoint& checkpoint) {
+  for (const ModelFile& file : checkpoint.manifest.files) {
+    const std::string path = checkpoint.Path(file.path);
+    SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> opened, files.Open(path));
+    SIMURGH_ASSIGN_OR_RETURN(const uint64_t bytes, opened->Size());
+    if (bytes != file.bytes) {
+      return absl::DataLossError(
+          absl::StrCat(path, ": the file has ", bytes, " bytes; the manifest has ", file.bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status VerifyTensors(FileSystem& files, const std::string& path,
+                     const std::function<void(uint64_t)>& read) {
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, TensorFileReader::Open(path, files));
+  std::vector<std::byte> buffer;
+  for (const TensorSpec& tensor : reader.tensors()) {
+    const uint64_t row_bytes = std::max<uint64_t>(tensor.row_bytes(), 1);
+    const uint64_t rows_at_once = std::clamp<uint64_t>(kReadBytes / row_bytes, 1, kRowsPerSum);
+    for (uint64_t row = 0; row < tensor.rows() && tensor.row_bytes() > 0; row += rows_at_once) {
+      const uint64_t rows = std::min(rows_at_once, tensor.rows() - row);
+      buffer.resize(rows * row_bytes);
+      SIMURGH_RETURN_IF_ERROR(reader.Read(tensor.name, row, rows, buffer));
+      read(buffer.size());
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The valid checkpoints, the newest first, and what is wrong with the others.
+struct Sorted {
+  std::vector<Checkpoint> valid;
+  std::vector<Status> damaged;
+};
+
+StatusOr<Sorted> SortCheckpoints(FileSystem& files, ModelDirectory& model) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, model.Steps());
+  Sorted sorted;
+  for (const uint64_t step : steps) {
+    StatusOr<Checkpoint> checkpoint = ReadCheckpoint(files, model.path(), step);
+    if (checkpoint.ok()) {
+      sorted.valid.push_back(*std::move(checkpoint));
+    } else {
+      sorted.damaged.push_back(checkpoint.status());
+    }
+  }
+  std::sort(sorted.valid.begin(), sorted.valid.end(), [](const Checkpoint& a, const Checkpoint& b) {
+    return std::tuple(a.manifest.generation, a.manifest.step) >
+           std::tuple(b.manifest.generation, b.manifest.step);
+  });
+  return sorted;
+}
+
+}  // namespace
+
+std::string Checkpoint::Path(std::string_view file) const {
+  return absl::StrCat(folder, "/", std::string(file));
+}
+
+// --- An attempt.
+
+CheckpointAttempt::CheckpointAttempt(FileSystem& files, std::string model, uint64_t step,
+                                     uint64_t generation)
+    : files_(&files),
+      model_(std::move(model)),
+      step_(step),
+      generation_(generation),
+      folder_(absl::StrCat(StepFolder(model_, step), ".tmp-", generation)) {}
+
+CheckpointAttempt::CheckpointAttempt(CheckpointAttempt&& other) noexcept
+    : files_(other.files_),
+      model_(std::move(other.model_)),
+      step_(other.step_),
+      generation_(other.generation_),
+      folder_(std::exchange(other.folder_, {})) {}
+
+CheckpointAttempt::~CheckpointAttempt() {
+  if (!folder_.empty()) files_->Remove(folder_).IgnoreError();
+}
+
+StatusOr<std::string> CheckpointAttempt::Path(std::string_view file) {
+  std::string path = absl::StrCat(folder_, "/", std::string(file));
+  SIMURGH_RETURN_IF_ERROR(files_->MakeFolder(path.substr(0, path.rfind('/'))));
+  return path;
+}
+
+StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
+  std::vector<std::string> paths;
+  SIMURGH_RETURN_IF_ERROR(Walk(*files_, folder_, "", &paths));
+  std::map<std::string, ModelFile> reported;
+  for (ModelFile& file : manifest.files) reported.emplace(file.path, std::move(file));
+  manifest.files.clear();
+  for (const std::string& path : paths) {
+    SIMURGH_ASSIGN_OR_RETURN(ModelFile found, Identify(*files_, folder_ + "/" + path));
+    const auto expected = reported.find(path);
+    if (expected != reported.end()) {
+      SIMURGH_RETURN_IF_ERROR(CompareFile(found.path, expected->second, found));
+      reported.erase(expected);
+    }
+    found.path = path;
+    manifest.files.push_back(std::move(found));
+  }
+  if (!reported.empty()) {
+    return absl::DataLossError(absl::StrCat(
+        folder_, "/", reported.begin()->first,
+        ": a process has written the file, and it is not there; all must see one folder"));
+  }
+  manifest.step = step_;
+  manifest.generation = generation_;
+  std::sort(manifest.files.begin(), manifest.files.end(),
+            [](const ModelFile& a, const ModelFile& b) { return a.path < b.path; });
+
+  const std::string text = manifest.ToJson();
+  SIMURGH_RETURN_IF_ERROR(files_->WriteFile(folder_ + kManifest, text));
+  SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(folder_));
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, HighestGeneration(*files_, model_));
+  if (newest > generation_) {
+    return absl::FailedPreconditionError(absl::StrCat(model_, ": generation ", newest,
+                                                      " has begun; generation ", generation_,
+                                                      " must end and write no checkpoint"));
+  }
+  Checkpoint done{StepFolder(model_, step_), std::move(manifest), HashBytes(text)};
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps,
+                           ModelDirectory(model_, *files_).Steps());
+  const bool replaces = std::binary_search(steps.begin(), steps.end(), step_);
+  SIMURGH_RETURN_IF_ERROR(replaces ? files_->Exchange(folder_, done.folder)
+                                   : files_->Rename(folder_, done.folder));
+  const std::string replaced = std::exchange(folder_, {});
+  SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(model_));
+  if (replaces) SIMURGH_RETURN_IF_ERROR(files_->Remove(replaced));
+  SIMURGH_RETURN_IF_ERROR(
+      files_->WriteFile(model_ + "/latest", absl::StrCat("step-", step_, "\n")));
+  SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(model_));
+  return done;
+}
+
+// --- The directory.
+
+StatusOr<uint64_t> ModelDirectory::NewGeneration() {
+  SIMURGH_RETURN_IF_ERROR(files_.MakeFolder(path_));
+  for (;;) {
+    SIMURGH_ASSIGN_OR_RETURN(const uint64_t highest, HighestGeneration(files_, path_));
+    const uint64_t mine = highest + 1;
+    const Status created = files_.Create(absl::StrCat(path_, "/generation-", mine)).status();
+    if (absl::IsAlreadyExists(created)) continue;
+    SIMURGH_RETURN_IF_ERROR(created);
+    SIMURGH_RETURN_IF_ERROR(files_.SyncFolder(path_));
+    return mine;
+  }
+}
+
+Status ModelDirectory::RemoveLeftovers(uint64_t generation) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(path_));
+  for (const std::string& name : names) {
+    const std::string path = absl::StrCat(path_, "/", name);
+    const size_t number = name.rfind('-') + 1;
+    const uint64_t of =
+        NumberIn(name.substr(number), "", name.ends_with('/') ? "/" : "").value_or(generation);
+    if (name.ends_with(absl::StrCat(kRemoved, "/"))) {
+      SIMURGH_RETURN_IF_ERROR(files_.Remove(path.substr(0, path.size() - 1)));
+    } else if (name.starts_with("step-") && name.find(".tmp-") != name.npos && of < generation) {
+      SIMURGH_RETURN_IF_ERROR(RemoveFolder(files_, path_, name.substr(0, name.size() - 1)));
+    } else if (name.starts_with("generation-") && of < generation) {
+      SIMURGH_RETURN_IF_ERROR(files_.Remove(path));
+    }
+  }
+  return files_.SyncFolder(path_);
+}
+
+StatusOr<CheckpointAttempt> ModelDirectory::Begin(uint64_t step, uint64_t generation) {
+  CheckpointAttempt attempt(files_, path_, step, generation);
+  SIMURGH_RETURN_IF_ERROR(files_.Remove(attempt.folder()));
+  SIMURGH_RETURN_IF_ERROR(files_.MakeFolder(attempt.folder()));
+  return attempt;
+}
+
+StatusOr<std::vector<uint64_t>> ModelDirectory::Steps() {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(path_));
+  std::vector<uint64_t> steps;
+  for (const std::string& name : names) {
+    const std::optional<uint64_t> step = NumberIn(name, "step-", "/");
+    if (step.has_value()) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+StatusOr<Checkpoint> ModelDirectory::Open(uint64_t step) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, Steps());
+  if (std::binary_search(steps.begin(), steps.end(), step)) {
+    return ReadCheckpoint(files_, path_, step);
+  }
+  return absl::NotFoundError(absl::StrCat(path_, ": there is no checkpoint of step ", step,
+                                          steps.empty() ? "" : "; use ",
+                                          absl::StrJoin(steps, " or ")));
+}
+
+StatusOr<ModelDirectory::Newest> ModelDirectory::Latest() {
+  SIMURGH_ASSIGN_OR_RETURN(Sorted sorted, SortCheckpoints(files_, *this));
+  std::vector<std::string> warnings;
+  for (const Status& status : sorted.damaged) {
+    if (absl::IsFailedPrecondition(status)) return status;
+    warnings.emplace_back(status.message());
+  }
+  for (Checkpoint& checkpoint : sorted.valid) {
+    const Status sizes = CheckSizes(files_, checkpoint);
+    if (sizes.ok()) return Newest{std::move(checkpoint), std::move(warnings)};
+    warnings.emplace_back(sizes.message());
+  }
+  if (warnings.empty()) return absl::NotFoundError(path_ + ": there is no checkpoint");
+  return absl::DataLossError(
+      absl::StrCat(path_, ": all checkpoints are damaged: ", absl::StrJoin(warnings, "; ")));
+}
+
+StatusOr<std::vector<std::string>> ModelDirectory::Verify(uint64_t step, const Progress& progress) {
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Open(step));
+  std::vector<std::string> damage;
+  for (const ModelFile& file : checkpoint.manifest.files) {
+    const std::string path = checkpoint.Path(file.path);
+    uint64_t done = 0;
+    const auto read = [&](uint64_t bytes) { progress(file.path, done += bytes, file.bytes); };
+    read(0);
+    const StatusOr<ModelFile> found = Identify(files_, path);
+    Status status = found.ok() ? CompareFile(path, file, *found) : found.status();
+    if (status.ok() && path.ends_with(kTensorFile)) status = VerifyTensors(files_, path, read);
+    if (!status.ok()) damage.emplace_back(status.message());
+  }
+  return damage;
+}
+
+Status ModelDirectory::KeepNewest(size_t count, const std::set<uint64_t>& except) {
+  SIMURGH_ASSIGN_OR_RETURN(const Sorted sorted, SortCheckpoints(files_, *this));
+  std::map<uint64_t, const Checkpoint*> by_step;
+  std::vector<uint64_t> kept(except.begin(), except.end());
+  for (const Checkpoint& checkpoint : sorted.valid) {
+    if (by_step.size() < count) kept.push_back(checkpoint.manifest.step);
+    by_step.emplace(checkpoint.manifest.step, &checkpoint);
+  }
+  // What is left of by_step after its parents are taken out can go.
+  while (!kept.empty()) {
+    const auto found = by_step.find(kept.back());
+    kept.pop_back();
+    if (found == by_step.end()) continue;
+    const auto& parent = found->second->manifest.parent;
+    by_step.erase(found);
+    if (parent.has_value()) kept.push_back(parent->step);
+  }
+  for (const auto& [step, checkpoint] : by_step) {
+    SIMURGH_RETURN_IF_ERROR(RemoveFolder(files_, path_, absl::StrCat("step-", step)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh

@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "model/tensor_layout.h"
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+
+struct TensorFileWriter::State {
+  ~State() {
+    if (file != nullptr) Discard(absl::CancelledError("not finished")).IgnoreError();
+  }
+
+  // Removes the file: nothing is known about its content.
+  Status Discard(Status why);
+  Status Store(uint64_t offset, std::span<const std::byte> bytes);
+  Status AppendTo(Tensor& tensor, std::span<const std::byte> bytes);
+
+  FileSystem* files = nullptr;
+  std::string path;
+  std::unique_ptr<File> file;  // Null after an error and after Finish.
+  Status failure;
+  std::vector<Tensor> tensors;  // In the order of Create, and `sums`.
+  std::map<std::string, size_t, std::less<>> index;
+  std::string header;  // With its length.
+  std::vector<uint64_t> sums;
+  uint64_t bytes = 0;
+};
+
+Status TensorFileWriter::State::Discard(Status why) {
+  file.reset();
+  files->Remove(path).IgnoreError();
+  failure = std::move(why);
+  return failure;
+}
+
+Status TensorFileWriter::State::Store(uint64_t offset, std::span<const std::byte> content) {
+  Status written = file->Write(offset, content);
+  return written.ok() ? written : Discard(std::move(written));
+}
+
+Status TensorFileWriter::State::AppendTo(Tensor& tensor, std::span<const std::byte> rows) {
+  if (!failure.ok()) return failure;
+  SIMURGH_CHECK(file != nullptr) << path << " is finished";
+  const uint64_t begin = tensor.next_row * tensor.row_bytes;
+  SIMURGH_CHECK_LE(rows.size(), tensor.bytes() - begin) << tensor.spec.name;
+  SIMURGH_CHECK(rows.empty() || rows.size() % tensor.row_bytes == 0) << tensor.spec.name;
+  SIMURGH_RETURN_IF_ERROR(Store(header.size() + tensor.offset + begin, rows));
+  return HashRows(tensor, rows, [&](uint64_t sum, uint64_t, uint64_t, uint64_t hash) {
+    sums[sum] = hash;
+    return absl::OkStatus();
+  });
+}
+
+TensorFileWriter::TensorFileWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TensorFileWriter::~TensorFileWriter() = default;
+TensorFileWriter::TensorFileWriter(TensorFileWriter&&) noexcept = default;
+TensorFileWriter& TensorFileWriter::operator=(TensorFileWriter&&) noexcept = default;
+
+StatusOr<TensorFileWriter> TensorFileWriter::Create(const std::string& path,
+                                                    const std::vector<TensorSpec>& specs,
+                                                    const TensorMetadata& metadata,
+                                                    FileSystem& files) {
+  auto state = std::make_unique<State>();
+  std::vector<Tensor>& tensors = state->tensors;
+  const auto add = [&](const TensorSpec& spec) -> Tensor& {
+    SIMURGH_CHECK(TensorBytes(spec).has_value()) << spec.name << ": 2^63 bytes or more";
+    SIMURGH_CHECK(state->index.emplace(spec.name, tensors.size()).second &&
+                  spec.name != kMetadataKey)
+        << spec.name << ": the name is reserved or used twice";
+    Tensor& tensor = tensors.emplace_back();
+    tensor.spec = spec;
+    tensor.row_bytes = spec.row_bytes();
+    return tensor;
+  };
+  uint64_t sum_count = 0;
+  for (const TensorSpec& spec : specs) sum_count += add(spec).sum_count();
+  add({kSumsName, DType::kU64, {sum_count}});
+  state->sums.resize(sum_count);
+
+  // The checksums, then large elements before small ones: all are aligned without gaps.
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::rotate(order.begin(), order.end() - 1, order.end());
+  std::sort(order.begin() + 1, order.end(), [&](size_t a, size_t b) {
+    const uint64_t a_bytes = ElementBytes(tensors[a].spec.dtype);
+    const uint64_t b_bytes = ElementBytes(tensors[b].spec.dtype);
+    return a_bytes != b_bytes ? a_bytes > b_bytes : a < b;
+  });
+  uint64_t first_sum = 0;
+  for (const size_t i : order) {
+    tensors[i].offset = state->bytes;
+    state->bytes += tensors[i].bytes();
+    if (i == specs.size()) continue;
+    tensors[i].first_sum = first_sum;
+    first_sum += tensors[i].sum_count();
+    SIMURGH_CHECK(state->bytes >> 63 == 0) << path << ": 2^63 bytes or more";
+  }
+  const std::string text = HeaderText(tensors, metadata);
+  if (text.size() > kMaxHeaderBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": the header has ", text.size(), " bytes; at most ", kMaxHeaderBytes,
+                     " are allowed; use fewer tensors or shorter metadata"));
+  }
+  const uint64_t length = text.size();
+  state->header.assign(reinterpret_cast<const char*>(&length), kLengthBytes);
+  state->header += text;
+  state->bytes += state->header.size();
+
+  state->files = &files;
+  state->path = path;
+  SIMURGH_ASSIGN_OR_RETURN(state->file, files.Create(path));
+  Status room = state->file->Allocate(state->bytes);
+  if (!room.ok()) return state->Discard(std::move(room));
+  SIMURGH_RETURN_IF_ERROR(state->Store(0, std::as_bytes(std::span(state->header))));
+  return TensorFileWriter(std::move(state));
+}
+
+Status TensorFileWriter::Append(uint64_t rows, std::span<const std::span<const std::byte>> parts) {
+  SIMURGH_CHECK_EQ(parts.size() + 1, state_->tensors.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Tensor& tensor = state_->tensors[i];
+    SIMURGH_CHECK_EQ(parts[i].size(), rows * tensor.row_bytes) << tensor.spec.name;
+    SIMURGH_RETURN_IF_ERROR(state_->AppendTo(tensor, parts[i]));
+  }
+  return absl::OkStatus();
+}
+
+Status TensorFileWriter::Write(std::string_view tensor, std::span<const std::byte> bytes) {
+  const auto found = state_->index.find(tensor);
+  SIMURGH_CHECK(found != state_->index.end() && tensor != kSumsName)
+      << tensor << " is not a tensor of " << state_->path;
+  return state_->AppendTo(state_->tensors[found->second], bytes);
+}
+
+StatusOr<ModelFile> TensorFileWriter::Finish() {
+  State& state = *state_;
+  if (!state.failure.ok()) return state.failure;
+  for (const Tensor& tensor : state.tensors) {
+    if (tensor.spec.name == kSumsName || tensor.bytes() == tensor.next_row * tensor.row_bytes) {
+      continue;
+    }
+    return state.Discard(absl::FailedPreconditionError(
+        absl::StrCat(state.path, ": tensor ", tensor.spec.name, " got ", tensor.next_row, " of ",
+                     tensor.spec.rows(), " rows; the file is removed")));
+  }
+  const uint64_t at = state.header.size() + state.tensors.back().offset;
+  SIMURGH_RETURN_IF_ERROR(state.Store(at, std::as_bytes(std::span(state.sums))));
+  Status synced = state.file->Sync();
+  if (!synced.ok()) return state.Discard(std::move(synced));
+  state.file.reset();
+  return ModelFile{state.path, state.bytes, HashOfFile(state.header, state.sums)};
+}
+
+}  // namespace simurgh

@@ -1,0 +1,110 @@
+#include "simurgh/model/manifest.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/model/model_files.h"
+
+namespace simurgh {
+namespace {
+
+using Catch::Contains;
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != text.npos);
+  return text.replace(at, from.size(), to);
+}
+
+TEST_CASE("A manifest survives as text, numbers to the bit") {
+  const Manifest manifest = testing::TestManifest();
+  const auto again = Manifest::FromJson(manifest.ToJson());
+  INFO(again.status());
+  REQUIRE(again.ok());
+  CHECK(*again == manifest);
+  CHECK(again->ToJson() == manifest.ToJson());
+  const auto empty = Manifest::FromJson(Manifest().ToJson());
+  REQUIRE(empty.ok());
+  CHECK(*empty == Manifest());
+}
+
+TEST_CASE("Numbers that are not finite survive") {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Manifest manifest;
+  manifest.metrics = {{"a", NAN}, {"b", kInfinity}, {"c", -kInfinity}, {"d", -0.0}};
+  auto again = Manifest::FromJson(manifest.ToJson());
+  REQUIRE(again.ok());
+  CHECK(std::isnan(again->metrics["a"]));
+  CHECK(again->metrics["b"] == kInfinity);
+  CHECK(again->metrics["c"] == -kInfinity);
+  CHECK(std::signbit(again->metrics["d"]));
+}
+
+TEST_CASE("Texts that are no UTF-8 do not stop a manifest from being written") {
+  Manifest manifest;
+  manifest.config = {{"data.train", "\xff.csv"}};
+  const auto again = Manifest::FromJson(manifest.ToJson());
+  REQUIRE(again.ok());
+  CHECK(again->config[0].second == "\xef\xbf\xbd.csv");
+}
+
+TEST_CASE("Another format version is refused, naming both") {
+  const std::string text = testing::TestManifest().ToJson();
+  const Status newer =
+      Manifest::FromJson(Replaced(text, "\"format_version\": 1", "\"format_version\": 2")).status();
+  CHECK(absl::IsFailedPrecondition(newer));
+  CHECK(newer.message() ==
+        "format_version: the checkpoint has version 2; this program reads "
+        "version 1; use the program of the newer version");
+  // Before its keys are checked.
+  CHECK(absl::IsFailedPrecondition(Manifest::FromJson(R"({"format_version": 7})").status()));
+}
+
+TEST_CASE("A text that is no manifest is refused, naming the key") {
+  struct Bad {
+    std::string from;
+    std::string to;
+    std::string message;
+  };
+  const Bad bad = GENERATE(values<Bad>({
+      {"{", "[", "the text is not JSON"},
+      {"\"step\": 1200", "\"steps\": 1200", "step: the key is missing"},
+      {"\"step\": 1200", "\"step\": -1", "step: not a number from 0 on"},
+      {"\"step\": 1200", "\"step\": 1.0", "step: not a number from 0 on"},
+      {"\"step\": 1200", "\"step\": 99999999999999999999", "step: not a number from 0 on"},
+      {"\"step\": 1200", "\"step\": 1200, \"step\": 1200", "step: the key repeats"},
+      {"\"step\": 1200", "\"step\": 1200, \"other\": 1", "other: the key is not of this format"},
+      {"\"step_time\": 1790000001", "\"step_time\": \"now\"", "step_time: not seconds"},
+      {"\"format_version\": 1", "\"format_version\": \"1\"", "format_version: not a number from 0"},
+      {"\"delta\"", "\"half\"", "kind: neither full nor delta"},
+      {"\"delta\"", "\"full\"", "parent: the key is not of this format version"},
+      {"0123456789abcdef", "123456789abcdef", "parent.checksum: not a hash of 16 hexadecimal"},
+      {"0123456789abcdef", "g123456789abcdef", "parent.checksum: not a hash of 16 hexadecimal"},
+      {"\"auc\": 0.", "\"auc\": null, \"x\": 0.", "metrics.auc: not a number"},
+      {"\"auc\": 0.", "\"auc\": \"1\", \"x\": 0.", "metrics.auc: not a number"},
+      {"\"none\": []", "\"none\": 1", "statistics.none: not a list"},
+      {"\"none\": []", "\"none\": [\"a\"]", "statistics.none: not a number"},
+      {"\"256\"", "256", "config: not a list of pairs of texts"},
+      {"\"wire\": \"bf16\"", "\"wire\": 16", "extra.wire: not a text"},
+      {"\"position\": \"", "\"position\": \"?", "position: not a text in base64"},
+      {"\"a.txt\"", "\"../a.txt\"", "files.0.path: not a path inside the checkpoint"},
+      {"\"a.txt\"", "\"/etc/passwd\"", "files.0.path: not a path inside the checkpoint"},
+      {"\"a.txt\"", "\"manifest.json\"", "files.0.path: not a path inside the checkpoint"},
+      {"\"bytes\": 7", "\"bytes\": null", "files.1.bytes: not a number from 0 on"},
+  }));
+  CAPTURE(bad.to);
+  const Status status =
+      Manifest::FromJson(Replaced(testing::TestManifest().ToJson(), bad.from, bad.to)).status();
+  CHECK(absl::IsDataLoss(status));
+  CHECK_THAT(std::string(status.message()), Contains(bad.message));
+}
+
+TEST_CASE("A manifest that is too large is refused") {
+  CHECK(absl::IsDataLoss(Manifest::FromJson(std::string(Manifest::kMaxBytes + 1, ' ')).status()));
+}
+
+}  // namespace
+}  // namespace simurgh

@@ -1,0 +1,246 @@
+#include "simurgh/model/model_directory.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/model/model_files.h"
+
+namespace simurgh {
+namespace {
+
+using Catch::Contains;
+using testing::ReadText;
+using testing::TestManifest;
+using testing::TestRows;
+using testing::WriteCheckpoint;
+using testing::WriteText;
+
+const ModelDirectory::Progress kSilent = [](const std::string&, uint64_t, uint64_t) {};
+
+std::vector<std::string> Names(const std::string& folder) {
+  return *FileSystem::Real().List(folder);
+}
+
+TEST_CASE("A checkpoint is published with its files, and is the latest one") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("a/model"));
+  CHECK(absl::IsNotFound(model.Latest().status()));
+  REQUIRE(*model.NewGeneration() == 1);
+  CHECK(absl::IsNotFound(model.Latest().status()));
+  WriteCheckpoint(model, 20, 1);
+  const Checkpoint written = WriteCheckpoint(model, 100, 1);
+  CHECK(Names(model.path()) ==
+        std::vector<std::string>{"generation-1", "latest", "step-100/", "step-20/"});
+  CHECK(ReadText(model.path() + "/latest") == "step-100\n");
+  CHECK(Names(written.folder) == std::vector<std::string>{"manifest.json", "note.txt", "rows/"});
+  const auto latest = model.Latest();
+  REQUIRE(latest.ok());
+  CHECK(latest->warnings.empty());
+  CHECK(latest->checkpoint.manifest == written.manifest);
+  CHECK(latest->checkpoint.checksum == written.checksum);
+  CHECK(latest->checkpoint.manifest.generation == 1);
+  CHECK(latest->checkpoint.manifest.step == 100);
+  REQUIRE(written.manifest.files.size() == 2);
+  CHECK(written.manifest.files[1].path == "rows/t/0.safetensors");
+  CHECK(written.manifest.files[1].bytes ==
+        std::filesystem::file_size(written.Path("rows/t/0.safetensors")));
+  CHECK(*model.Steps() == std::vector<uint64_t>{20, 100});
+  CHECK(model.Open(20)->manifest.step == 20);
+  CHECK_THAT(std::string(model.Open(21).status().message()),
+             Contains("there is no checkpoint of step 21; use 20 or 100"));
+  CHECK(model.Verify(100, kSilent)->empty());
+}
+
+TEST_CASE("Files that others report must be there as reported") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  auto attempt = model.Begin(5, 1);
+  REQUIRE(attempt.ok());
+  ModelFile reported = TestRows(10).Write(*attempt->Path("rows/t/0.safetensors"), 10);
+  reported.path = "rows/t/0.safetensors";
+  Manifest manifest = TestManifest();
+  manifest.files = {reported, {"rows/t/1.safetensors", 10, 10}};
+  const Status missing = attempt->Publish(manifest).status();
+  CHECK(absl::IsDataLoss(missing));
+  CHECK_THAT(std::string(missing.message()),
+             Contains("rows/t/1.safetensors: a process has written"));
+  manifest.files = {reported};
+  manifest.files[0].hash ^= 1;
+  CHECK_THAT(std::string(attempt->Publish(manifest).status().message()),
+             Contains("rows/t/0.safetensors: the file has ") && Contains("the manifest has"));
+  CHECK(model.Steps()->empty());
+  manifest.files = {reported};
+  CHECK(attempt->Publish(manifest).ok());
+}
+
+TEST_CASE("A tensor file without checksums is not published") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  auto attempt = model.Begin(5, 1);
+  WriteText(*attempt->Path("a.safetensors"), std::string("\2\0\0\0\0\0\0\0{}", 10));
+  CHECK_THAT(std::string(attempt->Publish({}).status().message()),
+             Contains("a.safetensors: there is no tensor sums"));
+}
+
+TEST_CASE("An attempt that is not published leaves nothing") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  {
+    auto attempt = model.Begin(5, 1);
+    TestRows(10).Write(*attempt->Path("rows/t/0.safetensors"), 10);
+    CHECK(Names(model.path()) == std::vector<std::string>{"generation-1", "step-5.tmp-1/"});
+  }
+  CHECK(Names(model.path()) == std::vector<std::string>{"generation-1"});
+}
+
+TEST_CASE("A checkpoint of the same step is replaced") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  WriteCheckpoint(model, 5, 1, 10);
+  const Checkpoint second = WriteCheckpoint(model, 5, 1, 20);
+  CHECK(model.Latest()->checkpoint.manifest == second.manifest);
+  CHECK(model.Verify(5, kSilent)->empty());
+  CHECK(Names(model.path()) == std::vector<std::string>{"generation-1", "latest", "step-5/"});
+}
+
+TEST_CASE("An older start completes no checkpoint after a newer one has begun") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  CHECK(*model.NewGeneration() == 1);
+  auto old = model.Begin(5, 1);
+  auto old_too = model.Begin(6, 1);
+  TestRows(10).Write(*old->Path("rows/t/0.safetensors"), 10);
+  CHECK(*model.NewGeneration() == 2);
+  const Status late = old->Publish({}).status();
+  CHECK(absl::IsFailedPrecondition(late));
+  CHECK_THAT(std::string(late.message()),
+             Contains("generation 2 has begun; generation 1 must end"));
+  auto young = model.Begin(5, 2);
+  REQUIRE(model.RemoveLeftovers(2).ok());
+  CHECK(Names(model.path()) == std::vector<std::string>{"generation-2", "step-5.tmp-2/"});
+  CHECK_FALSE(old_too->Publish({}).ok());
+  CHECK(young->Publish({}).ok());
+  CHECK(*model.NewGeneration() == 3);
+}
+
+TEST_CASE("The newest checkpoint is of the highest generation, then of the highest step") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  WriteCheckpoint(model, 10, 1);
+  WriteCheckpoint(model, 30, 1);
+  REQUIRE(*model.NewGeneration() == 2);
+  WriteCheckpoint(model, 20, 2);  // Resumed from step 10.
+  CHECK(model.Latest()->checkpoint.manifest.step == 20);
+}
+
+TEST_CASE("A damaged newest checkpoint gives a warning, and the next older one is taken") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  WriteCheckpoint(model, 10, 1);
+  const Checkpoint newest = WriteCheckpoint(model, 20, 1);
+  const std::string manifest = newest.Path("manifest.json");
+  const std::string rows = newest.Path("rows/t/0.safetensors");
+  const std::string text = ReadText(manifest);
+  std::string expected;
+  SECTION("a manifest that is cut off") {
+    WriteText(manifest, text.substr(0, text.size() / 2));
+    expected = "step-20/manifest.json: the text is not JSON";
+  }
+  SECTION("no manifest") {
+    std::filesystem::remove(manifest);
+    expected = "manifest.json: No such file or directory";
+  }
+  SECTION("the manifest of another step") {
+    WriteText(manifest, ReadText(folder.Path("model/step-10/manifest.json")));
+    expected = "step-20/manifest.json: step: the folder is for step 20 and the manifest for 10";
+  }
+  SECTION("a shortened file") {
+    std::filesystem::resize_file(rows, 100);
+    expected = rows + ": the file has 100 bytes; the manifest has ";
+  }
+  SECTION("no file") {
+    std::filesystem::remove(rows);
+    expected = rows + ": No such file or directory";
+  }
+  const auto latest = model.Latest();
+  INFO(latest.status());
+  REQUIRE(latest.ok());
+  CHECK(latest->checkpoint.manifest.step == 10);
+  REQUIRE(latest->warnings.size() == 1);
+  CHECK_THAT(latest->warnings[0], Contains(expected));
+  std::filesystem::remove(folder.Path("model/step-10/manifest.json"));
+  const Status none = model.Latest().status();
+  CHECK(absl::IsDataLoss(none));
+  CHECK_THAT(std::string(none.message()),
+             Contains("all checkpoints are damaged: ") && Contains(expected));
+}
+
+TEST_CASE("A newer format is an error and not damage") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  WriteCheckpoint(model, 10, 1);
+  const Checkpoint newest = WriteCheckpoint(model, 20, 1);
+  WriteText(newest.Path("manifest.json"), R"({"format_version": 9})");
+  CHECK(absl::IsFailedPrecondition(model.Latest().status()));
+}
+
+TEST_CASE("Verify names file, tensor and rows of each damage") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  const Checkpoint checkpoint = WriteCheckpoint(model, 10, 1, 70'000);
+  const std::string rows = checkpoint.Path("rows/t/0.safetensors");
+  std::string bad = ReadText(rows);
+  bad.back() ^= 1;
+  WriteText(rows, bad);
+  WriteText(checkpoint.Path("note.txt"), "step 11");
+  std::vector<std::string> files;
+  uint64_t most = 0;
+  const auto damage = model.Verify(10, [&](const std::string& file, uint64_t bytes, uint64_t of) {
+    if (bytes == 0) files.push_back(file);
+    CHECK(bytes <= of);
+    most = std::max(most, bytes);
+  });
+  REQUIRE(damage->size() == 2);
+  CHECK(files == std::vector<std::string>{"note.txt", "rows/t/0.safetensors"});
+  CHECK(most > 70'000);
+  CHECK_THAT((*damage)[0], Contains("note.txt: the file has 7 bytes with the hash "));
+  CHECK_THAT((*damage)[1], Contains(rows + ": tensor half, rows 65536 to 69999"));
+}
+
+TEST_CASE("The newest checkpoints, exceptions and parents of deltas are kept") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  for (const uint64_t step : {1, 2, 3, 4}) WriteCheckpoint(model, step, 1, 1);
+  for (const auto& [step, parent] : {std::pair(5, 2), {6, 5}}) {
+    auto attempt = model.Begin(step, 1);
+    Manifest manifest;
+    manifest.parent = {static_cast<uint64_t>(parent), 0};
+    REQUIRE(attempt->Publish(manifest).ok());
+  }
+  REQUIRE(model.KeepNewest(1, {3, 99}).ok());
+  CHECK(*model.Steps() == std::vector<uint64_t>{2, 3, 5, 6});
+  std::filesystem::create_directory(folder.Path("model/step-1.removed"));
+  std::filesystem::create_directory(folder.Path("model/step-7"));
+  REQUIRE(model.RemoveLeftovers(1).ok());
+  CHECK(Names(model.path()) == std::vector<std::string>{"generation-1", "latest", "step-2/",
+                                                        "step-3/", "step-5/", "step-6/",
+                                                        "step-7/"});
+  REQUIRE(model.KeepNewest(0, {}).ok());
+  CHECK(*model.Steps() == std::vector<uint64_t>{7});  // Damaged, for a person to look at.
+}
+
+}  // namespace
+}  // namespace simurgh
