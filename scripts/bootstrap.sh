@@ -36,7 +36,7 @@ PACKAGES=(
   # Memory.
   libjemalloc-dev
   # Tests, and those of the benches' reports.
-  catch2 jq gnuplot-nox
+  catch2 jq gnuplot-nox python3-numpy python3-xxhash
 )
 
 BENCH_PACKAGES=(

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -35,20 +36,14 @@ ExitCode Verify(ModelDirectory& model, const Checkpoint& checkpoint) {
   return ExitCode::kOk;
 }
 
-// The checkpoint of a step, or the newest one.
-StatusOr<Checkpoint> Find(ModelDirectory& model, const std::string* step) {
-  if (step == nullptr) {
-    SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest newest, model.Latest());
-    for (const std::string& warning : newest.warnings) {
-      std::cerr << "simurgh: warning: " << warning << "\n";
-    }
-    return std::move(newest.checkpoint);
-  }
+StatusOr<ModelDirectory::Newest> Find(ModelDirectory& model, const std::string* step) {
+  if (step == nullptr) return model.Latest();
   uint64_t number = 0;
   if (!absl::SimpleAtoi(*step, &number)) {
     return OptionProblem(absl::StrCat("STEP: '", *step, "' is not a number from 0 on"));
   }
-  return model.Open(number);
+  SIMURGH_ASSIGN_OR_RETURN(Checkpoint checkpoint, model.Open(number));
+  return ModelDirectory::Newest{std::move(checkpoint), {}};
 }
 
 }  // namespace
@@ -72,10 +67,16 @@ ExitCode RunModelCommand(const std::vector<std::string>& words) {
     std::cout << *text;
     return ExitCode::kOk;
   }
-  const StatusOr<Checkpoint> checkpoint = Find(model, words.size() == 3 ? &words[2] : nullptr);
-  if (!checkpoint.ok()) return Fail(checkpoint.status());
-  if (action == "verify") return Verify(model, *checkpoint);
-  const StatusOr<std::string> text = DescribeCheckpoint(*checkpoint);
+  const auto found = Find(model, words.size() == 3 ? &words[2] : nullptr);
+  if (!found.ok()) return Fail(found.status());
+  for (const std::string& warning : found->warnings) {
+    std::cerr << "simurgh: warning: " << warning << "\n";
+  }
+  if (action == "verify") {
+    const ExitCode code = Verify(model, found->checkpoint);
+    return found->warnings.empty() ? code : ExitCode::kRuntimeFailure;
+  }
+  const StatusOr<std::string> text = DescribeCheckpoint(found->checkpoint);
   if (!text.ok()) return Fail(text.status());
   std::cout << *text;
   return ExitCode::kOk;

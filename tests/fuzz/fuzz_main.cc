@@ -22,8 +22,8 @@ const Target* target = nullptr;
 const std::vector<Target>& Targets() {
   static const std::vector<Target> targets = [] {
     std::vector<Target> all = FrameTargets();
-    for (const auto& more :
-         {ConversationTargets(), DenseTargets(), RowTargets(), BatchTargets(), FeedTargets()}) {
+    for (const auto& more : {ConversationTargets(), DenseTargets(), RowTargets(), BatchTargets(),
+                             FeedTargets(), ModelTargets()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What is fuzzed: everything that reads bytes of a peer.
+// What is fuzzed: everything that reads bytes of a peer or of a checkpoint.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,6 +32,7 @@ std::vector<Target> DenseTargets();
 std::vector<Target> RowTargets();
 std::vector<Target> BatchTargets();
 std::vector<Target> FeedTargets();
+std::vector<Target> ModelTargets();
 
 // Takes an input apart, in the order in which SeedWriter put it together. An input that is too
 // short reads as zeros and empty parts.

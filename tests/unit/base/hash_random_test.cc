@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,19 @@ std::string SanityBuffer(size_t size) {
     generator *= kPrime64;
   }
   return buffer;
+}
+
+TEST_CASE("A hash of pieces is the hash of the whole") {
+  const std::string buffer = SanityBuffer(10'000);
+  ByteHasher hasher;
+  for (const size_t piece : {1U, 7U, 240U, 241U, 1000U, 9999U, 10'000U}) {
+    for (size_t at = 0; at < buffer.size(); at += piece) {
+      hasher.Update(
+          std::as_bytes(std::span(buffer).subspan(at).first(std::min(piece, buffer.size() - at))));
+    }
+    CHECK(hasher.Finish() == HashBytes(buffer));
+  }
+  CHECK(hasher.Finish() == HashBytes(""));
 }
 
 TEST_CASE("XXH3 gives the published values") {

@@ -262,6 +262,9 @@ TEST_CASE("Bad headers are refused, with file, tensor and remedy") {
       {"[]", 0, "the text is not a JSON object"},
       {"{", 0, "the text is not JSON"},
       {"{} x", 0, "the text is not JSON"},
+      {R"({"a":{"shape":[],"data_offsets":[0,0],"dtype":)" + std::string(1'000'000, '[') +
+           std::string(1'000'000, ']') + "}}",
+       0, "the JSON text is nested too deeply"},
       {R"({"__metadata__":[]})", 0, "tensor __metadata__: the value is not an object"},
       {R"({"__metadata__":{"a":1}})", 0, "tensor __metadata__: a is not a text"},
       {R"({"a":1})", 0, "tensor a: the entry must have exactly dtype, shape and data_offsets"},

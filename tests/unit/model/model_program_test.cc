@@ -1,0 +1,154 @@
+// Runs `simurgh model`.
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/check.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/model/command.h"
+#include "tests/unit/model/model_files.h"
+
+namespace simurgh {
+namespace {
+
+using Catch::Contains;
+using Catch::StartsWith;
+using testing::CommandResult;
+using testing::ReadText;
+using testing::RunCommand;
+using testing::WriteText;
+
+CommandResult Simurgh(const std::string& arguments) {
+  const char* const folder = std::getenv("SIMURGH_BIN_DIR");
+  SIMURGH_CHECK(folder != nullptr) << "set SIMURGH_BIN_DIR to build/<preset>/bin";
+  return RunCommand(std::string(folder) + "/simurgh " + arguments);
+}
+
+struct Model {
+  Model() : model(folder.Path("model")) {
+    REQUIRE(model.NewGeneration().ok());
+    testing::WriteCheckpoint(model, 10, 1, 10);
+    newest = testing::WriteCheckpoint(model, 20, 1, 70'000);
+    rows = newest.Path("rows/t/0.safetensors");
+  }
+
+  TemporaryFolder folder;
+  ModelDirectory model;
+  Checkpoint newest;
+  std::string rows;
+};
+
+TEST_CASE("simurgh model lists and describes checkpoints") {
+  const Model model;
+  const CommandResult list = Simurgh("model list " + model.model.path());
+  CHECK(list.exit_code == 0);
+  CHECK_THAT(list.out, StartsWith("step-10  full  generation 1  2026-09-21 14:13:21 UTC  ") &&
+                           Contains("\nstep-20  full  generation 1  ") && Contains(" auc=0.3 "));
+  const CommandResult info = Simurgh("model info " + model.model.path());
+  CHECK(info.exit_code == 0);
+  CHECK(info.error.empty());
+  CHECK_THAT(info.out, Contains("\nstep: 20\n") && Contains("\nrun: 18364758544493064720\n") &&
+                           Contains("\nwire: bf16\nstatistics age: 3 numbers\n") &&
+                           Contains("\n  weights F32 [70000, 3]\n") &&
+                           Contains("\n  half.format: bf16\n") &&
+                           Contains("\nconfig training.batch_size = 256\n"));
+  CHECK_THAT(Simurgh("model info " + model.model.path() + " 10").out,
+             Contains("\n  weights F32 [10, 3]\n"));
+  std::filesystem::resize_file(model.newest.Path("manifest.json"), 9);
+  CHECK_THAT(Simurgh("model list " + model.model.path()).out, Contains("\nstep-20  unreadable: "));
+}
+
+TEST_CASE("simurgh model verify finds damage, and names file, tensor and rows") {
+  const Model model;
+  const std::string verify = "model verify " + model.model.path();
+  const CommandResult sound = Simurgh(verify);
+  CHECK(sound.exit_code == 0);
+  CHECK(sound.out == model.newest.folder + ": all 2 files are sound\n");
+  CHECK_THAT(sound.error, Contains("simurgh: rows/t/0.safetensors: 0 of "));
+
+  std::string message;
+  SECTION("a bit of a row") {
+    std::string bad = ReadText(model.rows);
+    bad.back() ^= 16;
+    WriteText(model.rows, bad);
+    message = model.rows + ": tensor half, rows 65536 to 69999: the checksum is ";
+  }
+  SECTION("a bit of the header") {
+    std::string bad = ReadText(model.rows);
+    bad[bad.find("\"table\":\"t\"") + 9] ^= 1;
+    WriteText(model.rows, bad);
+    message = model.rows + ": the file has ";
+  }
+  SECTION("a shortened file") {
+    std::filesystem::resize_file(model.rows, 1000);
+    message = model.rows + ": it has 1000 bytes; its header describes ";
+  }
+  SECTION("a missing file") {
+    std::filesystem::remove(model.rows);
+    message = "cannot open " + model.rows + ": No such file or directory";
+  }
+  SECTION("a newer format version") {
+    WriteText(model.newest.Path("manifest.json"), R"({"format_version": 2})");
+    message = model.newest.Path("manifest.json") +
+              ": format_version: the checkpoint has version 2; this program reads version 1";
+  }
+  const CommandResult damaged = Simurgh(verify + " 20");
+  CHECK(damaged.exit_code == 3);
+  CHECK(damaged.out.empty());
+  CHECK_THAT(damaged.error, Contains("simurgh: " + message));
+  CHECK(Simurgh(verify + " 10").exit_code == 0);
+}
+
+TEST_CASE("Without a step, verify names a damaged newest checkpoint and checks an older one") {
+  const Model model;
+  std::filesystem::resize_file(model.rows, 1000);
+  const CommandResult older = Simurgh("model verify " + model.model.path());
+  CHECK(older.exit_code == 3);
+  CHECK_THAT(older.error,
+             Contains("simurgh: warning: " + model.rows + ": the file has 1000 bytes"));
+  CHECK_THAT(older.out, Contains("/step-10: all 2 files are sound"));
+}
+
+TEST_CASE("Bad arguments exit with 2, missing models with 3") {
+  struct Bad {
+    std::string arguments;
+    int exit_code;
+    std::string message;
+  };
+  const Bad bad = GENERATE(values<Bad>({
+      {"", 2, "'' is not a command; use model"},
+      {"modle", 2, "'modle' is not a command; use model"},
+      {"model", 2, "model: '' is not an action; use list, info or verify"},
+      {"model lost m", 2, "model: 'lost' is not an action"},
+      {"model list", 2, "model list: MODEL is missing"},
+      {"model list m 1", 2, "unexpected argument '1'"},
+      {"model info m 1 2", 2, "unexpected argument '2'"},
+      {"model info m one", 2, "STEP: 'one' is not a number from 0 on"},
+      {"model info m --steps", 2, "--steps"},
+      {"model list nowhere", 3, "cannot list folder nowhere: No such file or directory"},
+      {"model info nowhere", 3, "cannot list folder nowhere: No such file or directory"},
+      {"model verify nowhere 1", 3, "cannot list folder nowhere: No such file or directory"},
+      {"model info tests 1", 3, "tests: there is no checkpoint of step 1"},
+      {"model info tests", 3, "tests: there is no checkpoint"},
+      {"model list tests > /dev/full", 3, "cannot write to stdout"},
+  }));
+  CAPTURE(bad.arguments);
+  const CommandResult result = Simurgh(bad.arguments);
+  CHECK(result.exit_code == bad.exit_code);
+  CHECK_THAT(result.error, StartsWith("simurgh: ") && Contains(bad.message));
+  CHECK(result.out.empty());
+}
+
+TEST_CASE("Help and version of simurgh") {
+  const CommandResult help = Simurgh("--help");
+  CHECK(help.exit_code == 0);
+  CHECK_THAT(help.out, Contains("simurgh model verify MODEL [STEP]") && Contains("Exit codes: 0"));
+  CHECK(Simurgh("model --help").out == help.out);
+  CHECK_THAT(Simurgh("--version").out, StartsWith("simurgh "));
+}
+
+}  // namespace
+}  // namespace simurgh
