@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/model_config.h"
@@ -44,6 +46,14 @@ struct BatchResult {
   // Factor of the gradients inside an f16 network, which removes it from its results. The factor
   // falls after a step that was not finite.
   float loss_scale = 1.0F;
+};
+
+// A named part of a network's flat values. Order of a matrix: row-major.
+struct DenseTensor {
+  std::string name;
+  std::vector<size_t> shape;
+  bool in_state = false;  // Of state(); otherwise of parameters().
+  size_t offset = 0;      // Of its first value, in elements.
 };
 
 // How a training step takes part in a run of several ranks. After JoinRanks a network sums on its
@@ -123,8 +133,21 @@ class DenseNetwork {
   // What training changes besides parameters(), flat. First, for each batch norm layer, the running
   // mean, then the running variance. Then the optimizer's values (adam, lamb: the number of steps,
   // first moments, second moments; sgd with momentum: velocities; adagrad: sums of squares). Then,
-  // with an average_decay, the number of steps and the averaged weights.
+  // with an average_decay, the number of steps and the averaged weights. Then, in f16, the loss
+  // scale, its inverse, and the number of finite steps since it changed.
   virtual std::span<const float> state() const = 0;
+
+  // Names of all of parameters(), then of all of state(), in their order. Each layer, counted from
+  // 1, has TOWER.LAYER.weight, .bias (cross with a rank: .down, .up, .bias), or for batch norm
+  // .scale, .shift, .running_mean, .running_variance. The rest, of all weights at once, are
+  // optimizer.steps, .m, .v, .velocity, .sum; average.steps, .weights; and loss_scale.
+  virtual std::vector<DenseTensor> tensors() const = 0;
+
+  // Replaces parameters() and state() by those of a network of the same model, optimizer and
+  // precision. Training then continues to the bit as that network's would. The last gradients are
+  // dropped.
+  // Errors: INVALID_ARGUMENT for other lengths, which changes nothing; INTERNAL.
+  virtual Status Restore(std::span<const float> parameters, std::span<const float> state) = 0;
 
   // Errors: FAILED_PRECONDITION if a value of parameters() or statistics() is NaN or infinite,
   // naming the layer and the remedy. Cost: reads all of them, from a CUDA device too.

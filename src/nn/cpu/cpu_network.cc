@@ -162,6 +162,14 @@ Status CpuNetwork::Predict(BatchBlock& block, MatrixView<const float> dense,
   return absl::OkStatus();
 }
 
+Status CpuNetwork::Restore(std::span<const float> parameters, std::span<const float> state) {
+  SIMURGH_RETURN_IF_ERROR(CheckRestored(parameters, state, this->parameters(), this->state()));
+  std::ranges::copy(parameters, this->parameters().begin());
+  std::ranges::copy(state, state_.as<float>(state.size()).begin());
+  step_ = Step::kNone;
+  return absl::OkStatus();
+}
+
 void CpuNetwork::ReportGradients(const LayerPlan& layer, const RankStep& rank_step) {
   if (layer.parameter_count == 0) return;
   const size_t offset = layer.parameter_offset;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "nn/cpu/workspace.h"
+#include "nn/dense_tensors.h"
 #include "nn/finite_weights.h"
 #include "nn/model_plan.h"
 #include "simurgh/base/aligned_buffer.h"
@@ -35,6 +36,10 @@ class CpuNetwork final : public DenseNetwork {
   std::span<const float> state() const override {
     return state_.as<const float>(state_.size() / sizeof(float));
   }
+  std::vector<DenseTensor> tensors() const override {
+    return TensorsOf(plan_, options_.optimizer, /*scales_loss=*/false);
+  }
+  Status Restore(std::span<const float> parameters, std::span<const float> state) override;
   Status CheckFinite() override {
     return CheckFiniteWeights(plan_, parameters(), running_statistics());
   }

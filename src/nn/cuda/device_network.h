@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -19,6 +21,7 @@
 #include "nn/cuda/tensors.h"
 #include "nn/cuda/transfers.h"
 #include "nn/cuda/work.h"
+#include "nn/dense_tensors.h"
 #include "nn/finite_weights.h"
 #include "nn/initialize.h"
 #include "simurgh/base/check.h"
@@ -65,6 +68,7 @@ class DeviceNetwork final : public DenseNetwork {
     if (left_out && reducer_ != nullptr) reducer_->DropResiduals();
     SIMURGH_RETURN_IF_ERROR(Prepare(block));
     transfers_.Begin(block, dense, labels);
+    state_.DeviceChanged();  // The pass updates the loss scale.
     SIMURGH_RETURN_IF_ERROR(RunPass(step, block, meanwhile));
 
     const StepReport report = *block.Out<StepReport>(block.transfer.report);
@@ -143,6 +147,20 @@ class DeviceNetwork final : public DenseNetwork {
     return Look(state_, true).first(plan_.statistics_count);
   }
   std::span<const float> state() const override { return Look(state_, false); }
+  std::vector<DenseTensor> tensors() const override {
+    return TensorsOf(plan_, options_.optimizer, kIsScaled<T>);
+  }
+
+  Status Restore(std::span<const float> parameters, std::span<const float> state) override {
+    SIMURGH_RETURN_IF_ERROR(
+        CheckRestored(parameters, state, parameters_.values(), state_.values()));
+    std::ranges::copy(parameters, Look(parameters_, true).begin());
+    std::ranges::copy(state, Look(state_, true).begin());
+    stepper_.Resume(state);
+    if (reducer_ != nullptr) reducer_->DropResiduals();
+    step_ = Step::kNone;
+    return std::exchange(error_, absl::OkStatus());
+  }
 
   Status CheckFinite() override {
     const std::span<const float> parameters = Look(parameters_, false);
@@ -203,7 +221,12 @@ class DeviceNetwork final : public DenseNetwork {
     const size_t values = stepper_.Values().size();
     cpu::InitializeOptimizerState(options_.optimizer,
                                   state.subspan(plan_.statistics_count, values));
-    cpu::InitializeWeightAverage(parameters, state.last(stepper_.Average().size()));
+    cpu::InitializeWeightAverage(
+        parameters, state.subspan(plan_.statistics_count + values, stepper_.Average().size()));
+    if constexpr (kIsScaled<T>) {
+      std::ranges::copy(std::bit_cast<std::array<float, kLossScaleValues>>(LossScale()),
+                        state.last(kLossScaleValues).begin());
+    }
     SendMirrors();
     executor_->ToDevice(tensors_.code_table(), codes_.table.data(),
                         codes_.table.size() * sizeof(uint32_t));
@@ -213,8 +236,6 @@ class DeviceNetwork final : public DenseNetwork {
       executor_->ToDevice(tensors_.feature_of(), codes_.feature_of.data(),
                           codes_.feature_of.size() * sizeof(uint32_t));
     }
-    const LossScale first_scale;
-    executor_->ToDevice(tensors_.loss_scale(), &first_scale, sizeof(first_scale));
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
     if (options_.batch_rows > 0) {
       SIMURGH_RETURN_IF_ERROR(room_.Reserve(options_.batch_rows, blocks_.row_input_bytes()));

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <type_traits>
 
 #include "nn/cuda/float16.h"
@@ -18,17 +17,20 @@ namespace simurgh::cuda {
 inline constexpr float kFirstLossScale = 65'536.0F;
 inline constexpr float kMinLossScale = 1.0F;
 inline constexpr float kMaxLossScale = 16'777'216.0F;
-inline constexpr uint32_t kScaleGrowthSteps = 2'000;
+inline constexpr float kScaleGrowthSteps = 2'000;
 
 // Whether gradients of such elements are scaled.
 template <typename T>
 inline constexpr bool kIsScaled = std::is_same_v<T, Float16>;
 
+// The last values of a state in f16.
 struct LossScale {
   float scale = kFirstLossScale;
   float inverse = 1.0F / kFirstLossScale;
-  uint32_t steps = 0;  // Since it changed.
+  float steps = 0;  // Since it changed.
 };
+
+inline constexpr size_t kLossScaleValues = sizeof(LossScale) / sizeof(float);
 
 // Called once, with the complete report. A loss that is not finite leaves the scale unchanged.
 struct UpdateLossScale {

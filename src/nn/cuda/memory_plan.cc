@@ -145,14 +145,13 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
   const auto floats = [&](size_t count) { return planner.Add(count * sizeof(float)); };
   memory.parameters = floats(plan.parameter_count);
   memory.gradients = floats(plan.parameter_count);
-  memory.state =
-      floats(plan.statistics_count + cpu::OptimizerStateSize(optimizer, plan.parameter_count) +
-             cpu::WeightAverageSize(optimizer.average_decay, plan.parameter_count));
+  memory.state = floats(
+      plan.statistics_count + cpu::OptimizerStateSize(optimizer, plan.parameter_count) +
+      cpu::WeightAverageSize(optimizer.average_decay, plan.parameter_count) + kLossScaleValues);
   memory.batch_statistics = floats(plan.statistics_count);
   const bool lamb = optimizer.kind == DenseOptimizerConfig::Kind::kLamb;
   memory.directions = floats(lamb ? plan.parameter_count : 0);
   memory.scalars = planner.Add(sizeof(StepScalars));
-  memory.loss_scale = planner.Add(sizeof(LossScale));
   // Twice: for a block's weights and for its directions.
   memory.sums = planner.Add(2 * kSquareParts * sizeof(double));
   memory.sums_next = planner.Add(2 * kSquareParts * sizeof(double));

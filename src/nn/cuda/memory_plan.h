@@ -71,11 +71,10 @@ struct WeightCopies {
 struct WeightMemory {
   Region parameters;
   Region gradients;
-  Region state;
+  Region state;  // Ends with the LossScale, which is unused without f16.
   Region batch_statistics;
   Region directions;                              // lamb
   Region scalars;                                 // StepScalars
-  Region loss_scale;                              // LossScale
   Region sums;                                    // f64: partial sums of squares
   Region sums_next;                               // f64: sums of them
   Region column_sums;                             // f64: (2, widest layer)

@@ -68,7 +68,15 @@ class Stepper {
                                     cpu::OptimizerStateSize(config_, Count()));
   }
   std::span<float> Average() const {
-    return tensors_.state().last(cpu::WeightAverageSize(config_.average_decay, Count()));
+    return tensors_.state().subspan(plan_.statistics_count + Values().size(),
+                                    cpu::WeightAverageSize(config_.average_decay, Count()));
+  }
+
+  // Continues with the number of steps in a state; see DenseNetwork::state.
+  void Resume(std::span<const float> state) {
+    const bool counts = config_.kind == Kind::kAdam || config_.kind == Kind::kLamb;
+    if (!counts && Average().empty()) return;
+    steps_ = state[plan_.statistics_count + (counts ? 0 : Values().size())];
   }
 
  private:

@@ -49,12 +49,17 @@ class Tensors {
   // The weights' block. Layout: see DenseNetwork.
   std::span<float> parameters() const { return Floats(weights_plan_.parameters); }
   std::span<float> gradients() const { return Floats(weights_plan_.gradients); }
-  std::span<float> state() const { return Floats(weights_plan_.state); }
+  std::span<float> state() const {
+    const std::span<float> values = Floats(weights_plan_.state);
+    return kIsScaled<T> ? values : values.first(values.size() - kLossScaleValues);
+  }
   std::span<float> batch_statistics() const { return Floats(weights_plan_.batch_statistics); }
   std::span<float> directions() const { return Floats(weights_plan_.directions); }
   std::span<float> running_statistics() const { return state().first(plan_.statistics_count); }
   StepScalars* scalars() const { return At<StepScalars>(weights_, weights_plan_.scalars); }
-  LossScale* loss_scale() const { return At<LossScale>(weights_, weights_plan_.loss_scale); }
+  LossScale* loss_scale() const {
+    return reinterpret_cast<LossScale*>(Floats(weights_plan_.state).last(kLossScaleValues).data());
+  }
   double* sums() const { return At<double>(weights_, weights_plan_.sums); }
   double* sums_next() const { return At<double>(weights_, weights_plan_.sums_next); }
   double* column_sums() const { return At<double>(weights_, weights_plan_.column_sums); }

@@ -138,6 +138,10 @@ class Oracle final : public DenseNetwork {
   std::span<float> gradients() override { return {}; }
   std::span<float> statistics() override { return {}; }
   std::span<const float> state() const override { return {}; }
+  std::vector<DenseTensor> tensors() const override { return {}; }
+  Status Restore(std::span<const float>, std::span<const float>) override {
+    return absl::UnimplementedError("");
+  }
   Status CheckFinite() override { return absl::OkStatus(); }
 
  private:

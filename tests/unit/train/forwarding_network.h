@@ -28,6 +28,10 @@ class ForwardingNetwork : public DenseNetwork {
   std::span<float> gradients() override { return network_.gradients(); }
   std::span<float> statistics() override { return network_.statistics(); }
   std::span<const float> state() const override { return network_.state(); }
+  std::vector<DenseTensor> tensors() const override { return network_.tensors(); }
+  Status Restore(std::span<const float> parameters, std::span<const float> state) override {
+    return network_.Restore(parameters, state);
+  }
   Status CheckFinite() override { return network_.CheckFinite(); }
 
  private:

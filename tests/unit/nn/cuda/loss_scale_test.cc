@@ -129,11 +129,37 @@ TEST_CASE(
   CHECK(step.result.finite);
   CHECK(step.result.loss_scale == scale);
   CHECK(SameBits((*network)->parameters(), parameters));
-  CHECK(SameBits((*network)->state(), state));
+  const std::span<const float> now = (*network)->state();
+  CHECK(SameBits(now.first(now.size() - 3), std::span(state).first(state.size() - 3)));
+  CHECK(SameBits(now.last(3), std::vector<float>{scale, 1 / scale, 1}));
   CHECK(RelativeError(step.embedding_gradient, expected.embedding_gradient) < 0.01);
   CHECK(RelativeError(step.gradients, expected.gradients) < 0.01);
   CHECK((*network)->ApplyGradients(1e-6F).ok());
   CHECK_FALSE(SameBits((*network)->parameters(), parameters));
+}
+
+TEST_CASE("a restored network continues with the loss scale") {
+  constexpr float kWeight = 50'000.0F;
+  auto network = CreateTestNetwork(WeightedModel(kWeight), OptionsIn(ComputePrecision::kF16));
+  REQUIRE(network.ok());
+  while (!RunStep(**network).result.finite) continue;
+  const std::vector<DenseTensor> tensors = (*network)->tensors();
+  CHECK(tensors.back().name == "loss_scale");
+  CHECK(tensors.back().offset + 3 == (*network)->state().size());
+
+  auto restored = CreateTestNetwork(WeightedModel(kWeight), OptionsIn(ComputePrecision::kF16));
+  REQUIRE(restored.ok());
+  const std::vector<float> parameters((*network)->parameters().begin(),
+                                      (*network)->parameters().end());
+  const std::vector<float> state((*network)->state().begin(), (*network)->state().end());
+  REQUIRE((*restored)->Restore(parameters, state).ok());
+  const Step expected = RunStep(**network);
+  const Step actual = RunStep(**restored);
+  CHECK(actual.result.finite);
+  CHECK(actual.result.loss_scale == expected.result.loss_scale);
+  CHECK(actual.result.loss_scale < cuda::kFirstLossScale);
+  CHECK(SameBits(actual.gradients, expected.gradients));
+  CHECK(SameBits((*restored)->state(), (*network)->state()));
 }
 
 TEST_CASE("an input that is not finite does not lower the scale") {

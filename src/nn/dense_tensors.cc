@@ -1,0 +1,118 @@
+#include "nn/dense_tensors.h"
+
+#include <functional>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+namespace {
+
+// Adds tensors in the order of one flat buffer.
+class TensorList {
+ public:
+  // Begins the next buffer.
+  void Begin(bool in_state) {
+    in_state_ = in_state;
+    offset_ = 0;
+  }
+
+  void Add(std::string name, std::vector<size_t> shape) {
+    const size_t offset = offset_;
+    offset_ += std::accumulate(shape.begin(), shape.end(), size_t{1}, std::multiplies());
+    tensors_.push_back({std::move(name), std::move(shape), in_state_, offset});
+  }
+
+  size_t offset() const { return offset_; }
+  std::vector<DenseTensor> Take() && { return std::move(tensors_); }
+
+ private:
+  bool in_state_ = false;
+  size_t offset_ = 0;
+  std::vector<DenseTensor> tensors_;
+};
+
+std::string PrefixOf(const TowerPlan& tower, const LayerPlan& layer) {
+  return absl::StrCat(tower.name, ".", &layer - tower.layers.data() + 1);
+}
+
+void AddParameters(const std::string& prefix, const LayerPlan& layer, TensorList& list) {
+  const size_t inputs = layer.input_width;
+  const size_t outputs = layer.output_width;
+  const size_t rank = layer.config.rank;
+  if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
+    list.Add(prefix + ".scale", {outputs});
+    list.Add(prefix + ".shift", {outputs});
+    return;
+  }
+  if (rank > 0) {
+    list.Add(prefix + ".down", {inputs, rank});
+    list.Add(prefix + ".up", {rank, outputs});
+  } else {
+    list.Add(prefix + ".weight", {inputs, outputs});
+  }
+  list.Add(prefix + ".bias", {outputs});
+}
+
+void AddOptimizer(const DenseOptimizerConfig& optimizer, size_t weights, TensorList& list) {
+  using Kind = DenseOptimizerConfig::Kind;
+  switch (optimizer.kind) {
+    case Kind::kSgd:
+      if (optimizer.momentum > 0.0F) list.Add("optimizer.velocity", {weights});
+      return;
+    case Kind::kAdagrad:
+      list.Add("optimizer.sum", {weights});
+      return;
+    case Kind::kAdam:
+    case Kind::kLamb:
+      list.Add("optimizer.steps", {1});
+      list.Add("optimizer.m", {weights});
+      list.Add("optimizer.v", {weights});
+      return;
+  }
+}
+
+}  // namespace
+
+std::vector<DenseTensor> TensorsOf(const ModelPlan& plan, const DenseOptimizerConfig& optimizer,
+                                   bool scales_loss) {
+  TensorList list;
+  for (const TowerPlan& tower : plan.towers) {
+    for (const LayerPlan& layer : tower.layers) {
+      if (layer.parameter_count > 0) AddParameters(PrefixOf(tower, layer), layer, list);
+    }
+  }
+  SIMURGH_CHECK_EQ(list.offset(), plan.parameter_count);
+  list.Begin(/*in_state=*/true);
+  for (const TowerPlan& tower : plan.towers) {
+    for (const LayerPlan& layer : tower.layers) {
+      if (layer.config.kind != LayerConfig::Kind::kBatchNorm) continue;
+      list.Add(PrefixOf(tower, layer) + ".running_mean", {layer.output_width});
+      list.Add(PrefixOf(tower, layer) + ".running_variance", {layer.output_width});
+    }
+  }
+  AddOptimizer(optimizer, plan.parameter_count, list);
+  if (optimizer.average_decay > 0.0F) {
+    list.Add("average.steps", {1});
+    list.Add("average.weights", {plan.parameter_count});
+  }
+  if (scales_loss) list.Add("loss_scale", {3});
+  return std::move(list).Take();
+}
+
+Status CheckRestored(std::span<const float> parameters, std::span<const float> state,
+                     std::span<const float> own_parameters, std::span<const float> own_state) {
+  if (parameters.size() == own_parameters.size() && state.size() == own_state.size()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "dense network: ", parameters.size(), " weights and ", state.size(),
+      " values of state do not fit; this network has ", own_parameters.size(), " and ",
+      own_state.size(), "; restore it with the model and dense_optimizer that it was saved with"));
+}
+
+}  // namespace simurgh

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "nn/model_plan.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/training_config.h"
+#include "simurgh/nn/dense_network.h"
+
+namespace simurgh {
+
+// See DenseNetwork::tensors. scales_loss: the state ends with a loss scale.
+std::vector<DenseTensor> TensorsOf(const ModelPlan& plan, const DenseOptimizerConfig& optimizer,
+                                   bool scales_loss);
+
+// See DenseNetwork::Restore. parameters, state: of the saved network; own: of this one.
+Status CheckRestored(std::span<const float> parameters, std::span<const float> state,
+                     std::span<const float> own_parameters, std::span<const float> own_state);
+
+}  // namespace simurgh
