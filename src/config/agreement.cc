@@ -12,6 +12,7 @@
 
 #include "config/document.h"
 #include "config/scalar.h"
+#include "simurgh/config/statistics.h"
 
 namespace simurgh {
 namespace {
@@ -84,25 +85,14 @@ void AddFiles(const ClusterConfig& config, ConfigSettings* settings) {
     sizes.push_back(std::filesystem::file_size(path, error));
   }
   (*settings)["data.train, sizes"] = RecordedText(absl::StrJoin(sizes, ", "));
-  for (size_t i = 0; i < config.data.csv.columns.size(); ++i) {
-    const ColumnConfig& column = config.data.csv.columns[i];
-    if (!column.fit) continue;
-    (*settings)[absl::StrCat("data.csv.columns.", i, ".fit, mean and stddev")] =
-        NumbersText({column.mean, column.stddev});
-  }
-  if (config.data.criteo.fit) {
-    (*settings)["data.criteo.fit, means"] = NumbersText(config.data.criteo.mean);
-    (*settings)["data.criteo.fit, stddevs"] = NumbersText(config.data.criteo.stddev);
+  for (const auto& [name, numbers] : StatisticsOf(config.data, config.features)) {
+    (*settings)[absl::StrCat("statistics, ", name)] = NumbersText(numbers);
   }
   for (size_t i = 0; i < config.data.derived.size(); ++i) {
     AddPlugin(absl::StrCat("data.derived.", i), config.data.derived[i].plugin, settings);
   }
   for (size_t i = 0; i < config.features.size(); ++i) {
-    const ProcessingConfig& processing = config.features[i].processing;
-    AddPlugin(absl::StrCat("features.", i), processing.plugin, settings);
-    if (processing.quantiles == 0) continue;
-    (*settings)[absl::StrCat("features.", i, ".quantiles, boundaries")] =
-        NumbersText(processing.boundaries);
+    AddPlugin(absl::StrCat("features.", i), config.features[i].processing.plugin, settings);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "data/row_parser.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
+#include "simurgh/config/statistics.h"
 
 namespace simurgh {
 namespace {
@@ -25,6 +26,7 @@ constexpr size_t kRowsAtOnce = 4'096;
 
 // A column with statistics to compute.
 struct Observed {
+  std::string key;         // Of Statistics.
   std::string name;        // For messages: the scaled column, or the feature with quantiles.
   size_t place;            // Among the cells.
   uint32_t quantiles = 0;  // 0: the column is scaled.
@@ -174,7 +176,8 @@ std::vector<Observed> ToObserve(const DataConfig& config,
   const std::vector<ColumnConfig> columns = ColumnsOf(config);
   for (size_t c = 0; c < columns.size(); ++c) {
     if (!columns[c].fit) continue;
-    observed.push_back({.name = absl::StrFormat("column '%s'", columns[c].name),
+    observed.push_back({.key = "columns." + columns[c].name,
+                        .name = absl::StrFormat("column '%s'", columns[c].name),
                         .place = c,
                         .transform = columns[c].transform});
   }
@@ -182,28 +185,12 @@ std::vector<Observed> ToObserve(const DataConfig& config,
     if (feature.processing.quantiles == 0) continue;
     const auto column = std::ranges::find(columns, feature.sources().front(), &ColumnConfig::name);
     SIMURGH_CHECK(column != columns.end()) << feature.name;
-    observed.push_back({.name = absl::StrFormat("feature '%s'", feature.name),
+    observed.push_back({.key = "features." + feature.name,
+                        .name = absl::StrFormat("feature '%s'", feature.name),
                         .place = static_cast<size_t>(column - columns.begin()),
                         .quantiles = feature.processing.quantiles});
   }
   return observed;
-}
-
-// observed: begins with the columns to scale.
-void SetMoments(std::span<const Observed> observed, DataConfig& config) {
-  auto next = observed.begin();
-  if (config.format == DataConfig::Format::kCsv) {
-    for (ColumnConfig& column : config.csv.columns) {
-      if (!column.fit) continue;
-      column.mean = next->moments.mean();
-      column.stddev = next++->moments.stddev();
-    }
-  } else if (config.criteo.fit) {
-    for (const Observed& one : observed.first(kCriteoDenseColumns)) {
-      config.criteo.mean.push_back(one.moments.mean());
-      config.criteo.stddev.push_back(one.moments.stddev());
-    }
-  }
 }
 
 }  // namespace
@@ -217,16 +204,15 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
   SIMURGH_RETURN_IF_ERROR(Observe(WithUnscaled(config), features, observed, identities));
   const auto bucketised =
       std::ranges::find_if(observed, [](const Observed& one) { return one.quantiles > 0; });
+  Statistics statistics;
   for (const Observed& one : std::span(observed.begin(), bucketised)) {
     SIMURGH_RETURN_IF_ERROR(CheckMoments(one));
+    statistics[one.key] = {one.moments.mean(), one.moments.stddev()};
   }
-  SetMoments(observed, config);
-  auto next = bucketised;
-  for (FeatureConfig& feature : features) {
-    if (feature.processing.quantiles == 0) continue;
-    SIMURGH_ASSIGN_OR_RETURN(feature.processing.boundaries, FittedBoundaries(*next++));
+  for (Observed& one : std::span(bucketised, observed.end())) {
+    SIMURGH_ASSIGN_OR_RETURN(statistics[one.key], FittedBoundaries(one));
   }
-  return absl::OkStatus();
+  return ApplyStatistics(statistics, config, features);
 }
 
 }  // namespace simurgh

@@ -156,11 +156,10 @@ TEST_CASE("Files are compared by name, size and content, statistics by value", "
   CHECK(ClusterAgreement(config) == ClusterAgreement(parse(other)));
   ClusterConfig fitted = config;
   fitted.data.csv.columns[0].mean = 1.6e9 + 1;
-  CHECK(differing(fitted) ==
-        "data.csv.columns.0.fit, mean and stddev = 0, 1 (a), 1600000001, 1 (b)");
+  CHECK(differing(fitted) == "statistics, columns.age = 0, 1 (a), 1600000001, 1 (b)");
   fitted = config;
   fitted.features[4].processing.boundaries = {1, 2};
-  CHECK(differing(fitted) == "features.4.quantiles, boundaries =  (a), 1, 2 (b)");
+  CHECK(differing(fitted) == "statistics, features.old =  (a), 1, 2 (b)");
   other.Write("rows.csv", "1;2\n3;4\n");
   CHECK_THAT(differing(parse(other)), Catch::StartsWith("data.train, sizes = 4, "));
   other.Write("rows.csv", "1;2\n");

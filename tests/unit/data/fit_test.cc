@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
+#include "simurgh/config/statistics.h"
 #include "simurgh/data/generator.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
@@ -71,6 +72,36 @@ TEST_CASE("Criteo's dense columns, fitted, have mean 0 and deviation 1 where the
     for (const uint64_t id : sample.ids[1]) ++sizes.at(id);
   }
   for (const double size : sizes) CHECK(size > kRows * 0.9 / 8);
+}
+
+TEST_CASE("Fitted statistics, applied to the configuration, replace fitting") {
+  const TemporaryFolder folder;
+  DataConfig csv;
+  csv.csv.columns = {{.name = "y", .kind = ColumnConfig::Kind::kLabel},
+                     {.name = "x", .kind = ColumnConfig::Kind::kDense, .fit = true},
+                     {.name = "z", .kind = ColumnConfig::Kind::kDense, .mean = 2}};
+  csv.train = {folder.Write("a.csv", "1,0.1,3\n0,0.7,4\n1,-5.3,8\n0,2,2.5\n")};
+  for (const DataConfig& data : {Criteo({folder.Write("a.tsv", GeneratedText())}), csv}) {
+    const bool is_csv = data.format == DataConfig::Format::kCsv;
+    const std::vector<FeatureConfig> features = {is_csv ? Quantiles("z", 3) : Quantiles("I2", 4)};
+    DataConfig fitted = data;
+    std::vector<FeatureConfig> fitted_features = features;
+    REQUIRE(FitStatistics(fitted, fitted_features) == absl::OkStatus());
+    const Statistics statistics = StatisticsOf(fitted, fitted_features);
+    CHECK(statistics.size() == (is_csv ? 2 : 14));
+    DataConfig applied = data;
+    std::vector<FeatureConfig> applied_features = features;
+    REQUIRE(ApplyStatistics(statistics, applied, applied_features) == absl::OkStatus());
+    CHECK(StatisticsOf(applied, applied_features) == statistics);
+    const auto expected = ReadSamples(fitted, fitted_features, data.train, kRows);
+    const auto actual = ReadSamples(applied, applied_features, data.train, kRows);
+    REQUIRE((expected.ok() && actual.ok()));
+    REQUIRE(expected->size() == (is_csv ? 4 : kRows));
+    for (size_t n = 0; n < expected->size(); ++n) {
+      CHECK((*actual)[n].dense == (*expected)[n].dense);
+      CHECK((*actual)[n].ids == (*expected)[n].ids);
+    }
+  }
 }
 
 TEST_CASE("Statistics do not depend on how files are compressed or parted") {
