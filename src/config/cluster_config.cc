@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -38,6 +39,7 @@ std::vector<std::string> ReadSections(const YamlNode& document, const std::strin
     ReadData(root, folder, &config->data);
     ReadModel(root, &config->model, shorthand);
     ReadTraining(root, &config->training);
+    ReadCheckpoint(root, folder, &config->checkpoint);
   });
   return table_paths;
 }
@@ -139,6 +141,8 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
   }
   SIMURGH_RETURN_IF_ERROR(context.diagnostics.status());
   config.settings = std::move(context.settings);
+  std::error_code error;
+  config.source = {text, std::filesystem::absolute(path, error).string(), overrides};
   const size_t bytes = ClusterAgreement(config).size();
   if (bytes > kMaxAgreementBytes) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -23,6 +23,8 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data);
 // shorthand: a model for ExpandModel.
 void ReadModel(MapReader& root, ModelConfig* model, ModelShorthand* shorthand);
 void ReadTraining(MapReader& root, TrainingConfig* training);
+// The folder is resolved in `folder` and need not exist.
+void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig* checkpoint);
 
 // Checks across sections. They require sections without errors.
 void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "simurgh/base/status.h"
+#include "simurgh/config/checkpoint_config.h"
 #include "simurgh/config/data_config.h"
 #include "simurgh/config/feature_config.h"
 #include "simurgh/config/model_config.h"
@@ -17,6 +18,13 @@ namespace simurgh {
 
 // Dotted key -> value as text, for keys with other values than the defaults.
 using ConfigSettings = std::map<std::string, std::string>;
+
+// Arguments of ParseClusterConfig. Files that the text names may have changed since.
+struct ConfigSource {
+  std::string text;
+  std::string path;  // Absolute.
+  std::vector<std::string> overrides;
+};
 
 // The configuration of one cluster, read by all daemons. config/README.md describes every key.
 struct ClusterConfig {
@@ -32,7 +40,9 @@ struct ClusterConfig {
   DataConfig data;
   ModelConfig model;
   TrainingConfig training;
+  CheckpointConfig checkpoint;
   ConfigSettings settings;  // As read, without later changes of the fields above.
+  ConfigSource source;      // Parses to this configuration, in any working directory.
 
   // Width of the network's embedding input.
   size_t embedding_width() const;
@@ -45,6 +55,10 @@ struct ClusterConfig {
 // Threads: any.
 StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
                                           const std::vector<std::string>& overrides);
+
+// LoadClusterConfig for a text in memory. path: for errors; relative paths start in its folder.
+StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::string& path,
+                                           const std::vector<std::string>& overrides);
 
 // The reference of all keys, as Markdown tables: the generated part of config/README.md.
 std::string DescribeConfig();

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -219,6 +220,33 @@ TEST_CASE("The examples of models by name are the towers that they stand for", "
                                  absl::StrCat("deep: dense ", all, "> 64 > relu > 32 > relu > 1 "),
                                  "numbers: dense > 1 ",
                                  "top: first_order second_order deep numbers > sum "});
+}
+
+TEST_CASE("Every configuration is parsed again from its source", "[config]") {
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("config")) {
+    if (entry.path().extension() != ".yaml") continue;
+    ++files;
+    std::vector<std::string> overrides = kExistingData;
+    overrides.insert(overrides.end(), {"training.epochs=7", "checkpoint={directory: model}",
+                                       "embedding_ps.instances.0.address=[::1]:7601"});
+    const ClusterConfig config = Load(entry.path(), overrides);
+    const ConfigSource& source = config.source;
+    const StatusOr<ClusterConfig> again =
+        ParseClusterConfig(source.text, source.path, source.overrides);
+    INFO(entry.path() << ": " << again.status().ToString());
+    REQUIRE(again.ok());
+    CHECK(again->settings == config.settings);
+    CHECK(again->settings.at("training.epochs") == "7");
+    CHECK(ClusterAgreement(*again) == ClusterAgreement(config));
+    CHECK(TrainingAgreement(*again) == TrainingAgreement(config));
+    // Paths do not depend on the working directory.
+    const std::filesystem::path folder = std::filesystem::current_path() / "config";
+    CHECK(again->data.train == std::vector<std::string>{folder / "adult.yaml"});
+    CHECK(again->checkpoint.directory == folder / "model");
+    CHECK(again->source.path == source.path);
+  }
+  CHECK(files >= 10);
 }
 
 TEST_CASE("The data of the Adult configurations is committed", "[config]") {

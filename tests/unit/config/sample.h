@@ -58,6 +58,7 @@ training:
   staleness: 4
   drop_last: false
   dense_optimizer: {kind: adam, learning_rate: 1e-3}
+checkpoint: {directory: models/sample}
 )";
 
 inline constexpr char kSamplePath[] = "sample.yaml";

@@ -24,6 +24,20 @@ TEST_CASE("Invalid arena directories and NUMA nodes are errors", "[config]") {
   });
 }
 
+TEST_CASE("Invalid folders of the model are errors", "[config]") {
+  CheckCases({
+      {"directory: models/sample", "directory: \"\"",
+       "checkpoint:", "checkpoint.directory: an empty text; expected: path of a folder"},
+      {"directory: models/sample", "directory:", "checkpoint:",
+       "checkpoint.directory: has no value; expected: path of a folder"},
+      {"directory: models/sample", "directory: [a]",
+       "checkpoint:", "checkpoint.directory: is a list; expected: path of a folder"},
+      {"directory: models/sample", "directory: ~/models", "checkpoint:",
+       "checkpoint.directory: '~/models' begins with ~, which is not expanded; write out the path "
+       "of the home folder"},
+  });
+}
+
 TEST_CASE("Addresses", "[config]") {
   const auto bad = [](const std::string& address, const std::string& what) {
     CheckCases({{"unix:///tmp/ps1.sock", address, address,

@@ -29,6 +29,23 @@ TEST_CASE("Folders and nodes of partitions are read", "[config]") {
   CHECK(config.embedding_ps.numa_nodes == std::vector<uint32_t>{0, 1});
 }
 
+TEST_CASE("The folder of the model begins in the folder of the file", "[config]") {
+  const auto directory_of = [](const std::string& path) {
+    const auto config =
+        ParseClusterConfig(kSample, "config/sample.yaml",
+                           {"data.train=[README.md]", "checkpoint={directory: " + path + "}"});
+    REQUIRE(config.status() == absl::OkStatus());
+    return config->checkpoint.directory;
+  };
+  CHECK(directory_of("models/new") == "config/models/new");
+  CHECK(directory_of("../models") == "models");
+  CHECK(directory_of("/srv/models") == "/srv/models");
+  CHECK(Parse(kSample).checkpoint.directory == "models/sample");
+  std::string text = kSample;
+  text.resize(text.find("checkpoint:"));
+  CHECK(Parse(text).checkpoint.directory.empty());
+}
+
 TEST_CASE("Services, addresses and timeouts are read", "[config]") {
   const ClusterConfig config = Parse(kSample);
   CHECK(config.name == "sample");
