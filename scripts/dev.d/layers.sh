@@ -23,7 +23,7 @@ telemetry: base
 rpc: base
 data: base tensor config telemetry
 model: base tensor config telemetry
-table: base tensor config telemetry data
+table: base tensor config telemetry data model
 feature: base tensor config telemetry data
 nn: base tensor config telemetry data
 collective: base tensor config telemetry data

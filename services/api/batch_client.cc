@@ -10,6 +10,7 @@
 
 #include "services/api/answer.h"
 #include "services/api/patience.h"
+#include "services/api/row_codec.h"
 #include "services/api/step_id_codec.h"
 #include "simurgh/base/check.h"
 
@@ -166,6 +167,22 @@ void BatchClient::EndRun(const StepId& step_id, std::chrono::milliseconds timeou
     ends.push_back(rpc::asio::co_spawn(executor_, end, rpc::asio::use_future));
   }
   for (const auto& end : ends) end.wait();
+}
+
+StatusOr<SaveProgress> BatchClient::SaveRows(const SaveRowsCall& call) {
+  const auto save = [this, call]() -> rpc::awaitable<StatusOr<SaveProgress>> {
+    Status problem;
+    for (size_t i = 0; i < workers_->size(); ++i) {
+      const auto client = (*workers_)[i]->shared();
+      const auto response =
+          co_await rpc::Call(*client, api::kSaveModelRows, api::Encode(call), {Deadline()});
+      if (response.ok()) co_return api::Decode(response->table());
+      problem = Annotate(response.status(), absl::StrCat("embedding-worker ", i));
+      if (!absl::IsUnavailable(problem) && !absl::IsDeadlineExceeded(problem)) break;
+    }
+    co_return problem;
+  };
+  return rpc::asio::co_spawn(executor_, save, rpc::asio::use_future).get();
 }
 
 void BatchClient::StopAfter(std::chrono::milliseconds pause) {

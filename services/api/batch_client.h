@@ -6,6 +6,7 @@
 
 #include "services/api/batch_codec.h"
 #include "services/api/peer_clients.h"
+#include "services/api/row_server.h"
 #include "services/api/vector_wire.h"
 #include "simurgh/base/random.h"
 #include "simurgh/train/learning_rates.h"
@@ -37,6 +38,12 @@ class BatchClient : public EmbeddingPort {
   // Also after Stop(). Errors are ignored: servers then wait for embedding_ps.run_timeout. Threads:
   // not the executor's.
   void EndRun(const StepId& step_id, std::chrono::milliseconds timeout);
+
+  // Starts to save the rows of all servers into a folder of checkpoint.directory, or reports on it:
+  // repeat the call until it is done. Asks the workers in turn, until one answers.
+  // Errors: of RowSaver, naming the server; UNAVAILABLE or DEADLINE_EXCEEDED of the last worker.
+  // Threads: not the executor's.
+  StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call);
 
   void Stop() override { StopAfter(std::chrono::milliseconds(0)); }
 

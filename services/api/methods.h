@@ -28,6 +28,10 @@ inline constexpr PushRows kPushRows{.number = 0x0102, .name = "push_rows"};
 using EndRun = rpc::MethodOf<rpc::MessageOf<wire::EndRunRequest>, rpc::MessageOf<rpc::NoTable>>;
 inline constexpr EndRun kEndRun{.number = 0x0106, .name = "end_run"};
 
+using SaveRows =
+    rpc::MethodOf<rpc::MessageOf<wire::SaveRowsRequest>, rpc::MessageOf<wire::SaveRowsResponse>>;
+inline constexpr SaveRows kSaveRows{.number = 0x0107, .name = "save_rows"};
+
 // --- Embedding workers.
 
 // The segments of an EncodedBatch: src/data/COMPACT_BATCH.md.
@@ -57,5 +61,8 @@ inline constexpr PushBatch kPushBatch{
 
 // Passes EndRun on to all servers.
 inline constexpr EndRun kEndBatches{.number = 0x0204, .name = "end_batches"};
+
+// Passes SaveRows on to all servers.
+inline constexpr SaveRows kSaveModelRows{.number = 0x0205, .name = "save_model_rows"};
 
 }  // namespace simurgh::api

@@ -36,4 +36,13 @@ rpc::awaitable<Status> RowClient::EndRun(StepId step_id, rpc::CallOptions option
   co_return Annotate(response.status(), name_);
 }
 
+rpc::awaitable<StatusOr<SaveProgress>> RowClient::SaveRows(SaveRowsCall call,
+                                                           rpc::CallOptions options) {
+  const auto client = clients_->shared();
+  const auto response =
+      co_await rpc::Call(*client, api::kSaveRows, api::Encode(call), api::Patient(options));
+  if (!response.ok()) co_return Annotate(response.status(), name_);
+  co_return api::Decode(response->table());
+}
+
 }  // namespace simurgh

@@ -123,4 +123,39 @@ PushReport Decode(const wire::PushRowsResponse& response) {
           .missing = response.missing()};
 }
 
+rpc::Outgoing<SaveRows::Request> Encode(const SaveRowsCall& call) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto folder = builder.CreateString(call.folder);
+  return {builder, wire::CreateSaveRowsRequest(builder, call.run, folder, call.server, call.probe)};
+}
+
+SaveRowsCall Decode(const wire::SaveRowsRequest& request) {
+  return {.run = request.run(),
+          .folder = request.folder()->str(),
+          .server = request.server(),
+          .probe = request.probe()};
+}
+
+rpc::Outgoing<SaveRows::Response> Encode(const SaveProgress& progress) {
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<wire::SavedFile>> files;
+  for (const ModelFile& file : progress.files) {
+    const auto path = builder.CreateString(file.path);
+    files.push_back(wire::CreateSavedFile(builder, path, file.bytes, file.hash));
+  }
+  const auto all_files = builder.CreateVector(files);
+  return {builder, wire::CreateSaveRowsResponse(builder, progress.done, progress.rows,
+                                                progress.all_rows, all_files)};
+}
+
+SaveProgress Decode(const wire::SaveRowsResponse& response) {
+  SaveProgress progress{
+      .done = response.done(), .rows = response.rows(), .all_rows = response.all_rows()};
+  if (response.files() == nullptr) return progress;
+  for (const auto* file : *response.files()) {
+    progress.files.push_back({file->path()->str(), file->bytes(), file->hash()});
+  }
+  return progress;
+}
+
 }  // namespace simurgh::api

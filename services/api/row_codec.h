@@ -26,4 +26,9 @@ rpc::Outgoing<PushRows::Response> Encode(const PushReport& report);
 PullReport Decode(const wire::PullRowsResponse& response);
 PushReport Decode(const wire::PushRowsResponse& response);
 
+rpc::Outgoing<SaveRows::Request> Encode(const SaveRowsCall& call);
+SaveRowsCall Decode(const wire::SaveRowsRequest& request);
+rpc::Outgoing<SaveRows::Response> Encode(const SaveProgress& progress);
+SaveProgress Decode(const wire::SaveRowsResponse& response);
+
 }  // namespace simurgh::api

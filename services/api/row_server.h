@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "simurgh/base/status.h"
 #include "simurgh/feature/batch_plan.h"
+#include "simurgh/model/manifest.h"
 #include "simurgh/table/partition.h"
 
 namespace simurgh {
@@ -34,6 +37,22 @@ struct PushRowsCall {
   uint64_t client = 0;                    // See PullRowsCall.
 };
 
+// Writes a server's rows into a folder of checkpoint.directory.
+struct SaveRowsCall {
+  uint64_t run = 0;
+  std::string folder;   // A name in checkpoint.directory, which all daemons share.
+  uint32_t server = 0;  // Index of the server, which names its files.
+  bool probe = false;   // Only check that `folder` is in checkpoint.directory.
+};
+
+// How far a save is. Repeat the call until it is done.
+struct SaveProgress {
+  bool done = false;
+  uint64_t rows = 0;             // Written.
+  uint64_t all_rows = 0;         // To write; 0 until known.
+  std::vector<ModelFile> files;  // When done. Paths: relative to the folder.
+};
+
 // A parameter server: the server itself or a client of another process.
 //
 // Training pulls and pushes reach every partition, even without ids: otherwise a partition could
@@ -56,6 +75,13 @@ class RowServer {
   [[nodiscard]] virtual rpc::awaitable<Status> EndRun(StepId /*step_id*/,
                                                       rpc::CallOptions /*options*/) {
     co_return absl::OkStatus();
+  }
+
+  // Starts to write the rows, or reports on it. The rows must not change until it is done.
+  // Errors: of RowSaver.
+  [[nodiscard]] virtual rpc::awaitable<StatusOr<SaveProgress>> SaveRows(
+      SaveRowsCall /*call*/, rpc::CallOptions /*options*/) {
+    co_return absl::UnimplementedError("this server saves no rows");
   }
 };
 

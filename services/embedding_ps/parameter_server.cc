@@ -163,6 +163,12 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
     SIMURGH_RETURN_IF_ERROR(pinned);
   }
   SIMURGH_RETURN_IF_ERROR(CheckBudget(config.embedding_ps.memory_budget));
+  server->saver_ = std::make_unique<RowSaver>(
+      config.checkpoint.directory, tables, partitions,
+      [owner = server.get()](uint32_t p, absl::FunctionRef<void(const Partition&)> use) {
+        Shard& shard = *owner->shards_[p];
+        shard.thread.RunAndWait([&] { use(*shard.partition); });
+      });
   return server;
 }
 
@@ -366,6 +372,11 @@ void ParameterServer::LogNotFinite(const StepId& step_id, const PushReport& repo
       "run={:016x} rank={} step={} suppressed={}",
       table_names_[report.not_finite_table], report.gradients_not_finite, report.rows_not_finite,
       step_id.run, step_id.rank, step_id.step, *suppressed);
+}
+
+rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::SaveRows(SaveRowsCall call,
+                                                                 rpc::CallOptions /*options*/) {
+  co_return saver_->Save(call);
 }
 
 std::vector<uint64_t> ParameterServer::ContentDigests() {

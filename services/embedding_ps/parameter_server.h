@@ -12,6 +12,7 @@
 #include "services/api/row_payload.h"
 #include "services/api/row_server.h"
 #include "services/embedding_ps/fair_queue.h"
+#include "services/embedding_ps/row_saver.h"
 #include "services/embedding_ps/server_metrics.h"
 #include "services/embedding_ps/step_barrier.h"
 #include "services/runtime/io_thread.h"
@@ -49,6 +50,9 @@ class ParameterServer : public RowServer {
                                                           rpc::CallOptions options) override;
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
                                                           rpc::CallOptions options) override;
+
+  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
+                                                                rpc::CallOptions options) override;
 
   // Returns the payload that the groups describe.
   // Errors: INVALID_ARGUMENT when they do not match the tables, dims and partitions.
@@ -110,6 +114,7 @@ class ParameterServer : public RowServer {
   std::atomic<bool> failed_ = false;
   std::unique_ptr<MemoryBudget> budget_;  // Null: no limit.
   std::vector<std::unique_ptr<Shard>> shards_;
+  std::unique_ptr<RowSaver> saver_;  // After shards_, which it reads.
 };
 
 }  // namespace simurgh

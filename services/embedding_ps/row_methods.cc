@@ -63,6 +63,17 @@ Reply<api::EndRun> HandleEnd(rpc::RequestOf<api::EndRun::Request> request, RunGu
   co_return rpc::Outgoing<api::EndRun::Response>();
 }
 
+Reply<api::SaveRows> HandleSave(rpc::RequestOf<api::SaveRows::Request> request,
+                                ParameterServer& server, RunGuard& runs) {
+  SaveRowsCall call = api::Decode(request.table());
+  SIMURGH_CO_RETURN_IF_ERROR(
+      runs.Admit(call.run, call.probe ? RunGuard::Request::kEvaluate : RunGuard::Request::kPull,
+                 RunGuard::Clock::now()));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const SaveProgress progress,
+                              co_await server.SaveRows(std::move(call), {request.deadline()}));
+  co_return api::Encode(progress);
+}
+
 // Checks everything before the payload is read. Returns the payload that the groups describe.
 template <typename Request>
 StatusOr<api::RowPayload> Examine(const Request& request, const ParameterServer& server,
@@ -121,6 +132,9 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
     return HandlePush(std::move(request), rows, runs);
   });
 
+  rpc::Register(server, api::kSaveRows, [&rows, &runs](auto request) {
+    return HandleSave(std::move(request), rows, runs);
+  });
   rpc::Register(server, api::kEndRun,
                 [&runs](auto request) { return HandleEnd(std::move(request), runs); });
 }

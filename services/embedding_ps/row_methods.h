@@ -7,9 +7,10 @@
 
 namespace simurgh {
 
-// Registers PullRows, PushRows and EndRun. `runs` admits training requests. Ids are received into
-// pooled buffers, gradients are read from the transport's buffers, and rows are gathered directly
-// into the response. Lifetime: `rows`, `runs` and `buffers` must outlive the RPC server.
+// Registers PullRows, PushRows, SaveRows and EndRun. `runs` admits training requests. Ids are
+// received into pooled buffers, gradients are read from the transport's buffers, and rows are
+// gathered directly into the response. Lifetime: `rows`, `runs` and `buffers` must outlive the RPC
+// server.
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& runs,
                         BufferPool& buffers, uint64_t map_version);
 

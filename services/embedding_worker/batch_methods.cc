@@ -7,6 +7,7 @@
 #include "services/api/answer.h"
 #include "services/api/batch_codec.h"
 #include "services/api/patience.h"
+#include "services/api/row_codec.h"
 #include "services/api/step_id_codec.h"
 
 namespace simurgh {
@@ -64,6 +65,14 @@ Reply<api::EndRun> HandleEnd(rpc::RequestOf<api::EndRun::Request> request,
   co_return rpc::Outgoing<api::EndRun::Response>();
 }
 
+Reply<api::SaveRows> HandleSave(rpc::RequestOf<api::SaveRows::Request> request,
+                                EmbeddingWorker& worker) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(
+      const SaveProgress progress,
+      co_await worker.SaveRows(api::Decode(request.table()), OptionsWithin(request)));
+  co_return api::Encode(progress);
+}
+
 }  // namespace
 
 void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
@@ -97,6 +106,8 @@ void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
                 [&worker](auto request) { return HandlePush(std::move(request), worker); });
   rpc::Register(server, api::kEndBatches,
                 [&worker](auto request) { return HandleEnd(std::move(request), worker); });
+  rpc::Register(server, api::kSaveModelRows,
+                [&worker](auto request) { return HandleSave(std::move(request), worker); });
 }
 
 }  // namespace simurgh

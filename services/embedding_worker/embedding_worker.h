@@ -76,6 +76,12 @@ class EmbeddingWorker {
     return rows_.EndRun(step_id, options);
   }
 
+  // See RowExchange::SaveRows().
+  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
+                                                                rpc::CallOptions options) {
+    return rows_.SaveRows(std::move(call), options);
+  }
+
   // Drops expired batches; call periodically.
   void ExpireBatches();
 

@@ -194,4 +194,24 @@ rpc::awaitable<Status> RowExchange::EndRun(StepId step_id, rpc::CallOptions opti
   co_return co_await rpc::WhenAll(std::move(tasks));
 }
 
+rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SaveRows(SaveRowsCall call,
+                                                             rpc::CallOptions options) {
+  SaveProgress all{.done = true};
+  const auto one = [&](uint32_t server) -> rpc::awaitable<Status> {
+    SaveRowsCall own = call;
+    own.server = server;
+    SIMURGH_CO_ASSIGN_OR_RETURN(SaveProgress progress,
+                                co_await servers_[server]->SaveRows(std::move(own), options));
+    all.done = all.done && progress.done;
+    all.rows += progress.rows;
+    all.all_rows += progress.all_rows;
+    std::ranges::move(progress.files, std::back_inserter(all.files));
+    co_return absl::OkStatus();
+  };
+  std::vector<rpc::awaitable<Status>> tasks;
+  for (uint32_t server = 0; server < servers_.size(); ++server) tasks.push_back(one(server));
+  SIMURGH_CO_RETURN_IF_ERROR(co_await rpc::WhenAll(std::move(tasks)));
+  co_return all;
+}
+
 }  // namespace simurgh

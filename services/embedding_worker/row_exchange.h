@@ -46,6 +46,10 @@ class RowExchange {
   // Passes the end of a rank on to all servers.
   [[nodiscard]] rpc::awaitable<Status> EndRun(StepId step_id, rpc::CallOptions options);
 
+  // Sets call.server. Returns the sum over the servers; done when all are.
+  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
+                                                                rpc::CallOptions options);
+
   // Memory for a batch.
   std::shared_ptr<AlignedBuffer> Lease(size_t bytes) { return memory_.Lease(bytes); }
 

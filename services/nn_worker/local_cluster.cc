@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <boost/asio/use_future.hpp>
+
 #include "services/api/answer.h"
 #include "services/embedding_ps/dense_store.h"
 
@@ -80,6 +82,12 @@ void LocalCluster::Push(BatchReference batch, StepId step_id, GradientBuffer gra
                                      Deadline());
   };
   rpc::asio::co_spawn(io_.executor(), std::move(push), CompleteWith(std::move(done)));
+}
+
+StatusOr<SaveProgress> LocalCluster::SaveRows(const SaveRowsCall& call) {
+  return rpc::asio::co_spawn(io_.executor(), worker_->SaveRows(call, {Deadline()}),
+                             rpc::asio::use_future)
+      .get();
 }
 
 }  // namespace simurgh

@@ -38,6 +38,9 @@ class LocalCluster : public EmbeddingPort {
   void Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
             std::function<void(Status)> done) override;
 
+  // As BatchClient::SaveRows().
+  StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call);
+
   // Dense weights of mode async.
   DensePort& dense() { return *dense_; }
 

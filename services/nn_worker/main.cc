@@ -19,6 +19,7 @@
 #include "services/api/dense_client.h"
 #include "services/nn_worker/feed_methods.h"
 #include "services/nn_worker/local_cluster.h"
+#include "services/nn_worker/model_saver.h"
 #include "services/nn_worker/ranks.h"
 #include "services/nn_worker/training_job.h"
 #include "services/runtime/daemon.h"
@@ -119,6 +120,9 @@ class NnWorker : public Daemon {
     } else {
       daemon->remote_ = std::make_unique<RemoteCluster>(context, daemon->learning_rates_);
     }
+    if (!context.config().checkpoint.directory.empty() && context.index() == 0) {
+      SIMURGH_ASSIGN_OR_RETURN(daemon->saver_, ModelSaver::Open(context.config()));
+    }
     if (!trace_file.empty()) daemon->job_->Trace(daemon->timeline_);
     context.SetReload([daemon = daemon.get()](const ClusterConfig& config) {
       return daemon->learning_rates_.Change(config.tables);
@@ -134,7 +138,12 @@ class NnWorker : public Daemon {
     EmbeddingPort& port =
         local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
-    const StatusOr<TrainResult> result = Train(port, dense, stop);
+    StatusOr<TrainResult> result = Train(port, dense, stop);
+    if (result.ok() && saver_ != nullptr) {
+      const Status saved = saver_->Save(joined_.run, *result, job_->config(), job_->network(),
+                                        SaveRowsFunction(), stop);
+      if (!saved.ok()) result = Annotate(saved, "training has ended, and its model is not saved");
+    }
     if (fed_ != nullptr) NotifyLoaders(result.status());
     if (remote_ != nullptr && joined_.run != 0) remote_->port().EndRun(joined_, kEndGrace);
     Status traced = WriteTrace();  // Also after a failure.
@@ -226,8 +235,17 @@ class NnWorker : public Daemon {
       SIMURGH_ASSIGN_OR_RETURN(joint, ranks_->Join(stop));
     }
     joined_ = {.run = joint.run, .rank = rank_, .ranks = joint.collective->ranks()};
+    if (saver_ != nullptr) {
+      SIMURGH_RETURN_IF_ERROR(saver_->CheckServers(joint.run, SaveRowsFunction(), stop));
+    }
     spdlog::info("training starts: run={:016x} rank={}", joint.run, rank_);
     return job_->Run(port, dense, joint.run, *joint.collective, stop);
+  }
+
+  ModelSaver::SaveRows SaveRowsFunction() {
+    return [this](const SaveRowsCall& call) {
+      return local_ != nullptr ? local_->SaveRows(call) : remote_->port().SaveRows(call);
+    };
   }
 
   void Report(const TrainResult& result) {
@@ -264,6 +282,7 @@ class NnWorker : public Daemon {
   Timeline timeline_;
   LearningRates learning_rates_;
   std::unique_ptr<TrainingJob> job_;
+  std::unique_ptr<ModelSaver> saver_;   // Null: nothing is saved, or another rank saves.
   std::unique_ptr<Ranks> ranks_;        // Null: there is one rank. Outlives listener_.
   std::unique_ptr<Listener> listener_;  // Null: there are no peers that connect.
   std::unique_ptr<FeedBuffer> fed_;     // Null: the nn-worker reads the files.

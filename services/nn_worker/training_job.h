@@ -40,6 +40,8 @@ class TrainingJob {
   // Records Run in a timeline, which outlives it.
   void Trace(Timeline& timeline) { timeline_ = &timeline; }
 
+  DenseNetwork& network() { return *network_; }
+
   // The given configuration, with fitted statistics.
   const ClusterConfig& config() const { return config_; }
 

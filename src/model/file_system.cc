@@ -122,12 +122,16 @@ class RealFileSystem : public FileSystem {
   }
   Status MakeFolder(const std::string& path) override {
     constexpr mode_t kOfAll = 0755;
-    if (::mkdir(path.c_str(), kOfAll) == 0) return SyncFolder(ParentOf(path));
+    bool made = ::mkdir(path.c_str(), kOfAll) == 0;
     std::error_code ignored;
-    if (errno == EEXIST && std::filesystem::is_directory(path, ignored)) return absl::OkStatus();
-    if (errno != ENOENT) return Failed("create folder", path);
-    SIMURGH_RETURN_IF_ERROR(MakeFolder(ParentOf(path)));
-    return MakeFolder(path);
+    if (!made && errno == EEXIST && std::filesystem::is_directory(path, ignored)) {
+      return absl::OkStatus();
+    }
+    if (!made && errno == ENOENT && path.find('/', 1) != std::string::npos) {
+      SIMURGH_RETURN_IF_ERROR(MakeFolder(ParentOf(path)));
+      made = ::mkdir(path.c_str(), kOfAll) == 0;
+    }
+    return made ? SyncFolder(ParentOf(path)) : Failed("create folder", path);
   }
   Status SyncFolder(const std::string& path) override {
     const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -6,8 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
+#include "table/row_columns.h"
 #include "table/simd/gather_rows.h"
 #include "table/table_state.h"
 
@@ -142,6 +145,51 @@ void Table::ForEachRow(absl::FunctionRef<void(const RowContents&)> visit) const 
            .weights = values.first(s.config.dim),
            .state = values.subspan(s.config.dim)});
   }
+}
+
+std::vector<TensorSpec> Table::FileTensors(const TableConfig& config, uint64_t rows) {
+  std::vector<TensorSpec> tensors = {
+      {"id", DType::kU64, {}}, {"uses", DType::kU16, {}}, {"recency", DType::kU64, {}}};
+  for (RowColumn& column : ColumnsOf(config)) tensors.push_back(std::move(column.tensor));
+  for (TensorSpec& tensor : tensors) tensor.shape.insert(tensor.shape.begin(), rows);
+  return tensors;
+}
+
+TensorMetadata Table::FileMetadata(const TableConfig& config) {
+  TensorMetadata metadata = {{"table", config.name}};
+  for (const RowColumn& column : ColumnsOf(config)) {
+    if (column.tensor.dtype == DType::kU16) {
+      metadata[absl::StrCat(column.tensor.name, ".format")] = "bf16";
+    }
+  }
+  return metadata;
+}
+
+uint32_t Table::CopyRows(uint32_t from, size_t count,
+                         std::span<std::vector<std::byte>> parts) const {
+  const State& s = *state_;
+  const std::vector<RowColumn> columns = ColumnsOf(s.config);
+  SIMURGH_CHECK_EQ(parts.size(), 3 + columns.size());
+  const auto append = [&parts](size_t part, const void* value, size_t bytes) {
+    const auto* first = static_cast<const std::byte*>(value);
+    parts[part].insert(parts[part].end(), first, first + bytes);
+  };
+  uint32_t row = from;
+  for (size_t copied = 0; copied < count && row < s.store.carved_rows(); ++row) {
+    const RowHeader& header = s.rows.header(row);
+    if (header.recency == kFreeRecency) continue;
+    const uint64_t id = header.id;
+    const auto uses = static_cast<uint16_t>(header.use_count);
+    const uint64_t recency = s.stamp_origin + header.recency;
+    append(0, &id, sizeof(id));
+    append(1, &uses, sizeof(uses));
+    append(2, &recency, sizeof(recency));
+    for (size_t i = 0; i < columns.size(); ++i) {
+      append(3 + i, s.rows.values(row) + columns[i].offset, columns[i].bytes);
+    }
+    ++copied;
+  }
+  return row;
 }
 
 uint64_t Table::ContentDigest() const {

@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
+#include "simurgh/model/tensor_file.h"
 #include "simurgh/table/distinct_counter.h"
 #include "simurgh/table/encoded_matrix.h"
 #include "simurgh/table/eviction.h"
@@ -139,6 +141,16 @@ class Table {
 
   // Calls `visit` for every row, in no particular order.
   void ForEachRow(absl::FunctionRef<void(const RowContents&)> visit) const;
+
+  // The tensors and the metadata of a file of `rows` rows: `id`, `uses` and `recency`
+  // (RowContents), `weights`, and the optimizer's state. Numbers keep their precision.
+  static std::vector<TensorSpec> FileTensors(const TableConfig& config, uint64_t rows);
+  static TensorMetadata FileMetadata(const TableConfig& config);
+
+  // Appends the next `count` rows, from row number `from` on, to the parts of FileTensors(). The
+  // last rows may be fewer. Includes rows that have expired and not been swept, as stats().rows
+  // does. Returns the row number to continue with.
+  uint32_t CopyRows(uint32_t from, size_t count, std::span<std::vector<std::byte>> parts) const;
 
   // Sum of the rows' hashes: equal for equal sets of rows (ids, weights and state, bit by bit) in
   // any order. Digests of disjoint sets add up, over partitions and servers. Cost: reads all rows.

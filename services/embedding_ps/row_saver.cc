@@ -1,0 +1,149 @@
+#include "services/embedding_ps/row_saver.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/log.h"
+#include "simurgh/model/tensor_file.h"
+
+namespace simurgh {
+namespace {
+
+// Bounds the time that a partition's thread copies before it serves the next request.
+constexpr size_t kRowsPerPiece = 4'096;
+
+// A peer names the folder: it must not lead out of the directory.
+Status CheckFolder(const std::string& name) {
+  const bool is_plain = std::ranges::all_of(name, [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.';
+  });
+  if (is_plain && !name.empty() && name[0] != '.') return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("save rows: '", name,
+                   "' is not the name of a checkpoint's folder; use letters, digits, - and ."));
+}
+
+Status CheckShared(const std::string& directory, const std::string& name) {
+  std::error_code problem;
+  if (std::filesystem::exists(directory + "/" + name, problem)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "checkpoint.directory: '", directory, "' has no '", name,
+      "' here, which the nn-worker has created; use a folder that all daemons see at this path"));
+}
+
+}  // namespace
+
+RowSaver::RowSaver(std::string directory, std::vector<TableConfig> tables, uint32_t partitions,
+                   OnPartition on_partition)
+    : directory_(std::move(directory)),
+      tables_(std::move(tables)),
+      partitions_(partitions),
+      on_partition_(std::move(on_partition)) {}
+
+RowSaver::~RowSaver() {
+  stopped_ = true;
+  std::thread thread;
+  {
+    MutexLock lock(mutex_);
+    thread = std::move(thread_);
+  }
+  if (thread.joinable()) thread.join();
+}
+
+StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
+  if (directory_.empty()) {
+    return absl::FailedPreconditionError(
+        "save rows: this server has no checkpoint.directory; use the same configuration for all "
+        "daemons");
+  }
+  SIMURGH_RETURN_IF_ERROR(CheckFolder(call.folder));
+  if (call.probe) {
+    SIMURGH_RETURN_IF_ERROR(CheckShared(directory_, call.folder));
+    return SaveProgress{.done = true};
+  }
+  MutexLock lock(mutex_);
+  if (call.folder != folder_) {
+    if (!done_) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "save rows: ", folder_, " is being written; save ", call.folder, " after it"));
+    }
+    if (thread_.joinable()) thread_.join();
+    folder_ = call.folder;
+    done_ = false;
+    rows_ = all_rows_ = 0;
+    thread_ = std::thread([this, call] { Run(call); });
+  }
+  if (!done_) return SaveProgress{.rows = rows_, .all_rows = all_rows_};
+  SIMURGH_RETURN_IF_ERROR(result_.status());
+  return SaveProgress{.done = true, .rows = rows_, .all_rows = all_rows_, .files = *result_};
+}
+
+void RowSaver::Run(const SaveRowsCall& call) {
+  StatusOr<std::vector<ModelFile>> result = SaveTables(call);
+  if (result.ok()) {
+    spdlog::info("saved rows: folder={} rows={}", call.folder, rows_.load());
+  } else {
+    spdlog::error("rows are not saved: {}", std::string(result.status().message()));
+  }
+  MutexLock lock(mutex_);
+  result_ = std::move(result);
+  done_ = true;
+}
+
+uint64_t RowSaver::RowsOf(uint32_t table) {
+  uint64_t rows = 0;
+  for (uint32_t p = 0; p < partitions_; ++p) {
+    on_partition_(p, [&](const Partition& own) { rows += own.table(table).stats().rows; });
+  }
+  return rows;
+}
+
+StatusOr<std::vector<ModelFile>> RowSaver::SaveTables(const SaveRowsCall& call) {
+  SIMURGH_RETURN_IF_ERROR(CheckShared(directory_, call.folder));
+  for (uint32_t t = 0; t < tables_.size(); ++t) all_rows_ += RowsOf(t);
+  std::vector<ModelFile> files;
+  for (uint32_t t = 0; t < tables_.size(); ++t) {
+    const std::string name =
+        absl::StrCat("rows/", tables_[t].name, "/", call.server, ".safetensors");
+    const std::string path = absl::StrCat(directory_, "/", call.folder, "/", name);
+    SIMURGH_RETURN_IF_ERROR(FileSystem::Real().MakeFolder(path.substr(0, path.rfind('/'))));
+    SIMURGH_ASSIGN_OR_RETURN(ModelFile file, SaveTable(t, path));
+    file.path = name;
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+StatusOr<ModelFile> RowSaver::SaveTable(uint32_t table, const std::string& path) {
+  const TableConfig& config = tables_[table];
+  const std::vector<TensorSpec> tensors = Table::FileTensors(config, RowsOf(table));
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
+                           TensorFileWriter::Create(path, tensors, Table::FileMetadata(config)));
+  std::vector<std::vector<std::byte>> parts(tensors.size());
+  std::vector<std::span<const std::byte>> views(tensors.size());
+  uint64_t left = tensors[0].rows();
+  for (uint32_t p = 0; p < partitions_; ++p) {
+    for (uint32_t from = 0;;) {
+      if (stopped_) return absl::CancelledError("save rows: the server stops");
+      for (auto& part : parts) part.clear();
+      on_partition_(p, [&](const Partition& own) {
+        from = own.table(table).CopyRows(from, kRowsPerPiece, parts);
+      });
+      const uint64_t rows = parts[0].size() / sizeof(uint64_t);
+      if (rows == 0) break;
+      if (rows > left) break;  // Finish() reports it.
+      left -= rows;
+      std::ranges::copy(parts, views.begin());
+      SIMURGH_RETURN_IF_ERROR(writer.Append(rows, views));
+      rows_ += rows;
+    }
+  }
+  return writer.Finish();
+}
+
+}  // namespace simurgh

@@ -1,0 +1,136 @@
+#include "services/nn_worker/model_saver.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "simurgh/base/log.h"
+#include "simurgh/base/mutex.h"
+#include "simurgh/config/statistics.h"
+#include "simurgh/model/tensor_file.h"
+
+namespace simurgh {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPollInterval{50};
+constexpr std::chrono::seconds kLogInterval{5};
+
+bool IsRetryable(const Status& status) {
+  return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
+}
+
+// Returns false after a stop.
+bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
+  Mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  return !stopped.wait_for(lock, stop, duration, [] { return false; });
+}
+
+Status WriteDense(const std::string& path, DenseNetwork& network) {
+  const std::vector<DenseTensor> tensors = network.tensors();
+  std::vector<TensorSpec> specs;
+  for (const DenseTensor& tensor : tensors) {
+    specs.push_back({tensor.name, DType::kF32, {tensor.shape.begin(), tensor.shape.end()}});
+  }
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer, TensorFileWriter::Create(path, specs, {}));
+  const std::span<const float> parameters = network.parameters();
+  const std::span<const float> state = network.state();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::span<const float> values = tensors[i].in_state ? state : parameters;
+    const size_t count = specs[i].rows() * specs[i].row_bytes() / sizeof(float);
+    SIMURGH_RETURN_IF_ERROR(
+        writer.Write(tensors[i].name, std::as_bytes(values.subspan(tensors[i].offset, count))));
+  }
+  return writer.Finish().status();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config) {
+  ModelDirectory directory(config.checkpoint.directory);
+  const StatusOr<std::vector<uint64_t>> steps = directory.Steps();
+  if (!steps.ok() && !absl::IsNotFound(steps.status())) return steps.status();
+  if (steps.ok() && !steps->empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "checkpoint.directory: '", config.checkpoint.directory, "' has a model of step ",
+        steps->back(), " already, and training cannot continue it yet; name another folder"));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration());
+  SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
+  return std::unique_ptr<ModelSaver>(new ModelSaver(config, generation));
+}
+
+StatusOr<SaveProgress> ModelSaver::AwaitRows(const SaveRowsCall& call, const SaveRows& save_rows,
+                                             const std::stop_token& stop) {
+  std::optional<Clock::time_point> failing_since;
+  auto logged = Clock::now();
+  while (true) {
+    StatusOr<SaveProgress> progress = save_rows(call);
+    const auto now = Clock::now();
+    if (progress.ok()) {
+      failing_since.reset();
+      if (progress->done) return progress;
+      if (now - logged > kLogInterval) {
+        logged = now;
+        spdlog::info("saving rows: rows={} of={}", progress->rows, progress->all_rows);
+      }
+    } else {
+      if (!failing_since) failing_since = now;
+      if (!IsRetryable(progress.status()) ||
+          now - *failing_since > config_.training.retry_deadline) {
+        return progress.status();
+      }
+    }
+    if (!Sleep(kPollInterval, stop)) {
+      return absl::CancelledError("the model is not saved: the nn-worker was stopped");
+    }
+  }
+}
+
+Status ModelSaver::CheckServers(uint64_t run, const SaveRows& save_rows,
+                                const std::stop_token& stop) {
+  return AwaitRows({.run = run, .folder = absl::StrCat("generation-", generation_), .probe = true},
+                   save_rows, stop)
+      .status();
+}
+
+Status ModelSaver::Save(uint64_t run, const TrainResult& result, const ClusterConfig& config,
+                        DenseNetwork& network, const SaveRows& save_rows,
+                        const std::stop_token& stop) {
+  const auto begin = Clock::now();
+  SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, directory_.Begin(result.steps, generation_));
+  SIMURGH_ASSIGN_OR_RETURN(const std::string dense, attempt.Path("dense.safetensors"));
+  SIMURGH_RETURN_IF_ERROR(WriteDense(dense, network));
+  const std::string folder = attempt.folder().substr(attempt.folder().rfind('/') + 1);
+  SIMURGH_ASSIGN_OR_RETURN(SaveProgress rows,
+                           AwaitRows({.run = run, .folder = folder}, save_rows, stop));
+  Manifest manifest{
+      .run = run,
+      .samples = result.samples,
+      .step_time = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()),
+      .config = {config.settings.begin(), config.settings.end()},
+      .statistics = StatisticsOf(config.data, config.features),
+      .extra = {{"yaml", config.source.text},
+                {"yaml.path", config.source.path},
+                {"yaml.overrides", absl::StrJoin(config.source.overrides, "\n")}},
+      .files = std::move(rows.files)};
+  if (result.evaluation) {
+    manifest.metrics = {{"test_auc", result.evaluation->auc},
+                        {"test_logloss", result.evaluation->log_loss}};
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint saved, attempt.Publish(std::move(manifest)));
+  uint64_t bytes = 0;
+  for (const ModelFile& file : saved.manifest.files) bytes += file.bytes;
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
+               rows.rows, bytes, seconds);
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh

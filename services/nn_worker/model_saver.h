@@ -1,0 +1,54 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "services/api/row_server.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/model/model_directory.h"
+#include "simurgh/nn/dense_network.h"
+#include "simurgh/train/trainer.h"
+
+namespace simurgh {
+
+// Writes the model of a run into checkpoint.directory: rank 0 the dense weights and the manifest,
+// the servers their rows.
+//
+// Threads: one owner.
+class ModelSaver {
+ public:
+  // Passes the call on to all servers: RowServer::SaveRows.
+  using SaveRows = std::function<StatusOr<SaveProgress>(const SaveRowsCall& call)>;
+
+  // Prepares the folder. Lifetime: `config` outlives the saver.
+  // Errors: INVALID_ARGUMENT if it has a checkpoint already; of ModelDirectory.
+  static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config);
+
+  // Checks that all servers see the folder. Retries until training.retry_deadline.
+  // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
+  Status CheckServers(uint64_t run, const SaveRows& save_rows, const std::stop_token& stop);
+
+  // Saves the model after the last step. config: with fitted statistics. Logs the progress.
+  // Errors: of the files and of save_rows, naming the folder; CANCELLED after a stop.
+  Status Save(uint64_t run, const TrainResult& result, const ClusterConfig& config,
+              DenseNetwork& network, const SaveRows& save_rows, const std::stop_token& stop);
+
+ private:
+  ModelSaver(const ClusterConfig& config, uint64_t generation)
+      : config_(config), directory_(config.checkpoint.directory), generation_(generation) {}
+
+  // Repeats the call until it is done.
+  StatusOr<SaveProgress> AwaitRows(const SaveRowsCall& call, const SaveRows& save_rows,
+                                   const std::stop_token& stop);
+
+  const ClusterConfig& config_;
+  ModelDirectory directory_;
+  const uint64_t generation_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,148 @@
+// Copied rows against the rows that ForEachRow() reads.
+
+#include <bit>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+#include "simurgh/table/table.h"
+#include "table/arena.h"
+
+namespace simurgh {
+namespace {
+
+using Optimizer = SparseOptimizerConfig;
+
+struct Row {
+  uint32_t uses;
+  uint64_t recency;
+  std::vector<float> values;  // Weights, then state.
+
+  bool operator==(const Row&) const = default;
+};
+
+std::map<uint64_t, Row> VisitedRows(const Table& table) {
+  std::map<uint64_t, Row> rows;
+  table.ForEachRow([&](const RowContents& row) {
+    Row& own = rows[row.id];
+    own = {row.use_count, row.recency, {row.weights.begin(), row.weights.end()}};
+    own.values.insert(own.values.end(), row.state.begin(), row.state.end());
+  });
+  return rows;
+}
+
+template <typename T>
+T At(const std::vector<std::byte>& bytes, size_t index) {
+  T value;
+  REQUIRE((index + 1) * sizeof(T) <= bytes.size());
+  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+float NumberAt(const TensorSpec& tensor, const TensorMetadata& metadata,
+               const std::vector<std::byte>& bytes, size_t index) {
+  if (tensor.dtype == DType::kF32) return At<float>(bytes, index);
+  const auto bits = At<uint16_t>(bytes, index);
+  if (tensor.dtype == DType::kU16) {
+    REQUIRE(metadata.at(tensor.name + ".format") == "bf16");
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
+  REQUIRE(tensor.dtype == DType::kF16);
+  return static_cast<float>(std::bit_cast<_Float16>(bits));
+}
+
+std::map<uint64_t, Row> CopiedRows(const Table& table, size_t piece) {
+  const uint64_t count = table.stats().rows;
+  const std::vector<TensorSpec> tensors = Table::FileTensors(table.config(), count);
+  const TensorMetadata metadata = Table::FileMetadata(table.config());
+  CHECK(metadata.at("table") == table.config().name);
+  std::vector<std::vector<std::byte>> parts(tensors.size());
+  for (uint32_t from = 0;;) {
+    const size_t before = parts[0].size();
+    from = table.CopyRows(from, piece, parts);
+    if (parts[0].size() == before) break;
+    CHECK(parts[0].size() - before <= piece * sizeof(uint64_t));
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    CAPTURE(tensors[i].name);
+    REQUIRE(tensors[i].rows() == count);
+    REQUIRE(parts[i].size() == count * tensors[i].row_bytes());
+  }
+  REQUIRE(tensors[0].name == "id");
+  REQUIRE(tensors[1].name == "uses");
+  REQUIRE(tensors[2].name == "recency");
+  REQUIRE(tensors[3].name == "weights");
+  std::map<uint64_t, Row> rows;
+  for (size_t r = 0; r < count; ++r) {
+    Row row = {At<uint16_t>(parts[1], r), At<uint64_t>(parts[2], r), {}};
+    for (size_t i = 3; i < tensors.size(); ++i) {
+      const size_t width = tensors[i].shape.size() == 1 ? 1 : tensors[i].shape[1];
+      for (size_t j = 0; j < width; ++j) {
+        row.values.push_back(NumberAt(tensors[i], metadata, parts[i], r * width + j));
+      }
+    }
+    CHECK(rows.emplace(At<uint64_t>(parts[0], r), row).second);
+  }
+  return rows;
+}
+
+struct Kind {
+  const char* name;
+  Optimizer::Kind kind;
+  bool row_wise;
+  double momentum;
+  std::vector<std::string> state;
+};
+
+TEST_CASE("copied rows are the visited ones, for every optimizer and precision") {
+  const auto kind = GENERATE(values<Kind>(
+      {{"sgd", Optimizer::Kind::kSgd, false, 0, {}},
+       {"momentum", Optimizer::Kind::kSgd, false, 0.9, {"momentum.v"}},
+       {"adagrad", Optimizer::Kind::kAdagrad, false, 0, {"adagrad.s"}},
+       {"row-wise adagrad", Optimizer::Kind::kAdagrad, true, 0, {"adagrad.s"}},
+       {"adam", Optimizer::Kind::kAdam, false, 0, {"adam.m", "adam.v", "adam.n"}},
+       {"row-wise adam", Optimizer::Kind::kAdam, true, 0, {"adam.m", "adam.v", "adam.n"}},
+       {"ftrl", Optimizer::Kind::kFtrl, false, 0, {"ftrl.z", "ftrl.s"}}}));
+  const RowPrecision precision =
+      GENERATE(RowPrecision::kF32, RowPrecision::kBf16, RowPrecision::kF16);
+  CAPTURE(kind.name, static_cast<int>(precision));
+  TableConfig config;
+  config.name = "clicks";
+  config.dim = 5;  // Odd: 16-bit parts have padding.
+  config.capacity_rows = 300;
+  config.precision = precision;
+  // Vectors of state are not f16.
+  config.state_precision = precision == RowPrecision::kF16 ? RowPrecision::kBf16 : precision;
+  config.optimizer.kind = kind.kind;
+  config.optimizer.row_wise = kind.row_wise;
+  config.optimizer.momentum = static_cast<float>(kind.momentum);
+  Arena arena = Arena::Create(Table::ReservationFor(config)).value();
+  Table table(config, 7, arena);
+
+  Random random(3);
+  std::vector<float> rows(100 * 5);
+  std::vector<float> gradients(100 * 5);
+  for (uint64_t step = 0; step < 8; ++step) {
+    std::vector<uint64_t> ids;
+    // 400 ids for 300 rows: some are evicted, and their row numbers are used again.
+    for (uint64_t i = 0; i < 100; ++i) ids.push_back((step % 4 * 100 + i) * 0x9e3779b97f4a7c15ULL);
+    for (float& gradient : gradients) gradient = static_cast<float>(random.Uniform()) - 0.5F;
+    table.Pull(ids, {rows.data(), 100, 5}, step + 10);
+    table.Push(ids, {gradients.data(), 100, 5}, 0.1F, step);
+  }
+  const std::map<uint64_t, Row> expected = VisitedRows(table);
+  REQUIRE(expected.size() == 300);
+  CHECK(CopiedRows(table, 1) == expected);
+  CHECK(CopiedRows(table, 64) == expected);
+  CHECK(CopiedRows(table, 1000) == expected);
+
+  std::vector<std::string> names;
+  for (const TensorSpec& tensor : Table::FileTensors(config, 1)) names.push_back(tensor.name);
+  CHECK(std::vector(names.begin() + 4, names.end()) == kind.state);
+}
+
+}  // namespace
+}  // namespace simurgh
