@@ -29,7 +29,7 @@ class MemoryFile : public File {
   Status Write(uint64_t offset, std::span<const std::byte> bytes) override {
     SIMURGH_RETURN_IF_ERROR(files_.Count("write " + path_));
     node_->content.resize(std::max<size_t>(node_->content.size(), offset + bytes.size()));
-    std::memcpy(node_->content.data() + offset, bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(node_->content.data() + offset, bytes.data(), bytes.size());
     return absl::OkStatus();
   }
   Status Sync() override {
@@ -42,7 +42,7 @@ class MemoryFile : public File {
     if (offset + bytes.size() > node_->content.size()) {
       return absl::DataLossError(absl::StrCat(path_, ": the file ends"));
     }
-    std::memcpy(bytes.data(), node_->content.data() + offset, bytes.size());
+    if (!bytes.empty()) std::memcpy(bytes.data(), node_->content.data() + offset, bytes.size());
     return absl::OkStatus();
   }
 

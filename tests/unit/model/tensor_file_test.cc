@@ -50,8 +50,7 @@ std::vector<std::byte> ReadAll(TensorFileReader& reader, const std::string& name
 }
 
 bool Equal(const std::vector<std::byte>& found, std::span<const std::byte> expected) {
-  return found.size() == expected.size() &&
-         std::memcmp(found.data(), expected.data(), found.size()) == 0;
+  return std::equal(found.begin(), found.end(), expected.begin(), expected.end());
 }
 
 TEST_CASE("What is written in pieces is read in other pieces") {
