@@ -121,17 +121,22 @@ class RealFileSystem : public FileSystem {
     return OpenFile(path, O_RDONLY, "open");
   }
   Status MakeFolder(const std::string& path) override {
-    constexpr mode_t kOfAll = 0755;
-    bool made = ::mkdir(path.c_str(), kOfAll) == 0;
-    std::error_code ignored;
-    if (!made && errno == EEXIST && std::filesystem::is_directory(path, ignored)) {
-      return absl::OkStatus();
-    }
-    if (!made && errno == ENOENT && path.find('/', 1) != std::string::npos) {
+    // Another process may create the folder at the same time.
+    const auto make = [&path] {
+      constexpr mode_t kOfAll = 0755;
+      if (::mkdir(path.c_str(), kOfAll) == 0) return 0;
+      const int problem = errno;
+      std::error_code ignored;
+      const bool exists = problem == EEXIST && std::filesystem::is_directory(path, ignored);
+      return exists ? 0 : problem;
+    };
+    int problem = make();
+    if (problem == ENOENT && path.find('/', 1) != std::string::npos) {
       SIMURGH_RETURN_IF_ERROR(MakeFolder(ParentOf(path)));
-      made = ::mkdir(path.c_str(), kOfAll) == 0;
+      problem = make();
     }
-    return made ? SyncFolder(ParentOf(path)) : Failed("create folder", path);
+    errno = problem;
+    return problem == 0 ? SyncFolder(ParentOf(path)) : Failed("create folder", path);
   }
   Status SyncFolder(const std::string& path) override {
     const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

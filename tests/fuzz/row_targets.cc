@@ -158,12 +158,43 @@ std::vector<Bytes> EndRunSeeds() {
   return {MetadataOf(api::EncodeEndRun({.run = 5, .rank = 1, .ranks = 2}))};
 }
 
+void RunSaveRows(Input input) {
+  const Received<api::wire::SaveRowsRequest> request(input);
+  if (request.table == nullptr) return;
+  const SaveRowsCall call = api::Decode(*request.table);
+  const Received<api::wire::SaveRowsRequest> again(api::Encode(call));
+  const SaveRowsCall copy = api::Decode(*again.table);
+  SIMURGH_CHECK(copy.run == call.run && copy.folder == call.folder);
+  SIMURGH_CHECK(copy.server == call.server && copy.probe == call.probe);
+}
+
+std::vector<Bytes> SaveRowsSeeds() {
+  return {MetadataOf(api::Encode({.run = 5, .folder = "step-7.tmp-1", .server = 1})),
+          MetadataOf(api::Encode({.folder = "generation-1", .probe = true}))};
+}
+
+void RunSaveProgress(Input input) {
+  const Received<api::wire::SaveRowsResponse> response(input);
+  if (response.table == nullptr) return;
+  const SaveProgress progress = api::Decode(*response.table);
+  const Received<api::wire::SaveRowsResponse> again(api::Encode(progress));
+  SIMURGH_CHECK(api::Decode(*again.table).files == progress.files);
+}
+
+std::vector<Bytes> SaveProgressSeeds() {
+  return {MetadataOf(api::Encode(SaveProgress{.rows = 3, .all_rows = 9})),
+          MetadataOf(api::Encode(SaveProgress{
+              .done = true, .rows = 9, .all_rows = 9, .files = {{"rows/t/0", 100, 77}}}))};
+}
+
 }  // namespace
 
 std::vector<Target> RowTargets() {
   return {{"pull_rows", RunPullRows, PullRowsSeeds},
           {"push_rows", RunPushRows, PushRowsSeeds},
           {"end_run", RunEndRun, EndRunSeeds},
+          {"save_rows", RunSaveRows, SaveRowsSeeds},
+          {"save_progress", RunSaveProgress, SaveProgressSeeds},
           {"pull_rows_report", RunPullReport, PullReportSeeds},
           {"push_rows_report", RunPushReport, PushReportSeeds}};
 }
