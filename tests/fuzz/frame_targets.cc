@@ -111,8 +111,7 @@ std::vector<Bytes> HelloSeeds() {
                                     .incarnation = 5,
                                     .configuration = "a = 6\n",
                                     .map_version = 7},
-                                   {}, uint64_t{1} << 28, rpc::kFeatureSharedMemory,
-                                   Bytes(32, std::byte{8})))};
+                                   {}, uint64_t{1} << 28, rpc::kFeatureSharedMemory))};
 }
 
 // --- error: the code of the header, then the metadata.
