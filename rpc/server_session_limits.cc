@@ -95,6 +95,11 @@ uint64_t ServerSession::AnswerCost(const FrameHeader& request) const {
   return bytes > kSmallAnswerBytes ? core_->answer_memory->Cost(bytes) : 0;
 }
 
+namespace {
+// Ends a connection that would wait for memory which its own requests hold.
+constexpr std::chrono::seconds kMemoryPatience{2};
+}  // namespace
+
 bool ServerSession::TryTakeMemory(IncomingFrame& request) const {
   const auto take = [](const std::shared_ptr<Window>& memory, uint64_t cost, WindowShare& share) {
     if (cost == 0 || !share.empty()) return true;
@@ -130,10 +135,10 @@ awaitable<StatusOr<WindowShare>> ServerSession::Await(std::shared_ptr<Window> me
   core_->observer->OnThrottle(connection_->peer(), ThrottleReason::kMemory);
   awaited_ = memory;
   leaves_ = memory->leaves();
-  const bool entered = co_await memory->Enter(cost, Clock::time_point::max(), this);
+  const bool entered = co_await memory->Enter(cost, Clock::now() + kMemoryPatience, this);
   awaited_ = nullptr;
   if (entered) co_return WindowShare(memory, cost);
-  co_return absl::UnavailableError("the connection ended");
+  co_return absl::UnavailableError("the connection ended, or waited too long for memory");
 }
 
 uint64_t ServerSession::HeldBytes() const {
