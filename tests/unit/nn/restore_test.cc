@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include <catch2/catch.hpp>
 
+#include "tests/support/skip.h"
 #include "tests/unit/nn/cuda/training_run.h"
 #include "tests/unit/nn/test_backend.h"
 #include "tests/unit/nn/test_models.h"
@@ -201,33 +202,42 @@ TEST_CASE("the layers read the values that the names say") {
   }
 }
 
-TEST_CASE("a restored network trains with the bits of the uninterrupted one") {
-  for (const auto precision :
-       {ComputePrecision::kF32, ComputePrecision::kBf16, ComputePrecision::kF16}) {
-    for (const DenseOptimizerConfig& optimizer : RunOptimizers()) {
-      CAPTURE(static_cast<int>(precision), static_cast<int>(optimizer.kind), optimizer.momentum,
-              optimizer.average_decay);
-      DenseNetworkOptions options = RunOptions(optimizer);
-      options.precision = precision;
-      auto created = CreateTestNetwork(EveryLayer(), options);
-      if (!created.ok() && precision == ComputePrecision::kF16) return;  // As on the CPU.
-      REQUIRE(created.ok());
-      DenseNetwork& uninterrupted = **created;
-      Train(uninterrupted, 10);
-      options.seed = 77;
-      const auto restored = Create(EveryLayer(), options);
-      Train(*restored, 3);
-      REQUIRE(
-          restored->Restore(Copy(uninterrupted.parameters()), Copy(uninterrupted.state())).ok());
-      const TrainingRun expected = Train(uninterrupted, 10);
-      const TrainingRun actual = Train(*restored, 10);
-      CHECK(actual.losses == expected.losses);
-      CHECK(SameBits(actual.parameters, expected.parameters));
-      CHECK(SameBits(actual.state, expected.state));
-      CHECK(SameBits(actual.embedding_gradient, expected.embedding_gradient));
-      CHECK(SameBits(actual.predictions, expected.predictions));
-    }
+void CheckRestoredRun(ComputePrecision precision) {
+  for (const DenseOptimizerConfig& optimizer : RunOptimizers()) {
+    CAPTURE(static_cast<int>(optimizer.kind), optimizer.momentum, optimizer.average_decay);
+    DenseNetworkOptions options = RunOptions(optimizer);
+    options.precision = precision;
+    const auto network = Create(EveryLayer(), options);
+    DenseNetwork& uninterrupted = *network;
+    Train(uninterrupted, 10);
+    options.seed = 77;
+    const auto restored = Create(EveryLayer(), options);
+    Train(*restored, 3);
+    REQUIRE(restored->Restore(Copy(uninterrupted.parameters()), Copy(uninterrupted.state())).ok());
+    const TrainingRun expected = Train(uninterrupted, 10);
+    const TrainingRun actual = Train(*restored, 10);
+    CHECK(actual.losses == expected.losses);
+    CHECK(SameBits(actual.parameters, expected.parameters));
+    CHECK(SameBits(actual.state, expected.state));
+    CHECK(SameBits(actual.embedding_gradient, expected.embedding_gradient));
+    CHECK(SameBits(actual.predictions, expected.predictions));
   }
+}
+
+TEST_CASE("a restored network trains with the bits of the uninterrupted one") {
+  CheckRestoredRun(ComputePrecision::kF32);
+}
+
+TEST_CASE("a restored network in bf16 trains with the bits of the uninterrupted one") {
+  if (!BackendHasBf16()) SIMURGH_SKIP("oneDNN has no products of bf16 for this processor");
+  CheckRestoredRun(ComputePrecision::kBf16);
+}
+
+TEST_CASE("a restored network in f16 trains with the bits of the uninterrupted one") {
+  DenseNetworkOptions options = RunOptions({});
+  options.precision = ComputePrecision::kF16;
+  if (!CreateTestNetwork(EveryLayer(), options).ok()) SIMURGH_SKIP("this backend has no f16");
+  CheckRestoredRun(ComputePrecision::kF16);
 }
 
 TEST_CASE("gradients from before a restore are not applied") {
