@@ -1,6 +1,7 @@
 #include "simurgh/table/table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -190,6 +191,54 @@ uint32_t Table::CopyRows(uint32_t from, size_t count,
     ++copied;
   }
   return row;
+}
+
+Status Table::PutRows(std::span<const std::span<const std::byte>> parts) {
+  State& s = *state_;
+  const std::vector<RowColumn> columns = ColumnsOf(s.config);
+  SIMURGH_CHECK_EQ(parts.size(), 3 + columns.size());
+  const size_t count = parts[0].size() / sizeof(uint64_t);
+  const auto value = [&parts]<typename T>(size_t part, size_t row, T /*type*/) {
+    T read;
+    std::memcpy(&read, parts[part].data() + row * sizeof(T), sizeof(T));
+    return read;
+  };
+  uint64_t newest = s.newest_stamp;
+  for (size_t i = 0; i < count; ++i) newest = std::max(newest, value(2, i, uint64_t{}));
+  const uint32_t now = s.BeginPull(newest);
+  s.CommitRows(std::min<uint64_t>(count, s.row_limit - s.index.size()));
+  std::vector<float> scratch(s.store.format().floats());
+  for (size_t i = 0; i < count; ++i) {
+    constexpr size_t kAhead = 16;
+    if (i + kAhead < count) s.index.Prefetch(RowIndex::Hash(value(0, i + kAhead, uint64_t{})));
+    const auto id = value(0, i, uint64_t{});
+    if (s.index.Find(id, RowIndex::Hash(id)) != kNoRow) {
+      return absl::DataLossError(
+          absl::StrCat("table '", s.config.name, "': id ", id, " has two rows"));
+    }
+    s.distinct.Add(id);
+    const uint64_t stamp = value(2, i, uint64_t{});
+    const RowHeader header = {
+        .id = id,
+        .recency = static_cast<uint32_t>(stamp - std::min(stamp, s.stamp_origin)),
+        .use_count = std::max<uint32_t>(value(1, i, uint16_t{}), 1)};
+    const uint32_t row = s.Put(header, now);
+    if (row == kNoRow) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("table '", s.config.name, "': full at ", s.index.size(),
+                       " rows; raise its capacity, or set when_full: evict"));
+    }
+    for (size_t c = 0; c < columns.size(); ++c) {
+      std::memcpy(s.rows.values(row) + columns[c].offset,
+                  parts[3 + c].data() + i * columns[c].bytes, columns[c].bytes);
+    }
+    const std::span<const float> values = s.store.Values(row, scratch);
+    if (!std::ranges::all_of(values, [](float number) { return std::isfinite(number); })) {
+      return absl::DataLossError(absl::StrCat("table '", s.config.name, "': the row of id ", id,
+                                              " has a number that is not finite"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 uint64_t Table::ContentDigest() const {

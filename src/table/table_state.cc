@@ -75,9 +75,8 @@ std::optional<EvictionCause> Table::State::Expired(uint32_t row) const {
 }
 
 uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
-  if (!HasSpace() && !MakeSpace(stamp)) return kNoRow;
   uint32_t row = kNoRow;
-  store.Acquire({&row, 1});
+  if (!Acquire(stamp, row)) return kNoRow;
   const bool queued = rows.header(row).use_count != 0;  // Unused memory is zero.
   const RowStore::NewRow new_row = {id, row};
   store.Initialize({&new_row, 1}, stamp);
@@ -85,6 +84,22 @@ uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
   if (!queued) queue.Add(row);
   ++counts.created;
   return row;
+}
+
+uint32_t Table::State::Put(const RowHeader& header, uint32_t now) {
+  uint32_t row = kNoRow;
+  if (!Acquire(now, row)) return kNoRow;
+  const bool queued = rows.header(row).use_count != 0;
+  rows.header(row) = header;
+  index.Insert(RowIndex::Hash(header.id), row);
+  if (!queued) queue.Add(row);
+  return row;
+}
+
+bool Table::State::Acquire(uint32_t now, uint32_t& row) {
+  if (!HasSpace() && !MakeSpace(now)) return false;
+  store.Acquire({&row, 1});
+  return true;
 }
 
 void Table::State::Sweep(size_t count) {

@@ -72,6 +72,8 @@ struct Table::State {
   // Returns kNoRow when the table is full and config.when_full does not evict. Requires that the id
   // has no row.
   uint32_t Create(uint64_t id, uint32_t stamp);
+  // As Create() for a row with this header, whose values the caller fills in.
+  uint32_t Put(const RowHeader& header, uint32_t now);
   // Removes an expired row.
   void Expire(uint32_t row) { Remove(row, *Expired(row), /*queued=*/true); }
   // Examines the next `count` rows and removes expired ones.
@@ -118,6 +120,7 @@ struct Table::State {
     return !file_used_up;
   }
   bool MakeSpace(uint32_t now);
+  bool Acquire(uint32_t now, uint32_t& row);
   bool GrowLimit();
   bool Request(uint64_t bytes, uint64_t& granted, uint64_t waiting);
   void Evict(uint32_t now, EvictionCause cause);

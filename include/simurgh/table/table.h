@@ -152,6 +152,13 @@ class Table {
   // does. Returns the row number to continue with.
   uint32_t CopyRows(uint32_t from, size_t count, std::span<std::vector<std::byte>> parts) const;
 
+  // Puts rows back that CopyRows() has written, of a table with the same FileTensors() and
+  // FileMetadata(). A full table makes room as in training: it evicts the oldest of the rows so
+  // far. parts: whole rows. Requires that the table has served no training pull.
+  // Errors: DATA_LOSS for an id that has a row already, or for numbers that are not finite, naming
+  // the id; RESOURCE_EXHAUSTED for a full table with when_full: stop. The rows before it stay.
+  Status PutRows(std::span<const std::span<const std::byte>> parts);
+
   // Sum of the rows' hashes: equal for equal sets of rows (ids, weights and state, bit by bit) in
   // any order. Digests of disjoint sets add up, over partitions and servers. Cost: reads all rows.
   uint64_t ContentDigest() const;

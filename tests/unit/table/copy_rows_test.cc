@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -89,6 +90,17 @@ std::map<uint64_t, Row> CopiedRows(const Table& table, size_t piece) {
   return rows;
 }
 
+Status PutCopies(const Table& from, Table& to, size_t piece) {
+  std::vector<std::vector<std::byte>> parts(Table::FileTensors(from.config(), 0).size());
+  for (uint32_t next = 0;;) {
+    for (auto& part : parts) part.clear();
+    next = from.CopyRows(next, piece, parts);
+    if (parts[0].empty()) return absl::OkStatus();
+    const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
+    SIMURGH_RETURN_IF_ERROR(to.PutRows(views));
+  }
+}
+
 struct Kind {
   const char* name;
   Optimizer::Kind kind;
@@ -139,9 +151,63 @@ TEST_CASE("copied rows are the visited ones, for every optimizer and precision")
   CHECK(CopiedRows(table, 64) == expected);
   CHECK(CopiedRows(table, 1000) == expected);
 
+  // Rows that are put back train on with the same bits.
+  Arena other_arena = Arena::Create(Table::ReservationFor(config)).value();
+  Table other(config, 7, other_arena);
+  REQUIRE(PutCopies(table, other, 64).ok());
+  CHECK(VisitedRows(other) == expected);
+  CHECK(other.ContentDigest() == table.ContentDigest());
+  for (uint64_t step = 8; step < 12; ++step) {
+    std::vector<uint64_t> ids;
+    for (uint64_t i = 0; i < 100; ++i) ids.push_back((step % 4 * 70 + i) * 0x9e3779b97f4a7c15ULL);
+    for (Table* const each : {&table, &other}) {
+      each->Pull(ids, {rows.data(), 100, 5}, step + 10);
+      each->Push(ids, {gradients.data(), 100, 5}, 0.1F, step);
+    }
+  }
+  CHECK(VisitedRows(other) == VisitedRows(table));
+
   std::vector<std::string> names;
   for (const TensorSpec& tensor : Table::FileTensors(config, 1)) names.push_back(tensor.name);
   CHECK(std::vector(names.begin() + 4, names.end()) == kind.state);
+}
+
+TEST_CASE("rows that cannot be put back are refused by id") {
+  TableConfig config;
+  config.name = "clicks";
+  config.dim = 2;
+  config.capacity_rows = 3;
+  Arena arena = Arena::Create(2 * Table::ReservationFor(config)).value();
+  Table table(config, 7, arena);
+  const std::vector<uint64_t> ids = {5, 6, 7};
+  std::vector<float> rows(6);
+  table.Pull(ids, {rows.data(), 3, 2}, uint64_t{1} << 40);
+
+  Table other(config, 7, arena);
+  REQUIRE(PutCopies(table, other, 2).ok());
+  CHECK(VisitedRows(other) == VisitedRows(table));
+  CHECK(PutCopies(table, other, 2) == absl::DataLossError("table 'clicks': id 5 has two rows"));
+
+  config.capacity_rows = 2;
+  for (const WhenFull when_full : {WhenFull::kEvict, WhenFull::kStop}) {
+    config.when_full = when_full;
+    Arena small_arena = Arena::Create(Table::ReservationFor(config)).value();
+    Table small(config, 7, small_arena);
+    const Status put = PutCopies(table, small, 3);
+    CHECK(small.stats().rows == 2);
+    CHECK(put.ok() == (when_full == WhenFull::kEvict));
+    if (!put.ok()) CHECK(put.code() == absl::StatusCode::kResourceExhausted);
+  }
+
+  std::vector<std::vector<std::byte>> parts(Table::FileTensors(config, 0).size());
+  table.CopyRows(0, 1, parts);
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(parts[3].data() + sizeof(float), &infinity, sizeof(float));
+  Arena third_arena = Arena::Create(Table::ReservationFor(config)).value();
+  Table third(config, 7, third_arena);
+  const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
+  CHECK(third.PutRows(views) ==
+        absl::DataLossError("table 'clicks': the row of id 5 has a number that is not finite"));
 }
 
 }  // namespace
