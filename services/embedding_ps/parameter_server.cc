@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include <boost/asio/use_future.hpp>
 
 #include "rpc/server.h"
+#include "services/api/layout.h"
 #include "services/embedding_ps/latch.h"
 #include "services/embedding_ps/reduced_push.h"
 #include "simurgh/base/log.h"
@@ -108,8 +111,12 @@ std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end) {
 
 }  // namespace
 
-ParameterServer::ParameterServer(ServerMetrics& metrics, bool reproducible)
-    : metrics_(metrics), warns_of_eviction_(reproducible) {}
+ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& metrics)
+    : metrics_(metrics),
+      tables_(SharesOf(config)),
+      map_(MapOf(config)),
+      warns_of_eviction_(config.training.reproducible ||
+                         config.training.mode == TrainingConfig::Mode::kSync) {}
 
 uint64_t PeerBytes(uint64_t memory_budget) {
   const uint64_t most = rpc::ServerOptions().peer_bytes;
@@ -134,23 +141,16 @@ Status ParameterServer::CheckConfig(const ClusterConfig& config) {
 
 StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const ClusterConfig& config,
                                                                    ServerMetrics& metrics) {
-  std::unique_ptr<ParameterServer> server(new ParameterServer(
-      metrics,
-      config.training.reproducible || config.training.mode == TrainingConfig::Mode::kSync));
   SIMURGH_RETURN_IF_ERROR(CheckConfig(config));
+  std::unique_ptr<ParameterServer> server(new ParameterServer(config, metrics));
   const uint64_t partitions = config.embedding_ps.partitions;
-  const std::vector<TableConfig> tables = SharesOf(config);
-  for (const TableConfig& table : tables) {
-    server->table_dims_.push_back(table.dim);
-    server->table_names_.push_back(table.name);
-  }
   if (const uint64_t limit = config.embedding_ps.memory_budget; limit > 0) {
     server->budget_ = std::make_unique<MemoryBudget>(limit, KeptFree(limit));
   }
   for (uint64_t p = 0; p < partitions; ++p) {
     const PartitionMemory memory = MemoryOf(config.embedding_ps, p);
-    SIMURGH_ASSIGN_OR_RETURN(auto partition,
-                             Partition::Create(tables, config.seed, server->budget_.get(), memory));
+    SIMURGH_ASSIGN_OR_RETURN(auto partition, Partition::Create(server->tables_, config.seed,
+                                                               server->budget_.get(), memory));
     if (const std::string problem = partition->HugePageProblem(); p == 0 && !problem.empty()) {
       spdlog::warn("no huge pages: rows use 4 KiB pages, which slows pulls and pushes; {}",
                    problem);
@@ -164,7 +164,7 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   }
   SIMURGH_RETURN_IF_ERROR(CheckBudget(config.embedding_ps.memory_budget));
   server->saver_ = std::make_unique<RowSaver>(
-      config.checkpoint.directory, tables, partitions,
+      config.checkpoint.directory, server->tables_, partitions,
       [owner = server.get()](uint32_t p, absl::FunctionRef<void(const Partition&)> use) {
         Shard& shard = *owner->shards_[p];
         shard.thread.RunAndWait([&] { use(*shard.partition); });
@@ -225,13 +225,13 @@ void ParameterServer::Shard::Run() {
 
 StatusOr<api::RowPayload> ParameterServer::Check(std::span<const RowGroup> groups) const {
   for (const RowGroup& group : groups) {
-    if (group.table >= table_dims_.size()) {
+    if (group.table >= tables_.size()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "rows: table ", group.table, " is out of range, there are ", table_dims_.size()));
+          "rows: table ", group.table, " is out of range, there are ", tables_.size()));
     }
-    if (group.dim != table_dims_[group.table]) {
+    if (group.dim != tables_[group.table].dim) {
       return absl::InvalidArgumentError(absl::StrCat("rows: table ", group.table, " has dim ",
-                                                     table_dims_[group.table], ", the request has ",
+                                                     tables_[group.table].dim, ", the request has ",
                                                      group.dim));
     }
     SIMURGH_RETURN_IF_ERROR(
@@ -370,7 +370,7 @@ void ParameterServer::LogNotFinite(const StepId& step_id, const PushReport& repo
   spdlog::warn(
       "a push has numbers that are not finite: table={} gradients_dropped={} rows_affected={} "
       "run={:016x} rank={} step={} suppressed={}",
-      table_names_[report.not_finite_table], report.gradients_not_finite, report.rows_not_finite,
+      tables_[report.not_finite_table].name, report.gradients_not_finite, report.rows_not_finite,
       step_id.run, step_id.rank, step_id.step, *suppressed);
 }
 
@@ -379,8 +379,22 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::SaveRows(SaveRowsCall ca
   co_return saver_->Save(call);
 }
 
+Status ParameterServer::LoadRows(const Checkpoint& checkpoint, uint32_t server,
+                                 LoadProgress progress) {
+  const auto on_partitions = [this](absl::FunctionRef<void(uint32_t, Partition&)> use) {
+    std::vector<std::future<void>> ends;
+    for (uint32_t p = 0; p < shards_.size(); ++p) {
+      ends.push_back(rpc::asio::post(shards_[p]->thread.executor(), rpc::asio::use_future([&, p] {
+                                       use(p, *shards_[p]->partition);
+                                     })));
+    }
+    for (std::future<void>& end : ends) end.get();
+  };
+  return simurgh::LoadRows(checkpoint, {tables_, map_, server, on_partitions}, progress);
+}
+
 std::vector<uint64_t> ParameterServer::ContentDigests() {
-  std::vector<uint64_t> digests(table_dims_.size());
+  std::vector<uint64_t> digests(tables_.size());
   for (const auto& shard : shards_) {
     shard->thread.RunAndWait([&] {
       for (size_t t = 0; t < digests.size(); ++t) {

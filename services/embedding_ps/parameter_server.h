@@ -12,6 +12,7 @@
 #include "services/api/row_payload.h"
 #include "services/api/row_server.h"
 #include "services/embedding_ps/fair_queue.h"
+#include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_saver.h"
 #include "services/embedding_ps/server_metrics.h"
 #include "services/embedding_ps/step_barrier.h"
@@ -54,6 +55,11 @@ class ParameterServer : public RowServer {
   [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
                                                                 rpc::CallOptions options) override;
 
+  // Puts the server's rows of a checkpoint into its partitions: see LoadRows() of row_loader.h.
+  // server: this server's index. Requires that the server has had no call.
+  // Threads: any but the partitions'. Blocks.
+  Status LoadRows(const Checkpoint& checkpoint, uint32_t server, LoadProgress progress);
+
   // Returns the payload that the groups describe.
   // Errors: INVALID_ARGUMENT when they do not match the tables, dims and partitions.
   StatusOr<api::RowPayload> Check(std::span<const RowGroup> groups) const;
@@ -70,7 +76,7 @@ class ParameterServer : public RowServer {
   // up as well. Requires that no call is in progress. Cost: reads all rows.
   std::vector<uint64_t> ContentDigests();
 
-  uint32_t table_count() const { return static_cast<uint32_t>(table_dims_.size()); }
+  uint32_t table_count() const { return static_cast<uint32_t>(tables_.size()); }
   uint32_t partition_count() const { return static_cast<uint32_t>(shards_.size()); }
 
   // For tests. Requires that no call is in progress.
@@ -97,7 +103,7 @@ class ParameterServer : public RowServer {
     IoThread thread;
   };
 
-  ParameterServer(ServerMetrics& metrics, bool reproducible);
+  ParameterServer(const ClusterConfig& config, ServerMetrics& metrics);
 
   // Errors: INVALID_ARGUMENT for a payload that does not match the groups, or a bad step id or
   // rate.
@@ -106,9 +112,9 @@ class ParameterServer : public RowServer {
   void LogNotFinite(const StepId& step_id, const PushReport& report);
 
   ServerMetrics& metrics_;
-  bool warns_of_eviction_;            // Until the first one; in reproducible runs.
-  std::vector<uint32_t> table_dims_;  // By table.
-  std::vector<std::string> table_names_;
+  const std::vector<TableConfig> tables_;  // With a partition's share of their capacity.
+  const BucketMap map_;
+  bool warns_of_eviction_;  // Until the first one; in reproducible runs.
   LogLimiter not_finite_log_{/*lines=*/10, std::chrono::seconds(10)};
   FatalFunction fatal_;
   std::atomic<bool> failed_ = false;

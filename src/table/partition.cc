@@ -86,6 +86,13 @@ StatusOr<PushReport> Partition::Push(const StepId& step, std::span<const PushGro
   return work.report();
 }
 
+void Partition::ContinueAt(uint64_t stamp) {
+  state_->clock.ContinueAt(stamp);
+  for (const auto& table : state_->tables) {
+    table->Pull({}, MatrixView<float>(nullptr, 0, table->config().dim), stamp);
+  }
+}
+
 std::string Partition::HugePageProblem() const { return state_->arena.HugePageProblem(); }
 
 size_t Partition::table_count() const { return state_->tables.size(); }

@@ -23,6 +23,9 @@ class RecencyClock {
     return newest_;
   }
 
+  // The next run begins after this stamp.
+  void ContinueAt(uint64_t stamp) { newest_ = std::max(newest_, stamp); }
+
  private:
   std::optional<uint64_t> run_;
   uint64_t first_step_ = 0;

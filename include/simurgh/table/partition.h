@@ -84,6 +84,10 @@ class Partition {
   // earlier pushes are missing.
   StatusOr<PushReport> Push(const StepId& step, std::span<const PushGroup> groups);
 
+  // After Table::PutRows(): continues at the newest stamp of the saved rows, of all partitions. The
+  // next training pull gets a later one, and rows that had expired stay so.
+  void ContinueAt(uint64_t stamp);
+
   // See Arena::HugePageProblem().
   std::string HugePageProblem() const;
 

@@ -150,6 +150,9 @@ TEST_CASE("the recency clock follows steps, never decreases and puts a new run l
   for (uint64_t turn = 1; turn <= 10; ++turn) {
     CHECK(clock.Advance(turn % 2 == 0 ? 8 : 7, 1'000'000) == first + 16 + turn);
   }
+  RecencyClock restored;
+  restored.ContinueAt(50);
+  CHECK(restored.Advance(9, 1'000) == 51);
 }
 
 }  // namespace

@@ -1,0 +1,222 @@
+#include "services/embedding_ps/row_loader.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+#include "simurgh/model/tensor_file.h"
+
+namespace simurgh {
+namespace {
+
+struct RowFile {
+  uint32_t table;
+  TensorFileReader reader;
+};
+
+// The table of a file of rows, or nothing for another file.
+std::optional<std::string> TableOf(const ModelFile& file) {
+  const std::vector<std::string> parts = absl::StrSplit(file.path, '/');
+  if (parts.size() != 3 || parts[0] != "rows" || !parts[2].ends_with(".safetensors")) return {};
+  return parts[1];
+}
+
+Status Differs(const TableConfig& table, std::string_view key, std::string_view saved,
+               std::string_view configured) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "tables: table '", table.name, "': ", std::string(key), " is ", std::string(saved),
+      " in the model and ", std::string(configured),
+      " in the configuration; use the dim, precision and optimizer that the model was trained "
+      "with"));
+}
+
+std::string Describe(const std::vector<TensorSpec>& tensors, std::string_view name) {
+  const auto found = std::ranges::find(tensors, name, &TensorSpec::name);
+  if (found == tensors.end()) return "missing";
+  return absl::StrCat(DTypeName(found->dtype), " [", absl::StrJoin(found->shape, ", "), "]");
+}
+
+std::string Describe(const TensorMetadata& metadata, const std::string& key) {
+  const auto found = metadata.find(key);
+  return found == metadata.end() ? "missing" : absl::StrCat("'", found->second, "'");
+}
+
+// Errors: INVALID_ARGUMENT if the file's rows are not those of the table.
+Status CheckLayout(const TensorFileReader& file, const TableConfig& table) {
+  const auto id = std::ranges::find(file.tensors(), "id", &TensorSpec::name);
+  const uint64_t rows = id == file.tensors().end() ? 0 : id->rows();
+  const std::vector<TensorSpec> wanted = Table::FileTensors(table, rows);
+  for (const auto* list : {&wanted, &file.tensors()}) {
+    for (const TensorSpec& tensor : *list) {
+      const std::string saved = Describe(file.tensors(), tensor.name);
+      const std::string configured = Describe(wanted, tensor.name);
+      if (saved == configured) continue;
+      return Differs(table, absl::StrCat("tensor ", tensor.name), saved, configured);
+    }
+  }
+  const TensorMetadata metadata = Table::FileMetadata(table);
+  for (const auto* map : {&metadata, &file.metadata()}) {
+    for (const auto& [key, value] : *map) {
+      const std::string saved = Describe(file.metadata(), key);
+      const std::string configured = Describe(metadata, key);
+      if (saved != configured) return Differs(table, key, saved, configured);
+    }
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<TensorFileReader> OpenFile(const Checkpoint& checkpoint, const ModelFile& file,
+                                    const TableConfig& table) {
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader,
+                           TensorFileReader::Open(checkpoint.Path(file.path)));
+  const ModelFile& found = reader.file();
+  if (found.bytes != file.bytes || found.hash != file.hash || !reader.has_sums()) {
+    return absl::DataLossError(absl::StrCat(
+        found.path, ": it has ", found.bytes, " bytes and the hash ",
+        absl::Hex(found.hash, absl::kZeroPad16), "; manifest.json lists ", file.bytes, " and ",
+        absl::Hex(file.hash, absl::kZeroPad16), "; the file is damaged, use another checkpoint"));
+  }
+  SIMURGH_RETURN_IF_ERROR(CheckLayout(reader, table));
+  return reader;
+}
+
+StatusOr<std::vector<RowFile>> OpenFiles(const Checkpoint& checkpoint,
+                                         const std::vector<TableConfig>& tables) {
+  std::vector<RowFile> files;
+  std::vector<bool> is_saved(tables.size());
+  for (const ModelFile& file : checkpoint.manifest.files) {
+    const std::optional<std::string> name = TableOf(file);
+    if (!name) continue;
+    const auto table = std::ranges::find(tables, *name, &TableConfig::name);
+    if (table == tables.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tables: the model has a table '", *name,
+          "', the configuration has none; use the tables that the model was trained with"));
+    }
+    const auto index = static_cast<uint32_t>(table - tables.begin());
+    is_saved[index] = true;
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, OpenFile(checkpoint, file, *table));
+    files.push_back({index, std::move(reader)});
+  }
+  const auto missing = std::ranges::find(is_saved, false);
+  if (missing == is_saved.end()) return files;
+  return absl::InvalidArgumentError(
+      absl::StrCat("tables: the configuration has a table '",
+                   tables[static_cast<size_t>(missing - is_saved.begin())].name,
+                   "', the model has none; use the tables that the model was trained with"));
+}
+
+// Reads a piece of a file and puts the server's rows.
+class PieceLoader {
+ public:
+  PieceLoader(RowFile& file, const RowTarget& target)
+      : file_(file),
+        target_(target),
+        tensors_(Table::FileTensors(target.tables[file.table], 0)),
+        values_(tensors_.size()),
+        rows_(target.map.partitions()) {}
+
+  // Returns the newest stamp of the rows, the server's or not.
+  StatusOr<uint64_t> Load(uint64_t first, uint64_t count) {
+    SIMURGH_RETURN_IF_ERROR(Read(kId, first, count));
+    SIMURGH_RETURN_IF_ERROR(Read(kRecency, first, count));
+    for (std::vector<uint64_t>& rows : rows_) rows.clear();
+    uint64_t newest = 0;
+    bool owns = false;
+    for (uint64_t row = 0; row < count; ++row) {
+      newest = std::max(newest, NumberAt(kRecency, row));
+      const uint32_t slot = target_.map.SlotOf(NumberAt(kId, row));
+      if (slot / target_.map.partitions() != target_.server) continue;
+      rows_[slot % target_.map.partitions()].push_back(row);
+      owns = true;
+    }
+    if (!owns) return newest;
+    for (size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
+      if (tensor == kId || tensor == kRecency) continue;
+      SIMURGH_RETURN_IF_ERROR(Read(tensor, first, count));
+    }
+    std::vector<Status> results(rows_.size());
+    target_.on_partitions([&](uint32_t p, Partition& partition) {
+      results[p] = Put(rows_[p], partition.table(file_.table));
+    });
+    for (const Status& result : results) SIMURGH_RETURN_IF_ERROR(result);
+    return newest;
+  }
+
+ private:
+  // Of Table::FileTensors().
+  static constexpr size_t kId = 0;
+  static constexpr size_t kRecency = 2;
+
+  uint64_t NumberAt(size_t tensor, uint64_t row) const {
+    uint64_t number = 0;
+    std::memcpy(&number, values_[tensor].data() + row * sizeof(number), sizeof(number));
+    return number;
+  }
+
+  Status Read(size_t tensor, uint64_t first, uint64_t count) {
+    values_[tensor].resize(count * tensors_[tensor].row_bytes());
+    return file_.reader.Read(tensors_[tensor].name, first, count, values_[tensor]);
+  }
+
+  // On the partition's thread.
+  Status Put(const std::vector<uint64_t>& rows, Table& table) const {
+    std::vector<std::vector<std::byte>> parts(tensors_.size());
+    for (size_t t = 0; t < tensors_.size(); ++t) {
+      const uint64_t bytes = tensors_[t].row_bytes();
+      parts[t].resize(rows.size() * bytes);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        std::memcpy(parts[t].data() + i * bytes, values_[t].data() + rows[i] * bytes, bytes);
+      }
+    }
+    const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
+    return table.PutRows(views);
+  }
+
+  RowFile& file_;
+  const RowTarget& target_;
+  const std::vector<TensorSpec> tensors_;
+  std::vector<std::vector<std::byte>> values_;  // By tensor.
+  std::vector<std::vector<uint64_t>> rows_;     // Of the piece, by partition.
+};
+
+}  // namespace
+
+Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgress progress) {
+  if (checkpoint.manifest.parent) {
+    return absl::UnimplementedError(absl::StrCat(
+        checkpoint.folder, ": this program cannot load a delta; use a full checkpoint"));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<RowFile> files, OpenFiles(checkpoint, target.tables));
+  const auto rows_in = [](const RowFile& file) { return file.reader.tensors().front().rows(); };
+  uint64_t all_rows = 0;
+  for (const RowFile& file : files) all_rows += rows_in(file);
+  uint64_t done = 0;
+  uint64_t newest = 0;
+  for (RowFile& file : files) {
+    PieceLoader loader(file, target);
+    const uint64_t rows = rows_in(file);
+    for (uint64_t first = 0; first < rows; first += kRowsPerSum) {
+      const uint64_t count = std::min(kRowsPerSum, rows - first);
+      SIMURGH_ASSIGN_OR_RETURN(const uint64_t stamp, loader.Load(first, count));
+      newest = std::max(newest, stamp);
+      done += count;
+      SIMURGH_RETURN_IF_ERROR(progress(done, all_rows));
+    }
+  }
+  target.on_partitions(
+      [&](uint32_t /*partition*/, Partition& partition) { partition.ContinueAt(newest); });
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh

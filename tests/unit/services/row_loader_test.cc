@@ -1,0 +1,266 @@
+// Rows saved by one cluster and loaded by clusters of other sizes.
+
+#include "services/embedding_ps/row_loader.h"
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include <boost/asio/use_future.hpp>
+#include <catch2/catch.hpp>
+
+#include "services/embedding_ps/parameter_server.h"
+#include "simurgh/feature/bucket_map.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/services/one_table.h"
+
+namespace simurgh {
+namespace {
+
+constexpr uint64_t kRows = 150'000;  // Several pieces in one file.
+
+Status NoProgress(uint64_t /*rows*/, uint64_t /*all_rows*/) { return absl::OkStatus(); }
+
+ClusterConfig TwoTables(size_t servers, uint32_t partitions) {
+  ClusterConfig config = OneTable(/*dim=*/3, /*capacity_rows=*/4 * kRows);
+  config.embedding_ps.instances.resize(servers);
+  config.embedding_ps.partitions = partitions;
+  TableConfig second = config.tables[0];
+  second.name = "halves";
+  second.dim = 2;
+  second.precision = RowPrecision::kBf16;
+  second.optimizer.kind = SparseOptimizerConfig::Kind::kAdam;
+  second.eviction.idle_steps = 4;
+  config.tables.push_back(second);
+  return config;
+}
+
+struct Server {
+  explicit Server(const ClusterConfig& config) : metrics(registry, config, 0) {
+    rows = ParameterServer::Create(config, metrics).value();
+  }
+
+  // Pulls rows of a table, by the map of one server.
+  void Pull(const ClusterConfig& config, uint32_t table, const std::vector<uint64_t>& ids,
+            uint64_t step, std::vector<float>& to, LookupMode mode = LookupMode::kTrain) {
+    const BucketMap map(1, config.embedding_ps.partitions);
+    RowGroup group{table, config.tables[table].dim, std::vector<uint32_t>(map.slots())};
+    std::vector<uint64_t> ordered;
+    for (uint32_t slot = 0; slot < map.slots(); ++slot) {
+      for (const uint64_t id : ids) {
+        if (map.SlotOf(id) != slot) continue;
+        ordered.push_back(id);
+        ++group.counts[slot];
+      }
+    }
+    to.resize(ids.size() * group.dim);
+    const std::vector<RowGroup> groups = {group};
+    const auto call = [&]() -> rpc::awaitable<StatusOr<PullReport>> {
+      PullRowsCall pull{.mode = mode,
+                        .step_id = {.run = 1, .step = step},
+                        .groups = groups,
+                        .ids = ordered,
+                        .rows = std::as_writable_bytes(std::span(to))};
+      co_return co_await rows->Pull(pull, {rpc::Clock::now() + std::chrono::minutes(1)});
+    };
+    REQUIRE(rpc::asio::co_spawn(io.executor(), call, rpc::asio::use_future).get().ok());
+  }
+
+  SaveProgress Save(const std::string& folder, uint32_t server) {
+    while (true) {
+      const auto call = [&]() -> rpc::awaitable<StatusOr<SaveProgress>> {
+        SaveRowsCall save{.folder = folder, .server = server};
+        co_return co_await rows->SaveRows(save, {rpc::Clock::now() + std::chrono::minutes(1)});
+      };
+      SaveProgress progress =
+          rpc::asio::co_spawn(io.executor(), call, rpc::asio::use_future).get().value();
+      if (progress.done) return progress;
+    }
+  }
+
+  MetricRegistry registry;
+  IoThread io{"test-server"};
+  ServerMetrics metrics;
+  std::unique_ptr<ParameterServer> rows;
+};
+
+std::vector<uint64_t> Ids(uint64_t first, uint64_t count) {
+  std::vector<uint64_t> ids(count);
+  std::iota(ids.begin(), ids.end(), first);
+  return ids;
+}
+
+// A checkpoint of one server, and the digests of its tables.
+struct Saved {
+  explicit Saved(const TemporaryFolder& folder) {
+    ClusterConfig config = TwoTables(1, 3);
+    config.checkpoint.directory = folder.path();
+    Server server(config);
+    std::vector<float> row;
+    server.Pull(config, 0, Ids(0, kRows), 0, row);
+    server.Pull(config, 1, Ids(5, 1000), 1, row);
+    server.Pull(config, 1, Ids(2'000, 10), 8, row);  // The other rows expire; most are not swept.
+    digests = server.rows->ContentDigests();
+    ModelDirectory model(folder.path());
+    CheckpointAttempt attempt = model.Begin(9, model.NewGeneration().value()).value();
+    const std::string name = attempt.folder().substr(attempt.folder().rfind('/') + 1);
+    checkpoint = attempt.Publish({.files = server.Save(name, 0).files}).value();
+  }
+
+  std::vector<uint64_t> digests;
+  Checkpoint checkpoint;
+};
+
+TEST_CASE("rows are restored by any number of servers and partitions") {
+  const auto [servers, partitions] =
+      GENERATE(table<uint32_t, uint32_t>({{1, 3}, {1, 1}, {2, 2}, {3, 5}}));
+  CAPTURE(servers, partitions);
+  const TemporaryFolder folder;
+  const Saved saved(folder);
+  const ClusterConfig config = TwoTables(servers, partitions);
+  std::vector<uint64_t> digests(2);
+  for (uint32_t index = 0; index < servers; ++index) {
+    Server server(config);
+    uint64_t seen = 0;
+    uint64_t all = 0;
+    const auto progress = [&](uint64_t rows, uint64_t all_rows) {
+      CHECK(rows > seen);
+      seen = rows;
+      all = all_rows;
+      return absl::OkStatus();
+    };
+    REQUIRE(server.rows->LoadRows(saved.checkpoint, index, progress) == absl::OkStatus());
+    CHECK(all > kRows + 900);
+    CHECK(seen == all);
+    const std::vector<uint64_t> own = server.rows->ContentDigests();
+    CHECK(own != digests);
+    for (size_t t = 0; t < digests.size(); ++t) digests[t] += own[t];
+  }
+  CHECK(digests == saved.digests);
+}
+
+TEST_CASE("the steps of the next run are later than those of the saved rows") {
+  const TemporaryFolder folder;
+  const Saved saved(folder);
+  const ClusterConfig config = TwoTables(1, 2);
+  Server server(config);
+  REQUIRE(server.rows->LoadRows(saved.checkpoint, 0, NoProgress) == absl::OkStatus());
+  uint64_t newest = 0;
+  for (uint32_t p = 0; p < 2; ++p) {
+    server.rows->partition(p).table(1).ForEachRow(
+        [&](const RowContents& row) { newest = std::max(newest, row.recency); });
+  }
+  std::vector<float> row;
+  server.Pull(config, 1, {7'000}, 100, row);
+  uint64_t stamp = 0;
+  for (uint32_t p = 0; p < 2; ++p) {
+    server.rows->partition(p).table(1).ForEachRow([&](const RowContents& contents) {
+      if (contents.id == 7'000) stamp = contents.recency;
+    });
+  }
+  CHECK(stamp == newest + 1);
+}
+
+TEST_CASE("the caller can end a load") {
+  const TemporaryFolder folder;
+  const Saved saved(folder);
+  Server server(TwoTables(1, 1));
+  const auto stop = [](uint64_t, uint64_t) { return absl::CancelledError("stop"); };
+  CHECK(server.rows->LoadRows(saved.checkpoint, 0, stop) == absl::CancelledError("stop"));
+}
+
+TEST_CASE("rows of other tables are refused before one is put") {
+  const TemporaryFolder folder;
+  const Saved saved(folder);
+  ClusterConfig config = TwoTables(1, 2);
+  const std::string rows =
+      absl::StrCat("[", TensorFileReader::Open(saved.checkpoint.Path("rows/halves/0.safetensors"))
+                            .value()
+                            .tensors()
+                            .front()
+                            .rows());
+  std::string wanted;
+  SECTION("dim") {
+    config.tables[1].dim = 4;
+    wanted = absl::StrCat("table 'halves': tensor weights is U16 ", rows,
+                          ", 2] in the model and U16 ", rows, ", 4] in");
+  }
+  SECTION("precision") {
+    config.tables[1].precision = RowPrecision::kF32;
+    wanted = absl::StrCat("table 'halves': tensor weights is U16 ", rows,
+                          ", 2] in the model and F32 ", rows, ", 2] in");
+  }
+  SECTION("optimizer") {
+    config.tables[0].optimizer.kind = SparseOptimizerConfig::Kind::kAdagrad;
+    wanted = "table 'ids': tensor adagrad.s is missing in the model and F32 [150000, 3] in";
+  }
+  SECTION("no optimizer") {
+    config.tables[1].optimizer.kind = SparseOptimizerConfig::Kind::kSgd;
+    wanted = "table 'halves': tensor adam.";
+  }
+  SECTION("a table more") {
+    config.tables.push_back(config.tables[0]);
+    config.tables[2].name = "third";
+    wanted = "the configuration has a table 'third', the model has none";
+  }
+  SECTION("a table less") {
+    config.tables.pop_back();
+    wanted = "the model has a table 'halves', the configuration has none";
+  }
+  Server server(config);
+  const Status refused = server.rows->LoadRows(saved.checkpoint, 0, NoProgress);
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK_THAT(std::string(refused.message()),
+             Catch::Contains(wanted) && Catch::Contains("use the "));
+  CHECK(server.rows->ContentDigests() == std::vector<uint64_t>(config.tables.size()));
+}
+
+TEST_CASE("damaged rows are refused") {
+  const TemporaryFolder folder;
+  Saved saved(folder);
+  Server server(TwoTables(1, 2));
+  const std::string path = saved.checkpoint.Path("rows/ids/0.safetensors");
+  const auto flip = [&](uint64_t at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const char byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(byte);
+    REQUIRE(file.good());
+  };
+  std::string wanted;
+  bool puts_some = false;
+  SECTION("the last row") {
+    flip(std::filesystem::file_size(path) - 1);  // `uses`, whose elements are the smallest.
+    wanted = "tensor uses, rows 131072 to 149999";
+    puts_some = true;
+  }
+  SECTION("the header") {
+    flip(30);
+    wanted = path;
+  }
+  SECTION("a file of another save") {
+    std::filesystem::copy_file(saved.checkpoint.Path("rows/halves/0.safetensors"), path,
+                               std::filesystem::copy_options::overwrite_existing);
+    wanted = "manifest.json lists";
+  }
+  SECTION("a missing file") {
+    std::filesystem::remove(path);
+    wanted = path;
+  }
+  SECTION("a delta without its parent") {
+    saved.checkpoint.manifest.parent = Manifest::Parent{.step = 1, .checksum = 2};
+    wanted = "use a full checkpoint";
+  }
+  const Status refused = server.rows->LoadRows(saved.checkpoint, 0, NoProgress);
+  CAPTURE(refused);
+  CHECK(!refused.ok());
+  CHECK_THAT(std::string(refused.message()), Catch::Contains(wanted));
+  CHECK((server.rows->ContentDigests()[0] != 0) == puts_some);
+}
+
+}  // namespace
+}  // namespace simurgh
