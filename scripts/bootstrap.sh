@@ -27,8 +27,8 @@ PACKAGES=(
   libabsl-dev
   # Configuration, logs, metrics.
   libyaml-cpp-dev libspdlog-dev libfmt-dev prometheus-cpp-dev
-  # Manifests of checkpoints.
-  nlohmann-json3-dev
+  # Manifests of checkpoints, and their export.
+  nlohmann-json3-dev libminizip-dev
   # Hashes, checksums and compressed files.
   libxxhash-dev libfarmhash-dev libzstd-dev zlib1g-dev
   # Arithmetic: vector kernels, dense layers and their threads.

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+
+#include "absl/strings/str_cat.h"
 
 #include "simurgh/base/hash.h"
 
@@ -22,15 +25,7 @@ bool Admission::Admit(uint64_t id) {
   if (always()) return true;
   const uint64_t placed = Mix64(id);
   if (config_.kind == Kind::kProbability) return Mix64(seed_ ^ placed) <= threshold_;
-  if (GroupOf(id) == nullptr) {
-    groups_[placed >> 56] = std::make_unique<Group>();
-    ++groups_in_use_;
-  }
-  Sketch& sketch = SketchOf(id);
-  if (sketch.counters == nullptr) {
-    sketch.counters = std::make_unique<uint8_t[]>(counters());
-    ++sketches_in_use_;
-  }
+  Sketch& sketch = FindOrCreate(BucketOf(id));
   uint8_t least = std::numeric_limits<uint8_t>::max();
   std::array<uint8_t*, kRows> cells;
   for (uint32_t row = 0; row < kRows; ++row) {
@@ -48,6 +43,62 @@ bool Admission::Admit(uint64_t id) {
     for (uint64_t i = 0; i < counters(); ++i) sketch.counters[i] /= 2;
   }
   return uint32_t{least} + 1 >= config_.occurrences;
+}
+
+Admission::Sketch& Admission::FindOrCreate(uint16_t bucket) {
+  std::unique_ptr<Group>& group = groups_[bucket / kBucketsPerGroup];
+  if (group == nullptr) {
+    group = std::make_unique<Group>();
+    ++groups_in_use_;
+  }
+  Sketch& sketch = (*group)[bucket % kBucketsPerGroup];
+  if (sketch.counters == nullptr) {
+    sketch.counters = std::make_unique<uint8_t[]>(counters());
+    ++sketches_in_use_;
+  }
+  return sketch;
+}
+
+std::vector<TensorSpec> Admission::FileTensors(const AdmissionConfig& config, uint64_t sketches) {
+  if (config.kind != Kind::kOccurrences) return {};
+  return {{"bucket", DType::kU16, {sketches}},
+          {"counted", DType::kU32, {sketches}},
+          {"counters", DType::kU8, {sketches, kRows, config.sketch_width}}};
+}
+
+void Admission::Copy(std::span<std::vector<std::byte>> parts) const {
+  const auto append = [&parts](size_t part, const void* value, size_t bytes) {
+    const auto* first = static_cast<const std::byte*>(value);
+    parts[part].insert(parts[part].end(), first, first + bytes);
+  };
+  for (uint32_t bucket = 0; bucket < groups_.size() * kBucketsPerGroup; ++bucket) {
+    const auto number = static_cast<uint16_t>(bucket);
+    const Sketch* const sketch = Find(number);
+    if (sketch == nullptr) continue;
+    append(0, &number, sizeof(number));
+    append(1, &sketch->counted, sizeof(sketch->counted));
+    append(2, sketch->counters.get(), counters());
+  }
+}
+
+Status Admission::Put(std::span<const std::span<const std::byte>> parts,
+                      absl::FunctionRef<bool(uint16_t bucket)> owns) {
+  for (size_t i = 0; i < parts[0].size() / sizeof(uint16_t); ++i) {
+    uint16_t bucket = 0;
+    uint32_t counted = 0;
+    std::memcpy(&bucket, parts[0].data() + i * sizeof(bucket), sizeof(bucket));
+    std::memcpy(&counted, parts[1].data() + i * sizeof(counted), sizeof(counted));
+    if (!owns(bucket)) continue;
+    if (counted >= kAgeAfter * config_.sketch_width) {
+      return absl::DataLossError(
+          absl::StrCat("the admission sketch of bucket ", bucket, " has counted ", counted,
+                       "; at most ", kAgeAfter * config_.sketch_width - 1, " is possible"));
+    }
+    Sketch& sketch = FindOrCreate(bucket);
+    sketch.counted = counted;
+    std::memcpy(sketch.counters.get(), parts[2].data() + i * counters(), counters());
+  }
+  return absl::OkStatus();
 }
 
 uint64_t Admission::bytes_used() const {

@@ -1,13 +1,19 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+
 #include "simurgh/base/hash.h"
+#include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
+#include "simurgh/model/tensor_file.h"
 
 namespace simurgh {
 
@@ -33,8 +39,7 @@ class Admission {
 
   // Whether Admit(id) would allocate.
   bool NeedsSketch(uint64_t id) const {
-    return config_.kind == Kind::kOccurrences &&
-           (GroupOf(id) == nullptr || SketchOf(id).counters == nullptr);
+    return config_.kind == Kind::kOccurrences && Find(BucketOf(id)) == nullptr;
   }
   // Memory of one sketch.
   uint64_t sketch_bytes() const { return counters() + sizeof(Sketch); }
@@ -44,6 +49,17 @@ class Admission {
 
   // Memory of all sketches.
   uint64_t bytes_used() const;
+
+  // The sketches of a file: the buckets in ascending order, what each has counted, and its
+  // counters. Empty but for occurrences.
+  static std::vector<TensorSpec> FileTensors(const AdmissionConfig& config, uint64_t sketches);
+  uint64_t sketches() const { return sketches_in_use_; }
+  // Appends the sketches to the parts of FileTensors().
+  void Copy(std::span<std::vector<std::byte>> parts) const;
+  // Puts the sketches of the buckets that `owns` names back. parts: whole rows of FileTensors().
+  // Errors: DATA_LOSS for a sketch that cannot have counted so much. The sketches before it stay.
+  Status Put(std::span<const std::span<const std::byte>> parts,
+             absl::FunctionRef<bool(uint16_t bucket)> owns);
 
  private:
   using Kind = AdmissionConfig::Kind;
@@ -61,11 +77,16 @@ class Admission {
   // Consecutive buckets mostly belong to one partition, so groups of other partitions stay null.
   using Group = std::array<Sketch, kBucketsPerGroup>;
 
-  // The top bits of Mix64(id) are its bucket, as in the bucket map.
-  const std::unique_ptr<Group>& GroupOf(uint64_t id) const { return groups_[Mix64(id) >> 56]; }
-  Sketch& SketchOf(uint64_t id) const {
-    return (*GroupOf(id))[(Mix64(id) >> 48) % kBucketsPerGroup];
+  // As in the bucket map.
+  static uint16_t BucketOf(uint64_t id) { return static_cast<uint16_t>(Mix64(id) >> 48); }
+  // Null before the bucket's first occurrence.
+  const Sketch* Find(uint16_t bucket) const {
+    const std::unique_ptr<Group>& group = groups_[bucket / kBucketsPerGroup];
+    if (group == nullptr) return nullptr;
+    const Sketch& sketch = (*group)[bucket % kBucketsPerGroup];
+    return sketch.counters == nullptr ? nullptr : &sketch;
   }
+  Sketch& FindOrCreate(uint16_t bucket);
   uint64_t counters() const { return uint64_t{kRows} * config_.sketch_width; }  // Per sketch.
 
   AdmissionConfig config_;

@@ -241,6 +241,22 @@ Status Table::PutRows(std::span<const std::span<const std::byte>> parts) {
   return absl::OkStatus();
 }
 
+std::vector<TensorSpec> Table::AdmissionTensors(const TableConfig& config, uint64_t sketches) {
+  return Admission::FileTensors(config.admission, sketches);
+}
+
+uint64_t Table::sketches() const { return state_->admission.sketches(); }
+
+void Table::CopyAdmission(std::span<std::vector<std::byte>> parts) const {
+  state_->admission.Copy(parts);
+}
+
+Status Table::PutAdmission(std::span<const std::span<const std::byte>> parts,
+                           absl::FunctionRef<bool(uint16_t bucket)> owns) {
+  return Annotate(state_->admission.Put(parts, owns),
+                  absl::StrCat("table '", state_->config.name, "'"));
+}
+
 uint64_t Table::ContentDigest() const {
   uint64_t digest = 0;
   ForEachRow([&](const RowContents& row) {

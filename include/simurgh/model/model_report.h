@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/model/model_directory.h"
@@ -14,5 +18,22 @@ StatusOr<std::string> ListCheckpoints(ModelDirectory& model);
 // What `simurgh model info` prints: the manifest, and the tensors of each file.
 // Errors: of TensorFileReader::Open.
 StatusOr<std::string> DescribeCheckpoint(const Checkpoint& checkpoint);
+
+// What `simurgh model diff` prints: a line for each table, dense tensor and fitted statistic that
+// differs; empty if a prediction or further training cannot tell the models from each other. Rows
+// are compared by id, on whatever server they are, with their optimizer state and ages. Not
+// compared: steps, run, configuration and metrics. Memory: 16 bytes per row of both.
+// Errors: of TableReader and TensorFileReader.
+StatusOr<std::string> DescribeDifferences(const Checkpoint& a, const Checkpoint& b);
+
+// What `simurgh model export` writes. ids: only rows of these ids; ids without a row are left out.
+//
+// CSV: a line per row in the order of the files, with `id`, `uses`, `recency`, `weights.0` and so
+// on. NPZ: an array per tensor, in the same order. bf16 becomes f32 in both.
+// Errors: of TableReader; UNAVAILABLE for output that cannot be written.
+Status ExportCsv(const Checkpoint& checkpoint, const std::string& table,
+                 const std::optional<std::vector<uint64_t>>& ids, std::ostream& out);
+Status ExportNpz(const Checkpoint& checkpoint, const std::string& table,
+                 const std::optional<std::vector<uint64_t>>& ids, const std::string& path);
 
 }  // namespace simurgh

@@ -159,6 +159,14 @@ class Table {
   // the id; RESOURCE_EXHAUSTED for a full table with when_full: stop. The rows before it stay.
   Status PutRows(std::span<const std::span<const std::byte>> parts);
 
+  // The same for the sketches of admission by occurrences; without it there are no tensors. owns:
+  // whether the table is to have this bucket, of the 65,536 of the bucket map.
+  static std::vector<TensorSpec> AdmissionTensors(const TableConfig& config, uint64_t sketches);
+  uint64_t sketches() const;
+  void CopyAdmission(std::span<std::vector<std::byte>> parts) const;
+  Status PutAdmission(std::span<const std::span<const std::byte>> parts,
+                      absl::FunctionRef<bool(uint16_t bucket)> owns);
+
   // Sum of the rows' hashes: equal for equal sets of rows (ids, weights and state, bit by bit) in
   // any order. Digests of disjoint sets add up, over partitions and servers. Cost: reads all rows.
   uint64_t ContentDigest() const;

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+
+#include "simurgh/base/status.h"
+#include "simurgh/model/model_directory.h"
+#include "simurgh/model/tensor_file.h"
+
+namespace simurgh {
+
+// Reads the rows of one table of a checkpoint, over the files of all servers.
+//
+// Threads: one owner.
+class TableReader {
+ public:
+  // Errors: NOT_FOUND for a table that the checkpoint does not have, naming those it has; DATA_LOSS
+  // for a file that is not the one in the manifest, or whose tensors are not those of the others.
+  static StatusOr<TableReader> Open(const Checkpoint& checkpoint, const std::string& table);
+  // The tables of a checkpoint, sorted.
+  static std::vector<std::string> TablesOf(const Manifest& manifest);
+
+  uint64_t rows() const { return rows_; }  // Of all files.
+  // The tensors of each file, `id` among them. Their shapes have the rows of the first file.
+  const std::vector<TensorSpec>& tensors() const { return files_[0].tensors(); }
+  const TensorMetadata& metadata() const { return files_[0].metadata(); }
+
+  // Calls visit(parts) for each piece of the table, in the order of the files. parts: the piece's
+  // rows of each of `tensors`, indexes into tensors().
+  // Errors: DATA_LOSS for damage, naming file, tensor and rows; those of `visit`, which end it.
+  using Parts = std::span<const std::vector<std::byte>>;
+  Status ForEachPiece(std::span<const size_t> tensors, absl::FunctionRef<Status(Parts)> visit);
+
+ private:
+  std::vector<TensorFileReader> files_;
+  uint64_t rows_ = 0;
+};
+
+}  // namespace simurgh

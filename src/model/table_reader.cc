@@ -1,0 +1,81 @@
+#include "simurgh/model/table_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace simurgh {
+namespace {
+
+constexpr std::string_view kRows = "rows/";
+
+// The TABLE of "rows/TABLE/SERVER.safetensors"; empty for other files.
+std::string TableOf(const ModelFile& file) {
+  if (!file.path.starts_with(kRows)) return "";
+  return file.path.substr(kRows.size(), file.path.rfind('/') - kRows.size());
+}
+
+bool SameTensors(const TensorFileReader& a, const TensorFileReader& b) {
+  return a.metadata() == b.metadata() &&
+         std::ranges::equal(a.tensors(), b.tensors(), [](const TensorSpec& x, const TensorSpec& y) {
+           return x.name == y.name && x.dtype == y.dtype && x.row_bytes() == y.row_bytes();
+         });
+}
+
+}  // namespace
+
+std::vector<std::string> TableReader::TablesOf(const Manifest& manifest) {
+  std::vector<std::string> tables;
+  for (const ModelFile& file : manifest.files) {
+    const std::string table = TableOf(file);
+    if (!table.empty()) tables.push_back(table);
+  }
+  std::ranges::sort(tables);
+  tables.erase(std::ranges::unique(tables).begin(), tables.end());
+  return tables;
+}
+
+StatusOr<TableReader> TableReader::Open(const Checkpoint& checkpoint, const std::string& table) {
+  TableReader reader;
+  for (const ModelFile& file : checkpoint.manifest.files) {
+    if (TableOf(file) != table) continue;
+    const std::string path = checkpoint.Path(file.path);
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader one, TensorFileReader::Open(path));
+    if (one.file().bytes != file.bytes || one.file().hash != file.hash) {
+      return absl::DataLossError(
+          absl::StrCat(path, ": it is not the file in the manifest; use another checkpoint"));
+    }
+    if (one.tensors().empty() || (!reader.files_.empty() && !SameTensors(one, reader.files_[0]))) {
+      return absl::DataLossError(absl::StrCat(
+          path, ": its tensors are not those of the table's other files; use another checkpoint"));
+    }
+    reader.rows_ += one.tensors()[0].rows();
+    reader.files_.push_back(std::move(one));
+  }
+  if (!reader.files_.empty()) return reader;
+  return absl::NotFoundError(absl::StrCat(checkpoint.folder, ": there is no table '", table,
+                                          "'; use ",
+                                          absl::StrJoin(TablesOf(checkpoint.manifest), ", ")));
+}
+
+Status TableReader::ForEachPiece(std::span<const size_t> tensors,
+                                 absl::FunctionRef<Status(Parts)> visit) {
+  std::vector<std::vector<std::byte>> parts(tensors.size());
+  for (TensorFileReader& file : files_) {
+    const uint64_t all = file.tensors()[0].rows();
+    for (uint64_t row = 0; row < all; row += kRowsPerSum) {
+      const uint64_t rows = std::min(kRowsPerSum, all - row);
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        const TensorSpec& tensor = file.tensors()[tensors[i]];
+        parts[i].resize(rows * tensor.row_bytes());
+        SIMURGH_RETURN_IF_ERROR(file.Read(tensor.name, row, rows, parts[i]));
+      }
+      SIMURGH_RETURN_IF_ERROR(visit(parts));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh
