@@ -85,8 +85,8 @@ class TextStream final : public ByteStream {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path) {
-  SIMURGH_ASSIGN_OR_RETURN(ChunkedFile file, ChunkedFile::Open(path));
+StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path, bool allow_pipes) {
+  SIMURGH_ASSIGN_OR_RETURN(ChunkedFile file, ChunkedFile::Open(path, allow_pipes));
   if (IsGzip(file.chunk())) {
     return std::make_unique<TextStream>(NewGzipStream(std::move(file)), kTwice);
   }

@@ -24,8 +24,9 @@ class ByteStream {
 };
 
 // Opens a file, decompressed if its first bytes are those of gzip or zstd. Consecutive gzip members
-// or zstd frames are one stream. Errors: as ChunkedFile::Open.
-StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path);
+// or zstd frames are one stream. allow_pipes, errors: as ChunkedFile::Open.
+StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path,
+                                                     bool allow_pipes = false);
 
 // The decompressors behind OpenByteStream.
 std::unique_ptr<ByteStream> NewGzipStream(ChunkedFile file);

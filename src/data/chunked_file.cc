@@ -24,14 +24,15 @@ ChunkedFile::~ChunkedFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-StatusOr<ChunkedFile> ChunkedFile::Open(const std::string& path) {
+StatusOr<ChunkedFile> ChunkedFile::Open(const std::string& path, bool allow_pipes) {
   // O_NONBLOCK: opening a pipe would wait for its writer.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int descriptor =
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | (allow_pipes ? 0 : O_NONBLOCK));
   if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   ChunkedFile file(descriptor);
   struct stat about{};
   if (::fstat(descriptor, &about) != 0) return absl::ErrnoToStatus(errno, path);
-  if (!S_ISREG(about.st_mode)) {
+  if (S_ISDIR(about.st_mode) || (!allow_pipes && !S_ISREG(about.st_mode))) {
     return absl::FailedPreconditionError(absl::StrCat(
         path, " is not a regular file; write the data to one, because it is read more than once"));
   }

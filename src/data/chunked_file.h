@@ -18,8 +18,8 @@ class ChunkedFile {
 
   // Opens the file and reads its first chunk.
   // Errors: NOT_FOUND, PERMISSION_DENIED and others, naming the path; FAILED_PRECONDITION unless it
-  // is a regular file. Never blocks.
-  static StatusOr<ChunkedFile> Open(const std::string& path);
+  // is a regular file. Blocks only with allow_pipes, which accepts files of other types.
+  static StatusOr<ChunkedFile> Open(const std::string& path, bool allow_pipes = false);
 
   ~ChunkedFile();
   ChunkedFile(ChunkedFile&& other) noexcept;

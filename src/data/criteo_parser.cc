@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -44,8 +45,11 @@ class TabCells {
 
 class CriteoParser final : public RowParser {
  public:
-  CriteoParser(const DataConfig& config, std::unique_ptr<RowConsumer> consumer)
-      : tasks_(config.criteo.labels), columns_(ColumnsOf(config)), consumer_(std::move(consumer)) {}
+  CriteoParser(const DataConfig& config, bool ignore_labels, std::unique_ptr<RowConsumer> consumer)
+      : ignores_labels_(ignore_labels),
+        tasks_(config.criteo.labels),
+        columns_(ColumnsOf(config)),
+        consumer_(std::move(consumer)) {}
 
   Status Parse(std::string_view line, BatchBuilder& builder) override;
 
@@ -53,6 +57,7 @@ class CriteoParser final : public RowParser {
   Status ParseDense(size_t column, std::string_view cell, BatchBuilder& builder);
   Status WrongCellCount(std::string_view line) const;
 
+  const bool ignores_labels_;
   size_t tasks_;
   std::vector<ColumnConfig> columns_;
   std::unique_ptr<RowConsumer> consumer_;
@@ -71,8 +76,11 @@ Status CriteoParser::WrongCellCount(std::string_view line) const {
 Status CriteoParser::Parse(std::string_view line, BatchBuilder& builder) {
   TabCells cells(line);
   std::string_view cell;
-  for (size_t task = 0; task < tasks_; ++task) {
+  const bool lacks_labels = ignores_labels_ && std::ranges::count(line, '\t') + 1 ==
+                                                   kCriteoDenseColumns + kCriteoIdColumns;
+  for (size_t task = 0; task < tasks_ && !lacks_labels; ++task) {
     if (!cells.Next(cell)) return WrongCellCount(line);
+    if (ignores_labels_) continue;
     if (cell != "0" && cell != "1") {
       // A line without tabs has another format; its label is not the fault.
       if (line.find('\t') == line.npos) return WrongCellCount(line);
@@ -115,9 +123,9 @@ Status CriteoParser::ParseDense(size_t column, std::string_view cell, BatchBuild
 
 }  // namespace
 
-std::unique_ptr<RowParser> NewCriteoParser(const DataConfig& config,
+std::unique_ptr<RowParser> NewCriteoParser(const DataConfig& config, bool ignore_labels,
                                            std::unique_ptr<RowConsumer> consumer) {
-  return std::make_unique<CriteoParser>(config, std::move(consumer));
+  return std::make_unique<CriteoParser>(config, ignore_labels, std::move(consumer));
 }
 
 }  // namespace simurgh

@@ -31,14 +31,16 @@ Status BadCell(const ColumnConfig& column, std::string_view cell, std::string_vi
 
 class CsvParser final : public RowParser {
  public:
-  CsvParser(const CsvConfig& config, std::unique_ptr<RowConsumer> consumer)
-      : missing_values_(config.missing_values),
+  CsvParser(const CsvConfig& config, bool ignore_labels, std::unique_ptr<RowConsumer> consumer)
+      : ignores_labels_(ignore_labels),
+        missing_values_(config.missing_values),
         consumer_(std::move(consumer)),
         splitter_(config.separator) {
     std::map<ColumnConfig::Kind, size_t> count;
     for (const ColumnConfig& column : config.columns) {
       columns_.push_back({column, count[column.kind]++, consumer_->Reads(columns_.size())});
     }
+    labels_ = count[ColumnConfig::Kind::kLabel];
   }
 
   Status Parse(std::string_view line, BatchBuilder& builder) override;
@@ -53,8 +55,10 @@ class CsvParser final : public RowParser {
   void WarnOfOutlier(const ColumnConfig& column, std::string_view cell, float scaled);
   void AddTokens(const ColumnConfig& column, std::string_view cell);
 
+  const bool ignores_labels_;
   std::vector<std::string> missing_values_;
   std::vector<Column> columns_;
+  size_t labels_ = 0;  // Number of label columns.
   std::unique_ptr<RowConsumer> consumer_;
   CsvSplitter splitter_;
   RowCells cells_;  // The current row.
@@ -62,7 +66,8 @@ class CsvParser final : public RowParser {
 
 Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter_.Split(line));
-  if (cells->size() != columns_.size()) {
+  const bool lacks_labels = ignores_labels_ && cells->size() + labels_ == columns_.size();
+  if (cells->size() != columns_.size() && !lacks_labels) {
     return Invalid(
         "%d %s, but the configuration names %d columns; correct the row, data.csv.columns or "
         "data.csv.separator",
@@ -70,12 +75,17 @@ Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
   }
   cells_.Clear();
   warning_.clear();
-  for (size_t c = 0; c < columns_.size(); ++c) {
-    const Column& column = columns_[c];
-    const std::string_view cell = (*cells)[c];
+  size_t next = 0;
+  for (const Column& column : columns_) {
+    const bool is_label = column.config.kind == ColumnConfig::Kind::kLabel;
+    if (is_label && lacks_labels) {
+      cells_.EndCell();
+      continue;
+    }
+    const std::string_view cell = (*cells)[next++];
     switch (column.config.kind) {
       case ColumnConfig::Kind::kLabel:
-        SIMURGH_RETURN_IF_ERROR(ParseLabel(column, cell, builder));
+        if (!ignores_labels_) SIMURGH_RETURN_IF_ERROR(ParseLabel(column, cell, builder));
         break;
       case ColumnConfig::Kind::kDense:
         SIMURGH_RETURN_IF_ERROR(ParseDense(column, cell, builder));
@@ -175,9 +185,9 @@ void CsvParser::AddTokens(const ColumnConfig& column, std::string_view cell) {
 
 }  // namespace
 
-std::unique_ptr<RowParser> NewCsvParser(const CsvConfig& config,
+std::unique_ptr<RowParser> NewCsvParser(const CsvConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer) {
-  return std::make_unique<CsvParser>(config, std::move(consumer));
+  return std::make_unique<CsvParser>(config, ignore_labels, std::move(consumer));
 }
 
 }  // namespace simurgh

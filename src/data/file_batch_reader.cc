@@ -27,8 +27,8 @@ FileBatchReader::FileBatchReader(const DataConfig& config, const std::vector<std
       batch_size_(batch_size),
       options_(options),
       parser_(config.format == DataConfig::Format::kCsv
-                  ? NewCsvParser(config.csv, std::move(consumer))
-                  : NewCriteoParser(config, std::move(consumer))),
+                  ? NewCsvParser(config.csv, options.ignore_labels, std::move(consumer))
+                  : NewCriteoParser(config, options.ignore_labels, std::move(consumer))),
       builder_(std::move(builder)) {}
 
 StatusOr<std::unique_ptr<FileBatchReader>> FileBatchReader::Open(
@@ -45,7 +45,7 @@ Status FileBatchReader::OpenNextFile() {
   if (lines_ != nullptr) SIMURGH_RETURN_IF_ERROR(CheckIdentity());
   lines_.reset();
   if (opened_ == files_.size()) return absl::OkStatus();
-  SIMURGH_ASSIGN_OR_RETURN(auto stream, OpenByteStream(files_[opened_]));
+  SIMURGH_ASSIGN_OR_RETURN(auto stream, OpenByteStream(files_[opened_], options_.allow_pipes));
   ++opened_;
   SIMURGH_RETURN_IF_ERROR(CheckIdentity());
   lines_ = std::make_unique<LineReader>(std::move(stream));
@@ -112,11 +112,13 @@ Status FileBatchReader::Take(const Line& line) {
                                          kMaxLineBytes);
   if (!parsed.ok()) {
     builder_.AbandonSample();
+    if (options_.on_row) options_.on_row(line.text, false);
     return Skip(parsed);
   }
   if (const std::string warning = parser_->TakeWarning(); !warning.empty()) Warn(warning);
   const bool keeps = builder_.positive() || KeepsNegative(options_, row);
   keeps ? builder_.EndSample() : builder_.AbandonSample();
+  if (options_.on_row) options_.on_row(line.text, keeps);
   return absl::OkStatus();
 }
 

@@ -35,13 +35,15 @@ class RowParser {
   std::string warning_;
 };
 
+// ignore_labels: see ReadOptions.
+//
 // Parses cells of CSV. A cell in double quotes may contain separators and, doubled, quotes, but no
 // line end. A missing cell has no tokens; missing values of a list are left out.
-std::unique_ptr<RowParser> NewCsvParser(const CsvConfig& config,
+std::unique_ptr<RowParser> NewCsvParser(const CsvConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer);
 
 // Parses cells of the Criteo layout. Tokens of id columns are numbers.
-std::unique_ptr<RowParser> NewCriteoParser(const DataConfig& config,
+std::unique_ptr<RowParser> NewCriteoParser(const DataConfig& config, bool ignore_labels,
                                            std::unique_ptr<RowConsumer> consumer);
 
 // The cell for a message: quoted, escaped and, if long, cut.

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "simurgh/base/status.h"
@@ -36,6 +38,9 @@ class BatchReader {
   virtual uint64_t skipped_rows() const = 0;
 };
 
+// Called with each row, in order, before the batch with it: its line, and whether the batch has it.
+using RowObserver = std::function<void(std::string_view line, bool in_batch)>;
+
 struct ReadOptions {
   // Fraction of negative rows to keep, below 1. Every read keeps the same rows.
   double keep_negatives = 1.0;
@@ -50,6 +55,11 @@ struct ReadOptions {
   // Finds files that change between readings or during one; null: changes are not found. Outlives
   // the reader.
   FileIdentities* identities = nullptr;
+
+  RowObserver on_row;  // May be empty.
+  // Labels are 0, whatever their cells, and rows may lack all cells of labels.
+  bool ignore_labels = false;
+  bool allow_pipes = false;  // Next() then waits for the writer, also after Stop().
 };
 
 // Opens `files` in the format of `config`; detects gzip and zstd by their first bytes. The batch

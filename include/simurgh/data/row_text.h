@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/data_config.h"
+
+namespace simurgh {
+
+// Copies cells of rows as text, for output in CSV.
+//
+// Threads: one owner.
+class RowText {
+ public:
+  // columns: names of columns of the file. Errors: INVALID_ARGUMENT for a name that the
+  // configuration does not have, with those that it has.
+  static StatusOr<RowText> Create(const DataConfig& config,
+                                  const std::vector<std::string>& columns);
+  ~RowText();
+  RowText(RowText&&) noexcept;
+
+  // Appends the cells of a line, each followed by a comma, and quoted if needed. Blanks around a
+  // cell and its quotes are left out. Cells that the line lacks are empty: labels, see
+  // ReadOptions::ignore_labels, or all cells of a line that does not have the configured number.
+  void AppendCells(std::string_view line, std::string& text);
+
+ private:
+  struct State;
+  explicit RowText(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+// Appends a cell of CSV: in quotes if it has a comma, a quote, a line end or blanks at its ends.
+void AppendCsvCell(std::string_view cell, std::string& text);
+
+}  // namespace simurgh
