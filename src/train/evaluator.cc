@@ -116,10 +116,9 @@ Status NotFinite::Check(Collective& collective, const EmbeddingCheck& embeddings
 
 }  // namespace
 
-StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
-                                    Collective& collective, const StepId& step_id,
-                                    const OpenReader& open, const EvaluationOptions& options,
-                                    std::stop_token stop) {
+Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collective,
+               const StepId& step_id, const OpenReader& open, const EvaluationOptions& options,
+               std::stop_token stop) {
   BatchPipeline pipeline(port, {.mode = LookupMode::kEvaluate,
                                 .run = step_id.run,
                                 .rank = step_id.rank,
@@ -131,7 +130,6 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
   const std::stop_callback stopper(std::move(stop), [&pipeline] { pipeline.Stop(); });
   const Loader loader(open, {}, pipeline);
 
-  std::vector<Prediction> predictions;
   std::vector<float> probabilities;
   NotFinite not_finite{.counts = std::vector<double>(1 + options.embeddings.features())};
   while (true) {
@@ -146,18 +144,32 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
       options.embeddings.Count(*pulled->block, dense.batch_size, not_finite.features());
     }
     CorrectForSampling(probabilities, options.kept_negatives);
+    if (options.sink) SIMURGH_RETURN_IF_ERROR(options.sink(*pulled->batch, probabilities));
+    pipeline.Finish();
+  }
+  return not_finite.Check(collective, options.embeddings);
+}
+
+StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
+                                    Collective& collective, const StepId& step_id,
+                                    const OpenReader& open, const EvaluationOptions& options,
+                                    std::stop_token stop) {
+  std::vector<Prediction> predictions;
+  EvaluationOptions collecting = options;
+  collecting.sink = [&](const Batch& batch, std::span<const float> probabilities) {
     const size_t first = predictions.size();
     for (size_t i = 0; i < probabilities.size(); ++i) {
       predictions.push_back(
-          {.label = dense.labels[i], .probability = probabilities[i], .group = std::nullopt});
+          {.label = batch.dense.labels[i], .probability = probabilities[i], .group = std::nullopt});
     }
     if (options.group_feature) {
-      SetGroups(*pulled->batch->sparse, *options.group_feature, options.tasks,
+      SetGroups(*batch.sparse, *options.group_feature, options.tasks,
                 std::span(predictions).subspan(first));
     }
-    pipeline.Finish();
-  }
-  SIMURGH_RETURN_IF_ERROR(not_finite.Check(collective, options.embeddings));
+    return options.sink ? options.sink(batch, probabilities) : absl::OkStatus();
+  };
+  SIMURGH_RETURN_IF_ERROR(
+      Predict(port, network, collective, step_id, open, collecting, std::move(stop)));
   return ComputeMetrics(collective, predictions, options.tasks);
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <vector>
 
@@ -29,6 +30,11 @@ struct EvaluationResult {
   std::vector<EvaluationResult> tasks;
 };
 
+// Receives each batch, in order, with its probabilities: (B, tasks), row by row. An error ends the
+// predictions.
+using PredictionSink =
+    std::function<Status(const Batch& batch, std::span<const float> probabilities)>;
+
 struct EvaluationOptions {
   size_t tasks = 1;           // Labels per sample.
   double kept_negatives = 1;  // Share of negatives that training kept; corrects predictions.
@@ -36,18 +42,26 @@ struct EvaluationOptions {
   std::optional<size_t> group_feature;
   EmbeddingCheck embeddings;  // Names features in errors.
   std::chrono::milliseconds retry_deadline{60'000};
+  PredictionSink sink;  // May be empty.
 };
 
 // Opens a data set from its beginning.
 using OpenReader = std::function<StatusOr<std::unique_ptr<BatchReader>>()>;
 
 // Predicts a data set with the current weights, which do not change; unseen ids read as zeros. Each
-// rank predicts and holds its own share; all ranks get the result of all shares. AUCs are exact.
+// rank predicts its own share. Ignores labels and options.group_feature.
 //
 // step_id: the trainer's. Its step is the number of finished steps, all of them acknowledged.
-// Errors: of the reader, the port past `retry_deadline`, the network; INVALID_ARGUMENT for an empty
-// set; FAILED_PRECONDITION, on all ranks, if a prediction is not finite; CANCELLED after a stop.
-// Threads: the network's owner.
+// Errors: of the reader, the port past `retry_deadline`, the network and the sink;
+// FAILED_PRECONDITION, on all ranks, if a prediction is not finite; CANCELLED after a stop.
+// Threads: the network's owner. It calls the sink.
+Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collective,
+               const StepId& step_id, const OpenReader& open, const EvaluationOptions& options,
+               std::stop_token stop);
+
+// As Predict(), and compares the predictions with the labels. Each rank holds the predictions of
+// its share; all ranks get the result of all shares. AUCs are exact.
+// Errors: of Predict(); INVALID_ARGUMENT for an empty set.
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
                                     Collective& collective, const StepId& step_id,
                                     const OpenReader& open, const EvaluationOptions& options,
