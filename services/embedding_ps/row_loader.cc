@@ -31,6 +31,10 @@ std::optional<std::string> TableOf(const ModelFile& file) {
   return parts[1];
 }
 
+uint64_t RowsOf(const TensorFileReader& file) {
+  return file.tensors().empty() ? 0 : file.tensors().front().rows();
+}
+
 Status Differs(const TableConfig& table, std::string_view key, std::string_view saved,
                std::string_view configured) {
   return absl::InvalidArgumentError(absl::StrCat(
@@ -75,21 +79,6 @@ Status CheckLayout(const TensorFileReader& file, const TableConfig& table) {
   return absl::OkStatus();
 }
 
-StatusOr<TensorFileReader> OpenFile(const Checkpoint& checkpoint, const ModelFile& file,
-                                    const TableConfig& table) {
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader,
-                           TensorFileReader::Open(checkpoint.Path(file.path)));
-  const ModelFile& found = reader.file();
-  if (found.bytes != file.bytes || found.hash != file.hash || !reader.has_sums()) {
-    return absl::DataLossError(absl::StrCat(
-        found.path, ": it has ", found.bytes, " bytes and the hash ",
-        absl::Hex(found.hash, absl::kZeroPad16), "; manifest.json lists ", file.bytes, " and ",
-        absl::Hex(file.hash, absl::kZeroPad16), "; the file is damaged, use another checkpoint"));
-  }
-  SIMURGH_RETURN_IF_ERROR(CheckLayout(reader, table));
-  return reader;
-}
-
 StatusOr<std::vector<RowFile>> OpenFiles(const Checkpoint& checkpoint,
                                          const std::vector<TableConfig>& tables) {
   std::vector<RowFile> files;
@@ -105,7 +94,8 @@ StatusOr<std::vector<RowFile>> OpenFiles(const Checkpoint& checkpoint,
     }
     const auto index = static_cast<uint32_t>(table - tables.begin());
     is_saved[index] = true;
-    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, OpenFile(checkpoint, file, *table));
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(file.path));
+    SIMURGH_RETURN_IF_ERROR(CheckLayout(reader, *table));
     files.push_back({index, std::move(reader)});
   }
   const auto missing = std::ranges::find(is_saved, false);
@@ -192,20 +182,30 @@ class PieceLoader {
 
 }  // namespace
 
+StatusOr<std::map<std::string, uint64_t>> CountRows(const Checkpoint& checkpoint) {
+  std::map<std::string, uint64_t> rows;
+  for (const ModelFile& file : checkpoint.manifest.files) {
+    const std::optional<std::string> table = TableOf(file);
+    if (!table) continue;
+    SIMURGH_ASSIGN_OR_RETURN(const TensorFileReader reader, checkpoint.OpenTensors(file.path));
+    rows[*table] += RowsOf(reader);
+  }
+  return rows;
+}
+
 Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgress progress) {
   if (checkpoint.manifest.parent) {
     return absl::UnimplementedError(absl::StrCat(
         checkpoint.folder, ": this program cannot load a delta; use a full checkpoint"));
   }
   SIMURGH_ASSIGN_OR_RETURN(std::vector<RowFile> files, OpenFiles(checkpoint, target.tables));
-  const auto rows_in = [](const RowFile& file) { return file.reader.tensors().front().rows(); };
   uint64_t all_rows = 0;
-  for (const RowFile& file : files) all_rows += rows_in(file);
+  for (const RowFile& file : files) all_rows += RowsOf(file.reader);
   uint64_t done = 0;
   uint64_t newest = 0;
   for (RowFile& file : files) {
     PieceLoader loader(file, target);
-    const uint64_t rows = rows_in(file);
+    const uint64_t rows = RowsOf(file.reader);
     for (uint64_t first = 0; first < rows; first += kRowsPerSum) {
       const uint64_t count = std::min(kRowsPerSum, rows - first);
       SIMURGH_ASSIGN_OR_RETURN(const uint64_t stamp, loader.Load(first, count));

@@ -90,4 +90,11 @@ StatusOr<SaveProgress> LocalCluster::SaveRows(const SaveRowsCall& call) {
       .get();
 }
 
+Status LocalCluster::LoadRows(const Checkpoint& checkpoint, LoadProgress progress) {
+  for (uint32_t i = 0; i < servers_.size(); ++i) {
+    SIMURGH_RETURN_IF_ERROR(servers_[i]->LoadRows(checkpoint, i, progress));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace simurgh

@@ -41,11 +41,15 @@ class LocalCluster : public EmbeddingPort {
   // As BatchClient::SaveRows().
   StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call);
 
+  // Loads the rows of a checkpoint into all servers; progress: of each server in turn. Call before
+  // the first call. Errors: of ParameterServer::LoadRows.
+  Status LoadRows(const Checkpoint& checkpoint, LoadProgress progress);
+
   // Dense weights of mode async.
   DensePort& dense() { return *dense_; }
 
   // Requires that no call is in flight. The worker owns the servers.
-  const std::vector<const ParameterServer*>& servers() const { return servers_; }
+  const std::vector<ParameterServer*>& servers() const { return servers_; }
 
  private:
   LocalCluster(const ClusterConfig& config, MetricRegistry& registry, const LearningRates& rates);
@@ -57,7 +61,7 @@ class LocalCluster : public EmbeddingPort {
   VectorWire wire_;
   std::vector<std::unique_ptr<ServerMetrics>> server_metrics_;  // By server.
   WorkerMetrics worker_metrics_;
-  std::vector<const ParameterServer*> servers_;
+  std::vector<ParameterServer*> servers_;
   std::unique_ptr<EmbeddingWorker> worker_;
   rpc::asio::thread_pool compute_;
   std::unique_ptr<DenseClient> dense_;

@@ -20,6 +20,7 @@
 #include "services/nn_worker/feed_methods.h"
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/model_saver.h"
+#include "services/nn_worker/probe.h"
 #include "services/nn_worker/ranks.h"
 #include "services/nn_worker/training_job.h"
 #include "services/runtime/daemon.h"
@@ -140,8 +141,9 @@ class NnWorker : public Daemon {
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
     StatusOr<TrainResult> result = Train(port, dense, stop);
     if (result.ok() && saver_ != nullptr) {
+      const std::string probe = MakeProbe(*job_, port, joined_.run, result->steps);
       const Status saved = saver_->Save(joined_.run, *result, job_->config(), job_->network(),
-                                        SaveRowsFunction(), stop);
+                                        probe, SaveRowsFunction(), stop);
       if (!saved.ok()) result = Annotate(saved, "training has ended, and its model is not saved");
     }
     if (fed_ != nullptr) NotifyLoaders(result.status());
@@ -261,14 +263,7 @@ class NnWorker : public Daemon {
     for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
     const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
     if (result.evaluation) {
-      const std::vector<std::string> labels = LabelColumns(job_->config().data);
-      for (size_t task = 0; task < result.evaluation->tasks.size(); ++task) {
-        const EvaluationResult& own = result.evaluation->tasks[task];
-        std::printf("label=%s test_auc=%s test_logloss=%.4f\n", labels[task].c_str(),
-                    MetricText(own.auc).c_str(), own.log_loss);
-      }
-      std::printf("test_auc=%s test_logloss=%.4f ", MetricText(result.evaluation->auc).c_str(),
-                  result.evaluation->log_loss);
+      std::printf("%s ", TestResult(*result.evaluation, LabelColumns(job_->config().data)).c_str());
     }
     if (!warnings.empty()) std::printf("train_labels=one_class ");
     std::printf("samples_per_sec=%.0f\n", samples_per_second);

@@ -101,12 +101,16 @@ Status ModelSaver::CheckServers(uint64_t run, const SaveRows& save_rows,
 }
 
 Status ModelSaver::Save(uint64_t run, const TrainResult& result, const ClusterConfig& config,
-                        DenseNetwork& network, const SaveRows& save_rows,
+                        DenseNetwork& network, const std::string& probe, const SaveRows& save_rows,
                         const std::stop_token& stop) {
   const auto begin = Clock::now();
   SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, directory_.Begin(result.steps, generation_));
   SIMURGH_ASSIGN_OR_RETURN(const std::string dense, attempt.Path("dense.safetensors"));
   SIMURGH_RETURN_IF_ERROR(WriteDense(dense, network));
+  if (!probe.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
+    SIMURGH_RETURN_IF_ERROR(FileSystem::Real().WriteFile(path, probe));
+  }
   const std::string folder = attempt.folder().substr(attempt.folder().rfind('/') + 1);
   SIMURGH_ASSIGN_OR_RETURN(SaveProgress rows,
                            AwaitRows({.run = run, .folder = folder}, save_rows, stop));

@@ -33,10 +33,12 @@ class ModelSaver {
   // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
   Status CheckServers(uint64_t run, const SaveRows& save_rows, const std::stop_token& stop);
 
-  // Saves the model after the last step. config: with fitted statistics. Logs the progress.
+  // Saves the model after the last step. config: with fitted statistics. probe: of
+  // MakeProbe(), may be empty. Logs the progress.
   // Errors: of the files and of save_rows, naming the folder; CANCELLED after a stop.
   Status Save(uint64_t run, const TrainResult& result, const ClusterConfig& config,
-              DenseNetwork& network, const SaveRows& save_rows, const std::stop_token& stop);
+              DenseNetwork& network, const std::string& probe, const SaveRows& save_rows,
+              const std::stop_token& stop);
 
  private:
   ModelSaver(const ClusterConfig& config, uint64_t generation)

@@ -24,6 +24,17 @@ std::string MetricText(double value) {
   return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
 }
 
+std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels) {
+  const auto describe = [](const EvaluationResult& one) {
+    return fmt::format("test_auc={} test_logloss={:.4f}", MetricText(one.auc), one.log_loss);
+  };
+  std::string text;
+  for (size_t task = 0; task < result.tasks.size(); ++task) {
+    text += fmt::format("label={} {}\n", labels[task], describe(result.tasks[task]));
+  }
+  return text + describe(result);
+}
+
 void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {
   auc.Set(result.auc);
   log_loss.Set(result.log_loss);

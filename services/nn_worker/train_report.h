@@ -12,6 +12,9 @@ namespace simurgh {
 // A number with four decimals, or "undefined" for NaN.
 std::string MetricText(double value);
 
+// "test_auc=... test_logloss=..." of a test, after a line for each label if there are several.
+std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels);
+
 // Reports training in the log and in the metrics.
 class TrainReport : public TrainObserver {
  public:

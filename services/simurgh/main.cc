@@ -1,6 +1,7 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -8,9 +9,19 @@
 #include "services/runtime/command_line.h"
 #include "services/runtime/exit_code.h"
 #include "services/simurgh/model_command.h"
+#include "services/simurgh/predict_command.h"
 
 namespace simurgh {
 namespace {
+
+// A command with options of its own. `model` has none.
+struct Command {
+  const char* name;
+  const char* usage;
+  ExitCode (*run)(int argc, const char* const* argv);  // argv[0]: the name.
+};
+
+constexpr Command kCommands[] = {{"predict", kPredictUsage, RunPredictCommand}};
 
 constexpr char kNotes[] =
     "MODEL is a model's folder. Without STEP, info and verify use the newest checkpoint.\n\n"
@@ -21,7 +32,18 @@ int Fail(const Status& status, ExitCode code) {
   return static_cast<int>(code);
 }
 
+// Returns the code of the command, or another one if stdout is incomplete.
+int End(ExitCode code) {
+  const Status flushed = FlushOutput();
+  return flushed.ok() ? static_cast<int>(code) : Fail(flushed, ExitCode::kRuntimeFailure);
+}
+
 int Main(int argc, char** argv) {
+  for (const Command& command : kCommands) {
+    if (argc > 1 && std::string_view(argv[1]) == command.name) {
+      return End(command.run(argc - 1, argv + 1));
+    }
+  }
   // Options are --help and --version only. The other words are the command.
   std::vector<const char*> flags(argv, argv + 1);
   std::vector<std::string> words;
@@ -32,8 +54,9 @@ int Main(int argc, char** argv) {
       words.emplace_back(word);
     }
   }
-  const std::string usage =
-      absl::StrCat("simurgh: works with trained models\n\nUsage:\n", kModelUsage, "\n");
+  std::string usage = absl::StrCat("simurgh: works with trained models\n\nUsage:\n", kModelUsage);
+  for (const Command& command : kCommands) absl::StrAppend(&usage, command.usage);
+  usage.push_back('\n');
   boost::program_options::options_description options("Options");
   options.add_options()("help", "print this help")("version", "print the version");
   const StatusOr<bool> runs =
@@ -44,13 +67,13 @@ int Main(int argc, char** argv) {
   if (*runs) {
     const std::string command = words.empty() ? "" : words[0];
     if (command != "model") {
-      return Fail(OptionProblem(absl::StrCat("'", command, "' is not a command; use model")),
-                  ExitCode::kBadConfiguration);
+      return Fail(
+          OptionProblem(absl::StrCat("'", command, "' is not a command; use model or predict")),
+          ExitCode::kBadConfiguration);
     }
     code = RunModelCommand({words.begin() + 1, words.end()});
   }
-  const Status flushed = FlushOutput();
-  return flushed.ok() ? static_cast<int>(code) : Fail(flushed, ExitCode::kRuntimeFailure);
+  return End(code);
 }
 
 }  // namespace

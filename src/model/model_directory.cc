@@ -195,6 +195,38 @@ std::string Checkpoint::Path(std::string_view file) const {
   return absl::StrCat(folder, "/", std::string(file));
 }
 
+bool Checkpoint::Has(std::string_view file) const {
+  return std::ranges::find(manifest.files, file, &ModelFile::path) != manifest.files.end();
+}
+
+Status Checkpoint::CheckListed(const ModelFile& found, std::string_view file) const {
+  const auto listed = std::ranges::find(manifest.files, file, &ModelFile::path);
+  if (listed == manifest.files.end()) {
+    return absl::NotFoundError(
+        absl::StrCat(folder, ": manifest.json does not list ", std::string(file)));
+  }
+  if (found.bytes == listed->bytes && found.hash == listed->hash) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      Path(file), ": it has ", found.bytes, " bytes and the hash ",
+      absl::Hex(found.hash, absl::kZeroPad16), "; manifest.json lists ", listed->bytes, " and ",
+      absl::Hex(listed->hash, absl::kZeroPad16), "; the file is damaged, use another checkpoint"));
+}
+
+StatusOr<TensorFileReader> Checkpoint::OpenTensors(std::string_view file) const {
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, TensorFileReader::Open(Path(file)));
+  SIMURGH_RETURN_IF_ERROR(CheckListed(reader.file(), file));
+  if (reader.has_sums()) return reader;
+  return absl::DataLossError(
+      absl::StrCat(Path(file), ": it has no checksums; use another checkpoint"));
+}
+
+StatusOr<std::string> Checkpoint::ReadText(std::string_view file, uint64_t max_bytes) const {
+  SIMURGH_ASSIGN_OR_RETURN(std::string text, FileSystem::Real().ReadFile(Path(file), max_bytes));
+  SIMURGH_RETURN_IF_ERROR(
+      CheckListed({.path = {}, .bytes = text.size(), .hash = HashBytes(text)}, file));
+  return text;
+}
+
 // --- An attempt.
 
 CheckpointAttempt::CheckpointAttempt(FileSystem& files, std::string model, uint64_t step,

@@ -12,6 +12,7 @@
 #include "simurgh/base/status.h"
 #include "simurgh/model/file_system.h"
 #include "simurgh/model/manifest.h"
+#include "simurgh/model/tensor_file.h"
 
 namespace simurgh {
 
@@ -22,6 +23,17 @@ struct Checkpoint {
   uint64_t checksum = 0;  // XXH3-64 of manifest.json: what a delta names.
 
   std::string Path(std::string_view file) const;
+  // Whether the manifest lists the file.
+  bool Has(std::string_view file) const;
+
+  // Opens a file that the manifest lists. Errors: DATA_LOSS, naming the file, if it has not the
+  // listed size and hash, or no checksums; NOT_FOUND for one that is missing or not listed.
+  StatusOr<TensorFileReader> OpenTensors(std::string_view file) const;
+  // The same for a file that has no tensors, with all its bytes: at most `max_bytes`.
+  StatusOr<std::string> ReadText(std::string_view file, uint64_t max_bytes) const;
+
+ private:
+  Status CheckListed(const ModelFile& found, std::string_view file) const;
 };
 
 // A checkpoint that is being written, in a folder with a temporary name. The destructor removes

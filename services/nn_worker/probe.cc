@@ -1,0 +1,183 @@
+#include "services/nn_worker/probe.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+#include "simurgh/base/file_descriptor.h"
+#include "simurgh/base/log.h"
+#include "simurgh/data/batch_reader.h"
+#include "simurgh/data/row_text.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kFile[] = "probe.csv";
+constexpr size_t kRows = 64;
+constexpr uint64_t kMaxBytes = uint64_t{256}
+                               << 20;  // Lines have at most 1 MiB, quotes are doubled.
+
+// Largest difference. Products of lower precision differ between devices.
+double Tolerance(ComputePrecision precision) {
+  return precision == ComputePrecision::kF32 ? 1e-6 : 1e-2;
+}
+
+struct ProbeRow {
+  std::vector<float> probabilities;  // By label.
+  std::string line;
+};
+
+StatusOr<std::vector<ProbeRow>> FirstRows(const ClusterConfig& config) {
+  const std::vector<std::string>& files =
+      config.data.test.empty() ? config.data.train : config.data.test;
+  std::vector<ProbeRow> rows;
+  ReadOptions reading;
+  reading.on_row = [&](std::string_view line, bool in_batch) {
+    if (in_batch) rows.push_back({.probabilities = {}, .line = std::string(line)});
+  };
+  SIMURGH_ASSIGN_OR_RETURN(const auto reader,
+                           OpenBatchReader(config.data, config.features, files, kRows, reading));
+  SIMURGH_RETURN_IF_ERROR(reader->Next().status());
+  return rows;
+}
+
+// Writes the lines into a file in memory. Readers open it as /proc/self/fd/N.
+StatusOr<FileDescriptor> WriteLines(const DataConfig& data, const std::vector<ProbeRow>& rows) {
+  std::string text = data.format == DataConfig::Format::kCsv && data.csv.header ? "\n" : "";
+  for (const ProbeRow& row : rows) absl::StrAppend(&text, row.line, "\n");
+  FileDescriptor file(memfd_create("simurgh-probe", MFD_CLOEXEC));
+  for (size_t written = 0; file.valid() && written < text.size();) {
+    const ssize_t count = write(file.number(), text.data() + written, text.size() - written);
+    if (count < 0) return absl::ErrnoToStatus(errno, "probe.csv: cannot copy its rows");
+    written += static_cast<size_t>(count);
+  }
+  if (!file.valid()) return absl::ErrnoToStatus(errno, "probe.csv: cannot copy its rows");
+  return file;
+}
+
+// Sets the rows' probabilities.
+Status PredictRows(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t steps,
+                   std::vector<ProbeRow>& rows) {
+  SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor file, WriteLines(job.config().data, rows));
+  size_t next = 0;
+  ReadOptions reading;
+  std::vector<bool> is_good;
+  reading.on_row = [&](std::string_view /*line*/, bool in_batch) { is_good.push_back(in_batch); };
+  std::vector<float> all;
+  const auto sink = [&](const Batch& /*batch*/, std::span<const float> probabilities) {
+    all.insert(all.end(), probabilities.begin(), probabilities.end());
+    return absl::OkStatus();
+  };
+  SIMURGH_RETURN_IF_ERROR(job.Predict(port, run, steps,
+                                      {absl::StrCat("/proc/self/fd/", file.number())}, reading,
+                                      /*evaluates=*/false, sink)
+                              .status());
+  const size_t tasks = LabelColumns(job.config().data).size();
+  if (is_good.size() != rows.size() || all.size() != rows.size() * tasks) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("probe.csv: only ", all.size() / tasks, " of its ", rows.size(),
+                     " rows can be parsed; use the plug-ins and vocabularies of the training"));
+  }
+  for (ProbeRow& row : rows) {
+    const auto begin = all.begin() + static_cast<ptrdiff_t>(next);
+    row.probabilities.assign(begin, begin + static_cast<ptrdiff_t>(tasks));
+    next += tasks;
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::string> Describe(TrainingJob& job, EmbeddingPort& port, uint64_t run,
+                               uint64_t steps) {
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<ProbeRow> rows, FirstRows(job.config()));
+  SIMURGH_RETURN_IF_ERROR(PredictRows(job, port, run, steps, rows));
+  const std::vector<std::string> labels = LabelColumns(job.config().data);
+  std::string text;
+  for (const std::string& label : labels) {
+    AppendCsvCell(labels.size() == 1 ? "p" : absl::StrCat("p_", label), text);
+    text.push_back(',');
+  }
+  text.append("row\n");
+  for (const ProbeRow& row : rows) {
+    for (const float probability : row.probabilities) {
+      std::array<char, 32> digits;
+      const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), probability);
+      text.append(digits.data(), end.ptr).push_back(',');
+    }
+    text.push_back('"');
+    text.append(absl::StrJoin(absl::StrSplit(row.line, '"'), "\"\"")).append("\"\n");
+  }
+  return text;
+}
+
+// Errors: DATA_LOSS, naming the line.
+StatusOr<std::vector<ProbeRow>> Parse(std::string_view text, size_t tasks) {
+  std::vector<ProbeRow> rows;
+  std::vector<std::string> lines = absl::StrSplit(std::string(text), '\n');
+  for (size_t i = 1; i + 1 < lines.size(); ++i) {
+    ProbeRow row;
+    std::string_view rest = lines[i];
+    bool is_valid = true;
+    for (size_t task = 0; task < tasks; ++task) {
+      const size_t comma = std::min(rest.find(','), rest.size());
+      float number = 0;
+      const auto end = std::from_chars(rest.data(), rest.data() + comma, number);
+      is_valid = is_valid && end.ec == std::errc() && end.ptr == rest.data() + comma;
+      row.probabilities.push_back(number);
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+    if (!is_valid || rest.size() < 2 || rest.front() != '"' || rest.back() != '"') {
+      return absl::DataLossError(
+          absl::StrCat(kFile, ":", i + 1, ": not probabilities and a row; use another checkpoint"));
+    }
+    const std::string quoted(rest.substr(1, rest.size() - 2));
+    row.line = absl::StrJoin(absl::StrSplit(quoted, "\"\""), "\"");
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string MakeProbe(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t steps) {
+  StatusOr<std::string> text = Describe(job, port, run, steps);
+  if (text.ok()) return *std::move(text);
+  spdlog::warn("the model is saved without probe.csv: {}", std::string(text.status().message()));
+  return "";
+}
+
+Status CheckProbe(const Checkpoint& checkpoint, TrainingJob& job, EmbeddingPort& port) {
+  if (!checkpoint.Has(kFile)) return absl::OkStatus();
+  SIMURGH_ASSIGN_OR_RETURN(const std::string text, checkpoint.ReadText(kFile, kMaxBytes));
+  const std::vector<std::string> labels = LabelColumns(job.config().data);
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<ProbeRow> expected, Parse(text, labels.size()));
+  std::vector<ProbeRow> rows = expected;
+  SIMURGH_RETURN_IF_ERROR(PredictRows(job, port, /*run=*/0, /*steps=*/0, rows));
+  const double tolerance = Tolerance(job.config().nn_worker.precision);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t task = 0; task < labels.size(); ++task) {
+      const double found = rows[i].probabilities[task];
+      const double wanted = expected[i].probabilities[task];
+      if (std::abs(found - wanted) <= tolerance) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          checkpoint.Path(kFile), ":", i + 2, ": the trainer predicted ", wanted,
+          " for this row, this program predicts ", found, "; at most ", tolerance,
+          " apart is allowed; use the plug-ins and vocabularies of the training, and the program's "
+          "version of the training"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh

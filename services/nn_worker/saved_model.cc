@@ -1,0 +1,143 @@
+#include "services/nn_worker/saved_model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+
+#include "services/embedding_ps/row_loader.h"
+#include "services/nn_worker/probe.h"
+#include "simurgh/config/statistics.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kDenseFile[] = "dense.safetensors";
+
+StatusOr<std::string> TextOf(const Checkpoint& checkpoint, const std::string& name) {
+  const auto found = checkpoint.manifest.extra.find(name);
+  if (found != checkpoint.manifest.extra.end()) return found->second;
+  return absl::DataLossError(absl::StrCat(checkpoint.Path("manifest.json"), ": extra.", name,
+                                          " is missing; use a checkpoint of this program"));
+}
+
+// Replaces what belongs to the training's machines. Keys that need a file get one that exists; it
+// is not read.
+std::vector<std::string> LocalOverrides(const Checkpoint& checkpoint, uint32_t threads) {
+  const std::string path = std::filesystem::absolute(checkpoint.Path("manifest.json")).string();
+  const std::string file =
+      absl::StrCat("\"", absl::StrReplaceAll(path, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+  return {absl::StrCat("cluster.token_file=", file),
+          absl::StrCat("data.train=[", file, "]"),
+          absl::StrCat("data.validation=[", file, "]"),
+          absl::StrCat("data.test=[", file, "]"),
+          "rpc={}",
+          "loaders={}",
+          absl::StrCat("embedding_ps={instances: [{address: \"unix:///embedding-ps\"}], "
+                       "partitions: ",
+                       threads, "}"),
+          "embedding_worker.instances=[{address: \"unix:///embedding-worker\"}]",
+          absl::StrCat("embedding_worker.threads=", threads),
+          "nn_worker.instances=[{address: \"unix:///nn-worker\"}]",
+          absl::StrCat("nn_worker.threads=", threads)};
+}
+
+StatusOr<ClusterConfig> ConfigOf(const Checkpoint& checkpoint, uint32_t threads,
+                                 const std::vector<std::string>& own) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::string yaml, TextOf(checkpoint, "yaml"));
+  SIMURGH_ASSIGN_OR_RETURN(const std::string path, TextOf(checkpoint, "yaml.path"));
+  SIMURGH_ASSIGN_OR_RETURN(const std::string saved, TextOf(checkpoint, "yaml.overrides"));
+  std::vector<std::string> overrides = absl::StrSplit(saved, '\n', absl::SkipEmpty());
+  const std::vector<std::string> local = LocalOverrides(checkpoint, threads);
+  overrides.insert(overrides.end(), local.begin(), local.end());
+  overrides.insert(overrides.end(), own.begin(), own.end());
+  StatusOr<ClusterConfig> parsed = ParseClusterConfig(yaml, path, overrides);
+  if (!parsed.ok()) {
+    return Annotate(parsed.status(), absl::StrCat("the model's configuration, from ", path));
+  }
+  ClusterConfig config = *std::move(parsed);
+  SIMURGH_RETURN_IF_ERROR(
+      Annotate(ApplyStatistics(checkpoint.manifest.statistics, config.data, config.features),
+               checkpoint.Path("manifest.json")));
+  // A partition has room for all rows, so that none is evicted.
+  SIMURGH_ASSIGN_OR_RETURN(const auto rows, CountRows(checkpoint));
+  for (TableConfig& table : config.tables) {
+    const auto found = rows.find(table.name);
+    const uint64_t count = found == rows.end() ? 0 : found->second;
+    table.capacity_rows = std::max<uint64_t>(count, 1) * threads;
+    table.capacity_bytes = 0;
+  }
+  config.data.bad_rows = DataConfig::BadRows::kSkip;
+  config.data.max_bad_rows = std::numeric_limits<uint64_t>::max();
+  config.nn_worker.device = ComputeDevice::kAuto;
+  config.checkpoint = {};
+  return config;
+}
+
+}  // namespace
+
+Status RestoreDense(const Checkpoint& checkpoint, DenseNetwork& network) {
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kDenseFile));
+  const std::span<const float> own_parameters = network.parameters();
+  const std::span<const float> own_state = network.state();
+  std::vector<float> parameters(own_parameters.begin(), own_parameters.end());
+  std::vector<float> state(own_state.begin(), own_state.end());
+  const auto describe = [](const std::string& name, const auto& shape) {
+    return absl::StrCat(name, " [", absl::StrJoin(shape, ", "), "]");
+  };
+  std::map<std::string, std::string> saved;
+  for (const TensorSpec& tensor : file.tensors()) {
+    saved[tensor.name] = describe(tensor.name, tensor.shape);
+  }
+  for (const DenseTensor& tensor : network.tensors()) {
+    const std::string wanted = describe(tensor.name, tensor.shape);
+    const auto found = saved.extract(tensor.name);
+    if (found.empty() || found.mapped() != wanted) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(checkpoint.Path(kDenseFile), ": the configuration has the tensor ", wanted,
+                       ", the file has ", found.empty() ? "none of this name" : found.mapped(),
+                       "; use the model and the dense optimizer of the training"));
+    }
+    const TensorSpec& spec = *std::ranges::find(file.tensors(), tensor.name, &TensorSpec::name);
+    const size_t count = spec.rows() * spec.row_bytes() / sizeof(float);
+    const std::span<float> to =
+        std::span(tensor.in_state ? state : parameters).subspan(tensor.offset, count);
+    SIMURGH_RETURN_IF_ERROR(file.Read(tensor.name, 0, spec.rows(), std::as_writable_bytes(to)));
+  }
+  if (!saved.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        checkpoint.Path(kDenseFile), ": the file has the tensor ", saved.begin()->second,
+        ", the configuration has not; use the model and the dense optimizer of the training"));
+  }
+  return network.Restore(parameters, state);
+}
+
+StatusOr<std::unique_ptr<SavedModel>> SavedModel::Load(const Checkpoint& checkpoint,
+                                                       uint32_t threads,
+                                                       const std::vector<std::string>& overrides,
+                                                       LoadProgress progress) {
+  SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, ConfigOf(checkpoint, threads, overrides));
+  std::unique_ptr<SavedModel> model(new SavedModel(std::move(config)));
+  SIMURGH_ASSIGN_OR_RETURN(model->job_, TrainingJob::Create(model->config_, model->registry_));
+  SIMURGH_RETURN_IF_ERROR(RestoreDense(checkpoint, model->job_->network()));
+  SIMURGH_ASSIGN_OR_RETURN(model->cluster_,
+                           LocalCluster::Create(model->config_, model->registry_, model->rates_));
+  SIMURGH_RETURN_IF_ERROR(model->cluster_->LoadRows(checkpoint, progress));
+  SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, *model->job_, *model->cluster_));
+  return model;
+}
+
+StatusOr<EvaluationResult> SavedModel::Predict(const std::string& file, ReadOptions reading,
+                                               bool evaluates, PredictionSink sink) {
+  return job_->Predict(*cluster_, /*run=*/0, /*steps=*/0, {file}, std::move(reading), evaluates,
+                       std::move(sink));
+}
+
+}  // namespace simurgh

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "services/nn_worker/local_cluster.h"
+#include "services/nn_worker/training_job.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/model/model_directory.h"
+#include "simurgh/telemetry/metrics.h"
+#include "simurgh/train/learning_rates.h"
+
+namespace simurgh {
+
+// A trained model in this process, ready to predict. Its configuration comes from the checkpoint.
+// Addresses, data files, budgets and folders of the training are not used; plug-ins and vocabulary
+// files are.
+//
+// Threads: one owner.
+class SavedModel {
+ public:
+  // threads: of each part: rows, pooling, network. overrides: "section.key=value", for plug-ins and
+  // vocabularies that are elsewhere.
+  // Errors: INVALID_ARGUMENT for a configuration that cannot be used here, naming the key;
+  // DATA_LOSS, NOT_FOUND for damage, naming the file; of CheckProbe() and LoadRows().
+  static StatusOr<std::unique_ptr<SavedModel>> Load(const Checkpoint& checkpoint, uint32_t threads,
+                                                    const std::vector<std::string>& overrides,
+                                                    LoadProgress progress);
+
+  const ClusterConfig& config() const { return job_->config(); }
+
+  // See TrainingJob::Predict. Bad rows are skipped and counted, see skipped_rows().
+  StatusOr<EvaluationResult> Predict(const std::string& file, ReadOptions reading, bool evaluates,
+                                     PredictionSink sink);
+
+ private:
+  explicit SavedModel(ClusterConfig config) : config_(std::move(config)), rates_(config_.tables) {}
+
+  const ClusterConfig config_;
+  MetricRegistry registry_;
+  LearningRates rates_;
+  std::unique_ptr<TrainingJob> job_;
+  std::unique_ptr<LocalCluster> cluster_;
+};
+
+// Restores the weights and the optimizer's state from a checkpoint's dense.safetensors.
+// Errors: INVALID_ARGUMENT for tensors that differ from the network's, naming one; of
+// Checkpoint::OpenTensors and DenseNetwork::Restore.
+Status RestoreDense(const Checkpoint& checkpoint, DenseNetwork& network);
+
+}  // namespace simurgh
