@@ -14,7 +14,6 @@
 
 #include "services/embedding_ps/row_loader.h"
 #include "services/nn_worker/probe.h"
-#include "simurgh/config/statistics.h"
 
 namespace simurgh {
 namespace {
@@ -63,9 +62,6 @@ StatusOr<ClusterConfig> ConfigOf(const Checkpoint& checkpoint, uint32_t threads,
     return Annotate(parsed.status(), absl::StrCat("the model's configuration, from ", path));
   }
   ClusterConfig config = *std::move(parsed);
-  SIMURGH_RETURN_IF_ERROR(
-      Annotate(ApplyStatistics(checkpoint.manifest.statistics, config.data, config.features),
-               checkpoint.Path("manifest.json")));
   // A partition has room for all rows, so that none is evicted.
   SIMURGH_ASSIGN_OR_RETURN(const auto rows, CountRows(checkpoint));
   for (TableConfig& table : config.tables) {
@@ -125,7 +121,9 @@ StatusOr<std::unique_ptr<SavedModel>> SavedModel::Load(const Checkpoint& checkpo
                                                        LoadProgress progress) {
   SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, ConfigOf(checkpoint, threads, overrides));
   std::unique_ptr<SavedModel> model(new SavedModel(std::move(config)));
-  SIMURGH_ASSIGN_OR_RETURN(model->job_, TrainingJob::Create(model->config_, model->registry_));
+  SIMURGH_ASSIGN_OR_RETURN(model->job_,
+                           TrainingJob::Create(model->config_, model->registry_, /*rank=*/0,
+                                               &checkpoint.manifest.statistics));
   SIMURGH_RETURN_IF_ERROR(RestoreDense(checkpoint, model->job_->network()));
   SIMURGH_ASSIGN_OR_RETURN(model->cluster_,
                            LocalCluster::Create(model->config_, model->registry_, model->rates_));

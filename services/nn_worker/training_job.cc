@@ -140,11 +140,13 @@ uint64_t TrainingJob::skipped_rows() const {
 }
 
 StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& config,
-                                                           MetricRegistry& registry,
-                                                           uint32_t rank) {
+                                                           MetricRegistry& registry, uint32_t rank,
+                                                           const Statistics* statistics) {
   std::unique_ptr<TrainingJob> job(new TrainingJob(config, registry, rank));
   SIMURGH_RETURN_IF_ERROR(
-      FitStatistics(job->config_.data, job->config_.features, &job->identities_));
+      statistics == nullptr
+          ? FitStatistics(job->config_.data, job->config_.features, &job->identities_)
+          : ApplyStatistics(*statistics, job->config_.data, job->config_.features));
   SIMURGH_ASSIGN_OR_RETURN(
       job->network_,
       CreateNetwork(config.model, {.inputs = InputsOf(config),

@@ -12,6 +12,7 @@
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/config/statistics.h"
 #include "simurgh/data/file_identity.h"
 #include "simurgh/feature/raw_masks.h"
 #include "simurgh/nn/dense_network.h"
@@ -27,11 +28,12 @@ class TrainingJob {
   // Errors: INVALID_ARGUMENT for a model that Create() would refuse.
   static Status CheckModel(const ClusterConfig& config);
 
-  // rank: index into config.nn_worker.instances.
-  // Cost: reads the training files once if features need statistics.
-  // Errors: INVALID_ARGUMENT for an inconsistent model; of FitStatistics.
+  // rank: index into config.nn_worker.instances. statistics: those of a saved model; null:
+  // computed. Cost: reads the training files once if statistics are needed and not given. Errors:
+  // INVALID_ARGUMENT for an inconsistent model; of FitStatistics or ApplyStatistics.
   static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
-                                                       MetricRegistry& registry, uint32_t rank = 0);
+                                                       MetricRegistry& registry, uint32_t rank = 0,
+                                                       const Statistics* statistics = nullptr);
 
   // Trains on batches of loaders instead of the training files; the loaders apply epochs and
   // drop_last. Call before Run. Lifetime: the buffer outlives Run.

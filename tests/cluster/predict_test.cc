@@ -1,0 +1,357 @@
+// `simurgh predict` with models that trainers have left.
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/check.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/model/model_directory.h"
+#include "tests/support/skip.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/test_cluster.h"
+#include "tests/unit/model/command.h"
+#include "tests/unit/model/model_files.h"
+
+namespace simurgh::testing {
+namespace {
+
+using Catch::Contains;
+using Catch::EndsWith;
+using Catch::StartsWith;
+
+std::string Program(const std::string& name) {
+  const char* const folder = std::getenv("SIMURGH_BIN_DIR");
+  SIMURGH_CHECK(folder != nullptr) << "set SIMURGH_BIN_DIR to build/<preset>/bin";
+  return absl::StrCat(folder, "/", name);
+}
+
+CommandResult Predict(const std::string& arguments) {
+  return RunCommand(absl::StrCat(Program("simurgh"), " predict ", arguments));
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  REQUIRE(lines.back().empty());
+  lines.pop_back();
+  return lines;
+}
+
+// A model of a short training in one process, and rows of its test file as text.
+struct Trained {
+  explicit Trained(const std::string& config, std::vector<std::string> overrides = {}) {
+    overrides.push_back("checkpoint.directory=" + model);
+    overrides.emplace_back("training.max_steps=60");
+    outcome = RunStandalone({.config = config, .overrides = overrides});
+    REQUIRE(outcome.exit_code == 0);
+    test = LoadClusterConfig(config, overrides).value().data.test.at(0);
+    checkpoint = ModelDirectory(model).Latest().value().checkpoint;
+  }
+
+  // The first rows of the test file.
+  std::string Rows(int count) const {
+    return RunCommand(absl::StrCat("(zstd -dcqf ", test, " || cat ", test, ") | head -", count))
+        .out;
+  }
+
+  TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  std::string test;
+  TrainerOutcome outcome;
+  Checkpoint checkpoint;
+};
+
+// A small configuration in the Criteo layout. Its ids are numbers, its table has no hash.
+std::string PlainConfig(const TemporaryFolder& folder) {
+  const auto generate = [&](const char* name, const char* first) {
+    const std::string path = folder.Path(name);
+    REQUIRE(RunCommand(absl::StrCat(Program("datagen"), " --samples 4000 --distinct-ids 5000 ",
+                                    first, " --output ", path))
+                .exit_code == 0);
+    return path;
+  };
+  const std::string train = generate("train.tsv", "");
+  const std::string test = generate("test.tsv", "--first 4000");
+  return folder.Write("plain.yaml", absl::StrCat(R"(cluster: {name: plain}
+embedding_ps: {instances: [{address: "127.0.0.1:7601"}, {address: "127.0.0.1:7602"}]}
+embedding_worker: {instances: [{address: "127.0.0.1:7611"}]}
+nn_worker: {instances: [{}]}
+tables: [{names: [C1, C2, C3, C20], dim: 4, optimizer: {kind: adagrad, learning_rate: 0.1}}]
+features: [{name: C1}, {name: C2}, {name: C3}, {name: C20}]
+data: {format: criteo, train: [)",
+                                                 train, "], test: [", test, R"(]}
+model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 16}, relu, {linear: 1}]}]}
+training: {batch_size: 64, dense_optimizer: {kind: adam, learning_rate: 0.01}}
+)"));
+}
+
+TEST_CASE("Predictions of all committed models are the trainer's") {
+  const std::string config =
+      GENERATE(as<std::string>(), "adult", "adult-features", "adult-persia", "adult-tasks",
+               "adult-dcn-v2", "adult-deepfm", "adult-dlrm", "adult-wide-deep");
+  CAPTURE(config);
+  const Trained trained("config/" + config + ".yaml");
+  const std::string output = trained.folder.Path("out.csv");
+  const CommandResult result = Predict(absl::StrCat(
+      "--model ", trained.model, " --input ", trained.test, " --output ", output, " --evaluate"));
+  CAPTURE(result.error);
+  REQUIRE(result.exit_code == 0);
+  // The trainer appends its speed.
+  CHECK_THAT(trained.outcome.last_line, StartsWith(absl::StrCat(Lines(result.out).back(), " ")));
+  CHECK_THAT(result.error, Contains("bad_rows=0 "));
+
+  const std::vector<std::string> found = Lines(ReadText(output));
+  const std::vector<std::string> probe = Lines(ReadText(trained.checkpoint.Path("probe.csv")));
+  REQUIRE(probe.size() == 65);
+  REQUIRE(found.size() == 16'282);
+  CHECK(probe[0] == found[0] + ",row");
+  for (size_t i = 1; i < probe.size(); ++i) {
+    const std::vector<std::string> own = absl::StrSplit(found[i], ',');
+    const std::vector<std::string> wanted = absl::StrSplit(probe[i], ',');
+    for (size_t task = 0; task < own.size(); ++task) {
+      double a = 0;
+      double b = 1;
+      REQUIRE((absl::SimpleAtod(own[task], &a) && absl::SimpleAtod(wanted[task], &b)));
+      CHECK(std::abs(a - b) <= 1e-6);
+    }
+  }
+}
+
+TEST_CASE("A model of two ranks, servers and workers predicts as its cluster did") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  const std::string config = "config/adult-persia.yaml";
+  TestCluster cluster({.config = config,
+                       .workers = 2,
+                       .ranks = 2,
+                       .overrides = {"checkpoint.directory=" + model, "training.max_steps=60"}});
+  const auto trainers = cluster.StartTrainers(2, {"training.mode=sync"});
+  REQUIRE(Finish(*trainers[1]).exit_code == 0);
+  const TrainerOutcome outcome = Finish(*trainers[0]);
+  REQUIRE(outcome.exit_code == 0);
+  const std::string test = LoadClusterConfig(config, {}).value().data.test.at(0);
+  for (const char* threads : {"1", "5"}) {
+    const CommandResult result = Predict(
+        absl::StrCat("--model ", model, " --input ", test, " --evaluate --threads ", threads));
+    CAPTURE(result.error);
+    CHECK(result.exit_code == 0);
+    CHECK_THAT(outcome.last_line, StartsWith(Lines(result.out).back()));
+  }
+}
+
+TEST_CASE("Predictions equal a forward pass in numpy over the files") {
+  if (RunCommand("/usr/bin/python3 -c 'import numpy'").exit_code != 0) SIMURGH_SKIP("no numpy");
+  const TemporaryFolder folder;
+  const Trained trained(PlainConfig(folder));
+  const CommandResult reference =
+      RunCommand(absl::StrCat("/usr/bin/python3 tests/cluster/predict_reference.py ",
+                              trained.checkpoint.folder, " ", trained.test, " C1 C2 C3 C20"));
+  CAPTURE(reference.error);
+  REQUIRE(reference.exit_code == 0);
+  const std::vector<std::string> wanted = Lines(reference.out);
+  const CommandResult result =
+      Predict(absl::StrCat("--model ", trained.model, " --output - --input ", trained.test));
+  CAPTURE(result.error);
+  const std::vector<std::string> found = Lines(result.out);
+  REQUIRE(found.size() == 4'001);
+  REQUIRE(wanted.size() == 4'000);
+  double worst = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    double a = 0;
+    double b = 1;
+    REQUIRE((absl::SimpleAtod(found[i + 1], &a) && absl::SimpleAtod(wanted[i], &b)));
+    worst = std::max(worst, std::abs(a - b));
+  }
+  CHECK(worst <= 1e-6);
+
+  // Lines without the label, compressed, from a pipe.
+  const CommandResult unlabeled =
+      RunCommand(absl::StrCat("cut -f2- ", trained.test, " | gzip | ", Program("simurgh"),
+                              " predict --model ", trained.model, " --input - --output -"));
+  CHECK(unlabeled.out == result.out);
+}
+
+TEST_CASE("The output has a line for each row, with the columns asked for") {
+  const Trained trained("config/adult.yaml");
+  std::vector<std::string> rows = Lines(trained.Rows(3));
+  const std::string other_class = absl::StrReplaceAll(rows[0], {{"Private", "\" a,\"\"b\"\"\""}});
+  const std::string no_label = rows[1].substr(0, rows[1].rfind(','));
+  const std::string input = trained.folder.Write(
+      "input.csv", absl::StrCat(rows[0], "\n", "not a row\n", rows[1], "\r\n\n", other_class, "\n",
+                                no_label, "\n", rows[2], "?\nx"));
+  const CommandResult result = Predict(absl::StrCat(
+      "--model ", trained.model, " --output - --input - --columns workclass,age,income < ", input));
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.error, Contains("/dev/stdin:2: 1 cell, but the configuration names 15") &&
+                               EndsWith("\n") && Contains("rows=7 bad_rows=2 "));
+  const std::vector<std::string> lines = Lines(result.out);
+  REQUIRE(lines.size() == 8);
+  const std::string label = rows[0].substr(rows[0].rfind(',') + 1);
+  CHECK(lines[0] == "workclass,age,income,p");
+  CHECK_THAT(lines[1], StartsWith(absl::StrCat("Private,25,", label, ",0.")));
+  CHECK(lines[2] == ",,,");
+  CHECK_THAT(lines[3], StartsWith("Private,38,"));
+  CHECK_THAT(lines[4], StartsWith(absl::StrCat("\" a,\"\"b\"\"\",25,", label, ",0.")));
+  CHECK_THAT(lines[5], StartsWith("Private,38,,0."));  // Without its label.
+  CHECK(lines[5].substr(lines[5].rfind(',')) == lines[3].substr(lines[3].rfind(',')));
+  CHECK_THAT(lines[6], Contains("?,0."));  // A label that is none does not matter.
+  CHECK(lines[7] == ",,,");
+
+  CHECK_THAT(Predict(absl::StrCat("--evaluate --model ", trained.model, " --input ", input)).error,
+             Contains("bad_rows=3 "));
+}
+
+TEST_CASE("A copied model predicts elsewhere") {
+  const TemporaryFolder folder;
+  const std::string config = PlainConfig(folder);
+  const Trained trained(config);
+  const std::string moved = folder.Path("it's here");
+  std::filesystem::copy(trained.model, moved, std::filesystem::copy_options::recursive);
+  std::filesystem::rename(trained.test, folder.Path("rows.tsv"));
+  for (const char* name : {"plain.yaml", "train.tsv"}) std::filesystem::remove(folder.Path(name));
+  std::filesystem::remove_all(trained.model);
+  const CommandResult result = RunCommand(absl::StrCat(
+      "cd ", folder.path(), " && ", std::filesystem::absolute(Program("simurgh")).string(),
+      " predict --model \"it's here\" --input rows.tsv --evaluate"));
+  CAPTURE(result.error);
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(trained.outcome.last_line, StartsWith(Lines(result.out).back()));
+}
+
+TEST_CASE("An output appears when it is complete") {
+  const Trained trained("config/adult.yaml");
+  const std::string output = trained.folder.Path("out.csv");
+  const std::string common = absl::StrCat("--model ", trained.model, " --output ", output);
+  SECTION("a damaged input") {
+    const std::string input = trained.folder.Path("cut.zst");
+    std::filesystem::copy(trained.test, input);
+    std::filesystem::resize_file(input, std::filesystem::file_size(input) / 2);
+    const CommandResult result = Predict(absl::StrCat(common, " --input ", input));
+    CHECK(result.exit_code == 3);
+    CHECK_THAT(result.error, Contains(input));
+    CHECK(!std::filesystem::exists(output));
+    CHECK(std::distance(std::filesystem::directory_iterator(trained.folder.path()), {}) == 2);
+  }
+  SECTION("a process that is killed") {
+    const std::string pipe = trained.folder.Path("pipe");
+    REQUIRE(RunCommand("mkfifo " + pipe).exit_code == 0);
+    DaemonProcess process(
+        "simurgh", {"predict", "--model", trained.model, "--output", output, "--input", pipe},
+        trained.folder.Path("log"));
+    std::ofstream(pipe) << trained.Rows(1000) << std::flush;  // Waits for the reader to open it.
+    process.Signal(SIGKILL);
+    process.Wait(std::chrono::seconds(60));
+    // The process may have finished first; then the output is whole.
+    CHECK((!std::filesystem::exists(output) || Lines(ReadText(output)).size() == 1001));
+  }
+  SECTION("a file that exists is replaced") {
+    std::ofstream(output) << "old";
+    REQUIRE(Predict(absl::StrCat(common, " --input ", trained.test)).exit_code == 0);
+    CHECK(Lines(ReadText(output)).size() == 16'282);
+  }
+}
+
+TEST_CASE("The end of the reader ends a prediction quietly") {
+  const Trained trained("config/adult.yaml");
+  const std::string row = trained.folder.Write("row", trained.Rows(1));
+  const CommandResult result = RunCommand(
+      absl::StrCat("yes \"$(cat ", row, ")\" | { ", Program("simurgh"), " predict --model ",
+                   trained.model, " --input - --output -; echo exit $? >&2; } | head -1"));
+  CHECK(result.out == "p\n");
+  CHECK(result.error == "exit 3\n");
+}
+
+TEST_CASE("A damaged or different model is refused") {
+  const Trained trained("config/adult.yaml");
+  const auto predict = [&](const std::string& more) {
+    return Predict(
+        absl::StrCat("--model ", trained.model, " --evaluate --input ", trained.test, more));
+  };
+  const auto change = [&](const std::string& name, std::streamoff from_end) {
+    std::fstream file(trained.checkpoint.Path(name), std::ios::in | std::ios::out);
+    file.seekg(-from_end, std::ios::end);
+    const auto byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(-from_end, std::ios::end);
+    file.put(byte);
+    REQUIRE(file.good());
+  };
+  SECTION("a row") {
+    change("rows/age_id/0.safetensors", 1);
+    const CommandResult result = predict("");
+    CHECK(result.exit_code == 3);
+    CHECK_THAT(result.error, Contains("rows/age_id/0.safetensors: tensor uses, rows 0 to "));
+  }
+  SECTION("a weight") {
+    change("dense.safetensors", 1);
+    const CommandResult result = predict("");
+    CHECK(result.exit_code == 3);
+    CHECK_THAT(result.error, Contains("dense.safetensors: tensor "));
+  }
+  SECTION("the probe") {
+    change("probe.csv", 5);
+    const CommandResult result = predict("");
+    CHECK(result.exit_code == 3);
+    CHECK_THAT(result.error, Contains("probe.csv: it has ") && Contains("manifest.json lists"));
+  }
+  SECTION("another processing than the training's") {
+    const CommandResult result = predict(" --set data.csv.columns.0.mean=39");
+    CHECK(result.exit_code == 3);
+    CHECK_THAT(result.error, Contains("probe.csv:2: the trainer predicted 0.") &&
+                                 Contains(" for this row, this program predicts 0."));
+  }
+  SECTION("another table") {
+    const CommandResult result = predict(" --set tables.0.precision=bf16");
+    CHECK(result.exit_code == 2);
+    CHECK_THAT(result.error, Contains("the dim, precision and optimizer"));
+  }
+}
+
+TEST_CASE("Bad arguments of predict exit with 2, missing files with 3") {
+  struct Bad {
+    std::string arguments;
+    int exit_code;
+    std::string message;
+  };
+  const Bad bad = GENERATE(values<Bad>({
+      {"", 2, "--model is missing"},
+      {"--model m", 2, "--input is missing"},
+      {"--model m --input i", 2, "--output is missing; name a file, or use --evaluate"},
+      {"--model m --input i --output o --step x", 2, "--step: 'x' is not a number"},
+      {"--model m --input i --output o more", 2, "unexpected argument 'more'"},
+      {"--model nowhere --input i --output o", 3, "cannot list folder nowhere"},
+  }));
+  CAPTURE(bad.arguments);
+  const CommandResult result = Predict(bad.arguments);
+  CHECK(result.exit_code == bad.exit_code);
+  CHECK_THAT(result.error, StartsWith("simurgh: ") && Contains(bad.message));
+
+  const Trained trained("config/adult.yaml");
+  const std::string common = absl::StrCat("--model ", trained.model, " --output ");
+  const std::string output = trained.folder.Path("o");
+  const CommandResult column =
+      Predict(absl::StrCat(common, output, " --columns age,sex --input ", trained.test));
+  CHECK(column.exit_code == 2);
+  CHECK_THAT(column.error, Contains("--columns: no column is named 'sex'; use some of age, "));
+  CHECK(Predict(absl::StrCat(common, output, " --input nowhere")).exit_code == 3);
+  const CommandResult folder =
+      Predict(absl::StrCat(common, trained.folder.path(), " --input ", trained.test));
+  CHECK(folder.exit_code == 3);
+  CHECK_THAT(folder.error, Contains("--output " + trained.folder.path()));
+  CHECK(Predict(absl::StrCat(common, "/dev/full --input ", trained.test)).exit_code == 3);
+  CHECK_THAT(Predict("--help").out,
+             Contains("simurgh predict --model MODEL") && Contains("Example:"));
+}
+
+}  // namespace
+}  // namespace simurgh::testing
