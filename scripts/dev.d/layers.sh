@@ -8,7 +8,7 @@ Usage: scripts/dev layers [FILE...]
 Checks the quoted and angled includes of the files, or of all C++ files:
   - a module includes only modules that it may depend on (the table is in this script);
   - headers under src/ are included only by their own module, and none of bench or by ../;
-  - a daemon includes no other one, except nn-worker for --standalone;
+  - a daemon includes no other one, except nn-worker for --standalone, and simurgh;
   - include/simurgh includes no Boost, CUDA, FlatBuffers, Prometheus or spdlog. Only base/log.h includes spdlog.
 TEXT
   exit 0
@@ -70,7 +70,7 @@ awk -v arrows="$ARROWS" '
     if (here == "tests") next
     daemon = "^services/(datagen|embedding_ps|embedding_worker|feed|nn_worker|simurgh)/"
     if (FILENAME ~ daemon && match(included, daemon) && index(FILENAME, substr(included, 1, RLENGTH)) != 1 &&
-        FILENAME included !~ /nn_worker.*embedding/) complain("includes another daemon: " included)
+        FILENAME included !~ /nn_worker.*embedding|services\/simurgh.*nn_worker/) complain("includes another daemon: " included)
     if (is_public && FILENAME !~ /base\/log.h$/ && included ~ /^(boost|cuda|cublas|nccl|flatbuffers|prometheus|spdlog)/) {
       complain("a public header shows " included)
     }

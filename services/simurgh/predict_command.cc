@@ -47,7 +47,7 @@ constexpr char kNotes[] =
     "The input has the format of the training data, also compressed by gzip or zstd. Columns of\n"
     "labels may be missing unless --evaluate is given. The output is CSV: a header, then a line "
     "for\n"
-    "each row of the input, in order: the columns asked for, then p, the probability of label 1, "
+    "each row of the input, in order: the named columns, then p, the probability of label 1, "
     "or\n"
     "p_LABEL for each of several labels. A row that cannot be parsed has no probability; stderr "
     "has\n"
