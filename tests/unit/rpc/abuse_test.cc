@@ -332,7 +332,7 @@ TEST_CASE("unfinished heads of many peers take a bounded amount of memory", "[ab
   constexpr size_t kHead = size_t{1} << 20;
   constexpr size_t kPool = 8 * kHead;
   ServerOptions options{.peer_bytes = kPool, .max_connections_per_host = kPeers + 1};
-  options.stall_timeout = std::chrono::milliseconds(200);
+  options.stall_timeout = std::chrono::milliseconds(40);
   Ends ends(EchoMethod().handle, options);
   REQUIRE(ends.EchoWorks());
   const Bytes unfinished = UnfinishedHead(kHead - 100);
