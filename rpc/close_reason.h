@@ -21,7 +21,7 @@ enum class CloseReason : uint8_t {
   kWindow,           // Requests exceed the window.
   kStalled,          // A frame or chunked message makes no progress.
   kNotReading,       // Answers remain unread.
-  kMemory,           // Takes most of the memory for peers, of which none becomes free.
+  kMemory,           // Takes most of the memory that requests wait for in vain.
 };
 inline constexpr size_t kCloseReasons = 11;
 

@@ -48,10 +48,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     find_incoming_payload_ = std::move(find);
   }
 
-  // admit: called before a head is read that exceeds the read-ahead buffer, with its header; may
-  // wait. The frame keeps the returned share. After an error, the head is skipped and the frame has
-  // the error as its refusal; DATA_LOSS ends the connection. timeout: for the arrival of the head.
-  using HeadAdmission = std::function<awaitable<StatusOr<WindowShare>>(const FrameHeader& header)>;
+  // admit: called before a head is read that exceeds the read-ahead buffer, with a frame that has
+  // its header only; may wait. After an error, the head is skipped and the frame has the error as
+  // its refusal; DATA_LOSS ends the connection. timeout: for the arrival of the head.
+  using HeadAdmission = std::function<awaitable<Status>(IncomingFrame& frame)>;
   void AdmitLargeHeadsBy(HeadAdmission admit, Clock::duration timeout) {
     admit_large_head_ = std::move(admit);
     large_head_timeout_ = timeout;

@@ -165,16 +165,14 @@ awaitable<StatusOr<IncomingFrame>> Connection::ReadLargeHead() {
   IncomingFrame frame{.header = *std::exchange(header_, std::nullopt)};
   Clock::time_point deadline = Clock::time_point::max();
   if (admit_large_head_) {
-    StatusOr<WindowShare> share = co_await admit_large_head_(frame.header);
+    frame.refusal = co_await admit_large_head_(frame);
     if (!reason_.ok()) co_return reason_;
-    if (absl::IsDataLoss(share.status())) co_return share.status();
-    if (!share.ok()) {
-      frame.refusal = share.status();
+    if (absl::IsDataLoss(frame.refusal)) co_return frame.refusal;
+    if (!frame.refusal.ok()) {
       payload_left_ += TableBytes(frame.header) + frame.header.metadata_length;
       ++frames_read_;
       co_return std::move(frame);
     }
-    frame.share = *std::move(share);
     deadline = Clock::now() + large_head_timeout_;
   }
   // Holds memory that others wait for, so slow progress is not enough.

@@ -47,7 +47,6 @@ class IncomingPayload {
 
   const FrameHeader& header() const { return frame_.header; }
   WindowShare TakeShare() { return std::move(frame_.share); }
-  uint64_t share_bytes() const { return frame_.share.cost(); }
   // Bytes of the payload that have not been read.
   uint64_t left() const { return left_; }
 

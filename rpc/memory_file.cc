@@ -15,7 +15,8 @@ namespace simurgh::rpc {
 namespace {
 
 Status SystemError(const char* what) {
-  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
+  const int error = errno;
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error), RemedyOf(error)));
 }
 
 StatusOr<Mapping> Map(int file, size_t size, int protection) {

@@ -33,8 +33,9 @@ struct ServerOptions {
   uint16_t max_segments = 65'535;
   // Memory for all connections: half of it for incomplete requests and small answers, half for
   // large answers, from the start of the handler until they are sent. A larger message takes all of
-  // a half. Further requests wait unread in the order of their arrival. If nothing of a half
-  // becomes free for a quarter of stall_timeout, the connection that takes most is closed.
+  // a half. Further requests wait unread in the order of their arrival, however long handlers take.
+  // If no waiting request gets memory for a quarter of stall_timeout, the connection is closed that
+  // holds most of it for its client: for requests to arrive and for answers to be read.
   uint64_t peer_bytes = uint64_t{1} << 30;
   // At these limits, another connection closes the one that is idle longest: without a call so far,
   // or since its last answer for replace_after. Without one, it is refused.

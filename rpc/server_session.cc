@@ -43,6 +43,8 @@ ServerSession::ServerSession(std::shared_ptr<ServerCore> core,
           std::make_shared<Connection>(stream, stream->peer(), kHelloLimits, core_->observer)),
       host_(connection_->peer().substr(0, connection_->peer().rfind(':'))),
       unanswered_(core_->executor),
+      request_memory_(std::make_shared<WindowHolding>(core_->request_memory)),
+      answer_memory_(std::make_shared<WindowHolding>(core_->answer_memory)),
       deadlines_(core_->executor, [this](Clock::time_point now) { return ExpireRequests(now); }),
       flow_timer_(core_->executor, [this](Clock::time_point now) { return CheckFlows(now); }) {
   core_->newcomers.push_back(this);
@@ -103,7 +105,7 @@ awaitable<Status> ServerSession::ShakeHands() {
   ++core_->admitted;
   ++core_->admitted_by_host[host_];
   connection_->SetLimits(FrameLimits::Of(core_->options));
-  connection_->AdmitLargeHeadsBy([this](const FrameHeader& head) { return AdmitLargeHead(head); },
+  connection_->AdmitLargeHeadsBy([this](IncomingFrame& request) { return AdmitLargeHead(request); },
                                  core_->options.stall_timeout);
   connection_->Establish(
       absl::StrCat(peer_.hello.role, "/", peer_.hello.index, " at ", connection_->peer()), peer_);
@@ -182,12 +184,12 @@ awaitable<Status> ServerSession::ReadFrames() {
     SIMURGH_CO_RETURN_IF_ERROR(frame->status());
     const FrameHeader header = (*frame)->header;
     const Clock::time_point arrival = Clock::now();  // Deadlines are relative to it.
-    large_head_bytes_ = 0;
     if (header.kind == FrameKind::kRequest) {
       if (MustWait()) SIMURGH_CO_RETURN_IF_ERROR(co_await WaitForAnswers());
       IncomingFrame& request = **frame;
-      if (request.refusal.ok() && !TryTakeMemory(request)) {
-        request.refusal = co_await AwaitMemory(request);
+      const uint64_t bytes = request.bytes();
+      if (request.refusal.ok() && !TryTakeMemory(request, bytes)) {
+        request.refusal = co_await AwaitMemory(request, bytes);
         SIMURGH_CO_RETURN_IF_ERROR(connection_->reason());
       }
     }
@@ -377,8 +379,8 @@ void ServerSession::SendAnswer(OutgoingFrame&& frame, Gate::Pass unanswered, Win
   // The share is too small if no answer has been larger.
   if (share.cost() < bytes) {
     share = {};
-    const auto& memory = bytes > kSmallAnswerBytes ? core_->answer_memory : core_->request_memory;
-    memory->Take(bytes);
+    const auto& memory = bytes > kSmallAnswerBytes ? answer_memory_ : request_memory_;
+    memory->window->Take(bytes);
     share = WindowShare(memory, bytes);
   }
   frame.share = std::move(share);

@@ -97,17 +97,18 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   StatusOr<uint64_t> AdmitAndShare();
   [[nodiscard]] awaitable<Status> ReadFrames();
   // For Connection::AdmitLargeHeadsBy.
-  [[nodiscard]] awaitable<StatusOr<WindowShare>> AdmitLargeHead(FrameHeader header);
-  // Takes the memory that the request still lacks. Returns false if it must wait.
-  bool TryTakeMemory(IncomingFrame& request) const;
+  [[nodiscard]] awaitable<Status> AdmitLargeHead(IncomingFrame& request);
+  // Takes the memory that a request of so many bytes still lacks: first that of its answer, then
+  // its own. Returns false if it must wait.
+  bool TryTakeMemory(IncomingFrame& request, uint64_t bytes) const;
   // Waits for it. Errors: UNAVAILABLE.
-  [[nodiscard]] awaitable<Status> AwaitMemory(IncomingFrame& request);
-  [[nodiscard]] awaitable<StatusOr<WindowShare>> Await(std::shared_ptr<Window> memory,
-                                                       uint64_t cost);
+  [[nodiscard]] awaitable<Status> AwaitMemory(IncomingFrame& request, uint64_t bytes);
+  using Memory = std::shared_ptr<WindowHolding> ServerSession::*;
+  [[nodiscard]] awaitable<StatusOr<WindowShare>> Await(Memory memory, uint64_t cost);
   // Of a large answer, from the largest one of the method so far; 0 if they are small.
   uint64_t AnswerCost(const FrameHeader& request) const;
-  // The memory of requests and answers.
-  uint64_t HeldBytes() const;
+  // The bytes that it holds until its client sends or reads more.
+  uint64_t BytesOfClient(Memory memory) const;
   // Sends a frame that ends a request.
   void SendAnswer(OutgoingFrame&& frame, Gate::Pass unanswered, WindowShare share = {});
   // The request that the frame's payload belongs to; null: skip the payload.
@@ -126,8 +127,8 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   void OnCancel(uint64_t request_id);
   // Cancels the requests whose deadline has passed; returns the earliest other deadline.
   Clock::time_point ExpireRequests(Clock::time_point now);
-  // Closes the connection of the server with the most HeldBytes().
-  void CloseLargest();
+  // Closes the connection of the server with the most BytesOfClient().
+  void CloseLargest(Memory memory);
   // Closes a stalled connection; returns when to check again.
   Clock::time_point CheckFlows(Clock::time_point now);
   // Complete requests whose answers have not been written.
@@ -163,10 +164,13 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   Gate unanswered_;                              // Requests whose answers have not been written.
   size_t arriving_ = 0;                          // Incomplete requests among them.
   uint64_t arrivals_ = 0;                        // Times that arriving_ became 0.
-  uint64_t large_head_bytes_ = 0;                // Of the request whose head is being read.
-  std::shared_ptr<Window> awaited_;              // The memory that it waits for, if it does.
-  uint64_t leaves_ = 0;                          // Of `awaited_`, at the last check.
-  DeadlineTimer deadlines_;                      // Times out running tasks.
+  // Every byte taken from the server's memory is held by one session.
+  std::shared_ptr<WindowHolding> request_memory_;
+  std::shared_ptr<WindowHolding> answer_memory_;
+  const IncomingFrame* waiting_ = nullptr;  // The request that waits; valid with `awaited_`.
+  Memory awaited_ = nullptr;                // The memory that it waits for, if one does.
+  std::optional<uint64_t> turns_;           // Of that memory, at the last check of the wait.
+  DeadlineTimer deadlines_;                 // Times out running tasks.
   DeadlineTimer flow_timer_;
   FlowWatch outgoing_;
   uint64_t unanswered_bytes_ = 0;

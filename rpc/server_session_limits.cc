@@ -68,24 +68,23 @@ Status ServerSession::CheckRequest(const IncomingFrame& frame) const {
                          CloseReason::kWindow);
 }
 
-awaitable<StatusOr<WindowShare>> ServerSession::AdmitLargeHead(FrameHeader header) {
-  const uint64_t bytes = TableBytes(header) + header.metadata_length;
+awaitable<Status> ServerSession::AdmitLargeHead(IncomingFrame& request) {
+  const FrameHeader& header = request.header;
+  const uint64_t head = TableBytes(header) + header.metadata_length;
   if (header.kind != FrameKind::kRequest) {
     co_return absl::DataLossError(
-        absl::StrCat("malformed frame: ", bytes, " bytes of metadata for this kind"));
+        absl::StrCat("malformed frame: ", head, " bytes of metadata for this kind"));
   }
   const auto method = core_->methods.find(header.method);
   const uint64_t most = method == core_->methods.end() ? 0 : method->second.max_head_bytes;
-  if (bytes > most) {
+  if (head > most) {
     co_return absl::InvalidArgumentError(absl::StrCat(
-        "the request has ", bytes, " bytes of tables and metadata, the method accepts ", most));
+        "the request has ", head, " bytes of tables and metadata, the method accepts ", most));
   }
   // Also for the payload: to wait for more later could wait for other requests that do so, too.
-  large_head_bytes_ = kHeaderBytes + bytes + header.payload_length;
-  const std::shared_ptr<Window> memory = core_->request_memory;
-  const uint64_t cost = memory->Cost(large_head_bytes_ + kOverheadBytes);
-  if (memory->TryEnter(cost)) co_return WindowShare(memory, cost);
-  co_return co_await Await(memory, cost);
+  const uint64_t bytes = kHeaderBytes + head + header.payload_length;
+  if (TryTakeMemory(request, bytes)) co_return absl::OkStatus();
+  co_return co_await AwaitMemory(request, bytes);
 }
 
 uint64_t ServerSession::AnswerCost(const FrameHeader& request) const {
@@ -95,64 +94,63 @@ uint64_t ServerSession::AnswerCost(const FrameHeader& request) const {
   return bytes > kSmallAnswerBytes ? core_->answer_memory->Cost(bytes) : 0;
 }
 
-namespace {
-// Ends a connection that would wait for memory which its own requests hold.
-constexpr std::chrono::seconds kMemoryPatience{2};
-}  // namespace
-
-bool ServerSession::TryTakeMemory(IncomingFrame& request) const {
-  const auto take = [](const std::shared_ptr<Window>& memory, uint64_t cost, WindowShare& share) {
+bool ServerSession::TryTakeMemory(IncomingFrame& request, uint64_t bytes) const {
+  if (!request.share.empty()) return true;  // Taken before its large head was read.
+  const auto take = [](const std::shared_ptr<WindowHolding>& memory, uint64_t cost,
+                       WindowShare& share) {
     if (cost == 0 || !share.empty()) return true;
-    if (!memory->TryEnter(cost)) return false;
+    if (!memory->window->TryEnter(cost)) return false;
     share = WindowShare(memory, cost);
     return true;
   };
-  // A request that waits for an answer's memory holds none that other requests need.
-  return take(core_->answer_memory, AnswerCost(request.header), request.answer_share) &&
-         take(core_->request_memory, core_->request_memory->Cost(request.bytes() + kOverheadBytes),
-              request.share);
+  // In this order everywhere: what waits for the memory of answers holds none of requests.
+  return take(answer_memory_, AnswerCost(request.header), request.answer_share) &&
+         take(request_memory_, core_->request_memory->Cost(bytes + kOverheadBytes), request.share);
 }
 
-awaitable<Status> ServerSession::AwaitMemory(IncomingFrame& request) {
-  const uint64_t answer = AnswerCost(request.header);
-  if (answer != 0 && request.answer_share.empty()) {
-    SIMURGH_CO_ASSIGN_OR_RETURN(request.answer_share, co_await Await(core_->answer_memory, answer));
-  }
-  if (!TryTakeMemory(request)) {
-    const uint64_t cost = core_->request_memory->Cost(request.bytes() + kOverheadBytes);
-    SIMURGH_CO_ASSIGN_OR_RETURN(request.share, co_await Await(core_->request_memory, cost));
-  }
-  co_return absl::OkStatus();
-}
-
-awaitable<StatusOr<WindowShare>> ServerSession::Await(std::shared_ptr<Window> memory,
-                                                      uint64_t cost) {
+awaitable<Status> ServerSession::AwaitMemory(IncomingFrame& request, uint64_t bytes) {
   // Its incomplete requests may hold what it would wait for, and their rest comes after this head.
   if (arriving_ != 0) {
     co_return absl::UnavailableError("the server's memory for requests and answers is used up");
   }
   connection_->Uncork();
   core_->observer->OnThrottle(connection_->peer(), ThrottleReason::kMemory);
-  awaited_ = memory;
-  leaves_ = memory->leaves();
-  const bool entered = co_await memory->Enter(cost, Clock::now() + kMemoryPatience, this);
-  awaited_ = nullptr;
-  if (entered) co_return WindowShare(memory, cost);
-  co_return absl::UnavailableError("the connection ended, or waited too long for memory");
-}
-
-uint64_t ServerSession::HeldBytes() const {
-  uint64_t bytes = large_head_bytes_ + connection_->outbox().bytes();
-  for (const auto& [id, task] : tasks_) {
-    bytes += task->answer_share.cost() + (task->payload ? task->payload->share_bytes() : 0);
+  waiting_ = &request;
+  if (const uint64_t cost = AnswerCost(request.header); cost != 0 && request.answer_share.empty()) {
+    SIMURGH_CO_ASSIGN_OR_RETURN(request.answer_share,
+                                co_await Await(&ServerSession::answer_memory_, cost));
   }
-  return bytes;
+  const uint64_t cost = core_->request_memory->Cost(bytes + kOverheadBytes);
+  SIMURGH_CO_ASSIGN_OR_RETURN(request.share, co_await Await(&ServerSession::request_memory_, cost));
+  co_return absl::OkStatus();
 }
 
-void ServerSession::CloseLargest() {
-  const auto largest = std::ranges::max_element(core_->sessions, {}, &ServerSession::HeldBytes);
-  if (largest == core_->sessions.end() || (*largest)->HeldBytes() == 0) return;
-  awaited_->Leave(0);  // Its bytes leave later; until then no other connection is closed.
+awaitable<StatusOr<WindowShare>> ServerSession::Await(Memory memory, uint64_t cost) {
+  SIMURGH_CO_RETURN_IF_ERROR(connection_->reason());  // Nothing would end the wait.
+  const std::shared_ptr<WindowHolding>& holding = this->*memory;
+  awaited_ = memory;
+  turns_.reset();
+  const bool entered = co_await holding->window->Enter(cost, Clock::time_point::max(), this);
+  awaited_ = nullptr;
+  if (entered) co_return WindowShare(holding, cost);
+  co_return absl::UnavailableError("the connection ended");
+}
+
+uint64_t ServerSession::BytesOfClient(Memory memory) const {
+  uint64_t bytes = (this->*memory)->bytes;
+  if (memory == &ServerSession::request_memory_) return bytes;
+  // Handlers end without the client, and a request that waits for more waits for others.
+  for (const auto& [id, task] : tasks_) {
+    if (task->running) bytes -= task->answer_share.cost();
+  }
+  return awaited_ == nullptr ? bytes : bytes - waiting_->answer_share.cost();
+}
+
+void ServerSession::CloseLargest(Memory memory) {
+  const auto bytes = [&](const ServerSession* session) { return session->BytesOfClient(memory); };
+  const auto largest = std::ranges::max_element(core_->sessions, {}, bytes);
+  if (largest == core_->sessions.end() || bytes(*largest) == 0) return;
+  (this->*memory)->window->NoteTurn();  // Until a wait had time to succeed, no other is closed.
   (*largest)->Close(WithCloseReason(
       absl::ResourceExhaustedError("it takes most of the memory that other connections wait for"),
       CloseReason::kMemory));
@@ -189,8 +187,9 @@ awaitable<Status> ServerSession::WaitForAnswers() {
 
 Clock::time_point ServerSession::CheckFlows(Clock::time_point now) {
   const ServerOptions& options = core_->options;
-  if (awaited_ != nullptr && std::exchange(leaves_, awaited_->leaves()) == awaited_->leaves()) {
-    CloseLargest();
+  if (awaited_ != nullptr) {
+    const uint64_t turns = (this->*awaited_)->window->turns();
+    if (std::exchange(turns_, turns) == turns) CloseLargest(awaited_);
   }
   if (!connection_->reason().ok()) return Clock::time_point::max();
   // The session does not read while it waits for answers, so it does not see the end.

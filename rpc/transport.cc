@@ -135,8 +135,7 @@ Socket Unwatched(Socket socket, const Endpoint& peer, ErrorCode& error) {
 Status CannotListen(const std::string& where, const ErrorCode& error) {
   if (error == asio::error::no_descriptors) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("cannot listen on ", where, ": ", error.message(),
-                     "; raise the process's limit of open files (ulimit -n)"));
+        absl::StrCat("cannot listen on ", where, ": ", error.message(), RemedyOf(error.value())));
   }
   if (error == asio::error::address_in_use) {
     return absl::AlreadyExistsError(absl::StrCat("address ", where, " is in use"));
@@ -194,7 +193,9 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
   }
   if (watchdog.expired()) co_return absl::DeadlineExceededError("connecting timed out");
   if (cancelled()) co_return absl::CancelledError("the caller was cancelled");
-  co_return absl::UnavailableError(absl::StrCat("connect: ", error.message()));
+  // On a Unix socket, EAGAIN means that the listener is busy.
+  const char* const remedy = error == asio::error::no_descriptors ? RemedyOf(error.value()) : "";
+  co_return absl::UnavailableError(absl::StrCat("connect: ", error.message(), remedy));
 }
 
 bool IsTcp(const Socket& socket) {

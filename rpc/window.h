@@ -39,6 +39,7 @@ class Window {
         .window = *this, .waiter = Waiter(executor_, deadline), .cost = cost, .owner = owner};
     line_.push_back(&entry);
     if (closed_) entry.waiter.Wake();
+    Admit();  // Bytes may have left since TryEnter().
     co_await entry.waiter.Wait();
     std::erase(line_, &entry);
     if (!entry.entered) Admit();  // The next entries may fit.
@@ -47,12 +48,12 @@ class Window {
 
   void Leave(uint64_t cost) {
     free_ += cost;
-    ++leaves_;
     Admit();
   }
 
-  // Changes with each Leave().
-  uint64_t leaves() const { return leaves_; }
+  // Changes with each wait that succeeds, and with NoteTurn().
+  uint64_t turns() const { return turns_; }
+  void NoteTurn() { ++turns_; }
 
   // Fails the current waits of the owner.
   void Withdraw(const void* owner) {
@@ -88,6 +89,7 @@ class Window {
       line_.pop_front();
       free_ -= entry->cost;
       entry->entered = true;
+      NoteTurn();
       entry->waiter.Wake();
     }
   }
@@ -95,32 +97,43 @@ class Window {
   const asio::any_io_executor executor_;
   const uint64_t size_;
   uint64_t free_;
-  uint64_t leaves_ = 0;
+  uint64_t turns_ = 0;
   std::deque<Entry*> line_;
   bool closed_ = false;
 };
 
-// Bytes that have entered a window and leave it with this. Move-only; empty by default.
+// What one holder has of a window. Invariant: `bytes` is the sum of its shares.
+struct WindowHolding {
+  const std::shared_ptr<Window> window;
+  uint64_t bytes = 0;
+};
+
+// Bytes that have entered a window, are held with this and leave with it. Move-only; empty by
+// default.
 class WindowShare {
  public:
   WindowShare() = default;
-  WindowShare(std::shared_ptr<Window> window, uint64_t cost)
-      : window_(std::move(window)), cost_(cost) {}
+  WindowShare(std::shared_ptr<WindowHolding> holding, uint64_t cost)
+      : holding_(std::move(holding)), cost_(cost) {
+    holding_->bytes += cost_;
+  }
   WindowShare(WindowShare&& other) noexcept
-      : window_(std::move(other.window_)), cost_(other.cost_) {}
+      : holding_(std::move(other.holding_)), cost_(std::exchange(other.cost_, 0)) {}
   WindowShare& operator=(WindowShare&& other) noexcept {
-    std::swap(window_, other.window_);
+    std::swap(holding_, other.holding_);
     std::swap(cost_, other.cost_);
     return *this;
   }
-  bool empty() const { return window_ == nullptr; }
+  bool empty() const { return holding_ == nullptr; }
   uint64_t cost() const { return cost_; }
   ~WindowShare() {
-    if (window_ != nullptr) window_->Leave(cost_);
+    if (holding_ == nullptr) return;
+    holding_->bytes -= cost_;
+    holding_->window->Leave(cost_);
   }
 
  private:
-  std::shared_ptr<Window> window_;
+  std::shared_ptr<WindowHolding> holding_;
   uint64_t cost_ = 0;
 };
 

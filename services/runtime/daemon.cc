@@ -42,19 +42,8 @@ ExitCode ReportStart(const Status& status) {
 
 // Asio and threads throw when the system refuses a descriptor or a thread. number: the errno, or 0.
 ExitCode ReportException(const ProgramUsage& usage, int number, const std::exception& error) {
-  const char* remedy = "";
-  if (number == EMFILE) {
-    remedy = "; raise the process's limit of open files (ulimit -n)";
-  } else if (number == ENFILE) {
-    remedy = "; raise the system's limit of open files (sysctl fs.file-max)";
-  } else if (number == EAGAIN) {
-    remedy =
-        "; raise the limit of threads and processes (ulimit -u, pids.max of the cgroup), or of "
-        "memory (ulimit -v)";
-  } else if (number == ENOMEM || dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    remedy = "; there is too little memory (ulimit -v, memory.max of the cgroup)";
-  }
-  std::cerr << usage.program << ": error: " << error.what() << remedy << "\n";
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) number = ENOMEM;
+  std::cerr << usage.program << ": error: " << error.what() << RemedyOf(number) << "\n";
   return ExitCode::kRuntimeFailure;
 }
 

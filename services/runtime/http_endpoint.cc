@@ -66,7 +66,7 @@ Status ListenOn(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const st
   return absl::UnavailableError(
       absl::StrCat(place, ": cannot listen: ", error.message(),
                    error == asio::error::no_descriptors
-                       ? "; raise the process's limit of open files (ulimit -n)"
+                       ? RemedyOf(error.value())
                        : "; give an address of this host, with a port above 1023"));
 }
 
@@ -159,7 +159,7 @@ class Endpoint final : public HttpEndpoint {
     for (;;) {
       auto [error, socket] = co_await acceptor_.async_accept(rpc::kNoThrow);
       if (error) {
-        spdlog::warn("http: accept failed: {}", error.message());
+        spdlog::warn("http: accept failed: {}{}", error.message(), RemedyOf(error.value()));
         pause.expires_after(kAcceptPause);
         co_await pause.async_wait(rpc::kNoThrow);
         continue;

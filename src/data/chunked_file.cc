@@ -28,10 +28,10 @@ StatusOr<ChunkedFile> ChunkedFile::Open(const std::string& path, bool allow_pipe
   // O_NONBLOCK: opening a pipe would wait for its writer.
   const int descriptor =
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | (allow_pipes ? 0 : O_NONBLOCK));
-  if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  if (descriptor < 0) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
   ChunkedFile file(descriptor);
   struct stat about{};
-  if (::fstat(descriptor, &about) != 0) return absl::ErrnoToStatus(errno, path);
+  if (::fstat(descriptor, &about) != 0) return ErrnoStatus(errno, path);
   if (S_ISDIR(about.st_mode) || (!allow_pipes && !S_ISREG(about.st_mode))) {
     return absl::FailedPreconditionError(absl::StrCat(
         path, " is not a regular file; write the data to one, because it is read more than once"));
@@ -49,7 +49,7 @@ Status ChunkedFile::Refill() {
     if (count > 0) {
       end_ += static_cast<size_t>(count);
     } else if (errno != EINTR) {
-      return absl::ErrnoToStatus(errno, "cannot read");
+      return ErrnoStatus(errno, "cannot read");
     }
   }
   return absl::OkStatus();

@@ -43,9 +43,9 @@ std::string Difference(const FileIdentity& before, const FileIdentity& now) {
 
 StatusOr<FileIdentity> IdentifyFile(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
   struct stat about{};
-  if (::fstat(file.number(), &about) != 0) return absl::ErrnoToStatus(errno, path);
+  if (::fstat(file.number(), &about) != 0) return ErrnoStatus(errno, path);
   FileIdentity identity{.device = about.st_dev,
                         .inode = about.st_ino,
                         .bytes = static_cast<uint64_t>(about.st_size),
@@ -56,7 +56,7 @@ StatusOr<FileIdentity> IdentifyFile(const std::string& path) {
        {uint64_t{0}, identity.bytes - std::min(identity.bytes, kHashedBytes)}) {
     const ssize_t count =
         ::pread(file.number(), buffer.data(), buffer.size(), static_cast<off_t>(from));
-    if (count < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+    if (count < 0) return ErrnoStatus(errno, absl::StrCat("cannot read ", path));
     identity.ends = HashBytes({buffer.data(), static_cast<size_t>(count)}, identity.ends);
   }
   return identity;

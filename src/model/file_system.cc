@@ -21,7 +21,7 @@ namespace {
 
 Status Failed(const char* what, const std::string& path) {
   const int error = errno;  // Before anything below changes it.
-  return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
+  return ErrnoStatus(error, absl::StrCat("cannot ", what, " ", path));
 }
 
 std::string ParentOf(const std::string& path) {
@@ -108,7 +108,7 @@ StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, int flags, con
 }
 
 Status Result(const std::error_code& error, const char* what, const std::string& path) {
-  return error ? absl::ErrnoToStatus(error.value(), absl::StrCat("cannot ", what, " ", path))
+  return error ? ErrnoStatus(error.value(), absl::StrCat("cannot ", what, " ", path))
                : absl::OkStatus();
 }
 

@@ -24,6 +24,7 @@ using rpc::testing::RawFrame;
 
 constexpr size_t kMaxSegmentBytes = 65'536;
 constexpr uint64_t kMaxFrameBytes = uint64_t{1} << 20;
+constexpr uint64_t kPeerBytes = 40'000;
 
 StatusOr<std::vector<rpc::IncomingSegment>> IntoVectors(std::span<const std::byte> /*metadata*/,
                                                         std::span<const uint64_t> lengths) {
@@ -91,7 +92,7 @@ void RunServer(Input input) {
       loop.get_executor(), rpc::Hello{.cluster = "fuzz"},
       rpc::ServerOptions{.token = has_token ? TestToken() : nullptr,
                          .max_frame_bytes = kMaxFrameBytes,
-                         .peer_bytes = 40'000,
+                         .peer_bytes = kPeerBytes,
                          .max_requests_per_connection = 8,
                          .max_request_bytes_per_connection = kMaxFrameBytes},
       nullptr);
@@ -120,6 +121,8 @@ void RunServer(Input input) {
   SIMURGH_CHECK_EQ(core->requests.running(), size_t{0});
   SIMURGH_CHECK_EQ(core->connections.running(), size_t{0});
   SIMURGH_CHECK(core->sessions.empty());
+  SIMURGH_CHECK(core->request_memory->TryEnter(kPeerBytes / 2));
+  SIMURGH_CHECK(core->answer_memory->TryEnter(kPeerBytes / 2));
 }
 
 std::vector<Bytes> ServerSeeds() {

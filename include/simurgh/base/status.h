@@ -14,6 +14,12 @@ using absl::StatusOr;
 // Prefixes the message of an error with `context` and ": "; keeps its payloads.
 Status Annotate(const Status& status, std::string_view context);
 
+// What to do about an errno of exhausted files, threads or memory, starting with "; "; else "".
+const char* RemedyOf(int error);
+
+// As absl::ErrnoToStatus, with the remedy.
+Status ErrnoStatus(int error, std::string_view message);
+
 }  // namespace simurgh
 
 // Returns the status of `expression` from the enclosing function unless it is ok.

@@ -82,16 +82,17 @@ Bytes ChunkedHead(uint64_t id, uint64_t payload_length, uint32_t method = kEcho.
   return Encode(HeadOf(Request(id, {Bytes(payload_length)}, method)));
 }
 
-// Connects, sends the same bytes repeatedly in the background, and reads everything.
-std::shared_ptr<RawPeer> Flood(Ends& ends, const Bytes& bytes) {
-  const auto send = [](std::shared_ptr<RawPeer> from, Bytes again) -> awaitable<void> {
-    for (Status sent; sent.ok();) sent = co_await from->Send(again);
+// Connects, sends `first` and then the same bytes repeatedly in the background, and reads
+// everything.
+std::shared_ptr<RawPeer> Flood(Ends& ends, const Bytes& bytes, const Bytes& first = {}) {
+  const auto send = [](std::shared_ptr<RawPeer> from, Bytes once, Bytes again) -> awaitable<void> {
+    for (Status sent = co_await from->Send(once); sent.ok();) sent = co_await from->Send(again);
   };
   const auto read = [](std::shared_ptr<RawPeer> peer) -> awaitable<void> {
     co_await peer->ReadToEnd();
   };
   const auto peer = Attack(ends, {});
-  asio::co_spawn(ends.loop.context(), send(peer, bytes), asio::detached);
+  asio::co_spawn(ends.loop.context(), send(peer, first, bytes), asio::detached);
   asio::co_spawn(ends.loop.context(), read(peer), asio::detached);
   return peer;
 }
@@ -331,7 +332,7 @@ TEST_CASE("unfinished heads of many peers take a bounded amount of memory", "[ab
   constexpr size_t kHead = size_t{1} << 20;
   constexpr size_t kPool = 8 * kHead;
   ServerOptions options{.peer_bytes = kPool, .max_connections_per_host = kPeers + 1};
-  options.stall_timeout = std::chrono::milliseconds(200);
+  options.stall_timeout = std::chrono::milliseconds(40);
   Ends ends(EchoMethod().handle, options);
   REQUIRE(ends.EchoWorks());
   const Bytes unfinished = UnfinishedHead(kHead - 100);
@@ -435,6 +436,99 @@ TEST_CASE("a large head waits until there is memory for it", "[abuse]") {
   // The memory is free again, also after a request in chunks.
   CHECK(ends.loop.Run(large_call({Bytes(3'000'000)})) == absl::OkStatus());
   CHECK(ends.loop.Run(large_call({})) == absl::OkStatus());
+}
+
+// Calls the echo until a call has had to wait for memory, and to its end.
+[[nodiscard]] awaitable<Status> EchoUnderPressure(Ends& ends) {
+  do {
+    SIMURGH_CO_RETURN_IF_ERROR(co_await Echo(*ends.client));
+  } while (ends.observer.throttled(ThrottleReason::kMemory) == 0);
+  co_return absl::OkStatus();
+}
+
+TEST_CASE("requests do not wait for memory that other waiting requests hold", "[abuse]") {
+  constexpr size_t kHead = 100'000;
+  Ends ends(EchoMethod().handle, {.peer_bytes = kHead});
+  const auto answer_large = [&]() -> awaitable<Status> {
+    co_return (
+        co_await ends.client->Call(kEcho, Message({}, {Bytes(kHead)}), IntoVectors(), Soon()))
+        .status();
+  };
+  // From now on, a call of the echo takes all memory of answers.
+  REQUIRE(ends.loop.Run(answer_large()) == absl::OkStatus());
+  const auto first = Attack(ends, UnfinishedHead(kHead));
+  const auto finish = [&]() -> awaitable<Status> {
+    co_await UntilThrottled(ends.observer, ThrottleReason::kMemory);
+    SIMURGH_CO_RETURN_IF_ERROR(co_await first->Send(Bytes(1)));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const RawFrame answer, co_await first->Read());
+    CHECK(answer.header.kind == FrameKind::kResponse);
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(Both(EchoUnderPressure(ends), finish())) == absl::OkStatus());
+  CHECK(ends.observer.closes.empty());
+}
+
+TEST_CASE("a request gets memory that answers return when it begins to wait", "[abuse]") {
+  Ends ends(EchoMethod().handle, {.peer_bytes = 20'000});
+  const auto echo = [&](size_t bytes) -> awaitable<Status> {
+    co_return (
+        co_await ends.client->Call(kEcho, Message({}, {Bytes(bytes)}), IntoVectors(), Soon()))
+        .status();
+  };
+  // From now on, a call takes all memory of answers.
+  REQUIRE(ends.loop.Run(echo(10'000)) == absl::OkStatus());
+  // Sent together, so that each finds the answer of the last not yet written.
+  std::vector<awaitable<Status>> calls;
+  for (size_t i = 0; i < 8; ++i) calls.push_back(echo(100));
+  CHECK(ends.loop.Run(WhenAll(std::move(calls))) == absl::OkStatus());
+  CHECK(ends.observer.throttled(ThrottleReason::kMemory) > 0);
+  CHECK(ends.observer.closes.empty());
+}
+
+TEST_CASE("a request waits for memory as long as handlers hold it", "[abuse]") {
+  constexpr std::chrono::milliseconds kStall{40};
+  ServerOptions options{.peer_bytes = 100'000};
+  options.stall_timeout = kStall;
+  bool holds = false;
+  std::optional<WaitList> released;
+  Ends ends(
+      [&](rpc::Request) -> awaitable<StatusOr<OutgoingMessage>> {
+        if (holds) co_await released->Wait(Soon());
+        co_return Message({}, {Bytes(100'000)});
+      },
+      options);
+  released.emplace(ends.loop.executor());
+  REQUIRE(ends.Call(kWork).ok());  // From now on, a call takes all memory of answers.
+  holds = true;
+  const auto other = ends.NewClient();
+  const auto work = [](Client& client) -> awaitable<Status> {
+    co_return (co_await client.Call(kWork, {}, IntoVectors(), Soon())).status();
+  };
+  const auto release = [&]() -> awaitable<Status> {
+    co_await UntilThrottled(ends.observer, ThrottleReason::kMemory);
+    Waiter many_checks(ends.loop.executor(), In(10 * kStall));
+    co_await many_checks.Wait();
+    holds = false;
+    released->NotifyAll();
+    co_return absl::OkStatus();
+  };
+  CHECK(ends.loop.Run(Both(Both(work(*ends.client), work(*other)), release())) == absl::OkStatus());
+  CHECK(ends.observer.closes.empty());
+}
+
+TEST_CASE("incomplete requests that fill the memory do not keep others out", "[abuse]") {
+  ServerOptions options{.peer_bytes = 100'000};
+  options.stall_timeout = std::chrono::seconds(2);
+  Ends ends(EchoMethod().handle, options);
+  // Each takes half of what there is. Refused requests take and return a little of it, and their
+  // payload is progress enough for the stall timeout.
+  const Bytes refused = Encode(Request(2, {Bytes(200'000)}));
+  const auto one = Flood(ends, refused, ChunkedHead(1, 24'500));
+  const auto other = Flood(ends, refused, ChunkedHead(1, 23'000));
+  CHECK(ends.loop.Run(EchoUnderPressure(ends)) == absl::OkStatus());
+  CHECK_FALSE(ends.observer.closes.empty());
+  CHECK(std::ranges::all_of(ends.observer.closes,
+                            [](CloseReason reason) { return reason == CloseReason::kMemory; }));
 }
 
 TEST_CASE("a head that would wait for its own connection is refused", "[abuse]") {
