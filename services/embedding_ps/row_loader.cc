@@ -106,6 +106,39 @@ StatusOr<std::vector<RowFile>> OpenFiles(const Checkpoint& checkpoint,
                    "', the model has none; use the tables that the model was trained with"));
 }
 
+// Puts the admission sketches of the server's buckets. Sketches of another width are left out: ids
+// are then counted anew.
+Status LoadAdmission(const Checkpoint& checkpoint, const RowTarget& target) {
+  for (const ModelFile& file : checkpoint.manifest.files) {
+    const std::vector<std::string> names = absl::StrSplit(file.path, '/');
+    if (names.size() != 3 || names[0] != "admission") continue;
+    const auto table = std::ranges::find(target.tables, names[1], &TableConfig::name);
+    if (table == target.tables.end()) continue;
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(file.path));
+    const std::vector<TensorSpec> tensors = Table::AdmissionTensors(*table, 0);
+    std::vector<std::vector<std::byte>> parts;
+    for (const TensorSpec& tensor : tensors) {
+      const auto found = std::ranges::find(reader.tensors(), tensor.name, &TensorSpec::name);
+      if (found == reader.tensors().end() || found->row_bytes() != tensor.row_bytes()) break;
+      const uint64_t rows = found->rows();
+      parts.emplace_back(rows * tensor.row_bytes());
+      SIMURGH_RETURN_IF_ERROR(reader.Read(tensor.name, 0, rows, parts.back()));
+    }
+    if (tensors.empty() || parts.size() != tensors.size()) continue;
+    const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
+    std::vector<Status> results(target.map.partitions());
+    target.on_partitions([&](uint32_t p, Partition& partition) {
+      const uint32_t slot = target.server * target.map.partitions() + p;
+      results[p] = partition.table(static_cast<size_t>(table - target.tables.begin()))
+                       .PutAdmission(views, [&](uint16_t bucket) {
+                         return target.map.SlotOfBucket(bucket) == slot;
+                       });
+    });
+    for (const Status& result : results) SIMURGH_RETURN_IF_ERROR(result);
+  }
+  return absl::OkStatus();
+}
+
 // Reads a piece of a file and puts the server's rows.
 class PieceLoader {
  public:
@@ -214,6 +247,7 @@ Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgr
       SIMURGH_RETURN_IF_ERROR(progress(done, all_rows));
     }
   }
+  SIMURGH_RETURN_IF_ERROR(LoadAdmission(checkpoint, target));
   target.on_partitions(
       [&](uint32_t /*partition*/, Partition& partition) { partition.ContinueAt(newest); });
   return absl::OkStatus();

@@ -115,8 +115,34 @@ StatusOr<std::vector<ModelFile>> RowSaver::SaveTables(const SaveRowsCall& call) 
     SIMURGH_ASSIGN_OR_RETURN(ModelFile file, SaveTable(t, path));
     file.path = name;
     files.push_back(std::move(file));
+    if (Table::AdmissionTensors(tables_[t], 0).empty()) continue;
+    SIMURGH_ASSIGN_OR_RETURN(files.emplace_back(), SaveAdmission(t, call));
   }
   return files;
+}
+
+StatusOr<ModelFile> RowSaver::SaveAdmission(uint32_t table, const SaveRowsCall& call) {
+  const TableConfig& config = tables_[table];
+  const std::string name =
+      absl::StrCat("admission/", config.name, "/", call.server, ".safetensors");
+  const std::string path = absl::StrCat(directory_, "/", call.folder, "/", name);
+  SIMURGH_RETURN_IF_ERROR(FileSystem::Real().MakeFolder(path.substr(0, path.rfind('/'))));
+  std::vector<std::vector<std::byte>> parts(Table::AdmissionTensors(config, 0).size());
+  uint64_t sketches = 0;
+  for (uint32_t p = 0; p < partitions_; ++p) {
+    on_partition_(p, [&](const Partition& own) {
+      own.table(table).CopyAdmission(parts);
+      sketches += own.table(table).sketches();
+    });
+  }
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
+                           TensorFileWriter::Create(path, Table::AdmissionTensors(config, sketches),
+                                                    {{"table", config.name}}));
+  const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
+  SIMURGH_RETURN_IF_ERROR(writer.Append(sketches, views));
+  SIMURGH_ASSIGN_OR_RETURN(ModelFile file, writer.Finish());
+  file.path = name;
+  return file;
 }
 
 StatusOr<ModelFile> RowSaver::SaveTable(uint32_t table, const std::string& path) {

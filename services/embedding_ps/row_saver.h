@@ -42,6 +42,8 @@ class RowSaver {
   void Run(const SaveRowsCall& call);
   StatusOr<std::vector<ModelFile>> SaveTables(const SaveRowsCall& call);
   StatusOr<ModelFile> SaveTable(uint32_t table, const std::string& path);
+  // Holds all sketches of the server's table in memory: at most 64 MiB at width 256.
+  StatusOr<ModelFile> SaveAdmission(uint32_t table, const SaveRowsCall& call);
   uint64_t RowsOf(uint32_t table);
 
   const std::string directory_;

@@ -108,18 +108,17 @@ StatusOr<std::string> CompareTable(const Checkpoint& a, const Checkpoint& b,
 
 using TensorHashes = std::map<std::string, uint64_t>;
 
-// The tensors of all files that hold no rows, by file and name.
+// The tensors of dense.safetensors, by name.
 StatusOr<TensorHashes> HashTensors(const Checkpoint& checkpoint) {
   TensorHashes hashes;
   for (const ModelFile& file : checkpoint.manifest.files) {
-    if (!file.path.ends_with(".safetensors") || file.path.starts_with("rows/")) continue;
-    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader,
-                             TensorFileReader::Open(checkpoint.Path(file.path)));
+    if (file.path != "dense.safetensors") continue;
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(file.path));
     const std::vector<TensorSpec> tensors = reader.tensors();
     for (const TensorSpec& tensor : tensors) {
       std::vector<std::byte> bytes(tensor.rows() * tensor.row_bytes());
       SIMURGH_RETURN_IF_ERROR(reader.Read(tensor.name, 0, tensor.rows(), bytes));
-      hashes[absl::StrCat(file.path, " ", tensor.name)] =
+      hashes["tensor " + tensor.name] =
           HashBytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     }
   }

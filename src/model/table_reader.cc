@@ -41,15 +41,11 @@ StatusOr<TableReader> TableReader::Open(const Checkpoint& checkpoint, const std:
   TableReader reader;
   for (const ModelFile& file : checkpoint.manifest.files) {
     if (TableOf(file) != table) continue;
-    const std::string path = checkpoint.Path(file.path);
-    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader one, TensorFileReader::Open(path));
-    if (one.file().bytes != file.bytes || one.file().hash != file.hash) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": it is not the file in the manifest; use another checkpoint"));
-    }
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader one, checkpoint.OpenTensors(file.path));
     if (one.tensors().empty() || (!reader.files_.empty() && !SameTensors(one, reader.files_[0]))) {
       return absl::DataLossError(absl::StrCat(
-          path, ": its tensors are not those of the table's other files; use another checkpoint"));
+          checkpoint.Path(file.path),
+          ": its tensors are not those of the table's other files; use another checkpoint"));
     }
     reader.rows_ += one.tensors()[0].rows();
     reader.files_.push_back(std::move(one));

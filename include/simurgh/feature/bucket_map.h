@@ -22,8 +22,9 @@ class BucketMap {
   static uint32_t BucketOf(uint64_t id) { return static_cast<uint32_t>(Mix64(id) >> 48); }
 
   // server * partitions() + partition.
-  uint32_t SlotOf(uint64_t id) const {
-    return static_cast<uint32_t>((uint64_t{BucketOf(id)} * slots_) >> 16);
+  uint32_t SlotOf(uint64_t id) const { return SlotOfBucket(BucketOf(id)); }
+  uint32_t SlotOfBucket(uint32_t bucket) const {
+    return static_cast<uint32_t>((uint64_t{bucket} * slots_) >> 16);
   }
 
   uint32_t servers() const { return slots_ / partitions_; }

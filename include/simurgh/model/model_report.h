@@ -22,7 +22,8 @@ StatusOr<std::string> DescribeCheckpoint(const Checkpoint& checkpoint);
 // What `simurgh model diff` prints: a line for each table, dense tensor and fitted statistic that
 // differs; empty if a prediction or further training cannot tell the models from each other. Rows
 // are compared by id, on whatever server they are, with their optimizer state and ages. Not
-// compared: steps, run, configuration and metrics. Memory: 16 bytes per row of both.
+// compared: steps, run, configuration, metrics, admission sketches and what single ranks have.
+// Memory: 16 bytes per row of both.
 // Errors: of TableReader and TensorFileReader.
 StatusOr<std::string> DescribeDifferences(const Checkpoint& a, const Checkpoint& b);
 

@@ -142,6 +142,38 @@ TEST_CASE("rows are restored by any number of servers and partitions") {
   CHECK(digests == saved.digests);
 }
 
+TEST_CASE("admission sketches are restored by any number of servers and partitions") {
+  const TemporaryFolder folder;
+  ClusterConfig config = OneTable(/*dim=*/3, /*capacity_rows=*/10'000);
+  config.embedding_ps.partitions = 3;
+  config.tables[0].admission = {.kind = AdmissionConfig::Kind::kOccurrences, .sketch_width = 16};
+  config.tables[0].admission.occurrences = 2;
+  ClusterConfig saving = config;
+  saving.checkpoint.directory = folder.path();
+  Server server(saving);
+  std::vector<float> row;
+  server.Pull(saving, 0, Ids(0, 500), 0, row);
+  CHECK(server.rows->partition(0).table(0).stats().rows == 0);
+  ModelDirectory model(folder.path());
+  CheckpointAttempt attempt = model.Begin(9, model.NewGeneration().value()).value();
+  const std::string name = attempt.folder().substr(attempt.folder().rfind('/') + 1);
+  const Checkpoint checkpoint = attempt.Publish({.files = server.Save(name, 0).files}).value();
+
+  config.embedding_ps.partitions = 2;
+  Server restored(config);
+  REQUIRE(restored.rows->LoadRows(checkpoint, 0, NoProgress).ok());
+  restored.Pull(config, 0, Ids(100, 500), 1, row);
+  uint64_t rows = 0;
+  for (uint32_t p = 0; p < 2; ++p) rows += restored.rows->partition(p).table(0).stats().rows;
+  CHECK(rows == 400);  // The ids that were counted before; each bucket has few.
+
+  config.tables[0].admission.sketch_width = 32;
+  Server wider(config);
+  REQUIRE(wider.rows->LoadRows(checkpoint, 0, NoProgress).ok());
+  wider.Pull(config, 0, Ids(100, 500), 1, row);
+  for (uint32_t p = 0; p < 2; ++p) CHECK(wider.rows->partition(p).table(0).stats().rows == 0);
+}
+
 TEST_CASE("the steps of the next run are later than those of the saved rows") {
   const TemporaryFolder folder;
   const Saved saved(folder);

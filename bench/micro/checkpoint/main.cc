@@ -1,0 +1,260 @@
+// Time of writing and loading the rows of a server. See --help.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include <boost/asio/use_future.hpp>
+
+#include "bench/support/flags.h"
+#include "services/embedding_ps/parameter_server.h"
+#include "simurgh/base/check.h"
+#include "simurgh/base/hash.h"
+#include "simurgh/base/random.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/model/model_directory.h"
+#include "simurgh/model/tensor_file.h"
+#include "simurgh/table/table.h"
+#include "simurgh/telemetry/metrics.h"
+
+namespace simurgh::bench {
+namespace {
+
+constexpr char kAbout[] =
+    R"(bench_checkpoint: rows of a parameter server to disk and back
+
+Usage: bench_checkpoint [options]
+
+Loads a generated checkpoint of a table with Adagrad into a parameter server in this process, and
+saves the server's rows. Loads and saves take turns with a program that reads the same files in
+order, or writes as many bytes to one file and syncs it. No file is in the page cache when it is
+read. share: time of that program over time of the server.
+
+Exit codes: 0 done, 1 failed, 2 bad options.
+)";
+
+constexpr size_t kPlainBytes = 1 << 20;  // Of one read or write.
+
+struct Options {
+  uint64_t rows;
+  size_t dim;
+  size_t partitions;
+  size_t turns;
+  std::string folder;
+  bool json;
+};
+
+Options ParseOptions(int argc, char** argv) {
+  Options options;
+  Flags flags("bench_checkpoint", kAbout);
+  flags.Number("rows", options.rows, 1, 1e9, {"10000000", "1000000"}, "rows of the table");
+  flags.Number("dim", options.dim, 1, 1024, {"16"}, "weights of a row");
+  flags.Number("partitions", options.partitions, 1, 64, {"2"}, "partitions of the server");
+  flags.Number("turns", options.turns, 1, 1'000, {"5", "2"}, "repetitions of each measurement");
+  flags.File("folder", options.folder, "folder for some GB of files (default: build/bench/files)");
+  flags.Parse(argc, argv);
+  if (options.folder.empty()) options.folder = "build/bench/files";
+  options.json = flags.json();
+  return options;
+}
+
+double Seconds(const std::function<Status()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  const Status status = work();
+  SIMURGH_CHECK(status.ok()) << status.ToString();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+ClusterConfig ConfigOf(const Options& options) {
+  const std::string yaml = absl::StrCat(
+      "cluster: {name: bench}\n"
+      "embedding_ps: {partitions: ",
+      options.partitions,
+      ", instances: [{address: 'tcp://127.0.0.1:1'}]}\n"
+      "embedding_worker: {instances: [{address: 'tcp://127.0.0.1:2'}]}\n"
+      "nn_worker: {instances: [{}]}\n"
+      "tables: [{name: t, dim: ",
+      options.dim, ", capacity_rows: ", options.rows + options.rows / 4 + 1'000,
+      ", optimizer: {kind: adagrad, learning_rate: 0.1}}]\n"
+      "features: [{name: f, table: t}]\n"
+      "data: {format: csv, train: none.csv, label: y}\n"
+      "model: {towers: [{name: top, inputs: [embeddings], layers: [{kind: linear, units: 1}]}]}\n"
+      "checkpoint: {directory: '",
+      options.folder, "/model'}\n");
+  StatusOr<ClusterConfig> config = ParseClusterConfig(yaml, "bench.yaml", {});
+  SIMURGH_CHECK(config.ok()) << config.status().ToString();
+  return *std::move(config);
+}
+
+Status WriteRows(const TableConfig& table, const std::string& path, uint64_t rows) {
+  const std::vector<TensorSpec> tensors = Table::FileTensors(table, rows);
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
+                           TensorFileWriter::Create(path, tensors, Table::FileMetadata(table)));
+  constexpr uint64_t kPiece = 65'536;
+  Random random(1);
+  std::vector<float> numbers(kPiece * table.dim);
+  for (float& number : numbers) number = static_cast<float>(random.Uniform());
+  for (uint64_t row = 0; row < rows; row += kPiece) {
+    const uint64_t count = std::min(kPiece, rows - row);
+    std::vector<uint64_t> ids(count);
+    for (uint64_t i = 0; i < count; ++i) ids[i] = Mix64(row + i);
+    std::vector<std::span<const std::byte>> parts;
+    for (const TensorSpec& tensor : tensors) {
+      const std::span<const std::byte> bytes = tensor.dtype == DType::kU64
+                                                   ? std::as_bytes(std::span(ids))
+                                                   : std::as_bytes(std::span(numbers));
+      parts.push_back(bytes.first(count * tensor.row_bytes()));
+    }
+    // Any stamps will do, but not hashes.
+    std::vector<uint64_t> stamps(count, row / kPiece + 1);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].name == "recency") parts[i] = std::as_bytes(std::span(stamps));
+    }
+    SIMURGH_RETURN_IF_ERROR(writer.Append(count, parts));
+  }
+  return writer.Finish().status();
+}
+
+StatusOr<Checkpoint> Generate(const Options& options, const ClusterConfig& config,
+                              ModelDirectory& model) {
+  SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, model.Begin(1, 1));
+  SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("rows/t/0.safetensors"));
+  SIMURGH_RETURN_IF_ERROR(WriteRows(config.tables[0], path, options.rows));
+  return attempt.Publish({});
+}
+
+StatusOr<Checkpoint> Save(ParameterServer& server, ModelDirectory& model, uint64_t step) {
+  SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, model.Begin(step, 1));
+  const std::string folder = attempt.folder().substr(attempt.folder().rfind('/') + 1);
+  IoThread io("bench");
+  for (;;) {
+    SIMURGH_ASSIGN_OR_RETURN(
+        SaveProgress progress,
+        rpc::asio::co_spawn(
+            io.executor(),
+            server.SaveRows({.folder = folder}, {rpc::Clock::now() + std::chrono::hours(1)}),
+            rpc::asio::use_future)
+            .get());
+    if (progress.done) return attempt.Publish({.files = std::move(progress.files)});
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+uint64_t BytesOf(const Checkpoint& checkpoint) {
+  uint64_t bytes = 0;
+  for (const ModelFile& file : checkpoint.manifest.files) bytes += file.bytes;
+  return bytes;
+}
+
+void DropFromCache(const Checkpoint& checkpoint) {
+  for (const ModelFile& file : checkpoint.manifest.files) {
+    const int fd = open(checkpoint.Path(file.path).c_str(), O_RDONLY);
+    SIMURGH_CHECK(fd >= 0 && fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+    close(fd);
+  }
+}
+
+Status ReadPlainly(const Checkpoint& checkpoint) {
+  std::vector<char> buffer(kPlainBytes);
+  for (const ModelFile& file : checkpoint.manifest.files) {
+    const int fd = open(checkpoint.Path(file.path).c_str(), O_RDONLY);
+    SIMURGH_CHECK(fd >= 0);
+    while (read(fd, buffer.data(), buffer.size()) > 0) {
+    }
+    close(fd);
+  }
+  return absl::OkStatus();
+}
+
+Status WritePlainly(const std::string& path, uint64_t bytes) {
+  const std::vector<char> buffer(kPlainBytes, 'x');
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  SIMURGH_CHECK(fd >= 0);
+  for (uint64_t at = 0; at < bytes; at += buffer.size()) {
+    const auto count = static_cast<ssize_t>(std::min<uint64_t>(buffer.size(), bytes - at));
+    SIMURGH_CHECK(write(fd, buffer.data(), static_cast<size_t>(count)) == count);
+  }
+  SIMURGH_CHECK(fsync(fd) == 0);
+  close(fd);
+  return absl::OkStatus();
+}
+
+void Print(const Options& options, const char* work, double seconds, double plain_seconds) {
+  std::printf(options.json ? "{\"work\":\"%s\",\"rows\":%lu,\"dim\":%zu,\"partitions\":%zu,"
+                             "\"seconds\":%.3f,\"plain_seconds\":%.3f,\"rows_per_s\":%.0f,"
+                             "\"share\":%.3f}\n"
+                           : "%-6s %11lu %5zu %10zu %8.3f %13.3f %11.0f %6.3f\n",
+              work, options.rows, options.dim, options.partitions, seconds, plain_seconds,
+              static_cast<double>(options.rows) / seconds, plain_seconds / seconds);
+  std::fflush(stdout);
+}
+
+Status Measure(const Options& options) {
+  const ClusterConfig config = ConfigOf(options);
+  ModelDirectory model(config.checkpoint.directory);
+  SIMURGH_RETURN_IF_ERROR(FileSystem::Real().Remove(model.path()));
+  SIMURGH_RETURN_IF_ERROR(model.NewGeneration().status());
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint generated, Generate(options, config, model));
+  const std::string plain_path = options.folder + "/plain";
+  for (size_t turn = 0; turn < options.turns; ++turn) {
+    MetricRegistry registry;
+    ServerMetrics metrics(registry, config, 0);
+    SIMURGH_ASSIGN_OR_RETURN(const auto server, ParameterServer::Create(config, metrics));
+    const auto load = [&] {
+      DropFromCache(generated);
+      return Seconds([&] {
+        return server->LoadRows(generated, 0, [](uint64_t, uint64_t) { return absl::OkStatus(); });
+      });
+    };
+    const auto read = [&] {
+      DropFromCache(generated);
+      return Seconds([&] { return ReadPlainly(generated); });
+    };
+    const uint64_t step = turn + 2;
+    const auto save = [&] { return Seconds([&] { return Save(*server, model, step).status(); }); };
+    const auto write = [&] {
+      return Seconds([&] { return WritePlainly(plain_path, BytesOf(generated)); });
+    };
+    // The order changes each turn.
+    const bool server_first = turn % 2 == 0;
+    double plain = server_first ? 0 : read();
+    double own = load();
+    if (server_first) plain = read();
+    Print(options, "load", own, plain);
+    plain = server_first ? 0 : write();
+    own = save();
+    if (server_first) plain = write();
+    Print(options, "save", own, plain);
+    SIMURGH_RETURN_IF_ERROR(
+        FileSystem::Real().Remove(model.path() + "/step-" + std::to_string(step)));
+    SIMURGH_RETURN_IF_ERROR(FileSystem::Real().Remove(plain_path));
+  }
+  return FileSystem::Real().Remove(model.path());
+}
+
+int Run(int argc, char** argv) {
+  const Options options = ParseOptions(argc, argv);
+  if (!options.json) {
+    std::printf("%-6s %11s %5s %10s %8s %13s %11s %6s\n", "work", "rows", "dim", "partitions",
+                "seconds", "plain_seconds", "rows_per_s", "share");
+  }
+  const Status status = Measure(options);
+  if (status.ok()) return 0;
+  std::cerr << "bench_checkpoint: " << status.message() << "\n";
+  return 1;
+}
+
+}  // namespace
+}  // namespace simurgh::bench
+
+int main(int argc, char** argv) { return simurgh::bench::Run(argc, argv); }
