@@ -90,4 +90,10 @@ StatusOr<SaveProgress> LocalCluster::SaveRows(const SaveRowsCall& call) {
       .get();
 }
 
+StatusOr<SaveProgress> LocalCluster::RestoreRows(const RestoreRowsCall& call) {
+  return rpc::asio::co_spawn(io_.executor(), worker_->RestoreRows(call, {Deadline()}),
+                             rpc::asio::use_future)
+      .get();
+}
+
 }  // namespace simurgh

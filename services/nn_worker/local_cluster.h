@@ -40,6 +40,7 @@ class LocalCluster : public EmbeddingPort {
 
   // As BatchClient::SaveRows().
   StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call);
+  StatusOr<SaveProgress> RestoreRows(const RestoreRowsCall& call);
 
   // Dense weights of mode async.
   DensePort& dense() { return *dense_; }

@@ -1,12 +1,15 @@
 // nn-worker: reads the data, computes the dense network, drives training.
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -21,6 +24,7 @@
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/model_saver.h"
 #include "services/nn_worker/ranks.h"
+#include "services/nn_worker/resume.h"
 #include "services/nn_worker/training_job.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
@@ -97,13 +101,16 @@ class RemoteCluster {
 
 class NnWorker : public Daemon {
  public:
-  // trace_file: empty for no trace.
+  // trace_file: empty for no trace. resume: as for FindResumePoint.
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool standalone,
-                                                 const std::string& trace_file) {
+                                                 const std::string& trace_file,
+                                                 const std::string& resume) {
     std::unique_ptr<NnWorker> daemon(new NnWorker(context, trace_file));
     SIMURGH_RETURN_IF_ERROR(daemon->OpenTrace());
-    SIMURGH_ASSIGN_OR_RETURN(
-        daemon->job_, TrainingJob::Create(context.config(), context.metrics(), context.index()));
+    SIMURGH_ASSIGN_OR_RETURN(daemon->resumed_, FindResumePoint(context.config(), resume));
+    const Checkpoint* resumed = daemon->resumed_ ? &daemon->resumed_->checkpoint : nullptr;
+    SIMURGH_ASSIGN_OR_RETURN(daemon->job_, TrainingJob::Create(context.config(), context.metrics(),
+                                                               context.index(), resumed));
     if (context.config().nn_worker.instances.size() > 1) {
       if (standalone) {
         return absl::InvalidArgumentError(
@@ -121,7 +128,11 @@ class NnWorker : public Daemon {
       daemon->remote_ = std::make_unique<RemoteCluster>(context, daemon->learning_rates_);
     }
     if (!context.config().checkpoint.directory.empty() && context.index() == 0) {
-      SIMURGH_ASSIGN_OR_RETURN(daemon->saver_, ModelSaver::Open(context.config()));
+      std::error_code ignored;
+      const bool resumes =
+          daemon->resumed_ && std::filesystem::equivalent(context.config().checkpoint.directory,
+                                                          daemon->resumed_->model, ignored);
+      SIMURGH_ASSIGN_OR_RETURN(daemon->saver_, ModelSaver::Open(context.config(), resumes));
     }
     if (!trace_file.empty()) daemon->job_->Trace(daemon->timeline_);
     context.SetReload([daemon = daemon.get()](const ClusterConfig& config) {
@@ -132,16 +143,27 @@ class NnWorker : public Daemon {
   }
 
   Status Run(std::stop_token stop) override {
-    const std::stop_callback canceller(stop, [this] {
+    // With a folder for the model, a stop ends training after a step and saves.
+    std::stop_source cancel;
+    const std::stop_callback stopper(stop, [&] {
+      if (!job_->config().checkpoint.directory.empty() && trains_) {
+        job_->Interrupt();
+      } else {
+        cancel.request_stop();
+      }
+    });
+    const std::stop_callback canceller(cancel.get_token(), [this] {
       if (remote_ != nullptr) remote_->port().StopAfter(kStopGrace);
     });
     EmbeddingPort& port =
         local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
-    StatusOr<TrainResult> result = Train(port, dense, stop);
-    if (result.ok() && saver_ != nullptr) {
-      const Status saved = saver_->Save(joined_.run, *result, job_->config(), job_->network(),
-                                        SaveRowsFunction(), stop);
+    StatusOr<TrainResult> result = Train(port, dense, cancel.get_token());
+    const bool has_trained = result.ok() && result->steps > job_->start().steps;
+    if (has_trained && saver_ != nullptr) {
+      const uint64_t model_run = resumed_ ? resumed_->checkpoint.manifest.run : joined_.run;
+      const Status saved = saver_->Save(joined_.run, model_run, *result, job_->config(),
+                                        job_->network(), SaveRowsFunction(), cancel.get_token());
       if (!saved.ok()) result = Annotate(saved, "training has ended, and its model is not saved");
     }
     if (fed_ != nullptr) NotifyLoaders(result.status());
@@ -152,6 +174,10 @@ class NnWorker : public Daemon {
       return absl::OkStatus();
     }
     SIMURGH_RETURN_IF_ERROR(result.status());
+    if (result->interrupted) {
+      spdlog::info("training was stopped: steps={}; start it again to continue", result->steps);
+      return traced;
+    }
     Report(*result);
     return traced;
   }
@@ -238,8 +264,40 @@ class NnWorker : public Daemon {
     if (saver_ != nullptr) {
       SIMURGH_RETURN_IF_ERROR(saver_->CheckServers(joint.run, SaveRowsFunction(), stop));
     }
-    spdlog::info("training starts: run={:016x} rank={}", joint.run, rank_);
+    SIMURGH_RETURN_IF_ERROR(RestoreRows(joint, stop));
+    spdlog::info("training starts: run={:016x} rank={} step={}", joint.run, rank_,
+                 job_->start().steps);
+    trains_ = job_->config().training.mode != TrainingConfig::Mode::kAsync;
     return job_->Run(port, dense, joint.run, *joint.collective, stop);
+  }
+
+  // Rank 0 lets the servers load the rows of the checkpoint; the others wait.
+  Status RestoreRows(JointRun& joint, const std::stop_token& stop) {
+    if (!resumed_) return absl::OkStatus();
+    const Checkpoint& checkpoint = resumed_->checkpoint;
+    const std::stop_callback stopper(stop, [&joint] {
+      joint.collective->Abort(absl::CancelledError("stopped while the servers load rows"));
+    });
+    if (rank_ == 0) {
+      spdlog::info("continuing: model={} step={} generation={}", resumed_->model,
+                   checkpoint.manifest.step, checkpoint.manifest.generation);
+      const RestoreRowsCall call{.run = joint.run,
+                                 .ranks = joint.collective->ranks(),
+                                 .model = resumed_->model,
+                                 .step = checkpoint.manifest.step};
+      const auto restore = [&] {
+        return local_ != nullptr ? local_->RestoreRows(call) : remote_->port().RestoreRows(call);
+      };
+      const Status restored =
+          AwaitRows("loading", job_->config().training.retry_deadline, restore, stop).status();
+      if (!restored.ok()) {
+        joint.collective->Abort(restored);
+        return Annotate(restored, checkpoint.folder);
+      }
+    }
+    // This channel has no timeout: loading may take long.
+    std::vector<std::byte> all(joint.collective->ranks());
+    return joint.collective->Gather(Channel::kLoading, std::array{std::byte()}, all);
   }
 
   ModelSaver::SaveRows SaveRowsFunction() {
@@ -259,7 +317,8 @@ class NnWorker : public Daemon {
     }
     const std::vector<std::string> warnings = job_->LabelWarnings();
     for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
-    const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
+    const double samples_per_second =
+        static_cast<double>(result.samples - job_->start().samples) / result.seconds;
     if (result.evaluation) {
       const std::vector<std::string> labels = LabelColumns(job_->config().data);
       for (size_t task = 0; task < result.evaluation->tasks.size(); ++task) {
@@ -281,7 +340,9 @@ class NnWorker : public Daemon {
   StepId joined_;  // The run, once all ranks have joined it.
   Timeline timeline_;
   LearningRates learning_rates_;
+  std::optional<ResumePoint> resumed_;  // The model that this training continues.
   std::unique_ptr<TrainingJob> job_;
+  std::atomic<bool> trains_ = false;    // A stop then ends training after a step.
   std::unique_ptr<ModelSaver> saver_;   // Null: nothing is saved, or another rank saves.
   std::unique_ptr<Ranks> ranks_;        // Null: there is one rank. Outlives listener_.
   std::unique_ptr<Listener> listener_;  // Null: there are no peers that connect.
@@ -296,6 +357,7 @@ class NnWorker : public Daemon {
 
 int main(int argc, char** argv) {
   bool standalone = false;
+  std::string resume;
   std::string trace_file;
   simurgh::DaemonDescription description{
       .role = "nn-worker",
@@ -315,9 +377,13 @@ int main(int argc, char** argv) {
   description.usage.own_options.add_options()(
       "standalone", boost::program_options::bool_switch(&standalone),
       "run the servers and the embedding worker in this process, without sockets")(
+      "resume",
+      boost::program_options::value(&resume)->default_value("auto", "")->value_name("WHAT"),
+      "continue a model: auto (the newest in checkpoint.directory, if any; the default), never, or "
+      "the path of a model or of one of its checkpoints")(
       "trace", boost::program_options::value(&trace_file)->value_name("FILE"),
       "write a Chrome trace of the first steps (open it in Perfetto)");
   return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {
-    return simurgh::NnWorker::Start(context, standalone, trace_file);
+    return simurgh::NnWorker::Start(context, standalone, trace_file, resume);
   });
 }

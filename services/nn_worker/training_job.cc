@@ -9,10 +9,12 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/vector_wire.h"
+#include "services/nn_worker/resume.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/log.h"
 #include "simurgh/collective/nccl_library.h"
 #include "simurgh/config/agreement.h"
+#include "simurgh/config/statistics.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/train/nccl_sums.h"
 
@@ -140,11 +142,17 @@ uint64_t TrainingJob::skipped_rows() const {
 }
 
 StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& config,
-                                                           MetricRegistry& registry,
-                                                           uint32_t rank) {
+                                                           MetricRegistry& registry, uint32_t rank,
+                                                           const Checkpoint* resumed) {
   std::unique_ptr<TrainingJob> job(new TrainingJob(config, registry, rank));
-  SIMURGH_RETURN_IF_ERROR(
-      FitStatistics(job->config_.data, job->config_.features, &job->identities_));
+  if (resumed == nullptr) {
+    SIMURGH_RETURN_IF_ERROR(
+        FitStatistics(job->config_.data, job->config_.features, &job->identities_));
+  } else {
+    SIMURGH_RETURN_IF_ERROR(
+        ApplyStatistics(resumed->manifest.statistics, job->config_.data, job->config_.features));
+    SIMURGH_ASSIGN_OR_RETURN(job->start_, ReadState(resumed->manifest));
+  }
   SIMURGH_ASSIGN_OR_RETURN(
       job->network_,
       CreateNetwork(config.model, {.inputs = InputsOf(config),
@@ -160,6 +168,9 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
                                    .batch_rows = config.training.batch_size,
                                    .batch_row_bytes = config.nn_worker.batch_row_bytes,
                                    .wire = WireOf(config)}));
+  if (resumed != nullptr) {
+    SIMURGH_RETURN_IF_ERROR(RestoreDense(*resumed, rank, *job->network_));
+  }
   return job;
 }
 
@@ -185,7 +196,9 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                    .dense_width = DenseWidth(config_),
                    .tasks = LabelColumns(config_.data).size(),
                    .group_feature = GroupFeature(config_),
-                   .async_staleness = AsyncStaleness(config_)};
+                   .async_staleness = AsyncStaleness(config_),
+                   .start = start_,
+                   .interrupt = &interrupted_};
   if (!config_.data.validation.empty()) {
     data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);
   }
@@ -207,8 +220,10 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
 }
 
 std::string TrainingJob::Plan() {
-  return absl::StrCat(TrainingAgreement(config_), "initial dense weights = XXH3 ",
-                      absl::Hex(NetworkDigest(), absl::kZeroPad16), "\n");
+  // Of the weights: each rank may have its own running statistics.
+  return absl::StrCat(TrainingAgreement(config_), "first step = ", start_.steps,
+                      "\ninitial dense weights = XXH3 ",
+                      absl::Hex(HashFloats(network_->parameters(), 0), absl::kZeroPad16), "\n");
 }
 
 uint64_t TrainingJob::NetworkDigest() {

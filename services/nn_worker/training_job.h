@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -14,6 +15,7 @@
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/file_identity.h"
 #include "simurgh/feature/raw_masks.h"
+#include "simurgh/model/model_directory.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/trainer.h"
 
@@ -28,14 +30,22 @@ class TrainingJob {
   static Status CheckModel(const ClusterConfig& config);
 
   // rank: index into config.nn_worker.instances.
-  // Cost: reads the training files once if features need statistics.
+  // resumed: the checkpoint to continue, with its statistics; null: train from the first step.
+  // Cost: reads the training files once if features need statistics that no checkpoint has.
   // Errors: INVALID_ARGUMENT for an inconsistent model; of FitStatistics.
   static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
-                                                       MetricRegistry& registry, uint32_t rank = 0);
+                                                       MetricRegistry& registry, uint32_t rank = 0,
+                                                       const Checkpoint* resumed = nullptr);
 
   // Trains on batches of loaders instead of the training files; the loaders apply epochs and
   // drop_last. Call before Run. Lifetime: the buffer outlives Run.
   void TakeFrom(FeedBuffer& buffer) { buffer_ = &buffer; }
+
+  // See TrainerData::interrupt. Threads: any.
+  void Interrupt() { interrupted_ = true; }
+
+  // Steps of the run that this one continues.
+  const TrainState& start() const { return start_; }
 
   // Records Run in a timeline, which outlives it.
   void Trace(Timeline& timeline) { timeline_ = &timeline; }
@@ -81,6 +91,8 @@ class TrainingJob {
   const uint32_t rank_;
   const RawMasks masks_;
   FileIdentities identities_;
+  TrainState start_;
+  std::atomic<bool> interrupted_ = false;
   FeedBuffer* buffer_ = nullptr;  // Null: reads files.
   Timeline* timeline_ = nullptr;  // May be null.
   TrainReport report_;

@@ -170,13 +170,16 @@ void BatchPipeline::Pull(PendingBatch& pending, uint64_t acknowledged_steps) {
     pending.block->rounding.first_row = FirstRowOf(options_.rank);
   }
   const BatchBlock::Encoded& embeddings = pending.block->encoded_embeddings;
+  // A continued run has no cached rows: its first steps must not depend on earlier ones.
+  const bool is_resumed =
+      options_.first_step > 0 && pending.step < options_.first_step + options_.row_age_steps;
   EmbeddingBuffer target(embeddings.precision, embeddings.bytes, pending.block);
   target.form = embeddings.form;
   port_.Pull(pending.reference,
              {.mode = options_.mode,
               .step_id = StepIdOf(pending),
               .acknowledged_steps = acknowledged_steps,
-              .row_age_steps = options_.row_age_steps},
+              .row_age_steps = is_resumed ? 0 : options_.row_age_steps},
              std::move(target), [this, &pending](StatusOr<PullAnswer> answer) {
                OnAnswer(pending, BatchCall::kPull, answer.status(),
                         [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {

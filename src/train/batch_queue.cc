@@ -10,7 +10,9 @@ namespace simurgh {
 using State = PendingBatch::State;
 
 BatchQueue::BatchQueue(const PipelineOptions& options)
-    : options_(options), row_staleness_(options.staleness, options.row_age_steps) {
+    : options_(options),
+      next_step_(options.first_step),
+      row_staleness_(options.staleness, options.row_age_steps) {
   SIMURGH_CHECK(options_.staleness > 0 && options_.queue_batches > 0);
 }
 

@@ -94,7 +94,7 @@ class BatchQueue {
 
   const PipelineOptions options_;
   std::deque<std::unique_ptr<PendingBatch>> pending_;
-  uint64_t next_step_ = 0;
+  uint64_t next_step_;
   uint32_t outstanding_ = 0;  // Batches that hold a permit.
   RowStaleness row_staleness_;
   bool input_ended_ = false;

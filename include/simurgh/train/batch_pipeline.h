@@ -32,6 +32,7 @@ struct PipelineOptions {
   uint32_t row_age_steps = 0;   // See PullOptions.
   bool reproducible = false;    // See BatchPipeline.
   bool one_by_one = false;      // A pull waits until all earlier pushes have been sent.
+  uint64_t first_step = 0;      // Of the first batch.
   uint64_t trained_steps = 0;   // Evaluation only: the run's steps, all acknowledged.
   BlockPool* blocks = nullptr;  // Leases the batches' memory. Outlives the pipeline.
   size_t queue_batches = 16;    // Maximum batches fed but not yet pulled.
@@ -49,7 +50,7 @@ struct PulledBatch {
 };
 
 // Submits, pulls and pushes batches ahead of the network, so that it does not wait for calls. Steps
-// are numbered from 0 in the order of Feed.
+// are numbered from `first_step` in the order of Feed.
 //
 // The pipeline keeps every batch, with its gradients, until its push is acknowledged. It leases
 // their memory at the pull, for at most `staleness` batches. It retries a failed call with growing
