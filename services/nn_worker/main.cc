@@ -161,9 +161,7 @@ class NnWorker : public Daemon {
     StatusOr<TrainResult> result = Train(port, dense, cancel.get_token());
     const bool has_trained = result.ok() && result->steps > job_->start().steps;
     if (has_trained && saver_ != nullptr) {
-      const uint64_t model_run = resumed_ ? resumed_->checkpoint.manifest.run : joined_.run;
-      const Status saved = saver_->Save(joined_.run, model_run, *result, job_->config(),
-                                        job_->network(), SaveRowsFunction(), cancel.get_token());
+      const Status saved = Save(result->state, result->evaluation, cancel.get_token());
       if (!saved.ok()) result = Annotate(saved, "training has ended, and its model is not saved");
     }
     if (fed_ != nullptr) NotifyLoaders(result.status());
@@ -191,10 +189,12 @@ class NnWorker : public Daemon {
   }
 
  private:
-  NnWorker(const DaemonContext& context, std::string trace_file)
+  NnWorker(DaemonContext& context, std::string trace_file)
       : run_(context.hello().incarnation),
         trace_file_(std::move(trace_file)),
         rank_(context.index()),
+        failed_saves_(context.metrics().GetCounter("simurgh_nn_failed_saves_total",
+                                                   "Checkpoints that could not be saved.")),
         learning_rates_(context.config().tables) {}
 
   // A path that cannot be written must not cost a training. Errors: INVALID_ARGUMENT.
@@ -267,6 +267,9 @@ class NnWorker : public Daemon {
     SIMURGH_RETURN_IF_ERROR(RestoreRows(joint, stop));
     spdlog::info("training starts: run={:016x} rank={} step={}", joint.run, rank_,
                  job_->start().steps);
+    if (saver_ != nullptr) {
+      job_->SaveWith([this, stop](const TrainState& state) { return SaveCheckpoint(state, stop); });
+    }
     trains_ = job_->config().training.mode != TrainingConfig::Mode::kAsync;
     return job_->Run(port, dense, joint.run, *joint.collective, stop);
   }
@@ -298,6 +301,27 @@ class NnWorker : public Daemon {
     // This channel has no timeout: loading may take long.
     std::vector<std::byte> all(joint.collective->ranks());
     return joint.collective->Gather(Channel::kLoading, std::array{std::byte()}, all);
+  }
+
+  Status Save(const TrainState& state, const std::optional<EvaluationResult>& evaluation,
+              const std::stop_token& stop) {
+    const uint64_t model_run = resumed_ ? resumed_->checkpoint.manifest.run : joined_.run;
+    return saver_->Save(joined_.run, model_run, state, evaluation, job_->config(), job_->network(),
+                        SaveRowsFunction(), stop);
+  }
+
+  // Saves between two steps.
+  Status SaveCheckpoint(const TrainState& state, const std::stop_token& stop) {
+    Status saved = Save(state, std::nullopt, stop);
+    if (saved.ok()) return saved;
+    saved = Annotate(saved, absl::StrCat("the model of step ", state.steps, " is not saved"));
+    failed_saves_.Add();
+    if (absl::IsCancelled(saved) ||
+        job_->config().checkpoint.on_error == CheckpointConfig::OnError::kStop) {
+      return saved;
+    }
+    spdlog::error("{}; training continues", std::string(saved.message()));
+    return absl::OkStatus();
   }
 
   ModelSaver::SaveRows SaveRowsFunction() {
@@ -336,6 +360,7 @@ class NnWorker : public Daemon {
   const uint64_t run_;
   const std::string trace_file_;  // May be empty.
   const uint32_t rank_;
+  Counter& failed_saves_;
   std::ofstream trace_;
   StepId joined_;  // The run, once all ranks have joined it.
   Timeline timeline_;

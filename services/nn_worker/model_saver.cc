@@ -85,12 +85,13 @@ Status ModelSaver::CheckServers(uint64_t run, const SaveRows& save_rows,
       .status();
 }
 
-Status ModelSaver::Save(uint64_t run, uint64_t model_run, const TrainResult& result,
+Status ModelSaver::Save(uint64_t run, uint64_t model_run, const TrainState& state,
+                        const std::optional<EvaluationResult>& evaluation,
                         const ClusterConfig& config, DenseNetwork& network,
                         const SaveRows& save_rows, const std::stop_token& stop) {
   const auto begin = Clock::now();
-  SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, directory_.Begin(result.steps, generation_));
-  SIMURGH_RETURN_IF_ERROR(WriteDense(attempt.folder(), network, result.state));
+  SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, directory_.Begin(state.steps, generation_));
+  SIMURGH_RETURN_IF_ERROR(WriteDense(attempt.folder(), network, state));
   const std::string folder = attempt.folder().substr(attempt.folder().rfind('/') + 1);
   SIMURGH_ASSIGN_OR_RETURN(SaveProgress rows,
                            AwaitRows(
@@ -106,10 +107,10 @@ Status ModelSaver::Save(uint64_t run, uint64_t model_run, const TrainResult& res
                 {"yaml.path", config.source.path},
                 {"yaml.overrides", absl::StrJoin(config.source.overrides, "\n")}},
       .files = std::move(rows.files)};
-  WriteState(result.state, manifest);
-  if (result.evaluation) {
-    manifest.metrics["test_auc"] = result.evaluation->auc;
-    manifest.metrics["test_logloss"] = result.evaluation->log_loss;
+  WriteState(state, manifest);
+  if (evaluation) {
+    manifest.metrics["test_auc"] = evaluation->auc;
+    manifest.metrics["test_logloss"] = evaluation->log_loss;
   }
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint saved, attempt.Publish(std::move(manifest)));
   uint64_t bytes = 0;
@@ -117,7 +118,7 @@ Status ModelSaver::Save(uint64_t run, uint64_t model_run, const TrainResult& res
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                rows.rows, bytes, seconds);
-  return absl::OkStatus();
+  return directory_.KeepNewest(config_.checkpoint.keep, {});
 }
 
 }  // namespace simurgh

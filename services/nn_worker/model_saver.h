@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -41,12 +42,12 @@ class ModelSaver {
   // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
   Status CheckServers(uint64_t run, const SaveRows& save_rows, const std::stop_token& stop);
 
-  // Saves the model after the last step. run: of the calls. model_run: of the model, since its
-  // first step. config: with fitted statistics. Logs the progress. Errors: of the files and of
-  // save_rows, naming the folder; CANCELLED after a stop.
-  Status Save(uint64_t run, uint64_t model_run, const TrainResult& result,
-              const ClusterConfig& config, DenseNetwork& network, const SaveRows& save_rows,
-              const std::stop_token& stop);
+  // Saves the model, then removes all but the newest checkpoint.keep. run: of the calls. model_run:
+  // of the model, since its first step. config: with fitted statistics. Logs the progress. Errors:
+  // of the files and of save_rows, naming the folder; CANCELLED after a stop.
+  Status Save(uint64_t run, uint64_t model_run, const TrainState& state,
+              const std::optional<EvaluationResult>& evaluation, const ClusterConfig& config,
+              DenseNetwork& network, const SaveRows& save_rows, const std::stop_token& stop);
 
  private:
   ModelSaver(const ClusterConfig& config, uint64_t generation)

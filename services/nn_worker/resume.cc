@@ -132,23 +132,30 @@ Status WriteDense(const std::string& folder, DenseNetwork& network, const TrainS
   SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
                            TensorFileWriter::Create(absl::StrCat(folder, "/", kDense), specs, {}));
   const std::span<const float> parameters = network.parameters();
-  const std::span<const float> others = network.state();
+  std::vector<float> others(network.state().begin(), network.state().end());
+  const std::vector<float>& statistics = state.rank_statistics;
+  const size_t width = network.statistics().size();
+  // As the trainer averages them for an evaluation.
+  const size_t ranks = statistics.empty() ? 0 : statistics.size() / width;
+  for (size_t i = 0; i < width && ranks > 0; ++i) {
+    double sum = 0;
+    for (size_t rank = 0; rank < ranks; ++rank) sum += statistics[rank * width + i];
+    others[i] = static_cast<float>(sum / static_cast<double>(ranks));
+  }
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const std::span<const float> values = tensors[i].in_state ? others : parameters;
+    const std::span<const float> values =
+        tensors[i].in_state ? std::span<const float>(others) : parameters;
     SIMURGH_RETURN_IF_ERROR(writer.Write(
         tensors[i].name, std::as_bytes(values.subspan(tensors[i].offset, CountOf(specs[i])))));
   }
   SIMURGH_RETURN_IF_ERROR(writer.Finish().status());
-  const std::vector<float>& statistics = state.rank_statistics;
   if (statistics.empty()) return absl::OkStatus();
-  const uint64_t width = network.statistics().size();
   SIMURGH_ASSIGN_OR_RETURN(
-      TensorFileWriter ranks,
+      TensorFileWriter own,
       TensorFileWriter::Create(absl::StrCat(folder, "/", kRanks),
-                               {{"statistics", DType::kF32, {statistics.size() / width, width}}},
-                               {}));
-  SIMURGH_RETURN_IF_ERROR(ranks.Write("statistics", std::as_bytes(std::span(statistics))));
-  return ranks.Finish().status();
+                               {{"statistics", DType::kF32, {ranks, width}}}, {}));
+  SIMURGH_RETURN_IF_ERROR(own.Write("statistics", std::as_bytes(std::span(statistics))));
+  return own.Finish().status();
 }
 
 Status RestoreDense(const Checkpoint& checkpoint, uint32_t rank, DenseNetwork& network) {

@@ -1,6 +1,8 @@
 #include "services/nn_worker/training_job.h"
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -95,6 +97,17 @@ uint32_t AsyncStaleness(const ClusterConfig& config) {
                         config.nn_worker.instances.size();
   const uint64_t ahead = config.training.loader_queue_batches + uint64_t{1};
   return static_cast<uint32_t>(std::clamp<uint64_t>(room, ahead + 1, ahead + kMax) - ahead);
+}
+
+std::function<bool(uint64_t step)> CheckpointDue(const CheckpointConfig& config) {
+  if (!config.saves_while_training()) return nullptr;
+  return [config, last = std::chrono::steady_clock::now()](uint64_t step) mutable {
+    const auto now = std::chrono::steady_clock::now();
+    const bool by_time = config.every.count() > 0 && now - last >= config.every;
+    if (by_time) last = now;
+    return by_time || config.at_steps.contains(step) ||
+           (config.every_steps > 0 && step % config.every_steps == 0);
+  };
 }
 
 std::optional<size_t> GroupFeature(const ClusterConfig& config) {
@@ -198,6 +211,8 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                    .group_feature = GroupFeature(config_),
                    .async_staleness = AsyncStaleness(config_),
                    .start = start_,
+                   .checkpoint_due = CheckpointDue(config_.checkpoint),
+                   .save = save_,
                    .interrupt = &interrupted_};
   if (!config_.data.validation.empty()) {
     data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);

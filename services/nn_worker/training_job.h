@@ -1,10 +1,12 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "services/nn_worker/feed_buffer.h"
@@ -46,6 +48,10 @@ class TrainingJob {
 
   // Steps of the run that this one continues.
   const TrainState& start() const { return start_; }
+
+  // Rank 0: saves while training, as the configuration says; see TrainerData::save. Call before
+  // Run.
+  void SaveWith(std::function<Status(const TrainState& state)> save) { save_ = std::move(save); }
 
   // Records Run in a timeline, which outlives it.
   void Trace(Timeline& timeline) { timeline_ = &timeline; }
@@ -93,6 +99,7 @@ class TrainingJob {
   FileIdentities identities_;
   TrainState start_;
   std::atomic<bool> interrupted_ = false;
+  std::function<Status(const TrainState& state)> save_;
   FeedBuffer* buffer_ = nullptr;  // Null: reads files.
   Timeline* timeline_ = nullptr;  // May be null.
   TrainReport report_;

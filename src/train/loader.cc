@@ -65,23 +65,27 @@ Status Loader::PassOver(BatchReader& reader, uint64_t batches) {
 
 StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
   constexpr uint64_t kEndsEarly = uint64_t{1} << 63;
+  constexpr uint64_t kCheckpoint = uint64_t{1} << 62;
   const bool ends = options_.ends_early != nullptr && *options_.ends_early;
-  if (options_.ranks == nullptr) {
-    if (!ends) return own;
+  due_ =
+      due_ || (options_.checkpoint_due && options_.checkpoint_due(options_.first_batch + agreed_));
+  const uint64_t word =
+      (own ? own->size() : 0) | (ends ? kEndsEarly : 0) | (due_ ? kCheckpoint : 0);
+  std::vector<uint64_t> words{word};
+  if (options_.ranks != nullptr) {
+    words.resize(options_.ranks->ranks());
+    SIMURGH_RETURN_IF_ERROR(options_.ranks->Gather(Channel::kLoading,
+                                                   std::as_bytes(std::span(&word, 1)),
+                                                   std::as_writable_bytes(std::span(words))));
+  }
+  if (std::ranges::any_of(words, [](uint64_t one) { return (one & kEndsEarly) != 0; })) {
     ended_early_ = true;
     return std::nullopt;
   }
-  const uint64_t word = (own ? own->size() : 0) | (ends ? kEndsEarly : 0);
-  std::vector<uint64_t> sizes(options_.ranks->ranks());
-  SIMURGH_RETURN_IF_ERROR(options_.ranks->Gather(Channel::kLoading,
-                                                 std::as_bytes(std::span(&word, 1)),
-                                                 std::as_writable_bytes(std::span(sizes))));
-  if (std::ranges::any_of(sizes, [](uint64_t one) { return (one & kEndsEarly) != 0; })) {
-    ended_early_ = true;
-    return std::nullopt;
-  }
-  const uint64_t samples = std::reduce(sizes.begin(), sizes.end());
-  const bool any_ended = std::ranges::find(sizes, uint64_t{0}) != sizes.end();
+  const bool checkpoint = (words[0] & kCheckpoint) != 0;
+  for (uint64_t& one : words) one &= ~kCheckpoint;
+  const uint64_t samples = std::reduce(words.begin(), words.end());
+  const bool any_ended = std::ranges::find(words, uint64_t{0}) != words.end();
   if (samples == 0 || (options_.drop_last && any_ended)) return std::nullopt;
   if (!own) {
     auto sparse = std::make_shared<CompactBatch>();
@@ -90,7 +94,10 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
     own = Batch{.sparse = std::move(sparse),
                 .dense = {.width = options_.dense_width, .tasks = options_.tasks}};
   }
-  own->global_samples = samples;
+  if (options_.ranks != nullptr) own->global_samples = samples;
+  own->checkpoint_before = checkpoint && agreed_ > 0;  // The first step's model exists already.
+  ++agreed_;
+  due_ = false;
   return own;
 }
 

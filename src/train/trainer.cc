@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,8 @@ namespace {
 constexpr uint32_t kMaxDenseStaleness = 2;
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kSavePoll{20};
 using Mode = TrainingConfig::Mode;
 
 PushOrder OrderOf(const TrainingConfig& config) {
@@ -94,6 +97,42 @@ StatusOr<std::vector<float>> Trainer::GatherStatistics() {
   return all;
 }
 
+StatusOr<TrainState> Trainer::StateAfter(const TrainResult& result) {
+  TrainState state{.steps = result.steps,
+                   .samples = result.samples,
+                   .skipped_steps = result.skipped_steps,
+                   .epochs = epochs_,
+                   .position = position_,
+                   .stopping = result.state.stopping,
+                   .stopped_early = result.stopped_early};
+  SIMURGH_ASSIGN_OR_RETURN(state.rank_statistics, GatherStatistics());
+  return state;
+}
+
+Status Trainer::SaveCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter) {
+  const auto begin = Clock::now();
+  SIMURGH_RETURN_IF_ERROR(FlushPrevious(pipeline));
+  SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
+  // The next run has none. A barrier follows: all ranks' pushes are acknowledged.
+  if (reducer_ != nullptr) reducer_->DropResiduals();
+  SIMURGH_ASSIGN_OR_RETURN(const TrainState state, StateAfter(meter.result));
+  std::vector<std::byte> all(collective_.ranks());
+  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::array{std::byte()}, all));
+  std::future<Status> saving;
+  if (data_.save) saving = std::async(std::launch::async, [&] { return data_.save(state); });
+  // Ranks that wait long must hear of each other.
+  while (true) {
+    const bool saved = !saving.valid() || saving.wait_for(kSavePoll) == std::future_status::ready;
+    SIMURGH_RETURN_IF_ERROR(
+        collective_.Gather(Channel::kStep, std::array{saved ? std::byte{1} : std::byte{0}}, all));
+    if (all[0] == std::byte{1}) break;
+  }
+  if (saving.valid()) SIMURGH_RETURN_IF_ERROR(saving.get());
+  meter.LeaveOut(Clock::now() - begin);
+  pipeline.Lift();
+  return absl::OkStatus();
+}
+
 Status Trainer::AverageStatistics() {
   const std::span<float> statistics = network_.statistics();
   if (collective_.ranks() == 1 || statistics.empty()) return absl::OkStatus();
@@ -153,6 +192,10 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     if (pulled == nullptr) {
       SIMURGH_ASSIGN_OR_RETURN(pulled, pipeline.Next());
     }
+    if (pulled == nullptr && pipeline.at_mark()) {
+      SIMURGH_RETURN_IF_ERROR(SaveCheckpoint(pipeline, meter));
+      continue;
+    }
     if (pulled == nullptr) {
       SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
       // Only complete epochs are of equal length.
@@ -207,6 +250,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
   const Loader loader(data_.train,
                       {.epochs = data_.start.stopped_early ? 0 : config_.epochs,
                        .max_batches = config_.max_steps,
+                       .checkpoint_due = data_.checkpoint_due,
                        .first_batch = data_.start.steps,
                        .begin = data_.start.position,
                        .ends_early = data_.interrupt,
@@ -252,13 +296,7 @@ StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
   meter.result.state.stopping = start.stopping;
   SIMURGH_RETURN_IF_ERROR(TrainEpochs(meter, stop));
   TrainResult result = meter.Finish();
-  result.state.steps = result.steps;
-  result.state.samples = result.samples;
-  result.state.skipped_steps = result.skipped_steps;
-  result.state.epochs = epochs_;
-  result.state.position = position_;
-  result.state.stopped_early = result.stopped_early;
-  SIMURGH_ASSIGN_OR_RETURN(result.state.rank_statistics, GatherStatistics());
+  SIMURGH_ASSIGN_OR_RETURN(result.state, StateAfter(result));
   if (result.steps == 0 && !result.interrupted) {
     return absl::InvalidArgumentError(
         "training: the data has no full batch; lower training.batch_size, set "

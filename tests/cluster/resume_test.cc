@@ -1,6 +1,7 @@
 // Training that is stopped and continued ends like training that was not.
 
 #include <csignal>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -102,6 +103,48 @@ TEST_CASE("Synchronous training continues to the bit") {
   trainers = cluster.StartTrainers(input.ranks);
   const Ended ended = FinishAll(cluster, trainers);
   CHECK(StepOf(model) == StepOf(folder.path() + "/whole"));
+  CHECK(ended.networks == expected.networks);
+  CHECK(ended.test_auc == expected.test_auc);
+  CHECK(ended.rows == expected.rows);
+}
+
+TEST_CASE("Training that reads old rows continues like training that saved at that step") {
+  const size_t ranks = GENERATE(1, 2);
+  CAPTURE(ranks);
+  const TemporaryFolder folder;
+  const auto options = [&](const std::string& model) {
+    return TestClusterOptions{
+        .config = "config/adult.yaml",
+        .ranks = ranks,
+        .overrides = {"training.staleness=4", "training.reproducible=true", "training.epochs=1",
+                      "training.batch_size=64", "training.loader_queue_batches=3",
+                      "checkpoint.at_steps=[70, 71, 100]",
+                      "checkpoint.directory=" + folder.path() + "/" + model},
+        .digests = true};
+  };
+  const auto folders = [&](const std::string& model) {
+    return ModelDirectory(folder.path() + "/" + model).Steps().value();
+  };
+  TestCluster whole(options("whole"));
+  auto trainers = whole.StartTrainers(ranks);
+  const Ended expected = FinishAll(whole, trainers);
+  const uint64_t end = StepOf(folder.path() + "/whole");
+  CHECK(folders("whole") == std::vector<uint64_t>{100, end});
+
+  TestCluster cluster(options("parts"));
+  for (const std::string& end_of_part : {"71", "90"}) {
+    trainers = cluster.StartTrainers(ranks, {"training.max_steps=" + end_of_part});
+    FinishAll(cluster, trainers);
+    Restart(cluster);
+    // Only a checkpoint at a step where the whole run saved can equal it.
+    if (end_of_part == "90") {
+      CHECK(folders("parts") == std::vector<uint64_t>{71, 90});
+      std::filesystem::remove_all(folder.path() + "/parts/step-90");
+    }
+  }
+  trainers = cluster.StartTrainers(ranks);
+  const Ended ended = FinishAll(cluster, trainers);
+  CHECK(folders("parts") == std::vector<uint64_t>{100, end});
   CHECK(ended.networks == expected.networks);
   CHECK(ended.test_auc == expected.test_auc);
   CHECK(ended.rows == expected.rows);

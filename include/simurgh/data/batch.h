@@ -34,7 +34,8 @@ struct Batch {
   uint64_t global_samples = 0;
   bool ends_epoch = false;  // The epoch's last batch; set while training.
 
-  DataPosition next;  // After this batch; set while training.
+  bool checkpoint_before = false;  // The model is saved before this batch's step.
+  DataPosition next;               // After this batch; set while training.
 
   size_t size() const { return dense.batch_size; }
 };

@@ -81,10 +81,15 @@ class BatchPipeline {
   // Ends the input, with an error if reading failed.
   void EndInput(Status status);
 
-  // Waits for the next step's embeddings. Null after the last one.
+  // Waits for the next step's embeddings. Null after the last one, and at a mark: before a batch
+  // with checkpoint_before, none of whose rows has been pulled.
   // Errors: of the input; of a call that is not retryable or past its deadline; CANCELLED after
   // Stop.
   StatusOr<const PulledBatch*> Next();
+
+  bool at_mark();
+  // Goes on after a mark. Requires at_mark().
+  void Lift();
 
   // Does not wait: returns null if no batch is ready. The trainer may take a batch before
   // it has finished the previous one.
@@ -106,7 +111,7 @@ class BatchPipeline {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeCalls(const std::vector<StartedCall>& calls);
   void Submit(PendingBatch& pending);
-  void Pull(PendingBatch& pending, uint64_t acknowledged_steps);
+  void Pull(const StartedCall& started);
   void Push(PendingBatch& pending);
   StepId StepIdOf(const PendingBatch& pending) const;
   // Calls `change` under the lock, then starts all calls that became possible. Returns whether the

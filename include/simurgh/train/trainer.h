@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -97,6 +98,12 @@ struct TrainerData {
   std::optional<size_t> group_feature;  // See EvaluationOptions.
   uint32_t async_staleness = 1;         // Mode async: PipelineOptions::staleness.
   TrainState start;                     // Of the run that this one continues.
+  // Rank 0: whether to save before a step, called on another thread. May be empty; not for mode
+  // async.
+  std::function<bool(uint64_t step)> checkpoint_due;
+  // Rank 0: saves the network and the servers' rows, on another thread. Neither changes meanwhile.
+  // An error ends training.
+  std::function<Status(const TrainState& state)> save;
   // Once set on any rank, all ranks end after the same step, without the last evaluation. Not for
   // mode async. Outlives the trainer; null: never.
   const std::atomic<bool>* interrupt = nullptr;
@@ -149,6 +156,10 @@ class Trainer {
   Status CheckSameWeights();
   // Mode async: waits for this rank's pushes and for all ranks; then pulls the servers' weights.
   Status SettleWeights();
+  // The pipeline is at a mark: all ranks wait until rank 0 has saved.
+  Status SaveCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter);
+  // The state after the last step; all ranks call it.
+  StatusOr<TrainState> StateAfter(const TrainResult& result);
   // Each rank's running statistics of batch norm, with several ranks.
   StatusOr<std::vector<float>> GatherStatistics();
   // Replaces batch norm's running statistics by their mean over the ranks.
