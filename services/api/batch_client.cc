@@ -169,20 +169,28 @@ void BatchClient::EndRun(const StepId& step_id, std::chrono::milliseconds timeou
   for (const auto& end : ends) end.wait();
 }
 
-StatusOr<SaveProgress> BatchClient::SaveRows(const SaveRowsCall& call) {
-  const auto save = [this, call]() -> rpc::awaitable<StatusOr<SaveProgress>> {
+template <typename Method, typename Call>
+StatusOr<SaveProgress> BatchClient::CallOne(const Method& method, const Call& call) {
+  const auto one = [this, &method, &call]() -> rpc::awaitable<StatusOr<SaveProgress>> {
     Status problem;
     for (size_t i = 0; i < workers_->size(); ++i) {
       const auto client = (*workers_)[i]->shared();
-      const auto response =
-          co_await rpc::Call(*client, api::kSaveModelRows, api::Encode(call), {Deadline()});
+      const auto response = co_await rpc::Call(*client, method, api::Encode(call), {Deadline()});
       if (response.ok()) co_return api::Decode(response->table());
       problem = Annotate(response.status(), absl::StrCat("embedding-worker ", i));
       if (!absl::IsUnavailable(problem) && !absl::IsDeadlineExceeded(problem)) break;
     }
     co_return problem;
   };
-  return rpc::asio::co_spawn(executor_, save, rpc::asio::use_future).get();
+  return rpc::asio::co_spawn(executor_, one, rpc::asio::use_future).get();
+}
+
+StatusOr<SaveProgress> BatchClient::SaveRows(const SaveRowsCall& call) {
+  return CallOne(api::kSaveModelRows, call);
+}
+
+StatusOr<SaveProgress> BatchClient::RestoreRows(const RestoreRowsCall& call) {
+  return CallOne(api::kRestoreModelRows, call);
 }
 
 void BatchClient::StopAfter(std::chrono::milliseconds pause) {

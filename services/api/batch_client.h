@@ -44,6 +44,8 @@ class BatchClient : public EmbeddingPort {
   // Errors: of RowSaver, naming the server; UNAVAILABLE or DEADLINE_EXCEEDED of the last worker.
   // Threads: not the executor's.
   StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call);
+  // The same with RowServer::RestoreRows.
+  StatusOr<SaveProgress> RestoreRows(const RestoreRowsCall& call);
 
   void Stop() override { StopAfter(std::chrono::milliseconds(0)); }
 
@@ -51,6 +53,10 @@ class BatchClient : public EmbeddingPort {
   void StopAfter(std::chrono::milliseconds pause);
 
  private:
+  // Makes a call to the first embedding worker that answers.
+  template <typename Method, typename Call>
+  StatusOr<SaveProgress> CallOne(const Method& method, const Call& call);
+
   rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
   bool IsReachable(uint32_t worker) const { return avoid_until_[worker] <= rpc::Clock::now(); }
   // Round-robin. Ranks start at different workers, to spread a step's batches.

@@ -32,6 +32,11 @@ using SaveRows =
     rpc::MethodOf<rpc::MessageOf<wire::SaveRowsRequest>, rpc::MessageOf<wire::SaveRowsResponse>>;
 inline constexpr SaveRows kSaveRows{.number = 0x0107, .name = "save_rows"};
 
+// Answers as SaveRows.
+using RestoreRows =
+    rpc::MethodOf<rpc::MessageOf<wire::RestoreRowsRequest>, rpc::MessageOf<wire::SaveRowsResponse>>;
+inline constexpr RestoreRows kRestoreRows{.number = 0x0108, .name = "restore_rows"};
+
 // --- Embedding workers.
 
 // The segments of an EncodedBatch: src/data/COMPACT_BATCH.md.
@@ -64,5 +69,8 @@ inline constexpr EndRun kEndBatches{.number = 0x0204, .name = "end_batches"};
 
 // Passes SaveRows on to all servers.
 inline constexpr SaveRows kSaveModelRows{.number = 0x0205, .name = "save_model_rows"};
+
+// Passes RestoreRows on to all servers.
+inline constexpr RestoreRows kRestoreModelRows{.number = 0x0206, .name = "restore_model_rows"};
 
 }  // namespace simurgh::api

@@ -45,4 +45,13 @@ rpc::awaitable<StatusOr<SaveProgress>> RowClient::SaveRows(SaveRowsCall call,
   co_return api::Decode(response->table());
 }
 
+rpc::awaitable<StatusOr<SaveProgress>> RowClient::RestoreRows(RestoreRowsCall call,
+                                                              rpc::CallOptions options) {
+  const auto client = clients_->shared();
+  const auto response =
+      co_await rpc::Call(*client, api::kRestoreRows, api::Encode(call), api::Patient(options));
+  if (!response.ok()) co_return Annotate(response.status(), name_);
+  co_return api::Decode(response->table());
+}
+
 }  // namespace simurgh

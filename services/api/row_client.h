@@ -22,6 +22,9 @@ class RowClient : public RowServer {
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
                                                           rpc::CallOptions options) override;
   [[nodiscard]] rpc::awaitable<Status> EndRun(StepId step_id, rpc::CallOptions options) override;
+  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(
+      RestoreRowsCall call, rpc::CallOptions options) override;
+
   [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
                                                                 rpc::CallOptions options) override;
 

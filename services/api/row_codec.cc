@@ -136,6 +136,21 @@ SaveRowsCall Decode(const wire::SaveRowsRequest& request) {
           .probe = request.probe()};
 }
 
+rpc::Outgoing<RestoreRows::Request> Encode(const RestoreRowsCall& call) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto model = builder.CreateString(call.model);
+  return {builder, wire::CreateRestoreRowsRequest(builder, call.run, call.ranks, model, call.step,
+                                                  call.server)};
+}
+
+RestoreRowsCall Decode(const wire::RestoreRowsRequest& request) {
+  return {.run = request.run(),
+          .ranks = request.ranks(),
+          .model = request.model()->str(),
+          .step = request.step(),
+          .server = request.server()};
+}
+
 rpc::Outgoing<SaveRows::Response> Encode(const SaveProgress& progress) {
   flatbuffers::FlatBufferBuilder builder;
   std::vector<flatbuffers::Offset<wire::SavedFile>> files;

@@ -28,6 +28,8 @@ PushReport Decode(const wire::PushRowsResponse& response);
 
 rpc::Outgoing<SaveRows::Request> Encode(const SaveRowsCall& call);
 SaveRowsCall Decode(const wire::SaveRowsRequest& request);
+rpc::Outgoing<RestoreRows::Request> Encode(const RestoreRowsCall& call);
+RestoreRowsCall Decode(const wire::RestoreRowsRequest& request);
 rpc::Outgoing<SaveRows::Response> Encode(const SaveProgress& progress);
 SaveProgress Decode(const wire::SaveRowsResponse& response);
 

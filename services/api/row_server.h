@@ -45,10 +45,21 @@ struct SaveRowsCall {
   bool probe = false;   // Only check that `folder` is in checkpoint.directory.
 };
 
-// How far a save is. Repeat the call until it is done.
+// Loads a server's rows of a checkpoint, and begins a run at its step.
+struct RestoreRowsCall {
+  uint64_t run = 0;
+  uint32_t ranks = 1;
+  std::string model;  // Path of the model's folder, which all daemons share.
+  uint64_t step = 0;
+  uint32_t server = 0;  // Index of the server.
+
+  bool operator==(const RestoreRowsCall&) const = default;
+};
+
+// How far a save or a load is. Repeat the call until it is done.
 struct SaveProgress {
   bool done = false;
-  uint64_t rows = 0;             // Written.
+  uint64_t rows = 0;             // Written, or read by a load.
   uint64_t all_rows = 0;         // To write; 0 until known.
   std::vector<ModelFile> files;  // When done. Paths: relative to the folder.
 };
@@ -82,6 +93,13 @@ class RowServer {
   [[nodiscard]] virtual rpc::awaitable<StatusOr<SaveProgress>> SaveRows(
       SaveRowsCall /*call*/, rpc::CallOptions /*options*/) {
     co_return absl::UnimplementedError("this server saves no rows");
+  }
+
+  // Starts to load rows, or reports on it. No other call of the run may precede its end.
+  // Errors: of RowRestorer.
+  [[nodiscard]] virtual rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(
+      RestoreRowsCall /*call*/, rpc::CallOptions /*options*/) {
+    co_return absl::UnimplementedError("this server loads no rows");
   }
 };
 

@@ -116,7 +116,10 @@ ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& met
       tables_(SharesOf(config)),
       map_(MapOf(config)),
       warns_of_eviction_(config.training.reproducible ||
-                         config.training.mode == TrainingConfig::Mode::kSync) {}
+                         config.training.mode == TrainingConfig::Mode::kSync),
+      restorer_([this](const RestoreRowsCall& call, LoadProgress progress) {
+        return Restore(call, progress);
+      }) {}
 
 uint64_t PeerBytes(uint64_t memory_budget) {
   const uint64_t most = rpc::ServerOptions().peer_bytes;
@@ -391,6 +394,36 @@ Status ParameterServer::LoadRows(const Checkpoint& checkpoint, uint32_t server,
     for (std::future<void>& end : ends) end.get();
   };
   return simurgh::LoadRows(checkpoint, {tables_, map_, server, on_partitions}, progress);
+}
+
+Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progress) {
+  if (call.ranks == 0 || call.ranks > kMaxRanks) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "restore rows: ", call.ranks, " ranks are out of range; use 1 to ", kMaxRanks));
+  }
+  for (const auto& shard : shards_) {
+    uint64_t rows = 0;
+    shard->thread.RunAndWait([&] {
+      for (size_t t = 0; t < tables_.size(); ++t) rows += shard->partition->table(t).stats().rows;
+    });
+    if (rows == 0) continue;
+    return absl::FailedPreconditionError(
+        "restore rows: this server has rows of an earlier run; restart it");
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, ModelDirectory(call.model).Open(call.step));
+  SIMURGH_RETURN_IF_ERROR(LoadRows(checkpoint, call.server, progress));
+  for (const auto& shard : shards_) {
+    shard->thread.RunAndWait([&] {
+      shard->partition->BeginAt(call.run, call.ranks, call.step);
+      shard->barrier.BeginAt(call.run, call.step);
+    });
+  }
+  return absl::OkStatus();
+}
+
+rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsCall call,
+                                                                    rpc::CallOptions /*options*/) {
+  co_return restorer_.Restore(call);
 }
 
 std::vector<uint64_t> ParameterServer::ContentDigests() {

@@ -13,6 +13,7 @@
 #include "services/api/row_server.h"
 #include "services/embedding_ps/fair_queue.h"
 #include "services/embedding_ps/row_loader.h"
+#include "services/embedding_ps/row_restorer.h"
 #include "services/embedding_ps/row_saver.h"
 #include "services/embedding_ps/server_metrics.h"
 #include "services/embedding_ps/step_barrier.h"
@@ -54,6 +55,9 @@ class ParameterServer : public RowServer {
 
   [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
                                                                 rpc::CallOptions options) override;
+
+  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(
+      RestoreRowsCall call, rpc::CallOptions options) override;
 
   // Puts the server's rows of a checkpoint into its partitions: see LoadRows() of row_loader.h.
   // server: this server's index. Requires that the server has had no call.
@@ -109,6 +113,9 @@ class ParameterServer : public RowServer {
   // rate.
   Status Check(const PushRowsCall& call) const;
 
+  // Loads a checkpoint's rows and begins the run. Threads and blocking: as LoadRows.
+  Status Restore(const RestoreRowsCall& call, LoadProgress progress);
+
   void LogNotFinite(const StepId& step_id, const PushReport& report);
 
   ServerMetrics& metrics_;
@@ -121,6 +128,7 @@ class ParameterServer : public RowServer {
   std::unique_ptr<MemoryBudget> budget_;  // Null: no limit.
   std::vector<std::unique_ptr<Shard>> shards_;
   std::unique_ptr<RowSaver> saver_;  // After shards_, which it reads.
+  RowRestorer restorer_;             // Likewise.
 };
 
 }  // namespace simurgh

@@ -74,6 +74,16 @@ Reply<api::SaveRows> HandleSave(rpc::RequestOf<api::SaveRows::Request> request,
   co_return api::Encode(progress);
 }
 
+Reply<api::RestoreRows> HandleRestore(rpc::RequestOf<api::RestoreRows::Request> request,
+                                      ParameterServer& server, RunGuard& runs) {
+  RestoreRowsCall call = api::Decode(request.table());
+  SIMURGH_CO_RETURN_IF_ERROR(
+      runs.Admit(call.run, RunGuard::Request::kPull, RunGuard::Clock::now()));
+  SIMURGH_CO_ASSIGN_OR_RETURN(const SaveProgress progress,
+                              co_await server.RestoreRows(std::move(call), {request.deadline()}));
+  co_return api::Encode(progress);
+}
+
 // Checks everything before the payload is read. Returns the payload that the groups describe.
 template <typename Request>
 StatusOr<api::RowPayload> Examine(const Request& request, const ParameterServer& server,
@@ -134,6 +144,9 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
 
   rpc::Register(server, api::kSaveRows, [&rows, &runs](auto request) {
     return HandleSave(std::move(request), rows, runs);
+  });
+  rpc::Register(server, api::kRestoreRows, [&rows, &runs](auto request) {
+    return HandleRestore(std::move(request), rows, runs);
   });
   rpc::Register(server, api::kEndRun,
                 [&runs](auto request) { return HandleEnd(std::move(request), runs); });

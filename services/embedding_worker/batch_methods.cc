@@ -73,6 +73,14 @@ Reply<api::SaveRows> HandleSave(rpc::RequestOf<api::SaveRows::Request> request,
   co_return api::Encode(progress);
 }
 
+Reply<api::RestoreRows> HandleRestore(rpc::RequestOf<api::RestoreRows::Request> request,
+                                      EmbeddingWorker& worker) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(
+      const SaveProgress progress,
+      co_await worker.RestoreRows(api::Decode(request.table()), OptionsWithin(request)));
+  co_return api::Encode(progress);
+}
+
 }  // namespace
 
 void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
@@ -108,6 +116,8 @@ void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
                 [&worker](auto request) { return HandleEnd(std::move(request), worker); });
   rpc::Register(server, api::kSaveModelRows,
                 [&worker](auto request) { return HandleSave(std::move(request), worker); });
+  rpc::Register(server, api::kRestoreModelRows,
+                [&worker](auto request) { return HandleRestore(std::move(request), worker); });
 }
 
 }  // namespace simurgh

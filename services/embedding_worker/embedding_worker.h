@@ -82,6 +82,12 @@ class EmbeddingWorker {
     return rows_.SaveRows(std::move(call), options);
   }
 
+  // See RowExchange::RestoreRows().
+  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(RestoreRowsCall call,
+                                                                   rpc::CallOptions options) {
+    return rows_.RestoreRows(std::move(call), options);
+  }
+
   // Drops expired batches; call periodically.
   void ExpireBatches();
 

@@ -194,14 +194,11 @@ rpc::awaitable<Status> RowExchange::EndRun(StepId step_id, rpc::CallOptions opti
   co_return co_await rpc::WhenAll(std::move(tasks));
 }
 
-rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SaveRows(SaveRowsCall call,
-                                                             rpc::CallOptions options) {
+template <typename Call>
+rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SumProgress(const Call& call) {
   SaveProgress all{.done = true};
   const auto one = [&](uint32_t server) -> rpc::awaitable<Status> {
-    SaveRowsCall own = call;
-    own.server = server;
-    SIMURGH_CO_ASSIGN_OR_RETURN(SaveProgress progress,
-                                co_await servers_[server]->SaveRows(std::move(own), options));
+    SIMURGH_CO_ASSIGN_OR_RETURN(SaveProgress progress, co_await call(server));
     all.done = all.done && progress.done;
     all.rows += progress.rows;
     all.all_rows += progress.all_rows;
@@ -212,6 +209,26 @@ rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SaveRows(SaveRowsCall call,
   for (uint32_t server = 0; server < servers_.size(); ++server) tasks.push_back(one(server));
   SIMURGH_CO_RETURN_IF_ERROR(co_await rpc::WhenAll(std::move(tasks)));
   co_return all;
+}
+
+rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SaveRows(SaveRowsCall call,
+                                                             rpc::CallOptions options) {
+  const auto save = [&](uint32_t server) {
+    SaveRowsCall own = call;
+    own.server = server;
+    return servers_[server]->SaveRows(std::move(own), options);
+  };
+  co_return co_await SumProgress(save);
+}
+
+rpc::awaitable<StatusOr<SaveProgress>> RowExchange::RestoreRows(RestoreRowsCall call,
+                                                                rpc::CallOptions options) {
+  const auto restore = [&](uint32_t server) {
+    RestoreRowsCall own = call;
+    own.server = server;
+    return servers_[server]->RestoreRows(std::move(own), options);
+  };
+  co_return co_await SumProgress(restore);
 }
 
 }  // namespace simurgh

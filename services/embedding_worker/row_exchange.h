@@ -49,6 +49,8 @@ class RowExchange {
   // Sets call.server. Returns the sum over the servers; done when all are.
   [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
                                                                 rpc::CallOptions options);
+  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(RestoreRowsCall call,
+                                                                   rpc::CallOptions options);
 
   // Memory for a batch.
   std::shared_ptr<AlignedBuffer> Lease(size_t bytes) { return memory_.Lease(bytes); }
@@ -56,6 +58,10 @@ class RowExchange {
  private:
   struct PullState;
   struct PushState;
+
+  // Sums call(server) over all servers, concurrently.
+  template <typename Call>
+  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SumProgress(const Call& call);
 
   // Runs call(server) for all servers concurrently.
   template <typename Call>

@@ -97,4 +97,10 @@ Status LocalCluster::LoadRows(const Checkpoint& checkpoint, LoadProgress progres
   return absl::OkStatus();
 }
 
+StatusOr<SaveProgress> LocalCluster::RestoreRows(const RestoreRowsCall& call) {
+  return rpc::asio::co_spawn(io_.executor(), worker_->RestoreRows(call, {Deadline()}),
+                             rpc::asio::use_future)
+      .get();
+}
+
 }  // namespace simurgh

@@ -40,6 +40,7 @@ class LocalCluster : public EmbeddingPort {
 
   // As BatchClient::SaveRows().
   StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call);
+  StatusOr<SaveProgress> RestoreRows(const RestoreRowsCall& call);
 
   // Loads the rows of a checkpoint into all servers; progress: of each server in turn. Call before
   // the first call. Errors: of ParameterServer::LoadRows.

@@ -1,12 +1,15 @@
 // nn-worker: reads the data, computes the dense network, drives training.
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -22,6 +25,7 @@
 #include "services/nn_worker/model_saver.h"
 #include "services/nn_worker/probe.h"
 #include "services/nn_worker/ranks.h"
+#include "services/nn_worker/resume.h"
 #include "services/nn_worker/training_job.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
@@ -98,13 +102,16 @@ class RemoteCluster {
 
 class NnWorker : public Daemon {
  public:
-  // trace_file: empty for no trace.
+  // trace_file: empty for no trace. resume: as for FindResumePoint.
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool standalone,
-                                                 const std::string& trace_file) {
+                                                 const std::string& trace_file,
+                                                 const std::string& resume) {
     std::unique_ptr<NnWorker> daemon(new NnWorker(context, trace_file));
     SIMURGH_RETURN_IF_ERROR(daemon->OpenTrace());
-    SIMURGH_ASSIGN_OR_RETURN(
-        daemon->job_, TrainingJob::Create(context.config(), context.metrics(), context.index()));
+    SIMURGH_ASSIGN_OR_RETURN(daemon->resumed_, FindResumePoint(context.config(), resume));
+    const Checkpoint* resumed = daemon->resumed_ ? &daemon->resumed_->checkpoint : nullptr;
+    SIMURGH_ASSIGN_OR_RETURN(daemon->job_, TrainingJob::Create(context.config(), context.metrics(),
+                                                               context.index(), resumed));
     if (context.config().nn_worker.instances.size() > 1) {
       if (standalone) {
         return absl::InvalidArgumentError(
@@ -122,7 +129,11 @@ class NnWorker : public Daemon {
       daemon->remote_ = std::make_unique<RemoteCluster>(context, daemon->learning_rates_);
     }
     if (!context.config().checkpoint.directory.empty() && context.index() == 0) {
-      SIMURGH_ASSIGN_OR_RETURN(daemon->saver_, ModelSaver::Open(context.config()));
+      std::error_code ignored;
+      const bool resumes =
+          daemon->resumed_ && std::filesystem::equivalent(context.config().checkpoint.directory,
+                                                          daemon->resumed_->model, ignored);
+      SIMURGH_ASSIGN_OR_RETURN(daemon->saver_, ModelSaver::Open(context.config(), resumes));
     }
     if (!trace_file.empty()) daemon->job_->Trace(daemon->timeline_);
     context.SetReload([daemon = daemon.get()](const ClusterConfig& config) {
@@ -133,17 +144,25 @@ class NnWorker : public Daemon {
   }
 
   Status Run(std::stop_token stop) override {
-    const std::stop_callback canceller(stop, [this] {
+    // With a folder for the model, a stop ends training after a step and saves.
+    std::stop_source cancel;
+    const std::stop_callback stopper(stop, [&] {
+      if (!job_->config().checkpoint.directory.empty() && trains_) {
+        job_->Interrupt();
+      } else {
+        cancel.request_stop();
+      }
+    });
+    const std::stop_callback canceller(cancel.get_token(), [this] {
       if (remote_ != nullptr) remote_->port().StopAfter(kStopGrace);
     });
     EmbeddingPort& port =
         local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
-    StatusOr<TrainResult> result = Train(port, dense, stop);
-    if (result.ok() && saver_ != nullptr) {
-      const std::string probe = MakeProbe(*job_, port, joined_.run, result->steps);
-      const Status saved = saver_->Save(joined_.run, *result, job_->config(), job_->network(),
-                                        probe, SaveRowsFunction(), stop);
+    StatusOr<TrainResult> result = Train(port, dense, cancel.get_token());
+    const bool has_trained = result.ok() && result->steps > job_->start().steps;
+    if (has_trained && saver_ != nullptr) {
+      const Status saved = Save(result->state, result->evaluation, cancel.get_token());
       if (!saved.ok()) result = Annotate(saved, "training has ended, and its model is not saved");
     }
     if (fed_ != nullptr) NotifyLoaders(result.status());
@@ -154,6 +173,10 @@ class NnWorker : public Daemon {
       return absl::OkStatus();
     }
     SIMURGH_RETURN_IF_ERROR(result.status());
+    if (result->interrupted) {
+      spdlog::info("training was stopped: steps={}; start it again to continue", result->steps);
+      return traced;
+    }
     Report(*result);
     return traced;
   }
@@ -167,10 +190,12 @@ class NnWorker : public Daemon {
   }
 
  private:
-  NnWorker(const DaemonContext& context, std::string trace_file)
+  NnWorker(DaemonContext& context, std::string trace_file)
       : run_(context.hello().incarnation),
         trace_file_(std::move(trace_file)),
         rank_(context.index()),
+        failed_saves_(context.metrics().GetCounter("simurgh_nn_failed_saves_total",
+                                                   "Checkpoints that could not be saved.")),
         learning_rates_(context.config().tables) {}
 
   // A path that cannot be written must not cost a training. Errors: INVALID_ARGUMENT.
@@ -240,8 +265,73 @@ class NnWorker : public Daemon {
     if (saver_ != nullptr) {
       SIMURGH_RETURN_IF_ERROR(saver_->CheckServers(joint.run, SaveRowsFunction(), stop));
     }
-    spdlog::info("training starts: run={:016x} rank={}", joint.run, rank_);
+    SIMURGH_RETURN_IF_ERROR(RestoreRows(joint, stop));
+    spdlog::info("training starts: run={:016x} rank={} step={}", joint.run, rank_,
+                 job_->start().steps);
+    if (saver_ != nullptr) {
+      job_->SaveWith([this, stop](const TrainState& state) { return SaveCheckpoint(state, stop); });
+    }
+    trains_ = job_->config().training.mode != TrainingConfig::Mode::kAsync;
     return job_->Run(port, dense, joint.run, *joint.collective, stop);
+  }
+
+  // Rank 0 lets the servers load the rows of the checkpoint; the others wait.
+  Status RestoreRows(JointRun& joint, const std::stop_token& stop) {
+    if (!resumed_) return absl::OkStatus();
+    const Checkpoint& checkpoint = resumed_->checkpoint;
+    const std::stop_callback stopper(stop, [&joint] {
+      joint.collective->Abort(absl::CancelledError("stopped while the servers load rows"));
+    });
+    if (rank_ == 0) {
+      spdlog::info("continuing: model={} step={} generation={}", resumed_->model,
+                   checkpoint.manifest.step, checkpoint.manifest.generation);
+      const RestoreRowsCall call{.run = joint.run,
+                                 .ranks = joint.collective->ranks(),
+                                 .model = resumed_->model,
+                                 .step = checkpoint.manifest.step};
+      const auto restore = [&] {
+        return local_ != nullptr ? local_->RestoreRows(call) : remote_->port().RestoreRows(call);
+      };
+      const Status restored =
+          AwaitRows("loading", job_->config().training.retry_deadline, restore, stop).status();
+      if (!restored.ok()) {
+        joint.collective->Abort(restored);
+        return Annotate(restored, checkpoint.folder);
+      }
+    }
+    // This channel has no timeout: loading may take long.
+    std::vector<std::byte> all(joint.collective->ranks());
+    return joint.collective->Gather(Channel::kLoading, std::array{std::byte()}, all);
+  }
+
+  Status Save(const TrainState& state, const std::optional<EvaluationResult>& evaluation,
+              const std::stop_token& stop) {
+    const uint64_t model_run = resumed_ ? resumed_->checkpoint.manifest.run : joined_.run;
+    // The model has the mean of the ranks' statistics, as for an evaluation.
+    const std::span<float> statistics = job_->network().statistics();
+    const std::vector<float> own(statistics.begin(), statistics.end());
+    SetMeanStatistics(state, statistics);
+    EmbeddingPort& port =
+        local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
+    const std::string probe = MakeProbe(*job_, port, joined_.run, state.steps);
+    Status saved = saver_->Save(joined_.run, model_run, state, evaluation, job_->config(),
+                                job_->network(), probe, SaveRowsFunction(), stop);
+    std::ranges::copy(own, statistics.begin());
+    return saved;
+  }
+
+  // Saves between two steps.
+  Status SaveCheckpoint(const TrainState& state, const std::stop_token& stop) {
+    Status saved = Save(state, std::nullopt, stop);
+    if (saved.ok()) return saved;
+    saved = Annotate(saved, absl::StrCat("the model of step ", state.steps, " is not saved"));
+    failed_saves_.Add();
+    if (absl::IsCancelled(saved) ||
+        job_->config().checkpoint.on_error == CheckpointConfig::OnError::kStop) {
+      return saved;
+    }
+    spdlog::error("{}; training continues", std::string(saved.message()));
+    return absl::OkStatus();
   }
 
   ModelSaver::SaveRows SaveRowsFunction() {
@@ -261,7 +351,8 @@ class NnWorker : public Daemon {
     }
     const std::vector<std::string> warnings = job_->LabelWarnings();
     for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
-    const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
+    const double samples_per_second =
+        static_cast<double>(result.samples - job_->start().samples) / result.seconds;
     if (result.evaluation) {
       std::printf("%s ", TestResult(*result.evaluation, LabelColumns(job_->config().data)).c_str());
     }
@@ -272,11 +363,14 @@ class NnWorker : public Daemon {
   const uint64_t run_;
   const std::string trace_file_;  // May be empty.
   const uint32_t rank_;
+  Counter& failed_saves_;
   std::ofstream trace_;
   StepId joined_;  // The run, once all ranks have joined it.
   Timeline timeline_;
   LearningRates learning_rates_;
+  std::optional<ResumePoint> resumed_;  // The model that this training continues.
   std::unique_ptr<TrainingJob> job_;
+  std::atomic<bool> trains_ = false;    // A stop then ends training after a step.
   std::unique_ptr<ModelSaver> saver_;   // Null: nothing is saved, or another rank saves.
   std::unique_ptr<Ranks> ranks_;        // Null: there is one rank. Outlives listener_.
   std::unique_ptr<Listener> listener_;  // Null: there are no peers that connect.
@@ -291,6 +385,7 @@ class NnWorker : public Daemon {
 
 int main(int argc, char** argv) {
   bool standalone = false;
+  std::string resume;
   std::string trace_file;
   simurgh::DaemonDescription description{
       .role = "nn-worker",
@@ -310,9 +405,13 @@ int main(int argc, char** argv) {
   description.usage.own_options.add_options()(
       "standalone", boost::program_options::bool_switch(&standalone),
       "run the servers and the embedding worker in this process, without sockets")(
+      "resume",
+      boost::program_options::value(&resume)->default_value("auto", "")->value_name("WHAT"),
+      "continue a model: auto (the newest in checkpoint.directory, if any; the default), never, or "
+      "the path of a model or of one of its checkpoints")(
       "trace", boost::program_options::value(&trace_file)->value_name("FILE"),
       "write a Chrome trace of the first steps (open it in Perfetto)");
   return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {
-    return simurgh::NnWorker::Start(context, standalone, trace_file);
+    return simurgh::NnWorker::Start(context, standalone, trace_file, resume);
   });
 }

@@ -7,10 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "services/nn_worker/resume.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
+#include "simurgh/config/agreement.h"
 #include "simurgh/config/statistics.h"
-#include "simurgh/model/tensor_file.h"
 
 namespace simurgh {
 namespace {
@@ -32,101 +33,89 @@ bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
   return !stopped.wait_for(lock, stop, duration, [] { return false; });
 }
 
-Status WriteDense(const std::string& path, DenseNetwork& network) {
-  const std::vector<DenseTensor> tensors = network.tensors();
-  std::vector<TensorSpec> specs;
-  for (const DenseTensor& tensor : tensors) {
-    specs.push_back({tensor.name, DType::kF32, {tensor.shape.begin(), tensor.shape.end()}});
-  }
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer, TensorFileWriter::Create(path, specs, {}));
-  const std::span<const float> parameters = network.parameters();
-  const std::span<const float> state = network.state();
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const std::span<const float> values = tensors[i].in_state ? state : parameters;
-    const size_t count = specs[i].rows() * specs[i].row_bytes() / sizeof(float);
-    SIMURGH_RETURN_IF_ERROR(
-        writer.Write(tensors[i].name, std::as_bytes(values.subspan(tensors[i].offset, count))));
-  }
-  return writer.Finish().status();
-}
-
 }  // namespace
 
-StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config) {
+StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config, bool resumes) {
   ModelDirectory directory(config.checkpoint.directory);
   const StatusOr<std::vector<uint64_t>> steps = directory.Steps();
   if (!steps.ok() && !absl::IsNotFound(steps.status())) return steps.status();
-  if (steps.ok() && !steps->empty()) {
+  if (!resumes && steps.ok() && !steps->empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "checkpoint.directory: '", config.checkpoint.directory, "' has a model of step ",
-        steps->back(), " already, and training cannot continue it yet; name another folder"));
+        steps->back(), " already; continue it with --resume auto, or name another folder"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration());
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
   return std::unique_ptr<ModelSaver>(new ModelSaver(config, generation));
 }
 
-StatusOr<SaveProgress> ModelSaver::AwaitRows(const SaveRowsCall& call, const SaveRows& save_rows,
-                                             const std::stop_token& stop) {
+StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
+                                 const std::function<StatusOr<SaveProgress>()>& call,
+                                 const std::stop_token& stop) {
   std::optional<Clock::time_point> failing_since;
   auto logged = Clock::now();
   while (true) {
-    StatusOr<SaveProgress> progress = save_rows(call);
+    StatusOr<SaveProgress> progress = call();
     const auto now = Clock::now();
     if (progress.ok()) {
       failing_since.reset();
       if (progress->done) return progress;
       if (now - logged > kLogInterval) {
         logged = now;
-        spdlog::info("saving rows: rows={} of={}", progress->rows, progress->all_rows);
+        spdlog::info("{} rows: rows={} of={}", what, progress->rows, progress->all_rows);
       }
     } else {
       if (!failing_since) failing_since = now;
-      if (!IsRetryable(progress.status()) ||
-          now - *failing_since > config_.training.retry_deadline) {
+      if (!IsRetryable(progress.status()) || now - *failing_since > retry_deadline) {
         return progress.status();
       }
     }
     if (!Sleep(kPollInterval, stop)) {
-      return absl::CancelledError("the model is not saved: the nn-worker was stopped");
+      return absl::CancelledError(absl::StrCat(what, " rows: the nn-worker was stopped"));
     }
   }
 }
 
 Status ModelSaver::CheckServers(uint64_t run, const SaveRows& save_rows,
                                 const std::stop_token& stop) {
-  return AwaitRows({.run = run, .folder = absl::StrCat("generation-", generation_), .probe = true},
-                   save_rows, stop)
+  const SaveRowsCall call{
+      .run = run, .folder = absl::StrCat("generation-", generation_), .probe = true};
+  return AwaitRows(
+             "saving", config_.training.retry_deadline, [&] { return save_rows(call); }, stop)
       .status();
 }
 
-Status ModelSaver::Save(uint64_t run, const TrainResult& result, const ClusterConfig& config,
-                        DenseNetwork& network, const std::string& probe, const SaveRows& save_rows,
+Status ModelSaver::Save(uint64_t run, uint64_t model_run, const TrainState& state,
+                        const std::optional<EvaluationResult>& evaluation,
+                        const ClusterConfig& config, DenseNetwork& network,
+                        const std::string& probe, const SaveRows& save_rows,
                         const std::stop_token& stop) {
   const auto begin = Clock::now();
-  SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, directory_.Begin(result.steps, generation_));
-  SIMURGH_ASSIGN_OR_RETURN(const std::string dense, attempt.Path("dense.safetensors"));
-  SIMURGH_RETURN_IF_ERROR(WriteDense(dense, network));
+  SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, directory_.Begin(state.steps, generation_));
+  SIMURGH_RETURN_IF_ERROR(WriteDense(attempt.folder(), network, state));
   if (!probe.empty()) {
     SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
     SIMURGH_RETURN_IF_ERROR(FileSystem::Real().WriteFile(path, probe));
   }
   const std::string folder = attempt.folder().substr(attempt.folder().rfind('/') + 1);
   SIMURGH_ASSIGN_OR_RETURN(SaveProgress rows,
-                           AwaitRows({.run = run, .folder = folder}, save_rows, stop));
+                           AwaitRows(
+                               "saving", config_.training.retry_deadline,
+                               [&] { return save_rows({.run = run, .folder = folder}); }, stop));
   Manifest manifest{
-      .run = run,
-      .samples = result.samples,
+      .run = model_run,
       .step_time = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()),
       .config = {config.settings.begin(), config.settings.end()},
       .statistics = StatisticsOf(config.data, config.features),
-      .extra = {{"yaml", config.source.text},
+      .extra = {{"agreement", ModelAgreement(config)},
+                {"yaml", config.source.text},
                 {"yaml.path", config.source.path},
                 {"yaml.overrides", absl::StrJoin(config.source.overrides, "\n")}},
       .files = std::move(rows.files)};
-  if (result.evaluation) {
-    manifest.metrics = {{"test_auc", result.evaluation->auc},
-                        {"test_logloss", result.evaluation->log_loss}};
+  WriteState(state, manifest);
+  if (evaluation) {
+    manifest.metrics["test_auc"] = evaluation->auc;
+    manifest.metrics["test_logloss"] = evaluation->log_loss;
   }
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint saved, attempt.Publish(std::move(manifest)));
   uint64_t bytes = 0;
@@ -134,7 +123,7 @@ Status ModelSaver::Save(uint64_t run, const TrainResult& result, const ClusterCo
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                rows.rows, bytes, seconds);
-  return absl::OkStatus();
+  return directory_.KeepNewest(config_.checkpoint.keep, {});
 }
 
 }  // namespace simurgh

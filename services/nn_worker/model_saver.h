@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -16,6 +17,13 @@
 
 namespace simurgh {
 
+// Repeats a call to all servers until it is done. what: a verb for the log, such as "saving".
+// Errors: of the call, once it is not retryable or fails for retry_deadline; CANCELLED after a
+// stop.
+StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
+                                 const std::function<StatusOr<SaveProgress>()>& call,
+                                 const std::stop_token& stop);
+
 // Writes the model of a run into checkpoint.directory: rank 0 the dense weights and the manifest,
 // the servers their rows.
 //
@@ -26,27 +34,26 @@ class ModelSaver {
   using SaveRows = std::function<StatusOr<SaveProgress>(const SaveRowsCall& call)>;
 
   // Prepares the folder. Lifetime: `config` outlives the saver.
-  // Errors: INVALID_ARGUMENT if it has a checkpoint already; of ModelDirectory.
-  static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config);
+  // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; of
+  // ModelDirectory.
+  static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config, bool resumes);
 
   // Checks that all servers see the folder. Retries until training.retry_deadline.
   // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
   Status CheckServers(uint64_t run, const SaveRows& save_rows, const std::stop_token& stop);
 
-  // Saves the model after the last step. config: with fitted statistics. probe: of
-  // MakeProbe(), may be empty. Logs the progress.
-  // Errors: of the files and of save_rows, naming the folder; CANCELLED after a stop.
-  Status Save(uint64_t run, const TrainResult& result, const ClusterConfig& config,
+  // Saves the model, then removes all but the newest checkpoint.keep. run: of the calls. model_run:
+  // of the model, since its first step. config: with fitted statistics. probe: of MakeProbe(), may
+  // be empty. Logs the progress. Errors:
+  // of the files and of save_rows, naming the folder; CANCELLED after a stop.
+  Status Save(uint64_t run, uint64_t model_run, const TrainState& state,
+              const std::optional<EvaluationResult>& evaluation, const ClusterConfig& config,
               DenseNetwork& network, const std::string& probe, const SaveRows& save_rows,
               const std::stop_token& stop);
 
  private:
   ModelSaver(const ClusterConfig& config, uint64_t generation)
       : config_(config), directory_(config.checkpoint.directory), generation_(generation) {}
-
-  // Repeats the call until it is done.
-  StatusOr<SaveProgress> AwaitRows(const SaveRowsCall& call, const SaveRows& save_rows,
-                                   const std::stop_token& stop);
 
   const ClusterConfig& config_;
   ModelDirectory directory_;

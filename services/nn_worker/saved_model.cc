@@ -18,8 +18,6 @@
 namespace simurgh {
 namespace {
 
-constexpr char kDenseFile[] = "dense.safetensors";
-
 StatusOr<std::string> TextOf(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.manifest.extra.find(name);
   if (found != checkpoint.manifest.extra.end()) return found->second;
@@ -79,52 +77,14 @@ StatusOr<ClusterConfig> ConfigOf(const Checkpoint& checkpoint, uint32_t threads,
 
 }  // namespace
 
-Status RestoreDense(const Checkpoint& checkpoint, DenseNetwork& network) {
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kDenseFile));
-  const std::span<const float> own_parameters = network.parameters();
-  const std::span<const float> own_state = network.state();
-  std::vector<float> parameters(own_parameters.begin(), own_parameters.end());
-  std::vector<float> state(own_state.begin(), own_state.end());
-  const auto describe = [](const std::string& name, const auto& shape) {
-    return absl::StrCat(name, " [", absl::StrJoin(shape, ", "), "]");
-  };
-  std::map<std::string, std::string> saved;
-  for (const TensorSpec& tensor : file.tensors()) {
-    saved[tensor.name] = describe(tensor.name, tensor.shape);
-  }
-  for (const DenseTensor& tensor : network.tensors()) {
-    const std::string wanted = describe(tensor.name, tensor.shape);
-    const auto found = saved.extract(tensor.name);
-    if (found.empty() || found.mapped() != wanted) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(checkpoint.Path(kDenseFile), ": the configuration has the tensor ", wanted,
-                       ", the file has ", found.empty() ? "none of this name" : found.mapped(),
-                       "; use the model and the dense optimizer of the training"));
-    }
-    const TensorSpec& spec = *std::ranges::find(file.tensors(), tensor.name, &TensorSpec::name);
-    const size_t count = spec.rows() * spec.row_bytes() / sizeof(float);
-    const std::span<float> to =
-        std::span(tensor.in_state ? state : parameters).subspan(tensor.offset, count);
-    SIMURGH_RETURN_IF_ERROR(file.Read(tensor.name, 0, spec.rows(), std::as_writable_bytes(to)));
-  }
-  if (!saved.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        checkpoint.Path(kDenseFile), ": the file has the tensor ", saved.begin()->second,
-        ", the configuration has not; use the model and the dense optimizer of the training"));
-  }
-  return network.Restore(parameters, state);
-}
-
 StatusOr<std::unique_ptr<SavedModel>> SavedModel::Load(const Checkpoint& checkpoint,
                                                        uint32_t threads,
                                                        const std::vector<std::string>& overrides,
                                                        LoadProgress progress) {
   SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, ConfigOf(checkpoint, threads, overrides));
   std::unique_ptr<SavedModel> model(new SavedModel(std::move(config)));
-  SIMURGH_ASSIGN_OR_RETURN(model->job_,
-                           TrainingJob::Create(model->config_, model->registry_, /*rank=*/0,
-                                               &checkpoint.manifest.statistics));
-  SIMURGH_RETURN_IF_ERROR(RestoreDense(checkpoint, model->job_->network()));
+  SIMURGH_ASSIGN_OR_RETURN(
+      model->job_, TrainingJob::Create(model->config_, model->registry_, /*rank=*/0, &checkpoint));
   SIMURGH_ASSIGN_OR_RETURN(model->cluster_,
                            LocalCluster::Create(model->config_, model->registry_, model->rates_));
   SIMURGH_RETURN_IF_ERROR(model->cluster_->LoadRows(checkpoint, progress));

@@ -47,9 +47,4 @@ class SavedModel {
   std::unique_ptr<LocalCluster> cluster_;
 };
 
-// Restores the weights and the optimizer's state from a checkpoint's dense.safetensors.
-// Errors: INVALID_ARGUMENT for tensors that differ from the network's, naming one; of
-// Checkpoint::OpenTensors and DenseNetwork::Restore.
-Status RestoreDense(const Checkpoint& checkpoint, DenseNetwork& network);
-
 }  // namespace simurgh

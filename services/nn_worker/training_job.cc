@@ -1,6 +1,8 @@
 #include "services/nn_worker/training_job.h"
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -9,10 +11,12 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/vector_wire.h"
+#include "services/nn_worker/resume.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/log.h"
 #include "simurgh/collective/nccl_library.h"
 #include "simurgh/config/agreement.h"
+#include "simurgh/config/statistics.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/train/nccl_sums.h"
 
@@ -95,6 +99,17 @@ uint32_t AsyncStaleness(const ClusterConfig& config) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(room, ahead + 1, ahead + kMax) - ahead);
 }
 
+std::function<bool(uint64_t step)> CheckpointDue(const CheckpointConfig& config) {
+  if (!config.saves_while_training()) return nullptr;
+  return [config, last = std::chrono::steady_clock::now()](uint64_t step) mutable {
+    const auto now = std::chrono::steady_clock::now();
+    const bool by_time = config.every.count() > 0 && now - last >= config.every;
+    if (by_time) last = now;
+    return by_time || config.at_steps.contains(step) ||
+           (config.every_steps > 0 && step % config.every_steps == 0);
+  };
+}
+
 std::optional<size_t> GroupFeature(const ClusterConfig& config) {
   for (size_t i = 0; i < config.features.size(); ++i) {
     if (config.features[i].name == config.training.auc_group_feature) return i;
@@ -141,12 +156,16 @@ uint64_t TrainingJob::skipped_rows() const {
 
 StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& config,
                                                            MetricRegistry& registry, uint32_t rank,
-                                                           const Statistics* statistics) {
+                                                           const Checkpoint* resumed) {
   std::unique_ptr<TrainingJob> job(new TrainingJob(config, registry, rank));
-  SIMURGH_RETURN_IF_ERROR(
-      statistics == nullptr
-          ? FitStatistics(job->config_.data, job->config_.features, &job->identities_)
-          : ApplyStatistics(*statistics, job->config_.data, job->config_.features));
+  if (resumed == nullptr) {
+    SIMURGH_RETURN_IF_ERROR(
+        FitStatistics(job->config_.data, job->config_.features, &job->identities_));
+  } else {
+    SIMURGH_RETURN_IF_ERROR(
+        ApplyStatistics(resumed->manifest.statistics, job->config_.data, job->config_.features));
+    SIMURGH_ASSIGN_OR_RETURN(job->start_, ReadState(resumed->manifest));
+  }
   SIMURGH_ASSIGN_OR_RETURN(
       job->network_,
       CreateNetwork(config.model, {.inputs = InputsOf(config),
@@ -162,6 +181,10 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
                                    .batch_rows = config.training.batch_size,
                                    .batch_row_bytes = config.nn_worker.batch_row_bytes,
                                    .wire = WireOf(config)}));
+  if (resumed != nullptr) {
+    SIMURGH_RETURN_IF_ERROR(RestoreDense(
+        *resumed, rank, static_cast<uint32_t>(config.nn_worker.instances.size()), *job->network_));
+  }
   return job;
 }
 
@@ -187,7 +210,11 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                    .dense_width = DenseWidth(config_),
                    .tasks = LabelColumns(config_.data).size(),
                    .group_feature = GroupFeature(config_),
-                   .async_staleness = AsyncStaleness(config_)};
+                   .async_staleness = AsyncStaleness(config_),
+                   .start = start_,
+                   .checkpoint_due = CheckpointDue(config_.checkpoint),
+                   .save = save_,
+                   .interrupt = &interrupted_};
   if (!config_.data.validation.empty()) {
     data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);
   }
@@ -232,8 +259,10 @@ StatusOr<EvaluationResult> TrainingJob::Predict(EmbeddingPort& port, uint64_t ru
 }
 
 std::string TrainingJob::Plan() {
-  return absl::StrCat(TrainingAgreement(config_), "initial dense weights = XXH3 ",
-                      absl::Hex(NetworkDigest(), absl::kZeroPad16), "\n");
+  // Of the weights: each rank may have its own running statistics.
+  return absl::StrCat(TrainingAgreement(config_), "first step = ", start_.steps,
+                      "\ninitial dense weights = XXH3 ",
+                      absl::Hex(HashFloats(network_->parameters(), 0), absl::kZeroPad16), "\n");
 }
 
 uint64_t TrainingJob::NetworkDigest() {

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "services/nn_worker/feed_buffer.h"
@@ -12,9 +15,9 @@
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
-#include "simurgh/config/statistics.h"
 #include "simurgh/data/file_identity.h"
 #include "simurgh/feature/raw_masks.h"
+#include "simurgh/model/model_directory.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/trainer.h"
 
@@ -28,16 +31,27 @@ class TrainingJob {
   // Errors: INVALID_ARGUMENT for a model that Create() would refuse.
   static Status CheckModel(const ClusterConfig& config);
 
-  // rank: index into config.nn_worker.instances. statistics: those of a saved model; null:
-  // computed. Cost: reads the training files once if statistics are needed and not given. Errors:
-  // INVALID_ARGUMENT for an inconsistent model; of FitStatistics or ApplyStatistics.
+  // rank: index into config.nn_worker.instances.
+  // resumed: the checkpoint to continue, with its statistics; null: train from the first step.
+  // Cost: reads the training files once if features need statistics that no checkpoint has.
+  // Errors: INVALID_ARGUMENT for an inconsistent model; of FitStatistics.
   static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
                                                        MetricRegistry& registry, uint32_t rank = 0,
-                                                       const Statistics* statistics = nullptr);
+                                                       const Checkpoint* resumed = nullptr);
 
   // Trains on batches of loaders instead of the training files; the loaders apply epochs and
   // drop_last. Call before Run. Lifetime: the buffer outlives Run.
   void TakeFrom(FeedBuffer& buffer) { buffer_ = &buffer; }
+
+  // See TrainerData::interrupt. Threads: any.
+  void Interrupt() { interrupted_ = true; }
+
+  // Steps of the run that this one continues.
+  const TrainState& start() const { return start_; }
+
+  // Rank 0: saves while training, as the configuration says; see TrainerData::save. Call before
+  // Run.
+  void SaveWith(std::function<Status(const TrainState& state)> save) { save_ = std::move(save); }
 
   // Records Run in a timeline, which outlives it.
   void Trace(Timeline& timeline) { timeline_ = &timeline; }
@@ -92,6 +106,9 @@ class TrainingJob {
   const uint32_t rank_;
   const RawMasks masks_;
   FileIdentities identities_;
+  TrainState start_;
+  std::atomic<bool> interrupted_ = false;
+  std::function<Status(const TrainState& state)> save_;
   FeedBuffer* buffer_ = nullptr;  // Null: reads files.
   Timeline* timeline_ = nullptr;  // May be null.
   TrainReport report_;

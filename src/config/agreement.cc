@@ -46,6 +46,25 @@ bool IsOfTraining(std::string_view key) {
          IsLearningRate(key) || (key.starts_with("training.") && !not_of_training.contains(key));
 }
 
+bool IsOfModel(std::string_view key) {
+  static const std::set<std::string_view> single{"cluster.seed", "nn_worker.instances",
+                                                 "training.batch_size", "training.drop_last",
+                                                 "training.keep_negatives"};
+  static const std::set<std::string_view> not_of_data{"data.train",     "data.validation",
+                                                      "data.test",      "data.max_bad_rows",
+                                                      "data.on_change", "data.bad_rows"};
+  const auto has = [key](std::string_view part) { return key.find(part) != key.npos; };
+  if (key.starts_with("tables")) {
+    return !IsLearningRate(key) && !has(".capacity") && !has(".eviction") && !has(".when_") &&
+           !has(".admission");
+  }
+  if (key.starts_with("training.dense_optimizer.")) {
+    return !key.ends_with(".learning_rate") && !has(".schedule");
+  }
+  if (key.starts_with("data.")) return !not_of_data.contains(key);
+  return key.starts_with("features") || key.starts_with("model.") || single.contains(key);
+}
+
 ConfigSettings Select(const ClusterConfig& config, bool (*is_selected)(std::string_view)) {
   ConfigSettings selected;
   for (const KnownKey& key : KnownKeys()) {
@@ -107,6 +126,8 @@ std::string InputAgreement(const ClusterConfig& config) {
   AddFiles(config, &settings);
   return Text(settings);
 }
+
+std::string ModelAgreement(const ClusterConfig& config) { return Text(Select(config, IsOfModel)); }
 
 std::string TrainingAgreement(const ClusterConfig& config) {
   ConfigSettings settings = Select(config, IsOfTraining);

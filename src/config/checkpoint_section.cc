@@ -1,18 +1,49 @@
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "config/sections.h"
 
 namespace simurgh {
+namespace {
+
+void ReadTimes(MapReader& in, CheckpointConfig* checkpoint) {
+  in.Integer("every_steps", "number of steps between checkpoints while training; 0: not by steps",
+             &checkpoint->every_steps, 0, uint64_t{1} << 40);
+  std::vector<std::string> steps;
+  in.Texts("at_steps", "numbers of trained steps after which a checkpoint is saved", &steps,
+           {0, 1'000}, Need::kOptional, "numbers of steps", [](const std::string& text) {
+             uint64_t step = 0;
+             return absl::SimpleAtoi(text, &step) && step > 0 ? "" : "is no number of steps";
+           });
+  for (const std::string& text : steps) {
+    uint64_t step = 0;
+    if (absl::SimpleAtoi(text, &step)) checkpoint->at_steps.insert(step);
+  }
+  in.Duration("every", "time between checkpoints while training; 0ms: not by time",
+              &checkpoint->every, std::chrono::milliseconds(0), std::chrono::hours(24 * 7));
+}
+
+}  // namespace
 
 void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig* checkpoint) {
   root.Map("checkpoint", [&](MapReader& in) {
     std::string& directory = checkpoint->directory;
     in.Text("directory",
-            "folder in which the model is saved when training ends; none: nothing is saved",
+            "folder in which the model is saved when training ends or is stopped, and from which "
+            "it continues; none: nothing is saved",
             &directory, "path of a folder");
+    ReadTimes(in, checkpoint);
+    in.Integer("keep", "number of checkpoints to keep; older ones are removed after a save",
+               &checkpoint->keep, 1, 1'000'000);
+    in.Choice("on_error", "whether training continues after a checkpoint could not be saved",
+              &checkpoint->on_error,
+              {{"continue", CheckpointConfig::OnError::kContinue},
+               {"stop", CheckpointConfig::OnError::kStop}});
+    in.OnlyWith(!directory.empty(), "set directory", {"every_steps", "at_steps", "every"});
     if (directory.empty()) return;
     if (directory.starts_with("~")) {
       in.Error("directory", absl::StrCat("'", directory, "' begins with ~, which is not expanded"),

@@ -93,6 +93,10 @@ void Partition::ContinueAt(uint64_t stamp) {
   }
 }
 
+void Partition::BeginAt(uint64_t run, uint32_t ranks, uint64_t step) {
+  for (uint32_t rank = 0; rank < ranks; ++rank) state_->window.BeginAt(run, rank, step);
+}
+
 std::string Partition::HugePageProblem() const { return state_->arena.HugePageProblem(); }
 
 size_t Partition::table_count() const { return state_->tables.size(); }

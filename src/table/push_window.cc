@@ -25,14 +25,17 @@ StatusOr<bool> PushWindow::Applied(uint64_t run, uint32_t rank, uint64_t step) c
   return trainer != nullptr && trainer->steps[step % kOpenSteps];
 }
 
+PushWindow::Trainer& PushWindow::Add(uint64_t run, uint32_t rank) {
+  if (trainers_.size() == kMaxRanks) {
+    trainers_.erase(std::ranges::min_element(trainers_, {}, &Trainer::last_use));
+  }
+  return trainers_.emplace_back(
+      Trainer{.run = run, .rank = rank, .last_use = ++uses_, .steps = {}});
+}
+
 void PushWindow::Record(uint64_t run, uint32_t rank, uint64_t step) {
   auto* trainer = const_cast<Trainer*>(Find(run, rank));
-  if (trainer == nullptr) {
-    if (trainers_.size() == kMaxRanks) {
-      trainers_.erase(std::ranges::min_element(trainers_, {}, &Trainer::last_use));
-    }
-    trainer = &trainers_.emplace_back(Trainer{.run = run, .rank = rank, .steps = {}});
-  }
+  if (trainer == nullptr) trainer = &Add(run, rank);
   trainer->last_use = ++uses_;
   SIMURGH_CHECK_LE(trainer->next_step, step);
   SIMURGH_CHECK_LT(step - trainer->next_step, kOpenSteps);

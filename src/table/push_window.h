@@ -19,6 +19,9 @@ class PushWindow {
   // How far a rank may be ahead of its oldest missing step; far beyond any staleness.
   static constexpr uint64_t kOpenSteps = 1024;
 
+  // The rank's first push is that of `step`. Requires a rank that has not pushed.
+  void BeginAt(uint64_t run, uint32_t rank, uint64_t step) { Add(run, rank).next_step = step; }
+
   // Returns whether the push has been applied before.
   // Errors: DATA_LOSS when more than kOpenSteps steps are missing.
   StatusOr<bool> Applied(uint64_t run, uint32_t rank, uint64_t step) const;
@@ -38,6 +41,7 @@ class PushWindow {
     std::bitset<kOpenSteps> steps;  // A ring of the kOpenSteps steps from next_step on.
   };
 
+  Trainer& Add(uint64_t run, uint32_t rank);
   const Trainer* Find(uint64_t run, uint32_t rank) const;
 
   std::vector<Trainer> trainers_;

@@ -47,12 +47,12 @@ void BatchPipeline::EndInput(Status status) {
 StatusOr<const PulledBatch*> BatchPipeline::Next() {
   WaitUntil([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const PendingBatch* next = queue_->NextForTrainer();
-    return next != nullptr ? next->is_pulled() : queue_->input_ended();
+    return next != nullptr ? next->is_pulled() || queue_->at_mark() : queue_->input_ended();
   });
   MutexLock lock(mutex_);
   if (!status_.ok()) return status_;
   PendingBatch* next = queue_->NextForTrainer();
-  return next == nullptr ? nullptr : queue_->Take(*next);
+  return next == nullptr || queue_->at_mark() ? nullptr : queue_->Take(*next);
 }
 
 const PulledBatch* BatchPipeline::TakeNext() {
@@ -60,6 +60,15 @@ const PulledBatch* BatchPipeline::TakeNext() {
   PendingBatch* next = queue_->NextForTrainer();
   if (!status_.ok() || next == nullptr || !next->is_pulled()) return nullptr;
   return queue_->Take(*next);
+}
+
+bool BatchPipeline::at_mark() {
+  MutexLock lock(mutex_);
+  return queue_->at_mark();
+}
+
+void BatchPipeline::Lift() {
+  Update([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_->Lift(); });
 }
 
 void BatchPipeline::Finish() {
@@ -132,7 +141,7 @@ void BatchPipeline::MakeCalls(const std::vector<StartedCall>& calls) {
         Submit(pending);
         break;
       case BatchCall::kPull:
-        Pull(pending, started.acknowledged_steps);
+        Pull(started);
         break;
       case BatchCall::kPush:
         Push(pending);
@@ -162,7 +171,8 @@ void BatchPipeline::Submit(PendingBatch& pending) {
   });
 }
 
-void BatchPipeline::Pull(PendingBatch& pending, uint64_t acknowledged_steps) {
+void BatchPipeline::Pull(const StartedCall& started) {
+  PendingBatch& pending = *started.batch;
   if (pending.block == nullptr) {
     pending.block =
         options_.blocks->LeaseFor(pending.batch.sparse, options_.mode == LookupMode::kTrain);
@@ -175,8 +185,8 @@ void BatchPipeline::Pull(PendingBatch& pending, uint64_t acknowledged_steps) {
   port_.Pull(pending.reference,
              {.mode = options_.mode,
               .step_id = StepIdOf(pending),
-              .acknowledged_steps = acknowledged_steps,
-              .row_age_steps = options_.row_age_steps},
+              .acknowledged_steps = started.acknowledged_steps,
+              .row_age_steps = started.row_age_steps},
              std::move(target), [this, &pending](StatusOr<PullAnswer> answer) {
                OnAnswer(pending, BatchCall::kPull, answer.status(),
                         [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {

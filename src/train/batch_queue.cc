@@ -10,7 +10,10 @@ namespace simurgh {
 using State = PendingBatch::State;
 
 BatchQueue::BatchQueue(const PipelineOptions& options)
-    : options_(options), row_staleness_(options.staleness, options.row_age_steps) {
+    : options_(options),
+      next_step_(options.first_step),
+      rows_kept_from_(options.first_step),
+      row_staleness_(options.staleness, options.row_age_steps) {
   SIMURGH_CHECK(options_.staleness > 0 && options_.queue_batches > 0);
 }
 
@@ -18,6 +21,7 @@ void BatchQueue::Add(Batch batch) {
   auto pending = std::make_unique<PendingBatch>();
   pending->batch = std::move(batch);
   pending->step = next_step_++;
+  if (pending->batch.checkpoint_before) marks_.push_back(pending->step);
   pending_.push_back(std::move(pending));
 }
 
@@ -43,6 +47,7 @@ std::vector<StartedCall> BatchQueue::StartCalls(Clock::time_point now) {
       } else if (pending.state == State::kWaiting && pending.computed) {
         if (MayPush(pending)) start(pending, BatchCall::kPush, State::kPushing);
       } else if (pending.state == State::kWaiting && has_turn &&
+                 (marks_.empty() || pending.step < marks_.front()) &&
                  (earlier_are_pulled || !options_.reproducible) &&
                  (earlier_are_pushed || !options_.one_by_one)) {
         calls.push_back(StartPull(pending));
@@ -60,7 +65,9 @@ std::vector<StartedCall> BatchQueue::StartCalls(Clock::time_point now) {
 
 bool BatchQueue::MayPush(const PendingBatch& pending) const {
   if (!options_.reproducible) return true;
-  const uint64_t last_pull_before = pending.step + options_.staleness - 1;
+  uint64_t last_pull_before = pending.step + options_.staleness - 1;
+  // Pulls from a mark on wait for the pushes before it.
+  if (!marks_.empty()) last_pull_before = std::min(last_pull_before, marks_.front() - 1);
   if (last_pull_before >= next_step_ && !input_ended_) return false;
   return std::ranges::all_of(pending_, [&](const auto& other) {
     if (other->step < pending.step) return other->state == State::kDone;
@@ -74,11 +81,15 @@ StartedCall BatchQueue::StartPull(PendingBatch& pending) {
     row_staleness_.Note(pending.step, outstanding_++);
   }
   pending.state = State::kPulling;
+  // A run that continues from a checkpoint has no rows from before: no run uses them.
+  const bool uses_old_rows =
+      rows_kept_from_ == 0 || pending.step >= rows_kept_from_ + options_.row_age_steps;
   // In training, the oldest pending step is the first unacknowledged one.
   return {.batch = &pending,
           .call = BatchCall::kPull,
           .acknowledged_steps = options_.mode == LookupMode::kEvaluate ? options_.trained_steps
-                                                                       : pending_.front()->step};
+                                                                       : pending_.front()->step,
+          .row_age_steps = uses_old_rows ? options_.row_age_steps : 0};
 }
 
 void BatchQueue::OnSubmitted(PendingBatch& pending, const BatchReference& reference) {
@@ -106,7 +117,18 @@ void BatchQueue::OnFailed(PendingBatch& pending, BatchCall call, bool must_resub
   pending.state = is_unsubmitted ? State::kUnsubmitted : State::kWaiting;
 }
 
-PendingBatch* BatchQueue::NextForTrainer() {
+bool BatchQueue::at_mark() const {
+  const PendingBatch* next = NextForTrainer();
+  return next != nullptr && !marks_.empty() && next->step == marks_.front();
+}
+
+void BatchQueue::Lift() {
+  SIMURGH_CHECK(at_mark());
+  rows_kept_from_ = marks_.front();
+  marks_.pop_front();
+}
+
+PendingBatch* BatchQueue::NextForTrainer() const {
   const auto found =
       std::ranges::find_if(pending_, [](const auto& pending) { return !pending->handed_out; });
   return found == pending_.end() ? nullptr : found->get();

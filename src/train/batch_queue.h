@@ -50,6 +50,7 @@ struct StartedCall {
   PendingBatch* batch = nullptr;
   BatchCall call = BatchCall::kSubmit;
   uint64_t acknowledged_steps = 0;  // Pull only: as PullOptions.
+  uint32_t row_age_steps = 0;       // Likewise.
 };
 
 // The batches of a pipeline in the order of their steps, and the rules of when their calls may
@@ -68,6 +69,11 @@ class BatchQueue {
   // All calls that can start now.
   std::vector<StartedCall> StartCalls(Clock::time_point now);
 
+  // Whether all earlier steps have been taken and the next batch has checkpoint_before: its pull
+  // and those of later steps wait for Lift.
+  bool at_mark() const;
+  void Lift();
+
   // Answers to calls. must_resubmit: the worker has lost the batch.
   void OnSubmitted(PendingBatch& pending, const BatchReference& reference);
   void OnPulled(PendingBatch& pending, PullAnswer answer);
@@ -76,7 +82,7 @@ class BatchQueue {
   void ReleaseBatch(PendingBatch& pending);
 
   // The next batch for the trainer, pulled or not, or null. Take hands it out.
-  PendingBatch* NextForTrainer();
+  PendingBatch* NextForTrainer() const;
   const PulledBatch* Take(PendingBatch& pending);
   // Marks the trainer's first unfinished batch as computed.
   void Finish();
@@ -94,7 +100,10 @@ class BatchQueue {
 
   const PipelineOptions options_;
   std::deque<std::unique_ptr<PendingBatch>> pending_;
-  uint64_t next_step_ = 0;
+  uint64_t next_step_;
+  std::deque<uint64_t> marks_;  // Steps with checkpoint_before, ascending.
+  // Rows that are pulled from here on are kept for later steps; see row_age_steps.
+  uint64_t rows_kept_from_;
   uint32_t outstanding_ = 0;  // Batches that hold a permit.
   RowStaleness row_staleness_;
   bool input_ended_ = false;

@@ -8,13 +8,14 @@ bool EarlyStopping::IsOver(const EvaluationResult& result) {
   if (config_.patience == 0) return false;
   const bool by_auc = config_.metric == EarlyStoppingConfig::Metric::kAuc;
   const double value = by_auc ? result.auc : -result.log_loss;
-  const bool better = best_ ? value > *best_ + double{config_.min_improvement} : !std::isnan(value);
+  const bool better =
+      state_.best ? value > *state_.best + double{config_.min_improvement} : !std::isnan(value);
   if (better) {
-    best_ = value;
-    no_better_ = 0;
+    state_.best = value;
+    state_.no_better = 0;
     return false;
   }
-  return ++no_better_ >= config_.patience;
+  return ++state_.no_better >= config_.patience;
 }
 
 }  // namespace simurgh

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "simurgh/config/training_config.h"
 #include "simurgh/train/evaluator.h"
+#include "simurgh/train/train_state.h"
 
 namespace simurgh {
 
@@ -13,7 +13,10 @@ namespace simurgh {
 // Threads: one owner.
 class EarlyStopping {
  public:
-  explicit EarlyStopping(const EarlyStoppingConfig& config) : config_(config) {}
+  explicit EarlyStopping(const EarlyStoppingConfig& config, const EarlyStoppingState& state = {})
+      : config_(config), state_(state) {}
+
+  const EarlyStoppingState& state() const { return state_; }
 
   // Returns true for the `patience`-th evaluation in a row that does not exceed the best one by
   // more than min_improvement. NaN is never better.
@@ -21,8 +24,7 @@ class EarlyStopping {
 
  private:
   const EarlyStoppingConfig config_;
-  std::optional<double> best_;  // Larger is better.
-  uint32_t no_better_ = 0;
+  EarlyStoppingState state_;
 };
 
 }  // namespace simurgh

@@ -48,17 +48,44 @@ StatusOr<std::optional<Batch>> Loader::NextOf(BatchReader& reader) {
   span.reset();
   if (batch && options_.drop_last && batch->size() < options_.batch_size) batch.reset();
   read_ += batch ? 1 : 0;
-  return options_.ranks == nullptr ? std::move(batch) : Agree(std::move(batch));
+  return Agree(std::move(batch));
 }
 
-StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) const {
-  const uint64_t size = own ? own->size() : 0;
-  std::vector<uint64_t> sizes(options_.ranks->ranks());
-  SIMURGH_RETURN_IF_ERROR(options_.ranks->Gather(Channel::kLoading,
-                                                 std::as_bytes(std::span(&size, 1)),
-                                                 std::as_writable_bytes(std::span(sizes))));
-  const uint64_t samples = std::reduce(sizes.begin(), sizes.end());
-  const bool any_ended = std::ranges::find(sizes, uint64_t{0}) != sizes.end();
+Status Loader::PassOver(BatchReader& reader, uint64_t batches) {
+  for (uint64_t i = 0; i < batches; ++i) {
+    {
+      MutexLock lock(mutex_);
+      if (stopped_) return absl::OkStatus();
+    }
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader.Next());
+    if (!batch) break;  // The other ranks' shares are longer.
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
+  constexpr uint64_t kEndsEarly = uint64_t{1} << 63;
+  constexpr uint64_t kCheckpoint = uint64_t{1} << 62;
+  const bool ends = options_.ends_early != nullptr && *options_.ends_early;
+  due_ =
+      due_ || (options_.checkpoint_due && options_.checkpoint_due(options_.first_batch + agreed_));
+  const uint64_t word =
+      (own ? own->size() : 0) | (ends ? kEndsEarly : 0) | (due_ ? kCheckpoint : 0);
+  std::vector<uint64_t> words{word};
+  if (options_.ranks != nullptr) {
+    words.resize(options_.ranks->ranks());
+    SIMURGH_RETURN_IF_ERROR(options_.ranks->Gather(Channel::kLoading,
+                                                   std::as_bytes(std::span(&word, 1)),
+                                                   std::as_writable_bytes(std::span(words))));
+  }
+  if (std::ranges::any_of(words, [](uint64_t one) { return (one & kEndsEarly) != 0; })) {
+    ended_early_ = true;
+    return std::nullopt;
+  }
+  const bool checkpoint = (words[0] & kCheckpoint) != 0;
+  for (uint64_t& one : words) one &= ~kCheckpoint;
+  const uint64_t samples = std::reduce(words.begin(), words.end());
+  const bool any_ended = std::ranges::find(words, uint64_t{0}) != words.end();
   if (samples == 0 || (options_.drop_last && any_ended)) return std::nullopt;
   if (!own) {
     auto sparse = std::make_shared<CompactBatch>();
@@ -67,21 +94,29 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) const {
     own = Batch{.sparse = std::move(sparse),
                 .dense = {.width = options_.dense_width, .tasks = options_.tasks}};
   }
-  own->global_samples = samples;
+  if (options_.ranks != nullptr) own->global_samples = samples;
+  own->checkpoint_before = checkpoint && agreed_ > 0;  // The first step's model exists already.
+  ++agreed_;
+  due_ = false;
   return own;
 }
 
 Status Loader::Load() {
-  uint64_t batches = 0;
-  for (uint32_t epoch = 0; epoch < options_.epochs; ++epoch) {
+  uint64_t batches = options_.first_batch;
+  if (options_.max_batches > 0 && batches >= options_.max_batches) return absl::OkStatus();
+  DataPosition position = options_.begin;
+  for (; position.epoch < options_.epochs; position = {.epoch = position.epoch + 1}) {
     SIMURGH_ASSIGN_OR_RETURN(BatchReader * reader, OpenNext());
     if (reader == nullptr) return absl::OkStatus();
+    SIMURGH_RETURN_IF_ERROR(PassOver(*reader, position.batches));
     SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, NextOf(*reader));
     while (batch) {
+      ++position.batches;
+      batch->next = position;
       std::optional<Batch> following;
       if (options_.mark_epoch_ends) {
         SIMURGH_ASSIGN_OR_RETURN(following, NextOf(*reader));
-        batch->ends_epoch = !following;
+        batch->ends_epoch = !following && !ended_early_;
       }
       if (!pipeline_.Feed(*std::move(batch))) {
         reader->Stop();  // Training stopped; the data has not ended.
@@ -92,6 +127,10 @@ Status Loader::Load() {
         SIMURGH_ASSIGN_OR_RETURN(following, NextOf(*reader));
       }
       batch = std::move(following);
+    }
+    if (ended_early_) {
+      reader->Stop();
+      return absl::OkStatus();
     }
   }
   return absl::OkStatus();

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -17,7 +19,14 @@ namespace simurgh {
 struct LoaderOptions {
   uint32_t epochs = 1;
   uint64_t max_batches = 0;  // 0: no limit.
-  bool drop_last = false;    // Skip a last batch of fewer samples than batch_size.
+  // Rank 0's decides, on the loader's thread, whether the model is saved before a step. May be
+  // empty.
+  std::function<bool(uint64_t step)> checkpoint_due;
+  uint64_t first_batch = 0;  // Batches of earlier runs; they count into max_batches.
+  DataPosition begin;        // Of the first batch.
+  // Once set on any rank, the input ends at the next step, the same one on all ranks. May be null.
+  const std::atomic<bool>* ends_early = nullptr;
+  bool drop_last = false;  // Skip a last batch of fewer samples than batch_size.
   size_t batch_size = 0;
   // Set Batch::ends_epoch. Each batch then waits until the reader has returned the next one.
   bool mark_epoch_ends = false;
@@ -42,6 +51,9 @@ class Loader {
   Loader(OpenReader open, LoaderOptions options, BatchPipeline& pipeline);
   ~Loader();
 
+  // Whether ends_early has ended the input. Call after the pipeline's last batch.
+  bool ended_early() const { return ended_early_; }
+
  private:
   Status Load();
   // Returns null once stopped.
@@ -49,8 +61,10 @@ class Loader {
   void CloseReader();
   // Returns nothing at the end of the epoch.
   StatusOr<std::optional<Batch>> NextOf(BatchReader& reader);
+  // Reads past the batches that earlier runs have trained on.
+  Status PassOver(BatchReader& reader, uint64_t batches);
   // Exchanges the ranks' batch sizes; returns this rank's batch of the step.
-  StatusOr<std::optional<Batch>> Agree(std::optional<Batch> own) const;
+  StatusOr<std::optional<Batch>> Agree(std::optional<Batch> own);
 
   const OpenReader open_;
   const LoaderOptions options_;
@@ -58,7 +72,10 @@ class Loader {
   Mutex mutex_;
   std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t read_ = 0;  // Batches read.
+  uint64_t read_ = 0;    // Batches read.
+  uint64_t agreed_ = 0;  // Steps agreed on.
+  bool due_ = false;     // checkpoint_due for the next step.
+  std::atomic<bool> ended_early_ = false;
   std::thread thread_;
 };
 

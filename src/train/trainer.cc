@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,8 @@ namespace {
 constexpr uint32_t kMaxDenseStaleness = 2;
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kSavePoll{20};
 using Mode = TrainingConfig::Mode;
 
 PushOrder OrderOf(const TrainingConfig& config) {
@@ -84,6 +87,52 @@ Status Trainer::SettleWeights() {
   return exchange_->Pull(network_.parameters());
 }
 
+StatusOr<std::vector<float>> Trainer::GatherStatistics() {
+  const std::span<const float> own = network_.statistics();
+  if (collective_.ranks() == 1) return std::vector<float>();
+  std::vector<float> all(own.size() * collective_.ranks());
+  if (all.empty()) return all;
+  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::as_bytes(own),
+                                             std::as_writable_bytes(std::span(all))));
+  return all;
+}
+
+StatusOr<TrainState> Trainer::StateAfter(const TrainResult& result) {
+  TrainState state{.steps = result.steps,
+                   .samples = result.samples,
+                   .skipped_steps = result.skipped_steps,
+                   .epochs = epochs_,
+                   .position = position_,
+                   .stopping = result.state.stopping,
+                   .stopped_early = result.stopped_early};
+  SIMURGH_ASSIGN_OR_RETURN(state.rank_statistics, GatherStatistics());
+  return state;
+}
+
+Status Trainer::SaveCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter) {
+  const auto begin = Clock::now();
+  SIMURGH_RETURN_IF_ERROR(FlushPrevious(pipeline));
+  SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
+  // The next run has none. A barrier follows: all ranks' pushes are acknowledged.
+  if (reducer_ != nullptr) reducer_->DropResiduals();
+  SIMURGH_ASSIGN_OR_RETURN(const TrainState state, StateAfter(meter.result));
+  std::vector<std::byte> all(collective_.ranks());
+  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::array{std::byte()}, all));
+  std::future<Status> saving;
+  if (data_.save) saving = std::async(std::launch::async, [&] { return data_.save(state); });
+  // Ranks that wait long must hear of each other.
+  while (true) {
+    const bool saved = !saving.valid() || saving.wait_for(kSavePoll) == std::future_status::ready;
+    SIMURGH_RETURN_IF_ERROR(
+        collective_.Gather(Channel::kStep, std::array{saved ? std::byte{1} : std::byte{0}}, all));
+    if (all[0] == std::byte{1}) break;
+  }
+  if (saving.valid()) SIMURGH_RETURN_IF_ERROR(saving.get());
+  meter.LeaveOut(Clock::now() - begin);
+  pipeline.Lift();
+  return absl::OkStatus();
+}
+
 Status Trainer::AverageStatistics() {
   const std::span<float> statistics = network_.statistics();
   if (collective_.ranks() == 1 || statistics.empty()) return absl::OkStatus();
@@ -131,8 +180,9 @@ StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set
 Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
                          const std::stop_token& stop) {
   const EvaluationSet set = data_.validation ? EvaluationSet::kValidation : EvaluationSet::kTest;
-  EarlyStopping stopping(config_.early_stopping);
-  epochs_ = 0;
+  EarlyStopping stopping(config_.early_stopping, data_.start.stopping);
+  epochs_ = data_.start.epochs;
+  position_ = data_.start.position;
   skipped_in_row_ = 0;
   ahead_ = last_ = nullptr;
   if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(exchange_->Start(network_.parameters()));
@@ -141,6 +191,10 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     const PulledBatch* pulled = std::exchange(ahead_, nullptr);
     if (pulled == nullptr) {
       SIMURGH_ASSIGN_OR_RETURN(pulled, pipeline.Next());
+    }
+    if (pulled == nullptr && pipeline.at_mark()) {
+      SIMURGH_RETURN_IF_ERROR(SaveCheckpoint(pipeline, meter));
+      continue;
     }
     if (pulled == nullptr) {
       SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
@@ -151,6 +205,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
                                                 : SkippedError(meter.result.steps - 1);
     }
     const bool epoch_ended = pulled->batch->ends_epoch;  // The step releases the batch.
+    position_ = pulled->batch->next;
     SIMURGH_RETURN_IF_ERROR(TrainStep(pipeline, *pulled, Clock::now() - begin, meter));
     if (meter.due()) observer_.OnProgress(meter.Report());
     if (!IsEvaluationDue(meter.result.steps, epoch_ended)) continue;
@@ -161,7 +216,9 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
                              EvaluateNow(meter.result.steps, set, stop));
     meter.LeaveOut(Clock::now() - evaluation_begin);
-    if (stopping.IsOver(result)) {
+    const bool is_over = stopping.IsOver(result);
+    meter.result.state.stopping = stopping.state();
+    if (is_over) {
       meter.result.stopped_early = true;
       return absl::OkStatus();
     }
@@ -180,6 +237,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
               .row_age_steps = config_.row_age_steps,
               .reproducible = config_.reproducible || config_.mode == Mode::kSync,
               .one_by_one = config_.mode == Mode::kNaiveHybrid,
+              .first_step = data_.start.steps,
               .blocks = &network_.blocks(),
               .queue_batches = config_.loader_queue_batches,
               .retry_deadline = config_.retry_deadline,
@@ -190,8 +248,12 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
   };
   const std::stop_callback stopper(stop, stop_waits);
   const Loader loader(data_.train,
-                      {.epochs = config_.epochs,
+                      {.epochs = data_.start.stopped_early ? 0 : config_.epochs,
                        .max_batches = config_.max_steps,
+                       .checkpoint_due = data_.checkpoint_due,
+                       .first_batch = data_.start.steps,
+                       .begin = data_.start.position,
+                       .ends_early = data_.interrupt,
                        .drop_last = config_.drop_last,
                        .batch_size = config_.batch_size,
                        .mark_epoch_ends = config_.evaluate_every_epochs > 0,
@@ -207,6 +269,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
     heartbeat_ = std::make_unique<RankHeartbeat>(collective_, channel, stop_waits);
   }
   Status status = TrainAll(pipeline, meter, stop);
+  meter.result.interrupted = loader.ended_early();
   if (status.ok() && exchange_ != nullptr) status = SettleWeights();
   if (status.ok() && in_step() && heartbeat_ != nullptr) status = heartbeat_->AwaitAll();
   ReportDensePushes(meter);
@@ -225,15 +288,22 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
 
 StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
   ProgressMeter meter(config_.progress_interval, config_.auc_window_samples, data_.tasks);
+  const TrainState& start = data_.start;
+  meter.result.steps = start.steps;
+  meter.result.samples = start.samples;
+  meter.result.skipped_steps = start.skipped_steps;
+  meter.result.stopped_early = start.stopped_early;
+  meter.result.state.stopping = start.stopping;
   SIMURGH_RETURN_IF_ERROR(TrainEpochs(meter, stop));
   TrainResult result = meter.Finish();
-  if (result.steps == 0) {
+  SIMURGH_ASSIGN_OR_RETURN(result.state, StateAfter(result));
+  if (result.steps == 0 && !result.interrupted) {
     return absl::InvalidArgumentError(
         "training: the data has no full batch; lower training.batch_size, set "
         "training.drop_last: false, or check data.train");
   }
   if (meter.has_steps()) observer_.OnProgress(meter.Report());
-  if (data_.test) {
+  if (data_.test && !result.interrupted) {
     SIMURGH_ASSIGN_OR_RETURN(result.evaluation,
                              EvaluateNow(result.steps, EvaluationSet::kTest, stop));
   }

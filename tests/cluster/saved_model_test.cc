@@ -112,19 +112,6 @@ TEST_CASE("The saved model is what servers and trainer ended with") {
   CHECK(digests == cluster.StopServersForDigests());
 }
 
-TEST_CASE("A training does not start where another one has left its model") {
-  const TemporaryFolder folder;
-  TestCluster cluster(
-      {.config = "config/adult.yaml",
-       .overrides = {"checkpoint.directory=" + folder.path() + "/model", "training.max_steps=20"}});
-  REQUIRE(Finish(*cluster.StartTrainer()).exit_code == 0);
-  const auto second = cluster.StartTrainer();
-  CHECK(Finish(*second).exit_code == 2);
-  CHECK_THAT(second->log(),
-             Catch::Contains("has a model of step 20") && Catch::Contains("name another folder"));
-  CHECK(OnlyCheckpoint(folder.path() + "/model").manifest.step == 20);
-}
-
 TEST_CASE("A folder that cannot be written ends the trainer before it trains") {
   TestCluster cluster(
       {.config = "config/adult.yaml", .overrides = {"checkpoint.directory=/proc/model"}});

@@ -173,6 +173,19 @@ std::vector<Bytes> SaveRowsSeeds() {
           MetadataOf(api::Encode({.folder = "generation-1", .probe = true}))};
 }
 
+void RunRestoreRows(Input input) {
+  const Received<api::wire::RestoreRowsRequest> request(input);
+  if (request.table == nullptr) return;
+  const RestoreRowsCall call = api::Decode(*request.table);
+  const Received<api::wire::RestoreRowsRequest> again(api::Encode(call));
+  SIMURGH_CHECK(api::Decode(*again.table) == call);
+}
+
+std::vector<Bytes> RestoreRowsSeeds() {
+  return {MetadataOf(api::Encode(
+      RestoreRowsCall{.run = 5, .ranks = 2, .model = "/models/a", .step = 700, .server = 1}))};
+}
+
 void RunSaveProgress(Input input) {
   const Received<api::wire::SaveRowsResponse> response(input);
   if (response.table == nullptr) return;
@@ -194,6 +207,7 @@ std::vector<Target> RowTargets() {
           {"push_rows", RunPushRows, PushRowsSeeds},
           {"end_run", RunEndRun, EndRunSeeds},
           {"save_rows", RunSaveRows, SaveRowsSeeds},
+          {"restore_rows", RunRestoreRows, RestoreRowsSeeds},
           {"save_progress", RunSaveProgress, SaveProgressSeeds},
           {"pull_rows_report", RunPullReport, PullReportSeeds},
           {"push_rows_report", RunPushReport, PushReportSeeds}};

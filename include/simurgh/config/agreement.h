@@ -22,4 +22,9 @@ std::string InputAgreement(const ClusterConfig& config);
 // Also ranks: InputAgreement, model, training, learning rates and the number of loaders.
 std::string TrainingAgreement(const ClusterConfig& config);
 
+// Settings that training which continues from a model shares with the training that saved it:
+// tables, features, data processing, model, dense optimizer, batches and the number of ranks. Not
+// learning rates, capacities, files and lengths of training.
+std::string ModelAgreement(const ClusterConfig& config);
+
 }  // namespace simurgh

@@ -1,13 +1,27 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <set>
 #include <string>
 
 namespace simurgh {
 
 // YAML section `checkpoint`.
 struct CheckpointConfig {
+  enum class OnError { kContinue, kStop };
+
   // Path of the folder for the trained model, which need not exist; empty: nothing is saved.
   std::string directory;
+  uint64_t every_steps = 0;            // 0: not by steps.
+  std::set<uint64_t> at_steps;         // Numbers of steps trained.
+  std::chrono::milliseconds every{0};  // 0: not by time.
+  uint32_t keep = 2;                   // Number of checkpoints to keep, from 1.
+  OnError on_error = OnError::kContinue;
+
+  bool saves_while_training() const {
+    return every_steps > 0 || !at_steps.empty() || every.count() > 0;
+  }
 };
 
 }  // namespace simurgh

@@ -29,7 +29,7 @@ enum class PushOrder : uint8_t {
 struct StepId {
   uint64_t run = 0;
   uint32_t rank = 0;
-  uint64_t step = 0;   // From 0.
+  uint64_t step = 0;   // From 0, or from the step of the model that the run continues.
   uint32_t ranks = 1;  // Number of ranks of the run.
   PushOrder order = PushOrder::kUnordered;
 
@@ -87,6 +87,10 @@ class Partition {
   // After Table::PutRows(): continues at the newest stamp of the saved rows, of all partitions. The
   // next training pull gets a later one, and rows that had expired stay so.
   void ContinueAt(uint64_t stamp);
+
+  // The run's ranks begin at this step: earlier pushes count as applied. Requires that the run has
+  // made no request.
+  void BeginAt(uint64_t run, uint32_t ranks, uint64_t step);
 
   // See Arena::HugePageProblem().
   std::string HugePageProblem() const;

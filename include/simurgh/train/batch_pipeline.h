@@ -32,6 +32,7 @@ struct PipelineOptions {
   uint32_t row_age_steps = 0;   // See PullOptions.
   bool reproducible = false;    // See BatchPipeline.
   bool one_by_one = false;      // A pull waits until all earlier pushes have been sent.
+  uint64_t first_step = 0;      // Of the first batch.
   uint64_t trained_steps = 0;   // Evaluation only: the run's steps, all acknowledged.
   BlockPool* blocks = nullptr;  // Leases the batches' memory. Outlives the pipeline.
   size_t queue_batches = 16;    // Maximum batches fed but not yet pulled.
@@ -49,7 +50,7 @@ struct PulledBatch {
 };
 
 // Submits, pulls and pushes batches ahead of the network, so that it does not wait for calls. Steps
-// are numbered from 0 in the order of Feed.
+// are numbered from `first_step` in the order of Feed.
 //
 // The pipeline keeps every batch, with its gradients, until its push is acknowledged. It leases
 // their memory at the pull, for at most `staleness` batches. It retries a failed call with growing
@@ -80,10 +81,15 @@ class BatchPipeline {
   // Ends the input, with an error if reading failed.
   void EndInput(Status status);
 
-  // Waits for the next step's embeddings. Null after the last one.
+  // Waits for the next step's embeddings. Null after the last one, and at a mark: before a batch
+  // with checkpoint_before, none of whose rows has been pulled.
   // Errors: of the input; of a call that is not retryable or past its deadline; CANCELLED after
   // Stop.
   StatusOr<const PulledBatch*> Next();
+
+  bool at_mark();
+  // Goes on after a mark. Requires at_mark().
+  void Lift();
 
   // Does not wait: returns null if no batch is ready. The trainer may take a batch before
   // it has finished the previous one.
@@ -105,7 +111,7 @@ class BatchPipeline {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeCalls(const std::vector<StartedCall>& calls);
   void Submit(PendingBatch& pending);
-  void Pull(PendingBatch& pending, uint64_t acknowledged_steps);
+  void Pull(const StartedCall& started);
   void Push(PendingBatch& pending);
   StepId StepIdOf(const PendingBatch& pending) const;
   // Calls `change` under the lock, then starts all calls that became possible. Returns whether the

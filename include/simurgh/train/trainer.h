@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -19,6 +21,7 @@
 #include "simurgh/train/batch_pipeline.h"
 #include "simurgh/train/evaluator.h"
 #include "simurgh/train/ports.h"
+#include "simurgh/train/train_state.h"
 
 namespace simurgh {
 
@@ -75,12 +78,14 @@ class TrainObserver {
 };
 
 struct TrainResult {
-  uint64_t steps = 0;
-  uint64_t samples = 0;
+  uint64_t steps = 0;                          // Including those of TrainerData::start.
+  uint64_t samples = 0;                        // Likewise.
   uint64_t skipped_steps = 0;                  // Of `steps`.
   double seconds = 0;                          // Without evaluations.
   bool stopped_early = false;                  // See EarlyStoppingConfig.
+  bool interrupted = false;                    // TrainerData::interrupt has ended it.
   std::optional<EvaluationResult> evaluation;  // After the last step, if there is a test set.
+  TrainState state;                            // To continue with.
 };
 
 struct TrainerData {
@@ -92,6 +97,16 @@ struct TrainerData {
   size_t tasks = 1;                     // Labels per sample.
   std::optional<size_t> group_feature;  // See EvaluationOptions.
   uint32_t async_staleness = 1;         // Mode async: PipelineOptions::staleness.
+  TrainState start;                     // Of the run that this one continues.
+  // Rank 0: whether to save before a step, called on another thread. May be empty; not for mode
+  // async.
+  std::function<bool(uint64_t step)> checkpoint_due;
+  // Rank 0: saves the network and the servers' rows, on another thread. Neither changes meanwhile.
+  // An error ends training.
+  std::function<Status(const TrainState& state)> save;
+  // Once set on any rank, all ranks end after the same step, without the last evaluation. Not for
+  // mode async. Outlives the trainer; null: never.
+  const std::atomic<bool>* interrupt = nullptr;
 };
 
 // One rank's training: reads, pulls, computes, pushes and evaluates. Training that stops early
@@ -141,6 +156,12 @@ class Trainer {
   Status CheckSameWeights();
   // Mode async: waits for this rank's pushes and for all ranks; then pulls the servers' weights.
   Status SettleWeights();
+  // The pipeline is at a mark: all ranks wait until rank 0 has saved.
+  Status SaveCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter);
+  // The state after the last step; all ranks call it.
+  StatusOr<TrainState> StateAfter(const TrainResult& result);
+  // Each rank's running statistics of batch norm, with several ranks.
+  StatusOr<std::vector<float>> GatherStatistics();
   // Replaces batch norm's running statistics by their mean over the ranks.
   Status AverageStatistics();
 
@@ -191,7 +212,8 @@ class Trainer {
   std::vector<float> probabilities_;
   std::vector<double> not_finite_;  // EmbeddingCheck counts of the last step if it was skipped.
   uint32_t skipped_in_row_ = 0;
-  uint32_t epochs_ = 0;  // Completed.
+  uint32_t epochs_ = 0;    // Completed.
+  DataPosition position_;  // After the last step.
 };
 
 }  // namespace simurgh

@@ -48,6 +48,17 @@ TEST_CASE("the pushes of a step are released in rank order when all ranks have p
   CHECK(ends.empty());
 }
 
+TEST_CASE("a run that begins at a step waits for that step first") {
+  StepBarrier gate;
+  Ends ends;
+  gate.BeginAt(7, 1'000);
+  CHECK(Names(gate.Add(Push(7, 999, 0, 2, ends))) == "999.0 ");
+  CHECK(Names(gate.Add(Push(7, 1'001, 0, 2, ends))).empty());
+  CHECK(Names(gate.Add(Push(7, 1'001, 1, 2, ends))).empty());
+  CHECK(Names(gate.Add(Push(7, 1'000, 1, 2, ends))).empty());
+  CHECK(Names(gate.Add(Push(7, 1'000, 0, 2, ends))) == "1000.0 1000.1 | 1001.0 1001.1 ");
+}
+
 TEST_CASE("steps are released in order, however their pushes arrive") {
   constexpr uint32_t kRanks = 3;
   constexpr uint64_t kSteps = 20;

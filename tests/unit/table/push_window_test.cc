@@ -40,6 +40,21 @@ TEST_CASE("pushes that arrive in any order and several times apply exactly once"
   CHECK(complete[0] > 100);
 }
 
+TEST_CASE("a rank that begins at a step has pushed all earlier ones") {
+  constexpr uint64_t kStep = 5 * PushWindow::kOpenSteps + 3;
+  PushWindow window;
+  for (uint32_t rank = 0; rank < 2; ++rank) window.BeginAt(4, rank, kStep);
+  CHECK(window.CheckAcknowledged(4, 1, kStep) == absl::OkStatus());
+  CHECK(absl::IsDataLoss(window.CheckAcknowledged(4, 1, kStep + 1)));
+  CHECK_FALSE(Apply(window, 4, 1, kStep - 1));
+  CHECK(Apply(window, 4, 1, kStep + 1));
+  CHECK(Apply(window, 4, 1, kStep));
+  CHECK_FALSE(Apply(window, 4, 1, kStep));
+  CHECK(window.CheckAcknowledged(4, 1, kStep + 2) == absl::OkStatus());
+  // Another run begins at 0.
+  CHECK(absl::IsDataLoss(window.CheckAcknowledged(5, 0, 1)));
+}
+
 TEST_CASE("a step far beyond the first missing one reports the lost steps") {
   PushWindow window;
   for (uint64_t step = 0; step < 10; ++step) Apply(window, 1, 0, step);

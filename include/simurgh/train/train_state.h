@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "simurgh/data/batch.h"
+
+namespace simurgh {
+
+struct EarlyStoppingState {
+  std::optional<double> best;  // Of the metric; larger is better.
+  uint32_t no_better = 0;      // Evaluations since the best one.
+};
+
+// What a run knows besides weights and optimizer state. Training that continues begins with it.
+struct TrainState {
+  uint64_t steps = 0;
+  uint64_t samples = 0;
+  uint64_t skipped_steps = 0;
+  uint32_t epochs = 0;    // Completed, if evaluations are due by epochs.
+  DataPosition position;  // Of the next batch.
+  EarlyStoppingState stopping;
+  bool stopped_early = false;  // See EarlyStoppingConfig.
+  // Shape: (ranks, DenseNetwork::statistics()). Empty for one rank.
+  std::vector<float> rank_statistics;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,220 @@
+#include "services/nn_worker/resume.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+#include "simurgh/base/log.h"
+#include "simurgh/base/settings.h"
+#include "simurgh/config/agreement.h"
+#include "simurgh/model/tensor_file.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kDense[] = "dense.safetensors";
+// Each rank's own statistics of batch norm; only with several ranks.
+constexpr char kRanks[] = "rank-statistics.safetensors";
+
+std::vector<TensorSpec> SpecsOf(const std::vector<DenseTensor>& tensors) {
+  std::vector<TensorSpec> specs;
+  for (const DenseTensor& tensor : tensors) {
+    specs.push_back({tensor.name, DType::kF32, {tensor.shape.begin(), tensor.shape.end()}});
+  }
+  return specs;
+}
+
+size_t CountOf(const TensorSpec& spec) { return spec.rows() * spec.row_bytes() / sizeof(float); }
+
+std::string Describe(const TensorSpec* spec) {
+  return spec == nullptr ? "none" : absl::StrCat("[", absl::StrJoin(spec->shape, ", "), "]");
+}
+
+const TensorSpec* Find(const std::vector<TensorSpec>& specs, const std::string& name) {
+  const auto found = std::ranges::find(specs, name, &TensorSpec::name);
+  return found == specs.end() ? nullptr : &*found;
+}
+
+// Errors: INVALID_ARGUMENT for the first tensor that only one of them has, or in another shape.
+Status CheckTensors(const std::vector<TensorSpec>& saved, const std::vector<TensorSpec>& wanted) {
+  for (const std::vector<TensorSpec>* specs : {&wanted, &saved}) {
+    for (const TensorSpec& one : *specs) {
+      const TensorSpec* const a = Find(saved, one.name);
+      const TensorSpec* const b = Find(wanted, one.name);
+      if (a != nullptr && b != nullptr && a->shape == b->shape) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dense tensor '", one.name, "' has the shape ", Describe(a), " in the model and ",
+          Describe(b), " in the configuration; use the model's configuration or another folder"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::optional<ResumePoint>> Newest(const std::string& folder) {
+  StatusOr<ModelDirectory::Newest> newest = ModelDirectory(folder).Latest();
+  SIMURGH_RETURN_IF_ERROR(newest.status());
+  for (const std::string& warning : newest->warnings) spdlog::warn("{}", warning);
+  return ResumePoint{folder, std::move(newest->checkpoint)};
+}
+
+StatusOr<std::optional<ResumePoint>> Find(const ClusterConfig& config, const std::string& resume) {
+  const std::string& directory = config.checkpoint.directory;
+  if (resume == "never" || (resume == "auto" && directory.empty())) return std::nullopt;
+  if (resume == "auto") {
+    StatusOr<std::optional<ResumePoint>> newest = Newest(directory);
+    if (absl::IsNotFound(newest.status())) return std::nullopt;
+    return newest;
+  }
+  const auto path = std::filesystem::absolute(resume).lexically_normal();
+  const std::string name = path.has_filename() ? path.filename() : path.parent_path().filename();
+  uint64_t step = 0;
+  if (!name.starts_with("step-") || !absl::SimpleAtoi(name.substr(5), &step)) {
+    StatusOr<std::optional<ResumePoint>> newest = Newest(path.string());
+    if (!newest.ok()) return Annotate(newest.status(), "--resume");
+    return newest;
+  }
+  const auto model = (path.has_filename() ? path : path.parent_path()).parent_path().string();
+  SIMURGH_ASSIGN_OR_RETURN(Checkpoint checkpoint, ModelDirectory(model).Open(step));
+  return ResumePoint{model, std::move(checkpoint)};
+}
+
+}  // namespace
+
+StatusOr<std::optional<ResumePoint>> FindResumePoint(const ClusterConfig& config,
+                                                     const std::string& resume) {
+  SIMURGH_ASSIGN_OR_RETURN(std::optional<ResumePoint> point, Find(config, resume));
+  if (!point) return point;
+  const Checkpoint& checkpoint = point->checkpoint;
+  const auto saved = checkpoint.manifest.extra.find("agreement");
+  if (saved == checkpoint.manifest.extra.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoint.folder,
+                     ": the model was saved by a version that could not continue training; "
+                     "name another checkpoint.directory"));
+  }
+  const std::string difference =
+      SettingsDifference(saved->second, "the model", ModelAgreement(config), "the configuration");
+  if (!difference.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoint.folder, ": the model does not fit the configuration: ", difference,
+                     "; use the model's configuration, or another checkpoint.directory"));
+  }
+  if (config.training.mode == TrainingConfig::Mode::kAsync) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoint.folder,
+                     ": training.mode: async cannot continue from a model; use another mode, "
+                     "or another checkpoint.directory"));
+  }
+  return point;
+}
+
+void SetMeanStatistics(const TrainState& state, std::span<float> statistics) {
+  const size_t width = statistics.size();
+  const size_t ranks = width == 0 ? 0 : state.rank_statistics.size() / width;
+  for (size_t i = 0; i < width && ranks > 0; ++i) {
+    double sum = 0;
+    for (size_t rank = 0; rank < ranks; ++rank) sum += state.rank_statistics[rank * width + i];
+    statistics[i] = static_cast<float>(sum / static_cast<double>(ranks));
+  }
+}
+
+Status WriteDense(const std::string& folder, DenseNetwork& network, const TrainState& state) {
+  const std::vector<DenseTensor> tensors = network.tensors();
+  const std::vector<TensorSpec> specs = SpecsOf(tensors);
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
+                           TensorFileWriter::Create(absl::StrCat(folder, "/", kDense), specs, {}));
+  const std::span<const float> parameters = network.parameters();
+  const std::span<const float> others = network.state();
+  const std::vector<float>& statistics = state.rank_statistics;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::span<const float> values = tensors[i].in_state ? others : parameters;
+    SIMURGH_RETURN_IF_ERROR(writer.Write(
+        tensors[i].name, std::as_bytes(values.subspan(tensors[i].offset, CountOf(specs[i])))));
+  }
+  SIMURGH_RETURN_IF_ERROR(writer.Finish().status());
+  if (statistics.empty()) return absl::OkStatus();
+  const size_t width = network.statistics().size();
+  const size_t ranks = statistics.size() / width;
+  SIMURGH_ASSIGN_OR_RETURN(
+      TensorFileWriter own,
+      TensorFileWriter::Create(absl::StrCat(folder, "/", kRanks),
+                               {{"statistics", DType::kF32, {ranks, width}}}, {}));
+  SIMURGH_RETURN_IF_ERROR(own.Write("statistics", std::as_bytes(std::span(statistics))));
+  return own.Finish().status();
+}
+
+Status RestoreDense(const Checkpoint& checkpoint, uint32_t rank, uint32_t ranks,
+                    DenseNetwork& network) {
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kDense));
+  const std::vector<DenseTensor> tensors = network.tensors();
+  const std::vector<TensorSpec> specs = SpecsOf(tensors);
+  SIMURGH_RETURN_IF_ERROR(Annotate(CheckTensors(file.tensors(), specs), checkpoint.Path(kDense)));
+  std::vector<float> parameters(network.parameters().size());
+  std::vector<float> state(network.state().size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::span<float> values = tensors[i].in_state ? state : parameters;
+    SIMURGH_RETURN_IF_ERROR(
+        file.Read(tensors[i].name, 0, specs[i].rows(),
+                  std::as_writable_bytes(values.subspan(tensors[i].offset, CountOf(specs[i])))));
+  }
+  if (checkpoint.Has(kRanks)) {
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader own, checkpoint.OpenTensors(kRanks));
+    const size_t width = network.statistics().size();
+    const TensorSpec wanted{"statistics", DType::kF32, {ranks, width}};
+    if (own.tensors().size() == 1 && own.tensors()[0] == wanted) {
+      // All rows, so that the checksums are compared.
+      std::vector<float> all(ranks * width);
+      SIMURGH_RETURN_IF_ERROR(
+          own.Read(wanted.name, 0, ranks, std::as_writable_bytes(std::span(all))));
+      std::ranges::copy(std::span(all).subspan(rank * width, width), state.begin());
+    }
+  }
+  return network.Restore(parameters, state);
+}
+
+void WriteState(const TrainState& state, Manifest& manifest) {
+  manifest.samples = state.samples;
+  manifest.position =
+      absl::StrCat("epoch=", state.position.epoch, " batches=", state.position.batches);
+  manifest.extra["train.skipped_steps"] = absl::StrCat(state.skipped_steps);
+  manifest.extra["train.epochs"] = absl::StrCat(state.epochs);
+  manifest.extra["train.no_better"] = absl::StrCat(state.stopping.no_better);
+  manifest.extra["train.stopped_early"] = state.stopped_early ? "1" : "0";
+  if (state.stopping.best) manifest.metrics["early_stopping_best"] = *state.stopping.best;
+}
+
+StatusOr<TrainState> ReadState(const Manifest& manifest) {
+  TrainState state{.steps = manifest.step, .samples = manifest.samples};
+  const auto read = [&manifest](const std::string& key, auto& number) {
+    const auto found = manifest.extra.find(key);
+    return found != manifest.extra.end() && absl::SimpleAtoi(found->second, &number);
+  };
+  uint32_t stopped_early = 0;
+  const std::vector<std::string> position = absl::StrSplit(manifest.position, ' ');
+  const bool complete = read("train.skipped_steps", state.skipped_steps) &&
+                        read("train.epochs", state.epochs) &&
+                        read("train.no_better", state.stopping.no_better) &&
+                        read("train.stopped_early", stopped_early) && position.size() == 2 &&
+                        position[0].starts_with("epoch=") && position[1].starts_with("batches=") &&
+                        absl::SimpleAtoi(position[0].substr(6), &state.position.epoch) &&
+                        absl::SimpleAtoi(position[1].substr(8), &state.position.batches);
+  if (!complete) {
+    return absl::DataLossError(
+        "manifest.json has no complete state of training; use an undamaged copy of the model");
+  }
+  state.stopped_early = stopped_early != 0;
+  if (const auto best = manifest.metrics.find("early_stopping_best");
+      best != manifest.metrics.end()) {
+    state.stopping.best = best->second;
+  }
+  return state;
+}
+
+}  // namespace simurgh
