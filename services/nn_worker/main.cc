@@ -407,8 +407,8 @@ int main(int argc, char** argv) {
       "run the servers and the embedding worker in this process, without sockets")(
       "resume",
       boost::program_options::value(&resume)->default_value("auto", "")->value_name("WHAT"),
-      "continue a model: auto (the newest in checkpoint.directory, if any; the default), never, or "
-      "the path of a model or of one of its checkpoints")(
+      "continue a model: auto (the default): the newest in checkpoint.directory, if any; never; or "
+      "the path of a model or checkpoint")(
       "trace", boost::program_options::value(&trace_file)->value_name("FILE"),
       "write a Chrome trace of the first steps (open it in Perfetto)");
   return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {

@@ -33,8 +33,8 @@ void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig
   root.Map("checkpoint", [&](MapReader& in) {
     std::string& directory = checkpoint->directory;
     in.Text("directory",
-            "folder in which the model is saved when training ends or is stopped, and from which "
-            "it continues; none: nothing is saved",
+            "folder in which training saves its model, and from which it continues; none: nothing "
+            "is saved",
             &directory, "path of a folder");
     ReadTimes(in, checkpoint);
     in.Integer("keep", "number of checkpoints to keep; older ones are removed after a save",

@@ -150,6 +150,47 @@ TEST_CASE("Training that reads old rows continues like training that saved at th
   CHECK(ended.rows == expected.rows);
 }
 
+TEST_CASE("Training on batches of loaders continues to the bit") {
+  const TemporaryFolder folder;
+  const auto options = [&](const std::string& model) {
+    return TestClusterOptions{.config = "config/adult.yaml",
+                              .loaders = 2,
+                              .overrides = {"training.batch_size=16", "training.epochs=2",
+                                            "training.mode=sync", "training.progress_interval=50ms",
+                                            "checkpoint.directory=" + folder.path() + "/" + model},
+                              .digests = true};
+  };
+  const auto start = [](TestCluster& cluster) {
+    std::vector<std::unique_ptr<DaemonProcess>> loaders;
+    loaders.push_back(cluster.StartLoader(0));
+    loaders.push_back(cluster.StartLoader(1));
+    return loaders;
+  };
+  TestCluster whole(options("whole"));
+  auto loaders = start(whole);
+  auto trainers = whole.StartTrainers(1);
+  const Ended expected = FinishAll(whole, trainers);
+
+  TestCluster cluster(options("parts"));
+  loaders = start(cluster);
+  trainers = cluster.StartTrainers(1);
+  StopOne(trainers, 0, SIGTERM);
+  for (const auto& loader : loaders) CHECK(loader->Wait(kDeadline) == 0);
+  CHECK(StepOf(folder.path() + "/parts") < StepOf(folder.path() + "/whole"));
+  cluster.StopServersForDigests();
+  Restart(cluster);
+  loaders = start(cluster);
+  // The path of a checkpoint, too.
+  trainers.clear();
+  trainers.push_back(cluster.StartTrainer(
+      {}, 0,
+      {"--resume", ModelDirectory(folder.path() + "/parts").Latest().value().checkpoint.folder}));
+  const Ended ended = FinishAll(cluster, trainers);
+  CHECK(ended.networks == expected.networks);
+  CHECK(ended.test_auc == expected.test_auc);
+  CHECK(ended.rows == expected.rows);
+}
+
 TEST_CASE("A model that is trained is evaluated again, and trained on with more epochs") {
   const TemporaryFolder folder;
   const std::string model = folder.path() + "/model";
