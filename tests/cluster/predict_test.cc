@@ -128,6 +128,22 @@ TEST_CASE("Predictions of all committed models are the trainer's") {
   }
 }
 
+TEST_CASE("A model with plug-ins needs them where it predicts") {
+  const std::string plugin = SOFT_BINS_PLUGIN;
+  const Trained trained("config/adult-plugin.yaml", {"features.8.plugin.path=" + plugin,
+                                                     "data.derived.0.plugin.path=" + plugin});
+  const std::string arguments =
+      absl::StrCat("--model ", trained.model, " --evaluate --input ", trained.test);
+  const CommandResult result = Predict(arguments);
+  CAPTURE(result.error);
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(trained.outcome.last_line, StartsWith(absl::StrCat(Lines(result.out).back(), " ")));
+  const CommandResult missing = Predict(arguments + " --set features.8.plugin.path=/nowhere.so");
+  CHECK(missing.exit_code == 2);
+  CHECK_THAT(missing.error,
+             Contains("features.8.plugin.path: cannot read '/nowhere.so': No such file"));
+}
+
 TEST_CASE("A model of two ranks, servers and workers predicts as its cluster did") {
   const TemporaryFolder folder;
   const std::string model = folder.Path("model");
