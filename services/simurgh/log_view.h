@@ -18,10 +18,11 @@ class LogView {
 
   // Shows the lines that are complete.
   void Show();
+  // Before other output: ends a line of progress.
+  void EndLine();
 
  private:
   void ShowLine(const std::string& line);
-  void EndLine();
 
   const FileDescriptor file_;
   const bool on_terminal_;

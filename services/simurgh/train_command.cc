@@ -189,6 +189,7 @@ class Cluster {
   const std::vector<std::string> arguments_;
   const std::string logs_;
   std::vector<Child> children_;  // Those that run.
+  std::optional<LogView> view_;
   bool interrupted_ = false;
   std::optional<ExitCode> failure_;  // Of the first daemon that failed.
 };
@@ -262,7 +263,7 @@ sigset_t HandledSignals() {
 ExitCode Cluster::Supervise() {
   constexpr timespec kViewInterval{.tv_sec = 0, .tv_nsec = 100'000'000};
   const sigset_t signals = HandledSignals();
-  LogView view(LogOf("nn-worker-0"));
+  view_.emplace(LogOf("nn-worker-0"));
   while (!children_.empty()) {
     const int signal = ::sigtimedwait(&signals, nullptr, &kViewInterval);
     if (signal > 0 && signal != SIGCHLD) {
@@ -270,12 +271,14 @@ ExitCode Cluster::Supervise() {
         Kill();
         return ExitCode::kInterrupted;
       }
+      view_->EndLine();
+      std::cerr << "simurgh: stopping the daemons; a second signal kills them" << std::endl;
     }
-    if (!failure_) view.Show();
     Reap();
     StopWhatIsNotNeeded();
+    if (!failure_) view_->Show();
   }
-  if (!failure_) view.Show();
+  view_->EndLine();
   return failure_.value_or(ExitCode::kOk);
 }
 
@@ -299,6 +302,7 @@ void Cluster::OnEnd(const Child& child, int wait_status) {
   if (code == ExitCode::kOk && may_end) return;
   failure_ = code == ExitCode::kOk ? ExitCode::kRuntimeFailure : code;
   const std::string log = LogOf(child.name);
+  view_->EndLine();
   std::cerr << "simurgh: " << child.name << " " << DescribeEnd(wait_status)
             << (may_end ? "" : " before the nn-workers") << "; its log " << log << " ends with:\n"
             << LastLines(log, kLogLines);
