@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
-#include <vector>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include <boost/program_options/parsers.hpp>
@@ -16,7 +16,7 @@ namespace simurgh {
 
 StatusOr<bool> ParseCommandLine(int argc, const char* const* argv, const ProgramTexts& texts,
                                 const boost::program_options::options_description& options,
-                                std::ostream& out) {
+                                std::ostream& out, std::vector<std::string>* words) {
   namespace po = boost::program_options;
   constexpr int kExactNames =
       po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
@@ -44,6 +44,10 @@ StatusOr<bool> ParseCommandLine(int argc, const char* const* argv, const Program
     po::notify(values);
   } catch (const po::error& error) {
     return OptionProblem(error.what());
+  }
+  if (words != nullptr) {
+    *words = std::move(stray);
+    return true;
   }
   if (stray.empty()) return true;
   return OptionProblem(absl::StrCat("unexpected argument '", stray.front(), "'"));

@@ -2,6 +2,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include <boost/program_options/options_description.hpp>
 
@@ -15,11 +16,13 @@ struct ProgramTexts {
   const char* notes;  // The last part of --help.
 };
 
-// Sets the options' values. Requires: the options include help and version. Returns false after
-// --help and --version, which write to `out`. Errors: INVALID_ARGUMENT; names are not abbreviated.
+// Sets the options' values. Requires: the options include help; version is optional. words:
+// receives the arguments that are not options; without it they are errors. Returns false after
+// --help and
+// --version, which write to `out`. Errors: INVALID_ARGUMENT; names are not abbreviated.
 StatusOr<bool> ParseCommandLine(int argc, const char* const* argv, const ProgramTexts& texts,
                                 const boost::program_options::options_description& options,
-                                std::ostream& out);
+                                std::ostream& out, std::vector<std::string>* words = nullptr);
 
 // Flushes stdout. Errors: DATA_LOSS if any of the process's output to it was lost.
 Status FlushOutput();

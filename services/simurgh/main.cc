@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <exception>
 #include <iostream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,70 +12,62 @@
 #include "services/runtime/exit_code.h"
 #include "services/simurgh/model_command.h"
 #include "services/simurgh/predict_command.h"
+#include "services/simurgh/train_command.h"
 
 namespace simurgh {
 namespace {
 
-// A command with options of its own. `model` has none.
 struct Command {
   const char* name;
   const char* usage;
-  ExitCode (*run)(int argc, const char* const* argv);  // argv[0]: the name.
+  ExitCode (*run)(int argc, const char* const* argv);  // argv[0] is the command.
 };
 
-constexpr Command kCommands[] = {{"predict", kPredictUsage, RunPredictCommand}};
+constexpr Command kCommands[] = {
+    {"train", kTrainUsage, RunTrainCommand},
+    {"predict", kPredictUsage, RunPredictCommand},
+    {"model", kModelUsage, RunModelCommand},
+};
 
-constexpr char kNotes[] =
-    "MODEL is a model's folder. Without STEP, info and verify use the newest checkpoint.\n\n"
-    "Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.\n";
+constexpr char kNotes[] = "simurgh COMMAND --help describes a command.\n";
 
 int Fail(const Status& status, ExitCode code) {
   std::cerr << "simurgh: " << status.message() << "\n";
   return static_cast<int>(code);
 }
 
-// Returns the code of the command, or another one if stdout is incomplete.
-int End(ExitCode code) {
-  const Status flushed = FlushOutput();
-  return flushed.ok() ? static_cast<int>(code) : Fail(flushed, ExitCode::kRuntimeFailure);
+// --help, --version, or the error for a word that is no command.
+Status RunWithoutCommand(int argc, const char* const* argv) {
+  std::string usage = "simurgh: trains models and works with them\n\nUsage:\n";
+  std::string names;
+  for (const Command& command : kCommands) {
+    absl::StrAppend(&usage, command.usage);
+    absl::StrAppend(&names, names.empty() ? "" : ", ", command.name);
+  }
+  usage += "\n";
+  boost::program_options::options_description options("Options");
+  options.add_options()("help", "print this help")("version", "print the version");
+  std::vector<std::string> words;
+  const StatusOr<bool> runs =
+      ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words);
+  if (!runs.ok()) return runs.status();
+  if (!*runs) return absl::OkStatus();
+  return OptionProblem(
+      absl::StrCat("'", words.empty() ? "" : words[0], "' is not a command; use one of: ", names));
 }
 
 int Main(int argc, char** argv) {
-  for (const Command& command : kCommands) {
-    if (argc > 1 && std::string_view(argv[1]) == command.name) {
-      return End(command.run(argc - 1, argv + 1));
-    }
-  }
-  // Options are --help and --version only. The other words are the command.
-  std::vector<const char*> flags(argv, argv + 1);
-  std::vector<std::string> words;
-  for (const char* word : std::vector<const char*>(argv + 1, argv + argc)) {
-    if (*word == '-') {
-      flags.push_back(word);
-    } else {
-      words.emplace_back(word);
-    }
-  }
-  std::string usage = absl::StrCat("simurgh: works with trained models\n\nUsage:\n", kModelUsage);
-  for (const Command& command : kCommands) absl::StrAppend(&usage, command.usage);
-  usage.push_back('\n');
-  boost::program_options::options_description options("Options");
-  options.add_options()("help", "print this help")("version", "print the version");
-  const StatusOr<bool> runs =
-      ParseCommandLine(static_cast<int>(flags.size()), flags.data(),
-                       {"simurgh", usage.c_str(), kNotes}, options, std::cout);
-  if (!runs.ok()) return Fail(runs.status(), ExitCode::kBadConfiguration);
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  const Command* const command = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                              [&](const auto& one) { return one.name == name; });
   ExitCode code = ExitCode::kOk;
-  if (*runs) {
-    const std::string command = words.empty() ? "" : words[0];
-    if (command != "model") {
-      return Fail(
-          OptionProblem(absl::StrCat("'", command, "' is not a command; use model or predict")),
-          ExitCode::kBadConfiguration);
-    }
-    code = RunModelCommand({words.begin() + 1, words.end()});
+  if (command != std::end(kCommands)) {
+    code = command->run(argc - 1, argv + 1);
+  } else if (const Status status = RunWithoutCommand(argc, argv); !status.ok()) {
+    return Fail(status, ExitCode::kBadConfiguration);
   }
-  return End(code);
+  const Status flushed = FlushOutput();
+  return flushed.ok() ? static_cast<int>(code) : Fail(flushed, ExitCode::kRuntimeFailure);
 }
 
 }  // namespace

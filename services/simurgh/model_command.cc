@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <iostream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +15,10 @@
 
 namespace simurgh {
 namespace {
+
+constexpr char kNotes[] =
+    "MODEL is a model's folder. Without STEP, info and verify use the newest checkpoint.\n\n"
+    "Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.\n";
 
 ExitCode Fail(const Status& status) {
   std::cerr << "simurgh: " << status.message() << "\n";
@@ -48,7 +54,16 @@ StatusOr<ModelDirectory::Newest> Find(ModelDirectory& model, const std::string* 
 
 }  // namespace
 
-ExitCode RunModelCommand(const std::vector<std::string>& words) {
+ExitCode RunModelCommand(int argc, const char* const* argv) {
+  const std::string usage =
+      absl::StrCat("simurgh model: shows and checks trained models\n\nUsage:\n", kModelUsage, "\n");
+  boost::program_options::options_description options("Options");
+  options.add_options()("help", "print this help and exit");
+  std::vector<std::string> words;
+  const StatusOr<bool> runs =
+      ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words);
+  if (!runs.ok()) return Fail(runs.status());
+  if (!*runs) return ExitCode::kOk;
   const std::string action = words.empty() ? "" : words[0];
   const size_t most = action == "list" ? 2 : 3;
   if (action != "list" && action != "info" && action != "verify") {

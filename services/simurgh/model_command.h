@@ -1,8 +1,5 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "services/runtime/exit_code.h"
 
 namespace simurgh {
@@ -12,8 +9,7 @@ inline constexpr char kModelUsage[] =
     "  simurgh model info MODEL [STEP]    print a checkpoint's manifest and tensors\n"
     "  simurgh model verify MODEL [STEP]  read all files of a checkpoint and check them\n";
 
-// Runs `simurgh model` with the words after `model`. Output on stdout, progress and errors on
-// stderr.
-ExitCode RunModelCommand(const std::vector<std::string>& words);
+// Runs `simurgh model`. argv[0] is "model". Output on stdout, progress and errors on stderr.
+ExitCode RunModelCommand(int argc, const char* const* argv);
 
 }  // namespace simurgh

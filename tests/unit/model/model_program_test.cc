@@ -119,8 +119,8 @@ TEST_CASE("Bad arguments exit with 2, missing models with 3") {
     std::string message;
   };
   const Bad bad = GENERATE(values<Bad>({
-      {"", 2, "'' is not a command; use model"},
-      {"modle", 2, "'modle' is not a command; use model"},
+      {"", 2, "'' is not a command; use one of: train, model"},
+      {"modle", 2, "'modle' is not a command; use one of: train, model"},
       {"model", 2, "model: '' is not an action; use list, info or verify"},
       {"model lost m", 2, "model: 'lost' is not an action"},
       {"model list", 2, "model list: MODEL is missing"},
@@ -145,8 +145,9 @@ TEST_CASE("Bad arguments exit with 2, missing models with 3") {
 TEST_CASE("Help and version of simurgh") {
   const CommandResult help = Simurgh("--help");
   CHECK(help.exit_code == 0);
-  CHECK_THAT(help.out, Contains("simurgh model verify MODEL [STEP]") && Contains("Exit codes: 0"));
-  CHECK(Simurgh("model --help").out == help.out);
+  CHECK_THAT(help.out, Contains("simurgh model verify MODEL [STEP]"));
+  CHECK_THAT(Simurgh("model --help").out,
+             Contains("simurgh model verify MODEL [STEP]") && Contains("Exit codes: 0"));
   CHECK_THAT(Simurgh("--version").out, StartsWith("simurgh "));
 }
 

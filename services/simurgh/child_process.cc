@@ -1,0 +1,80 @@
+#include "services/simurgh/child_process.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "simurgh/base/file_descriptor.h"
+
+namespace simurgh {
+namespace {
+
+StatusOr<FileDescriptor> OpenFile(const std::string& path, int flags) {
+  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+  if (file.valid()) return file;
+  return absl::UnavailableError(absl::StrCat(path, ": cannot open it: ", std::strerror(errno)));
+}
+
+// The child's part. Calls only functions that are safe between fork and exec.
+[[noreturn]] void Execute(pid_t parent, char* const* argv, int input, int output, int errors) {
+  constexpr int kCannotExecute = 127;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(kCannotExecute);  // It ended before the call above.
+  ::setpgid(0, 0);
+  ::dup2(input, STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(errors, STDERR_FILENO);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execv(argv[0], argv);
+  const char* const problem = strerrordesc_np(errno);
+  for (const char* text : {"simurgh: cannot execute ", static_cast<const char*>(argv[0]), ": ",
+                           problem == nullptr ? "unknown error" : problem, "\n"}) {
+    if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
+  }
+  ::_exit(kCannotExecute);
+}
+
+}  // namespace
+
+StatusOr<pid_t> StartChild(const std::vector<std::string>& words, const std::string& output,
+                           const std::string& errors) {
+  constexpr int kWrite = O_WRONLY | O_CREAT | O_TRUNC;
+  SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor in, OpenFile("/dev/null", O_RDONLY));
+  SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor out, OpenFile(output, kWrite));
+  FileDescriptor log;
+  if (!errors.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(log, OpenFile(errors, kWrite));
+  }
+  std::vector<std::string> arguments = words;
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) {
+    return absl::UnavailableError(absl::StrCat("cannot start ", words[0], ": ",
+                                               std::strerror(errno),
+                                               "; raise the limit of processes (ulimit -u)"));
+  }
+  if (child > 0) return child;
+  Execute(parent, argv.data(), in.number(), out.number(),
+          log.valid() ? log.number() : STDERR_FILENO);
+}
+
+std::string DescribeEnd(int wait_status) {
+  if (WIFEXITED(wait_status)) return absl::StrCat("ended with code ", WEXITSTATUS(wait_status));
+  const int signal = WTERMSIG(wait_status);
+  return absl::StrCat("was killed by signal ", signal, " (", strsignal(signal), ")");
+}
+
+}  // namespace simurgh

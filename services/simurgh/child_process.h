@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "simurgh/base/status.h"
+
+namespace simurgh {
+
+// Starts words[0], a path, with the other words as arguments. The child has an empty stdin. Its
+// stdout goes to the file `output`. Its stderr goes to the file `errors`, or if that is empty to
+// this process's stderr. Files are created or overwritten.
+//
+// The child does not outlive this process: the kernel kills it when this process ends, even by
+// SIGKILL. The child has its own process group, so that Ctrl-C at a terminal does not reach it. No
+// signal is blocked in the child. If it cannot execute the program, it writes the reason to stderr
+// and exits with 127.
+//
+// Errors: UNAVAILABLE if a file cannot be opened, or the system has no room for a process.
+// Threads: the main one; the kernel kills a child when the thread that started it ends.
+StatusOr<pid_t> StartChild(const std::vector<std::string>& words, const std::string& output,
+                           const std::string& errors);
+
+// wait_status: of waitpid. "ended with code 3" or "was killed by signal 9 (Killed)".
+std::string DescribeEnd(int wait_status);
+
+}  // namespace simurgh

@@ -1,0 +1,423 @@
+#include "services/simurgh/train_command.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+#include "services/runtime/command_line.h"
+#include "services/simurgh/child_process.h"
+#include "services/simurgh/log_view.h"
+#include "simurgh/base/file_descriptor.h"
+#include "simurgh/config/cluster_config.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kNotes[] =
+    "Starts every daemon that CONFIG lists: embedding-ps, embedding-worker, loaders and "
+    "nn-worker.\n"
+    "The programs are in the folder of simurgh. The daemons share a new token, so that other "
+    "users\n"
+    "of the machine cannot use them. Shows the log of the first nn-worker on stderr. The last "
+    "line\n"
+    "on stdout is the result. No daemon outlives this command, even after SIGKILL.\n\n"
+    "SIGINT, SIGTERM or SIGHUP stops training: first the nn-workers, then the other daemons. A\n"
+    "second signal kills all of them. If a daemon ends too early, the others are stopped, and the\n"
+    "end of its log is printed.\n\n"
+    "Examples:\n"
+    "  simurgh train config/adult.yaml\n"
+    "  simurgh train clicks.yaml --set training.epochs=3 --set checkpoint.directory=model\n"
+    "  simurgh train clicks.yaml --logs logs > result\n\n"
+    "Exit codes:\n"
+    "  0    trained, or stopped by one signal\n"
+    "  2    bad arguments or configuration\n"
+    "  3    a daemon failed; its log has the reason\n"
+    "  130  a second signal killed the daemons\n";
+
+// The folder of the logs, with the token of the run.
+class RunFolder {
+ public:
+  // given: of --logs; empty for a temporary folder.
+  static StatusOr<std::unique_ptr<RunFolder>> Create(const std::string& given);
+
+  // Removes the token, and the folder if it is empty.
+  ~RunFolder() {
+    std::error_code ignored;
+    std::filesystem::remove(token(), ignored);
+    std::filesystem::remove(path_, ignored);
+  }
+
+  // After a success: a temporary folder is no longer needed.
+  void Discard() {
+    std::error_code ignored;
+    if (is_temporary_) std::filesystem::remove_all(path_, ignored);
+  }
+
+  const std::string& path() const { return path_; }
+  std::string token() const { return path_ + "/token"; }
+
+ private:
+  RunFolder(std::string path, bool is_temporary)
+      : path_(std::move(path)), is_temporary_(is_temporary) {}
+
+  Status Lock();
+  Status WriteToken() const;
+
+  const std::string path_;  // Absolute.
+  const bool is_temporary_;
+  FileDescriptor lock_;
+};
+
+StatusOr<std::unique_ptr<RunFolder>> RunFolder::Create(const std::string& given) {
+  std::error_code error;
+  std::string path = given;
+  if (given.empty()) {
+    path = std::filesystem::temp_directory_path(error).string() + "/simurgh-train-XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) {
+      return absl::UnavailableError(
+          absl::StrCat(path, ": cannot create the folder: ", std::strerror(errno),
+                       "; set TMPDIR, or use --logs FOLDER"));
+    }
+  } else {
+    std::filesystem::create_directories(path, error);
+    path = std::filesystem::absolute(path).string();
+  }
+  std::unique_ptr<RunFolder> folder(new RunFolder(path, given.empty()));
+  SIMURGH_RETURN_IF_ERROR(folder->Lock());
+  SIMURGH_RETURN_IF_ERROR(folder->WriteToken());
+  return folder;
+}
+
+Status RunFolder::Lock() {
+  lock_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock_.valid()) {
+    return absl::InvalidArgumentError(absl::StrCat("--logs ", path_,
+                                                   ": cannot use it: ", std::strerror(errno),
+                                                   "; name a folder that you may write"));
+  }
+  if (::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--logs ", path_, ": another simurgh train uses it; name another folder"));
+}
+
+Status RunFolder::WriteToken() const {
+  char secret[32];
+  std::string text;
+  if (::getrandom(secret, sizeof(secret), 0) == sizeof(secret)) {
+    text = absl::StrCat(absl::BytesToHexString({secret, sizeof(secret)}), "\n");
+  }
+  ::unlink(token().c_str());  // Of a run that was killed.
+  const FileDescriptor file(::open(token().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (file.valid() && !text.empty() &&
+      ::write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(token(),
+                                                 ": cannot write it: ", std::strerror(errno),
+                                                 "; use --logs with a folder that you may write"));
+}
+
+// The daemons of one run, children of this process.
+//
+// An nn-worker and a loader may end before the others. When all nn-workers have ended, or one
+// daemon has ended otherwise, or a signal has come, the rest is stopped: nn-workers and loaders
+// first, since they use the others.
+class Cluster {
+ public:
+  // arguments: of every daemon, for its configuration.
+  Cluster(std::string programs, std::vector<std::string> arguments, std::string logs)
+      : programs_(std::move(programs)), arguments_(std::move(arguments)), logs_(std::move(logs)) {}
+  ~Cluster() { Kill(); }
+
+  // Lets each program check the configuration. It prints what is wrong.
+  StatusOr<ExitCode> Check(const ClusterConfig& config) const;
+  Status Start(const ClusterConfig& config);
+  // Returns when no daemon runs.
+  ExitCode Supervise();
+
+  // What the first nn-worker printed.
+  std::string result_path() const { return logs_ + "/nn-worker-0.out"; }
+
+ private:
+  enum class Role { kEmbedding, kLoader, kTrainer };
+  struct Program {
+    const char* name;
+    Role role;
+    size_t instances;
+  };
+  struct Child {
+    std::string name;  // Of the log.
+    Role role;
+    pid_t pid;
+    bool told_to_stop = false;  // A second signal would end a daemon at once.
+  };
+
+  static std::vector<Program> Programs(const ClusterConfig& config);
+  std::vector<std::string> CommandLine(const char* program,
+                                       const std::vector<std::string>& more) const;
+  std::string LogOf(const std::string& name) const {
+    return absl::StrCat(logs_, "/", name, ".log");
+  }
+  void Reap();
+  void OnEnd(const Child& child, int wait_status);
+  bool Runs(Role role) const;
+  void Tell(Role role);
+  void StopWhatIsNotNeeded();
+  void Kill();
+
+  const std::string programs_;
+  const std::vector<std::string> arguments_;
+  const std::string logs_;
+  std::vector<Child> children_;  // Those that run.
+  std::optional<LogView> view_;
+  bool interrupted_ = false;
+  std::optional<ExitCode> failure_;  // Of the first daemon that failed.
+};
+
+std::vector<Cluster::Program> Cluster::Programs(const ClusterConfig& config) {
+  std::vector<Program> programs{
+      {"embedding-ps", Role::kEmbedding, config.embedding_ps.instances.size()},
+      {"embedding-worker", Role::kEmbedding, config.embedding_worker.instances.size()},
+      {"nn-worker", Role::kTrainer, config.nn_worker.instances.size()}};
+  if (!config.loaders.instances.empty()) {
+    programs.push_back({"simurgh-feed", Role::kLoader, config.loaders.instances.size()});
+  }
+  return programs;
+}
+
+std::vector<std::string> Cluster::CommandLine(const char* program,
+                                              const std::vector<std::string>& more) const {
+  std::vector<std::string> words{absl::StrCat(programs_, "/", program)};
+  words.insert(words.end(), arguments_.begin(), arguments_.end());
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+ExitCode CodeOf(int wait_status) {
+  if (!WIFEXITED(wait_status)) return ExitCode::kRuntimeFailure;
+  const int code = WEXITSTATUS(wait_status);
+  if (code == static_cast<int>(ExitCode::kOk)) return ExitCode::kOk;
+  return code == static_cast<int>(ExitCode::kBadConfiguration) ? ExitCode::kBadConfiguration
+                                                               : ExitCode::kRuntimeFailure;
+}
+
+StatusOr<ExitCode> Cluster::Check(const ClusterConfig& config) const {
+  for (const Program& program : Programs(config)) {
+    SIMURGH_ASSIGN_OR_RETURN(
+        const pid_t pid,
+        StartChild(CommandLine(program.name, {"--check-config"}), "/dev/null", /*errors=*/""));
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    if (CodeOf(status) != ExitCode::kOk) return CodeOf(status);
+  }
+  return ExitCode::kOk;
+}
+
+Status Cluster::Start(const ClusterConfig& config) {
+  for (const Program& program : Programs(config)) {
+    for (size_t index = 0; index < program.instances; ++index) {
+      const std::string name = absl::StrCat(program.name, "-", index);
+      const bool prints_result = program.role == Role::kTrainer && index == 0;
+      SIMURGH_ASSIGN_OR_RETURN(
+          const pid_t pid, StartChild(CommandLine(program.name, {"--index", absl::StrCat(index)}),
+                                      prints_result ? result_path() : "/dev/null", LogOf(name)));
+      children_.push_back({name, program.role, pid});
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Those that end this command, and SIGCHLD. A signal that the caller ignores stays ignored.
+sigset_t HandledSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action{};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) sigaddset(&set, signal);
+  }
+  return set;
+}
+
+ExitCode Cluster::Supervise() {
+  constexpr timespec kViewInterval{.tv_sec = 0, .tv_nsec = 100'000'000};
+  const sigset_t signals = HandledSignals();
+  view_.emplace(LogOf("nn-worker-0"));
+  while (!children_.empty()) {
+    const int signal = ::sigtimedwait(&signals, nullptr, &kViewInterval);
+    if (signal > 0 && signal != SIGCHLD) {
+      if (std::exchange(interrupted_, true)) {
+        Kill();
+        return ExitCode::kInterrupted;
+      }
+      view_->EndLine();
+      std::cerr << "simurgh: stopping the daemons; a second signal kills them" << std::endl;
+    }
+    Reap();
+    StopWhatIsNotNeeded();
+    if (!failure_) view_->Show();
+  }
+  view_->EndLine();
+  return failure_.value_or(ExitCode::kOk);
+}
+
+void Cluster::Reap() {
+  int status = 0;
+  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    const auto found = std::find_if(children_.begin(), children_.end(),
+                                    [&](const Child& child) { return child.pid == pid; });
+    if (found == children_.end()) continue;
+    const Child child = *found;
+    children_.erase(found);
+    OnEnd(child, status);
+  }
+}
+
+void Cluster::OnEnd(const Child& child, int wait_status) {
+  constexpr size_t kLogLines = 10;
+  if (interrupted_ || failure_) return;  // It is stopped, or fails because of the first.
+  const bool may_end = child.role != Role::kEmbedding || child.told_to_stop;
+  const ExitCode code = CodeOf(wait_status);
+  if (code == ExitCode::kOk && may_end) return;
+  failure_ = code == ExitCode::kOk ? ExitCode::kRuntimeFailure : code;
+  const std::string log = LogOf(child.name);
+  view_->EndLine();
+  std::cerr << "simurgh: " << child.name << " " << DescribeEnd(wait_status)
+            << (may_end ? "" : " before the nn-workers") << "; its log " << log << " ends with:\n"
+            << LastLines(log, kLogLines);
+  if (!children_.empty()) std::cerr << "simurgh: stopping the other daemons" << std::endl;
+}
+
+bool Cluster::Runs(Role role) const {
+  return std::any_of(children_.begin(), children_.end(),
+                     [&](const Child& child) { return child.role == role; });
+}
+
+void Cluster::Tell(Role role) {
+  for (Child& child : children_) {
+    if (child.role == role && !std::exchange(child.told_to_stop, true)) ::kill(child.pid, SIGTERM);
+  }
+}
+
+void Cluster::StopWhatIsNotNeeded() {
+  const bool is_over = interrupted_ || failure_ || !Runs(Role::kTrainer);
+  if (!is_over) return;
+  Tell(Role::kTrainer);
+  Tell(Role::kLoader);
+  if (!Runs(Role::kTrainer) && !Runs(Role::kLoader)) Tell(Role::kEmbedding);
+}
+
+void Cluster::Kill() {
+  for (const Child& child : children_) ::kill(child.pid, SIGKILL);
+  for (const Child& child : children_) ::waitpid(child.pid, nullptr, 0);
+  children_.clear();
+}
+
+struct TrainOptions {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string logs;
+};
+
+// Nothing after --help.
+StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* argv) {
+  namespace po = boost::program_options;
+  TrainOptions parsed;
+  po::options_description options("Options");
+  options.add_options()("set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
+                        "override a key of CONFIG for all daemons; may be repeated")(
+      "logs", po::value(&parsed.logs)->value_name("FOLDER"),
+      "write and keep the logs in FOLDER, one per daemon; without it they are in a temporary "
+      "folder, which is removed after a success")("help", "print this help and exit");
+  std::vector<std::string> words;
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool runs,
+      ParseCommandLine(argc, argv,
+                       {"simurgh",
+                        "simurgh train: runs all daemons of a configuration on this machine and "
+                        "trains\n\nUsage: simurgh train CONFIG [options]\n\n",
+                        kNotes},
+                       options, std::cout, &words));
+  if (!runs) return std::nullopt;
+  if (words.empty()) return OptionProblem("train: CONFIG is missing");
+  if (words.size() > 1) return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
+  parsed.config = words[0];
+  std::error_code ignored;
+  if (std::filesystem::exists(parsed.config, ignored) &&
+      !std::filesystem::is_regular_file(parsed.config, ignored)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        parsed.config, " is not a regular file; name one, since every daemon reads it"));
+  }
+  return parsed;
+}
+
+// INVALID_ARGUMENT is an error of arguments or configuration.
+StatusOr<ExitCode> Train(const TrainOptions& options) {
+  SIMURGH_ASSIGN_OR_RETURN(const auto folder, RunFolder::Create(options.logs));
+  // The first override: one that the user gives wins.
+  std::vector<std::string> overrides{absl::StrCat(
+      "cluster.token_file='", absl::StrReplaceAll(folder->token(), {{"'", "''"}}), "'")};
+  overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
+  const StatusOr<ClusterConfig> config = LoadClusterConfig(options.config, overrides);
+  if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
+  std::vector<std::string> arguments{"--config", options.config};
+  for (const std::string& override : overrides) {
+    arguments.insert(arguments.end(), {"--set", override});
+  }
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  Cluster cluster(program.parent_path(), arguments, folder->path());
+
+  std::signal(SIGPIPE, SIG_IGN);  // Training does not need its progress view.
+  std::signal(SIGCHLD, SIG_DFL);  // Ignored, it would reap children.
+  const sigset_t signals = HandledSignals();
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check(*config));
+  if (checked != ExitCode::kOk) return checked;
+  SIMURGH_RETURN_IF_ERROR(cluster.Start(*config));
+  const ExitCode code = cluster.Supervise();
+  if (code != ExitCode::kOk) return code;
+  std::ifstream result(cluster.result_path());
+  for (std::string line; std::getline(result, line);) std::cout << line << "\n";
+  folder->Discard();
+  return code;
+}
+
+}  // namespace
+
+ExitCode RunTrainCommand(int argc, const char* const* argv) {
+  const auto options = ParseOptions(argc, argv);
+  StatusOr<ExitCode> code = ExitCode::kOk;
+  if (!options.ok()) {
+    code = options.status();
+  } else if (options->has_value()) {
+    code = Train(**options);
+  }
+  if (code.ok()) return *code;
+  std::cerr << "simurgh: " << code.status().message() << "\n";
+  return absl::IsInvalidArgument(code.status()) ? ExitCode::kBadConfiguration
+                                                : ExitCode::kRuntimeFailure;
+}
+
+}  // namespace simurgh

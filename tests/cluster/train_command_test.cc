@@ -1,0 +1,266 @@
+// `simurgh train` with real daemons.
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include <catch2/catch.hpp>
+
+#include "tests/support/daemon_process.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/test_cluster.h"
+
+namespace simurgh::testing {
+namespace {
+
+using Catch::Contains;
+using Catch::EndsWith;
+using Catch::Matches;
+
+constexpr std::chrono::seconds kDeadline{120};
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// A command whose daemons listen on Unix sockets in a temporary folder.
+class TrainCommand {
+ public:
+  // overrides: KEY=VALUE. logs: the value of --logs, in the folder; empty for a temporary folder.
+  explicit TrainCommand(const std::vector<std::string>& overrides, size_t ranks = 1,
+                        size_t loaders = 0, const std::string& logs = "logs")
+      : logs_(logs.empty() ? "" : folder_.Path(logs)) {
+    words_ = {"train", "config/adult-persia.yaml"};
+    if (!logs_.empty()) words_.insert(words_.end(), {"--logs", logs_});
+    Set(absl::StrCat("embedding_ps.instances=[", Instance("ps-0"), ",", Instance("ps-1"), "]"));
+    Set(absl::StrCat("embedding_worker.instances=[", Instance("worker"), "]"));
+    Set("training.max_steps=20");
+    std::string trainers;
+    for (size_t rank = 0; rank < ranks; ++rank)
+      trainers += Instance(absl::StrCat("nn-", rank)) + ",";
+    Set("nn_worker.instances=[" + trainers + "]");
+    std::string feeds;
+    for (size_t loader = 0; loader < loaders; ++loader) feeds += "{},";
+    Set("loaders.instances=[" + feeds + "]");
+    for (const std::string& override : overrides) Set(override);
+    command_ = std::make_unique<DaemonProcess>("simurgh", words_, folder_.Path("simurgh.log"));
+  }
+
+  DaemonProcess* operator->() { return command_.get(); }
+  const std::vector<std::string>& words() const { return words_; }
+  const std::string& logs() const { return logs_; }
+  std::string LogOf(const std::string& name) const { return ReadFile(logs_ + "/" + name + ".log"); }
+
+  // Requires: the nn-worker trains for long.
+  void WaitForTraining() { REQUIRE(command_->WaitForLog("progress: step=", kDeadline)); }
+
+  // Command lines of the processes that run, by pid: of the daemons and of the command itself.
+  std::map<pid_t, std::string> Processes() const {
+    std::map<pid_t, std::string> processes;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      pid_t pid = 0;
+      if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
+      std::string line = ReadFile(entry.path() / "cmdline");
+      std::replace(line.begin(), line.end(), '\0', ' ');
+      if (Contains(folder_.path() + "/").match(line)) processes[pid] = line;
+    }
+    return processes;
+  }
+
+  pid_t PidOf(const std::string& program, int index) const {
+    for (const auto& [pid, line] : Processes()) {
+      if (Contains("/" + program + " --config").match(line) &&
+          EndsWith(absl::StrCat(" --index ", index, " ")).match(line)) {
+        return pid;
+      }
+    }
+    FAIL(program << " does not run");
+    return -1;
+  }
+
+ private:
+  std::string Instance(const std::string& name) const {
+    return absl::StrCat("{address: 'unix://", folder_.path(), "/", name, "'}");
+  }
+  void Set(const std::string& override) { words_.insert(words_.end(), {"--set", override}); }
+
+  const TemporaryFolder folder_;
+  const std::string logs_;
+  std::vector<std::string> words_;
+  std::unique_ptr<DaemonProcess> command_;
+};
+
+// Trains until a signal.
+const std::vector<std::string> kLong{"training.max_steps=100000000", "training.epochs=1000000",
+                                     "training.progress_interval=100ms"};
+
+TEST_CASE("simurgh train prints the result and leaves nothing running") {
+  const auto [ranks, loaders] = GENERATE(table<size_t, size_t>({{1, 0}, {2, 0}, {1, 2}}));
+  CAPTURE(ranks, loaders);
+  TrainCommand command({}, ranks, loaders);
+  CHECK(command->Wait(kDeadline) == 0);
+  CAPTURE(command->log());
+  CHECK_THAT(command->output(),
+             Matches("test_auc=0\\.[0-9]{4} test_logloss=[0-9.]+ samples_per_sec=[0-9]+\n"));
+  CHECK_THAT(command->log(), Contains("evaluated: step=20 "));
+  CHECK(command.Processes().empty());
+  CHECK_THAT(command.LogOf("embedding-ps-1"), Contains("exiting: code=0"));
+  CHECK_FALSE(std::filesystem::exists(command.logs() + "/token"));
+}
+
+TEST_CASE("The token of a run is for its user only") {
+  TrainCommand command(kLong);
+  command.WaitForTraining();
+  CHECK(std::filesystem::status(command.logs() + "/token").permissions() ==
+        std::filesystem::perms(0600));
+}
+
+TEST_CASE("A daemon that is killed ends the command") {
+  const auto [program, index, ranks, loaders] =
+      GENERATE(table<std::string, int, size_t, size_t>({{"embedding-ps", 1, 1, 0},
+                                                        {"embedding-worker", 0, 1, 0},
+                                                        {"nn-worker", 1, 2, 0},
+                                                        {"simurgh-feed", 1, 1, 2}}));
+  CAPTURE(program);
+  TrainCommand command(kLong, ranks, loaders);
+  command.WaitForTraining();
+  kill(command.PidOf(program, index), SIGKILL);
+  CHECK(command->Wait(kDeadline) == 3);
+  const std::string name = absl::StrCat(program, "-", index);
+  CHECK_THAT(command->log(),
+             Contains(absl::StrCat("simurgh: ", name, " was killed by signal 9 (Killed)")) &&
+                 Contains(command.logs() + "/" + name + ".log ends with:\n"));
+  const std::string log = command.LogOf(name);
+  const size_t last_line = log.rfind('\n', log.size() - 2) + 1;
+  CHECK_THAT(command->log(), Contains(log.substr(last_line) + "simurgh: stopping the other"));
+  CHECK(command->output().empty());
+  CHECK(command.Processes().empty());
+}
+
+TEST_CASE("A signal stops the trainer, then the other daemons") {
+  const int signal = GENERATE(SIGTERM, SIGINT, SIGHUP);
+  TrainCommand command(kLong);
+  command.WaitForTraining();
+  command->Signal(signal);
+  CHECK(command->Wait(kDeadline) == 0);
+  CHECK(command->output().empty());
+  CHECK_THAT(command.LogOf("nn-worker-0"), Contains("training was stopped before its end"));
+  CHECK_THAT(command.LogOf("nn-worker-0"), !Contains("error"));
+  CHECK_THAT(command.LogOf("embedding-ps-0"), Contains("exiting: code=0"));
+  CHECK(command.Processes().empty());
+}
+
+TEST_CASE("A second signal kills the daemons") {
+  TrainCommand command(kLong);
+  command.WaitForTraining();
+  kill(command.PidOf("nn-worker", 0), SIGSTOP);  // It cannot end by itself.
+  command->Signal(SIGTERM);
+  REQUIRE(command->WaitForLog("simurgh: stopping", kDeadline));
+  command->Signal(SIGTERM);
+  CHECK(command->Wait(kDeadline) == 130);
+  CHECK(command.Processes().empty());
+}
+
+TEST_CASE("After SIGKILL of the command no daemon is left") {
+  TrainCommand command(kLong);
+  command.WaitForTraining();
+  std::vector<int> daemons;  // File descriptors, which become readable at the end.
+  for (const auto& [pid, line] : command.Processes()) {
+    if (Contains(" --index ").match(line))
+      daemons.push_back(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  }
+  CHECK(daemons.size() == 4);
+  command->Signal(SIGKILL);
+  CHECK(command->Wait(kDeadline) == 128 + SIGKILL);
+  for (const int daemon : daemons) {
+    pollfd end{.fd = daemon, .events = POLLIN, .revents = 0};
+    CHECK(poll(&end, 1, /*timeout=*/60'000) == 1);
+    close(daemon);
+  }
+}
+
+TEST_CASE("A bad configuration exits with 2 before a daemon starts") {
+  const auto [override, message] = GENERATE(table<std::string, std::string>({
+      {"training.epochs=0", "training.epochs: 0 is out of range"},
+      {"embedding_ps.memory_budget=1", "memory_budget"},  // Checked by embedding-ps only.
+      {"model.towers.2.layers=[{linear: 65536}, {linear: 65536}, {linear: 1}]",
+       "weights"},  // Checked by nn-worker only.
+  }));
+  CAPTURE(override);
+  TrainCommand command({override});
+  CHECK(command->Wait(kDeadline) == 2);
+  const std::string log = command->log();
+  CAPTURE(log);
+  CHECK_THAT(log, Contains(message));
+  CHECK(std::count(log.begin(), log.end(), '\n') == 1);
+  CHECK(command.Processes().empty());
+  CHECK_FALSE(std::filesystem::exists(command.logs()));
+}
+
+TEST_CASE("Without --logs, the logs of a failed run are kept") {
+  const TemporaryFolder folder;
+  setenv("TMPDIR", folder.path().c_str(), /*replace=*/1);
+  const bool fails = GENERATE(false, true);
+  const std::vector<std::string> overrides{"checkpoint.directory=/proc/model"};
+  TrainCommand command(fails ? overrides : std::vector<std::string>(), 1, 0, /*logs=*/"");
+  unsetenv("TMPDIR");
+  CHECK((command->Wait(kDeadline) != 0) == fails);
+  CAPTURE(command->log());
+  const bool kept =
+      std::any_of(std::filesystem::directory_iterator(folder.path()), {}, [](const auto& entry) {
+        return entry.path().filename().string().starts_with("simurgh-train-");
+      });
+  CHECK(kept == fails);
+  if (fails) {
+    CHECK_THAT(command->log(), Contains("simurgh: nn-worker-0 ended with code ") &&
+                                   Contains("its log " + folder.path() + "/simurgh-train-"));
+  }
+}
+
+TEST_CASE("On a terminal, lines of progress overwrite each other") {
+  const TemporaryFolder folder;
+  TrainCommand command({"training.max_steps=1"});  // For its words, with free addresses.
+  REQUIRE(command->Wait(kDeadline) == 0);
+  std::string line = std::string(std::getenv("SIMURGH_BIN_DIR")) + "/simurgh";
+  for (const std::string& word : command.words()) absl::StrAppend(&line, " \"", word, "\"");
+  const std::string typescript = folder.Path("typescript");
+  setenv("COMMAND", line.c_str(), /*replace=*/1);
+  REQUIRE(std::system(("script -qec \"$COMMAND\" " + typescript + " > /dev/null").c_str()) == 0);
+  CHECK_THAT(ReadFile(typescript), Contains("progress: step=1 ") && Contains("\r\x1b[K") &&
+                                       !Contains(": progress: step=1 ") &&
+                                       Contains("main: evaluated: step=1 ") &&
+                                       Contains("\ntest_auc="));
+}
+
+TEST_CASE("Bad arguments of simurgh train exit with 2") {
+  const auto [arguments, message] = GENERATE(table<std::vector<std::string>, std::string>({
+      {{"train"}, "simurgh: train: CONFIG is missing"},
+      {{"train", "nowhere.yaml"}, "simurgh: nowhere.yaml: No such file"},
+      {{"train", "/dev/null"}, "simurgh: /dev/null is not a regular file"},
+      {{"train", "config/adult.yaml", "--log"}, "simurgh: unrecognised option '--log'"},
+      {{"train", "config/adult.yaml", "more"}, "simurgh: unexpected argument 'more'"},
+      {{"train", "config/adult.yaml", "--logs", "/proc/logs"}, "simurgh: --logs /proc/logs"},
+  }));
+  const TemporaryFolder folder;
+  DaemonProcess command("simurgh", arguments, folder.Path("log"));
+  CHECK(command.Wait(kDeadline) == 2);
+  CHECK_THAT(command.log(), Catch::StartsWith(message));
+  CHECK(command.output().empty());
+}
+
+}  // namespace
+}  // namespace simurgh::testing
