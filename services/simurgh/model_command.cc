@@ -1,13 +1,18 @@
 #include "services/simurgh/model_command.h"
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include <boost/program_options/value_semantic.hpp>
 
 #include "services/runtime/command_line.h"
 #include "simurgh/model/model_directory.h"
@@ -17,7 +22,9 @@ namespace simurgh {
 namespace {
 
 constexpr char kNotes[] =
-    "MODEL is a model's folder. Without STEP, info and verify use the newest checkpoint.\n\n"
+    "MODEL is a model's folder. Without STEP, the newest checkpoint is used. diff and export also\n"
+    "take a checkpoint's folder, MODEL/step-N. IDS is a file with an id on each line; ids without\n"
+    "a row are left out. FILE may be -.\n\n"
     "Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.\n";
 
 ExitCode Fail(const Status& status) {
@@ -52,28 +59,102 @@ StatusOr<ModelDirectory::Newest> Find(ModelDirectory& model, const std::string* 
   return ModelDirectory::Newest{std::move(checkpoint), {}};
 }
 
+// path: of a model or of one of its checkpoints.
+StatusOr<Checkpoint> FindByPath(const std::string& path) {
+  const auto folder = std::filesystem::absolute(path).lexically_normal();
+  const std::string name = (folder.has_filename() ? folder : folder.parent_path()).filename();
+  const auto parent = (folder.has_filename() ? folder : folder.parent_path()).parent_path();
+  const std::string step = name.starts_with("step-") ? name.substr(5) : "";
+  ModelDirectory model(step.empty() ? path : parent.string());
+  SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest found,
+                           Find(model, step.empty() ? nullptr : &step));
+  for (const std::string& warning : found.warnings) {
+    std::cerr << "simurgh: warning: " << warning << "\n";
+  }
+  return std::move(found.checkpoint);
+}
+
+ExitCode Diff(const std::string& model, const std::string& other) {
+  const auto a = FindByPath(model);
+  if (!a.ok()) return Fail(a.status());
+  const auto b = FindByPath(other);
+  if (!b.ok()) return Fail(b.status());
+  const StatusOr<std::string> text = DescribeDifferences(*a, *b);
+  if (!text.ok()) return Fail(text.status());
+  std::cout << *text;
+  return ExitCode::kOk;
+}
+
+StatusOr<std::optional<std::vector<uint64_t>>> ReadIds(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  std::ifstream file(path);
+  std::vector<uint64_t> ids;
+  std::string line;
+  while (std::getline(file, line)) {
+    if (!absl::SimpleAtoi(line, &ids.emplace_back())) {
+      return OptionProblem(
+          absl::StrCat("--ids ", path, ":", ids.size(), ": '", line, "' is not an id"));
+    }
+  }
+  if (!file.eof()) return OptionProblem(absl::StrCat("--ids ", path, ": cannot read the file"));
+  return ids;
+}
+
+Status Export(const std::string& model, const std::string& table, const std::string& path,
+              const std::string& ids_path) {
+  SIMURGH_ASSIGN_OR_RETURN(const auto ids, ReadIds(ids_path));
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, FindByPath(model));
+  if (path == "-") return ExportCsv(checkpoint, table, ids, std::cout);
+  // The file appears under its name when it is complete.
+  const std::string unfinished = path + ".tmp";
+  Status written;
+  if (path.ends_with(".npz")) {
+    written = ExportNpz(checkpoint, table, ids, unfinished);
+  } else {
+    std::ofstream file(unfinished, std::ios::binary);
+    written = ExportCsv(checkpoint, table, ids, file);
+  }
+  if (written.ok()) return FileSystem::Real().Rename(unfinished, path);
+  FileSystem::Real().Remove(unfinished).IgnoreError();
+  return Annotate(written, path);
+}
+
 }  // namespace
 
 ExitCode RunModelCommand(int argc, const char* const* argv) {
   const std::string usage =
       absl::StrCat("simurgh model: shows and checks trained models\n\nUsage:\n", kModelUsage, "\n");
   boost::program_options::options_description options("Options");
-  options.add_options()("help", "print this help and exit");
+  std::string ids;
+  options.add_options()("help", "print this help and exit")(
+      "ids", boost::program_options::value(&ids)->value_name("IDS"),
+      "export only rows of these ids");
   std::vector<std::string> words;
   const StatusOr<bool> runs =
       ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words);
   if (!runs.ok()) return Fail(runs.status());
   if (!*runs) return ExitCode::kOk;
   const std::string action = words.empty() ? "" : words[0];
-  const size_t most = action == "list" ? 2 : 3;
-  if (action != "list" && action != "info" && action != "verify") {
-    return Fail(OptionProblem(
-        absl::StrCat("model: '", action, "' is not an action; use list, info or verify")));
+  const std::map<std::string, size_t> most_words = {
+      {"list", 2}, {"info", 3}, {"verify", 3}, {"diff", 3}, {"export", 4}};
+  const auto known = most_words.find(action);
+  if (known == most_words.end()) {
+    return Fail(OptionProblem(absl::StrCat(
+        "model: '", action, "' is not an action; use list, info, verify, diff or export")));
   }
+  const size_t most = known->second;
   if (words.size() < 2)
     return Fail(OptionProblem(absl::StrCat("model ", action, ": MODEL is missing")));
   if (words.size() > most) {
     return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[most], "'")));
+  }
+  if (action == "diff" || action == "export") {
+    if (words.size() < most) {
+      return Fail(OptionProblem(absl::StrCat("model ", action, ": an argument is missing")));
+    }
+    if (action == "diff") return Diff(words[1], words[2]);
+    const Status exported = Export(words[1], words[2], words[3], ids);
+    return exported.ok() ? ExitCode::kOk : Fail(exported);
   }
   ModelDirectory model(words[1]);
   if (action == "list") {

@@ -1,5 +1,6 @@
 // Runs `simurgh model`.
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -40,6 +41,30 @@ struct Model {
   Checkpoint newest;
   std::string rows;
 };
+
+TEST_CASE("simurgh model compares models and exports rows") {
+  const Model model;
+  const std::string path = model.model.path();
+  const CommandResult same = Simurgh("model diff " + path + " " + path + "/step-20");
+  CHECK(same.exit_code == 0);
+  CHECK(same.out.empty());
+  CHECK_THAT(Simurgh("model diff " + path + "/step-10 " + path).out,
+             StartsWith("table t: ") && Contains(" rows only in the second, such as id "));
+  const testing::TestRows rows(10);
+  const std::string ids = model.folder.Path("ids");
+  WriteText(ids, std::to_string(rows.id[4]) + "\n1\n");
+  const CommandResult one = Simurgh("model export " + path + "/step-10 t - --ids " + ids);
+  CHECK(one.exit_code == 0);
+  CHECK_THAT(one.out,
+             StartsWith("id,uses,weights.0,") && Contains("\n" + std::to_string(rows.id[4]) + ","));
+  const std::string file = model.folder.Path("rows.csv");
+  CHECK(Simurgh("model export " + path + "/step-10 t " + file).exit_code == 0);
+  CHECK(std::ranges::count(ReadText(file), '\n') == 11);
+  CHECK(Simurgh("model export " + path + " lost " + file).exit_code == 3);
+  WriteText(ids, "x\n");
+  CHECK_THAT(Simurgh("model export " + path + " t - --ids " + ids).error,
+             Contains(":1: 'x' is not an id"));
+}
 
 TEST_CASE("simurgh model lists and describes checkpoints") {
   const Model model;
@@ -121,7 +146,7 @@ TEST_CASE("Bad arguments exit with 2, missing models with 3") {
   const Bad bad = GENERATE(values<Bad>({
       {"", 2, "'' is not a command; use one of: train, model"},
       {"modle", 2, "'modle' is not a command; use one of: train, model"},
-      {"model", 2, "model: '' is not an action; use list, info or verify"},
+      {"model", 2, "model: '' is not an action; use list, info, verify, diff or export"},
       {"model lost m", 2, "model: 'lost' is not an action"},
       {"model list", 2, "model list: MODEL is missing"},
       {"model list m 1", 2, "unexpected argument '1'"},
