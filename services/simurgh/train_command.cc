@@ -348,8 +348,8 @@ StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* 
   options.add_options()("set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
                         "override a key of CONFIG for all daemons; may be repeated")(
       "logs", po::value(&parsed.logs)->value_name("FOLDER"),
-      "write and keep the logs in FOLDER, one per daemon; without it they are in a temporary "
-      "folder, which is removed after a success")("help", "print this help and exit");
+      "write the logs to FOLDER; by default they are in a temporary "
+      "folder until training succeeds")("help", "print this help and exit");
   std::vector<std::string> words;
   SIMURGH_ASSIGN_OR_RETURN(
       const bool runs,
