@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the three daemons, trains on real data and prints the test AUC.
+# Builds the daemons, trains on real data and prints the test AUC.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,9 +7,9 @@ usage() {
   cat <<'EOT'
 Usage: scripts/quickstart.sh [options]
 
-Installs missing packages and builds the three daemons. Then starts 2 embedding-ps, 1 embedding-worker
-and 1 nn-worker on this machine and trains on the UCI Adult income data. The last line of the output is
-test_auc=0.NNNN test_logloss=0.NNNN samples_per_sec=N. Stops the daemons at the end.
+Installs missing packages and builds the three daemons and simurgh. Then `simurgh train` runs 2 embedding-ps,
+1 embedding-worker and 1 nn-worker on this machine and trains on the UCI Adult income data. The last line of the output is
+test_auc=0.NNNN test_logloss=0.NNNN samples_per_sec=N.
 
   --config FILE    use this cluster configuration (default: config/adult.yaml)
   --epochs N       override training.epochs
@@ -18,15 +18,14 @@ test_auc=0.NNNN test_logloss=0.NNNN samples_per_sec=N. Stops the daemons at the 
                    configuration). With cuda or auto, builds the preset cuda if nvcc is installed. Without
                    a CUDA device, the CPU computes it
   --set KEY=VALUE  override any key of the configuration; repeatable
-  --keep-running   leave the embedding daemons running and print their metrics addresses
   -h, --help       print this help
 
 Logs: build/quickstart/*.log
+Model: build/quickstart/model; the one of an earlier quickstart is removed
 EOT
 }
 
 config=config/adult.yaml
-keep_running=false
 preset=release
 overrides=()
 need_value() { [ $# -ge 2 ] || { echo "quickstart: $1 needs a value; see --help" >&2; exit 2; }; }
@@ -49,42 +48,25 @@ while [ $# -gt 0 ]; do
       esac
       overrides+=(--set "nn_worker.device=$2"); shift 2 ;;
     --set) need_value "$@"; overrides+=(--set "$2"); shift 2 ;;
-    --keep-running) keep_running=true; shift ;;
     -h|--help) usage; exit 0 ;;
     *) echo "quickstart: unknown option '$1'; see --help" >&2; exit 2 ;;
   esac
 done
 
 scripts/bootstrap.sh
-scripts/build.sh "$preset" embedding-ps embedding-worker nn-worker
+scripts/build.sh "$preset" embedding-ps embedding-worker nn-worker simurgh
 
 bin=build/$preset/bin
-logs=build/quickstart
-mkdir -p "$logs"
-"$bin/nn-worker" --config "$config" ${overrides[@]+"${overrides[@]}"} --check-config
-
-# shellcheck source=scripts/cluster.sh
-. scripts/cluster.sh
-stop_cluster_at_exit
-start_embedding_daemons
-start_trainers "$logs/result"
-# Shows the first trainer's log as progress.
-tail --lines=+1 --follow --sleep-interval=0.1 --pid="${trainers[0]}" "$logs/nn-worker-0.log" >&2 &
-progress=$!
-wait_for_trainers
-wait "$progress"
-
-if $keep_running; then
-  running=()
-  for pid in "${pids[@]}"; do
-    if kill -0 "$pid" 2>/dev/null; then running+=("$pid"); fi
-  done
-  echo "still running (stop with: kill ${running[*]}):"
-  echo "further daemons need: --set cluster.token_file=$PWD/$logs/token"
-  grep -ho 'http://[^ ]*' "$logs"/embedding-*.log | sort -u | sed 's|^|  |; s|$|/metrics|'
-  disown -a
-  trap - EXIT
-else
-  stop_cluster
-fi
-tail -n 1 "$logs/result"
+folder=build/quickstart
+mkdir -p "$folder"
+rm -rf "$folder/model"
+"$bin/simurgh" train "$config" --logs "$folder" --set "checkpoint.directory=$PWD/$folder/model" \
+  ${overrides[@]+"${overrides[@]}"} >"$folder/result" &
+trainer=$!
+# stop CODE: lets the daemons stop first.
+stop() { kill -TERM "$trainer" 2>/dev/null || true; wait "$trainer" || true; exit "$1"; }
+trap 'stop 130' INT
+trap 'stop 143' TERM
+wait "$trainer"
+[[ ! -d $folder/model ]] || echo "Try next: $bin/simurgh predict --model $folder/model --input FILE --output -" >&2
+cat "$folder/result"

@@ -1,4 +1,4 @@
-# A slow network between daemons on this machine. Source it after scripts/cluster.sh, under `set -euo pipefail`.
+# A slow network between daemons on this machine. Source it after bench/e2e/cluster.sh, under `set -euo pipefail`.
 #
 # With root rights, each daemon runs in its own network namespace. Otherwise other daemons reach it through a proxy.
 
@@ -68,6 +68,7 @@ describe_network() {
   esac
 }
 
+# on_host NAME: sets the array `launcher` to what starts a daemon of this name in its place, and `own` to its own overrides.
 on_host() {
   launcher=() own=()
   if ((${#hosts[@]} > 0)); then launcher=(ip netns exec "simurgh-$$-$1"); fi

@@ -1,7 +1,7 @@
 # Measures one training run. Source it in the repository's root, under `set -euo pipefail`.
 
-# shellcheck source=scripts/cluster.sh
-. scripts/cluster.sh
+# shellcheck source=bench/e2e/cluster.sh
+. bench/e2e/cluster.sh
 
 # shellcheck source=bench/e2e/network.sh
 . bench/e2e/network.sh

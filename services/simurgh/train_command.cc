@@ -42,8 +42,8 @@ constexpr char kNotes[] =
     "line\n"
     "on stdout is the result. No daemon outlives this command, even after SIGKILL.\n\n"
     "SIGINT, SIGTERM or SIGHUP stops training: first the nn-workers, then the other daemons. A\n"
-    "second signal kills all of them. If a daemon ends too early, the others are stopped, and the\n"
-    "end of its log is printed.\n\n"
+    "second signal kills all of them. If a daemon fails, the others are stopped. The ends of the\n"
+    "logs of all that failed are printed.\n\n"
     "Examples:\n"
     "  simurgh train config/adult.yaml\n"
     "  simurgh train clicks.yaml --set training.epochs=3 --set checkpoint.directory=model\n"
@@ -60,11 +60,11 @@ class RunFolder {
   // given: of --logs; empty for a temporary folder.
   static StatusOr<std::unique_ptr<RunFolder>> Create(const std::string& given);
 
-  // Removes the token, and the folder if it is empty.
+  // Removes the token, and a new folder if it is empty.
   ~RunFolder() {
     std::error_code ignored;
     std::filesystem::remove(token(), ignored);
-    std::filesystem::remove(path_, ignored);
+    if (is_new_) std::filesystem::remove(path_, ignored);
   }
 
   // After a success: a temporary folder is no longer needed.
@@ -77,20 +77,26 @@ class RunFolder {
   std::string token() const { return path_ + "/token"; }
 
  private:
-  RunFolder(std::string path, bool is_temporary)
-      : path_(std::move(path)), is_temporary_(is_temporary) {}
+  RunFolder(std::string path, FileDescriptor lock, bool is_new, bool is_temporary)
+      : path_(std::move(path)),
+        lock_(std::move(lock)),
+        is_new_(is_new),
+        is_temporary_(is_temporary) {}
 
-  Status Lock();
+  // Two runs would overwrite each other's files. Errors: INVALID_ARGUMENT.
+  static StatusOr<FileDescriptor> Lock(const std::string& path);
   Status WriteToken() const;
 
   const std::string path_;  // Absolute.
+  const FileDescriptor lock_;
+  const bool is_new_;
   const bool is_temporary_;
-  FileDescriptor lock_;
 };
 
 StatusOr<std::unique_ptr<RunFolder>> RunFolder::Create(const std::string& given) {
   std::error_code error;
   std::string path = given;
+  bool is_new = true;
   if (given.empty()) {
     path = std::filesystem::temp_directory_path(error).string() + "/simurgh-train-XXXXXX";
     if (::mkdtemp(path.data()) == nullptr) {
@@ -99,25 +105,25 @@ StatusOr<std::unique_ptr<RunFolder>> RunFolder::Create(const std::string& given)
                        "; set TMPDIR, or use --logs FOLDER"));
     }
   } else {
-    std::filesystem::create_directories(path, error);
+    is_new = std::filesystem::create_directories(path, error);
     path = std::filesystem::absolute(path).string();
   }
-  std::unique_ptr<RunFolder> folder(new RunFolder(path, given.empty()));
-  SIMURGH_RETURN_IF_ERROR(folder->Lock());
+  SIMURGH_ASSIGN_OR_RETURN(FileDescriptor lock, Lock(path));
+  std::unique_ptr<RunFolder> folder(new RunFolder(path, std::move(lock), is_new, given.empty()));
   SIMURGH_RETURN_IF_ERROR(folder->WriteToken());
   return folder;
 }
 
-Status RunFolder::Lock() {
-  lock_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!lock_.valid()) {
-    return absl::InvalidArgumentError(absl::StrCat("--logs ", path_,
+StatusOr<FileDescriptor> RunFolder::Lock(const std::string& path) {
+  FileDescriptor lock(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock.valid()) {
+    return absl::InvalidArgumentError(absl::StrCat("--logs ", path,
                                                    ": cannot use it: ", std::strerror(errno),
                                                    "; name a folder that you may write"));
   }
-  if (::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  if (::flock(lock.number(), LOCK_EX | LOCK_NB) == 0) return lock;
   return absl::InvalidArgumentError(
-      absl::StrCat("--logs ", path_, ": another simurgh train uses it; name another folder"));
+      absl::StrCat("--logs ", path, ": another simurgh train uses it; name another folder"));
 }
 
 Status RunFolder::WriteToken() const {
@@ -126,7 +132,7 @@ Status RunFolder::WriteToken() const {
   if (::getrandom(secret, sizeof(secret), 0) == sizeof(secret)) {
     text = absl::StrCat(absl::BytesToHexString({secret, sizeof(secret)}), "\n");
   }
-  ::unlink(token().c_str());  // Of a run that was killed.
+  ::unlink(token().c_str());  // A run that was killed may have left one.
   const FileDescriptor file(::open(token().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (file.valid() && !text.empty() &&
       ::write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) {
@@ -288,24 +294,28 @@ void Cluster::Reap() {
     const auto found = std::find_if(children_.begin(), children_.end(),
                                     [&](const Child& child) { return child.pid == pid; });
     if (found == children_.end()) continue;
-    const Child child = *found;
+    const Child child = std::move(*found);
     children_.erase(found);
     OnEnd(child, status);
   }
 }
 
 void Cluster::OnEnd(const Child& child, int wait_status) {
-  constexpr size_t kLogLines = 10;
-  if (interrupted_ || failure_) return;  // It is stopped, or fails because of the first.
+  constexpr size_t kLogLines = 5;
+  if (interrupted_) return;
+  // A daemon that has just started does not handle SIGTERM yet.
+  if (child.told_to_stop && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM) return;
   const bool may_end = child.role != Role::kEmbedding || child.told_to_stop;
   const ExitCode code = CodeOf(wait_status);
   if (code == ExitCode::kOk && may_end) return;
-  failure_ = code == ExitCode::kOk ? ExitCode::kRuntimeFailure : code;
   const std::string log = LogOf(child.name);
   view_->EndLine();
   std::cerr << "simurgh: " << child.name << " " << DescribeEnd(wait_status)
             << (may_end ? "" : " before the nn-workers") << "; its log " << log << " ends with:\n"
             << LastLines(log, kLogLines);
+  // A rank may fail because of another one, and still end before it. Later failures are also shown.
+  if (failure_) return;
+  failure_ = code == ExitCode::kOk ? ExitCode::kRuntimeFailure : code;
   if (!children_.empty()) std::cerr << "simurgh: stopping the other daemons" << std::endl;
 }
 
@@ -348,8 +358,8 @@ StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* 
   options.add_options()("set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
                         "override a key of CONFIG for all daemons; may be repeated")(
       "logs", po::value(&parsed.logs)->value_name("FOLDER"),
-      "write the logs to FOLDER; by default they are in a temporary "
-      "folder until training succeeds")("help", "print this help and exit");
+      "write the logs to FOLDER, one per daemon, and keep them (default: a temporary folder, "
+      "removed after a success)")("help", "print this help and exit");
   std::vector<std::string> words;
   SIMURGH_ASSIGN_OR_RETURN(
       const bool runs,

@@ -1,4 +1,5 @@
-# Runs the daemons of one configuration on this machine. For scripts to source, under `set -euo pipefail`.
+# Runs the daemons of one configuration, each where on_host says. For scripts to source, under `set -euo pipefail`.
+# Where all run alike, use `simurgh train`.
 #
 # Reads these variables of the script: bin (the programs), config (the file), overrides (array of --set KEY=VALUE) and
 # logs (an existing folder, for one log a daemon).
@@ -14,10 +15,6 @@ count_of() {
   "$bin/nn-worker" --config "$config" ${overrides[@]+"${overrides[@]}"} --check-config |
     sed -nE "s/.*[^0-9]([0-9]+) $1.*/\1/p"
 }
-
-# on_host NAME: sets the array `launcher` to what starts a daemon of this name where it shall run, and `own` to overrides of its
-# own; a script may define another.
-on_host() { launcher=() own=(); }
 
 # start_daemon NAME PROGRAM ARGUMENTS...: in the background, and in a session of its own: Ctrl-C reaches the script, which
 # drains the daemons.
