@@ -5,6 +5,7 @@ set -euo pipefail
 
 declare -A arguments=(
   [batch]="--distribution zipf1.05,uniform --samples 64,2000 --turns 1 --missing 0"
+  [checkpoint]="--rows 70000 --dim 4 --turns 2"
   [collective]="--ranks 2,3 --bytes 1000,64Ki --megabytes 0.1 --turns 1"
   [nn]="--model light --batch 8,16 --precision f32 --threads 1 --seconds 0.001 --turns 1"
   [ps]="--transport tcp,shm --dim 4 --in-flight 2 --partitions 1 --rows 65536 --seconds 0.02 --turns 1"
@@ -13,12 +14,13 @@ declare -A arguments=(
   [worker]="--transport tcp --precision f32,int8 --row-age 0,3 --samples 256 --seconds 0.05 --turns 1"
 )
 # The fields that tell points apart, and how many points there are.
-declare -A keys=([batch]="distribution samples" [collective]="transport ranks work bytes" [nn]="batch part" [ps]="transport" [rpc]="peer work transport bytes"
+declare -A keys=([batch]="distribution samples" [checkpoint]="work" [collective]="transport ranks work bytes" [nn]="batch part" [ps]="transport" [rpc]="peer work transport bytes"
   [table]="case distribution" [worker]="precision row_age")
-declare -A points=([batch]=4 [collective]=28 [nn]=34 [ps]=2 [rpc]=18 [table]=23 [worker]=4)
+declare -A points=([batch]=4 [checkpoint]=2 [collective]=28 [nn]=34 [ps]=2 [rpc]=18 [table]=23 [worker]=4)
 # What holds for each measurement.
 declare -A holds=(
   [batch]='.occurrences == 26 * .samples and .entropy <= .of_bare and .decode_per_s > 0'
+  [checkpoint]='.seconds > 0 and .rows_per_s > 0'
   [collective]='.us > 0'
   [nn]='.ms >= 0'
   [ps]='.share > 0'

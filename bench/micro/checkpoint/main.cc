@@ -25,6 +25,7 @@
 #include "simurgh/model/model_directory.h"
 #include "simurgh/model/tensor_file.h"
 #include "simurgh/table/table.h"
+#include "simurgh/telemetry/logging.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh::bench {
@@ -76,24 +77,18 @@ double Seconds(const std::function<Status()>& work) {
 }
 
 ClusterConfig ConfigOf(const Options& options) {
-  const std::string yaml = absl::StrCat(
-      "cluster: {name: bench}\n"
-      "embedding_ps: {partitions: ",
-      options.partitions,
-      ", instances: [{address: 'tcp://127.0.0.1:1'}]}\n"
-      "embedding_worker: {instances: [{address: 'tcp://127.0.0.1:2'}]}\n"
-      "nn_worker: {instances: [{}]}\n"
-      "tables: [{name: t, dim: ",
-      options.dim, ", capacity_rows: ", options.rows + options.rows / 4 + 1'000,
-      ", optimizer: {kind: adagrad, learning_rate: 0.1}}]\n"
-      "features: [{name: f, table: t}]\n"
-      "data: {format: csv, train: none.csv, label: y}\n"
-      "model: {towers: [{name: top, inputs: [embeddings], layers: [{kind: linear, units: 1}]}]}\n"
-      "checkpoint: {directory: '",
-      options.folder, "/model'}\n");
-  StatusOr<ClusterConfig> config = ParseClusterConfig(yaml, "bench.yaml", {});
-  SIMURGH_CHECK(config.ok()) << config.status().ToString();
-  return *std::move(config);
+  TableConfig table;
+  table.name = "t";
+  table.dim = static_cast<uint32_t>(options.dim);
+  // Shares of partitions differ a little.
+  table.capacity_rows = options.rows + options.rows / 4 + 1'000;
+  table.optimizer.kind = SparseOptimizerConfig::Kind::kAdagrad;
+  ClusterConfig config;
+  config.tables = {table};
+  config.embedding_ps.partitions = static_cast<uint32_t>(options.partitions);
+  config.embedding_ps.instances.resize(1);
+  config.checkpoint.directory = options.folder + "/model";
+  return config;
 }
 
 Status WriteRows(const TableConfig& table, const std::string& path, uint64_t rows) {
@@ -244,6 +239,7 @@ Status Measure(const Options& options) {
 
 int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
+  SIMURGH_CHECK(InitLogging("bench_checkpoint", "warn").ok());
   if (!options.json) {
     std::printf("%-6s %11s %5s %10s %8s %13s %11s %6s\n", "work", "rows", "dim", "partitions",
                 "seconds", "plain_seconds", "rows_per_s", "share");
