@@ -98,8 +98,8 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   [[nodiscard]] awaitable<Status> ReadFrames();
   // For Connection::AdmitLargeHeadsBy.
   [[nodiscard]] awaitable<Status> AdmitLargeHead(IncomingFrame& request);
-  // Takes the memory that a request of so many bytes still lacks: first that of its answer, then
-  // its own. Returns false if it must wait.
+  // Takes the memory that a request of `bytes` still lacks: first that of its answer, then its own.
+  // Returns false if it must wait.
   bool TryTakeMemory(IncomingFrame& request, uint64_t bytes) const;
   // Waits for it. Errors: UNAVAILABLE.
   [[nodiscard]] awaitable<Status> AwaitMemory(IncomingFrame& request, uint64_t bytes);

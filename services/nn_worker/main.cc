@@ -156,10 +156,8 @@ class NnWorker : public Daemon {
     const std::stop_callback canceller(cancel.get_token(), [this] {
       if (remote_ != nullptr) remote_->port().StopAfter(kStopGrace);
     });
-    EmbeddingPort& port =
-        local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
-    StatusOr<TrainResult> result = Train(port, dense, cancel.get_token());
+    StatusOr<TrainResult> result = Train(dense, cancel.get_token());
     const bool has_trained = result.ok() && result->steps > job_->start().steps;
     if (has_trained && saver_ != nullptr) {
       const Status saved = Save(result->state, result->evaluation, cancel.get_token());
@@ -197,6 +195,10 @@ class NnWorker : public Daemon {
         failed_saves_(context.metrics().GetCounter("simurgh_nn_failed_saves_total",
                                                    "Checkpoints that could not be saved.")),
         learning_rates_(context.config().tables) {}
+
+  EmbeddingPort& Port() {
+    return local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
+  }
 
   // A path that cannot be written must not cost a training. Errors: INVALID_ARGUMENT.
   Status OpenTrace() {
@@ -254,7 +256,7 @@ class NnWorker : public Daemon {
     fed_->AwaitNotifiedAll(std::chrono::steady_clock::now() + kLoaderGrace);
   }
 
-  StatusOr<TrainResult> Train(EmbeddingPort& port, DensePort* dense, const std::stop_token& stop) {
+  StatusOr<TrainResult> Train(DensePort* dense, const std::stop_token& stop) {
     JointRun joint{.collective = nullptr, .run = run_};
     if (ranks_ == nullptr) {
       joint.collective = NewLocalCollective();
@@ -272,7 +274,7 @@ class NnWorker : public Daemon {
       job_->SaveWith([this, stop](const TrainState& state) { return SaveCheckpoint(state, stop); });
     }
     trains_ = job_->config().training.mode != TrainingConfig::Mode::kAsync;
-    return job_->Run(port, dense, joint.run, *joint.collective, stop);
+    return job_->Run(Port(), dense, joint.run, *joint.collective, stop);
   }
 
   // Rank 0 lets the servers load the rows of the checkpoint; the others wait.
@@ -311,9 +313,7 @@ class NnWorker : public Daemon {
     const std::span<float> statistics = job_->network().statistics();
     const std::vector<float> own(statistics.begin(), statistics.end());
     SetMeanStatistics(state, statistics);
-    EmbeddingPort& port =
-        local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
-    const std::string probe = MakeProbe(*job_, port, joined_.run, state.steps);
+    const std::string probe = MakeProbe(*job_, Port(), joined_.run, state.steps);
     Status saved = saver_->Save(joined_.run, model_run, state, evaluation, job_->config(),
                                 job_->network(), probe, SaveRowsFunction(), stop);
     std::ranges::copy(own, statistics.begin());

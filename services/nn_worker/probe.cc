@@ -60,10 +60,10 @@ StatusOr<FileDescriptor> WriteLines(const DataConfig& data, const std::vector<Pr
   FileDescriptor file(memfd_create("simurgh-probe", MFD_CLOEXEC));
   for (size_t written = 0; file.valid() && written < text.size();) {
     const ssize_t count = write(file.number(), text.data() + written, text.size() - written);
-    if (count < 0) return absl::ErrnoToStatus(errno, "probe.csv: cannot copy its rows");
+    if (count < 0) return ErrnoStatus(errno, "probe.csv: cannot copy its rows");
     written += static_cast<size_t>(count);
   }
-  if (!file.valid()) return absl::ErrnoToStatus(errno, "probe.csv: cannot copy its rows");
+  if (!file.valid()) return ErrnoStatus(errno, "probe.csv: cannot copy its rows");
   return file;
 }
 

@@ -1,7 +1,6 @@
 #include "services/nn_worker/resume.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -57,32 +56,16 @@ Status CheckTensors(const std::vector<TensorSpec>& saved, const std::vector<Tens
   return absl::OkStatus();
 }
 
-StatusOr<std::optional<ResumePoint>> Newest(const std::string& folder) {
-  StatusOr<ModelDirectory::Newest> newest = ModelDirectory(folder).Latest();
-  SIMURGH_RETURN_IF_ERROR(newest.status());
-  for (const std::string& warning : newest->warnings) spdlog::warn("{}", warning);
-  return ResumePoint{folder, std::move(newest->checkpoint)};
-}
-
 StatusOr<std::optional<ResumePoint>> Find(const ClusterConfig& config, const std::string& resume) {
   const std::string& directory = config.checkpoint.directory;
-  if (resume == "never" || (resume == "auto" && directory.empty())) return std::nullopt;
-  if (resume == "auto") {
-    StatusOr<std::optional<ResumePoint>> newest = Newest(directory);
-    if (absl::IsNotFound(newest.status())) return std::nullopt;
-    return newest;
-  }
-  const auto path = std::filesystem::absolute(resume).lexically_normal();
-  const std::string name = path.has_filename() ? path.filename() : path.parent_path().filename();
-  uint64_t step = 0;
-  if (!name.starts_with("step-") || !absl::SimpleAtoi(name.substr(5), &step)) {
-    StatusOr<std::optional<ResumePoint>> newest = Newest(path.string());
-    if (!newest.ok()) return Annotate(newest.status(), "--resume");
-    return newest;
-  }
-  const auto model = (path.has_filename() ? path : path.parent_path()).parent_path().string();
-  SIMURGH_ASSIGN_OR_RETURN(Checkpoint checkpoint, ModelDirectory(model).Open(step));
-  return ResumePoint{model, std::move(checkpoint)};
+  const bool is_auto = resume == "auto";
+  if (resume == "never" || (is_auto && directory.empty())) return std::nullopt;
+  StatusOr<ModelDirectory::Newest> found = ModelDirectory::Find(is_auto ? directory : resume);
+  if (is_auto && absl::IsNotFound(found.status())) return std::nullopt;
+  if (!found.ok()) return is_auto ? found.status() : Annotate(found.status(), "--resume");
+  for (const std::string& warning : found->warnings) spdlog::warn("{}", warning);
+  const std::filesystem::path folder = found->checkpoint.folder;
+  return ResumePoint{folder.parent_path().string(), std::move(found->checkpoint)};
 }
 
 }  // namespace

@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <map>
-#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
 #include "services/embedding_ps/row_loader.h"
 #include "services/nn_worker/probe.h"
+#include "simurgh/model/table_reader.h"
 
 namespace simurgh {
 namespace {
@@ -61,11 +61,14 @@ StatusOr<ClusterConfig> ConfigOf(const Checkpoint& checkpoint, uint32_t threads,
   }
   ClusterConfig config = *std::move(parsed);
   // A partition has room for all rows, so that none is evicted.
-  SIMURGH_ASSIGN_OR_RETURN(const auto rows, CountRows(checkpoint));
+  const std::vector<std::string> saved_tables = TableReader::TablesOf(checkpoint.manifest);
   for (TableConfig& table : config.tables) {
-    const auto found = rows.find(table.name);
-    const uint64_t count = found == rows.end() ? 0 : found->second;
-    table.capacity_rows = std::max<uint64_t>(count, 1) * threads;
+    uint64_t rows = 0;
+    if (std::ranges::binary_search(saved_tables, table.name)) {
+      SIMURGH_ASSIGN_OR_RETURN(const TableReader reader, TableReader::Open(checkpoint, table.name));
+      rows = reader.rows();
+    }
+    table.capacity_rows = std::max<uint64_t>(rows, 1) * threads;
     table.capacity_bytes = 0;
   }
   config.data.bad_rows = DataConfig::BadRows::kSkip;

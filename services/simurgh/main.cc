@@ -10,9 +10,7 @@
 
 #include "services/runtime/command_line.h"
 #include "services/runtime/exit_code.h"
-#include "services/simurgh/model_command.h"
-#include "services/simurgh/predict_command.h"
-#include "services/simurgh/train_command.h"
+#include "services/simurgh/commands.h"
 
 namespace simurgh {
 namespace {
@@ -30,11 +28,6 @@ constexpr Command kCommands[] = {
 };
 
 constexpr char kNotes[] = "simurgh COMMAND --help describes a command.\n";
-
-int Fail(const Status& status, ExitCode code) {
-  std::cerr << "simurgh: " << status.message() << "\n";
-  return static_cast<int>(code);
-}
 
 // --help, --version, or the error for a word that is no command.
 Status RunWithoutCommand(int argc, const char* const* argv) {
@@ -64,13 +57,19 @@ int Main(int argc, char** argv) {
   if (command != std::end(kCommands)) {
     code = command->run(argc - 1, argv + 1);
   } else if (const Status status = RunWithoutCommand(argc, argv); !status.ok()) {
-    return Fail(status, ExitCode::kBadConfiguration);
+    return static_cast<int>(Fail(status));
   }
   const Status flushed = FlushOutput();
-  return flushed.ok() ? static_cast<int>(code) : Fail(flushed, ExitCode::kRuntimeFailure);
+  return static_cast<int>(flushed.ok() ? code : Fail(flushed));
 }
 
 }  // namespace
+
+ExitCode Fail(const Status& status) {
+  std::cerr << "simurgh: " << status.message() << "\n";
+  return absl::IsInvalidArgument(status) ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure;
+}
+
 }  // namespace simurgh
 
 int main(int argc, char** argv) {

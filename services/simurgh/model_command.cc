@@ -1,7 +1,4 @@
-#include "services/simurgh/model_command.h"
-
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -15,6 +12,8 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "services/runtime/command_line.h"
+#include "services/simurgh/commands.h"
+#include "services/simurgh/prediction_file.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/model/model_report.h"
 
@@ -26,11 +25,6 @@ constexpr char kNotes[] =
     "take a checkpoint's folder, MODEL/step-N. IDS is a file with an id on each line; ids without\n"
     "a row are left out. FILE may be -.\n\n"
     "Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.\n";
-
-ExitCode Fail(const Status& status) {
-  std::cerr << "simurgh: " << status.message() << "\n";
-  return absl::IsInvalidArgument(status) ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure;
-}
 
 ExitCode Verify(ModelDirectory& model, const Checkpoint& checkpoint) {
   auto shown = std::chrono::steady_clock::now();
@@ -59,18 +53,16 @@ StatusOr<ModelDirectory::Newest> Find(ModelDirectory& model, const std::string* 
   return ModelDirectory::Newest{std::move(checkpoint), {}};
 }
 
-// path: of a model or of one of its checkpoints.
-StatusOr<Checkpoint> FindByPath(const std::string& path) {
-  const auto folder = std::filesystem::absolute(path).lexically_normal();
-  const std::string name = (folder.has_filename() ? folder : folder.parent_path()).filename();
-  const auto parent = (folder.has_filename() ? folder : folder.parent_path()).parent_path();
-  const std::string step = name.starts_with("step-") ? name.substr(5) : "";
-  ModelDirectory model(step.empty() ? path : parent.string());
-  SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest found,
-                           Find(model, step.empty() ? nullptr : &step));
+void PrintWarnings(const ModelDirectory::Newest& found) {
   for (const std::string& warning : found.warnings) {
     std::cerr << "simurgh: warning: " << warning << "\n";
   }
+}
+
+// path: as ModelDirectory::Find.
+StatusOr<Checkpoint> FindByPath(const std::string& path) {
+  SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest found, ModelDirectory::Find(path));
+  PrintWarnings(found);
   return std::move(found.checkpoint);
 }
 
@@ -104,19 +96,17 @@ Status Export(const std::string& model, const std::string& table, const std::str
               const std::string& ids_path) {
   SIMURGH_ASSIGN_OR_RETURN(const auto ids, ReadIds(ids_path));
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, FindByPath(model));
-  if (path == "-") return ExportCsv(checkpoint, table, ids, std::cout);
-  // The file appears under its name when it is complete.
-  const std::string unfinished = path + ".tmp";
-  Status written;
   if (path.ends_with(".npz")) {
-    written = ExportNpz(checkpoint, table, ids, unfinished);
-  } else {
-    std::ofstream file(unfinished, std::ios::binary);
-    written = ExportCsv(checkpoint, table, ids, file);
+    const std::string unfinished = path + ".tmp";  // The file appears when it is complete.
+    const Status written = ExportNpz(checkpoint, table, ids, unfinished);
+    if (written.ok()) return FileSystem::Real().Rename(unfinished, path);
+    FileSystem::Real().Remove(unfinished).IgnoreError();
+    return Annotate(written, path);
   }
-  if (written.ok()) return FileSystem::Real().Rename(unfinished, path);
-  FileSystem::Real().Remove(unfinished).IgnoreError();
-  return Annotate(written, path);
+  SIMURGH_ASSIGN_OR_RETURN(const auto file, OutputFile::Open(path));
+  const auto append = [&file](std::string_view text) { return file->Append(text); };
+  SIMURGH_RETURN_IF_ERROR(ExportCsv(checkpoint, table, ids, append));
+  return file->Finish();
 }
 
 }  // namespace
@@ -165,9 +155,7 @@ ExitCode RunModelCommand(int argc, const char* const* argv) {
   }
   const auto found = Find(model, words.size() == 3 ? &words[2] : nullptr);
   if (!found.ok()) return Fail(found.status());
-  for (const std::string& warning : found->warnings) {
-    std::cerr << "simurgh: warning: " << warning << "\n";
-  }
+  PrintWarnings(*found);
   if (action == "verify") {
     const ExitCode code = Verify(model, found->checkpoint);
     return found->warnings.empty() ? code : ExitCode::kRuntimeFailure;

@@ -1,5 +1,3 @@
-#include "services/simurgh/predict_command.h"
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -26,6 +24,7 @@
 #include "services/nn_worker/saved_model.h"
 #include "services/nn_worker/train_report.h"
 #include "services/runtime/command_line.h"
+#include "services/simurgh/commands.h"
 #include "services/simurgh/prediction_file.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/data/row_text.h"
@@ -73,7 +72,7 @@ struct Options {
 StatusOr<uint32_t> UseProcessors(uint32_t threads) {
   cpu_set_t own;
   if (sched_getaffinity(0, sizeof(own), &own) != 0) {
-    return absl::ErrnoToStatus(errno, "cannot read the processors of the process");
+    return ErrnoStatus(errno, "cannot read the processors of the process");
   }
   const auto all = static_cast<uint32_t>(CPU_COUNT(&own));
   if (threads == 0 || threads >= all) return std::min(threads == 0 ? all : threads, kMaxThreads);
@@ -85,7 +84,7 @@ StatusOr<uint32_t> UseProcessors(uint32_t threads) {
     ++used;
   }
   if (sched_setaffinity(0, sizeof(some), &some) == 0) return threads;
-  return absl::ErrnoToStatus(errno, "--threads: cannot limit the processors");
+  return ErrnoStatus(errno, "--threads: cannot limit the processors");
 }
 
 // Shows progress on stderr: one line that changes on a terminal, otherwise a line now and then.
@@ -244,18 +243,13 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
 }  // namespace
 
 ExitCode RunPredictCommand(int argc, const char* const* argv) {
-  const auto fail = [](const Status& status) {
-    std::cerr << "simurgh: " << status.message() << "\n";
-    return absl::IsInvalidArgument(status) ? ExitCode::kBadConfiguration
-                                           : ExitCode::kRuntimeFailure;
-  };
   const StatusOr<std::optional<Options>> options = Parse(argc, argv);
-  if (!options.ok()) return fail(options.status());
+  if (!options.ok()) return Fail(options.status());
   if (!options->has_value()) return ExitCode::kOk;
-  if (const Status ready = InitLogging("simurgh", "warn"); !ready.ok()) return fail(ready);
+  if (const Status ready = InitLogging("simurgh", "warn"); !ready.ok()) return Fail(ready);
   std::signal(SIGPIPE, SIG_IGN);  // A write returns the error.
   const Status status = Predict(**options);
-  return status.ok() ? ExitCode::kOk : fail(status);
+  return status.ok() ? ExitCode::kOk : Fail(status);
 }
 
 }  // namespace simurgh

@@ -39,7 +39,7 @@ StatusOr<std::unique_ptr<OutputFile>> OutputFile::Open(const std::string& path) 
     }
   }
   if (!file.valid()) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("--output ", name, ": cannot write it"));
+    return ErrnoStatus(errno, absl::StrCat("--output ", name, ": cannot write it"));
   }
   return std::unique_ptr<OutputFile>(
       new OutputFile(std::move(name), std::move(temporary), std::move(file)));
@@ -57,7 +57,7 @@ Status OutputFile::Write() {
     } else if (errno == EPIPE) {
       return absl::CancelledError(absl::StrCat(path_, ": its reader has ended"));
     } else if (errno != EINTR) {
-      return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot write it"));
+      return ErrnoStatus(errno, absl::StrCat(path_, ": cannot write it"));
     }
   }
   buffer_.clear();
@@ -73,7 +73,7 @@ Status OutputFile::Finish() {
   SIMURGH_RETURN_IF_ERROR(Write());
   if (temporary_.empty()) return absl::OkStatus();
   if (fsync(file_.number()) != 0 || rename(temporary_.c_str(), path_.c_str()) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot write it"));
+    return ErrnoStatus(errno, absl::StrCat(path_, ": cannot write it"));
   }
   temporary_.clear();
   return absl::OkStatus();

@@ -1,5 +1,3 @@
-#include "services/simurgh/train_command.h"
-
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -26,6 +24,7 @@
 
 #include "services/runtime/command_line.h"
 #include "services/simurgh/child_process.h"
+#include "services/simurgh/commands.h"
 #include "services/simurgh/log_view.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/config/cluster_config.h"
@@ -424,10 +423,7 @@ ExitCode RunTrainCommand(int argc, const char* const* argv) {
   } else if (options->has_value()) {
     code = Train(**options);
   }
-  if (code.ok()) return *code;
-  std::cerr << "simurgh: " << code.status().message() << "\n";
-  return absl::IsInvalidArgument(code.status()) ? ExitCode::kBadConfiguration
-                                                : ExitCode::kRuntimeFailure;
+  return code.ok() ? *code : Fail(code.status());
 }
 
 }  // namespace simurgh

@@ -1,6 +1,7 @@
 #include "simurgh/model/model_directory.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -380,6 +381,16 @@ StatusOr<ModelDirectory::Newest> ModelDirectory::Latest() {
   if (warnings.empty()) return absl::NotFoundError(path_ + ": there is no checkpoint");
   return absl::DataLossError(
       absl::StrCat(path_, ": all checkpoints are damaged: ", absl::StrJoin(warnings, "; ")));
+}
+
+StatusOr<ModelDirectory::Newest> ModelDirectory::Find(const std::string& path) {
+  std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // "MODEL/"
+  const std::optional<uint64_t> step = NumberIn(folder.filename().string(), "step-", "");
+  if (!step) return ModelDirectory(folder.string()).Latest();
+  SIMURGH_ASSIGN_OR_RETURN(Checkpoint checkpoint,
+                           ModelDirectory(folder.parent_path().string()).Open(*step));
+  return Newest{std::move(checkpoint), {}};
 }
 
 StatusOr<std::vector<std::string>> ModelDirectory::Verify(uint64_t step, const Progress& progress) {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 #include <memory>
-#include <ostream>
 #include <utility>
 
 #include <minizip/zip.h>
@@ -172,7 +171,7 @@ const char* NpyType(DType dtype, bool is_bf16) {
 }  // namespace
 
 Status ExportCsv(const Checkpoint& checkpoint, const std::string& name, const Ids& ids,
-                 std::ostream& out) {
+                 absl::FunctionRef<Status(std::string_view text)> append) {
   SIMURGH_ASSIGN_OR_RETURN(TableReader table, TableReader::Open(checkpoint, name));
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<size_t> order, ColumnOrder(table));
   struct Column {
@@ -209,12 +208,11 @@ Status ExportCsv(const Checkpoint& checkpoint, const std::string& name, const Id
       }
       text += '\n';
     }
-    out << text;
+    const Status appended = append(text);
     text.clear();
-    return out ? absl::OkStatus() : absl::UnavailableError("cannot write the rows");
+    return appended;
   }));
-  out << text << std::flush;
-  return out ? absl::OkStatus() : absl::UnavailableError("cannot write the rows");
+  return append(text);  // The header of a table without rows.
 }
 
 // A pass over the files for each tensor, since an archive is written entry by entry.

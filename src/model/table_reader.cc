@@ -5,17 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace simurgh {
 namespace {
-
-constexpr std::string_view kRows = "rows/";
-
-// The TABLE of "rows/TABLE/SERVER.safetensors"; empty for other files.
-std::string TableOf(const ModelFile& file) {
-  if (!file.path.starts_with(kRows)) return "";
-  return file.path.substr(kRows.size(), file.path.rfind('/') - kRows.size());
-}
 
 bool SameTensors(const TensorFileReader& a, const TensorFileReader& b) {
   return a.metadata() == b.metadata() &&
@@ -25,6 +18,13 @@ bool SameTensors(const TensorFileReader& a, const TensorFileReader& b) {
 }
 
 }  // namespace
+
+std::string TableReader::TableOf(const ModelFile& file) {
+  const std::vector<std::string> parts = absl::StrSplit(file.path, '/');
+  const bool has_rows =
+      parts.size() == 3 && parts[0] == "rows" && parts[2].ends_with(".safetensors");
+  return has_rows ? parts[1] : "";
+}
 
 std::vector<std::string> TableReader::TablesOf(const Manifest& manifest) {
   std::vector<std::string> tables;

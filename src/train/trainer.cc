@@ -23,9 +23,10 @@ namespace {
 // wait for each other and only add staleness.
 constexpr uint32_t kMaxDenseStaleness = 2;
 
-using Clock = std::chrono::steady_clock;
-
+// Between two words of rank 0 to ranks that wait for a save.
 constexpr std::chrono::milliseconds kSavePoll{20};
+
+using Clock = std::chrono::steady_clock;
 using Mode = TrainingConfig::Mode;
 
 PushOrder OrderOf(const TrainingConfig& config) {

@@ -106,6 +106,9 @@ class ModelDirectory {
   // Errors: NOT_FOUND if there is no checkpoint; DATA_LOSS if all are damaged, with the reasons;
   // FAILED_PRECONDITION for one of a newer format, which is not damage.
   StatusOr<Newest> Latest();
+  // path: of a model, for its newest checkpoint, or of a checkpoint, MODEL/step-N. The result's
+  // folder is absolute. Errors: of Latest and Open.
+  static StatusOr<Newest> Find(const std::string& path);
 
   // Called with the path of a file in the checkpoint, its bytes read so far and its size.
   using Progress = std::function<void(const std::string& file, uint64_t bytes, uint64_t of)>;

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <iosfwd>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "absl/functional/function_ref.h"
 
 #include "simurgh/base/status.h"
 #include "simurgh/model/model_directory.h"
@@ -31,9 +33,10 @@ StatusOr<std::string> DescribeDifferences(const Checkpoint& a, const Checkpoint&
 //
 // CSV: a line per row in the order of the files, with `id`, `uses`, `recency`, `weights.0` and so
 // on. NPZ: an array per tensor, in the same order. bf16 becomes f32 in both.
-// Errors: of TableReader; UNAVAILABLE for output that cannot be written.
+// Errors: of TableReader and `append`; UNAVAILABLE for a file that cannot be written.
 Status ExportCsv(const Checkpoint& checkpoint, const std::string& table,
-                 const std::optional<std::vector<uint64_t>>& ids, std::ostream& out);
+                 const std::optional<std::vector<uint64_t>>& ids,
+                 absl::FunctionRef<Status(std::string_view text)> append);
 Status ExportNpz(const Checkpoint& checkpoint, const std::string& table,
                  const std::optional<std::vector<uint64_t>>& ids, const std::string& path);
 

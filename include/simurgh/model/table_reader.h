@@ -22,6 +22,8 @@ class TableReader {
   // Errors: NOT_FOUND for a table that the checkpoint does not have, naming those it has; DATA_LOSS
   // for a file that is not the one in the manifest, or whose tensors are not those of the others.
   static StatusOr<TableReader> Open(const Checkpoint& checkpoint, const std::string& table);
+  // The table of a file of rows; empty for other files.
+  static std::string TableOf(const ModelFile& file);
   // The tables of a checkpoint, sorted.
   static std::vector<std::string> TablesOf(const Manifest& manifest);
 

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "services/runtime/exit_code.h"
+#include "simurgh/base/status.h"
+
+namespace simurgh {
+
+inline constexpr char kTrainUsage[] =
+    "  simurgh train CONFIG [options]     run all daemons of a configuration and train\n";
+inline constexpr char kPredictUsage[] =
+    "  simurgh predict --model MODEL ...  predict rows of a file: simurgh predict --help\n";
+inline constexpr char kModelUsage[] =
+    "  simurgh model list MODEL           list the checkpoints of a model\n"
+    "  simurgh model info MODEL [STEP]    print a checkpoint's manifest and tensors\n"
+    "  simurgh model verify MODEL [STEP]  read all files of a checkpoint and check them\n"
+    "  simurgh model diff MODEL OTHER     print what differs between two models\n"
+    "  simurgh model export MODEL TABLE FILE [--ids IDS]\n"
+    "                                     write rows of a table as CSV, or as NPZ to FILE.npz\n";
+
+// Run a command. argv[0] is its name. Output on stdout, progress and errors on stderr.
+ExitCode RunTrainCommand(int argc, const char* const* argv);
+ExitCode RunPredictCommand(int argc, const char* const* argv);
+ExitCode RunModelCommand(int argc, const char* const* argv);
+
+// Prints an error. Returns kBadConfiguration for INVALID_ARGUMENT, otherwise kRuntimeFailure.
+ExitCode Fail(const Status& status);
+
+}  // namespace simurgh
