@@ -36,22 +36,24 @@ rpc::awaitable<Status> RowClient::EndRun(StepId step_id, rpc::CallOptions option
   co_return Annotate(response.status(), name_);
 }
 
-rpc::awaitable<StatusOr<SaveProgress>> RowClient::SaveRows(SaveRowsCall call,
-                                                           rpc::CallOptions options) {
+template <typename Method, typename Call>
+rpc::awaitable<StatusOr<SaveProgress>> RowClient::CallFor(const Method& method, Call call,
+                                                          rpc::CallOptions options) {
   const auto client = clients_->shared();
   const auto response =
-      co_await rpc::Call(*client, api::kSaveRows, api::Encode(call), api::Patient(options));
+      co_await rpc::Call(*client, method, api::Encode(call), api::Patient(options));
   if (!response.ok()) co_return Annotate(response.status(), name_);
   co_return api::Decode(response->table());
 }
 
+rpc::awaitable<StatusOr<SaveProgress>> RowClient::SaveRows(SaveRowsCall call,
+                                                           rpc::CallOptions options) {
+  return CallFor(api::kSaveRows, std::move(call), options);
+}
+
 rpc::awaitable<StatusOr<SaveProgress>> RowClient::RestoreRows(RestoreRowsCall call,
                                                               rpc::CallOptions options) {
-  const auto client = clients_->shared();
-  const auto response =
-      co_await rpc::Call(*client, api::kRestoreRows, api::Encode(call), api::Patient(options));
-  if (!response.ok()) co_return Annotate(response.status(), name_);
-  co_return api::Decode(response->table());
+  return CallFor(api::kRestoreRows, std::move(call), options);
 }
 
 }  // namespace simurgh

@@ -22,13 +22,16 @@ class RowClient : public RowServer {
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
                                                           rpc::CallOptions options) override;
   [[nodiscard]] rpc::awaitable<Status> EndRun(StepId step_id, rpc::CallOptions options) override;
+  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
+                                                                rpc::CallOptions options) override;
   [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(
       RestoreRowsCall call, rpc::CallOptions options) override;
 
-  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
-                                                                rpc::CallOptions options) override;
-
  private:
+  template <typename Method, typename Call>
+  rpc::awaitable<StatusOr<SaveProgress>> CallFor(const Method& method, Call call,
+                                                 rpc::CallOptions options);
+
   const std::string name_;
   const std::unique_ptr<PeerClients> clients_;
   const uint64_t map_version_;

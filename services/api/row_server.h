@@ -52,8 +52,6 @@ struct RestoreRowsCall {
   std::string model;  // Path of the model's folder, which all daemons share.
   uint64_t step = 0;
   uint32_t server = 0;  // Index of the server.
-
-  bool operator==(const RestoreRowsCall&) const = default;
 };
 
 // How far a save or a load is. Repeat the call until it is done.
@@ -96,7 +94,7 @@ class RowServer {
   }
 
   // Starts to load rows, or reports on it. No other call of the run may precede its end.
-  // Errors: of RowRestorer.
+  // Errors: FAILED_PRECONDITION for a server that has rows, or loads others; of LoadRows.
   [[nodiscard]] virtual rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(
       RestoreRowsCall /*call*/, rpc::CallOptions /*options*/) {
     co_return absl::UnimplementedError("this server loads no rows");

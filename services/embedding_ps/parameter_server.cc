@@ -116,10 +116,7 @@ ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& met
       tables_(SharesOf(config)),
       map_(MapOf(config)),
       warns_of_eviction_(config.training.reproducible ||
-                         config.training.mode == TrainingConfig::Mode::kSync),
-      restorer_([this](const RestoreRowsCall& call, LoadProgress progress) {
-        return Restore(call, progress);
-      }) {}
+                         config.training.mode == TrainingConfig::Mode::kSync) {}
 
 uint64_t PeerBytes(uint64_t memory_budget) {
   const uint64_t most = rpc::ServerOptions().peer_bytes;
@@ -423,7 +420,24 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
 
 rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsCall call,
                                                                     rpc::CallOptions /*options*/) {
-  co_return restorer_.Restore(call);
+  const std::string name = absl::StrCat("restore rows: ", call.model, ", step ", call.step,
+                                        ", for run ", call.run, " of ", call.ranks, " ranks");
+  co_return restoring_.StartOrReport(
+      name, [this, call](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
+        const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) -> Status {
+          progress.rows = rows;
+          progress.all_rows = all_rows;
+          return progress.stopped ? absl::CancelledError("restore rows: the server stops")
+                                  : absl::OkStatus();
+        });
+        if (!result.ok()) {
+          spdlog::error("rows are not loaded: {}", std::string(result.message()));
+          return result;
+        }
+        spdlog::info("loaded rows: model={} step={} rows_read={}", call.model, call.step,
+                     progress.rows.load());
+        return std::vector<ModelFile>();
+      });
 }
 
 std::vector<uint64_t> ParameterServer::ContentDigests() {

@@ -13,8 +13,8 @@
 #include "services/api/row_server.h"
 #include "services/embedding_ps/fair_queue.h"
 #include "services/embedding_ps/row_loader.h"
-#include "services/embedding_ps/row_restorer.h"
 #include "services/embedding_ps/row_saver.h"
+#include "services/embedding_ps/row_task.h"
 #include "services/embedding_ps/server_metrics.h"
 #include "services/embedding_ps/step_barrier.h"
 #include "services/runtime/io_thread.h"
@@ -128,7 +128,7 @@ class ParameterServer : public RowServer {
   std::unique_ptr<MemoryBudget> budget_;  // Null: no limit.
   std::vector<std::unique_ptr<Shard>> shards_;
   std::unique_ptr<RowSaver> saver_;  // After shards_, which it reads.
-  RowRestorer restorer_;             // Likewise.
+  RowTask restoring_;                // Likewise.
 };
 
 }  // namespace simurgh

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 
+#include "simurgh/model/table_reader.h"
 #include "simurgh/model/tensor_file.h"
 
 namespace simurgh {
@@ -23,13 +22,6 @@ struct RowFile {
   uint32_t table;
   TensorFileReader reader;
 };
-
-// The table of a file of rows, or nothing for another file.
-std::optional<std::string> TableOf(const ModelFile& file) {
-  const std::vector<std::string> parts = absl::StrSplit(file.path, '/');
-  if (parts.size() != 3 || parts[0] != "rows" || !parts[2].ends_with(".safetensors")) return {};
-  return parts[1];
-}
 
 uint64_t RowsOf(const TensorFileReader& file) {
   return file.tensors().empty() ? 0 : file.tensors().front().rows();
@@ -84,12 +76,12 @@ StatusOr<std::vector<RowFile>> OpenFiles(const Checkpoint& checkpoint,
   std::vector<RowFile> files;
   std::vector<bool> is_saved(tables.size());
   for (const ModelFile& file : checkpoint.manifest.files) {
-    const std::optional<std::string> name = TableOf(file);
-    if (!name) continue;
-    const auto table = std::ranges::find(tables, *name, &TableConfig::name);
+    const std::string name = TableReader::TableOf(file);
+    if (name.empty()) continue;
+    const auto table = std::ranges::find(tables, name, &TableConfig::name);
     if (table == tables.end()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "tables: the model has a table '", *name,
+          "tables: the model has a table '", name,
           "', the configuration has none; use the tables that the model was trained with"));
     }
     const auto index = static_cast<uint32_t>(table - tables.begin());
@@ -214,17 +206,6 @@ class PieceLoader {
 };
 
 }  // namespace
-
-StatusOr<std::map<std::string, uint64_t>> CountRows(const Checkpoint& checkpoint) {
-  std::map<std::string, uint64_t> rows;
-  for (const ModelFile& file : checkpoint.manifest.files) {
-    const std::optional<std::string> table = TableOf(file);
-    if (!table) continue;
-    SIMURGH_ASSIGN_OR_RETURN(const TensorFileReader reader, checkpoint.OpenTensors(file.path));
-    rows[*table] += RowsOf(reader);
-  }
-  return rows;
-}
 
 Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgress progress) {
   if (checkpoint.manifest.parent) {

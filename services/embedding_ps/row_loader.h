@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -42,8 +40,5 @@ struct RowTarget {
 // Cost: reads ids and stamps of all rows, and the rest of a piece where a row is the server's.
 // Needs memory for 65,536 rows of a table, twice.
 Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgress progress);
-
-// The rows of each table, by name. Errors: of Checkpoint::OpenTensors().
-StatusOr<std::map<std::string, uint64_t>> CountRows(const Checkpoint& checkpoint);
 
 }  // namespace simurgh

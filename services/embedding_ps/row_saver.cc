@@ -45,16 +45,6 @@ RowSaver::RowSaver(std::string directory, std::vector<TableConfig> tables, uint3
       partitions_(partitions),
       on_partition_(std::move(on_partition)) {}
 
-RowSaver::~RowSaver() {
-  stopped_ = true;
-  std::thread thread;
-  {
-    MutexLock lock(mutex_);
-    thread = std::move(thread_);
-  }
-  if (thread.joinable()) thread.join();
-}
-
 StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
   if (directory_.empty()) {
     return absl::FailedPreconditionError(
@@ -66,33 +56,16 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
     SIMURGH_RETURN_IF_ERROR(CheckShared(directory_, call.folder));
     return SaveProgress{.done = true};
   }
-  MutexLock lock(mutex_);
-  if (call.folder != folder_) {
-    if (!done_) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "save rows: ", folder_, " is being written; save ", call.folder, " after it"));
-    }
-    if (thread_.joinable()) thread_.join();
-    folder_ = call.folder;
-    done_ = false;
-    rows_ = all_rows_ = 0;
-    thread_ = std::thread([this, call] { Run(call); });
-  }
-  if (!done_) return SaveProgress{.rows = rows_, .all_rows = all_rows_};
-  SIMURGH_RETURN_IF_ERROR(result_.status());
-  return SaveProgress{.done = true, .rows = rows_, .all_rows = all_rows_, .files = *result_};
-}
-
-void RowSaver::Run(const SaveRowsCall& call) {
-  StatusOr<std::vector<ModelFile>> result = SaveTables(call);
-  if (result.ok()) {
-    spdlog::info("saved rows: folder={} rows={}", call.folder, rows_.load());
-  } else {
-    spdlog::error("rows are not saved: {}", std::string(result.status().message()));
-  }
-  MutexLock lock(mutex_);
-  result_ = std::move(result);
-  done_ = true;
+  return task_.StartOrReport(
+      absl::StrCat("save rows: ", call.folder), [this, call](RowTask::Progress& progress) {
+        StatusOr<std::vector<ModelFile>> result = SaveTables(call, progress);
+        if (result.ok()) {
+          spdlog::info("saved rows: folder={} rows={}", call.folder, progress.rows.load());
+        } else {
+          spdlog::error("rows are not saved: {}", std::string(result.status().message()));
+        }
+        return result;
+      });
 }
 
 uint64_t RowSaver::RowsOf(uint32_t table) {
@@ -103,16 +76,17 @@ uint64_t RowSaver::RowsOf(uint32_t table) {
   return rows;
 }
 
-StatusOr<std::vector<ModelFile>> RowSaver::SaveTables(const SaveRowsCall& call) {
+StatusOr<std::vector<ModelFile>> RowSaver::SaveTables(const SaveRowsCall& call,
+                                                      RowTask::Progress& progress) {
   SIMURGH_RETURN_IF_ERROR(CheckShared(directory_, call.folder));
-  for (uint32_t t = 0; t < tables_.size(); ++t) all_rows_ += RowsOf(t);
+  for (uint32_t t = 0; t < tables_.size(); ++t) progress.all_rows += RowsOf(t);
   std::vector<ModelFile> files;
   for (uint32_t t = 0; t < tables_.size(); ++t) {
     const std::string name =
         absl::StrCat("rows/", tables_[t].name, "/", call.server, ".safetensors");
     const std::string path = absl::StrCat(directory_, "/", call.folder, "/", name);
     SIMURGH_RETURN_IF_ERROR(FileSystem::Real().MakeFolder(path.substr(0, path.rfind('/'))));
-    SIMURGH_ASSIGN_OR_RETURN(ModelFile file, SaveTable(t, path));
+    SIMURGH_ASSIGN_OR_RETURN(ModelFile file, SaveTable(t, path, progress));
     file.path = name;
     files.push_back(std::move(file));
     if (Table::AdmissionTensors(tables_[t], 0).empty()) continue;
@@ -145,7 +119,8 @@ StatusOr<ModelFile> RowSaver::SaveAdmission(uint32_t table, const SaveRowsCall& 
   return file;
 }
 
-StatusOr<ModelFile> RowSaver::SaveTable(uint32_t table, const std::string& path) {
+StatusOr<ModelFile> RowSaver::SaveTable(uint32_t table, const std::string& path,
+                                        RowTask::Progress& progress) {
   const TableConfig& config = tables_[table];
   const std::vector<TensorSpec> tensors = Table::FileTensors(config, RowsOf(table));
   SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
@@ -155,7 +130,7 @@ StatusOr<ModelFile> RowSaver::SaveTable(uint32_t table, const std::string& path)
   uint64_t left = tensors[0].rows();
   for (uint32_t p = 0; p < partitions_; ++p) {
     for (uint32_t from = 0;;) {
-      if (stopped_) return absl::CancelledError("save rows: the server stops");
+      if (progress.stopped) return absl::CancelledError("save rows: the server stops");
       for (auto& part : parts) part.clear();
       on_partition_(p, [&](const Partition& own) {
         from = own.table(table).CopyRows(from, kRowsPerPiece, parts);
@@ -166,7 +141,7 @@ StatusOr<ModelFile> RowSaver::SaveTable(uint32_t table, const std::string& path)
       left -= rows;
       std::ranges::copy(parts, views.begin());
       SIMURGH_RETURN_IF_ERROR(writer.Append(rows, views));
-      rows_ += rows;
+      progress.rows += rows;
     }
   }
   return writer.Finish();

@@ -1,23 +1,21 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 
 #include "services/api/row_server.h"
-#include "simurgh/base/mutex.h"
+#include "services/embedding_ps/row_task.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/table/partition.h"
 
 namespace simurgh {
 
 // Writes all rows of a server into a checkpoint, on its own thread. It takes the rows from the
-// partitions' threads in small pieces, between requests. The rows must not change meanwhile.
+// partitions' threads in small pieces, between requests. The rows must not change meanwhile. The
+// destructor ends a save at the next piece and removes its files.
 //
 // Threads: any.
 class RowSaver {
@@ -29,8 +27,6 @@ class RowSaver {
   // directory: checkpoint.directory; empty if nothing is saved.
   RowSaver(std::string directory, std::vector<TableConfig> tables, uint32_t partitions,
            OnPartition on_partition);
-  // Ends a save at the next piece; its files are removed.
-  ~RowSaver();
 
   // The first call for a folder starts; the others report. A probe only looks for the folder.
   // Errors: INVALID_ARGUMENT for a name that is not one of a folder in `directory`;
@@ -39,9 +35,10 @@ class RowSaver {
   StatusOr<SaveProgress> Save(const SaveRowsCall& call);
 
  private:
-  void Run(const SaveRowsCall& call);
-  StatusOr<std::vector<ModelFile>> SaveTables(const SaveRowsCall& call);
-  StatusOr<ModelFile> SaveTable(uint32_t table, const std::string& path);
+  StatusOr<std::vector<ModelFile>> SaveTables(const SaveRowsCall& call,
+                                              RowTask::Progress& progress);
+  StatusOr<ModelFile> SaveTable(uint32_t table, const std::string& path,
+                                RowTask::Progress& progress);
   // Holds all sketches of the server's table in memory: at most 64 MiB at width 256.
   StatusOr<ModelFile> SaveAdmission(uint32_t table, const SaveRowsCall& call);
   uint64_t RowsOf(uint32_t table);
@@ -50,14 +47,7 @@ class RowSaver {
   const std::vector<TableConfig> tables_;
   const uint32_t partitions_;
   const OnPartition on_partition_;
-  std::atomic<bool> stopped_ = false;
-  std::atomic<uint64_t> rows_ = 0;
-  std::atomic<uint64_t> all_rows_ = 0;
-  Mutex mutex_;
-  std::string folder_ ABSL_GUARDED_BY(mutex_);  // The last save; empty before the first one.
-  bool done_ ABSL_GUARDED_BY(mutex_) = true;
-  StatusOr<std::vector<ModelFile>> result_ ABSL_GUARDED_BY(mutex_) = std::vector<ModelFile>();
-  std::thread thread_ ABSL_GUARDED_BY(mutex_);
+  RowTask task_;
 };
 
 }  // namespace simurgh

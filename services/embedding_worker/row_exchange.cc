@@ -195,10 +195,15 @@ rpc::awaitable<Status> RowExchange::EndRun(StepId step_id, rpc::CallOptions opti
 }
 
 template <typename Call>
-rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SumProgress(const Call& call) {
+rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SumProgress(
+    Call call, rpc::CallOptions options,
+    rpc::awaitable<StatusOr<SaveProgress>> (RowServer::*method)(Call, rpc::CallOptions)) {
   SaveProgress all{.done = true};
   const auto one = [&](uint32_t server) -> rpc::awaitable<Status> {
-    SIMURGH_CO_ASSIGN_OR_RETURN(SaveProgress progress, co_await call(server));
+    Call own = call;
+    own.server = server;
+    SIMURGH_CO_ASSIGN_OR_RETURN(SaveProgress progress,
+                                co_await ((*servers_[server]).*method)(std::move(own), options));
     all.done = all.done && progress.done;
     all.rows += progress.rows;
     all.all_rows += progress.all_rows;
@@ -213,22 +218,12 @@ rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SumProgress(const Call& call
 
 rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SaveRows(SaveRowsCall call,
                                                              rpc::CallOptions options) {
-  const auto save = [&](uint32_t server) {
-    SaveRowsCall own = call;
-    own.server = server;
-    return servers_[server]->SaveRows(std::move(own), options);
-  };
-  co_return co_await SumProgress(save);
+  return SumProgress(std::move(call), options, &RowServer::SaveRows);
 }
 
 rpc::awaitable<StatusOr<SaveProgress>> RowExchange::RestoreRows(RestoreRowsCall call,
                                                                 rpc::CallOptions options) {
-  const auto restore = [&](uint32_t server) {
-    RestoreRowsCall own = call;
-    own.server = server;
-    return servers_[server]->RestoreRows(std::move(own), options);
-  };
-  co_return co_await SumProgress(restore);
+  return SumProgress(std::move(call), options, &RowServer::RestoreRows);
 }
 
 }  // namespace simurgh

@@ -59,9 +59,11 @@ class RowExchange {
   struct PullState;
   struct PushState;
 
-  // Sums call(server) over all servers, concurrently.
+  // Makes the call to all servers concurrently, and sums the answers.
   template <typename Call>
-  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SumProgress(const Call& call);
+  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SumProgress(
+      Call call, rpc::CallOptions options,
+      rpc::awaitable<StatusOr<SaveProgress>> (RowServer::*method)(Call, rpc::CallOptions));
 
   // Runs call(server) for all servers concurrently.
   template <typename Call>

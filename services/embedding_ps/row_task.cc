@@ -1,0 +1,45 @@
+#include "services/embedding_ps/row_task.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace simurgh {
+
+RowTask::~RowTask() {
+  progress_.stopped = true;
+  std::thread thread;
+  {
+    MutexLock lock(mutex_);
+    thread = std::move(thread_);
+  }
+  if (thread.joinable()) thread.join();
+}
+
+StatusOr<SaveProgress> RowTask::StartOrReport(const std::string& name, Work work) {
+  MutexLock lock(mutex_);
+  if (name != name_) {
+    if (!done_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(name, ": wait for the end of '", name_, "', or restart this server"));
+    }
+    if (thread_.joinable()) thread_.join();
+    name_ = name;
+    done_ = false;
+    progress_.rows = progress_.all_rows = 0;
+    thread_ = std::thread([this, work = std::move(work)] { Run(work); });
+  }
+  SaveProgress progress{.done = done_, .rows = progress_.rows, .all_rows = progress_.all_rows};
+  if (!done_) return progress;
+  SIMURGH_ASSIGN_OR_RETURN(progress.files, result_);
+  return progress;
+}
+
+void RowTask::Run(const Work& work) {
+  StatusOr<std::vector<ModelFile>> result = work(progress_);
+  MutexLock lock(mutex_);
+  result_ = std::move(result);
+  done_ = true;
+}
+
+}  // namespace simurgh

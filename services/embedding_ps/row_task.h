@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+
+#include "services/api/row_server.h"
+#include "simurgh/base/mutex.h"
+
+namespace simurgh {
+
+// Saves or loads a server's rows on its own thread, while a trainer asks for the progress.
+//
+// Threads: any.
+class RowTask {
+ public:
+  // The work reports with these.
+  struct Progress {
+    std::atomic<uint64_t> rows = 0;
+    std::atomic<uint64_t> all_rows = 0;
+    std::atomic<bool> stopped = false;  // The work must end with an error.
+  };
+  // Returns the files that it has written.
+  using Work = std::function<StatusOr<std::vector<ModelFile>>(Progress& progress)>;
+
+  // Stops the work and waits.
+  ~RowTask();
+
+  // The first call with a name starts its work; the next ones with this name report. Errors:
+  // FAILED_PRECONDITION while the work of another name is in progress; those of the work.
+  StatusOr<SaveProgress> StartOrReport(const std::string& name, Work work);
+
+ private:
+  void Run(const Work& work);
+
+  Progress progress_;
+  Mutex mutex_;
+  std::string name_ ABSL_GUARDED_BY(mutex_);  // Of the last work; empty before the first one.
+  bool done_ ABSL_GUARDED_BY(mutex_) = true;
+  StatusOr<std::vector<ModelFile>> result_ ABSL_GUARDED_BY(mutex_) = std::vector<ModelFile>();
+  std::thread thread_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace simurgh
