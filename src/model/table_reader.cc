@@ -10,11 +10,15 @@
 namespace simurgh {
 namespace {
 
+// In any order: tensors without rows have no place in a file.
 bool SameTensors(const TensorFileReader& a, const TensorFileReader& b) {
-  return a.metadata() == b.metadata() &&
-         std::ranges::equal(a.tensors(), b.tensors(), [](const TensorSpec& x, const TensorSpec& y) {
-           return x.name == y.name && x.dtype == y.dtype && x.row_bytes() == y.row_bytes();
-         });
+  const auto b_has = [&b](const TensorSpec& wanted) {
+    const auto found = std::ranges::find(b.tensors(), wanted.name, &TensorSpec::name);
+    return found != b.tensors().end() && found->dtype == wanted.dtype &&
+           found->row_bytes() == wanted.row_bytes();
+  };
+  return a.metadata() == b.metadata() && a.tensors().size() == b.tensors().size() &&
+         std::ranges::all_of(a.tensors(), b_has);
 }
 
 }  // namespace
@@ -64,7 +68,7 @@ Status TableReader::ForEachPiece(std::span<const size_t> tensors,
     for (uint64_t row = 0; row < all; row += kRowsPerSum) {
       const uint64_t rows = std::min(kRowsPerSum, all - row);
       for (size_t i = 0; i < tensors.size(); ++i) {
-        const TensorSpec& tensor = file.tensors()[tensors[i]];
+        const TensorSpec& tensor = this->tensors()[tensors[i]];
         parts[i].resize(rows * tensor.row_bytes());
         SIMURGH_RETURN_IF_ERROR(file.Read(tensor.name, row, rows, parts[i]));
       }

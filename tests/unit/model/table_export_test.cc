@@ -68,7 +68,8 @@ struct Model {
 TEST_CASE("models with the same rows on other servers do not differ") {
   Model model;
   const Checkpoint one = WriteShares(model.model, 1, {{0, 100'000}});
-  const Checkpoint three = WriteShares(model.model, 2, {{90'000, 100'000}, {0, 5}, {5, 90'000}});
+  const Checkpoint three =
+      WriteShares(model.model, 2, {{90'000, 100'000}, {7, 7}, {0, 5}, {5, 90'000}});
   CHECK(DescribeDifferences(one, three).value().empty());
   const uint64_t changed_id = TestRows(100'000).id[70'000];
   const Checkpoint changed = WriteShares(model.model, 3, {{0, 80'000}, {80'000, 99'998}}, 7);
