@@ -119,14 +119,14 @@ function(simurgh_flatbuffers target)
   target_link_libraries(${target} INTERFACE flatbuffers::flatbuffers)
 endfunction()
 
-# Tests of coroutines take twice as long to compile with -O3; their own speed does not matter.
+# Tests of coroutines take twice as long to compile with optimisation; their own speed does not matter.
 function(simurgh_compile_as_test target)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(${target} PRIVATE ${ARGN})
   simurgh_use_precompiled_headers(${target} test ${ARGN})
   get_target_property(uses_rpc ${target} SIMURGH_USES_RPC)
   if(uses_rpc AND NOT "simurgh_allocation_count" IN_LIST ARGN)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release,Sanitize>:-O0>)
   endif()
 endfunction()
 
@@ -139,11 +139,11 @@ function(simurgh_test_library name)
 endfunction()
 
 # simurgh_test(name SOURCES ... [DEPS ...] [LABELS ...] [TIMEOUT seconds])
-# A Catch2 program that CTest runs as one test, in the repository root. The default timeout is 300 s.
+# A Catch2 program that CTest runs as one test, in the repository root. The default timeout is 600 s.
 function(simurgh_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
+    set(ARG_TIMEOUT 600)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")

@@ -29,6 +29,10 @@ set(CMAKE_C_FLAGS_SANITIZE "${CMAKE_CXX_FLAGS_SANITIZE}")
 set(SIMURGH_SANITIZE "" CACHE STRING "Sanitizers in the syntax of -fsanitize=; empty for none")
 if(SIMURGH_SANITIZE)
   add_compile_options(-fsanitize=${SIMURGH_SANITIZE} -fno-sanitize-recover=all)
+  if(SIMURGH_SANITIZE MATCHES "undefined")
+    # A fifth of the build's time. A null pointer crashes anyway; AddressSanitizer sees what is beyond an object.
+    add_compile_options(-fno-sanitize=null,vptr,object-size)
+  endif()
   add_link_options(-fsanitize=${SIMURGH_SANITIZE})
 endif()
 

@@ -23,8 +23,8 @@ inline Status RunWithin(testing::Loop& loop, int max, awaitable<Status> task) {
   return *result;
 }
 
-[[nodiscard]] inline awaitable<Status> Echo(Client& client) {
-  const auto answer = co_await client.Call(kEcho, Message(Text("x")), IntoVectors(), Soon());
+[[nodiscard]] inline awaitable<Status> Echo(Client& client, Clock::time_point deadline = Soon()) {
+  const auto answer = co_await client.Call(kEcho, Message(Text("x")), IntoVectors(), deadline);
   co_return answer.status();
 }
 
