@@ -86,7 +86,8 @@ class RowServer {
     co_return absl::OkStatus();
   }
 
-  // Starts to write the rows, or reports on it. The rows must not change until it is done.
+  // Starts to write the rows as they are now, or reports on it. Training may go on once the first
+  // call for a folder has been answered. Before it, all pulls and pushes must have been answered.
   // Errors: of RowSaver.
   [[nodiscard]] virtual rpc::awaitable<StatusOr<SaveProgress>> SaveRows(
       SaveRowsCall /*call*/, rpc::CallOptions /*options*/) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "simurgh/base/check.h"
-
 namespace simurgh {
 
 void FairQueue::Add(uint64_t client, std::unique_ptr<Task> task) {
@@ -13,16 +11,17 @@ void FairQueue::Add(uint64_t client, std::unique_ptr<Task> task) {
   place->tasks.push_back(std::move(task));
 }
 
-void FairQueue::RunOne() {
-  const auto next = std::ranges::find_if(
-      clients_, [](const Client& client) { return client.tasks.front()->Ready(); });
-  SIMURGH_CHECK(next != clients_.end());
+bool FairQueue::RunOne() {
+  const auto next =
+      std::ranges::find_if(clients_, [](Client& client) { return client.tasks.front()->Ready(); });
+  if (next == clients_.end()) return false;
   // Clients that were not ready keep their order.
   std::rotate(clients_.begin(), next, clients_.end());
   Client client = std::move(clients_.front());
   clients_.pop_front();
   if (client.tasks.front()->Advance()) client.tasks.pop_front();
   if (!client.tasks.empty()) clients_.push_back(std::move(client));
+  return true;
 }
 
 }  // namespace simurgh

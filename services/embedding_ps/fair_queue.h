@@ -17,16 +17,17 @@ class FairQueue {
   class Task {
    public:
     virtual ~Task() = default;
-    // Whether it can proceed. A task that has begun is always ready.
-    virtual bool Ready() const = 0;
+    // Whether it can proceed. May reserve what the next piece needs: if true, Advance() follows.
+    virtual bool Ready() = 0;
     // Processes a piece. Returns whether it was the last.
     virtual bool Advance() = 0;
   };
 
   void Add(uint64_t client, std::unique_ptr<Task> task);
 
-  // Processes a piece of the next client whose oldest task is ready. Requires !empty().
-  void RunOne();
+  // Processes a piece of the next client whose oldest task is ready. Returns false if there is
+  // none.
+  bool RunOne();
 
   bool empty() const { return clients_.empty(); }
 

@@ -84,11 +84,11 @@ class PartitionTask : public FairQueue::Task {
  public:
   PartitionTask(Work work, End end) : work_(std::move(work)), end_(std::move(end)) {}
 
-  bool Ready() const override {
+  bool Ready() override {
     if constexpr (requires { work_.Ready(); }) {
       return work_.Ready();
     } else {
-      return true;
+      return work_.Ready(ParameterServer::kIdsPerTurn);
     }
   }
 
@@ -116,7 +116,8 @@ ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& met
       tables_(SharesOf(config)),
       map_(MapOf(config)),
       warns_of_eviction_(config.training.reproducible ||
-                         config.training.mode == TrainingConfig::Mode::kSync) {}
+                         config.training.mode == TrainingConfig::Mode::kSync),
+      copy_memory_(config.checkpoint.memory) {}
 
 uint64_t PeerBytes(uint64_t memory_budget) {
   const uint64_t most = rpc::ServerOptions().peer_bytes;
@@ -164,12 +165,35 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   }
   SIMURGH_RETURN_IF_ERROR(CheckBudget(config.embedding_ps.memory_budget));
   server->saver_ = std::make_unique<RowSaver>(
-      config.checkpoint.directory, server->tables_, partitions,
-      [owner = server.get()](uint32_t p, absl::FunctionRef<void(const Partition&)> use) {
-        Shard& shard = *owner->shards_[p];
-        shard.thread.RunAndWait([&] { use(*shard.partition); });
-      });
+      config.checkpoint, server->tables_,
+      PartitionThreads{static_cast<uint32_t>(partitions),
+                       [owner = server.get()](uint32_t p, absl::FunctionRef<void(Partition&)> use) {
+                         owner->OnPartition(p, use);
+                       },
+                       [owner = server.get()](absl::FunctionRef<void(uint32_t, Partition&)> use) {
+                         owner->OnPartitions(use);
+                       }},
+      server->copy_memory_, metrics);
   return server;
+}
+
+void ParameterServer::OnPartition(uint32_t index, absl::FunctionRef<void(Partition&)> use) {
+  Shard& shard = *shards_[index];
+  shard.thread.RunAndWait([&] {
+    use(*shard.partition);
+    shard.Resume();
+  });
+}
+
+void ParameterServer::OnPartitions(absl::FunctionRef<void(uint32_t, Partition&)> use) {
+  std::vector<std::future<void>> ends;
+  for (uint32_t p = 0; p < shards_.size(); ++p) {
+    ends.push_back(rpc::asio::post(shards_[p]->thread.executor(), rpc::asio::use_future([&, p] {
+                                     use(p, *shards_[p]->partition);
+                                     shards_[p]->Resume();
+                                   })));
+  }
+  for (std::future<void>& end : ends) end.get();
 }
 
 void ParameterServer::Shard::Add(uint64_t client, std::unique_ptr<FairQueue::Task> task) {
@@ -218,9 +242,14 @@ void ParameterServer::Shard::Begin(std::vector<HeldPush> pushes) {
 
 // Posts itself for each piece, so that new requests are queued in between.
 void ParameterServer::Shard::Run() {
-  if (!queue.empty()) queue.RunOne();
-  running = !queue.empty();
+  running = !queue.empty() && queue.RunOne() && !queue.empty();
   if (running) rpc::asio::post(thread.executor(), [this] { Run(); });
+}
+
+void ParameterServer::Shard::Resume() {
+  if (running || queue.empty()) return;
+  running = true;
+  rpc::asio::post(thread.executor(), [this] { Run(); });
 }
 
 StatusOr<api::RowPayload> ParameterServer::Check(std::span<const RowGroup> groups) const {
@@ -285,6 +314,7 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
       PullWork work(partition, call.mode, call.step_id, call.acknowledged_steps, shares[p]);
       const auto end = [this, p, training, &shares, &reports, latch](Status status,
                                                                      const PullWork& done) {
+        metrics_.OnPullWaits(done.waits());
         if (done.stopped_by_full_table() && fatal_ && !failed_.exchange(true)) fatal_(status);
         if (status.ok()) {
           reports[p] = done.report();
@@ -382,13 +412,7 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::SaveRows(SaveRowsCall ca
 Status ParameterServer::LoadRows(const Checkpoint& checkpoint, uint32_t server,
                                  LoadProgress progress) {
   const auto on_partitions = [this](absl::FunctionRef<void(uint32_t, Partition&)> use) {
-    std::vector<std::future<void>> ends;
-    for (uint32_t p = 0; p < shards_.size(); ++p) {
-      ends.push_back(rpc::asio::post(shards_[p]->thread.executor(), rpc::asio::use_future([&, p] {
-                                       use(p, *shards_[p]->partition);
-                                     })));
-    }
-    for (std::future<void>& end : ends) end.get();
+    OnPartitions(use);
   };
   return simurgh::LoadRows(checkpoint, {tables_, map_, server, on_partitions}, progress);
 }
@@ -422,22 +446,25 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
                                                                     rpc::CallOptions /*options*/) {
   const std::string name = absl::StrCat("restore rows: ", call.model, ", step ", call.step,
                                         ", for run ", call.run, " of ", call.ranks, " ranks");
-  co_return restoring_.StartOrReport(
-      name, [this, call](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
-        const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) -> Status {
-          progress.rows = rows;
-          progress.all_rows = all_rows;
-          return progress.stopped ? absl::CancelledError("restore rows: the server stops")
-                                  : absl::OkStatus();
-        });
-        if (!result.ok()) {
-          spdlog::error("rows are not loaded: {}", std::string(result.message()));
-          return result;
-        }
-        spdlog::info("loaded rows: model={} step={} rows_read={}", call.model, call.step,
-                     progress.rows.load());
-        return std::vector<ModelFile>();
-      });
+  SIMURGH_CO_RETURN_IF_ERROR(saver_->StopOthers(call.run));
+  const RowTask::Work work =
+      [this, call](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
+    const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) -> Status {
+      progress.rows = rows;
+      progress.all_rows = all_rows;
+      return progress.stopped ? absl::CancelledError("restore rows: the server stops")
+                              : absl::OkStatus();
+    });
+    if (!result.ok()) {
+      spdlog::error("rows are not loaded: {}", std::string(result.message()));
+      return result;
+    }
+    spdlog::info("loaded rows: model={} step={} rows_read={}", call.model, call.step,
+                 progress.rows.load());
+    return std::vector<ModelFile>();
+  };
+  co_return restoring_.StartOrReport(call.run, name,
+                                     [&]() -> StatusOr<RowTask::Work> { return work; });
 }
 
 std::vector<uint64_t> ParameterServer::ContentDigests() {

@@ -99,11 +99,13 @@ class ParameterServer : public RowServer {
     void Begin(std::vector<HeldPush> pushes);
     // Processes one piece, and posts itself while there are more.
     void Run();
+    // Requests that waited for memory try again. Threads: the shard's.
+    void Resume();
 
     std::unique_ptr<Partition> partition;
     FairQueue queue;
     StepBarrier barrier;
-    bool running = false;  // Run() is posted.
+    bool running = false;  // Run() is posted. False: all requests wait, or there is none.
     IoThread thread;
   };
 
@@ -116,6 +118,10 @@ class ParameterServer : public RowServer {
   // Loads a checkpoint's rows and begins the run. Threads and blocking: as LoadRows.
   Status Restore(const RestoreRowsCall& call, LoadProgress progress);
 
+  // See PartitionThreads.
+  void OnPartition(uint32_t index, absl::FunctionRef<void(Partition&)> use);
+  void OnPartitions(absl::FunctionRef<void(uint32_t, Partition&)> use);
+
   void LogNotFinite(const StepId& step_id, const PushReport& report);
 
   ServerMetrics& metrics_;
@@ -126,6 +132,7 @@ class ParameterServer : public RowServer {
   FatalFunction fatal_;
   std::atomic<bool> failed_ = false;
   std::unique_ptr<MemoryBudget> budget_;  // Null: no limit.
+  CopyMemory copy_memory_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::unique_ptr<RowSaver> saver_;  // After shards_, which it reads.
   RowTask restoring_;                // Likewise.

@@ -1,7 +1,9 @@
 #include "services/embedding_ps/row_saver.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -9,13 +11,18 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/log.h"
+#include "simurgh/base/thread.h"
 #include "simurgh/model/tensor_file.h"
 
 namespace simurgh {
 namespace {
 
+using Clock = CopyMemory::Clock;
+
 // Bounds the time that a partition's thread copies before it serves the next request.
 constexpr size_t kRowsPerPiece = 4'096;
+// A wait for the bandwidth notices a stop after this time.
+constexpr std::chrono::milliseconds kStopInterval{50};
 
 // A peer names the folder: it must not lead out of the directory.
 Status CheckFolder(const std::string& name) {
@@ -36,115 +43,235 @@ Status CheckShared(const std::string& directory, const std::string& name) {
       "' here, which the nn-worker has created; use a folder that all daemons see at this path"));
 }
 
+uint64_t BytesOf(const std::vector<std::vector<std::byte>>& parts) {
+  uint64_t bytes = 0;
+  for (const auto& part : parts) bytes += part.size();
+  return bytes;
+}
+
 }  // namespace
 
-RowSaver::RowSaver(std::string directory, std::vector<TableConfig> tables, uint32_t partitions,
-                   OnPartition on_partition)
-    : directory_(std::move(directory)),
+// The files of a save.
+class RowSaver::Writer {
+ public:
+  Writer(RowSaver& saver, const SaveRowsCall& call, std::vector<Noted>& noted,
+         RowTask::Progress& progress)
+      : saver_(saver), call_(call), noted_(noted), progress_(progress) {}
+
+  StatusOr<std::vector<ModelFile>> Run() {
+    // A full disk shows before any row is copied.
+    for (uint32_t t = 0; t < saver_.tables_.size(); ++t) SIMURGH_RETURN_IF_ERROR(Open(t));
+    // The sketches take memory until they are written.
+    for (uint32_t t = 0; t < saver_.tables_.size(); ++t) SIMURGH_RETURN_IF_ERROR(WriteAdmission(t));
+    for (uint32_t t = 0; t < saver_.tables_.size(); ++t) {
+      for (uint32_t p = 0; p < saver_.partitions_.count; ++p) {
+        SIMURGH_RETURN_IF_ERROR(WriteRows(t, p));
+      }
+    }
+    for (RowFile& file : files_) {
+      SIMURGH_ASSIGN_OR_RETURN(written_.emplace_back(), file.writer.Finish());
+      written_.back().path = file.name;
+    }
+    return std::move(written_);
+  }
+
+ private:
+  struct RowFile {
+    std::string name;
+    TensorFileWriter writer;
+  };
+
+  // Creates a file and reserves its room. name: its path in the checkpoint.
+  StatusOr<TensorFileWriter> Create(const std::string& name, const std::vector<TensorSpec>& tensors,
+                                    const TensorMetadata& metadata) {
+    const std::string path = absl::StrCat(saver_.config_.directory, "/", call_.folder, "/", name);
+    SIMURGH_RETURN_IF_ERROR(FileSystem::Real().MakeFolder(path.substr(0, path.rfind('/'))));
+    return TensorFileWriter::Create(path, tensors, metadata);
+  }
+
+  Status Open(uint32_t table) {
+    const TableConfig& config = saver_.tables_[table];
+    uint64_t rows = 0;
+    for (const Noted& noted : noted_) rows += noted.rows[table];
+    std::string name = absl::StrCat("rows/", config.name, "/", call_.server, ".safetensors");
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer, Create(name, Table::FileTensors(config, rows),
+                                                             Table::FileMetadata(config)));
+    files_.push_back({std::move(name), std::move(writer)});
+    return absl::OkStatus();
+  }
+
+  Status WriteAdmission(uint32_t table) {
+    const TableConfig& config = saver_.tables_[table];
+    if (Table::AdmissionTensors(config, 0).empty()) return absl::OkStatus();
+    uint64_t sketches = 0;
+    for (const Noted& noted : noted_) sketches += noted.sketches[table];
+    const std::string name =
+        absl::StrCat("admission/", config.name, "/", call_.server, ".safetensors");
+    SIMURGH_ASSIGN_OR_RETURN(
+        TensorFileWriter writer,
+        Create(name, Table::AdmissionTensors(config, sketches), {{"table", config.name}}));
+    for (Noted& noted : noted_) {
+      SIMURGH_RETURN_IF_ERROR(Append(writer, noted.sketches[table], noted.admission[table]));
+      saver_.memory_.Release(BytesOf(noted.admission[table]));
+      noted.admission[table].clear();
+    }
+    SIMURGH_ASSIGN_OR_RETURN(written_.emplace_back(), writer.Finish());
+    written_.back().path = name;
+    return absl::OkStatus();
+  }
+
+  Status WriteRows(uint32_t table, uint32_t partition) {
+    for (bool done = false; !done;) {
+      if (saver_.memory_.IsShort()) SIMURGH_RETURN_IF_ERROR(EmptyMemory());
+      CopiedRows rows;
+      saver_.partitions_.on_one(
+          partition, [&](Partition& own) { rows = own.table(table).TakeRows(kRowsPerPiece); });
+      done = rows.done;
+      SIMURGH_RETURN_IF_ERROR(WriteCopied(table, rows));
+    }
+    return absl::OkStatus();
+  }
+
+  // Pulls wait for memory: writes all rows that were copied early.
+  Status EmptyMemory() {
+    saver_.memory_.ClearShortage();
+    std::vector<std::vector<CopiedRows>> taken(saver_.partitions_.count);
+    saver_.partitions_.on_all([&](uint32_t p, Partition& own) {
+      for (uint32_t t = 0; t < own.table_count(); ++t) {
+        taken[p].push_back(own.table(t).TakeEarlyRows());
+      }
+    });
+    for (auto& by_table : taken) {
+      for (uint32_t t = 0; t < by_table.size(); ++t) {
+        SIMURGH_RETURN_IF_ERROR(WriteCopied(t, by_table[t]));
+      }
+    }
+    saver_.partitions_.on_all([](uint32_t /*partition*/, Partition&) {});
+    return absl::OkStatus();
+  }
+
+  Status WriteCopied(uint32_t table, const CopiedRows& rows) {
+    Status written = rows.rows == 0 ? absl::OkStatus() : WriteParts(table, rows);
+    saver_.memory_.Release(rows.early_bytes);
+    return written;
+  }
+
+  Status WriteParts(uint32_t table, const CopiedRows& rows) {
+    parts_.resize(Table::FileTensors(saver_.tables_[table], 0).size());
+    for (auto& part : parts_) part.clear();
+    Table::SplitRows(saver_.tables_[table], rows, parts_);
+    SIMURGH_RETURN_IF_ERROR(Append(files_[table].writer, rows.rows, parts_));
+    progress_.rows += rows.rows;
+    return absl::OkStatus();
+  }
+
+  Status Append(TensorFileWriter& writer, uint64_t rows,
+                const std::vector<std::vector<std::byte>>& parts) {
+    const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
+    SIMURGH_RETURN_IF_ERROR(writer.Append(rows, views));
+    AwaitBandwidth(BytesOf(parts));
+    return progress_.stopped ? absl::CancelledError("save rows: stopped") : absl::OkStatus();
+  }
+
+  // Waits until these bytes are due, unless pulls wait for memory.
+  void AwaitBandwidth(uint64_t bytes) {
+    if (saver_.config_.bandwidth == 0) return;
+    due_ = std::max(due_, Clock::now()) +
+           std::chrono::nanoseconds(static_cast<int64_t>(
+               1e9 * static_cast<double>(bytes) / static_cast<double>(saver_.config_.bandwidth)));
+    while (!progress_.stopped) {
+      const Clock::time_point now = Clock::now();
+      if (saver_.memory_.IsShort()) due_ = now;
+      if (due_ <= now) return;
+      saver_.memory_.AwaitShortage(std::min(due_, now + kStopInterval));
+    }
+  }
+
+  RowSaver& saver_;
+  const SaveRowsCall& call_;
+  std::vector<Noted>& noted_;
+  RowTask::Progress& progress_;
+  std::vector<RowFile> files_;  // By table.
+  std::vector<ModelFile> written_;
+  std::vector<std::vector<std::byte>> parts_;
+  Clock::time_point due_;
+};
+
+RowSaver::RowSaver(const CheckpointConfig& config, std::vector<TableConfig> tables,
+                   PartitionThreads partitions, CopyMemory& memory, ServerMetrics& metrics)
+    : config_(config),
       tables_(std::move(tables)),
-      partitions_(partitions),
-      on_partition_(std::move(on_partition)) {}
+      partitions_(std::move(partitions)),
+      memory_(memory),
+      metrics_(metrics) {}
 
 StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
-  if (directory_.empty()) {
+  if (config_.directory.empty()) {
     return absl::FailedPreconditionError(
         "save rows: this server has no checkpoint.directory; use the same configuration for all "
         "daemons");
   }
   SIMURGH_RETURN_IF_ERROR(CheckFolder(call.folder));
   if (call.probe) {
-    SIMURGH_RETURN_IF_ERROR(CheckShared(directory_, call.folder));
+    SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
     return SaveProgress{.done = true};
   }
-  return task_.StartOrReport(
-      absl::StrCat("save rows: ", call.folder), [this, call](RowTask::Progress& progress) {
-        StatusOr<std::vector<ModelFile>> result = SaveTables(call, progress);
-        if (result.ok()) {
-          spdlog::info("saved rows: folder={} rows={}", call.folder, progress.rows.load());
-        } else {
-          spdlog::error("rows are not saved: {}", std::string(result.status().message()));
-        }
-        return result;
-      });
+  SIMURGH_RETURN_IF_ERROR(StopOthers(call.run));
+  return task_.StartOrReport(call.run, absl::StrCat("save rows: ", call.folder),
+                             [&]() -> StatusOr<RowTask::Work> {
+                               SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
+                               // Shared: a std::function must be copyable.
+                               auto noted = std::make_shared<std::vector<Noted>>(Begin());
+                               return [this, call, noted](RowTask::Progress& progress) {
+                                 return Write(call, *noted, progress);
+                               };
+                             });
 }
 
-uint64_t RowSaver::RowsOf(uint32_t table) {
-  uint64_t rows = 0;
-  for (uint32_t p = 0; p < partitions_; ++p) {
-    on_partition_(p, [&](const Partition& own) { rows += own.table(table).stats().rows; });
-  }
-  return rows;
-}
-
-StatusOr<std::vector<ModelFile>> RowSaver::SaveTables(const SaveRowsCall& call,
-                                                      RowTask::Progress& progress) {
-  SIMURGH_RETURN_IF_ERROR(CheckShared(directory_, call.folder));
-  for (uint32_t t = 0; t < tables_.size(); ++t) progress.all_rows += RowsOf(t);
-  std::vector<ModelFile> files;
-  for (uint32_t t = 0; t < tables_.size(); ++t) {
-    const std::string name =
-        absl::StrCat("rows/", tables_[t].name, "/", call.server, ".safetensors");
-    const std::string path = absl::StrCat(directory_, "/", call.folder, "/", name);
-    SIMURGH_RETURN_IF_ERROR(FileSystem::Real().MakeFolder(path.substr(0, path.rfind('/'))));
-    SIMURGH_ASSIGN_OR_RETURN(ModelFile file, SaveTable(t, path, progress));
-    file.path = name;
-    files.push_back(std::move(file));
-    if (Table::AdmissionTensors(tables_[t], 0).empty()) continue;
-    SIMURGH_ASSIGN_OR_RETURN(files.emplace_back(), SaveAdmission(t, call));
-  }
-  return files;
-}
-
-StatusOr<ModelFile> RowSaver::SaveAdmission(uint32_t table, const SaveRowsCall& call) {
-  const TableConfig& config = tables_[table];
-  const std::string name =
-      absl::StrCat("admission/", config.name, "/", call.server, ".safetensors");
-  const std::string path = absl::StrCat(directory_, "/", call.folder, "/", name);
-  SIMURGH_RETURN_IF_ERROR(FileSystem::Real().MakeFolder(path.substr(0, path.rfind('/'))));
-  std::vector<std::vector<std::byte>> parts(Table::AdmissionTensors(config, 0).size());
-  uint64_t sketches = 0;
-  for (uint32_t p = 0; p < partitions_; ++p) {
-    on_partition_(p, [&](const Partition& own) {
-      own.table(table).CopyAdmission(parts);
-      sketches += own.table(table).sketches();
-    });
-  }
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
-                           TensorFileWriter::Create(path, Table::AdmissionTensors(config, sketches),
-                                                    {{"table", config.name}}));
-  const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
-  SIMURGH_RETURN_IF_ERROR(writer.Append(sketches, views));
-  SIMURGH_ASSIGN_OR_RETURN(ModelFile file, writer.Finish());
-  file.path = name;
-  return file;
-}
-
-StatusOr<ModelFile> RowSaver::SaveTable(uint32_t table, const std::string& path,
-                                        RowTask::Progress& progress) {
-  const TableConfig& config = tables_[table];
-  const std::vector<TensorSpec> tensors = Table::FileTensors(config, RowsOf(table));
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
-                           TensorFileWriter::Create(path, tensors, Table::FileMetadata(config)));
-  std::vector<std::vector<std::byte>> parts(tensors.size());
-  std::vector<std::span<const std::byte>> views(tensors.size());
-  uint64_t left = tensors[0].rows();
-  for (uint32_t p = 0; p < partitions_; ++p) {
-    for (uint32_t from = 0;;) {
-      if (progress.stopped) return absl::CancelledError("save rows: the server stops");
-      for (auto& part : parts) part.clear();
-      on_partition_(p, [&](const Partition& own) {
-        from = own.table(table).CopyRows(from, kRowsPerPiece, parts);
-      });
-      const uint64_t rows = parts[0].size() / sizeof(uint64_t);
-      if (rows == 0) break;
-      if (rows > left) break;  // Finish() reports it.
-      left -= rows;
-      std::ranges::copy(parts, views.begin());
-      SIMURGH_RETURN_IF_ERROR(writer.Append(rows, views));
-      progress.rows += rows;
+std::vector<RowSaver::Noted> RowSaver::Begin() {
+  std::vector<Noted> all(partitions_.count);
+  partitions_.on_all([&](uint32_t p, Partition& own) {
+    own.BeginCopy(memory_);
+    Noted& noted = all[p];
+    for (uint32_t t = 0; t < own.table_count(); ++t) {
+      noted.rows.push_back(own.table(t).stats().rows);
+      noted.sketches.push_back(own.table(t).sketches());
+      auto& sketches = noted.admission.emplace_back();
+      sketches.resize(Table::AdmissionTensors(tables_[t], 0).size());
+      if (sketches.empty()) continue;
+      own.table(t).CopyAdmission(sketches);
+      memory_.Take(BytesOf(sketches));
     }
+  });
+  return all;
+}
+
+StatusOr<std::vector<ModelFile>> RowSaver::Write(const SaveRowsCall& call,
+                                                 std::vector<Noted>& noted,
+                                                 RowTask::Progress& progress) {
+  const auto begin = Clock::now();
+  LowerPriority();
+  for (const Noted& one : noted) {
+    for (const uint64_t rows : one.rows) progress.all_rows += rows;
   }
-  return writer.Finish();
+  StatusOr<std::vector<ModelFile>> result = Writer(*this, call, noted, progress).Run();
+  for (const Noted& one : noted) {
+    for (const auto& sketches : one.admission) memory_.Release(BytesOf(sketches));
+  }
+  partitions_.on_all([](uint32_t /*partition*/, Partition& own) { own.EndCopy(); });
+  memory_.ClearShortage();
+  if (!result.ok()) {
+    metrics_.OnSaveFailed();
+    spdlog::error("rows are not saved: {}", std::string(result.status().message()));
+    return result;
+  }
+  uint64_t bytes = 0;
+  for (const ModelFile& file : *result) bytes += file.bytes;
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  metrics_.OnSave(progress.rows, bytes, seconds);
+  spdlog::info("saved rows: folder={} rows={} bytes={} seconds={:.2f}", call.folder,
+               progress.rows.load(), bytes, seconds);
+  return result;
 }
 
 }  // namespace simurgh

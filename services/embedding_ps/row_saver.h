@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,45 +9,64 @@
 
 #include "services/api/row_server.h"
 #include "services/embedding_ps/row_task.h"
+#include "services/embedding_ps/server_metrics.h"
+#include "simurgh/config/checkpoint_config.h"
 #include "simurgh/config/table_config.h"
+#include "simurgh/table/copy_memory.h"
 #include "simurgh/table/partition.h"
 
 namespace simurgh {
 
-// Writes all rows of a server into a checkpoint, on its own thread. It takes the rows from the
-// partitions' threads in small pieces, between requests. The rows must not change meanwhile. The
+// The partitions of a server, for work outside of requests.
+struct PartitionThreads {
+  uint32_t count;
+  // Calls `use` on the thread of a partition, or for all partitions, each on its thread. Waits.
+  // Requests that wait for memory then try again.
+  std::function<void(uint32_t partition, absl::FunctionRef<void(Partition&)> use)> on_one;
+  std::function<void(absl::FunctionRef<void(uint32_t partition, Partition&)> use)> on_all;
+};
+
+// Writes all rows of a server into a checkpoint, on its own thread, as they were when the save
+// began. It takes copies from the partitions' threads in small pieces, between requests. The
 // destructor ends a save at the next piece and removes its files.
 //
 // Threads: any.
 class RowSaver {
  public:
-  // Calls `use` on the thread of a partition, and waits.
-  using OnPartition =
-      std::function<void(uint32_t partition, absl::FunctionRef<void(const Partition&)> use)>;
+  // config.directory: empty if nothing is saved. memory: of config.memory bytes.
+  // Lifetime: `memory` and `metrics` must outlive the saver.
+  RowSaver(const CheckpointConfig& config, std::vector<TableConfig> tables,
+           PartitionThreads partitions, CopyMemory& memory, ServerMetrics& metrics);
 
-  // directory: checkpoint.directory; empty if nothing is saved.
-  RowSaver(std::string directory, std::vector<TableConfig> tables, uint32_t partitions,
-           OnPartition on_partition);
-
-  // The first call for a folder starts; the others report. A probe only looks for the folder.
+  // The first call for a folder notes the state of all partitions and starts; the others report. A
+  // probe only looks for the folder. The first call waits for the partitions' threads.
   // Errors: INVALID_ARGUMENT for a name that is not one of a folder in `directory`;
-  // FAILED_PRECONDITION without a directory, or while another folder is being written; of
-  // TensorFileWriter, when the save has failed.
+  // FAILED_PRECONDITION without a directory, or while the run is writing another folder; ABORTED
+  // while a save of another run stops, which the first call has caused; RESOURCE_EXHAUSTED for a
+  // full disk; of TensorFileWriter, when the save has failed.
   StatusOr<SaveProgress> Save(const SaveRowsCall& call);
 
- private:
-  StatusOr<std::vector<ModelFile>> SaveTables(const SaveRowsCall& call,
-                                              RowTask::Progress& progress);
-  StatusOr<ModelFile> SaveTable(uint32_t table, const std::string& path,
-                                RowTask::Progress& progress);
-  // Holds all sketches of the server's table in memory: at most 64 MiB at width 256.
-  StatusOr<ModelFile> SaveAdmission(uint32_t table, const SaveRowsCall& call);
-  uint64_t RowsOf(uint32_t table);
+  // Stops a save of another run. Errors: ABORTED until it has stopped.
+  Status StopOthers(uint64_t run) { return task_.StopOthers(run); }
 
-  const std::string directory_;
+ private:
+  // What a save has noted of a partition.
+  struct Noted {
+    std::vector<uint64_t> rows;                                  // By table.
+    std::vector<uint64_t> sketches;                              // Likewise.
+    std::vector<std::vector<std::vector<std::byte>>> admission;  // By table and tensor.
+  };
+  class Writer;
+
+  std::vector<Noted> Begin();
+  StatusOr<std::vector<ModelFile>> Write(const SaveRowsCall& call, std::vector<Noted>& noted,
+                                         RowTask::Progress& progress);
+
+  const CheckpointConfig config_;
   const std::vector<TableConfig> tables_;
-  const uint32_t partitions_;
-  const OnPartition on_partition_;
+  const PartitionThreads partitions_;
+  CopyMemory& memory_;
+  ServerMetrics& metrics_;
   RowTask task_;
 };
 

@@ -16,7 +16,8 @@ RowTask::~RowTask() {
   if (thread.joinable()) thread.join();
 }
 
-StatusOr<SaveProgress> RowTask::StartOrReport(const std::string& name, Work work) {
+StatusOr<SaveProgress> RowTask::StartOrReport(uint64_t run, const std::string& name,
+                                              absl::FunctionRef<StatusOr<Work>()> begin) {
   MutexLock lock(mutex_);
   if (name != name_) {
     if (!done_) {
@@ -24,15 +25,26 @@ StatusOr<SaveProgress> RowTask::StartOrReport(const std::string& name, Work work
           absl::StrCat(name, ": wait for the end of '", name_, "', or restart this server"));
     }
     if (thread_.joinable()) thread_.join();
+    SIMURGH_ASSIGN_OR_RETURN(Work work, begin());
+    run_ = run;
     name_ = name;
     done_ = false;
     progress_.rows = progress_.all_rows = 0;
+    progress_.stopped = false;
     thread_ = std::thread([this, work = std::move(work)] { Run(work); });
   }
   SaveProgress progress{.done = done_, .rows = progress_.rows, .all_rows = progress_.all_rows};
   if (!done_) return progress;
   SIMURGH_ASSIGN_OR_RETURN(progress.files, result_);
   return progress;
+}
+
+Status RowTask::StopOthers(uint64_t run) {
+  MutexLock lock(mutex_);
+  if (done_ || run_ == run) return absl::OkStatus();
+  progress_.stopped = true;
+  return absl::AbortedError(
+      absl::StrCat("'", name_, "' of another run is being stopped; try again"));
 }
 
 void RowTask::Run(const Work& work) {

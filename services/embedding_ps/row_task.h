@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 
 #include "services/api/row_server.h"
 #include "simurgh/base/mutex.h"
@@ -31,15 +32,21 @@ class RowTask {
   // Stops the work and waits.
   ~RowTask();
 
-  // The first call with a name starts its work; the next ones with this name report. Errors:
-  // FAILED_PRECONDITION while the work of another name is in progress; those of the work.
-  StatusOr<SaveProgress> StartOrReport(const std::string& name, Work work);
+  // The first call with a name starts the work that `begin` returns; the next ones with this name
+  // report. run: of the trainer. Errors: FAILED_PRECONDITION while the work of another name is in
+  // progress; those of `begin`, and then nothing has started; those of the work.
+  StatusOr<SaveProgress> StartOrReport(uint64_t run, const std::string& name,
+                                       absl::FunctionRef<StatusOr<Work>()> begin);
+
+  // Stops the work of another run. Errors: ABORTED until it has stopped.
+  Status StopOthers(uint64_t run);
 
  private:
   void Run(const Work& work);
 
   Progress progress_;
   Mutex mutex_;
+  uint64_t run_ ABSL_GUARDED_BY(mutex_) = 0;  // Of the last work.
   std::string name_ ABSL_GUARDED_BY(mutex_);  // Of the last work; empty before the first one.
   bool done_ ABSL_GUARDED_BY(mutex_) = true;
   StatusOr<std::vector<ModelFile>> result_ ABSL_GUARDED_BY(mutex_) = std::vector<ModelFile>();

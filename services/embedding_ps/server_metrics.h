@@ -14,7 +14,7 @@ namespace simurgh {
 // Metrics of an embedding-ps.
 //
 // Threads: call OnPull() and OnPush() on the partition's thread, after the request. Partitions do
-// not contend.
+// not contend. The others: any.
 class ServerMetrics {
  public:
   // server: index among the instances; several may share a registry.
@@ -24,6 +24,12 @@ class ServerMetrics {
   void OnPull(size_t partition, const Partition& rows, std::span<const PullGroup> groups,
               const PullReport& report);
   void OnPush(size_t partition, const Partition& rows, const PushReport& report);
+
+  // Pieces of a pull that waited for checkpoint.memory.
+  void OnPullWaits(uint64_t waits) { pull_waits_.Add(waits); }
+  // seconds: time of the whole save.
+  void OnSave(uint64_t rows, uint64_t bytes, double seconds);
+  void OnSaveFailed() { save_failures_.Add(1); }
 
  private:
   MetricRegistry& registry_;
@@ -45,6 +51,16 @@ class ServerMetrics {
                                            "Gradients dropped because their row had been evicted.");
   Counter& repeated_ = registry_.GetCounter("simurgh_ps_pushes_repeated_total",
                                             "Pushes ignored because they had been applied before.");
+  Counter& saved_rows_ =
+      registry_.GetCounter("simurgh_ps_saved_rows_total", "Rows written to checkpoints.");
+  Counter& saved_bytes_ =
+      registry_.GetCounter("simurgh_ps_saved_bytes_total", "Bytes written to checkpoints.");
+  Gauge& save_seconds_ =
+      registry_.GetGauge("simurgh_ps_save_seconds", "Duration of the last save of all rows.");
+  Counter& pull_waits_ = registry_.GetCounter("simurgh_ps_save_pull_waits_total",
+                                              "Pieces of pulls that waited for checkpoint.memory.");
+  Counter& save_failures_ =
+      registry_.GetCounter("simurgh_ps_save_failures_total", "Saves of rows that failed.");
   std::vector<Gauge*> rows_;  // [partition * tables + table]
   std::vector<Gauge*> bytes_;
   std::vector<std::unique_ptr<TableMetrics>> tables_;

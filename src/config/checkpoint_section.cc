@@ -39,6 +39,14 @@ void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig
     ReadTimes(in, checkpoint);
     in.Integer("keep", "number of checkpoints to keep; older ones are removed after a save",
                &checkpoint->keep, 1, 1'000'000);
+    in.Integer("memory",
+               "maximum bytes per server for rows that change before they are saved; "
+               "beyond it, pulls wait for the disk",
+               &checkpoint->memory, uint64_t{64} << 10, uint64_t{1} << 50);
+    in.Integer("bandwidth",
+               "maximum bytes per second that a server writes to checkpoints; ignored while pulls "
+               "wait for `memory`; 0: no limit",
+               &checkpoint->bandwidth, 0, uint64_t{1} << 50);
     in.Choice("on_error", "whether training continues after a checkpoint could not be saved",
               &checkpoint->on_error,
               {{"continue", CheckpointConfig::OnError::kContinue},

@@ -97,6 +97,16 @@ void Partition::BeginAt(uint64_t run, uint32_t ranks, uint64_t step) {
   for (uint32_t rank = 0; rank < ranks; ++rank) state_->window.BeginAt(run, rank, step);
 }
 
+void Partition::BeginCopy(CopyMemory& memory) {
+  state_->copy_memory = &memory;
+  for (const auto& table : state_->tables) table->BeginCopy(memory);
+}
+
+void Partition::EndCopy() {
+  for (const auto& table : state_->tables) table->EndCopy();
+  state_->copy_memory = nullptr;
+}
+
 std::string Partition::HugePageProblem() const { return state_->arena.HugePageProblem(); }
 
 size_t Partition::table_count() const { return state_->tables.size(); }

@@ -25,6 +25,7 @@ struct Partition::State {
   std::vector<std::unique_ptr<Table>> tables;
   PushWindow window;
   RecencyClock clock;
+  CopyMemory* copy_memory = nullptr;                                  // Of a copy in progress.
   std::vector<std::tuple<uint64_t, uint32_t, uint64_t>> open_pushes;  // By run, rank and step.
 };
 

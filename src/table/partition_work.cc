@@ -1,6 +1,7 @@
 #include "simurgh/table/partition_work.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "simurgh/base/check.h"
 #include "table/partition_state.h"
@@ -32,7 +33,37 @@ Status PullWork::Begin() {
   return absl::OkStatus();
 }
 
+bool PullWork::Ready(size_t max_ids) {
+  if (partition_.copy_memory == nullptr || mode_ == LookupMode::kEvaluate) return true;
+  uint64_t bytes = 0;
+  size_t at = at_;
+  for (size_t group = group_; group < groups_.size() && max_ids > 0; ++group, at = 0) {
+    const PullGroup& wanted = groups_[group];
+    const size_t count = std::min(wanted.ids.size() - at, max_ids);
+    max_ids -= count;
+    // Begin() reports unknown tables.
+    if (wanted.table >= partition_.tables.size()) continue;
+    bytes += partition_.tables[wanted.table]->EarlyBytes(count);
+  }
+  if (bytes > 0 && !partition_.copy_memory->Reserve(bytes)) {
+    waits_ += waiting_ ? 0 : 1;
+    waiting_ = true;
+    return false;
+  }
+  waiting_ = false;
+  reserved_from_ = partition_.copy_memory;
+  reserved_bytes_ = bytes;
+  return true;
+}
+
 StatusOr<bool> PullWork::Advance(size_t max_ids) {
+  StatusOr<bool> over = ReadPiece(max_ids);
+  // What the piece has copied is counted by itself.
+  if (reserved_from_ != nullptr) reserved_from_->Release(std::exchange(reserved_bytes_, 0));
+  return over;
+}
+
+StatusOr<bool> PullWork::ReadPiece(size_t max_ids) {
   SIMURGH_CHECK(max_ids > 0);
   if (!begun_) SIMURGH_RETURN_IF_ERROR(Begin());
   for (; group_ < groups_.size(); ++group_, at_ = 0) {

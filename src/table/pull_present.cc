@@ -12,7 +12,7 @@ void Table::State::PullPresent(std::span<const uint64_t> ids, EncodedRows to, ui
   absent.clear();
   RowStore::Reader reader(store, to.precision());
   const auto pull_one = [&](size_t at, uint32_t row) {
-    if (row == kNoRow || HasExpired(row)) {
+    if (row == kNoRow || !Claim(row, /*keeps_stamp=*/false)) {
       absent.push_back(at);
       return;
     }

@@ -112,7 +112,7 @@ PushReport Table::Push(std::span<const uint64_t> ids, EncodedGradients gradients
   RowStore::Updater updater(s.store, gradients.precision(), learning_rate, step);
   uint64_t found = 0;
   s.lookup.ForEach(ids, s.rows.layout().stride_bytes, [&](size_t at, uint32_t row) {
-    if (row == kNoRow || s.HasExpired(row)) return;
+    if (row == kNoRow || !s.Claim(row, /*keeps_stamp=*/true)) return;
     updater.Add(row, gradients.row(at));
     ++found;
   });
@@ -166,31 +166,72 @@ TensorMetadata Table::FileMetadata(const TableConfig& config) {
   return metadata;
 }
 
-uint32_t Table::CopyRows(uint32_t from, size_t count,
-                         std::span<std::vector<std::byte>> parts) const {
+uint64_t Table::BeginCopy(CopyMemory& memory) {
+  State& s = *state_;
+  s.copy_stamp = s.newest_stamp + 1;
+  s.copy.Begin(static_cast<uint32_t>(s.copy_stamp - s.stamp_origin), s.store.carved_rows(),
+               s.index.size(), memory);
+  s.SetSuspects();
+  return s.index.size();
+}
+
+CopiedRows Table::TakeRows(size_t count) {
+  CopiedRows taken = state_->copy.Take(count);
+  taken.stamp_origin = state_->stamp_origin;
+  state_->SetSuspects();
+  return taken;
+}
+
+CopiedRows Table::TakeEarlyRows() {
+  CopiedRows taken = state_->copy.TakeEarly();
+  taken.stamp_origin = state_->stamp_origin;
+  return taken;
+}
+
+void Table::EndCopy() {
+  state_->copy.End();
+  state_->copy_stamp = 0;
+  state_->SetSuspects();
+}
+
+uint64_t Table::EarlyBytes(size_t ids) const {
   const State& s = *state_;
-  const std::vector<RowColumn> columns = ColumnsOf(s.config);
+  // An id can take a row, or evict one; its own may have expired, and the sweep removes another.
+  const uint64_t most = s.expiry.active() ? uint64_t{3} * ids : ids;
+  return std::min(most, s.copy.rows_left()) * s.rows.layout().stride_bytes;
+}
+
+void Table::SplitRows(const TableConfig& config, const CopiedRows& rows,
+                      std::span<std::vector<std::byte>> parts) {
+  const std::vector<RowColumn> columns = ColumnsOf(config);
   SIMURGH_CHECK_EQ(parts.size(), 3 + columns.size());
-  const auto append = [&parts](size_t part, const void* value, size_t bytes) {
-    const auto* first = static_cast<const std::byte*>(value);
-    parts[part].insert(parts[part].end(), first, first + bytes);
+  const uint64_t stride_bytes = RowLayout(RowStore::FormatOf(config)).stride_bytes;
+  const auto append = [](std::vector<std::byte>& part, size_t bytes) {
+    part.resize(part.size() + bytes);
+    return part.data() + part.size() - bytes;
   };
-  uint32_t row = from;
-  for (size_t copied = 0; copied < count && row < s.store.carved_rows(); ++row) {
-    const RowHeader& header = s.rows.header(row);
-    if (header.recency == kFreeRecency) continue;
-    const uint64_t id = header.id;
-    const auto uses = static_cast<uint16_t>(header.use_count);
-    const uint64_t recency = s.stamp_origin + header.recency;
-    append(0, &id, sizeof(id));
-    append(1, &uses, sizeof(uses));
-    append(2, &recency, sizeof(recency));
-    for (size_t i = 0; i < columns.size(); ++i) {
-      append(3 + i, s.rows.values(row) + columns[i].offset, columns[i].bytes);
+  for (const std::vector<std::byte>& block : rows.blocks) {
+    const size_t count = block.size() / stride_bytes;
+    std::byte* ids = append(parts[0], count * sizeof(uint64_t));
+    std::byte* uses = append(parts[1], count * sizeof(uint16_t));
+    std::byte* recencies = append(parts[2], count * sizeof(uint64_t));
+    for (size_t i = 0; i < count; ++i) {
+      RowHeader header;
+      std::memcpy(&header, block.data() + i * stride_bytes, sizeof(header));
+      const auto use_count = static_cast<uint16_t>(header.use_count);
+      const uint64_t recency = rows.stamp_origin + header.recency;
+      std::memcpy(ids + i * sizeof(header.id), &header.id, sizeof(header.id));
+      std::memcpy(uses + i * sizeof(use_count), &use_count, sizeof(use_count));
+      std::memcpy(recencies + i * sizeof(recency), &recency, sizeof(recency));
     }
-    ++copied;
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const uint64_t bytes = columns[c].bytes;
+      std::byte* to = append(parts[3 + c], count * bytes);
+      const std::byte* from = block.data() + sizeof(RowHeader) + columns[c].offset;
+      for (size_t i = 0; i < count; ++i)
+        std::memcpy(to + i * bytes, from + i * stride_bytes, bytes);
+    }
   }
-  return row;
 }
 
 Status Table::PutRows(std::span<const std::span<const std::byte>> parts) {

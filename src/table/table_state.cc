@@ -30,37 +30,54 @@ Table::State::State(const TableConfig& table_config, uint64_t seed, Arena& table
       lookup(index, rows),
       queue(table_arena, config.capacity_rows, RecencyOf(rows)),
       expiry(config.eviction),
+      copy(rows),
       budget(memory_budget),
       row_limit(budget == nullptr ? config.capacity_rows : 0) {
   if (!store.format().plain()) scratch.resize(store.format().floats());
 }
 
 uint32_t Table::State::BeginPull(uint64_t stamp) {
-  newest_stamp = std::max(stamp, newest_stamp);
+  newest_stamp = std::max({stamp, newest_stamp, copy_stamp});
   if (newest_stamp - stamp_origin >= kFreeRecency) Rebase();
   const auto now = static_cast<uint32_t>(newest_stamp - stamp_origin);
   denied = false;
   if (!expiry.active()) return now;
   expiry.Advance(newest_stamp, expiry.timed() ? clock() : Expiry::Clock::time_point());
-  suspect_below = static_cast<uint32_t>(std::max(expiry.live_from(), stamp_origin) - stamp_origin);
+  SetSuspects();
   return now;
 }
 
-// Raises the origin, once in 2^31 steps. All rows older than that get recency 0.
+void Table::State::SetSuspects() {
+  const uint64_t live_from = std::max(expiry.live_from(), stamp_origin) - stamp_origin;
+  suspect_below = std::max(static_cast<uint32_t>(live_from), copy.bound());
+}
+
+bool Table::State::ClaimSuspect(uint32_t row, bool keeps_stamp) {
+  if (Expired(row)) return false;
+  copy.Save(row, keeps_stamp);
+  return true;
+}
+
+// Raises the origin, once in 2^31 steps. All rows older than that get recency 0, or 1 if they are
+// newer than a copy in progress.
 void Table::State::Rebase() {
   const uint64_t shift = newest_stamp - kRebasedStamp - stamp_origin;
   stamp_origin += shift;
   queue.Clear();
+  const uint32_t copy_bound = copy.bound();
   for (uint32_t row = 0; row < store.carved_rows(); ++row) {
     RowHeader& header = rows.header(row);
     if (header.recency == kFreeRecency) {
       header.use_count = 0;
       continue;
     }
+    const uint32_t least = copy_bound > 0 && header.recency >= copy_bound ? 1 : 0;
     header.recency =
-        static_cast<uint32_t>(header.recency - std::min<uint64_t>(header.recency, shift));
+        static_cast<uint32_t>(std::max<uint64_t>(header.recency, shift + least) - shift);
     queue.Add(row);
   }
+  copy.Rebase(shift);
+  SetSuspects();
 }
 
 std::optional<EvictionCause> Table::State::Expired(uint32_t row) const {
@@ -176,6 +193,8 @@ void Table::State::Remove(uint32_t row, EvictionCause cause, bool queued) {
   const uint64_t id = rows.header(row).id;
   if (on_evict) [[unlikely]]
     on_evict(id, cause);
+  if (rows.header(row).recency < copy.bound()) [[unlikely]]
+    copy.Save(row, /*keeps_stamp=*/false);
   index.Erase(RowIndex::Hash(id), row);
   store.Release(row);
   rows.header(row).use_count = static_cast<uint32_t>(queued);

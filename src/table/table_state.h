@@ -12,6 +12,7 @@
 #include "table/batch_lookup.h"
 #include "table/expiry.h"
 #include "table/recency_queue.h"
+#include "table/row_copy.h"
 #include "table/row_index.h"
 #include "table/row_layout.h"
 #include "table/row_store.h"
@@ -51,6 +52,14 @@ struct Table::State {
     return rows.header(row).recency < suspect_below && Expired(row).has_value();
   }
   std::optional<EvictionCause> Expired(uint32_t row) const;
+  // As !HasExpired() for a row that a pull or push is about to change: a copy in progress gets it
+  // first. keeps_stamp: see RowCopy::Save().
+  bool Claim(uint32_t row, bool keeps_stamp) {
+    return rows.header(row).recency >= suspect_below || ClaimSuspect(row, keeps_stamp);
+  }
+  bool ClaimSuspect(uint32_t row, bool keeps_stamp);
+  // Call when the copy or the bound of expiry has changed.
+  void SetSuspects();
 
   // Ensures that `rows_more` rows of an arena in a file have memory. Errors: see
   // ArenaRegion::Commit().
@@ -93,6 +102,7 @@ struct Table::State {
   BatchLookup lookup;
   RecencyQueue queue;
   Expiry expiry;
+  RowCopy copy;
   std::function<Expiry::Clock::time_point()> clock = Expiry::Clock::now;
   std::function<void(uint64_t id, EvictionCause)> on_evict;  // Called before the row is released.
   DistinctCounter distinct;
@@ -100,7 +110,8 @@ struct Table::State {
 
   uint64_t stamp_origin = 0;  // A row's stamp is this plus its recency.
   uint64_t newest_stamp = 0;
-  uint32_t suspect_below = 0;  // Rows of smaller recency may have expired.
+  uint64_t copy_stamp = 0;     // Pulls during a copy get this stamp or a newer one.
+  uint32_t suspect_below = 0;  // Rows of smaller recency may have expired or be due for the copy.
   std::vector<size_t> absent;  // Positions in a request; kept to reuse its memory.
 
   MemoryBudget* const budget;

@@ -92,6 +92,11 @@ class Partition {
   // made no request.
   void BeginAt(uint64_t run, uint32_t ranks, uint64_t step);
 
+  // Table::BeginCopy() and EndCopy() for all tables. In between, a training pull waits for room in
+  // the memory: PullWork::Ready().
+  void BeginCopy(CopyMemory& memory);
+  void EndCopy();
+
   // See Arena::HugePageProblem().
   std::string HugePageProblem() const;
 

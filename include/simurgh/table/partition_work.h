@@ -22,6 +22,10 @@ class PullWork {
   PullWork(Partition& partition, LookupMode mode, const StepId& step, uint64_t acknowledged_steps,
            std::span<const PullGroup> groups);
 
+  // Reserves the memory for rows that the next piece of `max_ids` may copy early. False while that
+  // is used up: ask again when the writer has released some. Advance() must follow at once.
+  bool Ready(size_t max_ids);
+
   // Reads up to `max_ids` more rows, at least 1. Returns whether all have been read.
   // Errors: see Partition::Pull(). An error ends the pull.
   StatusOr<bool> Advance(size_t max_ids);
@@ -29,8 +33,11 @@ class PullWork {
   const PullReport& report() const { return report_; }
   // Whether the pull failed because a table with when_full: stop is full.
   bool stopped_by_full_table() const { return stopped_by_full_table_; }
+  // How many pieces have waited for memory.
+  uint64_t waits() const { return waits_; }
 
  private:
+  StatusOr<bool> ReadPiece(size_t max_ids);
   Status Begin();
   Status Read(const PullGroup& group, size_t count);
 
@@ -44,6 +51,10 @@ class PullWork {
   uint64_t stamp_ = 0;
   size_t group_ = 0;
   size_t at_ = 0;  // Position in the group.
+  CopyMemory* reserved_from_ = nullptr;
+  uint64_t reserved_bytes_ = 0;
+  bool waiting_ = false;
+  uint64_t waits_ = 0;
   PullReport report_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/model/tensor_file.h"
+#include "simurgh/table/copy_memory.h"
 #include "simurgh/table/distinct_counter.h"
 #include "simurgh/table/encoded_matrix.h"
 #include "simurgh/table/eviction.h"
@@ -77,6 +79,15 @@ struct PushReport {
   bool all_finite() const { return gradients_not_finite + rows_not_finite == 0; }
   // Adds the counts; `repeated` stays.
   PushReport& operator+=(const PushReport& other);
+};
+
+// Rows of a copy, as they are in memory.
+struct CopiedRows {
+  std::vector<std::vector<std::byte>> blocks;
+  uint64_t rows = 0;
+  uint64_t stamp_origin = 0;
+  uint64_t early_bytes = 0;  // Release them from the CopyMemory after use.
+  bool done = false;         // There are no further rows.
 };
 
 // The rows of one table in one partition.
@@ -147,12 +158,25 @@ class Table {
   static std::vector<TensorSpec> FileTensors(const TableConfig& config, uint64_t rows);
   static TensorMetadata FileMetadata(const TableConfig& config);
 
-  // Appends the next `count` rows, from row number `from` on, to the parts of FileTensors(). The
-  // last rows may be fewer. Includes rows that have expired and not been swept, as stats().rows
-  // does. Returns the row number to continue with.
-  uint32_t CopyRows(uint32_t from, size_t count, std::span<std::vector<std::byte>> parts) const;
+  // Begins a copy of all rows as they are now, and ends one in progress. Rows may change meanwhile:
+  // a row is copied early, before its first change. The copy includes rows that have expired and
+  // not been swept, as stats().rows does. memory: of the rows copied early.
+  // Returns the number of rows. Lifetime: `memory` must outlive the copy.
+  uint64_t BeginCopy(CopyMemory& memory);
+  // Takes the rows copied early, or else about `count` others. Requires a copy in progress.
+  CopiedRows TakeRows(size_t count);
+  // Takes only the rows copied early, to empty the memory.
+  CopiedRows TakeEarlyRows();
+  // Ends the copy and drops what was not taken.
+  void EndCopy();
+  // The memory that a pull of so many ids may take for rows copied early.
+  uint64_t EarlyBytes(size_t ids) const;
 
-  // Puts rows back that CopyRows() has written, of a table with the same FileTensors() and
+  // Appends copied rows to the parts of FileTensors(). Threads: any.
+  static void SplitRows(const TableConfig& config, const CopiedRows& rows,
+                        std::span<std::vector<std::byte>> parts);
+
+  // Puts rows back that SplitRows() has written, of a table with the same FileTensors() and
   // FileMetadata(). A full table makes room as in training: it evicts the oldest of the rows so
   // far. parts: whole rows. Requires that the table has served no training pull.
   // Errors: DATA_LOSS for an id that has a row already, or for numbers that are not finite, naming

@@ -18,7 +18,7 @@ class CountedTask : public FairQueue::Task {
   CountedTask(uint64_t client, int pieces, Log& log, const bool* blocked = nullptr)
       : client_(client), pieces_(pieces), log_(log), blocked_(blocked) {}
 
-  bool Ready() const override { return blocked_ == nullptr || !*blocked_; }
+  bool Ready() override { return blocked_ == nullptr || !*blocked_; }
   bool Advance() override {
     log_.push_back(client_);
     return --pieces_ == 0;
@@ -87,6 +87,21 @@ TEST_CASE("a client that is not ready keeps its place and blocks no other") {
   blocked = false;
   while (!turns.empty()) turns.RunOne();
   CHECK(log == Log{2, 3, 2, 3, 1, 2, 3, 1});
+}
+
+TEST_CASE("no piece runs while no client is ready") {
+  FairQueue turns;
+  Log log;
+  bool blocked = true;
+  Add(turns, 1, 1, log, &blocked);
+  Add(turns, 2, 1, log, &blocked);
+  CHECK_FALSE(turns.RunOne());
+  CHECK(log.empty());
+  blocked = false;
+  CHECK(turns.RunOne());
+  CHECK(turns.RunOne());
+  CHECK(log == Log{1, 2});
+  CHECK_FALSE(turns.RunOne());
 }
 
 }  // namespace

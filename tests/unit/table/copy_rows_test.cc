@@ -1,9 +1,7 @@
 // Copied rows against the rows that ForEachRow() reads.
 
-#include <bit>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -12,94 +10,27 @@
 #include "simurgh/base/random.h"
 #include "simurgh/table/table.h"
 #include "table/arena.h"
+#include "tests/unit/table/copied_rows.h"
 
 namespace simurgh {
 namespace {
 
 using Optimizer = SparseOptimizerConfig;
 
-struct Row {
-  uint32_t uses;
-  uint64_t recency;
-  std::vector<float> values;  // Weights, then state.
-
-  bool operator==(const Row&) const = default;
-};
-
-std::map<uint64_t, Row> VisitedRows(const Table& table) {
-  std::map<uint64_t, Row> rows;
-  table.ForEachRow([&](const RowContents& row) {
-    Row& own = rows[row.id];
-    own = {row.use_count, row.recency, {row.weights.begin(), row.weights.end()}};
-    own.values.insert(own.values.end(), row.state.begin(), row.state.end());
-  });
-  return rows;
-}
-
-template <typename T>
-T At(const std::vector<std::byte>& bytes, size_t index) {
-  T value;
-  REQUIRE((index + 1) * sizeof(T) <= bytes.size());
-  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
-  return value;
-}
-
-float NumberAt(const TensorSpec& tensor, const TensorMetadata& metadata,
-               const std::vector<std::byte>& bytes, size_t index) {
-  if (tensor.dtype == DType::kF32) return At<float>(bytes, index);
-  const auto bits = At<uint16_t>(bytes, index);
-  if (tensor.dtype == DType::kU16) {
-    REQUIRE(metadata.at(tensor.name + ".format") == "bf16");
-    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-  }
-  REQUIRE(tensor.dtype == DType::kF16);
-  return static_cast<float>(std::bit_cast<_Float16>(bits));
-}
-
-std::map<uint64_t, Row> CopiedRows(const Table& table, size_t piece) {
-  const uint64_t count = table.stats().rows;
-  const std::vector<TensorSpec> tensors = Table::FileTensors(table.config(), count);
-  const TensorMetadata metadata = Table::FileMetadata(table.config());
-  CHECK(metadata.at("table") == table.config().name);
-  std::vector<std::vector<std::byte>> parts(tensors.size());
-  for (uint32_t from = 0;;) {
-    const size_t before = parts[0].size();
-    from = table.CopyRows(from, piece, parts);
-    if (parts[0].size() == before) break;
-    CHECK(parts[0].size() - before <= piece * sizeof(uint64_t));
-  }
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    CAPTURE(tensors[i].name);
-    REQUIRE(tensors[i].rows() == count);
-    REQUIRE(parts[i].size() == count * tensors[i].row_bytes());
-  }
-  REQUIRE(tensors[0].name == "id");
-  REQUIRE(tensors[1].name == "uses");
-  REQUIRE(tensors[2].name == "recency");
-  REQUIRE(tensors[3].name == "weights");
-  std::map<uint64_t, Row> rows;
-  for (size_t r = 0; r < count; ++r) {
-    Row row = {At<uint16_t>(parts[1], r), At<uint64_t>(parts[2], r), {}};
-    for (size_t i = 3; i < tensors.size(); ++i) {
-      const size_t width = tensors[i].shape.size() == 1 ? 1 : tensors[i].shape[1];
-      for (size_t j = 0; j < width; ++j) {
-        row.values.push_back(NumberAt(tensors[i], metadata, parts[i], r * width + j));
-      }
-    }
-    CHECK(rows.emplace(At<uint64_t>(parts[0], r), row).second);
-  }
-  return rows;
-}
-
-Status PutCopies(const Table& from, Table& to, size_t piece) {
+Status PutCopies(Table& from, Table& to, size_t piece) {
+  CopyMemory memory(/*limit_bytes=*/0);
+  from.BeginCopy(memory);
   std::vector<std::vector<std::byte>> parts(Table::FileTensors(from.config(), 0).size());
-  for (uint32_t next = 0;;) {
+  for (bool done = false; !done;) {
     for (auto& part : parts) part.clear();
-    next = from.CopyRows(next, piece, parts);
-    if (parts[0].empty()) return absl::OkStatus();
+    const CopiedRows rows = from.TakeRows(piece);
+    Table::SplitRows(from.config(), rows, parts);
     const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
     SIMURGH_RETURN_IF_ERROR(to.PutRows(views));
+    done = rows.done;
   }
+  from.EndCopy();
+  return absl::OkStatus();
 }
 
 struct Kind {
@@ -148,9 +79,9 @@ TEST_CASE("copied rows are the visited ones, for every optimizer and precision")
   }
   const std::map<uint64_t, Row> expected = VisitedRows(table);
   REQUIRE(expected.size() == 300);
-  CHECK(CopiedRows(table, 1) == expected);
-  CHECK(CopiedRows(table, 64) == expected);
-  CHECK(CopiedRows(table, 1000) == expected);
+  CHECK(CopyAll(table, 1) == expected);
+  CHECK(CopyAll(table, 64) == expected);
+  CHECK(CopyAll(table, 1000) == expected);
 
   // Rows that are put back train on with the same bits.
   Arena other_arena = Arena::Create(Table::ReservationFor(config)).value();
@@ -261,7 +192,10 @@ TEST_CASE("rows that cannot be put back are refused by id") {
   }
 
   std::vector<std::vector<std::byte>> parts(Table::FileTensors(config, 0).size());
-  table.CopyRows(0, 1, parts);
+  CopyMemory memory(/*limit_bytes=*/0);
+  table.BeginCopy(memory);
+  Table::SplitRows(config, table.TakeRows(1), parts);
+  table.EndCopy();
   const float infinity = std::numeric_limits<float>::infinity();
   std::memcpy(parts[3].data() + sizeof(float), &infinity, sizeof(float));
   Arena third_arena = Arena::Create(Table::ReservationFor(config)).value();
