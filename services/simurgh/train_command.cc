@@ -248,8 +248,9 @@ Status Cluster::Start(const ClusterConfig& config) {
     for (size_t index = 0; index < program.instances; ++index) {
       const std::string name = absl::StrCat(program.name, "-", index);
       const bool prints_result = program.role == Role::kTrainer && index == 0;
-      std::vector<std::string> own{"--index", absl::StrCat(index)};
-      if (program.role == Role::kTrainer) own.insert(own.end(), {"--resume", resume_});
+      std::vector<std::string> own;
+      if (program.role == Role::kTrainer) own = {"--resume", resume_};
+      own.insert(own.end(), {"--index", absl::StrCat(index)});
       SIMURGH_ASSIGN_OR_RETURN(
           const pid_t pid, StartChild(CommandLine(program.name, own),
                                       prints_result ? result_path() : "/dev/null", LogOf(name)));
