@@ -309,7 +309,8 @@ void Cluster::Reap() {
 
 void Cluster::OnEnd(const Child& child, int wait_status) {
   constexpr size_t kLogLines = 5;
-  if (interrupted_) return;
+  // A trainer may fail to save the model.
+  if (interrupted_ && child.role != Role::kTrainer) return;
   // A daemon that has just started does not handle SIGTERM yet.
   if (child.told_to_stop && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM) return;
   const bool may_end = child.role != Role::kEmbedding || child.told_to_stop;

@@ -72,10 +72,12 @@ TEST_CASE("A checkpoint while training is the model of a training that ends ther
   struct Case {
     size_t ranks;
     std::vector<std::string> overrides;
+    bool standalone = false;  // The one that saves while training.
   };
-  const Case input = GENERATE(Case{1, {"training.mode=sync"}},
-                              Case{1, {"training.staleness=4", "training.reproducible=true"}},
-                              Case{2, {"training.mode=sync"}});
+  const Case input =
+      GENERATE(Case{1, {"training.mode=sync"}, true}, Case{1, {"training.mode=sync"}},
+               Case{1, {"training.staleness=4", "training.reproducible=true"}},
+               Case{2, {"training.mode=sync"}});
   CAPTURE(input.ranks, input.overrides);
   const TemporaryFolder folder;
   const auto train = [&](const std::string& model, const std::vector<std::string>& more) {

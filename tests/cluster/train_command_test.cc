@@ -172,6 +172,22 @@ TEST_CASE("A signal stops the trainer, then the other daemons") {
   CHECK(command.Processes().empty());
 }
 
+TEST_CASE("A stop that cannot save the model is no success") {
+  const TemporaryFolder folder;
+  const std::string model = folder.path() + "/model";
+  std::vector<std::string> overrides = kLong;
+  overrides.push_back("checkpoint.directory=" + model);
+  TrainCommand command(overrides);
+  command.WaitForTraining();
+  std::filesystem::rename(model, model + ".away");
+  std::ofstream(model) << "no folder";
+  command->Signal(SIGTERM);
+  CHECK(command->Wait(kDeadline) == 3);
+  CHECK_THAT(command->log(), Contains("nn-worker-0 ended with code 3") &&
+                                 Contains("training has ended, and its model is not saved"));
+  CHECK(command.Processes().empty());
+}
+
 TEST_CASE("A second signal kills the daemons") {
   TrainCommand command(kLong);
   command.WaitForTraining();
