@@ -172,7 +172,7 @@ class Blocked {
 };
 
 TEST_CASE("A failed save of the end is repeated by simurgh checkpoint") {
-  Asked asked({"training.batch_size=16", "training.epochs=1"});
+  Asked asked({"training.batch_size=16", "training.epochs=1", "embedding_ps.run_timeout=3s"});
   const auto trainer = asked.Start();
   REQUIRE(trainer->WaitForLog("progress: ", kDeadline));
   Blocked blocked(asked.model);
@@ -192,6 +192,12 @@ TEST_CASE("A failed save of the end is repeated by simurgh checkpoint") {
     const Checkpoint saved = ModelDirectory(asked.model).Latest().value().checkpoint;
     CHECK(command->output() == saved.folder + "\n");
     CHECK(saved.manifest.metrics.contains("test_auc"));
+  }
+  SECTION("whose rows no other run changes meanwhile") {
+    const auto other = asked.cluster.StartTrainer({"checkpoint={}", "training.retry_deadline=4s"});
+    CHECK(Finish(*other).exit_code != 0);
+    CHECK_THAT(other->log(), Contains("trains here"));
+    CHECK(trainer->running());
   }
   SECTION("unless a signal stops the trainer") {
     trainer->Signal(SIGTERM);
