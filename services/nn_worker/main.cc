@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -20,12 +21,15 @@
 
 #include "services/api/batch_client.h"
 #include "services/api/dense_client.h"
+#include "services/nn_worker/checkpoint_service.h"
+#include "services/nn_worker/checkpointer.h"
 #include "services/nn_worker/feed_methods.h"
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/model_saver.h"
 #include "services/nn_worker/probe.h"
 #include "services/nn_worker/ranks.h"
 #include "services/nn_worker/resume.h"
+#include "services/nn_worker/token_link.h"
 #include "services/nn_worker/training_job.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
@@ -120,7 +124,8 @@ class NnWorker : public Daemon {
                          "; keep one, or start all daemons without --standalone"));
       }
     }
-    SIMURGH_RETURN_IF_ERROR(daemon->Listen(context));
+    daemon->CreateCheckpointer(context);
+    SIMURGH_RETURN_IF_ERROR(daemon->Listen(context, standalone));
     if (standalone) {
       SIMURGH_ASSIGN_OR_RETURN(
           daemon->local_,
@@ -134,6 +139,10 @@ class NnWorker : public Daemon {
           daemon->resumed_ && std::filesystem::equivalent(context.config().checkpoint.directory,
                                                           daemon->resumed_->model, ignored);
       SIMURGH_ASSIGN_OR_RETURN(daemon->saver_, ModelSaver::Open(context.config(), resumes));
+      context.metrics()
+          .GetGauge("simurgh_nn_checkpoint_generation", "Generation of new checkpoints.")
+          .Set(static_cast<double>(daemon->saver_->generation()));
+      daemon->token_link_.emplace(context.config());
     }
     if (!trace_file.empty()) daemon->job_->Trace(daemon->timeline_);
     context.SetReload([daemon = daemon.get()](const ClusterConfig& config) {
@@ -155,15 +164,15 @@ class NnWorker : public Daemon {
     });
     const std::stop_callback canceller(cancel.get_token(), [this] {
       if (remote_ != nullptr) remote_->port().StopAfter(kStopGrace);
+      if (checkpointer_ != nullptr) checkpointer_->Stop();
     });
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
     StatusOr<TrainResult> result = Train(dense, cancel.get_token());
-    const bool has_trained = result.ok() && result->steps > job_->start().steps;
-    if (has_trained && saver_ != nullptr) {
-      const Status saved = Save(result->state, result->evaluation, cancel.get_token());
+    if (fed_ != nullptr) NotifyLoaders(result.status());
+    if (checkpointer_ != nullptr) {
+      const Status saved = SaveLast(result, stop);
       if (!saved.ok()) result = Annotate(saved, "training has ended, and its model is not saved");
     }
-    if (fed_ != nullptr) NotifyLoaders(result.status());
     if (remote_ != nullptr && joined_.run != 0) remote_->port().EndRun(joined_, kEndGrace);
     Status traced = WriteTrace();  // Also after a failure.
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
@@ -192,8 +201,6 @@ class NnWorker : public Daemon {
       : run_(context.hello().incarnation),
         trace_file_(std::move(trace_file)),
         rank_(context.index()),
-        failed_saves_(context.metrics().GetCounter("simurgh_nn_failed_saves_total",
-                                                   "Checkpoints that could not be saved.")),
         learning_rates_(context.config().tables) {}
 
   EmbeddingPort& Port() {
@@ -220,12 +227,31 @@ class NnWorker : public Daemon {
         absl::StrCat("--trace ", trace_file_, ": cannot write it: ", std::strerror(errno)));
   }
 
-  // Listens for other ranks and for loaders.
-  Status Listen(DaemonContext& context) {
+  void CreateCheckpointer(DaemonContext& context) {
+    const CheckpointConfig& config = context.config().checkpoint;
+    if (config.directory.empty() || rank_ > 0) return;
+    const auto prepare = [this](const TrainState& state) { return CopyModel(state, std::nullopt); };
+    checkpointer_ = std::make_unique<Checkpointer>(config, prepare, context.metrics());
+    if (context.config().training.mode == TrainingConfig::Mode::kAsync) {
+      checkpointer_->Refuse(absl::FailedPreconditionError(
+          "training.mode: async saves its model only when it ends; use another mode to save while "
+          "it trains"));
+    }
+    if (resumed_) {
+      const Manifest& manifest = resumed_->checkpoint.manifest;
+      checkpointer_->SetNewest(manifest.step, manifest.step_time);
+    }
+  }
+
+  // Listens for other ranks, loaders and `simurgh checkpoint`.
+  Status Listen(DaemonContext& context, bool standalone) {
     const bool has_ranks = context.config().nn_worker.instances.size() > 1;
     const bool is_fed = !context.config().loaders.instances.empty();
-    if (!has_ranks && !is_fed) return absl::OkStatus();
+    const bool may_be_asked =
+        checkpointer_ != nullptr && !standalone && !context.instance().address.empty();
+    if (!has_ranks && !is_fed && !may_be_asked) return absl::OkStatus();
     listener_ = std::make_unique<Listener>(context);
+    checkpoint_service_ = std::make_unique<CheckpointService>(checkpointer_.get());
     if (has_ranks) ranks_ = std::make_unique<Ranks>(context, job_->Plan(), listener_->thread());
     if (is_fed) {
       // Loaders share the capacity of a file reader's queue. With two batches of each loader, one
@@ -243,6 +269,7 @@ class NnWorker : public Daemon {
     return listener_->Listen(context, [&](rpc::Server& server) {
       if (has_ranks) ranks_->Register(server);
       if (is_fed) feeding_->Register(server);
+      if (rank_ == 0) checkpoint_service_->Register(server);
     });
   }
 
@@ -265,15 +292,16 @@ class NnWorker : public Daemon {
     }
     joined_ = {.run = joint.run, .rank = rank_, .ranks = joint.collective->ranks()};
     if (saver_ != nullptr) {
-      SIMURGH_RETURN_IF_ERROR(saver_->CheckServers(joint.run, SaveRowsFunction(), stop));
+      const auto probe = [&] { return saver_->Probe(joint.run, SaveRowsFunction()); };
+      SIMURGH_RETURN_IF_ERROR(
+          AwaitRows("saving", job_->config().training.retry_deadline, probe, nullptr, stop)
+              .status());
     }
     SIMURGH_RETURN_IF_ERROR(RestoreRows(joint, stop));
     spdlog::info("training starts: run={:016x} rank={} step={}", joint.run, rank_,
                  job_->start().steps);
-    if (saver_ != nullptr) {
-      job_->SaveWith([this, stop](const TrainState& state) { return SaveCheckpoint(state, stop); });
-    }
     trains_ = job_->config().training.mode != TrainingConfig::Mode::kAsync;
+    if (checkpointer_ != nullptr && trains_) job_->SaveWith(*checkpointer_);
     return job_->Run(Port(), dense, joint.run, *joint.collective, stop);
   }
 
@@ -295,7 +323,8 @@ class NnWorker : public Daemon {
         return local_ != nullptr ? local_->RestoreRows(call) : remote_->port().RestoreRows(call);
       };
       const Status restored =
-          AwaitRows("loading", job_->config().training.retry_deadline, restore, stop).status();
+          AwaitRows("loading", job_->config().training.retry_deadline, restore, nullptr, stop)
+              .status();
       if (!restored.ok()) {
         joint.collective->Abort(restored);
         return Annotate(restored, checkpoint.folder);
@@ -306,32 +335,50 @@ class NnWorker : public Daemon {
     return joint.collective->Gather(Channel::kLoading, std::array{std::byte()}, all);
   }
 
-  Status Save(const TrainState& state, const std::optional<EvaluationResult>& evaluation,
-              const std::stop_token& stop) {
-    const uint64_t model_run = resumed_ ? resumed_->checkpoint.manifest.run : joined_.run;
+  // Copies the model. The work that it returns saves the copy and the servers' rows.
+  Checkpointer::Work CopyModel(const TrainState& state,
+                               const std::optional<EvaluationResult>& evaluation) {
     // The model has the mean of the ranks' statistics, as for an evaluation.
     const std::span<float> statistics = job_->network().statistics();
     const std::vector<float> own(statistics.begin(), statistics.end());
     SetMeanStatistics(state, statistics);
-    const std::string probe = MakeProbe(*job_, Port(), joined_.run, state.steps);
-    Status saved = saver_->Save(joined_.run, model_run, state, evaluation, job_->config(),
-                                job_->network(), probe, SaveRowsFunction(), stop);
-    std::ranges::copy(own, statistics.begin());
-    return saved;
+    auto model = std::make_shared<const ModelCopy>(
+        ModelCopy{.run = joined_.run,
+                  .model_run = resumed_ ? resumed_->checkpoint.manifest.run : joined_.run,
+                  .state = state,
+                  .evaluation = evaluation,
+                  .dense = DenseCopy(job_->network()),
+                  .probe = MakeProbe(*job_, Port(), joined_.run, state.steps),
+                  .step_time = std::time(nullptr)});
+    std::ranges::copy(own, job_->network().statistics().begin());
+    return [this, model](const OnRows& on_rows,
+                         const std::stop_token& stop) -> StatusOr<SavedCheckpoint> {
+      StatusOr<SavedCheckpoint> saved =
+          saver_->Save(*model, job_->config(), SaveRowsFunction(), on_rows, stop);
+      if (saved.ok()) return saved;
+      return Annotate(saved.status(),
+                      absl::StrCat("the model of step ", model->state.steps, " is not saved"));
+    };
   }
 
-  // Saves between two steps.
-  Status SaveCheckpoint(const TrainState& state, const std::stop_token& stop) {
-    Status saved = Save(state, std::nullopt, stop);
-    if (saved.ok()) return saved;
-    saved = Annotate(saved, absl::StrCat("the model of step ", state.steps, " is not saved"));
-    failed_saves_.Add();
-    if (absl::IsCancelled(saved) ||
-        job_->config().checkpoint.on_error == CheckpointConfig::OnError::kStop) {
-      return saved;
+  // Saves the model of the end, unless it exists.
+  Status SaveLast(const StatusOr<TrainResult>& result, const std::stop_token& stop) {
+    Status status;
+    if (!result.ok()) {
+      // The calls to the servers have ended, too.
+      checkpointer_->Stop();
+    } else if (result->steps > job_->start().steps) {
+      const auto keep_alive = [this] {
+        // The servers admit no other run.
+        saver_->Probe(joined_.run, SaveRowsFunction()).IgnoreError();
+      };
+      status =
+          checkpointer_->SaveLast(CopyModel(result->state, result->evaluation), keep_alive, stop);
     }
-    spdlog::error("{}; training continues", std::string(saved.message()));
-    return absl::OkStatus();
+    checkpointer_->Refuse(absl::FailedPreconditionError(
+        absl::StrCat("training has ended without a new checkpoint", result.ok() ? "" : ": ",
+                     result.status().message())));
+    return status;
   }
 
   ModelSaver::SaveRows SaveRowsFunction() {
@@ -363,21 +410,23 @@ class NnWorker : public Daemon {
   const uint64_t run_;
   const std::string trace_file_;  // May be empty.
   const uint32_t rank_;
-  Counter& failed_saves_;
   std::ofstream trace_;
   StepId joined_;  // The run, once all ranks have joined it.
   Timeline timeline_;
   LearningRates learning_rates_;
   std::optional<ResumePoint> resumed_;  // The model that this training continues.
   std::unique_ptr<TrainingJob> job_;
-  std::atomic<bool> trains_ = false;    // A stop then ends training after a step.
-  std::unique_ptr<ModelSaver> saver_;   // Null: nothing is saved, or another rank saves.
+  std::atomic<bool> trains_ = false;   // A stop then ends training after a step.
+  std::unique_ptr<ModelSaver> saver_;  // Null: nothing is saved, or another rank saves.
+  std::optional<TokenLink> token_link_;
+  std::unique_ptr<CheckpointService> checkpoint_service_;  // Of rank 0.
   std::unique_ptr<Ranks> ranks_;        // Null: there is one rank. Outlives listener_.
   std::unique_ptr<Listener> listener_;  // Null: there are no peers that connect.
   std::unique_ptr<FeedBuffer> fed_;     // Null: the nn-worker reads the files.
   std::unique_ptr<FeedService> feeding_;
   std::unique_ptr<LocalCluster> local_;  // Either this or remote_ is set.
   std::unique_ptr<RemoteCluster> remote_;
+  std::unique_ptr<Checkpointer> checkpointer_;  // Null like saver_.
 };
 
 }  // namespace

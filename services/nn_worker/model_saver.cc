@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "services/nn_worker/resume.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/config/agreement.h"
@@ -51,7 +50,7 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
 
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
                                  const std::function<StatusOr<SaveProgress>()>& call,
-                                 const std::stop_token& stop) {
+                                 const OnRows& on_rows, const std::stop_token& stop) {
   std::optional<Clock::time_point> failing_since;
   auto logged = Clock::now();
   while (true) {
@@ -59,6 +58,7 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
     const auto now = Clock::now();
     if (progress.ok()) {
       failing_since.reset();
+      if (on_rows) on_rows(*progress);
       if (progress->done) return progress;
       if (now - logged > kLogInterval) {
         logged = now;
@@ -76,54 +76,53 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
   }
 }
 
-Status ModelSaver::CheckServers(uint64_t run, const SaveRows& save_rows,
-                                const std::stop_token& stop) {
-  const SaveRowsCall call{
-      .run = run, .folder = absl::StrCat("generation-", generation_), .probe = true};
-  return AwaitRows(
-             "saving", config_.training.retry_deadline, [&] { return save_rows(call); }, stop)
-      .status();
+StatusOr<SaveProgress> ModelSaver::Probe(uint64_t run, const SaveRows& save_rows) const {
+  return save_rows({.run = run, .folder = absl::StrCat("generation-", generation_), .probe = true});
 }
 
-Status ModelSaver::Save(uint64_t run, uint64_t model_run, const TrainState& state,
-                        const std::optional<EvaluationResult>& evaluation,
-                        const ClusterConfig& config, DenseNetwork& network,
-                        const std::string& probe, const SaveRows& save_rows,
-                        const std::stop_token& stop) {
+StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const ClusterConfig& config,
+                                           const SaveRows& save_rows, const OnRows& on_rows,
+                                           const std::stop_token& stop) {
   const auto begin = Clock::now();
-  SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, directory_.Begin(state.steps, generation_));
-  SIMURGH_RETURN_IF_ERROR(WriteDense(attempt.folder(), network, state));
-  if (!probe.empty()) {
+  const uint64_t step = model.state.steps;
+  // Servers know a save by its folder: a failed one keeps its name and its error.
+  retries_ = last_step_ == step ? retries_ + 1 : 0;
+  last_step_ = step;
+  SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt,
+                           directory_.Begin(step, generation_, retries_));
+  const std::string name = attempt.folder().substr(attempt.folder().rfind('/') + 1);
+  const auto call = [&] { return save_rows({.run = model.run, .folder = name}); };
+  // First, since training waits until the servers have noted the rows.
+  SIMURGH_ASSIGN_OR_RETURN(
+      SaveProgress rows, AwaitRows("saving", config_.training.retry_deadline, call, on_rows, stop));
+  SIMURGH_RETURN_IF_ERROR(WriteDense(attempt.folder(), model.dense, model.state.rank_statistics));
+  if (!model.probe.empty()) {
     SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
-    SIMURGH_RETURN_IF_ERROR(FileSystem::Real().WriteFile(path, probe));
+    SIMURGH_RETURN_IF_ERROR(FileSystem::Real().WriteFile(path, model.probe));
   }
-  const std::string folder = attempt.folder().substr(attempt.folder().rfind('/') + 1);
-  SIMURGH_ASSIGN_OR_RETURN(SaveProgress rows,
-                           AwaitRows(
-                               "saving", config_.training.retry_deadline,
-                               [&] { return save_rows({.run = run, .folder = folder}); }, stop));
-  Manifest manifest{
-      .run = model_run,
-      .step_time = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()),
-      .config = {config.settings.begin(), config.settings.end()},
-      .statistics = StatisticsOf(config.data, config.features),
-      .extra = {{"agreement", ModelAgreement(config)},
-                {"yaml", config.source.text},
-                {"yaml.path", config.source.path},
-                {"yaml.overrides", absl::StrJoin(config.source.overrides, "\n")}},
-      .files = std::move(rows.files)};
-  WriteState(state, manifest);
-  if (evaluation) {
-    manifest.metrics["test_auc"] = evaluation->auc;
-    manifest.metrics["test_logloss"] = evaluation->log_loss;
+  Manifest manifest{.run = model.model_run,
+                    .step_time = model.step_time,
+                    .config = {config.settings.begin(), config.settings.end()},
+                    .statistics = StatisticsOf(config.data, config.features),
+                    .extra = {{"agreement", ModelAgreement(config)},
+                              {"yaml", config.source.text},
+                              {"yaml.path", config.source.path},
+                              {"yaml.overrides", absl::StrJoin(config.source.overrides, "\n")}},
+                    .files = std::move(rows.files)};
+  WriteState(model.state, manifest);
+  if (model.evaluation) {
+    manifest.metrics["test_auc"] = model.evaluation->auc;
+    manifest.metrics["test_logloss"] = model.evaluation->log_loss;
   }
-  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint saved, attempt.Publish(std::move(manifest)));
-  uint64_t bytes = 0;
-  for (const ModelFile& file : saved.manifest.files) bytes += file.bytes;
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint published, attempt.Publish(std::move(manifest)));
+  SavedCheckpoint saved{
+      .folder = published.folder, .step = step, .step_time = model.step_time, .rows = rows.rows};
+  for (const ModelFile& file : published.manifest.files) saved.bytes += file.bytes;
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
-               rows.rows, bytes, seconds);
-  return directory_.KeepNewest(config_.checkpoint.keep, {});
+               saved.rows, saved.bytes, seconds);
+  SIMURGH_RETURN_IF_ERROR(directory_.KeepNewest(config_.checkpoint.keep, {}));
+  return saved;
 }
 
 }  // namespace simurgh

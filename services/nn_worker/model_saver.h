@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,25 +10,49 @@
 #include <string>
 
 #include "services/api/row_server.h"
+#include "services/nn_worker/resume.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
-#include "simurgh/nn/dense_network.h"
 #include "simurgh/train/trainer.h"
 
 namespace simurgh {
 
+// Receives the answers of all servers while they save or load.
+using OnRows = std::function<void(const SaveProgress& progress)>;
+
 // Repeats a call to all servers until it is done. what: a verb for the log, such as "saving".
+// on_rows: may be empty.
 // Errors: of the call, once it is not retryable or fails for retry_deadline; CANCELLED after a
 // stop.
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
                                  const std::function<StatusOr<SaveProgress>()>& call,
-                                 const std::stop_token& stop);
+                                 const OnRows& on_rows, const std::stop_token& stop);
+
+// The model of a step, in memory, without the servers' rows.
+struct ModelCopy {
+  uint64_t run = 0;        // Of the calls to servers.
+  uint64_t model_run = 0;  // Of the model, since its first step.
+  TrainState state;
+  std::optional<EvaluationResult> evaluation;
+  DenseCopy dense;
+  std::string probe;  // Of MakeProbe(), may be empty.
+  std::time_t step_time = 0;
+};
+
+// A model on disk.
+struct SavedCheckpoint {
+  std::string folder;
+  uint64_t step = 0;
+  std::time_t step_time = 0;
+  uint64_t rows = 0;
+  uint64_t bytes = 0;
+};
 
 // Writes the model of a run into checkpoint.directory: rank 0 the dense weights and the manifest,
 // the servers their rows.
 //
-// Threads: one owner.
+// Threads: one at a time.
 class ModelSaver {
  public:
   // Passes the call on to all servers: RowServer::SaveRows.
@@ -38,18 +63,18 @@ class ModelSaver {
   // ModelDirectory.
   static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config, bool resumes);
 
-  // Checks that all servers see the folder. Retries until training.retry_deadline.
-  // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
-  Status CheckServers(uint64_t run, const SaveRows& save_rows, const std::stop_token& stop);
+  uint64_t generation() const { return generation_; }
 
-  // Saves the model, then removes all but the newest checkpoint.keep. run: of the calls. model_run:
-  // of the model, since its first step. config: with fitted statistics. probe: of MakeProbe(), may
-  // be empty. Logs the progress. Errors:
-  // of the files and of save_rows, naming the folder; CANCELLED after a stop.
-  Status Save(uint64_t run, uint64_t model_run, const TrainState& state,
-              const std::optional<EvaluationResult>& evaluation, const ClusterConfig& config,
-              DenseNetwork& network, const std::string& probe, const SaveRows& save_rows,
-              const std::stop_token& stop);
+  // Asks all servers whether they see the folder.
+  // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
+  StatusOr<SaveProgress> Probe(uint64_t run, const SaveRows& save_rows) const;
+
+  // Saves the model, then removes all but the newest checkpoint.keep. config: with fitted
+  // statistics. on_rows: from its first call on, the servers' rows may change. Logs the progress.
+  // Errors: of the files and of save_rows, naming the folder; CANCELLED after a stop.
+  StatusOr<SavedCheckpoint> Save(const ModelCopy& model, const ClusterConfig& config,
+                                 const SaveRows& save_rows, const OnRows& on_rows,
+                                 const std::stop_token& stop);
 
  private:
   ModelSaver(const ClusterConfig& config, uint64_t generation)
@@ -58,6 +83,8 @@ class ModelSaver {
   const ClusterConfig& config_;
   ModelDirectory directory_;
   const uint64_t generation_;
+  std::optional<uint64_t> last_step_;  // Of the last attempt.
+  uint32_t retries_ = 0;               // Of that step.
 };
 
 }  // namespace simurgh

@@ -108,28 +108,34 @@ void SetMeanStatistics(const TrainState& state, std::span<float> statistics) {
   }
 }
 
-Status WriteDense(const std::string& folder, DenseNetwork& network, const TrainState& state) {
-  const std::vector<DenseTensor> tensors = network.tensors();
-  const std::vector<TensorSpec> specs = SpecsOf(tensors);
+DenseCopy::DenseCopy(DenseNetwork& network)
+    : tensors(network.tensors()), statistics(network.statistics().size()) {
+  const std::span<const float> weights = network.parameters();
+  parameters.assign(weights.begin(), weights.end());
+  const std::span<const float> others = network.state();
+  state.assign(others.begin(), others.end());
+}
+
+Status WriteDense(const std::string& folder, const DenseCopy& dense,
+                  const std::vector<float>& rank_statistics) {
+  const std::vector<TensorSpec> specs = SpecsOf(dense.tensors);
   SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
                            TensorFileWriter::Create(absl::StrCat(folder, "/", kDense), specs, {}));
-  const std::span<const float> parameters = network.parameters();
-  const std::span<const float> others = network.state();
-  const std::vector<float>& statistics = state.rank_statistics;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const std::span<const float> values = tensors[i].in_state ? others : parameters;
-    SIMURGH_RETURN_IF_ERROR(writer.Write(
-        tensors[i].name, std::as_bytes(values.subspan(tensors[i].offset, CountOf(specs[i])))));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const DenseTensor& tensor = dense.tensors[i];
+    const std::span<const float> values = tensor.in_state ? dense.state : dense.parameters;
+    SIMURGH_RETURN_IF_ERROR(
+        writer.Write(tensor.name, std::as_bytes(values.subspan(tensor.offset, CountOf(specs[i])))));
   }
   SIMURGH_RETURN_IF_ERROR(writer.Finish().status());
-  if (statistics.empty()) return absl::OkStatus();
-  const size_t width = network.statistics().size();
-  const size_t ranks = statistics.size() / width;
+  if (rank_statistics.empty()) return absl::OkStatus();
+  const size_t width = dense.statistics;
+  const size_t ranks = rank_statistics.size() / width;
   SIMURGH_ASSIGN_OR_RETURN(
       TensorFileWriter own,
       TensorFileWriter::Create(absl::StrCat(folder, "/", kRanks),
                                {{"statistics", DType::kF32, {ranks, width}}}, {}));
-  SIMURGH_RETURN_IF_ERROR(own.Write("statistics", std::as_bytes(std::span(statistics))));
+  SIMURGH_RETURN_IF_ERROR(own.Write("statistics", std::as_bytes(std::span(rank_statistics))));
   return own.Finish().status();
 }
 

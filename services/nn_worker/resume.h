@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
@@ -29,8 +31,19 @@ StatusOr<std::optional<ResumePoint>> FindResumePoint(const ClusterConfig& config
 // several.
 void SetMeanStatistics(const TrainState& state, std::span<float> statistics);
 
-// Writes the weights and the state of a network, and each rank's statistics, into `folder`.
-Status WriteDense(const std::string& folder, DenseNetwork& network, const TrainState& state);
+// The weights and the state of a network, in memory.
+struct DenseCopy {
+  explicit DenseCopy(DenseNetwork& network);
+
+  std::vector<DenseTensor> tensors;
+  size_t statistics;  // Number of the network's statistics(): the first part of `state`.
+  std::vector<float> parameters;
+  std::vector<float> state;
+};
+
+// Writes a network, and each rank's statistics of batch norm, into `folder`.
+Status WriteDense(const std::string& folder, const DenseCopy& dense,
+                  const std::vector<float>& rank_statistics);
 
 // Reads what WriteDense has written. The network gets the statistics of `rank` if the model was
 // saved by as many ranks, otherwise those of the network that was saved.

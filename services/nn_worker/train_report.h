@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ class TrainReport : public TrainObserver {
   void OnDensePush(uint64_t gap) override;
   void OnProgress(const Progress& progress) override;
   void OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) override;
+  void OnCheckpoint(std::chrono::nanoseconds waited) override {
+    checkpoint_seconds_.Observe(waited);
+  }
 
  private:
   void WarnOfOneClass(const char* set, const std::string& label, const EvaluationResult& result);
@@ -93,6 +97,9 @@ class TrainReport : public TrainObserver {
       PowersOfTwo(kMaxTotalStaleness));
   Histogram& wait_seconds_ = StageSeconds("wait");
   Histogram& compute_seconds_ = StageSeconds("compute");
+  Histogram& checkpoint_seconds_ =
+      registry_.GetHistogram("simurgh_nn_checkpoint_wait_seconds",
+                             "Time that training waited for a checkpoint.", LatencyBuckets());
 };
 
 }  // namespace simurgh

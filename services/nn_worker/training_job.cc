@@ -99,17 +99,6 @@ uint32_t AsyncStaleness(const ClusterConfig& config) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(room, ahead + 1, ahead + kMax) - ahead);
 }
 
-std::function<bool(uint64_t step)> CheckpointDue(const CheckpointConfig& config) {
-  if (!config.saves_while_training()) return nullptr;
-  return [config, last = std::chrono::steady_clock::now()](uint64_t step) mutable {
-    const auto now = std::chrono::steady_clock::now();
-    const bool by_time = config.every.count() > 0 && now - last >= config.every;
-    if (by_time) last = now;
-    return by_time || config.at_steps.contains(step) ||
-           (config.every_steps > 0 && step % config.every_steps == 0);
-  };
-}
-
 std::optional<size_t> GroupFeature(const ClusterConfig& config) {
   for (size_t i = 0; i < config.features.size(); ++i) {
     if (config.features[i].name == config.training.auc_group_feature) return i;
@@ -212,8 +201,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                    .group_feature = GroupFeature(config_),
                    .async_staleness = AsyncStaleness(config_),
                    .start = start_,
-                   .checkpoint_due = CheckpointDue(config_.checkpoint),
-                   .save = save_,
+                   .checkpoints = checkpoints_,
                    .interrupt = &interrupted_};
   if (!config_.data.validation.empty()) {
     data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);

@@ -49,9 +49,8 @@ class TrainingJob {
   // Steps of the run that this one continues.
   const TrainState& start() const { return start_; }
 
-  // Rank 0: saves while training, as the configuration says; see TrainerData::save. Call before
-  // Run.
-  void SaveWith(std::function<Status(const TrainState& state)> save) { save_ = std::move(save); }
+  // Rank 0: see TrainerData::checkpoints. Call before Run. Lifetime: the port outlives Run.
+  void SaveWith(CheckpointPort& checkpoints) { checkpoints_ = &checkpoints; }
 
   // Records Run in a timeline, which outlives it.
   void Trace(Timeline& timeline) { timeline_ = &timeline; }
@@ -108,7 +107,7 @@ class TrainingJob {
   FileIdentities identities_;
   TrainState start_;
   std::atomic<bool> interrupted_ = false;
-  std::function<Status(const TrainState& state)> save_;
+  CheckpointPort* checkpoints_ = nullptr;
   FeedBuffer* buffer_ = nullptr;  // Null: reads files.
   Timeline* timeline_ = nullptr;  // May be null.
   TrainReport report_;

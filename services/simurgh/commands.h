@@ -7,6 +7,8 @@ namespace simurgh {
 
 inline constexpr char kTrainUsage[] =
     "  simurgh train CONFIG [options]     run all daemons of a configuration and train\n";
+inline constexpr char kCheckpointUsage[] =
+    "  simurgh checkpoint CONFIG          save the model of a running training now\n";
 inline constexpr char kPredictUsage[] =
     "  simurgh predict --model MODEL ...  predict rows of a file: simurgh predict --help\n";
 inline constexpr char kModelUsage[] =
@@ -19,6 +21,7 @@ inline constexpr char kModelUsage[] =
 
 // Run a command. argv[0] is its name. Output on stdout, progress and errors on stderr.
 ExitCode RunTrainCommand(int argc, const char* const* argv);
+ExitCode RunCheckpointCommand(int argc, const char* const* argv);
 ExitCode RunPredictCommand(int argc, const char* const* argv);
 ExitCode RunModelCommand(int argc, const char* const* argv);
 

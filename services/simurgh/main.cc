@@ -23,6 +23,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"train", kTrainUsage, RunTrainCommand},
+    {"checkpoint", kCheckpointUsage, RunCheckpointCommand},
     {"predict", kPredictUsage, RunPredictCommand},
     {"model", kModelUsage, RunModelCommand},
 };

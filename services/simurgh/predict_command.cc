@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +25,7 @@
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/prediction_file.h"
+#include "services/simurgh/progress_line.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/data/row_text.h"
 #include "simurgh/model/model_directory.h"
@@ -33,8 +33,6 @@
 
 namespace simurgh {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr char kUsage[] =
     "simurgh predict: predicts rows with a trained model\n\n"
@@ -86,35 +84,6 @@ StatusOr<uint32_t> UseProcessors(uint32_t threads) {
   if (sched_setaffinity(0, sizeof(some), &some) == 0) return threads;
   return ErrnoStatus(errno, "--threads: cannot limit the processors");
 }
-
-// Shows progress on stderr: one line that changes on a terminal, otherwise a line now and then.
-class ProgressLine {
- public:
-  void Show(const char* what, uint64_t rows, const std::string& of) {
-    const auto now = Clock::now();
-    if (now - shown_ < (is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10))) {
-      return;
-    }
-    shown_ = now;
-    const double seconds = std::chrono::duration<double>(now - begin_).count();
-    std::fprintf(stderr, "%ssimurgh: %s: rows=%llu%s rows_per_s=%.0f%s", is_terminal_ ? "\r" : "",
-                 what, static_cast<unsigned long long>(rows), of.c_str(),
-                 static_cast<double>(rows) / seconds, is_terminal_ ? "\033[K" : "\n");
-    open_ = is_terminal_;
-  }
-  // Ends the line and starts the clock of the next phase.
-  void End() {
-    if (std::exchange(open_, false)) std::fputs("\r\033[K", stderr);
-    begin_ = shown_ = Clock::now();
-  }
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
-
- private:
-  const bool is_terminal_ = isatty(STDERR_FILENO) == 1;
-  Clock::time_point begin_ = Clock::now();
-  Clock::time_point shown_ = begin_;
-  bool open_ = false;
-};
 
 StatusOr<Checkpoint> Find(const Options& options) {
   ModelDirectory directory(options.model);

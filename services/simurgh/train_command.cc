@@ -149,9 +149,13 @@ Status RunFolder::WriteToken() const {
 // first, since they use the others.
 class Cluster {
  public:
-  // arguments: of every daemon, for its configuration.
-  Cluster(std::string programs, std::vector<std::string> arguments, std::string logs)
-      : programs_(std::move(programs)), arguments_(std::move(arguments)), logs_(std::move(logs)) {}
+  // arguments: of every daemon, for its configuration. resume: nn-worker --resume.
+  Cluster(std::string programs, std::vector<std::string> arguments, std::string resume,
+          std::string logs)
+      : programs_(std::move(programs)),
+        arguments_(std::move(arguments)),
+        resume_(std::move(resume)),
+        logs_(std::move(logs)) {}
   ~Cluster() { Kill(); }
 
   // Lets each program check the configuration. It prints what is wrong.
@@ -192,6 +196,7 @@ class Cluster {
 
   const std::string programs_;
   const std::vector<std::string> arguments_;
+  const std::string resume_;
   const std::string logs_;
   std::vector<Child> children_;  // Those that run.
   std::optional<LogView> view_;
@@ -243,8 +248,11 @@ Status Cluster::Start(const ClusterConfig& config) {
     for (size_t index = 0; index < program.instances; ++index) {
       const std::string name = absl::StrCat(program.name, "-", index);
       const bool prints_result = program.role == Role::kTrainer && index == 0;
+      std::vector<std::string> own;
+      if (program.role == Role::kTrainer) own = {"--resume", resume_};
+      own.insert(own.end(), {"--index", absl::StrCat(index)});
       SIMURGH_ASSIGN_OR_RETURN(
-          const pid_t pid, StartChild(CommandLine(program.name, {"--index", absl::StrCat(index)}),
+          const pid_t pid, StartChild(CommandLine(program.name, own),
                                       prints_result ? result_path() : "/dev/null", LogOf(name)));
       children_.push_back({name, program.role, pid});
     }
@@ -301,7 +309,8 @@ void Cluster::Reap() {
 
 void Cluster::OnEnd(const Child& child, int wait_status) {
   constexpr size_t kLogLines = 5;
-  if (interrupted_) return;
+  // A trainer may fail to save the model.
+  if (interrupted_ && child.role != Role::kTrainer) return;
   // A daemon that has just started does not handle SIGTERM yet.
   if (child.told_to_stop && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM) return;
   const bool may_end = child.role != Role::kEmbedding || child.told_to_stop;
@@ -346,6 +355,7 @@ void Cluster::Kill() {
 struct TrainOptions {
   std::string config;
   std::vector<std::string> overrides;
+  std::string resume;
   std::string logs;
 };
 
@@ -356,6 +366,9 @@ StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* 
   po::options_description options("Options");
   options.add_options()("set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
                         "override a key of CONFIG for all daemons; may be repeated")(
+      "resume", po::value(&parsed.resume)->default_value("auto", "")->value_name("WHAT"),
+      "continue a model: auto (the default): the newest in checkpoint.directory, if any; never; or "
+      "the path of a model or checkpoint")(
       "logs", po::value(&parsed.logs)->value_name("FOLDER"),
       "write the logs to FOLDER, one per daemon, and keep them (default: a temporary folder, "
       "removed after a success)")("help", "print this help and exit");
@@ -396,7 +409,7 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
   }
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  Cluster cluster(program.parent_path(), arguments, folder->path());
+  Cluster cluster(program.parent_path(), arguments, options.resume, folder->path());
 
   std::signal(SIGPIPE, SIG_IGN);  // Training does not need its progress view.
   std::signal(SIGCHLD, SIG_DFL);  // Ignored, it would reap children.

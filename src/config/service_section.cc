@@ -85,9 +85,11 @@ void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
   section.Maps("instances", "ranks, which train together, each on its share of the data",
                {1, kMaxRanks}, [&](MapReader& in) {
                  InstanceConfig instance;
-                 ReadAddress(in,
-                             "address for loaders and other ranks; required with either of them",
-                             Need::kOptional, &instance);
+                 ReadAddress(
+                     in,
+                     "address for loaders, other ranks and `simurgh checkpoint`; required with the "
+                     "first two",
+                     Need::kOptional, &instance);
                  ReadMetrics(in, &instance);
                  uint32_t device = 0;
                  in.Integer("cuda_device", "index of the CUDA device on the rank's host", &device,

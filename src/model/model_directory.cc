@@ -231,12 +231,14 @@ StatusOr<std::string> Checkpoint::ReadText(std::string_view file, uint64_t max_b
 // --- An attempt.
 
 CheckpointAttempt::CheckpointAttempt(FileSystem& files, std::string model, uint64_t step,
-                                     uint64_t generation)
+                                     uint64_t generation, uint32_t retry)
     : files_(&files),
       model_(std::move(model)),
       step_(step),
       generation_(generation),
-      folder_(absl::StrCat(StepFolder(model_, step), ".tmp-", generation)) {}
+      folder_(absl::StrCat(StepFolder(model_, step),
+                           retry == 0 ? "" : absl::StrCat(".retry-", retry), ".tmp-", generation)) {
+}
 
 CheckpointAttempt::CheckpointAttempt(CheckpointAttempt&& other) noexcept
     : files_(other.files_),
@@ -338,8 +340,9 @@ Status ModelDirectory::RemoveLeftovers(uint64_t generation) {
   return files_.SyncFolder(path_);
 }
 
-StatusOr<CheckpointAttempt> ModelDirectory::Begin(uint64_t step, uint64_t generation) {
-  CheckpointAttempt attempt(files_, path_, step, generation);
+StatusOr<CheckpointAttempt> ModelDirectory::Begin(uint64_t step, uint64_t generation,
+                                                  uint32_t retry) {
+  CheckpointAttempt attempt(files_, path_, step, generation, retry);
   SIMURGH_RETURN_IF_ERROR(files_.Remove(attempt.folder()));
   SIMURGH_RETURN_IF_ERROR(files_.MakeFolder(attempt.folder()));
   return attempt;

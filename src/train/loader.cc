@@ -67,8 +67,9 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
   constexpr uint64_t kEndsEarly = uint64_t{1} << 63;
   constexpr uint64_t kCheckpoint = uint64_t{1} << 62;
   const bool ends = options_.ends_early != nullptr && *options_.ends_early;
-  due_ =
-      due_ || (options_.checkpoint_due && options_.checkpoint_due(options_.first_batch + agreed_));
+  // The model of the first step exists already.
+  due_ = due_ || (options_.checkpoints != nullptr && agreed_ > 0 &&
+                  options_.checkpoints->IsDue(options_.first_batch + agreed_));
   const uint64_t word =
       (own ? own->size() : 0) | (ends ? kEndsEarly : 0) | (due_ ? kCheckpoint : 0);
   std::vector<uint64_t> words{word};
@@ -95,7 +96,7 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
                 .dense = {.width = options_.dense_width, .tasks = options_.tasks}};
   }
   if (options_.ranks != nullptr) own->global_samples = samples;
-  own->checkpoint_before = checkpoint && agreed_ > 0;  // The first step's model exists already.
+  own->checkpoint_before = checkpoint;
   ++agreed_;
   due_ = false;
   return own;

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "simurgh/base/mutex.h"
 #include "simurgh/collective/collective.h"
 #include "simurgh/train/batch_pipeline.h"
+#include "simurgh/train/checkpoint_port.h"
 #include "simurgh/train/evaluator.h"
 
 namespace simurgh {
@@ -19,9 +19,8 @@ namespace simurgh {
 struct LoaderOptions {
   uint32_t epochs = 1;
   uint64_t max_batches = 0;  // 0: no limit.
-  // Rank 0's decides, on the loader's thread, whether the model is saved before a step. May be
-  // empty.
-  std::function<bool(uint64_t step)> checkpoint_due;
+  // Rank 0's decides before which steps the model is saved. May be null.
+  CheckpointPort* checkpoints = nullptr;
   uint64_t first_batch = 0;  // Batches of earlier runs; they count into max_batches.
   DataPosition begin;        // Of the first batch.
   // Once set on any rank, the input ends at the next step, the same one on all ranks. May be null.
@@ -74,7 +73,7 @@ class Loader {
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t read_ = 0;    // Batches read.
   uint64_t agreed_ = 0;  // Steps agreed on.
-  bool due_ = false;     // checkpoint_due for the next step.
+  bool due_ = false;     // A checkpoint, before the next step.
   std::atomic<bool> ended_early_ = false;
   std::thread thread_;
 };

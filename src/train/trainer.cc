@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,8 +22,8 @@ namespace {
 // wait for each other and only add staleness.
 constexpr uint32_t kMaxDenseStaleness = 2;
 
-// Between two words of rank 0 to ranks that wait for a save.
-constexpr std::chrono::milliseconds kSavePoll{20};
+// Between two words of rank 0 to ranks that wait for it.
+constexpr std::chrono::milliseconds kWordInterval{20};
 
 using Clock = std::chrono::steady_clock;
 using Mode = TrainingConfig::Mode;
@@ -110,26 +109,41 @@ StatusOr<TrainState> Trainer::StateAfter(const TrainResult& result) {
   return state;
 }
 
-Status Trainer::SaveCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter) {
+Status Trainer::AwaitRankZero(absl::FunctionRef<bool(std::chrono::milliseconds patience)> ready) {
+  std::vector<std::byte> all(collective_.ranks());
+  // Ranks that wait long must hear of each other.
+  while (true) {
+    const bool is_ready = collective_.rank() > 0 || ready(kWordInterval);
+    SIMURGH_RETURN_IF_ERROR(collective_.Gather(
+        Channel::kStep, std::array{is_ready ? std::byte{1} : std::byte{0}}, all));
+    if (all[0] == std::byte{1}) return absl::OkStatus();
+  }
+}
+
+Status Trainer::BeginCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter) {
   const auto begin = Clock::now();
   SIMURGH_RETURN_IF_ERROR(FlushPrevious(pipeline));
   SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
-  // The next run has none. A barrier follows: all ranks' pushes are acknowledged.
+  // The next run has none.
   if (reducer_ != nullptr) reducer_->DropResiduals();
   SIMURGH_ASSIGN_OR_RETURN(const TrainState state, StateAfter(meter.result));
-  std::vector<std::byte> all(collective_.ranks());
-  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::array{std::byte()}, all));
-  std::future<Status> saving;
-  if (data_.save) saving = std::async(std::launch::async, [&] { return data_.save(state); });
-  // Ranks that wait long must hear of each other.
-  while (true) {
-    const bool saved = !saving.valid() || saving.wait_for(kSavePoll) == std::future_status::ready;
-    SIMURGH_RETURN_IF_ERROR(
-        collective_.Gather(Channel::kStep, std::array{saved ? std::byte{1} : std::byte{0}}, all));
-    if (all[0] == std::byte{1}) break;
+  CheckpointPort* const port = data_.checkpoints;
+  // The model of the end follows soon after an interrupt.
+  bool saves = false;
+  // Also a barrier: all ranks' pushes are acknowledged.
+  SIMURGH_RETURN_IF_ERROR(AwaitRankZero([&](std::chrono::milliseconds patience) {
+    saves = port != nullptr && !(data_.interrupt != nullptr && *data_.interrupt);
+    return !saves || port->AwaitIdle(patience);
+  }));
+  if (saves) {
+    SIMURGH_RETURN_IF_ERROR(port->failure());
+    port->Begin(state);
   }
-  if (saving.valid()) SIMURGH_RETURN_IF_ERROR(saving.get());
-  meter.LeaveOut(Clock::now() - begin);
+  SIMURGH_RETURN_IF_ERROR(AwaitRankZero(
+      [&](std::chrono::milliseconds patience) { return !saves || port->AwaitRows(patience); }));
+  const auto waited = Clock::now() - begin;
+  meter.LeaveOut(waited);
+  observer_.OnCheckpoint(waited);
   pipeline.Lift();
   return absl::OkStatus();
 }
@@ -188,13 +202,14 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
   ahead_ = last_ = nullptr;
   if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(exchange_->Start(network_.parameters()));
   while (true) {
+    if (data_.checkpoints != nullptr) SIMURGH_RETURN_IF_ERROR(data_.checkpoints->failure());
     const auto begin = Clock::now();
     const PulledBatch* pulled = std::exchange(ahead_, nullptr);
     if (pulled == nullptr) {
       SIMURGH_ASSIGN_OR_RETURN(pulled, pipeline.Next());
     }
     if (pulled == nullptr && pipeline.at_mark()) {
-      SIMURGH_RETURN_IF_ERROR(SaveCheckpoint(pipeline, meter));
+      SIMURGH_RETURN_IF_ERROR(BeginCheckpoint(pipeline, meter));
       continue;
     }
     if (pulled == nullptr) {
@@ -251,7 +266,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
   const Loader loader(data_.train,
                       {.epochs = data_.start.stopped_early ? 0 : config_.epochs,
                        .max_batches = config_.max_steps,
-                       .checkpoint_due = data_.checkpoint_due,
+                       .checkpoints = data_.checkpoints,
                        .first_batch = data_.start.steps,
                        .begin = data_.start.position,
                        .ends_early = data_.interrupt,

@@ -29,6 +29,7 @@ namespace {
 using Catch::Contains;
 using Catch::EndsWith;
 using Catch::Matches;
+using Catch::StartsWith;
 
 constexpr std::chrono::seconds kDeadline{120};
 
@@ -42,7 +43,8 @@ class TrainCommand {
  public:
   // overrides: KEY=VALUE. logs: the value of --logs, in the folder; empty for a temporary folder.
   explicit TrainCommand(const std::vector<std::string>& overrides, size_t ranks = 1,
-                        size_t loaders = 0, const std::string& logs = "logs")
+                        size_t loaders = 0, const std::string& logs = "logs",
+                        const std::vector<std::string>& more = {})
       : logs_(logs.empty() ? "" : folder_.Path(logs)) {
     words_ = {"train", "config/adult-persia.yaml"};
     if (!logs_.empty()) words_.insert(words_.end(), {"--logs", logs_});
@@ -57,6 +59,7 @@ class TrainCommand {
     for (size_t loader = 0; loader < loaders; ++loader) feeds += "{},";
     Set("loaders.instances=[" + feeds + "]");
     for (const std::string& override : overrides) Set(override);
+    words_.insert(words_.end(), more.begin(), more.end());
     command_ = std::make_unique<DaemonProcess>("simurgh", words_, folder_.Path("simurgh.log"));
   }
 
@@ -169,6 +172,22 @@ TEST_CASE("A signal stops the trainer, then the other daemons") {
   CHECK(command.Processes().empty());
 }
 
+TEST_CASE("A stop that cannot save the model is no success") {
+  const TemporaryFolder folder;
+  const std::string model = folder.path() + "/model";
+  std::vector<std::string> overrides = kLong;
+  overrides.push_back("checkpoint.directory=" + model);
+  TrainCommand command(overrides);
+  command.WaitForTraining();
+  std::filesystem::rename(model, model + ".away");
+  std::ofstream(model) << "no folder";
+  command->Signal(SIGTERM);
+  CHECK(command->Wait(kDeadline) == 3);
+  CHECK_THAT(command->log(), Contains("nn-worker-0 ended with code 3") &&
+                                 Contains("training has ended, and its model is not saved"));
+  CHECK(command.Processes().empty());
+}
+
 TEST_CASE("A second signal kills the daemons") {
   TrainCommand command(kLong);
   command.WaitForTraining();
@@ -196,6 +215,36 @@ TEST_CASE("After SIGKILL of the command no daemon is left") {
     CHECK(poll(&end, 1, /*timeout=*/60'000) == 1);
     close(daemon);
   }
+}
+
+TEST_CASE("simurgh checkpoint saves a training of simurgh train, which continues a model") {
+  const TemporaryFolder folder;
+  const std::string model = folder.path() + "/model";
+  std::vector<std::string> overrides = kLong;
+  overrides.insert(overrides.end(), {"checkpoint.directory=" + model, "checkpoint.keep=9"});
+  TrainCommand command(overrides);
+  command.WaitForTraining();
+  // Without the options of `simurgh train`: it needs no token file.
+  std::vector<std::string> words{"checkpoint", command.words()[1]};
+  for (size_t i = 2; i + 1 < command.words().size(); ++i) {
+    if (command.words()[i] == "--set") {
+      words.insert(words.end(), {"--set", command.words()[i + 1]});
+    }
+  }
+  DaemonProcess checkpoint("simurgh", words, folder.Path("checkpoint.log"));
+  CHECK(checkpoint.Wait(kDeadline) == 0);
+  CAPTURE(checkpoint.log(), command.LogOf("nn-worker-0"));
+  std::string saved = checkpoint.output();
+  REQUIRE_THAT(saved, StartsWith(model + "/step-"));
+  saved.pop_back();
+  command->Signal(SIGTERM);
+  CHECK(command->Wait(kDeadline) == 0);
+  CHECK(!std::filesystem::is_symlink(model + "/token"));
+
+  TrainCommand next({"checkpoint.directory=" + folder.path() + "/next", "training.max_steps=1"}, 1,
+                    0, "logs", {"--resume", saved});
+  CHECK(next->Wait(kDeadline) == 0);
+  CHECK_THAT(next.LogOf("nn-worker-0"), Contains("continuing: model=" + model));
 }
 
 TEST_CASE("A bad configuration exits with 2 before a daemon starts") {

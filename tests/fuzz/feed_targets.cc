@@ -1,9 +1,10 @@
-// What loaders, and other ranks, send to nn-workers.
+// What loaders, other ranks and `simurgh checkpoint` send to nn-workers.
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "services/api/checkpoint_methods.h"
 #include "services/api/feed_codec.h"
 #include "services/api/rank_methods.h"
 #include "simurgh/base/check.h"
@@ -225,6 +226,44 @@ std::vector<Bytes> RankSeeds() {
           Seed(3, AwaitEnd(5)), Seed(4, Ended(14, "rank 1 of 2 stopped"))};
 }
 
+rpc::Outgoing<api::SaveCheckpoint::Request> Ask(uint64_t request) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto root = api::wire::CreateSaveCheckpointRequest(builder, request);
+  return {builder, root};
+}
+
+rpc::Outgoing<api::SaveCheckpoint::Response> Answer(uint64_t request, const std::string& folder,
+                                                    uint64_t rows) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto text = builder.CreateString(folder);
+  const auto root =
+      api::wire::CreateSaveCheckpointResponse(builder, request, !folder.empty(), text, rows);
+  return {builder, root};
+}
+
+void RunCheckpoint(Input input) {
+  SeedReader reader(input);
+  if (reader.Value<uint8_t>() == 0) {
+    const Received<api::wire::SaveCheckpointRequest> message(reader.rest());
+    if (message.table == nullptr) return;
+    const Received<api::wire::SaveCheckpointRequest> again(Ask(message.table->request()));
+    SIMURGH_CHECK_EQ(again.table->request(), message.table->request());
+  } else {
+    const Received<api::wire::SaveCheckpointResponse> message(reader.rest());
+    if (message.table == nullptr) return;
+    const auto& table = *message.table;
+    const Received<api::wire::SaveCheckpointResponse> again(
+        Answer(table.request(), TextOf(table.folder()), table.rows()));
+    SIMURGH_CHECK_EQ(TextOf(again.table->folder()), TextOf(table.folder()));
+    SIMURGH_CHECK_EQ(again.table->rows(), table.rows());
+  }
+}
+
+std::vector<Bytes> CheckpointSeeds() {
+  return {Seed(0, Ask(0)), Seed(0, Ask(3)), Seed(1, Answer(3, "", 5)),
+          Seed(1, Answer(3, "/model/step-7", 5))};
+}
+
 void RunFeed(Input input) {
   SeedReader reader(input);
   const auto which = reader.Value<uint8_t>();
@@ -284,7 +323,8 @@ std::vector<Bytes> FeedSeeds() {
 std::vector<Target> FeedTargets() {
   return {{"feed", RunFeed, FeedSeeds},
           {"feed_batch", RunFeedBatch, FeedBatchSeeds},
-          {"ranks", RunRanks, RankSeeds}};
+          {"ranks", RunRanks, RankSeeds},
+          {"save_checkpoint", RunCheckpoint, CheckpointSeeds}};
 }
 
 }  // namespace simurgh::fuzz

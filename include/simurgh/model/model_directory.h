@@ -60,7 +60,8 @@ class CheckpointAttempt {
 
  private:
   friend class ModelDirectory;
-  CheckpointAttempt(FileSystem& files, std::string model, uint64_t step, uint64_t generation);
+  CheckpointAttempt(FileSystem& files, std::string model, uint64_t step, uint64_t generation,
+                    uint32_t retry);
 
   FileSystem* files_;
   std::string model_;
@@ -88,9 +89,9 @@ class ModelDirectory {
   // Removes attempts of older generations, and what an interrupted removal has left.
   Status RemoveLeftovers(uint64_t generation);
 
-  // Begins to write the checkpoint of a step. Removes an unfinished attempt of the same step and
-  // generation.
-  StatusOr<CheckpointAttempt> Begin(uint64_t step, uint64_t generation);
+  // Begins to write the checkpoint of a step. Removes an unfinished attempt of the same step,
+  // generation and number. retry: earlier attempts; each has a folder of its own.
+  StatusOr<CheckpointAttempt> Begin(uint64_t step, uint64_t generation, uint32_t retry = 0);
 
   // Steps whose folders exist, ascending, whether valid or not. Errors: NOT_FOUND for no folder.
   StatusOr<std::vector<uint64_t>> Steps();

@@ -19,6 +19,7 @@
 #include "simurgh/nn/embedding_check.h"
 #include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/batch_pipeline.h"
+#include "simurgh/train/checkpoint_port.h"
 #include "simurgh/train/evaluator.h"
 #include "simurgh/train/ports.h"
 #include "simurgh/train/train_state.h"
@@ -75,6 +76,8 @@ class TrainObserver {
   virtual void OnDensePush(uint64_t gap) {}
   virtual void OnProgress(const Progress& progress) {}
   virtual void OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) {}
+  // Training has waited for a checkpoint: for its pushes, the copies and the servers.
+  virtual void OnCheckpoint(std::chrono::nanoseconds waited) {}
 };
 
 struct TrainResult {
@@ -98,12 +101,8 @@ struct TrainerData {
   std::optional<size_t> group_feature;  // See EvaluationOptions.
   uint32_t async_staleness = 1;         // Mode async: PipelineOptions::staleness.
   TrainState start;                     // Of the run that this one continues.
-  // Rank 0: whether to save before a step, called on another thread. May be empty; not for mode
-  // async.
-  std::function<bool(uint64_t step)> checkpoint_due;
-  // Rank 0: saves the network and the servers' rows, on another thread. Neither changes meanwhile.
-  // An error ends training.
-  std::function<Status(const TrainState& state)> save;
+  // Rank 0 only; null: nothing is saved while training. Not for mode async. Outlives the trainer.
+  CheckpointPort* checkpoints = nullptr;
   // Once set on any rank, all ranks end after the same step, without the last evaluation. Not for
   // mode async. Outlives the trainer; null: never.
   const std::atomic<bool>* interrupt = nullptr;
@@ -156,8 +155,11 @@ class Trainer {
   Status CheckSameWeights();
   // Mode async: waits for this rank's pushes and for all ranks; then pulls the servers' weights.
   Status SettleWeights();
-  // The pipeline is at a mark: all ranks wait until rank 0 has saved.
-  Status SaveCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter);
+  // The pipeline is at a mark: rank 0 starts to save, and all ranks wait until rows may change.
+  Status BeginCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter);
+  // All ranks wait until rank 0's `ready` holds; it waits for at most the given time. The others'
+  // is not called.
+  Status AwaitRankZero(absl::FunctionRef<bool(std::chrono::milliseconds patience)> ready);
   // The state after the last step; all ranks call it.
   StatusOr<TrainState> StateAfter(const TrainResult& result);
   // Each rank's running statistics of batch norm, with several ranks.

@@ -117,6 +117,9 @@ TEST_CASE("An older start completes no checkpoint after a newer one has begun") 
   CHECK(*model.NewGeneration() == 1);
   auto old = model.Begin(5, 1);
   auto old_too = model.Begin(6, 1);
+  auto old_retry = model.Begin(5, 1, /*retry=*/7);
+  CHECK(Names(model.path()) == std::vector<std::string>{"generation-1", "step-5.retry-7.tmp-1/",
+                                                        "step-5.tmp-1/", "step-6.tmp-1/"});
   TestRows(10).Write(*old->Path("rows/t/0.safetensors"), 10);
   CHECK(*model.NewGeneration() == 2);
   const Status late = old->Publish({}).status();

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+
+#include "services/nn_worker/model_saver.h"
+#include "simurgh/base/mutex.h"
+#include "simurgh/config/checkpoint_config.h"
+#include "simurgh/telemetry/metrics.h"
+#include "simurgh/train/checkpoint_port.h"
+
+namespace simurgh {
+
+// Saves the model of rank 0 on a thread, one save at a time: while training continues, after its
+// end, and when `simurgh checkpoint` asks. Counts in metrics.
+//
+// Threads: see CheckpointPort and the members.
+class Checkpointer final : public CheckpointPort {
+ public:
+  // Saves a model; may be called again after an error. Threads: the save's.
+  using Work =
+      std::function<StatusOr<SavedCheckpoint>(const OnRows& on_rows, const std::stop_token& stop)>;
+  // Copies what training changes next. Threads: the trainer's.
+  using Prepare = std::function<Work(const TrainState& state)>;
+
+  // Lifetime: the registry outlives it.
+  Checkpointer(const CheckpointConfig& config, Prepare prepare, MetricRegistry& registry);
+  ~Checkpointer() override;  // Stops the save and waits.
+
+  // Reports the checkpoint that training continues in the metrics.
+  void SetNewest(uint64_t step, std::time_t step_time);
+
+  bool IsDue(uint64_t step) override;
+  bool AwaitIdle(std::chrono::milliseconds patience) override;
+  void Begin(const TrainState& state) override;
+  bool AwaitRows(std::chrono::milliseconds patience) override;
+  Status failure() override;
+
+  // Waits for the save under way, then saves the model of the end. After an error, with on_error:
+  // continue, it logs the error and saves again at each request, until it succeeds or a stop is
+  // requested. keep_alive: called regularly meanwhile. Threads: the trainer's.
+  // Errors: of the last attempt.
+  Status SaveLast(const Work& work, const std::function<void()>& keep_alive,
+                  const std::stop_token& stop);
+
+  // Ends the save under way with CANCELLED, and all later ones. Threads: any.
+  void Stop() { stop_.request_stop(); }
+  // Ends requests with this error, unless a save has ended them; ok: admits them. SaveLast() admits
+  // them. Threads: any.
+  void Refuse(Status reason);
+
+  // --- Requests. Threads: any.
+
+  // What is known of a request.
+  struct Answer {
+    bool done = false;
+    SavedCheckpoint saved;  // If done.
+    uint64_t rows = 0;      // Written by the save under way.
+    uint64_t all_rows = 0;  // To write; 0 until known.
+  };
+  // Asks for a save at the next step. Returns the number of the request. Errors: of Refuse().
+  StatusOr<uint64_t> Request();
+  // Errors: OUT_OF_RANGE for a number that is not of a request; of the save; of Refuse().
+  StatusOr<Answer> Ask(uint64_t request);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // at_mark: IsDue has announced the save.
+  void Start(Work work, bool at_mark);
+  void Run(const Work& work, bool at_mark);
+  void OnSaved(const SavedCheckpoint& saved, Clock::duration duration);
+  bool AwaitRequest(const std::function<void()>& keep_alive, const std::stop_token& stop);
+
+  const CheckpointConfig config_;
+  const Prepare prepare_;
+  Gauge& time_;
+  Gauge& step_;
+  Gauge& seconds_;
+  Gauge& bytes_;
+  Gauge& rows_;
+  Counter& failures_;
+  Counter& skipped_;
+  std::stop_source stop_;
+  std::thread thread_;  // The trainer's; of the last save.
+
+  Mutex mutex_;
+  CondVar changed_;
+  Clock::time_point last_due_ ABSL_GUARDED_BY(mutex_) = Clock::now();
+  uint64_t marks_ ABSL_GUARDED_BY(mutex_) = 0;  // Announced saves that have not ended.
+  bool saving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool rows_noted_ ABSL_GUARDED_BY(mutex_) = false;
+  SaveProgress progress_ ABSL_GUARDED_BY(mutex_);        // Of the save under way.
+  uint64_t requests_ ABSL_GUARDED_BY(mutex_) = 0;        // Numbered from 1.
+  uint64_t saved_requests_ ABSL_GUARDED_BY(mutex_) = 0;  // The first ones, that a save has ended.
+  StatusOr<SavedCheckpoint> last_ ABSL_GUARDED_BY(mutex_) = SavedCheckpoint();
+  Status failure_ ABSL_GUARDED_BY(mutex_);
+  Status refusal_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace simurgh
