@@ -161,7 +161,7 @@ Status Checkpointer::SaveLast(const Work& work, const std::function<void()>& kee
       MutexLock lock(mutex_);
       status = last_.status();
     }
-    if (status.ok() || config_.on_error == CheckpointConfig::OnError::kStop ||
+    if (status.ok() || config_.on_error == CheckpointConfig::OnError::kStop || !keep_alive ||
         absl::IsCancelled(status) || stop.stop_requested()) {
       return status;
     }

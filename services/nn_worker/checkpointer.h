@@ -45,7 +45,8 @@ class Checkpointer final : public CheckpointPort {
 
   // Waits for the save under way, then saves the model of the end. After an error, with on_error:
   // continue, it logs the error and saves again at each request, until it succeeds or a stop is
-  // requested. keep_alive: called regularly meanwhile. Threads: the trainer's.
+  // requested. keep_alive: called regularly meanwhile; empty if no request can come. Threads: the
+  // trainer's.
   // Errors: of the last attempt.
   Status SaveLast(const Work& work, const std::function<void()>& keep_alive,
                   const std::stop_token& stop);

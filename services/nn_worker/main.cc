@@ -9,6 +9,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -368,10 +369,11 @@ class NnWorker : public Daemon {
       // The calls to the servers have ended, too.
       checkpointer_->Stop();
     } else if (result->steps > job_->start().steps) {
-      const auto keep_alive = [this] {
+      std::function<void()> keep_alive;
+      if (listener_ != nullptr) {
         // The servers admit no other run.
-        saver_->Probe(joined_.run, SaveRowsFunction()).IgnoreError();
-      };
+        keep_alive = [this] { saver_->Probe(joined_.run, SaveRowsFunction()).IgnoreError(); };
+      }
       status =
           checkpointer_->SaveLast(CopyModel(result->state, result->evaluation), keep_alive, stop);
     }

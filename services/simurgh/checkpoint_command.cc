@@ -31,9 +31,9 @@ namespace simurgh {
 namespace {
 
 constexpr char kNotes[] =
-    "The first nn-worker of CONFIG saves the model before its next step. Training continues\n"
-    "meanwhile. The command waits, and prints the path of the checkpoint on stdout. A training\n"
-    "whose last save has failed saves again, and ends.\n\n"
+    "The first nn-worker of CONFIG saves the model before the next batch that it reads. Training\n"
+    "continues meanwhile. The command waits, and prints the path of the checkpoint on stdout. A\n"
+    "training whose last save has failed saves again, and ends.\n\n"
     "CONFIG and --set: as of the training. It needs checkpoint.directory and\n"
     "nn_worker.instances.0.address.\n\n"
     "Exit codes:\n"

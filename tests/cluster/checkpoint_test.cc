@@ -206,6 +206,15 @@ TEST_CASE("A failed save of the end is repeated by simurgh checkpoint") {
   }
 }
 
+TEST_CASE("A failed save of the end is final for a trainer that does not listen") {
+  Asked asked({"training.batch_size=16", "training.epochs=1"});
+  const auto trainer = asked.cluster.StartTrainer();
+  REQUIRE(trainer->WaitForLog("progress: ", kDeadline));
+  const Blocked blocked(asked.model);
+  CHECK(Finish(*trainer).exit_code == 3);
+  CHECK_THAT(trainer->log(), Contains("training has ended, and its model is not saved"));
+}
+
 TEST_CASE("With on_error: stop, a save that fails ends training") {
   Asked asked({"checkpoint.on_error=stop", "checkpoint.every_steps=50", "training.epochs=1000000"});
   const auto trainer = asked.Start();

@@ -197,9 +197,12 @@ TEST_CASE("A failed save of the end is repeated at each request") {
   CHECK(last.request == 2);
 }
 
-TEST_CASE("A failed save of the end is final after a stop, and with on_error: stop") {
+TEST_CASE("A failed save of the end is final after a stop, without requests, and on_error: stop") {
+  MetricRegistry registry;
   Last stopped;
   CHECK(stopped.Run({kFull}, OnError::kContinue, true) == kFull);
+  Checkpointer alone({}, nullptr, registry);
+  CHECK(alone.SaveLast([](auto&&...) { return kFull; }, nullptr, {}) == kFull);
   Last strict;
   CHECK(strict.Run({kFull}, OnError::kStop, false) == kFull);
 }
