@@ -20,13 +20,14 @@ StatusOr<SaveProgress> RowTask::StartOrReport(const std::string& name, Work work
   MutexLock lock(mutex_);
   if (name != name_) {
     if (!done_) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(name, ": wait for the end of '", name_, "', or restart this server"));
+      progress_.stopped = true;
+      return absl::AbortedError(absl::StrCat(name, ": waiting for the end of '", name_, "'"));
     }
     if (thread_.joinable()) thread_.join();
     name_ = name;
     done_ = false;
     progress_.rows = progress_.all_rows = 0;
+    progress_.stopped = false;
     thread_ = std::thread([this, work = std::move(work)] { Run(work); });
   }
   SaveProgress progress{.done = done_, .rows = progress_.rows, .all_rows = progress_.all_rows};

@@ -31,8 +31,9 @@ class RowTask {
   // Stops the work and waits.
   ~RowTask();
 
-  // The first call with a name starts its work; the next ones with this name report. Errors:
-  // FAILED_PRECONDITION while the work of another name is in progress; those of the work.
+  // The first call with a name starts its work; the next ones with this name report. A call with
+  // another name stops the work in progress, and fails with ABORTED until that has ended. Errors
+  // also: those of the work.
   StatusOr<SaveProgress> StartOrReport(const std::string& name, Work work);
 
  private:

@@ -51,4 +51,8 @@ void ServerMetrics::OnPush(size_t partition, const Partition& rows, const PushRe
   for (size_t t = 0; t < tables_.size(); ++t) tables_[t]->Report(partition, rows.table(t));
 }
 
+void ServerMetrics::OnClear(size_t partition) {
+  for (const auto& table : tables_) table->Forget(partition);
+}
+
 }  // namespace simurgh

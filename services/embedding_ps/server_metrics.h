@@ -13,8 +13,7 @@ namespace simurgh {
 
 // Metrics of an embedding-ps.
 //
-// Threads: call OnPull() and OnPush() on the partition's thread, after the request. Partitions do
-// not contend.
+// Threads: call on the partition's thread, after the request. Partitions do not contend.
 class ServerMetrics {
  public:
   // server: index among the instances; several may share a registry.
@@ -24,6 +23,8 @@ class ServerMetrics {
   void OnPull(size_t partition, const Partition& rows, std::span<const PullGroup> groups,
               const PullReport& report);
   void OnPush(size_t partition, const Partition& rows, const PushReport& report);
+  // After Partition::Clear().
+  void OnClear(size_t partition);
 
  private:
   MetricRegistry& registry_;
