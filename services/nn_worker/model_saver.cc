@@ -35,18 +35,23 @@ bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config, bool resumes) {
+StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config,
+                                                       const Checkpoint* continued,
+                                                       uint64_t new_run) {
   ModelDirectory directory(config.checkpoint.directory);
   const StatusOr<std::vector<uint64_t>> steps = directory.Steps();
   if (!steps.ok() && !absl::IsNotFound(steps.status())) return steps.status();
-  if (!resumes && steps.ok() && !steps->empty()) {
+  if (continued == nullptr && steps.ok() && !steps->empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "checkpoint.directory: '", config.checkpoint.directory, "' has a model of step ",
         steps->back(), " already; continue it with --resume auto, or name another folder"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration());
+  SIMURGH_ASSIGN_OR_RETURN(
+      const uint64_t training,
+      directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run)));
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
-  return std::unique_ptr<ModelSaver>(new ModelSaver(config, generation));
+  return std::unique_ptr<ModelSaver>(new ModelSaver(config, generation, training));
 }
 
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
@@ -76,17 +81,15 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
   }
 }
 
-Status ModelSaver::CheckServers(uint64_t run, const SaveRows& save_rows,
-                                const std::stop_token& stop) {
+Status ModelSaver::CheckServers(const SaveRows& save_rows, const std::stop_token& stop) {
   const SaveRowsCall call{
-      .run = run, .folder = absl::StrCat("generation-", generation_), .probe = true};
+      .run = run(), .folder = absl::StrCat("generation-", generation_), .probe = true};
   return AwaitRows(
              "saving", config_.training.retry_deadline, [&] { return save_rows(call); }, stop)
       .status();
 }
 
-Status ModelSaver::Save(uint64_t run, uint64_t model_run, const TrainState& state,
-                        const std::optional<EvaluationResult>& evaluation,
+Status ModelSaver::Save(const TrainState& state, const std::optional<EvaluationResult>& evaluation,
                         const ClusterConfig& config, DenseNetwork& network,
                         const std::string& probe, const SaveRows& save_rows,
                         const std::stop_token& stop) {
@@ -101,9 +104,9 @@ Status ModelSaver::Save(uint64_t run, uint64_t model_run, const TrainState& stat
   SIMURGH_ASSIGN_OR_RETURN(SaveProgress rows,
                            AwaitRows(
                                "saving", config_.training.retry_deadline,
-                               [&] { return save_rows({.run = run, .folder = folder}); }, stop));
+                               [&] { return save_rows({.run = run(), .folder = folder}); }, stop));
   Manifest manifest{
-      .run = model_run,
+      .run = training_,
       .step_time = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()),
       .config = {config.settings.begin(), config.settings.end()},
       .statistics = StatisticsOf(config.data, config.features),

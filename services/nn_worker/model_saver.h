@@ -13,6 +13,7 @@
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/nn/dense_network.h"
+#include "simurgh/table/run_number.h"
 #include "simurgh/train/trainer.h"
 
 namespace simurgh {
@@ -33,31 +34,40 @@ class ModelSaver {
   // Passes the call on to all servers: RowServer::SaveRows.
   using SaveRows = std::function<StatusOr<SaveProgress>(const SaveRowsCall& call)>;
 
-  // Prepares the folder. Lifetime: `config` outlives the saver.
+  // Prepares the folder; from now on no older start completes a checkpoint. continued: the
+  // checkpoint of this folder that training continues; null for none. new_run: a random number, for
+  // a new model. Lifetime: `config` outlives the saver.
   // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; of
   // ModelDirectory.
-  static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config, bool resumes);
+  static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config,
+                                                    const Checkpoint* continued, uint64_t new_run);
+
+  // The number of this start of training: see run_number.h.
+  uint64_t run() const { return RunNumber(generation_, training_); }
 
   // Checks that all servers see the folder. Retries until training.retry_deadline.
   // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
-  Status CheckServers(uint64_t run, const SaveRows& save_rows, const std::stop_token& stop);
+  Status CheckServers(const SaveRows& save_rows, const std::stop_token& stop);
 
-  // Saves the model, then removes all but the newest checkpoint.keep. run: of the calls. model_run:
-  // of the model, since its first step. config: with fitted statistics. probe: of MakeProbe(), may
-  // be empty. Logs the progress. Errors:
-  // of the files and of save_rows, naming the folder; CANCELLED after a stop.
-  Status Save(uint64_t run, uint64_t model_run, const TrainState& state,
-              const std::optional<EvaluationResult>& evaluation, const ClusterConfig& config,
-              DenseNetwork& network, const std::string& probe, const SaveRows& save_rows,
-              const std::stop_token& stop);
+  // Saves the model, then removes all but the newest checkpoint.keep. config: with fitted
+  // statistics. probe: of MakeProbe(), may be empty. Logs the progress. Errors: of the files and of
+  // save_rows, naming the folder; FAILED_PRECONDITION if a newer start has taken over; CANCELLED
+  // after a stop.
+  Status Save(const TrainState& state, const std::optional<EvaluationResult>& evaluation,
+              const ClusterConfig& config, DenseNetwork& network, const std::string& probe,
+              const SaveRows& save_rows, const std::stop_token& stop);
 
  private:
-  ModelSaver(const ClusterConfig& config, uint64_t generation)
-      : config_(config), directory_(config.checkpoint.directory), generation_(generation) {}
+  ModelSaver(const ClusterConfig& config, uint64_t generation, uint64_t training)
+      : config_(config),
+        directory_(config.checkpoint.directory),
+        generation_(generation),
+        training_(training) {}
 
   const ClusterConfig& config_;
   ModelDirectory directory_;
   const uint64_t generation_;
+  const uint64_t training_;
 };
 
 }  // namespace simurgh

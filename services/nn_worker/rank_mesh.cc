@@ -111,6 +111,13 @@ Status RankMesh::Put(uint32_t peer, uint8_t channel, uint64_t number, rpc::Recei
   return absl::OkStatus();
 }
 
+void RankMesh::Expect(uint64_t run) {
+  thread_.RunAndWait([&] {
+    run_ = run;
+    changes_.NotifyAll();
+  });
+}
+
 Status RankMesh::Start(uint64_t run, const Dial& dial) {
   thread_.RunAndWait([&] {
     for (const uint32_t peer : peers_) {
