@@ -453,7 +453,7 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
         const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) -> Status {
           progress.rows = rows;
           progress.all_rows = all_rows;
-          return progress.stopped ? absl::CancelledError("restore rows: the server stops")
+          return progress.stopped ? absl::CancelledError("restore rows: stopped before its end")
                                   : absl::OkStatus();
         });
         if (!result.ok()) {

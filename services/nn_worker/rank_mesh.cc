@@ -89,7 +89,7 @@ rpc::awaitable<Status> RankMesh::Admit(const rpc::Hello& sender, uint64_t run,
     co_return absl::UnavailableError(absl::StrCat(NameOf(rank()), " has not joined the run"));
   }
   if (run == run_) co_return absl::OkStatus();
-  co_return absl::FailedPreconditionError(
+  co_return absl::AbortedError(
       absl::StrCat(NameOf(rank()), " takes part in another run; restart all ranks"));
 }
 
