@@ -1,6 +1,8 @@
 // Training that loses a process, or is started twice.
 
+#include <compare>
 #include <csignal>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +55,8 @@ struct Shape {
   std::string mode;
   size_t ranks;
   size_t loaders;
+
+  auto operator<=>(const Shape&) const = default;
 };
 
 // A training without a loss, with its model.
@@ -68,6 +72,12 @@ struct Undisturbed {
   const TemporaryFolder folder;
   std::string output;
 };
+
+// One training serves all cases of a shape.
+const Undisturbed& UndisturbedOf(const Shape& shape) {
+  static std::map<Shape, Undisturbed> trainings;
+  return trainings.try_emplace(shape, shape).first->second;
+}
 
 TEST_CASE("A training that loses a process ends like one that does not") {
   struct Case {
@@ -91,7 +101,7 @@ TEST_CASE("A training that loses a process ends like one that does not") {
         {{"embedding-ps", 1}, {"nn-worker", 0}, {"simurgh-feed", 0}},
         "nn-worker-0 was killed by signal 9 (Killed); " + trainers}}));
   CAPTURE(input.shape.mode, input.killed[0].first, input.killed[0].second);
-  const Undisturbed expected(input.shape);
+  const Undisturbed& expected = UndisturbedOf(input.shape);
   const TemporaryFolder folder;
   const std::string model = folder.Path("model");
   TrainCommand command(Saving(model, input.shape.mode), input.shape.ranks, input.shape.loaders);
@@ -107,7 +117,7 @@ TEST_CASE("A training that loses a process ends like one that does not") {
 
 TEST_CASE("A training that is lost before its first checkpoint begins anew") {
   const Shape shape{"sync", 1, 0};
-  const Undisturbed expected(shape);
+  const Undisturbed& expected = UndisturbedOf(shape);
   const TemporaryFolder folder;
   TrainCommand command(Saving(folder.Path("model"), shape.mode));
   command.WaitForTraining();
