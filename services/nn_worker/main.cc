@@ -315,8 +315,9 @@ class NnWorker : public Daemon {
       const auto restore = [&] {
         return local_ != nullptr ? local_->RestoreRows(call) : remote_->port().RestoreRows(call);
       };
-      const Status restored =
-          AwaitRows("loading", job_->config().training.retry_deadline, restore, stop).status();
+      const Status restored = AwaitRows(resumed_ ? "loading" : "preparing",
+                                        job_->config().training.retry_deadline, restore, stop)
+                                  .status();
       if (!restored.ok()) {
         joint.collective->Abort(restored);
         return resumed_ ? Annotate(restored, resumed_->checkpoint.folder) : restored;

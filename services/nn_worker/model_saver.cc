@@ -74,6 +74,10 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
       if (!IsRetryable(progress.status()) || now - *failing_since > retry_deadline) {
         return progress.status();
       }
+      if (now == *failing_since || now - logged > kLogInterval) {
+        logged = now;
+        spdlog::warn("{} rows: {}; retrying", what, std::string(progress.status().message()));
+      }
     }
     if (!Sleep(kPollInterval, stop)) {
       return absl::CancelledError(absl::StrCat(what, " rows: the nn-worker was stopped"));
