@@ -45,11 +45,12 @@ struct SaveRowsCall {
   bool probe = false;   // Only check that `folder` is in checkpoint.directory.
 };
 
-// Loads a server's rows of a checkpoint, and begins a run at its step.
+// Loads a server's rows of a checkpoint, and begins a run at its step. Rows of an older start of
+// the same training (run_number.h) are dropped.
 struct RestoreRowsCall {
   uint64_t run = 0;
   uint32_t ranks = 1;
-  std::string model;  // Path of the model's folder, which all daemons share.
+  std::string model;  // Path of the model's folder, which all daemons share. Empty: loads nothing.
   uint64_t step = 0;
   uint32_t server = 0;  // Index of the server.
 };
@@ -95,7 +96,8 @@ class RowServer {
   }
 
   // Starts to load rows, or reports on it. No other call of the run may precede its end.
-  // Errors: FAILED_PRECONDITION for a server that has rows, or loads others; of LoadRows.
+  // Errors: FAILED_PRECONDITION for a server that has rows of another training; ABORTED while it
+  // ends an older load; of LoadRows.
   [[nodiscard]] virtual rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(
       RestoreRowsCall /*call*/, rpc::CallOptions /*options*/) {
     co_return absl::UnimplementedError("this server loads no rows");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "simurgh/base/log.h"
 #include "simurgh/base/numa.h"
 #include "simurgh/table/partition_work.h"
+#include "simurgh/table/run_number.h"
 
 namespace simurgh {
 namespace {
@@ -301,6 +303,7 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
   SIMURGH_CO_RETURN_IF_ERROR(api::CheckLength("ids", call.ids.size(), payload.ids));
   SIMURGH_CO_RETURN_IF_ERROR(api::CheckLength("bytes of rows", call.rows.size(), payload.bytes));
   const bool training = call.mode == LookupMode::kTrain;
+  if (training) rows_of_ = call.step_id.run;
   const auto shares = SplitByPartition(call, shards_.size());
   std::vector<size_t> which;
   for (size_t p = 0; p < shards_.size(); ++p) {
@@ -417,22 +420,45 @@ Status ParameterServer::LoadRows(const Checkpoint& checkpoint, uint32_t server,
   return simurgh::LoadRows(checkpoint, {tables_, map_, server, on_partitions}, progress);
 }
 
+Status ParameterServer::Clear(uint64_t run) {
+  for (size_t p = 0; p < shards_.size(); ++p) {
+    Status cleared;
+    shards_[p]->thread.RunAndWait([&] {
+      cleared = shards_[p]->partition->Clear(run);
+      metrics_.OnClear(p);
+    });
+    SIMURGH_RETURN_IF_ERROR(Annotate(cleared, "cannot drop the rows; restart this server"));
+  }
+  return absl::OkStatus();
+}
+
 Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progress) {
   if (call.ranks == 0 || call.ranks > kMaxRanks) {
     return absl::InvalidArgumentError(absl::StrCat(
         "restore rows: ", call.ranks, " ranks are out of range; use 1 to ", kMaxRanks));
   }
-  for (const auto& shard : shards_) {
-    uint64_t rows = 0;
-    shard->thread.RunAndWait([&] {
-      for (size_t t = 0; t < tables_.size(); ++t) rows += shard->partition->table(t).stats().rows;
-    });
-    if (rows == 0) continue;
-    return absl::FailedPreconditionError(
-        "restore rows: this server has rows of an earlier run; restart it");
+  std::optional<Checkpoint> checkpoint;
+  if (!call.model.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(checkpoint, ModelDirectory(call.model).Open(call.step));
   }
-  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, ModelDirectory(call.model).Open(call.step));
-  SIMURGH_RETURN_IF_ERROR(LoadRows(checkpoint, call.server, progress));
+  if (TrainingOf(rows_of_) == TrainingOf(call.run)) {
+    SIMURGH_RETURN_IF_ERROR(Clear(call.run));
+  } else if (checkpoint) {
+    uint64_t rows = 0;
+    for (const auto& shard : shards_) {
+      shard->thread.RunAndWait([&] {
+        for (size_t t = 0; t < tables_.size(); ++t) rows += shard->partition->table(t).stats().rows;
+      });
+    }
+    if (rows > 0) {
+      return absl::FailedPreconditionError(
+          "restore rows: this server has rows of another training; restart it");
+    }
+  }
+  if (checkpoint) {
+    rows_of_ = call.run;
+    SIMURGH_RETURN_IF_ERROR(LoadRows(*checkpoint, call.server, progress));
+  }
   for (const auto& shard : shards_) {
     shard->thread.RunAndWait([&] {
       shard->partition->BeginAt(call.run, call.ranks, call.step);
@@ -452,15 +478,17 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
     const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) -> Status {
       progress.rows = rows;
       progress.all_rows = all_rows;
-      return progress.stopped ? absl::CancelledError("restore rows: the server stops")
+      return progress.stopped ? absl::CancelledError("restore rows: stopped before its end")
                               : absl::OkStatus();
     });
     if (!result.ok()) {
       spdlog::error("rows are not loaded: {}", std::string(result.message()));
       return result;
     }
-    spdlog::info("loaded rows: model={} step={} rows_read={}", call.model, call.step,
-                 progress.rows.load());
+    if (!call.model.empty()) {
+      spdlog::info("loaded rows: model={} step={} rows_read={}", call.model, call.step,
+                   progress.rows.load());
+    }
     return std::vector<ModelFile>();
   };
   co_return restoring_.StartOrReport(call.run, name,

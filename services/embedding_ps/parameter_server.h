@@ -115,7 +115,9 @@ class ParameterServer : public RowServer {
   // rate.
   Status Check(const PushRowsCall& call) const;
 
-  // Loads a checkpoint's rows and begins the run. Threads and blocking: as LoadRows.
+  // Drops all rows. Threads and blocking: as LoadRows.
+  Status Clear(uint64_t run);
+  // Loads a checkpoint's rows, or none, and begins the run. Threads and blocking: as LoadRows.
   Status Restore(const RestoreRowsCall& call, LoadProgress progress);
 
   // See PartitionThreads.
@@ -127,7 +129,8 @@ class ParameterServer : public RowServer {
   ServerMetrics& metrics_;
   const std::vector<TableConfig> tables_;  // With a partition's share of their capacity.
   const BucketMap map_;
-  bool warns_of_eviction_;  // Until the first one; in reproducible runs.
+  std::atomic<uint64_t> rows_of_ = 0;  // The last run that created or loaded rows.
+  bool warns_of_eviction_;             // Until the first one; in reproducible runs.
   LogLimiter not_finite_log_{/*lines=*/10, std::chrono::seconds(10)};
   FatalFunction fatal_;
   std::atomic<bool> failed_ = false;

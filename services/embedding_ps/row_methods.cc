@@ -67,7 +67,7 @@ Reply<api::SaveRows> HandleSave(rpc::RequestOf<api::SaveRows::Request> request,
                                 ParameterServer& server, RunGuard& runs) {
   SaveRowsCall call = api::Decode(request.table());
   SIMURGH_CO_RETURN_IF_ERROR(
-      runs.Admit(call.run, call.probe ? RunGuard::Request::kEvaluate : RunGuard::Request::kPull,
+      runs.Admit(call.run, call.probe ? RunGuard::Request::kProbe : RunGuard::Request::kPull,
                  RunGuard::Clock::now()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const SaveProgress progress,
                               co_await server.SaveRows(std::move(call), {request.deadline()}));
@@ -78,9 +78,11 @@ Reply<api::RestoreRows> HandleRestore(rpc::RequestOf<api::RestoreRows::Request> 
                                       ParameterServer& server, RunGuard& runs) {
   RestoreRowsCall call = api::Decode(request.table());
   SIMURGH_CO_RETURN_IF_ERROR(
-      runs.Admit(call.run, RunGuard::Request::kPull, RunGuard::Clock::now()));
+      runs.Admit(call.run, RunGuard::Request::kBegin, RunGuard::Clock::now()));
+  const uint64_t run = call.run;
   SIMURGH_CO_ASSIGN_OR_RETURN(const SaveProgress progress,
                               co_await server.RestoreRows(std::move(call), {request.deadline()}));
+  if (progress.done) runs.Begin(run);
   co_return api::Encode(progress);
 }
 

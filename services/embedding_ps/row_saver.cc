@@ -216,7 +216,6 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
     SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
     return SaveProgress{.done = true};
   }
-  SIMURGH_RETURN_IF_ERROR(StopOthers(call.run));
   return task_.StartOrReport(call.run, absl::StrCat("save rows: ", call.folder),
                              [&]() -> StatusOr<RowTask::Work> {
                                SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));

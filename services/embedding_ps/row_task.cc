@@ -21,8 +21,8 @@ StatusOr<SaveProgress> RowTask::StartOrReport(uint64_t run, const std::string& n
   MutexLock lock(mutex_);
   if (name != name_) {
     if (!done_) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(name, ": wait for the end of '", name_, "', or restart this server"));
+      progress_.stopped = true;
+      return absl::AbortedError(absl::StrCat(name, ": waiting for the end of '", name_, "'"));
     }
     if (thread_.joinable()) thread_.join();
     SIMURGH_ASSIGN_OR_RETURN(Work work, begin());

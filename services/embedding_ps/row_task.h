@@ -33,8 +33,9 @@ class RowTask {
   ~RowTask();
 
   // The first call with a name starts the work that `begin` returns; the next ones with this name
-  // report. run: of the trainer. Errors: FAILED_PRECONDITION while the work of another name is in
-  // progress; those of `begin`, and then nothing has started; those of the work.
+  // report. A call with another name stops the work in progress, and fails with ABORTED until that
+  // has ended. run: of the trainer. Errors also: those of `begin`, and then nothing has started;
+  // those of the work.
   StatusOr<SaveProgress> StartOrReport(uint64_t run, const std::string& name,
                                        absl::FunctionRef<StatusOr<Work>()> begin);
 

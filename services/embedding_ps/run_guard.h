@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -18,6 +19,10 @@ namespace simurgh {
 // Servers may meet two new runs in different order. As long as the admitted run has not pushed, a
 // run with a smaller number therefore replaces it: all servers end with the same one.
 //
+// Of the starts of one training, the newest replaces the others at once and for good
+// (run_number.h). A run with a generation must begin before it uses rows. So a server that was
+// restarted, and has no rows, does not give the run fresh ones.
+//
 // Threads: one owner.
 class RunGuard {
  public:
@@ -26,20 +31,32 @@ class RunGuard {
   explicit RunGuard(const EmbeddingPsConfig& config)
       : allows_all_(config.concurrent_runs), timeout_(config.run_timeout) {}
 
-  enum class Request { kEvaluate, kPull, kPush };
+  enum class Request { kProbe, kBegin, kEvaluate, kPull, kPush };
 
-  // Evaluations are always admitted, and show that their run goes on.
-  // Errors: ABORTED while another run trains; FAILED_PRECONDITION for a run that another one has
-  // replaced after the timeout.
+  // Evaluations of the newest start are always admitted, and show that their run goes on.
+  // Errors: ABORTED while another run trains; FAILED_PRECONDITION for an older start of a training,
+  // or for a run that another one has replaced after the timeout; DATA_LOSS for a run that has not
+  // begun.
   Status Admit(uint64_t run, Request request, Clock::time_point now);
+
+  // The rows are those that the run begins with.
+  void Begin(uint64_t run);
 
   // step_id: its run, rank and ranks.
   void End(const StepId& step_id);
 
  private:
+  struct Start {
+    uint64_t run = 0;
+    bool has_begun = false;
+  };
+
+  Status AdmitStart(uint64_t run, Request request);
+
   const bool allows_all_;
   const std::chrono::milliseconds timeout_;
-  bool active_ = false;  // A run is admitted, and the rest is its state.
+  std::map<uint64_t, Start> newest_;  // The newest start, by training.
+  bool active_ = false;               // A run is admitted, and the rest is its state.
   uint64_t run_ = 0;
   bool pushed_ = false;
   Clock::time_point seen_;

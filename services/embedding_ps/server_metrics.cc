@@ -51,6 +51,10 @@ void ServerMetrics::OnPush(size_t partition, const Partition& rows, const PushRe
   for (size_t t = 0; t < tables_.size(); ++t) tables_[t]->Report(partition, rows.table(t));
 }
 
+void ServerMetrics::OnClear(size_t partition) {
+  for (const auto& table : tables_) table->Forget(partition);
+}
+
 void ServerMetrics::OnSave(uint64_t rows, uint64_t bytes, double seconds) {
   saved_rows_.Add(rows);
   saved_bytes_.Add(bytes);

@@ -13,8 +13,8 @@ namespace simurgh {
 
 // Metrics of an embedding-ps.
 //
-// Threads: call OnPull() and OnPush() on the partition's thread, after the request. Partitions do
-// not contend. The others: any.
+// Threads: call OnPull(), OnPush() and OnClear() on the partition's thread, after the request.
+// Partitions do not contend. The others: any.
 class ServerMetrics {
  public:
   // server: index among the instances; several may share a registry.
@@ -24,6 +24,8 @@ class ServerMetrics {
   void OnPull(size_t partition, const Partition& rows, std::span<const PullGroup> groups,
               const PullReport& report);
   void OnPush(size_t partition, const Partition& rows, const PushReport& report);
+  // After Partition::Clear().
+  void OnClear(size_t partition);
 
   // Pieces of a pull that waited for checkpoint.memory.
   void OnPullWaits(uint64_t waits) { pull_waits_.Add(waits); }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "simurgh/base/check.h"
+#include "simurgh/table/run_number.h"
 
 namespace simurgh {
 namespace {
@@ -23,6 +24,13 @@ StepBarrier::Run& StepBarrier::FindOrAdd(uint64_t run) {
     runs_.pop_back();
   }
   return runs_.emplace_front(Run{.run = run, .steps = {}});
+}
+
+void StepBarrier::BeginAt(uint64_t run, uint64_t step) {
+  for (Run& other : runs_) {
+    if (IsSuperseded(other.run, run)) Abort(other, "rows: a newer start has replaced this run");
+  }
+  FindOrAdd(run).next_step = step;
 }
 
 void StepBarrier::Abort(Run& run, const char* reason) {

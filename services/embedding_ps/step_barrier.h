@@ -32,8 +32,9 @@ class StepBarrier {
  public:
   static constexpr size_t kMaxRuns = 4;
 
-  // The run's first step is `step`. Requires a run without pushes.
-  void BeginAt(uint64_t run, uint64_t step) { FindOrAdd(run).next_step = step; }
+  // The run's first step is `step`. Waiting pushes of older starts of its training fail with
+  // ABORTED. Requires a run without pushes.
+  void BeginAt(uint64_t run, uint64_t step);
 
   // Adds a push. Returns the released ones: each element is a whole step or one repetition.
   // Requires step_id.rank < step_id.ranks.

@@ -90,6 +90,8 @@ void TableMetrics::Report(size_t partition, const Table& table) {
   reported.stats = now;
 }
 
+void TableMetrics::Forget(size_t partition) { reported_[partition] = nullptr; }
+
 void TableMetrics::Count(uint64_t difference, const char* name, const char* help,
                          Counter*& counter) {
   if (difference == 0) return;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/check.h"
+#include "simurgh/table/run_number.h"
 
 namespace simurgh {
 
@@ -49,8 +50,9 @@ bool ForwardBuffer::IsExemptFromLimit(const SubmitOptions& options) const {
 }
 
 ForwardBuffer::Place ForwardBuffer::Reserve(const SubmitOptions& options, size_t bytes) {
+  SIMURGH_CHECK(HasRoom(bytes) || IsExemptFromLimit(options));
+  if (std::exchange(last_run_, options.run) != options.run) DropSuperseded(options.run);
   const bool has_room = HasRoom(bytes);
-  SIMURGH_CHECK(has_room || IsExemptFromLimit(options));
   if (!has_room) EvictExempt(options);
   Order order = Before(options);
   order.number = next_number_++;
@@ -71,6 +73,13 @@ void ForwardBuffer::EvictExempt(const SubmitOptions& options) {
   auto last = std::prev(end);
   if (last->run == options.run && first->run != options.run) last = first;
   Erase(entries_.find(last->number));
+}
+
+void ForwardBuffer::DropSuperseded(uint64_t run) {
+  for (auto next = entries_.begin(); next != entries_.end();) {
+    const auto entry = next++;
+    if (IsSuperseded(entry->second.order.run, run)) Erase(entry);
+  }
 }
 
 void ForwardBuffer::Erase(Entries::iterator entry) {

@@ -75,7 +75,8 @@ class ForwardBuffer {
   bool HasRoom(size_t bytes) const;
   bool IsExemptFromLimit(const SubmitOptions& options) const;
 
-  // bytes: upper bound. Requires HasRoom or IsExemptFromLimit.
+  // bytes: upper bound. Drops batches of older starts of the run's training (run_number.h).
+  // Requires HasRoom or IsExemptFromLimit.
   Place Reserve(const SubmitOptions& options, size_t bytes);
 
   // Usage and limits, for errors.
@@ -119,6 +120,7 @@ class ForwardBuffer {
   static Order Before(const SubmitOptions& options);
   // Evicts the last exempt batch of this rank and mode if there are lookahead_steps of them.
   void EvictExempt(const SubmitOptions& options);
+  void DropSuperseded(uint64_t run);
   void Erase(Entries::iterator entry);
 
   const size_t capacity_batches_;
@@ -130,6 +132,7 @@ class ForwardBuffer {
   std::set<Order> exempt_;  // Those admitted beyond the limit.
   size_t bytes_ = 0;
   uint64_t next_number_ = 1;
+  uint64_t last_run_ = 0;  // Of the last Reserve().
 };
 
 }  // namespace simurgh

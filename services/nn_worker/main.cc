@@ -37,6 +37,7 @@
 #include "services/runtime/listener.h"
 #include "services/runtime/rpc_metrics.h"
 #include "simurgh/base/log.h"
+#include "simurgh/table/run_number.h"
 #include "simurgh/train/learning_rates.h"
 
 namespace simurgh {
@@ -136,10 +137,13 @@ class NnWorker : public Daemon {
     }
     if (!context.config().checkpoint.directory.empty() && context.index() == 0) {
       std::error_code ignored;
-      const bool resumes =
+      const bool continues =
           daemon->resumed_ && std::filesystem::equivalent(context.config().checkpoint.directory,
                                                           daemon->resumed_->model, ignored);
-      SIMURGH_ASSIGN_OR_RETURN(daemon->saver_, ModelSaver::Open(context.config(), resumes));
+      SIMURGH_ASSIGN_OR_RETURN(
+          daemon->saver_,
+          ModelSaver::Open(context.config(), continues ? resumed : nullptr, daemon->run_));
+      daemon->run_ = daemon->saver_->run();
       context.metrics()
           .GetGauge("simurgh_nn_checkpoint_generation", "Generation of new checkpoints.")
           .Set(static_cast<double>(daemon->saver_->generation()));
@@ -189,6 +193,11 @@ class NnWorker : public Daemon {
     return traced;
   }
 
+  // A start continues from the last checkpoint. Another process may be back by then.
+  ExitCode CodeOf(const Status& failure) const override {
+    return MayStartAgain(failure) ? ExitCode::kStartAgain : ExitCode::kRuntimeFailure;
+  }
+
   void Drain(std::chrono::steady_clock::time_point deadline) override {
     if (listener_ != nullptr) listener_->Drain(deadline);
   }
@@ -199,10 +208,19 @@ class NnWorker : public Daemon {
 
  private:
   NnWorker(DaemonContext& context, std::string trace_file)
-      : run_(context.hello().incarnation),
+      : run_(RunNumber(/*generation=*/0, context.hello().incarnation)),
         trace_file_(std::move(trace_file)),
         rank_(context.index()),
         learning_rates_(context.config().tables) {}
+
+  // Whether the failure is the loss of another process, which a new start recovers from.
+  bool MayStartAgain(const Status& failure) const {
+    const bool recovers = !job_->config().checkpoint.directory.empty() &&
+                          job_->config().training.mode != TrainingConfig::Mode::kAsync;
+    return recovers && (absl::IsUnavailable(failure) || absl::IsAborted(failure) ||
+                        absl::IsDeadlineExceeded(failure) ||
+                        (trains_ && absl::IsDataLoss(failure)));  // A server's rows.
+  }
 
   EmbeddingPort& Port() {
     return local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
@@ -289,16 +307,16 @@ class NnWorker : public Daemon {
     if (ranks_ == nullptr) {
       joint.collective = NewLocalCollective();
     } else {
-      SIMURGH_ASSIGN_OR_RETURN(joint, ranks_->Join(stop));
+      SIMURGH_ASSIGN_OR_RETURN(joint, ranks_->Join(run_, stop));
     }
     joined_ = {.run = joint.run, .rank = rank_, .ranks = joint.collective->ranks()};
     if (saver_ != nullptr) {
-      const auto probe = [&] { return saver_->Probe(joint.run, SaveRowsFunction()); };
+      const auto probe = [&] { return saver_->Probe(SaveRowsFunction()); };
       SIMURGH_RETURN_IF_ERROR(
           AwaitRows("saving", job_->config().training.retry_deadline, probe, nullptr, stop)
               .status());
     }
-    SIMURGH_RETURN_IF_ERROR(RestoreRows(joint, stop));
+    SIMURGH_RETURN_IF_ERROR(BeginRows(joint, stop));
     spdlog::info("training starts: run={:016x} rank={} step={}", joint.run, rank_,
                  job_->start().steps);
     trains_ = job_->config().training.mode != TrainingConfig::Mode::kAsync;
@@ -306,29 +324,33 @@ class NnWorker : public Daemon {
     return job_->Run(Port(), dense, joint.run, *joint.collective, stop);
   }
 
-  // Rank 0 lets the servers load the rows of the checkpoint; the others wait.
-  Status RestoreRows(JointRun& joint, const std::stop_token& stop) {
-    if (!resumed_) return absl::OkStatus();
-    const Checkpoint& checkpoint = resumed_->checkpoint;
+  // Rank 0 lets the servers begin the run with the rows of the checkpoint, if there is one; the
+  // others wait.
+  Status BeginRows(JointRun& joint, const std::stop_token& stop) {
+    if (!resumed_ && job_->config().checkpoint.directory.empty()) return absl::OkStatus();
     const std::stop_callback stopper(stop, [&joint] {
       joint.collective->Abort(absl::CancelledError("stopped while the servers load rows"));
     });
     if (rank_ == 0) {
-      spdlog::info("continuing: model={} step={} generation={}", resumed_->model,
-                   checkpoint.manifest.step, checkpoint.manifest.generation);
+      if (resumed_) {
+        const Manifest& manifest = resumed_->checkpoint.manifest;
+        spdlog::info("continuing: model={} step={} generation={}", resumed_->model, manifest.step,
+                     manifest.generation);
+      }
       const RestoreRowsCall call{.run = joint.run,
                                  .ranks = joint.collective->ranks(),
-                                 .model = resumed_->model,
-                                 .step = checkpoint.manifest.step};
+                                 .model = resumed_ ? resumed_->model : "",
+                                 .step = job_->start().steps};
       const auto restore = [&] {
         return local_ != nullptr ? local_->RestoreRows(call) : remote_->port().RestoreRows(call);
       };
       const Status restored =
-          AwaitRows("loading", job_->config().training.retry_deadline, restore, nullptr, stop)
+          AwaitRows(resumed_ ? "loading" : "preparing", job_->config().training.retry_deadline,
+                    restore, nullptr, stop)
               .status();
       if (!restored.ok()) {
         joint.collective->Abort(restored);
-        return Annotate(restored, checkpoint.folder);
+        return resumed_ ? Annotate(restored, resumed_->checkpoint.folder) : restored;
       }
     }
     // This channel has no timeout: loading may take long.
@@ -344,9 +366,7 @@ class NnWorker : public Daemon {
     const std::vector<float> own(statistics.begin(), statistics.end());
     SetMeanStatistics(state, statistics);
     auto model = std::make_shared<const ModelCopy>(
-        ModelCopy{.run = joined_.run,
-                  .model_run = resumed_ ? resumed_->checkpoint.manifest.run : joined_.run,
-                  .state = state,
+        ModelCopy{.state = state,
                   .evaluation = evaluation,
                   .dense = DenseCopy(job_->network()),
                   .probe = MakeProbe(*job_, Port(), joined_.run, state.steps),
@@ -372,7 +392,7 @@ class NnWorker : public Daemon {
       std::function<void()> keep_alive;
       if (listener_ != nullptr) {
         // The servers admit no other run.
-        keep_alive = [this] { saver_->Probe(joined_.run, SaveRowsFunction()).IgnoreError(); };
+        keep_alive = [this] { saver_->Probe(SaveRowsFunction()).IgnoreError(); };
       }
       status =
           checkpointer_->SaveLast(CopyModel(result->state, result->evaluation), keep_alive, stop);
@@ -409,7 +429,7 @@ class NnWorker : public Daemon {
     std::printf("samples_per_sec=%.0f\n", samples_per_second);
   }
 
-  const uint64_t run_;
+  uint64_t run_;                  // Of this start. All ranks use that of rank 0.
   const std::string trace_file_;  // May be empty.
   const uint32_t rank_;
   std::ofstream trace_;

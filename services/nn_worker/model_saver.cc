@@ -34,18 +34,23 @@ bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config, bool resumes) {
+StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config,
+                                                       const Checkpoint* continued,
+                                                       uint64_t new_run) {
   ModelDirectory directory(config.checkpoint.directory);
   const StatusOr<std::vector<uint64_t>> steps = directory.Steps();
   if (!steps.ok() && !absl::IsNotFound(steps.status())) return steps.status();
-  if (!resumes && steps.ok() && !steps->empty()) {
+  if (continued == nullptr && steps.ok() && !steps->empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "checkpoint.directory: '", config.checkpoint.directory, "' has a model of step ",
         steps->back(), " already; continue it with --resume auto, or name another folder"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration());
+  SIMURGH_ASSIGN_OR_RETURN(
+      const uint64_t training,
+      directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run)));
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
-  return std::unique_ptr<ModelSaver>(new ModelSaver(config, generation));
+  return std::unique_ptr<ModelSaver>(new ModelSaver(config, generation, training));
 }
 
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
@@ -69,6 +74,10 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
       if (!IsRetryable(progress.status()) || now - *failing_since > retry_deadline) {
         return progress.status();
       }
+      if (now == *failing_since || now - logged > kLogInterval) {
+        logged = now;
+        spdlog::warn("{} rows: {}; retrying", what, std::string(progress.status().message()));
+      }
     }
     if (!Sleep(kPollInterval, stop)) {
       return absl::CancelledError(absl::StrCat(what, " rows: the nn-worker was stopped"));
@@ -76,8 +85,9 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
   }
 }
 
-StatusOr<SaveProgress> ModelSaver::Probe(uint64_t run, const SaveRows& save_rows) const {
-  return save_rows({.run = run, .folder = absl::StrCat("generation-", generation_), .probe = true});
+StatusOr<SaveProgress> ModelSaver::Probe(const SaveRows& save_rows) const {
+  return save_rows(
+      {.run = run(), .folder = absl::StrCat("generation-", generation_), .probe = true});
 }
 
 StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const ClusterConfig& config,
@@ -91,7 +101,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt,
                            directory_.Begin(step, generation_, retries_));
   const std::string name = attempt.folder().substr(attempt.folder().rfind('/') + 1);
-  const auto call = [&] { return save_rows({.run = model.run, .folder = name}); };
+  const auto call = [&] { return save_rows({.run = run(), .folder = name}); };
   // First, since training waits until the servers have noted the rows.
   SIMURGH_ASSIGN_OR_RETURN(
       SaveProgress rows, AwaitRows("saving", config_.training.retry_deadline, call, on_rows, stop));
@@ -100,7 +110,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
     SIMURGH_RETURN_IF_ERROR(FileSystem::Real().WriteFile(path, model.probe));
   }
-  Manifest manifest{.run = model.model_run,
+  Manifest manifest{.run = training_,
                     .step_time = model.step_time,
                     .config = {config.settings.begin(), config.settings.end()},
                     .statistics = StatisticsOf(config.data, config.features),

@@ -14,6 +14,7 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
+#include "simurgh/table/run_number.h"
 #include "simurgh/train/trainer.h"
 
 namespace simurgh {
@@ -31,8 +32,6 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
 
 // The model of a step, in memory, without the servers' rows.
 struct ModelCopy {
-  uint64_t run = 0;        // Of the calls to servers.
-  uint64_t model_run = 0;  // Of the model, since its first step.
   TrainState state;
   std::optional<EvaluationResult> evaluation;
   DenseCopy dense;
@@ -58,31 +57,42 @@ class ModelSaver {
   // Passes the call on to all servers: RowServer::SaveRows.
   using SaveRows = std::function<StatusOr<SaveProgress>(const SaveRowsCall& call)>;
 
-  // Prepares the folder. Lifetime: `config` outlives the saver.
+  // Prepares the folder; from now on no older start completes a checkpoint. continued: the
+  // checkpoint of this folder that training continues; null for none. new_run: a random number, for
+  // a new model. Lifetime: `config` outlives the saver.
   // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; of
   // ModelDirectory.
-  static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config, bool resumes);
+  static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config,
+                                                    const Checkpoint* continued, uint64_t new_run);
+
+  // The number of this start of training: see run_number.h.
+  uint64_t run() const { return RunNumber(generation_, training_); }
 
   uint64_t generation() const { return generation_; }
 
   // Asks all servers whether they see the folder.
   // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
-  StatusOr<SaveProgress> Probe(uint64_t run, const SaveRows& save_rows) const;
+  StatusOr<SaveProgress> Probe(const SaveRows& save_rows) const;
 
   // Saves the model, then removes all but the newest checkpoint.keep. config: with fitted
   // statistics. on_rows: from its first call on, the servers' rows may change. Logs the progress.
-  // Errors: of the files and of save_rows, naming the folder; CANCELLED after a stop.
+  // Errors: of the files and of save_rows, naming the folder; FAILED_PRECONDITION if a newer start
+  // has taken over; CANCELLED after a stop.
   StatusOr<SavedCheckpoint> Save(const ModelCopy& model, const ClusterConfig& config,
                                  const SaveRows& save_rows, const OnRows& on_rows,
                                  const std::stop_token& stop);
 
  private:
-  ModelSaver(const ClusterConfig& config, uint64_t generation)
-      : config_(config), directory_(config.checkpoint.directory), generation_(generation) {}
+  ModelSaver(const ClusterConfig& config, uint64_t generation, uint64_t training)
+      : config_(config),
+        directory_(config.checkpoint.directory),
+        generation_(generation),
+        training_(training) {}
 
   const ClusterConfig& config_;
   ModelDirectory directory_;
   const uint64_t generation_;
+  const uint64_t training_;
   std::optional<uint64_t> last_step_;  // Of the last attempt.
   uint32_t retries_ = 0;               // Of that step.
 };

@@ -89,7 +89,7 @@ rpc::awaitable<Status> RankMesh::Admit(const rpc::Hello& sender, uint64_t run,
     co_return absl::UnavailableError(absl::StrCat(NameOf(rank()), " has not joined the run"));
   }
   if (run == run_) co_return absl::OkStatus();
-  co_return absl::FailedPreconditionError(
+  co_return absl::AbortedError(
       absl::StrCat(NameOf(rank()), " takes part in another run; restart all ranks"));
 }
 
@@ -109,6 +109,13 @@ Status RankMesh::Put(uint32_t peer, uint8_t channel, uint64_t number, rpc::Recei
   line.arrived[number % 2] = std::move(part);
   changed_[channel].NotifyAll();
   return absl::OkStatus();
+}
+
+void RankMesh::Expect(uint64_t run) {
+  thread_.RunAndWait([&] {
+    run_ = run;
+    changes_.NotifyAll();
+  });
 }
 
 Status RankMesh::Start(uint64_t run, const Dial& dial) {

@@ -50,6 +50,10 @@ class RankMesh {
 
   void Register(rpc::Server& server);
 
+  // Refuses ranks of other runs from now on. Before Start, where the run is known: ranks of a run
+  // that has lost its rank 0 learn that at once.
+  void Expect(uint64_t run);
+
   // Connects to the other ranks of the run and waits for them. Call End afterwards in any case.
   Status Start(uint64_t run, const Dial& dial);
   // Delivers the messages that were sent, unless the mesh has failed, and disconnects.
@@ -132,7 +136,7 @@ class RankMesh {
   PerChannel<uint64_t> next_{};  // Number of the next message, by channel.
 
   // Of the server's thread.
-  uint64_t run_ = 0;  // 0 before Start.
+  uint64_t run_ = 0;  // 0 before Expect and Start.
   bool ended_ = false;
   size_t sending_ = 0;                                  // Calls of exchange.
   size_t tasks_ = 0;                                    // Coroutines that End waits for.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
 #include "services/nn_worker/rank_collective.h"
@@ -16,7 +17,9 @@ Ranks::Ranks(DaemonContext& context, std::string plan, IoThread& thread)
       observer_(context.metrics(), RpcSide::kClient),
       rendezvous_(thread.executor(),
                   static_cast<uint32_t>(context.config().nn_worker.instances.size()), plan_,
-                  context.hello().incarnation),
+                  [this](uint32_t rank) {
+                    mesh_.Abort(absl::UnavailableError(absl::StrCat("rank ", rank, " restarted")));
+                  }),
       mesh_(thread, {.rank = context.index(),
                      .ranks = static_cast<uint32_t>(context.config().nn_worker.instances.size()),
                      .timeout = context.config().nn_worker.rank_timeout}) {}
@@ -49,8 +52,12 @@ StatusOr<uint64_t> Ranks::Meet(const std::stop_token& stop) {
   return run;
 }
 
-StatusOr<JointRun> Ranks::Join(const std::stop_token& stop) {
+StatusOr<JointRun> Ranks::Join(uint64_t run, const std::stop_token& stop) {
   JointRun joint{.collective = NewRankCollective(mesh_)};  // Ends the mesh after an error.
+  if (mesh_.rank() == 0) {
+    thread_.RunAndWait([&] { rendezvous_.Begin(run); });
+    mesh_.Expect(run);
+  }
   SIMURGH_ASSIGN_OR_RETURN(joint.run, Meet(stop));
   const std::stop_callback stopper(
       stop, [this] { mesh_.Abort(absl::CancelledError("stopped while connecting to ranks")); });

@@ -29,9 +29,10 @@ class Ranks {
   // Registers the methods for other ranks.
   void Register(rpc::Server& server);
 
-  // Waits until all ranks are connected. The collective must end before this object.
+  // Waits until all ranks are connected. run: of this process, which all use if it is rank 0. The
+  // collective must end before this object.
   // Errors: of Rendezvous, MeetRanks and RankMesh; CANCELLED after a stop.
-  StatusOr<JointRun> Join(const std::stop_token& stop);
+  StatusOr<JointRun> Join(uint64_t run, const std::stop_token& stop);
 
  private:
   std::unique_ptr<rpc::Client> Dial(uint32_t rank);

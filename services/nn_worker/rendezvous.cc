@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "services/api/patience.h"
@@ -27,13 +28,16 @@ Status Rendezvous::Arrive(uint32_t rank, uint32_t ranks, const std::string& plan
   }
   const std::string difference =
       SettingsDifference(plan_, "rank 0", plan, absl::StrCat("rank ", rank));
+  // One of them has found a newer checkpoint, and starts again.
+  if (absl::StrContains(difference, "first step = ")) return absl::AbortedError(difference);
   if (!difference.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("configurations differ: ", difference,
                      "; use the same file, overrides and training files for all ranks"));
   }
   if (Missing().empty() && incarnations_[rank] != incarnation) {
-    return absl::FailedPreconditionError(
+    on_restart_(rank);
+    return absl::AbortedError(
         absl::StrCat("rank ", rank, " was restarted after training had begun; restart all ranks"));
   }
   incarnations_[rank] = incarnation;
@@ -84,7 +88,8 @@ rpc::awaitable<StatusOr<uint64_t>> MeetRanks(rpc::Client& client, uint32_t rank,
     if (response.ok()) co_return response->table().run();
     const Status& status = response.status();
     const bool is_waiting = absl::IsResourceExhausted(status);
-    if (!is_waiting && !absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) {
+    if (!is_waiting && !absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status) &&
+        !absl::IsAborted(status)) {
       co_return Annotate(status, "rank 0");
     }
     if (rpc::Clock::now() + kPause >= deadline) {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rpc/client.h"
@@ -20,14 +22,22 @@ namespace simurgh {
 class Rendezvous {
  public:
   // plan: settings that all ranks must agree on, see SettingsDifference. executor: the server's.
-  Rendezvous(rpc::asio::any_io_executor executor, uint32_t ranks, std::string plan, uint64_t run)
-      : plan_(std::move(plan)), run_(run), incarnations_(ranks), arrivals_(std::move(executor)) {}
+  // on_restart: called when a rank arrives again after all have arrived.
+  Rendezvous(rpc::asio::any_io_executor executor, uint32_t ranks, std::string plan,
+             std::function<void(uint32_t rank)> on_restart)
+      : plan_(std::move(plan)),
+        on_restart_(std::move(on_restart)),
+        incarnations_(ranks),
+        arrivals_(std::move(executor)) {}
 
+  // Sets the number of the run. Call before rank 0 arrives.
+  void Begin(uint64_t run) { run_ = run; }
   void Register(rpc::Server& server);
 
   // Adds a rank, the process of this incarnation. Until all have arrived, a rank may be restarted.
   // Errors: INVALID_ARGUMENT for a rank out of range, another number of ranks or another plan;
-  // FAILED_PRECONDITION for another incarnation after all have arrived.
+  // ABORTED for another incarnation after all have arrived: the run is over, and the next one has
+  // another rank 0.
   Status Arrive(uint32_t rank, uint32_t ranks, const std::string& plan, uint64_t incarnation);
 
   // Empty when all have arrived, else "ranks 1, 3".
@@ -37,7 +47,8 @@ class Rendezvous {
   [[nodiscard]] Reply<api::MeetRanks> OnMeet(rpc::RequestOf<api::MeetRanks::Request> request);
 
   const std::string plan_;
-  const uint64_t run_;
+  const std::function<void(uint32_t rank)> on_restart_;
+  uint64_t run_ = 0;
   std::vector<std::optional<uint64_t>> incarnations_;  // By rank.
   rpc::WaitList arrivals_;
 };

@@ -16,7 +16,6 @@
 #include <boost/system/system_error.hpp>
 
 #include "services/runtime/command_line.h"
-#include "services/runtime/exit_code.h"
 #include "services/runtime/open_files.h"
 #include "services/runtime/stop_signals.h"
 #include "simurgh/base/cpu_isa.h"
@@ -127,13 +126,15 @@ ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& fla
   StatusOr<std::unique_ptr<Daemon>> daemon = start(context);
   if (!daemon.ok()) return ReportStart(daemon.status());
 
+  ExitCode code = ExitCode::kRuntimeFailure;
   if (const Status status = (*daemon)->Run(context.stop_source().get_token()); !status.ok()) {
+    code = (*daemon)->CodeOf(status);
     context.Fail(status);
   }
   context.BeginStop();
   (*daemon)->Drain(std::chrono::steady_clock::now() + description.drain_timeout);
   daemon->reset();
-  if (!context.failure().ok()) return ExitCode::kRuntimeFailure;
+  if (!context.failure().ok()) return code;
   spdlog::info("exiting: code=0");
   return ExitCode::kOk;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rpc/message.h"
+#include "services/runtime/exit_code.h"
 #include "services/runtime/flags.h"
 #include "services/runtime/http_endpoint.h"
 #include "services/runtime/rpc_options.h"
@@ -29,8 +30,8 @@ namespace simurgh {
 //                               in use), else 3.
 //   5  daemon->Run(stop)        Until it returns.
 //   6  daemon->Drain(deadline)  Also after an error of Run (not ready: "stopping").
-//   7  destroys the daemon, then the endpoint. Exit 0, or 3 after an error of Run or a call of
-//      context.Fail().
+//   7  destroys the daemon, then the endpoint. Exit 0; daemon->CodeOf(error) after an error of Run;
+//      3 after a call of context.Fail().
 //
 // An exception of the first four, as without descriptors or threads: exit 3, with the limit.
 // SIGTERM and SIGINT request the stop that Run waits for. A second one exits at once with 130.
@@ -117,6 +118,9 @@ class Daemon {
 
   // Works until it is done or a stop is requested. The default waits for the stop.
   virtual Status Run(std::stop_token stop);
+
+  // The exit code after an error of Run.
+  virtual ExitCode CodeOf(const Status& /*failure*/) const { return ExitCode::kRuntimeFailure; }
 
   // Completes the work in progress, and cancels the rest at the deadline.
   virtual void Drain(std::chrono::steady_clock::time_point deadline) = 0;

@@ -17,6 +17,7 @@ constexpr char kExitCodes[] =
     "  0    done, or stopped by SIGTERM or SIGINT\n"
     "  2    bad flags or configuration\n"
     "  3    failed while running; the log has the reason\n"
+    "  4    lost another process; start this one again, it continues from the last checkpoint\n"
     "  130  a second signal interrupted the shutdown\n";
 
 }  // namespace

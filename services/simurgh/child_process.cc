@@ -47,12 +47,12 @@ StatusOr<FileDescriptor> OpenFile(const std::string& path, int flags) {
 
 StatusOr<pid_t> StartChild(const std::vector<std::string>& words, const std::string& output,
                            const std::string& errors) {
-  constexpr int kWrite = O_WRONLY | O_CREAT | O_TRUNC;
+  constexpr int kWrite = O_WRONLY | O_CREAT;
   SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor in, OpenFile("/dev/null", O_RDONLY));
-  SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor out, OpenFile(output, kWrite));
+  SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor out, OpenFile(output, kWrite | O_TRUNC));
   FileDescriptor log;
   if (!errors.empty()) {
-    SIMURGH_ASSIGN_OR_RETURN(log, OpenFile(errors, kWrite));
+    SIMURGH_ASSIGN_OR_RETURN(log, OpenFile(errors, kWrite | O_APPEND));
   }
   std::vector<std::string> arguments = words;
   std::vector<char*> argv;

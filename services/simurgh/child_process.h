@@ -10,8 +10,8 @@
 namespace simurgh {
 
 // Starts words[0], a path, with the other words as arguments. The child has an empty stdin. Its
-// stdout goes to the file `output`. Its stderr goes to the file `errors`, or if that is empty to
-// this process's stderr. Files are created or overwritten.
+// stdout goes to the file `output`, which is created or overwritten. Its stderr is appended to
+// the file `errors`, or if that is empty goes to this process's stderr.
 //
 // The child does not outlive this process: the kernel kills it when this process ends, even by
 // SIGKILL. The child has its own process group, so that Ctrl-C at a terminal does not reach it. No

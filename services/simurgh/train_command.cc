@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,11 +25,13 @@
 #include "absl/strings/str_replace.h"
 
 #include "services/runtime/command_line.h"
+#include "services/runtime/daemon.h"
 #include "services/simurgh/child_process.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/log_view.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/model/model_directory.h"
 
 namespace simurgh {
 namespace {
@@ -43,6 +47,9 @@ constexpr char kNotes[] =
     "SIGINT, SIGTERM or SIGHUP stops training: first the nn-workers, then the other daemons. A\n"
     "second signal kills all of them. If a daemon fails, the others are stopped. The ends of the\n"
     "logs of all that failed are printed.\n\n"
+    "With checkpoint.directory, a daemon that is killed is started again, up to three times "
+    "without\n"
+    "a new checkpoint. Training then continues from the last checkpoint.\n\n"
     "Examples:\n"
     "  simurgh train config/adult.yaml\n"
     "  simurgh train clicks.yaml --set training.epochs=3 --set checkpoint.directory=model\n"
@@ -149,18 +156,20 @@ Status RunFolder::WriteToken() const {
 // first, since they use the others.
 class Cluster {
  public:
-  // arguments: of every daemon, for its configuration. resume: nn-worker --resume.
-  Cluster(std::string programs, std::vector<std::string> arguments, std::string resume,
-          std::string logs)
-      : programs_(std::move(programs)),
+  // arguments: of every daemon, for its configuration. resume: nn-worker --resume. Lifetime: `config`
+  // outlives the cluster.
+  Cluster(const ClusterConfig& config, std::string programs, std::vector<std::string> arguments,
+          std::string resume, std::string logs)
+      : config_(config),
+        programs_(std::move(programs)),
         arguments_(std::move(arguments)),
         resume_(std::move(resume)),
         logs_(std::move(logs)) {}
   ~Cluster() { Kill(); }
 
   // Lets each program check the configuration. It prints what is wrong.
-  StatusOr<ExitCode> Check(const ClusterConfig& config) const;
-  Status Start(const ClusterConfig& config);
+  StatusOr<ExitCode> Check() const;
+  Status Start();
   // Returns when no daemon runs.
   ExitCode Supervise();
 
@@ -168,6 +177,7 @@ class Cluster {
   std::string result_path() const { return logs_ + "/nn-worker-0.out"; }
 
  private:
+  using Clock = std::chrono::steady_clock;
   enum class Role { kEmbedding, kLoader, kTrainer };
   struct Program {
     const char* name;
@@ -175,10 +185,13 @@ class Cluster {
     size_t instances;
   };
   struct Child {
-    std::string name;  // Of the log.
-    Role role;
+    Program program;
+    size_t index;
     pid_t pid;
-    bool told_to_stop = false;  // A second signal would end a daemon at once.
+    std::optional<Clock::time_point> told_to_stop;  // A second signal would end a daemon at once.
+    bool killed = false;                            // It did not stop.
+
+    std::string name() const { return absl::StrCat(program.name, "-", index); }  // Of the log.
   };
 
   static std::vector<Program> Programs(const ClusterConfig& config);
@@ -187,19 +200,34 @@ class Cluster {
   std::string LogOf(const std::string& name) const {
     return absl::StrCat(logs_, "/", name, ".log");
   }
+  Status StartOne(const Program& program, size_t index);
   void Reap();
   void OnEnd(const Child& child, int wait_status);
+  // Whether the daemon is started again, and training continues.
+  bool Recover(const Child& child, int wait_status);
+  void StartTrainersAgain();
   bool Runs(Role role) const;
   void Tell(Role role);
   void StopWhatIsNotNeeded();
+  void KillWhatDoesNotStop();
   void Kill();
+  void Kill(Role role);
 
+  bool recovers() const {
+    return !config_.checkpoint.directory.empty() &&
+           config_.training.mode != TrainingConfig::Mode::kAsync;
+  }
+
+  const ClusterConfig& config_;
   const std::string programs_;
   const std::vector<std::string> arguments_;
-  const std::string resume_;
+  std::string resume_;
   const std::string logs_;
   std::vector<Child> children_;  // Those that run.
   std::optional<LogView> view_;
+  std::vector<uint64_t> checkpoints_;             // Steps, at the last loss.
+  std::map<std::string, int> losses_;             // Of daemons, since that checkpoint.
+  std::optional<Clock::time_point> start_again_;  // Nn-workers and loaders, at the latest.
   bool interrupted_ = false;
   std::optional<ExitCode> failure_;  // Of the first daemon that failed.
 };
@@ -231,8 +259,8 @@ ExitCode CodeOf(int wait_status) {
                                                                : ExitCode::kRuntimeFailure;
 }
 
-StatusOr<ExitCode> Cluster::Check(const ClusterConfig& config) const {
-  for (const Program& program : Programs(config)) {
+StatusOr<ExitCode> Cluster::Check() const {
+  for (const Program& program : Programs(config_)) {
     SIMURGH_ASSIGN_OR_RETURN(
         const pid_t pid,
         StartChild(CommandLine(program.name, {"--check-config"}), "/dev/null", /*errors=*/""));
@@ -243,20 +271,27 @@ StatusOr<ExitCode> Cluster::Check(const ClusterConfig& config) const {
   return ExitCode::kOk;
 }
 
-Status Cluster::Start(const ClusterConfig& config) {
-  for (const Program& program : Programs(config)) {
+Status Cluster::Start() {
+  for (const Program& program : Programs(config_)) {
     for (size_t index = 0; index < program.instances; ++index) {
-      const std::string name = absl::StrCat(program.name, "-", index);
-      const bool prints_result = program.role == Role::kTrainer && index == 0;
-      std::vector<std::string> own;
-      if (program.role == Role::kTrainer) own = {"--resume", resume_};
-      own.insert(own.end(), {"--index", absl::StrCat(index)});
-      SIMURGH_ASSIGN_OR_RETURN(
-          const pid_t pid, StartChild(CommandLine(program.name, own),
-                                      prints_result ? result_path() : "/dev/null", LogOf(name)));
-      children_.push_back({name, program.role, pid});
+      std::error_code ignored;
+      std::filesystem::remove(LogOf(absl::StrCat(program.name, "-", index)), ignored);
+      SIMURGH_RETURN_IF_ERROR(StartOne(program, index));
     }
   }
+  return absl::OkStatus();
+}
+
+Status Cluster::StartOne(const Program& program, size_t index) {
+  Child child{.program = program, .index = index, .pid = 0, .told_to_stop = {}};
+  const bool prints_result = program.role == Role::kTrainer && index == 0;
+  std::vector<std::string> own;
+  if (program.role == Role::kTrainer) own = {"--resume", resume_};
+  own.insert(own.end(), {"--index", absl::StrCat(index)});
+  SIMURGH_ASSIGN_OR_RETURN(
+      child.pid, StartChild(CommandLine(program.name, own),
+                            prints_result ? result_path() : "/dev/null", LogOf(child.name())));
+  children_.push_back(child);
   return absl::OkStatus();
 }
 
@@ -288,7 +323,12 @@ ExitCode Cluster::Supervise() {
       std::cerr << "simurgh: stopping the daemons; a second signal kills them" << std::endl;
     }
     Reap();
+    if (start_again_ && !interrupted_ && !failure_ &&
+        (!Runs(Role::kTrainer) || Clock::now() >= *start_again_)) {
+      StartTrainersAgain();
+    }
     StopWhatIsNotNeeded();
+    KillWhatDoesNotStop();
     if (!failure_) view_->Show();
   }
   view_->EndLine();
@@ -309,16 +349,16 @@ void Cluster::Reap() {
 
 void Cluster::OnEnd(const Child& child, int wait_status) {
   constexpr size_t kLogLines = 5;
-  // A trainer may fail to save the model.
-  if (interrupted_ && child.role != Role::kTrainer) return;
+  if (child.killed || (interrupted_ && child.program.role != Role::kTrainer)) return;
   // A daemon that has just started does not handle SIGTERM yet.
   if (child.told_to_stop && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM) return;
-  const bool may_end = child.role != Role::kEmbedding || child.told_to_stop;
+  const bool may_end = child.program.role != Role::kEmbedding || child.told_to_stop;
   const ExitCode code = CodeOf(wait_status);
   if (code == ExitCode::kOk && may_end) return;
-  const std::string log = LogOf(child.name);
+  if (Recover(child, wait_status)) return;
+  const std::string log = LogOf(child.name());
   view_->EndLine();
-  std::cerr << "simurgh: " << child.name << " " << DescribeEnd(wait_status)
+  std::cerr << "simurgh: " << child.name() << " " << DescribeEnd(wait_status)
             << (may_end ? "" : " before the nn-workers") << "; its log " << log << " ends with:\n"
             << LastLines(log, kLogLines);
   // A rank may fail because of another one, and still end before it. Later failures are also shown.
@@ -327,19 +367,84 @@ void Cluster::OnEnd(const Child& child, int wait_status) {
   if (!children_.empty()) std::cerr << "simurgh: stopping the other daemons" << std::endl;
 }
 
+bool Cluster::Recover(const Child& child, int wait_status) {
+  constexpr int kMaxLosses = 3;
+  // Nn-workers notice the loss of another one, and end by themselves.
+  constexpr std::chrono::seconds kGrace{5};
+  const bool is_lost = WIFSIGNALED(wait_status) ||
+                       WEXITSTATUS(wait_status) == static_cast<int>(ExitCode::kStartAgain);
+  if (!recovers() || !is_lost || failure_ || interrupted_ || child.told_to_stop) return false;
+  const bool is_trainer = child.program.role == Role::kTrainer;
+  if (start_again_ && child.program.role != Role::kEmbedding) return true;
+  const auto steps = ModelDirectory(config_.checkpoint.directory).Steps();
+  if (steps.ok() && *steps != checkpoints_) {
+    checkpoints_ = *steps;
+    losses_.clear();
+  }
+  view_->EndLine();
+  if (++losses_[is_trainer ? child.program.name : child.name()] > kMaxLosses) {
+    std::cerr << "simurgh: " << child.name() << " was lost " << kMaxLosses + 1
+              << " times without a new checkpoint" << std::endl;
+    return false;
+  }
+  std::cerr << "simurgh: " << child.name() << " " << DescribeEnd(wait_status) << "; starting "
+            << (is_trainer ? "nn-workers and loaders" : "it") << " again" << std::endl;
+  if (is_trainer) {
+    start_again_ = Clock::now() + kGrace;
+    return true;
+  }
+  const Status started = StartOne(child.program, child.index);
+  if (!started.ok()) std::cerr << "simurgh: " << started.message() << std::endl;
+  return started.ok();
+}
+
+void Cluster::StartTrainersAgain() {
+  start_again_.reset();
+  if (!checkpoints_.empty()) resume_ = "auto";  // The model of --resume was for the first start.
+  Kill(Role::kTrainer);
+  Kill(Role::kLoader);
+  for (const Program& program : Programs(config_)) {
+    if (program.role == Role::kEmbedding) continue;
+    for (size_t index = 0; index < program.instances && !failure_; ++index) {
+      const Status started = StartOne(program, index);
+      if (started.ok()) continue;
+      std::cerr << "simurgh: " << started.message() << std::endl;
+      failure_ = ExitCode::kRuntimeFailure;
+    }
+  }
+}
+
 bool Cluster::Runs(Role role) const {
   return std::any_of(children_.begin(), children_.end(),
-                     [&](const Child& child) { return child.role == role; });
+                     [&](const Child& child) { return child.program.role == role; });
 }
 
 void Cluster::Tell(Role role) {
   for (Child& child : children_) {
-    if (child.role == role && !std::exchange(child.told_to_stop, true)) ::kill(child.pid, SIGTERM);
+    if (child.program.role != role || child.told_to_stop) continue;
+    child.told_to_stop = Clock::now();
+    ::kill(child.pid, SIGTERM);
+  }
+}
+
+void Cluster::KillWhatDoesNotStop() {
+  // A daemon ends its calls, then drains.
+  const auto patience = config_.rpc.call_timeout + DaemonDescription().drain_timeout;
+  for (Child& child : children_) {
+    const bool saves =
+        !failure_ && child.program.role == Role::kTrainer && !config_.checkpoint.directory.empty();
+    if (!child.told_to_stop || child.killed || saves) continue;
+    if (Clock::now() - *child.told_to_stop < patience) continue;
+    child.killed = true;
+    view_->EndLine();
+    std::cerr << "simurgh: " << child.name() << " has not ended " << patience.count()
+              << " ms after SIGTERM; killing it" << std::endl;
+    ::kill(child.pid, SIGKILL);
   }
 }
 
 void Cluster::StopWhatIsNotNeeded() {
-  const bool is_over = interrupted_ || failure_ || !Runs(Role::kTrainer);
+  const bool is_over = interrupted_ || failure_ || (!Runs(Role::kTrainer) && !start_again_);
   if (!is_over) return;
   Tell(Role::kTrainer);
   Tell(Role::kLoader);
@@ -350,6 +455,17 @@ void Cluster::Kill() {
   for (const Child& child : children_) ::kill(child.pid, SIGKILL);
   for (const Child& child : children_) ::waitpid(child.pid, nullptr, 0);
   children_.clear();
+}
+
+void Cluster::Kill(Role role) {
+  const auto plays = [role](const Child& child) { return child.program.role == role; };
+  for (const Child& child : children_) {
+    if (plays(child)) ::kill(child.pid, SIGKILL);
+  }
+  for (const Child& child : children_) {
+    if (plays(child)) ::waitpid(child.pid, nullptr, 0);
+  }
+  std::erase_if(children_, plays);
 }
 
 struct TrainOptions {
@@ -409,15 +525,15 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
   }
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  Cluster cluster(program.parent_path(), arguments, options.resume, folder->path());
+  Cluster cluster(*config, program.parent_path(), arguments, options.resume, folder->path());
 
   std::signal(SIGPIPE, SIG_IGN);  // Training does not need its progress view.
   std::signal(SIGCHLD, SIG_DFL);  // Ignored, it would reap children.
   const sigset_t signals = HandledSignals();
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
-  SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check(*config));
+  SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
   if (checked != ExitCode::kOk) return checked;
-  SIMURGH_RETURN_IF_ERROR(cluster.Start(*config));
+  SIMURGH_RETURN_IF_ERROR(cluster.Start());
   const ExitCode code = cluster.Supervise();
   if (code != ExitCode::kOk) return code;
   std::ifstream result(cluster.result_path());

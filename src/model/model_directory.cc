@@ -20,6 +20,7 @@ namespace {
 constexpr char kManifest[] = "/manifest.json";
 constexpr std::string_view kTensorFile = ".safetensors";
 constexpr char kRemoved[] = ".removed";
+constexpr uint64_t kMaxRunBytes = 32;
 constexpr uint64_t kReadBytes = uint64_t{4} << 20;
 
 // The N of "step-N/" or "generation-N".
@@ -320,6 +321,22 @@ StatusOr<uint64_t> ModelDirectory::NewGeneration() {
     SIMURGH_RETURN_IF_ERROR(files_.SyncFolder(path_));
     return mine;
   }
+}
+
+StatusOr<uint64_t> ModelDirectory::KeepRun(uint64_t proposed) {
+  const std::string path = path_ + "/run";
+  StatusOr<std::string> kept = files_.ReadFile(path, kMaxRunBytes);
+  if (absl::IsNotFound(kept.status())) {
+    SIMURGH_RETURN_IF_ERROR(files_.WriteFile(path, absl::StrCat(absl::Hex(proposed), "\n")));
+    SIMURGH_RETURN_IF_ERROR(files_.SyncFolder(path_));
+    return proposed;
+  }
+  SIMURGH_RETURN_IF_ERROR(kept.status());
+  uint64_t run = 0;
+  if (kept->ends_with('\n') && absl::SimpleHexAtoi(kept->substr(0, kept->size() - 1), &run)) {
+    return run;
+  }
+  return absl::DataLossError(path + ": not the number of a run; remove the file");
 }
 
 Status ModelDirectory::RemoveLeftovers(uint64_t generation) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/table/partition_work.h"
+#include "simurgh/table/run_number.h"
 #include "table/partition_state.h"
 
 namespace simurgh {
@@ -45,6 +46,11 @@ Status Partition::State::TableFull(uint32_t table) const {
                    "; raise the limit, add servers, or set when_full to evict or refuse"));
 }
 
+Status Partition::State::CheckRun(uint64_t run) const {
+  if (!IsSuperseded(run, newest_run)) return absl::OkStatus();
+  return SupersededError(newest_run);
+}
+
 StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableConfig>& tables,
                                                        uint64_t seed, MemoryBudget* budget,
                                                        const PartitionMemory& memory) {
@@ -61,8 +67,11 @@ StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableCo
   std::unique_ptr<Partition> partition(new Partition());
   partition->state_ = std::make_unique<State>(std::move(arena));
   State& state = *partition->state_;
+  state.seed = seed;
+  state.budget = budget;
+  state.memory = memory;
   for (const TableConfig& config : tables) {
-    state.tables.push_back(std::make_unique<Table>(config, seed, state.arena, budget));
+    state.tables.push_back(std::make_unique<Table>(config, seed, *state.arena, budget));
     SIMURGH_RETURN_IF_ERROR(Annotate(state.tables.back()->CommitFirstRow(),
                                      absl::StrCat("first row of table '", config.name, "'")));
   }
@@ -107,7 +116,18 @@ void Partition::EndCopy() {
   state_->copy_memory = nullptr;
 }
 
-std::string Partition::HugePageProblem() const { return state_->arena.HugePageProblem(); }
+Status Partition::Clear(uint64_t run) {
+  std::vector<TableConfig> configs;
+  for (const auto& table : state_->tables) configs.push_back(table->config());
+  SIMURGH_ASSIGN_OR_RETURN(const auto empty,
+                           Create(configs, state_->seed, state_->budget, state_->memory));
+  // Requests in progress refer to the state.
+  std::swap(*state_, *empty->state_);
+  state_->newest_run = run;
+  return absl::OkStatus();
+}
+
+std::string Partition::HugePageProblem() const { return state_->arena->HugePageProblem(); }
 
 size_t Partition::table_count() const { return state_->tables.size(); }
 const Table& Partition::table(size_t index) const { return *state_->tables[index]; }

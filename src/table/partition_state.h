@@ -14,19 +14,26 @@
 namespace simurgh {
 
 struct Partition::State {
-  explicit State(Arena partition_arena) : arena(std::move(partition_arena)) {}
+  explicit State(Arena partition_arena)
+      : arena(std::make_unique<Arena>(std::move(partition_arena))) {}
 
+  // Errors: FAILED_PRECONDITION for an older start of the training that Clear() was called for.
+  Status CheckRun(uint64_t run) const;
   Status CheckGroup(absl::string_view request, uint32_t table, size_t ids, size_t rows,
                     size_t columns) const;
   // The error of a table that is full and has when_full: stop.
   Status TableFull(uint32_t table) const;
 
-  Arena arena;
+  uint64_t seed = 0;
+  MemoryBudget* budget = nullptr;
+  PartitionMemory memory;
+  std::unique_ptr<Arena> arena;
   std::vector<std::unique_ptr<Table>> tables;
   PushWindow window;
   RecencyClock clock;
   CopyMemory* copy_memory = nullptr;                                  // Of a copy in progress.
   std::vector<std::tuple<uint64_t, uint32_t, uint64_t>> open_pushes;  // By run, rank and step.
+  uint64_t newest_run = 0;                                            // Of the last Clear().
 };
 
 }  // namespace simurgh

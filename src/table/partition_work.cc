@@ -65,6 +65,7 @@ StatusOr<bool> PullWork::Advance(size_t max_ids) {
 
 StatusOr<bool> PullWork::ReadPiece(size_t max_ids) {
   SIMURGH_CHECK(max_ids > 0);
+  SIMURGH_RETURN_IF_ERROR(partition_.CheckRun(step_.run));
   if (!begun_) SIMURGH_RETURN_IF_ERROR(Begin());
   for (; group_ < groups_.size(); ++group_, at_ = 0) {
     const PullGroup& group = groups_[group_];
@@ -122,6 +123,7 @@ Status PushWork::Begin() {
 StatusOr<bool> PushWork::Advance(size_t max_ids) {
   SIMURGH_CHECK(Ready());
   SIMURGH_CHECK(max_ids > 0);
+  SIMURGH_RETURN_IF_ERROR(partition_.CheckRun(step_.run));
   if (!begun_) SIMURGH_RETURN_IF_ERROR(Begin());
   for (; group_ < groups_.size(); ++group_, at_ = 0) {
     const PushGroup& group = groups_[group_];

@@ -36,6 +36,10 @@ Table::State::State(const TableConfig& table_config, uint64_t seed, Arena& table
   if (!store.format().plain()) scratch.resize(store.format().floats());
 }
 
+Table::State::~State() {
+  if (budget != nullptr) budget->Grant(0, granted_for_rows + granted_for_sketches);
+}
+
 uint32_t Table::State::BeginPull(uint64_t stamp) {
   newest_stamp = std::max({stamp, newest_stamp, copy_stamp});
   if (newest_stamp - stamp_origin >= kFreeRecency) Rebase();

@@ -27,6 +27,10 @@ namespace simurgh {
 struct Table::State {
   State(const TableConfig& table_config, uint64_t seed, Arena& table_arena,
         MemoryBudget* memory_budget);
+  // Returns what is granted and not touched.
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
   // Reads the existing rows; fills `absent` with the positions of the other ids.
   void PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now);

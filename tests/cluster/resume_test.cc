@@ -218,7 +218,7 @@ TEST_CASE("A model that is trained is evaluated again, and trained on with more 
   CHECK(StepOf(model) == 2 * steps);
 }
 
-TEST_CASE("Training does not continue with another model, or where servers have rows") {
+TEST_CASE("Training does not continue with another model, or over rows of another training") {
   const TemporaryFolder folder;
   const std::string model = folder.path() + "/model";
   TestCluster cluster({.config = "config/adult.yaml",
@@ -230,7 +230,8 @@ TEST_CASE("Training does not continue with another model, or where servers have 
     CHECK(Finish(*trainer).exit_code != 0);
     return trainer->log();
   };
-  CHECK_THAT(refusal({"training.max_steps=40"}), Catch::Contains("restart it"));
+  CHECK_THAT(refusal({"checkpoint.directory=" + folder.path() + "/other"}, {"--resume", model}),
+             Catch::Contains("rows of another training; restart it"));
   CHECK_THAT(refusal({}, {"--resume", "never"}),
              Catch::Contains("has a model of step 20") && Catch::Contains("--resume auto"));
   CHECK_THAT(refusal({"tables.0.dim=4"}), Catch::Contains("tables.0.dim = 8 (the model), 4"));

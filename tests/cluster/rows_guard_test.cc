@@ -136,6 +136,19 @@ TEST_CASE("A second run waits for the end of the first") {
   CHECK(Finish(*second).exit_code == 0);
 }
 
+TEST_CASE("A run that saves its model waits for the end of another training, and tells why") {
+  const TemporaryFolder folder;
+  TestCluster cluster({.overrides = {"checkpoint.directory=" + folder.path() + "/model"}});
+  const auto first = cluster.StartTrainer({"checkpoint={}", kEndless[0], kEndless[1]});
+  REQUIRE(first->WaitForLog("samples_per_s=", 60s));
+  const auto second = cluster.StartTrainer({"training.max_steps=50"});
+  REQUIRE(second->WaitForLog("preparing rows: ", 60s));
+  CHECK_THAT(second->log(), Catch::Contains("trains here"));
+  first->Signal(SIGTERM);
+  CHECK(first->Wait(60s) == 0);
+  CHECK(Finish(*second).exit_code == 0);
+}
+
 TEST_CASE("--check-config refuses what every start refuses") {
   const TemporaryFolder folder;
   const std::pair<std::string, std::string> wrong =

@@ -1,5 +1,7 @@
 // `simurgh train` with real daemons.
 
+#include "tests/cluster/train_command.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -32,80 +34,6 @@ using Catch::Matches;
 using Catch::StartsWith;
 
 constexpr std::chrono::seconds kDeadline{120};
-
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-// A command whose daemons listen on Unix sockets in a temporary folder.
-class TrainCommand {
- public:
-  // overrides: KEY=VALUE. logs: the value of --logs, in the folder; empty for a temporary folder.
-  explicit TrainCommand(const std::vector<std::string>& overrides, size_t ranks = 1,
-                        size_t loaders = 0, const std::string& logs = "logs",
-                        const std::vector<std::string>& more = {})
-      : logs_(logs.empty() ? "" : folder_.Path(logs)) {
-    words_ = {"train", "config/adult-persia.yaml"};
-    if (!logs_.empty()) words_.insert(words_.end(), {"--logs", logs_});
-    Set(absl::StrCat("embedding_ps.instances=[", Instance("ps-0"), ",", Instance("ps-1"), "]"));
-    Set(absl::StrCat("embedding_worker.instances=[", Instance("worker"), "]"));
-    Set("training.max_steps=20");
-    std::string trainers;
-    for (size_t rank = 0; rank < ranks; ++rank)
-      trainers += Instance(absl::StrCat("nn-", rank)) + ",";
-    Set("nn_worker.instances=[" + trainers + "]");
-    std::string feeds;
-    for (size_t loader = 0; loader < loaders; ++loader) feeds += "{},";
-    Set("loaders.instances=[" + feeds + "]");
-    for (const std::string& override : overrides) Set(override);
-    words_.insert(words_.end(), more.begin(), more.end());
-    command_ = std::make_unique<DaemonProcess>("simurgh", words_, folder_.Path("simurgh.log"));
-  }
-
-  DaemonProcess* operator->() { return command_.get(); }
-  const std::vector<std::string>& words() const { return words_; }
-  const std::string& logs() const { return logs_; }
-  std::string LogOf(const std::string& name) const { return ReadFile(logs_ + "/" + name + ".log"); }
-
-  // Requires: the nn-worker trains for long.
-  void WaitForTraining() { REQUIRE(command_->WaitForLog("progress: step=", kDeadline)); }
-
-  // Command lines of the processes that run, by pid: of the daemons and of the command itself.
-  std::map<pid_t, std::string> Processes() const {
-    std::map<pid_t, std::string> processes;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-      pid_t pid = 0;
-      if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
-      std::string line = ReadFile(entry.path() / "cmdline");
-      std::replace(line.begin(), line.end(), '\0', ' ');
-      if (Contains(folder_.path() + "/").match(line)) processes[pid] = line;
-    }
-    return processes;
-  }
-
-  pid_t PidOf(const std::string& program, int index) const {
-    for (const auto& [pid, line] : Processes()) {
-      if (Contains("/" + program + " --config").match(line) &&
-          EndsWith(absl::StrCat(" --index ", index, " ")).match(line)) {
-        return pid;
-      }
-    }
-    FAIL(program << " does not run");
-    return -1;
-  }
-
- private:
-  std::string Instance(const std::string& name) const {
-    return absl::StrCat("{address: 'unix://", folder_.path(), "/", name, "'}");
-  }
-  void Set(const std::string& override) { words_.insert(words_.end(), {"--set", override}); }
-
-  const TemporaryFolder folder_;
-  const std::string logs_;
-  std::vector<std::string> words_;
-  std::unique_ptr<DaemonProcess> command_;
-};
 
 // Trains until a signal.
 const std::vector<std::string> kLong{"training.max_steps=100000000", "training.epochs=1000000",

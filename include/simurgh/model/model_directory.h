@@ -72,8 +72,9 @@ class CheckpointAttempt {
 
 // The folder of a model and its checkpoints: src/model/FORMAT.md.
 //
-// A start of training calls NewGeneration, RemoveLeftovers and then Latest. After that no older
-// start completes a checkpoint. Newest means: of the highest generation, then of the highest step.
+// A start of training calls NewGeneration, KeepRun, RemoveLeftovers and then Latest. After that no
+// older start completes a checkpoint. Newest means: of the highest generation, then of the highest
+// step.
 //
 // Threads: any, but one attempt, RemoveLeftovers or KeepNewest at a time.
 class ModelDirectory {
@@ -86,6 +87,9 @@ class ModelDirectory {
   // Creates the folder if needed, and in it the file `generation-G` with the next number. No two
   // callers get the same number.
   StatusOr<uint64_t> NewGeneration();
+  // The number of the model's run: `proposed`, unless an earlier call has kept another one. So a
+  // start that dies before its first checkpoint leaves its number to the next start.
+  StatusOr<uint64_t> KeepRun(uint64_t proposed);
   // Removes attempts of older generations, and what an interrupted removal has left.
   Status RemoveLeftovers(uint64_t generation);
 

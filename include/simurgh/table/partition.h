@@ -25,9 +25,9 @@ enum class PushOrder : uint8_t {
   kSum,        // After all have arrived, as one push: the sum in rank order.
 };
 
-// Identifies one step of one trainer rank. The run is a random number drawn at the trainer's start.
+// Identifies one step of one trainer rank.
 struct StepId {
-  uint64_t run = 0;
+  uint64_t run = 0;  // See run_number.h.
   uint32_t rank = 0;
   uint64_t step = 0;   // From 0, or from the step of the model that the run continues.
   uint32_t ranks = 1;  // Number of ranks of the run.
@@ -96,6 +96,11 @@ class Partition {
   // the memory: PullWork::Ready().
   void BeginCopy(CopyMemory& memory);
   void EndCopy();
+
+  // Drops all rows, sketches and records of pushes, and returns their memory. From now on requests
+  // of older starts of the run's training fail with FAILED_PRECONDITION, also those in progress.
+  // Errors: of Create(); the rows are then still there.
+  Status Clear(uint64_t run);
 
   // See Arena::HugePageProblem().
   std::string HugePageProblem() const;

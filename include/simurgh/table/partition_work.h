@@ -58,7 +58,8 @@ class PullWork {
   PullReport report_;
 };
 
-// A push. Its first piece checks and records it, so a push that has begun must be completed.
+// A push. Its first piece checks and records it, so a push that has begun must be completed, unless
+// Partition::Clear() has dropped its rows.
 class PushWork {
  public:
   PushWork(Partition& partition, const StepId& step, std::span<const PushGroup> groups);

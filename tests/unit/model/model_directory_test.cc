@@ -245,5 +245,21 @@ TEST_CASE("The newest checkpoints, exceptions and parents of deltas are kept") {
   CHECK(*model.Steps() == std::vector<uint64_t>{7});  // Damaged, for a person to look at.
 }
 
+TEST_CASE("A model keeps the number of its run from its first start on") {
+  const TemporaryFolder folder;
+  const std::string path = folder.Path("model");
+  REQUIRE(ModelDirectory(path).NewGeneration().ok());
+  CHECK(*ModelDirectory(path).KeepRun(0xfedcba9876543210ULL) == 0xfedcba9876543210ULL);
+  REQUIRE(ModelDirectory(path).RemoveLeftovers(1).ok());
+  CHECK(*ModelDirectory(path).KeepRun(5) == 0xfedcba9876543210ULL);
+  for (const std::string text :
+       {"", "12", "zz\n", "0123456789abcdef0123456789abcdef0123456789\n"}) {
+    WriteText(path + "/run", text);
+    const Status damaged = ModelDirectory(path).KeepRun(5).status();
+    CHECK_FALSE(damaged.ok());
+    CHECK_THAT(std::string(damaged.message()), Catch::Contains("/run"));
+  }
+}
+
 }  // namespace
 }  // namespace simurgh

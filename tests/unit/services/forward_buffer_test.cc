@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/table/run_number.h"
+
 namespace simurgh {
 namespace {
 
@@ -176,6 +178,21 @@ TEST_CASE("A pool keeps memory, except if its last batch hardly used it") {
   CHECK(pool.Lease()->bytes() == 8000);
   use(249);
   CHECK(pool.Lease()->bytes() == 0);
+}
+
+TEST_CASE("The first batch of a newer start drops those of older starts of its training") {
+  ForwardBuffer buffer(3, kPlenty, 1000ms, [] {});
+  const uint64_t old_batch = Add(buffer, 1, {.run = RunNumber(1, 7)});
+  ForwardBuffer::Place reserved = buffer.Reserve({.run = RunNumber(1, 7), .step = 1}, 8);
+  const uint64_t other = Add(buffer, 1, {.run = RunNumber(1, 8)});
+  CHECK_FALSE(buffer.HasRoom(8));
+  const uint64_t first = Add(buffer, 1, {.run = RunNumber(2, 7)});
+  CHECK(buffer.HasRoom(8));
+  CHECK_FALSE(Has(buffer, old_batch));
+  CHECK(Has(buffer, other));
+  CHECK(Has(buffer, first));
+  CHECK_FALSE(Has(buffer, reserved.Fill(BatchOf(1), kStart)));
+  CHECK(buffer.size() == 2);
 }
 
 }  // namespace

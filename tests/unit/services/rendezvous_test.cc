@@ -20,7 +20,8 @@ const std::string kPlan = "a = 1\n";
 struct Rank0 {
   Rank0() {
     thread.RunAndWait([this] {
-      rendezvous.emplace(thread.executor(), 2, kPlan, kRun);
+      rendezvous.emplace(thread.executor(), 2, kPlan, [](uint32_t) {});
+      rendezvous->Begin(kRun);
       server.emplace(thread.executor(), HelloOf("nn-worker"), rpc::ServerOptions(), nullptr);
       rendezvous->Register(*server);
       CHECK(server->Listen("127.0.0.1:0") == absl::OkStatus());
@@ -49,7 +50,9 @@ struct Rank0 {
 
 TEST_CASE("A rendezvous completes when all ranks have arrived") {
   rpc::asio::io_context loop;
-  Rendezvous rendezvous(loop.get_executor(), 3, kPlan, kRun);
+  std::vector<uint32_t> restarted;
+  Rendezvous rendezvous(loop.get_executor(), 3, kPlan,
+                        [&](uint32_t rank) { restarted.push_back(rank); });
   CHECK(rendezvous.Arrive(1, 3, kPlan, 11).ok());
   CHECK(rendezvous.Missing() == "ranks 0, 2");
   CHECK(rendezvous.Arrive(0, 3, kPlan, 10).ok());
@@ -59,12 +62,14 @@ TEST_CASE("A rendezvous completes when all ranks have arrived") {
   CHECK(rendezvous.Missing().empty());
   // The answer may have been lost; another process is another matter.
   CHECK(rendezvous.Arrive(1, 3, kPlan, 21).ok());
-  CHECK(absl::IsFailedPrecondition(rendezvous.Arrive(1, 3, kPlan, 11)));
+  CHECK(restarted.empty());
+  CHECK(absl::IsAborted(rendezvous.Arrive(1, 3, kPlan, 11)));
+  CHECK(restarted == std::vector<uint32_t>{1});
 }
 
 TEST_CASE("Ranks that differ in number or plan are rejected") {
   rpc::asio::io_context loop;
-  Rendezvous rendezvous(loop.get_executor(), 2, kPlan, kRun);
+  Rendezvous rendezvous(loop.get_executor(), 2, kPlan, [](uint32_t) {});
   CHECK(absl::IsInvalidArgument(rendezvous.Arrive(1, 3, kPlan, 9)));
   CHECK(absl::IsInvalidArgument(rendezvous.Arrive(2, 2, kPlan, 9)));
   const Status other = rendezvous.Arrive(1, 2, "a = 2\n", 9);

@@ -14,6 +14,7 @@
 
 #include "services/embedding_ps/parameter_server.h"
 #include "simurgh/feature/bucket_map.h"
+#include "simurgh/table/run_number.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/services/one_table.h"
 
@@ -292,6 +293,65 @@ TEST_CASE("damaged rows are refused") {
   CHECK(!refused.ok());
   CHECK_THAT(std::string(refused.message()), Catch::Contains(wanted));
   CHECK((server.rows->ContentDigests()[0] != 0) == puts_some);
+}
+
+// Starts a load and waits for its end.
+Status Restore(Server& server, const RestoreRowsCall& restore) {
+  while (true) {
+    const auto call = [&]() -> rpc::awaitable<StatusOr<SaveProgress>> {
+      co_return co_await server.rows->RestoreRows(restore,
+                                                  {rpc::Clock::now() + std::chrono::minutes(1)});
+    };
+    const auto progress =
+        rpc::asio::co_spawn(server.io.executor(), call, rpc::asio::use_future).get();
+    if (absl::IsAborted(progress.status())) continue;
+    if (!progress.ok() || progress->done) return progress.status();
+  }
+}
+
+TEST_CASE("a newer start of a training replaces rows, another training does not") {
+  const TemporaryFolder folder;
+  const Saved saved(folder);
+  const ClusterConfig config = TwoTables(1, 2);
+  Server server(config);
+  std::vector<float> row;
+  server.Pull(config, 0, Ids(7, 100), 3, row);  // Run 1.
+  const std::vector<uint64_t> others = server.rows->ContentDigests();
+  const auto run = [](uint64_t generation) { return RunNumber(generation, 1); };
+  const auto checkpoint = [&](uint64_t number) {
+    return RestoreRowsCall{.run = number, .ranks = 1, .model = folder.path(), .step = 9};
+  };
+
+  const Status refused = Restore(server, checkpoint(RunNumber(1, 2)));
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("rows of another training; restart"));
+  CHECK(Restore(server, {.run = RunNumber(2, 2)}).ok());  // A new training goes on with the rows.
+  RestoreRowsCall missing = checkpoint(run(1));
+  missing.step = 8;
+  CHECK(absl::IsNotFound(Restore(server, missing)));
+  CHECK(server.rows->ContentDigests() == others);
+
+  CHECK(Restore(server, checkpoint(run(2))) == absl::OkStatus());
+  CHECK(server.rows->ContentDigests() == saved.digests);
+  CHECK(Restore(server, checkpoint(run(3))) == absl::OkStatus());
+  CHECK(server.rows->ContentDigests() == saved.digests);
+  // A start that finds no checkpoint begins with empty tables.
+  CHECK(Restore(server, {.run = run(4)}) == absl::OkStatus());
+  CHECK(server.rows->ContentDigests() == Server(config).rows->ContentDigests());
+}
+
+TEST_CASE("metrics of a server count on after its rows were replaced") {
+  const ClusterConfig config = TwoTables(1, 2);
+  Server server(config);
+  std::vector<float> row;
+  server.Pull(config, 0, Ids(7, 100), 3, row);
+  server.Pull(config, 0, Ids(7, 100), 4, row);
+  REQUIRE(Restore(server, {.run = 1}).ok());
+  server.Pull(config, 0, Ids(7, 60), 5, row);
+  CHECK_THAT(
+      server.registry.Serialize(),
+      Catch::Contains("simurgh_ps_table_hits_total{server=\"0\",table=\"ids\"} 100\n") &&
+          Catch::Contains("simurgh_ps_table_misses_total{server=\"0\",table=\"ids\"} 160\n"));
 }
 
 }  // namespace

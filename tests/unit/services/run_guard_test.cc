@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/table/run_number.h"
+
 namespace simurgh {
 namespace {
 
@@ -68,6 +70,67 @@ TEST_CASE("concurrent runs are admitted where the configuration allows them") {
   RunGuard guard(config);
   CHECK(guard.Admit(7, Request::kPush, kStart).ok());
   CHECK(guard.Admit(8, Request::kPush, kStart).ok());
+}
+
+// A start of training 5.
+uint64_t Start(uint64_t generation) { return RunNumber(generation, 5); }
+
+TEST_CASE("a newer start of a training takes over at once, and older ones are refused for good") {
+  EmbeddingPsConfig config = Config();
+  config.concurrent_runs = GENERATE(false, true);
+  RunGuard guard(config);
+  REQUIRE(guard.Admit(Start(2), Request::kBegin, kStart).ok());
+  guard.Begin(Start(2));
+  REQUIRE(guard.Admit(Start(2), Request::kPush, kStart).ok());
+  CHECK(guard.Admit(Start(3), Request::kProbe, kStart).ok());
+  for (const Request request :
+       {Request::kProbe, Request::kBegin, Request::kEvaluate, Request::kPull, Request::kPush}) {
+    const Status refused = guard.Admit(Start(2), request, kStart);
+    CHECK(absl::IsFailedPrecondition(refused));
+    CHECK_THAT(std::string(refused.message()),
+               Catch::Contains("generation 3, has taken over; stop this one"));
+  }
+  CHECK(guard.Admit(Start(3), Request::kBegin, kStart).ok());
+  guard.Begin(Start(3));
+  CHECK(guard.Admit(Start(3), Request::kPush, kStart).ok());
+  guard.End({.run = Start(3), .rank = 0, .ranks = 1});
+  // Another training does not make the server forget.
+  CHECK(guard.Admit(7, Request::kPush, kStart + 1ms).ok());
+  CHECK(absl::IsFailedPrecondition(guard.Admit(Start(2), Request::kPush, kStart + 200ms)));
+}
+
+TEST_CASE("a new start does not take over from another training") {
+  RunGuard guard(Config());
+  REQUIRE(guard.Admit(7, Request::kPush, kStart).ok());
+  CHECK(guard.Admit(Start(1), Request::kProbe, kStart).ok());
+  CHECK(absl::IsAborted(guard.Admit(Start(1), Request::kBegin, kStart)));
+  CHECK(guard.Admit(7, Request::kPush, kStart).ok());
+}
+
+TEST_CASE("a run with a generation must begin, at every server and after each restart") {
+  RunGuard guard(Config());
+  const auto is_lost = [&](uint64_t run, Request request) {
+    return absl::IsDataLoss(guard.Admit(run, request, kStart));
+  };
+  CHECK(is_lost(Start(1), Request::kPull));
+  CHECK(is_lost(Start(1), Request::kEvaluate));
+  guard.Begin(Start(2));  // The end of a load for a start that is not the newest.
+  CHECK(is_lost(Start(1), Request::kPush));
+  guard.Begin(Start(1));
+  CHECK(guard.Admit(Start(1), Request::kPush, kStart).ok());
+  CHECK(is_lost(Start(2), Request::kEvaluate));
+}
+
+TEST_CASE("a guard remembers a limited number of trainings") {
+  EmbeddingPsConfig config = Config();
+  config.concurrent_runs = true;
+  RunGuard guard(config);
+  for (uint64_t training = 1; training < 5'000; ++training) {
+    const uint64_t run = RunNumber(1, training * 0x9e3779b97f4a7c15ULL);
+    REQUIRE(guard.Admit(run, Request::kBegin, kStart).ok());
+    guard.Begin(run);
+    REQUIRE(guard.Admit(run, Request::kPush, kStart).ok());
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "services/embedding_ps/reduced_push.h"
 #include "simurgh/base/random.h"
+#include "simurgh/table/run_number.h"
 
 namespace simurgh {
 namespace {
@@ -161,6 +162,16 @@ TEST_CASE("a sum has every id once, with gradients added in the order of the pus
   CHECK(gradients[5] == 8.0F);
   CHECK(sum->groups[1].table == 3);
   CHECK(sum->tables[1].gradients == gradients_0);
+}
+
+TEST_CASE("a run that begins ends the waiting pushes of older starts of its training") {
+  StepBarrier gate;
+  Ends ends;
+  const uint64_t old_start = RunNumber(1, 7);
+  gate.Add(Push(old_start, 0, 0, 2, ends, "old"));
+  gate.Add(Push(RunNumber(1, 8), 0, 0, 2, ends, "other"));
+  gate.BeginAt(RunNumber(2, 7), 5);
+  CHECK(ends == Ends{{"old", absl::StatusCode::kAborted}});
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
+#include "simurgh/table/memory_budget.h"
+#include "simurgh/table/run_number.h"
 
 namespace simurgh {
 namespace {
@@ -183,6 +185,56 @@ TEST_CASE("a pull distinguishes a full table with when_full: stop from other fai
   CHECK(pull(LookupMode::kTrain, 2, 1) == absl::StatusCode::kDataLoss);
   CHECK(pull(LookupMode::kEvaluate, 3, 0) == absl::StatusCode::kOk);
   CHECK(pull(LookupMode::kTrain, 3, 0) == absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("a partition that is cleared forgets rows and pushes, and ends those of older starts") {
+  const uint64_t old_start = RunNumber(1, 7);
+  const uint64_t new_start = RunNumber(2, 7);
+  const uint64_t other = RunNumber(1, 8);
+  Random random(3);
+  const auto fresh = Partition::Create(TwoTables(), 1).value();
+  const auto partition = Partition::Create(TwoTables(), 1).value();
+  Request request(random, 100);
+  REQUIRE(partition->Pull(LookupMode::kTrain, {old_start}, 0, request.pulls).ok());
+  REQUIRE(partition->Push({old_start, 0, 0}, request.pushes).ok());
+  // In progress, in pieces.
+  PullWork pull(*partition, LookupMode::kTrain, {old_start, 0, 1}, 0, request.pulls);
+  PushWork push(*partition, {old_start, 0, 1}, request.pushes);
+  PullWork evaluation(*partition, LookupMode::kEvaluate, {other}, 0, request.pulls);
+  REQUIRE_FALSE(*pull.Advance(1));
+  REQUIRE_FALSE(*push.Advance(1));
+  REQUIRE_FALSE(*evaluation.Advance(1));
+
+  REQUIRE(partition->Clear(new_start).ok());
+  CHECK(DigestOf(*partition) == DigestOf(*fresh));
+  const Status ended = push.Advance(1'000).status();
+  CHECK(absl::IsFailedPrecondition(ended));
+  CHECK_THAT(std::string(ended.message()), Catch::Contains("generation 2, has taken over"));
+  CHECK(absl::IsFailedPrecondition(pull.Advance(1'000).status()));
+  CHECK(absl::IsFailedPrecondition(
+      partition->Pull(LookupMode::kTrain, {old_start}, 0, request.pulls).status()));
+  CHECK(*evaluation.Advance(1'000));
+  CHECK(partition->table(0).stats().rows == 0);
+
+  for (Partition* const one : {fresh.get(), partition.get()}) {
+    REQUIRE(one->Pull(LookupMode::kTrain, {new_start}, 0, request.pulls).ok());
+    CHECK_FALSE(one->Push({new_start, 0, 0}, request.pushes)->repeated);
+  }
+  CHECK(DigestOf(*partition) == DigestOf(*fresh));
+}
+
+TEST_CASE("a partition that is cleared returns its memory to the budget") {
+  uint64_t resident = 0;
+  MemoryBudget budget(1 << 20, 0, [&] { return resident; });
+  const auto partition = Partition::Create(TwoTables(), 1, &budget).value();
+  Random random(3);
+  Request request(random, 300);
+  for (uint64_t start = 1; start < 100; ++start) {
+    const PullReport report =
+        partition->Pull(LookupMode::kTrain, {RunNumber(start, 7)}, 0, request.pulls).value();
+    REQUIRE(report.rejected_full == 0);
+    REQUIRE(partition->Clear(RunNumber(start + 1, 7)).ok());
+  }
 }
 
 }  // namespace

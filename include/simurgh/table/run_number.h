@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include "simurgh/base/status.h"
+
+namespace simurgh {
+
+// The number of a run, which travels with every request. Upper 24 bits: the generation, which every
+// start of training into a checkpoint.directory raises; 0 without one. Lower 40 bits: the training,
+// a random number that all starts in the same folder share.
+inline constexpr int kTrainingBits = 40;
+
+constexpr uint64_t TrainingOf(uint64_t run) { return run & ((uint64_t{1} << kTrainingBits) - 1); }
+constexpr uint64_t GenerationOf(uint64_t run) { return run >> kTrainingBits; }
+
+// training: more than 40 bits are cut off.
+constexpr uint64_t RunNumber(uint64_t generation, uint64_t training) {
+  return generation << kTrainingBits | TrainingOf(training);
+}
+
+// Whether `run` is an older start of the training of `newest`.
+constexpr bool IsSuperseded(uint64_t run, uint64_t newest) {
+  return run < newest && TrainingOf(run) == TrainingOf(newest);
+}
+
+// FAILED_PRECONDITION: what an older start of the training of `newest` gets.
+Status SupersededError(uint64_t newest);
+
+}  // namespace simurgh

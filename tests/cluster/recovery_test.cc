@@ -1,0 +1,248 @@
+// Training that loses a process, or is started twice.
+
+#include <compare>
+#include <csignal>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include <catch2/catch.hpp>
+
+#include "simurgh/model/model_directory.h"
+#include "tests/cluster/train_command.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/test_cluster.h"
+
+namespace simurgh::testing {
+namespace {
+
+using Catch::Contains;
+
+constexpr std::chrono::seconds kDeadline{60};
+
+// "test_auc=... test_logloss=..."
+std::string AucOf(const std::string& output) {
+  return output.substr(0, output.find(" samples_per_sec"));
+}
+
+// What two models differ in; empty if in nothing.
+std::string Difference(const std::string& a, const std::string& b) {
+  const TemporaryFolder folder;
+  DaemonProcess diff("simurgh", {"model", "diff", a, b}, folder.Path("log"));
+  const auto code = diff.Wait(kDeadline);
+  CHECK_THAT(diff.log(), Catch::Equals(""));
+  return code == 0 ? diff.output()
+                   : absl::StrCat("exit code ", code.value_or(-1), "\n", diff.output());
+}
+
+std::vector<std::string> Saving(const std::string& model, const std::string& mode) {
+  std::vector<std::string> overrides{
+      "checkpoint.directory=" + model, "checkpoint.every_steps=300",
+      "training.max_steps=1500",       "training.epochs=100",
+      "training.batch_size=32",        "training.progress_interval=50ms"};
+  if (mode == "sync") {
+    overrides.emplace_back("training.mode=sync");
+  } else {
+    overrides.insert(overrides.end(), {"training.staleness=4", "training.reproducible=true"});
+  }
+  return overrides;
+}
+
+struct Shape {
+  std::string mode;
+  size_t ranks;
+  size_t loaders;
+
+  auto operator<=>(const Shape&) const = default;
+};
+
+// A training without a loss, with its model.
+struct Undisturbed {
+  explicit Undisturbed(const Shape& shape) {
+    TrainCommand command(Saving(folder.Path("model"), shape.mode), shape.ranks, shape.loaders);
+    CHECK(command->Wait(kTrainerDeadline) == 0);
+    CAPTURE(command->log());
+    output = command->output();
+    CHECK_THAT(output, Contains("test_auc="));
+  }
+
+  const TemporaryFolder folder;
+  std::string output;
+};
+
+// One training serves all cases of a shape.
+const Undisturbed& UndisturbedOf(const Shape& shape) {
+  static std::map<Shape, Undisturbed> trainings;
+  return trainings.try_emplace(shape, shape).first->second;
+}
+
+TEST_CASE("A training that loses a process ends like one that does not") {
+  struct Case {
+    Shape shape;
+    std::vector<std::pair<std::string, int>> killed;  // Programs and indices.
+    std::string line;
+  };
+  const std::string trainers = "starting nn-workers and loaders again";
+  const Case input = GENERATE_COPY(values<Case>(
+      {{{"sync", 2, 2},
+        {{"nn-worker", 0}},
+        "nn-worker-0 was killed by signal 9 (Killed); " + trainers},
+       {{"sync", 2, 2},
+        {{"nn-worker", 1}},
+        "nn-worker-1 was killed by signal 9 (Killed); " + trainers},
+       {{"sync", 2, 2}, {{"embedding-ps", 1}}, "ended with code 4; " + trainers},
+       {{"hybrid", 1, 0}, {{"embedding-ps", 0}}, "nn-worker-0 ended with code 4; " + trainers},
+       {{"hybrid", 1, 0}, {{"embedding-worker", 0}}, "embedding-worker-0 was killed by signal 9"},
+       {{"hybrid", 1, 2}, {{"simurgh-feed", 1}}, "simurgh-feed-1 was killed by signal 9"},
+       {{"hybrid", 1, 2},
+        {{"embedding-ps", 1}, {"nn-worker", 0}, {"simurgh-feed", 0}},
+        "nn-worker-0 was killed by signal 9 (Killed); " + trainers}}));
+  CAPTURE(input.shape.mode, input.killed[0].first, input.killed[0].second);
+  const Undisturbed& expected = UndisturbedOf(input.shape);
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  TrainCommand command(Saving(model, input.shape.mode), input.shape.ranks, input.shape.loaders);
+  REQUIRE(command->WaitForLog("saved the model: folder=" + model + "/step-300 ", kDeadline));
+  for (const auto& [program, index] : input.killed) kill(command.PidOf(program, index), SIGKILL);
+  CHECK(command->Wait(kTrainerDeadline) == 0);
+  CAPTURE(command->log());
+  CHECK_THAT(command->log(), Contains(input.line));
+  CHECK(AucOf(command->output()) == AucOf(expected.output));
+  CHECK_THAT(Difference(expected.folder.Path("model"), model), Catch::Equals(""));
+  CHECK(command.Processes().empty());
+}
+
+TEST_CASE("A training that is lost before its first checkpoint begins anew") {
+  const Shape shape{"sync", 1, 0};
+  const Undisturbed& expected = UndisturbedOf(shape);
+  const TemporaryFolder folder;
+  TrainCommand command(Saving(folder.Path("model"), shape.mode));
+  command.WaitForTraining();
+  kill(command.PidOf("nn-worker", 0), SIGKILL);
+  CHECK(command->Wait(kTrainerDeadline) == 0);
+  CAPTURE(command->log());
+  CHECK_THAT(command->log(), Contains("starting nn-workers and loaders again"));
+  CHECK(AucOf(command->output()) == AucOf(expected.output));
+  CHECK_THAT(Difference(expected.folder.Path("model"), folder.Path("model")), Catch::Equals(""));
+}
+
+TEST_CASE("A daemon that is lost again and again ends the command") {
+  const TemporaryFolder folder;
+  TrainCommand command({"checkpoint.directory=" + folder.Path("model"),
+                        "training.max_steps=100000000", "training.epochs=1000000",
+                        "training.progress_interval=50ms", "training.retry_deadline=3s"});
+  command.WaitForTraining();
+  pid_t killed = 0;
+  for (int i = 0; i < 4; ++i) {
+    pid_t pid = killed;
+    while (pid == killed) pid = command.PidOf("embedding-worker", 0);
+    kill(killed = pid, SIGKILL);
+  }
+  CHECK(command->Wait(kDeadline) == 3);
+  CHECK_THAT(command->log(),
+             Contains("embedding-worker-0 was lost 4 times without a new checkpoint") &&
+                 Contains("embedding-worker-0.log ends with:\n"));
+  CHECK(command.Processes().empty());
+}
+
+TEST_CASE("A daemon that does not stop is killed") {
+  TrainCommand command({"rpc.call_timeout=500ms", "training.max_steps=100000000",
+                        "training.epochs=1000000", "training.progress_interval=50ms"});
+  command.WaitForTraining();
+  kill(command.PidOf("embedding-worker", 0), SIGSTOP);
+  command->Signal(SIGTERM);
+  CHECK(command->Wait(kDeadline) == 0);
+  CHECK_THAT(command->log(),
+             Contains("embedding-worker-0 has not ended 10500 ms after SIGTERM; killing it"));
+  CHECK(command.Processes().empty());
+}
+
+TEST_CASE("A trainer that comes back after a newer start has taken over changes nothing") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  // The undisturbed rows of the training.
+  TestCluster alone({.overrides = Saving(folder.Path("alone"), "hybrid"), .digests = true});
+  const TrainerOutcome expected = Finish(*alone.StartTrainer());
+  REQUIRE(expected.exit_code == 0);
+  const auto rows = alone.StopServersForDigests();
+
+  TestCluster cluster({.overrides = Saving(model, "hybrid"), .digests = true});
+  const auto paused = cluster.StartTrainer();
+  REQUIRE(paused->WaitForLog("saved the model: folder=" + model + "/step-300 ", kDeadline));
+  paused->Signal(SIGSTOP);
+  const auto next = cluster.StartTrainer();
+  REQUIRE(next->WaitForLog("training starts: ", kDeadline));
+  paused->Signal(SIGCONT);
+  CHECK(paused->Wait(kDeadline) == 3);
+  CHECK_THAT(paused->log(), Contains("has taken over; stop this one") ||
+                                Contains("must end and write no checkpoint"));
+  const TrainerOutcome outcome = Finish(*next);
+  CAPTURE(next->log());
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.network_digest == expected.network_digest);
+  CHECK(outcome.test_auc == expected.test_auc);
+  CHECK(ModelDirectory(model).Latest().value().checkpoint.manifest.generation == 2);
+  CHECK_THAT(Difference(folder.Path("alone"), model), Catch::Equals(""));
+  CHECK(cluster.StopServersForDigests() == rows);
+}
+
+TEST_CASE(
+    "A server that stays away ends the nn-worker and its loaders with the code to start again") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  std::vector<std::string> overrides = Saving(model, "sync");
+  overrides.insert(overrides.end(), {"training.retry_deadline=2s", "rpc.call_timeout=1s"});
+  TestCluster cluster({.loaders = 1, .overrides = overrides});
+  auto loader = cluster.StartLoader(0);
+  auto trainer = cluster.StartTrainer();
+  REQUIRE(trainer->WaitForLog("saved the model: folder=" + model + "/step-300 ", kDeadline));
+  cluster.server(1).Signal(SIGKILL);
+  CHECK(trainer->Wait(kDeadline) == 4);
+  CHECK_THAT(trainer->log(), Contains("embedding-ps 1"));
+  CHECK(loader->Wait(kDeadline) == 4);
+
+  REQUIRE(cluster.server(1).Wait(kDeadline).has_value());
+  cluster.RestartServer(1);
+  loader = cluster.StartLoader(0);
+  trainer = cluster.StartTrainer();
+  // A loader that lives on notices that its nn-worker is another one.
+  REQUIRE(trainer->WaitForLog("training starts: ", kDeadline));
+  trainer->Signal(SIGKILL);
+  REQUIRE(trainer->Wait(kDeadline).has_value());
+  trainer = cluster.StartTrainer();
+  CHECK(loader->Wait(kDeadline) == 4);
+  loader = cluster.StartLoader(0);
+  const TrainerOutcome outcome = Finish(*trainer);
+  CAPTURE(trainer->log());
+  CHECK(outcome.exit_code == 0);
+  CHECK(loader->Wait(kDeadline) == 0);
+}
+
+TEST_CASE("Ranks under separate supervisors recover together") {
+  const size_t killed = GENERATE(0, 1);
+  CAPTURE(killed);
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  TestCluster cluster({.ranks = 2, .overrides = Saving(model, "sync")});
+  auto trainers = cluster.StartTrainers(2);
+  REQUIRE(trainers[0]->WaitForLog("saved the model: folder=" + model + "/step-300 ", kDeadline));
+  trainers[killed]->Signal(SIGKILL);
+  REQUIRE(trainers[killed]->Wait(kDeadline) == 128 + SIGKILL);
+  // Its supervisor is the faster one.
+  trainers[killed] = cluster.StartTrainer({}, killed);
+  const size_t other = 1 - killed;
+  CHECK(trainers[other]->Wait(kDeadline) == 4);
+  trainers[other] = cluster.StartTrainer({}, other);
+  for (const auto& trainer : trainers) {
+    const TrainerOutcome outcome = Finish(*trainer);
+    CAPTURE(trainer->log());
+    CHECK(outcome.exit_code == 0);
+  }
+  CHECK(ModelDirectory(model).Latest().value().checkpoint.manifest.generation == 2);
+}
+
+}  // namespace
+}  // namespace simurgh::testing
