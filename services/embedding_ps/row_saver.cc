@@ -170,7 +170,6 @@ class RowSaver::Writer {
 
   Status WriteParts(uint32_t table, const CopiedRows& rows) {
     parts_.resize(Table::FileTensors(saver_.tables_[table], 0).size());
-    for (auto& part : parts_) part.clear();
     Table::SplitRows(saver_.tables_[table], rows, parts_);
     SIMURGH_RETURN_IF_ERROR(Append(files_[table].writer, rows.rows, parts_));
     progress_.rows += rows.rows;
