@@ -169,8 +169,8 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   server->saver_ = std::make_unique<RowSaver>(
       config.checkpoint, server->tables_,
       PartitionThreads{static_cast<uint32_t>(partitions),
-                       [owner = server.get()](uint32_t p, absl::FunctionRef<void(Partition&)> use) {
-                         owner->OnPartition(p, use);
+                       [owner = server.get()](uint32_t p, std::function<void(Partition&)> use) {
+                         return owner->OnPartition(p, std::move(use));
                        },
                        [owner = server.get()](absl::FunctionRef<void(uint32_t, Partition&)> use) {
                          owner->OnPartitions(use);
@@ -179,21 +179,20 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   return server;
 }
 
-void ParameterServer::OnPartition(uint32_t index, absl::FunctionRef<void(Partition&)> use) {
+std::future<void> ParameterServer::OnPartition(uint32_t index,
+                                               std::function<void(Partition&)> use) {
   Shard& shard = *shards_[index];
-  shard.thread.RunAndWait([&] {
-    use(*shard.partition);
-    shard.Resume();
-  });
+  return rpc::asio::post(shard.thread.executor(),
+                         rpc::asio::use_future([&shard, use = std::move(use)] {
+                           use(*shard.partition);
+                           shard.Resume();
+                         }));
 }
 
 void ParameterServer::OnPartitions(absl::FunctionRef<void(uint32_t, Partition&)> use) {
   std::vector<std::future<void>> ends;
   for (uint32_t p = 0; p < shards_.size(); ++p) {
-    ends.push_back(rpc::asio::post(shards_[p]->thread.executor(), rpc::asio::use_future([&, p] {
-                                     use(p, *shards_[p]->partition);
-                                     shards_[p]->Resume();
-                                   })));
+    ends.push_back(OnPartition(p, [use, p](Partition& own) { use(p, own); }));
   }
   for (std::future<void>& end : ends) end.get();
 }

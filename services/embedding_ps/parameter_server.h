@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -121,7 +122,7 @@ class ParameterServer : public RowServer {
   Status Restore(const RestoreRowsCall& call, LoadProgress progress);
 
   // See PartitionThreads.
-  void OnPartition(uint32_t index, absl::FunctionRef<void(Partition&)> use);
+  std::future<void> OnPartition(uint32_t index, std::function<void(Partition&)> use);
   void OnPartitions(absl::FunctionRef<void(uint32_t, Partition&)> use);
 
   void LogNotFinite(const StepId& step_id, const PushReport& report);

@@ -1,8 +1,10 @@
 #include "services/embedding_ps/row_loader.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
+#include <future>
 #include <span>
 #include <string>
 #include <string_view>
@@ -131,7 +133,7 @@ Status LoadAdmission(const Checkpoint& checkpoint, const RowTarget& target) {
   return absl::OkStatus();
 }
 
-// Reads a piece of a file and puts the server's rows.
+// Reads a piece of a file, and then puts the server's rows of it.
 class PieceLoader {
  public:
   PieceLoader(RowFile& file, const RowTarget& target)
@@ -142,30 +144,36 @@ class PieceLoader {
         rows_(target.map.partitions()) {}
 
   // Returns the newest stamp of the rows, the server's or not.
-  StatusOr<uint64_t> Load(uint64_t first, uint64_t count) {
-    SIMURGH_RETURN_IF_ERROR(Read(kId, first, count));
-    SIMURGH_RETURN_IF_ERROR(Read(kRecency, first, count));
+  StatusOr<uint64_t> Read(uint64_t first, uint64_t count) {
+    SIMURGH_RETURN_IF_ERROR(ReadTensor(kId, first, count));
+    SIMURGH_RETURN_IF_ERROR(ReadTensor(kRecency, first, count));
     for (std::vector<uint64_t>& rows : rows_) rows.clear();
     uint64_t newest = 0;
-    bool owns = false;
+    owns_ = false;
     for (uint64_t row = 0; row < count; ++row) {
       newest = std::max(newest, NumberAt(kRecency, row));
       const uint32_t slot = target_.map.SlotOf(NumberAt(kId, row));
       if (slot / target_.map.partitions() != target_.server) continue;
       rows_[slot % target_.map.partitions()].push_back(row);
-      owns = true;
+      owns_ = true;
     }
-    if (!owns) return newest;
+    if (!owns_) return newest;
     for (size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
       if (tensor == kId || tensor == kRecency) continue;
-      SIMURGH_RETURN_IF_ERROR(Read(tensor, first, count));
+      SIMURGH_RETURN_IF_ERROR(ReadTensor(tensor, first, count));
     }
+    return newest;
+  }
+
+  // Threads: any, and Read() of another piece may run meanwhile.
+  Status Put() const {
+    if (!owns_) return absl::OkStatus();
     std::vector<Status> results(rows_.size());
     target_.on_partitions([&](uint32_t p, Partition& partition) {
-      results[p] = Put(rows_[p], partition.table(file_.table));
+      results[p] = PutRows(rows_[p], partition.table(file_.table));
     });
     for (const Status& result : results) SIMURGH_RETURN_IF_ERROR(result);
-    return newest;
+    return absl::OkStatus();
   }
 
  private:
@@ -179,13 +187,13 @@ class PieceLoader {
     return number;
   }
 
-  Status Read(size_t tensor, uint64_t first, uint64_t count) {
+  Status ReadTensor(size_t tensor, uint64_t first, uint64_t count) {
     values_[tensor].resize(count * tensors_[tensor].row_bytes());
     return file_.reader.Read(tensors_[tensor].name, first, count, values_[tensor]);
   }
 
   // On the partition's thread.
-  Status Put(const std::vector<uint64_t>& rows, Table& table) const {
+  Status PutRows(const std::vector<uint64_t>& rows, Table& table) const {
     std::vector<std::vector<std::byte>> parts(tensors_.size());
     for (size_t t = 0; t < tensors_.size(); ++t) {
       const uint64_t bytes = tensors_[t].row_bytes();
@@ -203,6 +211,7 @@ class PieceLoader {
   const std::vector<TensorSpec> tensors_;
   std::vector<std::vector<std::byte>> values_;  // By tensor.
   std::vector<std::vector<uint64_t>> rows_;     // Of the piece, by partition.
+  bool owns_ = false;                           // Whether there are any.
 };
 
 }  // namespace
@@ -218,15 +227,21 @@ Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgr
   uint64_t done = 0;
   uint64_t newest = 0;
   for (RowFile& file : files) {
-    PieceLoader loader(file, target);
+    // A piece is read while the partitions put the previous one.
+    std::array<PieceLoader, 2> loaders = {PieceLoader(file, target), PieceLoader(file, target)};
+    std::future<Status> putting;  // Its destructor waits.
     const uint64_t rows = RowsOf(file.reader);
     for (uint64_t first = 0; first < rows; first += kRowsPerSum) {
       const uint64_t count = std::min(kRowsPerSum, rows - first);
-      SIMURGH_ASSIGN_OR_RETURN(const uint64_t stamp, loader.Load(first, count));
+      PieceLoader& loader = loaders[first / kRowsPerSum % loaders.size()];
+      SIMURGH_ASSIGN_OR_RETURN(const uint64_t stamp, loader.Read(first, count));
+      if (putting.valid()) SIMURGH_RETURN_IF_ERROR(putting.get());
+      putting = std::async(std::launch::async, [&loader] { return loader.Put(); });
       newest = std::max(newest, stamp);
       done += count;
       SIMURGH_RETURN_IF_ERROR(progress(done, all_rows));
     }
+    if (putting.valid()) SIMURGH_RETURN_IF_ERROR(putting.get());
   }
   SIMURGH_RETURN_IF_ERROR(LoadAdmission(checkpoint, target));
   target.on_partitions(

@@ -23,7 +23,7 @@ struct RowTarget {
   const std::vector<TableConfig>& tables;
   const BucketMap map;
   const uint32_t server;  // Index in the map.
-  // Calls `use` for all partitions, each on its thread, and waits for all.
+  // Calls `use` for all partitions, each on its thread, and waits for all. Threads: any.
   std::function<void(absl::FunctionRef<void(uint32_t partition, Partition&)> use)> on_partitions;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -120,16 +121,27 @@ class RowSaver::Writer {
     return absl::OkStatus();
   }
 
+  // The partition copies a piece while the previous one is written.
   Status WriteRows(uint32_t table, uint32_t partition) {
-    for (bool done = false; !done;) {
-      if (saver_.memory_.IsShort()) SIMURGH_RETURN_IF_ERROR(EmptyMemory());
-      CopiedRows rows;
-      saver_.partitions_.on_one(
-          partition, [&](Partition& own) { rows = own.table(table).TakeRows(kRowsPerPiece); });
-      done = rows.done;
-      SIMURGH_RETURN_IF_ERROR(WriteCopied(table, rows));
+    CopiedRows next;
+    const auto take = [&] {
+      return saver_.partitions_.on_one(partition, [&next, table](Partition& own) {
+        next = own.table(table).TakeRows(kRowsPerPiece);
+      });
+    };
+    std::future<void> taken = take();
+    Status written;
+    while (written.ok()) {
+      taken.get();
+      const CopiedRows rows = std::exchange(next, {});
+      if (!rows.done) taken = take();
+      written = WriteCopied(table, rows);
+      if (rows.done) return written;
+      if (written.ok() && saver_.memory_.IsShort()) written = EmptyMemory();
     }
-    return absl::OkStatus();
+    taken.get();
+    saver_.memory_.Release(next.early_bytes);
+    return written;
   }
 
   // Pulls wait for memory: writes all rows that were copied early.
@@ -158,7 +170,6 @@ class RowSaver::Writer {
 
   Status WriteParts(uint32_t table, const CopiedRows& rows) {
     parts_.resize(Table::FileTensors(saver_.tables_[table], 0).size());
-    for (auto& part : parts_) part.clear();
     Table::SplitRows(saver_.tables_[table], rows, parts_);
     SIMURGH_RETURN_IF_ERROR(Append(files_[table].writer, rows.rows, parts_));
     progress_.rows += rows.rows;

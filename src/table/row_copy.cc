@@ -54,15 +54,15 @@ CopiedRows RowCopy::Take(size_t count) {
   CopiedRows taken;
   count = std::min<uint64_t>(count, rows_left_);
   const uint64_t bytes = rows_.layout().stride_bytes;
-  std::vector<std::byte>& block = taken.blocks.emplace_back(count * bytes);
+  std::vector<std::byte>& block = taken.blocks.emplace_back();
+  block.reserve(count * bytes);
   const uint32_t end = static_cast<uint32_t>(
       std::min<uint64_t>(end_, at_ + uint64_t{kExaminedRows} * std::max<size_t>(count, 1)));
   for (; taken.rows < count && at_ < end; ++at_) {
     if (!HasRow(at_)) continue;
-    std::copy_n(rows_.record(at_), bytes, block.data() + taken.rows * bytes);
+    block.insert(block.end(), rows_.record(at_), rows_.record(at_) + bytes);
     ++taken.rows;
   }
-  block.resize(taken.rows * bytes);
   rows_left_ -= taken.rows;
   taken.done = rows_left_ == 0 || at_ == end_;
   return taken;

@@ -23,6 +23,36 @@ namespace {
 constexpr size_t kBlock = 1024;
 static_assert(kBlock <= BatchLookup::kBlock && kBlock % kAgeEvery == 0);
 
+// A part of records, from the first one on.
+struct Column {
+  const std::byte* first;
+  uint64_t stride_bytes;
+};
+
+// `bytes` is kBytes, unless that is 0: a call to memcpy would double the cost of a short row.
+template <size_t kBytes>
+void CopyColumnOf(Column column, size_t bytes, size_t count, std::byte* to) {
+  if constexpr (kBytes != 0) bytes = kBytes;
+  for (size_t i = 0; i < count; ++i) {
+    std::memcpy(to + i * bytes, column.first + i * column.stride_bytes, bytes);
+  }
+}
+
+void CopyColumn(Column column, size_t bytes, size_t count, std::byte* to) {
+  switch (bytes) {
+    case 4:
+      return CopyColumnOf<4>(column, bytes, count, to);
+    case 32:
+      return CopyColumnOf<32>(column, bytes, count, to);
+    case 64:
+      return CopyColumnOf<64>(column, bytes, count, to);
+    case 128:
+      return CopyColumnOf<128>(column, bytes, count, to);
+    default:
+      return CopyColumnOf<0>(column, bytes, count, to);
+  }
+}
+
 }  // namespace
 
 PullReport& PullReport::operator+=(const PullReport& other) {
@@ -206,31 +236,31 @@ void Table::SplitRows(const TableConfig& config, const CopiedRows& rows,
   const std::vector<RowColumn> columns = ColumnsOf(config);
   SIMURGH_CHECK_EQ(parts.size(), 3 + columns.size());
   const uint64_t stride_bytes = RowLayout(RowStore::FormatOf(config)).stride_bytes;
-  const auto append = [](std::vector<std::byte>& part, size_t bytes) {
-    part.resize(part.size() + bytes);
-    return part.data() + part.size() - bytes;
-  };
+  parts[0].resize(rows.rows * sizeof(uint64_t));
+  parts[1].resize(rows.rows * sizeof(uint16_t));
+  parts[2].resize(rows.rows * sizeof(uint64_t));
+  for (size_t c = 0; c < columns.size(); ++c) {
+    parts[3 + c].resize(rows.rows * uint64_t{columns[c].bytes});
+  }
+  size_t first = 0;
   for (const std::vector<std::byte>& block : rows.blocks) {
     const size_t count = block.size() / stride_bytes;
-    std::byte* ids = append(parts[0], count * sizeof(uint64_t));
-    std::byte* uses = append(parts[1], count * sizeof(uint16_t));
-    std::byte* recencies = append(parts[2], count * sizeof(uint64_t));
     for (size_t i = 0; i < count; ++i) {
       RowHeader header;
       std::memcpy(&header, block.data() + i * stride_bytes, sizeof(header));
-      const auto use_count = static_cast<uint16_t>(header.use_count);
-      const uint64_t recency = rows.stamp_origin + header.recency;
-      std::memcpy(ids + i * sizeof(header.id), &header.id, sizeof(header.id));
-      std::memcpy(uses + i * sizeof(use_count), &use_count, sizeof(use_count));
-      std::memcpy(recencies + i * sizeof(recency), &recency, sizeof(recency));
+      const auto set = [&](size_t part, auto value) {
+        std::memcpy(parts[part].data() + (first + i) * sizeof(value), &value, sizeof(value));
+      };
+      set(0, header.id);
+      set(1, static_cast<uint16_t>(header.use_count));
+      set(2, rows.stamp_origin + header.recency);
     }
     for (size_t c = 0; c < columns.size(); ++c) {
-      const uint64_t bytes = columns[c].bytes;
-      std::byte* to = append(parts[3 + c], count * bytes);
       const std::byte* from = block.data() + sizeof(RowHeader) + columns[c].offset;
-      for (size_t i = 0; i < count; ++i)
-        std::memcpy(to + i * bytes, from + i * stride_bytes, bytes);
+      std::byte* to = parts[3 + c].data() + first * columns[c].bytes;
+      CopyColumn({from, stride_bytes}, columns[c].bytes, count, to);
     }
+    first += count;
   }
 }
 

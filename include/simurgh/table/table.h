@@ -172,7 +172,7 @@ class Table {
   // The memory that a pull of so many ids may take for rows copied early.
   uint64_t EarlyBytes(size_t ids) const;
 
-  // Appends copied rows to the parts of FileTensors(). Threads: any.
+  // Replaces the parts of FileTensors() by copied rows. Threads: any.
   static void SplitRows(const TableConfig& config, const CopiedRows& rows,
                         std::span<std::vector<std::byte>> parts);
 

@@ -82,6 +82,16 @@ inline std::map<uint64_t, Row> ReadBack(const TableConfig& config, uint64_t coun
   return rows;
 }
 
+// Appends copied rows to the parts of a file.
+inline void Append(const TableConfig& config, const CopiedRows& rows,
+                   std::vector<std::vector<std::byte>>& parts) {
+  std::vector<std::vector<std::byte>> more(parts.size());
+  Table::SplitRows(config, rows, more);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    parts[i].insert(parts[i].end(), more[i].begin(), more[i].end());
+  }
+}
+
 // A whole copy, taken while nothing changes.
 inline std::map<uint64_t, Row> CopyAll(Table& table, size_t piece) {
   CopyMemory memory(/*limit_bytes=*/0);
@@ -90,7 +100,7 @@ inline std::map<uint64_t, Row> CopyAll(Table& table, size_t piece) {
   for (bool done = false; !done;) {
     const CopiedRows rows = table.TakeRows(piece);
     CHECK(rows.rows <= piece);
-    Table::SplitRows(table.config(), rows, parts);
+    Append(table.config(), rows, parts);
     done = rows.done;
   }
   table.EndCopy();

@@ -22,7 +22,6 @@ Status PutCopies(Table& from, Table& to, size_t piece) {
   from.BeginCopy(memory);
   std::vector<std::vector<std::byte>> parts(Table::FileTensors(from.config(), 0).size());
   for (bool done = false; !done;) {
-    for (auto& part : parts) part.clear();
     const CopiedRows rows = from.TakeRows(piece);
     Table::SplitRows(from.config(), rows, parts);
     const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());

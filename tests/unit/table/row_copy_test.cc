@@ -161,7 +161,7 @@ class Training {
   }
 
   void Keep(const CopiedRows& rows) {
-    Table::SplitRows(config_, rows, parts_);
+    Append(config_, rows, parts_);
     memory_.Release(rows.early_bytes);
     done_ = done_ || rows.done;
   }
@@ -228,7 +228,7 @@ struct SmallTable {
     std::vector<std::vector<std::byte>> parts(Table::FileTensors(config, 0).size());
     for (bool done = false; !done;) {
       const CopiedRows rows = table.TakeRows(2);
-      Table::SplitRows(config, rows, parts);
+      Append(config, rows, parts);
       done = rows.done;
     }
     return ReadBack(config, count, parts);
