@@ -1,9 +1,10 @@
 #include "table/recency_queue.h"
 
 #include <algorithm>
-#include <functional>
+#include <tuple>
 
 #include "simurgh/base/check.h"
+#include "simurgh/base/hash.h"
 
 namespace simurgh {
 
@@ -12,24 +13,25 @@ uint64_t RecencyQueue::ReservationFor(uint64_t capacity_rows) {
   return (capacity_rows / kRowsPerChunk + kBuckets + 2) * sizeof(Chunk);
 }
 
-RecencyQueue::RecencyQueue(Arena& arena, uint64_t capacity_rows, RowField<uint32_t> stamps)
+RecencyQueue::RecencyQueue(Arena& arena, uint64_t capacity_rows, RowField<uint32_t> stamps,
+                           RowField<uint64_t> ids)
     : stamps_(stamps),
+      ids_(ids),
       region_(arena, ReservationFor(capacity_rows)),
       ready_limit_(std::min<uint64_t>(capacity_rows, kSortLimit)) {}
 
 uint64_t RecencyQueue::bytes_used() const {
-  return region_.used_bytes() + sizeof(ring_) + ready_.capacity() * sizeof(uint64_t);
+  return region_.used_bytes() + sizeof(ring_) + ready_.capacity() * sizeof(Ready);
 }
 
 uint32_t RecencyQueue::PopOldest(uint32_t now) {
   for (;;) {
     while (!ready_.empty()) {
-      const uint64_t entry = ready_.back();
+      const Ready entry = ready_.back();
       ready_.pop_back();
-      const auto row = static_cast<uint32_t>(entry);
-      const uint32_t stamp = stamps_(row);
-      if (stamp == entry >> 32) return row;
-      Add(row, stamp);
+      const uint32_t stamp = stamps_(entry.row);
+      if (stamp == entry.stamp) return entry.row;
+      Add(entry.row, stamp);
     }
     TakeOldestBucket(now);
   }
@@ -160,7 +162,7 @@ void RecencyQueue::TakeOldestBucket(uint32_t now) {
       const uint32_t stamp = stamps_(taken.rows[i]);
       const uint64_t number = stamp >> shift_;
       if (number == front_) {
-        ready_.push_back(uint64_t{stamp} << 32 | taken.rows[i]);
+        ready_.push_back({Mix64(ids_(taken.rows[i])), stamp, taken.rows[i]});
         continue;
       }
       Push(bucket(number), taken.rows[i]);
@@ -168,7 +170,10 @@ void RecencyQueue::TakeOldestBucket(uint32_t now) {
       back_ = std::max(back_, number);
     }
   }
-  if (oldest.rows == 0) std::sort(ready_.begin(), ready_.end(), std::greater<>());
+  if (oldest.rows > 0) return;
+  std::ranges::sort(ready_, [](const Ready& a, const Ready& b) {
+    return std::tie(a.stamp, a.hash) > std::tie(b.stamp, b.hash);
+  });
 }
 
 }  // namespace simurgh

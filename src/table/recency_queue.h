@@ -17,9 +17,11 @@ namespace simurgh {
 //
 // Entries are in a ring of buckets of 2^shift consecutive stamps each. When the stamps exceed the
 // ring, neighbouring buckets are joined and shift grows; when they fill less than a quarter, shift
-// shrinks. Neither reads entries. The oldest bucket is taken out and sorted, so victims are exactly
-// least recently used. A bucket of more than kSortLimit entries is not sorted, which bounds the
-// delay of a request: ages of its rows differ by less than 1/64 of the oldest row's age.
+// shrinks. Neither reads entries. The oldest bucket is taken out and sorted by stamp, then by
+// Mix64(id). So victims are exactly least recently used, and do not depend on row numbers, which
+// a restored table assigns anew. A bucket of more than kSortLimit entries is not sorted, which
+// bounds the delay of a request: ages of its rows differ by less than 1/64 of the oldest row's age,
+// and their order depends on row numbers.
 //
 // Requires that stamps of rows only grow, except across Clear().
 //
@@ -31,7 +33,8 @@ class RecencyQueue {
  public:
   static constexpr size_t kSortLimit = 8192;
 
-  RecencyQueue(Arena& arena, uint64_t capacity_rows, RowField<uint32_t> stamps);
+  RecencyQueue(Arena& arena, uint64_t capacity_rows, RowField<uint32_t> stamps,
+               RowField<uint64_t> ids);
 
   static uint64_t ReservationFor(uint64_t capacity_rows);
 
@@ -62,7 +65,7 @@ class RecencyQueue {
   // The row that PopOldest() will return after `pops` others, if it is not used until then; kNoRow
   // when unknown. For prefetching.
   uint32_t Upcoming(size_t pops) const {
-    return pops < ready_.size() ? static_cast<uint32_t>(ready_[ready_.size() - 1 - pops]) : kNoRow;
+    return pops < ready_.size() ? ready_[ready_.size() - 1 - pops].row : kNoRow;
   }
 
   // Removes all entries.
@@ -89,6 +92,13 @@ class RecencyQueue {
     uint32_t rows = 0;
   };
 
+  // An entry taken out of the ring.
+  struct Ready {
+    uint64_t hash;  // Mix64(id).
+    uint32_t stamp;
+    uint32_t row;
+  };
+
   Chunk& chunk(uint32_t name) const { return reinterpret_cast<Chunk*>(region_.base())[name - 1]; }
   Bucket& bucket(uint64_t number) { return ring_[number % kBuckets]; }
   static uint32_t RowsInFirst(const Bucket& bucket) {
@@ -107,15 +117,15 @@ class RecencyQueue {
   void TakeOldestBucket(uint32_t now);
 
   RowField<uint32_t> stamps_;
+  RowField<uint64_t> ids_;
   ArenaRegion region_;
   uint32_t free_chunks_ = 0;
   std::array<Bucket, kBuckets> ring_;
   uint64_t ring_rows_ = 0;
   uint32_t shift_ = 0;
-  uint64_t front_ = 0;  // No entry is in an earlier bucket.
-  uint64_t back_ = 0;   // No entry is in a later bucket.
-  // Entries taken out of the ring: stamp << 32 | row, the oldest last.
-  std::vector<uint64_t> ready_;
+  uint64_t front_ = 0;        // No entry is in an earlier bucket.
+  uint64_t back_ = 0;         // No entry is in a later bucket.
+  std::vector<Ready> ready_;  // The oldest last.
   size_t ready_limit_;
 };
 

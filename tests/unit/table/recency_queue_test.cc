@@ -2,25 +2,29 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"
 #include "table/recency_clock.h"
 
 namespace simurgh {
 namespace {
 
-// A queue over rows that are nothing but stamps, and the stamps of those in it.
+// A queue over rows that are nothing but stamps and ids, and the stamps of those in it.
 struct Stamped {
   explicit Stamped(uint64_t capacity)
       : arena(Arena::Create(Arena::ReservationFor(RecencyQueue::ReservationFor(capacity))).value()),
         stamps(capacity),
+        ids(capacity),
         queued(capacity),
-        queue(arena, capacity,
-              RowField<uint32_t>(reinterpret_cast<const std::byte*>(stamps.data()),
-                                 sizeof(uint32_t))) {}
+        queue(
+            arena, capacity,
+            RowField<uint32_t>(reinterpret_cast<const std::byte*>(stamps.data()), sizeof(uint32_t)),
+            RowField<uint64_t>(reinterpret_cast<const std::byte*>(ids.data()), sizeof(uint64_t))) {}
 
   void Add(uint32_t row, uint32_t stamp) {
     stamps[row] = stamp;
@@ -52,6 +56,7 @@ struct Stamped {
 
   Arena arena;
   std::vector<uint32_t> stamps;
+  std::vector<uint64_t> ids;
   std::vector<bool> queued;
   std::map<uint32_t, size_t> with_stamp;
   RecencyQueue queue;
@@ -104,6 +109,34 @@ TEST_CASE("victims stay near the oldest rows even without sorting") {
     rows.Pop(now, row);
     REQUIRE(rows.stamps[row] - oldest <= (now - oldest) / 64);
     rows.Add(row, now);
+  }
+}
+
+TEST_CASE("rows of one stamp leave in the order of their hashed ids, at any row numbers") {
+  const uint64_t seed = GENERATE(range(1, 9));
+  const auto rows = static_cast<uint32_t>(GENERATE(1, 100, 8192));
+  CAPTURE(seed, rows);
+  Random random(seed);
+  std::vector<uint64_t> ids(rows);
+  std::vector<uint32_t> stamps(rows);
+  for (uint32_t i = 0; i < rows; ++i) {
+    ids[i] = random();
+    stamps[i] = static_cast<uint32_t>(random.Below(4)) * 100;
+  }
+  std::vector<uint32_t> order(rows);
+  for (uint32_t i = 0; i < rows; ++i) order[i] = i;
+  std::ranges::sort(order, [&](uint32_t a, uint32_t b) {
+    return stamps[a] != stamps[b] ? stamps[a] < stamps[b] : Mix64(ids[a]) < Mix64(ids[b]);
+  });
+  Stamped table(rows);
+  std::vector<uint32_t> filed = order;
+  for (uint32_t i = rows; i-- > 1;) std::swap(filed[i], filed[random.Below(i + 1)]);
+  for (uint32_t row = 0; row < rows; ++row) {
+    table.ids[row] = ids[filed[row]];
+    table.Add(row, stamps[filed[row]]);
+  }
+  for (const uint32_t expected : order) {
+    REQUIRE(table.ids[table.queue.PopOldest(400)] == ids[expected]);
   }
 }
 
