@@ -1,7 +1,6 @@
 #include "table/recency_queue.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
@@ -33,6 +32,7 @@ uint32_t RecencyQueue::PopOldest(uint32_t now) {
       if (stamp == entry.stamp) return entry.row;
       Add(entry.row, stamp);
     }
+    ready_end_ = 0;
     TakeOldestBucket(now);
   }
 }
@@ -46,7 +46,17 @@ void RecencyQueue::Clear() {
   }
   ring_rows_ = 0;
   ready_.clear();
+  ready_end_ = 0;
   shift_ = 0;
+}
+
+void RecencyQueue::AddReady(uint32_t row, uint32_t stamp) {
+  if (ready_.size() == ready_limit_) {
+    ready_end_ = 0;
+    return Add(row, stamp);
+  }
+  const Ready added{Mix64(ids_(row)), stamp, row};
+  ready_.insert(std::ranges::upper_bound(ready_, added, IsNewer), added);
 }
 
 void RecencyQueue::AddOutside(uint32_t row, uint32_t stamp) {
@@ -171,9 +181,8 @@ void RecencyQueue::TakeOldestBucket(uint32_t now) {
     }
   }
   if (oldest.rows > 0) return;
-  std::ranges::sort(ready_, [](const Ready& a, const Ready& b) {
-    return std::tie(a.stamp, a.hash) > std::tie(b.stamp, b.hash);
-  });
+  std::ranges::sort(ready_, IsNewer);
+  if (!ready_.empty()) ready_end_ = uint64_t{ready_.front().stamp} + 1;
 }
 
 }  // namespace simurgh

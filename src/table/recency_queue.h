@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "table/arena.h"
@@ -52,6 +53,8 @@ class RecencyQueue {
   void Add(uint32_t row) { Add(row, stamps_(row)); }
   // As above for a row whose header will get this stamp.
   void Add(uint32_t row, uint32_t stamp) {
+    if (stamp < ready_end_) [[unlikely]]
+      return AddReady(row, stamp);
     const uint64_t number = stamp >> shift_;
     if (ring_rows_ == 0 || number < front_ || number > back_) [[unlikely]]
       return AddOutside(row, stamp);
@@ -98,6 +101,9 @@ class RecencyQueue {
     uint32_t stamp;
     uint32_t row;
   };
+  static bool IsNewer(const Ready& a, const Ready& b) {
+    return std::tie(a.stamp, a.hash) > std::tie(b.stamp, b.hash);
+  }
 
   Chunk& chunk(uint32_t name) const { return reinterpret_cast<Chunk*>(region_.base())[name - 1]; }
   Bucket& bucket(uint64_t number) { return ring_[number % kBuckets]; }
@@ -105,6 +111,8 @@ class RecencyQueue {
     return bucket.rows == 0 ? 0 : (bucket.rows - 1) % kRowsPerChunk + 1;
   }
 
+  // As Add(), for a stamp among those in ready_: with a capacity below the rows of one step.
+  void AddReady(uint32_t row, uint32_t stamp);
   // As Add(), for a stamp outside the ring.
   void AddOutside(uint32_t row, uint32_t stamp);
   void Push(Bucket& bucket, uint32_t row);
@@ -126,6 +134,7 @@ class RecencyQueue {
   uint64_t front_ = 0;        // No entry is in an earlier bucket.
   uint64_t back_ = 0;         // No entry is in a later bucket.
   std::vector<Ready> ready_;  // The oldest last.
+  uint64_t ready_end_ = 0;    // Stamps below belong into ready_; 0 if it is empty or not sorted.
   size_t ready_limit_;
 };
 

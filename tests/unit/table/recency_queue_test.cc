@@ -140,6 +140,36 @@ TEST_CASE("rows of one stamp leave in the order of their hashed ids, at any row 
   }
 }
 
+TEST_CASE("victims depend on stamps and ids only, also within one stamp") {
+  const uint64_t seed = GENERATE(range(1, 5));
+  const uint32_t capacity = GENERATE(1, 7, 40, 500);
+  const uint64_t pace = GENERATE(1, 20, 300, 5'000);  // Operations of one stamp.
+  CAPTURE(seed, capacity, pace);
+  Random random(seed);
+  Stamped rows(capacity);
+  uint32_t now = 0;
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> by_age;  // Stamp and hash: row.
+  const auto key = [&](uint32_t row) { return std::pair(rows.stamps[row], Mix64(rows.ids[row])); };
+  const auto add = [&](uint32_t row) {
+    rows.ids[row] = random();
+    rows.Add(row, now);
+    by_age[key(row)] = row;
+  };
+  for (uint32_t row = 0; row < capacity; ++row) add(row);
+  for (uint64_t operation = 0; operation < 10'000; ++operation) {
+    now += static_cast<uint32_t>(random.Below(pace) == 0);
+    const auto used = static_cast<uint32_t>(random.Below(capacity));
+    by_age.erase(key(used));
+    rows.Use(used, now);
+    by_age[key(used)] = used;
+    uint32_t row = kNoRow;
+    rows.Pop(now, row);
+    REQUIRE(row == by_age.begin()->second);
+    by_age.erase(by_age.begin());
+    add(row);
+  }
+}
+
 TEST_CASE("a queue reuses its chunks") {
   constexpr uint32_t kRows = 5000;
   Random random(5);
