@@ -89,13 +89,23 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, S
                                              const std::shared_ptr<const FedBatch>& batch) {
   flatbuffers::FlatBufferBuilder builder;
   const wire::SkippedRows rows = EncodeSkipped(skipped);
-  const auto root = wire::CreateFeedBatchRequest(builder, loader, number, &rows);
+  const ShareProgress& with = batch->progress;
+  const wire::Progress progress(with.next.row, with.next.epoch, with.files);
+  const auto root = wire::CreateFeedBatchRequest(builder, loader, number, &rows, &progress);
   return {builder,
           root,
           {batch->sparse.plain_ids, batch},
           {batch->sparse.codes, batch},
           {batch->dense.values, batch},
           {batch->dense.labels, batch}};
+}
+
+ShareProgress DecodeProgress(const wire::FeedBatchRequest& request) {
+  const wire::Progress* const progress = request.progress();
+  if (progress == nullptr) return {.share = request.loader()};
+  return {.share = request.loader(),
+          .files = progress->files(),
+          .next = {progress->epoch(), progress->row()}};
 }
 
 StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,

@@ -21,6 +21,7 @@ rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders, u
 struct FedBatch {
   EncodedBatch sparse;
   DenseBatch dense;
+  ShareProgress progress = {};
 };
 
 // The segments refer to the batch's arrays.
@@ -29,6 +30,8 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, S
 
 wire::SkippedRows EncodeSkipped(SkippedRows skipped);
 SkippedRows DecodeSkipped(const wire::SkippedRows* skipped);
+
+ShareProgress DecodeProgress(const wire::FeedBatchRequest& request);
 
 // Allocates the segments of a feed request in a new FedBatch, which owns them. tasks: labels of a
 // sample. Errors: INVALID_ARGUMENT for lengths that exceed a batch's limits or do not fit
@@ -41,7 +44,7 @@ StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Reque
 StatusOr<size_t> FeedBytes(const rpc::Received<FeedBatch::Request>& request,
                            const ClusterConfig& config);
 
-// Decodes PlaceFeed's batch. Call once. Cost: of DecodeBatch.
+// Decodes PlaceFeed's batch, without its progress. Call once. Cost: of DecodeBatch.
 // Errors: INVALID_ARGUMENT for a malformed batch, a wrong number of features, a list shared across
 // tables, more samples than training.batch_size, labels other than 0 and 1, or dense values that
 // are not finite.

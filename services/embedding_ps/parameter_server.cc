@@ -471,7 +471,7 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
                                                                     rpc::CallOptions /*options*/) {
   const std::string name = absl::StrCat("restore rows: ", call.model, ", step ", call.step,
                                         ", for run ", call.run, " of ", call.ranks, " ranks");
-  SIMURGH_CO_RETURN_IF_ERROR(saver_->StopOthers(call.run));
+  SIMURGH_CO_RETURN_IF_ERROR(saver_->Stop());
   const RowTask::Work work =
       [this, call](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
     const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) -> Status {
@@ -490,8 +490,7 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
     }
     return std::vector<ModelFile>();
   };
-  co_return restoring_.StartOrReport(call.run, name,
-                                     [&]() -> StatusOr<RowTask::Work> { return work; });
+  co_return restoring_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> { return work; });
 }
 
 std::vector<uint64_t> ParameterServer::ContentDigests() {

@@ -227,7 +227,7 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
     SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
     return SaveProgress{.done = true};
   }
-  return task_.StartOrReport(call.run, absl::StrCat("save rows: ", call.folder),
+  return task_.StartOrReport(absl::StrCat("save rows: ", call.folder),
                              [&]() -> StatusOr<RowTask::Work> {
                                SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
                                // Shared: a std::function must be copyable.

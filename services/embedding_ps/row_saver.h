@@ -43,13 +43,13 @@ class RowSaver {
   // The first call for a folder notes the state of all partitions and starts; the others report. A
   // probe only looks for the folder. The first call waits for the partitions' threads.
   // Errors: INVALID_ARGUMENT for a name that is not one of a folder in `directory`;
-  // FAILED_PRECONDITION without a directory, or while the run is writing another folder; ABORTED
-  // while a save of another run stops, which the first call has caused; RESOURCE_EXHAUSTED for a
+  // FAILED_PRECONDITION without a directory; ABORTED
+  // while another save stops, which the first call has caused; RESOURCE_EXHAUSTED for a
   // full disk; of TensorFileWriter, when the save has failed.
   StatusOr<SaveProgress> Save(const SaveRowsCall& call);
 
-  // Stops a save of another run. Errors: ABORTED until it has stopped.
-  Status StopOthers(uint64_t run) { return task_.StopOthers(run); }
+  // Stops a save in progress. Errors: ABORTED until it has ended.
+  Status Stop() { return task_.Stop(); }
 
  private:
   // What a save has noted of a partition.

@@ -16,7 +16,7 @@ RowTask::~RowTask() {
   if (thread.joinable()) thread.join();
 }
 
-StatusOr<SaveProgress> RowTask::StartOrReport(uint64_t run, const std::string& name,
+StatusOr<SaveProgress> RowTask::StartOrReport(const std::string& name,
                                               absl::FunctionRef<StatusOr<Work>()> begin) {
   MutexLock lock(mutex_);
   if (name != name_) {
@@ -26,7 +26,6 @@ StatusOr<SaveProgress> RowTask::StartOrReport(uint64_t run, const std::string& n
     }
     if (thread_.joinable()) thread_.join();
     SIMURGH_ASSIGN_OR_RETURN(Work work, begin());
-    run_ = run;
     name_ = name;
     done_ = false;
     progress_.rows = progress_.all_rows = 0;
@@ -39,12 +38,11 @@ StatusOr<SaveProgress> RowTask::StartOrReport(uint64_t run, const std::string& n
   return progress;
 }
 
-Status RowTask::StopOthers(uint64_t run) {
+Status RowTask::Stop() {
   MutexLock lock(mutex_);
-  if (done_ || run_ == run) return absl::OkStatus();
+  if (done_) return absl::OkStatus();
   progress_.stopped = true;
-  return absl::AbortedError(
-      absl::StrCat("'", name_, "' of another run is being stopped; try again"));
+  return absl::AbortedError(absl::StrCat("waiting for the end of '", name_, "'"));
 }
 
 void RowTask::Run(const Work& work) {

@@ -34,20 +34,18 @@ class RowTask {
 
   // The first call with a name starts the work that `begin` returns; the next ones with this name
   // report. A call with another name stops the work in progress, and fails with ABORTED until that
-  // has ended. run: of the trainer. Errors also: those of `begin`, and then nothing has started;
-  // those of the work.
-  StatusOr<SaveProgress> StartOrReport(uint64_t run, const std::string& name,
+  // has ended. Errors also: those of `begin`, and then nothing has started; those of the work.
+  StatusOr<SaveProgress> StartOrReport(const std::string& name,
                                        absl::FunctionRef<StatusOr<Work>()> begin);
 
-  // Stops the work of another run. Errors: ABORTED until it has stopped.
-  Status StopOthers(uint64_t run);
+  // Stops the work in progress. Errors: ABORTED until it has ended.
+  Status Stop();
 
  private:
   void Run(const Work& work);
 
   Progress progress_;
   Mutex mutex_;
-  uint64_t run_ ABSL_GUARDED_BY(mutex_) = 0;  // Of the last work.
   std::string name_ ABSL_GUARDED_BY(mutex_);  // Of the last work; empty before the first one.
   bool done_ ABSL_GUARDED_BY(mutex_) = true;
   StatusOr<std::vector<ModelFile>> result_ ABSL_GUARDED_BY(mutex_) = std::vector<ModelFile>();

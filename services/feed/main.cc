@@ -104,7 +104,8 @@ class Feeder : public Daemon {
   // One batch for each rank; fewer at the end, or none with drop_last.
   StatusOr<std::vector<Batch>> ReadStep(BatchReader& reader);
   // False: the trainer needs no more batches.
-  StatusOr<bool> FeedEpoch(uint32_t epoch, LoaderClient& client, const std::stop_token& stop);
+  StatusOr<bool> FeedEpoch(uint32_t epoch, const DataPosition& begin, LoaderClient& client,
+                           const std::stop_token& stop);
 
   const ClusterConfig& parsed_;  // Peers compare its settings.
   ClusterConfig config_;         // Statistics fitted.
@@ -125,11 +126,17 @@ Status Feeder::FeedShare(const std::stop_token& stop) {
   if (client->taken() > 0) {
     spdlog::info("resuming the share: taken_batches={}", client->taken());
   }
-  bool wanted = true;
-  for (uint32_t epoch = 1; wanted && epoch <= config_.training.epochs; ++epoch) {
-    SIMURGH_ASSIGN_OR_RETURN(wanted, FeedEpoch(epoch, *client, stop));
+  const DataPosition& begin = client->begin();
+  if (begin.division().shares != config_.loaders.instances.size()) {
+    return absl::InternalError(absl::StrCat("the trainer's position has ", begin.division().shares,
+                                            " shares, expected one for each loader"));
   }
-  if (number_ == 0) {
+  bool wanted = true;
+  for (uint32_t epoch = begin.next(index_).epoch; wanted && epoch < config_.training.epochs;
+       ++epoch) {
+    SIMURGH_ASSIGN_OR_RETURN(wanted, FeedEpoch(epoch, begin, *client, stop));
+  }
+  if (number_ == 0 && begin.next(index_) == RowNumber()) {
     spdlog::warn(
         "this share has no batch. data.train may have too few rows for loaders.instances and "
         "training.batch_size; training.drop_last drops partial batches. data.bad_rows or "
@@ -171,7 +178,7 @@ StatusOr<std::vector<Batch>> Feeder::ReadStep(BatchReader& reader) {
   return step;
 }
 
-StatusOr<bool> Feeder::FeedEpoch(uint32_t epoch, LoaderClient& client,
+StatusOr<bool> Feeder::FeedEpoch(uint32_t epoch, const DataPosition& begin, LoaderClient& client,
                                  const std::stop_token& stop) {
   const TrainingConfig& training = config_.training;
   const auto reader =
@@ -181,10 +188,14 @@ StatusOr<bool> Feeder::FeedEpoch(uint32_t epoch, LoaderClient& client,
                        .share = index_,
                        .shares = static_cast<uint32_t>(config_.loaders.instances.size()),
                        .piece_batches = static_cast<uint32_t>(config_.nn_worker.instances.size()),
+                       .read = &begin,
+                       .epoch = epoch,
                        .identities = &identities_});
   if (!reader.ok()) return Abandon(reader.status(), client);
+  const std::stop_callback stopper(stop, [&] { (*reader)->Stop(); });  // Ends a long skip.
   while (!stop.stop_requested()) {
     StatusOr<std::vector<Batch>> step = ReadStep(**reader);
+    if (absl::IsCancelled(step.status())) break;
     if (!step.ok()) return Abandon(step.status(), client);
     if (step->empty()) return true;
     for (Batch& batch : *step) {
@@ -196,7 +207,7 @@ StatusOr<bool> Feeder::FeedEpoch(uint32_t epoch, LoaderClient& client,
       batches_.Add();
       samples_.Add(samples);
     }
-    progress_.Show(epoch, training.epochs, batches_.value(), samples_.value());
+    progress_.Show(epoch + 1, training.epochs, batches_.value(), samples_.value());
   }
   return absl::CancelledError("stopped");
 }

@@ -33,6 +33,7 @@ struct Rank {
   std::string name;
   std::unique_ptr<PeerClients> clients;  // On the thread.
   uint64_t taken = 0;                    // Batches that it had when this loader connected.
+  std::string position;                  // Where the loaders begin.
   // Guarded by the loader's mutex.
   size_t in_flight = 0;
   bool wanted = true;  // It needs more batches.
@@ -45,6 +46,7 @@ class RemoteLoaderClient final : public LoaderClient {
       : loader_(loader),
         call_timeout_(config.rpc.call_timeout),
         retry_deadline_(config.training.retry_deadline),
+        in_step_(config.training.mode != TrainingConfig::Mode::kAsync),
         ranks_(config.nn_worker.instances.size()),
         thread_("loader-rpc", config.rpc.spin) {
     const rpc::Hello hello{.cluster = config.name,
@@ -79,14 +81,24 @@ class RemoteLoaderClient final : public LoaderClient {
   // Call before all others but Abandon.
   Status Introduce(uint32_t loaders, const std::string& input) {
     const auto ranks = static_cast<uint32_t>(ranks_.size());
-    return CallAll([&, this](Rank& rank) -> rpc::awaitable<Status> {
+    SIMURGH_RETURN_IF_ERROR(CallAll([&, this](Rank& rank) -> rpc::awaitable<Status> {
       const auto response = co_await Persist(rank, api::kOpenFeed, [&] {
         return api::EncodeOpen(loader_, loaders, rank.number, ranks, input);
       });
-      if (response.ok()) rank.taken = response->table().taken();
+      if (response.ok()) {
+        rank.taken = response->table().taken();
+        const auto* const position = response->table().position();
+        if (position != nullptr) rank.position = position->str();
+      }
       co_return response.status();
-    });
+    }));
+    StatusOr<DataPosition> begin = DataPosition::FromText(ranks_[0].position);
+    if (!begin.ok()) return Annotate(begin.status(), ranks_[0].name);
+    begin_ = *std::move(begin);
+    return absl::OkStatus();
   }
+
+  const DataPosition& begin() const override { return begin_; }
 
   uint64_t taken() const override {
     uint64_t all = 0;
@@ -101,7 +113,7 @@ class RemoteLoaderClient final : public LoaderClient {
   StatusOr<bool> Feed(Batch batch, SkippedRows skipped) override {
     SIMURGH_ASSIGN_OR_RETURN(EncodedBatch encoded, EncodeBatch(*batch.sparse));
     auto fed = std::make_shared<const api::FedBatch>(
-        api::FedBatch{std::move(encoded), std::move(batch.dense)});
+        api::FedBatch{std::move(encoded), std::move(batch.dense), batch.progress});
     const uint64_t number = NextNumber();
     Rank& rank = ranks_[number % ranks_.size()];
     {
@@ -132,8 +144,10 @@ class RemoteLoaderClient final : public LoaderClient {
         MutexLock lock(mutex_);
         if (!rank.wanted) co_return absl::OkStatus();
       }
+      const uint64_t steps = (batches + ranks_.size() - 1) / ranks_.size();
       const uint64_t others = ranks_.size() - 1 - rank.number;
-      co_return co_await SendEnd(rank, (batches + others) / ranks_.size(), skipped, {});
+      const uint64_t own = (batches + others) / ranks_.size();
+      co_return co_await SendEnd(rank, own, skipped, {}, in_step_ && own < steps);
     });
   }
 
@@ -174,13 +188,14 @@ class RemoteLoaderClient final : public LoaderClient {
 
   // error: empty if the share is complete.
   [[nodiscard]] rpc::awaitable<Status> SendEnd(Rank& rank, uint64_t batches, SkippedRows skipped,
-                                               std::string error) {
+                                               std::string error, bool short_step = false) {
     const auto response = co_await Persist(rank, api::kEndFeed, [&] {
       flatbuffers::FlatBufferBuilder builder;
       flatbuffers::Offset<flatbuffers::String> text;
       if (!error.empty()) text = builder.CreateString(error);
       const api::wire::SkippedRows rows = api::EncodeSkipped(ReportedTo(rank, skipped));
-      const auto root = api::wire::CreateEndFeedRequest(builder, loader_, batches, &rows, text);
+      const auto root =
+          api::wire::CreateEndFeedRequest(builder, loader_, batches, &rows, text, short_step);
       return rpc::Outgoing<api::EndFeed::Request>(builder, root);
     });
     co_return response.status();
@@ -267,6 +282,8 @@ class RemoteLoaderClient final : public LoaderClient {
   const uint32_t loader_;
   const std::chrono::milliseconds call_timeout_;
   const std::chrono::milliseconds retry_deadline_;
+  const bool in_step_;  // All ranks take every step together.
+  DataPosition begin_;
   uint64_t next_ = 0;  // Number of the next batch, if no rank has it.
   Mutex mutex_;
   CondVar changed_;

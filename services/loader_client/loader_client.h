@@ -33,7 +33,8 @@ struct LoaderClientOptions {
 // Build batches with BatchBuilder: features in the order of the configuration, dense columns as in
 // DenseColumns (the trainer adds masks of raw features), at most training.batch_size samples. The
 // trainer trains on every batch exactly once: the client numbers batches and repeats one until it
-// is acknowledged; the trainer drops repeated ones.
+// is acknowledged; the trainer drops repeated ones. A trainer that continues from a checkpoint has
+// trained on earlier batches: begin() returns the Batch::progress of the last one.
 //
 // With several nn-workers, batch n of a loader is for rank n modulo their number. So one loader
 // feeds the batches of a step to all ranks, and the next loader those of the next step.
@@ -55,6 +56,10 @@ class LoaderClient {
                                 std::stop_token stop);
 
   virtual ~LoaderClient() = default;
+
+  // Where the loaders begin: a trainer may continue from a checkpoint. This loader begins at
+  // begin().next(loader), and leaves out rows that begin().IsRead() has.
+  virtual const DataPosition& begin() const = 0;
 
   // Batches of this loader that the trainer had at Open().
   virtual uint64_t taken() const = 0;

@@ -29,12 +29,14 @@ class FeedReader final : public BatchReader {
 }  // namespace
 
 FeedBuffer::FeedBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
-                       std::chrono::milliseconds timeout, uint64_t max_bad_rows)
+                       std::chrono::milliseconds timeout, uint64_t max_bad_rows, DataPosition begin)
     : capacity_batches_(capacity_batches),
       capacity_bytes_(capacity_bytes),
       timeout_(timeout),
       max_bad_rows_(max_bad_rows),
-      loaders_(loaders) {}
+      begin_(std::move(begin)),
+      loaders_(loaders),
+      turn_(begin_.turn()) {}
 
 Status FeedBuffer::Check(uint32_t loader) {
   if (loader >= loaders_.size()) {
@@ -152,7 +154,7 @@ void FeedBuffer::DropAll() {
   }
 }
 
-Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped) {
+Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped, bool short_step) {
   {
     MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(Check(loader));
@@ -162,6 +164,9 @@ Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped) {
       return absl::FailedPreconditionError(absl::StrCat("loader ", loader, " ends after ", batches,
                                                         " batches, the trainer has ", from.taken,
                                                         "; restart it"));
+    }
+    if (short_step && !from.ended) {
+      from.waiting.push_back({Batch{.progress = {.share = loader}}, 0});
     }
     from.ended = true;
     Count(from, skipped);

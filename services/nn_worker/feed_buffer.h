@@ -28,6 +28,9 @@ namespace simurgh {
 // place before it decodes the batch. The batch that the trainer takes next always gets a place:
 // until it arrives, the trainer takes no other.
 //
+// All ranks take as many batches of each loader, so that a checkpoint finds each loader at one row.
+// A loader whose last step has no batch for this rank gets an empty one in its place.
+//
 // Each loader numbers its batches from 0. The buffer answers kTaken to a repeated batch and drops
 // it. So a loader may repeat unanswered batches, and resume after a restart at `Open`'s answer.
 //
@@ -77,10 +80,12 @@ class FeedBuffer {
 
   // capacity_batches: of each loader. capacity_bytes: of all loaders, not counting the batch that
   // is taken next. timeout: see Take. max_bad_rows: of all loaders in one reading; one more fails
-  // the next Take.
+  // the next Take. begin: where the loaders begin, and whose turn it is.
   FeedBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
              std::chrono::milliseconds timeout,
-             uint64_t max_bad_rows = std::numeric_limits<uint64_t>::max());
+             uint64_t max_bad_rows = std::numeric_limits<uint64_t>::max(), DataPosition begin = {});
+
+  const DataPosition& begin() const { return begin_; }
 
   // on_change: called from any thread when an answer of kWait may have changed. Call before the
   // first Reserve.
@@ -95,9 +100,10 @@ class FeedBuffer {
   // the trainer was restarted.
   StatusOr<Reservation> Reserve(uint32_t loader, uint64_t number, size_t bytes);
 
-  // The loader has fed all its batches. May be repeated.
+  // The loader has fed all its batches. short_step: its last step has none for this rank. May be
+  // repeated.
   // Errors: as Reserve; FAILED_PRECONDITION when another number of batches has been taken.
-  Status End(uint32_t loader, uint64_t batches, SkippedRows skipped = {});
+  Status End(uint32_t loader, uint64_t batches, SkippedRows skipped = {}, bool short_step = false);
 
   // The loader cannot feed its share: the trainer's next Take fails with this reason. May be
   // repeated.
@@ -162,13 +168,14 @@ class FeedBuffer {
   const size_t capacity_bytes_;
   const std::chrono::milliseconds timeout_;
   const uint64_t max_bad_rows_;
+  const DataPosition begin_;
   std::function<void()> on_change_;
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<Loader> loaders_ ABSL_GUARDED_BY(mutex_);
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // The loader whose batch is taken next. If it has ended and has none left, all loaders have.
-  size_t turn_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t turn_ ABSL_GUARDED_BY(mutex_);
   std::string abandoned_ ABSL_GUARDED_BY(mutex_);  // Why the next Take fails; empty: it does not.
   bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;

@@ -61,7 +61,8 @@ struct FeedService::Methods {
     spdlog::info("loader connected: loader={} loaders={} taken_batches={}", table.loader(), loaders,
                  taken);
     flatbuffers::FlatBufferBuilder builder;
-    const auto root = api::wire::CreateOpenFeedResponse(builder, taken);
+    const auto position = builder.CreateString(service.buffer_.begin().ToText());
+    const auto root = api::wire::CreateOpenFeedResponse(builder, taken, position);
     co_return rpc::Outgoing<api::OpenFeed::Response>(builder, root);
   }
 
@@ -80,6 +81,7 @@ struct FeedService::Methods {
           return api::DecodeFeed(request, service.config_);
         });
         SIMURGH_CO_ASSIGN_OR_RETURN(Batch batch, std::move(decoded));
+        batch.progress = api::DecodeProgress(table);
         reserved.place->Fill(std::move(batch), api::DecodeSkipped(table.skipped()));
       } else if (reserved.answer != FeedBuffer::Answer::kWait) {
         if (reserved.answer == FeedBuffer::Answer::kTaken) service.batches_.Add();
@@ -102,7 +104,8 @@ struct FeedService::Methods {
       co_return rpc::Outgoing<api::EndFeed::Response>();
     }
     const SkippedRows skipped = api::DecodeSkipped(table.skipped());
-    SIMURGH_CO_RETURN_IF_ERROR(service.buffer_.End(table.loader(), table.batches(), skipped));
+    SIMURGH_CO_RETURN_IF_ERROR(
+        service.buffer_.End(table.loader(), table.batches(), skipped, table.short_step()));
     spdlog::info("loader ended: loader={} batches={} bad_rows={}", table.loader(), table.batches(),
                  skipped.in_all);
     co_return rpc::Outgoing<api::EndFeed::Response>();

@@ -30,7 +30,7 @@ class JobReader final : public BatchReader {
     StatusOr<std::optional<Batch>> batch = reader_->Next();
     skipped_rows_.Add(reader_->skipped_rows() - counted_);
     counted_ = reader_->skipped_rows();
-    if (!batch.ok() || !batch->has_value()) return batch;
+    if (!batch.ok() || !batch->has_value() || (*batch)->size() == 0) return batch;
     if (labels_ != nullptr) labels_->Add((*batch)->dense);
     masks_.AppendTo(**batch);
     if (id_overlap_ != nullptr) id_overlap_->Add(*(*batch)->sparse);

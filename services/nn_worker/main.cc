@@ -118,6 +118,9 @@ class NnWorker : public Daemon {
     const Checkpoint* resumed = daemon->resumed_ ? &daemon->resumed_->checkpoint : nullptr;
     SIMURGH_ASSIGN_OR_RETURN(daemon->job_, TrainingJob::Create(context.config(), context.metrics(),
                                                                context.index(), resumed));
+    if (resumed != nullptr || !context.config().checkpoint.directory.empty()) {
+      SIMURGH_RETURN_IF_ERROR(daemon->job_->CheckFiles());
+    }
     if (context.config().nn_worker.instances.size() > 1) {
       if (standalone) {
         return absl::InvalidArgumentError(
@@ -279,7 +282,8 @@ class NnWorker : public Daemon {
       const size_t loaders = config.loaders.instances.size();
       fed_ = std::make_unique<FeedBuffer>(
           loaders, std::max<size_t>(2, config.training.loader_queue_batches / loaders),
-          config.loaders.feed_buffer_bytes, config.loaders.timeout, config.data.max_bad_rows);
+          config.loaders.feed_buffer_bytes, config.loaders.timeout, config.data.max_bad_rows,
+          job_->start().position);
       feeding_ = std::make_unique<FeedService>(config, context.index(), *fed_, context.metrics(),
                                                listener_->thread().executor());
       job_->TakeFrom(*fed_);
@@ -420,8 +424,7 @@ class NnWorker : public Daemon {
     }
     const std::vector<std::string> warnings = job_->LabelWarnings();
     for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
-    const double samples_per_second =
-        static_cast<double>(result.samples - job_->start().samples) / result.seconds;
+    const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
     if (result.evaluation) {
       std::printf("%s ", TestResult(*result.evaluation, LabelColumns(job_->config().data)).c_str());
     }

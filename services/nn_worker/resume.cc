@@ -8,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 
 #include "simurgh/base/log.h"
 #include "simurgh/base/settings.h"
@@ -170,8 +169,9 @@ Status RestoreDense(const Checkpoint& checkpoint, uint32_t rank, uint32_t ranks,
 
 void WriteState(const TrainState& state, Manifest& manifest) {
   manifest.samples = state.samples;
-  manifest.position =
-      absl::StrCat("epoch=", state.position.epoch, " batches=", state.position.batches);
+  manifest.position = state.position.ToText();
+  const size_t read = std::min<size_t>(state.position.files(), state.files.size());
+  manifest.extra["train.files"] = DataFilesText({state.files.begin(), state.files.begin() + read});
   manifest.extra["train.skipped_steps"] = absl::StrCat(state.skipped_steps);
   manifest.extra["train.epochs"] = absl::StrCat(state.epochs);
   manifest.extra["train.no_better"] = absl::StrCat(state.stopping.no_better);
@@ -186,18 +186,20 @@ StatusOr<TrainState> ReadState(const Manifest& manifest) {
     return found != manifest.extra.end() && absl::SimpleAtoi(found->second, &number);
   };
   uint32_t stopped_early = 0;
-  const std::vector<std::string> position = absl::StrSplit(manifest.position, ' ');
-  const bool complete = read("train.skipped_steps", state.skipped_steps) &&
-                        read("train.epochs", state.epochs) &&
-                        read("train.no_better", state.stopping.no_better) &&
-                        read("train.stopped_early", stopped_early) && position.size() == 2 &&
-                        position[0].starts_with("epoch=") && position[1].starts_with("batches=") &&
-                        absl::SimpleAtoi(position[0].substr(6), &state.position.epoch) &&
-                        absl::SimpleAtoi(position[1].substr(8), &state.position.batches);
+  const bool complete =
+      read("train.skipped_steps", state.skipped_steps) && read("train.epochs", state.epochs) &&
+      read("train.no_better", state.stopping.no_better) &&
+      read("train.stopped_early", stopped_early) && manifest.extra.contains("train.files");
   if (!complete) {
     return absl::DataLossError(
         "manifest.json has no complete state of training; use an undamaged copy of the model");
   }
+  StatusOr<DataPosition> position = DataPosition::FromText(manifest.position);
+  if (!position.ok()) return Annotate(position.status(), "manifest.json");
+  state.position = *std::move(position);
+  StatusOr<std::vector<DataFile>> files = DataFilesFromText(manifest.extra.at("train.files"));
+  if (!files.ok()) return Annotate(files.status(), "manifest.json");
+  state.files = *std::move(files);
   state.stopped_early = stopped_early != 0;
   if (const auto best = manifest.metrics.find("early_stopping_best");
       best != manifest.metrics.end()) {

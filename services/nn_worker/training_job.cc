@@ -155,6 +155,7 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
         ApplyStatistics(resumed->manifest.statistics, job->config_.data, job->config_.features));
     SIMURGH_ASSIGN_OR_RETURN(job->start_, ReadState(resumed->manifest));
   }
+  job->start_.position = job->start_.position.ContinueWith(job->TrainDivision());
   SIMURGH_ASSIGN_OR_RETURN(
       job->network_,
       CreateNetwork(config.model, {.inputs = InputsOf(config),
@@ -177,19 +178,51 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
   return job;
 }
 
+Division TrainingJob::TrainDivision() const {
+  const auto ranks = static_cast<uint32_t>(config_.nn_worker.instances.size());
+  const auto loaders = static_cast<uint32_t>(config_.loaders.instances.size());
+  return {.batch_size = config_.training.batch_size,
+          .piece_batches = loaders > 0 ? ranks : 1,
+          .shares = loaders > 0 ? loaders : ranks};
+}
+
+Status TrainingJob::CheckFiles() {
+  if (start_.steps > 0) {
+    const RowNumber first = start_.position.first();
+    spdlog::info("reading continues: epoch={} row={} ranks={} global_batch={}", first.epoch + 1,
+                 first.row, config_.nn_worker.instances.size(),
+                 config_.training.batch_size * config_.nn_worker.instances.size());
+  }
+  StatusOr<std::vector<DataFile>> files = IdentifyFiles(config_.data.train);
+  if (!files.ok() && !config_.loaders.instances.empty()) return absl::OkStatus();
+  SIMURGH_RETURN_IF_ERROR(files.status());
+  const Status same = CheckReadFiles(start_.files, *files);
+  start_.files = *std::move(files);
+  if (same.ok()) return same;
+  if (config_.data.on_change == DataConfig::OnChange::kFail) {
+    return Annotate(same, "the model does not continue with these data");
+  }
+  spdlog::warn("{}", std::string(same.message()));
+  return absl::OkStatus();
+}
+
 Status TrainingJob::CheckModel(const ClusterConfig& config) {
   return simurgh::CheckModel(config.model, InputsOf(config));
 }
 
 StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, uint64_t run,
                                        Collective& collective, std::stop_token stop) {
-  OpenReader train;
+  OpenEpoch train;
   if (buffer_ == nullptr) {
-    train = ReaderOf(config_.data.train,
-                     {.keep_negatives = config_.training.keep_negatives, .seed = config_.seed},
-                     skipped_train_rows_, &id_overlap_, &labels_);
+    train = [this](uint32_t epoch) {
+      const ReadOptions options{.keep_negatives = config_.training.keep_negatives,
+                                .seed = config_.seed,
+                                .read = &start_.position,
+                                .epoch = epoch};
+      return ReaderOf(config_.data.train, options, skipped_train_rows_, &id_overlap_, &labels_)();
+    };
   } else {
-    train = [this]() -> StatusOr<std::unique_ptr<BatchReader>> {
+    train = [this](uint32_t) -> StatusOr<std::unique_ptr<BatchReader>> {
       return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &id_overlap_,
                           &labels_);
     };
@@ -209,7 +242,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
   if (!config_.data.test.empty()) data.test = ReaderOf(config_.data.test, {}, skipped_test_rows_);
   TrainingConfig training = config_.training;
   if (buffer_ != nullptr) {
-    training.epochs = 1;
+    training.epochs = start_.position.first().epoch + 1;  // One reader has all batches.
     training.drop_last = false;
   }
   JoinedDevices devices(*network_);

@@ -46,6 +46,12 @@ class TrainingJob {
   // See TrainerData::interrupt. Threads: any.
   void Interrupt() { interrupted_ = true; }
 
+  // Compares the training files with those that the resumed run has read, and remembers them for
+  // checkpoints. Call before Run.
+  // Errors: INVALID_ARGUMENT for a file that has been read and has changed, unless
+  // data.on_change is warn; of IdentifyFiles, unless loaders read the files.
+  Status CheckFiles();
+
   // Steps of the run that this one continues.
   const TrainState& start() const { return start_; }
 
@@ -96,6 +102,8 @@ class TrainingJob {
  private:
   TrainingJob(const ClusterConfig& config, MetricRegistry& registry, uint32_t rank);
 
+  // How the ranks or the loaders share the training files.
+  Division TrainDivision() const;
   // Reads this rank's share.
   OpenReader ReaderOf(const std::vector<std::string>& files, ReadOptions options,
                       Counter& skipped_rows, IdOverlapReport* id_overlap = nullptr,

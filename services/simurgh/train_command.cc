@@ -156,8 +156,8 @@ Status RunFolder::WriteToken() const {
 // first, since they use the others.
 class Cluster {
  public:
-  // arguments: of every daemon, for its configuration. resume: nn-worker --resume. Lifetime: `config`
-  // outlives the cluster.
+  // arguments: of every daemon, for its configuration. resume: nn-worker --resume. Lifetime:
+  // `config` outlives the cluster.
   Cluster(const ClusterConfig& config, std::string programs, std::vector<std::string> arguments,
           std::string resume, std::string logs)
       : config_(config),

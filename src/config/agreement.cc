@@ -47,9 +47,8 @@ bool IsOfTraining(std::string_view key) {
 }
 
 bool IsOfModel(std::string_view key) {
-  static const std::set<std::string_view> single{"cluster.seed", "nn_worker.instances",
-                                                 "training.batch_size", "training.drop_last",
-                                                 "training.keep_negatives"};
+  static const std::set<std::string_view> single{"cluster.seed", "training.batch_size",
+                                                 "training.drop_last", "training.keep_negatives"};
   static const std::set<std::string_view> not_of_data{"data.train",     "data.validation",
                                                       "data.test",      "data.max_bad_rows",
                                                       "data.on_change", "data.bad_rows"};

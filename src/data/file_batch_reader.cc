@@ -15,6 +15,7 @@
 namespace simurgh {
 namespace {
 
+constexpr std::chrono::seconds kSkipInterval{5};  // Between reports of a long skip.
 constexpr uint64_t kLoggedRows = 10;  // Bad rows, and rows with a warning, that a reader logs.
 
 }  // namespace
@@ -26,6 +27,10 @@ FileBatchReader::FileBatchReader(const DataConfig& config, const std::vector<std
       files_(files),
       batch_size_(batch_size),
       options_(options),
+      division_{.batch_size = static_cast<uint32_t>(batch_size),
+                .piece_batches = options.piece_batches,
+                .shares = options.shares},
+      read_end_(options.read == nullptr ? 0 : options.read->EndOfRead(options.epoch)),
       parser_(config.format == DataConfig::Format::kCsv
                   ? NewCsvParser(config.csv, options.ignore_labels, std::move(consumer))
                   : NewCriteoParser(config, options.ignore_labels, std::move(consumer))),
@@ -101,10 +106,21 @@ void FileBatchReader::Warn(const std::string& warning) {
   if (warnings_ == kLoggedRows) spdlog::warn("further outliers are not logged");
 }
 
+Status FileBatchReader::ShowSkip() {
+  if (stopped_) return absl::CancelledError("reading was stopped");
+  const auto now = std::chrono::steady_clock::now();
+  if (now - shown_ < kSkipInterval) return absl::OkStatus();
+  shown_ = now;
+  spdlog::info("skipping rows that have been read: epoch={} rows={} file={}", options_.epoch + 1,
+               rows_, files_[opened_ - 1]);
+  return absl::OkStatus();
+}
+
 Status FileBatchReader::Take(const Line& line) {
   const uint64_t row = rows_++;
-  const uint64_t piece = row / batch_size_ / options_.piece_batches;
-  if (piece % options_.shares != options_.share) return absl::OkStatus();
+  if (row < read_end_ && row % 4'096 == 0) SIMURGH_RETURN_IF_ERROR(ShowSkip());
+  if (division_.ShareOf(row) != options_.share) return absl::OkStatus();
+  if (row < read_end_ && options_.read->IsRead({options_.epoch, row})) return absl::OkStatus();
   const Status parsed = line.whole ? parser_->Parse(line.text, builder_)
                                    : Invalid(
                                          "the line is longer than %d bytes; shorten it, or check "
@@ -132,6 +148,11 @@ StatusOr<std::optional<Batch>> FileBatchReader::Next() {
   }
   if (builder_.size() == 0) return std::nullopt;
   SIMURGH_ASSIGN_OR_RETURN(Batch batch, builder_.Build());
+  const bool at_end = lines_ == nullptr;
+  batch.progress = {
+      .share = options_.share,
+      .files = static_cast<uint32_t>(opened_),
+      .next = at_end ? RowNumber{options_.epoch + 1, 0} : RowNumber{options_.epoch, rows_}};
   return batch;
 }
 

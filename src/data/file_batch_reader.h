@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@ class FileBatchReader final : public BatchReader {
 
   StatusOr<std::optional<Batch>> Next() override;
   uint64_t skipped_rows() const override { return skipped_rows_; }
+  void Stop() override { stopped_ = true; }
 
  private:
   FileBatchReader(const DataConfig& config, const std::vector<std::string>& files,
@@ -36,6 +39,8 @@ class FileBatchReader final : public BatchReader {
   Status AtLine(const Status& status) const;
   // Finds a change of the last opened file.
   Status CheckIdentity() const;
+  // Logs progress of a long skip. Errors: CANCELLED after Stop.
+  Status ShowSkip();
   // Adds a row of this reader's share to the batch, unless the row is bad or a dropped negative.
   Status Take(const Line& line);
   // Logs the first warnings of the parser.
@@ -47,6 +52,8 @@ class FileBatchReader final : public BatchReader {
   std::vector<std::string> files_;
   size_t batch_size_;
   ReadOptions options_;
+  Division division_;
+  uint64_t read_end_;  // No row from here on has been read.
   std::unique_ptr<RowParser> parser_;
   BatchBuilder builder_;
   size_t opened_ = 0;                  // Files opened so far.
@@ -54,6 +61,8 @@ class FileBatchReader final : public BatchReader {
   uint64_t rows_ = 0;                  // Rows read from all files, including bad ones.
   uint64_t skipped_rows_ = 0;
   uint64_t warnings_ = 0;
+  std::chrono::steady_clock::time_point shown_ = std::chrono::steady_clock::now();
+  std::atomic<bool> stopped_ = false;
 };
 
 }  // namespace simurgh

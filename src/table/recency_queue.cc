@@ -1,9 +1,9 @@
 #include "table/recency_queue.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "simurgh/base/check.h"
+#include "simurgh/base/hash.h"
 
 namespace simurgh {
 
@@ -12,25 +12,27 @@ uint64_t RecencyQueue::ReservationFor(uint64_t capacity_rows) {
   return (capacity_rows / kRowsPerChunk + kBuckets + 2) * sizeof(Chunk);
 }
 
-RecencyQueue::RecencyQueue(Arena& arena, uint64_t capacity_rows, RowField<uint32_t> stamps)
+RecencyQueue::RecencyQueue(Arena& arena, uint64_t capacity_rows, RowField<uint32_t> stamps,
+                           RowField<uint64_t> ids)
     : stamps_(stamps),
+      ids_(ids),
       region_(arena, ReservationFor(capacity_rows)),
       ready_limit_(std::min<uint64_t>(capacity_rows, kSortLimit)) {}
 
 uint64_t RecencyQueue::bytes_used() const {
-  return region_.used_bytes() + sizeof(ring_) + ready_.capacity() * sizeof(uint64_t);
+  return region_.used_bytes() + sizeof(ring_) + ready_.capacity() * sizeof(Ready);
 }
 
 uint32_t RecencyQueue::PopOldest(uint32_t now) {
   for (;;) {
     while (!ready_.empty()) {
-      const uint64_t entry = ready_.back();
+      const Ready entry = ready_.back();
       ready_.pop_back();
-      const auto row = static_cast<uint32_t>(entry);
-      const uint32_t stamp = stamps_(row);
-      if (stamp == entry >> 32) return row;
-      Add(row, stamp);
+      const uint32_t stamp = stamps_(entry.row);
+      if (stamp == entry.stamp) return entry.row;
+      Add(entry.row, stamp);
     }
+    ready_end_ = 0;
     TakeOldestBucket(now);
   }
 }
@@ -44,7 +46,17 @@ void RecencyQueue::Clear() {
   }
   ring_rows_ = 0;
   ready_.clear();
+  ready_end_ = 0;
   shift_ = 0;
+}
+
+void RecencyQueue::AddReady(uint32_t row, uint32_t stamp) {
+  if (ready_.size() == ready_limit_) {
+    ready_end_ = 0;
+    return Add(row, stamp);
+  }
+  const Ready added{Mix64(ids_(row)), stamp, row};
+  ready_.insert(std::ranges::upper_bound(ready_, added, IsNewer), added);
 }
 
 void RecencyQueue::AddOutside(uint32_t row, uint32_t stamp) {
@@ -160,7 +172,7 @@ void RecencyQueue::TakeOldestBucket(uint32_t now) {
       const uint32_t stamp = stamps_(taken.rows[i]);
       const uint64_t number = stamp >> shift_;
       if (number == front_) {
-        ready_.push_back(uint64_t{stamp} << 32 | taken.rows[i]);
+        ready_.push_back({Mix64(ids_(taken.rows[i])), stamp, taken.rows[i]});
         continue;
       }
       Push(bucket(number), taken.rows[i]);
@@ -168,7 +180,9 @@ void RecencyQueue::TakeOldestBucket(uint32_t now) {
       back_ = std::max(back_, number);
     }
   }
-  if (oldest.rows == 0) std::sort(ready_.begin(), ready_.end(), std::greater<>());
+  if (oldest.rows > 0) return;
+  std::ranges::sort(ready_, IsNewer);
+  if (!ready_.empty()) ready_end_ = uint64_t{ready_.front().stamp} + 1;
 }
 
 }  // namespace simurgh

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "table/arena.h"
@@ -17,9 +18,11 @@ namespace simurgh {
 //
 // Entries are in a ring of buckets of 2^shift consecutive stamps each. When the stamps exceed the
 // ring, neighbouring buckets are joined and shift grows; when they fill less than a quarter, shift
-// shrinks. Neither reads entries. The oldest bucket is taken out and sorted, so victims are exactly
-// least recently used. A bucket of more than kSortLimit entries is not sorted, which bounds the
-// delay of a request: ages of its rows differ by less than 1/64 of the oldest row's age.
+// shrinks. Neither reads entries. The oldest bucket is taken out and sorted by stamp, then by
+// Mix64(id). So victims are exactly least recently used, and do not depend on row numbers, which
+// a restored table assigns anew. A bucket of more than kSortLimit entries is not sorted, which
+// bounds the delay of a request: ages of its rows differ by less than 1/64 of the oldest row's age,
+// and their order depends on row numbers.
 //
 // Requires that stamps of rows only grow, except across Clear().
 //
@@ -31,7 +34,8 @@ class RecencyQueue {
  public:
   static constexpr size_t kSortLimit = 8192;
 
-  RecencyQueue(Arena& arena, uint64_t capacity_rows, RowField<uint32_t> stamps);
+  RecencyQueue(Arena& arena, uint64_t capacity_rows, RowField<uint32_t> stamps,
+               RowField<uint64_t> ids);
 
   static uint64_t ReservationFor(uint64_t capacity_rows);
 
@@ -49,6 +53,8 @@ class RecencyQueue {
   void Add(uint32_t row) { Add(row, stamps_(row)); }
   // As above for a row whose header will get this stamp.
   void Add(uint32_t row, uint32_t stamp) {
+    if (stamp < ready_end_) [[unlikely]]
+      return AddReady(row, stamp);
     const uint64_t number = stamp >> shift_;
     if (ring_rows_ == 0 || number < front_ || number > back_) [[unlikely]]
       return AddOutside(row, stamp);
@@ -62,7 +68,7 @@ class RecencyQueue {
   // The row that PopOldest() will return after `pops` others, if it is not used until then; kNoRow
   // when unknown. For prefetching.
   uint32_t Upcoming(size_t pops) const {
-    return pops < ready_.size() ? static_cast<uint32_t>(ready_[ready_.size() - 1 - pops]) : kNoRow;
+    return pops < ready_.size() ? ready_[ready_.size() - 1 - pops].row : kNoRow;
   }
 
   // Removes all entries.
@@ -89,12 +95,24 @@ class RecencyQueue {
     uint32_t rows = 0;
   };
 
+  // An entry taken out of the ring.
+  struct Ready {
+    uint64_t hash;  // Mix64(id).
+    uint32_t stamp;
+    uint32_t row;
+  };
+  static bool IsNewer(const Ready& a, const Ready& b) {
+    return std::tie(a.stamp, a.hash) > std::tie(b.stamp, b.hash);
+  }
+
   Chunk& chunk(uint32_t name) const { return reinterpret_cast<Chunk*>(region_.base())[name - 1]; }
   Bucket& bucket(uint64_t number) { return ring_[number % kBuckets]; }
   static uint32_t RowsInFirst(const Bucket& bucket) {
     return bucket.rows == 0 ? 0 : (bucket.rows - 1) % kRowsPerChunk + 1;
   }
 
+  // As Add(), for a stamp among those in ready_: with a capacity below the rows of one step.
+  void AddReady(uint32_t row, uint32_t stamp);
   // As Add(), for a stamp outside the ring.
   void AddOutside(uint32_t row, uint32_t stamp);
   void Push(Bucket& bucket, uint32_t row);
@@ -107,15 +125,16 @@ class RecencyQueue {
   void TakeOldestBucket(uint32_t now);
 
   RowField<uint32_t> stamps_;
+  RowField<uint64_t> ids_;
   ArenaRegion region_;
   uint32_t free_chunks_ = 0;
   std::array<Bucket, kBuckets> ring_;
   uint64_t ring_rows_ = 0;
   uint32_t shift_ = 0;
-  uint64_t front_ = 0;  // No entry is in an earlier bucket.
-  uint64_t back_ = 0;   // No entry is in a later bucket.
-  // Entries taken out of the ring: stamp << 32 | row, the oldest last.
-  std::vector<uint64_t> ready_;
+  uint64_t front_ = 0;        // No entry is in an earlier bucket.
+  uint64_t back_ = 0;         // No entry is in a later bucket.
+  std::vector<Ready> ready_;  // The oldest last.
+  uint64_t ready_end_ = 0;    // Stamps below belong into ready_; 0 if it is empty or not sorted.
   size_t ready_limit_;
 };
 

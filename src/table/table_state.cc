@@ -28,7 +28,7 @@ Table::State::State(const TableConfig& table_config, uint64_t seed, Arena& table
       rows(store.rows()),
       index(table_arena, config.capacity_rows, IdsOf(rows)),
       lookup(index, rows),
-      queue(table_arena, config.capacity_rows, RecencyOf(rows)),
+      queue(table_arena, config.capacity_rows, RecencyOf(rows), IdsOf(rows)),
       expiry(config.eviction),
       copy(rows),
       budget(memory_budget),

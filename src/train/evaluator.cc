@@ -128,7 +128,7 @@ Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collectiv
                                 .queue_batches = kBatchesAhead,
                                 .retry_deadline = options.retry_deadline});
   const std::stop_callback stopper(std::move(stop), [&pipeline] { pipeline.Stop(); });
-  const Loader loader(open, {}, pipeline);
+  const Loader loader([&open](uint32_t) { return open(); }, {}, pipeline);
 
   std::vector<float> probabilities;
   NotFinite not_finite{.counts = std::vector<double>(1 + options.embeddings.features())};

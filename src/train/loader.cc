@@ -10,7 +10,7 @@
 
 namespace simurgh {
 
-Loader::Loader(OpenReader open, LoaderOptions options, BatchPipeline& pipeline)
+Loader::Loader(OpenEpoch open, LoaderOptions options, BatchPipeline& pipeline)
     : open_(std::move(open)), options_(options), pipeline_(pipeline), thread_([this] {
         SetThreadName("loader");
         LowerPriority();  // Batches are read ahead; all ranks wait for the slowest computation.
@@ -29,9 +29,9 @@ Loader::~Loader() {
   thread_.join();
 }
 
-StatusOr<BatchReader*> Loader::OpenNext() {
+StatusOr<BatchReader*> Loader::OpenNext(uint32_t epoch) {
   CloseReader();
-  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<BatchReader> reader, open_());
+  SIMURGH_ASSIGN_OR_RETURN(std::unique_ptr<BatchReader> reader, open_(epoch));
   MutexLock lock(mutex_);
   reader_ = std::move(reader);
   return stopped_ ? nullptr : reader_.get();
@@ -49,18 +49,6 @@ StatusOr<std::optional<Batch>> Loader::NextOf(BatchReader& reader) {
   if (batch && options_.drop_last && batch->size() < options_.batch_size) batch.reset();
   read_ += batch ? 1 : 0;
   return Agree(std::move(batch));
-}
-
-Status Loader::PassOver(BatchReader& reader, uint64_t batches) {
-  for (uint64_t i = 0; i < batches; ++i) {
-    {
-      MutexLock lock(mutex_);
-      if (stopped_) return absl::OkStatus();
-    }
-    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader.Next());
-    if (!batch) break;  // The other ranks' shares are longer.
-  }
-  return absl::OkStatus();
 }
 
 StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
@@ -88,12 +76,14 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
   const uint64_t samples = std::reduce(words.begin(), words.end());
   const bool any_ended = std::ranges::find(words, uint64_t{0}) != words.end();
   if (samples == 0 || (options_.drop_last && any_ended)) return std::nullopt;
-  if (!own) {
+  if (own) progress_ = own->progress;
+  if (!own || own->size() == 0) {
     auto sparse = std::make_shared<CompactBatch>();
     sparse->offsets = {0};
     sparse->unique_ends.resize(options_.features);
     own = Batch{.sparse = std::move(sparse),
-                .dense = {.width = options_.dense_width, .tasks = options_.tasks}};
+                .dense = {.width = options_.dense_width, .tasks = options_.tasks},
+                .progress = progress_};
   }
   if (options_.ranks != nullptr) own->global_samples = samples;
   own->checkpoint_before = checkpoint;
@@ -105,15 +95,11 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
 Status Loader::Load() {
   uint64_t batches = options_.first_batch;
   if (options_.max_batches > 0 && batches >= options_.max_batches) return absl::OkStatus();
-  DataPosition position = options_.begin;
-  for (; position.epoch < options_.epochs; position = {.epoch = position.epoch + 1}) {
-    SIMURGH_ASSIGN_OR_RETURN(BatchReader * reader, OpenNext());
+  for (uint32_t epoch = options_.first_epoch; epoch < options_.epochs; ++epoch) {
+    SIMURGH_ASSIGN_OR_RETURN(BatchReader * reader, OpenNext(epoch));
     if (reader == nullptr) return absl::OkStatus();
-    SIMURGH_RETURN_IF_ERROR(PassOver(*reader, position.batches));
     SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, NextOf(*reader));
     while (batch) {
-      ++position.batches;
-      batch->next = position;
       std::optional<Batch> following;
       if (options_.mark_epoch_ends) {
         SIMURGH_ASSIGN_OR_RETURN(following, NextOf(*reader));

@@ -22,7 +22,7 @@ struct LoaderOptions {
   // Rank 0's decides before which steps the model is saved. May be null.
   CheckpointPort* checkpoints = nullptr;
   uint64_t first_batch = 0;  // Batches of earlier runs; they count into max_batches.
-  DataPosition begin;        // Of the first batch.
+  uint32_t first_epoch = 0;  // Earlier ones have been read.
   // Once set on any rank, the input ends at the next step, the same one on all ranks. May be null.
   const std::atomic<bool>* ends_early = nullptr;
   bool drop_last = false;  // Skip a last batch of fewer samples than batch_size.
@@ -47,7 +47,7 @@ struct LoaderOptions {
 // thread. With several ranks it requires that their loading channel has been closed.
 class Loader {
  public:
-  Loader(OpenReader open, LoaderOptions options, BatchPipeline& pipeline);
+  Loader(OpenEpoch open, LoaderOptions options, BatchPipeline& pipeline);
   ~Loader();
 
   // Whether ends_early has ended the input. Call after the pipeline's last batch.
@@ -56,24 +56,23 @@ class Loader {
  private:
   Status Load();
   // Returns null once stopped.
-  StatusOr<BatchReader*> OpenNext();
+  StatusOr<BatchReader*> OpenNext(uint32_t epoch);
   void CloseReader();
   // Returns nothing at the end of the epoch.
   StatusOr<std::optional<Batch>> NextOf(BatchReader& reader);
-  // Reads past the batches that earlier runs have trained on.
-  Status PassOver(BatchReader& reader, uint64_t batches);
   // Exchanges the ranks' batch sizes; returns this rank's batch of the step.
   StatusOr<std::optional<Batch>> Agree(std::optional<Batch> own);
 
-  const OpenReader open_;
+  const OpenEpoch open_;
   const LoaderOptions options_;
   BatchPipeline& pipeline_;
   Mutex mutex_;
   std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t read_ = 0;    // Batches read.
-  uint64_t agreed_ = 0;  // Steps agreed on.
-  bool due_ = false;     // A checkpoint, before the next step.
+  uint64_t read_ = 0;       // Batches read.
+  uint64_t agreed_ = 0;     // Steps agreed on.
+  ShareProgress progress_;  // Of the last batch.
+  bool due_ = false;        // A checkpoint, before the next step.
   std::atomic<bool> ended_early_ = false;
   std::thread thread_;
 };

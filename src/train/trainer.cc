@@ -99,12 +99,23 @@ StatusOr<std::vector<float>> Trainer::GatherStatistics() {
 
 StatusOr<TrainState> Trainer::StateAfter(const TrainResult& result) {
   TrainState state{.steps = result.steps,
-                   .samples = result.samples,
+                   .samples = data_.start.samples,
                    .skipped_steps = result.skipped_steps,
                    .epochs = epochs_,
                    .position = position_,
+                   .files = data_.start.files,
                    .stopping = result.state.stopping,
                    .stopped_early = result.stopped_early};
+  std::vector<uint64_t> own = position_.Numbers();
+  own.push_back(result.samples);
+  std::vector<uint64_t> all(own.size() * collective_.ranks());
+  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::as_bytes(std::span(own)),
+                                             std::as_writable_bytes(std::span(all))));
+  for (size_t rank = 0; rank < collective_.ranks(); ++rank) {
+    const std::span<const uint64_t> one = std::span(all).subspan(rank * own.size(), own.size());
+    state.position.Merge(one.first(own.size() - 1));
+    state.samples += one.back();
+  }
   SIMURGH_ASSIGN_OR_RETURN(state.rank_statistics, GatherStatistics());
   return state;
 }
@@ -221,7 +232,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
                                                 : SkippedError(meter.result.steps - 1);
     }
     const bool epoch_ended = pulled->batch->ends_epoch;  // The step releases the batch.
-    position_ = pulled->batch->next;
+    position_.Advance(pulled->batch->progress);
     SIMURGH_RETURN_IF_ERROR(TrainStep(pipeline, *pulled, Clock::now() - begin, meter));
     if (meter.due()) observer_.OnProgress(meter.Report());
     if (!IsEvaluationDue(meter.result.steps, epoch_ended)) continue;
@@ -268,7 +279,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
                        .max_batches = config_.max_steps,
                        .checkpoints = data_.checkpoints,
                        .first_batch = data_.start.steps,
-                       .begin = data_.start.position,
+                       .first_epoch = data_.start.position.first().epoch,
                        .ends_early = data_.interrupt,
                        .drop_last = config_.drop_last,
                        .batch_size = config_.batch_size,
@@ -306,7 +317,6 @@ StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
   ProgressMeter meter(config_.progress_interval, config_.auc_window_samples, data_.tasks);
   const TrainState& start = data_.start;
   meter.result.steps = start.steps;
-  meter.result.samples = start.samples;
   meter.result.skipped_steps = start.skipped_steps;
   meter.result.stopped_early = start.stopped_early;
   meter.result.state.stopping = start.stopping;

@@ -23,8 +23,8 @@ std::string InputAgreement(const ClusterConfig& config);
 std::string TrainingAgreement(const ClusterConfig& config);
 
 // Settings that training which continues from a model shares with the training that saved it:
-// tables, features, data processing, model, dense optimizer, batches and the number of ranks. Not
-// learning rates, capacities, files and lengths of training.
+// tables, features, data processing, model, dense optimizer and batches. Not learning rates,
+// capacities, files, lengths of training and numbers of processes.
 std::string ModelAgreement(const ClusterConfig& config);
 
 }  // namespace simurgh

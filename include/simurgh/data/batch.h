@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "simurgh/data/compact_batch.h"
+#include "simurgh/data/data_position.h"
 #include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {
@@ -19,13 +20,6 @@ struct DenseBatch {
   MatrixView<const float> matrix() const { return {values.data(), batch_size, width}; }
 };
 
-// Where reading continues: passes over the data that have begun before, and batches of each rank in
-// the present pass.
-struct DataPosition {
-  uint32_t epoch = 0;
-  uint64_t batches = 0;
-};
-
 // B samples. The ids are shared with calls that may send them again.
 struct Batch {
   std::shared_ptr<const CompactBatch> sparse;
@@ -35,7 +29,7 @@ struct Batch {
   bool ends_epoch = false;  // The epoch's last batch; set while training.
 
   bool checkpoint_before = false;  // The model is saved before this batch's step.
-  DataPosition next;               // After this batch; set while training.
+  ShareProgress progress;          // With this batch.
 
   size_t size() const { return dense.batch_size; }
 };

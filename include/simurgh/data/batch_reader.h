@@ -30,7 +30,7 @@ class BatchReader {
   // continues with the next row.
   virtual StatusOr<std::optional<Batch>> Next() = 0;
 
-  // Ends a blocked Next, now or later, with CANCELLED. Files never block.
+  // Ends a blocked Next, now or later, with CANCELLED. Files block only while they skip rows.
   // Threads: any.
   virtual void Stop() {}
 
@@ -51,6 +51,11 @@ struct ReadOptions {
   uint32_t share = 0;
   uint32_t shares = 1;
   uint32_t piece_batches = 1;
+
+  // Leaves out rows of the epoch that have been read: their lines are not parsed. Null: none.
+  // Outlives the reader.
+  const DataPosition* read = nullptr;
+  uint32_t epoch = 0;
 
   // Finds files that change between readings or during one; null: changes are not found. Outlives
   // the reader.

@@ -47,6 +47,8 @@ struct EvaluationOptions {
 
 // Opens a data set from its beginning.
 using OpenReader = std::function<StatusOr<std::unique_ptr<BatchReader>>()>;
+// Opens an epoch, counted from 0, of the training data.
+using OpenEpoch = std::function<StatusOr<std::unique_ptr<BatchReader>>(uint32_t epoch)>;
 
 // Predicts a data set with the current weights, which do not change; unseen ids read as zeros. Each
 // rank predicts its own share. Ignores labels and options.group_feature.

@@ -4,7 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "simurgh/data/batch.h"
+#include "simurgh/data/data_files.h"
+#include "simurgh/data/data_position.h"
 
 namespace simurgh {
 
@@ -16,10 +17,11 @@ struct EarlyStoppingState {
 // What a run knows besides weights and optimizer state. Training that continues begins with it.
 struct TrainState {
   uint64_t steps = 0;
-  uint64_t samples = 0;
+  uint64_t samples = 0;  // Of all ranks.
   uint64_t skipped_steps = 0;
-  uint32_t epochs = 0;    // Completed, if evaluations are due by epochs.
-  DataPosition position;  // Of the next batch.
+  uint32_t epochs = 0;          // Completed, if evaluations are due by epochs.
+  DataPosition position;        // Of all shares.
+  std::vector<DataFile> files;  // Training files, also those that have not been read.
   EarlyStoppingState stopping;
   bool stopped_early = false;  // See EarlyStoppingConfig.
   // Shape: (ranks, DenseNetwork::statistics()). Empty for one rank.

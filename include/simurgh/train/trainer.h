@@ -82,7 +82,7 @@ class TrainObserver {
 
 struct TrainResult {
   uint64_t steps = 0;                          // Including those of TrainerData::start.
-  uint64_t samples = 0;                        // Likewise.
+  uint64_t samples = 0;                        // Of this rank, since TrainerData::start.
   uint64_t skipped_steps = 0;                  // Of `steps`.
   double seconds = 0;                          // Without evaluations.
   bool stopped_early = false;                  // See EarlyStoppingConfig.
@@ -92,7 +92,7 @@ struct TrainResult {
 };
 
 struct TrainerData {
-  OpenReader train;
+  OpenEpoch train;
   OpenReader validation;      // May be empty: intermediate evaluations then use the test set.
   OpenReader test;            // May be empty: no evaluation at the end.
   EmbeddingCheck embeddings;  // Of all features.
@@ -100,7 +100,9 @@ struct TrainerData {
   size_t tasks = 1;                     // Labels per sample.
   std::optional<size_t> group_feature;  // See EvaluationOptions.
   uint32_t async_staleness = 1;         // Mode async: PipelineOptions::staleness.
-  TrainState start;                     // Of the run that this one continues.
+  // Of the run that this one continues. The batches of `train` carry progress of shares of its
+  // position.
+  TrainState start;
   // Rank 0 only; null: nothing is saved while training. Not for mode async. Outlives the trainer.
   CheckpointPort* checkpoints = nullptr;
   // Once set on any rank, all ranks end after the same step, without the last evaluation. Not for
@@ -215,7 +217,7 @@ class Trainer {
   std::vector<double> not_finite_;  // EmbeddingCheck counts of the last step if it was skipped.
   uint32_t skipped_in_row_ = 0;
   uint32_t epochs_ = 0;    // Completed.
-  DataPosition position_;  // After the last step.
+  DataPosition position_;  // After the last step, of this rank's batches.
 };
 
 }  // namespace simurgh

@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/data/data_files.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 #include "tests/unit/nn/log_lines.h"
@@ -81,6 +83,44 @@ TEST_CASE("A file without content, and one that is gone") {
   FileIdentities files(OnChange::kFail);
   CHECK(files.Check(folder.Write("empty", "")) == absl::OkStatus());
   CHECK(absl::IsNotFound(files.Check(folder.Path("missing"))));
+}
+
+TEST_CASE("A model continues with the files that it has read, in their order, and with new ones") {
+  const TemporaryFolder folder;
+  const std::string a = folder.Write("a.csv", std::string(100'000, 'a'));
+  const std::string b = folder.Write("b.csv", "0\n");
+  const std::string c = folder.Write("c d.csv", "1\n");
+  const auto read = IdentifyFiles({a, b});
+  REQUIRE(read.ok());
+  CHECK(DataFilesFromText(DataFilesText(*read)).value() == *read);
+  CHECK(DataFilesFromText(DataFilesText(*IdentifyFiles({c}))).value() == *IdentifyFiles({c}));
+  CHECK(DataFilesFromText("").value().empty());
+  for (const std::string text : {"1\n", "1 2\n", "x 2 a\n", "1 x a\n"}) {
+    CHECK(absl::IsDataLoss(DataFilesFromText(text).status()));
+  }
+  const auto check = [&](const std::vector<std::string>& paths) {
+    const auto files = IdentifyFiles(paths);
+    REQUIRE(files.ok());
+    const Status status = CheckReadFiles(*read, *files);
+    CHECK((status.ok() || absl::IsInvalidArgument(status)));
+    return std::string(status.message());
+  };
+  CHECK(check({a, b}).empty());
+  CHECK(check({a, b, c}).empty());
+  const TemporaryFolder other;
+  CHECK(check({other.Write("a.csv", std::string(100'000, 'a')), b}).empty());
+  CHECK(check({a}) ==
+        "data.train lists 1 files, the model has read 2; list 'b.csv' in place 1 again, and new "
+        "files at the end");
+  CHECK(check({b, a}) ==
+        "data.train.0 is 'b.csv', the model has read 'a.csv' there; list the files in the same "
+        "order, new ones at the end");
+  CHECK(check({a, other.Write("b.csv", "0\n1\n")}) ==
+        "data.train.1 ('b.csv') has changed: it has 4 bytes, the model has read 2; restore the "
+        "file and add new rows as a new file at the end of the list");
+  CHECK_THAT(check({other.Write("a.csv", std::string(99'999, 'a') + "b"), b}),
+             Catch::StartsWith("data.train.0 ('a.csv') has changed: it has XXH3 "));
+  CHECK(absl::IsNotFound(IdentifyFiles({folder.Path("missing")}).status()));
 }
 
 class Readings {

@@ -58,6 +58,34 @@ std::vector<float> TakeAll(FeedBuffer& buffer) {
   }
 }
 
+TEST_CASE(
+    "A rank without a batch in a loader's last step gets an empty one, before others' batches") {
+  FeedBuffer buffer(2, 4, kPlenty, 10s);
+  for (uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
+  Offer(buffer, 0, 0, 1.0F);
+  for (int i = 0; i < 3; ++i) Offer(buffer, 1, i, static_cast<float>(10 + i));
+  for (int i = 0; i < 2; ++i) CHECK(buffer.End(0, 1, {}, /*short_step=*/true).ok());
+  CHECK(buffer.End(1, 3).ok());
+  std::vector<float> taken;
+  for (auto batch = *buffer.Take(); batch; batch = *buffer.Take()) {
+    taken.push_back(batch->size() == 0 ? -1 : NumberOf(*batch));
+    if (batch->size() == 0) CHECK(batch->progress.share == 0);
+  }
+  CHECK(taken == std::vector<float>{1, 10, -1, 11, 12});
+}
+
+TEST_CASE("The loader whose turn it was before a checkpoint is the first") {
+  DataPosition begin(Division{.batch_size = 1, .piece_batches = 1, .shares = 3});
+  begin.Advance({.share = 0, .files = 1, .next = {0, 1}});
+  FeedBuffer buffer(3, 4, kPlenty, 10s, 0, begin);
+  for (uint32_t loader : {0, 1, 2}) {
+    REQUIRE(buffer.Open(loader).ok());
+    Offer(buffer, loader, 0, static_cast<float>(loader));
+    REQUIRE(buffer.End(loader, 1).ok());
+  }
+  CHECK(TakeAll(buffer) == std::vector<float>{1, 2, 0});
+}
+
 TEST_CASE("batches are read round-robin from the loaders that have not ended") {
   FeedBuffer buffer(3, 4, kPlenty, 10s);
   for (uint32_t loader = 0; loader < 3; ++loader) REQUIRE(*buffer.Open(loader) == 0);

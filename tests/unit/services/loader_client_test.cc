@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kFeatures = 8;
 constexpr size_t kDense = 5;
+constexpr float kEmpty = -2.0F;  // In place of a batch without samples.
 
 Batch Numbered(float number, size_t features = kFeatures, float label = 1.0F) {
   BatchBuilder builder(features, kDense);
@@ -66,10 +67,15 @@ class Fixture {
 };
 
 TEST_CASE_METHOD(Fixture, "batches and the end of the feed arrive unchanged") {
-  TrainerEnd trainer(config_);
+  DataPosition begin(Division{.batch_size = 3, .piece_batches = 1, .shares = 2});
+  begin.Advance({.share = 1, .files = 1, .next = {4, 50}});
+  TrainerEnd trainer(config_, 0, begin);
   const auto client = Open(0);
   CHECK(client->taken() == 0);
-  REQUIRE(*client->Feed(Numbered(5.0F), {}));
+  CHECK(client->begin() == begin);
+  Batch first = Numbered(5.0F);
+  first.progress = {.share = 7, .files = 2, .next = {4, 60}};
+  REQUIRE(*client->Feed(std::move(first), {}));
   REQUIRE(client->End({.in_all = 3}).ok());
   REQUIRE(Open(1)->End({.in_all = 4}).ok());
   const auto batch = trainer.buffer().Take();
@@ -77,6 +83,9 @@ TEST_CASE_METHOD(Fixture, "batches and the end of the feed arrive unchanged") {
   const Batch sent = Numbered(5.0F);
   CHECK((*batch)->dense.values == sent.dense.values);
   CHECK((*batch)->dense.labels == sent.dense.labels);
+  CHECK((*batch)->progress.share == 0);  // The loader's.
+  CHECK((*batch)->progress.files == 2);
+  CHECK((*batch)->progress.next == RowNumber{4, 60});
   CHECK((*batch)->sparse->ids == sent.sparse->ids);
   CHECK((*batch)->sparse->occurrences == sent.sparse->occurrences);
   CHECK((*batch)->sparse->offsets == sent.sparse->offsets);
@@ -215,6 +224,10 @@ std::vector<float> TakeAll(TrainerEnd& trainer) {
   while (true) {
     const auto batch = trainer.buffer().Take();
     if (batch.ok() && !batch->has_value()) return numbers;
+    if (batch.ok() && (*batch)->size() == 0) {
+      numbers.push_back(kEmpty);
+      continue;
+    }
     numbers.push_back(batch.ok() ? (*batch)->dense.values[2] : -1.0F);
     if (!batch.ok()) return numbers;
   }
@@ -236,7 +249,7 @@ TEST_CASE_METHOD(Fixture, "ranks get batches round-robin, and skipped rows are c
   std::jthread other([&] { of_second = TakeAll(second); });
   CHECK(TakeAll(first) == std::vector<float>{0, 2, 4, 6, 8});
   other.join();
-  CHECK(of_second == std::vector<float>{1, 3, 5, 7});
+  CHECK(of_second == std::vector<float>{1, 3, 5, 7, kEmpty});
   CHECK(first.buffer().skipped_rows() == 7);
   CHECK(second.buffer().skipped_rows() == 0);
 }
@@ -267,7 +280,7 @@ TEST_CASE_METHOD(Fixture, "a restarted loader skips the batches that each rank h
     static_cast<void>(client->End({}));
   });
   CHECK(TakeAll(first) == std::vector<float>{0, 2, 4, 6});
-  CHECK(TakeAll(second) == std::vector<float>{5});
+  CHECK(TakeAll(second) == std::vector<float>{5, kEmpty});
 }
 
 TEST_CASE_METHOD(Fixture, "a rank that has enough does not block batches for others") {

@@ -19,10 +19,12 @@ namespace simurgh {
 // An nn-worker as loaders see it.
 class TrainerEnd {
  public:
-  // The capacity is one batch per loader.
-  explicit TrainerEnd(const ClusterConfig& config, uint32_t rank = 0)
+  // The capacity is one batch per loader. begin: as for FeedBuffer.
+  explicit TrainerEnd(const ClusterConfig& config, uint32_t rank = 0,
+                      const DataPosition& begin = {})
       : buffer_(config.loaders.instances.size(), /*capacity_batches=*/1,
-                config.loaders.feed_buffer_bytes, std::chrono::seconds(60)) {
+                config.loaders.feed_buffer_bytes, std::chrono::seconds(60),
+                /*max_bad_rows=*/1'000, begin) {
     service_.emplace(config, rank, buffer_, registry_, thread_.executor());
     thread_.RunAndWait([&] {
       rpc::Hello hello;

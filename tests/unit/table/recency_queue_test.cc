@@ -2,25 +2,29 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"
 #include "table/recency_clock.h"
 
 namespace simurgh {
 namespace {
 
-// A queue over rows that are nothing but stamps, and the stamps of those in it.
+// A queue over rows that are nothing but stamps and ids, and the stamps of those in it.
 struct Stamped {
   explicit Stamped(uint64_t capacity)
       : arena(Arena::Create(Arena::ReservationFor(RecencyQueue::ReservationFor(capacity))).value()),
         stamps(capacity),
+        ids(capacity),
         queued(capacity),
-        queue(arena, capacity,
-              RowField<uint32_t>(reinterpret_cast<const std::byte*>(stamps.data()),
-                                 sizeof(uint32_t))) {}
+        queue(
+            arena, capacity,
+            RowField<uint32_t>(reinterpret_cast<const std::byte*>(stamps.data()), sizeof(uint32_t)),
+            RowField<uint64_t>(reinterpret_cast<const std::byte*>(ids.data()), sizeof(uint64_t))) {}
 
   void Add(uint32_t row, uint32_t stamp) {
     stamps[row] = stamp;
@@ -52,6 +56,7 @@ struct Stamped {
 
   Arena arena;
   std::vector<uint32_t> stamps;
+  std::vector<uint64_t> ids;
   std::vector<bool> queued;
   std::map<uint32_t, size_t> with_stamp;
   RecencyQueue queue;
@@ -104,6 +109,64 @@ TEST_CASE("victims stay near the oldest rows even without sorting") {
     rows.Pop(now, row);
     REQUIRE(rows.stamps[row] - oldest <= (now - oldest) / 64);
     rows.Add(row, now);
+  }
+}
+
+TEST_CASE("rows of one stamp leave in the order of their hashed ids, at any row numbers") {
+  const uint64_t seed = GENERATE(range(1, 9));
+  const auto rows = static_cast<uint32_t>(GENERATE(1, 100, 8192));
+  CAPTURE(seed, rows);
+  Random random(seed);
+  std::vector<uint64_t> ids(rows);
+  std::vector<uint32_t> stamps(rows);
+  for (uint32_t i = 0; i < rows; ++i) {
+    ids[i] = random();
+    stamps[i] = static_cast<uint32_t>(random.Below(4)) * 100;
+  }
+  std::vector<uint32_t> order(rows);
+  for (uint32_t i = 0; i < rows; ++i) order[i] = i;
+  std::ranges::sort(order, [&](uint32_t a, uint32_t b) {
+    return stamps[a] != stamps[b] ? stamps[a] < stamps[b] : Mix64(ids[a]) < Mix64(ids[b]);
+  });
+  Stamped table(rows);
+  std::vector<uint32_t> filed = order;
+  for (uint32_t i = rows; i-- > 1;) std::swap(filed[i], filed[random.Below(i + 1)]);
+  for (uint32_t row = 0; row < rows; ++row) {
+    table.ids[row] = ids[filed[row]];
+    table.Add(row, stamps[filed[row]]);
+  }
+  for (const uint32_t expected : order) {
+    REQUIRE(table.ids[table.queue.PopOldest(400)] == ids[expected]);
+  }
+}
+
+TEST_CASE("victims depend on stamps and ids only, also within one stamp") {
+  const uint64_t seed = GENERATE(range(1, 5));
+  const uint32_t capacity = GENERATE(1, 7, 40, 500);
+  const uint64_t pace = GENERATE(1, 20, 300, 5'000);  // Operations of one stamp.
+  CAPTURE(seed, capacity, pace);
+  Random random(seed);
+  Stamped rows(capacity);
+  uint32_t now = 0;
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> by_age;  // Stamp and hash: row.
+  const auto key = [&](uint32_t row) { return std::pair(rows.stamps[row], Mix64(rows.ids[row])); };
+  const auto add = [&](uint32_t row) {
+    rows.ids[row] = random();
+    rows.Add(row, now);
+    by_age[key(row)] = row;
+  };
+  for (uint32_t row = 0; row < capacity; ++row) add(row);
+  for (uint64_t operation = 0; operation < 10'000; ++operation) {
+    now += static_cast<uint32_t>(random.Below(pace) == 0);
+    const auto used = static_cast<uint32_t>(random.Below(capacity));
+    by_age.erase(key(used));
+    rows.Use(used, now);
+    by_age[key(used)] = used;
+    uint32_t row = kNoRow;
+    rows.Pop(now, row);
+    REQUIRE(row == by_age.begin()->second);
+    by_age.erase(by_age.begin());
+    add(row);
   }
 }
 

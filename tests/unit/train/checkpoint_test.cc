@@ -90,7 +90,7 @@ StatusOr<TrainResult> Train(FakeCheckpoints& checkpoints, uint64_t steps,
   ReadyPort port;
   const auto collective = NewLocalCollective();
   Trainer trainer(config, /*run=*/1, port, *network, *collective,
-                  {.train = [steps] { return std::make_unique<FewBatches>(steps); },
+                  {.train = [steps](uint32_t) { return std::make_unique<FewBatches>(steps); },
                    .validation = {},
                    .test = {},
                    .embeddings = {},

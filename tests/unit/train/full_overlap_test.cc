@@ -166,7 +166,7 @@ void TrainOn(DenseNetwork& network, Meeting& meeting, Timeline& timeline) {
   MeetingRanks ranks(meeting);
   TrainObserver observer;
   Trainer trainer(config, /*run=*/1, port, network, ranks,
-                  {.train = [&] { return std::make_unique<MeetingReader>(meeting); },
+                  {.train = [&](uint32_t) { return std::make_unique<MeetingReader>(meeting); },
                    .validation = {},
                    .test = {},
                    .embeddings = EmbeddingCheck({{"a", 3}}, {}),

@@ -73,7 +73,7 @@ TEST_CASE("A rank that is gone is named though only servers wait for it") {
   config.progress_interval = std::chrono::hours(1);
   TrainObserver observer;
   Trainer trainer(config, /*run=*/1, port, *network, ranks,
-                  {.train = [] { return std::make_unique<FewBatches>(100); },
+                  {.train = [](uint32_t) { return std::make_unique<FewBatches>(100); },
                    .validation = {},
                    .test = {},
                    .embeddings = EmbeddingCheck({{"a", 3}}, {}),

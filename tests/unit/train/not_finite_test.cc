@@ -55,7 +55,7 @@ class SkippedSteps final : public TrainObserver {
 };
 
 TrainerData Data(bool has_test) {
-  TrainerData data{.train = [] { return std::make_unique<FewBatches>(kSteps); },
+  TrainerData data{.train = [](uint32_t) { return std::make_unique<FewBatches>(kSteps); },
                    .embeddings = EmbeddingCheck({{"site", 3}}, {}),
                    .dense_width = 1};
   if (has_test) data.test = [] { return std::make_unique<FewBatches>(2); };

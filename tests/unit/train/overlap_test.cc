@@ -218,7 +218,7 @@ Outcome Train(const EmbeddingWire& wire, std::optional<uint64_t> lanes, bool ove
   const auto collective = NewLocalCollective();
   TrainObserver observer;
   Trainer trainer(config, /*run=*/1, port, used, *collective,
-                  {.train = [] { return std::make_unique<Batches>(kSteps); },
+                  {.train = [](uint32_t) { return std::make_unique<Batches>(kSteps); },
                    .validation = {},
                    .test = [] { return std::make_unique<Batches>(2); },
                    .embeddings = EmbeddingCheck(options.inputs.features, options.wire),

@@ -108,7 +108,7 @@ void TrainOn(RoundingRanks& ranks, const TrainingConfig& config, std::chrono::mi
   Port port;
   TrainObserver observer;
   Trainer trainer(config, /*run=*/1, port, patient, ranks,
-                  {.train = [] { return std::make_unique<FewBatches>(kSteps); },
+                  {.train = [](uint32_t) { return std::make_unique<FewBatches>(kSteps); },
                    .validation = {},
                    .test = {},
                    .embeddings = EmbeddingCheck({{"a", 3}}, {}),

@@ -66,7 +66,7 @@ std::map<std::string, TraceSpans> TraceOf(TrainingConfig::Mode mode, uint32_t st
   const auto collective = NewLocalCollective();
   TrainObserver observer;
   Trainer trainer(ConfigOf(mode, staleness), /*run=*/1, port, *network, *collective,
-                  {.train = [] { return std::make_unique<FewBatches>(kSteps); },
+                  {.train = [](uint32_t) { return std::make_unique<FewBatches>(kSteps); },
                    .validation = {},
                    .test = {},
                    .embeddings = EmbeddingCheck({{"a", 3}}, {}),

@@ -1,0 +1,276 @@
+// Readings that stop and continue with other numbers of readers, piece sizes and loaders.
+
+#include "simurgh/data/data_position.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+#include "simurgh/data/batch_reader.h"
+#include "tests/unit/data/data_files.h"
+
+namespace simurgh {
+namespace {
+
+constexpr uint32_t kEpochs = 3;
+constexpr double kKept = 0.6;
+
+// y,x: x numbers the rows.
+DataConfig Example() {
+  DataConfig config;
+  config.csv.columns.resize(2);
+  config.csv.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
+  config.csv.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense};
+  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.max_bad_rows = 1'000;
+  return config;
+}
+
+struct Input {
+  std::vector<std::string> files;
+  uint64_t seed;
+};
+
+// What was read of each epoch: the lines that were parsed, and the samples of batches.
+struct Seen {
+  std::vector<std::string> lines[kEpochs];
+  std::vector<std::vector<float>> batches;  // In the order of training.
+  std::vector<float> samples;
+
+  void Sort() {
+    for (auto& epoch : lines) std::ranges::sort(epoch);
+    std::ranges::sort(samples);
+  }
+};
+
+// A share's reader over all epochs.
+class Share {
+ public:
+  Share(const Input& input, const DataPosition& begin, uint32_t share, Seen& seen)
+      : input_(input), begin_(begin), share_(share), epoch_(begin.next(share).epoch), seen_(seen) {}
+
+  std::optional<Batch> Next() {
+    for (; epoch_ < kEpochs; ++epoch_, reader_ = nullptr) {
+      if (reader_ == nullptr) Open();
+      auto batch = reader_->Next();
+      REQUIRE(batch.ok());
+      if (batch->has_value()) return *std::move(batch);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  void Open() {
+    const Division& division = begin_.division();
+    auto reader = OpenBatchReader(Example(), {}, input_.files, division.batch_size,
+                                  {.keep_negatives = kKept,
+                                   .seed = input_.seed,
+                                   .share = share_,
+                                   .shares = division.shares,
+                                   .piece_batches = division.piece_batches,
+                                   .read = &begin_,
+                                   .epoch = epoch_,
+                                   .on_row = [this, epoch = epoch_](std::string_view line, bool) {
+                                     seen_.lines[epoch].emplace_back(line);
+                                   }});
+    REQUIRE(reader.ok());
+    reader_ = *std::move(reader);
+  }
+
+  const Input& input_;
+  const DataPosition& begin_;
+  const uint32_t share_;
+  uint32_t epoch_;
+  Seen& seen_;
+  std::unique_ptr<BatchReader> reader_;
+};
+
+// Trains on up to `batches` batches, of shares in turn, and returns the position after them. The
+// batch that follows may be read ahead, and is forgotten.
+DataPosition Train(const Input& input, const DataPosition& begin, uint64_t batches, Seen& seen) {
+  std::deque<Share> shares;
+  for (uint32_t share = 0; share < begin.division().shares; ++share) {
+    shares.emplace_back(input, begin, share, seen);
+  }
+  DataPosition position = begin;
+  size_t ended = 0;
+  for (uint32_t turn = begin.turn(); batches > 0 && ended < shares.size();
+       turn = (turn + 1) % shares.size()) {
+    std::optional<Batch> batch = shares[turn].Next();
+    ended = batch ? 0 : ended + 1;
+    if (!batch) continue;
+    seen.batches.push_back(batch->dense.values);
+    seen.samples.insert(seen.samples.end(), batch->dense.values.begin(), batch->dense.values.end());
+    position.Advance(batch->progress);
+    --batches;
+  }
+  // As a checkpoint does it.
+  DataPosition merged = position;
+  merged.Merge(position.Numbers());
+  const auto restored = DataPosition::FromText(merged.ToText());
+  REQUIRE(restored.ok());
+  REQUIRE(*restored == merged);
+  return merged;
+}
+
+Input RandomInput(Random& random, const TemporaryFolder& folder, uint64_t seed) {
+  Input input{.seed = seed};
+  uint64_t row = 0;
+  for (uint64_t file = 0; file < 1 + random.Below(3); ++file) {
+    std::string text;
+    const bool has_many_bad_rows = random.Below(3) == 0;
+    for (uint64_t rows = random.Below(120); rows > 0; --rows, ++row) {
+      const bool is_bad = random.Below(has_many_bad_rows ? 2 : 12) == 0;
+      text += std::to_string(random.Below(2)) + "," + (is_bad ? "bad" : "") + std::to_string(row) +
+              "\n";
+      if (random.Below(20) == 0) text += "\n";
+    }
+    input.files.push_back(folder.Write(std::to_string(file) + ".csv", text));
+  }
+  return input;
+}
+
+TEST_CASE("Every row is read once an epoch, whatever numbers of readers follow each other") {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const TemporaryFolder folder;
+    const Input input = RandomInput(random, folder, seed);
+    const auto batch_size = static_cast<uint32_t>(1 + random.Below(9));
+    const auto division = [&] {
+      return Division{.batch_size = batch_size,
+                      .piece_batches = static_cast<uint32_t>(1 + random.Below(3)),
+                      .shares = static_cast<uint32_t>(1 + random.Below(5))};
+    };
+    Seen whole;
+    Train(input, DataPosition(division()), 1'000'000, whole);
+    Seen parts;
+    DataPosition position;
+    const uint64_t stops = random.Below(6);
+    for (uint64_t stop = 0; stop <= stops; ++stop) {
+      Seen part;
+      const DataPosition begin = position.ContinueWith(division());
+      position = Train(input, begin, stop < stops ? random.Below(30) : 1'000'000, part);
+      // Rows of batches of this part, and bad or dropped ones. The batch after the last one is not
+      // read ahead here, so parsed lines are those up to the position.
+      parts.samples.insert(parts.samples.end(), part.samples.begin(), part.samples.end());
+      for (uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
+        parts.lines[epoch].insert(parts.lines[epoch].end(), part.lines[epoch].begin(),
+                                  part.lines[epoch].end());
+      }
+    }
+    whole.Sort();
+    parts.Sort();
+    REQUIRE(parts.samples == whole.samples);
+    for (uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
+      // A share's last rows may be bad or dropped: no batch follows them, so their line may be
+      // parsed by two parts.
+      auto& lines = parts.lines[epoch];
+      lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+      REQUIRE(lines == whole.lines[epoch]);
+    }
+  }
+}
+
+TEST_CASE("With the same division, reading goes on with the same batches") {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const TemporaryFolder folder;
+    const Input input = RandomInput(random, folder, seed);
+    const Division division{.batch_size = static_cast<uint32_t>(1 + random.Below(9)),
+                            .piece_batches = static_cast<uint32_t>(1 + random.Below(3)),
+                            .shares = static_cast<uint32_t>(1 + random.Below(5))};
+    Seen whole;
+    Train(input, DataPosition(division), 1'000'000, whole);
+    Seen parts;
+    DataPosition position(division);
+    for (const bool last : {false, false, true}) {
+      const uint64_t batches = last ? 1'000'000 : random.Below(40);
+      position = Train(input, position.ContinueWith(division), batches, parts);
+    }
+    REQUIRE(parts.batches == whole.batches);
+  }
+}
+
+TEST_CASE("A position keeps divisions until a later one has passed them") {
+  const Division two{.batch_size = 4, .piece_batches = 1, .shares = 2};
+  const Division one{.batch_size = 4, .piece_batches = 1, .shares = 1};
+  DataPosition position(two);
+  position.Advance({.share = 0, .files = 1, .next = {0, 12}});
+  position.Advance({.share = 1, .files = 2, .next = {0, 40}});
+  CHECK(position.turn() == 0);
+  CHECK(position.first() == RowNumber{0, 12});
+  CHECK(position.EndOfRead(0) == 40);
+  CHECK(position.EndOfRead(1) == 0);
+  CHECK(position.IsRead({0, 11}));
+  CHECK_FALSE(position.IsRead({0, 16}));  // Of share 0.
+  CHECK(position.IsRead({0, 36}));        // Of share 1.
+  CHECK(position.ToText() == "files=2 turn=0\nbatch_size=4 piece_batches=1 next=0:12,0:40");
+  DataPosition next = position.ContinueWith(one);
+  CHECK(next.next(0) == RowNumber{0, 12});
+  CHECK(next.ToText() ==
+        "files=2 turn=0\nbatch_size=4 piece_batches=1 next=0:12,0:40\n"
+        "batch_size=4 piece_batches=1 next=0:12");
+  CHECK(next.IsRead({0, 36}));
+  // Back: the first division goes on, and leaves out what the second one has read.
+  next.Advance({.share = 0, .files = 2, .next = {0, 20}});
+  const DataPosition back = next.ContinueWith(two);
+  CHECK(back.next(0) == RowNumber{0, 20});
+  CHECK(back.next(1) == RowNumber{0, 40});
+  next.Advance({.share = 0, .files = 2, .next = {0, 40}});
+  next.Merge(next.Numbers());
+  CHECK(next.ToText() == "files=2 turn=0\nbatch_size=4 piece_batches=1 next=0:40");
+  // Ranks that have read other shares.
+  DataPosition rank(two);
+  rank.Advance({.share = 0, .files = 1, .next = {0, 8}});
+  DataPosition other(two);
+  other.Advance({.share = 1, .files = 3, .next = {1, 0}});
+  rank.Merge(other.Numbers());
+  CHECK(rank.ToText() == "files=3 turn=1\nbatch_size=4 piece_batches=1 next=0:8,1:0");
+  CHECK(rank.EndOfRead(0) == ~uint64_t{0});
+}
+
+TEST_CASE("Texts that are no position are refused") {
+  const std::string valid = "files=2 turn=1\nbatch_size=4 piece_batches=1 next=0:12,0:40";
+  REQUIRE(DataPosition::FromText(valid).ok());
+  for (size_t bytes = 0; bytes < valid.size(); ++bytes) {
+    const auto position = DataPosition::FromText(valid.substr(0, bytes));
+    if (position.ok()) CHECK(position->ToText() == valid.substr(0, bytes));
+  }
+  for (const std::string text : {"", "epoch=1 batches=2", "files=2 turn=0",
+                                 "files=2 turn=2\nbatch_size=4 piece_batches=1 "
+                                 "next=0:12,0:40",
+                                 "files=2 turn=0 \nbatch_size=4 piece_batches=1 next=0:1",
+                                 "files=2 turn=0\nbatch_size=0 piece_batches=1 next=0:1",
+                                 "files=2 turn=0\nbatch_size=1 piece_batches=0 next=0:1",
+                                 "files=2 turn=0\nbatch_size=1 piece_batches=1 next=",
+                                 "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:-1",
+                                 "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1,"}) {
+    CAPTURE(text);
+    CHECK(absl::IsDataLoss(DataPosition::FromText(text).status()));
+  }
+}
+
+TEST_CASE("A stopped reader ends while it skips rows") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int row = 0; row < 10'000; ++row) text += "1," + std::to_string(row) + "\n";
+  const std::vector<std::string> files = {folder.Write("a.csv", text)};
+  DataPosition position;
+  position.Advance({.next = {0, 9'999}});
+  const auto reader = OpenBatchReader(Example(), {}, files, 1, {.read = &position});
+  REQUIRE(reader.ok());
+  (*reader)->Stop();
+  CHECK(absl::IsCancelled((*reader)->Next().status()));
+}
+
+}  // namespace
+}  // namespace simurgh
