@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -22,6 +23,8 @@ using Clock = CopyMemory::Clock;
 
 // Bounds the time that a partition's thread copies before it serves the next request.
 constexpr size_t kRowsPerPiece = 4'096;
+// Bounds the memory of rows as tensors, while the rows copied early are written.
+constexpr size_t kBlocksTogether = 16;
 // A wait for the bandwidth notices a stop after this time.
 constexpr std::chrono::milliseconds kStopInterval{50};
 
@@ -44,7 +47,7 @@ Status CheckShared(const std::string& directory, const std::string& name) {
       "' here, which the nn-worker has created; use a folder that all daemons see at this path"));
 }
 
-uint64_t BytesOf(const std::vector<std::vector<std::byte>>& parts) {
+uint64_t BytesOf(std::span<const std::vector<std::byte>> parts) {
   uint64_t bytes = 0;
   for (const auto& part : parts) bytes += part.size();
   return bytes;
@@ -133,10 +136,11 @@ class RowSaver::Writer {
     Status written;
     while (written.ok()) {
       taken.get();
-      const CopiedRows rows = std::exchange(next, {});
-      if (!rows.done) taken = take();
-      written = WriteCopied(table, rows);
-      if (rows.done) return written;
+      CopiedRows rows = std::exchange(next, {});
+      const bool done = rows.done;
+      if (!done) taken = take();
+      written = WriteCopied(table, std::move(rows));
+      if (done) return written;
       if (written.ok() && saver_.memory_.IsShort()) written = EmptyMemory();
     }
     taken.get();
@@ -146,7 +150,6 @@ class RowSaver::Writer {
 
   // Pulls wait for memory: writes all rows that were copied early.
   Status EmptyMemory() {
-    saver_.memory_.ClearShortage();
     std::vector<std::vector<CopiedRows>> taken(saver_.partitions_.count);
     saver_.partitions_.on_all([&](uint32_t p, Partition& own) {
       for (uint32_t t = 0; t < own.table_count(); ++t) {
@@ -155,25 +158,35 @@ class RowSaver::Writer {
     });
     for (auto& by_table : taken) {
       for (uint32_t t = 0; t < by_table.size(); ++t) {
-        SIMURGH_RETURN_IF_ERROR(WriteCopied(t, by_table[t]));
+        SIMURGH_RETURN_IF_ERROR(WriteCopied(t, std::move(by_table[t])));
       }
     }
+    // Until now, the writer ignores the bandwidth.
+    saver_.memory_.ClearShortage();
     saver_.partitions_.on_all([](uint32_t /*partition*/, Partition&) {});
     return absl::OkStatus();
   }
 
-  Status WriteCopied(uint32_t table, const CopiedRows& rows) {
-    Status written = rows.rows == 0 ? absl::OkStatus() : WriteParts(table, rows);
+  // In parts of few blocks, because tensors take memory as well.
+  Status WriteCopied(uint32_t table, CopiedRows rows) {
+    const TableConfig& config = saver_.tables_[table];
+    parts_.resize(Table::FileTensors(config, 0).size());
+    Status written;
+    for (size_t at = 0; at < rows.blocks.size() && written.ok(); at += kBlocksTogether) {
+      const auto some =
+          std::span(rows.blocks).subspan(at, std::min(kBlocksTogether, rows.blocks.size() - at));
+      Table::SplitRows(config, rows.stamp_origin, some, parts_);
+      const uint64_t count = parts_[0].size() / sizeof(uint64_t);
+      written = Append(files_[table].writer, count, parts_);
+      progress_.rows += count;
+      if (rows.early_bytes == 0) continue;
+      const uint64_t bytes = BytesOf(some);
+      saver_.memory_.Release(bytes);
+      rows.early_bytes -= bytes;
+      for (std::vector<std::byte>& block : some) block = {};
+    }
     saver_.memory_.Release(rows.early_bytes);
     return written;
-  }
-
-  Status WriteParts(uint32_t table, const CopiedRows& rows) {
-    parts_.resize(Table::FileTensors(saver_.tables_[table], 0).size());
-    Table::SplitRows(saver_.tables_[table], rows, parts_);
-    SIMURGH_RETURN_IF_ERROR(Append(files_[table].writer, rows.rows, parts_));
-    progress_.rows += rows.rows;
-    return absl::OkStatus();
   }
 
   Status Append(TensorFileWriter& writer, uint64_t rows,

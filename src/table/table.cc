@@ -231,19 +231,22 @@ uint64_t Table::EarlyBytes(size_t ids) const {
   return std::min(most, s.copy.rows_left()) * s.rows.layout().stride_bytes;
 }
 
-void Table::SplitRows(const TableConfig& config, const CopiedRows& rows,
+void Table::SplitRows(const TableConfig& config, uint64_t stamp_origin,
+                      std::span<const std::vector<std::byte>> blocks,
                       std::span<std::vector<std::byte>> parts) {
   const std::vector<RowColumn> columns = ColumnsOf(config);
   SIMURGH_CHECK_EQ(parts.size(), 3 + columns.size());
   const uint64_t stride_bytes = RowLayout(RowStore::FormatOf(config)).stride_bytes;
-  parts[0].resize(rows.rows * sizeof(uint64_t));
-  parts[1].resize(rows.rows * sizeof(uint16_t));
-  parts[2].resize(rows.rows * sizeof(uint64_t));
+  size_t all = 0;
+  for (const std::vector<std::byte>& block : blocks) all += block.size() / stride_bytes;
+  parts[0].resize(all * sizeof(uint64_t));
+  parts[1].resize(all * sizeof(uint16_t));
+  parts[2].resize(all * sizeof(uint64_t));
   for (size_t c = 0; c < columns.size(); ++c) {
-    parts[3 + c].resize(rows.rows * uint64_t{columns[c].bytes});
+    parts[3 + c].resize(all * columns[c].bytes);
   }
   size_t first = 0;
-  for (const std::vector<std::byte>& block : rows.blocks) {
+  for (const std::vector<std::byte>& block : blocks) {
     const size_t count = block.size() / stride_bytes;
     for (size_t i = 0; i < count; ++i) {
       RowHeader header;
@@ -253,7 +256,7 @@ void Table::SplitRows(const TableConfig& config, const CopiedRows& rows,
       };
       set(0, header.id);
       set(1, static_cast<uint16_t>(header.use_count));
-      set(2, rows.stamp_origin + header.recency);
+      set(2, stamp_origin + header.recency);
     }
     for (size_t c = 0; c < columns.size(); ++c) {
       const std::byte* from = block.data() + sizeof(RowHeader) + columns[c].offset;

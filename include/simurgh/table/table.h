@@ -83,10 +83,10 @@ struct PushReport {
 
 // Rows of a copy, as they are in memory.
 struct CopiedRows {
-  std::vector<std::vector<std::byte>> blocks;
+  std::vector<std::vector<std::byte>> blocks;  // Whole records.
   uint64_t rows = 0;
   uint64_t stamp_origin = 0;
-  uint64_t early_bytes = 0;  // Release them from the CopyMemory after use.
+  uint64_t early_bytes = 0;  // 0, or all blocks: release them from the CopyMemory after use.
   bool done = false;         // There are no further rows.
 };
 
@@ -172,8 +172,9 @@ class Table {
   // The memory that a pull of so many ids may take for rows copied early.
   uint64_t EarlyBytes(size_t ids) const;
 
-  // Replaces the parts of FileTensors() by copied rows. Threads: any.
-  static void SplitRows(const TableConfig& config, const CopiedRows& rows,
+  // Replaces the parts of FileTensors() by the rows of some blocks. Threads: any.
+  static void SplitRows(const TableConfig& config, uint64_t stamp_origin,
+                        std::span<const std::vector<std::byte>> blocks,
                         std::span<std::vector<std::byte>> parts);
 
   // Puts rows back that SplitRows() has written, of a table with the same FileTensors() and

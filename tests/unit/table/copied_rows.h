@@ -86,7 +86,7 @@ inline std::map<uint64_t, Row> ReadBack(const TableConfig& config, uint64_t coun
 inline void Append(const TableConfig& config, const CopiedRows& rows,
                    std::vector<std::vector<std::byte>>& parts) {
   std::vector<std::vector<std::byte>> more(parts.size());
-  Table::SplitRows(config, rows, more);
+  Table::SplitRows(config, rows.stamp_origin, rows.blocks, more);
   for (size_t i = 0; i < parts.size(); ++i) {
     parts[i].insert(parts[i].end(), more[i].begin(), more[i].end());
   }

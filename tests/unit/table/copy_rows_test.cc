@@ -23,7 +23,7 @@ Status PutCopies(Table& from, Table& to, size_t piece) {
   std::vector<std::vector<std::byte>> parts(Table::FileTensors(from.config(), 0).size());
   for (bool done = false; !done;) {
     const CopiedRows rows = from.TakeRows(piece);
-    Table::SplitRows(from.config(), rows, parts);
+    Table::SplitRows(from.config(), rows.stamp_origin, rows.blocks, parts);
     const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
     SIMURGH_RETURN_IF_ERROR(to.PutRows(views));
     done = rows.done;
@@ -193,7 +193,8 @@ TEST_CASE("rows that cannot be put back are refused by id") {
   std::vector<std::vector<std::byte>> parts(Table::FileTensors(config, 0).size());
   CopyMemory memory(/*limit_bytes=*/0);
   table.BeginCopy(memory);
-  Table::SplitRows(config, table.TakeRows(1), parts);
+  const CopiedRows first = table.TakeRows(1);
+  Table::SplitRows(config, first.stamp_origin, first.blocks, parts);
   table.EndCopy();
   const float infinity = std::numeric_limits<float>::infinity();
   std::memcpy(parts[3].data() + sizeof(float), &infinity, sizeof(float));
