@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,9 @@
 #include "services/runtime/daemon.h"
 #include "simurgh/base/log.h"
 #include "simurgh/config/agreement.h"
+#include "simurgh/config/statistics.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/model/model_directory.h"
 
 namespace simurgh {
 namespace {
@@ -42,8 +45,7 @@ class Feeder : public Daemon {
  public:
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context) {
     std::unique_ptr<Feeder> feeder(new Feeder(context));
-    const Status fitted =
-        FitStatistics(feeder->config_.data, feeder->config_.features, &feeder->identities_);
+    const Status fitted = feeder->SetStatistics();
     if (!fitted.ok()) {
       return Abandon(fitted, [&] {
         return LoaderClient::AbandonUnopened(context.config(), context.index(), fitted,
@@ -92,6 +94,9 @@ class Feeder : public Daemon {
             "Bad rows of the share that were skipped, in all readings.")),
         progress_(config_.training.progress_interval) {}
 
+  // From the model that the nn-workers continue, if there is one; otherwise fits them. Files that
+  // the model has not seen do not change them.
+  Status SetStatistics();
   Status FeedShare(const std::stop_token& stop);
   // Reports to the trainer why the share cannot be fed. Returns `reason`.
   static Status Abandon(const Status& reason, const std::function<Status()>& report);
@@ -118,6 +123,20 @@ class Feeder : public Daemon {
   uint64_t number_ = 0;              // The next batch of the share.
   uint64_t skipped_in_reading_ = 0;  // Maximum over the epochs.
 };
+
+Status Feeder::SetStatistics() {
+  const std::string& model = config_.checkpoint.directory;
+  if (!model.empty()) {
+    const StatusOr<ModelDirectory::Newest> newest = ModelDirectory(model).Latest();
+    if (newest.ok()) {
+      const Manifest& manifest = newest->checkpoint.manifest;
+      const Status applied = ApplyStatistics(manifest.statistics, config_.data, config_.features);
+      return applied.ok() ? applied : Annotate(applied, newest->checkpoint.folder);
+    }
+    if (!absl::IsNotFound(newest.status())) return newest.status();
+  }
+  return FitStatistics(config_.data, config_.features, &identities_);
+}
 
 Status Feeder::FeedShare(const std::stop_token& stop) {
   SIMURGH_ASSIGN_OR_RETURN(

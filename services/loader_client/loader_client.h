@@ -34,7 +34,8 @@ struct LoaderClientOptions {
 // DenseColumns (the trainer adds masks of raw features), at most training.batch_size samples. The
 // trainer trains on every batch exactly once: the client numbers batches and repeats one until it
 // is acknowledged; the trainer drops repeated ones. A trainer that continues from a checkpoint has
-// trained on earlier batches: begin() returns the Batch::progress of the last one.
+// trained on earlier batches. Set Batch::progress.next to any growing numbers: begin() returns that
+// of the last batch trained. Without it the trainer repeats all batches.
 //
 // With several nn-workers, batch n of a loader is for rank n modulo their number. So one loader
 // feeds the batches of a step to all ranks, and the next loader those of the next step.

@@ -46,8 +46,7 @@ DataPosition::DataPosition(const Division& division)
 
 DataPosition DataPosition::ContinueWith(const Division& division) const {
   DataPosition result = *this;
-  if (division == this->division()) return result;
-  result.turn_ = 0;
+  if (division != this->division()) result.turn_ = 0;
   Reading reading{division, std::vector<RowNumber>(division.shares)};
   const auto same = std::ranges::find(result.readings_, division, &Reading::division);
   if (same != result.readings_.end()) {

@@ -148,11 +148,9 @@ StatusOr<std::optional<Batch>> FileBatchReader::Next() {
   }
   if (builder_.size() == 0) return std::nullopt;
   SIMURGH_ASSIGN_OR_RETURN(Batch batch, builder_.Build());
-  const bool at_end = lines_ == nullptr;
-  batch.progress = {
-      .share = options_.share,
-      .files = static_cast<uint32_t>(opened_),
-      .next = at_end ? RowNumber{options_.epoch + 1, 0} : RowNumber{options_.epoch, rows_}};
+  batch.progress = {.share = options_.share,
+                    .files = static_cast<uint32_t>(opened_),
+                    .next = {options_.epoch, rows_}};
   return batch;
 }
 

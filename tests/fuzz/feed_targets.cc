@@ -9,6 +9,7 @@
 #include "services/api/rank_methods.h"
 #include "simurgh/base/check.h"
 #include "simurgh/data/batch_builder.h"
+#include "simurgh/data/data_position.h"
 #include "simurgh/data/encoded_batch.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"
@@ -132,9 +133,10 @@ rpc::Outgoing<api::FeedBatch::Response> Wanted(bool wanted) {
   return {builder, root};
 }
 
-rpc::Outgoing<api::OpenFeed::Response> Taken(uint64_t taken) {
+rpc::Outgoing<api::OpenFeed::Response> Taken(uint64_t taken, const std::string& position) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto root = api::wire::CreateOpenFeedResponse(builder, taken);
+  const auto text = builder.CreateString(position);
+  const auto root = api::wire::CreateOpenFeedResponse(builder, taken, text);
   return {builder, root};
 }
 
@@ -278,15 +280,23 @@ void RunFeed(Input input) {
   } else if (which == 1) {
     const Received<api::wire::OpenFeedResponse> message(reader.rest());
     if (message.table == nullptr) return;
-    const Received<api::wire::OpenFeedResponse> again(Taken(message.table->taken()));
+    const std::string text = TextOf(message.table->position());
+    const Received<api::wire::OpenFeedResponse> again(Taken(message.table->taken(), text));
     SIMURGH_CHECK_EQ(again.table->taken(), message.table->taken());
+    const auto position = DataPosition::FromText(text);
+    if (!position.ok()) return;
+    SIMURGH_CHECK(DataPosition::FromText(position->ToText()).value() == *position);
+    SIMURGH_CHECK(position->first() <= position->ContinueWith({.shares = 3}).next(2));
   } else if (which == 2) {
     const Received<api::wire::FeedBatchRequest> message(reader.rest());
     if (message.table == nullptr) return;
     const auto& table = *message.table;
+    api::FedBatch batch;
+    batch.progress = api::DecodeProgress(table);
     const Received<api::wire::FeedBatchRequest> again(
         api::EncodeFeed(table.loader(), table.number(), api::DecodeSkipped(table.skipped()),
-                        std::make_shared<const api::FedBatch>()));
+                        std::make_shared<const api::FedBatch>(batch)));
+    SIMURGH_CHECK(api::DecodeProgress(*again.table).next == batch.progress.next);
     SIMURGH_CHECK_EQ(again.table->number(), table.number());
     SIMURGH_CHECK_EQ(api::DecodeSkipped(again.table->skipped()).in_reading,
                      api::DecodeSkipped(table.skipped()).in_reading);
@@ -311,7 +321,7 @@ void RunFeed(Input input) {
 std::vector<Bytes> FeedSeeds() {
   return {Seed(0, api::EncodeOpen(1, 2, 0, 1, "")),
           Seed(0, api::EncodeOpen(1, 2, 2, 3, "data.format = csv\ntraining.epochs = 9\n")),
-          Seed(1, Taken(5)),
+          Seed(1, Taken(5, DataPosition().ToText())),
           Seed(2, api::EncodeFeed(1, 3, {.in_all = 2}, std::make_shared<const api::FedBatch>())),
           Seed(3, Wanted(true)),
           Seed(4, End(1, 9, {.in_all = 2, .in_reading = 1}, "")),
