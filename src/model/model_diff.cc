@@ -15,33 +15,47 @@
 namespace simurgh {
 namespace {
 
-// (id, hash of the row), sorted.
-using RowHashes = std::vector<std::pair<uint64_t, uint64_t>>;
+struct RowHash {
+  uint64_t id;
+  uint64_t uses;      // Hash of this tensor.
+  uint64_t contents;  // Hash of the others.
+
+  friend auto operator<=>(const RowHash&, const RowHash&) = default;
+};
+
+// Sorted.
+using RowHashes = std::vector<RowHash>;
 
 StatusOr<RowHashes> HashRows(TableReader& table) {
   const std::vector<TensorSpec>& tensors = table.tensors();
   std::vector<size_t> all(tensors.size());
   size_t id_at = tensors.size();
+  size_t uses_at = tensors.size();
   for (size_t i = 0; i < all.size(); ++i) {
     all[i] = i;
     if (tensors[i].name == "id") id_at = i;
+    if (tensors[i].name == "uses") uses_at = i;
   }
   if (id_at == tensors.size()) return absl::DataLossError("the table has no tensor id");
   RowHashes rows;
   rows.reserve(table.rows());
-  std::vector<std::byte> row_bytes;
+  std::string contents;
   SIMURGH_RETURN_IF_ERROR(table.ForEachPiece(all, [&](TableReader::Parts parts) {
     for (size_t row = 0; row < parts[id_at].size() / sizeof(uint64_t); ++row) {
-      row_bytes.clear();
+      RowHash hash{};
+      contents.clear();
       for (size_t i = 0; i < parts.size(); ++i) {
         const size_t bytes = tensors[i].row_bytes();
-        const auto first = parts[i].begin() + static_cast<ptrdiff_t>(row * bytes);
-        row_bytes.insert(row_bytes.end(), first, first + static_cast<ptrdiff_t>(bytes));
+        const auto* const first = reinterpret_cast<const char*>(parts[i].data()) + row * bytes;
+        if (i == uses_at) {
+          hash.uses = HashBytes({first, bytes});
+        } else {
+          contents.append(first, bytes);
+        }
       }
-      uint64_t id = 0;
-      std::memcpy(&id, parts[id_at].data() + row * sizeof(id), sizeof(id));
-      rows.emplace_back(
-          id, HashBytes({reinterpret_cast<const char*>(row_bytes.data()), row_bytes.size()}));
+      hash.contents = HashBytes(contents);
+      std::memcpy(&hash.id, parts[id_at].data() + row * sizeof(hash.id), sizeof(hash.id));
+      rows.push_back(hash);
     }
     return absl::OkStatus();
   }));
@@ -67,21 +81,26 @@ std::string CompareRows(const RowHashes& a, const RowHashes& b) {
   Ids missing;
   Ids added;
   Ids changed;
+  Ids used;
   auto x = a.begin();
   auto y = b.begin();
   while (x != a.end() || y != b.end()) {
-    if (y == b.end() || (x != a.end() && x->first < y->first)) {
-      missing.Add((x++)->first);
-    } else if (x == a.end() || y->first < x->first) {
-      added.Add((y++)->first);
+    if (y == b.end() || (x != a.end() && x->id < y->id)) {
+      missing.Add((x++)->id);
+    } else if (x == a.end() || y->id < x->id) {
+      added.Add((y++)->id);
     } else {
-      if (x->second != y->second) changed.Add(x->first);
+      if (x->contents != y->contents) {
+        changed.Add(x->id);
+      } else if (x->uses != y->uses) {
+        used.Add(x->id);
+      }
       ++x, ++y;
     }
   }
   const std::string text =
-      absl::StrCat(changed.Text("rows differ"), missing.Text("rows only in the first"),
-                   added.Text("rows only in the second"));
+      absl::StrCat(changed.Text("rows differ"), used.Text("rows differ only in uses"),
+                   missing.Text("rows only in the first"), added.Text("rows only in the second"));
   return text.empty() ? "" : text.substr(2);
 }
 
