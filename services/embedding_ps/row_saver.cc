@@ -156,11 +156,17 @@ class RowSaver::Writer {
         taken[p].push_back(own.table(t).TakeEarlyRows());
       }
     });
+    Status written;
     for (auto& by_table : taken) {
       for (uint32_t t = 0; t < by_table.size(); ++t) {
-        SIMURGH_RETURN_IF_ERROR(WriteCopied(t, std::move(by_table[t])));
+        if (written.ok()) {
+          written = WriteCopied(t, std::move(by_table[t]));
+        } else {
+          saver_.memory_.Release(by_table[t].early_bytes);
+        }
       }
     }
+    SIMURGH_RETURN_IF_ERROR(written);
     // Until now, the writer ignores the bandwidth.
     saver_.memory_.ClearShortage();
     saver_.partitions_.on_all([](uint32_t /*partition*/, Partition&) {});
