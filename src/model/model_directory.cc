@@ -249,7 +249,9 @@ CheckpointAttempt::CheckpointAttempt(CheckpointAttempt&& other) noexcept
       folder_(std::exchange(other.folder_, {})) {}
 
 CheckpointAttempt::~CheckpointAttempt() {
-  if (!folder_.empty()) files_->Remove(folder_).IgnoreError();
+  if (folder_.empty()) return;
+  // Other processes may still write into it.
+  RemoveFolder(*files_, model_, folder_.substr(model_.size() + 1)).IgnoreError();
 }
 
 StatusOr<std::string> CheckpointAttempt::Path(std::string_view file) {

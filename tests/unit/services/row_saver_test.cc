@@ -1,6 +1,7 @@
 #include "services/embedding_ps/row_saver.h"
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <memory>
@@ -74,6 +75,42 @@ TEST_CASE("a save that stops returns the memory of rows that pulls waited for") 
   CHECK(absl::IsCancelled(progress.status()));
   CHECK(is_stopped);
   CHECK(memory.used_bytes() == 0);
+}
+
+TEST_CASE("a save leaves nothing behind once the nn-worker has given it up") {
+  const TemporaryFolder folder;
+  ClusterConfig config = OneTable(/*dim=*/4, /*capacity_rows=*/10);
+  config.checkpoint.directory = folder.path();
+  MetricRegistry registry;
+  ServerMetrics metrics(registry, config, 0);
+  const auto partition = Partition::Create(config.tables, /*seed=*/1).value();
+  CopyMemory memory(/*limit_bytes=*/1);
+  ModelDirectory directory(folder.path());
+  auto attempt = std::make_unique<CheckpointAttempt>(
+      directory.Begin(1, directory.NewGeneration().value()).value());
+  const std::string path = attempt->folder();
+  const PartitionThreads threads{.count = 1,
+                                 .on_one =
+                                     [](uint32_t, const std::function<void(Partition&)>&) {
+                                       FAIL_CHECK("the save copies rows");
+                                       std::promise<void> done;
+                                       done.set_value();
+                                       return done.get_future();
+                                     },
+                                 .on_all =
+                                     [&](absl::FunctionRef<void(uint32_t, Partition&)> use) {
+                                       use(0, *partition);
+                                       attempt = nullptr;
+                                     }};
+  RowSaver saver(config.checkpoint, config.tables, threads, memory, metrics);
+  const std::string name = path.substr(path.rfind('/') + 1);
+  StatusOr<SaveProgress> progress = saver.Save({.folder = name});
+  while (progress.ok() && !progress->done) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    progress = saver.Save({.folder = name});
+  }
+  CHECK(absl::IsNotFound(progress.status()));
+  CHECK_FALSE(std::filesystem::exists(path));
 }
 
 }  // namespace
