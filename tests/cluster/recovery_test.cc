@@ -129,6 +129,22 @@ TEST_CASE("A training that is lost before its first checkpoint begins anew") {
   CHECK_THAT(Difference(expected.folder.Path("model"), folder.Path("model")), Catch::Equals(""));
 }
 
+TEST_CASE("A server that is lost during the last save costs a new start") {
+  const Shape shape{"sync", 1, 0};
+  const Undisturbed& expected = UndisturbedOf(shape);
+  const TemporaryFolder folder;
+  std::vector<std::string> overrides = Saving(folder.Path("model"), shape.mode);
+  overrides.insert(overrides.end(),
+                   {"checkpoint.every_steps=1000000", "checkpoint.bandwidth=5000"});
+  TrainCommand command(overrides);
+  REQUIRE(command->WaitForLog("evaluated: ", kDeadline));
+  kill(command.PidOf("embedding-ps", 1), SIGKILL);
+  CHECK(command->Wait(kDeadline) == 0);
+  CAPTURE(command->log());
+  CHECK_THAT(command->log(), Contains("nn-worker-0 ended with code 4; starting nn-workers"));
+  CHECK(AucOf(command->output()) == AucOf(expected.output));
+}
+
 TEST_CASE("A daemon that is lost again and again ends the command") {
   const TemporaryFolder folder;
   TrainCommand command({"checkpoint.directory=" + folder.Path("model"),
