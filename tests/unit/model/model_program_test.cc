@@ -132,8 +132,7 @@ TEST_CASE("Without a step, verify names a damaged newest checkpoint and checks a
   std::filesystem::resize_file(model.rows, 1000);
   const CommandResult older = Simurgh("model verify " + model.model.path());
   CHECK(older.exit_code == 3);
-  CHECK_THAT(older.error,
-             Contains("simurgh: warning: " + model.rows + ": the file has 1000 bytes"));
+  CHECK_THAT(older.error, Contains("simurgh: warning: " + model.rows + ": it has 1000 bytes"));
   CHECK_THAT(older.out, Contains("/step-10: all 2 files are sound"));
 }
 
@@ -144,8 +143,8 @@ TEST_CASE("Bad arguments exit with 2, missing models with 3") {
     std::string message;
   };
   const Bad bad = GENERATE(values<Bad>({
-      {"", 2, "'' is not a command; use one of: train, predict, model"},
-      {"modle", 2, "'modle' is not a command; use one of: train, predict, model"},
+      {"", 2, "'' is not a command; use one of: train, checkpoint, predict, model"},
+      {"modle", 2, "'modle' is not a command; use one of: train, checkpoint, predict, model"},
       {"model", 2, "model: '' is not an action; use list, info, verify, diff or export"},
       {"model lost m", 2, "model: 'lost' is not an action"},
       {"model list", 2, "model list: MODEL is missing"},
