@@ -88,9 +88,17 @@ class RowSaver::Writer {
   // Creates a file and reserves its room. name: its path in the checkpoint.
   StatusOr<TensorFileWriter> Create(const std::string& name, const std::vector<TensorSpec>& tensors,
                                     const TensorMetadata& metadata) {
-    const std::string path = absl::StrCat(saver_.config_.directory, "/", call_.folder, "/", name);
-    SIMURGH_RETURN_IF_ERROR(FileSystem::Real().MakeFolder(path.substr(0, path.rfind('/'))));
-    return TensorFileWriter::Create(path, tensors, metadata);
+    const std::string folder = absl::StrCat(saver_.config_.directory, "/", call_.folder, "/");
+    // The nn-worker may have removed the folder, after the failure of another server.
+    for (size_t at = name.find('/'); at != name.npos; at = name.find('/', at + 1)) {
+      std::error_code problem;
+      std::filesystem::create_directory(folder + name.substr(0, at), problem);
+      if (problem) {
+        return ErrnoStatus(problem.value(),
+                           absl::StrCat("cannot create folder ", folder, name.substr(0, at)));
+      }
+    }
+    return TensorFileWriter::Create(folder + name, tensors, metadata);
   }
 
   Status Open(uint32_t table) {
@@ -156,11 +164,17 @@ class RowSaver::Writer {
         taken[p].push_back(own.table(t).TakeEarlyRows());
       }
     });
+    Status written;
     for (auto& by_table : taken) {
       for (uint32_t t = 0; t < by_table.size(); ++t) {
-        SIMURGH_RETURN_IF_ERROR(WriteCopied(t, std::move(by_table[t])));
+        if (written.ok()) {
+          written = WriteCopied(t, std::move(by_table[t]));
+        } else {
+          saver_.memory_.Release(by_table[t].early_bytes);
+        }
       }
     }
+    SIMURGH_RETURN_IF_ERROR(written);
     // Until now, the writer ignores the bandwidth.
     saver_.memory_.ClearShortage();
     saver_.partitions_.on_all([](uint32_t /*partition*/, Partition&) {});

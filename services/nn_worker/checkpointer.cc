@@ -161,8 +161,9 @@ Status Checkpointer::SaveLast(const Work& work, const std::function<void()>& kee
       MutexLock lock(mutex_);
       status = last_.status();
     }
+    const bool is_final = absl::IsCancelled(status) || absl::IsDataLoss(status);
     if (status.ok() || config_.on_error == CheckpointConfig::OnError::kStop || !keep_alive ||
-        absl::IsCancelled(status) || stop.stop_requested()) {
+        is_final || stop.stop_requested()) {
       return status;
     }
     spdlog::error(

@@ -47,7 +47,7 @@ class Checkpointer final : public CheckpointPort {
   // continue, it logs the error and saves again at each request, until it succeeds or a stop is
   // requested. keep_alive: called regularly meanwhile; empty if no request can come. Threads: the
   // trainer's.
-  // Errors: of the last attempt.
+  // Errors: of the last attempt. DATA_LOSS ends the attempts: the servers have lost rows.
   Status SaveLast(const Work& work, const std::function<void()>& keep_alive,
                   const std::stop_token& stop);
 

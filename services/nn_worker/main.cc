@@ -115,6 +115,7 @@ class NnWorker : public Daemon {
     std::unique_ptr<NnWorker> daemon(new NnWorker(context, trace_file));
     SIMURGH_RETURN_IF_ERROR(daemon->OpenTrace());
     SIMURGH_ASSIGN_OR_RETURN(daemon->resumed_, FindResumePoint(context.config(), resume));
+    daemon->takes_newest_ = resume == "auto";
     const Checkpoint* resumed = daemon->resumed_ ? &daemon->resumed_->checkpoint : nullptr;
     SIMURGH_ASSIGN_OR_RETURN(daemon->job_, TrainingJob::Create(context.config(), context.metrics(),
                                                                context.index(), resumed));
@@ -353,13 +354,25 @@ class NnWorker : public Daemon {
                     restore, nullptr, stop)
               .status();
       if (!restored.ok()) {
-        joint.collective->Abort(restored);
-        return resumed_ ? Annotate(restored, resumed_->checkpoint.folder) : restored;
+        const Status failure = resumed_ ? OnNotLoaded(restored) : restored;
+        joint.collective->Abort(failure);
+        return failure;
       }
     }
     // This channel has no timeout: loading may take long.
     std::vector<std::byte> all(joint.collective->ranks());
     return joint.collective->Gather(Channel::kLoading, std::array{std::byte()}, all);
+  }
+
+  // The next start takes an older checkpoint if this one is damaged.
+  Status OnNotLoaded(const Status& status) {
+    const Checkpoint& checkpoint = resumed_->checkpoint;
+    const Status failure = Annotate(status, checkpoint.folder);
+    if (!absl::IsDataLoss(status) || !takes_newest_) return failure;
+    if (!ModelDirectory(resumed_->model).SetAside(checkpoint.manifest.step).ok()) return failure;
+    return absl::AbortedError(
+        absl::StrCat(failure.message(), "; renamed it to ", checkpoint.folder,
+                     ".damaged, and the next start continues from the checkpoint before it"));
   }
 
   // Copies the model. The work that it returns saves the copy and the servers' rows.
@@ -440,6 +453,7 @@ class NnWorker : public Daemon {
   Timeline timeline_;
   LearningRates learning_rates_;
   std::optional<ResumePoint> resumed_;  // The model that this training continues.
+  bool takes_newest_ = false;           // Rather than one that the user has named.
   std::unique_ptr<TrainingJob> job_;
   std::atomic<bool> trains_ = false;   // A stop then ends training after a step.
   std::unique_ptr<ModelSaver> saver_;  // Null: nothing is saved, or another rank saves.

@@ -124,10 +124,14 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     manifest.metrics["test_auc"] = model.evaluation->auc;
     manifest.metrics["test_logloss"] = model.evaluation->log_loss;
   }
-  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint published, attempt.Publish(std::move(manifest)));
+  const StatusOr<Checkpoint> published = attempt.Publish(std::move(manifest));
+  if (absl::IsDataLoss(published.status())) {  // Of files: the servers still have the rows.
+    return absl::FailedPreconditionError(published.status().message());
+  }
+  SIMURGH_RETURN_IF_ERROR(published.status());
   SavedCheckpoint saved{
-      .folder = published.folder, .step = step, .step_time = model.step_time, .rows = rows.rows};
-  for (const ModelFile& file : published.manifest.files) saved.bytes += file.bytes;
+      .folder = published->folder, .step = step, .step_time = model.step_time, .rows = rows.rows};
+  for (const ModelFile& file : published->manifest.files) saved.bytes += file.bytes;
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                saved.rows, saved.bytes, seconds);

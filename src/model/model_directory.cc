@@ -20,6 +20,7 @@ namespace {
 constexpr char kManifest[] = "/manifest.json";
 constexpr std::string_view kTensorFile = ".safetensors";
 constexpr char kRemoved[] = ".removed";
+constexpr char kDamaged[] = ".damaged";
 constexpr uint64_t kMaxRunBytes = 32;
 constexpr uint64_t kReadBytes = uint64_t{4} << 20;
 
@@ -136,20 +137,6 @@ StatusOr<Checkpoint> ReadCheckpoint(FileSystem& files, const std::string& model,
                                           "; give the folder its name back"));
 }
 
-// Whether all files have their sizes.
-Status CheckSizes(FileSystem& files, const Checkpoint& checkpoint) {
-  for (const ModelFile& file : checkpoint.manifest.files) {
-    const std::string path = checkpoint.Path(file.path);
-    SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> opened, files.Open(path));
-    SIMURGH_ASSIGN_OR_RETURN(const uint64_t bytes, opened->Size());
-    if (bytes != file.bytes) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": the file has ", bytes, " bytes; the manifest has ", file.bytes));
-    }
-  }
-  return absl::OkStatus();
-}
-
 Status VerifyTensors(FileSystem& files, const std::string& path,
                      const std::function<void(uint64_t)>& read) {
   SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, TensorFileReader::Open(path, files));
@@ -163,6 +150,20 @@ Status VerifyTensors(FileSystem& files, const std::string& path,
       SIMURGH_RETURN_IF_ERROR(reader.Read(tensor.name, row, rows, buffer));
       read(buffer.size());
     }
+  }
+  return absl::OkStatus();
+}
+
+// Finds damage of all that a start of training reads, but for the rows: their checksums are
+// compared when the servers load them.
+Status CheckFiles(FileSystem& files, const Checkpoint& checkpoint) {
+  for (const ModelFile& file : checkpoint.manifest.files) {
+    const std::string path = checkpoint.Path(file.path);
+    SIMURGH_ASSIGN_OR_RETURN(const ModelFile found, Identify(files, path));
+    SIMURGH_RETURN_IF_ERROR(CompareFile(path, file, found));
+    const bool is_large = file.path.starts_with("rows/") || file.path.starts_with("admission/");
+    if (is_large || !file.path.ends_with(kTensorFile)) continue;
+    SIMURGH_RETURN_IF_ERROR(VerifyTensors(files, path, [](uint64_t) {}));
   }
   return absl::OkStatus();
 }
@@ -249,7 +250,9 @@ CheckpointAttempt::CheckpointAttempt(CheckpointAttempt&& other) noexcept
       folder_(std::exchange(other.folder_, {})) {}
 
 CheckpointAttempt::~CheckpointAttempt() {
-  if (!folder_.empty()) files_->Remove(folder_).IgnoreError();
+  if (folder_.empty()) return;
+  // Other processes may still write into it.
+  RemoveFolder(*files_, model_, folder_.substr(model_.size() + 1)).IgnoreError();
 }
 
 StatusOr<std::string> CheckpointAttempt::Path(std::string_view file) {
@@ -394,13 +397,24 @@ StatusOr<ModelDirectory::Newest> ModelDirectory::Latest() {
     warnings.emplace_back(status.message());
   }
   for (Checkpoint& checkpoint : sorted.valid) {
-    const Status sizes = CheckSizes(files_, checkpoint);
-    if (sizes.ok()) return Newest{std::move(checkpoint), std::move(warnings)};
-    warnings.emplace_back(sizes.message());
+    const Status whole = CheckFiles(files_, checkpoint);
+    if (whole.ok()) return Newest{std::move(checkpoint), std::move(warnings)};
+    warnings.emplace_back(whole.message());
   }
   if (warnings.empty()) return absl::NotFoundError(path_ + ": there is no checkpoint");
   return absl::DataLossError(
       absl::StrCat(path_, ": all checkpoints are damaged: ", absl::StrJoin(warnings, "; ")));
+}
+
+Status ModelDirectory::SetAside(uint64_t step) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, Steps());
+  if (steps.size() < 2) {
+    return absl::FailedPreconditionError(absl::StrCat(path_, ": there is no other checkpoint"));
+  }
+  const std::string folder = StepFolder(path_, step);
+  SIMURGH_RETURN_IF_ERROR(files_.Remove(folder + kDamaged));
+  SIMURGH_RETURN_IF_ERROR(files_.Rename(folder, folder + kDamaged));
+  return files_.SyncFolder(path_);
 }
 
 StatusOr<ModelDirectory::Newest> ModelDirectory::Find(const std::string& path) {

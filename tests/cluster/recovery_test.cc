@@ -2,6 +2,8 @@
 
 #include <compare>
 #include <csignal>
+#include <fstream>
+#include <ios>
 #include <map>
 #include <memory>
 #include <regex>
@@ -135,6 +137,50 @@ TEST_CASE("A training that is lost before its first checkpoint begins anew") {
   CHECK_THAT(command->log(), Contains("starting nn-workers and loaders again"));
   CHECK(AucOf(command->output()) == AucOf(expected.output));
   CHECK_THAT(Difference(expected.folder.Path("model"), folder.Path("model")), Catch::Equals(""));
+}
+
+TEST_CASE("Training continues from the checkpoint before one whose rows are damaged") {
+  const Shape shape{"sync", 2, 2};
+  const Undisturbed& expected = UndisturbedOf(shape);
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  std::vector<std::string> overrides = Saving(model, shape.mode);
+  overrides.emplace_back("training.max_steps=600");
+  REQUIRE(TrainCommand(overrides, shape.ranks, shape.loaders)->Wait(kTrainerDeadline) == 0);
+  const std::string rows = model + "/step-600/rows/education/1.safetensors";
+  std::fstream file(rows, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  const char last = static_cast<char>(file.peek() ^ 1);
+  file.put(last);
+  file.close();
+
+  overrides.back() = "training.max_steps=1500";
+  TrainCommand command(overrides, shape.ranks, shape.loaders);
+  CHECK(command->Wait(kTrainerDeadline) == 0);
+  CAPTURE(command->log());
+  CHECK_THAT(command->log(), Contains("starting nn-workers and loaders again") &&
+                                 Contains("continuing: model=" + model + " step=300 "));
+  CHECK_THAT(
+      command.LogOf("nn-worker-0"),
+      Contains(rows + ": tensor ") && Contains("renamed it to " + model + "/step-600.damaged"));
+  CHECK(AucOf(command->output()) == AucOf(expected.output));
+  CHECK_THAT(Difference(expected.folder.Path("model"), model), Catch::Equals(""));
+}
+
+TEST_CASE("A server that is lost during the last save costs a new start") {
+  const Shape shape{"sync", 1, 0};
+  const Undisturbed& expected = UndisturbedOf(shape);
+  const TemporaryFolder folder;
+  std::vector<std::string> overrides = Saving(folder.Path("model"), shape.mode);
+  overrides.insert(overrides.end(),
+                   {"checkpoint.every_steps=1000000", "checkpoint.bandwidth=5000"});
+  TrainCommand command(overrides);
+  REQUIRE(command->WaitForLog("evaluated: ", kDeadline));
+  kill(command.PidOf("embedding-ps", 1), SIGKILL);
+  CHECK(command->Wait(kDeadline) == 0);
+  CAPTURE(command->log());
+  CHECK_THAT(command->log(), Contains("nn-worker-0 ended with code 4; starting nn-workers"));
+  CHECK(AucOf(command->output()) == AucOf(expected.output));
 }
 
 TEST_CASE("A daemon that is lost again and again ends the command") {

@@ -107,10 +107,14 @@ class ModelDirectory {
     Checkpoint checkpoint;
     std::vector<std::string> warnings;  // One for each damaged checkpoint that was left out.
   };
-  // The newest checkpoint whose manifest is valid and whose files have their sizes.
+  // The newest checkpoint whose manifest is valid and whose files fit it. Reads the headers and
+  // checksums of all files, and all of those that have no rows of tables.
   // Errors: NOT_FOUND if there is no checkpoint; DATA_LOSS if all are damaged, with the reasons;
   // FAILED_PRECONDITION for one of a newer format, which is not damage.
   StatusOr<Newest> Latest();
+  // Renames a damaged checkpoint to step-N.damaged, so that the next start takes an older one.
+  // Errors: FAILED_PRECONDITION if there is no other one.
+  Status SetAside(uint64_t step);
   // path: of a model, for its newest checkpoint, or of a checkpoint, MODEL/step-N. The result's
   // folder is absolute. Errors: of Latest and Open.
   static StatusOr<Newest> Find(const std::string& path);

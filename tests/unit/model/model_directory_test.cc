@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -145,12 +146,42 @@ TEST_CASE("The newest checkpoint is of the highest generation, then of the highe
   CHECK(model.Latest()->checkpoint.manifest.step == 20);
 }
 
+void FlipBit(const std::string& path, size_t at) {
+  std::string content = ReadText(path);
+  content.at(at) ^= 1;
+  WriteText(path, content);
+}
+
+TEST_CASE("A checkpoint that is set aside is the newest no longer, unless there is no other") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  WriteCheckpoint(model, 10, 1);
+  WriteCheckpoint(model, 20, 1);
+  REQUIRE(model.SetAside(20).ok());
+  CHECK(model.Latest()->checkpoint.manifest.step == 10);
+  CHECK(std::filesystem::exists(folder.Path("model/step-20.damaged/manifest.json")));
+  REQUIRE(model.RemoveLeftovers(model.NewGeneration().value()).ok());
+  CHECK(std::filesystem::exists(folder.Path("model/step-20.damaged/manifest.json")));
+  WriteCheckpoint(model, 20, 2);
+  CHECK(model.SetAside(20).ok());
+  CHECK(absl::IsFailedPrecondition(model.SetAside(10)));
+  CHECK(model.Latest()->checkpoint.manifest.step == 10);
+}
+
 TEST_CASE("A damaged newest checkpoint gives a warning, and the next older one is taken") {
   const TemporaryFolder folder;
   ModelDirectory model(folder.Path("model"));
   REQUIRE(model.NewGeneration().ok());
   WriteCheckpoint(model, 10, 1);
-  const Checkpoint newest = WriteCheckpoint(model, 20, 1);
+  CheckpointAttempt attempt = model.Begin(20, 1).value();
+  TestRows(100).Write(attempt.Path("rows/t/0.safetensors").value(), 1000);
+  TestRows(3).Write(attempt.Path("dense.safetensors").value(), 1000);
+  WriteText(attempt.Path("note.txt").value(), "step 20");
+  Manifest complete = TestManifest();
+  complete.parent.reset();
+  complete.files.clear();
+  const Checkpoint newest = attempt.Publish(std::move(complete)).value();
   const std::string manifest = newest.Path("manifest.json");
   const std::string rows = newest.Path("rows/t/0.safetensors");
   const std::string text = ReadText(manifest);
@@ -169,7 +200,20 @@ TEST_CASE("A damaged newest checkpoint gives a warning, and the next older one i
   }
   SECTION("a shortened file") {
     std::filesystem::resize_file(rows, 100);
-    expected = rows + ": the file has 100 bytes; the manifest has ";
+    expected = rows + ": it has 100 bytes and a header of ";
+  }
+  SECTION("a bit of a header") {
+    FlipBit(rows, 40);
+    expected = rows + ": ";
+  }
+  SECTION("a bit of a file without rows") {
+    FlipBit(newest.Path("note.txt"), 2);
+    expected = "note.txt: the file has 7 bytes with the hash ";
+  }
+  SECTION("a bit of the dense network") {
+    const std::string dense = newest.Path("dense.safetensors");
+    FlipBit(dense, std::filesystem::file_size(dense) - 1);
+    expected = dense + ": tensor ";
   }
   SECTION("no file") {
     std::filesystem::remove(rows);

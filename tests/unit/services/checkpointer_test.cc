@@ -197,7 +197,7 @@ TEST_CASE("A failed save of the end is repeated at each request") {
   CHECK(last.request == 2);
 }
 
-TEST_CASE("A failed save of the end is final after a stop, without requests, and on_error: stop") {
+TEST_CASE("A failed save of the end is final if a request could not repeat it") {
   MetricRegistry registry;
   Last stopped;
   CHECK(stopped.Run({kFull}, OnError::kContinue, true) == kFull);
@@ -205,6 +205,9 @@ TEST_CASE("A failed save of the end is final after a stop, without requests, and
   CHECK(alone.SaveLast([](auto&&...) { return kFull; }, nullptr, {}) == kFull);
   Last strict;
   CHECK(strict.Run({kFull}, OnError::kStop, false) == kFull);
+  Last lost;
+  const Status restarted = absl::DataLossError("a server was restarted");
+  CHECK(lost.Run({restarted}, OnError::kContinue, false) == restarted);
 }
 
 }  // namespace

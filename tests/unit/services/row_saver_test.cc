@@ -1,0 +1,117 @@
+#include "services/embedding_ps/row_saver.h"
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/model/model_directory.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/services/one_table.h"
+
+namespace simurgh {
+namespace {
+
+TEST_CASE("a save that stops returns the memory of rows that pulls waited for") {
+  constexpr uint64_t kIds = 10'000;  // More than a piece.
+  const TemporaryFolder folder;
+  ClusterConfig config = OneTable(/*dim=*/4, /*capacity_rows=*/2 * kIds);
+  config.checkpoint.directory = folder.path();
+  for (const char* name : {"second", "third"}) {
+    config.tables.push_back(config.tables[0]);
+    config.tables.back().name = name;
+  }
+  MetricRegistry registry;
+  ServerMetrics metrics(registry, config, 0);
+  const auto partition = Partition::Create(config.tables, /*seed=*/1).value();
+  std::vector<uint64_t> ids(kIds);
+  for (uint64_t id = 0; id < kIds; ++id) ids[id] = id;
+  std::vector<float> values(kIds * 4);
+  const auto pull = [&](uint64_t stamp) {
+    for (size_t t = 0; t < 3; ++t) {
+      partition->table(t).Pull(ids, MatrixView<float>(values.data(), kIds, 4), stamp);
+    }
+  };
+  pull(1);
+
+  CopyMemory memory(/*limit_bytes=*/1);
+  ModelDirectory directory(folder.path());
+  const CheckpointAttempt attempt = directory.Begin(1, directory.NewGeneration().value()).value();
+  const std::string name = attempt.folder().substr(attempt.folder().rfind('/') + 1);
+  std::unique_ptr<RowSaver> saver;
+  bool is_stopped = false;
+  const PartitionThreads threads{.count = 1,
+                                 .on_one =
+                                     [&](uint32_t, const std::function<void(Partition&)>& use) {
+                                       use(*partition);
+                                       pull(2);
+                                       CHECK_FALSE(memory.Reserve(1));
+                                       std::promise<void> done;
+                                       done.set_value();
+                                       return done.get_future();
+                                     },
+                                 .on_all =
+                                     [&](absl::FunctionRef<void(uint32_t, Partition&)> use) {
+                                       use(0, *partition);
+                                       // The writer has taken the rows that were copied early, and
+                                       // writes none of them.
+                                       if (memory.used_bytes() > 0 && !is_stopped) {
+                                         is_stopped = true;
+                                         CHECK_FALSE(saver->Stop().ok());
+                                       }
+                                     }};
+  saver = std::make_unique<RowSaver>(config.checkpoint, config.tables, threads, memory, metrics);
+  StatusOr<SaveProgress> progress = saver->Save({.folder = name});
+  while (progress.ok() && !progress->done) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    progress = saver->Save({.folder = name});
+  }
+  CHECK(absl::IsCancelled(progress.status()));
+  CHECK(is_stopped);
+  CHECK(memory.used_bytes() == 0);
+}
+
+TEST_CASE("a save leaves nothing behind once the nn-worker has given it up") {
+  const TemporaryFolder folder;
+  ClusterConfig config = OneTable(/*dim=*/4, /*capacity_rows=*/10);
+  config.checkpoint.directory = folder.path();
+  MetricRegistry registry;
+  ServerMetrics metrics(registry, config, 0);
+  const auto partition = Partition::Create(config.tables, /*seed=*/1).value();
+  CopyMemory memory(/*limit_bytes=*/1);
+  ModelDirectory directory(folder.path());
+  auto attempt = std::make_unique<CheckpointAttempt>(
+      directory.Begin(1, directory.NewGeneration().value()).value());
+  const std::string path = attempt->folder();
+  const PartitionThreads threads{.count = 1,
+                                 .on_one =
+                                     [](uint32_t, const std::function<void(Partition&)>&) {
+                                       FAIL_CHECK("the save copies rows");
+                                       std::promise<void> done;
+                                       done.set_value();
+                                       return done.get_future();
+                                     },
+                                 .on_all =
+                                     [&](absl::FunctionRef<void(uint32_t, Partition&)> use) {
+                                       use(0, *partition);
+                                       attempt = nullptr;
+                                     }};
+  RowSaver saver(config.checkpoint, config.tables, threads, memory, metrics);
+  const std::string name = path.substr(path.rfind('/') + 1);
+  StatusOr<SaveProgress> progress = saver.Save({.folder = name});
+  while (progress.ok() && !progress->done) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    progress = saver.Save({.folder = name});
+  }
+  CHECK(absl::IsNotFound(progress.status()));
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+}  // namespace
+}  // namespace simurgh
