@@ -16,10 +16,12 @@ constexpr std::chrono::seconds kKeepAlive{1};
 
 }  // namespace
 
-Checkpointer::Checkpointer(const CheckpointConfig& config, Prepare prepare,
-                           MetricRegistry& registry)
+Checkpointer::Checkpointer(const CheckpointConfig& config, BestCheckpoints& best, Prepare prepare,
+                           Load load, MetricRegistry& registry)
     : config_(config),
+      best_(best),
       prepare_(std::move(prepare)),
+      load_(std::move(load)),
       time_(registry.GetGauge("simurgh_nn_checkpoint_time_seconds",
                               "Unix time of the newest checkpoint's step.")),
       step_(registry.GetGauge("simurgh_nn_checkpoint_step", "Step of the newest checkpoint.")),
@@ -41,25 +43,45 @@ Checkpointer::~Checkpointer() {
 void Checkpointer::SetNewest(uint64_t step, std::time_t step_time) {
   step_.Set(static_cast<double>(step));
   time_.Set(static_cast<double>(step_time));
+  MutexLock lock(mutex_);
+  newest_ = step;
 }
 
-bool Checkpointer::IsDue(uint64_t step) {
+bool Checkpointer::IsDue(uint64_t step, bool evaluates) {
   const auto now = Clock::now();
   MutexLock lock(mutex_);
   bool due = config_.at_steps.contains(step) ||
              (config_.every_steps > 0 && step % config_.every_steps == 0);
   // These would make training wait.
-  if (marks_ == 0) {
+  if (due_.empty() && !saving_) {
     due = due || requests_ > saved_requests_;
     if (config_.every.count() > 0 && now - last_due_ >= config_.every) {
       skipped_.Add(static_cast<uint64_t>((now - last_due_) / config_.every) - 1);
       due = true;
     }
   }
-  if (!due) return false;
-  last_due_ = now;
-  ++marks_;
-  return true;
+  if (due) {
+    last_due_ = now;
+    due_.insert(step);
+  }
+  return due || (evaluates && best_.enabled());
+}
+
+bool Checkpointer::IsWanted(const TrainState& state) {
+  {
+    MutexLock lock(mutex_);
+    if (due_.contains(state.steps)) return true;
+  }
+  return best_.Admits(state);
+}
+
+std::optional<uint64_t> Checkpointer::BestStep(const TrainState& state) {
+  return best_.BestWith(state);
+}
+
+uint64_t Checkpointer::newest() {
+  MutexLock lock(mutex_);
+  return newest_;
 }
 
 bool Checkpointer::AwaitIdle(std::chrono::milliseconds patience) {
@@ -85,9 +107,27 @@ Status Checkpointer::failure() {
   return failure_;
 }
 
-void Checkpointer::Begin(const TrainState& state) { Start(prepare_(state), /*at_mark=*/true); }
+void Checkpointer::Begin(const TrainState& state) {
+  Start(prepare_(state), /*at_mark=*/true);
+  MutexLock lock(mutex_);
+  due_.erase(state.steps);
+}
 
 void Checkpointer::Start(Work work, bool at_mark) {
+  Launch([this, work = std::move(work), at_mark] { Run(work, at_mark); });
+}
+
+void Checkpointer::BeginLoad(uint64_t step) {
+  Launch([this, step] {
+    const Status loaded = load_(step, stop_.get_token());
+    MutexLock lock(mutex_);
+    if (!loaded.ok()) failure_ = loaded;
+    saving_ = false;
+    changed_.NotifyAll();
+  });
+}
+
+void Checkpointer::Launch(std::function<void()> task) {
   if (thread_.joinable()) thread_.join();
   {
     MutexLock lock(mutex_);
@@ -96,9 +136,9 @@ void Checkpointer::Start(Work work, bool at_mark) {
     rows_noted_ = false;
     progress_ = {};
   }
-  thread_ = std::thread([this, work = std::move(work), at_mark] {
+  thread_ = std::thread([task = std::move(task)] {
     SetThreadName("checkpoint");
-    Run(work, at_mark);
+    task();
   });
 }
 
@@ -127,7 +167,6 @@ void Checkpointer::Run(const Work& work, bool at_mark) {
   saving_ = false;
   saved_requests_ = requests;
   if (at_mark) {
-    --marks_;
     const bool ends =
         absl::IsCancelled(saved.status()) || config_.on_error == CheckpointConfig::OnError::kStop;
     if (!saved.ok() && ends) failure_ = saved.status();

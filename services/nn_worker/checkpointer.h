@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
 
+#include "services/nn_worker/best_checkpoints.h"
 #include "services/nn_worker/model_saver.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/config/checkpoint_config.h"
@@ -29,18 +31,26 @@ class Checkpointer final : public CheckpointPort {
       std::function<StatusOr<SavedCheckpoint>(const OnRows& on_rows, const std::stop_token& stop)>;
   // Copies what training changes next. Threads: the trainer's.
   using Prepare = std::function<Work(const TrainState& state)>;
+  // Replaces the servers' rows. Threads: the load's.
+  using Load = std::function<Status(uint64_t step, const std::stop_token& stop)>;
 
-  // Lifetime: the registry outlives it.
-  Checkpointer(const CheckpointConfig& config, Prepare prepare, MetricRegistry& registry);
+  // best: what the saves add to. Lifetime: `best` and the registry outlive it.
+  Checkpointer(const CheckpointConfig& config, BestCheckpoints& best, Prepare prepare, Load load,
+               MetricRegistry& registry);
   ~Checkpointer() override;  // Stops the save and waits.
 
   // Reports the checkpoint that training continues in the metrics.
   void SetNewest(uint64_t step, std::time_t step_time);
 
-  bool IsDue(uint64_t step) override;
+  bool IsDue(uint64_t step, bool evaluates) override;
+  bool IsWanted(const TrainState& state) override;
   bool AwaitIdle(std::chrono::milliseconds patience) override;
   void Begin(const TrainState& state) override;
   bool AwaitRows(std::chrono::milliseconds patience) override;
+  bool keeps_best() override { return best_.enabled(); }
+  std::optional<uint64_t> BestStep(const TrainState& state) override;
+  uint64_t newest() override;
+  void BeginLoad(uint64_t step) override;
   Status failure() override;
 
   // Waits for the save under way, then saves the model of the end. After an error, with on_error:
@@ -74,14 +84,18 @@ class Checkpointer final : public CheckpointPort {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // at_mark: IsDue has announced the save.
+  // at_mark: training continues after a failure.
   void Start(Work work, bool at_mark);
   void Run(const Work& work, bool at_mark);
+  // Runs the task on a thread; AwaitIdle waits for the end of its work.
+  void Launch(std::function<void()> task);
   void OnSaved(const SavedCheckpoint& saved, Clock::duration duration);
   bool AwaitRequest(const std::function<void()>& keep_alive, const std::stop_token& stop);
 
   const CheckpointConfig config_;
+  BestCheckpoints& best_;
   const Prepare prepare_;
+  const Load load_;
   Gauge& time_;
   Gauge& step_;
   Gauge& seconds_;
@@ -95,12 +109,13 @@ class Checkpointer final : public CheckpointPort {
   Mutex mutex_;
   CondVar changed_;
   Clock::time_point last_due_ ABSL_GUARDED_BY(mutex_) = Clock::now();
-  uint64_t marks_ ABSL_GUARDED_BY(mutex_) = 0;  // Announced saves that have not ended.
-  bool saving_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<uint64_t> due_ ABSL_GUARDED_BY(mutex_);  // Steps of announced saves that have not begun.
+  bool saving_ ABSL_GUARDED_BY(mutex_) = false;     // Or loading.
   bool rows_noted_ ABSL_GUARDED_BY(mutex_) = false;
   SaveProgress progress_ ABSL_GUARDED_BY(mutex_);        // Of the save under way.
   uint64_t requests_ ABSL_GUARDED_BY(mutex_) = 0;        // Numbered from 1.
   uint64_t saved_requests_ ABSL_GUARDED_BY(mutex_) = 0;  // The first ones, that a save has ended.
+  uint64_t newest_ ABSL_GUARDED_BY(mutex_) = 0;
   StatusOr<SavedCheckpoint> last_ ABSL_GUARDED_BY(mutex_) = SavedCheckpoint();
   Status failure_ ABSL_GUARDED_BY(mutex_);
   Status refusal_ ABSL_GUARDED_BY(mutex_);

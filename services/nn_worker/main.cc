@@ -144,9 +144,9 @@ class NnWorker : public Daemon {
       const bool continues =
           daemon->resumed_ && std::filesystem::equivalent(context.config().checkpoint.directory,
                                                           daemon->resumed_->model, ignored);
-      SIMURGH_ASSIGN_OR_RETURN(
-          daemon->saver_,
-          ModelSaver::Open(context.config(), continues ? resumed : nullptr, daemon->run_));
+      SIMURGH_ASSIGN_OR_RETURN(daemon->saver_,
+                               ModelSaver::Open(context.config(), continues ? resumed : nullptr,
+                                                daemon->run_, daemon->best_));
       daemon->run_ = daemon->saver_->run();
       context.metrics()
           .GetGauge("simurgh_nn_checkpoint_generation", "Generation of new checkpoints.")
@@ -215,7 +215,8 @@ class NnWorker : public Daemon {
       : run_(RunNumber(/*generation=*/0, context.hello().incarnation)),
         trace_file_(std::move(trace_file)),
         rank_(context.index()),
-        learning_rates_(context.config().tables) {}
+        learning_rates_(context.config().tables),
+        best_(context.config().checkpoint) {}
 
   // Whether the failure is the loss of another process, which a new start recovers from.
   bool MayStartAgain(const Status& failure) const {
@@ -254,7 +255,10 @@ class NnWorker : public Daemon {
     const CheckpointConfig& config = context.config().checkpoint;
     if (config.directory.empty() || rank_ > 0) return;
     const auto prepare = [this](const TrainState& state) { return CopyModel(state, std::nullopt); };
-    checkpointer_ = std::make_unique<Checkpointer>(config, prepare, context.metrics());
+    const auto load = [this](uint64_t step, const std::stop_token& stop) {
+      return LoadBest(step, stop);
+    };
+    checkpointer_ = std::make_unique<Checkpointer>(config, best_, prepare, load, context.metrics());
     if (context.config().training.mode == TrainingConfig::Mode::kAsync) {
       checkpointer_->Refuse(absl::FailedPreconditionError(
           "training.mode: async saves its model only when it ends; use another mode to save while "
@@ -342,17 +346,9 @@ class NnWorker : public Daemon {
         spdlog::info("continuing: model={} step={} generation={}", resumed_->model, manifest.step,
                      manifest.generation);
       }
-      const RestoreRowsCall call{.run = joint.run,
-                                 .ranks = joint.collective->ranks(),
-                                 .model = resumed_ ? resumed_->model : "",
-                                 .step = job_->start().steps};
-      const auto restore = [&] {
-        return local_ != nullptr ? local_->RestoreRows(call) : remote_->port().RestoreRows(call);
-      };
       const Status restored =
-          AwaitRows(resumed_ ? "loading" : "preparing", job_->config().training.retry_deadline,
-                    restore, nullptr, stop)
-              .status();
+          resumed_ ? RestoreRows("loading", resumed_->model, job_->start().steps, stop)
+                   : RestoreRows("preparing", "", job_->start().steps, stop);
       if (!restored.ok()) {
         const Status failure = resumed_ ? OnNotLoaded(restored) : restored;
         joint.collective->Abort(failure);
@@ -373,6 +369,31 @@ class NnWorker : public Daemon {
     return absl::AbortedError(
         absl::StrCat(failure.message(), "; renamed it to ", checkpoint.folder,
                      ".damaged, and the next start continues from the checkpoint before it"));
+  }
+
+  // Lets the servers begin the run with the rows of a checkpoint, or without rows. what: as for
+  // AwaitRows.
+  Status RestoreRows(const char* what, const std::string& model, uint64_t step,
+                     const std::stop_token& stop) {
+    const RestoreRowsCall call{
+        .run = joined_.run, .ranks = joined_.ranks, .model = model, .step = step};
+    const auto restore = [&] {
+      return local_ != nullptr ? local_->RestoreRows(call) : remote_->port().RestoreRows(call);
+    };
+    return AwaitRows(what, job_->config().training.retry_deadline, restore, nullptr, stop).status();
+  }
+
+  // Replaces the servers' rows by those of the best checkpoint.
+  Status LoadBest(uint64_t step, const std::stop_token& stop) {
+    const std::string& model = job_->config().checkpoint.directory;
+    spdlog::info("the best evaluation was of an earlier step: step={}", step);
+    // First without rows. The servers know a load by model and step, and would take one that they
+    // have done at the start for this one.
+    Status loaded = RestoreRows("preparing", "", step, stop);
+    if (loaded.ok()) loaded = RestoreRows("loading", model, step, stop);
+    return Annotate(loaded, absl::StrCat(model, "/step-", step,
+                                         ": training has ended, its model is saved, and the best "
+                                         "checkpoint cannot be tested"));
   }
 
   // Copies the model. The work that it returns saves the copy and the servers' rows.
@@ -399,13 +420,13 @@ class NnWorker : public Daemon {
     };
   }
 
-  // Saves the model of the end, unless it exists.
+  // Saves the model of the end, unless it is saved.
   Status SaveLast(const StatusOr<TrainResult>& result, const std::stop_token& stop) {
     Status status;
     if (!result.ok()) {
       // The calls to the servers have ended, too.
       checkpointer_->Stop();
-    } else if (result->steps > job_->start().steps) {
+    } else if (result->steps > checkpointer_->newest()) {
       std::function<void()> keep_alive;
       if (listener_ != nullptr) {
         // The servers admit no other run.
@@ -441,6 +462,9 @@ class NnWorker : public Daemon {
     if (result.evaluation) {
       std::printf("%s ", TestResult(*result.evaluation, LabelColumns(job_->config().data)).c_str());
     }
+    if (result.best_step) {
+      std::printf("best_step=%llu ", static_cast<unsigned long long>(*result.best_step));
+    }
     if (!warnings.empty()) std::printf("train_labels=one_class ");
     std::printf("samples_per_sec=%.0f\n", samples_per_second);
   }
@@ -455,7 +479,8 @@ class NnWorker : public Daemon {
   std::optional<ResumePoint> resumed_;  // The model that this training continues.
   bool takes_newest_ = false;           // Rather than one that the user has named.
   std::unique_ptr<TrainingJob> job_;
-  std::atomic<bool> trains_ = false;   // A stop then ends training after a step.
+  std::atomic<bool> trains_ = false;  // A stop then ends training after a step.
+  BestCheckpoints best_;
   std::unique_ptr<ModelSaver> saver_;  // Null: nothing is saved, or another rank saves.
   std::optional<TokenLink> token_link_;
   std::unique_ptr<CheckpointService> checkpoint_service_;  // Of rank 0.

@@ -24,6 +24,12 @@ bool IsRetryable(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
 }
 
+// Writes MODEL/best, before the checkpoint that it named may be removed.
+Status NameBest(BestCheckpoints& best, ModelDirectory& directory) {
+  const std::vector<uint64_t> steps = best.Steps();
+  return directory.SetBest(steps.empty() ? std::nullopt : std::optional(steps.front()));
+}
+
 // Returns false after a stop.
 bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
   Mutex mutex;
@@ -36,7 +42,7 @@ bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
 
 StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config,
                                                        const Checkpoint* continued,
-                                                       uint64_t new_run) {
+                                                       uint64_t new_run, BestCheckpoints& best) {
   ModelDirectory directory(config.checkpoint.directory);
   const StatusOr<std::vector<uint64_t>> steps = directory.Steps();
   if (!steps.ok() && !absl::IsNotFound(steps.status())) return steps.status();
@@ -50,7 +56,15 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
       const uint64_t training,
       directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run)));
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
-  return std::unique_ptr<ModelSaver>(new ModelSaver(config, generation, training));
+  if (continued != nullptr) {
+    for (const uint64_t step : *steps) {
+      // Later ones are of training that is thrown away, damaged ones stay and do not count.
+      const StatusOr<Checkpoint> checkpoint = directory.Open(step);
+      if (checkpoint.ok() && step <= continued->manifest.step) best.Add(checkpoint->manifest);
+    }
+  }
+  SIMURGH_RETURN_IF_ERROR(NameBest(best, directory));
+  return std::unique_ptr<ModelSaver>(new ModelSaver(config, generation, training, best));
 }
 
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
@@ -135,7 +149,11 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                saved.rows, saved.bytes, seconds);
-  SIMURGH_RETURN_IF_ERROR(directory_.KeepNewest(config_.checkpoint.keep, {}));
+  best_.Add(published->manifest);
+  SIMURGH_RETURN_IF_ERROR(NameBest(best_, directory_));
+  const std::vector<uint64_t> best = best_.Steps();
+  SIMURGH_RETURN_IF_ERROR(
+      directory_.KeepNewest(config_.checkpoint.keep, {best.begin(), best.end()}));
   return saved;
 }
 

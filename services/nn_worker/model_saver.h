@@ -10,6 +10,7 @@
 #include <string>
 
 #include "services/api/row_server.h"
+#include "services/nn_worker/best_checkpoints.h"
 #include "services/nn_worker/resume.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
@@ -59,11 +60,13 @@ class ModelSaver {
 
   // Prepares the folder; from now on no older start completes a checkpoint. continued: the
   // checkpoint of this folder that training continues; null for none. new_run: a random number, for
-  // a new model. Lifetime: `config` outlives the saver.
+  // a new model. Adds to `best` the checkpoints that training continues.
+  // Lifetime: `config` and `best` outlive the saver.
   // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; of
   // ModelDirectory.
   static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config,
-                                                    const Checkpoint* continued, uint64_t new_run);
+                                                    const Checkpoint* continued, uint64_t new_run,
+                                                    BestCheckpoints& best);
 
   // The number of this start of training: see run_number.h.
   uint64_t run() const { return RunNumber(generation_, training_); }
@@ -74,22 +77,25 @@ class ModelSaver {
   // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
   StatusOr<SaveProgress> Probe(const SaveRows& save_rows) const;
 
-  // Saves the model, then removes all but the newest checkpoint.keep. config: with fitted
-  // statistics. on_rows: from its first call on, the servers' rows may change. Logs the progress.
-  // Errors: of the files and of save_rows, naming the folder; DATA_LOSS if the servers have lost
-  // rows; FAILED_PRECONDITION if a newer start has taken over; CANCELLED after a stop.
+  // Saves the model, then removes all but the newest checkpoint.keep and the best ones. config:
+  // with fitted statistics. on_rows: from its first call on, the servers' rows may change. Logs the
+  // progress. Errors: of the files and of save_rows, naming the folder; DATA_LOSS if the servers
+  // have lost rows; FAILED_PRECONDITION if a newer start has taken over; CANCELLED after a stop.
   StatusOr<SavedCheckpoint> Save(const ModelCopy& model, const ClusterConfig& config,
                                  const SaveRows& save_rows, const OnRows& on_rows,
                                  const std::stop_token& stop);
 
  private:
-  ModelSaver(const ClusterConfig& config, uint64_t generation, uint64_t training)
+  ModelSaver(const ClusterConfig& config, uint64_t generation, uint64_t training,
+             BestCheckpoints& best)
       : config_(config),
+        best_(best),
         directory_(config.checkpoint.directory),
         generation_(generation),
         training_(training) {}
 
   const ClusterConfig& config_;
+  BestCheckpoints& best_;
   ModelDirectory directory_;
   const uint64_t generation_;
   const uint64_t training_;

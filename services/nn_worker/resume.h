@@ -51,8 +51,9 @@ Status WriteDense(const std::string& folder, const DenseCopy& dense,
 Status RestoreDense(const Checkpoint& checkpoint, uint32_t rank, uint32_t ranks,
                     DenseNetwork& network);
 
-// A state in the manifest, without rank_statistics.
+// A state in the manifest, without rank_statistics. Of `validation` only two metrics.
 void WriteState(const TrainState& state, Manifest& manifest);
+// The state in a manifest, without rank_statistics and validation.
 // Errors: DATA_LOSS for a manifest without a state.
 StatusOr<TrainState> ReadState(const Manifest& manifest);
 

@@ -178,6 +178,13 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
   return job;
 }
 
+Status TrainingJob::Restore(uint64_t step) {
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
+                           ModelDirectory(config_.checkpoint.directory).Open(step));
+  return RestoreDense(checkpoint, rank_, static_cast<uint32_t>(config_.nn_worker.instances.size()),
+                      *network_);
+}
+
 Division TrainingJob::TrainDivision() const {
   const auto ranks = static_cast<uint32_t>(config_.nn_worker.instances.size());
   const auto loaders = static_cast<uint32_t>(config_.loaders.instances.size());
@@ -235,6 +242,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                    .async_staleness = AsyncStaleness(config_),
                    .start = start_,
                    .checkpoints = checkpoints_,
+                   .restore = [this](uint64_t step) { return Restore(step); },
                    .interrupt = &interrupted_};
   if (!config_.data.validation.empty()) {
     data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);

@@ -102,6 +102,8 @@ class TrainingJob {
  private:
   TrainingJob(const ClusterConfig& config, MetricRegistry& registry, uint32_t rank);
 
+  // Replaces the network by that of a checkpoint in checkpoint.directory.
+  Status Restore(uint64_t step);
   // How the ranks or the loaders share the training files.
   Division TrainDivision() const;
   // Reads this rank's share.

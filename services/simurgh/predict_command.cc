@@ -58,6 +58,7 @@ constexpr uint32_t kMaxThreads = 256;
 struct Options {
   std::string model;
   std::optional<uint64_t> step;
+  bool latest = false;  // Otherwise the best, if there is one.
   std::string input;
   std::string output;  // Empty: none.
   std::vector<std::string> columns;
@@ -88,6 +89,12 @@ StatusOr<uint32_t> UseProcessors(uint32_t threads) {
 StatusOr<Checkpoint> Find(const Options& options) {
   ModelDirectory directory(options.model);
   if (options.step) return directory.Open(*options.step);
+  SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> best, directory.BestStep());
+  if (best && !options.latest) {
+    StatusOr<Checkpoint> checkpoint = directory.Open(*best);
+    if (checkpoint.ok()) return checkpoint;
+    return Annotate(checkpoint.status(), "the best checkpoint, use another --step");
+  }
   SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest newest, directory.Latest());
   for (const std::string& warning : newest.warnings) {
     std::cerr << "simurgh: warning: " << warning << "\n";
@@ -179,7 +186,8 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
   po::options_description options("Options");
   options.add_options()("help", "print this help")("version", "print the version")(
       "model", po::value(&own.model)->value_name("MODEL"), "read this model's folder")(
-      "step", po::value(&step)->value_name("N"), "use the checkpoint of step N, not the newest")(
+      "step", po::value(&step)->value_name("N"),
+      "use the checkpoint of step N, or with `latest` the newest, not the best one")(
       "input", po::value(&own.input)->value_name("FILE"), "read rows from FILE; -: stdin")(
       "output", po::value(&own.output)->value_name("FILE"),
       "write predictions to FILE, which appears when it is complete; -: stdout")(
@@ -198,10 +206,12 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
   if (own.output.empty() && !own.evaluates) {
     return OptionProblem("--output is missing; name a file, or use --evaluate");
   }
-  if (!step.empty()) {
+  own.latest = step == "latest";
+  if (!step.empty() && !own.latest) {
     uint64_t number = 0;
     if (!absl::SimpleAtoi(step, &number)) {
-      return OptionProblem(absl::StrCat("--step: '", step, "' is not a number from 0 on"));
+      return OptionProblem(
+          absl::StrCat("--step: '", step, "' is not a number from 0 on, nor latest"));
     }
     own.step = number;
   }

@@ -128,6 +128,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
   // The checks across sections require valid sections.
   if (context.diagnostics.ok()) {
     ApplyMode(&config);
+    ApplyBest(&config);
     CheckServices(config, &context.diagnostics);
     LinkFeatures(table_paths, &config, &context.diagnostics);
     CheckColumns(config, &context.diagnostics);

@@ -35,6 +35,8 @@ void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics);
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics);
 // Switches off what `mode: sync` excludes, so that one key changes the mode.
 void ApplyMode(ClusterConfig* config);
+// Decides keep_best and best_by of the checkpoints.
+void ApplyBest(ClusterConfig* config);
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics);
 void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics);
 // Also sets every feature's table_index.

@@ -287,6 +287,19 @@ void ApplyMode(ClusterConfig* config) {
   config->embedding_worker.row_cache_bytes = 0;
 }
 
+void ApplyBest(ClusterConfig* config) {
+  const TrainingConfig& training = config->training;
+  CheckpointConfig& checkpoint = config->checkpoint;
+  const bool evaluates = !config->data.validation.empty() &&
+                         (training.evaluate_every_steps > 0 || training.evaluate_every_epochs > 0);
+  const bool saves = !checkpoint.directory.empty() && training.mode != TrainingConfig::Mode::kAsync;
+  if (!evaluates || !saves) checkpoint.keep_best = 0;
+  if (!checkpoint.best_by) {
+    checkpoint.best_by =
+        training.early_stopping.patience > 0 ? training.early_stopping.metric : EvaluationMetric();
+  }
+}
+
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
   if (training.mode == TrainingConfig::Mode::kAsync) CheckAsync(config, diagnostics);
@@ -309,6 +322,10 @@ void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
                         "set training.evaluate_every_steps instead");
   }
   if (training.early_stopping.patience == 0) return;
+  if (config.checkpoint.best_by != training.early_stopping.metric) {
+    diagnostics->Report("checkpoint.best_by", "differs from training.early_stopping.metric",
+                        "remove it, or choose the same metric");
+  }
   if (config.data.validation.empty()) {
     diagnostics->Report("training.early_stopping", "requires data.validation",
                         "list files there; the test files must not influence training");

@@ -21,7 +21,8 @@ constexpr char kManifest[] = "/manifest.json";
 constexpr std::string_view kTensorFile = ".safetensors";
 constexpr char kRemoved[] = ".removed";
 constexpr char kDamaged[] = ".damaged";
-constexpr uint64_t kMaxRunBytes = 32;
+constexpr char kBest[] = "/best";
+constexpr uint64_t kMaxNameBytes = 32;  // Of a run or a step.
 constexpr uint64_t kReadBytes = uint64_t{4} << 20;
 
 // The N of "step-N/" or "generation-N".
@@ -328,7 +329,7 @@ StatusOr<uint64_t> ModelDirectory::NewGeneration() {
 
 StatusOr<uint64_t> ModelDirectory::KeepRun(uint64_t proposed) {
   const std::string path = path_ + "/run";
-  StatusOr<std::string> kept = files_.ReadFile(path, kMaxRunBytes);
+  StatusOr<std::string> kept = files_.ReadFile(path, kMaxNameBytes);
   if (absl::IsNotFound(kept.status())) {
     SIMURGH_RETURN_IF_ERROR(files_.WriteFile(path, absl::StrCat(absl::Hex(proposed), "\n")));
     SIMURGH_RETURN_IF_ERROR(files_.SyncFolder(path_));
@@ -387,6 +388,22 @@ StatusOr<Checkpoint> ModelDirectory::Open(uint64_t step) {
   return absl::NotFoundError(absl::StrCat(path_, ": there is no checkpoint of step ", step,
                                           steps.empty() ? "" : "; use ",
                                           absl::StrJoin(steps, " or ")));
+}
+
+Status ModelDirectory::SetBest(std::optional<uint64_t> step) {
+  SIMURGH_RETURN_IF_ERROR(step ? files_.WriteFile(path_ + kBest, absl::StrCat("step-", *step, "\n"))
+                               : files_.Remove(path_ + kBest));
+  return files_.SyncFolder(path_);
+}
+
+StatusOr<std::optional<uint64_t>> ModelDirectory::BestStep() {
+  const std::string path = path_ + kBest;
+  const StatusOr<std::string> text = files_.ReadFile(path, kMaxNameBytes);
+  if (absl::IsNotFound(text.status())) return std::nullopt;
+  SIMURGH_RETURN_IF_ERROR(text.status());
+  const std::optional<uint64_t> step = NumberIn(*text, "step-", "\n");
+  if (step) return step;
+  return absl::DataLossError(path + ": not the name of a checkpoint; remove the file");
 }
 
 StatusOr<ModelDirectory::Newest> ModelDirectory::Latest() {

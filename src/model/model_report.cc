@@ -1,6 +1,7 @@
 #include "simurgh/model/model_report.h"
 
 #include <array>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -38,6 +39,7 @@ uint64_t TotalBytes(const Manifest& manifest) {
 
 StatusOr<std::string> ListCheckpoints(ModelDirectory& model) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, model.Steps());
+  SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> best, model.BestStep());
   std::string text;
   for (const uint64_t step : steps) {
     const StatusOr<Checkpoint> checkpoint = model.Open(step);
@@ -49,7 +51,7 @@ StatusOr<std::string> ListCheckpoints(ModelDirectory& model) {
     absl::StrAppend(&text, "step-", step, "  ", KindText(manifest), "  generation ",
                     manifest.generation, "  ", TimeText(manifest.step_time), "  ", manifest.samples,
                     " samples  ", TotalBytes(manifest), " bytes  ", MetricsText(manifest, " "),
-                    "\n");
+                    step == best ? "  best\n" : "\n");
   }
   return text.empty() ? absl::StrCat("no checkpoints\n") : text;
 }

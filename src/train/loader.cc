@@ -11,7 +11,11 @@
 namespace simurgh {
 
 Loader::Loader(OpenEpoch open, LoaderOptions options, BatchPipeline& pipeline)
-    : open_(std::move(open)), options_(options), pipeline_(pipeline), thread_([this] {
+    : open_(std::move(open)),
+      options_(options),
+      pipeline_(pipeline),
+      epochs_(options.completed_epochs),
+      thread_([this] {
         SetThreadName("loader");
         LowerPriority();  // Batches are read ahead; all ranks wait for the slowest computation.
         const Status status = Load();
@@ -51,13 +55,20 @@ StatusOr<std::optional<Batch>> Loader::NextOf(BatchReader& reader) {
   return Agree(std::move(batch));
 }
 
+bool Loader::Evaluates() const {
+  const uint64_t steps = options_.first_batch + agreed_;
+  return (options_.evaluate_every_steps > 0 && steps % options_.evaluate_every_steps == 0) ||
+         (epoch_ended_ && options_.evaluate_every_epochs > 0 &&
+          epochs_ % options_.evaluate_every_epochs == 0);
+}
+
 StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
   constexpr uint64_t kEndsEarly = uint64_t{1} << 63;
   constexpr uint64_t kCheckpoint = uint64_t{1} << 62;
   const bool ends = options_.ends_early != nullptr && *options_.ends_early;
   // The model of the first step exists already.
   due_ = due_ || (options_.checkpoints != nullptr && agreed_ > 0 &&
-                  options_.checkpoints->IsDue(options_.first_batch + agreed_));
+                  options_.checkpoints->IsDue(options_.first_batch + agreed_, Evaluates()));
   const uint64_t word =
       (own ? own->size() : 0) | (ends ? kEndsEarly : 0) | (due_ ? kCheckpoint : 0);
   std::vector<uint64_t> words{word};
@@ -67,15 +78,18 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
                                                    std::as_bytes(std::span(&word, 1)),
                                                    std::as_writable_bytes(std::span(words))));
   }
-  if (std::ranges::any_of(words, [](uint64_t one) { return (one & kEndsEarly) != 0; })) {
+  const bool any_ends =
+      std::ranges::any_of(words, [](uint64_t one) { return (one & kEndsEarly) != 0; });
+  const bool checkpoint = (words[0] & kCheckpoint) != 0;
+  for (uint64_t& one : words) one &= ~(kEndsEarly | kCheckpoint);
+  const uint64_t samples = std::reduce(words.begin(), words.end());
+  const bool any_ended = std::ranges::find(words, uint64_t{0}) != words.end();
+  // First, since the end of an epoch would be lost with an early end.
+  if (samples == 0 || (options_.drop_last && any_ended)) return std::nullopt;
+  if (any_ends) {
     ended_early_ = true;
     return std::nullopt;
   }
-  const bool checkpoint = (words[0] & kCheckpoint) != 0;
-  for (uint64_t& one : words) one &= ~kCheckpoint;
-  const uint64_t samples = std::reduce(words.begin(), words.end());
-  const bool any_ended = std::ranges::find(words, uint64_t{0}) != words.end();
-  if (samples == 0 || (options_.drop_last && any_ended)) return std::nullopt;
   if (own) progress_ = own->progress;
   if (!own || own->size() == 0) {
     auto sparse = std::make_shared<CompactBatch>();
@@ -88,7 +102,7 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
   if (options_.ranks != nullptr) own->global_samples = samples;
   own->checkpoint_before = checkpoint;
   ++agreed_;
-  due_ = false;
+  due_ = epoch_ended_ = false;
   return own;
 }
 
@@ -103,7 +117,8 @@ Status Loader::Load() {
       std::optional<Batch> following;
       if (options_.mark_epoch_ends) {
         SIMURGH_ASSIGN_OR_RETURN(following, NextOf(*reader));
-        batch->ends_epoch = !following && !ended_early_;
+        batch->ends_epoch = epoch_ended_ = !following && !ended_early_;
+        epochs_ += epoch_ended_ ? 1 : 0;
       }
       if (!pipeline_.Feed(*std::move(batch))) {
         reader->Stop();  // Training stopped; the data has not ended.

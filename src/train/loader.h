@@ -21,8 +21,12 @@ struct LoaderOptions {
   uint64_t max_batches = 0;  // 0: no limit.
   // Rank 0's decides before which steps the model is saved. May be null.
   CheckpointPort* checkpoints = nullptr;
-  uint64_t first_batch = 0;  // Batches of earlier runs; they count into max_batches.
-  uint32_t first_epoch = 0;  // Earlier ones have been read.
+  // Evaluations of the validation data while training, for `checkpoints`; 0: none.
+  uint64_t evaluate_every_steps = 0;
+  uint32_t evaluate_every_epochs = 0;  // Requires mark_epoch_ends.
+  uint32_t completed_epochs = 0;       // TrainState::epochs of earlier runs.
+  uint64_t first_batch = 0;            // Batches of earlier runs; they count into max_batches.
+  uint32_t first_epoch = 0;            // Earlier ones have been read.
   // Once set on any rank, the input ends at the next step, the same one on all ranks. May be null.
   const std::atomic<bool>* ends_early = nullptr;
   bool drop_last = false;  // Skip a last batch of fewer samples than batch_size.
@@ -60,6 +64,8 @@ class Loader {
   void CloseReader();
   // Returns nothing at the end of the epoch.
   StatusOr<std::optional<Batch>> NextOf(BatchReader& reader);
+  // Whether training evaluates after the steps agreed on so far.
+  bool Evaluates() const;
   // Exchanges the ranks' batch sizes; returns this rank's batch of the step.
   StatusOr<std::optional<Batch>> Agree(std::optional<Batch> own);
 
@@ -69,10 +75,12 @@ class Loader {
   Mutex mutex_;
   std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t read_ = 0;       // Batches read.
-  uint64_t agreed_ = 0;     // Steps agreed on.
-  ShareProgress progress_;  // Of the last batch.
-  bool due_ = false;        // A checkpoint, before the next step.
+  uint64_t read_ = 0;         // Batches read.
+  uint64_t agreed_ = 0;       // Steps agreed on.
+  ShareProgress progress_;    // Of the last batch.
+  uint32_t epochs_;           // Completed, with mark_epoch_ends.
+  bool epoch_ended_ = false;  // By the last step agreed on, with mark_epoch_ends.
+  bool due_ = false;          // A checkpoint, before the next step.
   std::atomic<bool> ended_early_ = false;
   std::thread thread_;
 };

@@ -105,7 +105,8 @@ StatusOr<TrainState> Trainer::StateAfter(const TrainResult& result) {
                    .position = position_,
                    .files = data_.start.files,
                    .stopping = result.state.stopping,
-                   .stopped_early = result.stopped_early};
+                   .stopped_early = result.stopped_early,
+                   .validation = validation_};
   std::vector<uint64_t> own = position_.Numbers();
   own.push_back(result.samples);
   std::vector<uint64_t> all(own.size() * collective_.ranks());
@@ -143,9 +144,12 @@ Status Trainer::BeginCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter) {
   bool saves = false;
   // Also a barrier: all ranks' pushes are acknowledged.
   SIMURGH_RETURN_IF_ERROR(AwaitRankZero([&](std::chrono::milliseconds patience) {
-    saves = port != nullptr && !(data_.interrupt != nullptr && *data_.interrupt);
+    saves = port != nullptr && !(data_.interrupt != nullptr && *data_.interrupt) &&
+            port->IsWanted(state);
     return !saves || port->AwaitIdle(patience);
   }));
+  // The save that has ended meanwhile may be of a better one.
+  saves = saves && port->IsWanted(state);
   if (saves) {
     SIMURGH_RETURN_IF_ERROR(port->failure());
     port->Begin(state);
@@ -157,6 +161,43 @@ Status Trainer::BeginCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter) {
   observer_.OnCheckpoint(waited);
   pipeline.Lift();
   return absl::OkStatus();
+}
+
+Status Trainer::AwaitIdle() {
+  CheckpointPort* const port = data_.checkpoints;
+  const bool waits = port != nullptr && port->keeps_best();
+  SIMURGH_RETURN_IF_ERROR(AwaitRankZero([port, waits](std::chrono::milliseconds patience) {
+    return !waits || port->AwaitIdle(patience);
+  }));
+  return waits ? port->failure() : absl::OkStatus();
+}
+
+StatusOr<std::optional<uint64_t>> Trainer::RestoreBest(const TrainState& state) {
+  CheckpointPort* const port = data_.checkpoints;
+  constexpr uint64_t kNone = 0;  // The model of the first step is not saved.
+  SIMURGH_RETURN_IF_ERROR(AwaitIdle());
+  const bool keeps_best = port != nullptr && port->keeps_best();
+  uint64_t best = keeps_best ? port->BestStep(state).value_or(kNone) : kNone;
+  const auto is_earlier = [&] { return best != kNone && best != state.steps; };
+  if (is_earlier() && port->newest() != state.steps) port->Begin(state);
+  SIMURGH_RETURN_IF_ERROR(AwaitIdle());
+  // The servers have the only copy of a model that could not be saved.
+  if (is_earlier() && port->newest() != state.steps) best = kNone;
+  std::vector<uint64_t> all(collective_.ranks());
+  SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::as_bytes(std::span(&best, 1)),
+                                             std::as_writable_bytes(std::span(all))));
+  best = all[0];
+  if (best == kNone) return std::nullopt;
+  if (is_earlier()) {
+    if (port != nullptr) port->BeginLoad(best);
+    Status restored = AwaitIdle();
+    if (restored.ok()) restored = data_.restore(best);
+    // Not a loss that another start of training recovers from.
+    if (absl::IsDataLoss(restored)) restored = absl::FailedPreconditionError(restored.message());
+    SIMURGH_RETURN_IF_ERROR(restored);
+    SIMURGH_RETURN_IF_ERROR(AverageStatistics());
+  }
+  return best;
 }
 
 Status Trainer::AverageStatistics() {
@@ -211,6 +252,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
   position_ = data_.start.position;
   skipped_in_row_ = 0;
   ahead_ = last_ = nullptr;
+  validation_.reset();
   if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(exchange_->Start(network_.parameters()));
   while (true) {
     if (data_.checkpoints != nullptr) SIMURGH_RETURN_IF_ERROR(data_.checkpoints->failure());
@@ -233,6 +275,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     }
     const bool epoch_ended = pulled->batch->ends_epoch;  // The step releases the batch.
     position_.Advance(pulled->batch->progress);
+    validation_.reset();
     SIMURGH_RETURN_IF_ERROR(TrainStep(pipeline, *pulled, Clock::now() - begin, meter));
     if (meter.due()) observer_.OnProgress(meter.Report());
     if (!IsEvaluationDue(meter.result.steps, epoch_ended)) continue;
@@ -243,6 +286,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
                              EvaluateNow(meter.result.steps, set, stop));
     meter.LeaveOut(Clock::now() - evaluation_begin);
+    if (set == EvaluationSet::kValidation) validation_ = result;
     const bool is_over = stopping.IsOver(result);
     meter.result.state.stopping = stopping.state();
     if (is_over) {
@@ -274,22 +318,26 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
     if (exchange_ != nullptr) exchange_->Stop();
   };
   const std::stop_callback stopper(stop, stop_waits);
-  const Loader loader(data_.train,
-                      {.epochs = data_.start.stopped_early ? 0 : config_.epochs,
-                       .max_batches = config_.max_steps,
-                       .checkpoints = data_.checkpoints,
-                       .first_batch = data_.start.steps,
-                       .first_epoch = data_.start.position.first().epoch,
-                       .ends_early = data_.interrupt,
-                       .drop_last = config_.drop_last,
-                       .batch_size = config_.batch_size,
-                       .mark_epoch_ends = config_.evaluate_every_epochs > 0,
-                       .ranks = in_step() ? &collective_ : nullptr,
-                       .features = data_.embeddings.features(),
-                       .dense_width = data_.dense_width,
-                       .tasks = data_.tasks,
-                       .timeline = timeline_},
-                      pipeline);
+  const Loader loader(
+      data_.train,
+      {.epochs = data_.start.stopped_early ? 0 : config_.epochs,
+       .max_batches = config_.max_steps,
+       .checkpoints = data_.checkpoints,
+       .evaluate_every_steps = data_.validation ? config_.evaluate_every_steps : 0,
+       .evaluate_every_epochs = data_.validation ? config_.evaluate_every_epochs : 0,
+       .completed_epochs = data_.start.epochs,
+       .first_batch = data_.start.steps,
+       .first_epoch = data_.start.position.first().epoch,
+       .ends_early = data_.interrupt,
+       .drop_last = config_.drop_last,
+       .batch_size = config_.batch_size,
+       .mark_epoch_ends = config_.evaluate_every_epochs > 0,
+       .ranks = in_step() ? &collective_ : nullptr,
+       .features = data_.embeddings.features(),
+       .dense_width = data_.dense_width,
+       .tasks = data_.tasks,
+       .timeline = timeline_},
+      pipeline);
   // Ranks in step that sum on devices already use the channel for their monitor.
   if (collective_.ranks() > 1 && !(in_step() && network_.sums_on_device())) {
     const Channel channel = in_step() ? Channel::kWatch : Channel::kGradients;
@@ -329,13 +377,17 @@ StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
         "training.drop_last: false, or check data.train");
   }
   if (meter.has_steps()) observer_.OnProgress(meter.Report());
-  if (data_.test && !result.interrupted) {
-    SIMURGH_ASSIGN_OR_RETURN(result.evaluation,
-                             EvaluateNow(result.steps, EvaluationSet::kTest, stop));
-  }
   SIMURGH_RETURN_IF_ERROR(AverageStatistics());
   SIMURGH_RETURN_IF_ERROR(network_.CheckFinite());
   SIMURGH_RETURN_IF_ERROR(CheckSameWeights());
+  if (!result.interrupted) {
+    SIMURGH_ASSIGN_OR_RETURN(result.best_step, RestoreBest(result.state));
+    if (data_.test) {
+      SIMURGH_ASSIGN_OR_RETURN(
+          result.evaluation,
+          EvaluateNow(result.best_step.value_or(result.steps), EvaluationSet::kTest, stop));
+    }
+  }
   return result;
 }
 

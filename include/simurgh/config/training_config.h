@@ -5,6 +5,7 @@
 #include <string>
 
 #include "simurgh/config/embedding_form.h"
+#include "simurgh/config/evaluation_metric.h"
 #include "simurgh/config/learning_rate.h"
 #include "simurgh/config/vector_precision.h"
 
@@ -33,7 +34,7 @@ struct DenseOptimizerConfig {
 
 // Ends training when evaluations no longer improve.
 struct EarlyStoppingConfig {
-  enum class Metric { kAuc, kLogLoss };
+  using Metric = EvaluationMetric;
 
   uint32_t patience = 0;  // Evaluations in a row without improvement; 0: off.
   Metric metric = Metric::kAuc;

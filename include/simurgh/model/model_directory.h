@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -102,6 +103,12 @@ class ModelDirectory {
   // Reads a checkpoint's manifest. Errors: NOT_FOUND, naming the steps there are;
   // FAILED_PRECONDITION for a newer format; DATA_LOSS.
   StatusOr<Checkpoint> Open(uint64_t step);
+
+  // Names the best checkpoint in the file `best`; none removes the file.
+  Status SetBest(std::optional<uint64_t> step);
+  // The step that the file `best` names; none without the file.
+  // Errors: DATA_LOSS for another text.
+  StatusOr<std::optional<uint64_t>> BestStep();
 
   struct Newest {
     Checkpoint checkpoint;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "simurgh/base/status.h"
 #include "simurgh/train/train_state.h"
@@ -15,11 +16,15 @@ class CheckpointPort {
  public:
   virtual ~CheckpointPort() = default;
 
-  // Whether to save before a step. Called ahead of training, for each step but the first one; for
-  // the first one of an epoch perhaps again, until it returns true.
-  virtual bool IsDue(uint64_t step) = 0;
+  // Whether all ranks stop before a step for a checkpoint. evaluates: training evaluates the
+  // validation data just before. Called ahead of training, for each step but the first one; for the
+  // first one of an epoch perhaps again, until it returns true.
+  virtual bool IsDue(uint64_t step, bool evaluates) = 0;
 
-  // Waits until no save is under way. Returns false if one still is after `patience`.
+  // Whether to save at such a step: not if only an evaluation made it due, and others are better.
+  virtual bool IsWanted(const TrainState& state) = 0;
+
+  // Waits until no save or load is under way. Returns false if one still is after `patience`.
   virtual bool AwaitIdle(std::chrono::milliseconds patience) = 0;
 
   // Starts to save the network and the servers' rows. The network may change once it returns, the
@@ -30,7 +35,18 @@ class CheckpointPort {
   // happens within `patience`.
   virtual bool AwaitRows(std::chrono::milliseconds patience) = 0;
 
-  // The error of a save that must end training.
+  // Whether evaluations are compared.
+  virtual bool keeps_best() = 0;
+  // After training: the step of the best checkpoint, as soon as `state` is saved, too; none if none
+  // has an evaluation.
+  virtual std::optional<uint64_t> BestStep(const TrainState& state) = 0;
+  // The step of the newest checkpoint.
+  virtual uint64_t newest() = 0;
+  // Starts to replace the servers' rows by those of a checkpoint. Requires that AwaitIdle has
+  // returned true.
+  virtual void BeginLoad(uint64_t step) = 0;
+
+  // The error of a save or load that must end training.
   virtual Status failure() = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include "simurgh/data/data_files.h"
 #include "simurgh/data/data_position.h"
+#include "simurgh/train/evaluator.h"
 
 namespace simurgh {
 
@@ -24,6 +25,8 @@ struct TrainState {
   std::vector<DataFile> files;  // Training files, also those that have not been read.
   EarlyStoppingState stopping;
   bool stopped_early = false;  // See EarlyStoppingConfig.
+  // Of the validation data, if there was an evaluation after exactly these steps.
+  std::optional<EvaluationResult> validation;
   // Shape: (ranks, DenseNetwork::statistics()). Empty for one rank.
   std::vector<float> rank_statistics;
 };

@@ -81,14 +81,16 @@ class TrainObserver {
 };
 
 struct TrainResult {
-  uint64_t steps = 0;                          // Including those of TrainerData::start.
-  uint64_t samples = 0;                        // Of this rank, since TrainerData::start.
-  uint64_t skipped_steps = 0;                  // Of `steps`.
-  double seconds = 0;                          // Without evaluations.
-  bool stopped_early = false;                  // See EarlyStoppingConfig.
-  bool interrupted = false;                    // TrainerData::interrupt has ended it.
-  std::optional<EvaluationResult> evaluation;  // After the last step, if there is a test set.
-  TrainState state;                            // To continue with.
+  uint64_t steps = 0;          // Including those of TrainerData::start.
+  uint64_t samples = 0;        // Of this rank, since TrainerData::start.
+  uint64_t skipped_steps = 0;  // Of `steps`.
+  double seconds = 0;          // Without evaluations.
+  bool stopped_early = false;  // See EarlyStoppingConfig.
+  bool interrupted = false;    // TrainerData::interrupt has ended it.
+  // Of the best checkpoint or, without one, after the last step; if there is a test set.
+  std::optional<EvaluationResult> evaluation;
+  std::optional<uint64_t> best_step;  // Of the best checkpoint.
+  TrainState state;                   // To continue with, after the last step.
 };
 
 struct TrainerData {
@@ -105,13 +107,17 @@ struct TrainerData {
   TrainState start;
   // Rank 0 only; null: nothing is saved while training. Not for mode async. Outlives the trainer.
   CheckpointPort* checkpoints = nullptr;
+  // Replaces the network by this rank's of a checkpoint. Required if rank 0's `checkpoints`
+  // compares evaluations.
+  std::function<Status(uint64_t step)> restore;
   // Once set on any rank, all ranks end after the same step, without the last evaluation. Not for
   // mode async. Outlives the trainer; null: never.
   const std::atomic<bool>* interrupt = nullptr;
 };
 
 // One rank's training: reads, pulls, computes, pushes and evaluates. Training that stops early
-// keeps the last weights.
+// keeps the last weights. If `checkpoints` knows a best checkpoint, network and servers end with it
+// instead; the last step is saved before.
 //
 // Evaluation starts when the push of every finished step is acknowledged. Batches pulled ahead keep
 // their embeddings.
@@ -159,6 +165,12 @@ class Trainer {
   Status SettleWeights();
   // The pipeline is at a mark: rank 0 starts to save, and all ranks wait until rows may change.
   Status BeginCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter);
+  // At the end of training: replaces network and rows by those of the best checkpoint, if there is
+  // one and it is not the last step's. Returns its step.
+  StatusOr<std::optional<uint64_t>> RestoreBest(const TrainState& state);
+  // If rank 0 keeps a best checkpoint, all ranks wait until it neither saves nor loads. Errors: of
+  // the save or load.
+  Status AwaitIdle();
   // All ranks wait until rank 0's `ready` holds; it waits for at most the given time. The others'
   // is not called.
   Status AwaitRankZero(absl::FunctionRef<bool(std::chrono::milliseconds patience)> ready);
@@ -216,8 +228,9 @@ class Trainer {
   std::vector<float> probabilities_;
   std::vector<double> not_finite_;  // EmbeddingCheck counts of the last step if it was skipped.
   uint32_t skipped_in_row_ = 0;
-  uint32_t epochs_ = 0;    // Completed.
-  DataPosition position_;  // After the last step, of this rank's batches.
+  uint32_t epochs_ = 0;                         // Completed.
+  DataPosition position_;                       // After the last step, of this rank's batches.
+  std::optional<EvaluationResult> validation_;  // After the last step, if evaluated.
 };
 
 }  // namespace simurgh

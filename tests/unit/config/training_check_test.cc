@@ -37,6 +37,36 @@ TEST_CASE("Early stopping requires validation data", "[config]") {
         "training.early_stopping.metric: has no effect; remove it, or set patience above 0");
 }
 
+TEST_CASE("The best checkpoints are kept where evaluations are compared", "[config]") {
+  const std::string directory = "checkpoint.directory=/model";
+  const std::string files = "data.validation=[CMakeLists.txt]";
+  const std::string steps = "training.evaluate_every_steps=9";
+  const std::string patience = "training.early_stopping.patience=2";
+  const std::string by_loss = "training.early_stopping.metric=log_loss";
+  const auto kept = [](const std::vector<std::string>& overrides) {
+    return With(overrides).value().checkpoint.keep_best;
+  };
+  CHECK(kept({directory, files, steps}) == 1);
+  CHECK(kept({directory, files, "training.evaluate_every_epochs=1", "checkpoint.keep_best=3"}) ==
+        3);
+  CHECK(kept({"checkpoint={keep_best: 2}", files, steps}) == 0);
+  CHECK(kept({directory, steps}) == 0);
+  CHECK(kept({directory, files}) == 0);
+  CHECK(kept({directory, files, steps, "training.mode=async"}) == 0);
+  const auto metric = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> overrides{directory, files, steps};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return With(overrides).value().checkpoint.best_by;
+  };
+  CHECK(metric({}) == EvaluationMetric::kAuc);
+  CHECK(metric({"checkpoint.best_by=log_loss"}) == EvaluationMetric::kLogLoss);
+  CHECK(metric({patience, by_loss}) == EvaluationMetric::kLogLoss);
+  CHECK(metric({patience, by_loss, "checkpoint.best_by=log_loss"}) == EvaluationMetric::kLogLoss);
+  CHECK(ErrorOf({directory, files, steps, patience, by_loss, "checkpoint.best_by=auc"}) ==
+        "checkpoint.best_by: differs from training.early_stopping.metric; remove it, or choose the "
+        "same metric");
+}
+
 TEST_CASE("Modes refuse what they do not keep", "[config]") {
   CHECK(With({"training.mode=sync", "training.staleness=1", "training.reproducible=true"}).ok());
   CHECK(With({"training.mode=naive_hybrid", "training.staleness=4"}).ok());

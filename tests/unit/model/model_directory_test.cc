@@ -289,6 +289,23 @@ TEST_CASE("The newest checkpoints, exceptions and parents of deltas are kept") {
   CHECK(*model.Steps() == std::vector<uint64_t>{7});  // Damaged, for a person to look at.
 }
 
+TEST_CASE("A file names the best checkpoint") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  CHECK(*model.BestStep() == std::nullopt);
+  REQUIRE(model.SetBest(1200).ok());
+  CHECK(testing::ReadText(model.path() + "/best") == "step-1200\n");
+  CHECK(*model.BestStep() == 1200);
+  REQUIRE(model.SetBest(std::nullopt).ok());
+  CHECK(*model.BestStep() == std::nullopt);
+  CHECK(Names(model.path()) == std::vector<std::string>{"generation-1"});
+  for (const std::string text : {"", "1200\n", "step-12 00\n", "step-1200"}) {
+    WriteText(model.path() + "/best", text);
+    CHECK_THAT(std::string(model.BestStep().status().message()), Catch::Contains("/best: "));
+  }
+}
+
 TEST_CASE("A model keeps the number of its run from its first start on") {
   const TemporaryFolder folder;
   const std::string path = folder.Path("model");

@@ -72,6 +72,12 @@ TEST_CASE("simurgh model lists and describes checkpoints") {
   CHECK(list.exit_code == 0);
   CHECK_THAT(list.out, StartsWith("step-10  full  generation 1  2026-09-21 14:13:21 UTC  ") &&
                            Contains("\nstep-20  full  generation 1  ") && Contains(" auc=0.3 "));
+  CHECK_THAT(list.out, !Contains("best"));
+  ModelDirectory directory(model.model.path());
+  REQUIRE(directory.SetBest(10).ok());
+  const std::string marked = Simurgh("model list " + model.model.path()).out;
+  CHECK_THAT(marked.substr(0, marked.find('\n') + 1), Contains("  best\n"));
+  CHECK_THAT(marked.substr(marked.find('\n') + 1), !Contains("best"));
   const CommandResult info = Simurgh("model info " + model.model.path());
   CHECK(info.exit_code == 0);
   CHECK(info.error.empty());

@@ -26,8 +26,13 @@ const Status kFull = absl::ResourceExhaustedError("the disk is full");
 class Saves {
  public:
   explicit Saves(const CheckpointConfig& config)
-      : checkpointer(
-            config, [this](const TrainState& state) { return WorkOf(state.steps); }, registry) {}
+      : best(config),
+        checkpointer(
+            config, best, [this](const TrainState& state) { return WorkOf(state.steps); },
+            [](uint64_t step, const std::stop_token& /*stop*/) {
+              return step == 5 ? absl::OkStatus() : absl::NotFoundError("no such checkpoint");
+            },
+            registry) {}
   ~Saves() {
     checkpointer.Stop();
     if (!ended_) End(absl::CancelledError("the test has ended"));
@@ -73,6 +78,7 @@ class Saves {
   std::string metrics() const { return registry.Serialize(); }
 
   MetricRegistry registry;
+  BestCheckpoints best;
 
  private:
   std::promise<void> noted_;
@@ -117,29 +123,29 @@ TEST_CASE("Only on_error: stop makes a failed save end training") {
 TEST_CASE("Marks by steps do not wait for a save, and those by time and by request do") {
   Saves saves({.every_steps = 10, .at_steps = {13}, .every = std::chrono::milliseconds(1)});
   Checkpointer& checkpointer = saves.checkpointer;
-  while (!checkpointer.IsDue(11)) continue;
+  while (!checkpointer.IsDue(11, false)) continue;
   CHECK(checkpointer.Request().value() == 1);
-  CHECK(checkpointer.IsDue(13));
-  CHECK(checkpointer.IsDue(20));
+  CHECK(checkpointer.IsDue(13, false));
+  CHECK(checkpointer.IsDue(20, false));
   const auto late = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
   while (std::chrono::steady_clock::now() < late) {
-    if (checkpointer.IsDue(12)) FAIL("two saves at once");
+    if (checkpointer.IsDue(12, false)) FAIL("two saves at once");
   }
   saves.Save(11, absl::OkStatus());
   saves.Save(13, absl::OkStatus());
-  CHECK(!checkpointer.IsDue(21));  // One is announced still.
+  CHECK(!checkpointer.IsDue(21, false));  // One is announced still.
   saves.Save(20, absl::OkStatus());
-  CHECK(checkpointer.IsDue(22));
+  CHECK(checkpointer.IsDue(22, false));
   CHECK_THAT(saves.metrics(), !Contains("simurgh_nn_checkpoint_skipped_total 0\n"));
 }
 
 TEST_CASE("A request is due at the next step and ends with the save after it") {
   Saves saves({});
   Checkpointer& checkpointer = saves.checkpointer;
-  CHECK(!checkpointer.IsDue(1));
+  CHECK(!checkpointer.IsDue(1, false));
   CHECK(absl::IsOutOfRange(checkpointer.Ask(1).status()));
   CHECK(checkpointer.Request().value() == 1);
-  CHECK(checkpointer.IsDue(2));
+  CHECK(checkpointer.IsDue(2, false));
   saves.Begin(2);
   saves.NoteRows();
   CHECK(checkpointer.Request().value() == 2);  // Too late for this save.
@@ -148,7 +154,7 @@ TEST_CASE("A request is due at the next step and ends with the save after it") {
   saves.End(absl::OkStatus());
   CHECK(checkpointer.Ask(1).value().saved.folder == "step-2");
   CHECK(!checkpointer.Ask(2).value().done);
-  CHECK(checkpointer.IsDue(3));
+  CHECK(checkpointer.IsDue(3, false));
   saves.Save(3, kFull);
   CHECK(checkpointer.Ask(2).status() == kFull);
   CHECK(checkpointer.Request().value() == 3);
@@ -157,11 +163,47 @@ TEST_CASE("A request is due at the next step and ends with the save after it") {
   CHECK(absl::IsFailedPrecondition(checkpointer.Request().status()));
 }
 
+TEST_CASE("Only the best evaluations are saved where nothing else is due") {
+  Saves saves({.every_steps = 10, .keep_best = 1});
+  Checkpointer& checkpointer = saves.checkpointer;
+  CHECK(!checkpointer.IsDue(4, false));
+  CHECK(checkpointer.IsDue(5, true));
+  TrainState state{.steps = 5, .validation = EvaluationResult{.auc = 0.7}};
+  CHECK(checkpointer.IsWanted(state));
+  saves.Save(5, absl::OkStatus());
+  CHECK(checkpointer.newest() == 5);
+  saves.best.Add({.step = 5, .metrics = {{"validation_auc", 0.7}, {"validation_logloss", 0.2}}});
+  CHECK(checkpointer.IsDue(10, false));
+  CHECK(checkpointer.IsDue(15, true));
+  state.validation->auc = 0.6;
+  for (const uint64_t step : {10, 15}) {
+    state.steps = step;
+    CHECK(checkpointer.IsWanted(state) == (step == 10));
+  }
+  CHECK(checkpointer.BestStep(state) == 5);
+  state.validation->auc = 0.8;
+  CHECK(checkpointer.BestStep(state) == 15);
+  Saves none({.keep_best = 0});
+  CHECK(!none.checkpointer.IsDue(5, true));
+  CHECK(!none.checkpointer.BestStep(state));
+}
+
+TEST_CASE("A load ends training if it fails") {
+  Saves saves({});
+  saves.checkpointer.BeginLoad(5);
+  CHECK(saves.checkpointer.AwaitIdle(kLong));
+  CHECK(saves.checkpointer.failure().ok());
+  saves.checkpointer.BeginLoad(6);
+  CHECK(saves.checkpointer.AwaitIdle(kLong));
+  CHECK(absl::IsNotFound(saves.checkpointer.failure()));
+}
+
 // Runs SaveLast with outcomes of the attempts; a request or a stop follows each failure.
 struct Last {
   Status Run(std::vector<Status> outcomes, OnError on_error, bool stops) {
     MetricRegistry registry;
-    Checkpointer checkpointer({.on_error = on_error}, nullptr, registry);
+    BestCheckpoints best({});
+    Checkpointer checkpointer({.on_error = on_error}, best, nullptr, nullptr, registry);
     checkpointer.Refuse(absl::FailedPreconditionError("not now"));
     const auto work = [&](const OnRows& /*on_rows*/,
                           const std::stop_token& /*stop*/) -> StatusOr<SavedCheckpoint> {
@@ -201,7 +243,8 @@ TEST_CASE("A failed save of the end is final if a request could not repeat it") 
   MetricRegistry registry;
   Last stopped;
   CHECK(stopped.Run({kFull}, OnError::kContinue, true) == kFull);
-  Checkpointer alone({}, nullptr, registry);
+  BestCheckpoints best({});
+  Checkpointer alone({}, best, nullptr, nullptr, registry);
   CHECK(alone.SaveLast([](auto&&...) { return kFull; }, nullptr, {}) == kFull);
   Last strict;
   CHECK(strict.Run({kFull}, OnError::kStop, false) == kFull);
