@@ -471,7 +471,8 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
                                                                     rpc::CallOptions /*options*/) {
   const std::string name = absl::StrCat("restore rows: ", call.model, ", step ", call.step,
                                         ", for run ", call.run, " of ", call.ranks, " ranks");
-  SIMURGH_CO_RETURN_IF_ERROR(saver_->Stop());
+  // A late call of a restore that is done must not stop a save.
+  if (!restoring_.IsLast(name)) SIMURGH_CO_RETURN_IF_ERROR(saver_->Stop());
   const RowTask::Work work =
       [this, call](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
     const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) -> Status {

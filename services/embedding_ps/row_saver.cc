@@ -254,15 +254,18 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
     SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
     return SaveProgress{.done = true};
   }
-  return task_.StartOrReport(absl::StrCat("save rows: ", call.folder),
-                             [&]() -> StatusOr<RowTask::Work> {
-                               SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
-                               // Shared: a std::function must be copyable.
-                               auto noted = std::make_shared<std::vector<Noted>>(Begin());
-                               return [this, call, noted](RowTask::Progress& progress) {
-                                 return Write(call, *noted, progress);
-                               };
-                             });
+  const std::string name = absl::StrCat("save rows: ", call.folder);
+  // A late call of an earlier save must not stop the present one.
+  if (task_.IsEarlier(name)) {
+    return absl::FailedPreconditionError(absl::StrCat(name, ": another save has begun since"));
+  }
+  return task_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> {
+    SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
+    // Shared: a std::function must be copyable.
+    auto noted = std::make_shared<std::vector<Noted>>(Begin());
+    return
+        [this, call, noted](RowTask::Progress& progress) { return Write(call, *noted, progress); };
+  });
 }
 
 std::vector<RowSaver::Noted> RowSaver::Begin() {

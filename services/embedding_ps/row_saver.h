@@ -43,7 +43,7 @@ class RowSaver {
   // The first call for a folder notes the state of all partitions and starts; the others report. A
   // probe only looks for the folder. The first call waits for the partitions' threads.
   // Errors: INVALID_ARGUMENT for a name that is not one of a folder in `directory`;
-  // FAILED_PRECONDITION without a directory; ABORTED
+  // FAILED_PRECONDITION without a directory, or once another save has begun; ABORTED
   // while another save stops, which the first call has caused; RESOURCE_EXHAUSTED for a
   // full disk; of TensorFileWriter, when the save has failed.
   StatusOr<SaveProgress> Save(const SaveRowsCall& call);

@@ -1,10 +1,16 @@
 #include "services/embedding_ps/row_task.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace simurgh {
+namespace {
+
+constexpr size_t kEarlierNames = 64;  // No call arrives later than so many works.
+
+}  // namespace
 
 RowTask::~RowTask() {
   progress_.stopped = true;
@@ -26,7 +32,8 @@ StatusOr<SaveProgress> RowTask::StartOrReport(const std::string& name,
     }
     if (thread_.joinable()) thread_.join();
     SIMURGH_ASSIGN_OR_RETURN(Work work, begin());
-    name_ = name;
+    earlier_.push_back(std::exchange(name_, name));
+    if (earlier_.size() > kEarlierNames) earlier_.pop_front();
     done_ = false;
     progress_.rows = progress_.all_rows = 0;
     progress_.stopped = false;
@@ -36,6 +43,16 @@ StatusOr<SaveProgress> RowTask::StartOrReport(const std::string& name,
   if (!done_) return progress;
   SIMURGH_ASSIGN_OR_RETURN(progress.files, result_);
   return progress;
+}
+
+bool RowTask::IsLast(const std::string& name) {
+  MutexLock lock(mutex_);
+  return name == name_;
+}
+
+bool RowTask::IsEarlier(const std::string& name) {
+  MutexLock lock(mutex_);
+  return name != name_ && std::ranges::find(earlier_, name) != earlier_.end();
 }
 
 Status RowTask::Stop() {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <thread>
@@ -38,6 +39,10 @@ class RowTask {
   StatusOr<SaveProgress> StartOrReport(const std::string& name,
                                        absl::FunctionRef<StatusOr<Work>()> begin);
 
+  // Whether the last work has this name, or an earlier one had: calls may arrive late.
+  bool IsLast(const std::string& name);
+  bool IsEarlier(const std::string& name);
+
   // Stops the work in progress. Errors: ABORTED until it has ended.
   Status Stop();
 
@@ -47,6 +52,7 @@ class RowTask {
   Progress progress_;
   Mutex mutex_;
   std::string name_ ABSL_GUARDED_BY(mutex_);  // Of the last work; empty before the first one.
+  std::deque<std::string> earlier_ ABSL_GUARDED_BY(mutex_);  // Names of works before that one.
   bool done_ ABSL_GUARDED_BY(mutex_) = true;
   StatusOr<std::vector<ModelFile>> result_ ABSL_GUARDED_BY(mutex_) = std::vector<ModelFile>();
   std::thread thread_ ABSL_GUARDED_BY(mutex_);

@@ -216,6 +216,27 @@ TEST_CASE("a save has the rows of its first call, and training goes on as withou
   CHECK(Number(metrics, "simurgh_ps_save_failures_total") == 0);
 }
 
+TEST_CASE("late calls of an earlier save or restore stop no save") {
+  const TemporaryFolder folder;
+  ClusterConfig config = ThreeTables(folder.path());
+  Server server(config);
+  const auto restore = [&] {
+    return server.Call(
+        [&] { return server.rows().RestoreRows({.run = 1}, {rpc::Clock::now() + kDeadline}); });
+  };
+  REQUIRE(server.Await(restore).ok());
+  server.Train(0);
+  Model model(folder.path());
+  const CheckpointAttempt first = model.directory.Begin(1, model.generation).value();
+  const CheckpointAttempt second = model.directory.Begin(2, model.generation).value();
+  REQUIRE(server.Await([&] { return server.Save(Model::NameOf(first)); }).ok());
+  REQUIRE(server.Save(Model::NameOf(second)).ok());
+  CHECK(absl::IsFailedPrecondition(server.Save(Model::NameOf(first)).status()));
+  CHECK(restore()->done);
+  CHECK(server.Await([&] { return server.Save(Model::NameOf(second)); }).ok());
+  CHECK(Number(server.Metrics(), "simurgh_ps_save_failures_total") == 0);
+}
+
 TEST_CASE("a save or a restore stops another save") {
   const TemporaryFolder folder;
   ClusterConfig config = ThreeTables(folder.path());

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Trains while processes are killed and paused at random, and compares the models
+
+if [[ ${1-} == --help ]]; then
+  cat <<'TEXT'
+Usage: scripts/dev chaos [SECONDS [SEED]]
+
+Runs `simurgh train` in four shapes of cluster, in turn, until SECONDS (default 20) have passed. Kills or pauses a
+random daemon, or kills the command, every second or two. Restarts the command after its end. The model must equal
+that of an undisturbed training. A seed (default 1) gives the choices; their times are not exact. Files of a
+failure stay in build/chaos. Requires a build in build/release.
+TEXT
+  exit 0
+fi
+
+exec python3 scripts/dev.d/chaos.py "${1-20}" "${2-1}"
