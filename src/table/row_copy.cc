@@ -26,6 +26,7 @@ void RowCopy::End() {
   changed_.clear();
   const CopiedRows dropped = TakeEarly();
   if (memory_ != nullptr) memory_->Release(dropped.early_bytes);
+  memory_ = nullptr;
 }
 
 void RowCopy::Save(uint32_t row, bool keeps_stamp) {

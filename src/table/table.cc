@@ -248,6 +248,7 @@ void Table::SplitRows(const TableConfig& config, uint64_t stamp_origin,
   size_t first = 0;
   for (const std::vector<std::byte>& block : blocks) {
     const size_t count = block.size() / stride_bytes;
+    if (count == 0) continue;
     for (size_t i = 0; i < count; ++i) {
       RowHeader header;
       std::memcpy(&header, block.data() + i * stride_bytes, sizeof(header));
