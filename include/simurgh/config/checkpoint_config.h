@@ -17,6 +17,7 @@ struct CheckpointConfig {
   std::set<uint64_t> at_steps;            // Numbers of steps trained.
   std::chrono::milliseconds every{0};     // 0: not by time.
   uint32_t keep = 2;                      // Number of checkpoints to keep, from 1.
+  uint32_t full_every = 1;                // Number of checkpoints for one with all rows, from 1.
   uint64_t memory = uint64_t{256} << 20;  // Bytes per server for rows copied early.
   uint64_t bandwidth = 0;                 // Bytes per second that a server writes; 0: no limit.
   OnError on_error = OnError::kContinue;
