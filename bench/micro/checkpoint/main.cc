@@ -139,7 +139,7 @@ Status PullSome(const Options& options, const ClusterConfig& config, ParameterSe
   for (uint64_t row = 0; row < options.rows; row += kRowsPerChange) {
     by_slot[map.SlotOf(Mix64(row))].push_back(Mix64(row));
   }
-  RowGroup group{0, options.dim, {}};
+  RowGroup group{0, static_cast<uint32_t>(options.dim), {}};
   std::vector<uint64_t> ids;
   for (const std::vector<uint64_t>& own : by_slot) {
     group.counts.push_back(static_cast<uint32_t>(own.size()));

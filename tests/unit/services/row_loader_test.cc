@@ -143,9 +143,9 @@ struct SavedChain {
     server.Pull(config, 0, Ids(0, kRows), 0, row);
     server.Pull(config, 1, Ids(5, 10'000), 1, row);
     save(9, false);
+    server.Pull(config, 1, Ids(5, 1'000), 3, row);
+    server.Pull(config, 1, Ids(5, 500), 9, row);  // The others expire, and few are swept.
     server.Pull(config, 0, Ids(kRows - 500, 1'000), 9, row);
-    server.Pull(config, 1, Ids(5, 4'000), 10, row);  // The others expire, and few are swept.
-    server.Pull(config, 1, Ids(5, 500), 12, row);
     save(19, true);
     // Removes most rows of the second table; those that are left are new.
     for (uint64_t step = 20; step < 22; ++step) server.Pull(config, 1, Ids(9'990, 700), step, row);
