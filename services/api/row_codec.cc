@@ -126,14 +126,17 @@ PushReport Decode(const wire::PushRowsResponse& response) {
 rpc::Outgoing<SaveRows::Request> Encode(const SaveRowsCall& call) {
   flatbuffers::FlatBufferBuilder builder;
   const auto folder = builder.CreateString(call.folder);
-  return {builder, wire::CreateSaveRowsRequest(builder, call.run, folder, call.server, call.probe)};
+  const auto parent = builder.CreateString(call.parent);
+  return {builder,
+          wire::CreateSaveRowsRequest(builder, call.run, folder, call.server, call.probe, parent)};
 }
 
 SaveRowsCall Decode(const wire::SaveRowsRequest& request) {
   return {.run = request.run(),
           .folder = request.folder()->str(),
           .server = request.server(),
-          .probe = request.probe()};
+          .probe = request.probe(),
+          .parent = request.parent() == nullptr ? "" : request.parent()->str()};
 }
 
 rpc::Outgoing<RestoreRows::Request> Encode(const RestoreRowsCall& call) {

@@ -43,6 +43,9 @@ struct SaveRowsCall {
   std::string folder;   // A name in checkpoint.directory, which all daemons share.
   uint32_t server = 0;  // Index of the server, which names its files.
   bool probe = false;   // Only check that `folder` is in checkpoint.directory.
+  // The folder of an earlier call of this run, whose rows are complete: only changes since then
+  // need to be written. Empty: all rows are.
+  std::string parent = {};
 };
 
 // Loads a server's rows of a checkpoint, and begins a run at its step. Rows of an older start of

@@ -14,16 +14,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
-#include "simurgh/model/table_reader.h"
+#include "simurgh/model/row_files.h"
 #include "simurgh/model/tensor_file.h"
 
 namespace simurgh {
 namespace {
-
-struct RowFile {
-  uint32_t table;
-  TensorFileReader reader;
-};
 
 uint64_t RowsOf(const TensorFileReader& file) {
   return file.tensors().empty() ? 0 : file.tensors().front().rows();
@@ -50,7 +45,8 @@ std::string Describe(const TensorMetadata& metadata, const std::string& key) {
 }
 
 // Errors: INVALID_ARGUMENT if the file's rows are not those of the table.
-Status CheckLayout(const TensorFileReader& file, const TableConfig& table) {
+Status CheckLayout(const RowFile& row_file, const TableConfig& table) {
+  const TensorFileReader& file = row_file.reader;
   const auto id = std::ranges::find(file.tensors(), "id", &TensorSpec::name);
   const uint64_t rows = id == file.tensors().end() ? 0 : id->rows();
   const std::vector<TensorSpec> wanted = Table::FileTensors(table, rows);
@@ -63,9 +59,9 @@ Status CheckLayout(const TensorFileReader& file, const TableConfig& table) {
     }
   }
   const TensorMetadata metadata = Table::FileMetadata(table);
-  for (const auto* map : {&metadata, &file.metadata()}) {
+  for (const auto* map : {&metadata, &row_file.metadata}) {
     for (const auto& [key, value] : *map) {
-      const std::string saved = Describe(file.metadata(), key);
+      const std::string saved = Describe(row_file.metadata, key);
       const std::string configured = Describe(metadata, key);
       if (saved != configured) return Differs(table, key, saved, configured);
     }
@@ -73,27 +69,26 @@ Status CheckLayout(const TensorFileReader& file, const TableConfig& table) {
   return absl::OkStatus();
 }
 
-StatusOr<std::vector<RowFile>> OpenFiles(const Checkpoint& checkpoint,
-                                         const std::vector<TableConfig>& tables) {
-  std::vector<RowFile> files;
+// The index of the rows' table.
+StatusOr<uint32_t> TableIndex(const SavedRows& rows, const std::vector<TableConfig>& tables) {
+  const auto table = std::ranges::find(tables, rows.table, &TableConfig::name);
+  if (table != tables.end()) return static_cast<uint32_t>(table - tables.begin());
+  return absl::InvalidArgumentError(absl::StrCat(
+      "tables: the model has a table '", rows.table,
+      "', the configuration has none; use the tables that the model was trained with"));
+}
+
+Status CheckTables(const std::vector<SavedRows>& servers, const std::vector<TableConfig>& tables) {
   std::vector<bool> is_saved(tables.size());
-  for (const ModelFile& file : checkpoint.manifest.files) {
-    const std::string name = TableReader::TableOf(file);
-    if (name.empty()) continue;
-    const auto table = std::ranges::find(tables, name, &TableConfig::name);
-    if (table == tables.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tables: the model has a table '", name,
-          "', the configuration has none; use the tables that the model was trained with"));
-    }
-    const auto index = static_cast<uint32_t>(table - tables.begin());
+  for (const SavedRows& rows : servers) {
+    SIMURGH_ASSIGN_OR_RETURN(const uint32_t index, TableIndex(rows, tables));
     is_saved[index] = true;
-    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(file.path));
-    SIMURGH_RETURN_IF_ERROR(CheckLayout(reader, *table));
-    files.push_back({index, std::move(reader)});
+    for (const RowFile& file : rows.files) {
+      SIMURGH_RETURN_IF_ERROR(CheckLayout(file, tables[index]));
+    }
   }
   const auto missing = std::ranges::find(is_saved, false);
-  if (missing == is_saved.end()) return files;
+  if (missing == is_saved.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("tables: the configuration has a table '",
                    tables[static_cast<size_t>(missing - is_saved.begin())].name,
@@ -136,33 +131,40 @@ Status LoadAdmission(const Checkpoint& checkpoint, const RowTarget& target) {
 // Reads a piece of a file, and then puts the server's rows of it.
 class PieceLoader {
  public:
-  PieceLoader(RowFile& file, const RowTarget& target)
+  PieceLoader(RowFile& file, uint32_t table, const RowTarget& target)
       : file_(file),
+        table_(table),
         target_(target),
-        tensors_(Table::FileTensors(target.tables[file.table], 0)),
+        tensors_(Table::FileTensors(target.tables[table], 0)),
         values_(tensors_.size()),
         rows_(target.map.partitions()) {}
 
-  // Returns the newest stamp of the rows, the server's or not.
-  StatusOr<uint64_t> Read(uint64_t first, uint64_t count) {
+  // What was read. Of the rows that no newer file has replaced, the server's or not.
+  struct ReadRows {
+    uint64_t rows = 0;
+    uint64_t newest = 0;  // Stamp.
+  };
+  StatusOr<ReadRows> Read(uint64_t first, uint64_t count) {
     SIMURGH_RETURN_IF_ERROR(ReadTensor(kId, first, count));
     SIMURGH_RETURN_IF_ERROR(ReadTensor(kRecency, first, count));
     for (std::vector<uint64_t>& rows : rows_) rows.clear();
-    uint64_t newest = 0;
+    ReadRows read;
     owns_ = false;
     for (uint64_t row = 0; row < count; ++row) {
-      newest = std::max(newest, NumberAt(kRecency, row));
+      if (!file_.Has(NumberAt(kId, row))) continue;
+      ++read.rows;
+      read.newest = std::max(read.newest, NumberAt(kRecency, row));
       const uint32_t slot = target_.map.SlotOf(NumberAt(kId, row));
       if (slot / target_.map.partitions() != target_.server) continue;
       rows_[slot % target_.map.partitions()].push_back(row);
       owns_ = true;
     }
-    if (!owns_) return newest;
+    if (!owns_) return read;
     for (size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
       if (tensor == kId || tensor == kRecency) continue;
       SIMURGH_RETURN_IF_ERROR(ReadTensor(tensor, first, count));
     }
-    return newest;
+    return read;
   }
 
   // Threads: any, and Read() of another piece may run meanwhile.
@@ -170,7 +172,7 @@ class PieceLoader {
     if (!owns_) return absl::OkStatus();
     std::vector<Status> results(rows_.size());
     target_.on_partitions([&](uint32_t p, Partition& partition) {
-      results[p] = PutRows(rows_[p], partition.table(file_.table));
+      results[p] = PutRows(rows_[p], partition.table(table_));
     });
     for (const Status& result : results) SIMURGH_RETURN_IF_ERROR(result);
     return absl::OkStatus();
@@ -207,6 +209,7 @@ class PieceLoader {
   }
 
   RowFile& file_;
+  const uint32_t table_;
   const RowTarget& target_;
   const std::vector<TensorSpec> tensors_;
   std::vector<std::vector<std::byte>> values_;  // By tensor.
@@ -214,34 +217,49 @@ class PieceLoader {
   bool owns_ = false;                           // Whether there are any.
 };
 
+Status LoadFile(
+    RowFile& file, uint32_t table, const RowTarget& target,
+    absl::FunctionRef<Status(const PieceLoader::ReadRows& read, uint64_t rows)> on_read) {
+  // A piece is read while the partitions put the previous one.
+  std::array<PieceLoader, 2> loaders = {PieceLoader(file, table, target),
+                                        PieceLoader(file, table, target)};
+  std::future<Status> putting;  // Its destructor waits.
+  const uint64_t rows = RowsOf(file.reader);
+  for (uint64_t first = 0; first < rows; first += kRowsPerSum) {
+    const uint64_t count = std::min(kRowsPerSum, rows - first);
+    PieceLoader& loader = loaders[first / kRowsPerSum % loaders.size()];
+    SIMURGH_ASSIGN_OR_RETURN(const PieceLoader::ReadRows read, loader.Read(first, count));
+    if (putting.valid()) SIMURGH_RETURN_IF_ERROR(putting.get());
+    putting = std::async(std::launch::async, [&loader] { return loader.Put(); });
+    SIMURGH_RETURN_IF_ERROR(on_read(read, count));
+  }
+  return putting.valid() ? putting.get() : absl::OkStatus();
+}
+
 }  // namespace
 
 Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgress progress) {
-  if (checkpoint.manifest.parent) {
-    return absl::UnimplementedError(absl::StrCat(
-        checkpoint.folder, ": this program cannot load a delta; use a full checkpoint"));
-  }
-  SIMURGH_ASSIGN_OR_RETURN(std::vector<RowFile> files, OpenFiles(checkpoint, target.tables));
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<SavedRows> servers, OpenRows(checkpoint));
+  SIMURGH_RETURN_IF_ERROR(CheckTables(servers, target.tables));
   uint64_t all_rows = 0;
-  for (const RowFile& file : files) all_rows += RowsOf(file.reader);
+  for (const SavedRows& rows : servers) {
+    for (const RowFile& file : rows.files) all_rows += RowsOf(file.reader);
+  }
   uint64_t done = 0;
   uint64_t newest = 0;
-  for (RowFile& file : files) {
-    // A piece is read while the partitions put the previous one.
-    std::array<PieceLoader, 2> loaders = {PieceLoader(file, target), PieceLoader(file, target)};
-    std::future<Status> putting;  // Its destructor waits.
-    const uint64_t rows = RowsOf(file.reader);
-    for (uint64_t first = 0; first < rows; first += kRowsPerSum) {
-      const uint64_t count = std::min(kRowsPerSum, rows - first);
-      PieceLoader& loader = loaders[first / kRowsPerSum % loaders.size()];
-      SIMURGH_ASSIGN_OR_RETURN(const uint64_t stamp, loader.Read(first, count));
-      if (putting.valid()) SIMURGH_RETURN_IF_ERROR(putting.get());
-      putting = std::async(std::launch::async, [&loader] { return loader.Put(); });
-      newest = std::max(newest, stamp);
-      done += count;
-      SIMURGH_RETURN_IF_ERROR(progress(done, all_rows));
+  for (SavedRows& rows : servers) {
+    SIMURGH_ASSIGN_OR_RETURN(const uint32_t table, TableIndex(rows, target.tables));
+    uint64_t read_rows = 0;
+    for (RowFile& file : rows.files) {
+      SIMURGH_RETURN_IF_ERROR(
+          LoadFile(file, table, target, [&](const PieceLoader::ReadRows& read, uint64_t count) {
+            newest = std::max(newest, read.newest);
+            read_rows += read.rows;
+            done += count;
+            return progress(done, all_rows);
+          }));
     }
-    if (putting.valid()) SIMURGH_RETURN_IF_ERROR(putting.get());
+    SIMURGH_RETURN_IF_ERROR(rows.CheckCount(read_rows));
   }
   SIMURGH_RETURN_IF_ERROR(LoadAdmission(checkpoint, target));
   target.on_partitions(

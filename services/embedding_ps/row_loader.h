@@ -28,15 +28,16 @@ struct RowTarget {
 };
 
 // Puts the rows of a checkpoint into a server: those whose ids it owns, of the files of all
-// servers. The numbers of servers and partitions may differ from those of the saving cluster.
-// Partitions continue at the checkpoint's newest stamp.
+// servers. For a delta, rows of the checkpoints that it continues are among them. The numbers of
+// servers and partitions may differ from those of the saving cluster. Partitions continue at the
+// checkpoint's newest stamp.
 //
 // Checks all files against the manifest and the tables before the first row is put, and the
 // checksums of a piece of rows before its rows are put. Requires tables without rows. After an
 // error some rows are there: the server must not be used.
 // Errors: INVALID_ARGUMENT for tables that differ from the configuration, naming table, tensor and
-// both values; DATA_LOSS and NOT_FOUND for damage, naming file, tensor and rows; UNIMPLEMENTED for
-// a delta; of Table::PutRows and `progress`.
+// both values; DATA_LOSS and NOT_FOUND for damage, naming file, tensor and rows; of OpenRows,
+// Table::PutRows and `progress`.
 // Cost: reads ids and stamps of all rows, and the rest of a piece where a row is the server's.
 // Needs memory for 65,536 rows of a table, twice.
 Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgress progress);

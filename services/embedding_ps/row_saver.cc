@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -14,6 +15,7 @@
 
 #include "simurgh/base/log.h"
 #include "simurgh/base/thread.h"
+#include "simurgh/model/row_files.h"
 #include "simurgh/model/tensor_file.h"
 
 namespace simurgh {
@@ -58,15 +60,17 @@ uint64_t BytesOf(std::span<const std::vector<std::byte>> parts) {
 // The files of a save.
 class RowSaver::Writer {
  public:
-  Writer(RowSaver& saver, const SaveRowsCall& call, std::vector<Noted>& noted,
-         RowTask::Progress& progress)
-      : saver_(saver), call_(call), noted_(noted), progress_(progress) {}
+  Writer(RowSaver& saver, const SaveRowsCall& call, Notes& notes, RowTask::Progress& progress)
+      : saver_(saver), call_(call), notes_(notes), progress_(progress) {}
 
   StatusOr<std::vector<ModelFile>> Run() {
     // A full disk shows before any row is copied.
     for (uint32_t t = 0; t < saver_.tables_.size(); ++t) SIMURGH_RETURN_IF_ERROR(Open(t));
-    // The sketches take memory until they are written.
-    for (uint32_t t = 0; t < saver_.tables_.size(); ++t) SIMURGH_RETURN_IF_ERROR(WriteAdmission(t));
+    // The sketches and the removed ids take memory until they are written.
+    for (uint32_t t = 0; t < saver_.tables_.size(); ++t) {
+      SIMURGH_RETURN_IF_ERROR(WriteAdmission(t));
+      SIMURGH_RETURN_IF_ERROR(WriteRemoved(t));
+    }
     for (uint32_t t = 0; t < saver_.tables_.size(); ++t) {
       for (uint32_t p = 0; p < saver_.partitions_.count; ++p) {
         SIMURGH_RETURN_IF_ERROR(WriteRows(t, p));
@@ -101,13 +105,23 @@ class RowSaver::Writer {
     return TensorFileWriter::Create(folder + name, tensors, metadata);
   }
 
+  std::string NameOf(const char* folder, uint32_t table) const {
+    return absl::StrCat(folder, "/", saver_.tables_[table].name, "/", call_.server, ".safetensors");
+  }
+
   Status Open(uint32_t table) {
     const TableConfig& config = saver_.tables_[table];
     uint64_t rows = 0;
-    for (const Noted& noted : noted_) rows += noted.rows[table];
-    std::string name = absl::StrCat("rows/", config.name, "/", call_.server, ".safetensors");
-    SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer, Create(name, Table::FileTensors(config, rows),
-                                                             Table::FileMetadata(config)));
+    uint64_t copied = 0;
+    for (const Noted& noted : notes_.partitions) {
+      rows += noted.rows[table];
+      copied += noted.copied_rows[table];
+    }
+    TensorMetadata metadata = Table::FileMetadata(config);
+    if (notes_.is_delta[table]) metadata[kRowsAfterDelta] = absl::StrCat(rows);
+    std::string name = NameOf("rows", table);
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
+                             Create(name, Table::FileTensors(config, copied), metadata));
     files_.push_back({std::move(name), std::move(writer)});
     return absl::OkStatus();
   }
@@ -116,16 +130,34 @@ class RowSaver::Writer {
     const TableConfig& config = saver_.tables_[table];
     if (Table::AdmissionTensors(config, 0).empty()) return absl::OkStatus();
     uint64_t sketches = 0;
-    for (const Noted& noted : noted_) sketches += noted.sketches[table];
-    const std::string name =
-        absl::StrCat("admission/", config.name, "/", call_.server, ".safetensors");
+    for (const Noted& noted : notes_.partitions) sketches += noted.sketches[table];
+    const std::string name = NameOf("admission", table);
     SIMURGH_ASSIGN_OR_RETURN(
         TensorFileWriter writer,
         Create(name, Table::AdmissionTensors(config, sketches), {{"table", config.name}}));
-    for (Noted& noted : noted_) {
+    for (Noted& noted : notes_.partitions) {
       SIMURGH_RETURN_IF_ERROR(Append(writer, noted.sketches[table], noted.admission[table]));
       saver_.memory_.Release(BytesOf(noted.admission[table]));
       noted.admission[table].clear();
+    }
+    SIMURGH_ASSIGN_OR_RETURN(written_.emplace_back(), writer.Finish());
+    written_.back().path = name;
+    return absl::OkStatus();
+  }
+
+  Status WriteRemoved(uint32_t table) {
+    if (!notes_.is_delta[table]) return absl::OkStatus();
+    uint64_t ids = 0;
+    for (const Noted& noted : notes_.partitions) ids += noted.removed[table].size();
+    const std::string name = NameOf("removed", table);
+    SIMURGH_ASSIGN_OR_RETURN(
+        TensorFileWriter writer,
+        Create(name, {{"id", DType::kU64, {ids}}}, {{"table", saver_.tables_[table].name}}));
+    for (Noted& noted : notes_.partitions) {
+      std::vector<uint64_t>& removed = noted.removed[table];
+      SIMURGH_RETURN_IF_ERROR(writer.Write("id", std::as_bytes(std::span(removed))));
+      saver_.memory_.Release(removed.size() * sizeof(uint64_t));
+      removed = {};
     }
     SIMURGH_ASSIGN_OR_RETURN(written_.emplace_back(), writer.Finish());
     written_.back().path = name;
@@ -227,7 +259,7 @@ class RowSaver::Writer {
 
   RowSaver& saver_;
   const SaveRowsCall& call_;
-  std::vector<Noted>& noted_;
+  Notes& notes_;
   RowTask::Progress& progress_;
   std::vector<RowFile> files_;  // By table.
   std::vector<ModelFile> written_;
@@ -262,17 +294,32 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
   return task_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> {
     SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
     // Shared: a std::function must be copyable.
-    auto noted = std::make_shared<std::vector<Noted>>(Begin());
+    auto notes = std::make_shared<Notes>(Begin(call));
     return
-        [this, call, noted](RowTask::Progress& progress) { return Write(call, *noted, progress); };
+        [this, call, notes](RowTask::Progress& progress) { return Write(call, *notes, progress); };
   });
 }
 
-std::vector<RowSaver::Noted> RowSaver::Begin() {
-  std::vector<Noted> all(partitions_.count);
+CopyBase RowSaver::BaseOf(const SaveRowsCall& call) {
+  if (config_.full_every == 1) return CopyBase::kUnnoted;
+  // Folders of other runs may have the same names.
+  const auto key = [&](const std::string& folder) { return absl::StrCat(call.run, " ", folder); };
+  const std::string last = std::exchange(last_, key(call.folder));
+  if (!call.parent.empty() && key(call.parent) == last) {
+    base_ = last;
+    return CopyBase::kLast;
+  }
+  if (!call.parent.empty() && key(call.parent) == base_) return CopyBase::kBeforeLast;
+  base_.clear();
+  return CopyBase::kNone;
+}
+
+RowSaver::Notes RowSaver::Begin(const SaveRowsCall& call) {
+  Notes notes{.partitions = std::vector<Noted>(partitions_.count)};
+  const CopyBase base = BaseOf(call);
   partitions_.on_all([&](uint32_t p, Partition& own) {
-    own.BeginCopy(memory_);
-    Noted& noted = all[p];
+    own.BeginCopy(memory_, base);
+    Noted& noted = notes.partitions[p];
     for (uint32_t t = 0; t < own.table_count(); ++t) {
       noted.rows.push_back(own.table(t).stats().rows);
       noted.sketches.push_back(own.table(t).sketches());
@@ -283,20 +330,57 @@ std::vector<RowSaver::Noted> RowSaver::Begin() {
       memory_.Take(BytesOf(sketches));
     }
   });
-  return all;
+  NoteChanges(notes);
+  return notes;
 }
 
-StatusOr<std::vector<ModelFile>> RowSaver::Write(const SaveRowsCall& call,
-                                                 std::vector<Noted>& noted,
+// Decides which tables are saved as deltas, and restricts their copies.
+void RowSaver::NoteChanges(Notes& notes) {
+  std::vector<std::vector<std::optional<uint64_t>>> changed(partitions_.count);
+  partitions_.on_all([&](uint32_t p, Partition& own) {
+    for (uint32_t t = 0; t < own.table_count(); ++t) {
+      const std::optional<TableChanges> changes = own.table(t).changes();
+      changed[p].push_back(changes ? std::optional(changes->rows) : std::nullopt);
+    }
+  });
+  for (uint32_t t = 0; t < tables_.size(); ++t) {
+    uint64_t rows = 0;
+    uint64_t copied = 0;
+    bool known = true;
+    for (uint32_t p = 0; p < partitions_.count; ++p) {
+      rows += notes.partitions[p].rows[t];
+      copied += changed[p][t].value_or(0);
+      known = known && changed[p][t].has_value();
+    }
+    notes.is_delta.push_back(known && 2 * copied <= rows);
+  }
+  partitions_.on_all([&](uint32_t p, Partition& own) {
+    Noted& noted = notes.partitions[p];
+    noted.copied_rows = noted.rows;
+    noted.removed.resize(own.table_count());
+    for (uint32_t t = 0; t < own.table_count(); ++t) {
+      if (!notes.is_delta[t]) continue;
+      Table& table = own.table(t);
+      table.CopyChanges();
+      noted.copied_rows[t] = *changed[p][t];
+      const std::span<const uint64_t> removed = table.changes()->removed;
+      noted.removed[t].assign(removed.begin(), removed.end());
+      memory_.Take(removed.size_bytes());
+    }
+  });
+}
+
+StatusOr<std::vector<ModelFile>> RowSaver::Write(const SaveRowsCall& call, Notes& notes,
                                                  RowTask::Progress& progress) {
   const auto begin = Clock::now();
   LowerPriority();
-  for (const Noted& one : noted) {
-    for (const uint64_t rows : one.rows) progress.all_rows += rows;
+  for (const Noted& one : notes.partitions) {
+    for (const uint64_t rows : one.copied_rows) progress.all_rows += rows;
   }
-  StatusOr<std::vector<ModelFile>> result = Writer(*this, call, noted, progress).Run();
-  for (const Noted& one : noted) {
+  StatusOr<std::vector<ModelFile>> result = Writer(*this, call, notes, progress).Run();
+  for (const Noted& one : notes.partitions) {
     for (const auto& sketches : one.admission) memory_.Release(BytesOf(sketches));
+    for (const auto& removed : one.removed) memory_.Release(removed.size() * sizeof(uint64_t));
   }
   partitions_.on_all([](uint32_t /*partition*/, Partition& own) { own.EndCopy(); });
   memory_.ClearShortage();

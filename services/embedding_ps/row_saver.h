@@ -28,9 +28,10 @@ struct PartitionThreads {
   std::function<void(absl::FunctionRef<void(uint32_t partition, Partition&)> use)> on_all;
 };
 
-// Writes all rows of a server into a checkpoint, on its own thread, as they were when the save
-// began. It takes copies from the partitions' threads in small pieces, between requests. The
-// destructor ends a save at the next piece and removes its files.
+// Writes the rows of a server into a checkpoint, on its own thread, as they were when the save
+// began: all of them, or those that changed since an earlier save. It takes copies from the
+// partitions' threads in small pieces, between requests. The destructor ends a save at the next
+// piece and removes its files.
 //
 // Threads: any.
 class RowSaver {
@@ -42,6 +43,9 @@ class RowSaver {
 
   // The first call for a folder notes the state of all partitions and starts; the others report. A
   // probe only looks for the folder. The first call waits for the partitions' threads.
+  //
+  // A table's file has all rows, although call.parent is given, where the changes since then are
+  // not known or are most of the rows.
   // Errors: INVALID_ARGUMENT for a name that is not one of a folder in `directory`;
   // FAILED_PRECONDITION without a directory, or once another save has begun; ABORTED
   // while another save stops, which the first call has caused; RESOURCE_EXHAUSTED for a
@@ -55,13 +59,22 @@ class RowSaver {
   // What a save has noted of a partition.
   struct Noted {
     std::vector<uint64_t> rows;                                  // By table.
+    std::vector<uint64_t> copied_rows;                           // Likewise: those of the files.
+    std::vector<std::vector<uint64_t>> removed;                  // Likewise: ids, of a delta.
     std::vector<uint64_t> sketches;                              // Likewise.
     std::vector<std::vector<std::vector<std::byte>>> admission;  // By table and tensor.
   };
+  // What a save has noted.
+  struct Notes {
+    std::vector<Noted> partitions;
+    std::vector<bool> is_delta;  // By table.
+  };
   class Writer;
 
-  std::vector<Noted> Begin();
-  StatusOr<std::vector<ModelFile>> Write(const SaveRowsCall& call, std::vector<Noted>& noted,
+  CopyBase BaseOf(const SaveRowsCall& call);
+  Notes Begin(const SaveRowsCall& call);
+  void NoteChanges(Notes& notes);
+  StatusOr<std::vector<ModelFile>> Write(const SaveRowsCall& call, Notes& notes,
                                          RowTask::Progress& progress);
 
   const CheckpointConfig config_;
@@ -69,6 +82,10 @@ class RowSaver {
   const PartitionThreads partitions_;
   CopyMemory& memory_;
   ServerMetrics& metrics_;
+  // Saves of this server whose changes since then are known: the last one, and the one that it
+  // continues. Empty if there is none.
+  std::string last_;
+  std::string base_;
   RowTask task_;
 };
 

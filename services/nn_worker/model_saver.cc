@@ -115,7 +115,13 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt,
                            directory_.Begin(step, generation_, retries_));
   const std::string name = attempt.folder().substr(attempt.folder().rfind('/') + 1);
-  const auto call = [&] { return save_rows({.run = run(), .folder = name}); };
+  // A checkpoint of the same step replaces the last one, and hence cannot continue it.
+  const bool is_delta = continued_ && continued_->parent.step < step &&
+                        continued_->deltas + 1 < config_.checkpoint.full_every;
+  const auto call = [&] {
+    return save_rows(
+        {.run = run(), .folder = name, .parent = is_delta ? continued_->folder : std::string()});
+  };
   // First, since training waits until the servers have noted the rows.
   SIMURGH_ASSIGN_OR_RETURN(
       SaveProgress rows, AwaitRows("saving", config_.training.retry_deadline, call, on_rows, stop));
@@ -133,6 +139,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
                               {"yaml.path", config.source.path},
                               {"yaml.overrides", absl::StrJoin(config.source.overrides, "\n")}},
                     .files = std::move(rows.files)};
+  if (is_delta) manifest.parent = continued_->parent;
   WriteState(model.state, manifest);
   if (model.evaluation) {
     manifest.metrics["test_auc"] = model.evaluation->auc;
@@ -143,6 +150,9 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     return absl::FailedPreconditionError(published.status().message());
   }
   SIMURGH_RETURN_IF_ERROR(published.status());
+  continued_ = {.folder = name,
+                .parent = {.step = step, .checksum = published->checksum},
+                .deltas = is_delta ? continued_->deltas + 1 : 0};
   SavedCheckpoint saved{
       .folder = published->folder, .step = step, .step_time = model.step_time, .rows = rows.rows};
   for (const ModelFile& file : published->manifest.files) saved.bytes += file.bytes;

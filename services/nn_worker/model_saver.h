@@ -99,6 +99,14 @@ class ModelSaver {
   ModelDirectory directory_;
   const uint64_t generation_;
   const uint64_t training_;
+  // The checkpoint that the next delta continues: the last one of this start of training.
+  struct Continued {
+    std::string folder;  // The attempt's, by which servers know it.
+    Manifest::Parent parent;
+    uint32_t deltas;  // Since the last full checkpoint.
+  };
+
+  std::optional<Continued> continued_;
   std::optional<uint64_t> last_step_;  // Of the last attempt.
   uint32_t retries_ = 0;               // Of that step.
 };

@@ -17,7 +17,8 @@ inline constexpr char kModelUsage[] =
     "  simurgh model verify MODEL [STEP]  read all files of a checkpoint and check them\n"
     "  simurgh model diff MODEL OTHER     print what differs between two models\n"
     "  simurgh model export MODEL TABLE FILE [--ids IDS]\n"
-    "                                     write rows of a table as CSV, or as NPZ to FILE.npz\n";
+    "                                     write rows of a table as CSV, or as NPZ to FILE.npz\n"
+    "  simurgh model merge MODEL OUT      write a delta and what it continues as a full model\n";
 
 // Run a command. argv[0] is its name. Output on stdout, progress and errors on stderr.
 ExitCode RunTrainCommand(int argc, const char* const* argv);

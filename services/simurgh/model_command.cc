@@ -21,8 +21,11 @@ namespace simurgh {
 namespace {
 
 constexpr char kNotes[] =
-    "MODEL is a model's folder. Without STEP, the newest checkpoint is used. diff and export also\n"
-    "take a checkpoint's folder, MODEL/step-N. IDS is a file with an id on each line; ids without\n"
+    "MODEL is a model's folder. Without STEP, the newest checkpoint is used. diff, export and "
+    "merge\n"
+    "also take a checkpoint's folder, MODEL/step-N. merge writes a checkpoint, with those that it\n"
+    "continues, as a full one into the new model OUT. IDS is a file with an id on each line; ids "
+    "without\n"
     "a row are left out. FILE may be -.\n\n"
     "Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.\n";
 
@@ -77,6 +80,15 @@ ExitCode Diff(const std::string& model, const std::string& other) {
   return ExitCode::kOk;
 }
 
+ExitCode Merge(const std::string& model, const std::string& to) {
+  const auto checkpoint = FindByPath(model);
+  if (!checkpoint.ok()) return Fail(checkpoint.status());
+  const StatusOr<Checkpoint> merged = MergeCheckpoint(*checkpoint, to);
+  if (!merged.ok()) return Fail(merged.status());
+  std::cout << merged->folder << "\n";
+  return ExitCode::kOk;
+}
+
 StatusOr<std::optional<std::vector<uint64_t>>> ReadIds(const std::string& path) {
   if (path.empty()) return std::nullopt;
   std::ifstream file(path);
@@ -125,12 +137,12 @@ ExitCode RunModelCommand(int argc, const char* const* argv) {
   if (!runs.ok()) return Fail(runs.status());
   if (!*runs) return ExitCode::kOk;
   const std::string action = words.empty() ? "" : words[0];
-  const std::map<std::string, size_t> most_words = {
-      {"list", 2}, {"info", 3}, {"verify", 3}, {"diff", 3}, {"export", 4}};
+  const std::map<std::string, size_t> most_words = {{"list", 2}, {"info", 3},   {"verify", 3},
+                                                    {"diff", 3}, {"export", 4}, {"merge", 3}};
   const auto known = most_words.find(action);
   if (known == most_words.end()) {
     return Fail(OptionProblem(absl::StrCat(
-        "model: '", action, "' is not an action; use list, info, verify, diff or export")));
+        "model: '", action, "' is not an action; use list, info, verify, diff, export or merge")));
   }
   const size_t most = known->second;
   if (words.size() < 2)
@@ -138,11 +150,12 @@ ExitCode RunModelCommand(int argc, const char* const* argv) {
   if (words.size() > most) {
     return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[most], "'")));
   }
-  if (action == "diff" || action == "export") {
+  if (action == "diff" || action == "export" || action == "merge") {
     if (words.size() < most) {
       return Fail(OptionProblem(absl::StrCat("model ", action, ": an argument is missing")));
     }
     if (action == "diff") return Diff(words[1], words[2]);
+    if (action == "merge") return Merge(words[1], words[2]);
     const Status exported = Export(words[1], words[2], words[3], ids);
     return exported.ok() ? ExitCode::kOk : Fail(exported);
   }

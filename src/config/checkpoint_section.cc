@@ -39,6 +39,10 @@ void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig
     ReadTimes(in, checkpoint);
     in.Integer("keep", "number of checkpoints to keep; older ones are removed after a save",
                &checkpoint->keep, 1, 1'000'000);
+    in.Integer("full_every",
+               "every N-th checkpoint has all rows, the others those that changed since the one "
+               "before; 1: all are full",
+               &checkpoint->full_every, 1, 1'000'000);
     in.Integer("keep_best",
                "number of checkpoints with the best evaluations to keep, too; requires evaluations "
                "of `data.validation` while training, see Best checkpoint",

@@ -164,6 +164,7 @@ StatusOr<Manifest> Manifest::FromJson(std::string_view text) {
       ObjectReader of_parent(*parent, "parent.", &status);
       manifest.parent = {of_parent.Unsigned("step"), of_parent.Hash("checksum")};
       of_parent.RefuseOtherKeys();
+      if (manifest.parent->step >= manifest.step) keys.Refuse("parent.step", "not before step");
     }
   }
   if (!absl::Base64Unescape(keys.Text("position"), &manifest.position)) {

@@ -158,13 +158,17 @@ Status VerifyTensors(FileSystem& files, const std::string& path,
 // Finds damage of all that a start of training reads, but for the rows: their checksums are
 // compared when the servers load them.
 Status CheckFiles(FileSystem& files, const Checkpoint& checkpoint) {
-  for (const ModelFile& file : checkpoint.manifest.files) {
-    const std::string path = checkpoint.Path(file.path);
-    SIMURGH_ASSIGN_OR_RETURN(const ModelFile found, Identify(files, path));
-    SIMURGH_RETURN_IF_ERROR(CompareFile(path, file, found));
-    const bool is_large = file.path.starts_with("rows/") || file.path.starts_with("admission/");
-    if (is_large || !file.path.ends_with(kTensorFile)) continue;
-    SIMURGH_RETURN_IF_ERROR(VerifyTensors(files, path, [](uint64_t) {}));
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Checkpoint> chain, checkpoint.Chain(files));
+  for (const Checkpoint& one : chain) {
+    for (const ModelFile& file : one.manifest.files) {
+      const std::string path = one.Path(file.path);
+      SIMURGH_ASSIGN_OR_RETURN(const ModelFile found, Identify(files, path));
+      SIMURGH_RETURN_IF_ERROR(CompareFile(path, file, found));
+      const bool is_large = file.path.starts_with("rows/") || file.path.starts_with("removed/") ||
+                            file.path.starts_with("admission/");
+      if (is_large || !file.path.ends_with(kTensorFile)) continue;
+      SIMURGH_RETURN_IF_ERROR(VerifyTensors(files, path, [](uint64_t) {}));
+    }
   }
   return absl::OkStatus();
 }
@@ -201,6 +205,32 @@ std::string Checkpoint::Path(std::string_view file) const {
 
 bool Checkpoint::Has(std::string_view file) const {
   return std::ranges::find(manifest.files, file, &ModelFile::path) != manifest.files.end();
+}
+
+StatusOr<std::vector<Checkpoint>> Checkpoint::Chain(FileSystem& files) const {
+  std::vector<Checkpoint> chain = {*this};
+  const std::string model = folder.substr(0, folder.rfind('/'));
+  while (chain.back().manifest.parent.has_value()) {
+    const Checkpoint& child = chain.back();
+    const Manifest::Parent wanted = *child.manifest.parent;
+    StatusOr<Checkpoint> parent = ReadCheckpoint(files, model, wanted.step);
+    if (!parent.ok()) {
+      return absl::DataLossError(
+          absl::StrCat(child.folder, ": this is a delta of step ", wanted.step,
+                       ", which is not readable: ", parent.status().message(), "; put step-",
+                       wanted.step, " of the same model next to it, or use a full checkpoint"));
+    }
+    if (parent->checksum != wanted.checksum) {
+      return absl::DataLossError(
+          absl::StrCat(child.folder, ": this is a delta of step ", wanted.step,
+                       " with the checksum ", absl::Hex(wanted.checksum, absl::kZeroPad16), "; ",
+                       parent->folder, " is another checkpoint, with the checksum ",
+                       absl::Hex(parent->checksum, absl::kZeroPad16), "; put step-", wanted.step,
+                       " of the same model next to it, or use a full checkpoint"));
+    }
+    chain.push_back(*std::move(parent));
+  }
+  return chain;
 }
 
 Status Checkpoint::CheckListed(const ModelFile& found, std::string_view file) const {
@@ -447,15 +477,22 @@ StatusOr<ModelDirectory::Newest> ModelDirectory::Find(const std::string& path) {
 StatusOr<std::vector<std::string>> ModelDirectory::Verify(uint64_t step, const Progress& progress) {
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Open(step));
   std::vector<std::string> damage;
-  for (const ModelFile& file : checkpoint.manifest.files) {
-    const std::string path = checkpoint.Path(file.path);
-    uint64_t done = 0;
-    const auto read = [&](uint64_t bytes) { progress(file.path, done += bytes, file.bytes); };
-    read(0);
-    const StatusOr<ModelFile> found = Identify(files_, path);
-    Status status = found.ok() ? CompareFile(path, file, *found) : found.status();
-    if (status.ok() && path.ends_with(kTensorFile)) status = VerifyTensors(files_, path, read);
-    if (!status.ok()) damage.emplace_back(status.message());
+  StatusOr<std::vector<Checkpoint>> chain = checkpoint.Chain(files_);
+  if (!chain.ok()) {
+    damage.emplace_back(chain.status().message());
+    chain = {checkpoint};
+  }
+  for (const Checkpoint& one : *chain) {
+    for (const ModelFile& file : one.manifest.files) {
+      const std::string path = one.Path(file.path);
+      uint64_t done = 0;
+      const auto read = [&](uint64_t bytes) { progress(file.path, done += bytes, file.bytes); };
+      read(0);
+      const StatusOr<ModelFile> found = Identify(files_, path);
+      Status status = found.ok() ? CompareFile(path, file, *found) : found.status();
+      if (status.ok() && path.ends_with(kTensorFile)) status = VerifyTensors(files_, path, read);
+      if (!status.ok()) damage.emplace_back(status.message());
+    }
   }
   return damage;
 }
@@ -477,8 +514,9 @@ Status ModelDirectory::KeepNewest(size_t count, const std::set<uint64_t>& except
     by_step.erase(found);
     if (parent.has_value()) kept.push_back(parent->step);
   }
-  for (const auto& [step, checkpoint] : by_step) {
-    SIMURGH_RETURN_IF_ERROR(RemoveFolder(files_, path_, absl::StrCat("step-", step)));
+  // Deltas before those that they continue.
+  for (auto at = by_step.rbegin(); at != by_step.rend(); ++at) {
+    SIMURGH_RETURN_IF_ERROR(RemoveFolder(files_, path_, absl::StrCat("step-", at->first)));
   }
   return absl::OkStatus();
 }

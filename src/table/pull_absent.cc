@@ -90,6 +90,9 @@ void Table::State::PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32
     places[slot] = static_cast<uint16_t>(at);
   }
   while (acquired > filled) store.Release(taken[--acquired]);
+  if (changes.active()) {
+    for (size_t i = 0; i < filled; ++i) changes.Change(made[i].row);
+  }
   counts.created += filled;
   pulled.found += made.size() - repeated;
   RowStore::Reader reader(store, to.precision());

@@ -9,6 +9,8 @@ namespace {
 constexpr uint64_t kBlockBytes = uint64_t{64} << 10;
 // Rows that are examined for one that is copied, so that a piece with few of them ends soon.
 constexpr size_t kExaminedRows = 8;
+// The same for rows of a log, which are bits.
+constexpr size_t kExaminedBits = 512;
 
 }  // namespace
 
@@ -21,8 +23,14 @@ void RowCopy::Begin(uint32_t bound, uint32_t end, uint64_t count, CopyMemory& me
   rows_left_ = count;
 }
 
+void RowCopy::Restrict(const ChangeLog& only, uint64_t count) {
+  only_ = &only;
+  rows_left_ = count;
+}
+
 void RowCopy::End() {
   rows_left_ = 0;
+  only_ = nullptr;
   changed_.clear();
   const CopiedRows dropped = TakeEarly();
   if (memory_ != nullptr) memory_->Release(dropped.early_bytes);
@@ -57,9 +65,12 @@ CopiedRows RowCopy::Take(size_t count) {
   const uint64_t bytes = rows_.layout().stride_bytes;
   std::vector<std::byte>& block = taken.blocks.emplace_back();
   block.reserve(count * bytes);
-  const uint32_t end = static_cast<uint32_t>(
-      std::min<uint64_t>(end_, at_ + uint64_t{kExaminedRows} * std::max<size_t>(count, 1)));
+  const uint64_t examined = only_ == nullptr ? kExaminedRows : kExaminedBits;
+  const uint32_t end =
+      static_cast<uint32_t>(std::min<uint64_t>(end_, at_ + examined * std::max<size_t>(count, 1)));
   for (; taken.rows < count && at_ < end; ++at_) {
+    if (only_ != nullptr) at_ = only_->Next(at_, end);
+    if (at_ == end) break;
     if (!HasRow(at_)) continue;
     block.insert(block.end(), rows_.record(at_), rows_.record(at_) + bytes);
     ++taken.rows;

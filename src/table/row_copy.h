@@ -8,11 +8,13 @@
 
 #include "simurgh/table/copy_memory.h"
 #include "simurgh/table/table.h"
+#include "table/change_log.h"
 #include "table/row_layout.h"
 
 namespace simurgh {
 
-// A copy of all rows of a table as they were when it began, taken in pieces while the rows change.
+// A copy of the rows of a table as they were when it began, taken in pieces while the rows change:
+// of all rows, or of those in a ChangeLog.
 // Rows are copied in the order of their numbers, and a row before its first change.
 //
 // Pulls after the begin give their rows a stamp from bound() on. Hence a row with an older stamp
@@ -26,6 +28,9 @@ class RowCopy {
   // bound: recency of the next pull. end: row numbers in use are below. count: rows in use.
   // Lifetime: `memory` must outlive the copy.
   void Begin(uint32_t bound, uint32_t end, uint64_t count, CopyMemory& memory);
+  // Leaves out all rows but those that a log includes, `count` ones. Requires that no row has been
+  // copied. Lifetime: `only` must outlive the copy.
+  void Restrict(const ChangeLog& only, uint64_t count);
   void End();
 
   // Rows of smaller recency may have to be copied; 0 if none.
@@ -46,11 +51,13 @@ class RowCopy {
 
  private:
   bool HasRow(uint32_t row) const {
-    return rows_.header(row).recency < bound_ && !changed_.contains(row);
+    return rows_.header(row).recency < bound_ && !changed_.contains(row) &&
+           (only_ == nullptr || only_->Includes(row));
   }
 
   const Rows& rows_;
   CopyMemory* memory_ = nullptr;
+  const ChangeLog* only_ = nullptr;  // Null: all rows.
   uint32_t bound_ = 0;
   uint32_t at_ = 0;  // Rows before it have been copied.
   uint32_t end_ = 0;

@@ -196,13 +196,25 @@ TensorMetadata Table::FileMetadata(const TableConfig& config) {
   return metadata;
 }
 
-uint64_t Table::BeginCopy(CopyMemory& memory) {
+uint64_t Table::BeginCopy(CopyMemory& memory, CopyBase base) {
   State& s = *state_;
+  s.changes.Begin(base);
   s.copy_stamp = s.newest_stamp + 1;
   s.copy.Begin(static_cast<uint32_t>(s.copy_stamp - s.stamp_origin), s.store.carved_rows(),
                s.index.size(), memory);
   s.SetSuspects();
   return s.index.size();
+}
+
+std::optional<TableChanges> Table::changes() const {
+  const ChangeLog& changes = state_->changes;
+  if (!changes.known()) return std::nullopt;
+  return TableChanges{changes.Count(), changes.removed()};
+}
+
+void Table::CopyChanges() {
+  SIMURGH_CHECK(state_->changes.known());
+  state_->copy.Restrict(state_->changes, state_->changes.Count());
 }
 
 CopiedRows Table::TakeRows(size_t count) {
@@ -220,7 +232,7 @@ CopiedRows Table::TakeEarlyRows() {
 
 void Table::EndCopy() {
   state_->copy.End();
-  state_->copy_stamp = 0;
+  if (!state_->changes.active()) state_->copy_stamp = 0;
   state_->SetSuspects();
 }
 

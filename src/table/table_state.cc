@@ -53,22 +53,29 @@ uint32_t Table::State::BeginPull(uint64_t stamp) {
 
 void Table::State::SetSuspects() {
   const uint64_t live_from = std::max(expiry.live_from(), stamp_origin) - stamp_origin;
-  suspect_below = std::max(static_cast<uint32_t>(live_from), copy.bound());
+  suspect_below = std::max(static_cast<uint32_t>(live_from), CopyBound());
+}
+
+uint32_t Table::State::CopyBound() const {
+  if (!changes.active()) return copy.bound();
+  // See Rebase().
+  return static_cast<uint32_t>(std::max(copy_stamp, stamp_origin + 1) - stamp_origin);
 }
 
 bool Table::State::ClaimSuspect(uint32_t row, bool keeps_stamp) {
   if (Expired(row)) return false;
   copy.Save(row, keeps_stamp);
+  if (changes.active()) changes.Change(row);
   return true;
 }
 
-// Raises the origin, once in 2^31 steps. All rows older than that get recency 0, or 1 if they are
-// newer than a copy in progress.
+// Raises the origin, once in 2^31 steps. All rows older than that get recency 0, or 1 if they were
+// pulled since the last copy began.
 void Table::State::Rebase() {
   const uint64_t shift = newest_stamp - kRebasedStamp - stamp_origin;
+  const uint32_t copy_bound = CopyBound();
   stamp_origin += shift;
   queue.Clear();
-  const uint32_t copy_bound = copy.bound();
   for (uint32_t row = 0; row < store.carved_rows(); ++row) {
     RowHeader& header = rows.header(row);
     if (header.recency == kFreeRecency) {
@@ -103,6 +110,7 @@ uint32_t Table::State::Create(uint64_t id, uint32_t stamp) {
   store.Initialize({&new_row, 1}, stamp);
   index.Insert(RowIndex::Hash(id), row);
   if (!queued) queue.Add(row);
+  if (changes.active()) changes.Change(row);
   ++counts.created;
   return row;
 }
@@ -199,6 +207,7 @@ void Table::State::Remove(uint32_t row, EvictionCause cause, bool queued) {
     on_evict(id, cause);
   if (rows.header(row).recency < copy.bound()) [[unlikely]]
     copy.Save(row, /*keeps_stamp=*/false);
+  if (changes.active()) changes.Remove(row, id, index.size());
   index.Erase(RowIndex::Hash(id), row);
   store.Release(row);
   rows.header(row).use_count = static_cast<uint32_t>(queued);

@@ -10,6 +10,7 @@
 #include "table/admission.h"
 #include "table/arena.h"
 #include "table/batch_lookup.h"
+#include "table/change_log.h"
 #include "table/expiry.h"
 #include "table/recency_queue.h"
 #include "table/row_copy.h"
@@ -57,11 +58,13 @@ struct Table::State {
   }
   std::optional<EvictionCause> Expired(uint32_t row) const;
   // As !HasExpired() for a row that a pull or push is about to change: a copy in progress gets it
-  // first. keeps_stamp: see RowCopy::Save().
+  // first, and the change is noted. keeps_stamp: see RowCopy::Save().
   bool Claim(uint32_t row, bool keeps_stamp) {
     return rows.header(row).recency >= suspect_below || ClaimSuspect(row, keeps_stamp);
   }
   bool ClaimSuspect(uint32_t row, bool keeps_stamp);
+  // Rows of smaller recency have not been pulled since the last copy began; 0 if nobody asks.
+  uint32_t CopyBound() const;
   // Call when the copy or the bound of expiry has changed.
   void SetSuspects();
 
@@ -107,6 +110,7 @@ struct Table::State {
   RecencyQueue queue;
   Expiry expiry;
   RowCopy copy;
+  ChangeLog changes;
   std::function<Expiry::Clock::time_point()> clock = Expiry::Clock::now;
   std::function<void(uint64_t id, EvictionCause)> on_evict;  // Called before the row is released.
   DistinctCounter distinct;
@@ -114,8 +118,8 @@ struct Table::State {
 
   uint64_t stamp_origin = 0;  // A row's stamp is this plus its recency.
   uint64_t newest_stamp = 0;
-  uint64_t copy_stamp = 0;     // Pulls during a copy get this stamp or a newer one.
-  uint32_t suspect_below = 0;  // Rows of smaller recency may have expired or be due for the copy.
+  uint64_t copy_stamp = 0;     // Pulls get this stamp or a newer one; 0 if CopyBound() is 0.
+  uint32_t suspect_below = 0;  // Rows of smaller recency may have expired or are below CopyBound().
   std::vector<size_t> absent;  // Positions in a request; kept to reuse its memory.
 
   MemoryBudget* const budget;

@@ -125,6 +125,36 @@ TEST_CASE("A training that loses a process ends like one that does not") {
   CHECK(command.Processes().empty());
 }
 
+TEST_CASE("A training that continues a delta ends like one with full checkpoints") {
+  const Shape shape{"sync", 1, 0};
+  const Undisturbed& expected = UndisturbedOf(shape);
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  std::vector<std::string> overrides = Saving(model, shape.mode);
+  overrides.insert(overrides.end(),
+                   {"checkpoint.every_steps=0", "checkpoint.full_every=4", "checkpoint.keep=100",
+                    "checkpoint.at_steps=[599, 600, 1000, 1498, 1499]"});
+  TrainCommand command(overrides);
+  REQUIRE(command->WaitForLog("saved the model: folder=" + model + "/step-600 ", kDeadline));
+  kill(command.PidOf("embedding-ps", 0), SIGKILL);
+  CHECK(command->Wait(kTrainerDeadline) == 0);
+  CAPTURE(command->log());
+  CHECK_THAT(command->log(), Contains("starting nn-workers and loaders again"));
+  CHECK(AucOf(command->output()) == AucOf(expected.output));
+  CHECK_THAT(Difference(expected.folder.Path("model"), model), Catch::Equals(""));
+  ModelDirectory directory(model);
+  CHECK(directory.Open(600)->manifest.parent->step == 599);
+  const Manifest last = directory.Open(1500)->manifest;
+  REQUIRE(last.parent.has_value());
+  CHECK(last.parent->step == 1499);
+  CHECK_THAT(Difference(model, model + "/step-1499"), Contains("rows differ"));
+  DaemonProcess merge("simurgh", {"model", "merge", model, folder.Path("merged")},
+                      folder.Path("log"));
+  CHECK(merge.Wait(kDeadline) == 0);
+  CHECK_THAT(merge.output(), Catch::Equals(folder.Path("merged/step-1500") + "\n"));
+  CHECK_THAT(Difference(folder.Path("merged"), model), Catch::Equals(""));
+}
+
 TEST_CASE("A training that is lost before its first checkpoint begins anew") {
   const Shape shape{"sync", 1, 0};
   const Undisturbed& expected = UndisturbedOf(shape);

@@ -22,6 +22,7 @@
 #include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/feature/bucket_map.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/model/tensor_file.h"
 #include "simurgh/table/table.h"
@@ -37,14 +38,16 @@ constexpr char kAbout[] =
 Usage: bench_checkpoint [options]
 
 Loads a generated checkpoint of a table with Adagrad into a parameter server in this process, and
-saves the server's rows. Loads and saves take turns with a program that reads the same files in
-order, or writes as many bytes to one file and syncs it. No file is in the page cache when it is
+saves the server's rows. Then it pulls 1 % of them and saves a delta. Loads and saves take turns with
+a program that reads the same files in order, or writes as many bytes to one file and syncs it. No
+file is in the page cache when it is
 read. share: time of that program over time of the server.
 
 Exit codes: 0 done, 1 failed, 2 bad options.
 )";
 
-constexpr size_t kPlainBytes = 1 << 20;  // Of one read or write.
+constexpr uint64_t kRowsPerChange = 100;  // Of a delta.
+constexpr size_t kPlainBytes = 1 << 20;   // Of one read or write.
 
 struct Options {
   uint64_t rows;
@@ -88,6 +91,7 @@ ClusterConfig ConfigOf(const Options& options) {
   config.embedding_ps.partitions = static_cast<uint32_t>(options.partitions);
   config.embedding_ps.instances.resize(1);
   config.checkpoint.directory = options.folder + "/model";
+  config.checkpoint.full_every = 2;
   return config;
 }
 
@@ -128,19 +132,53 @@ StatusOr<Checkpoint> Generate(const Options& options, const ClusterConfig& confi
   return attempt.Publish({});
 }
 
-StatusOr<Checkpoint> Save(ParameterServer& server, ModelDirectory& model, uint64_t step) {
+// Pulls some of the rows, as training does.
+Status PullSome(const Options& options, const ClusterConfig& config, ParameterServer& server) {
+  const BucketMap map(1, config.embedding_ps.partitions);
+  std::vector<std::vector<uint64_t>> by_slot(map.slots());
+  for (uint64_t row = 0; row < options.rows; row += kRowsPerChange) {
+    by_slot[map.SlotOf(Mix64(row))].push_back(Mix64(row));
+  }
+  RowGroup group{0, static_cast<uint32_t>(options.dim), {}};
+  std::vector<uint64_t> ids;
+  for (const std::vector<uint64_t>& own : by_slot) {
+    group.counts.push_back(static_cast<uint32_t>(own.size()));
+    ids.insert(ids.end(), own.begin(), own.end());
+  }
+  std::vector<float> rows(ids.size() * options.dim);
+  const std::vector<RowGroup> groups = {group};
+  IoThread io("bench");
+  const auto call = [&]() -> rpc::awaitable<StatusOr<PullReport>> {
+    const PullRowsCall pull{.step_id = {.run = 1, .step = 1},
+                            .groups = groups,
+                            .ids = ids,
+                            .rows = std::as_writable_bytes(std::span(rows))};
+    co_return co_await server.Pull(pull, {rpc::Clock::now() + std::chrono::hours(1)});
+  };
+  return rpc::asio::co_spawn(io.executor(), call, rpc::asio::use_future).get().status();
+}
+
+// parent: the last one, for a delta; null for a full checkpoint.
+StatusOr<Checkpoint> Save(ParameterServer& server, ModelDirectory& model, uint64_t step,
+                          const Checkpoint* parent = nullptr) {
   SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, model.Begin(step, 1));
   const std::string folder = attempt.folder().substr(attempt.folder().rfind('/') + 1);
+  const std::string continued =
+      parent == nullptr ? "" : absl::StrCat("step-", parent->manifest.step, ".tmp-1");
   IoThread io("bench");
   for (;;) {
     SIMURGH_ASSIGN_OR_RETURN(
         SaveProgress progress,
-        rpc::asio::co_spawn(
-            io.executor(),
-            server.SaveRows({.folder = folder}, {rpc::Clock::now() + std::chrono::hours(1)}),
-            rpc::asio::use_future)
+        rpc::asio::co_spawn(io.executor(),
+                            server.SaveRows({.folder = folder, .parent = continued},
+                                            {rpc::Clock::now() + std::chrono::hours(1)}),
+                            rpc::asio::use_future)
             .get());
-    if (progress.done) return attempt.Publish({.files = std::move(progress.files)});
+    if (progress.done) {
+      Manifest manifest{.files = std::move(progress.files)};
+      if (parent != nullptr) manifest.parent = {parent->manifest.step, parent->checksum};
+      return attempt.Publish(std::move(manifest));
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }
@@ -184,12 +222,13 @@ Status WritePlainly(const std::string& path, uint64_t bytes) {
   return absl::OkStatus();
 }
 
-void Print(const Options& options, const char* work, double seconds, double plain_seconds) {
+void Print(const Options& options, const char* work, uint64_t bytes, double seconds,
+           double plain_seconds) {
   std::printf(options.json ? "{\"work\":\"%s\",\"rows\":%lu,\"dim\":%zu,\"partitions\":%zu,"
-                             "\"seconds\":%.3f,\"plain_seconds\":%.3f,\"rows_per_s\":%.0f,"
-                             "\"share\":%.3f}\n"
-                           : "%-6s %11lu %5zu %10zu %8.3f %13.3f %11.0f %6.3f\n",
-              work, options.rows, options.dim, options.partitions, seconds, plain_seconds,
+                             "\"bytes\":%lu,\"seconds\":%.3f,\"plain_seconds\":%.3f,"
+                             "\"rows_per_s\":%.0f,\"share\":%.3f}\n"
+                           : "%-6s %11lu %5zu %10zu %11lu %8.3f %13.3f %11.0f %6.3f\n",
+              work, options.rows, options.dim, options.partitions, bytes, seconds, plain_seconds,
               static_cast<double>(options.rows) / seconds, plain_seconds / seconds);
   std::fflush(stdout);
 }
@@ -215,23 +254,32 @@ Status Measure(const Options& options) {
       DropFromCache(generated);
       return Seconds([&] { return ReadPlainly(generated); });
     };
-    const uint64_t step = turn + 2;
-    const auto save = [&] { return Seconds([&] { return Save(*server, model, step).status(); }); };
-    const auto write = [&] {
-      return Seconds([&] { return WritePlainly(plain_path, BytesOf(generated)); });
+    const uint64_t step = 2 * turn + 2;
+    StatusOr<Checkpoint> saved = generated;
+    const auto save = [&] {
+      return Seconds([&] { return (saved = Save(*server, model, step)).status(); });
+    };
+    const auto write = [&](const Checkpoint& checkpoint) {
+      return Seconds([&] { return WritePlainly(plain_path, BytesOf(checkpoint)); });
     };
     // The order changes each turn.
     const bool server_first = turn % 2 == 0;
     double plain = server_first ? 0 : read();
     double own = load();
     if (server_first) plain = read();
-    Print(options, "load", own, plain);
-    plain = server_first ? 0 : write();
+    Print(options, "load", BytesOf(generated), own, plain);
+    plain = server_first ? 0 : write(generated);
     own = save();
-    if (server_first) plain = write();
-    Print(options, "save", own, plain);
-    SIMURGH_RETURN_IF_ERROR(
-        FileSystem::Real().Remove(model.path() + "/step-" + std::to_string(step)));
+    if (server_first) plain = write(generated);
+    Print(options, "save", BytesOf(*saved), own, plain);
+    SIMURGH_RETURN_IF_ERROR(PullSome(options, config, *server));
+    StatusOr<Checkpoint> delta = generated;
+    own = Seconds([&] { return (delta = Save(*server, model, step + 1, &*saved)).status(); });
+    Print(options, "delta", BytesOf(*delta), own, write(*delta));
+    for (const uint64_t one : {step + 1, step}) {
+      SIMURGH_RETURN_IF_ERROR(
+          FileSystem::Real().Remove(model.path() + "/step-" + std::to_string(one)));
+    }
     SIMURGH_RETURN_IF_ERROR(FileSystem::Real().Remove(plain_path));
   }
   return FileSystem::Real().Remove(model.path());
@@ -241,8 +289,8 @@ int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
   SIMURGH_CHECK(InitLogging("bench_checkpoint", "warn").ok());
   if (!options.json) {
-    std::printf("%-6s %11s %5s %10s %8s %13s %11s %6s\n", "work", "rows", "dim", "partitions",
-                "seconds", "plain_seconds", "rows_per_s", "share");
+    std::printf("%-6s %11s %5s %10s %11s %8s %13s %11s %6s\n", "work", "rows", "dim", "partitions",
+                "bytes", "seconds", "plain_seconds", "rows_per_s", "share");
   }
   const Status status = Measure(options);
   if (status.ok()) return 0;

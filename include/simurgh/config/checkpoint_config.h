@@ -24,6 +24,7 @@ struct CheckpointConfig {
   // training does not compare evaluations, and chooses the metric.
   uint32_t keep_best = 1;
   std::optional<EvaluationMetric> best_by;
+  uint32_t full_every = 1;                // Number of checkpoints for one with all rows, from 1.
   uint64_t memory = uint64_t{256} << 20;  // Bytes per server for rows copied early.
   uint64_t bandwidth = 0;                 // Bytes per second that a server writes; 0: no limit.
   OnError on_error = OnError::kContinue;

@@ -27,6 +27,11 @@ struct Checkpoint {
   // Whether the manifest lists the file.
   bool Has(std::string_view file) const;
 
+  // The checkpoint itself, the one that it continues, and so on to a full one.
+  // Errors: DATA_LOSS if one is missing, or is not the one that the manifest names, with the
+  // remedy.
+  StatusOr<std::vector<Checkpoint>> Chain(FileSystem& files = FileSystem::Real()) const;
+
   // Opens a file that the manifest lists. Errors: DATA_LOSS, naming the file, if it has not the
   // listed size and hash, or no checksums; NOT_FOUND for one that is missing or not listed.
   StatusOr<TensorFileReader> OpenTensors(std::string_view file) const;
@@ -114,8 +119,9 @@ class ModelDirectory {
     Checkpoint checkpoint;
     std::vector<std::string> warnings;  // One for each damaged checkpoint that was left out.
   };
-  // The newest checkpoint whose manifest is valid and whose files fit it. Reads the headers and
-  // checksums of all files, and all of those that have no rows of tables.
+  // The newest checkpoint whose manifest is valid and whose files fit it, and likewise those that
+  // it continues. Reads the headers and checksums of all files, and all of those that have no rows
+  // of tables.
   // Errors: NOT_FOUND if there is no checkpoint; DATA_LOSS if all are damaged, with the reasons;
   // FAILED_PRECONDITION for one of a newer format, which is not damage.
   StatusOr<Newest> Latest();
@@ -128,7 +134,8 @@ class ModelDirectory {
 
   // Called with the path of a file in the checkpoint, its bytes read so far and its size.
   using Progress = std::function<void(const std::string& file, uint64_t bytes, uint64_t of)>;
-  // Reads all files of a checkpoint. Returns the damage, one text per damaged file, which names
+  // Reads all files of a checkpoint and of those that it continues. Returns the damage, one text
+  // per damaged file, which names
   // file, tensor and rows. Errors: of Open.
   StatusOr<std::vector<std::string>> Verify(uint64_t step, const Progress& progress);
 

@@ -29,6 +29,11 @@ StatusOr<std::string> DescribeCheckpoint(const Checkpoint& checkpoint);
 // Errors: of TableReader and TensorFileReader.
 StatusOr<std::string> DescribeDifferences(const Checkpoint& a, const Checkpoint& b);
 
+// What `simurgh model merge` does: writes a checkpoint, with those that it continues, as a full one
+// into the new model `to`. DescribeDifferences() of both is empty.
+// Errors: INVALID_ARGUMENT if `to` has a checkpoint; of OpenRows and CheckpointAttempt.
+StatusOr<Checkpoint> MergeCheckpoint(const Checkpoint& checkpoint, const std::string& to);
+
 // What `simurgh model export` writes. ids: only rows of these ids; ids without a row are left out.
 //
 // CSV: a line per row in the order of the files, with `id`, `uses`, `recency`, `weights.0` and so

@@ -94,7 +94,7 @@ class Partition {
 
   // Table::BeginCopy() and EndCopy() for all tables. In between, a training pull waits for room in
   // the memory: PullWork::Ready().
-  void BeginCopy(CopyMemory& memory);
+  void BeginCopy(CopyMemory& memory, CopyBase base = CopyBase::kUnnoted);
   void EndCopy();
 
   // Drops all rows, sketches and records of pushes, and returns their memory. From now on requests

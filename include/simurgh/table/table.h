@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -79,6 +80,21 @@ struct PushReport {
   bool all_finite() const { return gradients_not_finite + rows_not_finite == 0; }
   // Adds the counts; `repeated` stays.
   PushReport& operator+=(const PushReport& other);
+};
+
+// The earlier copy of a table that a copy continues, if only changes are to be copied.
+enum class CopyBase : uint8_t {
+  kUnnoted,     // None, and changes from now on are not noted.
+  kNone,        // None.
+  kLast,        // The last one.
+  kBeforeLast,  // The one that the last one continues. The last one counts as not made.
+};
+
+// The changes of a table since a copy began.
+struct TableChanges {
+  uint64_t rows;  // Made or changed, and still there.
+  // Ids whose row was removed; some may have a row again. Lifetime: until the next change or copy.
+  std::span<const uint64_t> removed;
 };
 
 // Rows of a copy, as they are in memory.
@@ -162,7 +178,12 @@ class Table {
   // a row is copied early, before its first change. The copy includes rows that have expired and
   // not been swept, as stats().rows does. memory: of the rows copied early.
   // Returns the number of rows. Lifetime: `memory` must outlive the copy.
-  uint64_t BeginCopy(CopyMemory& memory);
+  uint64_t BeginCopy(CopyMemory& memory, CopyBase base = CopyBase::kUnnoted);
+  // The changes since the copy's base. None without a base, or if too many ids have gone since.
+  // Requires a copy that has just begun, and of which no row has been taken.
+  std::optional<TableChanges> changes() const;
+  // Copies only the rows of changes(). Requires that there are changes.
+  void CopyChanges();
   // Takes the rows copied early, or else about `count` others. Requires a copy in progress.
   CopiedRows TakeRows(size_t count);
   // Takes only the rows copied early, to empty the memory.

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,8 @@
 
 #include "services/embedding_ps/parameter_server.h"
 #include "simurgh/feature/bucket_map.h"
+#include "simurgh/model/model_report.h"
+#include "simurgh/model/table_reader.h"
 #include "simurgh/table/run_number.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/services/one_table.h"
@@ -70,10 +73,10 @@ struct Server {
     REQUIRE(rpc::asio::co_spawn(io.executor(), call, rpc::asio::use_future).get().ok());
   }
 
-  SaveProgress Save(const std::string& folder, uint32_t server) {
+  SaveProgress Save(const std::string& folder, uint32_t server, const std::string& parent = {}) {
     while (true) {
       const auto call = [&]() -> rpc::awaitable<StatusOr<SaveProgress>> {
-        SaveRowsCall save{.folder = folder, .server = server};
+        SaveRowsCall save{.folder = folder, .server = server, .parent = parent};
         co_return co_await rows->SaveRows(save, {rpc::Clock::now() + std::chrono::minutes(1)});
       };
       SaveProgress progress =
@@ -114,6 +117,150 @@ struct Saved {
   std::vector<uint64_t> digests;
   Checkpoint checkpoint;
 };
+
+// A full checkpoint of step 9, and deltas of steps 19, 29 and 39.
+struct SavedChain {
+  explicit SavedChain(const std::string& folder) {
+    ClusterConfig config = TwoTables(1, 3);
+    config.checkpoint.directory = folder;
+    config.checkpoint.full_every = 4;
+    Server server(config);
+    ModelDirectory model(folder);
+    const uint64_t generation = model.NewGeneration().value();
+    std::string parent;
+    const auto save = [&](uint64_t step, bool is_delta) {
+      CheckpointAttempt attempt = model.Begin(step, generation).value();
+      const std::string name = attempt.folder().substr(attempt.folder().rfind('/') + 1);
+      Manifest manifest{.files = server.Save(name, 0, is_delta ? parent : "").files};
+      if (is_delta) {
+        manifest.parent = {checkpoints.back().manifest.step, checkpoints.back().checksum};
+      }
+      parent = name;
+      checkpoints.push_back(attempt.Publish(std::move(manifest)).value());
+      digests.push_back(server.rows->ContentDigests());
+    };
+    std::vector<float> row;
+    server.Pull(config, 0, Ids(0, kRows), 0, row);
+    server.Pull(config, 1, Ids(5, 10'000), 1, row);
+    save(9, false);
+    server.Pull(config, 1, Ids(5, 1'000), 3, row);
+    server.Pull(config, 1, Ids(5, 500), 9, row);  // The others expire, and few are swept.
+    server.Pull(config, 0, Ids(kRows - 500, 1'000), 9, row);
+    save(19, true);
+    // Removes most rows of the second table; those that are left are new.
+    for (uint64_t step = 20; step < 22; ++step) server.Pull(config, 1, Ids(9'990, 700), step, row);
+    server.Pull(config, 1, Ids(20'000, 9'000), 22, row);
+    server.Pull(config, 0, Ids(5, 1'000), 24, row);
+    save(29, true);
+    server.Pull(config, 1, Ids(5, 200), 30, row);
+    {
+      const CheckpointAttempt failed = model.Begin(38, generation).value();  // Not published.
+      server.Save("step-38.tmp-1", 0, parent);
+    }
+    server.Pull(config, 0, Ids(3 * kRows, 100), 31, row);
+    save(39, true);
+    save(40, false);  // What all deltas amount to.
+  }
+
+  const Checkpoint& delta() const { return checkpoints[3]; }
+  const Checkpoint& full() const { return checkpoints[4]; }
+
+  std::vector<Checkpoint> checkpoints;
+  std::vector<std::vector<uint64_t>> digests;
+};
+
+uint64_t BytesOf(const Checkpoint& checkpoint, const std::string& name) {
+  return std::filesystem::file_size(checkpoint.Path(name));
+}
+
+TEST_CASE("a delta and what it continues have the rows of a full checkpoint") {
+  const TemporaryFolder folder;
+  const SavedChain saved(folder.path() + "/model");
+  const std::string first = "rows/ids/0.safetensors";
+  CHECK(BytesOf(saved.delta(), first) < BytesOf(saved.full(), first) / 50);
+  CHECK(DescribeDifferences(saved.delta(), saved.full()).value() == "");
+  CHECK(DescribeDifferences(saved.checkpoints[2], saved.full()).value() != "");
+  CHECK(TableReader::Open(saved.delta(), "ids").value().rows() == kRows + 600);
+  // Most rows of the second table changed before the step: its file has all of them.
+  const std::string second = "rows/halves/0.safetensors";
+  CHECK(saved.checkpoints[1].Has("removed/halves/0.safetensors"));
+  CHECK_FALSE(saved.checkpoints[2].Has("removed/halves/0.safetensors"));
+  CHECK(saved.checkpoints[2].Has("removed/ids/0.safetensors"));
+
+  for (const auto& [servers, partitions] :
+       {std::pair<uint32_t, uint32_t>{1, 3}, {1, 1}, {2, 2}, {3, 5}}) {
+    CAPTURE(servers, partitions);
+    const ClusterConfig config = TwoTables(servers, partitions);
+    for (size_t at = 0; at < saved.checkpoints.size(); ++at) {
+      CAPTURE(at);
+      std::vector<uint64_t> digests(2);
+      for (uint32_t index = 0; index < servers; ++index) {
+        Server server(config);
+        REQUIRE(server.rows->LoadRows(saved.checkpoints[at], index, NoProgress) ==
+                absl::OkStatus());
+        const std::vector<uint64_t> own = server.rows->ContentDigests();
+        for (size_t t = 0; t < digests.size(); ++t) digests[t] += own[t];
+      }
+      CHECK(digests == saved.digests[at]);
+    }
+  }
+
+  const Checkpoint merged = MergeCheckpoint(saved.delta(), folder.path() + "/merged").value();
+  CHECK_FALSE(merged.manifest.parent.has_value());
+  CHECK(merged.manifest.step == 39);
+  CHECK(DescribeDifferences(merged, saved.full()).value() == "");
+  CHECK(ModelDirectory(folder.path() + "/merged").Verify(39, [](auto&&...) {}).value().empty());
+  CHECK_THAT(
+      std::string(MergeCheckpoint(saved.full(), folder.path() + "/merged").status().message()),
+      Catch::Contains("has a model of step 39 already; name another folder"));
+}
+
+TEST_CASE("missing, repeated and foreign deltas are refused") {
+  const TemporaryFolder folder;
+  const SavedChain saved(folder.path() + "/model");
+  const auto path = [&](uint64_t step) {
+    return absl::StrCat(folder.path(), "/model/step-", step);
+  };
+  const auto replace = [&](uint64_t step, const std::string& by) {
+    std::filesystem::remove_all(path(step));
+    std::filesystem::copy(by, path(step), std::filesystem::copy_options::recursive);
+  };
+  std::string wanted;
+  SECTION("a missing one") {
+    std::filesystem::remove_all(path(19));
+    wanted = "this is a delta of step 19, which is not readable";
+  }
+  SECTION("a missing full checkpoint") {
+    std::filesystem::remove_all(path(9));
+    wanted = "this is a delta of step 9, which is not readable";
+  }
+  SECTION("a repeated one") {
+    replace(29, path(19));
+    wanted = "the folder is for step 29 and the manifest for 19";
+  }
+  SECTION("one of another model") {
+    const TemporaryFolder other;
+    const Saved foreign(other);
+    replace(9, other.path() + "/step-9");
+    wanted = "is another checkpoint, with the checksum ";
+  }
+  Server server(TwoTables(1, 2));
+  const Status refused = server.rows->LoadRows(saved.delta(), 0, NoProgress);
+  CHECK(absl::IsDataLoss(refused));
+  CHECK_THAT(std::string(refused.message()),
+             Catch::Contains(wanted) && Catch::Contains("or use a full checkpoint"));
+  CHECK(server.rows->ContentDigests() == std::vector<uint64_t>(2));
+  ModelDirectory model(folder.path() + "/model");
+  CHECK_THAT(model.Verify(39, [](auto&&...) {}).value().at(0), Catch::Contains(wanted));
+  std::filesystem::remove_all(path(40));
+  const StatusOr<ModelDirectory::Newest> newest = model.Latest();
+  if (newest.ok()) {  // Of the checkpoints before the gap.
+    CHECK(newest->checkpoint.manifest.step < 29);
+    CHECK_THAT(newest->warnings.at(0), Catch::Contains(wanted));
+  } else {
+    CHECK_THAT(std::string(newest.status().message()), Catch::Contains(wanted));
+  }
+}
 
 TEST_CASE("rows are restored by any number of servers and partitions") {
   const auto [servers, partitions] =

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -96,6 +98,36 @@ class Training {
     done_ = false;
   }
 
+  // Begins a copy of all rows, or of the changes since `base` where they are known.
+  void BeginCopy(CopyBase base, bool wants_changes) {
+    expected_ = CopyAll(*control_, 1'000);
+    parts_.assign(Table::FileTensors(config_, 0).size(), {});
+    count_ = table_->BeginCopy(memory_, base);
+    REQUIRE(count_ == expected_.size());
+    removed_.reset();
+    done_ = false;
+    const std::optional<TableChanges> changes = table_->changes();
+    if (!changes || !wants_changes) return;
+    count_ = changes->rows;
+    removed_.emplace(changes->removed.begin(), changes->removed.end());
+    table_->CopyChanges();
+  }
+
+  // Completes the copy, and applies it to what its base had.
+  std::map<uint64_t, Row> Apply(std::map<uint64_t, Row> base) {
+    while (!done_) Take();
+    REQUIRE(memory_.used_bytes() == 0);
+    const std::map<uint64_t, Row> copied = ReadBack(config_, count_, parts_);
+    if (!removed_) return copied;
+    for (const uint64_t id : *removed_) base.erase(id);
+    for (const auto& [id, row] : copied) base[id] = row;
+    return base;
+  }
+
+  const std::map<uint64_t, Row>& expected() const { return expected_; }
+  bool has_changes() const { return removed_.has_value(); }
+  uint64_t count() const { return count_; }
+
   // Returns whether the copy is complete.
   bool Take() {
     const bool early_only = random_.Below(4) == 0;
@@ -176,6 +208,8 @@ class Training {
   uint64_t pushes_ = 0;
   std::chrono::steady_clock::time_point now_;
   std::map<uint64_t, Row> expected_;
+  uint64_t count_ = 0;                            // Rows of the copy.
+  std::optional<std::vector<uint64_t>> removed_;  // Of a copy of changes.
   std::vector<std::vector<std::byte>> parts_;
   bool done_ = true;
 };
@@ -206,6 +240,46 @@ TEST_CASE("a copy has the rows of its begin, whatever happens meanwhile") {
       training.CheckControl();
     }
   }
+}
+
+TEST_CASE("copies of changes give the rows of the table, one after another") {
+  const std::vector<Case> cases = Cases();
+  const size_t which = GENERATE_COPY(range(size_t{0}, cases.size()));
+  CAPTURE(cases[which].name);
+  uint64_t small_copies = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    Random random(seed + 2'000);
+    Training training(cases[which].config, seed);
+    std::map<uint64_t, Row> base;  // What the last copy's base had.
+    std::map<uint64_t, Row> last;  // What the last copy had, if it was completed.
+    CopyBase next = CopyBase::kNone;
+    for (int copies = 0; copies < 8; ++copies) {
+      CAPTURE(copies);
+      for (uint64_t steps = random.Below(20); steps > 0; --steps) training.Step();
+      if (random.Below(8) == 0) next = CopyBase::kNone;
+      if (next == CopyBase::kLast) base = last;
+      training.BeginCopy(next, random.Below(8) != 0);
+      CHECK((next != CopyBase::kNone || !training.has_changes()));
+      small_copies += training.has_changes() && 2 * training.count() < training.expected().size();
+      bool done = false;
+      for (uint64_t steps = random.Below(20); steps > 0 && !done; --steps) {
+        training.Step();
+        done = random.Below(2) == 0 && training.Take();
+      }
+      if (random.Below(4) == 0) {  // The copy fails.
+        next = next == CopyBase::kNone ? CopyBase::kNone : CopyBase::kBeforeLast;
+      } else {
+        last = training.Apply(base);
+        CHECK((last == training.expected()));
+        next = CopyBase::kLast;
+      }
+      training.table().EndCopy();
+      REQUIRE(training.memory().used_bytes() == 0);
+      training.CheckControl();
+    }
+  }
+  if (cases[which].config.capacity_rows > 1) CHECK(small_copies > 0);
 }
 
 struct SmallTable {

@@ -1,0 +1,154 @@
+#include "simurgh/model/row_files.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace simurgh {
+namespace {
+
+uint64_t RowsOf(const TensorFileReader& file) {
+  return file.tensors().empty() ? 0 : file.tensors().front().rows();
+}
+
+StatusOr<std::vector<uint64_t>> ReadIds(TensorFileReader& file) {
+  std::vector<uint64_t> ids(RowsOf(file));
+  SIMURGH_RETURN_IF_ERROR(file.Read("id", 0, ids.size(), std::as_writable_bytes(std::span(ids))));
+  return ids;
+}
+
+// Drops the rows of a piece that are not in `kept`.
+void Compact(std::span<const size_t> kept, size_t row_bytes, std::vector<std::byte>& part) {
+  for (size_t i = 0; i < kept.size(); ++i) {
+    std::memmove(part.data() + i * row_bytes, part.data() + kept[i] * row_bytes, row_bytes);
+  }
+  part.resize(kept.size() * row_bytes);
+}
+
+}  // namespace
+
+RowFile::RowFile(std::string file_path, TensorFileReader file)
+    : path(std::move(file_path)), reader(std::move(file)), metadata(reader.metadata()) {
+  metadata.erase(kRowsAfterDelta);
+}
+
+Status SavedRows::ForEachPiece(std::span<const std::string> tensors,
+                               absl::FunctionRef<Status(Parts)> visit) {
+  std::vector<std::vector<std::byte>> parts(tensors.size());
+  std::vector<uint64_t> ids;
+  std::vector<size_t> kept;
+  uint64_t read = 0;
+  for (RowFile& file : files) {
+    const uint64_t all = RowsOf(file.reader);
+    for (uint64_t row = 0; row < all; row += kRowsPerSum) {
+      const uint64_t count = std::min(kRowsPerSum, all - row);
+      kept.clear();
+      if (!file.has_all()) {
+        ids.resize(count);
+        SIMURGH_RETURN_IF_ERROR(
+            file.reader.Read("id", row, count, std::as_writable_bytes(std::span(ids))));
+        for (size_t i = 0; i < count; ++i) {
+          if (file.Has(ids[i])) kept.push_back(i);
+        }
+      }
+      read += file.has_all() ? count : kept.size();
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        const auto tensor = std::ranges::find(file.reader.tensors(), tensors[i], &TensorSpec::name);
+        if (tensor == file.reader.tensors().end()) {
+          return absl::DataLossError(absl::StrCat(file.path, ": there is no tensor ", tensors[i]));
+        }
+        parts[i].resize(count * tensor->row_bytes());
+        SIMURGH_RETURN_IF_ERROR(file.reader.Read(tensors[i], row, count, parts[i]));
+        if (!file.has_all()) Compact(kept, tensor->row_bytes(), parts[i]);
+      }
+      SIMURGH_RETURN_IF_ERROR(visit(parts));
+    }
+  }
+  return CheckCount(read);
+}
+
+Status SavedRows::CheckCount(uint64_t read) const {
+  if (read == rows) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(files.back().path, ": with the checkpoints that it continues, the file has ",
+                   read, " rows instead of ", rows, "; use a full checkpoint"));
+}
+
+std::string TableOf(const ModelFile& file) {
+  const std::vector<std::string> parts = absl::StrSplit(file.path, '/');
+  const bool has_rows =
+      parts.size() == 3 && parts[0] == "rows" && parts[2].ends_with(".safetensors");
+  return has_rows ? parts[1] : "";
+}
+
+// Opens the files of one name over a chain.
+class RowFilesOpener {
+ public:
+  explicit RowFilesOpener(const std::vector<Checkpoint>& chain) : chain_(chain) {}
+
+  StatusOr<SavedRows> Open(const ModelFile& file) {
+    SavedRows server{.table = TableOf(file), .name = file.path, .files = {}};
+    auto newest = std::make_shared<RowFile::Newest>();
+    for (uint32_t age = 0; age < chain_.size(); ++age) {
+      const Checkpoint& checkpoint = chain_[age];
+      if (!checkpoint.Has(file.path)) {
+        return absl::DataLossError(absl::StrCat(checkpoint.folder, ": there is no ", file.path,
+                                                ", which ", chain_[age - 1].folder,
+                                                " continues; use a full checkpoint"));
+      }
+      SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(file.path));
+      RowFile opened(checkpoint.Path(file.path), std::move(reader));
+      opened.newest_ = newest;
+      opened.age_ = age;
+      const TensorMetadata& metadata = opened.reader.metadata();
+      const auto rows_after = metadata.find(kRowsAfterDelta);
+      const bool is_delta = rows_after != metadata.end();
+      uint64_t rows = RowsOf(opened.reader);
+      if (is_delta && (!absl::SimpleAtoi(rows_after->second, &rows) ||
+                       !checkpoint.manifest.parent.has_value())) {
+        return absl::DataLossError(absl::StrCat(opened.path, ": metadata ", kRowsAfterDelta,
+                                                ": not a delta of ", checkpoint.folder,
+                                                "; use another checkpoint"));
+      }
+      if (age == 0) server.rows = rows;
+      if (is_delta) SIMURGH_RETURN_IF_ERROR(AddIds(checkpoint, file.path, age, opened, *newest));
+      server.files.insert(server.files.begin(), std::move(opened));
+      if (!is_delta) return server;
+    }
+    return absl::DataLossError(absl::StrCat(chain_.back().folder, ": ", file.path,
+                                            " has no full file; use another checkpoint"));
+  }
+
+ private:
+  static Status AddIds(const Checkpoint& checkpoint, const std::string& name, uint32_t age,
+                       RowFile& rows, RowFile::Newest& newest) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> changed, ReadIds(rows.reader));
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(absl::StrCat(
+                                                          "removed", name.substr(name.find('/')))));
+    SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> removed, ReadIds(reader));
+    newest.reserve(newest.size() + changed.size() + removed.size());
+    for (const uint64_t id : changed) newest.emplace(id, age);
+    for (const uint64_t id : removed) newest.emplace(id, age);
+    return absl::OkStatus();
+  }
+
+  const std::vector<Checkpoint>& chain_;
+};
+
+StatusOr<std::vector<SavedRows>> OpenRows(const Checkpoint& checkpoint, const std::string& table) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Checkpoint> chain, checkpoint.Chain());
+  RowFilesOpener opener(chain);
+  std::vector<SavedRows> all;
+  for (const ModelFile& file : checkpoint.manifest.files) {
+    const std::string name = TableOf(file);
+    if (name.empty() || (!table.empty() && name != table)) continue;
+    SIMURGH_ASSIGN_OR_RETURN(all.emplace_back(), opener.Open(file));
+  }
+  return all;
+}
+
+}  // namespace simurgh
