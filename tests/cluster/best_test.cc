@@ -46,14 +46,15 @@ std::string Predict(const std::string& model, const std::string& more, int exit_
 }
 
 // The step of the best evaluation that the log has.
-uint64_t BestStepIn(const std::string& log) {
-  static const std::regex line("validated: step=(\\d+) samples=\\d+ auc=([0-9.]+)");
+uint64_t BestStepIn(const std::string& log, bool by_loss) {
+  static const std::regex line(
+      "validated: step=(\\d+) samples=\\d+ auc=([0-9.]+) log_loss=([0-9.]+)");
   uint64_t step = 0;
-  double best = 0;
+  double best = -1e9;
   for (std::sregex_iterator at(log.begin(), log.end(), line), end; at != end; ++at) {
-    const double auc = std::stod((*at)[2]);
-    if (auc > best) step = std::stoull((*at)[1]);
-    best = std::max(auc, best);
+    const double score = by_loss ? -std::stod((*at)[3]) : std::stod((*at)[2]);
+    if (score > best) step = std::stoull((*at)[1]);
+    best = std::max(score, best);
   }
   return step;
 }
@@ -62,6 +63,7 @@ TEST_CASE("The best checkpoint is kept, tested and used for predictions") {
   struct Case {
     size_t ranks;
     std::vector<std::string> overrides;
+    bool by_loss = false;
   };
   const Case input = GENERATE(
       Case{1, {"training.evaluate_every_steps=150", "training.staleness=4"}},
@@ -70,7 +72,8 @@ TEST_CASE("The best checkpoint is kept, tested and used for predictions") {
             "training.reproducible=true"}},
       Case{1,
            {"training.evaluate_every_steps=150", "training.mode=sync",
-            "training.early_stopping.patience=4", "training.early_stopping.metric=log_loss"}});
+            "training.early_stopping.patience=4", "training.early_stopping.metric=log_loss"},
+           true});
   CAPTURE(input.ranks, input.overrides);
   const TemporaryFolder folder;
   const std::string model = folder.Path("model");
@@ -94,8 +97,7 @@ TEST_CASE("The best checkpoint is kept, tested and used for predictions") {
   REQUIRE(best < last);
   CHECK(*directory.Steps() == std::vector<uint64_t>{best, last});
   CHECK(ReadText(model + "/best") == absl::StrCat("step-", best, "\n"));
-  const bool by_loss = input.overrides.size() == 4;
-  if (!by_loss) CHECK(best == BestStepIn(trainers[0]->log()));
+  CHECK(best == BestStepIn(trainers[0]->log(), input.by_loss));
   CHECK(directory.Open(best)->manifest.metrics.contains("validation_logloss"));
   CHECK_THAT(outcome.last_line,
              StartsWith(absl::StrCat(Predict(model, ""), " best_step=", best, " ")));
