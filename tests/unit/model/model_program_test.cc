@@ -144,9 +144,9 @@ TEST_CASE("Bad arguments exit with 2, missing models with 3") {
     std::string message;
   };
   const Bad bad = GENERATE(values<Bad>({
-      {"", 2, "'' is not a command; use one of: train, predict, model"},
-      {"modle", 2, "'modle' is not a command; use one of: train, predict, model"},
-      {"model", 2, "model: '' is not an action; use list, info, verify, diff or export"},
+      {"", 2, "'' is not a command; use one of: train, checkpoint, predict, model"},
+      {"modle", 2, "'modle' is not a command; use one of: train, checkpoint, predict, model"},
+      {"model", 2, "model: '' is not an action; use list, info, verify, diff, export or merge"},
       {"model lost m", 2, "model: 'lost' is not an action"},
       {"model list", 2, "model list: MODEL is missing"},
       {"model list m 1", 2, "unexpected argument '1'"},
