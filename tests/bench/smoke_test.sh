@@ -16,7 +16,7 @@ declare -A arguments=(
 # The fields that tell points apart, and how many points there are.
 declare -A keys=([batch]="distribution samples" [checkpoint]="work" [collective]="transport ranks work bytes" [nn]="batch part" [ps]="transport" [rpc]="peer work transport bytes"
   [table]="case distribution" [worker]="precision row_age")
-declare -A points=([batch]=4 [checkpoint]=2 [collective]=28 [nn]=34 [ps]=2 [rpc]=18 [table]=23 [worker]=4)
+declare -A points=([batch]=4 [checkpoint]=3 [collective]=28 [nn]=34 [ps]=2 [rpc]=18 [table]=23 [worker]=4)
 # What holds for each measurement.
 declare -A holds=(
   [batch]='.occurrences == 26 * .samples and .entropy <= .of_bare and .decode_per_s > 0'

@@ -318,7 +318,8 @@ TEST_CASE("A damaged or different model is refused") {
     change("probe.csv", 5);
     const CommandResult result = predict("");
     CHECK(result.exit_code == 3);
-    CHECK_THAT(result.error, Contains("probe.csv: it has ") && Contains("manifest.json lists"));
+    CHECK_THAT(result.error,
+               Contains("probe.csv: the file has ") && Contains("; the manifest has "));
   }
   SECTION("another processing than the training's") {
     const CommandResult result = predict(" --set data.csv.columns.0.mean=39");

@@ -132,8 +132,7 @@ TEST_CASE("Without a step, verify names a damaged newest checkpoint and checks a
   std::filesystem::resize_file(model.rows, 1000);
   const CommandResult older = Simurgh("model verify " + model.model.path());
   CHECK(older.exit_code == 3);
-  CHECK_THAT(older.error,
-             Contains("simurgh: warning: " + model.rows + ": the file has 1000 bytes"));
+  CHECK_THAT(older.error, Contains("simurgh: warning: " + model.rows + ": it has 1000 bytes"));
   CHECK_THAT(older.out, Contains("/step-10: all 2 files are sound"));
 }
 
