@@ -21,15 +21,16 @@ Status PutCopies(Table& from, Table& to, size_t piece) {
   CopyMemory memory(/*limit_bytes=*/0);
   from.BeginCopy(memory);
   std::vector<std::vector<std::byte>> parts(Table::FileTensors(from.config(), 0).size());
-  for (bool done = false; !done;) {
+  Status status;
+  for (bool done = false; !done && status.ok();) {
     const CopiedRows rows = from.TakeRows(piece);
     Table::SplitRows(from.config(), rows.stamp_origin, rows.blocks, parts);
     const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
-    SIMURGH_RETURN_IF_ERROR(to.PutRows(views));
+    status = to.PutRows(views);
     done = rows.done;
   }
   from.EndCopy();
-  return absl::OkStatus();
+  return status;
 }
 
 struct Kind {
