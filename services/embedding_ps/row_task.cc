@@ -8,7 +8,7 @@
 namespace simurgh {
 namespace {
 
-constexpr size_t kEarlierNames = 64;  // No call arrives later than so many works.
+constexpr size_t kEarlierNames = 64;  // Bounds memory; a call is not delayed by more works.
 
 }  // namespace
 

@@ -63,7 +63,8 @@ struct Table::State {
     return rows.header(row).recency >= suspect_below || ClaimSuspect(row, keeps_stamp);
   }
   bool ClaimSuspect(uint32_t row, bool keeps_stamp);
-  // Rows of smaller recency have not been pulled since the last copy began; 0 if nobody asks.
+  // Rows of smaller recency have not been pulled since the last copy began. 0: no copy needs
+  // to know.
   uint32_t CopyBound() const;
   // Call when the copy or the bound of expiry has changed.
   void SetSuspects();

@@ -110,7 +110,8 @@ struct CopiedRows {
 //
 // Invariants: an id has at most one row; a row never moves; at most capacity_rows rows exist. A
 // full table evicts the row with the oldest stamp; recency_queue.h states how exactly. Once the
-// table is full, requests of sizes seen before allocate nothing.
+// table is full, requests of sizes seen before allocate nothing, unless a copy is in progress or
+// changes are noted for the next one.
 //
 // A row that a rule of config.eviction expires is invisible to pulls, pushes and visits from that
 // step on. Its memory is reclaimed by a sweep: each training pull first examines as many rows as it
@@ -190,7 +191,7 @@ class Table {
   CopiedRows TakeEarlyRows();
   // Ends the copy and drops what was not taken.
   void EndCopy();
-  // The memory that a pull of so many ids may take for rows copied early.
+  // Upper bound of the memory that a pull of `ids` ids takes for rows copied early.
   uint64_t EarlyBytes(size_t ids) const;
 
   // Replaces the parts of FileTensors() by the rows of some blocks. Threads: any.
