@@ -70,11 +70,9 @@ class Feeder : public Daemon {
 
   // Nn-workers that start again need all batches from their checkpoint on.
   ExitCode CodeOf(const Status& failure) const override {
-    const bool recovers = !config_.checkpoint.directory.empty() &&
-                          config_.training.mode != TrainingConfig::Mode::kAsync;
     const bool lost = absl::IsUnavailable(failure) || absl::IsDeadlineExceeded(failure) ||
                       absl::IsAborted(failure) || absl::IsFailedPrecondition(failure);
-    return recovers && lost ? ExitCode::kStartAgain : ExitCode::kRuntimeFailure;
+    return config_.recovers() && lost ? ExitCode::kStartAgain : ExitCode::kRuntimeFailure;
   }
 
   void Drain(std::chrono::steady_clock::time_point) override {}

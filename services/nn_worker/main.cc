@@ -220,11 +220,10 @@ class NnWorker : public Daemon {
 
   // Whether the failure is the loss of another process, which a new start recovers from.
   bool MayStartAgain(const Status& failure) const {
-    const bool recovers = !job_->config().checkpoint.directory.empty() &&
-                          job_->config().training.mode != TrainingConfig::Mode::kAsync;
-    return recovers && (absl::IsUnavailable(failure) || absl::IsAborted(failure) ||
-                        absl::IsDeadlineExceeded(failure) ||
-                        (trains_ && absl::IsDataLoss(failure)));  // A server's rows.
+    return job_->config().recovers() &&
+           (absl::IsUnavailable(failure) || absl::IsAborted(failure) ||
+            absl::IsDeadlineExceeded(failure) ||
+            (trains_ && absl::IsDataLoss(failure)));  // A server's rows.
   }
 
   EmbeddingPort& Port() {

@@ -213,11 +213,6 @@ class Cluster {
   void Kill();
   void Kill(Role role);
 
-  bool recovers() const {
-    return !config_.checkpoint.directory.empty() &&
-           config_.training.mode != TrainingConfig::Mode::kAsync;
-  }
-
   const ClusterConfig& config_;
   const std::string programs_;
   const std::vector<std::string> arguments_;
@@ -373,7 +368,8 @@ bool Cluster::Recover(const Child& child, int wait_status) {
   constexpr std::chrono::seconds kGrace{5};
   const bool is_lost = WIFSIGNALED(wait_status) ||
                        WEXITSTATUS(wait_status) == static_cast<int>(ExitCode::kStartAgain);
-  if (!recovers() || !is_lost || failure_ || interrupted_ || child.told_to_stop) return false;
+  if (!config_.recovers() || !is_lost || failure_ || interrupted_ || child.told_to_stop)
+    return false;
   const bool is_trainer = child.program.role == Role::kTrainer;
   if (start_again_ && child.program.role != Role::kEmbedding) return true;
   const auto steps = ModelDirectory(config_.checkpoint.directory).Steps();

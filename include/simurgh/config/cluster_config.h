@@ -46,6 +46,10 @@ struct ClusterConfig {
 
   // Width of the network's embedding input.
   size_t embedding_width() const;
+  // Whether a training that has lost a process continues from its last checkpoint.
+  bool recovers() const {
+    return !checkpoint.directory.empty() && training.mode != TrainingConfig::Mode::kAsync;
+  }
 };
 
 // Reads the file, applies the overrides and validates. Each override is "section.key=value";
