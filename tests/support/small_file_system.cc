@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace simurgh {
@@ -24,6 +25,14 @@ bool MountSmallFileSystem(const std::string& folder, int megabytes) {
   const std::string size = "size=" + std::to_string(megabytes) + "m";
   return MayMount() && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          mount("none", folder.c_str(), "tmpfs", 0, size.c_str()) == 0;
+}
+
+int RunInChild(const std::function<int()>& work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(work());
+  int status = 0;
+  const bool ended = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status);
+  return ended ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace simurgh

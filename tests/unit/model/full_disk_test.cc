@@ -3,9 +3,6 @@
 #include <filesystem>
 #include <string>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 
 #include "tests/support/skip.h"
@@ -46,14 +43,9 @@ Ending WriteTooMuch(const std::string& folder) {
 
 TEST_CASE("A full disk is an error before a byte is written, with folder, need and room") {
   const TemporaryFolder folder;
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) _exit(WriteTooMuch(folder.path()));
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == kNoMounts) SIMURGH_SKIP("this process may not mount a file system");
-  CHECK(WEXITSTATUS(status) == kAsItShould);
+  const int ending = RunInChild([&] { return WriteTooMuch(folder.path()); });
+  if (ending == kNoMounts) SIMURGH_SKIP("this process may not mount a file system");
+  CHECK(ending == kAsItShould);
 }
 
 }  // namespace

@@ -18,6 +18,22 @@
 namespace simurgh {
 namespace {
 
+std::future<void> Done() {
+  std::promise<void> done;
+  done.set_value();
+  return done.get_future();
+}
+
+// The end of a save.
+StatusOr<SaveProgress> Await(RowSaver& saver, const std::string& folder) {
+  StatusOr<SaveProgress> progress = saver.Save({.folder = folder});
+  while (progress.ok() && !progress->done) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    progress = saver.Save({.folder = folder});
+  }
+  return progress;
+}
+
 TEST_CASE("a save that stops returns the memory of rows that pulls waited for") {
   constexpr uint64_t kIds = 10'000;  // More than a piece.
   const TemporaryFolder folder;
@@ -52,9 +68,7 @@ TEST_CASE("a save that stops returns the memory of rows that pulls waited for") 
                                        use(*partition);
                                        pull(2);
                                        CHECK_FALSE(memory.Reserve(1));
-                                       std::promise<void> done;
-                                       done.set_value();
-                                       return done.get_future();
+                                       return Done();
                                      },
                                  .on_all =
                                      [&](absl::FunctionRef<void(uint32_t, Partition&)> use) {
@@ -67,11 +81,7 @@ TEST_CASE("a save that stops returns the memory of rows that pulls waited for") 
                                        }
                                      }};
   saver = std::make_unique<RowSaver>(config.checkpoint, config.tables, threads, memory, metrics);
-  StatusOr<SaveProgress> progress = saver->Save({.folder = name});
-  while (progress.ok() && !progress->done) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    progress = saver->Save({.folder = name});
-  }
+  const StatusOr<SaveProgress> progress = Await(*saver, name);
   CHECK(absl::IsCancelled(progress.status()));
   CHECK(is_stopped);
   CHECK(memory.used_bytes() == 0);
@@ -93,9 +103,7 @@ TEST_CASE("a save leaves nothing behind once the nn-worker has given it up") {
                                  .on_one =
                                      [](uint32_t, const std::function<void(Partition&)>&) {
                                        FAIL_CHECK("the save copies rows");
-                                       std::promise<void> done;
-                                       done.set_value();
-                                       return done.get_future();
+                                       return Done();
                                      },
                                  .on_all =
                                      [&](absl::FunctionRef<void(uint32_t, Partition&)> use) {
@@ -104,11 +112,7 @@ TEST_CASE("a save leaves nothing behind once the nn-worker has given it up") {
                                      }};
   RowSaver saver(config.checkpoint, config.tables, threads, memory, metrics);
   const std::string name = path.substr(path.rfind('/') + 1);
-  StatusOr<SaveProgress> progress = saver.Save({.folder = name});
-  while (progress.ok() && !progress->done) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    progress = saver.Save({.folder = name});
-  }
+  const StatusOr<SaveProgress> progress = Await(saver, name);
   CHECK(absl::IsNotFound(progress.status()));
   CHECK_FALSE(std::filesystem::exists(path));
 }

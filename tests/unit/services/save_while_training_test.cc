@@ -7,9 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
@@ -312,14 +309,9 @@ Ending SaveTooMuch(const std::string& folder) {
 
 TEST_CASE("a full disk ends a save with folder, need and room, and training goes on") {
   const TemporaryFolder folder;
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) _exit(SaveTooMuch(folder.path()));
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == kNoMounts) SIMURGH_SKIP("this process may not mount a file system");
-  CHECK(WEXITSTATUS(status) == kAsItShould);
+  const int ending = RunInChild([&] { return SaveTooMuch(folder.path()); });
+  if (ending == kNoMounts) SIMURGH_SKIP("this process may not mount a file system");
+  CHECK(ending == kAsItShould);
 }
 
 }  // namespace

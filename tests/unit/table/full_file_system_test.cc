@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -143,15 +142,10 @@ void RequireEnding(Ending (*run)(const std::string& directory, WhenFull), WhenFu
   INFO("policy " << static_cast<int>(when_full));
   char directory[] = "/tmp/simurgh-full-XXXXXX";
   REQUIRE(mkdtemp(directory) != nullptr);
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) _exit(run(directory, when_full));
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
+  const int ending = RunInChild([&] { return run(directory, when_full); });
   CHECK(rmdir(directory) == 0);
-  REQUIRE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == kNoMounts) SIMURGH_SKIP("this process may not mount a file system");
-  CHECK(WEXITSTATUS(status) == kAsItShould);
+  if (ending == kNoMounts) SIMURGH_SKIP("this process may not mount a file system");
+  CHECK(ending == kAsItShould);
 }
 
 TEST_CASE("a full file system of an arena triggers when_full, not a signal") {
