@@ -147,10 +147,10 @@ class PieceLoader {
   StatusOr<ReadRows> Read(uint64_t first, uint64_t count) {
     SIMURGH_RETURN_IF_ERROR(ReadTensor(kId, first, count));
     SIMURGH_RETURN_IF_ERROR(ReadTensor(kRecency, first, count));
-    for (std::vector<uint64_t>& rows : rows_) rows.clear();
+    for (std::vector<uint32_t>& rows : rows_) rows.clear();
     ReadRows read;
     owns_ = false;
-    for (uint64_t row = 0; row < count; ++row) {
+    for (uint32_t row = 0; row < count; ++row) {
       if (!file_.Has(NumberAt(kId, row))) continue;
       ++read.rows;
       read.newest = std::max(read.newest, NumberAt(kRecency, row));
@@ -171,8 +171,9 @@ class PieceLoader {
   Status Put() const {
     if (!owns_) return absl::OkStatus();
     std::vector<Status> results(rows_.size());
+    const std::vector<std::span<const std::byte>> parts(values_.begin(), values_.end());
     target_.on_partitions([&](uint32_t p, Partition& partition) {
-      results[p] = PutRows(rows_[p], partition.table(table_));
+      results[p] = partition.table(table_).PutRows(parts, rows_[p]);
     });
     for (const Status& result : results) SIMURGH_RETURN_IF_ERROR(result);
     return absl::OkStatus();
@@ -194,26 +195,12 @@ class PieceLoader {
     return file_.reader.Read(tensors_[tensor].name, first, count, values_[tensor]);
   }
 
-  // On the partition's thread.
-  Status PutRows(const std::vector<uint64_t>& rows, Table& table) const {
-    std::vector<std::vector<std::byte>> parts(tensors_.size());
-    for (size_t t = 0; t < tensors_.size(); ++t) {
-      const uint64_t bytes = tensors_[t].row_bytes();
-      parts[t].resize(rows.size() * bytes);
-      for (size_t i = 0; i < rows.size(); ++i) {
-        std::memcpy(parts[t].data() + i * bytes, values_[t].data() + rows[i] * bytes, bytes);
-      }
-    }
-    const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
-    return table.PutRows(views);
-  }
-
   RowFile& file_;
   const uint32_t table_;
   const RowTarget& target_;
   const std::vector<TensorSpec> tensors_;
   std::vector<std::vector<std::byte>> values_;  // By tensor.
-  std::vector<std::vector<uint64_t>> rows_;     // Of the piece, by partition.
+  std::vector<std::vector<uint32_t>> rows_;     // Of the piece, by partition.
   bool owns_ = false;                           // Whether there are any.
 };
 

@@ -1,6 +1,7 @@
 #include "services/embedding_ps/row_saver.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -25,6 +26,8 @@ using Clock = CopyMemory::Clock;
 
 // Bounds the time that a partition's thread copies before it serves the next request.
 constexpr size_t kRowsPerPiece = 4'096;
+// With fewer, the writer often waits until the partition's thread has woken up.
+constexpr size_t kPiecesAhead = 3;
 // Bounds the memory of rows as tensors, while the rows copied early are written.
 constexpr size_t kBlocksTogether = 16;
 // A wait for the bandwidth notices a stop after this time.
@@ -164,27 +167,32 @@ class RowSaver::Writer {
     return absl::OkStatus();
   }
 
-  // The partition copies a piece while the previous one is written.
+  // The partition copies the next pieces while one is written.
   Status WriteRows(uint32_t table, uint32_t partition) {
-    CopiedRows next;
-    const auto take = [&] {
-      return saver_.partitions_.on_one(partition, [&next, table](Partition& own) {
-        next = own.table(table).TakeRows(kRowsPerPiece);
-      });
+    std::array<CopiedRows, kPiecesAhead> pieces;
+    std::array<std::future<void>, kPiecesAhead> taken;
+    const auto take = [&](size_t at) {
+      taken[at] =
+          saver_.partitions_.on_one(partition, [&piece = pieces[at], table](Partition& own) {
+            piece = own.table(table).TakeRows(kRowsPerPiece);
+          });
     };
-    std::future<void> taken = take();
+    for (size_t at = 0; at < kPiecesAhead; ++at) take(at);
     Status written;
-    while (written.ok()) {
-      taken.get();
-      CopiedRows rows = std::exchange(next, {});
-      const bool done = rows.done;
-      if (!done) taken = take();
+    bool done = false;
+    for (size_t at = 0; written.ok() && !done; at = (at + 1) % kPiecesAhead) {
+      taken[at].get();
+      CopiedRows rows = std::exchange(pieces[at], {});
+      done = rows.done;
+      if (!done) take(at);
       written = WriteCopied(table, std::move(rows));
-      if (done) return written;
-      if (written.ok() && saver_.memory_.IsShort()) written = EmptyMemory();
+      if (written.ok() && !done && saver_.memory_.IsShort()) written = EmptyMemory();
     }
-    taken.get();
-    saver_.memory_.Release(next.early_bytes);
+    // Behind the last piece, the others are empty.
+    for (size_t at = 0; at < kPiecesAhead; ++at) {
+      if (taken[at].valid()) taken[at].get();
+      saver_.memory_.Release(pieces[at].early_bytes);
+    }
     return written;
   }
 

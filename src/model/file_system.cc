@@ -39,12 +39,21 @@ class RealFile : public File {
   Status Sync() override {
     return ::fsync(file_.number()) == 0 ? absl::OkStatus() : Failed("sync", path_);
   }
+  // An error shows when the file is synced.
+  void StartWriteBack(uint64_t offset, uint64_t bytes) override {
+    ::sync_file_range(file_.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                      SYNC_FILE_RANGE_WRITE);
+  }
   StatusOr<uint64_t> Size() override {
     struct stat about{};
     if (::fstat(file_.number(), &about) != 0) return Failed("examine", path_);
     return static_cast<uint64_t>(about.st_size);
   }
   Status Read(uint64_t offset, std::span<std::byte> bytes) override;
+  void StartRead(uint64_t offset, uint64_t bytes) override {
+    ::posix_fadvise(file_.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                    POSIX_FADV_WILLNEED);
+  }
 
  private:
   const FileDescriptor file_;

@@ -10,6 +10,12 @@
 #include "simurgh/base/check.h"
 
 namespace simurgh {
+namespace {
+
+// Of one tensor. The disk works while the rest is written.
+constexpr uint64_t kWriteBackBytes = uint64_t{8} << 20;
+
+}  // namespace
 
 struct TensorFileWriter::State {
   ~State() {
@@ -50,7 +56,13 @@ Status TensorFileWriter::State::AppendTo(Tensor& tensor, std::span<const std::by
   const uint64_t begin = tensor.next_row * tensor.row_bytes;
   SIMURGH_CHECK_LE(rows.size(), tensor.bytes() - begin) << tensor.spec.name;
   SIMURGH_CHECK(rows.empty() || rows.size() % tensor.row_bytes == 0) << tensor.spec.name;
-  SIMURGH_RETURN_IF_ERROR(Store(header.size() + tensor.offset + begin, rows));
+  const uint64_t at = header.size() + tensor.offset;
+  SIMURGH_RETURN_IF_ERROR(Store(at + begin, rows));
+  const uint64_t end = begin + rows.size();
+  if (end - tensor.sent >= kWriteBackBytes) {
+    file->StartWriteBack(at + tensor.sent, end - tensor.sent);
+    tensor.sent = end;
+  }
   return HashRows(tensor, rows, [&](uint64_t sum, uint64_t, uint64_t, uint64_t hash) {
     sums[sum] = hash;
     return absl::OkStatus();

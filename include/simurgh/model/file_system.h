@@ -25,10 +25,15 @@ class File {
   virtual Status Allocate(uint64_t bytes) = 0;
   virtual Status Write(uint64_t offset, std::span<const std::byte> bytes) = 0;
   virtual Status Sync() = 0;
+  // Begins to write these bytes to the disk, so that Sync has less to do. Without effect where the
+  // system cannot.
+  virtual void StartWriteBack(uint64_t offset, uint64_t bytes) {}
 
   virtual StatusOr<uint64_t> Size() = 0;
   // Errors: DATA_LOSS if the file ends before `bytes` is full.
   virtual Status Read(uint64_t offset, std::span<std::byte> bytes) = 0;
+  // Begins to read these bytes into memory. Without effect where the system cannot.
+  virtual void StartRead(uint64_t offset, uint64_t bytes) {}
 };
 
 // What the module does with files and folders. A test replaces it, to stop between any two calls.
