@@ -1,6 +1,7 @@
 #include "services/embedding_ps/parameter_server.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <future>
 #include <optional>
@@ -475,6 +476,7 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
   if (!restoring_.IsLast(name)) SIMURGH_CO_RETURN_IF_ERROR(saver_->Stop());
   const RowTask::Work work =
       [this, call](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
+    const auto begin = std::chrono::steady_clock::now();
     const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) -> Status {
       progress.rows = rows;
       progress.all_rows = all_rows;
@@ -486,8 +488,9 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
       return result;
     }
     if (!call.model.empty()) {
-      spdlog::info("loaded rows: model={} step={} rows_read={}", call.model, call.step,
-                   progress.rows.load());
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+      spdlog::info("loaded rows: model={} step={} rows_read={} seconds={:.2f}", call.model,
+                   call.step, progress.rows.load(), seconds.count());
     }
     return std::vector<ModelFile>();
   };
