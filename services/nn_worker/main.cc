@@ -258,11 +258,6 @@ class NnWorker : public Daemon {
       return LoadBest(step, stop);
     };
     checkpointer_ = std::make_unique<Checkpointer>(config, best_, prepare, load, context.metrics());
-    if (context.config().training.mode == TrainingConfig::Mode::kAsync) {
-      checkpointer_->Refuse(absl::FailedPreconditionError(
-          "training.mode: async saves its model only when it ends; use another mode to save while "
-          "it trains"));
-    }
     if (resumed_) {
       const Manifest& manifest = resumed_->checkpoint.manifest;
       checkpointer_->SetNewest(manifest.step, manifest.step_time);
@@ -327,8 +322,8 @@ class NnWorker : public Daemon {
     SIMURGH_RETURN_IF_ERROR(BeginRows(joint, stop));
     spdlog::info("training starts: run={:016x} rank={} step={}", joint.run, rank_,
                  job_->start().steps);
-    trains_ = job_->config().training.mode != TrainingConfig::Mode::kAsync;
-    if (checkpointer_ != nullptr && trains_) job_->SaveWith(*checkpointer_);
+    trains_ = true;
+    if (checkpointer_ != nullptr) job_->SaveWith(*checkpointer_);
     return job_->Run(Port(), dense, joint.run, *joint.collective, stop);
   }
 
@@ -399,13 +394,17 @@ class NnWorker : public Daemon {
   Checkpointer::Work CopyModel(const TrainState& state,
                                const std::optional<EvaluationResult>& evaluation) {
     // The model has the mean of the ranks' statistics, as for an evaluation.
+    const TrainingConfig& training = job_->config().training;
+    const bool on_servers = training.mode == TrainingConfig::Mode::kAsync;
     const std::span<float> statistics = job_->network().statistics();
     const std::vector<float> own(statistics.begin(), statistics.end());
     SetMeanStatistics(state, statistics);
     auto model = std::make_shared<const ModelCopy>(
         ModelCopy{.state = state,
                   .evaluation = evaluation,
-                  .dense = DenseCopy(job_->network()),
+                  .dense = DenseCopy(job_->network(),
+                                     on_servers ? &training.dense_optimizer : nullptr,
+                                     state.server_optimizer),
                   .probe = MakeProbe(*job_, Port(), joined_.run, state.steps),
                   .step_time = std::time(nullptr)});
     std::ranges::copy(own, job_->network().statistics().begin());

@@ -13,6 +13,7 @@
 #include "simurgh/base/settings.h"
 #include "simurgh/config/agreement.h"
 #include "simurgh/model/tensor_file.h"
+#include "simurgh/nn/dense_optimizer.h"
 
 namespace simurgh {
 namespace {
@@ -27,6 +28,19 @@ std::vector<TensorSpec> SpecsOf(const std::vector<DenseTensor>& tensors) {
     specs.push_back({tensor.name, DType::kF32, {tensor.shape.begin(), tensor.shape.end()}});
   }
   return specs;
+}
+
+// server_optimizer: see RestoreDense. Its values follow those of the network's state.
+std::vector<DenseTensor> TensorsOf(DenseNetwork& network,
+                                   const DenseOptimizerConfig* server_optimizer) {
+  std::vector<DenseTensor> tensors = network.tensors();
+  if (server_optimizer == nullptr) return tensors;
+  for (DenseTensor& tensor :
+       DenseOptimizer::Tensors(*server_optimizer, network.parameters().size())) {
+    tensor.offset += network.state().size();
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
 }
 
 size_t CountOf(const TensorSpec& spec) { return spec.rows() * spec.row_bytes() / sizeof(float); }
@@ -88,12 +102,6 @@ StatusOr<std::optional<ResumePoint>> FindResumePoint(const ClusterConfig& config
         absl::StrCat(checkpoint.folder, ": the model does not fit the configuration: ", difference,
                      "; use the model's configuration, or another checkpoint.directory"));
   }
-  if (config.training.mode == TrainingConfig::Mode::kAsync) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(checkpoint.folder,
-                     ": training.mode: async cannot continue from a model; use another mode, "
-                     "or another checkpoint.directory"));
-  }
   return point;
 }
 
@@ -107,12 +115,14 @@ void SetMeanStatistics(const TrainState& state, std::span<float> statistics) {
   }
 }
 
-DenseCopy::DenseCopy(DenseNetwork& network)
-    : tensors(network.tensors()), statistics(network.statistics().size()) {
+DenseCopy::DenseCopy(DenseNetwork& network, const DenseOptimizerConfig* server_optimizer,
+                     std::span<const float> server_state)
+    : tensors(TensorsOf(network, server_optimizer)), statistics(network.statistics().size()) {
   const std::span<const float> weights = network.parameters();
   parameters.assign(weights.begin(), weights.end());
   const std::span<const float> others = network.state();
   state.assign(others.begin(), others.end());
+  state.insert(state.end(), server_state.begin(), server_state.end());
 }
 
 Status WriteDense(const std::string& folder, const DenseCopy& dense,
@@ -138,14 +148,20 @@ Status WriteDense(const std::string& folder, const DenseCopy& dense,
   return own.Finish().status();
 }
 
-Status RestoreDense(const Checkpoint& checkpoint, uint32_t rank, uint32_t ranks,
-                    DenseNetwork& network) {
+StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t rank,
+                                          uint32_t ranks, DenseNetwork& network,
+                                          const DenseOptimizerConfig* server_optimizer) {
   SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kDense));
-  const std::vector<DenseTensor> tensors = network.tensors();
+  const std::vector<DenseTensor> tensors = TensorsOf(network, server_optimizer);
   const std::vector<TensorSpec> specs = SpecsOf(tensors);
   SIMURGH_RETURN_IF_ERROR(Annotate(CheckTensors(file.tensors(), specs), checkpoint.Path(kDense)));
   std::vector<float> parameters(network.parameters().size());
-  std::vector<float> state(network.state().size());
+  const size_t own = network.state().size();
+  const size_t on_servers =
+      server_optimizer == nullptr
+          ? 0
+          : DenseOptimizer::StateSize(*server_optimizer, network.parameters().size());
+  std::vector<float> state(own + on_servers);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const std::span<float> values = tensors[i].in_state ? state : parameters;
     SIMURGH_RETURN_IF_ERROR(
@@ -164,7 +180,8 @@ Status RestoreDense(const Checkpoint& checkpoint, uint32_t rank, uint32_t ranks,
       std::ranges::copy(std::span(all).subspan(rank * width, width), state.begin());
     }
   }
-  return network.Restore(parameters, state);
+  SIMURGH_RETURN_IF_ERROR(network.Restore(parameters, std::span(state).first(own)));
+  return std::vector<float>(state.begin() + static_cast<std::ptrdiff_t>(own), state.end());
 }
 
 void WriteState(const TrainState& state, Manifest& manifest) {

@@ -162,10 +162,6 @@ void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   const auto refuse = [diagnostics](const char* key, const char* reason, const char* remedy) {
     diagnostics->Report(key, absl::StrCat("is not supported by mode: async: ", reason), remedy);
   };
-  if (config.checkpoint.saves_while_training()) {
-    refuse("checkpoint", "its ranks do not train in step",
-           "remove every_steps, at_steps and every: the model is saved when training ends");
-  }
   const char* apart = "servers update separate ranges of the dense weights";
   if (optimizer.kind == DenseOptimizerConfig::Kind::kLamb) {
     refuse("training.dense_optimizer.kind", apart, "choose sgd, adam or adagrad");

@@ -55,6 +55,10 @@ std::vector<std::string> Saving(const std::string& model, const std::string& mod
       "training.batch_size=32",        "training.progress_interval=50ms"};
   if (mode == "sync") {
     overrides.emplace_back("training.mode=sync");
+  } else if (mode == "async") {
+    // One batch between pull and push, so that it repeats.
+    overrides.insert(overrides.end(), {"training.mode=async", "training.loader_queue_batches=1",
+                                       "embedding_worker.forward_buffer_batches=3"});
   } else {
     overrides.insert(overrides.end(), {"training.staleness=4", "training.reproducible=true"});
   }
@@ -105,6 +109,7 @@ TEST_CASE("A training that loses a process ends like one that does not") {
         "nn-worker-1 was killed by signal 9 (Killed); " + trainers},
        {{"sync", 2, 2}, {{"embedding-ps", 1}}, "ended with code 4; " + trainers},
        {{"hybrid", 1, 0}, {{"embedding-ps", 0}}, "nn-worker-0 ended with code 4; " + trainers},
+       {{"async", 1, 0}, {{"embedding-ps", 1}}, "nn-worker-0 ended with code 4; " + trainers},
        {{"hybrid", 1, 0}, {{"embedding-worker", 0}}, "embedding-worker-0 was killed by signal 9"},
        {{"hybrid", 1, 2}, {{"simurgh-feed", 1}}, "simurgh-feed-1 was killed by signal 9"},
        {{"hybrid", 1, 2},

@@ -159,9 +159,13 @@ TEST_CASE("Training that stops at any of 20 steps ends like training that does n
                                         "training.reproducible=true"};
   // Rows are evicted. With several ranks the victims depend on whose pull comes first.
   const std::vector<std::string> full{hybrid[0], hybrid[1], hybrid[2], "tables.1.capacity_rows=24"};
+  // One batch between pull and push, so that it repeats.
+  const std::vector<std::string> async{"training.mode=async", "training.loader_queue_batches=1",
+                                       "embedding_worker.forward_buffer_batches=3"};
   const Case input =
       GENERATE_COPY(Case{sync, {.ranks = 2}}, Case{hybrid, {.ranks = 2}},
-                    Case{hybrid, {.ranks = 2, .loaders = 2}}, Case{full, {.ranks = 1}});
+                    Case{hybrid, {.ranks = 2, .loaders = 2}}, Case{full, {.ranks = 1}},
+                    Case{async, {.servers = 3, .ranks = 1}});
   CAPTURE(input.overrides, input.shape.loaders);
   Data data;
   constexpr uint64_t kStops = 20;
@@ -194,7 +198,8 @@ TEST_CASE("Training that stops at any of 20 steps ends like training that does n
 TEST_CASE("Each row counts once an epoch, whatever processes continue") {
   const std::vector<std::string> overrides =
       GENERATE(std::vector<std::string>{"training.mode=sync"},
-               std::vector<std::string>{"training.mode=hybrid", "training.staleness=4"});
+               std::vector<std::string>{"training.mode=hybrid", "training.staleness=4"},
+               std::vector<std::string>{"training.mode=async", "training.staleness=2"});
   CAPTURE(overrides);
   Data data;
   const std::string whole = data.NewModel();
@@ -229,11 +234,12 @@ TEST_CASE("Each row counts once an epoch, whatever processes continue") {
 }
 
 TEST_CASE("A stop by a signal loses and repeats no row, in training that does not repeat") {
+  const std::string mode = GENERATE("training.mode=hybrid", "training.mode=async");
+  CAPTURE(mode);
   Data data;
   const std::string whole = data.NewModel();
-  const std::vector<std::string> overrides{"training.mode=hybrid", "training.staleness=4",
-                                           "training.progress_interval=10ms",
-                                           "training.batch_size=2"};
+  const std::vector<std::string> overrides{
+      mode, "training.staleness=4", "training.progress_interval=10ms", "training.batch_size=2"};
   Train(data, whole, {.servers = 1, .ranks = 1}, overrides);
   const std::string model = data.NewModel();
   uint64_t step = 0;

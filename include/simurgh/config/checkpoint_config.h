@@ -28,10 +28,6 @@ struct CheckpointConfig {
   uint64_t memory = uint64_t{256} << 20;  // Bytes per server for rows copied early.
   uint64_t bandwidth = 0;                 // Bytes per second that a server writes; 0: no limit.
   OnError on_error = OnError::kContinue;
-
-  bool saves_while_training() const {
-    return every_steps > 0 || !at_steps.empty() || every.count() > 0;
-  }
 };
 
 }  // namespace simurgh
