@@ -127,8 +127,9 @@ rpc::Outgoing<SaveRows::Request> Encode(const SaveRowsCall& call) {
   flatbuffers::FlatBufferBuilder builder;
   const auto folder = builder.CreateString(call.folder);
   const auto parent = builder.CreateString(call.parent);
-  return {builder,
-          wire::CreateSaveRowsRequest(builder, call.run, folder, call.server, call.probe, parent)};
+  const auto directory = builder.CreateString(call.directory);
+  return {builder, wire::CreateSaveRowsRequest(builder, call.run, folder, call.server, call.probe,
+                                               parent, directory)};
 }
 
 SaveRowsCall Decode(const wire::SaveRowsRequest& request) {
@@ -136,7 +137,8 @@ SaveRowsCall Decode(const wire::SaveRowsRequest& request) {
           .folder = request.folder()->str(),
           .server = request.server(),
           .probe = request.probe(),
-          .parent = request.parent() == nullptr ? "" : request.parent()->str()};
+          .parent = request.parent() == nullptr ? "" : request.parent()->str(),
+          .directory = request.directory() == nullptr ? "" : request.directory()->str()};
 }
 
 rpc::Outgoing<RestoreRows::Request> Encode(const RestoreRowsCall& call) {

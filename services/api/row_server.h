@@ -46,6 +46,7 @@ struct SaveRowsCall {
   // The folder of an earlier call of this run, whose rows are complete: only changes since then
   // need to be written. Empty: all rows are.
   std::string parent = {};
+  std::string directory = {};  // In place of checkpoint.directory. Empty: that one.
 };
 
 // Loads a server's rows of a checkpoint, and begins a run at its step. Rows of an older start of

@@ -45,7 +45,7 @@ Status CheckShared(const std::string& directory, const std::string& name) {
   std::error_code problem;
   if (std::filesystem::exists(directory + "/" + name, problem)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "checkpoint.directory: '", directory, "' has no '", name,
+      "save rows: '", directory, "' has no '", name,
       "' here, which the nn-worker has created; use a folder that all daemons see at this path"));
 }
 
@@ -92,7 +92,7 @@ class RowSaver::Writer {
   // Creates a file and reserves its room. name: its path in the checkpoint.
   StatusOr<TensorFileWriter> Create(const std::string& name, const std::vector<TensorSpec>& tensors,
                                     const TensorMetadata& metadata) {
-    const std::string folder = absl::StrCat(saver_.config_.directory, "/", call_.folder, "/");
+    const std::string folder = absl::StrCat(saver_.DirectoryOf(call_), "/", call_.folder, "/");
     // The nn-worker may have removed the folder, after the failure of another server.
     for (size_t at = name.find('/'); at != name.npos; at = name.find('/', at + 1)) {
       std::error_code problem;
@@ -283,16 +283,17 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
   }
   SIMURGH_RETURN_IF_ERROR(CheckFolder(call.folder));
   if (call.probe) {
-    SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
+    SIMURGH_RETURN_IF_ERROR(CheckShared(DirectoryOf(call), call.folder));
     return SaveProgress{.done = true};
   }
-  const std::string name = absl::StrCat("save rows: ", call.folder);
+  const std::string name =
+      absl::StrCat("save rows: ", call.directory, call.directory.empty() ? "" : "/", call.folder);
   // A late call of an earlier save must not stop the present one.
   if (task_.IsEarlier(name)) {
     return absl::FailedPreconditionError(absl::StrCat(name, ": another save has begun since"));
   }
   return task_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> {
-    SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
+    SIMURGH_RETURN_IF_ERROR(CheckShared(DirectoryOf(call), call.folder));
     // Shared: a std::function must be copyable.
     auto notes = std::make_shared<Notes>(Begin(call));
     return

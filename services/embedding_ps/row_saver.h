@@ -71,6 +71,9 @@ class RowSaver {
   };
   class Writer;
 
+  const std::string& DirectoryOf(const SaveRowsCall& call) const {
+    return call.directory.empty() ? config_.directory : call.directory;
+  }
   CopyBase BaseOf(const SaveRowsCall& call);
   Notes Begin(const SaveRowsCall& call);
   void NoteChanges(Notes& notes);

@@ -253,7 +253,9 @@ class NnWorker : public Daemon {
   void CreateCheckpointer(DaemonContext& context) {
     const CheckpointConfig& config = context.config().checkpoint;
     if (config.directory.empty() || rank_ > 0) return;
-    const auto prepare = [this](const TrainState& state) { return CopyModel(state, std::nullopt); };
+    const auto prepare = [this](const TrainState& state) {
+      return SaveModel(CopyModel(state, std::nullopt), /*directory=*/"");
+    };
     const auto load = [this](uint64_t step, const std::stop_token& stop) {
       return LoadBest(step, stop);
     };
@@ -390,9 +392,9 @@ class NnWorker : public Daemon {
                                          "checkpoint cannot be tested"));
   }
 
-  // Copies the model. The work that it returns saves the copy and the servers' rows.
-  Checkpointer::Work CopyModel(const TrainState& state,
-                               const std::optional<EvaluationResult>& evaluation) {
+  // Copies the model.
+  std::shared_ptr<const ModelCopy> CopyModel(const TrainState& state,
+                                             const std::optional<EvaluationResult>& evaluation) {
     // The model has the mean of the ranks' statistics, as for an evaluation.
     const TrainingConfig& training = job_->config().training;
     const bool on_servers = training.mode == TrainingConfig::Mode::kAsync;
@@ -408,10 +410,23 @@ class NnWorker : public Daemon {
                   .probe = MakeProbe(*job_, Port(), joined_.run, state.steps),
                   .step_time = std::time(nullptr)});
     std::ranges::copy(own, job_->network().statistics().begin());
-    return [this, model](const OnRows& on_rows,
-                         const std::stop_token& stop) -> StatusOr<SavedCheckpoint> {
-      StatusOr<SavedCheckpoint> saved =
-          saver_->Save(*model, job_->config(), SaveRowsFunction(), on_rows, stop);
+    return model;
+  }
+
+  // Saves a copy and the servers' rows. directory: in place of checkpoint.directory; may be empty.
+  Checkpointer::Work SaveModel(std::shared_ptr<const ModelCopy> model,
+                               const std::string& directory) {
+    return [this, model = std::move(model), directory](
+               const OnRows& on_rows, const std::stop_token& stop) -> StatusOr<SavedCheckpoint> {
+      const auto save = [&]() -> StatusOr<SavedCheckpoint> {
+        std::unique_ptr<ModelSaver> other;
+        if (!directory.empty()) {
+          SIMURGH_ASSIGN_OR_RETURN(other, saver_->To(directory));
+        }
+        ModelSaver& saver = other == nullptr ? *saver_ : *other;
+        return saver.Save(*model, job_->config(), SaveRowsFunction(), on_rows, stop);
+      };
+      StatusOr<SavedCheckpoint> saved = save();
       if (saved.ok()) return saved;
       return Annotate(saved.status(),
                       absl::StrCat("the model of step ", model->state.steps, " is not saved"));
@@ -430,8 +445,9 @@ class NnWorker : public Daemon {
         // The servers admit no other run.
         keep_alive = [this] { saver_->Probe(SaveRowsFunction()).IgnoreError(); };
       }
-      status =
-          checkpointer_->SaveLast(CopyModel(result->state, result->evaluation), keep_alive, stop);
+      const auto model = CopyModel(result->state, result->evaluation);
+      const auto work = [&](const std::string& directory) { return SaveModel(model, directory); };
+      status = checkpointer_->SaveLast(work, keep_alive, stop);
     }
     checkpointer_->Refuse(absl::FailedPreconditionError(
         absl::StrCat("training has ended without a new checkpoint", result.ok() ? "" : ": ",

@@ -30,6 +30,13 @@ Status NameBest(BestCheckpoints& best, ModelDirectory& directory) {
   return directory.SetBest(steps.empty() ? std::nullopt : std::optional(steps.front()));
 }
 
+// None for a folder that does not exist.
+StatusOr<std::vector<uint64_t>> StepsIn(ModelDirectory& directory) {
+  StatusOr<std::vector<uint64_t>> steps = directory.Steps();
+  if (absl::IsNotFound(steps.status())) return std::vector<uint64_t>();
+  return steps;
+}
+
 // Returns false after a stop.
 bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
   Mutex mutex;
@@ -44,12 +51,11 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
                                                        const Checkpoint* continued,
                                                        uint64_t new_run, BestCheckpoints& best) {
   ModelDirectory directory(config.checkpoint.directory);
-  const StatusOr<std::vector<uint64_t>> steps = directory.Steps();
-  if (!steps.ok() && !absl::IsNotFound(steps.status())) return steps.status();
-  if (continued == nullptr && steps.ok() && !steps->empty()) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
+  if (continued == nullptr && !steps.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "checkpoint.directory: '", config.checkpoint.directory, "' has a model of step ",
-        steps->back(), " already; continue it with --resume auto, or name another folder"));
+        steps.back(), " already; continue it with --resume auto, or name another folder"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration());
   SIMURGH_ASSIGN_OR_RETURN(
@@ -57,14 +63,34 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
       directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run)));
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
   if (continued != nullptr) {
-    for (const uint64_t step : *steps) {
+    for (const uint64_t step : steps) {
       // Later ones are of training that is thrown away, damaged ones stay and do not count.
       const StatusOr<Checkpoint> checkpoint = directory.Open(step);
       if (checkpoint.ok() && step <= continued->manifest.step) best.Add(checkpoint->manifest);
     }
   }
   SIMURGH_RETURN_IF_ERROR(NameBest(best, directory));
-  return std::unique_ptr<ModelSaver>(new ModelSaver(config, generation, training, best));
+  return std::unique_ptr<ModelSaver>(new ModelSaver(config, std::move(directory), generation,
+                                                    RunNumber(generation, training), best));
+}
+
+StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) const {
+  ModelDirectory directory(path);
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
+  if (!steps.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--directory: '", path, "' has a model of step ", steps.back(),
+                     " already; name another folder"));
+  }
+  // Servers that stay up admit the next start of this training there.
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration(generation_ - 1));
+  SIMURGH_RETURN_IF_ERROR(directory.KeepRun(TrainingOf(run_)).status());
+  SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
+  auto best = std::make_unique<BestCheckpoints>(config_.checkpoint);
+  std::unique_ptr<ModelSaver> saver(
+      new ModelSaver(config_, std::move(directory), generation, run_, *best));
+  saver->own_best_ = std::move(best);
+  return saver;
 }
 
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
@@ -119,8 +145,10 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   const bool is_delta = continued_ && continued_->parent.step < step &&
                         continued_->deltas + 1 < config_.checkpoint.full_every;
   const auto call = [&] {
-    return save_rows(
-        {.run = run(), .folder = name, .parent = is_delta ? continued_->folder : std::string()});
+    return save_rows({.run = run(),
+                      .folder = name,
+                      .parent = is_delta ? continued_->folder : std::string(),
+                      .directory = own_best_ == nullptr ? std::string() : directory_.path()});
   };
   // First, since training waits until the servers have noted the rows.
   SIMURGH_ASSIGN_OR_RETURN(
@@ -130,7 +158,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
     SIMURGH_RETURN_IF_ERROR(FileSystem::Real().WriteFile(path, model.probe));
   }
-  Manifest manifest{.run = training_,
+  Manifest manifest{.run = TrainingOf(run_),
                     .step_time = model.step_time,
                     .config = {config.settings.begin(), config.settings.end()},
                     .statistics = StatisticsOf(config.data, config.features),

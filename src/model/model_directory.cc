@@ -344,11 +344,11 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
 
 // --- The directory.
 
-StatusOr<uint64_t> ModelDirectory::NewGeneration() {
+StatusOr<uint64_t> ModelDirectory::NewGeneration(uint64_t above) {
   SIMURGH_RETURN_IF_ERROR(files_.MakeFolder(path_));
   for (;;) {
     SIMURGH_ASSIGN_OR_RETURN(const uint64_t highest, HighestGeneration(files_, path_));
-    const uint64_t mine = highest + 1;
+    const uint64_t mine = std::max(highest, above) + 1;
     const Status created = files_.Create(absl::StrCat(path_, "/generation-", mine)).status();
     if (absl::IsAlreadyExists(created)) continue;
     SIMURGH_RETURN_IF_ERROR(created);

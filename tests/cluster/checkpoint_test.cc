@@ -51,10 +51,12 @@ struct Asked {
     return cluster.StartTrainer(overrides);
   }
   // `simurgh checkpoint` with the configuration of the training.
-  std::unique_ptr<DaemonProcess> Ask(std::vector<std::string> overrides = {}) {
+  std::unique_ptr<DaemonProcess> Ask(std::vector<std::string> overrides = {},
+                                     const std::vector<std::string>& options = {}) {
     overrides.insert(overrides.begin(), Address());
     std::vector<std::string> words = cluster.Arguments(overrides);
     words[0] = "checkpoint";  // In place of --config.
+    words.insert(words.end(), options.begin(), options.end());
     return std::make_unique<DaemonProcess>(
         "simurgh", words, absl::StrCat(folder.path(), "/simurgh-", commands++, ".log"));
   }
@@ -154,6 +156,9 @@ TEST_CASE("simurgh checkpoint says why it cannot save") {
   const auto trainer = asked.Start();
   REQUIRE(trainer->WaitForLog("progress: ", kDeadline));
   CHECK_THAT(refusal(2, {"cluster.seed=99"}), Contains("cluster.seed"));
+  const auto command = asked.Ask({}, {"--directory", asked.folder.Path("other")});
+  CHECK(command->Wait(kDeadline) == 3);
+  CHECK_THAT(command->log(), Contains("--directory: training goes on"));
 }
 
 // While a file is in place of the model's folder, nothing can be saved.
@@ -193,6 +198,28 @@ TEST_CASE("A failed save of the end is repeated by simurgh checkpoint") {
     const Checkpoint saved = ModelDirectory(asked.model).Latest().value().checkpoint;
     CHECK(command->output() == saved.folder + "\n");
     CHECK(saved.manifest.metrics.contains("test_auc"));
+  }
+  SECTION("to another folder") {
+    const std::string other = asked.folder.Path("other");
+    const auto command = asked.Ask({}, {"--directory", other});
+    CHECK(command->Wait(kDeadline) == 0);
+    CAPTURE(command->log(), trainer->log());
+    CHECK(Finish(*trainer).exit_code == 0);
+    CHECK_THAT(trainer->log(), Contains("`simurgh checkpoint CONFIG --directory FOLDER`"));
+    blocked.End();
+    const Checkpoint saved = ModelDirectory(other).Latest().value().checkpoint;
+    CHECK(command->output() == saved.folder + "\n");
+    CHECK(ModelDirectory(other).Verify(saved.manifest.step, [](auto&&...) {}).value().empty());
+    // The training continues there.
+    TestCluster cluster({.config = "config/adult.yaml",
+                         .overrides = {"checkpoint.directory=" + other, "training.batch_size=16",
+                                       "training.epochs=2"}});
+    const auto next = cluster.StartTrainer();
+    const TrainerOutcome outcome = Finish(*next);
+    CAPTURE(next->log());
+    CHECK(outcome.exit_code == 0);
+    CHECK_THAT(next->log(),
+               Contains(absl::StrCat("continuing: model=", other, " step=", saved.manifest.step)));
   }
   SECTION("whose rows no other run changes meanwhile") {
     const auto other = asked.cluster.StartTrainer({"checkpoint={}", "training.retry_deadline=4s"});

@@ -144,6 +144,7 @@ TEST_CASE("A request is due at the next step and ends with the save after it") {
   Checkpointer& checkpointer = saves.checkpointer;
   CHECK(!checkpointer.IsDue(1, false));
   CHECK(absl::IsOutOfRange(checkpointer.Ask(1).status()));
+  CHECK(absl::IsFailedPrecondition(checkpointer.Request("other").status()));
   CHECK(checkpointer.Request().value() == 1);
   CHECK(checkpointer.IsDue(2, false));
   saves.Begin(2);
@@ -205,12 +206,15 @@ struct Last {
     BestCheckpoints best({});
     Checkpointer checkpointer({.on_error = on_error}, best, nullptr, nullptr, registry);
     checkpointer.Refuse(absl::FailedPreconditionError("not now"));
-    const auto work = [&](const OnRows& /*on_rows*/,
-                          const std::stop_token& /*stop*/) -> StatusOr<SavedCheckpoint> {
-      CHECK(attempts < static_cast<int>(outcomes.size()));
-      const Status status = outcomes[attempts++];
-      if (!status.ok()) return status;
-      return SavedCheckpoint{.folder = "step-9"};
+    const auto work = [&](const std::string& directory) {
+      return [&, directory](const OnRows& /*on_rows*/,
+                            const std::stop_token& /*stop*/) -> StatusOr<SavedCheckpoint> {
+        CHECK(attempts < static_cast<int>(outcomes.size()));
+        CHECK(directory == (attempts == 0 ? "" : "other"));
+        const Status status = outcomes[attempts++];
+        if (!status.ok()) return status;
+        return SavedCheckpoint{.folder = "step-9"};
+      };
     };
     std::stop_source stop;
     int kept_alive = 0;
@@ -219,7 +223,7 @@ struct Last {
       if (stops) {
         stop.request_stop();
       } else {
-        request = checkpointer.Request().value();
+        request = checkpointer.Request("other").value();
       }
     };
     Status status = checkpointer.SaveLast(work, keep_alive, stop.get_token());
@@ -245,7 +249,10 @@ TEST_CASE("A failed save of the end is final if a request could not repeat it") 
   CHECK(stopped.Run({kFull}, OnError::kContinue, true) == kFull);
   BestCheckpoints best({});
   Checkpointer alone({}, best, nullptr, nullptr, registry);
-  CHECK(alone.SaveLast([](auto&&...) { return kFull; }, nullptr, {}) == kFull);
+  const auto fails = [](const std::string& /*directory*/) {
+    return [](auto&&...) { return kFull; };
+  };
+  CHECK(alone.SaveLast(fails, nullptr, {}) == kFull);
   Last strict;
   CHECK(strict.Run({kFull}, OnError::kStop, false) == kFull);
   Last lost;
