@@ -146,7 +146,8 @@ class NnWorker : public Daemon {
                                                           daemon->resumed_->model, ignored);
       SIMURGH_ASSIGN_OR_RETURN(daemon->saver_,
                                ModelSaver::Open(context.config(), continues ? resumed : nullptr,
-                                                daemon->run_, daemon->best_));
+                                                daemon->takes_newest_, daemon->run_,
+                                                daemon->best_));
       daemon->run_ = daemon->saver_->run();
       context.metrics()
           .GetGauge("simurgh_nn_checkpoint_generation", "Generation of new checkpoints.")

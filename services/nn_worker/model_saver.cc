@@ -37,6 +37,19 @@ StatusOr<std::vector<uint64_t>> StepsIn(ModelDirectory& directory) {
   return steps;
 }
 
+// The newest checkpoint was looked for before this start took its generation. Errors: ABORTED.
+Status CheckNewest(ModelDirectory& directory, const Checkpoint* continued) {
+  const StatusOr<ModelDirectory::Newest> newest = directory.Latest();
+  if (!newest.ok() && !absl::IsNotFound(newest.status())) return newest.status();
+  const bool same = newest.ok() == (continued != nullptr) &&
+                    (!newest.ok() || newest->checkpoint.checksum == continued->checksum);
+  if (same) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(
+      directory.path(), ": another start of this training has saved ",
+      newest.ok() ? newest->checkpoint.folder : "nothing",
+      " while this one looked for the newest checkpoint; start again to continue from it"));
+}
+
 // Returns false after a stop.
 bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
   Mutex mutex;
@@ -49,15 +62,17 @@ bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
 
 StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config,
                                                        const Checkpoint* continued,
-                                                       uint64_t new_run, BestCheckpoints& best) {
+                                                       bool takes_newest, uint64_t new_run,
+                                                       BestCheckpoints& best) {
   ModelDirectory directory(config.checkpoint.directory);
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
-  if (continued == nullptr && !steps.empty()) {
+  if (continued == nullptr && !steps.empty() && !takes_newest) {
     return absl::InvalidArgumentError(absl::StrCat(
         "checkpoint.directory: '", config.checkpoint.directory, "' has a model of step ",
         steps.back(), " already; continue it with --resume auto, or name another folder"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration());
+  if (takes_newest) SIMURGH_RETURN_IF_ERROR(CheckNewest(directory, continued));
   SIMURGH_ASSIGN_OR_RETURN(
       const uint64_t training,
       directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run)));

@@ -60,14 +60,15 @@ class ModelSaver {
   using SaveRows = std::function<StatusOr<SaveProgress>(const SaveRowsCall& call)>;
 
   // Prepares the folder; from now on no older start completes a checkpoint. continued: the
-  // checkpoint of this folder that training continues; null for none. new_run: a random number, for
-  // a new model. Adds to `best` the checkpoints that training continues.
+  // checkpoint of this folder that training continues; null for none. takes_newest: it was the
+  // newest one. new_run: a random number, for a new model. Adds to `best` the checkpoints that
+  // training continues.
   // Lifetime: `config` and `best` outlive the saver.
-  // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; of
-  // ModelDirectory.
+  // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; ABORTED if an
+  // older start has completed one since; of ModelDirectory.
   static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config,
-                                                    const Checkpoint* continued, uint64_t new_run,
-                                                    BestCheckpoints& best);
+                                                    const Checkpoint* continued, bool takes_newest,
+                                                    uint64_t new_run, BestCheckpoints& best);
 
   // Saves this training to another folder, which has no model. Errors: INVALID_ARGUMENT if it has
   // one; of ModelDirectory.
