@@ -56,10 +56,12 @@ class Checkpointer final : public CheckpointPort {
   // Waits for the save under way, then saves the model of the end. After an error, with on_error:
   // continue, it logs the error and saves again at each request, until it succeeds or a stop is
   // requested. work: for a folder in place of checkpoint.directory, or for that one. keep_alive:
-  // called regularly meanwhile; empty if no request can come. Threads: the trainer's.
-  // Errors: of the last attempt. DATA_LOSS ends the attempts: the servers have lost rows.
+  // called regularly meanwhile, and an error ends the wait; empty if no request can come. Threads:
+  // the trainer's.
+  // Errors: of the last attempt; of keep_alive. DATA_LOSS ends the attempts: the servers have lost
+  // rows.
   Status SaveLast(const std::function<Work(const std::string& directory)>& work,
-                  const std::function<void()>& keep_alive, const std::stop_token& stop);
+                  const std::function<Status()>& keep_alive, const std::stop_token& stop);
 
   // Ends the save under way with CANCELLED, and all later ones. Threads: any.
   void Stop() { stop_.request_stop(); }
@@ -92,7 +94,8 @@ class Checkpointer final : public CheckpointPort {
   // Runs the task on a thread; AwaitIdle waits for the end of its work.
   void Launch(std::function<void()> task);
   void OnSaved(const SavedCheckpoint& saved, Clock::duration duration);
-  bool AwaitRequest(const std::function<void()>& keep_alive, const std::stop_token& stop);
+  // Errors: CANCELLED after a stop; of keep_alive.
+  Status AwaitRequest(const std::function<Status()>& keep_alive, const std::stop_token& stop);
 
   const CheckpointConfig config_;
   BestCheckpoints& best_;

@@ -441,10 +441,12 @@ class NnWorker : public Daemon {
       // The calls to the servers have ended, too.
       checkpointer_->Stop();
     } else if (result->steps > checkpointer_->newest()) {
-      std::function<void()> keep_alive;
+      std::function<Status()> keep_alive;
       if (listener_ != nullptr) {
-        // The servers admit no other run.
-        keep_alive = [this] { saver_->Probe(SaveRowsFunction()).IgnoreError(); };
+        keep_alive = [this] {
+          saver_->Probe(SaveRowsFunction()).IgnoreError();  // The servers admit no other run.
+          return saver_->CheckNewest();
+        };
       }
       const auto model = CopyModel(result->state, result->evaluation);
       const auto work = [&](const std::string& directory) { return SaveModel(model, directory); };

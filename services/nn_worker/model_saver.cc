@@ -38,7 +38,7 @@ StatusOr<std::vector<uint64_t>> StepsIn(ModelDirectory& directory) {
 }
 
 // The newest checkpoint was looked for before this start took its generation. Errors: ABORTED.
-Status CheckNewest(ModelDirectory& directory, const Checkpoint* continued) {
+Status CheckStillNewest(ModelDirectory& directory, const Checkpoint* continued) {
   const StatusOr<ModelDirectory::Newest> newest = directory.Latest();
   if (!newest.ok() && !absl::IsNotFound(newest.status())) return newest.status();
   const bool same = newest.ok() == (continued != nullptr) &&
@@ -72,7 +72,7 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
         steps.back(), " already; continue it with --resume auto, or name another folder"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration());
-  if (takes_newest) SIMURGH_RETURN_IF_ERROR(CheckNewest(directory, continued));
+  if (takes_newest) SIMURGH_RETURN_IF_ERROR(CheckStillNewest(directory, continued));
   SIMURGH_ASSIGN_OR_RETURN(
       const uint64_t training,
       directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run)));
@@ -138,6 +138,12 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
       return absl::CancelledError(absl::StrCat(what, " rows: the nn-worker was stopped"));
     }
   }
+}
+
+Status ModelSaver::CheckNewest() {
+  const StatusOr<uint64_t> newest = directory_.HighestGeneration();
+  if (!newest.ok() || *newest <= generation_) return absl::OkStatus();
+  return SupersededError(RunNumber(*newest, run_));
 }
 
 StatusOr<SaveProgress> ModelSaver::Probe(const SaveRows& save_rows) const {

@@ -79,6 +79,10 @@ class ModelSaver {
 
   uint64_t generation() const { return generation_; }
 
+  // Errors: FAILED_PRECONDITION once a newer start has taken over. A folder that cannot be read
+  // tells nothing.
+  Status CheckNewest();
+
   // Asks all servers whether they see the folder.
   // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
   StatusOr<SaveProgress> Probe(const SaveRows& save_rows) const;

@@ -42,7 +42,7 @@ std::string StepFolder(const std::string& model, uint64_t step) {
   return absl::StrCat(model, "/step-", step);
 }
 
-StatusOr<uint64_t> HighestGeneration(FileSystem& files, const std::string& model) {
+StatusOr<uint64_t> GenerationIn(FileSystem& files, const std::string& model) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(model));
   uint64_t highest = 0;
   for (const std::string& name : names) {
@@ -321,7 +321,7 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
   const std::string text = manifest.ToJson();
   SIMURGH_RETURN_IF_ERROR(files_->WriteFile(folder_ + kManifest, text));
   SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(folder_));
-  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, HighestGeneration(*files_, model_));
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, GenerationIn(*files_, model_));
   if (newest > generation_) {
     return absl::FailedPreconditionError(absl::StrCat(model_, ": generation ", newest,
                                                       " has begun; generation ", generation_,
@@ -347,7 +347,7 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
 StatusOr<uint64_t> ModelDirectory::NewGeneration(uint64_t above) {
   SIMURGH_RETURN_IF_ERROR(files_.MakeFolder(path_));
   for (;;) {
-    SIMURGH_ASSIGN_OR_RETURN(const uint64_t highest, HighestGeneration(files_, path_));
+    SIMURGH_ASSIGN_OR_RETURN(const uint64_t highest, HighestGeneration());
     const uint64_t mine = std::max(highest, above) + 1;
     const Status created = files_.Create(absl::StrCat(path_, "/generation-", mine)).status();
     if (absl::IsAlreadyExists(created)) continue;
@@ -356,6 +356,8 @@ StatusOr<uint64_t> ModelDirectory::NewGeneration(uint64_t above) {
     return mine;
   }
 }
+
+StatusOr<uint64_t> ModelDirectory::HighestGeneration() { return GenerationIn(files_, path_); }
 
 StatusOr<uint64_t> ModelDirectory::KeepRun(uint64_t proposed) {
   const std::string path = path_ + "/run";

@@ -227,6 +227,13 @@ TEST_CASE("A failed save of the end is repeated by simurgh checkpoint") {
     CHECK_THAT(other->log(), Contains("trains here"));
     CHECK(trainer->running());
   }
+  SECTION("unless a newer start takes over") {
+    blocked.End();
+    const auto next = asked.cluster.StartTrainer();
+    CHECK(Finish(*trainer).exit_code == 3);
+    CHECK_THAT(trainer->log(), Contains("generation 2, has taken over; stop this one"));
+    CHECK(Finish(*next).exit_code == 0);
+  }
   SECTION("unless a signal stops the trainer") {
     trainer->Signal(SIGTERM);
     CHECK(Finish(*trainer).exit_code == 3);

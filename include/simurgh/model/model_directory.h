@@ -93,6 +93,8 @@ class ModelDirectory {
   // Creates the folder if needed, and in it the file `generation-G` with the next number. No two
   // callers get the same number. above: the number is larger than this one, too.
   StatusOr<uint64_t> NewGeneration(uint64_t above = 0);
+  // The number of the newest start; 0 for none. Errors: NOT_FOUND for no folder.
+  StatusOr<uint64_t> HighestGeneration();
   // The number of the model's run: `proposed`, unless an earlier call has kept another one. So a
   // start that dies before its first checkpoint leaves its number to the next start.
   StatusOr<uint64_t> KeepRun(uint64_t proposed);

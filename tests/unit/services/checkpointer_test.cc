@@ -201,7 +201,8 @@ TEST_CASE("A load ends training if it fails") {
 
 // Runs SaveLast with outcomes of the attempts; a request or a stop follows each failure.
 struct Last {
-  Status Run(std::vector<Status> outcomes, OnError on_error, bool stops) {
+  Status Run(std::vector<Status> outcomes, OnError on_error, bool stops,
+             const Status& alive = absl::OkStatus()) {
     MetricRegistry registry;
     BestCheckpoints best({});
     Checkpointer checkpointer({.on_error = on_error}, best, nullptr, nullptr, registry);
@@ -225,10 +226,12 @@ struct Last {
       } else {
         request = checkpointer.Request("other").value();
       }
+      return alive;
     };
     Status status = checkpointer.SaveLast(work, keep_alive, stop.get_token());
-    CHECK(kept_alive == (stops ? 1 : attempts - 1));
-    if (request > 0) CHECK(checkpointer.Ask(request).value().saved.folder == "step-9");
+    CHECK(kept_alive == (stops || !alive.ok() ? 1 : attempts - 1));
+    if (request > 0 && alive.ok())
+      CHECK(checkpointer.Ask(request).value().saved.folder == "step-9");
     return status;
   }
 
@@ -255,6 +258,9 @@ TEST_CASE("A failed save of the end is final if a request could not repeat it") 
   CHECK(alone.SaveLast(fails, nullptr, {}) == kFull);
   Last strict;
   CHECK(strict.Run({kFull}, OnError::kStop, false) == kFull);
+  Last replaced;
+  const Status newer = absl::FailedPreconditionError("a newer start has taken over");
+  CHECK(replaced.Run({kFull}, OnError::kContinue, false, newer) == newer);
   Last lost;
   const Status restarted = absl::DataLossError("a server was restarted");
   CHECK(lost.Run({restarted}, OnError::kContinue, false) == restarted);
