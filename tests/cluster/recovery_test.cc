@@ -1,5 +1,6 @@
 // Training that loses a process, or is started twice.
 
+#include <algorithm>
 #include <compare>
 #include <csignal>
 #include <fstream>
@@ -216,6 +217,43 @@ TEST_CASE("A server that is lost during the last save costs a new start") {
   CAPTURE(command->log());
   CHECK_THAT(command->log(), Contains("nn-worker-0 ended with code 4; starting nn-workers"));
   CHECK(AucOf(command->output()) == AucOf(expected.output));
+}
+
+TEST_CASE("A daemon that is lost while a stopped training saves costs at most the model") {
+  const std::string lost = GENERATE("embedding-worker", "embedding-ps");
+  CAPTURE(lost);
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  std::vector<std::string> overrides = Saving(model, "hybrid");
+  overrides.insert(overrides.end(),
+                   {"checkpoint.every_steps=0", "training.max_steps=100000000",
+                    "training.epochs=1000000", "checkpoint.bandwidth=5000"});
+  TrainCommand command(overrides);
+  command.WaitForTraining();
+  command->Signal(SIGTERM);
+  const auto saves = [&] {
+    const auto names = FileSystem::Real().List(model);
+    return names.ok() && std::ranges::any_of(*names, [](const std::string& name) {
+      return name.ends_with(".tmp-1/");
+    });
+  };
+  while (!saves() && command->running()) continue;
+  kill(command.PidOf(lost, 0), SIGKILL);
+  const int code = command->Wait(kDeadline).value_or(-1);
+  CAPTURE(command->log());
+  CHECK_THAT(command->log(),
+             Contains(lost + "-0 was killed by signal 9 (Killed); starting it again"));
+  if (lost == "embedding-worker") {
+    CHECK(code == 0);
+    CHECK(ModelDirectory(model).Latest().ok());
+  } else {
+    CHECK(code == 3);
+    CHECK_THAT(command->log(),
+               Contains("nn-worker-0 ended with code 4") &&
+                   Contains("training has ended, and its model is not saved") &&
+                   Contains("this server was restarted and has lost the rows"));
+  }
+  CHECK(command.Processes().empty());
 }
 
 TEST_CASE("A daemon that is lost again and again ends the command") {
