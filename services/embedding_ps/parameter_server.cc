@@ -424,7 +424,7 @@ Status ParameterServer::Clear(uint64_t run) {
     Status cleared;
     shards_[p]->thread.RunAndWait([&] {
       cleared = shards_[p]->partition->Clear(run);
-      metrics_.OnClear(p);
+      metrics_.OnClear(p, *shards_[p]->partition);
     });
     SIMURGH_RETURN_IF_ERROR(Annotate(cleared, "cannot drop the rows; restart this server"));
   }
@@ -442,7 +442,7 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
   }
   if (TrainingOf(rows_of_) == TrainingOf(call.run)) {
     SIMURGH_RETURN_IF_ERROR(Clear(call.run));
-  } else if (checkpoint) {
+  } else {
     uint64_t rows = 0;
     for (const auto& shard : shards_) {
       shard->thread.RunAndWait([&] {
@@ -454,10 +454,15 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
           "restore rows: this server has rows of another training; restart it");
     }
   }
+  Status loaded;
   if (checkpoint) {
     rows_of_ = call.run;
-    SIMURGH_RETURN_IF_ERROR(LoadRows(*checkpoint, call.server, progress));
+    loaded = LoadRows(*checkpoint, call.server, progress);
+    for (size_t p = 0; p < shards_.size(); ++p) {
+      shards_[p]->thread.RunAndWait([&] { metrics_.OnRows(p, *shards_[p]->partition); });
+    }
   }
+  SIMURGH_RETURN_IF_ERROR(loaded);
   for (const auto& shard : shards_) {
     shard->thread.RunAndWait([&] {
       shard->partition->BeginAt(call.run, call.ranks, call.step);

@@ -13,7 +13,7 @@ namespace simurgh {
 
 // Metrics of an embedding-ps.
 //
-// Threads: call OnPull(), OnPush() and OnClear() on the partition's thread, after the request.
+// Threads: call OnPull(), OnPush(), OnClear() and OnRows() on the partition's thread.
 // Partitions do not contend. The others: any.
 class ServerMetrics {
  public:
@@ -25,7 +25,9 @@ class ServerMetrics {
               const PullReport& report);
   void OnPush(size_t partition, const Partition& rows, const PushReport& report);
   // After Partition::Clear().
-  void OnClear(size_t partition);
+  void OnClear(size_t partition, const Partition& rows);
+  // Reports how many rows there are, once they have changed without a pull.
+  void OnRows(size_t partition, const Partition& rows);
 
   // Pieces of a pull that waited for checkpoint.memory.
   void OnPullWaits(uint64_t waits) { pull_waits_.Add(waits); }
