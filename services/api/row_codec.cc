@@ -145,7 +145,7 @@ rpc::Outgoing<RestoreRows::Request> Encode(const RestoreRowsCall& call) {
   flatbuffers::FlatBufferBuilder builder;
   const auto model = builder.CreateString(call.model);
   return {builder, wire::CreateRestoreRowsRequest(builder, call.run, call.ranks, model, call.step,
-                                                  call.server)};
+                                                  call.server, call.load)};
 }
 
 RestoreRowsCall Decode(const wire::RestoreRowsRequest& request) {
@@ -153,7 +153,8 @@ RestoreRowsCall Decode(const wire::RestoreRowsRequest& request) {
           .ranks = request.ranks(),
           .model = request.model()->str(),
           .step = request.step(),
-          .server = request.server()};
+          .server = request.server(),
+          .load = request.load()};
 }
 
 rpc::Outgoing<SaveRows::Response> Encode(const SaveProgress& progress) {

@@ -57,6 +57,7 @@ struct RestoreRowsCall {
   std::string model;  // Path of the model's folder, which all daemons share. Empty: loads nothing.
   uint64_t step = 0;
   uint32_t server = 0;  // Index of the server.
+  uint32_t load = 0;    // Numbers the loads of a run: a repeated call belongs to one of them.
 };
 
 // How far a save or a load is. Repeat the call until it is done.
@@ -100,8 +101,8 @@ class RowServer {
   }
 
   // Starts to load rows, or reports on it. No other call of the run may precede its end.
-  // Errors: FAILED_PRECONDITION for a server that has rows of another training; ABORTED while it
-  // ends an older load; of LoadRows.
+  // Errors: FAILED_PRECONDITION for a server that has rows of another training, and for an earlier
+  // load; ABORTED while it ends an older load; of LoadRows.
   [[nodiscard]] virtual rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(
       RestoreRowsCall /*call*/, rpc::CallOptions /*options*/) {
     co_return absl::UnimplementedError("this server loads no rows");

@@ -475,7 +475,11 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
 rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsCall call,
                                                                     rpc::CallOptions /*options*/) {
   const std::string name = absl::StrCat("restore rows: ", call.model, ", step ", call.step,
-                                        ", for run ", call.run, " of ", call.ranks, " ranks");
+                                        ", load ", call.load, " of run ", call.run, " of ",
+                                        call.ranks, " ranks");
+  if (restoring_.IsEarlier(name)) {
+    co_return absl::FailedPreconditionError(absl::StrCat(name, ": another load has begun since"));
+  }
   // A late call of a restore that is done must not stop a save.
   if (!restoring_.IsLast(name)) SIMURGH_CO_RETURN_IF_ERROR(saver_->Stop());
   const RowTask::Work work =

@@ -144,10 +144,9 @@ class NnWorker : public Daemon {
       const bool continues =
           daemon->resumed_ && std::filesystem::equivalent(context.config().checkpoint.directory,
                                                           daemon->resumed_->model, ignored);
-      SIMURGH_ASSIGN_OR_RETURN(daemon->saver_,
-                               ModelSaver::Open(context.config(), continues ? resumed : nullptr,
-                                                daemon->takes_newest_, daemon->run_,
-                                                daemon->best_));
+      SIMURGH_ASSIGN_OR_RETURN(
+          daemon->saver_, ModelSaver::Open(context.config(), continues ? resumed : nullptr,
+                                           daemon->takes_newest_, daemon->run_, daemon->best_));
       daemon->run_ = daemon->saver_->run();
       context.metrics()
           .GetGauge("simurgh_nn_checkpoint_generation", "Generation of new checkpoints.")
@@ -373,7 +372,7 @@ class NnWorker : public Daemon {
   Status RestoreRows(const char* what, const std::string& model, uint64_t step,
                      const std::stop_token& stop) {
     const RestoreRowsCall call{
-        .run = joined_.run, .ranks = joined_.ranks, .model = model, .step = step};
+        .run = joined_.run, .ranks = joined_.ranks, .model = model, .step = step, .load = loads_++};
     const auto restore = [&] {
       return local_ != nullptr ? local_->RestoreRows(call) : remote_->port().RestoreRows(call);
     };
@@ -384,13 +383,10 @@ class NnWorker : public Daemon {
   Status LoadBest(uint64_t step, const std::stop_token& stop) {
     const std::string& model = job_->config().checkpoint.directory;
     spdlog::info("the best evaluation was of an earlier step: step={}", step);
-    // First without rows. The servers know a load by model and step, and would take one that they
-    // have done at the start for this one.
-    Status loaded = RestoreRows("preparing", "", step, stop);
-    if (loaded.ok()) loaded = RestoreRows("loading", model, step, stop);
-    return Annotate(loaded, absl::StrCat(model, "/step-", step,
-                                         ": training has ended, its model is saved, and the best "
-                                         "checkpoint cannot be tested"));
+    return Annotate(RestoreRows("loading", model, step, stop),
+                    absl::StrCat(model, "/step-", step,
+                                 ": training has ended, its model is saved, and the best "
+                                 "checkpoint cannot be tested"));
   }
 
   // Copies the model.
@@ -402,14 +398,13 @@ class NnWorker : public Daemon {
     const std::span<float> statistics = job_->network().statistics();
     const std::vector<float> own(statistics.begin(), statistics.end());
     SetMeanStatistics(state, statistics);
-    auto model = std::make_shared<const ModelCopy>(
-        ModelCopy{.state = state,
-                  .evaluation = evaluation,
-                  .dense = DenseCopy(job_->network(),
-                                     on_servers ? &training.dense_optimizer : nullptr,
-                                     state.server_optimizer),
-                  .probe = MakeProbe(*job_, Port(), joined_.run, state.steps),
-                  .step_time = std::time(nullptr)});
+    auto model = std::make_shared<const ModelCopy>(ModelCopy{
+        .state = state,
+        .evaluation = evaluation,
+        .dense = DenseCopy(job_->network(), on_servers ? &training.dense_optimizer : nullptr,
+                           state.server_optimizer),
+        .probe = MakeProbe(*job_, Port(), joined_.run, state.steps),
+        .step_time = std::time(nullptr)});
     std::ranges::copy(own, job_->network().statistics().begin());
     return model;
   }
@@ -490,7 +485,8 @@ class NnWorker : public Daemon {
   const std::string trace_file_;  // May be empty.
   const uint32_t rank_;
   std::ofstream trace_;
-  StepId joined_;  // The run, once all ranks have joined it.
+  StepId joined_;       // The run, once all ranks have joined it.
+  uint32_t loads_ = 0;  // Of rows, in this run. One at a time.
   Timeline timeline_;
   LearningRates learning_rates_;
   std::optional<ResumePoint> resumed_;  // The model that this training continues.

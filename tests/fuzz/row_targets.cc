@@ -166,10 +166,12 @@ void RunSaveRows(Input input) {
   const SaveRowsCall copy = api::Decode(*again.table);
   SIMURGH_CHECK(copy.run == call.run && copy.folder == call.folder);
   SIMURGH_CHECK(copy.server == call.server && copy.probe == call.probe);
+  SIMURGH_CHECK(copy.parent == call.parent && copy.directory == call.directory);
 }
 
 std::vector<Bytes> SaveRowsSeeds() {
   return {MetadataOf(api::Encode({.run = 5, .folder = "step-7.tmp-1", .server = 1})),
+          MetadataOf(api::Encode({.run = 5, .folder = "step-7.tmp-1", .directory = "/other"})),
           MetadataOf(api::Encode({.folder = "generation-1", .probe = true}))};
 }
 
@@ -180,12 +182,12 @@ void RunRestoreRows(Input input) {
   const Received<api::wire::RestoreRowsRequest> again(api::Encode(call));
   const RestoreRowsCall copy = api::Decode(*again.table);
   SIMURGH_CHECK(copy.run == call.run && copy.ranks == call.ranks && copy.model == call.model);
-  SIMURGH_CHECK(copy.step == call.step && copy.server == call.server);
+  SIMURGH_CHECK(copy.step == call.step && copy.server == call.server && copy.load == call.load);
 }
 
 std::vector<Bytes> RestoreRowsSeeds() {
   return {MetadataOf(api::Encode(
-      RestoreRowsCall{.run = 5, .ranks = 2, .model = "/models/a", .step = 700, .server = 1}))};
+      RestoreRowsCall{.run = 5, .ranks = 2, .model = "/models/a", .step = 700, .server = 1, .load = 2}))};
 }
 
 void RunSaveProgress(Input input) {

@@ -487,6 +487,24 @@ TEST_CASE("a newer start of a training replaces rows, another training does not"
   CHECK(server.rows->ContentDigests() == Server(config).rows->ContentDigests());
 }
 
+TEST_CASE("a run loads the same checkpoint again, and late calls of its first load do nothing") {
+  const TemporaryFolder folder;
+  const Saved saved(folder);
+  const ClusterConfig config = TwoTables(1, 2);
+  Server server(config);
+  RestoreRowsCall call{.run = RunNumber(1, 1), .model = folder.path(), .step = 9};
+  CHECK(Restore(server, call) == absl::OkStatus());
+  std::vector<float> row;
+  server.Pull(config, 0, Ids(1'000'000, 100), 10, row);
+  REQUIRE(server.rows->ContentDigests() != saved.digests);
+  call.load = 1;
+  CHECK(Restore(server, call) == absl::OkStatus());
+  CHECK(server.rows->ContentDigests() == saved.digests);
+  call.load = 0;
+  CHECK(absl::IsFailedPrecondition(Restore(server, call)));
+  CHECK(server.rows->ContentDigests() == saved.digests);
+}
+
 // The sum of a gauge over the partitions.
 double SumOf(const std::string& metrics, const std::string& gauge, const std::string& table) {
   double sum = 0;
