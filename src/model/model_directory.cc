@@ -197,6 +197,26 @@ StatusOr<Sorted> SortCheckpoints(FileSystem& files, ModelDirectory& model) {
   return sorted;
 }
 
+// Removes the deltas that continue a checkpoint which is about to be replaced, directly or not.
+Status RemoveDeltasOf(FileSystem& files, const std::string& path, uint64_t step) {
+  ModelDirectory model(path, files);
+  SIMURGH_ASSIGN_OR_RETURN(const Sorted sorted, SortCheckpoints(files, model));
+  std::map<uint64_t, uint64_t> parents;
+  for (const Checkpoint& one : sorted.valid) {
+    if (one.manifest.parent) parents.emplace(one.manifest.step, one.manifest.parent->step);
+  }
+  std::set<uint64_t> unreadable{step};
+  for (const auto& [delta, parent] : parents) {  // Parents have smaller steps.
+    if (unreadable.contains(parent)) unreadable.insert(delta);
+  }
+  unreadable.erase(step);
+  // Deltas before those that they continue.
+  for (auto at = unreadable.rbegin(); at != unreadable.rend(); ++at) {
+    SIMURGH_RETURN_IF_ERROR(RemoveFolder(files, path, absl::StrCat("step-", *at)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string Checkpoint::Path(std::string_view file) const {
@@ -331,6 +351,7 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps,
                            ModelDirectory(model_, *files_).Steps());
   const bool replaces = std::binary_search(steps.begin(), steps.end(), step_);
+  if (replaces) SIMURGH_RETURN_IF_ERROR(RemoveDeltasOf(*files_, model_, step_));
   SIMURGH_RETURN_IF_ERROR(replaces ? files_->Exchange(folder_, done.folder)
                                    : files_->Rename(folder_, done.folder));
   const std::string replaced = std::exchange(folder_, {});

@@ -55,13 +55,13 @@ class CheckpointAttempt {
   // another process can create the file.
   StatusOr<std::string> Path(std::string_view file);
 
-  // Completes the checkpoint and replaces one of the same step. All files must be synced and
-  // closed. `manifest.files` lists the files that other processes have reported: each must be in
-  // the folder with this size and hash. Publish adds the other files of the folder, and sets step
-  // and generation.
-  // Errors: FAILED_PRECONDITION if a newer generation has begun; DATA_LOSS if a reported file is
-  // missing or differs; those of FileSystem. After an error there is no new checkpoint, or a
-  // complete one if only the last sync or the file `latest` failed.
+  // Completes the checkpoint and replaces one of the same step, with the deltas that continue that
+  // one: an older start has saved them later than the step at which this one began. All files must
+  // be synced and closed. `manifest.files` lists the files that other processes have reported: each
+  // must be in the folder with this size and hash. Publish adds the other files of the folder, and
+  // sets step and generation. Errors: FAILED_PRECONDITION if a newer generation has begun;
+  // DATA_LOSS if a reported file is missing or differs; those of FileSystem. After an error there
+  // is no new checkpoint, or a complete one if only the last sync or the file `latest` failed.
   StatusOr<Checkpoint> Publish(Manifest manifest);
 
  private:
