@@ -166,12 +166,14 @@ rpc::Outgoing<SaveRows::Response> Encode(const SaveProgress& progress) {
   }
   const auto all_files = builder.CreateVector(files);
   return {builder, wire::CreateSaveRowsResponse(builder, progress.done, progress.rows,
-                                                progress.all_rows, all_files)};
+                                                progress.all_rows, all_files, progress.bytes)};
 }
 
 SaveProgress Decode(const wire::SaveRowsResponse& response) {
-  SaveProgress progress{
-      .done = response.done(), .rows = response.rows(), .all_rows = response.all_rows()};
+  SaveProgress progress{.done = response.done(),
+                        .rows = response.rows(),
+                        .all_rows = response.all_rows(),
+                        .bytes = response.bytes()};
   if (response.files() == nullptr) return progress;
   for (const auto* file : *response.files()) {
     progress.files.push_back({file->path()->str(), file->bytes(), file->hash()});

@@ -65,6 +65,7 @@ struct SaveProgress {
   bool done = false;
   uint64_t rows = 0;             // Written, or read by a load.
   uint64_t all_rows = 0;         // To write; 0 until known.
+  uint64_t bytes = 0;            // Size of all files of a save.
   std::vector<ModelFile> files;  // When done. Paths: relative to the folder.
 };
 

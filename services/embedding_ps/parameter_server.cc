@@ -482,7 +482,7 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
   }
   // A late call of a restore that is done must not stop a save.
   if (!restoring_.IsLast(name)) SIMURGH_CO_RETURN_IF_ERROR(saver_->Stop());
-  const RowTask::Work work =
+  const auto load =
       [this, call](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
     const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) -> Status {
       progress.rows = rows;
@@ -500,7 +500,9 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
     }
     return std::vector<ModelFile>();
   };
-  co_return restoring_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> { return work; });
+  co_return restoring_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> {
+    return RowTask::Work{.run = load};
+  });
 }
 
 std::vector<uint64_t> ParameterServer::ContentDigests() {

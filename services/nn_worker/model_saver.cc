@@ -1,6 +1,8 @@
 #include "services/nn_worker/model_saver.h"
 
+#include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -165,19 +167,43 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   // A checkpoint of the same step replaces the last one, and hence cannot continue it.
   const bool is_delta = continued_ && continued_->parent.step < step &&
                         continued_->deltas + 1 < config_.checkpoint.full_every;
-  const auto call = [&] {
-    return save_rows({.run = run(),
-                      .folder = name,
-                      .parent = is_delta ? continued_->folder : std::string(),
-                      .directory = own_best_ == nullptr ? std::string() : directory_.path()});
-  };
-  // First, since training waits until the servers have noted the rows.
-  SIMURGH_ASSIGN_OR_RETURN(
-      SaveProgress rows, AwaitRows("saving", config_.training.retry_deadline, call, on_rows, stop));
-  SIMURGH_RETURN_IF_ERROR(WriteDense(attempt.folder(), model.dense, model.state.rank_statistics));
-  if (!model.probe.empty()) {
+  const std::vector<float>& statistics = model.state.rank_statistics;
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes(directory_.path()));
+  uint64_t needed = DenseFiles::BytesOf(model.dense, statistics) + model.probe.size();
+  std::optional<DenseFiles> dense;
+  std::unique_ptr<File> probe;
+  const auto reserve = [&]() -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(dense, DenseFiles::Create(attempt.folder(), model.dense, statistics));
+    if (model.probe.empty()) return absl::OkStatus();
     SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
-    SIMURGH_RETURN_IF_ERROR(FileSystem::Real().WriteFile(path, model.probe));
+    SIMURGH_ASSIGN_OR_RETURN(probe, FileSystem::Real().Create(path));
+    return probe->Allocate(model.probe.size());
+  };
+  const auto call = [&]() -> StatusOr<SaveProgress> {
+    SIMURGH_ASSIGN_OR_RETURN(
+        SaveProgress rows,
+        save_rows({.run = run(),
+                   .folder = name,
+                   .parent = is_delta ? continued_->folder : std::string(),
+                   .directory = own_best_ == nullptr ? std::string() : directory_.path()}));
+    if (dense) return rows;
+    // The servers go first, since training waits until they have noted the rows.
+    needed += rows.bytes;
+    SIMURGH_RETURN_IF_ERROR(reserve());
+    return rows;
+  };
+  StatusOr<SaveProgress> saved_rows =
+      AwaitRows("saving", config_.training.retry_deadline, call, on_rows, stop);
+  if (absl::IsResourceExhausted(saved_rows.status()) && needed > free) {
+    return DiskFullError(directory_.path(), absl::StrCat("the checkpoint of step ", step), needed,
+                         free);
+  }
+  SIMURGH_ASSIGN_OR_RETURN(SaveProgress rows, std::move(saved_rows));
+  SIMURGH_RETURN_IF_ERROR(dense->Write(model.dense, statistics));
+  if (probe != nullptr) {
+    SIMURGH_RETURN_IF_ERROR(probe->Write(0, std::as_bytes(std::span(model.probe))));
+    SIMURGH_RETURN_IF_ERROR(probe->Sync());
+    probe.reset();
   }
   Manifest manifest{.run = TrainingOf(run_),
                     .step_time = model.step_time,

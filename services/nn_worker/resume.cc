@@ -12,7 +12,6 @@
 #include "simurgh/base/log.h"
 #include "simurgh/base/settings.h"
 #include "simurgh/config/agreement.h"
-#include "simurgh/model/tensor_file.h"
 #include "simurgh/nn/dense_optimizer.h"
 
 namespace simurgh {
@@ -47,6 +46,12 @@ size_t CountOf(const TensorSpec& spec) { return spec.rows() * spec.row_bytes() /
 
 std::string Describe(const TensorSpec* spec) {
   return spec == nullptr ? "none" : absl::StrCat("[", absl::StrJoin(spec->shape, ", "), "]");
+}
+
+std::vector<TensorSpec> RankSpecs(const DenseCopy& dense,
+                                  const std::vector<float>& rank_statistics) {
+  const size_t width = dense.statistics;
+  return {{"statistics", DType::kF32, {rank_statistics.size() / width, width}}};
 }
 
 const TensorSpec* Find(const std::vector<TensorSpec>& specs, const std::string& name) {
@@ -125,27 +130,38 @@ DenseCopy::DenseCopy(DenseNetwork& network, const DenseOptimizerConfig* server_o
   state.insert(state.end(), server_state.begin(), server_state.end());
 }
 
-Status WriteDense(const std::string& folder, const DenseCopy& dense,
-                  const std::vector<float>& rank_statistics) {
+uint64_t DenseFiles::BytesOf(const DenseCopy& dense, const std::vector<float>& rank_statistics) {
+  const uint64_t network = TensorFileWriter::BytesOf(SpecsOf(dense.tensors), {});
+  if (rank_statistics.empty()) return network;
+  return network + TensorFileWriter::BytesOf(RankSpecs(dense, rank_statistics), {});
+}
+
+StatusOr<DenseFiles> DenseFiles::Create(const std::string& folder, const DenseCopy& dense,
+                                        const std::vector<float>& rank_statistics) {
+  SIMURGH_ASSIGN_OR_RETURN(
+      TensorFileWriter network,
+      TensorFileWriter::Create(absl::StrCat(folder, "/", kDense), SpecsOf(dense.tensors), {}));
+  std::optional<TensorFileWriter> ranks;
+  if (!rank_statistics.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(ranks,
+                             TensorFileWriter::Create(absl::StrCat(folder, "/", kRanks),
+                                                      RankSpecs(dense, rank_statistics), {}));
+  }
+  return DenseFiles(std::move(network), std::move(ranks));
+}
+
+Status DenseFiles::Write(const DenseCopy& dense, const std::vector<float>& rank_statistics) {
   const std::vector<TensorSpec> specs = SpecsOf(dense.tensors);
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
-                           TensorFileWriter::Create(absl::StrCat(folder, "/", kDense), specs, {}));
   for (size_t i = 0; i < specs.size(); ++i) {
     const DenseTensor& tensor = dense.tensors[i];
     const std::span<const float> values = tensor.in_state ? dense.state : dense.parameters;
-    SIMURGH_RETURN_IF_ERROR(
-        writer.Write(tensor.name, std::as_bytes(values.subspan(tensor.offset, CountOf(specs[i])))));
+    SIMURGH_RETURN_IF_ERROR(network_.Write(
+        tensor.name, std::as_bytes(values.subspan(tensor.offset, CountOf(specs[i])))));
   }
-  SIMURGH_RETURN_IF_ERROR(writer.Finish().status());
-  if (rank_statistics.empty()) return absl::OkStatus();
-  const size_t width = dense.statistics;
-  const size_t ranks = rank_statistics.size() / width;
-  SIMURGH_ASSIGN_OR_RETURN(
-      TensorFileWriter own,
-      TensorFileWriter::Create(absl::StrCat(folder, "/", kRanks),
-                               {{"statistics", DType::kF32, {ranks, width}}}, {}));
-  SIMURGH_RETURN_IF_ERROR(own.Write("statistics", std::as_bytes(std::span(rank_statistics))));
-  return own.Finish().status();
+  SIMURGH_RETURN_IF_ERROR(network_.Finish().status());
+  if (!ranks_) return absl::OkStatus();
+  SIMURGH_RETURN_IF_ERROR(ranks_->Write("statistics", std::as_bytes(std::span(rank_statistics))));
+  return ranks_->Finish().status();
 }
 
 StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t rank,

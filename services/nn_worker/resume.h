@@ -4,11 +4,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
+#include "simurgh/model/tensor_file.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/train_state.h"
 
@@ -43,11 +45,25 @@ struct DenseCopy {
   std::vector<float> state;  // The network's, then the servers'.
 };
 
-// Writes a network, and each rank's statistics of batch norm, into `folder`.
-Status WriteDense(const std::string& folder, const DenseCopy& dense,
-                  const std::vector<float>& rank_statistics);
+// The files of a network and of each rank's statistics of batch norm.
+class DenseFiles {
+ public:
+  static uint64_t BytesOf(const DenseCopy& dense, const std::vector<float>& rank_statistics);
+  // Creates the files in `folder` and reserves their room. Errors: of TensorFileWriter.
+  static StatusOr<DenseFiles> Create(const std::string& folder, const DenseCopy& dense,
+                                     const std::vector<float>& rank_statistics);
+  // Writes what Create and BytesOf were given. Must be the last call.
+  Status Write(const DenseCopy& dense, const std::vector<float>& rank_statistics);
 
-// Reads what WriteDense has written. The network gets the statistics of `rank` if the model was
+ private:
+  DenseFiles(TensorFileWriter network, std::optional<TensorFileWriter> ranks)
+      : network_(std::move(network)), ranks_(std::move(ranks)) {}
+
+  TensorFileWriter network_;
+  std::optional<TensorFileWriter> ranks_;
+};
+
+// Reads what DenseFiles has written. The network gets the statistics of `rank` if the model was
 // saved by as many ranks, otherwise those of the network that was saved.
 // server_optimizer: in mode async, the optimizer that the servers have instead of the network; else
 // null. Returns its state: see DensePort::PullState.

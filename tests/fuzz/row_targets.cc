@@ -199,7 +199,7 @@ void RunSaveProgress(Input input) {
 }
 
 std::vector<Bytes> SaveProgressSeeds() {
-  return {MetadataOf(api::Encode(SaveProgress{.rows = 3, .all_rows = 9})),
+  return {MetadataOf(api::Encode(SaveProgress{.rows = 3, .all_rows = 9, .bytes = 700})),
           MetadataOf(api::Encode(SaveProgress{
               .done = true, .rows = 9, .all_rows = 9, .files = {{"rows/t/0", 100, 77}}}))};
 }
