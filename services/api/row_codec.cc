@@ -129,7 +129,7 @@ rpc::Outgoing<SaveRows::Request> Encode(const SaveRowsCall& call) {
   const auto parent = builder.CreateString(call.parent);
   const auto directory = builder.CreateString(call.directory);
   return {builder, wire::CreateSaveRowsRequest(builder, call.run, folder, call.server, call.probe,
-                                               parent, directory)};
+                                               parent, directory, call.continues)};
 }
 
 SaveRowsCall Decode(const wire::SaveRowsRequest& request) {
@@ -138,7 +138,8 @@ SaveRowsCall Decode(const wire::SaveRowsRequest& request) {
           .server = request.server(),
           .probe = request.probe(),
           .parent = request.parent() == nullptr ? "" : request.parent()->str(),
-          .directory = request.directory() == nullptr ? "" : request.directory()->str()};
+          .directory = request.directory() == nullptr ? "" : request.directory()->str(),
+          .continues = request.continues()};
 }
 
 rpc::Outgoing<RestoreRows::Request> Encode(const RestoreRowsCall& call) {

@@ -47,6 +47,8 @@ struct SaveRowsCall {
   // need to be written. Empty: all rows are.
   std::string parent = {};
   std::string directory = {};  // In place of checkpoint.directory. Empty: that one.
+  // All servers have begun the save: one that has not was restarted, and its rows are later ones.
+  bool continues = false;
 };
 
 // Loads a server's rows of a checkpoint, and begins a run at its step. Rows of an older start of

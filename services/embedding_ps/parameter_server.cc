@@ -113,10 +113,14 @@ std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end) {
 
 }  // namespace
 
-ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& metrics)
+ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& metrics,
+                                 uint32_t server)
     : metrics_(metrics),
       tables_(SharesOf(config)),
       map_(MapOf(config)),
+      server_(server),
+      checkpoint_(config.checkpoint),
+      ranks_(static_cast<uint32_t>(std::max<size_t>(config.nn_worker.instances.size(), 1))),
       warns_of_eviction_(config.training.reproducible ||
                          config.training.mode == TrainingConfig::Mode::kSync),
       copy_memory_(config.checkpoint.memory) {}
@@ -143,9 +147,10 @@ Status ParameterServer::CheckConfig(const ClusterConfig& config) {
 }
 
 StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const ClusterConfig& config,
-                                                                   ServerMetrics& metrics) {
+                                                                   ServerMetrics& metrics,
+                                                                   uint32_t index) {
   SIMURGH_RETURN_IF_ERROR(CheckConfig(config));
-  std::unique_ptr<ParameterServer> server(new ParameterServer(config, metrics));
+  std::unique_ptr<ParameterServer> server(new ParameterServer(config, metrics, index));
   const uint64_t partitions = config.embedding_ps.partitions;
   if (const uint64_t limit = config.embedding_ps.memory_budget; limit > 0) {
     server->budget_ = std::make_unique<MemoryBudget>(limit, KeptFree(limit));
@@ -454,15 +459,10 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
           "restore rows: this server has rows of another training; restart it");
     }
   }
-  Status loaded;
   if (checkpoint) {
     rows_of_ = call.run;
-    loaded = LoadRows(*checkpoint, call.server, progress);
-    for (size_t p = 0; p < shards_.size(); ++p) {
-      shards_[p]->thread.RunAndWait([&] { metrics_.OnRows(p, *shards_[p]->partition); });
-    }
+    SIMURGH_RETURN_IF_ERROR(LoadAndCount(*checkpoint, call.server, progress));
   }
-  SIMURGH_RETURN_IF_ERROR(loaded);
   for (const auto& shard : shards_) {
     shard->thread.RunAndWait([&] {
       shard->partition->BeginAt(call.run, call.ranks, call.step);
@@ -472,18 +472,71 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
   return absl::OkStatus();
 }
 
+Status ParameterServer::LoadAndCount(const Checkpoint& checkpoint, uint32_t server,
+                                     LoadProgress progress) {
+  const Status loaded = LoadRows(checkpoint, server, progress);
+  for (size_t p = 0; p < shards_.size(); ++p) {
+    shards_[p]->thread.RunAndWait([&] { metrics_.OnRows(p, *shards_[p]->partition); });
+  }
+  return loaded;
+}
+
+Status ParameterServer::LoadLost(uint64_t run, const Status& loss, LoadProgress progress) {
+  ModelDirectory model(checkpoint_.directory);
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, model.HighestGeneration());
+  if (newest > GenerationOf(run)) return SupersededError(RunNumber(newest, run));
+  const auto found = model.Latest();
+  if (absl::IsNotFound(found.status())) return loss;
+  SIMURGH_RETURN_IF_ERROR(found.status());
+  // A start that has saved nothing may continue another checkpoint than the newest one.
+  const Manifest& manifest = found->checkpoint.manifest;
+  if (RunNumber(manifest.generation, manifest.run) != run) return loss;
+  SIMURGH_RETURN_IF_ERROR(Clear(run));
+  rows_of_ = run;
+  SIMURGH_RETURN_IF_ERROR(LoadAndCount(found->checkpoint, server_, progress));
+  for (const auto& shard : shards_) {
+    shard->thread.RunAndWait([&] { shard->partition->BeginAnywhere(run, ranks_); });
+  }
+  metrics_.OnLostRowsRestored();
+  spdlog::warn(
+      "loaded lost rows from the last checkpoint, while training continues without a rollback: "
+      "checkpoint={} run={:016x}",
+      found->checkpoint.folder, run);
+  return absl::OkStatus();
+}
+
+Status ParameterServer::RestoreLost(uint64_t run, const Status& loss) {
+  if (checkpoint_.on_server_loss == CheckpointConfig::OnServerLoss::kRollback) return loss;
+  const std::string name = absl::StrCat("restore lost rows of run ", run);
+  const auto load = [this, run,
+                     loss](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
+    SIMURGH_RETURN_IF_ERROR(LoadLost(run, loss, [&](uint64_t rows, uint64_t all_rows) -> Status {
+      progress.rows = rows;
+      progress.all_rows = all_rows;
+      return progress.stopped ? absl::CancelledError("restore lost rows: stopped before its end")
+                              : absl::OkStatus();
+    }));
+    return std::vector<ModelFile>();
+  };
+  SIMURGH_ASSIGN_OR_RETURN(const SaveProgress progress,
+                           restoring_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> {
+                             return RowTask::Work{.run = load};
+                           }));
+  if (progress.done) return absl::OkStatus();
+  return absl::AbortedError("this server was restarted, and loads the rows of the last checkpoint");
+}
+
 rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsCall call,
                                                                     rpc::CallOptions /*options*/) {
-  const std::string name = absl::StrCat("restore rows: ", call.model, ", step ", call.step,
-                                        ", load ", call.load, " of run ", call.run, " of ",
-                                        call.ranks, " ranks");
+  const std::string name =
+      absl::StrCat("restore rows: ", call.model, ", step ", call.step, ", load ", call.load,
+                   " of run ", call.run, " of ", call.ranks, " ranks");
   if (restoring_.IsEarlier(name)) {
     co_return absl::FailedPreconditionError(absl::StrCat(name, ": another load has begun since"));
   }
   // A late call of a restore that is done must not stop a save.
   if (!restoring_.IsLast(name)) SIMURGH_CO_RETURN_IF_ERROR(saver_->Stop());
-  const auto load =
-      [this, call](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
+  const auto load = [this, call](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
     const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) -> Status {
       progress.rows = rows;
       progress.all_rows = all_rows;
@@ -500,9 +553,8 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
     }
     return std::vector<ModelFile>();
   };
-  co_return restoring_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> {
-    return RowTask::Work{.run = load};
-  });
+  co_return restoring_.StartOrReport(
+      name, [&]() -> StatusOr<RowTask::Work> { return RowTask::Work{.run = load}; });
 }
 
 std::vector<uint64_t> ParameterServer::ContentDigests() {

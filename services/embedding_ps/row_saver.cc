@@ -135,8 +135,8 @@ class RowSaver::Writer {
   Status WriteAdmission(uint32_t table) {
     if (!files_[table].admission) return absl::OkStatus();
     for (Noted& noted : notes_.partitions) {
-      SIMURGH_RETURN_IF_ERROR(Append(files_[table].admission->writer, noted.sketches[table],
-                                     noted.admission[table]));
+      SIMURGH_RETURN_IF_ERROR(
+          Append(files_[table].admission->writer, noted.sketches[table], noted.admission[table]));
       saver_.memory_.Release(BytesOf(noted.admission[table]));
       noted.admission[table].clear();
     }
@@ -283,14 +283,18 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
   if (task_.IsEarlier(name)) {
     return absl::FailedPreconditionError(absl::StrCat(name, ": another save has begun since"));
   }
+  if (call.continues && !task_.IsLast(name)) {
+    return absl::DataLossError(
+        absl::StrCat(name, ": this server was restarted since the save has begun"));
+  }
   return task_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> {
     SIMURGH_RETURN_IF_ERROR(CheckShared(DirectoryOf(call), call.folder));
     // Shared: a std::function must be copyable.
     auto notes = std::make_shared<Notes>(Begin(call));
-    return RowTask::Work{.run = [this, call, notes](RowTask::Progress& progress) {
-                           return Write(call, *notes, progress);
-                         },
-                         .bytes = notes->bytes};
+    return RowTask::Work{
+        .run = [this, call,
+                notes](RowTask::Progress& progress) { return Write(call, *notes, progress); },
+        .bytes = notes->bytes};
   });
 }
 
@@ -381,8 +385,8 @@ void RowSaver::PlanFiles(const SaveRowsCall& call, Notes& notes) {
       sketches += noted.sketches[t];
       removed += noted.removed[t].size();
     }
-    TablePlan plan{.rows = {name("rows"), Table::FileTensors(table, copied),
-                            Table::FileMetadata(table)}};
+    TablePlan plan{
+        .rows = {name("rows"), Table::FileTensors(table, copied), Table::FileMetadata(table)}};
     const TensorMetadata of_table{{"table", table.name}};
     if (notes.is_delta[t]) {
       plan.rows.metadata[kRowsAfterDelta] = absl::StrCat(rows);
@@ -391,9 +395,8 @@ void RowSaver::PlanFiles(const SaveRowsCall& call, Notes& notes) {
     if (!Table::AdmissionTensors(table, 0).empty()) {
       plan.admission = {name("admission"), Table::AdmissionTensors(table, sketches), of_table};
     }
-    for (const FilePlan* file :
-         {&plan.rows, plan.admission ? &*plan.admission : nullptr,
-          plan.removed ? &*plan.removed : nullptr}) {
+    for (const FilePlan* file : {&plan.rows, plan.admission ? &*plan.admission : nullptr,
+                                 plan.removed ? &*plan.removed : nullptr}) {
       if (file != nullptr) notes.bytes += TensorFileWriter::BytesOf(file->tensors, file->metadata);
     }
     notes.tables.push_back(std::move(plan));

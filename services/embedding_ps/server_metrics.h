@@ -34,6 +34,8 @@ class ServerMetrics {
   // seconds: time of the whole save.
   void OnSave(uint64_t rows, uint64_t bytes, double seconds);
   void OnSaveFailed() { save_failures_.Add(1); }
+  // See checkpoint.on_server_loss: partial.
+  void OnLostRowsRestored() { lost_rows_restored_.Add(1); }
 
  private:
   MetricRegistry& registry_;
@@ -65,6 +67,9 @@ class ServerMetrics {
                                               "Pieces of pulls that waited for checkpoint.memory.");
   Counter& save_failures_ =
       registry_.GetCounter("simurgh_ps_save_failures_total", "Saves of rows that failed.");
+  Counter& lost_rows_restored_ = registry_.GetCounter(
+      "simurgh_ps_lost_rows_restored_total",
+      "Times that this server went back to the last checkpoint while training went on.");
   std::vector<Gauge*> rows_;  // [partition * tables + table]
   std::vector<Gauge*> bytes_;
   std::vector<std::unique_ptr<TableMetrics>> tables_;

@@ -95,9 +95,8 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) co
   ModelDirectory directory(path);
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
   if (!steps.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--directory: '", path, "' has a model of step ", steps.back(),
-                     " already; name another folder"));
+    return absl::InvalidArgumentError(absl::StrCat("--directory: '", path, "' has a model of step ",
+                                                   steps.back(), " already; name another folder"));
   }
   // Servers that stay up admit the next start of this training there.
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration(generation_ - 1));
@@ -169,7 +168,8 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
                         continued_->deltas + 1 < config_.checkpoint.full_every;
   const std::vector<float>& statistics = model.state.rank_statistics;
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes(directory_.path()));
-  uint64_t needed = DenseFiles::BytesOf(model.dense, statistics) + model.probe.size();
+  const uint64_t own = DenseFiles::BytesOf(model.dense, statistics) + model.probe.size();
+  uint64_t needed = own;
   std::optional<DenseFiles> dense;
   std::unique_ptr<File> probe;
   const auto reserve = [&]() -> Status {
@@ -185,10 +185,11 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
         save_rows({.run = run(),
                    .folder = name,
                    .parent = is_delta ? continued_->folder : std::string(),
-                   .directory = own_best_ == nullptr ? std::string() : directory_.path()}));
+                   .directory = own_best_ == nullptr ? std::string() : directory_.path(),
+                   .continues = dense.has_value()}));
     if (dense) return rows;
     // The servers go first, since training waits until they have noted the rows.
-    needed += rows.bytes;
+    needed = own + rows.bytes;
     SIMURGH_RETURN_IF_ERROR(reserve());
     return rows;
   };

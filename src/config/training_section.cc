@@ -191,6 +191,22 @@ void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
 }
 
+void CheckServerLoss(const ClusterConfig& config, Diagnostics* diagnostics) {
+  using Mode = TrainingConfig::Mode;
+  const TrainingConfig& training = config.training;
+  if (config.checkpoint.on_server_loss == CheckpointConfig::OnServerLoss::kRollback) return;
+  const auto refuse = [diagnostics](const char* with, const char* reason) {
+    diagnostics->Report("checkpoint.on_server_loss",
+                        absl::StrCat("partial is not supported with ", with, ": ", reason),
+                        "choose rollback");
+  };
+  if (training.reproducible) refuse("training.reproducible", "the run would not repeat");
+  if (training.mode == Mode::kSync) refuse("training.mode: sync", "the run would not repeat");
+  if (training.mode == Mode::kAsync) {
+    refuse("training.mode: async", "servers own the dense weights, too");
+  }
+}
+
 // One sample has no variance.
 void CheckBatchNorm(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
@@ -299,6 +315,7 @@ void ApplyBest(ClusterConfig* config) {
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
   if (training.mode == TrainingConfig::Mode::kAsync) CheckAsync(config, diagnostics);
+  CheckServerLoss(config, diagnostics);
   std::vector<std::string> features;
   for (const FeatureConfig& feature : config.features) features.push_back(feature.name);
   if (!training.auc_group_feature.empty()) {

@@ -225,17 +225,16 @@ TEST_CASE("A daemon that is lost while a stopped training saves costs at most th
   const TemporaryFolder folder;
   const std::string model = folder.Path("model");
   std::vector<std::string> overrides = Saving(model, "hybrid");
-  overrides.insert(overrides.end(),
-                   {"checkpoint.every_steps=0", "training.max_steps=100000000",
-                    "training.epochs=1000000", "checkpoint.bandwidth=5000"});
+  overrides.insert(overrides.end(), {"checkpoint.every_steps=0", "training.max_steps=100000000",
+                                     "training.epochs=1000000", "checkpoint.bandwidth=5000"});
   TrainCommand command(overrides);
   command.WaitForTraining();
   command->Signal(SIGTERM);
   const auto saves = [&] {
     const auto names = FileSystem::Real().List(model);
     return names.ok() && std::ranges::any_of(*names, [](const std::string& name) {
-      return name.ends_with(".tmp-1/");
-    });
+             return name.ends_with(".tmp-1/");
+           });
   };
   while (!saves() && command->running()) continue;
   kill(command.PidOf(lost, 0), SIGKILL);
@@ -248,12 +247,35 @@ TEST_CASE("A daemon that is lost while a stopped training saves costs at most th
     CHECK(ModelDirectory(model).Latest().ok());
   } else {
     CHECK(code == 3);
-    CHECK_THAT(command->log(),
-               Contains("nn-worker-0 ended with code 4") &&
-                   Contains("training has ended, and its model is not saved") &&
-                   Contains("this server was restarted and has lost the rows"));
+    CHECK_THAT(command->log(), Contains("nn-worker-0 ended with code 4") &&
+                                   Contains("training has ended, and its model is not saved") &&
+                                   Contains("this server was restarted and has lost the rows"));
   }
   CHECK(command.Processes().empty());
+}
+
+TEST_CASE("With on_server_loss: partial only the lost server goes back") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  std::vector<std::string> overrides = Saving(model, "sync");
+  overrides.insert(overrides.end(), {"training.mode=hybrid", "training.staleness=4",
+                                     "checkpoint.on_server_loss=partial"});
+  TrainCommand command(overrides, /*ranks=*/2);
+  REQUIRE(command->WaitForLog("saved the model: folder=" + model + "/step-300 ", kDeadline));
+  kill(command.PidOf("embedding-ps", 1), SIGKILL);
+  CHECK(command->Wait(kTrainerDeadline) == 0);
+  CAPTURE(command->log(), command.LogOf("embedding-ps-1"));
+  CHECK_THAT(command->log(),
+             Contains("embedding-ps-1 was killed by signal 9 (Killed); starting it again") &&
+                 !Contains("starting nn-workers and loaders again"));
+  const std::string log = command.LogOf("embedding-ps-1");
+  const std::string line = "loaded lost rows from the last checkpoint";
+  const size_t first = log.find(line);
+  REQUIRE(first != log.npos);
+  CHECK(log.find(line, first + 1) == log.npos);
+  CHECK(log.find("checkpoint=" + model + "/step-", first) != log.npos);
+  CHECK(ModelDirectory(model).Latest()->checkpoint.manifest.step == 1500);
+  CHECK(ModelDirectory(model).Latest()->checkpoint.manifest.generation == 1);
 }
 
 TEST_CASE("A daemon that is lost again and again ends the command") {

@@ -166,12 +166,14 @@ void RunSaveRows(Input input) {
   const SaveRowsCall copy = api::Decode(*again.table);
   SIMURGH_CHECK(copy.run == call.run && copy.folder == call.folder);
   SIMURGH_CHECK(copy.server == call.server && copy.probe == call.probe);
-  SIMURGH_CHECK(copy.parent == call.parent && copy.directory == call.directory);
+  SIMURGH_CHECK(copy.parent == call.parent && copy.directory == call.directory &&
+                copy.continues == call.continues);
 }
 
 std::vector<Bytes> SaveRowsSeeds() {
   return {MetadataOf(api::Encode({.run = 5, .folder = "step-7.tmp-1", .server = 1})),
-          MetadataOf(api::Encode({.run = 5, .folder = "step-7.tmp-1", .directory = "/other"})),
+          MetadataOf(api::Encode(
+              {.run = 5, .folder = "step-7.tmp-1", .directory = "/other", .continues = true})),
           MetadataOf(api::Encode({.folder = "generation-1", .probe = true}))};
 }
 
@@ -186,8 +188,8 @@ void RunRestoreRows(Input input) {
 }
 
 std::vector<Bytes> RestoreRowsSeeds() {
-  return {MetadataOf(api::Encode(
-      RestoreRowsCall{.run = 5, .ranks = 2, .model = "/models/a", .step = 700, .server = 1, .load = 2}))};
+  return {MetadataOf(api::Encode(RestoreRowsCall{
+      .run = 5, .ranks = 2, .model = "/models/a", .step = 700, .server = 1, .load = 2}))};
 }
 
 void RunSaveProgress(Input input) {
