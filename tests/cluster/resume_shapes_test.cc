@@ -234,6 +234,32 @@ TEST_CASE("Each row counts once an epoch, whatever processes continue") {
   CHECK(Newest(model).manifest.samples == Newest(whole).manifest.samples);
 }
 
+TEST_CASE("A checkpoint while ranks that do not wait for each other train has each row once") {
+  const std::string mode = GENERATE("training.mode=hybrid", "training.mode=async");
+  const Shape shape = GENERATE(Shape{.ranks = 2}, Shape{.ranks = 2, .loaders = 2});
+  CAPTURE(mode, shape.loaders);
+  Data data;
+  std::vector<std::string> overrides{mode, "training.staleness=4", "checkpoint.keep=10"};
+  const std::string alone = data.NewModel();
+  Train(data, alone, {.servers = 1, .ranks = 1}, overrides);
+  const auto expected = UsesOf(alone);
+  REQUIRE(expected.size() == 1);
+  const std::vector<uint64_t> steps{3, 4, 17};
+  overrides.push_back(AtSteps(steps));
+  const std::string whole = data.NewModel();
+  Train(data, whole, shape, overrides);
+  CHECK(UsesOf(whole) == expected);
+  for (const uint64_t step : steps) {
+    CAPTURE(step);
+    const std::string model = data.NewModel();
+    const std::string name = absl::StrCat("/step-", step);
+    std::filesystem::create_directory(model);
+    std::filesystem::copy(whole + name, model + name, std::filesystem::copy_options::recursive);
+    Train(data, model, {.servers = 3, .ranks = 1}, overrides);
+    CHECK(UsesOf(model) == expected);
+  }
+}
+
 TEST_CASE("A stop by a signal loses and repeats no row, in training that does not repeat") {
   const std::string mode = GENERATE("training.mode=hybrid", "training.mode=async");
   CAPTURE(mode);
