@@ -27,8 +27,11 @@ class RowTask {
     std::atomic<uint64_t> all_rows = 0;
     std::atomic<bool> stopped = false;  // The work must end with an error.
   };
-  // Returns the files that it has written.
-  using Work = std::function<StatusOr<std::vector<ModelFile>>(Progress& progress)>;
+  struct Work {
+    // Returns the files that it has written.
+    std::function<StatusOr<std::vector<ModelFile>>(Progress& progress)> run;
+    uint64_t bytes = 0;  // Size of these files.
+  };
 
   // Stops the work and waits.
   ~RowTask();
@@ -54,6 +57,7 @@ class RowTask {
   std::string name_ ABSL_GUARDED_BY(mutex_);  // Of the last work; empty before the first one.
   std::deque<std::string> earlier_ ABSL_GUARDED_BY(mutex_);  // Names of works before that one.
   bool done_ ABSL_GUARDED_BY(mutex_) = true;
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   StatusOr<std::vector<ModelFile>> result_ ABSL_GUARDED_BY(mutex_) = std::vector<ModelFile>();
   std::thread thread_ ABSL_GUARDED_BY(mutex_);
 };

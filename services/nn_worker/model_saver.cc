@@ -1,6 +1,8 @@
 #include "services/nn_worker/model_saver.h"
 
+#include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,26 @@ Status NameBest(BestCheckpoints& best, ModelDirectory& directory) {
   return directory.SetBest(steps.empty() ? std::nullopt : std::optional(steps.front()));
 }
 
+// None for a folder that does not exist.
+StatusOr<std::vector<uint64_t>> StepsIn(ModelDirectory& directory) {
+  StatusOr<std::vector<uint64_t>> steps = directory.Steps();
+  if (absl::IsNotFound(steps.status())) return std::vector<uint64_t>();
+  return steps;
+}
+
+// The newest checkpoint was looked for before this start took its generation. Errors: ABORTED.
+Status CheckStillNewest(ModelDirectory& directory, const Checkpoint* continued) {
+  const StatusOr<ModelDirectory::Newest> newest = directory.Latest();
+  if (!newest.ok() && !absl::IsNotFound(newest.status())) return newest.status();
+  const bool same = newest.ok() == (continued != nullptr) &&
+                    (!newest.ok() || newest->checkpoint.checksum == continued->checksum);
+  if (same) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(
+      directory.path(), ": another start of this training has saved ",
+      newest.ok() ? newest->checkpoint.folder : "nothing",
+      " while this one looked for the newest checkpoint; start again to continue from it"));
+}
+
 // Returns false after a stop.
 bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
   Mutex mutex;
@@ -42,29 +64,49 @@ bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
 
 StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config,
                                                        const Checkpoint* continued,
-                                                       uint64_t new_run, BestCheckpoints& best) {
+                                                       bool takes_newest, uint64_t new_run,
+                                                       BestCheckpoints& best) {
   ModelDirectory directory(config.checkpoint.directory);
-  const StatusOr<std::vector<uint64_t>> steps = directory.Steps();
-  if (!steps.ok() && !absl::IsNotFound(steps.status())) return steps.status();
-  if (continued == nullptr && steps.ok() && !steps->empty()) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
+  if (continued == nullptr && !steps.empty() && !takes_newest) {
     return absl::InvalidArgumentError(absl::StrCat(
         "checkpoint.directory: '", config.checkpoint.directory, "' has a model of step ",
-        steps->back(), " already; continue it with --resume auto, or name another folder"));
+        steps.back(), " already; continue it with --resume auto, or name another folder"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration());
+  if (takes_newest) SIMURGH_RETURN_IF_ERROR(CheckStillNewest(directory, continued));
   SIMURGH_ASSIGN_OR_RETURN(
       const uint64_t training,
       directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run)));
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
   if (continued != nullptr) {
-    for (const uint64_t step : *steps) {
+    for (const uint64_t step : steps) {
       // Later ones are of training that is thrown away, damaged ones stay and do not count.
       const StatusOr<Checkpoint> checkpoint = directory.Open(step);
       if (checkpoint.ok() && step <= continued->manifest.step) best.Add(checkpoint->manifest);
     }
   }
   SIMURGH_RETURN_IF_ERROR(NameBest(best, directory));
-  return std::unique_ptr<ModelSaver>(new ModelSaver(config, generation, training, best));
+  return std::unique_ptr<ModelSaver>(new ModelSaver(config, std::move(directory), generation,
+                                                    RunNumber(generation, training), best));
+}
+
+StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) const {
+  ModelDirectory directory(path);
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
+  if (!steps.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--directory: '", path, "' has a model of step ",
+                                                   steps.back(), " already; name another folder"));
+  }
+  // Servers that stay up admit the next start of this training there.
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration(generation_ - 1));
+  SIMURGH_RETURN_IF_ERROR(directory.KeepRun(TrainingOf(run_)).status());
+  SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
+  auto best = std::make_unique<BestCheckpoints>(config_.checkpoint);
+  std::unique_ptr<ModelSaver> saver(
+      new ModelSaver(config_, std::move(directory), generation, run_, *best));
+  saver->own_best_ = std::move(best);
+  return saver;
 }
 
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
@@ -99,6 +141,12 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
   }
 }
 
+Status ModelSaver::CheckNewest() {
+  const StatusOr<uint64_t> newest = directory_.HighestGeneration();
+  if (!newest.ok() || *newest <= generation_) return absl::OkStatus();
+  return SupersededError(RunNumber(*newest, run_));
+}
+
 StatusOr<SaveProgress> ModelSaver::Probe(const SaveRows& save_rows) const {
   return save_rows(
       {.run = run(), .folder = absl::StrCat("generation-", generation_), .probe = true});
@@ -118,19 +166,47 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   // A checkpoint of the same step replaces the last one, and hence cannot continue it.
   const bool is_delta = continued_ && continued_->parent.step < step &&
                         continued_->deltas + 1 < config_.checkpoint.full_every;
-  const auto call = [&] {
-    return save_rows(
-        {.run = run(), .folder = name, .parent = is_delta ? continued_->folder : std::string()});
-  };
-  // First, since training waits until the servers have noted the rows.
-  SIMURGH_ASSIGN_OR_RETURN(
-      SaveProgress rows, AwaitRows("saving", config_.training.retry_deadline, call, on_rows, stop));
-  SIMURGH_RETURN_IF_ERROR(WriteDense(attempt.folder(), model.dense, model.state.rank_statistics));
-  if (!model.probe.empty()) {
+  const std::vector<float>& statistics = model.state.rank_statistics;
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes(directory_.path()));
+  const uint64_t own = DenseFiles::BytesOf(model.dense, statistics) + model.probe.size();
+  uint64_t needed = own;
+  std::optional<DenseFiles> dense;
+  std::unique_ptr<File> probe;
+  const auto reserve = [&]() -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(dense, DenseFiles::Create(attempt.folder(), model.dense, statistics));
+    if (model.probe.empty()) return absl::OkStatus();
     SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
-    SIMURGH_RETURN_IF_ERROR(FileSystem::Real().WriteFile(path, model.probe));
+    SIMURGH_ASSIGN_OR_RETURN(probe, FileSystem::Real().Create(path));
+    return probe->Allocate(model.probe.size());
+  };
+  const auto call = [&]() -> StatusOr<SaveProgress> {
+    SIMURGH_ASSIGN_OR_RETURN(
+        SaveProgress rows,
+        save_rows({.run = run(),
+                   .folder = name,
+                   .parent = is_delta ? continued_->folder : std::string(),
+                   .directory = own_best_ == nullptr ? std::string() : directory_.path(),
+                   .continues = dense.has_value()}));
+    if (dense) return rows;
+    // The servers go first, since training waits until they have noted the rows.
+    needed = own + rows.bytes;
+    SIMURGH_RETURN_IF_ERROR(reserve());
+    return rows;
+  };
+  StatusOr<SaveProgress> saved_rows =
+      AwaitRows("saving", config_.training.retry_deadline, call, on_rows, stop);
+  if (absl::IsResourceExhausted(saved_rows.status()) && needed > free) {
+    return DiskFullError(directory_.path(), absl::StrCat("the checkpoint of step ", step), needed,
+                         free);
   }
-  Manifest manifest{.run = training_,
+  SIMURGH_ASSIGN_OR_RETURN(SaveProgress rows, std::move(saved_rows));
+  SIMURGH_RETURN_IF_ERROR(dense->Write(model.dense, statistics));
+  if (probe != nullptr) {
+    SIMURGH_RETURN_IF_ERROR(probe->Write(0, std::as_bytes(std::span(model.probe))));
+    SIMURGH_RETURN_IF_ERROR(probe->Sync());
+    probe.reset();
+  }
+  Manifest manifest{.run = TrainingOf(run_),
                     .step_time = model.step_time,
                     .config = {config.settings.begin(), config.settings.end()},
                     .statistics = StatisticsOf(config.data, config.features),

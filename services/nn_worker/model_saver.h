@@ -8,6 +8,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "services/api/row_server.h"
 #include "services/nn_worker/best_checkpoints.h"
@@ -59,19 +60,28 @@ class ModelSaver {
   using SaveRows = std::function<StatusOr<SaveProgress>(const SaveRowsCall& call)>;
 
   // Prepares the folder; from now on no older start completes a checkpoint. continued: the
-  // checkpoint of this folder that training continues; null for none. new_run: a random number, for
-  // a new model. Adds to `best` the checkpoints that training continues.
+  // checkpoint of this folder that training continues; null for none. takes_newest: it was the
+  // newest one. new_run: a random number, for a new model. Adds to `best` the checkpoints that
+  // training continues.
   // Lifetime: `config` and `best` outlive the saver.
-  // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; of
-  // ModelDirectory.
+  // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; ABORTED if an
+  // older start has completed one since; of ModelDirectory.
   static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config,
-                                                    const Checkpoint* continued, uint64_t new_run,
-                                                    BestCheckpoints& best);
+                                                    const Checkpoint* continued, bool takes_newest,
+                                                    uint64_t new_run, BestCheckpoints& best);
+
+  // Saves this training to another folder, which has no model. Errors: INVALID_ARGUMENT if it has
+  // one; of ModelDirectory.
+  StatusOr<std::unique_ptr<ModelSaver>> To(const std::string& directory) const;
 
   // The number of this start of training: see run_number.h.
-  uint64_t run() const { return RunNumber(generation_, training_); }
+  uint64_t run() const { return run_; }
 
   uint64_t generation() const { return generation_; }
+
+  // Errors: FAILED_PRECONDITION once a newer start has taken over. A folder that cannot be read
+  // tells nothing.
+  Status CheckNewest();
 
   // Asks all servers whether they see the folder.
   // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
@@ -86,19 +96,20 @@ class ModelSaver {
                                  const std::stop_token& stop);
 
  private:
-  ModelSaver(const ClusterConfig& config, uint64_t generation, uint64_t training,
-             BestCheckpoints& best)
+  ModelSaver(const ClusterConfig& config, ModelDirectory directory, uint64_t generation,
+             uint64_t run, BestCheckpoints& best)
       : config_(config),
         best_(best),
-        directory_(config.checkpoint.directory),
+        directory_(std::move(directory)),
         generation_(generation),
-        training_(training) {}
+        run_(run) {}
 
   const ClusterConfig& config_;
   BestCheckpoints& best_;
   ModelDirectory directory_;
-  const uint64_t generation_;
-  const uint64_t training_;
+  const uint64_t generation_;  // In the folder.
+  const uint64_t run_;
+  std::unique_ptr<BestCheckpoints> own_best_;  // Of To().
   // The checkpoint that the next delta continues: the last one of this start of training.
   struct Continued {
     std::string folder;  // The attempt's, by which servers know it.

@@ -73,9 +73,7 @@ Status RealFile::Allocate(uint64_t bytes) {
   // Some network file systems cannot reserve room.
   if (error == EOPNOTSUPP && free >= bytes) return absl::OkStatus();
   if (error == ENOSPC || error == EDQUOT || error == EOPNOTSUPP) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(ParentOf(path_), ": the disk is full: ", path_, " needs ", bytes,
-                     " bytes, and ", free, " are free; free some, or use another folder"));
+    return DiskFullError(ParentOf(path_), path_, bytes, free);
   }
   errno = error;
   return Failed("reserve room for", path_);
@@ -181,6 +179,19 @@ class RealFileSystem : public FileSystem {
 };
 
 }  // namespace
+
+StatusOr<uint64_t> FreeBytes(const std::string& folder) {
+  struct statvfs about{};
+  if (::statvfs(folder.c_str(), &about) != 0) return Failed("examine the file system of", folder);
+  return uint64_t{about.f_bavail} * about.f_frsize;
+}
+
+Status DiskFullError(const std::string& folder, std::string_view what, uint64_t needed,
+                     uint64_t free) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat(folder, ": the disk is full: ", std::string(what), " needs ", needed,
+                   " bytes, and ", free, " are free; free some, or use another folder"));
+}
 
 FileSystem& FileSystem::Real() {
   static RealFileSystem real;

@@ -42,7 +42,7 @@ std::string StepFolder(const std::string& model, uint64_t step) {
   return absl::StrCat(model, "/step-", step);
 }
 
-StatusOr<uint64_t> HighestGeneration(FileSystem& files, const std::string& model) {
+StatusOr<uint64_t> GenerationIn(FileSystem& files, const std::string& model) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(model));
   uint64_t highest = 0;
   for (const std::string& name : names) {
@@ -197,6 +197,26 @@ StatusOr<Sorted> SortCheckpoints(FileSystem& files, ModelDirectory& model) {
   return sorted;
 }
 
+// Removes the deltas that continue a checkpoint which is about to be replaced, directly or not.
+Status RemoveDeltasOf(FileSystem& files, const std::string& path, uint64_t step) {
+  ModelDirectory model(path, files);
+  SIMURGH_ASSIGN_OR_RETURN(const Sorted sorted, SortCheckpoints(files, model));
+  std::map<uint64_t, uint64_t> parents;
+  for (const Checkpoint& one : sorted.valid) {
+    if (one.manifest.parent) parents.emplace(one.manifest.step, one.manifest.parent->step);
+  }
+  std::set<uint64_t> unreadable{step};
+  for (const auto& [delta, parent] : parents) {  // Parents have smaller steps.
+    if (unreadable.contains(parent)) unreadable.insert(delta);
+  }
+  unreadable.erase(step);
+  // Deltas before those that they continue.
+  for (auto at = unreadable.rbegin(); at != unreadable.rend(); ++at) {
+    SIMURGH_RETURN_IF_ERROR(RemoveFolder(files, path, absl::StrCat("step-", *at)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string Checkpoint::Path(std::string_view file) const {
@@ -321,7 +341,7 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
   const std::string text = manifest.ToJson();
   SIMURGH_RETURN_IF_ERROR(files_->WriteFile(folder_ + kManifest, text));
   SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(folder_));
-  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, HighestGeneration(*files_, model_));
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, GenerationIn(*files_, model_));
   if (newest > generation_) {
     return absl::FailedPreconditionError(absl::StrCat(model_, ": generation ", newest,
                                                       " has begun; generation ", generation_,
@@ -331,6 +351,7 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps,
                            ModelDirectory(model_, *files_).Steps());
   const bool replaces = std::binary_search(steps.begin(), steps.end(), step_);
+  if (replaces) SIMURGH_RETURN_IF_ERROR(RemoveDeltasOf(*files_, model_, step_));
   SIMURGH_RETURN_IF_ERROR(replaces ? files_->Exchange(folder_, done.folder)
                                    : files_->Rename(folder_, done.folder));
   const std::string replaced = std::exchange(folder_, {});
@@ -344,11 +365,11 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
 
 // --- The directory.
 
-StatusOr<uint64_t> ModelDirectory::NewGeneration() {
+StatusOr<uint64_t> ModelDirectory::NewGeneration(uint64_t above) {
   SIMURGH_RETURN_IF_ERROR(files_.MakeFolder(path_));
   for (;;) {
-    SIMURGH_ASSIGN_OR_RETURN(const uint64_t highest, HighestGeneration(files_, path_));
-    const uint64_t mine = highest + 1;
+    SIMURGH_ASSIGN_OR_RETURN(const uint64_t highest, HighestGeneration());
+    const uint64_t mine = std::max(highest, above) + 1;
     const Status created = files_.Create(absl::StrCat(path_, "/generation-", mine)).status();
     if (absl::IsAlreadyExists(created)) continue;
     SIMURGH_RETURN_IF_ERROR(created);
@@ -356,6 +377,8 @@ StatusOr<uint64_t> ModelDirectory::NewGeneration() {
     return mine;
   }
 }
+
+StatusOr<uint64_t> ModelDirectory::HighestGeneration() { return GenerationIn(files_, path_); }
 
 StatusOr<uint64_t> ModelDirectory::KeepRun(uint64_t proposed) {
   const std::string path = path_ + "/run";

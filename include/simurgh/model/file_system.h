@@ -73,4 +73,11 @@ class FileSystem {
   StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 };
 
+// Bytes that a program may still write in a folder's file system. Errors: of the system.
+StatusOr<uint64_t> FreeBytes(const std::string& folder);
+
+// RESOURCE_EXHAUSTED: what of `needed` bytes does not fit into the folder. what: "the checkpoint".
+Status DiskFullError(const std::string& folder, std::string_view what, uint64_t needed,
+                     uint64_t free);
+
 }  // namespace simurgh

@@ -1,6 +1,7 @@
 #include "simurgh/model/model_directory.h"
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -287,6 +288,33 @@ TEST_CASE("The newest checkpoints, exceptions and parents of deltas are kept") {
                                                         "step-7/"});
   REQUIRE(model.KeepNewest(0, {}).ok());
   CHECK(*model.Steps() == std::vector<uint64_t>{7});  // Damaged, for a person to look at.
+}
+
+TEST_CASE("A checkpoint that is replaced takes the deltas along that continue it") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  std::map<uint64_t, uint64_t> checksums;
+  const auto publish = [&](uint64_t step, uint64_t parent, uint64_t generation) {
+    Manifest manifest;
+    if (parent > 0) manifest.parent = {parent, checksums.at(parent)};
+    const auto done = model.Begin(step, generation)->Publish(manifest);
+    REQUIRE(done.ok());
+    checksums[step] = done->checksum;
+  };
+  publish(1, 0, 1);
+  publish(2, 1, 1);
+  publish(3, 2, 1);
+  publish(4, 3, 1);
+  publish(5, 0, 1);
+  publish(6, 5, 1);
+  // Continues from step 1.
+  REQUIRE(*model.NewGeneration() == 2);
+  publish(2, 0, 2);
+  const std::vector<uint64_t> left{1, 2, 5, 6};
+  CHECK(*model.Steps() == left);
+  for (const uint64_t step : left) CHECK(model.Verify(step, kSilent)->empty());
+  CHECK(model.Latest()->checkpoint.manifest.step == 2);
 }
 
 TEST_CASE("A file names the best checkpoint") {
