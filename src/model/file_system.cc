@@ -104,6 +104,9 @@ StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, int flags, con
   constexpr mode_t kReadableByAll = 0644;
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, kReadableByAll));
   if (!file.valid()) return Failed(what, path);
+  struct stat about{};
+  if (::fstat(file.number(), &about) != 0) return Failed("examine", path);
+  if (!S_ISREG(about.st_mode)) return absl::DataLossError(path + ": not a regular file");
   return std::make_unique<RealFile>(std::move(file), path);
 }
 
@@ -118,7 +121,8 @@ class RealFileSystem : public FileSystem {
     return OpenFile(path, O_RDWR | O_CREAT | O_EXCL, "create");
   }
   StatusOr<std::unique_ptr<File>> Open(const std::string& path) override {
-    return OpenFile(path, O_RDONLY, "open");
+    // Without O_NONBLOCK the opening of a pipe waits for a writer.
+    return OpenFile(path, O_RDONLY | O_NONBLOCK, "open");
   }
   Status MakeFolder(const std::string& path) override {
     // Another process may create the folder at the same time.

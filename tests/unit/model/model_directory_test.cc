@@ -5,8 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/file_descriptor.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/model_files.h"
 
@@ -230,6 +234,25 @@ TEST_CASE("A damaged newest checkpoint gives a warning, and the next older one i
   CHECK(absl::IsDataLoss(none));
   CHECK_THAT(std::string(none.message()),
              Contains("all checkpoints are damaged: ") && Contains(expected));
+}
+
+TEST_CASE("A pipe in place of a file is damage, and nobody waits for its writer") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  const Checkpoint old = WriteCheckpoint(model, 20, 1);
+  const Checkpoint damaged = WriteCheckpoint(model, 100, 1);
+  const std::string file = GENERATE("manifest.json", "note.txt", "rows/t/0.safetensors");
+  CAPTURE(file);
+  const std::string path = damaged.Path(file);
+  std::filesystem::remove(path);
+  REQUIRE(::mkfifo(path.c_str(), S_IRUSR | S_IWUSR) == 0);
+  // With a writer, a program that waits for one fails and does not hang.
+  const FileDescriptor writer(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(writer.valid());
+  const auto latest = model.Latest();
+  REQUIRE(latest.ok());
+  CHECK(latest->checkpoint.manifest.step == old.manifest.step);
+  CHECK_THAT(latest->warnings.at(0), Contains(path + ": not a regular file"));
 }
 
 TEST_CASE("A newer format is an error and not damage") {
