@@ -22,7 +22,8 @@ constexpr std::string_view kTensorFile = ".safetensors";
 constexpr char kRemoved[] = ".removed";
 constexpr char kDamaged[] = ".damaged";
 constexpr char kBest[] = "/best";
-constexpr uint64_t kMaxNameBytes = 32;  // Of a run or a step.
+constexpr uint64_t kMaxNameBytes = 32;                        // Of a run or a step.
+constexpr uint64_t kMaxGeneration = (uint64_t{1} << 24) - 1;  // A run's number has 24 bits for it.
 constexpr uint64_t kReadBytes = uint64_t{4} << 20;
 
 // The N of "step-N/" or "generation-N".
@@ -348,6 +349,11 @@ StatusOr<uint64_t> ModelDirectory::NewGeneration() {
   SIMURGH_RETURN_IF_ERROR(files_.MakeFolder(path_));
   for (;;) {
     SIMURGH_ASSIGN_OR_RETURN(const uint64_t highest, HighestGeneration(files_, path_));
+    if (highest >= kMaxGeneration) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path_, "/generation-", highest, ": not a file of a training, which counts to ",
+          kMaxGeneration, "; remove the file"));
+    }
     const uint64_t mine = highest + 1;
     const Status created = files_.Create(absl::StrCat(path_, "/generation-", mine)).status();
     if (absl::IsAlreadyExists(created)) continue;

@@ -139,6 +139,16 @@ TEST_CASE("An older start completes no checkpoint after a newer one has begun") 
   CHECK(*model.NewGeneration() == 3);
 }
 
+TEST_CASE("A generation that no run's number can hold is refused") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  const std::string name = GENERATE("generation-16777215", "generation-18446744073709551615");
+  CHECK(*model.NewGeneration() == 1);
+  WriteText(model.path() + "/" + name, "");
+  const Status refused = model.NewGeneration().status();
+  CHECK_THAT(std::string(refused.message()), Contains(name) && Contains("remove the file"));
+}
+
 TEST_CASE("The newest checkpoint is of the highest generation, then of the highest step") {
   const TemporaryFolder folder;
   ModelDirectory model(folder.Path("model"));
