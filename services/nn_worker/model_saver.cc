@@ -25,9 +25,9 @@ bool IsRetryable(const Status& status) {
 }
 
 // Writes MODEL/best, before the checkpoint that it named may be removed.
-Status NameBest(BestCheckpoints& best, ModelDirectory& directory) {
+Status NameBest(BestCheckpoints& best, ModelDirectory& directory, uint64_t generation) {
   const std::vector<uint64_t> steps = best.Steps();
-  return directory.SetBest(steps.empty() ? std::nullopt : std::optional(steps.front()));
+  return directory.SetBest(steps.empty() ? std::nullopt : std::optional(steps.front()), generation);
 }
 
 // Returns false after a stop.
@@ -54,7 +54,8 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration());
   SIMURGH_ASSIGN_OR_RETURN(
       const uint64_t training,
-      directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run)));
+      directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run),
+                        generation));
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
   if (continued != nullptr) {
     for (const uint64_t step : *steps) {
@@ -63,7 +64,7 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
       if (checkpoint.ok() && step <= continued->manifest.step) best.Add(checkpoint->manifest);
     }
   }
-  SIMURGH_RETURN_IF_ERROR(NameBest(best, directory));
+  SIMURGH_RETURN_IF_ERROR(NameBest(best, directory, generation));
   return std::unique_ptr<ModelSaver>(new ModelSaver(config, generation, training, best));
 }
 
@@ -160,7 +161,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                saved.rows, saved.bytes, seconds);
   best_.Add(published->manifest);
-  SIMURGH_RETURN_IF_ERROR(NameBest(best_, directory_));
+  SIMURGH_RETURN_IF_ERROR(NameBest(best_, directory_, generation_));
   const std::vector<uint64_t> best = best_.Steps();
   SIMURGH_RETURN_IF_ERROR(
       directory_.KeepNewest(config_.checkpoint.keep, {best.begin(), best.end()}));

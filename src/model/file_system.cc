@@ -170,7 +170,9 @@ class RealFileSystem : public FileSystem {
   }
   Status Remove(const std::string& path) override {
     std::error_code error;
-    std::filesystem::remove_all(path, error);
+    do {
+      std::filesystem::remove_all(path, error);
+    } while (error == std::errc::no_such_file_or_directory);  // Another process removes it, too.
     return Result(error, "remove", path);
   }
 };
@@ -182,8 +184,9 @@ FileSystem& FileSystem::Real() {
   return real;
 }
 
-Status FileSystem::WriteFile(const std::string& path, std::string_view content) {
-  const std::string temporary = path + ".tmp";
+Status FileSystem::WriteFile(const std::string& path, std::string_view content,
+                             std::string_view suffix) {
+  const std::string temporary = absl::StrCat(path, std::string(suffix));
   SIMURGH_RETURN_IF_ERROR(Remove(temporary));
   SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, Create(temporary));
   Status done = file->Write(0, std::as_bytes(std::span(content)));

@@ -52,12 +52,17 @@ StatusOr<uint64_t> HighestGeneration(FileSystem& files, const std::string& model
   return highest;
 }
 
+// Ends the names of what a generation has not finished.
+std::string Unfinished(uint64_t generation) { return absl::StrCat(".tmp-", generation); }
+
 // Removes a folder of the model. A new name first: what is half removed is no checkpoint.
 Status RemoveFolder(FileSystem& files, const std::string& model, const std::string& name) {
   const std::string path = absl::StrCat(model, "/", name);
   const std::string removed = absl::StrCat(path, kRemoved);
   SIMURGH_RETURN_IF_ERROR(files.Remove(removed));
-  SIMURGH_RETURN_IF_ERROR(files.Rename(path, removed));
+  const Status renamed = files.Rename(path, removed);
+  if (absl::IsNotFound(renamed)) return absl::OkStatus();  // An older start has removed it.
+  SIMURGH_RETURN_IF_ERROR(renamed);
   SIMURGH_RETURN_IF_ERROR(files.SyncFolder(model));
   return files.Remove(removed);
 }
@@ -271,8 +276,8 @@ CheckpointAttempt::CheckpointAttempt(FileSystem& files, std::string model, uint6
       step_(step),
       generation_(generation),
       folder_(absl::StrCat(StepFolder(model_, step),
-                           retry == 0 ? "" : absl::StrCat(".retry-", retry), ".tmp-", generation)) {
-}
+                           retry == 0 ? "" : absl::StrCat(".retry-", retry),
+                           Unfinished(generation))) {}
 
 CheckpointAttempt::CheckpointAttempt(CheckpointAttempt&& other) noexcept
     : files_(other.files_),
@@ -337,8 +342,8 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
   const std::string replaced = std::exchange(folder_, {});
   SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(model_));
   if (replaces) SIMURGH_RETURN_IF_ERROR(files_->Remove(replaced));
-  SIMURGH_RETURN_IF_ERROR(
-      files_->WriteFile(model_ + "/latest", absl::StrCat("step-", step_, "\n")));
+  SIMURGH_RETURN_IF_ERROR(files_->WriteFile(model_ + "/latest", absl::StrCat("step-", step_, "\n"),
+                                            Unfinished(generation_)));
   SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(model_));
   return done;
 }
@@ -363,13 +368,14 @@ StatusOr<uint64_t> ModelDirectory::NewGeneration() {
   }
 }
 
-StatusOr<uint64_t> ModelDirectory::KeepRun(uint64_t proposed) {
+StatusOr<uint64_t> ModelDirectory::KeepRun(uint64_t proposed, uint64_t generation) {
   const std::string path = path_ + "/run";
   StatusOr<std::string> kept = files_.ReadFile(path, kMaxNameBytes);
   if (absl::IsNotFound(kept.status())) {
-    SIMURGH_RETURN_IF_ERROR(files_.WriteFile(path, absl::StrCat(absl::Hex(proposed), "\n")));
+    SIMURGH_RETURN_IF_ERROR(
+        files_.WriteFile(path, absl::StrCat(absl::Hex(proposed), "\n"), Unfinished(generation)));
     SIMURGH_RETURN_IF_ERROR(files_.SyncFolder(path_));
-    return proposed;
+    kept = files_.ReadFile(path, kMaxNameBytes);  // Another start may have written it, too.
   }
   SIMURGH_RETURN_IF_ERROR(kept.status());
   uint64_t run = 0;
@@ -384,13 +390,16 @@ Status ModelDirectory::RemoveLeftovers(uint64_t generation) {
   for (const std::string& name : names) {
     const std::string path = absl::StrCat(path_, "/", name);
     const size_t number = name.rfind('-') + 1;
+    const bool is_folder = name.ends_with('/');
     const uint64_t of =
-        NumberIn(name.substr(number), "", name.ends_with('/') ? "/" : "").value_or(generation);
+        NumberIn(name.substr(number), "", is_folder ? "/" : "").value_or(generation);
     if (name.ends_with(absl::StrCat(kRemoved, "/"))) {
       SIMURGH_RETURN_IF_ERROR(files_.Remove(path.substr(0, path.size() - 1)));
-    } else if (name.starts_with("step-") && name.find(".tmp-") != name.npos && of < generation) {
+    } else if (is_folder && name.starts_with("step-") && name.find(".tmp-") != name.npos &&
+               of < generation) {
       SIMURGH_RETURN_IF_ERROR(RemoveFolder(files_, path_, name.substr(0, name.size() - 1)));
-    } else if (name.starts_with("generation-") && of < generation) {
+    } else if (!is_folder && of < generation &&
+               (name.starts_with("generation-") || name.ends_with(Unfinished(of)))) {
       SIMURGH_RETURN_IF_ERROR(files_.Remove(path));
     }
   }
@@ -426,8 +435,9 @@ StatusOr<Checkpoint> ModelDirectory::Open(uint64_t step) {
                                           absl::StrJoin(steps, " or ")));
 }
 
-Status ModelDirectory::SetBest(std::optional<uint64_t> step) {
-  SIMURGH_RETURN_IF_ERROR(step ? files_.WriteFile(path_ + kBest, absl::StrCat("step-", *step, "\n"))
+Status ModelDirectory::SetBest(std::optional<uint64_t> step, uint64_t generation) {
+  SIMURGH_RETURN_IF_ERROR(step ? files_.WriteFile(path_ + kBest, absl::StrCat("step-", *step, "\n"),
+                                                  Unfinished(generation))
                                : files_.Remove(path_ + kBest));
   return files_.SyncFolder(path_);
 }

@@ -93,9 +93,9 @@ class ModelDirectory {
   // Creates the folder if needed, and in it the file `generation-G` with the next number. No two
   // callers get the same number.
   StatusOr<uint64_t> NewGeneration();
-  // The number of the model's run: `proposed`, unless an earlier call has kept another one. So a
+  // The number of the model's run: `proposed`, unless another call has kept another one. So a
   // start that dies before its first checkpoint leaves its number to the next start.
-  StatusOr<uint64_t> KeepRun(uint64_t proposed);
+  StatusOr<uint64_t> KeepRun(uint64_t proposed, uint64_t generation);
   // Removes attempts of older generations, and what an interrupted removal has left.
   Status RemoveLeftovers(uint64_t generation);
 
@@ -110,7 +110,7 @@ class ModelDirectory {
   StatusOr<Checkpoint> Open(uint64_t step);
 
   // Names the best checkpoint in the file `best`; none removes the file.
-  Status SetBest(std::optional<uint64_t> step);
+  Status SetBest(std::optional<uint64_t> step, uint64_t generation);
   // The step that the file `best` names; none without the file.
   // Errors: DATA_LOSS for another text.
   StatusOr<std::optional<uint64_t>> BestStep();

@@ -1,7 +1,9 @@
 #include "simurgh/model/model_directory.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -137,6 +139,51 @@ TEST_CASE("An older start completes no checkpoint after a newer one has begun") 
   CHECK_FALSE(old_too->Publish({}).ok());
   CHECK(young->Publish({}).ok());
   CHECK(*model.NewGeneration() == 3);
+}
+
+TEST_CASE("Files that older starts have not finished are removed") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  CHECK(*model.NewGeneration() == 1);
+  CHECK(*model.NewGeneration() == 2);
+  for (const char* name : {"step-5.tmp-1", "run.tmp-1", "best.tmp-2", "notes-1"}) {
+    WriteText(model.path() + "/" + name, "");
+  }
+  CHECK(model.RemoveLeftovers(2).ok());
+  CHECK(Names(model.path()) == std::vector<std::string>{"best.tmp-2", "generation-2", "notes-1"});
+}
+
+TEST_CASE("Starts at the same time do not disturb one another") {
+  const TemporaryFolder folder;
+  const std::string path = folder.Path("model");
+  for (int round = 0; round < 50; ++round) {
+    std::filesystem::remove_all(path);
+    std::vector<Status> ends(4);
+    std::vector<uint64_t> runs(4);
+    std::vector<uint64_t> generations(4);
+    std::vector<std::thread> starts;
+    for (size_t i = 0; i < ends.size(); ++i) {
+      starts.emplace_back([&, i] {
+        ModelDirectory model(path);
+        ends[i] = [&]() -> Status {
+          SIMURGH_ASSIGN_OR_RETURN(generations[i], model.NewGeneration());
+          SIMURGH_ASSIGN_OR_RETURN(runs[i], model.KeepRun(i + 1, generations[i]));
+          // An attempt, which the newer starts remove as well.
+          SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, model.Begin(5, generations[i]));
+          for (const char* name : {"/a", "/b", "/c", "/d"}) {
+            std::error_code removed;
+            std::filesystem::create_directory(attempt.folder() + name, removed);
+          }
+          SIMURGH_RETURN_IF_ERROR(model.RemoveLeftovers(generations[i]));
+          return model.SetBest(i, generations[i]);
+        }();
+      });
+    }
+    for (std::thread& start : starts) start.join();
+    const size_t newest = std::ranges::max_element(generations) - generations.begin();
+    CAPTURE(round, generations[newest]);
+    CHECK(ends[newest] == absl::OkStatus());
+  }
 }
 
 TEST_CASE("A generation that no run's number can hold is refused") {
@@ -327,10 +374,10 @@ TEST_CASE("A file names the best checkpoint") {
   ModelDirectory model(folder.Path("model"));
   REQUIRE(model.NewGeneration().ok());
   CHECK(*model.BestStep() == std::nullopt);
-  REQUIRE(model.SetBest(1200).ok());
+  REQUIRE(model.SetBest(1200, 1).ok());
   CHECK(testing::ReadText(model.path() + "/best") == "step-1200\n");
   CHECK(*model.BestStep() == 1200);
-  REQUIRE(model.SetBest(std::nullopt).ok());
+  REQUIRE(model.SetBest(std::nullopt, 1).ok());
   CHECK(*model.BestStep() == std::nullopt);
   CHECK(Names(model.path()) == std::vector<std::string>{"generation-1"});
   for (const std::string text : {"", "1200\n", "step-12 00\n", "step-1200"}) {
@@ -343,13 +390,13 @@ TEST_CASE("A model keeps the number of its run from its first start on") {
   const TemporaryFolder folder;
   const std::string path = folder.Path("model");
   REQUIRE(ModelDirectory(path).NewGeneration().ok());
-  CHECK(*ModelDirectory(path).KeepRun(0xfedcba9876543210ULL) == 0xfedcba9876543210ULL);
+  CHECK(*ModelDirectory(path).KeepRun(0xfedcba9876543210ULL, 1) == 0xfedcba9876543210ULL);
   REQUIRE(ModelDirectory(path).RemoveLeftovers(1).ok());
-  CHECK(*ModelDirectory(path).KeepRun(5) == 0xfedcba9876543210ULL);
+  CHECK(*ModelDirectory(path).KeepRun(5, 2) == 0xfedcba9876543210ULL);
   for (const std::string text :
        {"", "12", "zz\n", "0123456789abcdef0123456789abcdef0123456789\n"}) {
     WriteText(path + "/run", text);
-    const Status damaged = ModelDirectory(path).KeepRun(5).status();
+    const Status damaged = ModelDirectory(path).KeepRun(5, 2).status();
     CHECK_FALSE(damaged.ok());
     CHECK_THAT(std::string(damaged.message()), Catch::Contains("/run"));
   }
