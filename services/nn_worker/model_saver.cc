@@ -147,6 +147,9 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     manifest.metrics["test_logloss"] = model.evaluation->log_loss;
   }
   const StatusOr<Checkpoint> published = attempt.Publish(std::move(manifest));
+  if (absl::IsFailedPrecondition(published.status())) {  // No later attempt can succeed.
+    return absl::CancelledError(published.status().message());
+  }
   if (absl::IsDataLoss(published.status())) {  // Of files: the servers still have the rows.
     return absl::FailedPreconditionError(published.status().message());
   }

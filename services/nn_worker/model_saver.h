@@ -80,7 +80,7 @@ class ModelSaver {
   // Saves the model, then removes all but the newest checkpoint.keep and the best ones. config:
   // with fitted statistics. on_rows: from its first call on, the servers' rows may change. Logs the
   // progress. Errors: of the files and of save_rows, naming the folder; DATA_LOSS if the servers
-  // have lost rows; FAILED_PRECONDITION if a newer start has taken over; CANCELLED after a stop.
+  // have lost rows; CANCELLED after a stop, or when a newer start has taken over.
   StatusOr<SavedCheckpoint> Save(const ModelCopy& model, const ClusterConfig& config,
                                  const SaveRows& save_rows, const OnRows& on_rows,
                                  const std::stop_token& stop);

@@ -136,6 +136,16 @@ TEST_CASE("simurgh checkpoint saves while training goes on") {
   CHECK_THAT(trainer->log(), !Contains("[error]"));
 }
 
+TEST_CASE("An older start ends once a newer one has taken over") {
+  Asked asked({"training.epochs=1000000"});
+  const auto trainer = asked.Start();
+  REQUIRE(trainer->WaitForLog("progress: ", kDeadline));
+  REQUIRE(ModelDirectory(asked.model).NewGeneration().ok());
+  CHECK(asked.Ask()->Wait(kDeadline) == 3);
+  CHECK(Finish(*trainer).exit_code == 3);
+  CHECK_THAT(trainer->log(), Contains("generation 2 has begun; generation 1 must end"));
+}
+
 TEST_CASE("simurgh checkpoint says why it cannot save") {
   Asked asked({"training.mode=async", "training.epochs=1000000"});
   const auto refusal = [&](int code, std::vector<std::string> overrides = {}) {
