@@ -105,6 +105,14 @@ StatusOr<SaveProgress> ModelSaver::Probe(const SaveRows& save_rows) const {
       {.run = run(), .folder = absl::StrCat("generation-", generation_), .probe = true});
 }
 
+Status ModelSaver::CheckContinued() {
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint last, directory_.Open(continued_->parent.step));
+  if (last.checksum != continued_->parent.checksum) {
+    return absl::DataLossError(last.folder + "/manifest.json: the file has changed");
+  }
+  return last.Chain(FileSystem::Real()).status();
+}
+
 StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const ClusterConfig& config,
                                            const SaveRows& save_rows, const OnRows& on_rows,
                                            const std::stop_token& stop) {
@@ -117,8 +125,13 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
                            directory_.Begin(step, generation_, retries_));
   const std::string name = attempt.folder().substr(attempt.folder().rfind('/') + 1);
   // A checkpoint of the same step replaces the last one, and hence cannot continue it.
-  const bool is_delta = continued_ && continued_->parent.step < step &&
-                        continued_->deltas + 1 < config_.checkpoint.full_every;
+  bool is_delta = continued_ && continued_->parent.step < step &&
+                  continued_->deltas + 1 < config_.checkpoint.full_every;
+  if (is_delta) {
+    const Status there = CheckContinued();
+    is_delta = there.ok();
+    if (!is_delta) spdlog::warn("{}; saving all rows", std::string(there.message()));
+  }
   const auto call = [&] {
     return save_rows(
         {.run = run(), .folder = name, .parent = is_delta ? continued_->folder : std::string()});

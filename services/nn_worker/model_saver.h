@@ -94,6 +94,10 @@ class ModelSaver {
         generation_(generation),
         training_(training) {}
 
+  // Whether the manifests are there of the checkpoint that a delta would continue, and of those
+  // that it continues itself.
+  Status CheckContinued();
+
   const ClusterConfig& config_;
   BestCheckpoints& best_;
   ModelDirectory directory_;
