@@ -27,9 +27,9 @@ bool IsRetryable(const Status& status) {
 }
 
 // Writes MODEL/best, before the checkpoint that it named may be removed.
-Status NameBest(BestCheckpoints& best, ModelDirectory& directory) {
+Status NameBest(BestCheckpoints& best, ModelDirectory& directory, uint64_t generation) {
   const std::vector<uint64_t> steps = best.Steps();
-  return directory.SetBest(steps.empty() ? std::nullopt : std::optional(steps.front()));
+  return directory.SetBest(steps.empty() ? std::nullopt : std::optional(steps.front()), generation);
 }
 
 // None for a folder that does not exist.
@@ -77,7 +77,8 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
   if (takes_newest) SIMURGH_RETURN_IF_ERROR(CheckStillNewest(directory, continued));
   SIMURGH_ASSIGN_OR_RETURN(
       const uint64_t training,
-      directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run)));
+      directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run),
+                        generation));
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
   if (continued != nullptr) {
     for (const uint64_t step : steps) {
@@ -86,7 +87,7 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
       if (checkpoint.ok() && step <= continued->manifest.step) best.Add(checkpoint->manifest);
     }
   }
-  SIMURGH_RETURN_IF_ERROR(NameBest(best, directory));
+  SIMURGH_RETURN_IF_ERROR(NameBest(best, directory, generation));
   return std::unique_ptr<ModelSaver>(new ModelSaver(config, std::move(directory), generation,
                                                     RunNumber(generation, training), best));
 }
@@ -100,7 +101,7 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) co
   }
   // Servers that stay up admit the next start of this training there.
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration(generation_ - 1));
-  SIMURGH_RETURN_IF_ERROR(directory.KeepRun(TrainingOf(run_)).status());
+  SIMURGH_RETURN_IF_ERROR(directory.KeepRun(TrainingOf(run_), generation).status());
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
   auto best = std::make_unique<BestCheckpoints>(config_.checkpoint);
   std::unique_ptr<ModelSaver> saver(
@@ -152,6 +153,14 @@ StatusOr<SaveProgress> ModelSaver::Probe(const SaveRows& save_rows) const {
       {.run = run(), .folder = absl::StrCat("generation-", generation_), .probe = true});
 }
 
+Status ModelSaver::CheckContinued() {
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint last, directory_.Open(continued_->parent.step));
+  if (last.checksum != continued_->parent.checksum) {
+    return absl::DataLossError(last.folder + "/manifest.json: the file has changed");
+  }
+  return last.Chain(FileSystem::Real()).status();
+}
+
 StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const ClusterConfig& config,
                                            const SaveRows& save_rows, const OnRows& on_rows,
                                            const std::stop_token& stop) {
@@ -164,8 +173,13 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
                            directory_.Begin(step, generation_, retries_));
   const std::string name = attempt.folder().substr(attempt.folder().rfind('/') + 1);
   // A checkpoint of the same step replaces the last one, and hence cannot continue it.
-  const bool is_delta = continued_ && continued_->parent.step < step &&
-                        continued_->deltas + 1 < config_.checkpoint.full_every;
+  bool is_delta = continued_ && continued_->parent.step < step &&
+                  continued_->deltas + 1 < config_.checkpoint.full_every;
+  if (is_delta) {
+    const Status there = CheckContinued();
+    is_delta = there.ok();
+    if (!is_delta) spdlog::warn("{}; saving all rows", std::string(there.message()));
+  }
   const std::vector<float>& statistics = model.state.rank_statistics;
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes(directory_.path()));
   const uint64_t own = DenseFiles::BytesOf(model.dense, statistics) + model.probe.size();
@@ -222,6 +236,9 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     manifest.metrics["test_logloss"] = model.evaluation->log_loss;
   }
   const StatusOr<Checkpoint> published = attempt.Publish(std::move(manifest));
+  if (absl::IsFailedPrecondition(published.status())) {  // No later attempt can succeed.
+    return absl::CancelledError(published.status().message());
+  }
   if (absl::IsDataLoss(published.status())) {  // Of files: the servers still have the rows.
     return absl::FailedPreconditionError(published.status().message());
   }
@@ -236,7 +253,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                saved.rows, saved.bytes, seconds);
   best_.Add(published->manifest);
-  SIMURGH_RETURN_IF_ERROR(NameBest(best_, directory_));
+  SIMURGH_RETURN_IF_ERROR(NameBest(best_, directory_, generation_));
   const std::vector<uint64_t> best = best_.Steps();
   SIMURGH_RETURN_IF_ERROR(
       directory_.KeepNewest(config_.checkpoint.keep, {best.begin(), best.end()}));

@@ -90,7 +90,7 @@ class ModelSaver {
   // Saves the model, then removes all but the newest checkpoint.keep and the best ones. config:
   // with fitted statistics. on_rows: from its first call on, the servers' rows may change. Logs the
   // progress. Errors: of the files and of save_rows, naming the folder; DATA_LOSS if the servers
-  // have lost rows; FAILED_PRECONDITION if a newer start has taken over; CANCELLED after a stop.
+  // have lost rows; CANCELLED after a stop, or when a newer start has taken over.
   StatusOr<SavedCheckpoint> Save(const ModelCopy& model, const ClusterConfig& config,
                                  const SaveRows& save_rows, const OnRows& on_rows,
                                  const std::stop_token& stop);
@@ -103,6 +103,10 @@ class ModelSaver {
         directory_(std::move(directory)),
         generation_(generation),
         run_(run) {}
+
+  // Whether the manifests are there of the checkpoint that a delta would continue, and of those
+  // that it continues itself.
+  Status CheckContinued();
 
   const ClusterConfig& config_;
   BestCheckpoints& best_;

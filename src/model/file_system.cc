@@ -111,6 +111,9 @@ StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, int flags, con
   constexpr mode_t kReadableByAll = 0644;
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, kReadableByAll));
   if (!file.valid()) return Failed(what, path);
+  struct stat about{};
+  if (::fstat(file.number(), &about) != 0) return Failed("examine", path);
+  if (!S_ISREG(about.st_mode)) return absl::DataLossError(path + ": not a regular file");
   return std::make_unique<RealFile>(std::move(file), path);
 }
 
@@ -125,7 +128,8 @@ class RealFileSystem : public FileSystem {
     return OpenFile(path, O_RDWR | O_CREAT | O_EXCL, "create");
   }
   StatusOr<std::unique_ptr<File>> Open(const std::string& path) override {
-    return OpenFile(path, O_RDONLY, "open");
+    // Without O_NONBLOCK the opening of a pipe waits for a writer.
+    return OpenFile(path, O_RDONLY | O_NONBLOCK, "open");
   }
   Status MakeFolder(const std::string& path) override {
     // Another process may create the folder at the same time.
@@ -173,7 +177,9 @@ class RealFileSystem : public FileSystem {
   }
   Status Remove(const std::string& path) override {
     std::error_code error;
-    std::filesystem::remove_all(path, error);
+    do {
+      std::filesystem::remove_all(path, error);
+    } while (error == std::errc::no_such_file_or_directory);  // Another process removes it, too.
     return Result(error, "remove", path);
   }
 };
@@ -198,8 +204,9 @@ FileSystem& FileSystem::Real() {
   return real;
 }
 
-Status FileSystem::WriteFile(const std::string& path, std::string_view content) {
-  const std::string temporary = path + ".tmp";
+Status FileSystem::WriteFile(const std::string& path, std::string_view content,
+                             std::string_view suffix) {
+  const std::string temporary = absl::StrCat(path, std::string(suffix));
   SIMURGH_RETURN_IF_ERROR(Remove(temporary));
   SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, Create(temporary));
   Status done = file->Write(0, std::as_bytes(std::span(content)));

@@ -143,6 +143,38 @@ TEST_CASE("simurgh checkpoint saves while training goes on") {
   CHECK_THAT(trainer->log(), !Contains("[error]"));
 }
 
+TEST_CASE("A checkpoint whose predecessor is gone has all rows") {
+  Asked asked({"training.epochs=1000000", "checkpoint.full_every=100"});
+  const auto trainer = asked.Start();
+  REQUIRE(trainer->WaitForLog("progress: ", kDeadline));
+  const auto save = [&] {
+    const auto command = asked.Ask();
+    CHECK(command->Wait(kDeadline) == 0);
+    CAPTURE(command->log(), trainer->log());
+    REQUIRE(command->output().starts_with(asked.model + "/step-"));
+    return command->output().substr(0, command->output().size() - 1);
+  };
+  std::filesystem::remove_all(save());
+  const auto saved = ModelDirectory::Find(save());
+  REQUIRE(saved.ok());
+  CHECK_FALSE(saved->checkpoint.manifest.parent.has_value());
+  CHECK(saved->checkpoint.Chain().ok());
+  CHECK_THAT(trainer->log(), Contains("; saving all rows"));
+  CHECK(ModelDirectory::Find(save())->checkpoint.manifest.parent.has_value());
+  trainer->Signal(SIGTERM);
+  CHECK(Finish(*trainer).exit_code == 0);
+}
+
+TEST_CASE("An older start ends once a newer one has taken over") {
+  Asked asked({"training.epochs=1000000"});
+  const auto trainer = asked.Start();
+  REQUIRE(trainer->WaitForLog("progress: ", kDeadline));
+  REQUIRE(ModelDirectory(asked.model).NewGeneration().ok());
+  CHECK(asked.Ask()->Wait(kDeadline) == 3);
+  CHECK(Finish(*trainer).exit_code == 3);
+  CHECK_THAT(trainer->log(), Contains("generation 2 has begun; generation 1 must end"));
+}
+
 TEST_CASE("simurgh checkpoint says why it cannot save") {
   Asked asked(kLong);
   const auto refusal = [&](int code, std::vector<std::string> overrides = {}) {

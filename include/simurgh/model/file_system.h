@@ -66,9 +66,11 @@ class FileSystem {
   // Removes a file, or a folder with its contents. A path that does not exist is no error.
   virtual Status Remove(const std::string& path) = 0;
 
-  // Writes a durable file in place of an existing one: `path`.tmp, synced and renamed. The folder
-  // must be synced by the caller.
-  Status WriteFile(const std::string& path, std::string_view content);
+  // Writes a durable file in place of an existing one: `path` and the suffix, synced and renamed.
+  // Processes that write it at the same time need different suffixes. The folder must be synced by
+  // the caller.
+  Status WriteFile(const std::string& path, std::string_view content,
+                   std::string_view suffix = ".tmp");
   // Errors: OUT_OF_RANGE for a file of more than `max_bytes`.
   StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 };

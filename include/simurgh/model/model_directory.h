@@ -95,9 +95,9 @@ class ModelDirectory {
   StatusOr<uint64_t> NewGeneration(uint64_t above = 0);
   // The number of the newest start; 0 for none. Errors: NOT_FOUND for no folder.
   StatusOr<uint64_t> HighestGeneration();
-  // The number of the model's run: `proposed`, unless an earlier call has kept another one. So a
+  // The number of the model's run: `proposed`, unless another call has kept another one. So a
   // start that dies before its first checkpoint leaves its number to the next start.
-  StatusOr<uint64_t> KeepRun(uint64_t proposed);
+  StatusOr<uint64_t> KeepRun(uint64_t proposed, uint64_t generation);
   // Removes attempts of older generations, and what an interrupted removal has left.
   Status RemoveLeftovers(uint64_t generation);
 
@@ -112,7 +112,7 @@ class ModelDirectory {
   StatusOr<Checkpoint> Open(uint64_t step);
 
   // Names the best checkpoint in the file `best`; none removes the file.
-  Status SetBest(std::optional<uint64_t> step);
+  Status SetBest(std::optional<uint64_t> step, uint64_t generation);
   // The step that the file `best` names; none without the file.
   // Errors: DATA_LOSS for another text.
   StatusOr<std::optional<uint64_t>> BestStep();
