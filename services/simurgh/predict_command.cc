@@ -167,10 +167,11 @@ Status Predict(const Options& options) {
   rows.TakeRest(lines);
   SIMURGH_RETURN_IF_ERROR(write());
   if (output != nullptr) SIMURGH_RETURN_IF_ERROR(output->Finish());
+  const uint64_t all_rows = predicted + rows.bad_rows();
   std::fprintf(stderr, "simurgh: predicted: rows=%llu bad_rows=%llu seconds=%.2f rows_per_s=%.0f\n",
-               static_cast<unsigned long long>(predicted + rows.bad_rows()),
+               static_cast<unsigned long long>(all_rows),
                static_cast<unsigned long long>(rows.bad_rows()), seconds,
-               static_cast<double>(predicted + rows.bad_rows()) / seconds);
+               static_cast<double>(all_rows) / seconds);
   if (options.evaluates) {
     (options.output == "-" ? std::cerr : std::cout) << TestResult(result, labels) << "\n";
   }

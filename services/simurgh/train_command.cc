@@ -345,7 +345,7 @@ void Cluster::Reap() {
     const auto found = std::find_if(children_.begin(), children_.end(),
                                     [&](const Child& child) { return child.pid == pid; });
     if (found == children_.end()) continue;
-    const Child child = std::move(*found);
+    const Child child = *found;
     children_.erase(found);
     OnEnd(child, status);
   }

@@ -136,7 +136,7 @@ class ZipWriter {
 };
 
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html, version 1.0.
-std::string NpyHeader(const char* type, std::vector<uint64_t> shape) {
+std::string NpyHeader(const char* type, const std::vector<uint64_t>& shape) {
   std::string text = absl::StrCat("{'descr': '", type, "', 'fortran_order': False, 'shape': (",
                                   absl::StrJoin(shape, ", "), shape.size() == 1 ? ",), }" : "), }");
   constexpr size_t kPrefix = 10;

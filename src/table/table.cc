@@ -320,7 +320,7 @@ Status Table::PutRows(std::span<const std::span<const std::byte>> parts,
     }
     for (size_t c = 0; c < columns.size(); ++c) {
       std::memcpy(s.rows.values(row) + columns[c].offset,
-                  parts[3 + c].data() + from * columns[c].bytes, columns[c].bytes);
+                  parts[3 + c].data() + size_t{from} * columns[c].bytes, columns[c].bytes);
     }
     if (!AllFinite(s.store.Values(row, scratch))) {
       return absl::DataLossError(absl::StrCat("table '", s.config.name, "': the row of id ", id,

@@ -246,8 +246,8 @@ TEST_CASE("Texts that are no position are refused") {
     if (position.ok()) CHECK(position->ToText() == valid.substr(0, bytes));
   }
   for (const std::string text : {"", "epoch=1 batches=2", "files=2 turn=0",
-                                 "files=2 turn=2\nbatch_size=4 piece_batches=1 "
-                                 "next=0:12,0:40",
+                                 ("files=2 turn=2\nbatch_size=4 piece_batches=1 "
+                                  "next=0:12,0:40"),
                                  "files=2 turn=0 \nbatch_size=4 piece_batches=1 next=0:1",
                                  "files=2 turn=0\nbatch_size=0 piece_batches=1 next=0:1",
                                  "files=2 turn=0\nbatch_size=1 piece_batches=0 next=0:1",

@@ -34,7 +34,7 @@ TEST_CASE("a memory budget without space for rows is an error at start-up") {
 }
 
 TEST_CASE("only a full table with when_full: stop ends the server") {
-  ClusterConfig config = OneTable(/*dim=*/4, /*rows=*/2);
+  ClusterConfig config = OneTable(/*dim=*/4, /*capacity_rows=*/2);
   config.tables[0].when_full = WhenFull::kStop;
   MetricRegistry registry;
   ServerMetrics metrics(registry, config, 0);
@@ -68,7 +68,7 @@ TEST_CASE("only a full table with when_full: stop ends the server") {
 
 TEST_CASE("a push that is not finite is counted by server and table, with every push order") {
   const PushOrder order = GENERATE(PushOrder::kUnordered, PushOrder::kByRank, PushOrder::kSum);
-  const ClusterConfig config = OneTable(/*dim=*/1, /*rows=*/10);
+  const ClusterConfig config = OneTable(/*dim=*/1, /*capacity_rows=*/10);
   MetricRegistry registry;
   ServerMetrics metrics(registry, config, 5);
   IoThread io("test-server");

@@ -52,7 +52,7 @@ class HotFixture {
     server = only.get();
     std::vector<std::unique_ptr<RowServer>> servers;
     servers.push_back(std::move(only));
-    worker_ = std::make_unique<EmbeddingWorker>(config_, /*epoch=*/1, compute_.get_executor(),
+    worker_ = std::make_unique<EmbeddingWorker>(config_, /*incarnation=*/1, compute_.get_executor(),
                                                 std::move(servers), metrics);
   }
   ~HotFixture() { compute_.join(); }
@@ -155,7 +155,8 @@ TEST_CASE("Pulls and pushes call all servers concurrently") {
   }
   rpc::asio::thread_pool compute(1);
   IoThread io("test");
-  EmbeddingWorker worker(config, /*epoch=*/1, compute.get_executor(), std::move(servers), metrics);
+  EmbeddingWorker worker(config, /*incarnation=*/1, compute.get_executor(), std::move(servers),
+                         metrics);
   const auto run = [&](auto task) {
     return rpc::asio::co_spawn(io.executor(), std::move(task), rpc::asio::use_future).get();
   };

@@ -182,7 +182,6 @@ TEST_CASE("a delta and what it continues have the rows of a full checkpoint") {
   CHECK(DescribeDifferences(saved.checkpoints[2], saved.full()).value() != "");
   CHECK(TableReader::Open(saved.delta(), "ids").value().rows() == kRows + 600);
   // Most rows of the second table changed before the step: its file has all of them.
-  const std::string second = "rows/halves/0.safetensors";
   CHECK(saved.checkpoints[1].Has("removed/halves/0.safetensors"));
   CHECK_FALSE(saved.checkpoints[2].Has("removed/halves/0.safetensors"));
   CHECK(saved.checkpoints[2].Has("removed/ids/0.safetensors"));

@@ -47,8 +47,8 @@ TEST_CASE("RPC events are counted by side, method and code") {
   for (const char* line : {
            "simurgh_rpc_calls_total{code=\"OK\",method=\"pull\",side=\"server\"} 3\n",
            "simurgh_rpc_calls_total{code=\"UNAVAILABLE\",method=\"pull\",side=\"server\"} 1\n",
-           "simurgh_rpc_calls_total{code=\"DEADLINE_EXCEEDED\",method=\"push\",side=\"client\"} "
-           "1\n",
+           ("simurgh_rpc_calls_total{code=\"DEADLINE_EXCEEDED\",method=\"push\",side=\"client\"} "
+            "1\n"),
            "simurgh_rpc_calls_in_flight{method=\"pull\",side=\"server\"} 0\n",
            "simurgh_rpc_request_bytes_total{method=\"pull\",side=\"server\"} 40\n",
            "simurgh_rpc_response_bytes_total{method=\"pull\",side=\"server\"} 3000\n",

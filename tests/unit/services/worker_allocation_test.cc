@@ -172,7 +172,8 @@ class Chain {
   MetricRegistry registry_;
   WorkerMetrics metrics_{registry_, config_};
   rpc::asio::thread_pool compute_{1};
-  EmbeddingWorker worker_{config_, /*epoch=*/1, compute_.get_executor(), ZeroServers(), metrics_};
+  EmbeddingWorker worker_{config_, /*incarnation=*/1, compute_.get_executor(), ZeroServers(),
+                          metrics_};
   std::unique_ptr<rpc::Server> listener_;
   std::unique_ptr<rpc::Client> client_;
   IoThread io_{"test"};
