@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <optional>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/log.h"
-#include "simurgh/base/thread.h"
 #include "simurgh/model/row_files.h"
 #include "simurgh/model/tensor_file.h"
 
@@ -41,9 +38,10 @@ Status CheckFolder(const std::string& name) {
                    "' is not the name of a checkpoint's folder; use letters, digits, - and ."));
 }
 
-Status CheckShared(const std::string& directory, const std::string& name) {
-  std::error_code problem;
-  if (std::filesystem::exists(directory + "/" + name, problem)) return absl::OkStatus();
+Status CheckShared(FileSystem& files, const std::string& directory, const std::string& name) {
+  const StatusOr<std::vector<std::string>> names = files.List(directory);
+  const auto is_shared = [&](const std::string& one) { return one == name || one == name + "/"; };
+  if (names.ok() && std::ranges::any_of(*names, is_shared)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "checkpoint.directory: '", directory, "' has no '", name,
       "' here, which the nn-worker has created; use a folder that all daemons see at this path"));
@@ -95,14 +93,9 @@ class RowSaver::Writer {
     const std::string folder = absl::StrCat(saver_.config_.directory, "/", call_.folder, "/");
     // The nn-worker may have removed the folder, after the failure of another server.
     for (size_t at = name.find('/'); at != name.npos; at = name.find('/', at + 1)) {
-      std::error_code problem;
-      std::filesystem::create_directory(folder + name.substr(0, at), problem);
-      if (problem) {
-        return ErrnoStatus(problem.value(),
-                           absl::StrCat("cannot create folder ", folder, name.substr(0, at)));
-      }
+      SIMURGH_RETURN_IF_ERROR(saver_.files_.MakeFolder(folder + name.substr(0, at)));
     }
-    return TensorFileWriter::Create(folder + name, tensors, metadata);
+    return TensorFileWriter::Create(folder + name, tensors, metadata, saver_.files_);
   }
 
   std::string NameOf(const char* folder, uint32_t table) const {
@@ -268,12 +261,15 @@ class RowSaver::Writer {
 };
 
 RowSaver::RowSaver(const CheckpointConfig& config, std::vector<TableConfig> tables,
-                   PartitionThreads partitions, CopyMemory& memory, ServerMetrics& metrics)
+                   PartitionThreads partitions, CopyMemory& memory, ServerMetrics& metrics,
+                   const ServerEnvironment& environment)
     : config_(config),
       tables_(std::move(tables)),
       partitions_(std::move(partitions)),
       memory_(memory),
-      metrics_(metrics) {}
+      metrics_(metrics),
+      files_(environment.files),
+      task_(environment.start_save) {}
 
 StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
   if (config_.directory.empty()) {
@@ -283,7 +279,7 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
   }
   SIMURGH_RETURN_IF_ERROR(CheckFolder(call.folder));
   if (call.probe) {
-    SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
+    SIMURGH_RETURN_IF_ERROR(CheckShared(files_, config_.directory, call.folder));
     return SaveProgress{.done = true};
   }
   const std::string name = absl::StrCat("save rows: ", call.folder);
@@ -292,7 +288,7 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
     return absl::FailedPreconditionError(absl::StrCat(name, ": another save has begun since"));
   }
   return task_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> {
-    SIMURGH_RETURN_IF_ERROR(CheckShared(config_.directory, call.folder));
+    SIMURGH_RETURN_IF_ERROR(CheckShared(files_, config_.directory, call.folder));
     // Shared: a std::function must be copyable.
     auto notes = std::make_shared<Notes>(Begin(call));
     return
@@ -373,7 +369,6 @@ void RowSaver::NoteChanges(Notes& notes) {
 StatusOr<std::vector<ModelFile>> RowSaver::Write(const SaveRowsCall& call, Notes& notes,
                                                  RowTask::Progress& progress) {
   const auto begin = Clock::now();
-  LowerPriority();
   for (const Noted& one : notes.partitions) {
     for (const uint64_t rows : one.copied_rows) progress.all_rows += rows;
   }

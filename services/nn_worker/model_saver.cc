@@ -15,7 +15,7 @@
 namespace simurgh {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SaverEnvironment::Clock;
 
 constexpr std::chrono::milliseconds kPollInterval{50};
 constexpr std::chrono::seconds kLogInterval{5};
@@ -30,20 +30,21 @@ Status NameBest(BestCheckpoints& best, ModelDirectory& directory) {
   return directory.SetBest(steps.empty() ? std::nullopt : std::optional(steps.front()));
 }
 
-// Returns false after a stop.
-bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
+}  // namespace
+
+bool SaverEnvironment::SleepUnlessStopped(std::chrono::milliseconds duration,
+                                          const std::stop_token& stop) {
   Mutex mutex;
   std::condition_variable_any stopped;
   std::unique_lock lock(mutex);
   return !stopped.wait_for(lock, stop, duration, [] { return false; });
 }
 
-}  // namespace
-
 StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config,
                                                        const Checkpoint* continued,
-                                                       uint64_t new_run, BestCheckpoints& best) {
-  ModelDirectory directory(config.checkpoint.directory);
+                                                       uint64_t new_run, BestCheckpoints& best,
+                                                       SaverEnvironment environment) {
+  ModelDirectory directory(config.checkpoint.directory, environment.files);
   const StatusOr<std::vector<uint64_t>> steps = directory.Steps();
   if (!steps.ok() && !absl::IsNotFound(steps.status())) return steps.status();
   if (continued == nullptr && steps.ok() && !steps->empty()) {
@@ -64,17 +65,19 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
     }
   }
   SIMURGH_RETURN_IF_ERROR(NameBest(best, directory));
-  return std::unique_ptr<ModelSaver>(new ModelSaver(config, generation, training, best));
+  return std::unique_ptr<ModelSaver>(
+      new ModelSaver(config, generation, training, best, std::move(environment)));
 }
 
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
                                  const std::function<StatusOr<SaveProgress>()>& call,
-                                 const OnRows& on_rows, const std::stop_token& stop) {
+                                 const OnRows& on_rows, const std::stop_token& stop,
+                                 const SaverEnvironment& environment) {
   std::optional<Clock::time_point> failing_since;
-  auto logged = Clock::now();
+  auto logged = environment.now();
   while (true) {
     StatusOr<SaveProgress> progress = call();
-    const auto now = Clock::now();
+    const auto now = environment.now();
     if (progress.ok()) {
       failing_since.reset();
       if (on_rows) on_rows(*progress);
@@ -93,7 +96,7 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
         spdlog::warn("{} rows: {}; retrying", what, std::string(progress.status().message()));
       }
     }
-    if (!Sleep(kPollInterval, stop)) {
+    if (!environment.sleep(kPollInterval, stop)) {
       return absl::CancelledError(absl::StrCat(what, " rows: the nn-worker was stopped"));
     }
   }
@@ -107,7 +110,18 @@ StatusOr<SaveProgress> ModelSaver::Probe(const SaveRows& save_rows) const {
 StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const ClusterConfig& config,
                                            const SaveRows& save_rows, const OnRows& on_rows,
                                            const std::stop_token& stop) {
-  const auto begin = Clock::now();
+  StatusOr<SavedCheckpoint> saved = Write(model, config, save_rows, on_rows, stop);
+  if (saved.ok()) return saved;
+  // Whatever the error is, another attempt cannot succeed.
+  const StatusOr<bool> is_newest = directory_.IsNewest(generation_);
+  if (is_newest.ok() && !*is_newest) return absl::CancelledError(saved.status().message());
+  return saved;
+}
+
+StatusOr<SavedCheckpoint> ModelSaver::Write(const ModelCopy& model, const ClusterConfig& config,
+                                            const SaveRows& save_rows, const OnRows& on_rows,
+                                            const std::stop_token& stop) {
+  const auto begin = environment_.now();
   const uint64_t step = model.state.steps;
   // Servers know a save by its folder: a failed one keeps its name and its error.
   retries_ = last_step_ == step ? retries_ + 1 : 0;
@@ -123,12 +137,13 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
         {.run = run(), .folder = name, .parent = is_delta ? continued_->folder : std::string()});
   };
   // First, since training waits until the servers have noted the rows.
-  SIMURGH_ASSIGN_OR_RETURN(
-      SaveProgress rows, AwaitRows("saving", config_.training.retry_deadline, call, on_rows, stop));
-  SIMURGH_RETURN_IF_ERROR(WriteDense(attempt.folder(), model.dense, model.state.rank_statistics));
+  SIMURGH_ASSIGN_OR_RETURN(SaveProgress rows, AwaitRows("saving", config_.training.retry_deadline,
+                                                        call, on_rows, stop, environment_));
+  SIMURGH_RETURN_IF_ERROR(
+      WriteDense(attempt.folder(), model.dense, model.state.rank_statistics, environment_.files));
   if (!model.probe.empty()) {
     SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
-    SIMURGH_RETURN_IF_ERROR(FileSystem::Real().WriteFile(path, model.probe));
+    SIMURGH_RETURN_IF_ERROR(environment_.files.WriteFile(path, model.probe));
   }
   Manifest manifest{.run = training_,
                     .step_time = model.step_time,
@@ -156,7 +171,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   SavedCheckpoint saved{
       .folder = published->folder, .step = step, .step_time = model.step_time, .rows = rows.rows};
   for (const ModelFile& file : published->manifest.files) saved.bytes += file.bytes;
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double seconds = std::chrono::duration<double>(environment_.now() - begin).count();
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                saved.rows, saved.bytes, seconds);
   best_.Add(published->manifest);

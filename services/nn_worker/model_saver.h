@@ -8,6 +8,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "services/api/row_server.h"
 #include "services/nn_worker/best_checkpoints.h"
@@ -23,13 +24,27 @@ namespace simurgh {
 // Receives the answers of all servers while they save or load.
 using OnRows = std::function<void(const SaveProgress& progress)>;
 
+// What a save has of its process. A simulation replaces it.
+struct SaverEnvironment {
+  using Clock = std::chrono::steady_clock;
+
+  FileSystem& files = FileSystem::Real();
+  std::function<Clock::time_point()> now = Clock::now;
+  // Waits. Returns false after a stop.
+  std::function<bool(std::chrono::milliseconds duration, const std::stop_token& stop)> sleep =
+      SleepUnlessStopped;
+
+  static bool SleepUnlessStopped(std::chrono::milliseconds duration, const std::stop_token& stop);
+};
+
 // Repeats a call to all servers until it is done. what: a verb for the log, such as "saving".
 // on_rows: may be empty.
 // Errors: of the call, once it is not retryable or fails for retry_deadline; CANCELLED after a
 // stop.
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
                                  const std::function<StatusOr<SaveProgress>()>& call,
-                                 const OnRows& on_rows, const std::stop_token& stop);
+                                 const OnRows& on_rows, const std::stop_token& stop,
+                                 const SaverEnvironment& environment = {});
 
 // The model of a step, in memory, without the servers' rows.
 struct ModelCopy {
@@ -61,12 +76,13 @@ class ModelSaver {
   // Prepares the folder; from now on no older start completes a checkpoint. continued: the
   // checkpoint of this folder that training continues; null for none. new_run: a random number, for
   // a new model. Adds to `best` the checkpoints that training continues.
-  // Lifetime: `config` and `best` outlive the saver.
+  // Lifetime: `config`, `best` and the environment's files outlive the saver.
   // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; of
   // ModelDirectory.
   static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config,
                                                     const Checkpoint* continued, uint64_t new_run,
-                                                    BestCheckpoints& best);
+                                                    BestCheckpoints& best,
+                                                    SaverEnvironment environment = {});
 
   // The number of this start of training: see run_number.h.
   uint64_t run() const { return RunNumber(generation_, training_); }
@@ -80,22 +96,28 @@ class ModelSaver {
   // Saves the model, then removes all but the newest checkpoint.keep and the best ones. config:
   // with fitted statistics. on_rows: from its first call on, the servers' rows may change. Logs the
   // progress. Errors: of the files and of save_rows, naming the folder; DATA_LOSS if the servers
-  // have lost rows; FAILED_PRECONDITION if a newer start has taken over; CANCELLED after a stop.
+  // have lost rows; CANCELLED after a stop, or if a newer start has taken over.
   StatusOr<SavedCheckpoint> Save(const ModelCopy& model, const ClusterConfig& config,
                                  const SaveRows& save_rows, const OnRows& on_rows,
                                  const std::stop_token& stop);
 
  private:
+  StatusOr<SavedCheckpoint> Write(const ModelCopy& model, const ClusterConfig& config,
+                                  const SaveRows& save_rows, const OnRows& on_rows,
+                                  const std::stop_token& stop);
+
   ModelSaver(const ClusterConfig& config, uint64_t generation, uint64_t training,
-             BestCheckpoints& best)
+             BestCheckpoints& best, SaverEnvironment environment)
       : config_(config),
         best_(best),
-        directory_(config.checkpoint.directory),
+        environment_(std::move(environment)),
+        directory_(config.checkpoint.directory, environment_.files),
         generation_(generation),
         training_(training) {}
 
   const ClusterConfig& config_;
   BestCheckpoints& best_;
+  const SaverEnvironment environment_;
   ModelDirectory directory_;
   const uint64_t generation_;
   const uint64_t training_;

@@ -116,10 +116,11 @@ DenseCopy::DenseCopy(DenseNetwork& network)
 }
 
 Status WriteDense(const std::string& folder, const DenseCopy& dense,
-                  const std::vector<float>& rank_statistics) {
+                  const std::vector<float>& rank_statistics, FileSystem& files) {
   const std::vector<TensorSpec> specs = SpecsOf(dense.tensors);
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
-                           TensorFileWriter::Create(absl::StrCat(folder, "/", kDense), specs, {}));
+  SIMURGH_ASSIGN_OR_RETURN(
+      TensorFileWriter writer,
+      TensorFileWriter::Create(absl::StrCat(folder, "/", kDense), specs, {}, files));
   for (size_t i = 0; i < specs.size(); ++i) {
     const DenseTensor& tensor = dense.tensors[i];
     const std::span<const float> values = tensor.in_state ? dense.state : dense.parameters;
@@ -133,7 +134,7 @@ Status WriteDense(const std::string& folder, const DenseCopy& dense,
   SIMURGH_ASSIGN_OR_RETURN(
       TensorFileWriter own,
       TensorFileWriter::Create(absl::StrCat(folder, "/", kRanks),
-                               {{"statistics", DType::kF32, {ranks, width}}}, {}));
+                               {{"statistics", DType::kF32, {ranks, width}}}, {}, files));
   SIMURGH_RETURN_IF_ERROR(own.Write("statistics", std::as_bytes(std::span(rank_statistics))));
   return own.Finish().status();
 }

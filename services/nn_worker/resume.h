@@ -43,7 +43,8 @@ struct DenseCopy {
 
 // Writes a network, and each rank's statistics of batch norm, into `folder`.
 Status WriteDense(const std::string& folder, const DenseCopy& dense,
-                  const std::vector<float>& rank_statistics);
+                  const std::vector<float>& rank_statistics,
+                  FileSystem& files = FileSystem::Real());
 
 // Reads what WriteDense has written. The network gets the statistics of `rank` if the model was
 // saved by as many ranks, otherwise those of the network that was saved.

@@ -121,22 +121,16 @@ class RealFileSystem : public FileSystem {
     return OpenFile(path, O_RDONLY, "open");
   }
   Status MakeFolder(const std::string& path) override {
-    // Another process may create the folder at the same time.
-    const auto make = [&path] {
-      constexpr mode_t kOfAll = 0755;
-      if (::mkdir(path.c_str(), kOfAll) == 0) return 0;
+    constexpr mode_t kOfAll = 0755;
+    if (::mkdir(path.c_str(), kOfAll) != 0) {
       const int problem = errno;
       std::error_code ignored;
+      // Another process may create the folder at the same time.
       const bool exists = problem == EEXIST && std::filesystem::is_directory(path, ignored);
-      return exists ? 0 : problem;
-    };
-    int problem = make();
-    if (problem == ENOENT && path.find('/', 1) != std::string::npos) {
-      SIMURGH_RETURN_IF_ERROR(MakeFolder(ParentOf(path)));
-      problem = make();
+      errno = problem;
+      if (!exists) return Failed("create folder", path);
     }
-    errno = problem;
-    return problem == 0 ? SyncFolder(ParentOf(path)) : Failed("create folder", path);
+    return SyncFolder(ParentOf(path));
   }
   Status SyncFolder(const std::string& path) override {
     const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -176,6 +170,13 @@ class RealFileSystem : public FileSystem {
 FileSystem& FileSystem::Real() {
   static RealFileSystem real;
   return real;
+}
+
+Status FileSystem::MakeFolders(const std::string& path) {
+  Status made = MakeFolder(path);
+  if (!absl::IsNotFound(made) || path.find('/', 1) == std::string::npos) return made;
+  SIMURGH_RETURN_IF_ERROR(MakeFolders(ParentOf(path)));
+  return MakeFolder(path);
 }
 
 Status FileSystem::WriteFile(const std::string& path, std::string_view content) {

@@ -46,8 +46,8 @@ class FileSystem {
   virtual StatusOr<std::unique_ptr<File>> Create(const std::string& path) = 0;
   virtual StatusOr<std::unique_ptr<File>> Open(const std::string& path) = 0;  // To read.
 
-  // Creates the folder and those above it, and makes their names durable. A folder that exists is
-  // no error.
+  // Creates the folder and makes its name durable. A folder that exists is no error.
+  // Errors: NOT_FOUND without the folder above it.
   virtual Status MakeFolder(const std::string& path) = 0;
   // Makes created, renamed and removed names in the folder durable.
   virtual Status SyncFolder(const std::string& path) = 0;
@@ -60,6 +60,9 @@ class FileSystem {
   virtual Status Exchange(const std::string& a, const std::string& b) = 0;
   // Removes a file, or a folder with its contents. A path that does not exist is no error.
   virtual Status Remove(const std::string& path) = 0;
+
+  // The same, with the folders above it.
+  Status MakeFolders(const std::string& path);
 
   // Writes a durable file in place of an existing one: `path`.tmp, synced and renamed. The folder
   // must be synced by the caller.
