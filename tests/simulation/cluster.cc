@@ -8,14 +8,15 @@
 
 #include "simurgh/model/model_directory.h"
 #include "simurgh/model/row_files.h"
+#include "simurgh/table/run_number.h"
 #include "tests/simulation/trainer.h"
 
 namespace simurgh::simulation {
 namespace {
 
 // A run without progress ends.
-constexpr uint64_t kMaxEvents = 5'000'000;
-constexpr Microseconds kMaxTime = 300'000'000;
+constexpr uint64_t kMaxEvents = 500'000;
+constexpr Microseconds kMaxTime = 60'000'000;
 constexpr Microseconds kSupervision = 5'000;
 
 bool IsPassing(const Status& status) {
@@ -175,11 +176,13 @@ void Cluster::Supervise() {
   Start& newest = *starts_.back();
   if (starts_training_ || !newest.is_over()) return;
   if (has_failed(newest)) {
+    // A start that was taken for dead before it had a generation.
+    const bool is_superseded = newest.run != 0 && GenerationOf(newest.run) < taken_over_;
     for (uint32_t i = 0; i < newest.size(); ++i) {
       const Rank& rank = newest.rank(i);
       const Status& status = rank.status();
       if (!rank.process().alive || status.ok() || IsPassing(status)) continue;
-      if (absl::IsDataLoss(status) && rank.trains()) continue;
+      if (is_superseded || (absl::IsDataLoss(status) && rank.trains())) continue;
       world_.Fail(absl::StrCat("rank ", i, " does not start again after: ", status.ToString()));
     }
     starts_training_ = true;

@@ -5,12 +5,31 @@
 
 #include "simurgh/base/check.h"
 
+#if __has_feature(address_sanitizer)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 namespace simurgh::simulation {
 namespace {
 
 constexpr size_t kStackBytes = size_t{256} << 10;
 
 Fiber* current = nullptr;
+
+// The address sanitizer must know the stack that runs. Call them before and after each switch.
+void BeforeSwitch([[maybe_unused]] void** left, [[maybe_unused]] const void* stack,
+                  [[maybe_unused]] size_t bytes) {
+#if __has_feature(address_sanitizer)
+  __sanitizer_start_switch_fiber(left, stack, bytes);
+#endif
+}
+
+void AfterSwitch([[maybe_unused]] void* entered, [[maybe_unused]] const void** stack,
+                 [[maybe_unused]] size_t* bytes) {
+#if __has_feature(address_sanitizer)
+  __sanitizer_finish_switch_fiber(entered, stack, bytes);
+#endif
+}
 
 // Stacks of ended fibers.
 std::vector<std::unique_ptr<std::byte[]>>& FreeStacks() {
@@ -43,22 +62,30 @@ Fiber* Fiber::Current() { return current; }
 
 void Fiber::Enter() {
   Fiber* const self = current;
+  AfterSwitch(nullptr, &self->caller_stack_, &self->caller_bytes_);
   self->body_();
   self->body_ = nullptr;
   self->done_ = true;
+  BeforeSwitch(nullptr, self->caller_stack_, self->caller_bytes_);
   ::swapcontext(&self->own_, &self->caller_);
 }
 
 void Fiber::Resume() {
   SIMURGH_CHECK(!done_ && current != this);
   outer_ = std::exchange(current, this);
+  void* left = nullptr;
+  BeforeSwitch(&left, stack_.get(), kStackBytes);
   ::swapcontext(&caller_, &own_);
+  AfterSwitch(left, nullptr, nullptr);
   current = outer_;
 }
 
 void Fiber::Yield() {
   SIMURGH_CHECK(current == this);
+  void* left = nullptr;
+  BeforeSwitch(&left, caller_stack_, caller_bytes_);
   ::swapcontext(&own_, &caller_);
+  AfterSwitch(left, &caller_stack_, &caller_bytes_);
 }
 
 }  // namespace simurgh::simulation

@@ -33,6 +33,8 @@ class Fiber {
   std::unique_ptr<std::byte[]> stack_;
   ucontext_t own_{};
   ucontext_t caller_{};
+  const void* caller_stack_ = nullptr;  // Of the caller of Resume(), for the address sanitizer.
+  size_t caller_bytes_ = 0;
   Fiber* outer_ = nullptr;  // The fiber that has resumed this one.
   bool done_ = false;
 };
