@@ -17,7 +17,7 @@ def median_lines:
   | ($keys + (if $subject == "" then [] else [$subject] end) + [$values[0], "±%"] + $values[1:]),
     ($rows[]
      | [(.point | key_text($keys[]))] + (if $subject == "" then [] else [.subject] end)
-       + [(.medians[$values[0]] | number), (.spreads[$values[0]] * 1000 | round / 10 | tostring)]
+       + [(.medians[$values[0]] | number), (.spreads[$values[0]] | if . == null then "-" else . * 1000 | round / 10 | tostring end)]
        + [.medians[$values[1:][]] | number]);
 
 def ratio_lines:

@@ -29,7 +29,7 @@ rpc::awaitable<StatusOr<DenseAnswer>> RemoteDenseServer::Start(StartDenseCall ca
 rpc::awaitable<StatusOr<DenseAnswer>> RemoteDenseServer::Pull(PullDenseCall call,
                                                               rpc::CallOptions options) {
   return Call(api::kPullDense, api::Encode(call), options,
-              rpc::SegmentDestination<float>{call.parameters, call.owner});
+              rpc::SegmentDestination<float>{call.values, call.owner});
 }
 
 rpc::awaitable<StatusOr<DenseAnswer>> RemoteDenseServer::Push(PushDenseCall call,
@@ -64,14 +64,32 @@ void DenseClient::OnServers(Call call, std::function<void(StatusOr<DenseVersions
   rpc::asio::co_spawn(executor_, std::move(all), CompleteWith(std::move(done)));
 }
 
+std::vector<DenseOptimizer::Part> DenseClient::StateOf(size_t server,
+                                                       const DenseOptimizerConfig& optimizer,
+                                                       size_t weights) const {
+  const size_t first = FirstOf(server, weights);
+  return DenseOptimizer::PartsOf(optimizer, weights, first, FirstOf(server + 1, weights) - first);
+}
+
 void DenseClient::Start(uint64_t run, const DenseOptimizerConfig& optimizer,
-                        std::span<const float> parameters, std::shared_ptr<const void> owner,
-                        std::function<void(Status)> done) {
+                        std::span<const float> parameters, std::span<const float> state,
+                        std::shared_ptr<const void> owner, std::function<void(Status)> done) {
+  // The state of each server in one piece.
+  auto states = std::make_shared<std::vector<std::vector<float>>>(servers_.size());
+  for (size_t server = 0; server < servers_.size() && !state.empty(); ++server) {
+    std::vector<float>& own = (*states)[server];
+    for (const auto& part : StateOf(server, optimizer, parameters.size())) {
+      const auto values = state.subspan(part.first, part.count);
+      own.insert(own.end(), values.begin(), values.end());
+    }
+  }
   auto start = [=, this](size_t server, const rpc::CallOptions& options) {
+    using Owners = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
     return servers_[server]->Start({.run = run,
                                     .optimizer = optimizer,
                                     .parameters = RangeOf(server, parameters),
-                                    .owner = owner},
+                                    .state = (*states)[server],
+                                    .owner = std::make_shared<Owners>(owner, states)},
                                    options);
   };
   OnServers(std::move(start),
@@ -82,9 +100,33 @@ void DenseClient::Pull(uint64_t run, std::span<float> parameters, std::shared_pt
                        std::function<void(StatusOr<DenseVersions>)> done) {
   auto pull = [=, this](size_t server, const rpc::CallOptions& options) {
     return servers_[server]->Pull(
-        {.run = run, .parameters = RangeOf(server, parameters), .owner = owner}, options);
+        {.run = run, .values = RangeOf(server, parameters), .owner = owner}, options);
   };
   OnServers(std::move(pull), std::move(done));
+}
+
+void DenseClient::PullState(uint64_t run, const DenseOptimizerConfig& optimizer, size_t weights,
+                            std::span<float> state, std::shared_ptr<void> owner,
+                            std::function<void(Status)> done) {
+  auto pull = [=, this](size_t server,
+                        rpc::CallOptions options) -> rpc::awaitable<StatusOr<DenseAnswer>> {
+    const auto parts = StateOf(server, optimizer, weights);
+    size_t count = 0;
+    for (const auto& part : parts) count += part.count;
+    const auto own = std::make_shared<std::vector<float>>(count);
+    SIMURGH_CO_ASSIGN_OR_RETURN(
+        const DenseAnswer answer,
+        co_await servers_[server]->Pull({.run = run, .state = true, .values = *own, .owner = own},
+                                        options));
+    auto from = own->begin();
+    for (const auto& part : parts) {
+      std::copy_n(from, part.count, state.subspan(part.first, part.count).begin());
+      from += static_cast<std::ptrdiff_t>(part.count);
+    }
+    co_return answer;
+  };
+  OnServers(std::move(pull), [done = std::move(done), owner = std::move(owner)](
+                                 const auto& result) { done(result.status()); });
 }
 
 void DenseClient::Push(const DensePush& push, std::span<const float> gradients,

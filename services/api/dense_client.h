@@ -7,6 +7,7 @@
 
 #include "rpc/method.h"
 #include "services/api/dense_server.h"
+#include "simurgh/nn/dense_optimizer.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {
@@ -48,9 +49,13 @@ class DenseClient : public DensePort {
               std::chrono::milliseconds call_timeout);
 
   void Start(uint64_t run, const DenseOptimizerConfig& optimizer, std::span<const float> parameters,
-             std::shared_ptr<const void> owner, std::function<void(Status)> done) override;
+             std::span<const float> state, std::shared_ptr<const void> owner,
+             std::function<void(Status)> done) override;
   void Pull(uint64_t run, std::span<float> parameters, std::shared_ptr<void> owner,
             std::function<void(StatusOr<DenseVersions>)> done) override;
+  void PullState(uint64_t run, const DenseOptimizerConfig& optimizer, size_t weights,
+                 std::span<float> state, std::shared_ptr<void> owner,
+                 std::function<void(Status)> done) override;
   void Push(const DensePush& push, std::span<const float> gradients, std::span<float> parameters,
             std::shared_ptr<void> owner,
             std::function<void(StatusOr<DenseVersions>)> done) override;
@@ -60,11 +65,16 @@ class DenseClient : public DensePort {
   template <typename Call>
   void OnServers(Call call, std::function<void(StatusOr<DenseVersions>)> done);
 
+  // The first weight of a server.
+  size_t FirstOf(size_t server, size_t weights) const { return weights * server / servers_.size(); }
   template <typename T>
   std::span<T> RangeOf(size_t server, std::span<T> all) const {
-    const size_t first = all.size() * server / servers_.size();
-    return all.subspan(first, all.size() * (server + 1) / servers_.size() - first);
+    const size_t first = FirstOf(server, all.size());
+    return all.subspan(first, FirstOf(server + 1, all.size()) - first);
   }
+  // The parts of all weights' state that a server has.
+  std::vector<DenseOptimizer::Part> StateOf(size_t server, const DenseOptimizerConfig& optimizer,
+                                            size_t weights) const;
 
   const rpc::asio::any_io_executor executor_;
   const std::vector<std::unique_ptr<DenseServer>> servers_;

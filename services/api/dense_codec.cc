@@ -28,12 +28,12 @@ rpc::Outgoing<StartDense::Request> Encode(const StartDenseCall& call) {
       config.beta2, config.epsilon, config.initial_accumulator, config.weight_decay,
       config.decoupled_weight_decay);
   const auto root = wire::CreateStartDenseRequest(builder, call.run, optimizer);
-  return {builder, root, {call.parameters, call.owner}};
+  return {builder, root, {call.parameters, call.owner}, {call.state, call.owner}};
 }
 
 rpc::Outgoing<PullDense::Request> Encode(const PullDenseCall& call) {
   flatbuffers::FlatBufferBuilder builder;
-  const auto root = wire::CreatePullDenseRequest(builder, call.run, call.parameters.size());
+  const auto root = wire::CreatePullDenseRequest(builder, call.run, call.values.size(), call.state);
   return {builder, root};
 }
 

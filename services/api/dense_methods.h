@@ -10,7 +10,8 @@ namespace simurgh::api {
 
 // Segments hold the server's range of the flat weights, or their gradients.
 using StartDense =
-    rpc::MethodOf<rpc::MessageOf<wire::StartDenseRequest, rpc::Segment<"parameters", float>>,
+    rpc::MethodOf<rpc::MessageOf<wire::StartDenseRequest, rpc::Segment<"parameters", float>,
+                                 rpc::Segment<"state", float>>,
                   rpc::MessageOf<wire::DenseResponse>>;
 inline constexpr StartDense kStartDense{.number = 0x0103, .name = "start_dense"};
 

@@ -21,13 +21,15 @@ struct StartDenseCall {
   uint64_t run = 0;
   DenseOptimizerConfig optimizer;
   std::span<const float> parameters;  // The server's range.
-  std::shared_ptr<const void> owner;  // Keeps `parameters` alive.
+  std::span<const float> state;       // The optimizer's, of this range; empty: a new one.
+  std::shared_ptr<const void> owner;  // Keeps the spans alive.
 };
 
 struct PullDenseCall {
   uint64_t run = 0;
-  std::span<float> parameters;  // Overwritten.
-  std::shared_ptr<void> owner;  // Keeps `parameters` alive.
+  bool state = false;           // The optimizer's state in place of the weights.
+  std::span<float> values;      // Overwritten.
+  std::shared_ptr<void> owner;  // Keeps `values` alive.
 };
 
 struct PushDenseCall {

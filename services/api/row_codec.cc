@@ -127,8 +127,9 @@ rpc::Outgoing<SaveRows::Request> Encode(const SaveRowsCall& call) {
   flatbuffers::FlatBufferBuilder builder;
   const auto folder = builder.CreateString(call.folder);
   const auto parent = builder.CreateString(call.parent);
-  return {builder,
-          wire::CreateSaveRowsRequest(builder, call.run, folder, call.server, call.probe, parent)};
+  const auto directory = builder.CreateString(call.directory);
+  return {builder, wire::CreateSaveRowsRequest(builder, call.run, folder, call.server, call.probe,
+                                               parent, directory, call.continues)};
 }
 
 SaveRowsCall Decode(const wire::SaveRowsRequest& request) {
@@ -136,14 +137,16 @@ SaveRowsCall Decode(const wire::SaveRowsRequest& request) {
           .folder = request.folder()->str(),
           .server = request.server(),
           .probe = request.probe(),
-          .parent = request.parent() == nullptr ? "" : request.parent()->str()};
+          .parent = request.parent() == nullptr ? "" : request.parent()->str(),
+          .directory = request.directory() == nullptr ? "" : request.directory()->str(),
+          .continues = request.continues()};
 }
 
 rpc::Outgoing<RestoreRows::Request> Encode(const RestoreRowsCall& call) {
   flatbuffers::FlatBufferBuilder builder;
   const auto model = builder.CreateString(call.model);
   return {builder, wire::CreateRestoreRowsRequest(builder, call.run, call.ranks, model, call.step,
-                                                  call.server)};
+                                                  call.server, call.load)};
 }
 
 RestoreRowsCall Decode(const wire::RestoreRowsRequest& request) {
@@ -151,7 +154,8 @@ RestoreRowsCall Decode(const wire::RestoreRowsRequest& request) {
           .ranks = request.ranks(),
           .model = request.model()->str(),
           .step = request.step(),
-          .server = request.server()};
+          .server = request.server(),
+          .load = request.load()};
 }
 
 rpc::Outgoing<SaveRows::Response> Encode(const SaveProgress& progress) {
@@ -163,12 +167,14 @@ rpc::Outgoing<SaveRows::Response> Encode(const SaveProgress& progress) {
   }
   const auto all_files = builder.CreateVector(files);
   return {builder, wire::CreateSaveRowsResponse(builder, progress.done, progress.rows,
-                                                progress.all_rows, all_files)};
+                                                progress.all_rows, all_files, progress.bytes)};
 }
 
 SaveProgress Decode(const wire::SaveRowsResponse& response) {
-  SaveProgress progress{
-      .done = response.done(), .rows = response.rows(), .all_rows = response.all_rows()};
+  SaveProgress progress{.done = response.done(),
+                        .rows = response.rows(),
+                        .all_rows = response.all_rows(),
+                        .bytes = response.bytes()};
   if (response.files() == nullptr) return progress;
   for (const auto* file : *response.files()) {
     progress.files.push_back({file->path()->str(), file->bytes(), file->hash()});

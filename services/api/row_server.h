@@ -46,6 +46,9 @@ struct SaveRowsCall {
   // The folder of an earlier call of this run, whose rows are complete: only changes since then
   // need to be written. Empty: all rows are.
   std::string parent = {};
+  std::string directory = {};  // In place of checkpoint.directory. Empty: that one.
+  // All servers have begun the save: one that has not was restarted, and its rows are later ones.
+  bool continues = false;
 };
 
 // Loads a server's rows of a checkpoint, and begins a run at its step. Rows of an older start of
@@ -56,6 +59,7 @@ struct RestoreRowsCall {
   std::string model;  // Path of the model's folder, which all daemons share. Empty: loads nothing.
   uint64_t step = 0;
   uint32_t server = 0;  // Index of the server.
+  uint32_t load = 0;    // Numbers the loads of a run: a repeated call belongs to one of them.
 };
 
 // How far a save or a load is. Repeat the call until it is done.
@@ -63,6 +67,7 @@ struct SaveProgress {
   bool done = false;
   uint64_t rows = 0;             // Written, or read by a load.
   uint64_t all_rows = 0;         // To write; 0 until known.
+  uint64_t bytes = 0;            // Size of all files of a save.
   std::vector<ModelFile> files;  // When done. Paths: relative to the folder.
 };
 
@@ -99,8 +104,8 @@ class RowServer {
   }
 
   // Starts to load rows, or reports on it. No other call of the run may precede its end.
-  // Errors: FAILED_PRECONDITION for a server that has rows of another training; ABORTED while it
-  // ends an older load; of LoadRows.
+  // Errors: FAILED_PRECONDITION for a server that has rows of another training, and for an earlier
+  // load; ABORTED while it ends an older load; of LoadRows.
   [[nodiscard]] virtual rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(
       RestoreRowsCall /*call*/, rpc::CallOptions /*options*/) {
     co_return absl::UnimplementedError("this server loads no rows");

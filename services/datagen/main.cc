@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -89,6 +90,7 @@ int End(const Status& done) {
 }
 
 int Main(int argc, const char* const* argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // A write beyond the limit of file sizes returns the error.
   const auto parsed = ParseDatagenOptions(argc, argv, std::cout);
   if (!parsed.ok()) return Fail(parsed.status(), ExitCode::kBadConfiguration);
   const std::optional<DatagenOptions>& options = *parsed;

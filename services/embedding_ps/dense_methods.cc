@@ -23,10 +23,14 @@ Reply<api::StartDense> HandleStart(rpc::RequestOf<api::StartDense::Request> requ
       runs.Admit(request.table().run(), RunGuard::Request::kPull, RunGuard::Clock::now()));
   SIMURGH_CO_ASSIGN_OR_RETURN(const DenseOptimizerConfig optimizer,
                               api::Decode(*request.table().optimizer()));
-  StartDenseCall call{.run = request.table().run(),
-                      .optimizer = optimizer,
-                      .parameters = request.segment<"parameters">(),
-                      .owner = request.owner<"parameters">()};
+  StartDenseCall call{
+      .run = request.table().run(),
+      .optimizer = optimizer,
+      .parameters = request.segment<"parameters">(),
+      .state = request.segment<"state">(),
+      .owner =
+          std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+              request.owner<"parameters">(), request.owner<"state">())};
   SIMURGH_CO_ASSIGN_OR_RETURN(const DenseAnswer answer,
                               co_await store.Start(std::move(call), {request.deadline()}));
   co_return api::EncodeStarted(answer);
@@ -37,8 +41,10 @@ Reply<api::PullDense> HandlePull(rpc::RequestOf<api::PullDense::Request> request
   // Limits the allocation; Pull() rejects a count that differs.
   const size_t count = std::min<size_t>(request.table().count(), store.longest());
   const rpc::SegmentBuffer memory = request.Allocate(count * sizeof(float));
-  PullDenseCall call{
-      .run = request.table().run(), .parameters = FloatsOf(memory), .owner = memory.owner};
+  PullDenseCall call{.run = request.table().run(),
+                     .state = request.table().state(),
+                     .values = FloatsOf(memory),
+                     .owner = memory.owner};
   SIMURGH_CO_ASSIGN_OR_RETURN(const DenseAnswer answer,
                               co_await store.Pull(std::move(call), {request.deadline()}));
   co_return api::EncodeWeights<api::PullDense>(answer, {FloatsOf(memory), memory.owner});
@@ -79,9 +85,13 @@ void RegisterDenseMethods(rpc::Server& server, DenseStore& store, RunGuard& runs
       [&buffers](const api::wire::StartDenseRequest& /*request*/,
                  const api::StartDense::Request::Counts& counts) -> StatusOr<StartPlaces> {
     SIMURGH_RETURN_IF_ERROR(CheckCount(counts[0], DenseStore::kMaxFloats));
-    auto buffer = buffers.Lease(counts[0] * sizeof(float));
-    const std::span<float> values = buffer->as<float>(counts[0]);
-    return StartPlaces{{values, std::move(buffer)}};
+    SIMURGH_RETURN_IF_ERROR(CheckCount(counts[1], DenseStore::kMaxStateFloats));
+    const auto lease = [&buffers](uint64_t count) -> rpc::SegmentDestination<float> {
+      auto buffer = buffers.Lease(count * sizeof(float));
+      const std::span<float> values = buffer->as<float>(count);
+      return {values, std::move(buffer)};
+    };
+    return StartPlaces{lease(counts[0]), lease(counts[1])};
   };
   rpc::Register(server, api::kStartDense, place_start, [&store, &runs](auto request) {
     return HandleStart(std::move(request), store, runs);

@@ -11,14 +11,15 @@
 
 namespace simurgh {
 
-StatusOr<DenseStore::Run*> DenseStore::Find(uint64_t run, size_t length) {
+StatusOr<DenseStore::Run*> DenseStore::Find(uint64_t run, size_t length, bool of_state) {
   const auto found = std::ranges::find(runs_, run, &Run::run);
   if (found == runs_.end()) {
     return absl::DataLossError(
         "dense weights: the server has no weights of this run, because it was restarted or newer "
         "runs have started; restart all nn-workers");
   }
-  const size_t own = found->optimizer.parameters().size();
+  const size_t own =
+      of_state ? found->optimizer.state().size() : found->optimizer.parameters().size();
   if (own != length) {
     return absl::InvalidArgumentError(absl::StrCat("dense weights: a range of ", length,
                                                    " numbers, the server has ", own,
@@ -37,9 +38,15 @@ rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Start(StartDenseCall call,
     }
     if (std::ranges::find(runs_, call.run, &Run::run) == runs_.end()) {
       SIMURGH_RETURN_IF_ERROR(DenseOptimizer::Check(call.optimizer));
+      const size_t state = DenseOptimizer::StateSize(call.optimizer, call.parameters.size());
+      if (!call.state.empty() && call.state.size() != state) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "dense weights: an optimizer's state of ", call.state.size(),
+            " numbers for a range of ", call.parameters.size(), ", which needs ", state));
+      }
       if (runs_.size() == kMaxRuns) runs_.pop_back();
-      runs_.emplace_front(call.run, call.optimizer, call.parameters);
-      longest_ = std::max(longest_.load(), call.parameters.size());
+      runs_.emplace_front(call.run, call.optimizer, call.parameters, call.state);
+      longest_ = std::max({longest_.load(), call.parameters.size(), state});
     }
     SIMURGH_ASSIGN_OR_RETURN(const Run* run, Find(call.run, call.parameters.size()));
     return DenseAnswer{.version = run->version};
@@ -50,8 +57,9 @@ rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Start(StartDenseCall call,
 rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Pull(PullDenseCall call,
                                                        rpc::CallOptions /*options*/) {
   auto pull = [this, call = std::move(call)]() -> StatusOr<DenseAnswer> {
-    SIMURGH_ASSIGN_OR_RETURN(const Run* run, Find(call.run, call.parameters.size()));
-    std::ranges::copy(run->optimizer.parameters(), call.parameters.begin());
+    SIMURGH_ASSIGN_OR_RETURN(const Run* run, Find(call.run, call.values.size(), call.state));
+    std::ranges::copy(call.state ? run->optimizer.state() : run->optimizer.parameters(),
+                      call.values.begin());
     return DenseAnswer{.version = run->version};
   };
   return rpc::RunOn(thread_.executor(), std::move(pull));

@@ -23,13 +23,14 @@ namespace simurgh {
 class DenseStore : public DenseServer {
  public:
   static constexpr size_t kMaxRuns = 2;
-  static constexpr uint64_t kMaxFloats = uint64_t{1} << 28;  // Per run.
+  static constexpr uint64_t kMaxFloats = uint64_t{1} << 28;        // Per run.
+  static constexpr uint64_t kMaxStateFloats = 2 * kMaxFloats + 1;  // Adam's.
 
   explicit DenseStore(MetricRegistry& registry)
       : not_finite_(registry.GetCounter("simurgh_ps_dense_pushes_not_finite_total",
                                         "Dense pushes dropped because they were not finite.")) {}
 
-  // Length of the longest range so far: an upper bound for response buffers.
+  // Length of the longest range or state so far: an upper bound for response buffers.
   size_t longest() const { return longest_.load(std::memory_order_relaxed); }
 
   [[nodiscard]] rpc::awaitable<StatusOr<DenseAnswer>> Start(StartDenseCall call,
@@ -46,8 +47,9 @@ class DenseStore : public DenseServer {
   };
 
   struct Run {
-    Run(uint64_t number, const DenseOptimizerConfig& config, std::span<const float> parameters)
-        : run(number), optimizer(config, parameters) {}
+    Run(uint64_t number, const DenseOptimizerConfig& config, std::span<const float> parameters,
+        std::span<const float> state)
+        : run(number), optimizer(config, parameters, state) {}
 
     uint64_t run;
     DenseOptimizer optimizer;
@@ -56,8 +58,9 @@ class DenseStore : public DenseServer {
   };
 
   // On the store's thread.
-  // Errors: DATA_LOSS for an unknown run, INVALID_ARGUMENT for another length.
-  StatusOr<Run*> Find(uint64_t run, size_t length);
+  // Errors: DATA_LOSS for an unknown run, INVALID_ARGUMENT for another length of the weights, or
+  // of the optimizer's state.
+  StatusOr<Run*> Find(uint64_t run, size_t length, bool of_state = false);
   void NoteNotFinite(const PushDenseCall& call);
 
   Counter& not_finite_;

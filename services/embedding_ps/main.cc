@@ -24,8 +24,9 @@ class EmbeddingPs : public Daemon {
   // with_digests: whether to log digests of all rows when stopping.
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool with_digests) {
     std::unique_ptr<EmbeddingPs> daemon(new EmbeddingPs(context, with_digests));
-    SIMURGH_ASSIGN_OR_RETURN(daemon->rows_,
-                             ParameterServer::Create(context.config(), daemon->metrics_));
+    SIMURGH_ASSIGN_OR_RETURN(
+        daemon->rows_,
+        ParameterServer::Create(context.config(), daemon->metrics_, context.index()));
     daemon->rows_->SetFatal([&context](const Status& reason) { context.Fail(reason); });
     rpc::ServerOptions options = context.rpc_options().server;
     options.peer_bytes = PeerBytes(context.config().embedding_ps.memory_budget);

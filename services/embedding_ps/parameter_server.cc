@@ -1,6 +1,7 @@
 #include "services/embedding_ps/parameter_server.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <future>
 #include <optional>
@@ -113,11 +114,14 @@ std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end) {
 }  // namespace
 
 ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& metrics,
-                                 ServerEnvironment environment)
+                                 uint32_t server, ServerEnvironment environment)
     : environment_(std::move(environment)),
       metrics_(metrics),
       tables_(SharesOf(config)),
       map_(MapOf(config)),
+      server_(server),
+      checkpoint_(config.checkpoint),
+      ranks_(static_cast<uint32_t>(std::max<size_t>(config.nn_worker.instances.size(), 1))),
       warns_of_eviction_(config.training.reproducible ||
                          config.training.mode == TrainingConfig::Mode::kSync),
       copy_memory_(config.checkpoint.memory),
@@ -147,10 +151,11 @@ Status ParameterServer::CheckConfig(const ClusterConfig& config) {
 
 StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const ClusterConfig& config,
                                                                    ServerMetrics& metrics,
+                                                                   uint32_t index,
                                                                    ServerEnvironment environment) {
   SIMURGH_RETURN_IF_ERROR(CheckConfig(config));
   std::unique_ptr<ParameterServer> server(
-      new ParameterServer(config, metrics, std::move(environment)));
+      new ParameterServer(config, metrics, index, std::move(environment)));
   const uint64_t partitions = config.embedding_ps.partitions;
   if (const uint64_t limit = config.embedding_ps.memory_budget; limit > 0) {
     server->budget_ = std::make_unique<MemoryBudget>(limit, KeptFree(limit));
@@ -421,7 +426,7 @@ Status ParameterServer::Clear(uint64_t run) {
         .on_one(p,
                 [&](Partition& partition) {
                   cleared = partition.Clear(run);
-                  metrics_.OnClear(p);
+                  metrics_.OnClear(p, partition);
                 })
         .get();
     SIMURGH_RETURN_IF_ERROR(Annotate(cleared, "cannot drop the rows; restart this server"));
@@ -441,7 +446,7 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
   }
   if (TrainingOf(rows_of_) == TrainingOf(call.run)) {
     SIMURGH_RETURN_IF_ERROR(Clear(call.run));
-  } else if (checkpoint) {
+  } else {
     std::atomic<uint64_t> rows = 0;
     threads_.on_all([&](uint32_t /*p*/, Partition& partition) {
       for (size_t t = 0; t < tables_.size(); ++t) rows += partition.table(t).stats().rows;
@@ -453,7 +458,7 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
   }
   if (checkpoint) {
     rows_of_ = call.run;
-    SIMURGH_RETURN_IF_ERROR(LoadRows(*checkpoint, call.server, progress));
+    SIMURGH_RETURN_IF_ERROR(LoadAndCount(*checkpoint, call.server, progress));
   }
   threads_.on_all([&](uint32_t p, Partition& partition) {
     partition.BeginAt(call.run, call.ranks, call.step);
@@ -462,14 +467,69 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
   return absl::OkStatus();
 }
 
+Status ParameterServer::LoadAndCount(const Checkpoint& checkpoint, uint32_t server,
+                                     LoadProgress progress) {
+  const Status loaded = LoadRows(checkpoint, server, progress);
+  threads_.on_all([&](uint32_t p, Partition& partition) { metrics_.OnRows(p, partition); });
+  return loaded;
+}
+
+Status ParameterServer::LoadLost(uint64_t run, const Status& loss, LoadProgress progress) {
+  ModelDirectory model(checkpoint_.directory, environment_.files);
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, model.HighestGeneration());
+  if (newest > GenerationOf(run)) return SupersededError(RunNumber(newest, run));
+  const auto found = model.Latest();
+  if (absl::IsNotFound(found.status())) return loss;
+  SIMURGH_RETURN_IF_ERROR(found.status());
+  // A start that has saved nothing may continue another checkpoint than the newest one.
+  const Manifest& manifest = found->checkpoint.manifest;
+  if (RunNumber(manifest.generation, manifest.run) != run) return loss;
+  SIMURGH_RETURN_IF_ERROR(Clear(run));
+  rows_of_ = run;
+  SIMURGH_RETURN_IF_ERROR(LoadAndCount(found->checkpoint, server_, progress));
+  threads_.on_all(
+      [&](uint32_t /*p*/, Partition& partition) { partition.BeginAnywhere(run, ranks_); });
+  metrics_.OnLostRowsRestored();
+  spdlog::warn(
+      "loaded lost rows from the last checkpoint, while training continues without a rollback: "
+      "checkpoint={} run={:016x}",
+      found->checkpoint.folder, run);
+  return absl::OkStatus();
+}
+
+Status ParameterServer::RestoreLost(uint64_t run, const Status& loss) {
+  if (checkpoint_.on_server_loss == CheckpointConfig::OnServerLoss::kRollback) return loss;
+  const std::string name = absl::StrCat("restore lost rows of run ", run);
+  const auto load = [this, run,
+                     loss](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
+    SIMURGH_RETURN_IF_ERROR(LoadLost(run, loss, [&](uint64_t rows, uint64_t all_rows) -> Status {
+      progress.rows = rows;
+      progress.all_rows = all_rows;
+      return progress.stopped ? absl::CancelledError("restore lost rows: stopped before its end")
+                              : absl::OkStatus();
+    }));
+    return std::vector<ModelFile>();
+  };
+  SIMURGH_ASSIGN_OR_RETURN(const SaveProgress progress,
+                           restoring_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> {
+                             return RowTask::Work{.run = load};
+                           }));
+  if (progress.done) return absl::OkStatus();
+  return absl::AbortedError("this server was restarted, and loads the rows of the last checkpoint");
+}
+
 rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsCall call,
                                                                     rpc::CallOptions /*options*/) {
-  const std::string name = absl::StrCat("restore rows: ", call.model, ", step ", call.step,
-                                        ", for run ", call.run, " of ", call.ranks, " ranks");
+  const std::string name =
+      absl::StrCat("restore rows: ", call.model, ", step ", call.step, ", load ", call.load,
+                   " of run ", call.run, " of ", call.ranks, " ranks");
+  if (restoring_.IsEarlier(name)) {
+    co_return absl::FailedPreconditionError(absl::StrCat(name, ": another load has begun since"));
+  }
   // A late call of a restore that is done must not stop a save.
   if (!restoring_.IsLast(name)) SIMURGH_CO_RETURN_IF_ERROR(saver_->Stop());
-  const RowTask::Work work =
-      [this, call](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
+  const auto load = [this, call](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
+    const auto begin = std::chrono::steady_clock::now();
     const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) -> Status {
       progress.rows = rows;
       progress.all_rows = all_rows;
@@ -481,12 +541,14 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
       return result;
     }
     if (!call.model.empty()) {
-      spdlog::info("loaded rows: model={} step={} rows_read={}", call.model, call.step,
-                   progress.rows.load());
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+      spdlog::info("loaded rows: model={} step={} rows_read={} seconds={:.2f}", call.model,
+                   call.step, progress.rows.load(), seconds.count());
     }
     return std::vector<ModelFile>();
   };
-  co_return restoring_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> { return work; });
+  co_return restoring_.StartOrReport(
+      name, [&]() -> StatusOr<RowTask::Work> { return RowTask::Work{.run = load}; });
 }
 
 std::vector<uint64_t> ParameterServer::ContentDigests() {

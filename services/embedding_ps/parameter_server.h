@@ -44,8 +44,10 @@ class ParameterServer : public RowServer {
   // Reserves the partitions' memory and starts their threads.
   // Errors: of CheckConfig() and Partition::Create(); INVALID_ARGUMENT for a memory budget without
   // space for rows.
+  // server: its index among the instances.
   static StatusOr<std::unique_ptr<ParameterServer>> Create(const ClusterConfig& config,
                                                            ServerMetrics& metrics,
+                                                           uint32_t server = 0,
                                                            ServerEnvironment environment = {});
   ~ParameterServer() override;
 
@@ -59,6 +61,12 @@ class ParameterServer : public RowServer {
 
   [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(
       RestoreRowsCall call, rpc::CallOptions options) override;
+
+  // checkpoint.on_server_loss: partial: loads the rows of the last checkpoint of a run whose rows
+  // this server has lost. The run's other servers go on. loss: what the run gets otherwise.
+  // Errors: ABORTED until the rows are loaded; `loss` with rollback, or if the run has no
+  // checkpoint; FAILED_PRECONDITION for an older start of the training; of LoadRows.
+  Status RestoreLost(uint64_t run, const Status& loss);
 
   // Puts the server's rows of a checkpoint into its partitions: see LoadRows() of row_loader.h.
   // server: this server's index. Requires that the server has had no call.
@@ -110,7 +118,7 @@ class ParameterServer : public RowServer {
     std::unique_ptr<PartitionThread> thread;
   };
 
-  ParameterServer(const ClusterConfig& config, ServerMetrics& metrics,
+  ParameterServer(const ClusterConfig& config, ServerMetrics& metrics, uint32_t server,
                   ServerEnvironment environment);
 
   // Errors: INVALID_ARGUMENT for a payload that does not match the groups, or a bad step id or
@@ -122,6 +130,11 @@ class ParameterServer : public RowServer {
   // Loads a checkpoint's rows, or none, and begins the run. Threads and blocking: as LoadRows.
   Status Restore(const RestoreRowsCall& call, LoadProgress progress);
 
+  // The work of RestoreLost().
+  Status LoadLost(uint64_t run, const Status& loss, LoadProgress progress);
+  // Loads rows into empty tables, and reports them in the metrics.
+  Status LoadAndCount(const Checkpoint& checkpoint, uint32_t server, LoadProgress progress);
+
   PartitionThreads Threads();
 
   void LogNotFinite(const StepId& step_id, const PushReport& report);
@@ -130,6 +143,9 @@ class ParameterServer : public RowServer {
   ServerMetrics& metrics_;
   const std::vector<TableConfig> tables_;  // With a partition's share of their capacity.
   const BucketMap map_;
+  const uint32_t server_;
+  const CheckpointConfig checkpoint_;
+  const uint32_t ranks_;
   std::atomic<uint64_t> rows_of_ = 0;  // The last run that created or loaded rows.
   bool warns_of_eviction_;             // Until the first one; in reproducible runs.
   LogLimiter not_finite_log_{/*lines=*/10, std::chrono::seconds(10)};

@@ -151,10 +151,10 @@ class PieceLoader {
   StatusOr<ReadRows> Read(uint64_t first, uint64_t count) {
     SIMURGH_RETURN_IF_ERROR(ReadTensor(kId, first, count));
     SIMURGH_RETURN_IF_ERROR(ReadTensor(kRecency, first, count));
-    for (std::vector<uint64_t>& rows : rows_) rows.clear();
+    for (std::vector<uint32_t>& rows : rows_) rows.clear();
     ReadRows read;
     owns_ = false;
-    for (uint64_t row = 0; row < count; ++row) {
+    for (uint32_t row = 0; row < count; ++row) {
       if (!file_.Has(NumberAt(kId, row))) continue;
       ++read.rows;
       read.newest = std::max(read.newest, NumberAt(kRecency, row));
@@ -171,12 +171,13 @@ class PieceLoader {
     return read;
   }
 
-  // Starts to put the rows that Read() has found.
+  // Starts to put the rows that Read() has found. Read() of another piece may run meanwhile.
   void Put() {
     if (!owns_) return;
+    parts_.assign(values_.begin(), values_.end());
     for (uint32_t p = 0; p < rows_.size(); ++p) {
       puts_.push_back(target_.partitions.on_one(p, [this, p](Partition& partition) {
-        results_[p] = PutRows(rows_[p], partition.table(table_));
+        results_[p] = partition.table(table_).PutRows(parts_, rows_[p]);
       }));
     }
   }
@@ -205,27 +206,14 @@ class PieceLoader {
     return file_.reader.Read(tensors_[tensor].name, first, count, values_[tensor]);
   }
 
-  // On the partition's thread.
-  Status PutRows(const std::vector<uint64_t>& rows, Table& table) const {
-    std::vector<std::vector<std::byte>> parts(tensors_.size());
-    for (size_t t = 0; t < tensors_.size(); ++t) {
-      const uint64_t bytes = tensors_[t].row_bytes();
-      parts[t].resize(rows.size() * bytes);
-      for (size_t i = 0; i < rows.size(); ++i) {
-        std::memcpy(parts[t].data() + i * bytes, values_[t].data() + rows[i] * bytes, bytes);
-      }
-    }
-    const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
-    return table.PutRows(views);
-  }
-
   RowFile& file_;
   const uint32_t table_;
   const RowTarget& target_;
   const std::vector<TensorSpec> tensors_;
-  std::vector<std::vector<std::byte>> values_;  // By tensor.
-  std::vector<std::vector<uint64_t>> rows_;     // Of the piece, by partition.
-  bool owns_ = false;                           // Whether there are any.
+  std::vector<std::vector<std::byte>> values_;  // By tensor. The puts read them.
+  std::vector<std::span<const std::byte>> parts_;
+  std::vector<std::vector<uint32_t>> rows_;  // Of the piece, by partition.
+  bool owns_ = false;                        // Whether there are any.
   std::vector<std::future<void>> puts_;
   std::vector<Status> results_;  // By partition.
 };

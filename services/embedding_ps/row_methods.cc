@@ -14,6 +14,17 @@ namespace {
 // The unit of fairness is the connection.
 uint64_t ClientOf(const rpc::Hello& peer) { return reinterpret_cast<uintptr_t>(&peer); }
 
+// Admits a request that needs rows. With checkpoint.on_server_loss: partial, a server that has lost
+// them loads the last checkpoint's first.
+Status AdmitWithRows(RunGuard& runs, ParameterServer& server, uint64_t run,
+                     RunGuard::Request request) {
+  const Status admitted = runs.Admit(run, request, RunGuard::Clock::now());
+  if (!absl::IsDataLoss(admitted)) return admitted;
+  SIMURGH_RETURN_IF_ERROR(server.RestoreLost(run, admitted));
+  runs.Begin(run);
+  return runs.Admit(run, request, RunGuard::Clock::now());
+}
+
 // Rows are gathered into the response buffer, which a client on shared memory reads in place.
 Reply<api::PullRows> HandlePull(rpc::RequestOf<api::PullRows::Request> request,
                                 ParameterServer& server, RunGuard& runs) {
@@ -24,7 +35,7 @@ Reply<api::PullRows> HandlePull(rpc::RequestOf<api::PullRows::Request> request,
                               api::DecodeGroups(*table.groups(), server.partition_count()));
   const auto kind =
       mode == LookupMode::kTrain ? RunGuard::Request::kPull : RunGuard::Request::kEvaluate;
-  SIMURGH_CO_RETURN_IF_ERROR(runs.Admit(table.step_id()->run(), kind, RunGuard::Clock::now()));
+  SIMURGH_CO_RETURN_IF_ERROR(AdmitWithRows(runs, server, table.step_id()->run(), kind));
   const rpc::SegmentBuffer rows = request.Allocate(api::PayloadOf(groups).bytes);
   const PullRowsCall call{.mode = mode,
                           .step_id = api::Decode(*table.step_id()),
@@ -42,7 +53,7 @@ Reply<api::PushRows> HandlePush(rpc::RequestOf<api::PushRows::Request> request,
                                 ParameterServer& server, RunGuard& runs) {
   const auto& table = request.table();
   SIMURGH_CO_RETURN_IF_ERROR(
-      runs.Admit(table.step_id()->run(), RunGuard::Request::kPush, RunGuard::Clock::now()));
+      AdmitWithRows(runs, server, table.step_id()->run(), RunGuard::Request::kPush));
   SIMURGH_CO_ASSIGN_OR_RETURN(const auto groups,
                               api::DecodeGroups(*table.groups(), server.partition_count()));
   std::vector<float> learning_rates;

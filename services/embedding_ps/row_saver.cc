@@ -1,6 +1,7 @@
 #include "services/embedding_ps/row_saver.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -22,6 +23,8 @@ using Clock = CopyMemory::Clock;
 
 // Bounds the time that a partition's thread copies before it serves the next request.
 constexpr size_t kRowsPerPiece = 4'096;
+// With fewer, the writer often waits until the partition's thread has woken up.
+constexpr size_t kPiecesAhead = 3;
 // Bounds the memory of rows as tensors, while the rows copied early are written.
 constexpr size_t kBlocksTogether = 16;
 // A wait for the bandwidth notices a stop after this time.
@@ -43,7 +46,7 @@ Status CheckShared(FileSystem& files, const std::string& directory, const std::s
   const auto is_shared = [&](const std::string& one) { return one == name || one == name + "/"; };
   if (names.ok() && std::ranges::any_of(*names, is_shared)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "checkpoint.directory: '", directory, "' has no '", name,
+      "save rows: '", directory, "' has no '", name,
       "' here, which the nn-worker has created; use a folder that all daemons see at this path"));
 }
 
@@ -62,122 +65,120 @@ class RowSaver::Writer {
       : saver_(saver), call_(call), notes_(notes), progress_(progress) {}
 
   StatusOr<std::vector<ModelFile>> Run() {
-    // A full disk shows before any row is copied.
-    for (uint32_t t = 0; t < saver_.tables_.size(); ++t) SIMURGH_RETURN_IF_ERROR(Open(t));
+    SIMURGH_RETURN_IF_ERROR(CreateAll());
     // The sketches and the removed ids take memory until they are written.
-    for (uint32_t t = 0; t < saver_.tables_.size(); ++t) {
+    for (uint32_t t = 0; t < files_.size(); ++t) {
       SIMURGH_RETURN_IF_ERROR(WriteAdmission(t));
       SIMURGH_RETURN_IF_ERROR(WriteRemoved(t));
     }
-    for (uint32_t t = 0; t < saver_.tables_.size(); ++t) {
+    for (uint32_t t = 0; t < files_.size(); ++t) {
       for (uint32_t p = 0; p < saver_.partitions_.count; ++p) {
         SIMURGH_RETURN_IF_ERROR(WriteRows(t, p));
       }
-    }
-    for (RowFile& file : files_) {
-      SIMURGH_ASSIGN_OR_RETURN(written_.emplace_back(), file.writer.Finish());
-      written_.back().path = file.name;
+      SIMURGH_RETURN_IF_ERROR(Finish(*files_[t].rows));
     }
     return std::move(written_);
   }
 
  private:
-  struct RowFile {
+  struct PlannedFile {
     std::string name;
     TensorFileWriter writer;
   };
+  struct TableFiles {
+    std::optional<PlannedFile> rows;
+    std::optional<PlannedFile> admission;
+    std::optional<PlannedFile> removed;
+  };
 
-  // Creates a file and reserves its room. name: its path in the checkpoint.
-  StatusOr<TensorFileWriter> Create(const std::string& name, const std::vector<TensorSpec>& tensors,
-                                    const TensorMetadata& metadata) {
-    const std::string folder = absl::StrCat(saver_.config_.directory, "/", call_.folder, "/");
+  // A full disk shows before any row is copied, and in one error for all files.
+  Status CreateAll() {
+    const std::string folder = absl::StrCat(saver_.DirectoryOf(call_), "/", call_.folder);
+    Status status;
+    for (const TablePlan& plan : notes_.tables) {
+      TableFiles& files = files_.emplace_back();
+      status = Create(folder, plan.rows, files.rows);
+      if (status.ok() && plan.admission) status = Create(folder, *plan.admission, files.admission);
+      if (status.ok() && plan.removed) status = Create(folder, *plan.removed, files.removed);
+      if (!status.ok()) break;
+    }
+    if (!absl::IsResourceExhausted(status)) return status;
+    files_.clear();  // Removes them.
+    SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, saver_.files_.FreeBytes(folder));
+    return free >= notes_.bytes
+               ? status
+               : DiskFullError(folder, "the save of a server's rows", notes_.bytes, free);
+  }
+
+  // Creates a file and reserves its room.
+  Status Create(const std::string& folder, const FilePlan& plan, std::optional<PlannedFile>& file) {
     // The nn-worker may have removed the folder, after the failure of another server.
-    for (size_t at = name.find('/'); at != name.npos; at = name.find('/', at + 1)) {
-      SIMURGH_RETURN_IF_ERROR(saver_.files_.MakeFolder(folder + name.substr(0, at)));
+    for (size_t at = plan.name.find('/'); at != plan.name.npos; at = plan.name.find('/', at + 1)) {
+      SIMURGH_RETURN_IF_ERROR(
+          saver_.files_.MakeFolder(absl::StrCat(folder, "/", plan.name.substr(0, at))));
     }
-    return TensorFileWriter::Create(folder + name, tensors, metadata, saver_.files_);
-  }
-
-  std::string NameOf(const char* folder, uint32_t table) const {
-    return absl::StrCat(folder, "/", saver_.tables_[table].name, "/", call_.server, ".safetensors");
-  }
-
-  Status Open(uint32_t table) {
-    const TableConfig& config = saver_.tables_[table];
-    uint64_t rows = 0;
-    uint64_t copied = 0;
-    for (const Noted& noted : notes_.partitions) {
-      rows += noted.rows[table];
-      copied += noted.copied_rows[table];
-    }
-    TensorMetadata metadata = Table::FileMetadata(config);
-    if (notes_.is_delta[table]) metadata[kRowsAfterDelta] = absl::StrCat(rows);
-    std::string name = NameOf("rows", table);
     SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
-                             Create(name, Table::FileTensors(config, copied), metadata));
-    files_.push_back({std::move(name), std::move(writer)});
+                             TensorFileWriter::Create(absl::StrCat(folder, "/", plan.name),
+                                                      plan.tensors, plan.metadata, saver_.files_));
+    file.emplace(plan.name, std::move(writer));
+    return absl::OkStatus();
+  }
+
+  Status Finish(PlannedFile& file) {
+    SIMURGH_ASSIGN_OR_RETURN(written_.emplace_back(), file.writer.Finish());
+    written_.back().path = file.name;
     return absl::OkStatus();
   }
 
   Status WriteAdmission(uint32_t table) {
-    const TableConfig& config = saver_.tables_[table];
-    if (Table::AdmissionTensors(config, 0).empty()) return absl::OkStatus();
-    uint64_t sketches = 0;
-    for (const Noted& noted : notes_.partitions) sketches += noted.sketches[table];
-    const std::string name = NameOf("admission", table);
-    SIMURGH_ASSIGN_OR_RETURN(
-        TensorFileWriter writer,
-        Create(name, Table::AdmissionTensors(config, sketches), {{"table", config.name}}));
+    if (!files_[table].admission) return absl::OkStatus();
     for (Noted& noted : notes_.partitions) {
-      SIMURGH_RETURN_IF_ERROR(Append(writer, noted.sketches[table], noted.admission[table]));
+      SIMURGH_RETURN_IF_ERROR(
+          Append(files_[table].admission->writer, noted.sketches[table], noted.admission[table]));
       saver_.memory_.Release(BytesOf(noted.admission[table]));
       noted.admission[table].clear();
     }
-    SIMURGH_ASSIGN_OR_RETURN(written_.emplace_back(), writer.Finish());
-    written_.back().path = name;
-    return absl::OkStatus();
+    return Finish(*files_[table].admission);
   }
 
   Status WriteRemoved(uint32_t table) {
-    if (!notes_.is_delta[table]) return absl::OkStatus();
-    uint64_t ids = 0;
-    for (const Noted& noted : notes_.partitions) ids += noted.removed[table].size();
-    const std::string name = NameOf("removed", table);
-    SIMURGH_ASSIGN_OR_RETURN(
-        TensorFileWriter writer,
-        Create(name, {{"id", DType::kU64, {ids}}}, {{"table", saver_.tables_[table].name}}));
+    if (!files_[table].removed) return absl::OkStatus();
     for (Noted& noted : notes_.partitions) {
       std::vector<uint64_t>& removed = noted.removed[table];
-      SIMURGH_RETURN_IF_ERROR(writer.Write("id", std::as_bytes(std::span(removed))));
+      SIMURGH_RETURN_IF_ERROR(
+          files_[table].removed->writer.Write("id", std::as_bytes(std::span(removed))));
       saver_.memory_.Release(removed.size() * sizeof(uint64_t));
       removed = {};
     }
-    SIMURGH_ASSIGN_OR_RETURN(written_.emplace_back(), writer.Finish());
-    written_.back().path = name;
-    return absl::OkStatus();
+    return Finish(*files_[table].removed);
   }
 
-  // The partition copies a piece while the previous one is written.
+  // The partition copies the next pieces while one is written.
   Status WriteRows(uint32_t table, uint32_t partition) {
-    CopiedRows next;
-    const auto take = [&] {
-      return saver_.partitions_.on_one(partition, [&next, table](Partition& own) {
-        next = own.table(table).TakeRows(kRowsPerPiece);
-      });
+    std::array<CopiedRows, kPiecesAhead> pieces;
+    std::array<std::future<void>, kPiecesAhead> taken;
+    const auto take = [&](size_t at) {
+      taken[at] =
+          saver_.partitions_.on_one(partition, [&piece = pieces[at], table](Partition& own) {
+            piece = own.table(table).TakeRows(kRowsPerPiece);
+          });
     };
-    std::future<void> taken = take();
+    for (size_t at = 0; at < kPiecesAhead; ++at) take(at);
     Status written;
-    while (written.ok()) {
-      taken.get();
-      CopiedRows rows = std::exchange(next, {});
-      const bool done = rows.done;
-      if (!done) taken = take();
+    bool done = false;
+    for (size_t at = 0; written.ok() && !done; at = (at + 1) % kPiecesAhead) {
+      taken[at].get();
+      CopiedRows rows = std::exchange(pieces[at], {});
+      done = rows.done;
+      if (!done) take(at);
       written = WriteCopied(table, std::move(rows));
-      if (done) return written;
-      if (written.ok() && saver_.memory_.IsShort()) written = EmptyMemory();
+      if (written.ok() && !done && saver_.memory_.IsShort()) written = EmptyMemory();
     }
-    taken.get();
-    saver_.memory_.Release(next.early_bytes);
+    // Behind the last piece, the others are empty.
+    for (size_t at = 0; at < kPiecesAhead; ++at) {
+      if (taken[at].valid()) taken[at].get();
+      saver_.memory_.Release(pieces[at].early_bytes);
+    }
     return written;
   }
 
@@ -216,7 +217,7 @@ class RowSaver::Writer {
           std::span(rows.blocks).subspan(at, std::min(kBlocksTogether, rows.blocks.size() - at));
       Table::SplitRows(config, rows.stamp_origin, some, parts_);
       const uint64_t count = parts_[0].size() / sizeof(uint64_t);
-      written = Append(files_[table].writer, count, parts_);
+      written = Append(files_[table].rows->writer, count, parts_);
       progress_.rows += count;
       if (rows.early_bytes == 0) continue;
       const uint64_t bytes = BytesOf(some);
@@ -254,7 +255,7 @@ class RowSaver::Writer {
   const SaveRowsCall& call_;
   Notes& notes_;
   RowTask::Progress& progress_;
-  std::vector<RowFile> files_;  // By table.
+  std::vector<TableFiles> files_;  // By table.
   std::vector<ModelFile> written_;
   std::vector<std::vector<std::byte>> parts_;
   Clock::time_point due_;
@@ -279,20 +280,27 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
   }
   SIMURGH_RETURN_IF_ERROR(CheckFolder(call.folder));
   if (call.probe) {
-    SIMURGH_RETURN_IF_ERROR(CheckShared(files_, config_.directory, call.folder));
+    SIMURGH_RETURN_IF_ERROR(CheckShared(files_, DirectoryOf(call), call.folder));
     return SaveProgress{.done = true};
   }
-  const std::string name = absl::StrCat("save rows: ", call.folder);
+  const std::string name =
+      absl::StrCat("save rows: ", call.directory, call.directory.empty() ? "" : "/", call.folder);
   // A late call of an earlier save must not stop the present one.
   if (task_.IsEarlier(name)) {
     return absl::FailedPreconditionError(absl::StrCat(name, ": another save has begun since"));
   }
+  if (call.continues && !task_.IsLast(name)) {
+    return absl::DataLossError(
+        absl::StrCat(name, ": this server was restarted since the save has begun"));
+  }
   return task_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> {
-    SIMURGH_RETURN_IF_ERROR(CheckShared(files_, config_.directory, call.folder));
+    SIMURGH_RETURN_IF_ERROR(CheckShared(files_, DirectoryOf(call), call.folder));
     // Shared: a std::function must be copyable.
     auto notes = std::make_shared<Notes>(Begin(call));
-    return
-        [this, call, notes](RowTask::Progress& progress) { return Write(call, *notes, progress); };
+    return RowTask::Work{
+        .run = [this, call,
+                notes](RowTask::Progress& progress) { return Write(call, *notes, progress); },
+        .bytes = notes->bytes};
   });
 }
 
@@ -327,6 +335,7 @@ RowSaver::Notes RowSaver::Begin(const SaveRowsCall& call) {
     }
   });
   NoteChanges(notes);
+  PlanFiles(call, notes);
   return notes;
 }
 
@@ -364,6 +373,40 @@ void RowSaver::NoteChanges(Notes& notes) {
       memory_.Take(removed.size_bytes());
     }
   });
+}
+
+void RowSaver::PlanFiles(const SaveRowsCall& call, Notes& notes) {
+  for (uint32_t t = 0; t < tables_.size(); ++t) {
+    const TableConfig& table = tables_[t];
+    const auto name = [&](const char* folder) {
+      return absl::StrCat(folder, "/", table.name, "/", call.server, ".safetensors");
+    };
+    uint64_t rows = 0;
+    uint64_t copied = 0;
+    uint64_t sketches = 0;
+    uint64_t removed = 0;
+    for (const Noted& noted : notes.partitions) {
+      rows += noted.rows[t];
+      copied += noted.copied_rows[t];
+      sketches += noted.sketches[t];
+      removed += noted.removed[t].size();
+    }
+    TablePlan plan{
+        .rows = {name("rows"), Table::FileTensors(table, copied), Table::FileMetadata(table)}};
+    const TensorMetadata of_table{{"table", table.name}};
+    if (notes.is_delta[t]) {
+      plan.rows.metadata[kRowsAfterDelta] = absl::StrCat(rows);
+      plan.removed = {name("removed"), {{"id", DType::kU64, {removed}}}, of_table};
+    }
+    if (!Table::AdmissionTensors(table, 0).empty()) {
+      plan.admission = {name("admission"), Table::AdmissionTensors(table, sketches), of_table};
+    }
+    for (const FilePlan* file : {&plan.rows, plan.admission ? &*plan.admission : nullptr,
+                                 plan.removed ? &*plan.removed : nullptr}) {
+      if (file != nullptr) notes.bytes += TensorFileWriter::BytesOf(file->tensors, file->metadata);
+    }
+    notes.tables.push_back(std::move(plan));
+  }
 }
 
 StatusOr<std::vector<ModelFile>> RowSaver::Write(const SaveRowsCall& call, Notes& notes,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "services/embedding_ps/server_metrics.h"
 #include "simurgh/config/checkpoint_config.h"
 #include "simurgh/config/table_config.h"
+#include "simurgh/model/tensor_file.h"
 #include "simurgh/table/copy_memory.h"
 #include "simurgh/table/partition.h"
 
@@ -52,16 +54,33 @@ class RowSaver {
     std::vector<uint64_t> sketches;                              // Likewise.
     std::vector<std::vector<std::vector<std::byte>>> admission;  // By table and tensor.
   };
+  // A file to write. name: its path in the checkpoint.
+  struct FilePlan {
+    std::string name;
+    std::vector<TensorSpec> tensors;
+    TensorMetadata metadata;
+  };
+  struct TablePlan {
+    FilePlan rows;
+    std::optional<FilePlan> admission;
+    std::optional<FilePlan> removed;
+  };
   // What a save has noted.
   struct Notes {
     std::vector<Noted> partitions;
-    std::vector<bool> is_delta;  // By table.
+    std::vector<bool> is_delta;     // By table.
+    std::vector<TablePlan> tables;  // Likewise.
+    uint64_t bytes = 0;             // Of all files.
   };
   class Writer;
 
+  const std::string& DirectoryOf(const SaveRowsCall& call) const {
+    return call.directory.empty() ? config_.directory : call.directory;
+  }
   CopyBase BaseOf(const SaveRowsCall& call);
   Notes Begin(const SaveRowsCall& call);
   void NoteChanges(Notes& notes);
+  void PlanFiles(const SaveRowsCall& call, Notes& notes);
   StatusOr<std::vector<ModelFile>> Write(const SaveRowsCall& call, Notes& notes,
                                          RowTask::Progress& progress);
 

@@ -35,11 +35,13 @@ StatusOr<SaveProgress> RowTask::StartOrReport(const std::string& name,
     earlier_.push_back(std::exchange(name_, name));
     if (earlier_.size() > kEarlierNames) earlier_.pop_front();
     done_ = false;
+    bytes_ = work.bytes;
     progress_.rows = progress_.all_rows = 0;
     progress_.stopped = false;
     join_ = start_([this, work = std::move(work)] { Run(work); });
   }
-  SaveProgress progress{.done = done_, .rows = progress_.rows, .all_rows = progress_.all_rows};
+  SaveProgress progress{
+      .done = done_, .rows = progress_.rows, .all_rows = progress_.all_rows, .bytes = bytes_};
   if (!done_) return progress;
   SIMURGH_ASSIGN_OR_RETURN(progress.files, result_);
   return progress;
@@ -63,7 +65,7 @@ Status RowTask::Stop() {
 }
 
 void RowTask::Run(const Work& work) {
-  StatusOr<std::vector<ModelFile>> result = work(progress_);
+  StatusOr<std::vector<ModelFile>> result = work.run(progress_);
   MutexLock lock(mutex_);
   result_ = std::move(result);
   done_ = true;

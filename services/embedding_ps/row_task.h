@@ -28,8 +28,11 @@ class RowTask {
     std::atomic<uint64_t> all_rows = 0;
     std::atomic<bool> stopped = false;  // The work must end with an error.
   };
-  // Returns the files that it has written.
-  using Work = std::function<StatusOr<std::vector<ModelFile>>(Progress& progress)>;
+  struct Work {
+    // Returns the files that it has written.
+    std::function<StatusOr<std::vector<ModelFile>>(Progress& progress)> run;
+    uint64_t bytes = 0;  // Size of these files.
+  };
 
   explicit RowTask(TaskStarter start) : start_(std::move(start)) {}
   // Stops the work and waits.
@@ -57,6 +60,7 @@ class RowTask {
   std::string name_ ABSL_GUARDED_BY(mutex_);  // Of the last work; empty before the first one.
   std::deque<std::string> earlier_ ABSL_GUARDED_BY(mutex_);  // Names of works before that one.
   bool done_ ABSL_GUARDED_BY(mutex_) = true;
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   StatusOr<std::vector<ModelFile>> result_ ABSL_GUARDED_BY(mutex_) = std::vector<ModelFile>();
   std::function<void()> join_ ABSL_GUARDED_BY(mutex_);  // Empty before the first work.
 };

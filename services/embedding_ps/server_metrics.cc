@@ -33,7 +33,10 @@ void ServerMetrics::OnPull(size_t partition, const Partition& rows,
   for (const PullGroup& group : groups) {
     tables_[group.table]->Report(partition, rows.table(group.table));
   }
-  if (report.created + report.evicted == 0) return;
+  if (report.created + report.evicted > 0) OnRows(partition, rows);
+}
+
+void ServerMetrics::OnRows(size_t partition, const Partition& rows) {
   for (size_t t = 0; t < rows.table_count(); ++t) {
     const size_t cell = partition * rows.table_count() + t;
     const TableStats stats = rows.table(t).stats();
@@ -51,8 +54,9 @@ void ServerMetrics::OnPush(size_t partition, const Partition& rows, const PushRe
   for (size_t t = 0; t < tables_.size(); ++t) tables_[t]->Report(partition, rows.table(t));
 }
 
-void ServerMetrics::OnClear(size_t partition) {
+void ServerMetrics::OnClear(size_t partition, const Partition& rows) {
   for (const auto& table : tables_) table->Forget(partition);
+  OnRows(partition, rows);
 }
 
 void ServerMetrics::OnSave(uint64_t rows, uint64_t bytes, double seconds) {

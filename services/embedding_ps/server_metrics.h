@@ -13,7 +13,7 @@ namespace simurgh {
 
 // Metrics of an embedding-ps.
 //
-// Threads: call OnPull(), OnPush() and OnClear() on the partition's thread, after the request.
+// Threads: call OnPull(), OnPush(), OnClear() and OnRows() on the partition's thread.
 // Partitions do not contend. The others: any.
 class ServerMetrics {
  public:
@@ -25,13 +25,17 @@ class ServerMetrics {
               const PullReport& report);
   void OnPush(size_t partition, const Partition& rows, const PushReport& report);
   // After Partition::Clear().
-  void OnClear(size_t partition);
+  void OnClear(size_t partition, const Partition& rows);
+  // Reports how many rows there are, once they have changed without a pull.
+  void OnRows(size_t partition, const Partition& rows);
 
   // Pieces of a pull that waited for checkpoint.memory.
   void OnPullWaits(uint64_t waits) { pull_waits_.Add(waits); }
   // seconds: time of the whole save.
   void OnSave(uint64_t rows, uint64_t bytes, double seconds);
   void OnSaveFailed() { save_failures_.Add(1); }
+  // See checkpoint.on_server_loss: partial.
+  void OnLostRowsRestored() { lost_rows_restored_.Add(1); }
 
  private:
   MetricRegistry& registry_;
@@ -63,6 +67,9 @@ class ServerMetrics {
                                               "Pieces of pulls that waited for checkpoint.memory.");
   Counter& save_failures_ =
       registry_.GetCounter("simurgh_ps_save_failures_total", "Saves of rows that failed.");
+  Counter& lost_rows_restored_ = registry_.GetCounter(
+      "simurgh_ps_lost_rows_restored_total",
+      "Times that this server went back to the last checkpoint while training went on.");
   std::vector<Gauge*> rows_;  // [partition * tables + table]
   std::vector<Gauge*> bytes_;
   std::vector<std::unique_ptr<TableMetrics>> tables_;

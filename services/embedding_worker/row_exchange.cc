@@ -207,6 +207,7 @@ rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SumProgress(
     all.done = all.done && progress.done;
     all.rows += progress.rows;
     all.all_rows += progress.all_rows;
+    all.bytes += progress.bytes;
     std::ranges::move(progress.files, std::back_inserter(all.files));
     co_return absl::OkStatus();
   };

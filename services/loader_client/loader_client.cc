@@ -46,7 +46,7 @@ class RemoteLoaderClient final : public LoaderClient {
       : loader_(loader),
         call_timeout_(config.rpc.call_timeout),
         retry_deadline_(config.training.retry_deadline),
-        in_step_(config.training.mode != TrainingConfig::Mode::kAsync),
+        in_step_(config.reads_in_step()),
         ranks_(config.nn_worker.instances.size()),
         thread_("loader-rpc", config.rpc.spin) {
     const rpc::Hello hello{.cluster = config.name,
@@ -282,7 +282,7 @@ class RemoteLoaderClient final : public LoaderClient {
   const uint32_t loader_;
   const std::chrono::milliseconds call_timeout_;
   const std::chrono::milliseconds retry_deadline_;
-  const bool in_step_;  // All ranks take every step together.
+  const bool in_step_;  // All ranks get equal numbers of batches.
   DataPosition begin_;
   uint64_t next_ = 0;  // Number of the next batch, if no rank has it.
   Mutex mutex_;

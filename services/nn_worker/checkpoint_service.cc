@@ -38,7 +38,9 @@ Reply<api::SaveCheckpoint> CheckpointService::OnSave(
   }
   uint64_t number = request.table().request();
   if (number == 0) {
-    SIMURGH_CO_ASSIGN_OR_RETURN(number, checkpointer_->Request());
+    const auto* const directory = request.table().directory();
+    SIMURGH_CO_ASSIGN_OR_RETURN(
+        number, checkpointer_->Request(directory == nullptr ? "" : directory->str()));
     spdlog::info("checkpoint requested: request={}", number);
     co_return Encode(number, {});
   }

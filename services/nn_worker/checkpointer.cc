@@ -162,8 +162,10 @@ void Checkpointer::OnSaved(const SavedCheckpoint& saved, Clock::duration duratio
   rows_.Set(static_cast<double>(saved.rows));
 }
 
-Status Checkpointer::SaveLast(const Work& work, const std::function<void()>& keep_alive,
+Status Checkpointer::SaveLast(const std::function<Work(const std::string& directory)>& work,
+                              const std::function<Status()>& keep_alive,
                               const std::stop_token& stop) {
+  std::string directory;
   const std::stop_callback waker(stop, [this] {
     MutexLock lock(mutex_);
     changed_.NotifyAll();
@@ -171,7 +173,7 @@ Status Checkpointer::SaveLast(const Work& work, const std::function<void()>& kee
   Refuse(absl::OkStatus());
   while (true) {
     while (!AwaitIdle(kKeepAlive)) continue;
-    Start(work, std::nullopt);
+    Start(work(directory), std::nullopt);
     while (!AwaitIdle(kKeepAlive)) continue;
     Status status;
     bool repeats = false;
@@ -183,21 +185,29 @@ Status Checkpointer::SaveLast(const Work& work, const std::function<void()>& kee
     if (!repeats || !keep_alive || stop.stop_requested()) return status;
     spdlog::error(
         "{}; training has ended, and the servers keep the rows: remove the cause, then run "
-        "`simurgh checkpoint CONFIG`, or stop this program",
+        "`simurgh checkpoint CONFIG`. To save to another folder, run `simurgh checkpoint CONFIG "
+        "--directory FOLDER`. Or stop this program, without the model",
         std::string(status.message()));
-    if (!AwaitRequest(keep_alive, stop)) return status;
+    {
+      MutexLock lock(mutex_);
+      last_failed_ = true;
+    }
+    const Status asked = AwaitRequest(keep_alive, stop);
+    if (!asked.ok()) return absl::IsCancelled(asked) ? status : asked;
+    MutexLock lock(mutex_);
+    directory = std::exchange(directory_, {});
   }
 }
 
-bool Checkpointer::AwaitRequest(const std::function<void()>& keep_alive,
-                                const std::stop_token& stop) {
+Status Checkpointer::AwaitRequest(const std::function<Status()>& keep_alive,
+                                  const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    keep_alive();
+    SIMURGH_RETURN_IF_ERROR(keep_alive());
     MutexLock lock(mutex_);
     if (!schedule_.has_request()) changed_.WaitUntil(mutex_, Clock::now() + kKeepAlive);
-    if (schedule_.has_request()) return true;
+    if (schedule_.has_request()) return absl::OkStatus();
   }
-  return false;
+  return absl::CancelledError("the program was stopped");
 }
 
 void Checkpointer::Refuse(Status reason) {
@@ -205,9 +215,15 @@ void Checkpointer::Refuse(Status reason) {
   refusal_ = std::move(reason);
 }
 
-StatusOr<uint64_t> Checkpointer::Request() {
+StatusOr<uint64_t> Checkpointer::Request(std::string directory) {
   MutexLock lock(mutex_);
   if (!refusal_.ok()) return refusal_;
+  if (!directory.empty() && !last_failed_) {
+    return absl::FailedPreconditionError(
+        "--directory: training continues, and saves to checkpoint.directory; use it once the "
+        "save of the end has failed");
+  }
+  if (!directory.empty()) directory_ = std::move(directory);
   changed_.NotifyAll();
   return schedule_.Request();
 }

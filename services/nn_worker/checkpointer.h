@@ -55,11 +55,13 @@ class Checkpointer final : public CheckpointPort {
 
   // Waits for the save under way, then saves the model of the end. After an error, with on_error:
   // continue, it logs the error and saves again at each request, until it succeeds or a stop is
-  // requested. keep_alive: called regularly meanwhile; empty if no request can come. Threads: the
-  // trainer's.
-  // Errors: of the last attempt. DATA_LOSS ends the attempts: the servers have lost rows.
-  Status SaveLast(const Work& work, const std::function<void()>& keep_alive,
-                  const std::stop_token& stop);
+  // requested. work: for a folder in place of checkpoint.directory, or for that one. keep_alive:
+  // called regularly meanwhile, and an error ends the wait; empty if no request can come. Threads:
+  // the trainer's.
+  // Errors: of the last attempt; of keep_alive. DATA_LOSS ends the attempts: the servers have lost
+  // rows.
+  Status SaveLast(const std::function<Work(const std::string& directory)>& work,
+                  const std::function<Status()>& keep_alive, const std::stop_token& stop);
 
   // Ends the save under way with CANCELLED, and all later ones. Threads: any.
   void Stop() { stop_.request_stop(); }
@@ -76,8 +78,10 @@ class Checkpointer final : public CheckpointPort {
     uint64_t rows = 0;      // Written by the save under way.
     uint64_t all_rows = 0;  // To write; 0 until known.
   };
-  // Asks for a save at the next step. Returns the number of the request. Errors: of Refuse().
-  StatusOr<uint64_t> Request();
+  // Asks for a save at the next step. directory: in place of checkpoint.directory, once the save of
+  // the end has failed; empty: that one. Returns the number of the request. Errors: of Refuse();
+  // FAILED_PRECONDITION for a directory while training goes on.
+  StatusOr<uint64_t> Request(std::string directory = {});
   // Errors: OUT_OF_RANGE for a number that is not of a request; of the save; of Refuse().
   StatusOr<Answer> Ask(uint64_t request);
 
@@ -90,7 +94,8 @@ class Checkpointer final : public CheckpointPort {
   // Runs the task on a thread.
   void Launch(std::function<void()> task);
   void OnSaved(const SavedCheckpoint& saved, Clock::duration duration);
-  bool AwaitRequest(const std::function<void()>& keep_alive, const std::stop_token& stop);
+  // Errors: CANCELLED after a stop; of keep_alive.
+  Status AwaitRequest(const std::function<Status()>& keep_alive, const std::stop_token& stop);
 
   BestCheckpoints& best_;
   const Prepare prepare_;
@@ -108,7 +113,9 @@ class Checkpointer final : public CheckpointPort {
   Mutex mutex_;
   CondVar changed_;
   CheckpointSchedule schedule_ ABSL_GUARDED_BY(mutex_);
-  SaveProgress progress_ ABSL_GUARDED_BY(mutex_);  // Of the save under way.
+  SaveProgress progress_ ABSL_GUARDED_BY(mutex_);     // Of the save under way.
+  bool last_failed_ ABSL_GUARDED_BY(mutex_) = false;  // SaveLast() waits for a request.
+  std::string directory_ ABSL_GUARDED_BY(mutex_);     // Of that request.
   StatusOr<SavedCheckpoint> last_ ABSL_GUARDED_BY(mutex_) = SavedCheckpoint();
   Status refusal_ ABSL_GUARDED_BY(mutex_);
 };

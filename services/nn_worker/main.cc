@@ -144,9 +144,9 @@ class NnWorker : public Daemon {
       const bool continues =
           daemon->resumed_ && std::filesystem::equivalent(context.config().checkpoint.directory,
                                                           daemon->resumed_->model, ignored);
-      SIMURGH_ASSIGN_OR_RETURN(daemon->saver_,
-                               ModelSaver::Open(context.config(), continues ? resumed : nullptr,
-                                                daemon->run_, daemon->best_));
+      SIMURGH_ASSIGN_OR_RETURN(
+          daemon->saver_, ModelSaver::Open(context.config(), continues ? resumed : nullptr,
+                                           daemon->takes_newest_, daemon->run_, daemon->best_));
       daemon->run_ = daemon->saver_->run();
       context.metrics()
           .GetGauge("simurgh_nn_checkpoint_generation", "Generation of new checkpoints.")
@@ -253,16 +253,13 @@ class NnWorker : public Daemon {
   void CreateCheckpointer(DaemonContext& context) {
     const CheckpointConfig& config = context.config().checkpoint;
     if (config.directory.empty() || rank_ > 0) return;
-    const auto prepare = [this](const TrainState& state) { return CopyModel(state, std::nullopt); };
+    const auto prepare = [this](const TrainState& state) {
+      return SaveModel(CopyModel(state, std::nullopt), /*directory=*/"");
+    };
     const auto load = [this](uint64_t step, const std::stop_token& stop) {
       return LoadBest(step, stop);
     };
     checkpointer_ = std::make_unique<Checkpointer>(config, best_, prepare, load, context.metrics());
-    if (context.config().training.mode == TrainingConfig::Mode::kAsync) {
-      checkpointer_->Refuse(absl::FailedPreconditionError(
-          "training.mode: async saves its model only when it ends; use another mode to save while "
-          "it trains"));
-    }
     if (resumed_) {
       const Manifest& manifest = resumed_->checkpoint.manifest;
       checkpointer_->SetNewest(manifest.step, manifest.step_time);
@@ -327,8 +324,8 @@ class NnWorker : public Daemon {
     SIMURGH_RETURN_IF_ERROR(BeginRows(joint, stop));
     spdlog::info("training starts: run={:016x} rank={} step={}", joint.run, rank_,
                  job_->start().steps);
-    trains_ = job_->config().training.mode != TrainingConfig::Mode::kAsync;
-    if (checkpointer_ != nullptr && trains_) job_->SaveWith(*checkpointer_);
+    trains_ = true;
+    if (checkpointer_ != nullptr) job_->SaveWith(*checkpointer_);
     return job_->Run(Port(), dense, joint.run, *joint.collective, stop);
   }
 
@@ -375,7 +372,7 @@ class NnWorker : public Daemon {
   Status RestoreRows(const char* what, const std::string& model, uint64_t step,
                      const std::stop_token& stop) {
     const RestoreRowsCall call{
-        .run = joined_.run, .ranks = joined_.ranks, .model = model, .step = step};
+        .run = joined_.run, .ranks = joined_.ranks, .model = model, .step = step, .load = loads_++};
     const auto restore = [&] {
       return local_ != nullptr ? local_->RestoreRows(call) : remote_->port().RestoreRows(call);
     };
@@ -386,33 +383,46 @@ class NnWorker : public Daemon {
   Status LoadBest(uint64_t step, const std::stop_token& stop) {
     const std::string& model = job_->config().checkpoint.directory;
     spdlog::info("the best evaluation was of an earlier step: step={}", step);
-    // First without rows. The servers know a load by model and step, and would take one that they
-    // have done at the start for this one.
-    Status loaded = RestoreRows("preparing", "", step, stop);
-    if (loaded.ok()) loaded = RestoreRows("loading", model, step, stop);
-    return Annotate(loaded, absl::StrCat(model, "/step-", step,
-                                         ": training has ended, its model is saved, and the best "
-                                         "checkpoint cannot be tested"));
+    return Annotate(RestoreRows("loading", model, step, stop),
+                    absl::StrCat(model, "/step-", step,
+                                 ": training has ended, its model is saved, and the best "
+                                 "checkpoint cannot be tested"));
   }
 
-  // Copies the model. The work that it returns saves the copy and the servers' rows.
-  Checkpointer::Work CopyModel(const TrainState& state,
-                               const std::optional<EvaluationResult>& evaluation) {
+  // Copies the model.
+  std::shared_ptr<const ModelCopy> CopyModel(const TrainState& state,
+                                             const std::optional<EvaluationResult>& evaluation) {
     // The model has the mean of the ranks' statistics, as for an evaluation.
+    const TrainingConfig& training = job_->config().training;
+    const bool on_servers = training.mode == TrainingConfig::Mode::kAsync;
     const std::span<float> statistics = job_->network().statistics();
     const std::vector<float> own(statistics.begin(), statistics.end());
     SetMeanStatistics(state, statistics);
-    auto model = std::make_shared<const ModelCopy>(
-        ModelCopy{.state = state,
-                  .evaluation = evaluation,
-                  .dense = DenseCopy(job_->network()),
-                  .probe = MakeProbe(*job_, Port(), joined_.run, state.steps),
-                  .step_time = std::time(nullptr)});
+    auto model = std::make_shared<const ModelCopy>(ModelCopy{
+        .state = state,
+        .evaluation = evaluation,
+        .dense = DenseCopy(job_->network(), on_servers ? &training.dense_optimizer : nullptr,
+                           state.server_optimizer),
+        .probe = MakeProbe(*job_, Port(), joined_.run, state.steps),
+        .step_time = std::time(nullptr)});
     std::ranges::copy(own, job_->network().statistics().begin());
-    return [this, model](const OnRows& on_rows,
-                         const std::stop_token& stop) -> StatusOr<SavedCheckpoint> {
-      StatusOr<SavedCheckpoint> saved =
-          saver_->Save(*model, job_->config(), SaveRowsFunction(), on_rows, stop);
+    return model;
+  }
+
+  // Saves a copy and the servers' rows. directory: in place of checkpoint.directory; may be empty.
+  Checkpointer::Work SaveModel(std::shared_ptr<const ModelCopy> model,
+                               const std::string& directory) {
+    return [this, model = std::move(model), directory](
+               const OnRows& on_rows, const std::stop_token& stop) -> StatusOr<SavedCheckpoint> {
+      const auto save = [&]() -> StatusOr<SavedCheckpoint> {
+        std::unique_ptr<ModelSaver> other;
+        if (!directory.empty()) {
+          SIMURGH_ASSIGN_OR_RETURN(other, saver_->To(directory));
+        }
+        ModelSaver& saver = other == nullptr ? *saver_ : *other;
+        return saver.Save(*model, job_->config(), SaveRowsFunction(), on_rows, stop);
+      };
+      StatusOr<SavedCheckpoint> saved = save();
       if (saved.ok()) return saved;
       return Annotate(saved.status(),
                       absl::StrCat("the model of step ", model->state.steps, " is not saved"));
@@ -426,13 +436,16 @@ class NnWorker : public Daemon {
       // The calls to the servers have ended, too.
       checkpointer_->Stop();
     } else if (result->steps > checkpointer_->newest()) {
-      std::function<void()> keep_alive;
+      std::function<Status()> keep_alive;
       if (listener_ != nullptr) {
-        // The servers admit no other run.
-        keep_alive = [this] { saver_->Probe(SaveRowsFunction()).IgnoreError(); };
+        keep_alive = [this] {
+          saver_->Probe(SaveRowsFunction()).IgnoreError();  // The servers admit no other run.
+          return saver_->CheckNewest();
+        };
       }
-      status =
-          checkpointer_->SaveLast(CopyModel(result->state, result->evaluation), keep_alive, stop);
+      const auto model = CopyModel(result->state, result->evaluation);
+      const auto work = [&](const std::string& directory) { return SaveModel(model, directory); };
+      status = checkpointer_->SaveLast(work, keep_alive, stop);
     }
     checkpointer_->Refuse(absl::FailedPreconditionError(
         absl::StrCat("training has ended without a new checkpoint", result.ok() ? "" : ": ",
@@ -472,7 +485,8 @@ class NnWorker : public Daemon {
   const std::string trace_file_;  // May be empty.
   const uint32_t rank_;
   std::ofstream trace_;
-  StepId joined_;  // The run, once all ranks have joined it.
+  StepId joined_;       // The run, once all ranks have joined it.
+  uint32_t loads_ = 0;  // Of rows, in this run. One at a time.
   Timeline timeline_;
   LearningRates learning_rates_;
   std::optional<ResumePoint> resumed_;  // The model that this training continues.

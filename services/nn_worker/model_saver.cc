@@ -1,6 +1,8 @@
 #include "services/nn_worker/model_saver.h"
 
+#include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -25,9 +27,29 @@ bool IsRetryable(const Status& status) {
 }
 
 // Writes MODEL/best, before the checkpoint that it named may be removed.
-Status NameBest(BestCheckpoints& best, ModelDirectory& directory) {
+Status NameBest(BestCheckpoints& best, ModelDirectory& directory, uint64_t generation) {
   const std::vector<uint64_t> steps = best.Steps();
-  return directory.SetBest(steps.empty() ? std::nullopt : std::optional(steps.front()));
+  return directory.SetBest(steps.empty() ? std::nullopt : std::optional(steps.front()), generation);
+}
+
+// None for a folder that does not exist.
+StatusOr<std::vector<uint64_t>> StepsIn(ModelDirectory& directory) {
+  StatusOr<std::vector<uint64_t>> steps = directory.Steps();
+  if (absl::IsNotFound(steps.status())) return std::vector<uint64_t>();
+  return steps;
+}
+
+// The newest checkpoint was looked for before this start took its generation. Errors: ABORTED.
+Status CheckStillNewest(ModelDirectory& directory, const Checkpoint* continued) {
+  const StatusOr<ModelDirectory::Newest> newest = directory.Latest();
+  if (!newest.ok() && !absl::IsNotFound(newest.status())) return newest.status();
+  const bool same = newest.ok() == (continued != nullptr) &&
+                    (!newest.ok() || newest->checkpoint.checksum == continued->checksum);
+  if (same) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(
+      directory.path(), ": another start of this training has saved ",
+      newest.ok() ? newest->checkpoint.folder : "nothing",
+      " while this one looked for the newest checkpoint; start again to continue from it"));
 }
 
 }  // namespace
@@ -42,31 +64,52 @@ bool SaverEnvironment::SleepUnlessStopped(std::chrono::milliseconds duration,
 
 StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config,
                                                        const Checkpoint* continued,
-                                                       uint64_t new_run, BestCheckpoints& best,
+                                                       bool takes_newest, uint64_t new_run,
+                                                       BestCheckpoints& best,
                                                        SaverEnvironment environment) {
   ModelDirectory directory(config.checkpoint.directory, environment.files);
-  const StatusOr<std::vector<uint64_t>> steps = directory.Steps();
-  if (!steps.ok() && !absl::IsNotFound(steps.status())) return steps.status();
-  if (continued == nullptr && steps.ok() && !steps->empty()) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
+  if (continued == nullptr && !steps.empty() && !takes_newest) {
     return absl::InvalidArgumentError(absl::StrCat(
         "checkpoint.directory: '", config.checkpoint.directory, "' has a model of step ",
-        steps->back(), " already; continue it with --resume auto, or name another folder"));
+        steps.back(), " already; continue it with --resume auto, or name another folder"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration());
+  if (takes_newest) SIMURGH_RETURN_IF_ERROR(CheckStillNewest(directory, continued));
   SIMURGH_ASSIGN_OR_RETURN(
       const uint64_t training,
-      directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run)));
+      directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run),
+                        generation));
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
   if (continued != nullptr) {
-    for (const uint64_t step : *steps) {
+    for (const uint64_t step : steps) {
       // Later ones are of training that is thrown away, damaged ones stay and do not count.
       const StatusOr<Checkpoint> checkpoint = directory.Open(step);
       if (checkpoint.ok() && step <= continued->manifest.step) best.Add(checkpoint->manifest);
     }
   }
-  SIMURGH_RETURN_IF_ERROR(NameBest(best, directory));
-  return std::unique_ptr<ModelSaver>(
-      new ModelSaver(config, generation, training, best, std::move(environment)));
+  SIMURGH_RETURN_IF_ERROR(NameBest(best, directory, generation));
+  return std::unique_ptr<ModelSaver>(new ModelSaver(config, std::move(directory), generation,
+                                                    RunNumber(generation, training), best,
+                                                    std::move(environment)));
+}
+
+StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) const {
+  ModelDirectory directory(path, environment_.files);
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
+  if (!steps.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--directory: '", path, "' has a model of step ",
+                                                   steps.back(), " already; name another folder"));
+  }
+  // Servers that stay up admit the next start of this training there.
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration(generation_ - 1));
+  SIMURGH_RETURN_IF_ERROR(directory.KeepRun(TrainingOf(run_), generation).status());
+  SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
+  auto best = std::make_unique<BestCheckpoints>(config_.checkpoint);
+  std::unique_ptr<ModelSaver> saver(
+      new ModelSaver(config_, std::move(directory), generation, run_, *best, environment_));
+  saver->own_best_ = std::move(best);
+  return saver;
 }
 
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
@@ -102,25 +145,28 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
   }
 }
 
+Status ModelSaver::CheckNewest() {
+  const StatusOr<uint64_t> newest = directory_.HighestGeneration();
+  if (!newest.ok() || *newest <= generation_) return absl::OkStatus();
+  return SupersededError(RunNumber(*newest, run_));
+}
+
 StatusOr<SaveProgress> ModelSaver::Probe(const SaveRows& save_rows) const {
   return save_rows(
       {.run = run(), .folder = absl::StrCat("generation-", generation_), .probe = true});
 }
 
+Status ModelSaver::CheckContinued() {
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint last, directory_.Open(continued_->parent.step));
+  if (last.checksum != continued_->parent.checksum) {
+    return absl::DataLossError(last.folder + "/manifest.json: the file has changed");
+  }
+  return last.Chain().status();
+}
+
 StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const ClusterConfig& config,
                                            const SaveRows& save_rows, const OnRows& on_rows,
                                            const std::stop_token& stop) {
-  StatusOr<SavedCheckpoint> saved = Write(model, config, save_rows, on_rows, stop);
-  if (saved.ok()) return saved;
-  // Whatever the error is, another attempt cannot succeed.
-  const StatusOr<bool> is_newest = directory_.IsNewest(generation_);
-  if (is_newest.ok() && !*is_newest) return absl::CancelledError(saved.status().message());
-  return saved;
-}
-
-StatusOr<SavedCheckpoint> ModelSaver::Write(const ModelCopy& model, const ClusterConfig& config,
-                                            const SaveRows& save_rows, const OnRows& on_rows,
-                                            const std::stop_token& stop) {
   const auto begin = environment_.now();
   const uint64_t step = model.state.steps;
   // Servers know a save by its folder: a failed one keeps its name and its error.
@@ -130,22 +176,60 @@ StatusOr<SavedCheckpoint> ModelSaver::Write(const ModelCopy& model, const Cluste
                            directory_.Begin(step, generation_, retries_));
   const std::string name = attempt.folder().substr(attempt.folder().rfind('/') + 1);
   // A checkpoint of the same step replaces the last one, and hence cannot continue it.
-  const bool is_delta = continued_ && continued_->parent.step < step &&
-                        continued_->deltas + 1 < config_.checkpoint.full_every;
-  const auto call = [&] {
-    return save_rows(
-        {.run = run(), .folder = name, .parent = is_delta ? continued_->folder : std::string()});
-  };
-  // First, since training waits until the servers have noted the rows.
-  SIMURGH_ASSIGN_OR_RETURN(SaveProgress rows, AwaitRows("saving", config_.training.retry_deadline,
-                                                        call, on_rows, stop, environment_));
-  SIMURGH_RETURN_IF_ERROR(
-      WriteDense(attempt.folder(), model.dense, model.state.rank_statistics, environment_.files));
-  if (!model.probe.empty()) {
-    SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
-    SIMURGH_RETURN_IF_ERROR(environment_.files.WriteFile(path, model.probe));
+  bool is_delta = continued_ && continued_->parent.step < step &&
+                  continued_->deltas + 1 < config_.checkpoint.full_every;
+  if (is_delta) {
+    const Status there = CheckContinued();
+    is_delta = there.ok();
+    if (!is_delta) spdlog::warn("{}; saving all rows", std::string(there.message()));
   }
-  Manifest manifest{.run = training_,
+  const std::vector<float>& statistics = model.state.rank_statistics;
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, environment_.files.FreeBytes(directory_.path()));
+  const uint64_t own = DenseFiles::BytesOf(model.dense, statistics) + model.probe.size();
+  uint64_t needed = own;
+  std::optional<DenseFiles> dense;
+  std::unique_ptr<File> probe;
+  // `dense` last: with it all is reserved. After an error, another call goes on.
+  const auto reserve = [&]() -> Status {
+    if (!model.probe.empty()) {
+      if (probe == nullptr) {
+        SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
+        SIMURGH_ASSIGN_OR_RETURN(probe, environment_.files.Create(path));
+      }
+      SIMURGH_RETURN_IF_ERROR(probe->Allocate(model.probe.size()));
+    }
+    SIMURGH_ASSIGN_OR_RETURN(
+        dense, DenseFiles::Create(attempt.folder(), model.dense, statistics, environment_.files));
+    return absl::OkStatus();
+  };
+  const auto call = [&]() -> StatusOr<SaveProgress> {
+    SIMURGH_ASSIGN_OR_RETURN(
+        SaveProgress rows,
+        save_rows({.run = run(),
+                   .folder = name,
+                   .parent = is_delta ? continued_->folder : std::string(),
+                   .directory = own_best_ == nullptr ? std::string() : directory_.path(),
+                   .continues = dense.has_value()}));
+    if (dense) return rows;
+    // The servers go first, since training waits until they have noted the rows.
+    needed = own + rows.bytes;
+    SIMURGH_RETURN_IF_ERROR(reserve());
+    return rows;
+  };
+  StatusOr<SaveProgress> saved_rows =
+      AwaitRows("saving", config_.training.retry_deadline, call, on_rows, stop, environment_);
+  if (absl::IsResourceExhausted(saved_rows.status()) && needed > free) {
+    return DiskFullError(directory_.path(), absl::StrCat("the checkpoint of step ", step), needed,
+                         free);
+  }
+  SIMURGH_ASSIGN_OR_RETURN(SaveProgress rows, std::move(saved_rows));
+  SIMURGH_RETURN_IF_ERROR(dense->Write(model.dense, statistics));
+  if (probe != nullptr) {
+    SIMURGH_RETURN_IF_ERROR(probe->Write(0, std::as_bytes(std::span(model.probe))));
+    SIMURGH_RETURN_IF_ERROR(probe->Sync());
+    probe.reset();
+  }
+  Manifest manifest{.run = TrainingOf(run_),
                     .step_time = model.step_time,
                     .config = {config.settings.begin(), config.settings.end()},
                     .statistics = StatisticsOf(config.data, config.features),
@@ -161,6 +245,9 @@ StatusOr<SavedCheckpoint> ModelSaver::Write(const ModelCopy& model, const Cluste
     manifest.metrics["test_logloss"] = model.evaluation->log_loss;
   }
   const StatusOr<Checkpoint> published = attempt.Publish(std::move(manifest));
+  if (absl::IsFailedPrecondition(published.status())) {  // No later attempt can succeed.
+    return absl::CancelledError(published.status().message());
+  }
   if (absl::IsDataLoss(published.status())) {  // Of files: the servers still have the rows.
     return absl::FailedPreconditionError(published.status().message());
   }
@@ -175,7 +262,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Write(const ModelCopy& model, const Cluste
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                saved.rows, saved.bytes, seconds);
   best_.Add(published->manifest);
-  SIMURGH_RETURN_IF_ERROR(NameBest(best_, directory_));
+  SIMURGH_RETURN_IF_ERROR(NameBest(best_, directory_, generation_));
   const std::vector<uint64_t> best = best_.Steps();
   SIMURGH_RETURN_IF_ERROR(
       directory_.KeepNewest(config_.checkpoint.keep, {best.begin(), best.end()}));

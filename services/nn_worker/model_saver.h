@@ -74,20 +74,29 @@ class ModelSaver {
   using SaveRows = std::function<StatusOr<SaveProgress>(const SaveRowsCall& call)>;
 
   // Prepares the folder; from now on no older start completes a checkpoint. continued: the
-  // checkpoint of this folder that training continues; null for none. new_run: a random number, for
-  // a new model. Adds to `best` the checkpoints that training continues.
+  // checkpoint of this folder that training continues; null for none. takes_newest: it was the
+  // newest one. new_run: a random number, for a new model. Adds to `best` the checkpoints that
+  // training continues.
   // Lifetime: `config`, `best` and the environment's files outlive the saver.
-  // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; of
-  // ModelDirectory.
+  // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; ABORTED if an
+  // older start has completed one since; of ModelDirectory.
   static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config,
-                                                    const Checkpoint* continued, uint64_t new_run,
-                                                    BestCheckpoints& best,
+                                                    const Checkpoint* continued, bool takes_newest,
+                                                    uint64_t new_run, BestCheckpoints& best,
                                                     SaverEnvironment environment = {});
 
+  // Saves this training to another folder, which has no model. Errors: INVALID_ARGUMENT if it has
+  // one; of ModelDirectory.
+  StatusOr<std::unique_ptr<ModelSaver>> To(const std::string& directory) const;
+
   // The number of this start of training: see run_number.h.
-  uint64_t run() const { return RunNumber(generation_, training_); }
+  uint64_t run() const { return run_; }
 
   uint64_t generation() const { return generation_; }
+
+  // Errors: FAILED_PRECONDITION once a newer start has taken over. A folder that cannot be read
+  // tells nothing.
+  Status CheckNewest();
 
   // Asks all servers whether they see the folder.
   // Errors: FAILED_PRECONDITION for a server that does not; those of save_rows.
@@ -96,31 +105,32 @@ class ModelSaver {
   // Saves the model, then removes all but the newest checkpoint.keep and the best ones. config:
   // with fitted statistics. on_rows: from its first call on, the servers' rows may change. Logs the
   // progress. Errors: of the files and of save_rows, naming the folder; DATA_LOSS if the servers
-  // have lost rows; CANCELLED after a stop, or if a newer start has taken over.
+  // have lost rows; CANCELLED after a stop, or when a newer start has taken over.
   StatusOr<SavedCheckpoint> Save(const ModelCopy& model, const ClusterConfig& config,
                                  const SaveRows& save_rows, const OnRows& on_rows,
                                  const std::stop_token& stop);
 
  private:
-  StatusOr<SavedCheckpoint> Write(const ModelCopy& model, const ClusterConfig& config,
-                                  const SaveRows& save_rows, const OnRows& on_rows,
-                                  const std::stop_token& stop);
-
-  ModelSaver(const ClusterConfig& config, uint64_t generation, uint64_t training,
-             BestCheckpoints& best, SaverEnvironment environment)
+  ModelSaver(const ClusterConfig& config, ModelDirectory directory, uint64_t generation,
+             uint64_t run, BestCheckpoints& best, SaverEnvironment environment)
       : config_(config),
         best_(best),
         environment_(std::move(environment)),
-        directory_(config.checkpoint.directory, environment_.files),
+        directory_(std::move(directory)),
         generation_(generation),
-        training_(training) {}
+        run_(run) {}
+
+  // Whether the manifests are there of the checkpoint that a delta would continue, and of those
+  // that it continues itself.
+  Status CheckContinued();
 
   const ClusterConfig& config_;
   BestCheckpoints& best_;
   const SaverEnvironment environment_;
   ModelDirectory directory_;
-  const uint64_t generation_;
-  const uint64_t training_;
+  const uint64_t generation_;  // In the folder.
+  const uint64_t run_;
+  std::unique_ptr<BestCheckpoints> own_best_;  // Of To().
   // The checkpoint that the next delta continues: the last one of this start of training.
   struct Continued {
     std::string folder;  // The attempt's, by which servers know it.

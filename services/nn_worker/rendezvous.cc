@@ -28,8 +28,13 @@ Status Rendezvous::Arrive(uint32_t rank, uint32_t ranks, const std::string& plan
   }
   const std::string difference =
       SettingsDifference(plan_, "rank 0", plan, absl::StrCat("rank ", rank));
-  // One of them has found a newer checkpoint, and starts again.
-  if (absl::StrContains(difference, "first step = ")) return absl::AbortedError(difference);
+  if (absl::StrContains(difference, "first step = ")) {
+    conflict_ = absl::FailedPreconditionError(
+        absl::StrCat("ranks continue from different checkpoints: ", difference,
+                     "; start all ranks again, with the same checkpoint.directory"));
+    arrivals_.NotifyAll();
+  }
+  if (!conflict_.ok()) return conflict_;
   if (!difference.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("configurations differ: ", difference,
@@ -72,6 +77,7 @@ Reply<api::MeetRanks> Rendezvous::OnMeet(rpc::RequestOf<api::MeetRanks::Request>
   } else if (!co_await arrivals_.Wait(api::AnswerBefore(request.deadline()))) {
     co_return absl::ResourceExhaustedError(absl::StrCat(Missing(), " did not arrive"));
   }
+  SIMURGH_CO_RETURN_IF_ERROR(conflict_);
   flatbuffers::FlatBufferBuilder builder;
   const auto root = api::wire::CreateMeetRanksResponse(builder, run_);
   co_return rpc::Outgoing<api::MeetRanks::Response>(builder, root);
@@ -87,6 +93,10 @@ rpc::awaitable<StatusOr<uint64_t>> MeetRanks(rpc::Client& client, uint32_t rank,
     const auto response = co_await rpc::Call(client, api::kMeetRanks, {builder, root}, until);
     if (response.ok()) co_return response->table().run();
     const Status& status = response.status();
+    // Another start of the ranks finds one checkpoint.
+    if (absl::IsFailedPrecondition(status)) {
+      co_return absl::AbortedError(absl::StrCat("rank 0: ", status.message()));
+    }
     const bool is_waiting = absl::IsResourceExhausted(status);
     if (!is_waiting && !absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status) &&
         !absl::IsAborted(status)) {

@@ -37,7 +37,8 @@ class Rendezvous {
   // Adds a rank, the process of this incarnation. Until all have arrived, a rank may be restarted.
   // Errors: INVALID_ARGUMENT for a rank out of range, another number of ranks or another plan;
   // ABORTED for another incarnation after all have arrived: the run is over, and the next one has
-  // another rank 0.
+  // another rank 0; FAILED_PRECONDITION for a rank that continues from another checkpoint, and then
+  // for all ranks: one of them has looked before another start has saved.
   Status Arrive(uint32_t rank, uint32_t ranks, const std::string& plan, uint64_t incarnation);
 
   // Empty when all have arrived, else "ranks 1, 3".
@@ -49,13 +50,14 @@ class Rendezvous {
   const std::string plan_;
   const std::function<void(uint32_t rank)> on_restart_;
   uint64_t run_ = 0;
+  Status conflict_;
   std::vector<std::optional<uint64_t>> incarnations_;  // By rank.
   rpc::WaitList arrivals_;
 };
 
 // A rank's side, also that of rank 0: calls rank 0 until all ranks have arrived, or until
-// `deadline`. Returns the run. Errors: of Rendezvous::Arrive; DEADLINE_EXCEEDED, naming the missing
-// ranks or the last failure.
+// `deadline`. Returns the run. Errors: of Rendezvous::Arrive, but ABORTED for ranks that continue
+// from different checkpoints; DEADLINE_EXCEEDED, naming the missing ranks or the last failure.
 [[nodiscard]] rpc::awaitable<StatusOr<uint64_t>> MeetRanks(rpc::Client& client, uint32_t rank,
                                                            uint32_t ranks, std::string plan,
                                                            rpc::Clock::time_point deadline);

@@ -12,7 +12,7 @@
 #include "simurgh/base/log.h"
 #include "simurgh/base/settings.h"
 #include "simurgh/config/agreement.h"
-#include "simurgh/model/tensor_file.h"
+#include "simurgh/nn/dense_optimizer.h"
 
 namespace simurgh {
 namespace {
@@ -29,10 +29,29 @@ std::vector<TensorSpec> SpecsOf(const std::vector<DenseTensor>& tensors) {
   return specs;
 }
 
+// server_optimizer: see RestoreDense. Its values follow those of the network's state.
+std::vector<DenseTensor> TensorsOf(DenseNetwork& network,
+                                   const DenseOptimizerConfig* server_optimizer) {
+  std::vector<DenseTensor> tensors = network.tensors();
+  if (server_optimizer == nullptr) return tensors;
+  for (DenseTensor& tensor :
+       DenseOptimizer::Tensors(*server_optimizer, network.parameters().size())) {
+    tensor.offset += network.state().size();
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
 size_t CountOf(const TensorSpec& spec) { return spec.rows() * spec.row_bytes() / sizeof(float); }
 
 std::string Describe(const TensorSpec* spec) {
   return spec == nullptr ? "none" : absl::StrCat("[", absl::StrJoin(spec->shape, ", "), "]");
+}
+
+std::vector<TensorSpec> RankSpecs(const DenseCopy& dense,
+                                  const std::vector<float>& rank_statistics) {
+  const size_t width = dense.statistics;
+  return {{"statistics", DType::kF32, {rank_statistics.size() / width, width}}};
 }
 
 const TensorSpec* Find(const std::vector<TensorSpec>& specs, const std::string& name) {
@@ -88,12 +107,6 @@ StatusOr<std::optional<ResumePoint>> FindResumePoint(const ClusterConfig& config
         absl::StrCat(checkpoint.folder, ": the model does not fit the configuration: ", difference,
                      "; use the model's configuration, or another checkpoint.directory"));
   }
-  if (config.training.mode == TrainingConfig::Mode::kAsync) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(checkpoint.folder,
-                     ": training.mode: async cannot continue from a model; use another mode, "
-                     "or another checkpoint.directory"));
-  }
   return point;
 }
 
@@ -107,46 +120,65 @@ void SetMeanStatistics(const TrainState& state, std::span<float> statistics) {
   }
 }
 
-DenseCopy::DenseCopy(DenseNetwork& network)
-    : tensors(network.tensors()), statistics(network.statistics().size()) {
+DenseCopy::DenseCopy(DenseNetwork& network, const DenseOptimizerConfig* server_optimizer,
+                     std::span<const float> server_state)
+    : tensors(TensorsOf(network, server_optimizer)), statistics(network.statistics().size()) {
   const std::span<const float> weights = network.parameters();
   parameters.assign(weights.begin(), weights.end());
   const std::span<const float> others = network.state();
   state.assign(others.begin(), others.end());
+  state.insert(state.end(), server_state.begin(), server_state.end());
 }
 
-Status WriteDense(const std::string& folder, const DenseCopy& dense,
-                  const std::vector<float>& rank_statistics, FileSystem& files) {
+uint64_t DenseFiles::BytesOf(const DenseCopy& dense, const std::vector<float>& rank_statistics) {
+  const uint64_t network = TensorFileWriter::BytesOf(SpecsOf(dense.tensors), {});
+  if (rank_statistics.empty()) return network;
+  return network + TensorFileWriter::BytesOf(RankSpecs(dense, rank_statistics), {});
+}
+
+StatusOr<DenseFiles> DenseFiles::Create(const std::string& folder, const DenseCopy& dense,
+                                        const std::vector<float>& rank_statistics,
+                                        FileSystem& files) {
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter network,
+                           TensorFileWriter::Create(absl::StrCat(folder, "/", kDense),
+                                                    SpecsOf(dense.tensors), {}, files));
+  std::optional<TensorFileWriter> ranks;
+  if (!rank_statistics.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(
+        ranks, TensorFileWriter::Create(absl::StrCat(folder, "/", kRanks),
+                                        RankSpecs(dense, rank_statistics), {}, files));
+  }
+  return DenseFiles(std::move(network), std::move(ranks));
+}
+
+Status DenseFiles::Write(const DenseCopy& dense, const std::vector<float>& rank_statistics) {
   const std::vector<TensorSpec> specs = SpecsOf(dense.tensors);
-  SIMURGH_ASSIGN_OR_RETURN(
-      TensorFileWriter writer,
-      TensorFileWriter::Create(absl::StrCat(folder, "/", kDense), specs, {}, files));
   for (size_t i = 0; i < specs.size(); ++i) {
     const DenseTensor& tensor = dense.tensors[i];
     const std::span<const float> values = tensor.in_state ? dense.state : dense.parameters;
-    SIMURGH_RETURN_IF_ERROR(
-        writer.Write(tensor.name, std::as_bytes(values.subspan(tensor.offset, CountOf(specs[i])))));
+    SIMURGH_RETURN_IF_ERROR(network_.Write(
+        tensor.name, std::as_bytes(values.subspan(tensor.offset, CountOf(specs[i])))));
   }
-  SIMURGH_RETURN_IF_ERROR(writer.Finish().status());
-  if (rank_statistics.empty()) return absl::OkStatus();
-  const size_t width = dense.statistics;
-  const size_t ranks = rank_statistics.size() / width;
-  SIMURGH_ASSIGN_OR_RETURN(
-      TensorFileWriter own,
-      TensorFileWriter::Create(absl::StrCat(folder, "/", kRanks),
-                               {{"statistics", DType::kF32, {ranks, width}}}, {}, files));
-  SIMURGH_RETURN_IF_ERROR(own.Write("statistics", std::as_bytes(std::span(rank_statistics))));
-  return own.Finish().status();
+  SIMURGH_RETURN_IF_ERROR(network_.Finish().status());
+  if (!ranks_) return absl::OkStatus();
+  SIMURGH_RETURN_IF_ERROR(ranks_->Write("statistics", std::as_bytes(std::span(rank_statistics))));
+  return ranks_->Finish().status();
 }
 
-Status RestoreDense(const Checkpoint& checkpoint, uint32_t rank, uint32_t ranks,
-                    DenseNetwork& network) {
+StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t rank,
+                                          uint32_t ranks, DenseNetwork& network,
+                                          const DenseOptimizerConfig* server_optimizer) {
   SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kDense));
-  const std::vector<DenseTensor> tensors = network.tensors();
+  const std::vector<DenseTensor> tensors = TensorsOf(network, server_optimizer);
   const std::vector<TensorSpec> specs = SpecsOf(tensors);
   SIMURGH_RETURN_IF_ERROR(Annotate(CheckTensors(file.tensors(), specs), checkpoint.Path(kDense)));
   std::vector<float> parameters(network.parameters().size());
-  std::vector<float> state(network.state().size());
+  const size_t own = network.state().size();
+  const size_t on_servers =
+      server_optimizer == nullptr
+          ? 0
+          : DenseOptimizer::StateSize(*server_optimizer, network.parameters().size());
+  std::vector<float> state(own + on_servers);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const std::span<float> values = tensors[i].in_state ? state : parameters;
     SIMURGH_RETURN_IF_ERROR(
@@ -165,7 +197,8 @@ Status RestoreDense(const Checkpoint& checkpoint, uint32_t rank, uint32_t ranks,
       std::ranges::copy(std::span(all).subspan(rank * width, width), state.begin());
     }
   }
-  return network.Restore(parameters, state);
+  SIMURGH_RETURN_IF_ERROR(network.Restore(parameters, std::span(state).first(own)));
+  return std::vector<float>(state.begin() + static_cast<std::ptrdiff_t>(own), state.end());
 }
 
 void WriteState(const TrainState& state, Manifest& manifest) {

@@ -4,11 +4,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
+#include "simurgh/model/tensor_file.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/train_state.h"
 
@@ -33,24 +35,43 @@ void SetMeanStatistics(const TrainState& state, std::span<float> statistics);
 
 // The weights and the state of a network, in memory.
 struct DenseCopy {
-  explicit DenseCopy(DenseNetwork& network);
+  // server_optimizer, server_state: in mode async, as RestoreDense takes and returns them.
+  explicit DenseCopy(DenseNetwork& network, const DenseOptimizerConfig* server_optimizer = nullptr,
+                     std::span<const float> server_state = {});
 
   std::vector<DenseTensor> tensors;
   size_t statistics;  // Number of the network's statistics(): the first part of `state`.
   std::vector<float> parameters;
-  std::vector<float> state;
+  std::vector<float> state;  // The network's, then the servers'.
 };
 
-// Writes a network, and each rank's statistics of batch norm, into `folder`.
-Status WriteDense(const std::string& folder, const DenseCopy& dense,
-                  const std::vector<float>& rank_statistics,
-                  FileSystem& files = FileSystem::Real());
+// The files of a network and of each rank's statistics of batch norm.
+class DenseFiles {
+ public:
+  static uint64_t BytesOf(const DenseCopy& dense, const std::vector<float>& rank_statistics);
+  // Creates the files in `folder` and reserves their room. Errors: of TensorFileWriter.
+  static StatusOr<DenseFiles> Create(const std::string& folder, const DenseCopy& dense,
+                                     const std::vector<float>& rank_statistics,
+                                     FileSystem& files = FileSystem::Real());
+  // Writes what Create and BytesOf were given. Must be the last call.
+  Status Write(const DenseCopy& dense, const std::vector<float>& rank_statistics);
 
-// Reads what WriteDense has written. The network gets the statistics of `rank` if the model was
+ private:
+  DenseFiles(TensorFileWriter network, std::optional<TensorFileWriter> ranks)
+      : network_(std::move(network)), ranks_(std::move(ranks)) {}
+
+  TensorFileWriter network_;
+  std::optional<TensorFileWriter> ranks_;
+};
+
+// Reads what DenseFiles has written. The network gets the statistics of `rank` if the model was
 // saved by as many ranks, otherwise those of the network that was saved.
+// server_optimizer: in mode async, the optimizer that the servers have instead of the network; else
+// null. Returns its state: see DensePort::PullState.
 // Errors: INVALID_ARGUMENT for another network, naming the tensor and both shapes; DATA_LOSS.
-Status RestoreDense(const Checkpoint& checkpoint, uint32_t rank, uint32_t ranks,
-                    DenseNetwork& network);
+StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t rank,
+                                          uint32_t ranks, DenseNetwork& network,
+                                          const DenseOptimizerConfig* server_optimizer);
 
 // A state in the manifest, without rank_statistics. Of `validation` only two metrics.
 void WriteState(const TrainState& state, Manifest& manifest);

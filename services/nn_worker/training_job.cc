@@ -172,8 +172,12 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
                                    .batch_row_bytes = config.nn_worker.batch_row_bytes,
                                    .wire = WireOf(config)}));
   if (resumed != nullptr) {
-    SIMURGH_RETURN_IF_ERROR(RestoreDense(
-        *resumed, rank, static_cast<uint32_t>(config.nn_worker.instances.size()), *job->network_));
+    const TrainingConfig& training = config.training;
+    const bool on_servers = training.mode == TrainingConfig::Mode::kAsync;
+    SIMURGH_ASSIGN_OR_RETURN(
+        job->start_.server_optimizer,
+        RestoreDense(*resumed, rank, static_cast<uint32_t>(config.nn_worker.instances.size()),
+                     *job->network_, on_servers ? &training.dense_optimizer : nullptr));
   }
   return job;
 }
@@ -182,7 +186,8 @@ Status TrainingJob::Restore(uint64_t step) {
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
                            ModelDirectory(config_.checkpoint.directory).Open(step));
   return RestoreDense(checkpoint, rank_, static_cast<uint32_t>(config_.nn_worker.instances.size()),
-                      *network_);
+                      *network_, nullptr)
+      .status();
 }
 
 Division TrainingJob::TrainDivision() const {
@@ -243,7 +248,8 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                    .start = start_,
                    .checkpoints = checkpoints_,
                    .restore = [this](uint64_t step) { return Restore(step); },
-                   .interrupt = &interrupted_};
+                   .interrupt = &interrupted_,
+                   .reads_in_step = config_.reads_in_step()};
   if (!config_.data.validation.empty()) {
     data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);
   }

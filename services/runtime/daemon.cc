@@ -35,6 +35,7 @@ ExitCode Refuse(const ProgramUsage& usage, const Status& status) {
 // A port in use counts as an error of the configuration.
 ExitCode ReportStart(const Status& status) {
   spdlog::error("{}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
+  if (absl::IsAborted(status)) return ExitCode::kStartAgain;
   const bool configuration = absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status);
   return configuration ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure;
 }

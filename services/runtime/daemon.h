@@ -27,7 +27,7 @@ namespace simurgh {
 //   2  configuration, index     An error: exit 2. --check-config: checks, prints ok and exits 0.
 //   3  logging, signals, open files, metrics, the HTTP endpoint (not ready: "starting")
 //   4  start(context)           An error: exit 2 if INVALID_ARGUMENT or ALREADY_EXISTS (an address
-//                               in use), else 3.
+//                               in use), 4 if ABORTED, else 3.
 //   5  daemon->Run(stop)        Until it returns.
 //   6  daemon->Drain(deadline)  Also after an error of Run (not ready: "stopping").
 //   7  destroys the daemon, then the endpoint. Exit 0; daemon->CodeOf(error) after an error of Run;

@@ -33,7 +33,9 @@ namespace {
 constexpr char kNotes[] =
     "The first nn-worker of CONFIG saves the model before the next batch that it reads. Training\n"
     "continues meanwhile. The command waits, and prints the path of the checkpoint on stdout. A\n"
-    "training whose last save has failed saves again, and ends.\n\n"
+    "training whose last save has failed saves again, and ends; with --directory, to another "
+    "folder\n"
+    "that all daemons see at this path, and that has no model.\n\n"
     "CONFIG and --set: as of the training. It needs checkpoint.directory and\n"
     "nn_worker.instances.0.address.\n\n"
     "Exit codes:\n"
@@ -68,13 +70,14 @@ class Trainer {
     thread_.RunAndWait([this] { client_.reset(); });
   }
 
-  // request: as in SaveCheckpointRequest.
-  StatusOr<rpc::Received<api::SaveCheckpoint::Response>> Call(uint64_t request) {
+  // request, directory: as in SaveCheckpointRequest.
+  StatusOr<rpc::Received<api::SaveCheckpoint::Response>> Call(uint64_t request,
+                                                              const std::string& directory) {
     const auto call =
-        [this,
-         request]() -> rpc::awaitable<StatusOr<rpc::Received<api::SaveCheckpoint::Response>>> {
+        [&]() -> rpc::awaitable<StatusOr<rpc::Received<api::SaveCheckpoint::Response>>> {
       flatbuffers::FlatBufferBuilder builder;
-      const auto root = api::wire::CreateSaveCheckpointRequest(builder, request);
+      const auto folder = builder.CreateString(directory);
+      const auto root = api::wire::CreateSaveCheckpointRequest(builder, request, folder);
       co_return co_await rpc::Call(*client_, api::kSaveCheckpoint, {builder, root},
                                    api::Patient({rpc::Clock::now() + kTimeout}));
     };
@@ -106,13 +109,15 @@ class Trainer {
   IoThread thread_{"rpc"};
 };
 
-Status Save(const std::string& path, const std::vector<std::string>& overrides) {
+// directory: of --directory; may be empty.
+Status Save(const std::string& path, const std::vector<std::string>& overrides,
+            const std::string& directory) {
   const StatusOr<ClusterConfig> config = LoadClusterConfig(path, overrides);
   if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
   SIMURGH_ASSIGN_OR_RETURN(const auto trainer, Trainer::Connect(*config));
   ProgressLine line;
   for (uint64_t request = 0;;) {
-    SIMURGH_ASSIGN_OR_RETURN(const auto answer, trainer->Call(request));
+    SIMURGH_ASSIGN_OR_RETURN(const auto answer, trainer->Call(request, directory));
     const api::wire::SaveCheckpointResponse& table = answer.table();
     request = table.request();
     if (!table.done()) {
@@ -140,7 +145,10 @@ ExitCode RunCheckpointCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
   po::options_description options("Options");
   std::vector<std::string> overrides;
+  std::string directory;
   options.add_options()("help", "print this help and exit")(
+      "directory", po::value(&directory)->value_name("FOLDER"),
+      "save to FOLDER, once the save of the end to checkpoint.directory has failed")(
       "set", po::value(&overrides)->value_name("KEY=VALUE")->composing(),
       "override a key of CONFIG; may be repeated");
   std::vector<std::string> words;
@@ -153,7 +161,8 @@ ExitCode RunCheckpointCommand(int argc, const char* const* argv) {
     return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[1], "'")));
   }
   if (const Status ready = InitLogging("simurgh", "warn"); !ready.ok()) return Fail(ready);
-  const Status saved = Save(words[0], overrides);
+  if (!directory.empty()) directory = std::filesystem::absolute(directory).lexically_normal();
+  const Status saved = Save(words[0], overrides, directory);
   return saved.ok() ? ExitCode::kOk : Fail(saved);
 }
 

@@ -8,7 +8,8 @@ namespace simurgh {
 inline constexpr char kTrainUsage[] =
     "  simurgh train CONFIG [options]     run all daemons of a configuration and train\n";
 inline constexpr char kCheckpointUsage[] =
-    "  simurgh checkpoint CONFIG          save the model of a running training now\n";
+    "  simurgh checkpoint CONFIG [options]\n"
+    "                                     save the model of a running training now\n";
 inline constexpr char kPredictUsage[] =
     "  simurgh predict --model MODEL ...  predict rows of a file: simurgh predict --help\n";
 inline constexpr char kModelUsage[] =

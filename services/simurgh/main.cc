@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <iostream>
 #include <iterator>
@@ -51,6 +52,7 @@ Status RunWithoutCommand(int argc, const char* const* argv) {
 }
 
 int Main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // A write beyond the limit of file sizes returns the error.
   const std::string_view name = argc > 1 ? argv[1] : "";
   const Command* const command = std::find_if(std::begin(kCommands), std::end(kCommands),
                                               [&](const auto& one) { return one.name == name; });

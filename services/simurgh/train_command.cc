@@ -203,6 +203,9 @@ class Cluster {
   Status StartOne(const Program& program, size_t index);
   void Reap();
   void OnEnd(const Child& child, int wait_status);
+  // Whether nn-workers that stop need the daemon. An embedding worker can be started again. A
+  // server that is started again tells them that it has lost the rows.
+  bool IsNeededToSave(const Child& child) const;
   // Whether the daemon is started again, and training continues.
   bool Recover(const Child& child, int wait_status);
   void StartTrainersAgain();
@@ -261,7 +264,13 @@ StatusOr<ExitCode> Cluster::Check() const {
         StartChild(CommandLine(program.name, {"--check-config"}), "/dev/null", /*errors=*/""));
     int status = 0;
     ::waitpid(pid, &status, 0);
-    if (CodeOf(status) != ExitCode::kOk) return CodeOf(status);
+    if (CodeOf(status) == ExitCode::kOk) continue;
+    // It has printed the reason, unless it had no chance.
+    if (CodeOf(status) != ExitCode::kBadConfiguration) {
+      std::cerr << "simurgh: " << program.name << " --check-config " << DescribeEnd(status)
+                << std::endl;
+    }
+    return CodeOf(status);
   }
   return ExitCode::kOk;
 }
@@ -344,7 +353,10 @@ void Cluster::Reap() {
 
 void Cluster::OnEnd(const Child& child, int wait_status) {
   constexpr size_t kLogLines = 5;
-  if (child.killed || (interrupted_ && child.program.role != Role::kTrainer)) return;
+  if (child.killed ||
+      (interrupted_ && child.program.role != Role::kTrainer && !IsNeededToSave(child))) {
+    return;
+  }
   // A daemon that has just started does not handle SIGTERM yet.
   if (child.told_to_stop && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM) return;
   const bool may_end = child.program.role != Role::kEmbedding || child.told_to_stop;
@@ -368,8 +380,8 @@ bool Cluster::Recover(const Child& child, int wait_status) {
   constexpr std::chrono::seconds kGrace{5};
   const bool is_lost = WIFSIGNALED(wait_status) ||
                        WEXITSTATUS(wait_status) == static_cast<int>(ExitCode::kStartAgain);
-  if (!config_.recovers() || !is_lost || failure_ || interrupted_ || child.told_to_stop)
-    return false;
+  if (!config_.recovers() || !is_lost || failure_ || child.told_to_stop) return false;
+  if (interrupted_ && !IsNeededToSave(child)) return false;
   const bool is_trainer = child.program.role == Role::kTrainer;
   if (start_again_ && child.program.role != Role::kEmbedding) return true;
   const auto steps = ModelDirectory(config_.checkpoint.directory).Steps();
@@ -392,6 +404,11 @@ bool Cluster::Recover(const Child& child, int wait_status) {
   const Status started = StartOne(child.program, child.index);
   if (!started.ok()) std::cerr << "simurgh: " << started.message() << std::endl;
   return started.ok();
+}
+
+bool Cluster::IsNeededToSave(const Child& child) const {
+  return config_.recovers() && child.program.role == Role::kEmbedding && !child.told_to_stop &&
+         Runs(Role::kTrainer);
 }
 
 void Cluster::StartTrainersAgain() {

@@ -64,7 +64,14 @@ void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig
               &checkpoint->on_error,
               {{"continue", CheckpointConfig::OnError::kContinue},
                {"stop", CheckpointConfig::OnError::kStop}});
-    in.OnlyWith(!directory.empty(), "set directory", {"every_steps", "at_steps", "every"});
+    in.Choice("on_server_loss",
+              "whether the loss of a server's rows rolls back the training, or only these rows, "
+              "see Lost servers",
+              &checkpoint->on_server_loss,
+              {{"rollback", CheckpointConfig::OnServerLoss::kRollback},
+               {"partial", CheckpointConfig::OnServerLoss::kPartial}});
+    in.OnlyWith(!directory.empty(), "set directory",
+                {"every_steps", "at_steps", "every", "on_server_loss"});
     if (directory.empty()) return;
     if (directory.starts_with("~")) {
       in.Error("directory", absl::StrCat("'", directory, "' begins with ~, which is not expanded"),

@@ -162,10 +162,6 @@ void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   const auto refuse = [diagnostics](const char* key, const char* reason, const char* remedy) {
     diagnostics->Report(key, absl::StrCat("is not supported by mode: async: ", reason), remedy);
   };
-  if (config.checkpoint.saves_while_training()) {
-    refuse("checkpoint", "its ranks do not train in step",
-           "remove every_steps, at_steps and every: the model is saved when training ends");
-  }
   const char* apart = "servers update separate ranges of the dense weights";
   if (optimizer.kind == DenseOptimizerConfig::Kind::kLamb) {
     refuse("training.dense_optimizer.kind", apart, "choose sgd, adam or adagrad");
@@ -192,6 +188,22 @@ void CheckAsync(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
   if (training.evaluate_every_epochs > 0) {
     refuse("training.evaluate_every_epochs", alone, "evaluate at the end, or train with one rank");
+  }
+}
+
+void CheckServerLoss(const ClusterConfig& config, Diagnostics* diagnostics) {
+  using Mode = TrainingConfig::Mode;
+  const TrainingConfig& training = config.training;
+  if (config.checkpoint.on_server_loss == CheckpointConfig::OnServerLoss::kRollback) return;
+  const auto refuse = [diagnostics](const char* with, const char* reason) {
+    diagnostics->Report("checkpoint.on_server_loss",
+                        absl::StrCat("partial is not supported with ", with, ": ", reason),
+                        "choose rollback");
+  };
+  if (training.reproducible) refuse("training.reproducible", "the run would not repeat");
+  if (training.mode == Mode::kSync) refuse("training.mode: sync", "the run would not repeat");
+  if (training.mode == Mode::kAsync) {
+    refuse("training.mode: async", "servers own the dense weights, too");
   }
 }
 
@@ -303,6 +315,7 @@ void ApplyBest(ClusterConfig* config) {
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
   if (training.mode == TrainingConfig::Mode::kAsync) CheckAsync(config, diagnostics);
+  CheckServerLoss(config, diagnostics);
   std::vector<std::string> features;
   for (const FeatureConfig& feature : config.features) features.push_back(feature.name);
   if (!training.auc_group_feature.empty()) {

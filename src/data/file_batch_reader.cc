@@ -93,7 +93,8 @@ Status FileBatchReader::Skip(const Status& problem) {
   const bool skips = config_.bad_rows == DataConfig::BadRows::kSkip;
   if (!skips || !absl::IsInvalidArgument(problem)) return where;
   if (++skipped_rows_ > config_.max_bad_rows) {
-    return Annotate(where, absl::StrFormat("more than %d bad rows", config_.max_bad_rows));
+    return Annotate(
+        where, absl::StrFormat("more bad rows than data.max_bad_rows, %d", config_.max_bad_rows));
   }
   if (skipped_rows_ <= kLoggedRows) spdlog::warn("row skipped: {}", std::string(where.message()));
   if (skipped_rows_ == kLoggedRows) spdlog::warn("further bad rows are counted, not logged");

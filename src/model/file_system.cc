@@ -39,12 +39,21 @@ class RealFile : public File {
   Status Sync() override {
     return ::fsync(file_.number()) == 0 ? absl::OkStatus() : Failed("sync", path_);
   }
+  // An error shows when the file is synced.
+  void StartWriteBack(uint64_t offset, uint64_t bytes) override {
+    ::sync_file_range(file_.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                      SYNC_FILE_RANGE_WRITE);
+  }
   StatusOr<uint64_t> Size() override {
     struct stat about{};
     if (::fstat(file_.number(), &about) != 0) return Failed("examine", path_);
     return static_cast<uint64_t>(about.st_size);
   }
   Status Read(uint64_t offset, std::span<std::byte> bytes) override;
+  void StartRead(uint64_t offset, uint64_t bytes) override {
+    ::posix_fadvise(file_.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                    POSIX_FADV_WILLNEED);
+  }
 
  private:
   const FileDescriptor file_;
@@ -64,9 +73,7 @@ Status RealFile::Allocate(uint64_t bytes) {
   // Some network file systems cannot reserve room.
   if (error == EOPNOTSUPP && free >= bytes) return absl::OkStatus();
   if (error == ENOSPC || error == EDQUOT || error == EOPNOTSUPP) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(ParentOf(path_), ": the disk is full: ", path_, " needs ", bytes,
-                     " bytes, and ", free, " are free; free some, or use another folder"));
+    return DiskFullError(ParentOf(path_), path_, bytes, free);
   }
   errno = error;
   return Failed("reserve room for", path_);
@@ -104,6 +111,9 @@ StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, int flags, con
   constexpr mode_t kReadableByAll = 0644;
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, kReadableByAll));
   if (!file.valid()) return Failed(what, path);
+  struct stat about{};
+  if (::fstat(file.number(), &about) != 0) return Failed("examine", path);
+  if (!S_ISREG(about.st_mode)) return absl::DataLossError(path + ": not a regular file");
   return std::make_unique<RealFile>(std::move(file), path);
 }
 
@@ -118,7 +128,8 @@ class RealFileSystem : public FileSystem {
     return OpenFile(path, O_RDWR | O_CREAT | O_EXCL, "create");
   }
   StatusOr<std::unique_ptr<File>> Open(const std::string& path) override {
-    return OpenFile(path, O_RDONLY, "open");
+    // Without O_NONBLOCK the opening of a pipe waits for a writer.
+    return OpenFile(path, O_RDONLY | O_NONBLOCK, "open");
   }
   Status MakeFolder(const std::string& path) override {
     constexpr mode_t kOfAll = 0755;
@@ -160,12 +171,26 @@ class RealFileSystem : public FileSystem {
   }
   Status Remove(const std::string& path) override {
     std::error_code error;
-    std::filesystem::remove_all(path, error);
+    do {
+      std::filesystem::remove_all(path, error);
+    } while (error == std::errc::no_such_file_or_directory);  // Another process removes it, too.
     return Result(error, "remove", path);
+  }
+  StatusOr<uint64_t> FreeBytes(const std::string& folder) override {
+    struct statvfs about{};
+    if (::statvfs(folder.c_str(), &about) != 0) return Failed("examine the file system of", folder);
+    return uint64_t{about.f_bavail} * about.f_frsize;
   }
 };
 
 }  // namespace
+
+Status DiskFullError(const std::string& folder, std::string_view what, uint64_t needed,
+                     uint64_t free) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat(folder, ": the disk is full: ", std::string(what), " needs ", needed,
+                   " bytes, and ", free, " are free; free some, or use another folder"));
+}
 
 FileSystem& FileSystem::Real() {
   static RealFileSystem real;
@@ -179,8 +204,9 @@ Status FileSystem::MakeFolders(const std::string& path) {
   return MakeFolder(path);
 }
 
-Status FileSystem::WriteFile(const std::string& path, std::string_view content) {
-  const std::string temporary = path + ".tmp";
+Status FileSystem::WriteFile(const std::string& path, std::string_view content,
+                             std::string_view suffix) {
+  const std::string temporary = absl::StrCat(path, std::string(suffix));
   SIMURGH_RETURN_IF_ERROR(Remove(temporary));
   SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, Create(temporary));
   Status done = file->Write(0, std::as_bytes(std::span(content)));

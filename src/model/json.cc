@@ -33,7 +33,9 @@ StatusOr<Json> ParseJsonObject(std::string_view text) {
     if (!repeated.empty()) return absl::DataLossError(absl::StrCat(repeated, ": the key repeats"));
     return parsed;
   } catch (const Json::exception& error) {
-    return absl::DataLossError(absl::StrCat("the text is not JSON: ", error.what()));
+    // "[json.exception.parse_error.101] parse error at ..."
+    const std::string what = error.what();
+    return absl::DataLossError("the text is not JSON: " + what.substr(what.find(']') + 2));
   }
 }
 

@@ -22,7 +22,8 @@ constexpr std::string_view kTensorFile = ".safetensors";
 constexpr char kRemoved[] = ".removed";
 constexpr char kDamaged[] = ".damaged";
 constexpr char kBest[] = "/best";
-constexpr uint64_t kMaxNameBytes = 32;  // Of a run or a step.
+constexpr uint64_t kMaxNameBytes = 32;                        // Of a run or a step.
+constexpr uint64_t kMaxGeneration = (uint64_t{1} << 24) - 1;  // A run's number has 24 bits for it.
 constexpr uint64_t kReadBytes = uint64_t{4} << 20;
 
 // The N of "step-N/" or "generation-N".
@@ -42,7 +43,7 @@ std::string StepFolder(const std::string& model, uint64_t step) {
   return absl::StrCat(model, "/step-", step);
 }
 
-StatusOr<uint64_t> HighestGeneration(FileSystem& files, const std::string& model) {
+StatusOr<uint64_t> GenerationIn(FileSystem& files, const std::string& model) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(model));
   uint64_t highest = 0;
   for (const std::string& name : names) {
@@ -51,12 +52,17 @@ StatusOr<uint64_t> HighestGeneration(FileSystem& files, const std::string& model
   return highest;
 }
 
+// Ends the names of what a generation has not finished.
+std::string Unfinished(uint64_t generation) { return absl::StrCat(".tmp-", generation); }
+
 // Removes a folder of the model. A new name first: what is half removed is no checkpoint.
 Status RemoveFolder(FileSystem& files, const std::string& model, const std::string& name) {
   const std::string path = absl::StrCat(model, "/", name);
   const std::string removed = absl::StrCat(path, kRemoved);
   SIMURGH_RETURN_IF_ERROR(files.Remove(removed));
-  SIMURGH_RETURN_IF_ERROR(files.Rename(path, removed));
+  const Status renamed = files.Rename(path, removed);
+  if (absl::IsNotFound(renamed)) return absl::OkStatus();  // An older start has removed it.
+  SIMURGH_RETURN_IF_ERROR(renamed);
   SIMURGH_RETURN_IF_ERROR(files.SyncFolder(model));
   return files.Remove(removed);
 }
@@ -198,6 +204,26 @@ StatusOr<Sorted> SortCheckpoints(FileSystem& files, ModelDirectory& model) {
   return sorted;
 }
 
+// Removes the deltas that continue a checkpoint which is about to be replaced, directly or not.
+Status RemoveDeltasOf(FileSystem& files, const std::string& path, uint64_t step) {
+  ModelDirectory model(path, files);
+  SIMURGH_ASSIGN_OR_RETURN(const Sorted sorted, SortCheckpoints(files, model));
+  std::map<uint64_t, uint64_t> parents;
+  for (const Checkpoint& one : sorted.valid) {
+    if (one.manifest.parent) parents.emplace(one.manifest.step, one.manifest.parent->step);
+  }
+  std::set<uint64_t> unreadable{step};
+  for (const auto& [delta, parent] : parents) {  // Parents have smaller steps.
+    if (unreadable.contains(parent)) unreadable.insert(delta);
+  }
+  unreadable.erase(step);
+  // Deltas before those that they continue.
+  for (auto at = unreadable.rbegin(); at != unreadable.rend(); ++at) {
+    SIMURGH_RETURN_IF_ERROR(RemoveFolder(files, path, absl::StrCat("step-", *at)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string Checkpoint::Path(std::string_view file) const {
@@ -271,8 +297,8 @@ CheckpointAttempt::CheckpointAttempt(FileSystem& files, std::string model, uint6
       step_(step),
       generation_(generation),
       folder_(absl::StrCat(StepFolder(model_, step),
-                           retry == 0 ? "" : absl::StrCat(".retry-", retry), ".tmp-", generation)) {
-}
+                           retry == 0 ? "" : absl::StrCat(".retry-", retry),
+                           Unfinished(generation))) {}
 
 CheckpointAttempt::CheckpointAttempt(CheckpointAttempt&& other) noexcept
     : files_(other.files_),
@@ -322,7 +348,7 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
   const std::string text = manifest.ToJson();
   SIMURGH_RETURN_IF_ERROR(files_->WriteFile(folder_ + kManifest, text));
   SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(folder_));
-  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, HighestGeneration(*files_, model_));
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, GenerationIn(*files_, model_));
   if (newest > generation_) {
     return absl::FailedPreconditionError(absl::StrCat(model_, ": generation ", newest,
                                                       " has begun; generation ", generation_,
@@ -332,23 +358,30 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps,
                            ModelDirectory(model_, *files_).Steps());
   const bool replaces = std::binary_search(steps.begin(), steps.end(), step_);
+  if (replaces) SIMURGH_RETURN_IF_ERROR(RemoveDeltasOf(*files_, model_, step_));
   SIMURGH_RETURN_IF_ERROR(replaces ? files_->Exchange(folder_, done.folder)
                                    : files_->Rename(folder_, done.folder));
   const std::string replaced = std::exchange(folder_, {});
   SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(model_));
   if (replaces) SIMURGH_RETURN_IF_ERROR(files_->Remove(replaced));
-  SIMURGH_RETURN_IF_ERROR(
-      files_->WriteFile(model_ + "/latest", absl::StrCat("step-", step_, "\n")));
+  SIMURGH_RETURN_IF_ERROR(files_->WriteFile(model_ + "/latest", absl::StrCat("step-", step_, "\n"),
+                                            Unfinished(generation_)));
   SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(model_));
   return done;
 }
 
 // --- The directory.
 
-StatusOr<uint64_t> ModelDirectory::NewGeneration() {
+StatusOr<uint64_t> ModelDirectory::NewGeneration(uint64_t above) {
   SIMURGH_RETURN_IF_ERROR(files_.MakeFolders(path_));
   for (;;) {
-    SIMURGH_ASSIGN_OR_RETURN(const uint64_t highest, HighestGeneration(files_, path_));
+    SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, HighestGeneration());
+    const uint64_t highest = std::max(newest, above);
+    if (highest >= kMaxGeneration) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path_, "/generation-", highest, ": not a file of a training, which counts to ",
+          kMaxGeneration, "; remove the file"));
+    }
     const uint64_t mine = highest + 1;
     const Status created = files_.Create(absl::StrCat(path_, "/generation-", mine)).status();
     if (absl::IsAlreadyExists(created)) continue;
@@ -358,18 +391,16 @@ StatusOr<uint64_t> ModelDirectory::NewGeneration() {
   }
 }
 
-StatusOr<bool> ModelDirectory::IsNewest(uint64_t generation) {
-  SIMURGH_ASSIGN_OR_RETURN(const uint64_t highest, HighestGeneration(files_, path_));
-  return highest <= generation;
-}
+StatusOr<uint64_t> ModelDirectory::HighestGeneration() { return GenerationIn(files_, path_); }
 
-StatusOr<uint64_t> ModelDirectory::KeepRun(uint64_t proposed) {
+StatusOr<uint64_t> ModelDirectory::KeepRun(uint64_t proposed, uint64_t generation) {
   const std::string path = path_ + "/run";
   StatusOr<std::string> kept = files_.ReadFile(path, kMaxNameBytes);
   if (absl::IsNotFound(kept.status())) {
-    SIMURGH_RETURN_IF_ERROR(files_.WriteFile(path, absl::StrCat(absl::Hex(proposed), "\n")));
+    SIMURGH_RETURN_IF_ERROR(
+        files_.WriteFile(path, absl::StrCat(absl::Hex(proposed), "\n"), Unfinished(generation)));
     SIMURGH_RETURN_IF_ERROR(files_.SyncFolder(path_));
-    return proposed;
+    kept = files_.ReadFile(path, kMaxNameBytes);  // Another start may have written it, too.
   }
   SIMURGH_RETURN_IF_ERROR(kept.status());
   uint64_t run = 0;
@@ -384,13 +415,16 @@ Status ModelDirectory::RemoveLeftovers(uint64_t generation) {
   for (const std::string& name : names) {
     const std::string path = absl::StrCat(path_, "/", name);
     const size_t number = name.rfind('-') + 1;
+    const bool is_folder = name.ends_with('/');
     const uint64_t of =
-        NumberIn(name.substr(number), "", name.ends_with('/') ? "/" : "").value_or(generation);
+        NumberIn(name.substr(number), "", is_folder ? "/" : "").value_or(generation);
     if (name.ends_with(absl::StrCat(kRemoved, "/"))) {
       SIMURGH_RETURN_IF_ERROR(files_.Remove(path.substr(0, path.size() - 1)));
-    } else if (name.starts_with("step-") && name.find(".tmp-") != name.npos && of < generation) {
+    } else if (is_folder && name.starts_with("step-") && name.find(".tmp-") != name.npos &&
+               of < generation) {
       SIMURGH_RETURN_IF_ERROR(RemoveFolder(files_, path_, name.substr(0, name.size() - 1)));
-    } else if (name.starts_with("generation-") && of < generation) {
+    } else if (!is_folder && of < generation &&
+               (name.starts_with("generation-") || name.ends_with(Unfinished(of)))) {
       SIMURGH_RETURN_IF_ERROR(files_.Remove(path));
     }
   }
@@ -426,8 +460,9 @@ StatusOr<Checkpoint> ModelDirectory::Open(uint64_t step) {
                                           absl::StrJoin(steps, " or ")));
 }
 
-Status ModelDirectory::SetBest(std::optional<uint64_t> step) {
-  SIMURGH_RETURN_IF_ERROR(step ? files_.WriteFile(path_ + kBest, absl::StrCat("step-", *step, "\n"))
+Status ModelDirectory::SetBest(std::optional<uint64_t> step, uint64_t generation) {
+  SIMURGH_RETURN_IF_ERROR(step ? files_.WriteFile(path_ + kBest, absl::StrCat("step-", *step, "\n"),
+                                                  Unfinished(generation))
                                : files_.Remove(path_ + kBest));
   return files_.SyncFolder(path_);
 }

@@ -69,7 +69,7 @@ StatusOr<Checkpoint> MergeCheckpoint(const Checkpoint& checkpoint, const std::st
   }
   SIMURGH_ASSIGN_OR_RETURN(std::vector<SavedRows> rows, OpenRows(checkpoint));
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, model.NewGeneration());
-  SIMURGH_RETURN_IF_ERROR(model.KeepRun(checkpoint.manifest.run).status());
+  SIMURGH_RETURN_IF_ERROR(model.KeepRun(checkpoint.manifest.run, generation).status());
   SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt,
                            model.Begin(checkpoint.manifest.step, generation));
   for (SavedRows& server : rows) {

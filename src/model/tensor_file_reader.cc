@@ -148,8 +148,12 @@ Status TensorFileReader::Read(std::string_view name, uint64_t first_row, uint64_
                                               " and ", rows, " in all were requested"));
   }
   SIMURGH_CHECK_EQ(bytes.size(), rows * tensor.row_bytes) << name;
-  SIMURGH_RETURN_IF_ERROR(
-      state.input->Read(state.data_begin + tensor.offset + first_row * tensor.row_bytes, bytes));
+  const uint64_t at = first_row * tensor.row_bytes;
+  const uint64_t begin = state.data_begin + tensor.offset;
+  SIMURGH_RETURN_IF_ERROR(state.input->Read(begin + at, bytes));
+  // The system reads ahead of one place in a file only, and tensors are read in turns.
+  const uint64_t end = at + bytes.size();
+  state.input->StartRead(begin + end, std::min<uint64_t>(bytes.size(), tensor.bytes() - end));
   return state.Check(tensor, first_row, bytes);
 }
 

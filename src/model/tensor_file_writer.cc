@@ -10,6 +10,12 @@
 #include "simurgh/base/check.h"
 
 namespace simurgh {
+namespace {
+
+// Of one tensor. The disk works while the rest is written.
+constexpr uint64_t kWriteBackBytes = uint64_t{8} << 20;
+
+}  // namespace
 
 struct TensorFileWriter::State {
   ~State() {
@@ -50,7 +56,13 @@ Status TensorFileWriter::State::AppendTo(Tensor& tensor, std::span<const std::by
   const uint64_t begin = tensor.next_row * tensor.row_bytes;
   SIMURGH_CHECK_LE(rows.size(), tensor.bytes() - begin) << tensor.spec.name;
   SIMURGH_CHECK(rows.empty() || rows.size() % tensor.row_bytes == 0) << tensor.spec.name;
-  SIMURGH_RETURN_IF_ERROR(Store(header.size() + tensor.offset + begin, rows));
+  const uint64_t at = header.size() + tensor.offset;
+  SIMURGH_RETURN_IF_ERROR(Store(at + begin, rows));
+  const uint64_t end = begin + rows.size();
+  if (end - tensor.sent >= kWriteBackBytes) {
+    file->StartWriteBack(at + tensor.sent, end - tensor.sent);
+    tensor.sent = end;
+  }
   return HashRows(tensor, rows, [&](uint64_t sum, uint64_t, uint64_t, uint64_t hash) {
     sums[sum] = hash;
     return absl::OkStatus();
@@ -62,11 +74,10 @@ TensorFileWriter::~TensorFileWriter() = default;
 TensorFileWriter::TensorFileWriter(TensorFileWriter&&) noexcept = default;
 TensorFileWriter& TensorFileWriter::operator=(TensorFileWriter&&) noexcept = default;
 
-StatusOr<TensorFileWriter> TensorFileWriter::Create(const std::string& path,
-                                                    const std::vector<TensorSpec>& specs,
-                                                    const TensorMetadata& metadata,
-                                                    FileSystem& files) {
+std::unique_ptr<TensorFileWriter::State> TensorFileWriter::Plan(
+    const std::string& path, const std::vector<TensorSpec>& specs, const TensorMetadata& metadata) {
   auto state = std::make_unique<State>();
+  state->path = path;
   std::vector<Tensor>& tensors = state->tensors;
   const auto add = [&](const TensorSpec& spec) -> Tensor& {
     SIMURGH_CHECK(TensorBytes(spec).has_value()) << spec.name << ": 2^63 bytes or more";
@@ -102,18 +113,29 @@ StatusOr<TensorFileWriter> TensorFileWriter::Create(const std::string& path,
     SIMURGH_CHECK(state->bytes >> 63 == 0) << path << ": 2^63 bytes or more";
   }
   const std::string text = HeaderText(tensors, metadata);
-  if (text.size() > kMaxHeaderBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": the header has ", text.size(), " bytes; at most ", kMaxHeaderBytes,
-                     " are allowed; use fewer tensors or shorter metadata"));
-  }
   const uint64_t length = text.size();
   state->header.assign(reinterpret_cast<const char*>(&length), kLengthBytes);
   state->header += text;
   state->bytes += state->header.size();
+  return state;
+}
 
+uint64_t TensorFileWriter::BytesOf(const std::vector<TensorSpec>& specs,
+                                   const TensorMetadata& metadata) {
+  return Plan("", specs, metadata)->bytes;
+}
+
+StatusOr<TensorFileWriter> TensorFileWriter::Create(const std::string& path,
+                                                    const std::vector<TensorSpec>& specs,
+                                                    const TensorMetadata& metadata,
+                                                    FileSystem& files) {
+  std::unique_ptr<State> state = Plan(path, specs, metadata);
+  if (const uint64_t text = state->header.size() - kLengthBytes; text > kMaxHeaderBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": the header has ", text, " bytes; at most ", kMaxHeaderBytes,
+                     " are allowed; use fewer tensors or shorter metadata"));
+  }
   state->files = &files;
-  state->path = path;
   SIMURGH_ASSIGN_OR_RETURN(state->file, files.Create(path));
   Status room = state->file->Allocate(state->bytes);
   if (!room.ok()) return state->Discard(std::move(room));

@@ -39,6 +39,7 @@ struct Tensor {
   // The next row in order. The hasher has the rows from the last multiple of kRowsPerSum on.
   uint64_t next_row = 0;
   ByteHasher hasher;
+  uint64_t sent = 0;  // Bytes that the writer has asked to write back.
 };
 
 // The header without its length, padded to a multiple of 8 bytes. `tensors` include `sums`.

@@ -7,6 +7,7 @@
 
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/optimizer.h"
+#include "nn/dense_tensors.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -38,13 +39,39 @@ Status DenseOptimizer::Check(const DenseOptimizerConfig& config) {
   return absl::OkStatus();
 }
 
+std::vector<DenseTensor> DenseOptimizer::Tensors(const DenseOptimizerConfig& config,
+                                                 size_t weights) {
+  return OptimizerTensors(config, weights);
+}
+
+size_t DenseOptimizer::StateSize(const DenseOptimizerConfig& config, size_t weights) {
+  return cpu::OptimizerStateSize(config, weights);
+}
+
+std::vector<DenseOptimizer::Part> DenseOptimizer::PartsOf(const DenseOptimizerConfig& config,
+                                                          size_t weights, size_t first,
+                                                          size_t count) {
+  // Single values, such as the number of steps, precede those of each weight.
+  const size_t singles = StateSize(config, 0);
+  const size_t arrays = StateSize(config, 1) - singles;
+  std::vector<Part> parts;
+  if (singles > 0) parts.push_back({0, singles});
+  for (size_t i = 0; i < arrays; ++i) parts.push_back({singles + i * weights + first, count});
+  return parts;
+}
+
 DenseOptimizer::DenseOptimizer(const DenseOptimizerConfig& config,
-                               std::span<const float> parameters)
+                               std::span<const float> parameters, std::span<const float> state)
     : config_(config),
       parameters_(parameters.begin(), parameters.end()),
-      state_(cpu::OptimizerStateSize(config, parameters.size())) {
+      state_(state.begin(), state.end()) {
   SIMURGH_CHECK(Check(config).ok());
-  cpu::InitializeOptimizerState(config, state_);
+  const size_t size = StateSize(config, parameters.size());
+  if (state.empty() && size > 0) {
+    state_.resize(size);
+    cpu::InitializeOptimizerState(config, state_);
+  }
+  SIMURGH_CHECK_EQ(state_.size(), size);
 }
 
 void DenseOptimizer::Step(float learning_rate, std::span<const float> gradients) {

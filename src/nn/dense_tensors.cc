@@ -104,6 +104,13 @@ std::vector<DenseTensor> TensorsOf(const ModelPlan& plan, const DenseOptimizerCo
   return std::move(list).Take();
 }
 
+std::vector<DenseTensor> OptimizerTensors(const DenseOptimizerConfig& optimizer, size_t weights) {
+  TensorList list;
+  list.Begin(/*in_state=*/true);
+  AddOptimizer(optimizer, weights, list);
+  return std::move(list).Take();
+}
+
 Status CheckRestored(std::span<const float> parameters, std::span<const float> state,
                      std::span<const float> own_parameters, std::span<const float> own_state) {
   if (parameters.size() == own_parameters.size() && state.size() == own_state.size()) {

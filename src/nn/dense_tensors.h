@@ -15,6 +15,9 @@ namespace simurgh {
 std::vector<DenseTensor> TensorsOf(const ModelPlan& plan, const DenseOptimizerConfig& optimizer,
                                    bool scales_loss);
 
+// The part of TensorsOf that the optimizer keeps; offsets begin at 0.
+std::vector<DenseTensor> OptimizerTensors(const DenseOptimizerConfig& optimizer, size_t weights);
+
 // See DenseNetwork::Restore. parameters, state: of the saved network; own: of this one.
 Status CheckRestored(std::span<const float> parameters, std::span<const float> state,
                      std::span<const float> own_parameters, std::span<const float> own_state);

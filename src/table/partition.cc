@@ -106,6 +106,10 @@ void Partition::BeginAt(uint64_t run, uint32_t ranks, uint64_t step) {
   for (uint32_t rank = 0; rank < ranks; ++rank) state_->window.BeginAt(run, rank, step);
 }
 
+void Partition::BeginAnywhere(uint64_t run, uint32_t ranks) {
+  for (uint32_t rank = 0; rank < ranks; ++rank) state_->window.BeginAnywhere(run, rank);
+}
+
 void Partition::BeginCopy(CopyMemory& memory, CopyBase base) {
   state_->copy_memory = &memory;
   for (const auto& table : state_->tables) table->BeginCopy(memory, base);

@@ -21,7 +21,10 @@ StatusOr<bool> PushWindow::Applied(uint64_t run, uint32_t rank, uint64_t step) c
   const Trainer* trainer = Find(run, rank);
   const uint64_t next = trainer == nullptr ? 0 : trainer->next_step;
   if (step < next) return true;
-  if (step - next >= kOpenSteps) return LostSteps(next, step - 1, run, rank);
+  if (step - next >= kOpenSteps) {
+    if (trainer != nullptr && trainer->misses_steps) return false;
+    return LostSteps(next, step - 1, run, rank);
+  }
   return trainer != nullptr && trainer->steps[step % kOpenSteps];
 }
 
@@ -38,6 +41,14 @@ void PushWindow::Record(uint64_t run, uint32_t rank, uint64_t step) {
   if (trainer == nullptr) trainer = &Add(run, rank);
   trainer->last_use = ++uses_;
   SIMURGH_CHECK_LE(trainer->next_step, step);
+  if (trainer->misses_steps && step - trainer->next_step >= kOpenSteps) {
+    // Gives up the missing steps that are too old for a push to be under way.
+    const uint64_t next = step - kOpenSteps / 2;
+    const uint64_t end = std::min(next, trainer->next_step + kOpenSteps);
+    for (uint64_t old = trainer->next_step; old < end; ++old)
+      trainer->steps.reset(old % kOpenSteps);
+    trainer->next_step = next;
+  }
   SIMURGH_CHECK_LT(step - trainer->next_step, kOpenSteps);
   trainer->steps.set(step % kOpenSteps);
   for (; trainer->steps[trainer->next_step % kOpenSteps]; ++trainer->next_step) {
@@ -50,6 +61,7 @@ Status PushWindow::CheckAcknowledged(uint64_t run, uint32_t rank,
   const Trainer* trainer = Find(run, rank);
   const uint64_t next = trainer == nullptr ? 0 : trainer->next_step;
   if (acknowledged_steps <= next) return absl::OkStatus();
+  if (trainer != nullptr && trainer->misses_steps) return absl::OkStatus();
   return LostSteps(next, acknowledged_steps - 1, run, rank);
 }
 

@@ -22,6 +22,10 @@ class PushWindow {
   // The rank's first push is that of `step`. Requires a rank that has not pushed.
   void BeginAt(uint64_t run, uint32_t rank, uint64_t step) { Add(run, rank).next_step = step; }
 
+  // The rank has pushed before, and nobody knows which steps arrived here: missing ones are no
+  // error. Requires a rank that has not pushed.
+  void BeginAnywhere(uint64_t run, uint32_t rank) { Add(run, rank).misses_steps = true; }
+
   // Returns whether the push has been applied before.
   // Errors: DATA_LOSS when more than kOpenSteps steps are missing.
   StatusOr<bool> Applied(uint64_t run, uint32_t rank, uint64_t step) const;
@@ -38,6 +42,7 @@ class PushWindow {
     uint32_t rank;
     uint64_t last_use = 0;
     uint64_t next_step = 0;         // The first step that is missing.
+    bool misses_steps = false;      // For good: see BeginAnywhere.
     std::bitset<kOpenSteps> steps;  // A ring of the kOpenSteps steps from next_step on.
   };
 

@@ -1,6 +1,7 @@
 #include "table/recency_queue.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
@@ -28,9 +29,10 @@ uint32_t RecencyQueue::PopOldest(uint32_t now) {
     while (!ready_.empty()) {
       const Ready entry = ready_.back();
       ready_.pop_back();
-      const uint32_t stamp = stamps_(entry.row);
-      if (stamp == entry.stamp) return entry.row;
-      Add(entry.row, stamp);
+      const uint32_t row = RowOf(entry);
+      const uint32_t stamp = stamps_(row);
+      if (stamp == StampOf(entry)) return row;
+      Add(row, stamp);
     }
     ready_end_ = 0;
     TakeOldestBucket(now);
@@ -55,8 +57,11 @@ void RecencyQueue::AddReady(uint32_t row, uint32_t stamp) {
     ready_end_ = 0;
     return Add(row, stamp);
   }
-  const Ready added{Mix64(ids_(row)), stamp, row};
-  ready_.insert(std::ranges::upper_bound(ready_, added, IsNewer), added);
+  const Ready added = ReadyOf(stamp, Mix64(ids_(row)), row);
+  const auto is_newer = [](const Ready& a, const Ready& b) {
+    return std::tie(a.hi, a.lo) > std::tie(b.hi, b.lo);
+  };
+  ready_.insert(std::ranges::upper_bound(ready_, added, is_newer), added);
 }
 
 void RecencyQueue::AddOutside(uint32_t row, uint32_t stamp) {
@@ -172,7 +177,7 @@ void RecencyQueue::TakeOldestBucket(uint32_t now) {
       const uint32_t stamp = stamps_(taken.rows[i]);
       const uint64_t number = stamp >> shift_;
       if (number == front_) {
-        ready_.push_back({Mix64(ids_(taken.rows[i])), stamp, taken.rows[i]});
+        ready_.push_back(ReadyOf(stamp, Mix64(ids_(taken.rows[i])), taken.rows[i]));
         continue;
       }
       Push(bucket(number), taken.rows[i]);
@@ -181,8 +186,9 @@ void RecencyQueue::TakeOldestBucket(uint32_t now) {
     }
   }
   if (oldest.rows > 0) return;
-  std::ranges::sort(ready_, IsNewer);
-  if (!ready_.empty()) ready_end_ = uint64_t{ready_.front().stamp} + 1;
+  if (ready_.empty()) return;
+  sort_(ready_.data(), ready_.size(), hwy::SortDescending());
+  ready_end_ = uint64_t{StampOf(ready_.front())} + 1;
 }
 
 }  // namespace simurgh

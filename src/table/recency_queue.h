@@ -3,8 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <tuple>
 #include <vector>
+
+#include <hwy/contrib/sort/vqsort.h>
 
 #include "table/arena.h"
 #include "table/row_layout.h"
@@ -68,7 +69,7 @@ class RecencyQueue {
   // The row that PopOldest() will return after `pops` others, if it is not used until then; kNoRow
   // when unknown. For prefetching.
   uint32_t Upcoming(size_t pops) const {
-    return pops < ready_.size() ? ready_[ready_.size() - 1 - pops].row : kNoRow;
+    return pops < ready_.size() ? RowOf(ready_[ready_.size() - 1 - pops]) : kNoRow;
   }
 
   // Removes all entries.
@@ -95,15 +96,14 @@ class RecencyQueue {
     uint32_t rows = 0;
   };
 
-  // An entry taken out of the ring.
-  struct Ready {
-    uint64_t hash;  // Mix64(id).
-    uint32_t stamp;
-    uint32_t row;
-  };
-  static bool IsNewer(const Ready& a, const Ready& b) {
-    return std::tie(a.stamp, a.hash) > std::tie(b.stamp, b.hash);
+  // An entry taken out of the ring: the bits of stamp, Mix64(id) and row, from high to low. So the
+  // order of entries is that of numbers.
+  using Ready = hwy::uint128_t;
+  static Ready ReadyOf(uint32_t stamp, uint64_t hash, uint32_t row) {
+    return {hash << 32 | row, uint64_t{stamp} << 32 | hash >> 32};
   }
+  static uint32_t RowOf(const Ready& entry) { return static_cast<uint32_t>(entry.lo); }
+  static uint32_t StampOf(const Ready& entry) { return static_cast<uint32_t>(entry.hi >> 32); }
 
   Chunk& chunk(uint32_t name) const { return reinterpret_cast<Chunk*>(region_.base())[name - 1]; }
   Bucket& bucket(uint64_t number) { return ring_[number % kBuckets]; }
@@ -136,6 +136,7 @@ class RecencyQueue {
   std::vector<Ready> ready_;  // The oldest last.
   uint64_t ready_end_ = 0;    // Stamps below belong into ready_; 0 if it is empty or not sorted.
   size_t ready_limit_;
+  hwy::Sorter sort_;
 };
 
 }  // namespace simurgh

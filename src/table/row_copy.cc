@@ -68,12 +68,13 @@ CopiedRows RowCopy::Take(size_t count) {
   const uint64_t examined = only_ == nullptr ? kExaminedRows : kExaminedBits;
   const uint32_t end =
       static_cast<uint32_t>(std::min<uint64_t>(end_, at_ + examined * std::max<size_t>(count, 1)));
-  for (; taken.rows < count && at_ < end; ++at_) {
+  while (taken.rows < count && at_ < end) {
     if (only_ != nullptr) at_ = only_->Next(at_, end);
-    if (at_ == end) break;
-    if (!HasRow(at_)) continue;
-    block.insert(block.end(), rows_.record(at_), rows_.record(at_) + bytes);
-    ++taken.rows;
+    const uint32_t first = at_;
+    while (at_ < end && at_ - first < count - taken.rows && HasRow(at_)) ++at_;
+    block.insert(block.end(), rows_.record(first), rows_.record(first) + (at_ - first) * bytes);
+    taken.rows += at_ - first;
+    if (at_ == first && at_ < end) ++at_;
   }
   rows_left_ -= taken.rows;
   taken.done = rows_left_ == 0 || at_ == end_;

@@ -1,7 +1,6 @@
 #include "simurgh/table/table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -11,6 +10,7 @@
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
+#include "simurgh/tensor/finite.h"
 #include "table/row_columns.h"
 #include "table/simd/gather_rows.h"
 #include "table/table_state.h"
@@ -280,35 +280,38 @@ void Table::SplitRows(const TableConfig& config, uint64_t stamp_origin,
   }
 }
 
-Status Table::PutRows(std::span<const std::span<const std::byte>> parts) {
+Status Table::PutRows(std::span<const std::span<const std::byte>> parts,
+                      std::span<const uint32_t> rows) {
   State& s = *state_;
   const std::vector<RowColumn> columns = ColumnsOf(s.config);
   SIMURGH_CHECK_EQ(parts.size(), 3 + columns.size());
-  const size_t count = parts[0].size() / sizeof(uint64_t);
   const auto value = [&parts]<typename T>(size_t part, size_t row, T /*type*/) {
     T read;
     std::memcpy(&read, parts[part].data() + row * sizeof(T), sizeof(T));
     return read;
   };
   uint64_t newest = s.newest_stamp;
-  for (size_t i = 0; i < count; ++i) newest = std::max(newest, value(2, i, uint64_t{}));
+  for (const uint32_t from : rows) newest = std::max(newest, value(2, from, uint64_t{}));
   const uint32_t now = s.BeginPull(newest);
-  s.CommitRows(std::min<uint64_t>(count, s.row_limit - s.index.size()));
+  s.CommitRows(std::min<uint64_t>(rows.size(), s.row_limit - s.index.size()));
   std::vector<float> scratch(s.store.format().floats());
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < rows.size(); ++i) {
     constexpr size_t kAhead = 16;
-    if (i + kAhead < count) s.index.Prefetch(RowIndex::Hash(value(0, i + kAhead, uint64_t{})));
-    const auto id = value(0, i, uint64_t{});
+    if (i + kAhead < rows.size()) {
+      s.index.Prefetch(RowIndex::Hash(value(0, rows[i + kAhead], uint64_t{})));
+    }
+    const uint32_t from = rows[i];
+    const auto id = value(0, from, uint64_t{});
     if (s.index.Find(id, RowIndex::Hash(id)) != kNoRow) {
       return absl::DataLossError(
           absl::StrCat("table '", s.config.name, "': id ", id, " has two rows"));
     }
     s.distinct.Add(id);
-    const uint64_t stamp = value(2, i, uint64_t{});
+    const uint64_t stamp = value(2, from, uint64_t{});
     const RowHeader header = {
         .id = id,
         .recency = static_cast<uint32_t>(stamp - std::min(stamp, s.stamp_origin)),
-        .use_count = std::max<uint32_t>(value(1, i, uint16_t{}), 1)};
+        .use_count = std::max<uint32_t>(value(1, from, uint16_t{}), 1)};
     const uint32_t row = s.Put(header, now);
     if (row == kNoRow) {
       return absl::ResourceExhaustedError(
@@ -317,10 +320,9 @@ Status Table::PutRows(std::span<const std::span<const std::byte>> parts) {
     }
     for (size_t c = 0; c < columns.size(); ++c) {
       std::memcpy(s.rows.values(row) + columns[c].offset,
-                  parts[3 + c].data() + i * columns[c].bytes, columns[c].bytes);
+                  parts[3 + c].data() + from * columns[c].bytes, columns[c].bytes);
     }
-    const std::span<const float> values = s.store.Values(row, scratch);
-    if (!std::ranges::all_of(values, [](float number) { return std::isfinite(number); })) {
+    if (!AllFinite(s.store.Values(row, scratch))) {
       return absl::DataLossError(absl::StrCat("table '", s.config.name, "': the row of id ", id,
                                               " has a number that is not finite"));
     }

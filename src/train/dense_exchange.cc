@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "simurgh/base/check.h"
+#include "simurgh/nn/dense_optimizer.h"
 
 namespace simurgh {
 namespace {
@@ -32,12 +33,25 @@ std::shared_ptr<AlignedBuffer> DenseExchange::CopyOf(std::span<const float> valu
   return buffer;
 }
 
-Status DenseExchange::Start(std::span<float> parameters) {
+Status DenseExchange::Start(std::span<float> parameters, std::span<const float> state) {
   Enqueue({.kind = Operation::Kind::kStart,
            .name = "start of dense weights",
            .sent = CopyOf(parameters),
+           .sent_state = CopyOf(state),
+           .sent_state_count = state.size(),
            .count = parameters.size()});
   return Pull(parameters);
+}
+
+StatusOr<std::vector<float>> DenseExchange::PullState(size_t weights) {
+  Enqueue({.kind = Operation::Kind::kPullState,
+           .name = "pull of the dense optimizer's state",
+           .count = weights});
+  SIMURGH_RETURN_IF_ERROR(WaitForPushes());
+  const MutexLock lock(mutex_);
+  const auto state =
+      state_->as<const float>(DenseOptimizer::StateSize(options_.optimizer, weights));
+  return std::vector<float>(state.begin(), state.end());
 }
 
 Status DenseExchange::Pull(std::span<float> parameters) {
@@ -132,30 +146,40 @@ std::optional<DenseExchange::Operation> DenseExchange::StartNext() {
   if (operation.under_way || !operation.retry.due(Clock::now())) return std::nullopt;
   operation.under_way = true;
   // Each attempt has its own memory: an earlier one may still write.
-  operation.received = buffers_.Lease(operation.count * sizeof(float));
+  const bool is_state = operation.kind == Operation::Kind::kPullState;
+  operation.received = buffers_.Lease(
+      sizeof(float) * (is_state ? DenseOptimizer::StateSize(options_.optimizer, operation.count)
+                                : operation.count));
   operation.began = Clock::now();
   ++calls_in_flight_;
   return operation;
 }
 
 void DenseExchange::Call(const Operation& operation) {
+  using Owners = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;
   const auto done = [this](StatusOr<DenseVersions> answer) { OnAnswer(std::move(answer)); };
+  const auto done_without_versions = [done](const Status& status) {
+    done(status.ok() ? StatusOr<DenseVersions>(DenseVersions()) : status);
+  };
   const std::shared_ptr<AlignedBuffer>& sent = operation.sent;
   const std::shared_ptr<AlignedBuffer>& received = operation.received;
   const size_t count = operation.count;
   switch (operation.kind) {
     case Operation::Kind::kStart:
-      return port_.Start(options_.run, options_.optimizer, sent->as<const float>(count), sent,
-                         [done](const Status& status) {
-                           done(status.ok() ? StatusOr<DenseVersions>(DenseVersions()) : status);
-                         });
+      return port_.Start(options_.run, options_.optimizer, sent->as<const float>(count),
+                         operation.sent_state->as<const float>(operation.sent_state_count),
+                         std::make_shared<Owners>(sent, operation.sent_state),
+                         done_without_versions);
+    case Operation::Kind::kPullState:
+      return port_.PullState(
+          options_.run, options_.optimizer, count,
+          received->as<float>(DenseOptimizer::StateSize(options_.optimizer, count)), received,
+          done_without_versions);
     case Operation::Kind::kPull:
       return port_.Pull(options_.run, received->as<float>(count), received, done);
     case Operation::Kind::kPush:
-      return port_.Push(
-          operation.push, sent->as<const float>(count), received->as<float>(count),
-          std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(sent, received),
-          done);
+      return port_.Push(operation.push, sent->as<const float>(count), received->as<float>(count),
+                        std::make_shared<Owners>(sent, received), done);
   }
 }
 
@@ -177,7 +201,9 @@ void DenseExchange::OnAnswer(StatusOr<DenseVersions> answer) {
         options_.timeline->Add("dense", "dense push", operation.step, operation.began,
                                Clock::now());
       }
-      if (operation.kind != Operation::Kind::kStart) {
+      if (operation.kind == Operation::Kind::kPullState) {
+        state_ = std::move(operation.received);
+      } else if (operation.kind != Operation::Kind::kStart) {
         newest_ = std::move(operation.received);
         newest_versions_ = std::move(answer->versions);
       }

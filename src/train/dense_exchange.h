@@ -42,9 +42,10 @@ class DenseExchange {
   DenseExchange(DensePort& port, const DenseExchangeOptions& options);
   ~DenseExchange();
 
-  // Sets the initial weights of servers that have none, then pulls the servers' weights.
+  // Sets the initial weights of servers that have none, then pulls the servers' weights. state: the
+  // optimizer's, of PullState; empty for a new one.
   // Errors: of a call that is not retryable or past its deadline; CANCELLED after Stop.
-  Status Start(std::span<float> parameters);
+  Status Start(std::span<float> parameters, std::span<const float> state);
 
   // Waits until the next step may begin, then copies the newest weights received to `parameters`.
   // Errors: as Start.
@@ -59,6 +60,10 @@ class DenseExchange {
   // Copies the servers' current weights to `parameters`. Errors: as Start.
   Status Pull(std::span<float> parameters);
 
+  // The optimizer's state on the servers: see DensePort::PullState. Call once no rank pushes.
+  // Errors: as Start.
+  StatusOr<std::vector<float>> PullState(size_t weights);
+
   // DenseVersions::gap of each push acknowledged since the last call.
   std::vector<uint64_t> TakeGaps();
 
@@ -67,15 +72,17 @@ class DenseExchange {
 
  private:
   struct Operation {
-    enum class Kind { kStart, kPull, kPush };
+    enum class Kind { kStart, kPull, kPullState, kPush };
 
     Kind kind = Kind::kPull;
     const char* name = "";
     uint64_t step = 0;
-    DensePush push;                           // kPush only.
-    std::shared_ptr<AlignedBuffer> sent;      // Initial weights or gradients.
-    std::shared_ptr<AlignedBuffer> received;  // Weights, of the current attempt.
-    size_t count = 0;                         // Floats of each buffer.
+    DensePush push;                             // kPush only.
+    std::shared_ptr<AlignedBuffer> sent;        // Initial weights or gradients.
+    std::shared_ptr<AlignedBuffer> sent_state;  // kStart only, with its number of floats.
+    size_t sent_state_count = 0;
+    std::shared_ptr<AlignedBuffer> received;  // Weights or state, of the current attempt.
+    size_t count = 0;                         // Floats of each buffer, or weights of a state.
     bool under_way = false;
     RetryClock retry;
     Timeline::Clock::time_point began;
@@ -103,6 +110,7 @@ class DenseExchange {
   std::deque<Operation> operations_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const AlignedBuffer> newest_ ABSL_GUARDED_BY(mutex_);  // Weights received last.
   std::vector<uint64_t> newest_versions_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const AlignedBuffer> state_ ABSL_GUARDED_BY(mutex_);  // Received last.
   std::vector<uint64_t> gaps_ ABSL_GUARDED_BY(mutex_);
   Status status_ ABSL_GUARDED_BY(mutex_);
   uint64_t calls_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;

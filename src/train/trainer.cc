@@ -118,6 +118,12 @@ StatusOr<TrainState> Trainer::StateAfter(const TrainResult& result) {
     state.samples += one.back();
   }
   SIMURGH_ASSIGN_OR_RETURN(state.rank_statistics, GatherStatistics());
+  if (exchange_ != nullptr && data_.checkpoints != nullptr) {
+    // No rank pushes: the sums above were also a barrier.
+    SIMURGH_RETURN_IF_ERROR(exchange_->Pull(network_.parameters()));
+    SIMURGH_ASSIGN_OR_RETURN(state.server_optimizer,
+                             exchange_->PullState(network_.parameters().size()));
+  }
   return state;
 }
 
@@ -136,6 +142,7 @@ Status Trainer::BeginCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter) {
   const auto begin = Clock::now();
   SIMURGH_RETURN_IF_ERROR(FlushPrevious(pipeline));
   SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
+  if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(exchange_->WaitForPushes());
   // The next run has none.
   if (reducer_ != nullptr) reducer_->DropResiduals();
   SIMURGH_ASSIGN_OR_RETURN(const TrainState state, StateAfter(meter.result));
@@ -253,7 +260,9 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
   skipped_in_row_ = 0;
   ahead_ = last_ = nullptr;
   validation_.reset();
-  if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(exchange_->Start(network_.parameters()));
+  if (exchange_ != nullptr) {
+    SIMURGH_RETURN_IF_ERROR(exchange_->Start(network_.parameters(), data_.start.server_optimizer));
+  }
   while (true) {
     if (data_.checkpoints != nullptr) SIMURGH_RETURN_IF_ERROR(data_.checkpoints->failure());
     const auto begin = Clock::now();
@@ -332,7 +341,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
        .drop_last = config_.drop_last,
        .batch_size = config_.batch_size,
        .mark_epoch_ends = config_.evaluate_every_epochs > 0,
-       .ranks = in_step() ? &collective_ : nullptr,
+       .ranks = collective_.ranks() > 1 && data_.reads_in_step ? &collective_ : nullptr,
        .features = data_.embeddings.features(),
        .dense_width = data_.dense_width,
        .tasks = data_.tasks,

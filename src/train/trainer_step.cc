@@ -54,7 +54,9 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
     meter.Add(step, dense.labels, probabilities_);
     return dense_first ? absl::OkStatus() : ReleaseBatch(pipeline, pulled, step.applied);
   }));
-  SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, step.applied));
+  // Mode async: an optimizer with momentum would move the weights without gradients, too.
+  const bool pushes = exchange_ == nullptr || dense.batch_size > 0;
+  SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, step.applied && pushes));
   if (dense_first) SIMURGH_RETURN_IF_ERROR(ReleaseBatch(pipeline, pulled, step.applied));
   step.computed = Clock::now() - begin;
   observer_.OnStep(step);
@@ -86,7 +88,7 @@ Status Trainer::SkippedError(uint64_t last_step) {
 StatusOr<BatchResult> Trainer::ComputeStep(BatchPipeline& pipeline, const PulledBatch& pulled) {
   const DenseBatch& dense = pulled.batch->dense;
   RankStep ranks{.global_samples = pulled.batch->global_samples};
-  if (exchange_ != nullptr) ranks.global_samples = dense.batch_size * collective_.ranks();
+  if (ranks.global_samples == 0) ranks.global_samples = dense.batch_size * collective_.ranks();
   const TimelineSpan span(timeline_, "compute", "forward and backward", pulled.step);
   if (reducer_ != nullptr) {
     reducer_->BeginStep(pulled.step);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "simurgh/model/model_directory.h"
 #include "simurgh/model/model_report.h"
 #include "tests/support/http_get.h"
+#include "tests/support/skip.h"
+#include "tests/support/small_file_system.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
 
@@ -51,10 +54,12 @@ struct Asked {
     return cluster.StartTrainer(overrides);
   }
   // `simurgh checkpoint` with the configuration of the training.
-  std::unique_ptr<DaemonProcess> Ask(std::vector<std::string> overrides = {}) {
+  std::unique_ptr<DaemonProcess> Ask(std::vector<std::string> overrides = {},
+                                     const std::vector<std::string>& options = {}) {
     overrides.insert(overrides.begin(), Address());
     std::vector<std::string> words = cluster.Arguments(overrides);
     words[0] = "checkpoint";  // In place of --config.
+    words.insert(words.end(), options.begin(), options.end());
     return std::make_unique<DaemonProcess>(
         "simurgh", words, absl::StrCat(folder.path(), "/simurgh-", commands++, ".log"));
   }
@@ -111,7 +116,9 @@ TEST_CASE("A checkpoint while training is the model of a training that ends ther
 }
 
 TEST_CASE("simurgh checkpoint saves while training goes on") {
-  Asked asked(kLong);
+  std::vector<std::string> overrides = kLong;
+  overrides.emplace_back(GENERATE("training.mode=hybrid", "training.mode=async"));
+  Asked asked(overrides);
   const auto trainer = asked.Start();
   REQUIRE(trainer->WaitForLog("progress: ", kDeadline));
   for (int i = 0; i < 2; ++i) {
@@ -136,8 +143,40 @@ TEST_CASE("simurgh checkpoint saves while training goes on") {
   CHECK_THAT(trainer->log(), !Contains("[error]"));
 }
 
+TEST_CASE("A checkpoint whose predecessor is gone has all rows") {
+  Asked asked({"training.epochs=1000000", "checkpoint.full_every=100"});
+  const auto trainer = asked.Start();
+  REQUIRE(trainer->WaitForLog("progress: ", kDeadline));
+  const auto save = [&] {
+    const auto command = asked.Ask();
+    CHECK(command->Wait(kDeadline) == 0);
+    CAPTURE(command->log(), trainer->log());
+    REQUIRE(command->output().starts_with(asked.model + "/step-"));
+    return command->output().substr(0, command->output().size() - 1);
+  };
+  std::filesystem::remove_all(save());
+  const auto saved = ModelDirectory::Find(save());
+  REQUIRE(saved.ok());
+  CHECK_FALSE(saved->checkpoint.manifest.parent.has_value());
+  CHECK(saved->checkpoint.Chain().ok());
+  CHECK_THAT(trainer->log(), Contains("; saving all rows"));
+  CHECK(ModelDirectory::Find(save())->checkpoint.manifest.parent.has_value());
+  trainer->Signal(SIGTERM);
+  CHECK(Finish(*trainer).exit_code == 0);
+}
+
+TEST_CASE("An older start ends once a newer one has taken over") {
+  Asked asked({"training.epochs=1000000"});
+  const auto trainer = asked.Start();
+  REQUIRE(trainer->WaitForLog("progress: ", kDeadline));
+  REQUIRE(ModelDirectory(asked.model).NewGeneration().ok());
+  CHECK(asked.Ask()->Wait(kDeadline) == 3);
+  CHECK(Finish(*trainer).exit_code == 3);
+  CHECK_THAT(trainer->log(), Contains("generation 2 has begun; generation 1 must end"));
+}
+
 TEST_CASE("simurgh checkpoint says why it cannot save") {
-  Asked asked({"training.mode=async", "training.epochs=1000000"});
+  Asked asked(kLong);
   const auto refusal = [&](int code, std::vector<std::string> overrides = {}) {
     const auto command = asked.Ask(std::move(overrides));
     const int ended = command->Wait(kDeadline).value_or(-1);
@@ -151,8 +190,10 @@ TEST_CASE("simurgh checkpoint says why it cannot save") {
              Contains("nn_worker.instances.0.address: it is missing"));
   const auto trainer = asked.Start();
   REQUIRE(trainer->WaitForLog("progress: ", kDeadline));
-  CHECK_THAT(refusal(3), Contains("async saves its model only when it ends"));
   CHECK_THAT(refusal(2, {"cluster.seed=99"}), Contains("cluster.seed"));
+  const auto command = asked.Ask({}, {"--directory", asked.folder.Path("other")});
+  CHECK(command->Wait(kDeadline) == 3);
+  CHECK_THAT(command->log(), Contains("--directory: training continues"));
 }
 
 // While a file is in place of the model's folder, nothing can be saved.
@@ -177,7 +218,7 @@ TEST_CASE("A failed save of the end is repeated by simurgh checkpoint") {
   REQUIRE(trainer->WaitForLog("progress: ", kDeadline));
   Blocked blocked(asked.model);
   REQUIRE(trainer->WaitForLog("the servers keep the rows", kDeadline));
-  CHECK_THAT(trainer->log(), Contains("or stop this program") && Contains("evaluated: "));
+  CHECK_THAT(trainer->log(), Contains("Or stop this program") && Contains("evaluated: "));
   SECTION("which fails again as long as the cause is there") {
     const auto failing = asked.Ask();
     CHECK(failing->Wait(kDeadline) == 3);
@@ -193,17 +234,84 @@ TEST_CASE("A failed save of the end is repeated by simurgh checkpoint") {
     CHECK(command->output() == saved.folder + "\n");
     CHECK(saved.manifest.metrics.contains("test_auc"));
   }
+  SECTION("to another folder") {
+    const std::string other = asked.folder.Path("other");
+    const auto command = asked.Ask({}, {"--directory", other});
+    CHECK(command->Wait(kDeadline) == 0);
+    CAPTURE(command->log(), trainer->log());
+    CHECK(Finish(*trainer).exit_code == 0);
+    CHECK_THAT(trainer->log(), Contains("`simurgh checkpoint CONFIG --directory FOLDER`"));
+    blocked.End();
+    const Checkpoint saved = ModelDirectory(other).Latest().value().checkpoint;
+    CHECK(command->output() == saved.folder + "\n");
+    CHECK(ModelDirectory(other).Verify(saved.manifest.step, [](auto&&...) {}).value().empty());
+    // The training continues there.
+    TestCluster cluster({.config = "config/adult.yaml",
+                         .overrides = {"checkpoint.directory=" + other, "training.batch_size=16",
+                                       "training.epochs=2"}});
+    const auto next = cluster.StartTrainer();
+    const TrainerOutcome outcome = Finish(*next);
+    CAPTURE(next->log());
+    CHECK(outcome.exit_code == 0);
+    CHECK_THAT(next->log(),
+               Contains(absl::StrCat("continuing: model=", other, " step=", saved.manifest.step)));
+  }
   SECTION("whose rows no other run changes meanwhile") {
     const auto other = asked.cluster.StartTrainer({"checkpoint={}", "training.retry_deadline=4s"});
     CHECK(Finish(*other).exit_code != 0);
     CHECK_THAT(other->log(), Contains("trains here"));
     CHECK(trainer->running());
   }
+  SECTION("unless a newer start takes over") {
+    blocked.End();
+    const auto next = asked.cluster.StartTrainer();
+    CHECK(Finish(*trainer).exit_code == 3);
+    CHECK_THAT(trainer->log(), Contains("generation 2, has taken over; stop this one"));
+    CHECK(Finish(*next).exit_code == 0);
+  }
   SECTION("unless a signal stops the trainer") {
     trainer->Signal(SIGTERM);
     CHECK(Finish(*trainer).exit_code == 3);
     CHECK_THAT(trainer->log(), Contains("training has ended, and its model is not saved"));
   }
+}
+
+// How a child ends.
+enum Ending { kAsItShould, kNoMounts, kNotWaiting, kBadMessage, kNotSaved, kNotEnded };
+
+// Saves to a disk of 1 MiB with 64 KiB free, then to another one.
+Ending SaveToFullDisk() {
+  constexpr size_t kFree = 64 << 10;
+  const TemporaryFolder disk;
+  if (!MountSmallFileSystem(disk.path(), 1)) return kNoMounts;
+  std::ofstream(disk.Path("filler")) << std::string((1 << 20) - kFree, 'x');
+  const std::string model = disk.Path("model");
+  Asked asked({"checkpoint.directory=" + model, "training.batch_size=64", "training.epochs=1"});
+  const auto trainer = asked.Start();
+  if (!trainer->WaitForLog("the servers keep the rows", kDeadline)) return kNotWaiting;
+  const std::string log = trainer->log();
+  static const std::regex line(
+      ": the disk is full: the checkpoint of step [0-9]+ needs ([0-9]+) "
+      "bytes, and ([0-9]+) are free; ");
+  std::smatch numbers;
+  if (!std::regex_search(log, numbers, line) || log.find(model + numbers.str()) == log.npos) {
+    return kBadMessage;
+  }
+  const std::string other = asked.folder.Path("other");
+  if (asked.Ask({}, {"--directory", other})->Wait(kDeadline) != 0) return kNotSaved;
+  if (Finish(*trainer).exit_code != 0) return kNotEnded;
+  // All files but the manifest, of all processes.
+  const Checkpoint saved = ModelDirectory(other).Latest().value().checkpoint;
+  uint64_t bytes = 0;
+  for (const ModelFile& file : saved.manifest.files) bytes += file.bytes;
+  const bool fits = std::stoull(numbers[1]) == bytes && std::stoull(numbers[2]) < kFree;
+  return fits ? kAsItShould : kBadMessage;
+}
+
+TEST_CASE("A full disk at the end costs nothing: the error names the need, another disk saves") {
+  const int ending = RunInChild(SaveToFullDisk);
+  if (ending == kNoMounts) SIMURGH_SKIP("this process may not mount a file system");
+  CHECK(ending == kAsItShould);
 }
 
 TEST_CASE("A failed save of the end is final for a trainer that does not listen") {

@@ -1,5 +1,6 @@
 // Training that loses a process, or is started twice.
 
+#include <algorithm>
 #include <compare>
 #include <csignal>
 #include <fstream>
@@ -55,6 +56,10 @@ std::vector<std::string> Saving(const std::string& model, const std::string& mod
       "training.batch_size=32",        "training.progress_interval=50ms"};
   if (mode == "sync") {
     overrides.emplace_back("training.mode=sync");
+  } else if (mode == "async") {
+    // One batch between pull and push, so that it repeats.
+    overrides.insert(overrides.end(), {"training.mode=async", "training.loader_queue_batches=1",
+                                       "embedding_worker.forward_buffer_batches=3"});
   } else {
     overrides.insert(overrides.end(), {"training.staleness=4", "training.reproducible=true"});
   }
@@ -105,6 +110,7 @@ TEST_CASE("A training that loses a process ends like one that does not") {
         "nn-worker-1 was killed by signal 9 (Killed); " + trainers},
        {{"sync", 2, 2}, {{"embedding-ps", 1}}, "ended with code 4; " + trainers},
        {{"hybrid", 1, 0}, {{"embedding-ps", 0}}, "nn-worker-0 ended with code 4; " + trainers},
+       {{"async", 1, 0}, {{"embedding-ps", 1}}, "nn-worker-0 ended with code 4; " + trainers},
        {{"hybrid", 1, 0}, {{"embedding-worker", 0}}, "embedding-worker-0 was killed by signal 9"},
        {{"hybrid", 1, 2}, {{"simurgh-feed", 1}}, "simurgh-feed-1 was killed by signal 9"},
        {{"hybrid", 1, 2},
@@ -211,6 +217,65 @@ TEST_CASE("A server that is lost during the last save costs a new start") {
   CAPTURE(command->log());
   CHECK_THAT(command->log(), Contains("nn-worker-0 ended with code 4; starting nn-workers"));
   CHECK(AucOf(command->output()) == AucOf(expected.output));
+}
+
+TEST_CASE("A daemon that is lost while a stopped training saves costs at most the model") {
+  const std::string lost = GENERATE("embedding-worker", "embedding-ps");
+  CAPTURE(lost);
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  std::vector<std::string> overrides = Saving(model, "hybrid");
+  overrides.insert(overrides.end(), {"checkpoint.every_steps=0", "training.max_steps=100000000",
+                                     "training.epochs=1000000", "checkpoint.bandwidth=5000"});
+  TrainCommand command(overrides);
+  command.WaitForTraining();
+  command->Signal(SIGTERM);
+  const auto saves = [&] {
+    const auto names = FileSystem::Real().List(model);
+    return names.ok() && std::ranges::any_of(*names, [](const std::string& name) {
+             return name.ends_with(".tmp-1/");
+           });
+  };
+  while (!saves() && command->running()) continue;
+  kill(command.PidOf(lost, 0), SIGKILL);
+  const int code = command->Wait(kDeadline).value_or(-1);
+  CAPTURE(command->log());
+  CHECK_THAT(command->log(),
+             Contains(lost + "-0 was killed by signal 9 (Killed); starting it again"));
+  if (lost == "embedding-worker") {
+    CHECK(code == 0);
+    CHECK(ModelDirectory(model).Latest().ok());
+  } else {
+    CHECK(code == 3);
+    CHECK_THAT(command->log(), Contains("nn-worker-0 ended with code 4") &&
+                                   Contains("training has ended, and its model is not saved") &&
+                                   Contains("this server was restarted and has lost the rows"));
+  }
+  CHECK(command.Processes().empty());
+}
+
+TEST_CASE("With on_server_loss: partial only the lost server goes back") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  std::vector<std::string> overrides = Saving(model, "sync");
+  overrides.insert(overrides.end(), {"training.mode=hybrid", "training.staleness=4",
+                                     "checkpoint.on_server_loss=partial"});
+  TrainCommand command(overrides, /*ranks=*/2);
+  REQUIRE(command->WaitForLog("saved the model: folder=" + model + "/step-300 ", kDeadline));
+  kill(command.PidOf("embedding-ps", 1), SIGKILL);
+  CHECK(command->Wait(kTrainerDeadline) == 0);
+  CAPTURE(command->log(), command.LogOf("embedding-ps-1"));
+  CHECK_THAT(command->log(),
+             Contains("embedding-ps-1 was killed by signal 9 (Killed); starting it again") &&
+                 !Contains("starting nn-workers and loaders again"));
+  const std::string log = command.LogOf("embedding-ps-1");
+  const std::string line = "loaded lost rows from the last checkpoint";
+  const size_t first = log.find(line);
+  REQUIRE(first != log.npos);
+  CHECK(log.find(line, first + 1) == log.npos);
+  CHECK(log.find("checkpoint=" + model + "/step-", first) != log.npos);
+  CHECK(ModelDirectory(model).Latest()->checkpoint.manifest.step == 1500);
+  CHECK(ModelDirectory(model).Latest()->checkpoint.manifest.generation == 1);
 }
 
 TEST_CASE("A daemon that is lost again and again ends the command") {

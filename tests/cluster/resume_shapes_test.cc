@@ -133,11 +133,12 @@ std::string AtSteps(const std::vector<uint64_t>& steps) {
 }
 
 // How often each row's id was trained on: number of ids by their count. Keyed by the count.
-std::map<uint16_t, uint64_t> UsesOf(const std::string& model, size_t servers) {
+std::map<uint16_t, uint64_t> UsesOf(const std::string& model) {
   const Checkpoint checkpoint = Newest(model);
   std::map<uint16_t, uint64_t> uses;
-  for (size_t server = 0; server < servers; ++server) {
-    auto file = checkpoint.OpenTensors(absl::StrCat("rows/row/", server, ".safetensors"));
+  for (const ModelFile& of_server : checkpoint.manifest.files) {
+    if (!of_server.path.starts_with("rows/row/")) continue;
+    auto file = checkpoint.OpenTensors(of_server.path);
     REQUIRE(file.ok());
     for (const TensorSpec& tensor : file->tensors()) {
       if (tensor.name != "uses") continue;
@@ -159,9 +160,13 @@ TEST_CASE("Training that stops at any of 20 steps ends like training that does n
                                         "training.reproducible=true"};
   // Rows are evicted. With several ranks the victims depend on whose pull comes first.
   const std::vector<std::string> full{hybrid[0], hybrid[1], hybrid[2], "tables.1.capacity_rows=24"};
+  // One batch between pull and push, so that it repeats.
+  const std::vector<std::string> async{"training.mode=async", "training.loader_queue_batches=1",
+                                       "embedding_worker.forward_buffer_batches=3"};
   const Case input =
       GENERATE_COPY(Case{sync, {.ranks = 2}}, Case{hybrid, {.ranks = 2}},
-                    Case{hybrid, {.ranks = 2, .loaders = 2}}, Case{full, {.ranks = 1}});
+                    Case{hybrid, {.ranks = 2, .loaders = 2}}, Case{full, {.ranks = 1}},
+                    Case{async, {.servers = 3, .ranks = 1}});
   CAPTURE(input.overrides, input.shape.loaders);
   Data data;
   constexpr uint64_t kStops = 20;
@@ -194,12 +199,13 @@ TEST_CASE("Training that stops at any of 20 steps ends like training that does n
 TEST_CASE("Each row counts once an epoch, whatever processes continue") {
   const std::vector<std::string> overrides =
       GENERATE(std::vector<std::string>{"training.mode=sync"},
-               std::vector<std::string>{"training.mode=hybrid", "training.staleness=4"});
+               std::vector<std::string>{"training.mode=hybrid", "training.staleness=4"},
+               std::vector<std::string>{"training.mode=async", "training.staleness=2"});
   CAPTURE(overrides);
   Data data;
   const std::string whole = data.NewModel();
   Train(data, whole, {.servers = 1, .ranks = 1}, overrides);
-  const auto expected = UsesOf(whole, 1);
+  const auto expected = UsesOf(whole);
   REQUIRE(expected.size() == 1);
   REQUIRE(expected.begin()->first == kEpochs);
   CHECK(expected.at(kEpochs) * kEpochs == Newest(whole).manifest.samples);
@@ -224,16 +230,43 @@ TEST_CASE("Each row counts once an epoch, whatever processes continue") {
     if (i + 1 < shapes.size()) part.push_back(absl::StrCat("training.max_steps=", 4 + 7 * i));
     before = Train(data, model, shapes[i], part);
   }
-  CHECK(UsesOf(model, shapes.back().servers) == expected);
+  CHECK(UsesOf(model) == expected);
   CHECK(Newest(model).manifest.samples == Newest(whole).manifest.samples);
 }
 
+TEST_CASE("A checkpoint while ranks that do not wait for each other train has each row once") {
+  const std::string mode = GENERATE("training.mode=hybrid", "training.mode=async");
+  const Shape shape = GENERATE(Shape{.ranks = 2}, Shape{.ranks = 2, .loaders = 2});
+  CAPTURE(mode, shape.loaders);
+  Data data;
+  std::vector<std::string> overrides{mode, "training.staleness=4", "checkpoint.keep=10"};
+  const std::string alone = data.NewModel();
+  Train(data, alone, {.servers = 1, .ranks = 1}, overrides);
+  const auto expected = UsesOf(alone);
+  REQUIRE(expected.size() == 1);
+  const std::vector<uint64_t> steps{3, 4, 17};
+  overrides.push_back(AtSteps(steps));
+  const std::string whole = data.NewModel();
+  Train(data, whole, shape, overrides);
+  CHECK(UsesOf(whole) == expected);
+  for (const uint64_t step : steps) {
+    CAPTURE(step);
+    const std::string model = data.NewModel();
+    const std::string name = absl::StrCat("/step-", step);
+    std::filesystem::create_directory(model);
+    std::filesystem::copy(whole + name, model + name, std::filesystem::copy_options::recursive);
+    Train(data, model, {.servers = 3, .ranks = 1}, overrides);
+    CHECK(UsesOf(model) == expected);
+  }
+}
+
 TEST_CASE("A stop by a signal loses and repeats no row, in training that does not repeat") {
+  const std::string mode = GENERATE("training.mode=hybrid", "training.mode=async");
+  CAPTURE(mode);
   Data data;
   const std::string whole = data.NewModel();
-  const std::vector<std::string> overrides{"training.mode=hybrid", "training.staleness=4",
-                                           "training.progress_interval=10ms",
-                                           "training.batch_size=2"};
+  const std::vector<std::string> overrides{
+      mode, "training.staleness=4", "training.progress_interval=10ms", "training.batch_size=2"};
   Train(data, whole, {.servers = 1, .ranks = 1}, overrides);
   const std::string model = data.NewModel();
   uint64_t step = 0;
@@ -243,7 +276,10 @@ TEST_CASE("A stop by a signal loses and repeats no row, in training that does no
     step = Newest(model).manifest.step;
   }
   Train(data, model, {.servers = 1, .ranks = 1}, overrides);
-  CHECK(UsesOf(model, 1) == UsesOf(whole, 1));
+  const auto text = [](const std::map<uint16_t, uint64_t>& uses) {
+    return absl::StrJoin(uses, " ", absl::PairFormatter(":"));
+  };
+  CHECK(text(UsesOf(model)) == text(UsesOf(whole)));
 }
 
 TEST_CASE("Training does not continue with changed data, and takes new files at the end") {
@@ -289,7 +325,7 @@ TEST_CASE("Training does not continue with changed data, and takes new files at 
   longer.push_back("data.train=[" + absl::StrJoin({a, b, c}, ",") + "]");
   // The loaders use the statistics of the files that were there at first.
   Train(data, model, {.servers = 1, .ranks = 1, .loaders = 2}, longer);
-  CHECK(UsesOf(model, 1) == std::map<uint16_t, uint64_t>{{1, 290}});
+  CHECK(UsesOf(model) == std::map<uint16_t, uint64_t>{{1, 290}});
   // Rows at the end of a complete epoch are read in that epoch.
   longer.emplace_back("data.on_change=warn");
   write("c.csv", 120);

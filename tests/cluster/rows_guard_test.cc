@@ -136,7 +136,8 @@ TEST_CASE("A second run waits for the end of the first") {
   CHECK(Finish(*second).exit_code == 0);
 }
 
-TEST_CASE("A run that saves its model waits for the end of another training, and tells why") {
+TEST_CASE(
+    "A run that saves its model waits for the end of another training, and refuses its rows") {
   const TemporaryFolder folder;
   TestCluster cluster({.overrides = {"checkpoint.directory=" + folder.path() + "/model"}});
   const auto first = cluster.StartTrainer({"checkpoint={}", kEndless[0], kEndless[1]});
@@ -146,7 +147,14 @@ TEST_CASE("A run that saves its model waits for the end of another training, and
   CHECK_THAT(second->log(), Catch::Contains("trains here"));
   first->Signal(SIGTERM);
   CHECK(first->Wait(60s) == 0);
-  CHECK(Finish(*second).exit_code == 0);
+  CHECK(Finish(*second).exit_code == 3);
+  CHECK_THAT(second->log(), Catch::Contains("rows of another training; restart it"));
+  for (size_t server = 0; server < 2; ++server) {
+    cluster.server(server).Signal(SIGTERM);
+    REQUIRE(cluster.server(server).Wait(60s) == 0);
+    cluster.RestartServer(server);
+  }
+  CHECK(Finish(*cluster.StartTrainer({"training.max_steps=50"})).exit_code == 0);
 }
 
 TEST_CASE("--check-config refuses what every start refuses") {

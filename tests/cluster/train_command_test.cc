@@ -24,6 +24,7 @@
 #include "tests/support/daemon_process.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
+#include "tests/unit/model/command.h"
 
 namespace simurgh::testing {
 namespace {
@@ -191,6 +192,17 @@ TEST_CASE("A bad configuration exits with 2 before a daemon starts") {
   CHECK(std::count(log.begin(), log.end(), '\n') == 1);
   CHECK(command.Processes().empty());
   CHECK_FALSE(std::filesystem::exists(command.logs()));
+}
+
+TEST_CASE("A program that cannot check the configuration is named") {
+  const TemporaryFolder folder;
+  std::filesystem::copy(std::string(std::getenv("SIMURGH_BIN_DIR")) + "/simurgh",
+                        folder.Path("simurgh"));
+  const std::string program = folder.Write("embedding-ps", "#!/bin/sh\nkill -9 $$\n");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const CommandResult result = RunCommand(folder.Path("simurgh") + " train config/adult.yaml");
+  CHECK(result.exit_code == 3);
+  CHECK(result.error == "simurgh: embedding-ps --check-config was killed by signal 9 (Killed)\n");
 }
 
 TEST_CASE("Without --logs, the logs of a failed run are kept") {

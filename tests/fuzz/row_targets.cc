@@ -166,10 +166,14 @@ void RunSaveRows(Input input) {
   const SaveRowsCall copy = api::Decode(*again.table);
   SIMURGH_CHECK(copy.run == call.run && copy.folder == call.folder);
   SIMURGH_CHECK(copy.server == call.server && copy.probe == call.probe);
+  SIMURGH_CHECK(copy.parent == call.parent && copy.directory == call.directory &&
+                copy.continues == call.continues);
 }
 
 std::vector<Bytes> SaveRowsSeeds() {
   return {MetadataOf(api::Encode({.run = 5, .folder = "step-7.tmp-1", .server = 1})),
+          MetadataOf(api::Encode(
+              {.run = 5, .folder = "step-7.tmp-1", .directory = "/other", .continues = true})),
           MetadataOf(api::Encode({.folder = "generation-1", .probe = true}))};
 }
 
@@ -180,12 +184,12 @@ void RunRestoreRows(Input input) {
   const Received<api::wire::RestoreRowsRequest> again(api::Encode(call));
   const RestoreRowsCall copy = api::Decode(*again.table);
   SIMURGH_CHECK(copy.run == call.run && copy.ranks == call.ranks && copy.model == call.model);
-  SIMURGH_CHECK(copy.step == call.step && copy.server == call.server);
+  SIMURGH_CHECK(copy.step == call.step && copy.server == call.server && copy.load == call.load);
 }
 
 std::vector<Bytes> RestoreRowsSeeds() {
-  return {MetadataOf(api::Encode(
-      RestoreRowsCall{.run = 5, .ranks = 2, .model = "/models/a", .step = 700, .server = 1}))};
+  return {MetadataOf(api::Encode(RestoreRowsCall{
+      .run = 5, .ranks = 2, .model = "/models/a", .step = 700, .server = 1, .load = 2}))};
 }
 
 void RunSaveProgress(Input input) {
@@ -197,7 +201,7 @@ void RunSaveProgress(Input input) {
 }
 
 std::vector<Bytes> SaveProgressSeeds() {
-  return {MetadataOf(api::Encode(SaveProgress{.rows = 3, .all_rows = 9})),
+  return {MetadataOf(api::Encode(SaveProgress{.rows = 3, .all_rows = 9, .bytes = 700})),
           MetadataOf(api::Encode(SaveProgress{
               .done = true, .rows = 9, .all_rows = 9, .files = {{"rows/t/0", 100, 77}}}))};
 }

@@ -8,7 +8,8 @@ namespace simurgh::simulation {
 namespace {
 
 bool IsAttempt(const std::string& path) {
-  return path.substr(path.rfind('/') + 1).find(".tmp-") != std::string::npos;
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("step-") && name.find(".tmp-") != std::string::npos;
 }
 
 class ProcessFile : public File {
@@ -98,6 +99,11 @@ Status ProcessFiles::Exchange(const std::string& a, const std::string& b) {
   SIMURGH_RETURN_IF_ERROR(disk_.files.Exchange(a, b));
   if (IsAttempt(a)) disk_.on_published(a);
   return absl::OkStatus();
+}
+
+StatusOr<uint64_t> ProcessFiles::FreeBytes(const std::string& folder) {
+  SIMURGH_RETURN_IF_ERROR(Begin("examine", folder, false));
+  return disk_.files.FreeBytes(folder);
 }
 
 // Removes the files of a folder one by one.

@@ -36,6 +36,7 @@ class ProcessFiles : public FileSystem {
   Status Rename(const std::string& from, const std::string& to) override;
   Status Exchange(const std::string& a, const std::string& b) override;
   Status Remove(const std::string& path) override;
+  StatusOr<uint64_t> FreeBytes(const std::string& folder) override;
 
   // After a sync that has failed.
   void LoseUnsynced(const std::string& path) {

@@ -66,7 +66,7 @@ Server::Server(World& world, Disk& disk, const ClusterConfig& config, uint32_t i
       while (!fiber->done()) fiber->Resume();
     };
   };
-  rows_ = ParameterServer::Create(config_, metrics_,
+  rows_ = ParameterServer::Create(config_, metrics_, index_,
                                   {.files = files_,
                                    .start_partition = start_partition,
                                    .start_save = start_task,

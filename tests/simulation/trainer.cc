@@ -162,7 +162,9 @@ Status Rank::FindModel() {
     SIMURGH_ASSIGN_OR_RETURN(begin_, ReadState(continued_->manifest));
     begin_.position = begin_.position.ContinueWith(division);
     SmallNetwork network(dense_);
-    SIMURGH_RETURN_IF_ERROR(RestoreDense(*continued_, index_, plan_.ranks, network));
+    SIMURGH_RETURN_IF_ERROR(
+        RestoreDense(*continued_, index_, plan_.ranks, network, /*server_optimizer=*/nullptr)
+            .status());
     schedule_.SetNewest(begin_.steps);
   }
   position_ = begin_.position;
@@ -177,7 +179,8 @@ Status Rank::TakeOver() {
   };
   SIMURGH_ASSIGN_OR_RETURN(
       saver_,
-      ModelSaver::Open(start_.config, continued_ ? &*continued_ : nullptr, kTraining, best_,
+      ModelSaver::Open(start_.config, continued_ ? &*continued_ : nullptr, /*takes_newest=*/true,
+                       kTraining, best_,
                        {.files = files_, .now = [this] { return world_.time(); }, .sleep = sleep}));
   start_.run = saver_->run();
   cluster_.OnTakenOver(saver_->generation());
@@ -540,6 +543,7 @@ Status Rank::SaveLast(const TrainState& state) {
     if (!await_idle()) return Dead();
     if (saved_.ok()) cluster_.CheckServers(start_);
     if (!schedule_.RepeatsAfter(saved_)) return saved_;
+    SIMURGH_RETURN_IF_ERROR(saver_->CheckNewest());
     if (!world_.Pause(process_, 30'000)) return Dead();
     schedule_.Request();
   }

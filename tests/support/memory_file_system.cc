@@ -177,6 +177,11 @@ Status MemoryFileSystem::Exchange(const std::string& a, const std::string& b) {
   return absl::OkStatus();
 }
 
+StatusOr<uint64_t> MemoryFileSystem::FreeBytes(const std::string& folder) {
+  if (Find(folder) == nullptr) return Missing(folder);
+  return is_full_ ? 0 : uint64_t{1} << 40;
+}
+
 Status MemoryFileSystem::Remove(const std::string& path) {
   const NodePointer node = Find(path);
   if (node == nullptr) return absl::OkStatus();

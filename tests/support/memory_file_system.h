@@ -30,6 +30,7 @@ class MemoryFileSystem : public FileSystem {
   Status Rename(const std::string& from, const std::string& to) override;
   Status Exchange(const std::string& a, const std::string& b) override;
   Status Remove(const std::string& path) override;
+  StatusOr<uint64_t> FreeBytes(const std::string& folder) override;
 
   // What is there after a loss of power. Of what is not durable, `keep()` decides whether it
   // survives, in any order: each change of a folder's names, and each block of a file.

@@ -13,6 +13,7 @@ namespace simurgh {
 // YAML section `checkpoint`.
 struct CheckpointConfig {
   enum class OnError { kContinue, kStop };
+  enum class OnServerLoss { kRollback, kPartial };
 
   // Path of the folder for the trained model, which need not exist; empty: nothing is saved.
   std::string directory;
@@ -28,10 +29,7 @@ struct CheckpointConfig {
   uint64_t memory = uint64_t{256} << 20;  // Bytes per server for rows copied early.
   uint64_t bandwidth = 0;                 // Bytes per second that a server writes; 0: no limit.
   OnError on_error = OnError::kContinue;
-
-  bool saves_while_training() const {
-    return every_steps > 0 || !at_steps.empty() || every.count() > 0;
-  }
+  OnServerLoss on_server_loss = OnServerLoss::kRollback;
 };
 
 }  // namespace simurgh

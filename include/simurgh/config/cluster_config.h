@@ -47,8 +47,10 @@ struct ClusterConfig {
   // Width of the network's embedding input.
   size_t embedding_width() const;
   // Whether a training that has lost a process continues from its last checkpoint.
-  bool recovers() const {
-    return !checkpoint.directory.empty() && training.mode != TrainingConfig::Mode::kAsync;
+  bool recovers() const { return !checkpoint.directory.empty(); }
+  // Whether all ranks read equal numbers of batches, so that they can stop at the same step.
+  bool reads_in_step() const {
+    return training.mode != TrainingConfig::Mode::kAsync || !checkpoint.directory.empty();
   }
 };
 

@@ -25,10 +25,15 @@ class File {
   virtual Status Allocate(uint64_t bytes) = 0;
   virtual Status Write(uint64_t offset, std::span<const std::byte> bytes) = 0;
   virtual Status Sync() = 0;
+  // Begins to write these bytes to the disk, so that Sync has less to do. Without effect where the
+  // system cannot.
+  virtual void StartWriteBack(uint64_t offset, uint64_t bytes) {}
 
   virtual StatusOr<uint64_t> Size() = 0;
   // Errors: DATA_LOSS if the file ends before `bytes` is full.
   virtual Status Read(uint64_t offset, std::span<std::byte> bytes) = 0;
+  // Begins to read these bytes into memory. Without effect where the system cannot.
+  virtual void StartRead(uint64_t offset, uint64_t bytes) {}
 };
 
 // What the module does with files and folders. A test replaces it, to stop between any two calls.
@@ -60,15 +65,23 @@ class FileSystem {
   virtual Status Exchange(const std::string& a, const std::string& b) = 0;
   // Removes a file, or a folder with its contents. A path that does not exist is no error.
   virtual Status Remove(const std::string& path) = 0;
+  // Bytes that a program may still write in a folder's file system.
+  virtual StatusOr<uint64_t> FreeBytes(const std::string& folder) = 0;
 
-  // The same, with the folders above it.
+  // MakeFolder() with the folders above it.
   Status MakeFolders(const std::string& path);
 
-  // Writes a durable file in place of an existing one: `path`.tmp, synced and renamed. The folder
-  // must be synced by the caller.
-  Status WriteFile(const std::string& path, std::string_view content);
+  // Writes a durable file in place of an existing one: `path` and the suffix, synced and renamed.
+  // Processes that write it at the same time need different suffixes. The folder must be synced by
+  // the caller.
+  Status WriteFile(const std::string& path, std::string_view content,
+                   std::string_view suffix = ".tmp");
   // Errors: OUT_OF_RANGE for a file of more than `max_bytes`.
   StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 };
+
+// RESOURCE_EXHAUSTED: what of `needed` bytes does not fit into the folder. what: "the checkpoint".
+Status DiskFullError(const std::string& folder, std::string_view what, uint64_t needed,
+                     uint64_t free);
 
 }  // namespace simurgh

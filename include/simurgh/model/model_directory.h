@@ -56,13 +56,13 @@ class CheckpointAttempt {
   // another process can create the file.
   StatusOr<std::string> Path(std::string_view file);
 
-  // Completes the checkpoint and replaces one of the same step. All files must be synced and
-  // closed. `manifest.files` lists the files that other processes have reported: each must be in
-  // the folder with this size and hash. Publish adds the other files of the folder, and sets step
-  // and generation.
-  // Errors: FAILED_PRECONDITION if a newer generation has begun; DATA_LOSS if a reported file is
-  // missing or differs; those of FileSystem. After an error there is no new checkpoint, or a
-  // complete one if only the last sync or the file `latest` failed.
+  // Completes the checkpoint and replaces one of the same step, with the deltas that continue that
+  // one: an older start has saved them later than the step at which this one began. All files must
+  // be synced and closed. `manifest.files` lists the files that other processes have reported: each
+  // must be in the folder with this size and hash. Publish adds the other files of the folder, and
+  // sets step and generation. Errors: FAILED_PRECONDITION if a newer generation has begun;
+  // DATA_LOSS if a reported file is missing or differs; those of FileSystem. After an error there
+  // is no new checkpoint, or a complete one if only the last sync or the file `latest` failed.
   StatusOr<Checkpoint> Publish(Manifest manifest);
 
  private:
@@ -92,13 +92,13 @@ class ModelDirectory {
   const std::string& path() const { return path_; }
 
   // Creates the folder if needed, and in it the file `generation-G` with the next number. No two
-  // callers get the same number.
-  StatusOr<uint64_t> NewGeneration();
-  // Whether no newer start has called NewGeneration.
-  StatusOr<bool> IsNewest(uint64_t generation);
-  // The number of the model's run: `proposed`, unless an earlier call has kept another one. So a
+  // callers get the same number. above: the number is larger than this one, too.
+  StatusOr<uint64_t> NewGeneration(uint64_t above = 0);
+  // The number of the newest start; 0 for none. Errors: NOT_FOUND for no folder.
+  StatusOr<uint64_t> HighestGeneration();
+  // The number of the model's run: `proposed`, unless another call has kept another one. So a
   // start that dies before its first checkpoint leaves its number to the next start.
-  StatusOr<uint64_t> KeepRun(uint64_t proposed);
+  StatusOr<uint64_t> KeepRun(uint64_t proposed, uint64_t generation);
   // Removes attempts of older generations, and what an interrupted removal has left.
   Status RemoveLeftovers(uint64_t generation);
 
@@ -113,7 +113,7 @@ class ModelDirectory {
   StatusOr<Checkpoint> Open(uint64_t step);
 
   // Names the best checkpoint in the file `best`; none removes the file.
-  Status SetBest(std::optional<uint64_t> step);
+  Status SetBest(std::optional<uint64_t> step, uint64_t generation);
   // The step that the file `best` names; none without the file.
   // Errors: DATA_LOSS for another text.
   StatusOr<std::optional<uint64_t>> BestStep();

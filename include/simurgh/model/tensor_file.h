@@ -54,6 +54,8 @@ class TensorFileWriter {
                                            const std::vector<TensorSpec>& tensors,
                                            const TensorMetadata& metadata,
                                            FileSystem& files = FileSystem::Real());
+  // The size of such a file. Requires: as Create.
+  static uint64_t BytesOf(const std::vector<TensorSpec>& tensors, const TensorMetadata& metadata);
   ~TensorFileWriter();
   TensorFileWriter(TensorFileWriter&&) noexcept;
   TensorFileWriter& operator=(TensorFileWriter&&) noexcept;
@@ -73,6 +75,10 @@ class TensorFileWriter {
  private:
   struct State;
   explicit TensorFileWriter(std::unique_ptr<State> state);
+  // Without the file.
+  static std::unique_ptr<State> Plan(const std::string& path,
+                                     const std::vector<TensorSpec>& tensors,
+                                     const TensorMetadata& metadata);
 
   std::unique_ptr<State> state_;
 };

@@ -91,6 +91,8 @@ class Partition {
   // The run's ranks begin at this step: earlier pushes count as applied. Requires that the run has
   // made no request.
   void BeginAt(uint64_t run, uint32_t ranks, uint64_t step);
+  // The run's ranks have begun, and pushes are missing that other servers have applied.
+  void BeginAnywhere(uint64_t run, uint32_t ranks);
 
   // Table::BeginCopy() and EndCopy() for all tables. In between, a training pull waits for room in
   // the memory: PullWork::Ready().

@@ -201,10 +201,11 @@ class Table {
 
   // Puts rows back that SplitRows() has written, of a table with the same FileTensors() and
   // FileMetadata(). A full table makes room as in training: it evicts the oldest of the rows so
-  // far. parts: whole rows. Requires that the table has served no training pull.
+  // far. parts: whole rows. rows: the numbers of those to put. Requires that the table has served
+  // no training pull.
   // Errors: DATA_LOSS for an id that has a row already, or for numbers that are not finite, naming
   // the id; RESOURCE_EXHAUSTED for a full table with when_full: stop. The rows before it stay.
-  Status PutRows(std::span<const std::span<const std::byte>> parts);
+  Status PutRows(std::span<const std::span<const std::byte>> parts, std::span<const uint32_t> rows);
 
   // The same for the sketches of admission by occurrences; without it there are no tensors. owns:
   // whether the table is to have this bucket, of the 65,536 of the bucket map.

@@ -169,14 +169,21 @@ class DensePort {
  public:
   virtual ~DensePort() = default;
 
-  // Sets the run's initial weights on servers that have none. All ranks pass the same.
+  // Sets the run's initial weights on servers that have none. All ranks pass the same. state: as
+  // PullState has returned it; empty for a new optimizer.
   virtual void Start(uint64_t run, const DenseOptimizerConfig& optimizer,
-                     std::span<const float> parameters, std::shared_ptr<const void> owner,
-                     std::function<void(Status)> done) = 0;
+                     std::span<const float> parameters, std::span<const float> state,
+                     std::shared_ptr<const void> owner, std::function<void(Status)> done) = 0;
 
   // Copies the servers' current weights into `parameters`.
   virtual void Pull(uint64_t run, std::span<float> parameters, std::shared_ptr<void> owner,
                     std::function<void(StatusOr<DenseVersions>)> done) = 0;
+
+  // Copies the state of the optimizer of `weights` weights into `state`: the optimizer's values of
+  // DenseNetwork::state. Requires that no push is under way.
+  virtual void PullState(uint64_t run, const DenseOptimizerConfig& optimizer, size_t weights,
+                         std::span<float> state, std::shared_ptr<void> owner,
+                         std::function<void(Status)> done) = 0;
 
   // Applies the gradients; copies the resulting weights into `parameters`.
   virtual void Push(const DensePush& push, std::span<const float> gradients,

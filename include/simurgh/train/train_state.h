@@ -29,6 +29,8 @@ struct TrainState {
   std::optional<EvaluationResult> validation;
   // Shape: (ranks, DenseNetwork::statistics()). Empty for one rank.
   std::vector<float> rank_statistics;
+  // Mode async: see DensePort::PullState. Only rank 0 gets it from a trainer that saves.
+  std::vector<float> server_optimizer;
 };
 
 }  // namespace simurgh

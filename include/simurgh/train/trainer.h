@@ -105,14 +105,17 @@ struct TrainerData {
   // Of the run that this one continues. The batches of `train` carry progress of shares of its
   // position.
   TrainState start;
-  // Rank 0 only; null: nothing is saved while training. Not for mode async. Outlives the trainer.
+  // Rank 0 only; null: nothing is saved while training. Outlives the trainer.
   CheckpointPort* checkpoints = nullptr;
   // Replaces the network by this rank's of a checkpoint. Required if rank 0's `checkpoints`
   // compares evaluations.
   std::function<Status(uint64_t step)> restore;
-  // Once set on any rank, all ranks end after the same step, without the last evaluation. Not for
-  // mode async. Outlives the trainer; null: never.
+  // Once set on any rank, all ranks end after the same step, without the last evaluation. Outlives
+  // the trainer; null: never.
   const std::atomic<bool>* interrupt = nullptr;
+  // Whether every rank reads a batch for each step, an empty one where its share has ended.
+  // Required by `checkpoints` and `interrupt`, and in all modes but async.
+  bool reads_in_step = true;
 };
 
 // One rank's training: reads, pulls, computes, pushes and evaluates. Training that stops early
@@ -126,9 +129,10 @@ struct TrainerData {
 // Ranks take every step together; gradients are of the mean over all their batches. An error of one
 // rank ends all, through the collective.
 //
-// Mode async: servers own the dense weights, and ranks do not wait for each other before the end. A
-// step is one of ranks() parts of a global batch. Ranks average their running statistics of batch
-// norm at the end; all ranks end with the servers' last weights.
+// Mode async: servers own the dense weights, and ranks do not wait for each other's steps before a
+// checkpoint and the end. A rank reads at most its queue further than another, if they read in
+// step. A step is one of ranks() parts of a global batch. Ranks average their running statistics of
+// batch norm at the end; all ranks end with the servers' last weights.
 //
 // Threads: one owner, which owns the network meanwhile.
 class Trainer {

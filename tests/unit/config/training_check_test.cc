@@ -79,6 +79,22 @@ TEST_CASE("Modes refuse what they do not keep", "[config]") {
         "async");
 }
 
+TEST_CASE("Training that repeats, or has dense weights on servers, does not lose a server in part",
+          "[config]") {
+  const std::string directory = "checkpoint.directory=/model";
+  const std::string partial = "checkpoint.on_server_loss=partial";
+  CHECK(With({directory, partial, "training.staleness=4"}).ok());
+  CHECK_THAT(
+      ErrorOf({"checkpoint={on_server_loss: partial}"}),
+      Catch::Contains("checkpoint.on_server_loss: has no effect; remove it, or set directory"));
+  for (const std::string with :
+       {"training.reproducible=true", "training.mode=sync", "training.mode=async"}) {
+    CHECK_THAT(ErrorOf({directory, partial, with}),
+               Catch::Contains("checkpoint.on_server_loss: partial is not supported with " +
+                               with.substr(0, with.find('='))));
+  }
+}
+
 TEST_CASE("Mode async refuses what needs all weights or all ranks at once", "[config]") {
   const std::string async = "training.mode=async";
   CHECK(With({async, "training.staleness=4", "training.evaluate_every_steps=10"}).ok());

@@ -111,9 +111,9 @@ TEST_CASE("Bad rows end the reading, or are left out up to a limit") {
   REQUIRE((*reader)->Next().ok());
   CHECK((*reader)->skipped_rows() == 3);
   config.max_bad_rows = 2;
-  CHECK_THAT(
-      std::string(ReadSamples(config, {city, Feature("tags")}, {file}).status().message()),
-      Catch::StartsWith("more than 2 bad rows: " + file + ":5: column 'y': '7' is not a label"));
+  CHECK_THAT(std::string(ReadSamples(config, {city, Feature("tags")}, {file}).status().message()),
+             Catch::StartsWith("more bad rows than data.max_bad_rows, 2: " + file +
+                               ":5: column 'y': '7' is not a label"));
 }
 
 TEST_CASE("A row that a feature cannot use is refused by file, row, feature and value") {
@@ -165,7 +165,8 @@ TEST_CASE("A line that is too long is a bad row like any") {
   CHECK_THAT(
       std::string(
           ReadSamples(config, {Feature("city"), Feature("tags")}, {file}).status().message()),
-      Catch::StartsWith("more than 1 bad rows: " + file + ":4: the line is longer"));
+      Catch::StartsWith("more bad rows than data.max_bad_rows, 1: " + file +
+                        ":4: the line is longer"));
 }
 
 TEST_CASE("A bad row leaves nothing to the row behind it") {

@@ -58,7 +58,7 @@ Outcome Run(MemoryFileSystem& files, uint64_t new_step, uint64_t cut) {
   Outcome outcome{.setup = files.operations()};
   if (cut != MemoryFileSystem::kNever) files.FailAfter(outcome.setup + cut);
   outcome.done = [&] {
-    if (!model.NewGeneration().ok() || !model.KeepRun(5).ok()) return false;
+    if (!model.NewGeneration().ok() || !model.KeepRun(5, 2).ok()) return false;
     if (!model.RemoveLeftovers(2).ok()) return false;
     outcome.published = Write(files, model, new_step, 2, kNewSamples).ok();
     return outcome.published && model.KeepNewest(1, {}).ok();
@@ -83,7 +83,7 @@ void CheckSurvivor(MemoryFileSystem files, const Outcome& outcome) {
   const auto generation = model.NewGeneration();
   REQUIRE(generation.ok());
   CHECK(*generation > manifest.generation);
-  const auto run = model.KeepRun(6);
+  const auto run = model.KeepRun(6, *generation);
   CHECK((run == StatusOr<uint64_t>(5) || (run == StatusOr<uint64_t>(6) && !outcome.published)));
   REQUIRE(model.RemoveLeftovers(*generation).ok());
   REQUIRE(Write(files, model, 30, *generation, 30).ok());

@@ -70,7 +70,7 @@ TEST_CASE("A text that is no manifest is refused, naming the key") {
     std::string message;
   };
   const Bad bad = GENERATE(values<Bad>({
-      {"{", "[", "the text is not JSON"},
+      {"{", "[", "the text is not JSON: parse error"},
       {"\"step\": 1200", "\"steps\": 1200", "step: the key is missing"},
       {"\"step\": 1200", "\"step\": -1", "step: not a number from 0 on"},
       {"\"step\": 1200", "\"step\": 1.0", "step: not a number from 0 on"},

@@ -1,12 +1,19 @@
 #include "simurgh/model/model_directory.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/file_descriptor.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/model_files.h"
 
@@ -135,6 +142,61 @@ TEST_CASE("An older start completes no checkpoint after a newer one has begun") 
   CHECK(*model.NewGeneration() == 3);
 }
 
+TEST_CASE("Files that older starts have not finished are removed") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  CHECK(*model.NewGeneration() == 1);
+  CHECK(*model.NewGeneration() == 2);
+  for (const char* name : {"step-5.tmp-1", "run.tmp-1", "best.tmp-2", "notes-1"}) {
+    WriteText(model.path() + "/" + name, "");
+  }
+  CHECK(model.RemoveLeftovers(2).ok());
+  CHECK(Names(model.path()) == std::vector<std::string>{"best.tmp-2", "generation-2", "notes-1"});
+}
+
+TEST_CASE("Starts at the same time do not disturb one another") {
+  const TemporaryFolder folder;
+  const std::string path = folder.Path("model");
+  for (int round = 0; round < 50; ++round) {
+    std::filesystem::remove_all(path);
+    std::vector<Status> ends(4);
+    std::vector<uint64_t> runs(4);
+    std::vector<uint64_t> generations(4);
+    std::vector<std::thread> starts;
+    for (size_t i = 0; i < ends.size(); ++i) {
+      starts.emplace_back([&, i] {
+        ModelDirectory model(path);
+        ends[i] = [&]() -> Status {
+          SIMURGH_ASSIGN_OR_RETURN(generations[i], model.NewGeneration());
+          SIMURGH_ASSIGN_OR_RETURN(runs[i], model.KeepRun(i + 1, generations[i]));
+          // An attempt, which the newer starts remove as well.
+          SIMURGH_ASSIGN_OR_RETURN(CheckpointAttempt attempt, model.Begin(5, generations[i]));
+          for (const char* name : {"/a", "/b", "/c", "/d"}) {
+            std::error_code removed;
+            std::filesystem::create_directory(attempt.folder() + name, removed);
+          }
+          SIMURGH_RETURN_IF_ERROR(model.RemoveLeftovers(generations[i]));
+          return model.SetBest(i, generations[i]);
+        }();
+      });
+    }
+    for (std::thread& start : starts) start.join();
+    const size_t newest = std::ranges::max_element(generations) - generations.begin();
+    CAPTURE(round, generations[newest]);
+    CHECK(ends[newest] == absl::OkStatus());
+  }
+}
+
+TEST_CASE("A generation that no run's number can hold is refused") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  const std::string name = GENERATE("generation-16777215", "generation-18446744073709551615");
+  CHECK(*model.NewGeneration() == 1);
+  WriteText(model.path() + "/" + name, "");
+  const Status refused = model.NewGeneration().status();
+  CHECK_THAT(std::string(refused.message()), Contains(name) && Contains("remove the file"));
+}
+
 TEST_CASE("The newest checkpoint is of the highest generation, then of the highest step") {
   const TemporaryFolder folder;
   ModelDirectory model(folder.Path("model"));
@@ -232,6 +294,25 @@ TEST_CASE("A damaged newest checkpoint gives a warning, and the next older one i
              Contains("all checkpoints are damaged: ") && Contains(expected));
 }
 
+TEST_CASE("A pipe in place of a file is damage, and nobody waits for its writer") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  const Checkpoint old = WriteCheckpoint(model, 20, 1);
+  const Checkpoint damaged = WriteCheckpoint(model, 100, 1);
+  const std::string file = GENERATE("manifest.json", "note.txt", "rows/t/0.safetensors");
+  CAPTURE(file);
+  const std::string path = damaged.Path(file);
+  std::filesystem::remove(path);
+  REQUIRE(::mkfifo(path.c_str(), S_IRUSR | S_IWUSR) == 0);
+  // With a writer, a program that waits for one fails and does not hang.
+  const FileDescriptor writer(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(writer.valid());
+  const auto latest = model.Latest();
+  REQUIRE(latest.ok());
+  CHECK(latest->checkpoint.manifest.step == old.manifest.step);
+  CHECK_THAT(latest->warnings.at(0), Contains(path + ": not a regular file"));
+}
+
 TEST_CASE("A newer format is an error and not damage") {
   const TemporaryFolder folder;
   ModelDirectory model(folder.Path("model"));
@@ -289,15 +370,42 @@ TEST_CASE("The newest checkpoints, exceptions and parents of deltas are kept") {
   CHECK(*model.Steps() == std::vector<uint64_t>{7});  // Damaged, for a person to look at.
 }
 
+TEST_CASE("A checkpoint that is replaced takes the deltas along that continue it") {
+  const TemporaryFolder folder;
+  ModelDirectory model(folder.Path("model"));
+  REQUIRE(model.NewGeneration().ok());
+  std::map<uint64_t, uint64_t> checksums;
+  const auto publish = [&](uint64_t step, uint64_t parent, uint64_t generation) {
+    Manifest manifest;
+    if (parent > 0) manifest.parent = {parent, checksums.at(parent)};
+    const auto done = model.Begin(step, generation)->Publish(manifest);
+    REQUIRE(done.ok());
+    checksums[step] = done->checksum;
+  };
+  publish(1, 0, 1);
+  publish(2, 1, 1);
+  publish(3, 2, 1);
+  publish(4, 3, 1);
+  publish(5, 0, 1);
+  publish(6, 5, 1);
+  // Continues from step 1.
+  REQUIRE(*model.NewGeneration() == 2);
+  publish(2, 0, 2);
+  const std::vector<uint64_t> left{1, 2, 5, 6};
+  CHECK(*model.Steps() == left);
+  for (const uint64_t step : left) CHECK(model.Verify(step, kSilent)->empty());
+  CHECK(model.Latest()->checkpoint.manifest.step == 2);
+}
+
 TEST_CASE("A file names the best checkpoint") {
   const TemporaryFolder folder;
   ModelDirectory model(folder.Path("model"));
   REQUIRE(model.NewGeneration().ok());
   CHECK(*model.BestStep() == std::nullopt);
-  REQUIRE(model.SetBest(1200).ok());
+  REQUIRE(model.SetBest(1200, 1).ok());
   CHECK(testing::ReadText(model.path() + "/best") == "step-1200\n");
   CHECK(*model.BestStep() == 1200);
-  REQUIRE(model.SetBest(std::nullopt).ok());
+  REQUIRE(model.SetBest(std::nullopt, 1).ok());
   CHECK(*model.BestStep() == std::nullopt);
   CHECK(Names(model.path()) == std::vector<std::string>{"generation-1"});
   for (const std::string text : {"", "1200\n", "step-12 00\n", "step-1200"}) {
@@ -310,13 +418,13 @@ TEST_CASE("A model keeps the number of its run from its first start on") {
   const TemporaryFolder folder;
   const std::string path = folder.Path("model");
   REQUIRE(ModelDirectory(path).NewGeneration().ok());
-  CHECK(*ModelDirectory(path).KeepRun(0xfedcba9876543210ULL) == 0xfedcba9876543210ULL);
+  CHECK(*ModelDirectory(path).KeepRun(0xfedcba9876543210ULL, 1) == 0xfedcba9876543210ULL);
   REQUIRE(ModelDirectory(path).RemoveLeftovers(1).ok());
-  CHECK(*ModelDirectory(path).KeepRun(5) == 0xfedcba9876543210ULL);
+  CHECK(*ModelDirectory(path).KeepRun(5, 2) == 0xfedcba9876543210ULL);
   for (const std::string text :
        {"", "12", "zz\n", "0123456789abcdef0123456789abcdef0123456789\n"}) {
     WriteText(path + "/run", text);
-    const Status damaged = ModelDirectory(path).KeepRun(5).status();
+    const Status damaged = ModelDirectory(path).KeepRun(5, 2).status();
     CHECK_FALSE(damaged.ok());
     CHECK_THAT(std::string(damaged.message()), Catch::Contains("/run"));
   }

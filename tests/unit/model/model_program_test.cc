@@ -66,6 +66,17 @@ TEST_CASE("simurgh model compares models and exports rows") {
              Contains(":1: 'x' is not an id"));
 }
 
+TEST_CASE("simurgh model names the file that grows beyond the limit of file sizes") {
+  const Model model;
+  const std::string command =
+      std::string(std::getenv("SIMURGH_BIN_DIR")) + "/simurgh model export " + model.model.path();
+  const std::string file = model.folder.Path("rows.csv");
+  const CommandResult limited = RunCommand("ulimit -f 1; " + command + " t " + file);
+  CHECK(limited.exit_code == 3);
+  CHECK_THAT(limited.error, Contains(file) && Contains("File too large"));
+  CHECK_FALSE(std::filesystem::exists(file));
+}
+
 TEST_CASE("simurgh model lists and describes checkpoints") {
   const Model model;
   const CommandResult list = Simurgh("model list " + model.model.path());

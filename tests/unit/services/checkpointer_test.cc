@@ -144,6 +144,7 @@ TEST_CASE("A request is due at the next step and ends with the save after it") {
   Checkpointer& checkpointer = saves.checkpointer;
   CHECK(!checkpointer.IsDue(1, false));
   CHECK(absl::IsOutOfRange(checkpointer.Ask(1).status()));
+  CHECK(absl::IsFailedPrecondition(checkpointer.Request("other").status()));
   CHECK(checkpointer.Request().value() == 1);
   CHECK(checkpointer.IsDue(2, false));
   saves.Begin(2);
@@ -200,17 +201,21 @@ TEST_CASE("A load ends training if it fails") {
 
 // Runs SaveLast with outcomes of the attempts; a request or a stop follows each failure.
 struct Last {
-  Status Run(std::vector<Status> outcomes, OnError on_error, bool stops) {
+  Status Run(std::vector<Status> outcomes, OnError on_error, bool stops,
+             const Status& alive = absl::OkStatus()) {
     MetricRegistry registry;
     BestCheckpoints best({});
     Checkpointer checkpointer({.on_error = on_error}, best, nullptr, nullptr, registry);
     checkpointer.Refuse(absl::FailedPreconditionError("not now"));
-    const auto work = [&](const OnRows& /*on_rows*/,
-                          const std::stop_token& /*stop*/) -> StatusOr<SavedCheckpoint> {
-      CHECK(attempts < static_cast<int>(outcomes.size()));
-      const Status status = outcomes[attempts++];
-      if (!status.ok()) return status;
-      return SavedCheckpoint{.folder = "step-9"};
+    const auto work = [&](const std::string& directory) {
+      return [&, directory](const OnRows& /*on_rows*/,
+                            const std::stop_token& /*stop*/) -> StatusOr<SavedCheckpoint> {
+        CHECK(attempts < static_cast<int>(outcomes.size()));
+        CHECK(directory == (attempts == 0 ? "" : "other"));
+        const Status status = outcomes[attempts++];
+        if (!status.ok()) return status;
+        return SavedCheckpoint{.folder = "step-9"};
+      };
     };
     std::stop_source stop;
     int kept_alive = 0;
@@ -219,12 +224,14 @@ struct Last {
       if (stops) {
         stop.request_stop();
       } else {
-        request = checkpointer.Request().value();
+        request = checkpointer.Request("other").value();
       }
+      return alive;
     };
     Status status = checkpointer.SaveLast(work, keep_alive, stop.get_token());
-    CHECK(kept_alive == (stops ? 1 : attempts - 1));
-    if (request > 0) CHECK(checkpointer.Ask(request).value().saved.folder == "step-9");
+    CHECK(kept_alive == (stops || !alive.ok() ? 1 : attempts - 1));
+    if (request > 0 && alive.ok())
+      CHECK(checkpointer.Ask(request).value().saved.folder == "step-9");
     return status;
   }
 
@@ -245,9 +252,15 @@ TEST_CASE("A failed save of the end is final if a request could not repeat it") 
   CHECK(stopped.Run({kFull}, OnError::kContinue, true) == kFull);
   BestCheckpoints best({});
   Checkpointer alone({}, best, nullptr, nullptr, registry);
-  CHECK(alone.SaveLast([](auto&&...) { return kFull; }, nullptr, {}) == kFull);
+  const auto fails = [](const std::string& /*directory*/) {
+    return [](auto&&...) { return kFull; };
+  };
+  CHECK(alone.SaveLast(fails, nullptr, {}) == kFull);
   Last strict;
   CHECK(strict.Run({kFull}, OnError::kStop, false) == kFull);
+  Last replaced;
+  const Status newer = absl::FailedPreconditionError("a newer start has taken over");
+  CHECK(replaced.Run({kFull}, OnError::kContinue, false, newer) == newer);
   Last lost;
   const Status restarted = absl::DataLossError("a server was restarted");
   CHECK(lost.Run({restarted}, OnError::kContinue, false) == restarted);

@@ -82,12 +82,13 @@ class StoreCalls {
   ~StoreCalls() { store_.reset(); }
 
   StatusOr<DenseAnswer> Start(uint64_t run, std::vector<float> parameters,
-                              DenseOptimizerConfig optimizer = {}) {
+                              DenseOptimizerConfig optimizer = {}, std::vector<float> state = {}) {
     return Wait(store_->Start(
-        {.run = run, .optimizer = optimizer, .parameters = parameters, .owner = {}}, Deadline()));
+        {.run = run, .optimizer = optimizer, .parameters = parameters, .state = state, .owner = {}},
+        Deadline()));
   }
   StatusOr<DenseAnswer> Pull(uint64_t run, std::span<float> parameters) {
-    return Wait(store_->Pull({.run = run, .parameters = parameters, .owner = {}}, Deadline()));
+    return Wait(store_->Pull({.run = run, .values = parameters, .owner = {}}, Deadline()));
   }
   StatusOr<DenseAnswer> Push(uint32_t rank, uint64_t number, uint64_t base, float rate = 1,
                              std::vector<float> gradients = {1.0F}) {
@@ -195,6 +196,7 @@ TEST_CASE("an invalid call changes nothing") {
   using enum absl::StatusCode;
   CHECK(code(store.Start(kRun, {1, 2})) == kInvalidArgument);
   CHECK(code(store.Start(8, {1}, {.max_gradient_norm = 1})) == kInvalidArgument);
+  CHECK(code(store.Start(8, {1}, {}, {1})) == kInvalidArgument);
   CHECK(code(store.Start(8, {1}, {.kind = Kind::kLamb})) == kInvalidArgument);
   CHECK(code(store.Start(8, {1}, {.beta1 = 1})) == kInvalidArgument);
   CHECK(code(store.Push(0, 0, 0, -1)) == kInvalidArgument);
@@ -208,21 +210,25 @@ TEST_CASE("an invalid call changes nothing") {
 
 struct Trained {
   std::vector<float> weights;
-  std::vector<uint64_t> gaps;
+  std::vector<float> state;
+  std::vector<uint64_t> gaps = {};
 };
 
-// A rank that pushes gradients that do not depend on the weights.
+// A rank that pushes gradients that do not depend on the weights: the steps from `begin` to `end`.
 StatusOr<Trained> PushAll(DensePort& port, const DenseOptimizerConfig& optimizer,
-                          uint32_t staleness, std::vector<float> first,
-                          const std::vector<std::vector<float>>& gradients) {
+                          uint32_t staleness, Trained first,
+                          const std::vector<std::vector<float>>& gradients, size_t begin,
+                          size_t end) {
   DenseExchange exchange(port, {.run = kRun, .optimizer = optimizer, .staleness = staleness});
-  SIMURGH_RETURN_IF_ERROR(exchange.Start(first));
-  for (size_t step = 0; step < gradients.size(); ++step) {
-    SIMURGH_RETURN_IF_ERROR(exchange.TakeWeights(first));
+  SIMURGH_RETURN_IF_ERROR(exchange.Start(first.weights, first.state));
+  for (size_t step = begin; step < end; ++step) {
+    SIMURGH_RETURN_IF_ERROR(exchange.TakeWeights(first.weights));
     exchange.Push(step, 0.1F / static_cast<float>(1 + step), gradients[step]);
   }
-  SIMURGH_RETURN_IF_ERROR(exchange.Pull(first));
-  return Trained{.weights = first, .gaps = exchange.TakeGaps()};
+  SIMURGH_RETURN_IF_ERROR(exchange.Pull(first.weights));
+  SIMURGH_ASSIGN_OR_RETURN(first.state, exchange.PullState(first.weights.size()));
+  first.gaps = exchange.TakeGaps();
+  return first;
 }
 
 TEST_CASE(
@@ -239,22 +245,32 @@ TEST_CASE(
   const std::vector<float> first = RandomFloats(random);
   std::vector<std::vector<float>> gradients(40);
   for (auto& one : gradients) one = RandomFloats(random);
-  DenseOptimizer expected(optimizer, first);
+  DenseOptimizer expected(optimizer, first, {});
   for (size_t step = 0; step < gradients.size(); ++step) {
     expected.Step(0.1F / static_cast<float>(1 + step), gradients[step]);
   }
 
-  IoThread thread("test");
-  std::vector<std::unique_ptr<DenseServer>> stores;
-  for (size_t i = 0; i < servers; ++i) stores.push_back(std::make_unique<LossyServer>(i, rate));
-  DenseClient client(thread.executor(), std::move(stores), std::chrono::seconds(10));
-  const auto trained = PushAll(client, optimizer, staleness, first, gradients);
-  CAPTURE(trained.status().ToString());
-  REQUIRE(trained.ok());
-  CHECK(std::ranges::equal(trained->weights, expected.parameters()));
-  REQUIRE(trained->gaps.size() == gradients.size());
-  CHECK(std::ranges::max(trained->gaps) < staleness);
-  thread.Stop();
+  const auto train = [&](size_t count, const Trained& from, size_t begin, size_t end) {
+    IoThread thread("test");
+    std::vector<std::unique_ptr<DenseServer>> stores;
+    for (size_t i = 0; i < count; ++i) stores.push_back(std::make_unique<LossyServer>(i, rate));
+    DenseClient client(thread.executor(), std::move(stores), std::chrono::seconds(10));
+    const auto trained = PushAll(client, optimizer, staleness, from, gradients, begin, end);
+    CAPTURE(trained.status().ToString());
+    REQUIRE(trained.ok());
+    REQUIRE(trained->gaps.size() == end - begin);
+    CHECK(std::ranges::max(trained->gaps) < staleness);
+    thread.Stop();
+    return *trained;
+  };
+  const Trained whole = train(servers, {first, {}}, 0, gradients.size());
+  CHECK(std::ranges::equal(whole.weights, expected.parameters()));
+  CHECK(std::ranges::equal(whole.state, expected.state()));
+  // Another number of servers continues with weights and state.
+  const Trained half = train(servers, {first, {}}, 0, gradients.size() / 2);
+  const Trained continued = train(4 - servers, half, gradients.size() / 2, gradients.size());
+  CHECK(continued.weights == whole.weights);
+  CHECK(continued.state == whole.state);
 }
 
 TEST_CASE("exhausted retries, lost weights and a stop end the exchange") {
@@ -266,7 +282,7 @@ TEST_CASE("exhausted retries, lost weights and a stop end the exchange") {
   std::vector<float> weights(kWeights);
   {
     DenseExchange exchange(client, {.run = kRun, .retry_deadline = std::chrono::milliseconds(50)});
-    const Status status = exchange.Start(weights);
+    const Status status = exchange.Start(weights, {});
     CHECK(absl::IsUnavailable(status));
     CHECK_THAT(std::string(status.message()), Catch::Contains("start of dense weights") &&
                                                   Catch::Contains("training.retry_deadline"));
@@ -285,7 +301,7 @@ TEST_CASE("exhausted retries, lost weights and a stop end the exchange") {
   {
     DenseExchange exchange(forgetful, {.run = kRun});
     exchange.Stop();
-    CHECK(absl::IsCancelled(exchange.Start(weights)));
+    CHECK(absl::IsCancelled(exchange.Start(weights, {})));
   }
   second.Stop();
 }

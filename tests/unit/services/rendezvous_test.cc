@@ -1,6 +1,8 @@
 #include "services/nn_worker/rendezvous.h"
 
 #include <future>
+#include <string>
+#include <utility>
 
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
@@ -18,9 +20,9 @@ const std::string kPlan = "a = 1\n";
 
 // A server with a rendezvous of two ranks.
 struct Rank0 {
-  Rank0() {
+  explicit Rank0(std::string own_plan = kPlan) : plan(std::move(own_plan)) {
     thread.RunAndWait([this] {
-      rendezvous.emplace(thread.executor(), 2, kPlan, [](uint32_t) {});
+      rendezvous.emplace(thread.executor(), 2, plan, [](uint32_t) {});
       rendezvous->Begin(kRun);
       server.emplace(thread.executor(), HelloOf("nn-worker"), rpc::ServerOptions(), nullptr);
       rendezvous->Register(*server);
@@ -36,11 +38,21 @@ struct Rank0 {
     });
   }
 
-  std::future<StatusOr<uint64_t>> Meet(uint32_t rank, rpc::Clock::duration timeout) {
-    return rpc::asio::co_spawn(thread.executor(),
-                               MeetRanks(*client, rank, 2, kPlan, rpc::Clock::now() + timeout),
-                               rpc::asio::use_future);
+  std::future<StatusOr<uint64_t>> Meet(uint32_t rank, rpc::Clock::duration timeout,
+                                       const std::string& of_rank = "") {
+    return rpc::asio::co_spawn(
+        thread.executor(),
+        MeetRanks(*client, rank, 2, of_rank.empty() ? plan : of_rank, rpc::Clock::now() + timeout),
+        rpc::asio::use_future);
   }
+  // Waits until one of the ranks is there.
+  void AwaitArrival() {
+    for (std::string missing = "ranks 0, 1"; missing == "ranks 0, 1";) {
+      thread.RunAndWait([&] { missing = rendezvous->Missing(); });
+    }
+  }
+
+  const std::string plan;
 
   std::optional<Rendezvous> rendezvous;
   std::optional<rpc::Server> server;
@@ -85,6 +97,19 @@ TEST_CASE("Ranks that meet learn the run") {
   auto second = rank0.Meet(1, 60s);
   CHECK(first.get() == StatusOr<uint64_t>(kRun));
   CHECK(second.get() == StatusOr<uint64_t>(kRun));
+}
+
+TEST_CASE("Ranks that continue from different checkpoints all end at once") {
+  Rank0 rank0("first step = 300\n");
+  auto first = rank0.Meet(0, 60s);
+  rank0.AwaitArrival();
+  const Status late = rank0.Meet(1, 60s, "first step = 600\n").get().status();
+  for (const Status& status : {late, first.get().status()}) {
+    CHECK(absl::IsAborted(status));
+    CHECK_THAT(std::string(status.message()),
+               Catch::Contains("first step = 300 (rank 0), 600 (rank 1)") &&
+                   Catch::Contains("start all ranks again"));
+  }
 }
 
 TEST_CASE("A waiting rank learns which ranks are missing, or of a stop") {

@@ -473,7 +473,7 @@ TEST_CASE("a newer start of a training replaces rows, another training does not"
   const Status refused = Restore(server, checkpoint(RunNumber(1, 2)));
   CHECK(absl::IsFailedPrecondition(refused));
   CHECK_THAT(std::string(refused.message()), Catch::Contains("rows of another training; restart"));
-  CHECK(Restore(server, {.run = RunNumber(2, 2)}).ok());  // A new training goes on with the rows.
+  CHECK(absl::IsFailedPrecondition(Restore(server, {.run = RunNumber(2, 2)})));
   RestoreRowsCall missing = checkpoint(run(1));
   missing.step = 8;
   CHECK(absl::IsNotFound(Restore(server, missing)));
@@ -486,6 +486,62 @@ TEST_CASE("a newer start of a training replaces rows, another training does not"
   // A start that finds no checkpoint begins with empty tables.
   CHECK(Restore(server, {.run = run(4)}) == absl::OkStatus());
   CHECK(server.rows->ContentDigests() == Server(config).rows->ContentDigests());
+}
+
+TEST_CASE("a run loads the same checkpoint again, and late calls of its first load do nothing") {
+  const TemporaryFolder folder;
+  const Saved saved(folder);
+  const ClusterConfig config = TwoTables(1, 2);
+  Server server(config);
+  RestoreRowsCall call{.run = RunNumber(1, 1), .model = folder.path(), .step = 9};
+  CHECK(Restore(server, call) == absl::OkStatus());
+  std::vector<float> row;
+  server.Pull(config, 0, Ids(1'000'000, 100), 10, row);
+  REQUIRE(server.rows->ContentDigests() != saved.digests);
+  call.load = 1;
+  CHECK(Restore(server, call) == absl::OkStatus());
+  CHECK(server.rows->ContentDigests() == saved.digests);
+  call.load = 0;
+  CHECK(absl::IsFailedPrecondition(Restore(server, call)));
+  CHECK(server.rows->ContentDigests() == saved.digests);
+}
+
+// The sum of a gauge over the partitions.
+double SumOf(const std::string& metrics, const std::string& gauge, const std::string& table) {
+  double sum = 0;
+  const std::string end = "table=\"" + table + "\"} ";
+  for (size_t at = metrics.find(gauge + "{"); at != metrics.npos;
+       at = metrics.find(gauge + "{", at + 1)) {
+    const std::string line = metrics.substr(at, metrics.find('\n', at) - at);
+    const size_t number = line.find(end);
+    if (number != line.npos) sum += std::stod(line.substr(number + end.size()));
+  }
+  return sum;
+}
+
+TEST_CASE("the number of rows that a server reports is that of the rows it has loaded or dropped") {
+  const TemporaryFolder folder;
+  const Saved saved(folder);
+  Server server(TwoTables(1, 2));
+  const auto check = [&] {
+    for (size_t t = 0; t < server.rows->table_count(); ++t) {
+      uint64_t rows = 0;
+      for (uint32_t p = 0; p < server.rows->partition_count(); ++p) {
+        rows += server.rows->partition(p).table(t).stats().rows;
+      }
+      const std::string& name = server.rows->partition(0).table(t).config().name;
+      CHECK(SumOf(server.registry.Serialize(), "simurgh_ps_table_rows", name) ==
+            static_cast<double>(rows));
+    }
+    return SumOf(server.registry.Serialize(), "simurgh_ps_table_rows", "ids");
+  };
+  const auto restore = [&](uint64_t generation, const std::string& model) {
+    REQUIRE(Restore(server, {.run = RunNumber(generation, 1), .model = model, .step = 9}).ok());
+  };
+  restore(1, folder.path());
+  CHECK(check() > 0);
+  restore(2, "");
+  CHECK(check() == 0);
 }
 
 TEST_CASE("metrics of a server count on after its rows were replaced") {

@@ -235,6 +235,23 @@ TEST_CASE("late calls of an earlier save or restore stop no save") {
   CHECK(Number(server.Metrics(), "simurgh_ps_save_failures_total") == 0);
 }
 
+TEST_CASE("a server that was restarted during a save does not begin it anew") {
+  const TemporaryFolder folder;
+  Server server(ThreeTables(folder.path()));
+  Model model(folder.path());
+  const CheckpointAttempt attempt = model.directory.Begin(1, model.generation).value();
+  SaveRowsCall call{.run = 1, .folder = Model::NameOf(attempt), .continues = true};
+  const auto save = [&] {
+    return server.Call(
+        [&] { return server.rows().SaveRows(call, {rpc::Clock::now() + kDeadline}); });
+  };
+  CHECK(absl::IsDataLoss(save().status()));
+  call.continues = false;
+  CHECK(save().ok());
+  call.continues = true;
+  CHECK(server.Await(save).ok());
+}
+
 TEST_CASE("a save or a restore stops another save") {
   const TemporaryFolder folder;
   ClusterConfig config = ThreeTables(folder.path());
@@ -285,25 +302,36 @@ TEST_CASE("a save or a restore stops another save") {
 // How a child ends.
 enum Ending { kAsItShould, kNoMounts, kNotRefused, kBadMessage, kFileLeft, kNotSaved };
 
-// Some 9 MB into 2 MiB.
+// Two files, each of which fits alone.
 Ending SaveTooMuch(const std::string& folder) {
-  if (!MountSmallFileSystem(folder, 2)) return kNoMounts;
+  constexpr int kMegabytes = 12;
+  if (!MountSmallFileSystem(folder, kMegabytes)) return kNoMounts;
   ClusterConfig config = OneTable(/*dim=*/100, /*capacity_rows=*/2 * kIds);
   config.checkpoint.directory = folder;
+  config.tables.push_back(config.tables[0]);
+  config.tables.back().name = "more";
   Server server(config);
   std::vector<uint64_t> all(kIds);
   for (uint64_t id = 0; id < kIds; ++id) all[id] = id;
   server.Train(0, all);
   Model model(folder);
   const CheckpointAttempt attempt = model.directory.Begin(1, model.generation).value();
+  // 418 bytes a row: id, uses, recency and weights.
+  constexpr uint64_t kAllRows = 2 * kIds * 418;
+  const auto first = server.Save(Model::NameOf(attempt));
+  if (!first.ok() || first->bytes < kAllRows || first->bytes > kAllRows + 4'000) return kBadMessage;
   const Status status = server.Await([&] { return server.Save(Model::NameOf(attempt)); }).status();
   if (!absl::IsResourceExhausted(status)) return kNotRefused;
   const std::string message(status.message());
-  if (!message.starts_with(attempt.folder() + "/rows/ids: the disk is full: ") ||
-      message.find(" needs 83") == message.npos || message.find(" are free; ") == message.npos) {
+  const std::string begin = attempt.folder() +
+                            ": the disk is full: the save of a server's rows needs " +
+                            std::to_string(first->bytes) + " bytes, and 1";
+  if (!message.starts_with(begin) || message.find(" are free; ") == message.npos) {
     return kBadMessage;
   }
-  if (!std::filesystem::is_empty(attempt.folder() + "/rows/ids")) return kFileLeft;
+  for (const char* table : {"/rows/ids", "/rows/more"}) {
+    if (!std::filesystem::is_empty(attempt.folder() + table)) return kFileLeft;
+  }
   server.Train(1, {1, 2, 3});
   return Number(server.Metrics(), "simurgh_ps_save_failures_total") == 1 ? kAsItShould : kNotSaved;
 }

@@ -1,7 +1,9 @@
 // Copied rows against the rows that ForEachRow() reads.
 
+#include <array>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -26,7 +28,9 @@ Status PutCopies(Table& from, Table& to, size_t piece) {
     const CopiedRows rows = from.TakeRows(piece);
     Table::SplitRows(from.config(), rows.stamp_origin, rows.blocks, parts);
     const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
-    status = to.PutRows(views);
+    std::vector<uint32_t> all(parts[0].size() / sizeof(uint64_t));
+    std::iota(all.begin(), all.end(), 0U);
+    status = to.PutRows(views, all);
     done = rows.done;
   }
   from.EndCopy();
@@ -202,7 +206,7 @@ TEST_CASE("rows that cannot be put back are refused by id") {
   Arena third_arena = Arena::Create(Table::ReservationFor(config)).value();
   Table third(config, 7, third_arena);
   const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
-  CHECK(third.PutRows(views) ==
+  CHECK(third.PutRows(views, std::array{0U}) ==
         absl::DataLossError("table 'clicks': the row of id 5 has a number that is not finite"));
 }
 

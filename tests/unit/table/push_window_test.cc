@@ -40,6 +40,23 @@ TEST_CASE("pushes that arrive in any order and several times apply exactly once"
   CHECK(complete[0] > 100);
 }
 
+TEST_CASE("a rank that has begun elsewhere may miss steps, and the others apply exactly once") {
+  const uint64_t begin = GENERATE(3, 900, 50'000);
+  Random random(begin);
+  PushWindow window;
+  window.BeginAnywhere(9, 0);
+  std::set<uint64_t> applied;
+  uint64_t newest = begin;
+  for (int push = 0; push < 20'000; ++push) {
+    newest += random.Below(3);
+    const uint64_t step = newest - std::min<uint64_t>(newest, random.Below(64));
+    REQUIRE(window.CheckAcknowledged(9, 0, step).ok());
+    REQUIRE(Apply(window, 9, 0, step) == applied.insert(step).second);
+  }
+  // Another rank must not.
+  CHECK_FALSE(window.CheckAcknowledged(9, 1, begin).ok());
+}
+
 TEST_CASE("a rank that begins at a step has pushed all earlier ones") {
   constexpr uint64_t kStep = 5 * PushWindow::kOpenSteps + 3;
   PushWindow window;
