@@ -61,7 +61,7 @@ TEST_CASE("A training saves to another folder with a generation that continues i
   REQUIRE(copy.ok());
   CHECK((*copy)->run() == (*saver)->run());
   CHECK((*copy)->generation() == 2);
-  CHECK(ModelDirectory(other).KeepRun(99) == StatusOr<uint64_t>(kNewRun));
+  CHECK(ModelDirectory(other).KeepRun(99, 2) == StatusOr<uint64_t>(kNewRun));
   CHECK(ModelDirectory(other).Begin(5, 2)->Publish({}).ok());
   CHECK(absl::IsInvalidArgument((*saver)->To(other).status()));
 }
