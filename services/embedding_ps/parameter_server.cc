@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include <boost/asio/use_future.hpp>
 
 #include "rpc/server.h"
 #include "services/api/layout.h"
@@ -115,8 +114,9 @@ std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end) {
 }  // namespace
 
 ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& metrics,
-                                 uint32_t server)
-    : metrics_(metrics),
+                                 uint32_t server, ServerEnvironment environment)
+    : environment_(std::move(environment)),
+      metrics_(metrics),
       tables_(SharesOf(config)),
       map_(MapOf(config)),
       server_(server),
@@ -124,7 +124,9 @@ ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& met
       ranks_(static_cast<uint32_t>(std::max<size_t>(config.nn_worker.instances.size(), 1))),
       warns_of_eviction_(config.training.reproducible ||
                          config.training.mode == TrainingConfig::Mode::kSync),
-      copy_memory_(config.checkpoint.memory) {}
+      copy_memory_(config.checkpoint.memory),
+      threads_(Threads()),
+      restoring_(environment_.start_load) {}
 
 uint64_t PeerBytes(uint64_t memory_budget) {
   const uint64_t most = rpc::ServerOptions().peer_bytes;
@@ -149,9 +151,11 @@ Status ParameterServer::CheckConfig(const ClusterConfig& config) {
 
 StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const ClusterConfig& config,
                                                                    ServerMetrics& metrics,
-                                                                   uint32_t index) {
+                                                                   uint32_t index,
+                                                                   ServerEnvironment environment) {
   SIMURGH_RETURN_IF_ERROR(CheckConfig(config));
-  std::unique_ptr<ParameterServer> server(new ParameterServer(config, metrics, index));
+  std::unique_ptr<ParameterServer> server(
+      new ParameterServer(config, metrics, index, std::move(environment)));
   const uint64_t partitions = config.embedding_ps.partitions;
   if (const uint64_t limit = config.embedding_ps.memory_budget; limit > 0) {
     server->budget_ = std::make_unique<MemoryBudget>(limit, KeptFree(limit));
@@ -164,54 +168,47 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
       spdlog::warn("no huge pages: rows use 4 KiB pages, which slows pulls and pushes; {}",
                    problem);
     }
-    server->shards_.push_back(
-        std::make_unique<Shard>(std::move(partition), absl::StrCat("partition-", p)));
+    server->shards_.push_back(std::make_unique<Shard>(
+        std::move(partition), server->environment_.start_partition(absl::StrCat("partition-", p))));
     if (!memory.numa_node) continue;
     Status pinned;
-    server->shards_.back()->thread.RunAndWait([&] { pinned = PinThreadToNode(*memory.numa_node); });
+    server->shards_.back()->thread->Run([&] { pinned = PinThreadToNode(*memory.numa_node); }).get();
     SIMURGH_RETURN_IF_ERROR(pinned);
   }
   SIMURGH_RETURN_IF_ERROR(CheckBudget(config.embedding_ps.memory_budget));
-  server->saver_ = std::make_unique<RowSaver>(
-      config.checkpoint, server->tables_,
-      PartitionThreads{static_cast<uint32_t>(partitions),
-                       [owner = server.get()](uint32_t p, std::function<void(Partition&)> use) {
-                         return owner->OnPartition(p, std::move(use));
-                       },
-                       [owner = server.get()](absl::FunctionRef<void(uint32_t, Partition&)> use) {
-                         owner->OnPartitions(use);
-                       }},
-      server->copy_memory_, metrics);
+  server->threads_.count = static_cast<uint32_t>(partitions);
+  server->saver_ = std::make_unique<RowSaver>(config.checkpoint, server->tables_, server->threads_,
+                                              server->copy_memory_, metrics, server->environment_);
   return server;
 }
 
-std::future<void> ParameterServer::OnPartition(uint32_t index,
-                                               std::function<void(Partition&)> use) {
-  Shard& shard = *shards_[index];
-  return rpc::asio::post(shard.thread.executor(),
-                         rpc::asio::use_future([&shard, use = std::move(use)] {
-                           use(*shard.partition);
-                           shard.Resume();
-                         }));
-}
-
-void ParameterServer::OnPartitions(absl::FunctionRef<void(uint32_t, Partition&)> use) {
-  std::vector<std::future<void>> ends;
-  for (uint32_t p = 0; p < shards_.size(); ++p) {
-    ends.push_back(OnPartition(p, [use, p](Partition& own) { use(p, own); }));
-  }
-  for (std::future<void>& end : ends) end.get();
+PartitionThreads ParameterServer::Threads() {
+  const auto on_one = [this](uint32_t p, std::function<void(Partition&)> use) {
+    Shard& shard = *shards_[p];
+    return shard.thread->Run([&shard, use = std::move(use)] {
+      use(*shard.partition);
+      shard.Resume();
+    });
+  };
+  const auto on_all = [this](absl::FunctionRef<void(uint32_t, Partition&)> use) {
+    std::vector<std::future<void>> ends;
+    for (uint32_t p = 0; p < shards_.size(); ++p) {
+      ends.push_back(threads_.on_one(p, [use, p](Partition& own) { use(p, own); }));
+    }
+    for (std::future<void>& end : ends) end.get();
+  };
+  return {.count = 0, .on_one = on_one, .on_all = on_all};
 }
 
 void ParameterServer::Shard::Add(uint64_t client, std::unique_ptr<FairQueue::Task> task) {
-  rpc::asio::post(thread.executor(), [this, client, task = std::move(task)]() mutable {
+  rpc::asio::post(thread->executor(), [this, client, task = std::move(task)]() mutable {
     queue.Add(client, std::move(task));
     if (!running) Run();
   });
 }
 
 void ParameterServer::Shard::Hold(HeldPush push) {
-  rpc::asio::post(thread.executor(), [this, push = std::move(push)]() mutable {
+  rpc::asio::post(thread->executor(), [this, push = std::move(push)]() mutable {
     for (std::vector<HeldPush>& pushes : barrier.Add(std::move(push))) Begin(std::move(pushes));
     if (!running) Run();
   });
@@ -250,13 +247,13 @@ void ParameterServer::Shard::Begin(std::vector<HeldPush> pushes) {
 // Posts itself for each piece, so that new requests are queued in between.
 void ParameterServer::Shard::Run() {
   running = !queue.empty() && queue.RunOne() && !queue.empty();
-  if (running) rpc::asio::post(thread.executor(), [this] { Run(); });
+  if (running) rpc::asio::post(thread->executor(), [this] { Run(); });
 }
 
 void ParameterServer::Shard::Resume() {
   if (running || queue.empty()) return;
   running = true;
-  rpc::asio::post(thread.executor(), [this] { Run(); });
+  rpc::asio::post(thread->executor(), [this] { Run(); });
 }
 
 StatusOr<api::RowPayload> ParameterServer::Check(std::span<const RowGroup> groups) const {
@@ -384,7 +381,7 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
     timeout.async_wait([this, step_id](const boost::system::error_code& error) {
       if (error) return;
       for (const auto& shard : shards_) {
-        rpc::asio::post(shard->thread.executor(),
+        rpc::asio::post(shard->thread->executor(),
                         [shard = shard.get(), step_id] { shard->barrier.TimeOut(step_id); });
       }
     });
@@ -419,19 +416,19 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::SaveRows(SaveRowsCall ca
 
 Status ParameterServer::LoadRows(const Checkpoint& checkpoint, uint32_t server,
                                  LoadProgress progress) {
-  const auto on_partitions = [this](absl::FunctionRef<void(uint32_t, Partition&)> use) {
-    OnPartitions(use);
-  };
-  return simurgh::LoadRows(checkpoint, {tables_, map_, server, on_partitions}, progress);
+  return simurgh::LoadRows(checkpoint, {tables_, map_, server, threads_}, progress);
 }
 
 Status ParameterServer::Clear(uint64_t run) {
-  for (size_t p = 0; p < shards_.size(); ++p) {
+  for (uint32_t p = 0; p < shards_.size(); ++p) {
     Status cleared;
-    shards_[p]->thread.RunAndWait([&] {
-      cleared = shards_[p]->partition->Clear(run);
-      metrics_.OnClear(p, *shards_[p]->partition);
-    });
+    threads_
+        .on_one(p,
+                [&](Partition& partition) {
+                  cleared = partition.Clear(run);
+                  metrics_.OnClear(p, partition);
+                })
+        .get();
     SIMURGH_RETURN_IF_ERROR(Annotate(cleared, "cannot drop the rows; restart this server"));
   }
   return absl::OkStatus();
@@ -444,17 +441,16 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
   }
   std::optional<Checkpoint> checkpoint;
   if (!call.model.empty()) {
-    SIMURGH_ASSIGN_OR_RETURN(checkpoint, ModelDirectory(call.model).Open(call.step));
+    SIMURGH_ASSIGN_OR_RETURN(checkpoint,
+                             ModelDirectory(call.model, environment_.files).Open(call.step));
   }
   if (TrainingOf(rows_of_) == TrainingOf(call.run)) {
     SIMURGH_RETURN_IF_ERROR(Clear(call.run));
   } else {
-    uint64_t rows = 0;
-    for (const auto& shard : shards_) {
-      shard->thread.RunAndWait([&] {
-        for (size_t t = 0; t < tables_.size(); ++t) rows += shard->partition->table(t).stats().rows;
-      });
-    }
+    std::atomic<uint64_t> rows = 0;
+    threads_.on_all([&](uint32_t /*p*/, Partition& partition) {
+      for (size_t t = 0; t < tables_.size(); ++t) rows += partition.table(t).stats().rows;
+    });
     if (rows > 0) {
       return absl::FailedPreconditionError(
           "restore rows: this server has rows of another training; restart it");
@@ -464,26 +460,22 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
     rows_of_ = call.run;
     SIMURGH_RETURN_IF_ERROR(LoadAndCount(*checkpoint, call.server, progress));
   }
-  for (const auto& shard : shards_) {
-    shard->thread.RunAndWait([&] {
-      shard->partition->BeginAt(call.run, call.ranks, call.step);
-      shard->barrier.BeginAt(call.run, call.step);
-    });
-  }
+  threads_.on_all([&](uint32_t p, Partition& partition) {
+    partition.BeginAt(call.run, call.ranks, call.step);
+    shards_[p]->barrier.BeginAt(call.run, call.step);
+  });
   return absl::OkStatus();
 }
 
 Status ParameterServer::LoadAndCount(const Checkpoint& checkpoint, uint32_t server,
                                      LoadProgress progress) {
   const Status loaded = LoadRows(checkpoint, server, progress);
-  for (size_t p = 0; p < shards_.size(); ++p) {
-    shards_[p]->thread.RunAndWait([&] { metrics_.OnRows(p, *shards_[p]->partition); });
-  }
+  threads_.on_all([&](uint32_t p, Partition& partition) { metrics_.OnRows(p, partition); });
   return loaded;
 }
 
 Status ParameterServer::LoadLost(uint64_t run, const Status& loss, LoadProgress progress) {
-  ModelDirectory model(checkpoint_.directory);
+  ModelDirectory model(checkpoint_.directory, environment_.files);
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, model.HighestGeneration());
   if (newest > GenerationOf(run)) return SupersededError(RunNumber(newest, run));
   const auto found = model.Latest();
@@ -495,9 +487,8 @@ Status ParameterServer::LoadLost(uint64_t run, const Status& loss, LoadProgress 
   SIMURGH_RETURN_IF_ERROR(Clear(run));
   rows_of_ = run;
   SIMURGH_RETURN_IF_ERROR(LoadAndCount(found->checkpoint, server_, progress));
-  for (const auto& shard : shards_) {
-    shard->thread.RunAndWait([&] { shard->partition->BeginAnywhere(run, ranks_); });
-  }
+  threads_.on_all(
+      [&](uint32_t /*p*/, Partition& partition) { partition.BeginAnywhere(run, ranks_); });
   metrics_.OnLostRowsRestored();
   spdlog::warn(
       "loaded lost rows from the last checkpoint, while training continues without a rollback: "
@@ -562,19 +553,22 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
 
 std::vector<uint64_t> ParameterServer::ContentDigests() {
   std::vector<uint64_t> digests(tables_.size());
-  for (const auto& shard : shards_) {
-    shard->thread.RunAndWait([&] {
-      for (size_t t = 0; t < digests.size(); ++t) {
-        digests[t] += shard->partition->table(t).ContentDigest();
-      }
-    });
+  for (uint32_t p = 0; p < shards_.size(); ++p) {
+    threads_
+        .on_one(p,
+                [&](Partition& partition) {
+                  for (size_t t = 0; t < digests.size(); ++t) {
+                    digests[t] += partition.table(t).ContentDigest();
+                  }
+                })
+        .get();
   }
   return digests;
 }
 
 void ParameterServer::CloseBarriers() {
   for (const auto& shard : shards_) {
-    rpc::asio::post(shard->thread.executor(), [shard = shard.get()] { shard->barrier.Close(); });
+    rpc::asio::post(shard->thread->executor(), [shard = shard.get()] { shard->barrier.Close(); });
   }
 }
 

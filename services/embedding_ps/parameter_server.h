@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,9 +15,9 @@
 #include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_saver.h"
 #include "services/embedding_ps/row_task.h"
+#include "services/embedding_ps/server_environment.h"
 #include "services/embedding_ps/server_metrics.h"
 #include "services/embedding_ps/step_barrier.h"
-#include "services/runtime/io_thread.h"
 #include "services/runtime/log_limiter.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/table/partition.h"
@@ -48,7 +47,8 @@ class ParameterServer : public RowServer {
   // server: its index among the instances.
   static StatusOr<std::unique_ptr<ParameterServer>> Create(const ClusterConfig& config,
                                                            ServerMetrics& metrics,
-                                                           uint32_t server = 0);
+                                                           uint32_t server = 0,
+                                                           ServerEnvironment environment = {});
   ~ParameterServer() override;
 
   [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
@@ -97,8 +97,8 @@ class ParameterServer : public RowServer {
 
  private:
   struct Shard {
-    Shard(std::unique_ptr<Partition> rows, const std::string& name)
-        : partition(std::move(rows)), thread(name) {}
+    Shard(std::unique_ptr<Partition> rows, std::unique_ptr<PartitionThread> owner)
+        : partition(std::move(rows)), thread(std::move(owner)) {}
 
     // Queues a task. Threads: any.
     void Add(uint64_t client, std::unique_ptr<FairQueue::Task> task);
@@ -115,10 +115,11 @@ class ParameterServer : public RowServer {
     FairQueue queue;
     StepBarrier barrier;
     bool running = false;  // Run() is posted. False: all requests wait, or there is none.
-    IoThread thread;
+    std::unique_ptr<PartitionThread> thread;
   };
 
-  ParameterServer(const ClusterConfig& config, ServerMetrics& metrics, uint32_t server);
+  ParameterServer(const ClusterConfig& config, ServerMetrics& metrics, uint32_t server,
+                  ServerEnvironment environment);
 
   // Errors: INVALID_ARGUMENT for a payload that does not match the groups, or a bad step id or
   // rate.
@@ -134,12 +135,11 @@ class ParameterServer : public RowServer {
   // Loads rows into empty tables, and reports them in the metrics.
   Status LoadAndCount(const Checkpoint& checkpoint, uint32_t server, LoadProgress progress);
 
-  // See PartitionThreads.
-  std::future<void> OnPartition(uint32_t index, std::function<void(Partition&)> use);
-  void OnPartitions(absl::FunctionRef<void(uint32_t, Partition&)> use);
+  PartitionThreads Threads();
 
   void LogNotFinite(const StepId& step_id, const PushReport& report);
 
+  const ServerEnvironment environment_;
   ServerMetrics& metrics_;
   const std::vector<TableConfig> tables_;  // With a partition's share of their capacity.
   const BucketMap map_;
@@ -154,6 +154,7 @@ class ParameterServer : public RowServer {
   std::unique_ptr<MemoryBudget> budget_;  // Null: no limit.
   CopyMemory copy_memory_;
   std::vector<std::unique_ptr<Shard>> shards_;
+  PartitionThreads threads_;
   std::unique_ptr<RowSaver> saver_;  // After shards_, which it reads.
   RowTask restoring_;                // Likewise.
 };

@@ -116,7 +116,7 @@ Status LoadAdmission(const Checkpoint& checkpoint, const RowTarget& target) {
     if (tensors.empty() || parts.size() != tensors.size()) continue;
     const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
     std::vector<Status> results(target.map.partitions());
-    target.on_partitions([&](uint32_t p, Partition& partition) {
+    target.partitions.on_all([&](uint32_t p, Partition& partition) {
       const uint32_t slot = target.server * target.map.partitions() + p;
       results[p] = partition.table(static_cast<size_t>(table - target.tables.begin()))
                        .PutAdmission(views, [&](uint16_t bucket) {
@@ -137,7 +137,11 @@ class PieceLoader {
         target_(target),
         tensors_(Table::FileTensors(target.tables[table], 0)),
         values_(tensors_.size()),
-        rows_(target.map.partitions()) {}
+        rows_(target.map.partitions()),
+        results_(target.map.partitions()) {}
+  PieceLoader(const PieceLoader&) = delete;
+  PieceLoader& operator=(const PieceLoader&) = delete;
+  ~PieceLoader() { AwaitPut().IgnoreError(); }
 
   // What was read. Of the rows that no newer file has replaced, the server's or not.
   struct ReadRows {
@@ -167,15 +171,22 @@ class PieceLoader {
     return read;
   }
 
-  // Threads: any, and Read() of another piece may run meanwhile.
-  Status Put() const {
-    if (!owns_) return absl::OkStatus();
-    std::vector<Status> results(rows_.size());
-    const std::vector<std::span<const std::byte>> parts(values_.begin(), values_.end());
-    target_.on_partitions([&](uint32_t p, Partition& partition) {
-      results[p] = partition.table(table_).PutRows(parts, rows_[p]);
-    });
-    for (const Status& result : results) SIMURGH_RETURN_IF_ERROR(result);
+  // Starts to put the rows that Read() has found. Read() of another piece may run meanwhile.
+  void Put() {
+    if (!owns_) return;
+    parts_.assign(values_.begin(), values_.end());
+    for (uint32_t p = 0; p < rows_.size(); ++p) {
+      puts_.push_back(target_.partitions.on_one(p, [this, p](Partition& partition) {
+        results_[p] = partition.table(table_).PutRows(parts_, rows_[p]);
+      }));
+    }
+  }
+
+  // Waits until the rows have been put.
+  Status AwaitPut() {
+    for (std::future<void>& put : puts_) put.get();
+    puts_.clear();
+    for (const Status& result : results_) SIMURGH_RETURN_IF_ERROR(result);
     return absl::OkStatus();
   }
 
@@ -199,9 +210,12 @@ class PieceLoader {
   const uint32_t table_;
   const RowTarget& target_;
   const std::vector<TensorSpec> tensors_;
-  std::vector<std::vector<std::byte>> values_;  // By tensor.
-  std::vector<std::vector<uint32_t>> rows_;     // Of the piece, by partition.
-  bool owns_ = false;                           // Whether there are any.
+  std::vector<std::vector<std::byte>> values_;  // By tensor. The puts read them.
+  std::vector<std::span<const std::byte>> parts_;
+  std::vector<std::vector<uint32_t>> rows_;  // Of the piece, by partition.
+  bool owns_ = false;                        // Whether there are any.
+  std::vector<std::future<void>> puts_;
+  std::vector<Status> results_;  // By partition.
 };
 
 Status LoadFile(
@@ -210,17 +224,18 @@ Status LoadFile(
   // A piece is read while the partitions put the previous one.
   std::array<PieceLoader, 2> loaders = {PieceLoader(file, table, target),
                                         PieceLoader(file, table, target)};
-  std::future<Status> putting;  // Its destructor waits.
+  PieceLoader* loader = &loaders[0];
+  PieceLoader* previous = &loaders[1];
   const uint64_t rows = RowsOf(file.reader);
   for (uint64_t first = 0; first < rows; first += kRowsPerSum) {
     const uint64_t count = std::min(kRowsPerSum, rows - first);
-    PieceLoader& loader = loaders[first / kRowsPerSum % loaders.size()];
-    SIMURGH_ASSIGN_OR_RETURN(const PieceLoader::ReadRows read, loader.Read(first, count));
-    if (putting.valid()) SIMURGH_RETURN_IF_ERROR(putting.get());
-    putting = std::async(std::launch::async, [&loader] { return loader.Put(); });
+    SIMURGH_ASSIGN_OR_RETURN(const PieceLoader::ReadRows read, loader->Read(first, count));
+    SIMURGH_RETURN_IF_ERROR(previous->AwaitPut());
+    loader->Put();
+    std::swap(loader, previous);
     SIMURGH_RETURN_IF_ERROR(on_read(read, count));
   }
-  return putting.valid() ? putting.get() : absl::OkStatus();
+  return previous->AwaitPut();
 }
 
 }  // namespace
@@ -249,7 +264,7 @@ Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgr
     SIMURGH_RETURN_IF_ERROR(rows.CheckCount(read_rows));
   }
   SIMURGH_RETURN_IF_ERROR(LoadAdmission(checkpoint, target));
-  target.on_partitions(
+  target.partitions.on_all(
       [&](uint32_t /*partition*/, Partition& partition) { partition.ContinueAt(newest); });
   return absl::OkStatus();
 }

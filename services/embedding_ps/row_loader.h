@@ -1,16 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 
+#include "services/embedding_ps/partition_threads.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/model/model_directory.h"
-#include "simurgh/table/partition.h"
 
 namespace simurgh {
 
@@ -23,8 +22,7 @@ struct RowTarget {
   const std::vector<TableConfig>& tables;
   const BucketMap map;
   const uint32_t server;  // Index in the map.
-  // Calls `use` for all partitions, each on its thread, and waits for all. Threads: any.
-  std::function<void(absl::FunctionRef<void(uint32_t partition, Partition&)> use)> on_partitions;
+  const PartitionThreads& partitions;
 };
 
 // Puts the rows of a checkpoint into a server: those whose ids it owns, of the files of all

@@ -3,19 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <optional>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/log.h"
-#include "simurgh/base/thread.h"
 #include "simurgh/model/row_files.h"
 #include "simurgh/model/tensor_file.h"
 
@@ -44,9 +41,10 @@ Status CheckFolder(const std::string& name) {
                    "' is not the name of a checkpoint's folder; use letters, digits, - and ."));
 }
 
-Status CheckShared(const std::string& directory, const std::string& name) {
-  std::error_code problem;
-  if (std::filesystem::exists(directory + "/" + name, problem)) return absl::OkStatus();
+Status CheckShared(FileSystem& files, const std::string& directory, const std::string& name) {
+  const StatusOr<std::vector<std::string>> names = files.List(directory);
+  const auto is_shared = [&](const std::string& one) { return one == name || one == name + "/"; };
+  if (names.ok() && std::ranges::any_of(*names, is_shared)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "save rows: '", directory, "' has no '", name,
       "' here, which the nn-worker has created; use a folder that all daemons see at this path"));
@@ -106,25 +104,22 @@ class RowSaver::Writer {
     }
     if (!absl::IsResourceExhausted(status)) return status;
     files_.clear();  // Removes them.
-    SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes(folder));
+    SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, saver_.files_.FreeBytes(folder));
     return free >= notes_.bytes
                ? status
                : DiskFullError(folder, "the save of a server's rows", notes_.bytes, free);
   }
 
   // Creates a file and reserves its room.
-  static Status Create(const std::string& folder, const FilePlan& plan,
-                       std::optional<PlannedFile>& file) {
+  Status Create(const std::string& folder, const FilePlan& plan, std::optional<PlannedFile>& file) {
     // The nn-worker may have removed the folder, after the failure of another server.
     for (size_t at = plan.name.find('/'); at != plan.name.npos; at = plan.name.find('/', at + 1)) {
-      const std::string path = absl::StrCat(folder, "/", plan.name.substr(0, at));
-      std::error_code problem;
-      std::filesystem::create_directory(path, problem);
-      if (problem) return ErrnoStatus(problem.value(), absl::StrCat("cannot create folder ", path));
+      SIMURGH_RETURN_IF_ERROR(
+          saver_.files_.MakeFolder(absl::StrCat(folder, "/", plan.name.substr(0, at))));
     }
     SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
                              TensorFileWriter::Create(absl::StrCat(folder, "/", plan.name),
-                                                      plan.tensors, plan.metadata));
+                                                      plan.tensors, plan.metadata, saver_.files_));
     file.emplace(plan.name, std::move(writer));
     return absl::OkStatus();
   }
@@ -267,12 +262,15 @@ class RowSaver::Writer {
 };
 
 RowSaver::RowSaver(const CheckpointConfig& config, std::vector<TableConfig> tables,
-                   PartitionThreads partitions, CopyMemory& memory, ServerMetrics& metrics)
+                   PartitionThreads partitions, CopyMemory& memory, ServerMetrics& metrics,
+                   const ServerEnvironment& environment)
     : config_(config),
       tables_(std::move(tables)),
       partitions_(std::move(partitions)),
       memory_(memory),
-      metrics_(metrics) {}
+      metrics_(metrics),
+      files_(environment.files),
+      task_(environment.start_save) {}
 
 StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
   if (config_.directory.empty()) {
@@ -282,7 +280,7 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
   }
   SIMURGH_RETURN_IF_ERROR(CheckFolder(call.folder));
   if (call.probe) {
-    SIMURGH_RETURN_IF_ERROR(CheckShared(DirectoryOf(call), call.folder));
+    SIMURGH_RETURN_IF_ERROR(CheckShared(files_, DirectoryOf(call), call.folder));
     return SaveProgress{.done = true};
   }
   const std::string name =
@@ -296,7 +294,7 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
         absl::StrCat(name, ": this server was restarted since the save has begun"));
   }
   return task_.StartOrReport(name, [&]() -> StatusOr<RowTask::Work> {
-    SIMURGH_RETURN_IF_ERROR(CheckShared(DirectoryOf(call), call.folder));
+    SIMURGH_RETURN_IF_ERROR(CheckShared(files_, DirectoryOf(call), call.folder));
     // Shared: a std::function must be copyable.
     auto notes = std::make_shared<Notes>(Begin(call));
     return RowTask::Work{
@@ -414,7 +412,6 @@ void RowSaver::PlanFiles(const SaveRowsCall& call, Notes& notes) {
 StatusOr<std::vector<ModelFile>> RowSaver::Write(const SaveRowsCall& call, Notes& notes,
                                                  RowTask::Progress& progress) {
   const auto begin = Clock::now();
-  LowerPriority();
   for (const Noted& one : notes.partitions) {
     for (const uint64_t rows : one.copied_rows) progress.all_rows += rows;
   }

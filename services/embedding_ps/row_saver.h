@@ -1,15 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <future>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
-
 #include "services/api/row_server.h"
+#include "services/embedding_ps/partition_threads.h"
 #include "services/embedding_ps/row_task.h"
 #include "services/embedding_ps/server_metrics.h"
 #include "simurgh/config/checkpoint_config.h"
@@ -20,17 +17,7 @@
 
 namespace simurgh {
 
-// The partitions of a server, for work outside of requests.
-struct PartitionThreads {
-  uint32_t count;
-  // Calls `use` on the thread of a partition. The caller waits for the future. Afterwards requests
-  // that wait for memory try again.
-  std::function<std::future<void>(uint32_t partition, std::function<void(Partition&)> use)> on_one;
-  // The same for all partitions, each on its thread. Waits.
-  std::function<void(absl::FunctionRef<void(uint32_t partition, Partition&)> use)> on_all;
-};
-
-// Writes the rows of a server into a checkpoint, on its own thread, as they were when the save
+// Writes the rows of a server into a checkpoint, beside its requests, as they were when the save
 // began: all of them, or those that changed since an earlier save. It takes copies from the
 // partitions' threads in small pieces, between requests. The destructor ends a save at the next
 // piece and removes its files.
@@ -39,9 +26,10 @@ struct PartitionThreads {
 class RowSaver {
  public:
   // config.directory: empty if nothing is saved. memory: of config.memory bytes.
-  // Lifetime: `memory` and `metrics` must outlive the saver.
+  // Lifetime: `memory`, `metrics` and the environment's files must outlive the saver.
   RowSaver(const CheckpointConfig& config, std::vector<TableConfig> tables,
-           PartitionThreads partitions, CopyMemory& memory, ServerMetrics& metrics);
+           PartitionThreads partitions, CopyMemory& memory, ServerMetrics& metrics,
+           const ServerEnvironment& environment = {});
 
   // The first call for a folder notes the state of all partitions and starts; the others report. A
   // probe only looks for the folder. The first call waits for the partitions' threads.
@@ -101,6 +89,7 @@ class RowSaver {
   const PartitionThreads partitions_;
   CopyMemory& memory_;
   ServerMetrics& metrics_;
+  FileSystem& files_;
   // Saves of this server whose changes since then are known: the last one, and the one that it
   // continues. Empty if there is none.
   std::string last_;

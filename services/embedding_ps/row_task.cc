@@ -14,12 +14,12 @@ constexpr size_t kEarlierNames = 64;  // Bounds memory; a call is not delayed by
 
 RowTask::~RowTask() {
   progress_.stopped = true;
-  std::thread thread;
+  std::function<void()> join;
   {
     MutexLock lock(mutex_);
-    thread = std::move(thread_);
+    join = std::move(join_);
   }
-  if (thread.joinable()) thread.join();
+  if (join) join();
 }
 
 StatusOr<SaveProgress> RowTask::StartOrReport(const std::string& name,
@@ -30,7 +30,7 @@ StatusOr<SaveProgress> RowTask::StartOrReport(const std::string& name,
       progress_.stopped = true;
       return absl::AbortedError(absl::StrCat(name, ": waiting for the end of '", name_, "'"));
     }
-    if (thread_.joinable()) thread_.join();
+    if (join_) join_();
     SIMURGH_ASSIGN_OR_RETURN(Work work, begin());
     earlier_.push_back(std::exchange(name_, name));
     if (earlier_.size() > kEarlierNames) earlier_.pop_front();
@@ -38,7 +38,7 @@ StatusOr<SaveProgress> RowTask::StartOrReport(const std::string& name,
     bytes_ = work.bytes;
     progress_.rows = progress_.all_rows = 0;
     progress_.stopped = false;
-    thread_ = std::thread([this, work = std::move(work)] { Run(work); });
+    join_ = start_([this, work = std::move(work)] { Run(work); });
   }
   SaveProgress progress{
       .done = done_, .rows = progress_.rows, .all_rows = progress_.all_rows, .bytes = bytes_};

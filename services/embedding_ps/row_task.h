@@ -5,18 +5,19 @@
 #include <deque>
 #include <functional>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 
 #include "services/api/row_server.h"
+#include "services/embedding_ps/server_environment.h"
 #include "simurgh/base/mutex.h"
 
 namespace simurgh {
 
-// Saves or loads a server's rows on its own thread, while a trainer asks for the progress.
+// Saves or loads a server's rows beside its requests, while a trainer asks for the progress.
 //
 // Threads: any.
 class RowTask {
@@ -33,6 +34,7 @@ class RowTask {
     uint64_t bytes = 0;  // Size of these files.
   };
 
+  explicit RowTask(TaskStarter start) : start_(std::move(start)) {}
   // Stops the work and waits.
   ~RowTask();
 
@@ -52,6 +54,7 @@ class RowTask {
  private:
   void Run(const Work& work);
 
+  const TaskStarter start_;
   Progress progress_;
   Mutex mutex_;
   std::string name_ ABSL_GUARDED_BY(mutex_);  // Of the last work; empty before the first one.
@@ -59,7 +62,7 @@ class RowTask {
   bool done_ ABSL_GUARDED_BY(mutex_) = true;
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   StatusOr<std::vector<ModelFile>> result_ ABSL_GUARDED_BY(mutex_) = std::vector<ModelFile>();
-  std::thread thread_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> join_ ABSL_GUARDED_BY(mutex_);  // Empty before the first work.
 };
 
 }  // namespace simurgh

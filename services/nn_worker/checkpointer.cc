@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/thread.h"
 
@@ -18,8 +17,7 @@ constexpr std::chrono::seconds kKeepAlive{1};
 
 Checkpointer::Checkpointer(const CheckpointConfig& config, BestCheckpoints& best, Prepare prepare,
                            Load load, MetricRegistry& registry)
-    : config_(config),
-      best_(best),
+    : best_(best),
       prepare_(std::move(prepare)),
       load_(std::move(load)),
       time_(registry.GetGauge("simurgh_nn_checkpoint_time_seconds",
@@ -33,7 +31,8 @@ Checkpointer::Checkpointer(const CheckpointConfig& config, BestCheckpoints& best
                                     "Checkpoints that could not be saved.")),
       skipped_(registry.GetCounter(
           "simurgh_nn_checkpoint_skipped_total",
-          "Intervals of checkpoint.every without a checkpoint, since a save took longer.")) {}
+          "Intervals of checkpoint.every without a checkpoint, since a save took longer.")),
+      schedule_(config, Clock::now()) {}
 
 Checkpointer::~Checkpointer() {
   Stop();
@@ -44,33 +43,21 @@ void Checkpointer::SetNewest(uint64_t step, std::time_t step_time) {
   step_.Set(static_cast<double>(step));
   time_.Set(static_cast<double>(step_time));
   MutexLock lock(mutex_);
-  newest_ = step;
+  schedule_.SetNewest(step);
 }
 
 bool Checkpointer::IsDue(uint64_t step, bool evaluates) {
-  const auto now = Clock::now();
   MutexLock lock(mutex_);
-  bool due = config_.at_steps.contains(step) ||
-             (config_.every_steps > 0 && step % config_.every_steps == 0);
-  // These would make training wait.
-  if (due_.empty() && !saving_) {
-    due = due || requests_ > saved_requests_;
-    if (config_.every.count() > 0 && now - last_due_ >= config_.every) {
-      skipped_.Add(static_cast<uint64_t>((now - last_due_) / config_.every) - 1);
-      due = true;
-    }
-  }
-  if (due) {
-    last_due_ = now;
-    due_.insert(step);
-  }
+  const uint64_t skipped = schedule_.skipped();
+  const bool due = schedule_.IsDue(step, Clock::now());
+  skipped_.Add(schedule_.skipped() - skipped);
   return due || (evaluates && best_.enabled());
 }
 
 bool Checkpointer::IsWanted(const TrainState& state) {
   {
     MutexLock lock(mutex_);
-    if (due_.contains(state.steps)) return true;
+    if (schedule_.IsAnnounced(state.steps)) return true;
   }
   return best_.Admits(state);
 }
@@ -81,14 +68,14 @@ std::optional<uint64_t> Checkpointer::BestStep(const TrainState& state) {
 
 uint64_t Checkpointer::newest() {
   MutexLock lock(mutex_);
-  return newest_;
+  return schedule_.newest();
 }
 
 bool Checkpointer::AwaitIdle(std::chrono::milliseconds patience) {
   const auto deadline = Clock::now() + patience;
   MutexLock lock(mutex_);
-  while (saving_) {
-    if (!changed_.WaitUntil(mutex_, deadline)) return !saving_;
+  while (!schedule_.is_idle()) {
+    if (!changed_.WaitUntil(mutex_, deadline)) return schedule_.is_idle();
   }
   return true;
 }
@@ -96,46 +83,43 @@ bool Checkpointer::AwaitIdle(std::chrono::milliseconds patience) {
 bool Checkpointer::AwaitRows(std::chrono::milliseconds patience) {
   const auto deadline = Clock::now() + patience;
   MutexLock lock(mutex_);
-  while (saving_ && !rows_noted_) {
-    if (!changed_.WaitUntil(mutex_, deadline)) return !saving_ || rows_noted_;
+  while (!schedule_.rows_noted()) {
+    if (!changed_.WaitUntil(mutex_, deadline)) return schedule_.rows_noted();
   }
   return true;
 }
 
 Status Checkpointer::failure() {
   MutexLock lock(mutex_);
-  return failure_;
+  return schedule_.failure();
 }
 
-void Checkpointer::Begin(const TrainState& state) {
-  Start(prepare_(state), /*at_mark=*/true);
-  MutexLock lock(mutex_);
-  due_.erase(state.steps);
-}
+void Checkpointer::Begin(const TrainState& state) { Start(prepare_(state), state.steps); }
 
-void Checkpointer::Start(Work work, bool at_mark) {
-  Launch([this, work = std::move(work), at_mark] { Run(work, at_mark); });
+void Checkpointer::Start(Work work, std::optional<uint64_t> mark) {
+  {
+    MutexLock lock(mutex_);
+    schedule_.BeginSave(mark);
+    progress_ = {};
+  }
+  Launch([this, work = std::move(work), at_mark = mark.has_value()] { Run(work, at_mark); });
 }
 
 void Checkpointer::BeginLoad(uint64_t step) {
+  {
+    MutexLock lock(mutex_);
+    schedule_.BeginLoad();
+  }
   Launch([this, step] {
     const Status loaded = load_(step, stop_.get_token());
     MutexLock lock(mutex_);
-    if (!loaded.ok()) failure_ = loaded;
-    saving_ = false;
+    schedule_.OnLoaded(loaded);
     changed_.NotifyAll();
   });
 }
 
 void Checkpointer::Launch(std::function<void()> task) {
   if (thread_.joinable()) thread_.join();
-  {
-    MutexLock lock(mutex_);
-    SIMURGH_CHECK(!saving_);
-    saving_ = true;
-    rows_noted_ = false;
-    progress_ = {};
-  }
   thread_ = std::thread([task = std::move(task)] {
     SetThreadName("checkpoint");
     task();
@@ -144,18 +128,13 @@ void Checkpointer::Launch(std::function<void()> task) {
 
 void Checkpointer::Run(const Work& work, bool at_mark) {
   const auto begin = Clock::now();
-  uint64_t requests = 0;
   const auto on_rows = [&](const SaveProgress& progress) {
     MutexLock lock(mutex_);
-    rows_noted_ = true;
+    schedule_.OnRows();
     progress_.rows = progress.rows;
     progress_.all_rows = progress.all_rows;
     changed_.NotifyAll();
   };
-  {
-    MutexLock lock(mutex_);
-    requests = requests_;
-  }
   StatusOr<SavedCheckpoint> saved = work(on_rows, stop_.get_token());
   if (saved.ok()) {
     OnSaved(*saved, Clock::now() - begin);
@@ -164,13 +143,11 @@ void Checkpointer::Run(const Work& work, bool at_mark) {
   }
   MutexLock lock(mutex_);
   last_ = saved;
-  saving_ = false;
-  saved_requests_ = requests;
-  if (at_mark) {
-    const bool ends =
-        absl::IsCancelled(saved.status()) || config_.on_error == CheckpointConfig::OnError::kStop;
-    if (!saved.ok() && ends) failure_ = saved.status();
-    if (!saved.ok() && !ends) {
+  if (saved.ok()) {
+    schedule_.OnSaved(saved->step);
+  } else {
+    schedule_.OnSaveFailed(saved.status());
+    if (at_mark && schedule_.failure().ok()) {
       spdlog::error("{}; training continues", std::string(saved.status().message()));
     }
   }
@@ -178,7 +155,8 @@ void Checkpointer::Run(const Work& work, bool at_mark) {
 }
 
 void Checkpointer::OnSaved(const SavedCheckpoint& saved, Clock::duration duration) {
-  SetNewest(saved.step, saved.step_time);
+  step_.Set(static_cast<double>(saved.step));
+  time_.Set(static_cast<double>(saved.step_time));
   seconds_.Set(std::chrono::duration<double>(duration).count());
   bytes_.Set(static_cast<double>(saved.bytes));
   rows_.Set(static_cast<double>(saved.rows));
@@ -195,18 +173,16 @@ Status Checkpointer::SaveLast(const std::function<Work(const std::string& direct
   Refuse(absl::OkStatus());
   while (true) {
     while (!AwaitIdle(kKeepAlive)) continue;
-    Start(work(directory), /*at_mark=*/false);
+    Start(work(directory), std::nullopt);
     while (!AwaitIdle(kKeepAlive)) continue;
     Status status;
+    bool repeats = false;
     {
       MutexLock lock(mutex_);
       status = last_.status();
+      repeats = schedule_.RepeatsAfter(status);
     }
-    const bool is_final = absl::IsCancelled(status) || absl::IsDataLoss(status);
-    if (status.ok() || config_.on_error == CheckpointConfig::OnError::kStop || !keep_alive ||
-        is_final || stop.stop_requested()) {
-      return status;
-    }
+    if (!repeats || !keep_alive || stop.stop_requested()) return status;
     spdlog::error(
         "{}; training has ended, and the servers keep the rows: remove the cause, then run "
         "`simurgh checkpoint CONFIG`. To save to another folder, run `simurgh checkpoint CONFIG "
@@ -228,8 +204,8 @@ Status Checkpointer::AwaitRequest(const std::function<Status()>& keep_alive,
   while (!stop.stop_requested()) {
     SIMURGH_RETURN_IF_ERROR(keep_alive());
     MutexLock lock(mutex_);
-    if (requests_ == saved_requests_) changed_.WaitUntil(mutex_, Clock::now() + kKeepAlive);
-    if (requests_ > saved_requests_) return absl::OkStatus();
+    if (!schedule_.has_request()) changed_.WaitUntil(mutex_, Clock::now() + kKeepAlive);
+    if (schedule_.has_request()) return absl::OkStatus();
   }
   return absl::CancelledError("the program was stopped");
 }
@@ -249,22 +225,22 @@ StatusOr<uint64_t> Checkpointer::Request(std::string directory) {
   }
   if (!directory.empty()) directory_ = std::move(directory);
   changed_.NotifyAll();
-  return ++requests_;
+  return schedule_.Request();
 }
 
 StatusOr<Checkpointer::Answer> Checkpointer::Ask(uint64_t request) {
   MutexLock lock(mutex_);
-  if (request == 0 || request > requests_) {
+  if (!schedule_.IsRequest(request)) {
     return absl::OutOfRangeError(
         "training was started anew after the request for a checkpoint; ask again");
   }
-  Answer answer{.done = request <= saved_requests_};
+  Answer answer{.done = schedule_.IsAnswered(request)};
   if (answer.done) {
     SIMURGH_ASSIGN_OR_RETURN(answer.saved, last_);
     return answer;
   }
   if (!refusal_.ok()) return refusal_;
-  if (saving_) {
+  if (!schedule_.is_idle()) {
     answer.rows = progress_.rows;
     answer.all_rows = progress_.all_rows;
   }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -17,11 +16,12 @@
 #include "simurgh/config/checkpoint_config.h"
 #include "simurgh/telemetry/metrics.h"
 #include "simurgh/train/checkpoint_port.h"
+#include "simurgh/train/checkpoint_schedule.h"
 
 namespace simurgh {
 
 // Saves the model of rank 0 on a thread, one save at a time: while training continues, after its
-// end, and when `simurgh checkpoint` asks. Counts in metrics.
+// end, and when `simurgh checkpoint` asks. CheckpointSchedule decides. Counts in metrics.
 //
 // Threads: see CheckpointPort and the members.
 class Checkpointer final : public CheckpointPort {
@@ -88,16 +88,15 @@ class Checkpointer final : public CheckpointPort {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // at_mark: training continues after a failure.
-  void Start(Work work, bool at_mark);
+  // mark: as for CheckpointSchedule::BeginSave().
+  void Start(Work work, std::optional<uint64_t> mark);
   void Run(const Work& work, bool at_mark);
-  // Runs the task on a thread; AwaitIdle waits for the end of its work.
+  // Runs the task on a thread.
   void Launch(std::function<void()> task);
   void OnSaved(const SavedCheckpoint& saved, Clock::duration duration);
   // Errors: CANCELLED after a stop; of keep_alive.
   Status AwaitRequest(const std::function<Status()>& keep_alive, const std::stop_token& stop);
 
-  const CheckpointConfig config_;
   BestCheckpoints& best_;
   const Prepare prepare_;
   const Load load_;
@@ -113,18 +112,11 @@ class Checkpointer final : public CheckpointPort {
 
   Mutex mutex_;
   CondVar changed_;
-  Clock::time_point last_due_ ABSL_GUARDED_BY(mutex_) = Clock::now();
-  std::set<uint64_t> due_ ABSL_GUARDED_BY(mutex_);  // Steps of announced saves that have not begun.
-  bool saving_ ABSL_GUARDED_BY(mutex_) = false;     // Or loading.
-  bool rows_noted_ ABSL_GUARDED_BY(mutex_) = false;
-  SaveProgress progress_ ABSL_GUARDED_BY(mutex_);        // Of the save under way.
-  uint64_t requests_ ABSL_GUARDED_BY(mutex_) = 0;        // Numbered from 1.
-  uint64_t saved_requests_ ABSL_GUARDED_BY(mutex_) = 0;  // The first ones, that a save has ended.
-  bool last_failed_ ABSL_GUARDED_BY(mutex_) = false;     // SaveLast() waits for a request.
-  std::string directory_ ABSL_GUARDED_BY(mutex_);        // Of that request.
-  uint64_t newest_ ABSL_GUARDED_BY(mutex_) = 0;
+  CheckpointSchedule schedule_ ABSL_GUARDED_BY(mutex_);
+  SaveProgress progress_ ABSL_GUARDED_BY(mutex_);     // Of the save under way.
+  bool last_failed_ ABSL_GUARDED_BY(mutex_) = false;  // SaveLast() waits for a request.
+  std::string directory_ ABSL_GUARDED_BY(mutex_);     // Of that request.
   StatusOr<SavedCheckpoint> last_ ABSL_GUARDED_BY(mutex_) = SavedCheckpoint();
-  Status failure_ ABSL_GUARDED_BY(mutex_);
   Status refusal_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -17,7 +17,7 @@
 namespace simurgh {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SaverEnvironment::Clock;
 
 constexpr std::chrono::milliseconds kPollInterval{50};
 constexpr std::chrono::seconds kLogInterval{5};
@@ -52,21 +52,22 @@ Status CheckStillNewest(ModelDirectory& directory, const Checkpoint* continued) 
       " while this one looked for the newest checkpoint; start again to continue from it"));
 }
 
-// Returns false after a stop.
-bool Sleep(std::chrono::milliseconds duration, const std::stop_token& stop) {
+}  // namespace
+
+bool SaverEnvironment::SleepUnlessStopped(std::chrono::milliseconds duration,
+                                          const std::stop_token& stop) {
   Mutex mutex;
   std::condition_variable_any stopped;
   std::unique_lock lock(mutex);
   return !stopped.wait_for(lock, stop, duration, [] { return false; });
 }
 
-}  // namespace
-
 StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config,
                                                        const Checkpoint* continued,
                                                        bool takes_newest, uint64_t new_run,
-                                                       BestCheckpoints& best) {
-  ModelDirectory directory(config.checkpoint.directory);
+                                                       BestCheckpoints& best,
+                                                       SaverEnvironment environment) {
+  ModelDirectory directory(config.checkpoint.directory, environment.files);
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
   if (continued == nullptr && !steps.empty() && !takes_newest) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -89,11 +90,12 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
   }
   SIMURGH_RETURN_IF_ERROR(NameBest(best, directory, generation));
   return std::unique_ptr<ModelSaver>(new ModelSaver(config, std::move(directory), generation,
-                                                    RunNumber(generation, training), best));
+                                                    RunNumber(generation, training), best,
+                                                    std::move(environment)));
 }
 
 StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) const {
-  ModelDirectory directory(path);
+  ModelDirectory directory(path, environment_.files);
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
   if (!steps.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--directory: '", path, "' has a model of step ",
@@ -105,19 +107,20 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) co
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
   auto best = std::make_unique<BestCheckpoints>(config_.checkpoint);
   std::unique_ptr<ModelSaver> saver(
-      new ModelSaver(config_, std::move(directory), generation, run_, *best));
+      new ModelSaver(config_, std::move(directory), generation, run_, *best, environment_));
   saver->own_best_ = std::move(best);
   return saver;
 }
 
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
                                  const std::function<StatusOr<SaveProgress>()>& call,
-                                 const OnRows& on_rows, const std::stop_token& stop) {
+                                 const OnRows& on_rows, const std::stop_token& stop,
+                                 const SaverEnvironment& environment) {
   std::optional<Clock::time_point> failing_since;
-  auto logged = Clock::now();
+  auto logged = environment.now();
   while (true) {
     StatusOr<SaveProgress> progress = call();
-    const auto now = Clock::now();
+    const auto now = environment.now();
     if (progress.ok()) {
       failing_since.reset();
       if (on_rows) on_rows(*progress);
@@ -136,7 +139,7 @@ StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds ret
         spdlog::warn("{} rows: {}; retrying", what, std::string(progress.status().message()));
       }
     }
-    if (!Sleep(kPollInterval, stop)) {
+    if (!environment.sleep(kPollInterval, stop)) {
       return absl::CancelledError(absl::StrCat(what, " rows: the nn-worker was stopped"));
     }
   }
@@ -158,13 +161,13 @@ Status ModelSaver::CheckContinued() {
   if (last.checksum != continued_->parent.checksum) {
     return absl::DataLossError(last.folder + "/manifest.json: the file has changed");
   }
-  return last.Chain(FileSystem::Real()).status();
+  return last.Chain().status();
 }
 
 StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const ClusterConfig& config,
                                            const SaveRows& save_rows, const OnRows& on_rows,
                                            const std::stop_token& stop) {
-  const auto begin = Clock::now();
+  const auto begin = environment_.now();
   const uint64_t step = model.state.steps;
   // Servers know a save by its folder: a failed one keeps its name and its error.
   retries_ = last_step_ == step ? retries_ + 1 : 0;
@@ -181,17 +184,23 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     if (!is_delta) spdlog::warn("{}; saving all rows", std::string(there.message()));
   }
   const std::vector<float>& statistics = model.state.rank_statistics;
-  SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes(directory_.path()));
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t free, environment_.files.FreeBytes(directory_.path()));
   const uint64_t own = DenseFiles::BytesOf(model.dense, statistics) + model.probe.size();
   uint64_t needed = own;
   std::optional<DenseFiles> dense;
   std::unique_ptr<File> probe;
+  // `dense` last: with it all is reserved. After an error, another call goes on.
   const auto reserve = [&]() -> Status {
-    SIMURGH_ASSIGN_OR_RETURN(dense, DenseFiles::Create(attempt.folder(), model.dense, statistics));
-    if (model.probe.empty()) return absl::OkStatus();
-    SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
-    SIMURGH_ASSIGN_OR_RETURN(probe, FileSystem::Real().Create(path));
-    return probe->Allocate(model.probe.size());
+    if (!model.probe.empty()) {
+      if (probe == nullptr) {
+        SIMURGH_ASSIGN_OR_RETURN(const std::string path, attempt.Path("probe.csv"));
+        SIMURGH_ASSIGN_OR_RETURN(probe, environment_.files.Create(path));
+      }
+      SIMURGH_RETURN_IF_ERROR(probe->Allocate(model.probe.size()));
+    }
+    SIMURGH_ASSIGN_OR_RETURN(
+        dense, DenseFiles::Create(attempt.folder(), model.dense, statistics, environment_.files));
+    return absl::OkStatus();
   };
   const auto call = [&]() -> StatusOr<SaveProgress> {
     SIMURGH_ASSIGN_OR_RETURN(
@@ -208,7 +217,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     return rows;
   };
   StatusOr<SaveProgress> saved_rows =
-      AwaitRows("saving", config_.training.retry_deadline, call, on_rows, stop);
+      AwaitRows("saving", config_.training.retry_deadline, call, on_rows, stop, environment_);
   if (absl::IsResourceExhausted(saved_rows.status()) && needed > free) {
     return DiskFullError(directory_.path(), absl::StrCat("the checkpoint of step ", step), needed,
                          free);
@@ -249,7 +258,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   SavedCheckpoint saved{
       .folder = published->folder, .step = step, .step_time = model.step_time, .rows = rows.rows};
   for (const ModelFile& file : published->manifest.files) saved.bytes += file.bytes;
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double seconds = std::chrono::duration<double>(environment_.now() - begin).count();
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                saved.rows, saved.bytes, seconds);
   best_.Add(published->manifest);

@@ -24,13 +24,27 @@ namespace simurgh {
 // Receives the answers of all servers while they save or load.
 using OnRows = std::function<void(const SaveProgress& progress)>;
 
+// What a save has of its process. A simulation replaces it.
+struct SaverEnvironment {
+  using Clock = std::chrono::steady_clock;
+
+  FileSystem& files = FileSystem::Real();
+  std::function<Clock::time_point()> now = Clock::now;
+  // Waits. Returns false after a stop.
+  std::function<bool(std::chrono::milliseconds duration, const std::stop_token& stop)> sleep =
+      SleepUnlessStopped;
+
+  static bool SleepUnlessStopped(std::chrono::milliseconds duration, const std::stop_token& stop);
+};
+
 // Repeats a call to all servers until it is done. what: a verb for the log, such as "saving".
 // on_rows: may be empty.
 // Errors: of the call, once it is not retryable or fails for retry_deadline; CANCELLED after a
 // stop.
 StatusOr<SaveProgress> AwaitRows(const char* what, std::chrono::milliseconds retry_deadline,
                                  const std::function<StatusOr<SaveProgress>()>& call,
-                                 const OnRows& on_rows, const std::stop_token& stop);
+                                 const OnRows& on_rows, const std::stop_token& stop,
+                                 const SaverEnvironment& environment = {});
 
 // The model of a step, in memory, without the servers' rows.
 struct ModelCopy {
@@ -63,12 +77,13 @@ class ModelSaver {
   // checkpoint of this folder that training continues; null for none. takes_newest: it was the
   // newest one. new_run: a random number, for a new model. Adds to `best` the checkpoints that
   // training continues.
-  // Lifetime: `config` and `best` outlive the saver.
+  // Lifetime: `config`, `best` and the environment's files outlive the saver.
   // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; ABORTED if an
   // older start has completed one since; of ModelDirectory.
   static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config,
                                                     const Checkpoint* continued, bool takes_newest,
-                                                    uint64_t new_run, BestCheckpoints& best);
+                                                    uint64_t new_run, BestCheckpoints& best,
+                                                    SaverEnvironment environment = {});
 
   // Saves this training to another folder, which has no model. Errors: INVALID_ARGUMENT if it has
   // one; of ModelDirectory.
@@ -97,9 +112,10 @@ class ModelSaver {
 
  private:
   ModelSaver(const ClusterConfig& config, ModelDirectory directory, uint64_t generation,
-             uint64_t run, BestCheckpoints& best)
+             uint64_t run, BestCheckpoints& best, SaverEnvironment environment)
       : config_(config),
         best_(best),
+        environment_(std::move(environment)),
         directory_(std::move(directory)),
         generation_(generation),
         run_(run) {}
@@ -110,6 +126,7 @@ class ModelSaver {
 
   const ClusterConfig& config_;
   BestCheckpoints& best_;
+  const SaverEnvironment environment_;
   ModelDirectory directory_;
   const uint64_t generation_;  // In the folder.
   const uint64_t run_;

@@ -137,15 +137,16 @@ uint64_t DenseFiles::BytesOf(const DenseCopy& dense, const std::vector<float>& r
 }
 
 StatusOr<DenseFiles> DenseFiles::Create(const std::string& folder, const DenseCopy& dense,
-                                        const std::vector<float>& rank_statistics) {
-  SIMURGH_ASSIGN_OR_RETURN(
-      TensorFileWriter network,
-      TensorFileWriter::Create(absl::StrCat(folder, "/", kDense), SpecsOf(dense.tensors), {}));
+                                        const std::vector<float>& rank_statistics,
+                                        FileSystem& files) {
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter network,
+                           TensorFileWriter::Create(absl::StrCat(folder, "/", kDense),
+                                                    SpecsOf(dense.tensors), {}, files));
   std::optional<TensorFileWriter> ranks;
   if (!rank_statistics.empty()) {
-    SIMURGH_ASSIGN_OR_RETURN(ranks,
-                             TensorFileWriter::Create(absl::StrCat(folder, "/", kRanks),
-                                                      RankSpecs(dense, rank_statistics), {}));
+    SIMURGH_ASSIGN_OR_RETURN(
+        ranks, TensorFileWriter::Create(absl::StrCat(folder, "/", kRanks),
+                                        RankSpecs(dense, rank_statistics), {}, files));
   }
   return DenseFiles(std::move(network), std::move(ranks));
 }

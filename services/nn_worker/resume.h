@@ -51,7 +51,8 @@ class DenseFiles {
   static uint64_t BytesOf(const DenseCopy& dense, const std::vector<float>& rank_statistics);
   // Creates the files in `folder` and reserves their room. Errors: of TensorFileWriter.
   static StatusOr<DenseFiles> Create(const std::string& folder, const DenseCopy& dense,
-                                     const std::vector<float>& rank_statistics);
+                                     const std::vector<float>& rank_statistics,
+                                     FileSystem& files = FileSystem::Real());
   // Writes what Create and BytesOf were given. Must be the last call.
   Status Write(const DenseCopy& dense, const std::vector<float>& rank_statistics);
 

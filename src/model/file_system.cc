@@ -132,22 +132,16 @@ class RealFileSystem : public FileSystem {
     return OpenFile(path, O_RDONLY | O_NONBLOCK, "open");
   }
   Status MakeFolder(const std::string& path) override {
-    // Another process may create the folder at the same time.
-    const auto make = [&path] {
-      constexpr mode_t kOfAll = 0755;
-      if (::mkdir(path.c_str(), kOfAll) == 0) return 0;
+    constexpr mode_t kOfAll = 0755;
+    if (::mkdir(path.c_str(), kOfAll) != 0) {
       const int problem = errno;
       std::error_code ignored;
+      // Another process may create the folder at the same time.
       const bool exists = problem == EEXIST && std::filesystem::is_directory(path, ignored);
-      return exists ? 0 : problem;
-    };
-    int problem = make();
-    if (problem == ENOENT && path.find('/', 1) != std::string::npos) {
-      SIMURGH_RETURN_IF_ERROR(MakeFolder(ParentOf(path)));
-      problem = make();
+      errno = problem;
+      if (!exists) return Failed("create folder", path);
     }
-    errno = problem;
-    return problem == 0 ? SyncFolder(ParentOf(path)) : Failed("create folder", path);
+    return SyncFolder(ParentOf(path));
   }
   Status SyncFolder(const std::string& path) override {
     const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -182,15 +176,14 @@ class RealFileSystem : public FileSystem {
     } while (error == std::errc::no_such_file_or_directory);  // Another process removes it, too.
     return Result(error, "remove", path);
   }
+  StatusOr<uint64_t> FreeBytes(const std::string& folder) override {
+    struct statvfs about{};
+    if (::statvfs(folder.c_str(), &about) != 0) return Failed("examine the file system of", folder);
+    return uint64_t{about.f_bavail} * about.f_frsize;
+  }
 };
 
 }  // namespace
-
-StatusOr<uint64_t> FreeBytes(const std::string& folder) {
-  struct statvfs about{};
-  if (::statvfs(folder.c_str(), &about) != 0) return Failed("examine the file system of", folder);
-  return uint64_t{about.f_bavail} * about.f_frsize;
-}
 
 Status DiskFullError(const std::string& folder, std::string_view what, uint64_t needed,
                      uint64_t free) {
@@ -202,6 +195,13 @@ Status DiskFullError(const std::string& folder, std::string_view what, uint64_t 
 FileSystem& FileSystem::Real() {
   static RealFileSystem real;
   return real;
+}
+
+Status FileSystem::MakeFolders(const std::string& path) {
+  Status made = MakeFolder(path);
+  if (!absl::IsNotFound(made) || path.find('/', 1) == std::string::npos) return made;
+  SIMURGH_RETURN_IF_ERROR(MakeFolders(ParentOf(path)));
+  return MakeFolder(path);
 }
 
 Status FileSystem::WriteFile(const std::string& path, std::string_view content,

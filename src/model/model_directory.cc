@@ -128,6 +128,7 @@ Status Walk(FileSystem& files, const std::string& folder, const std::string& bel
 StatusOr<Checkpoint> ReadCheckpoint(FileSystem& files, const std::string& model, uint64_t step) {
   Checkpoint checkpoint;
   checkpoint.folder = StepFolder(model, step);
+  checkpoint.files = &files;
   const std::string path = checkpoint.folder + kManifest;
   StatusOr<std::string> text = files.ReadFile(path, Manifest::kMaxBytes);
   if (!text.ok()) {
@@ -164,7 +165,7 @@ Status VerifyTensors(FileSystem& files, const std::string& path,
 // Finds damage of all that a start of training reads, but for the rows: their checksums are
 // compared when the servers load them.
 Status CheckFiles(FileSystem& files, const Checkpoint& checkpoint) {
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Checkpoint> chain, checkpoint.Chain(files));
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Checkpoint> chain, checkpoint.Chain());
   for (const Checkpoint& one : chain) {
     for (const ModelFile& file : one.manifest.files) {
       const std::string path = one.Path(file.path);
@@ -233,13 +234,13 @@ bool Checkpoint::Has(std::string_view file) const {
   return std::ranges::find(manifest.files, file, &ModelFile::path) != manifest.files.end();
 }
 
-StatusOr<std::vector<Checkpoint>> Checkpoint::Chain(FileSystem& files) const {
+StatusOr<std::vector<Checkpoint>> Checkpoint::Chain() const {
   std::vector<Checkpoint> chain = {*this};
   const std::string model = folder.substr(0, folder.rfind('/'));
   while (chain.back().manifest.parent.has_value()) {
     const Checkpoint& child = chain.back();
     const Manifest::Parent wanted = *child.manifest.parent;
-    StatusOr<Checkpoint> parent = ReadCheckpoint(files, model, wanted.step);
+    StatusOr<Checkpoint> parent = ReadCheckpoint(*files, model, wanted.step);
     if (!parent.ok()) {
       return absl::DataLossError(
           absl::StrCat(child.folder, ": this is a delta of step ", wanted.step,
@@ -273,7 +274,7 @@ Status Checkpoint::CheckListed(const ModelFile& found, std::string_view file) co
 }
 
 StatusOr<TensorFileReader> Checkpoint::OpenTensors(std::string_view file) const {
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, TensorFileReader::Open(Path(file)));
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, TensorFileReader::Open(Path(file), *files));
   SIMURGH_RETURN_IF_ERROR(CheckListed(reader.file(), file));
   if (reader.has_sums()) return reader;
   return absl::DataLossError(
@@ -281,7 +282,7 @@ StatusOr<TensorFileReader> Checkpoint::OpenTensors(std::string_view file) const 
 }
 
 StatusOr<std::string> Checkpoint::ReadText(std::string_view file, uint64_t max_bytes) const {
-  SIMURGH_ASSIGN_OR_RETURN(std::string text, FileSystem::Real().ReadFile(Path(file), max_bytes));
+  SIMURGH_ASSIGN_OR_RETURN(std::string text, files->ReadFile(Path(file), max_bytes));
   SIMURGH_RETURN_IF_ERROR(
       CheckListed({.path = {}, .bytes = text.size(), .hash = HashBytes(text)}, file));
   return text;
@@ -314,7 +315,7 @@ CheckpointAttempt::~CheckpointAttempt() {
 
 StatusOr<std::string> CheckpointAttempt::Path(std::string_view file) {
   std::string path = absl::StrCat(folder_, "/", std::string(file));
-  SIMURGH_RETURN_IF_ERROR(files_->MakeFolder(path.substr(0, path.rfind('/'))));
+  SIMURGH_RETURN_IF_ERROR(files_->MakeFolders(path.substr(0, path.rfind('/'))));
   return path;
 }
 
@@ -353,7 +354,7 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
                                                       " has begun; generation ", generation_,
                                                       " must end and write no checkpoint"));
   }
-  Checkpoint done{StepFolder(model_, step_), std::move(manifest), HashBytes(text)};
+  Checkpoint done{StepFolder(model_, step_), std::move(manifest), HashBytes(text), files_};
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps,
                            ModelDirectory(model_, *files_).Steps());
   const bool replaces = std::binary_search(steps.begin(), steps.end(), step_);
@@ -372,7 +373,7 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
 // --- The directory.
 
 StatusOr<uint64_t> ModelDirectory::NewGeneration(uint64_t above) {
-  SIMURGH_RETURN_IF_ERROR(files_.MakeFolder(path_));
+  SIMURGH_RETURN_IF_ERROR(files_.MakeFolders(path_));
   for (;;) {
     SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, HighestGeneration());
     const uint64_t highest = std::max(newest, above);
@@ -434,7 +435,7 @@ StatusOr<CheckpointAttempt> ModelDirectory::Begin(uint64_t step, uint64_t genera
                                                   uint32_t retry) {
   CheckpointAttempt attempt(files_, path_, step, generation, retry);
   SIMURGH_RETURN_IF_ERROR(files_.Remove(attempt.folder()));
-  SIMURGH_RETURN_IF_ERROR(files_.MakeFolder(attempt.folder()));
+  SIMURGH_RETURN_IF_ERROR(files_.MakeFolders(attempt.folder()));
   return attempt;
 }
 
@@ -517,7 +518,7 @@ StatusOr<ModelDirectory::Newest> ModelDirectory::Find(const std::string& path) {
 StatusOr<std::vector<std::string>> ModelDirectory::Verify(uint64_t step, const Progress& progress) {
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Open(step));
   std::vector<std::string> damage;
-  StatusOr<std::vector<Checkpoint>> chain = checkpoint.Chain(files_);
+  StatusOr<std::vector<Checkpoint>> chain = checkpoint.Chain();
   if (!chain.ok()) {
     damage.emplace_back(chain.status().message());
     chain = {checkpoint};

@@ -222,7 +222,7 @@ void BatchPipeline::OnAnswer(PendingBatch& pending, BatchCall call, const Status
     const bool is_endless = call == BatchCall::kSubmit && absl::IsResourceExhausted(status);
     status_ =
         pending.retry.OnFailure(Annotate(status, absl::StrCat("step ", pending.step, ": ", what)),
-                                options_.retry_deadline, is_endless);
+                                Clock::now(), options_.retry_deadline, is_endless);
   });
   // Last: once no call is in flight the pipeline may be destroyed.
   MutexLock lock(mutex_);

@@ -191,7 +191,7 @@ void DenseExchange::OnAnswer(StatusOr<DenseVersions> answer) {
     operation.under_way = false;
     if (!answer.ok()) {
       if (status_.ok()) {
-        status_ = operation.retry.OnFailure(Annotate(answer.status(), operation.name),
+        status_ = operation.retry.OnFailure(Annotate(answer.status(), operation.name), Clock::now(),
                                             options_.retry_deadline);
       }
     } else {

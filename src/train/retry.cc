@@ -28,10 +28,9 @@ bool IsTransient(const Status& error) {
 
 }  // namespace
 
-Status RetryClock::OnFailure(const Status& error, std::chrono::milliseconds deadline,
-                             bool is_endless) {
+Status RetryClock::OnFailure(const Status& error, Clock::time_point now,
+                             std::chrono::milliseconds deadline, bool is_endless) {
   if (!IsTransient(error)) return error;
-  const Clock::time_point now = Clock::now();
   if (is_endless && now - first_failure_ >= deadline) failures_ = 0;
   if (failures_ == 0) first_failure_ = now;
   next_attempt_ =

@@ -16,7 +16,7 @@ class RetryClock {
   // Counts a failure. Returns OK for a retry, which it logs, or the error that ends the run: one
   // that is not transient, or one that has lasted for `deadline` since the first failure after a
   // success. is_endless: a new deadline begins instead.
-  Status OnFailure(const Status& error, std::chrono::milliseconds deadline,
+  Status OnFailure(const Status& error, Clock::time_point now, std::chrono::milliseconds deadline,
                    bool is_endless = false);
 
   // Counts a success.

@@ -23,18 +23,20 @@ class MemoryFile : public File {
 
   Status Allocate(uint64_t bytes) override {
     SIMURGH_RETURN_IF_ERROR(files_.Count("allocate " + path_));
+    SIMURGH_RETURN_IF_ERROR(files_.CheckRoom(path_, node_->content.size(), bytes));
     node_->content.resize(std::max<size_t>(node_->content.size(), bytes));
     return absl::OkStatus();
   }
   Status Write(uint64_t offset, std::span<const std::byte> bytes) override {
     SIMURGH_RETURN_IF_ERROR(files_.Count("write " + path_));
+    SIMURGH_RETURN_IF_ERROR(files_.CheckRoom(path_, node_->content.size(), offset + bytes.size()));
     node_->content.resize(std::max<size_t>(node_->content.size(), offset + bytes.size()));
     if (!bytes.empty()) std::memcpy(node_->content.data() + offset, bytes.data(), bytes.size());
     return absl::OkStatus();
   }
   Status Sync() override {
     SIMURGH_RETURN_IF_ERROR(files_.Count("sync " + path_));
-    node_->synced_content = node_->content;
+    if (!node_->is_lost) node_->synced_content = node_->content;
     return absl::OkStatus();
   }
   StatusOr<uint64_t> Size() override { return node_->content.size(); }
@@ -57,6 +59,15 @@ Status MemoryFileSystem::Count(const std::string& what) {
   if (operations_++ == fail_once_) return failure_;
   log_.push_back(what);
   return absl::OkStatus();
+}
+
+void MemoryFileSystem::LoseUnsynced(const std::string& path) {
+  if (const NodePointer node = Find(path); node != nullptr) node->is_lost = true;
+}
+
+Status MemoryFileSystem::CheckRoom(const std::string& path, size_t bytes, size_t wanted) const {
+  if (!is_full_ || wanted <= bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(path + ": the disk is full");
 }
 
 std::pair<MemoryFileSystem::Node*, std::string> MemoryFileSystem::Locate(
@@ -83,9 +94,13 @@ StatusOr<std::unique_ptr<File>> MemoryFileSystem::Create(const std::string& path
   SIMURGH_RETURN_IF_ERROR(Count("create " + path));
   const auto [folder, name] = Locate(path);
   if (folder == nullptr) return Missing(path);
-  const auto [entry, is_new] = folder->names.emplace(name, std::make_shared<Node>());
-  if (!is_new) return absl::AlreadyExistsError("cannot create " + path + ": File exists");
-  return std::make_unique<MemoryFile>(*this, path, entry->second);
+  if (folder->names.contains(name)) {
+    return absl::AlreadyExistsError("cannot create " + path + ": File exists");
+  }
+  SIMURGH_RETURN_IF_ERROR(CheckRoom(path, 0, 1));
+  auto node = std::make_shared<Node>();
+  ChangeNames(*folder, {{name, node}});
+  return std::make_unique<MemoryFile>(*this, path, std::move(node));
 }
 
 StatusOr<std::unique_ptr<File>> MemoryFileSystem::Open(const std::string& path) {
@@ -96,16 +111,16 @@ StatusOr<std::unique_ptr<File>> MemoryFileSystem::Open(const std::string& path) 
 
 Status MemoryFileSystem::MakeFolder(const std::string& path) {
   SIMURGH_RETURN_IF_ERROR(Count("mkdir " + path));
-  Node* folder = root_.get();
-  for (const absl::string_view part : absl::StrSplit(path, '/', absl::SkipEmpty())) {
-    NodePointer& child = folder->names[std::string(part)];
-    if (child == nullptr) {
-      child = std::make_shared<Node>();
-      child->is_folder = true;
-      folder->synced_names[std::string(part)] = child;
-    }
-    folder = child.get();
+  const auto [folder, name] = Locate(path);
+  if (folder == nullptr) return Missing(path);
+  if (!folder->names.contains(name)) {
+    SIMURGH_RETURN_IF_ERROR(CheckRoom(path, 0, 1));
+    auto node = std::make_shared<Node>();
+    node->is_folder = true;
+    ChangeNames(*folder, {{name, std::move(node)}});
   }
+  folder->synced_names = folder->names;
+  folder->changes.clear();
   return absl::OkStatus();
 }
 
@@ -114,6 +129,7 @@ Status MemoryFileSystem::SyncFolder(const std::string& path) {
   const NodePointer node = Find(path);
   if (node == nullptr) return Missing(path);
   node->synced_names = node->names;
+  node->changes.clear();
   return absl::OkStatus();
 }
 
@@ -136,8 +152,12 @@ Status MemoryFileSystem::Rename(const std::string& from, const std::string& to) 
   if (old != nullptr && old->is_folder && !old->names.empty()) {
     return absl::FailedPreconditionError("cannot rename " + from + ": Directory not empty");
   }
-  new_folder->names[new_name] = node;
-  folder->names.erase(name);
+  if (folder == new_folder) {
+    ChangeNames(*folder, {{name, nullptr}, {new_name, node}});
+  } else {
+    ChangeNames(*new_folder, {{new_name, node}});
+    ChangeNames(*folder, {{name, nullptr}});
+  }
   return absl::OkStatus();
 }
 
@@ -145,9 +165,21 @@ Status MemoryFileSystem::Exchange(const std::string& a, const std::string& b) {
   SIMURGH_RETURN_IF_ERROR(Count("exchange " + a));
   const auto [folder_a, name_a] = Locate(a);
   const auto [folder_b, name_b] = Locate(b);
-  if (Find(a) == nullptr || Find(b) == nullptr) return Missing(a);
-  std::swap(folder_a->names[name_a], folder_b->names[name_b]);
+  const NodePointer node_a = Find(a);
+  const NodePointer node_b = Find(b);
+  if (node_a == nullptr || node_b == nullptr) return Missing(a);
+  if (folder_a == folder_b) {
+    ChangeNames(*folder_a, {{name_a, node_b}, {name_b, node_a}});
+  } else {
+    ChangeNames(*folder_a, {{name_a, node_b}});
+    ChangeNames(*folder_b, {{name_b, node_a}});
+  }
   return absl::OkStatus();
+}
+
+StatusOr<uint64_t> MemoryFileSystem::FreeBytes(const std::string& folder) {
+  if (Find(folder) == nullptr) return Missing(folder);
+  return is_full_ ? 0 : uint64_t{1} << 40;
 }
 
 Status MemoryFileSystem::Remove(const std::string& path) {
@@ -159,7 +191,7 @@ Status MemoryFileSystem::Remove(const std::string& path) {
   }
   SIMURGH_RETURN_IF_ERROR(Count("remove " + path));
   const auto [folder, name] = Locate(path);
-  folder->names.erase(name);
+  ChangeNames(*folder, {{name, nullptr}});
   return absl::OkStatus();
 }
 

@@ -18,6 +18,7 @@
 
 #include "bench/support/flags.h"
 #include "services/embedding_ps/parameter_server.h"
+#include "services/runtime/io_thread.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"

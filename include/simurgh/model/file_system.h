@@ -51,8 +51,8 @@ class FileSystem {
   virtual StatusOr<std::unique_ptr<File>> Create(const std::string& path) = 0;
   virtual StatusOr<std::unique_ptr<File>> Open(const std::string& path) = 0;  // To read.
 
-  // Creates the folder and those above it, and makes their names durable. A folder that exists is
-  // no error.
+  // Creates the folder and makes its name durable. A folder that exists is no error.
+  // Errors: NOT_FOUND without the folder above it.
   virtual Status MakeFolder(const std::string& path) = 0;
   // Makes created, renamed and removed names in the folder durable.
   virtual Status SyncFolder(const std::string& path) = 0;
@@ -65,6 +65,11 @@ class FileSystem {
   virtual Status Exchange(const std::string& a, const std::string& b) = 0;
   // Removes a file, or a folder with its contents. A path that does not exist is no error.
   virtual Status Remove(const std::string& path) = 0;
+  // Bytes that a program may still write in a folder's file system.
+  virtual StatusOr<uint64_t> FreeBytes(const std::string& folder) = 0;
+
+  // MakeFolder() with the folders above it.
+  Status MakeFolders(const std::string& path);
 
   // Writes a durable file in place of an existing one: `path` and the suffix, synced and renamed.
   // Processes that write it at the same time need different suffixes. The folder must be synced by
@@ -74,9 +79,6 @@ class FileSystem {
   // Errors: OUT_OF_RANGE for a file of more than `max_bytes`.
   StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 };
-
-// Bytes that a program may still write in a folder's file system. Errors: of the system.
-StatusOr<uint64_t> FreeBytes(const std::string& folder);
 
 // RESOURCE_EXHAUSTED: what of `needed` bytes does not fit into the folder. what: "the checkpoint".
 Status DiskFullError(const std::string& folder, std::string_view what, uint64_t needed,

@@ -21,7 +21,8 @@ namespace simurgh {
 struct Checkpoint {
   std::string folder;
   Manifest manifest;
-  uint64_t checksum = 0;  // XXH3-64 of manifest.json: what a delta names.
+  uint64_t checksum = 0;                    // XXH3-64 of manifest.json: what a delta names.
+  FileSystem* files = &FileSystem::Real();  // Has the folder.
 
   std::string Path(std::string_view file) const;
   // Whether the manifest lists the file.
@@ -30,7 +31,7 @@ struct Checkpoint {
   // The checkpoint itself, the one that it continues, and so on to a full one.
   // Errors: DATA_LOSS if one is missing, or is not the one that the manifest names, with the
   // remedy.
-  StatusOr<std::vector<Checkpoint>> Chain(FileSystem& files = FileSystem::Real()) const;
+  StatusOr<std::vector<Checkpoint>> Chain() const;
 
   // Opens a file that the manifest lists. Errors: DATA_LOSS, naming the file, if it has not the
   // listed size and hash, or no checksums; NOT_FOUND for one that is missing or not listed.

@@ -53,8 +53,8 @@ Outcome Run(MemoryFileSystem& files, uint64_t new_step, uint64_t cut) {
   REQUIRE(*model.NewGeneration() == 1);
   REQUIRE(Write(files, model, 9, 1, 9).ok());
   REQUIRE(Write(files, model, 10, 1, kOldSamples).ok());
-  REQUIRE(files.MakeFolder("/m/model/step-11.tmp-1/rows").ok());
-  REQUIRE(files.MakeFolder("/m/model/step-8.removed/rows").ok());
+  REQUIRE(files.MakeFolders("/m/model/step-11.tmp-1/rows").ok());
+  REQUIRE(files.MakeFolders("/m/model/step-8.removed/rows").ok());
   Outcome outcome{.setup = files.operations()};
   if (cut != MemoryFileSystem::kNever) files.FailAfter(outcome.setup + cut);
   outcome.done = [&] {

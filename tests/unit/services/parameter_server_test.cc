@@ -8,6 +8,7 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
+#include "services/runtime/io_thread.h"
 #include "simurgh/table/memory_budget.h"
 #include "tests/support/skip.h"
 #include "tests/unit/services/one_table.h"

@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/embedding_ps/parameter_server.h"
+#include "services/runtime/io_thread.h"
 #include "simurgh/base/random.h"
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/model/model_directory.h"

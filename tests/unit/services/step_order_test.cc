@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/embedding_ps/parameter_server.h"
+#include "services/runtime/io_thread.h"
 #include "tests/unit/services/one_table.h"
 
 namespace simurgh {
