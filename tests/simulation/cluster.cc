@@ -176,8 +176,11 @@ void Cluster::Supervise() {
   Start& newest = *starts_.back();
   if (starts_training_ || !newest.is_over()) return;
   if (has_failed(newest)) {
-    // A start that was taken for dead before it had a generation.
-    const bool is_superseded = newest.run != 0 && GenerationOf(newest.run) < taken_over_;
+    // A start that was taken for dead before it had a generation may take one late, and then end
+    // because it sees another checkpoint.
+    const uint64_t highest =
+        ModelDirectory(kModel, disk_.files).HighestGeneration().value_or(taken_over_);
+    const bool is_superseded = newest.run != 0 && GenerationOf(newest.run) < highest;
     for (uint32_t i = 0; i < newest.size(); ++i) {
       const Rank& rank = newest.rank(i);
       const Status& status = rank.status();
