@@ -386,6 +386,9 @@ StatusOr<uint64_t> ModelDirectory::NewGeneration(uint64_t above) {
     const Status created = files_.Create(absl::StrCat(path_, "/generation-", mine)).status();
     if (absl::IsAlreadyExists(created)) continue;
     SIMURGH_RETURN_IF_ERROR(created);
+    // A newer start may have removed an older one's file of the same number meanwhile.
+    SIMURGH_ASSIGN_OR_RETURN(const uint64_t highest_now, HighestGeneration());
+    if (highest_now > mine) continue;
     SIMURGH_RETURN_IF_ERROR(files_.SyncFolder(path_));
     return mine;
   }
