@@ -51,6 +51,7 @@ class RealFile : public File {
   }
   Status Read(uint64_t offset, std::span<std::byte> bytes) override;
   void StartRead(uint64_t offset, uint64_t bytes) override {
+    if (bytes == 0) return;  // To the system: all up to the file's end.
     ::posix_fadvise(file_.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
                     POSIX_FADV_WILLNEED);
   }
