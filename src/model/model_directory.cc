@@ -43,15 +43,6 @@ std::string StepFolder(const std::string& model, uint64_t step) {
   return absl::StrCat(model, "/step-", step);
 }
 
-StatusOr<uint64_t> GenerationIn(FileSystem& files, const std::string& model) {
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(model));
-  uint64_t highest = 0;
-  for (const std::string& name : names) {
-    highest = std::max(highest, NumberIn(name, "generation-", "").value_or(0));
-  }
-  return highest;
-}
-
 // Ends the names of what a generation has not finished.
 std::string Unfinished(uint64_t generation) { return absl::StrCat(".tmp-", generation); }
 
@@ -348,7 +339,8 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
   const std::string text = manifest.ToJson();
   SIMURGH_RETURN_IF_ERROR(files_->WriteFile(folder_ + kManifest, text));
   SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(folder_));
-  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, GenerationIn(*files_, model_));
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest,
+                           ModelDirectory(model_, *files_).HighestGeneration());
   if (newest > generation_) {
     return absl::FailedPreconditionError(absl::StrCat(model_, ": generation ", newest,
                                                       " has begun; generation ", generation_,
@@ -394,7 +386,14 @@ StatusOr<uint64_t> ModelDirectory::NewGeneration(uint64_t above) {
   }
 }
 
-StatusOr<uint64_t> ModelDirectory::HighestGeneration() { return GenerationIn(files_, path_); }
+StatusOr<uint64_t> ModelDirectory::HighestGeneration() {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(path_));
+  uint64_t highest = 0;
+  for (const std::string& name : names) {
+    highest = std::max(highest, NumberIn(name, "generation-", "").value_or(0));
+  }
+  return highest;
+}
 
 StatusOr<uint64_t> ModelDirectory::KeepRun(uint64_t proposed, uint64_t generation) {
   const std::string path = path_ + "/run";

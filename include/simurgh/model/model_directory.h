@@ -97,7 +97,8 @@ class ModelDirectory {
   // The number of the newest start; 0 for none. Errors: NOT_FOUND for no folder.
   StatusOr<uint64_t> HighestGeneration();
   // The number of the model's run: `proposed`, unless another call has kept another one. So a
-  // start that dies before its first checkpoint leaves its number to the next start.
+  // start that dies before its first checkpoint leaves its number to the next start. generation: of
+  // the caller, here and below.
   StatusOr<uint64_t> KeepRun(uint64_t proposed, uint64_t generation);
   // Removes attempts of older generations, and what an interrupted removal has left.
   Status RemoveLeftovers(uint64_t generation);
