@@ -111,6 +111,14 @@ std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end) {
   return std::make_unique<PartitionTask<Work, End>>(std::move(work), std::move(end));
 }
 
+// Errors: CANCELLED once the load is to stop.
+Status ReportLoad(RowTask::Progress& progress, uint64_t rows, uint64_t all_rows) {
+  progress.rows = rows;
+  progress.all_rows = all_rows;
+  return progress.stopped ? absl::CancelledError("restore rows: stopped before its end")
+                          : absl::OkStatus();
+}
+
 }  // namespace
 
 ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& metrics,
@@ -502,11 +510,8 @@ Status ParameterServer::RestoreLost(uint64_t run, const Status& loss) {
   const std::string name = absl::StrCat("restore lost rows of run ", run);
   const auto load = [this, run,
                      loss](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
-    SIMURGH_RETURN_IF_ERROR(LoadLost(run, loss, [&](uint64_t rows, uint64_t all_rows) -> Status {
-      progress.rows = rows;
-      progress.all_rows = all_rows;
-      return progress.stopped ? absl::CancelledError("restore lost rows: stopped before its end")
-                              : absl::OkStatus();
+    SIMURGH_RETURN_IF_ERROR(LoadLost(run, loss, [&](uint64_t rows, uint64_t all_rows) {
+      return ReportLoad(progress, rows, all_rows);
     }));
     return std::vector<ModelFile>();
   };
@@ -530,11 +535,8 @@ rpc::awaitable<StatusOr<SaveProgress>> ParameterServer::RestoreRows(RestoreRowsC
   if (!restoring_.IsLast(name)) SIMURGH_CO_RETURN_IF_ERROR(saver_->Stop());
   const auto load = [this, call](RowTask::Progress& progress) -> StatusOr<std::vector<ModelFile>> {
     const auto begin = std::chrono::steady_clock::now();
-    const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) -> Status {
-      progress.rows = rows;
-      progress.all_rows = all_rows;
-      return progress.stopped ? absl::CancelledError("restore rows: stopped before its end")
-                              : absl::OkStatus();
+    const Status result = Restore(call, [&](uint64_t rows, uint64_t all_rows) {
+      return ReportLoad(progress, rows, all_rows);
     });
     if (!result.ok()) {
       spdlog::error("rows are not loaded: {}", std::string(result.message()));
