@@ -392,9 +392,9 @@ class NnWorker : public Daemon {
   // Copies the model.
   std::shared_ptr<const ModelCopy> CopyModel(const TrainState& state,
                                              const std::optional<EvaluationResult>& evaluation) {
-    // The model has the mean of the ranks' statistics, as for an evaluation.
     const TrainingConfig& training = job_->config().training;
     const bool on_servers = training.mode == TrainingConfig::Mode::kAsync;
+    // The model has the mean of the ranks' statistics, as for an evaluation.
     const std::span<float> statistics = job_->network().statistics();
     const std::vector<float> own(statistics.begin(), statistics.end());
     SetMeanStatistics(state, statistics);

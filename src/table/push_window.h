@@ -22,7 +22,7 @@ class PushWindow {
   // The rank's first push is that of `step`. Requires a rank that has not pushed.
   void BeginAt(uint64_t run, uint32_t rank, uint64_t step) { Add(run, rank).next_step = step; }
 
-  // The rank has pushed before, and nobody knows which steps arrived here: missing ones are no
+  // The rank has pushed before, and which steps arrived here is not known. Missing ones are no
   // error. Requires a rank that has not pushed.
   void BeginAnywhere(uint64_t run, uint32_t rank) { Add(run, rank).misses_steps = true; }
 

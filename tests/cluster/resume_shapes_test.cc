@@ -69,6 +69,14 @@ training:
   const std::string& config() const { return config_; }
   // A new folder for a model.
   std::string NewModel() { return folder_.Path(absl::StrCat("model-", models_++)); }
+  // A new folder with one checkpoint of another model.
+  std::string ModelWith(uint64_t step, const std::string& of) {
+    const std::string model = NewModel();
+    const std::string name = absl::StrCat("/step-", step);
+    std::filesystem::create_directory(model);
+    std::filesystem::copy(of + name, model + name, std::filesystem::copy_options::recursive);
+    return model;
+  }
 
  private:
   const TemporaryFolder folder_;
@@ -183,10 +191,7 @@ TEST_CASE("Training that stops at any of 20 steps ends like training that does n
     REQUIRE(Newest(whole).manifest.step > kStops);
     for (const uint64_t step : steps) {
       CAPTURE(step);
-      const std::string model = data.NewModel();
-      const std::string name = absl::StrCat("/step-", step);
-      std::filesystem::create_directory(model);
-      std::filesystem::copy(whole + name, model + name, std::filesystem::copy_options::recursive);
+      const std::string model = data.ModelWith(step, whole);
       const Ended ended = Train(data, model, input.shape, overrides);
       CHECK(ended.networks == expected.networks);
       CHECK(ended.rows == expected.rows);
@@ -251,10 +256,7 @@ TEST_CASE("A checkpoint while ranks that do not wait for each other train has ea
   CHECK(UsesOf(whole) == expected);
   for (const uint64_t step : steps) {
     CAPTURE(step);
-    const std::string model = data.NewModel();
-    const std::string name = absl::StrCat("/step-", step);
-    std::filesystem::create_directory(model);
-    std::filesystem::copy(whole + name, model + name, std::filesystem::copy_options::recursive);
+    const std::string model = data.ModelWith(step, whole);
     Train(data, model, {.servers = 3, .ranks = 1}, overrides);
     CHECK(UsesOf(model) == expected);
   }

@@ -30,7 +30,8 @@ struct Plan {
   bool saves_at_any_step = false;
   bool moves_rows = false;  // Starts differ in servers and partitions.
 
-  // The network. A request or an answer is lost, late or repeated, one in so many; 0: never.
+  // The network: on average one of this many requests or answers is lost, late or repeated. 0:
+  // none.
   uint64_t lost_one_in = 0;
   uint64_t late_one_in = 0;
   uint64_t repeated_one_in = 0;

@@ -294,7 +294,7 @@ TEST_CASE("A damaged newest checkpoint gives a warning, and the next older one i
              Contains("all checkpoints are damaged: ") && Contains(expected));
 }
 
-TEST_CASE("A pipe in place of a file is damage, and nobody waits for its writer") {
+TEST_CASE("A pipe in place of a file is damage, and its writer is not waited for") {
   const TemporaryFolder folder;
   ModelDirectory model(folder.Path("model"));
   const Checkpoint old = WriteCheckpoint(model, 20, 1);
