@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/layout.h"
 #include "simurgh/base/check.h"
+#include "simurgh/feature/batch_plan.h"
 
 namespace simurgh {
 namespace {

@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include "services/api/layout.h"
 #include "services/embedding_ps/dense_methods.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_ps/row_methods.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/listener.h"
 #include "simurgh/base/log.h"
+#include "simurgh/feature/bucket_map.h"
 
 namespace simurgh {
 namespace {

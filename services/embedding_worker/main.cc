@@ -7,12 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/thread_pool.hpp>
 
-#include "services/api/layout.h"
 #include "services/api/row_client.h"
 #include "services/embedding_worker/batch_methods.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/listener.h"
+#include "simurgh/feature/bucket_map.h"
 
 namespace simurgh {
 namespace {

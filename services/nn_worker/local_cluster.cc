@@ -90,13 +90,6 @@ StatusOr<SaveProgress> LocalCluster::SaveRows(const SaveRowsCall& call) {
       .get();
 }
 
-Status LocalCluster::LoadRows(const Checkpoint& checkpoint, LoadProgress progress) {
-  for (uint32_t i = 0; i < servers_.size(); ++i) {
-    SIMURGH_RETURN_IF_ERROR(servers_[i]->LoadRows(checkpoint, i, progress));
-  }
-  return absl::OkStatus();
-}
-
 StatusOr<SaveProgress> LocalCluster::RestoreRows(const RestoreRowsCall& call) {
   return rpc::asio::co_spawn(io_.executor(), worker_->RestoreRows(call, {Deadline()}),
                              rpc::asio::use_future)

@@ -42,10 +42,6 @@ class LocalCluster : public EmbeddingPort {
   StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call);
   StatusOr<SaveProgress> RestoreRows(const RestoreRowsCall& call);
 
-  // Loads the rows of a checkpoint into all servers; progress: of each server in turn. Call before
-  // the first call. Errors: of ParameterServer::LoadRows.
-  Status LoadRows(const Checkpoint& checkpoint, LoadProgress progress);
-
   // Dense weights of mode async.
   DensePort& dense() { return *dense_; }
 

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -11,7 +10,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -24,15 +22,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kFile[] = "probe.csv";
 constexpr size_t kRows = 64;
-constexpr uint64_t kMaxBytes = uint64_t{256}
-                               << 20;  // Lines have at most 1 MiB, quotes are doubled.
-
-// Largest difference. Products of lower precision differ between devices.
-double Tolerance(ComputePrecision precision) {
-  return precision == ComputePrecision::kF32 ? 1e-6 : 1e-2;
-}
 
 struct ProbeRow {
   std::vector<float> probabilities;  // By label.
@@ -121,33 +111,6 @@ StatusOr<std::string> Describe(TrainingJob& job, EmbeddingPort& port, uint64_t r
   return text;
 }
 
-// Errors: DATA_LOSS, naming the line.
-StatusOr<std::vector<ProbeRow>> Parse(std::string_view text, size_t tasks) {
-  std::vector<ProbeRow> rows;
-  std::vector<std::string> lines = absl::StrSplit(std::string(text), '\n');
-  for (size_t i = 1; i + 1 < lines.size(); ++i) {
-    ProbeRow row;
-    std::string_view rest = lines[i];
-    bool is_valid = true;
-    for (size_t task = 0; task < tasks; ++task) {
-      const size_t comma = std::min(rest.find(','), rest.size());
-      float number = 0;
-      const auto end = std::from_chars(rest.data(), rest.data() + comma, number);
-      is_valid = is_valid && end.ec == std::errc() && end.ptr == rest.data() + comma;
-      row.probabilities.push_back(number);
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
-    }
-    if (!is_valid || rest.size() < 2 || rest.front() != '"' || rest.back() != '"') {
-      return absl::DataLossError(
-          absl::StrCat(kFile, ":", i + 1, ": not probabilities and a row; use another checkpoint"));
-    }
-    const std::string quoted(rest.substr(1, rest.size() - 2));
-    row.line = absl::StrJoin(absl::StrSplit(quoted, "\"\""), "\"");
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
 }  // namespace
 
 std::string MakeProbe(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t steps) {
@@ -155,29 +118,6 @@ std::string MakeProbe(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint6
   if (text.ok()) return *std::move(text);
   spdlog::warn("the model is saved without probe.csv: {}", std::string(text.status().message()));
   return "";
-}
-
-Status CheckProbe(const Checkpoint& checkpoint, TrainingJob& job, EmbeddingPort& port) {
-  if (!checkpoint.Has(kFile)) return absl::OkStatus();
-  SIMURGH_ASSIGN_OR_RETURN(const std::string text, checkpoint.ReadText(kFile, kMaxBytes));
-  const std::vector<std::string> labels = LabelColumns(job.config().data);
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<ProbeRow> expected, Parse(text, labels.size()));
-  std::vector<ProbeRow> rows = expected;
-  SIMURGH_RETURN_IF_ERROR(PredictRows(job, port, /*run=*/0, /*steps=*/0, rows));
-  const double tolerance = Tolerance(job.config().nn_worker.precision);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    for (size_t task = 0; task < labels.size(); ++task) {
-      const double found = rows[i].probabilities[task];
-      const double wanted = expected[i].probabilities[task];
-      if (std::abs(found - wanted) <= tolerance) continue;
-      return absl::FailedPreconditionError(absl::StrCat(
-          checkpoint.Path(kFile), ":", i + 2, ": the trainer predicted ", wanted,
-          " for this row, this program predicts ", found, "; at most ", tolerance,
-          " apart is allowed; use the plug-ins and vocabularies of the training, and the program's "
-          "version of the training"));
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace simurgh

@@ -186,14 +186,14 @@ StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t
                   std::as_writable_bytes(values.subspan(tensors[i].offset, CountOf(specs[i])))));
   }
   if (checkpoint.Has(kRanks)) {
-    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader own, checkpoint.OpenTensors(kRanks));
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader of_ranks, checkpoint.OpenTensors(kRanks));
     const size_t width = network.statistics().size();
     const TensorSpec wanted{"statistics", DType::kF32, {ranks, width}};
-    if (own.tensors().size() == 1 && own.tensors()[0] == wanted) {
+    if (of_ranks.tensors().size() == 1 && of_ranks.tensors()[0] == wanted) {
       // All rows, so that the checksums are compared.
       std::vector<float> all(ranks * width);
       SIMURGH_RETURN_IF_ERROR(
-          own.Read(wanted.name, 0, ranks, std::as_writable_bytes(std::span(all))));
+          of_ranks.Read(wanted.name, 0, ranks, std::as_writable_bytes(std::span(all))));
       std::ranges::copy(std::span(all).subspan(rank * width, width), state.begin());
     }
   }

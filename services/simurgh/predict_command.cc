@@ -1,13 +1,17 @@
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,16 +24,22 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
-#include "services/nn_worker/saved_model.h"
 #include "services/nn_worker/train_report.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/prediction_file.h"
 #include "services/simurgh/progress_line.h"
-#include "simurgh/data/batch_reader.h"
+#include "simurgh/base/log.h"
+#include "simurgh/base/mutex.h"
+#include "simurgh/collective/collective.h"
+#include "simurgh/data/row_lines.h"
 #include "simurgh/data/row_text.h"
 #include "simurgh/model/model_directory.h"
+#include "simurgh/serve/model_version.h"
+#include "simurgh/serve/predictor.h"
 #include "simurgh/telemetry/logging.h"
+#include "simurgh/tensor/finite.h"
+#include "simurgh/train/evaluator.h"
 
 namespace simurgh {
 namespace {
@@ -67,25 +77,6 @@ struct Options {
   std::vector<std::string> overrides;
 };
 
-// Limits the process to `threads` of its processors, or counts them for 0. Returns their number.
-StatusOr<uint32_t> UseProcessors(uint32_t threads) {
-  cpu_set_t own;
-  if (sched_getaffinity(0, sizeof(own), &own) != 0) {
-    return ErrnoStatus(errno, "cannot read the processors of the process");
-  }
-  const auto all = static_cast<uint32_t>(CPU_COUNT(&own));
-  if (threads == 0 || threads >= all) return std::min(threads == 0 ? all : threads, kMaxThreads);
-  cpu_set_t some;
-  CPU_ZERO(&some);
-  for (size_t cpu = 0, used = 0; used < threads; ++cpu) {
-    if (!CPU_ISSET(cpu, &own)) continue;
-    CPU_SET(cpu, &some);
-    ++used;
-  }
-  if (sched_setaffinity(0, sizeof(some), &some) == 0) return threads;
-  return ErrnoStatus(errno, "--threads: cannot limit the processors");
-}
-
 StatusOr<Checkpoint> Find(const Options& options) {
   ModelDirectory directory(options.model);
   if (options.step) return directory.Open(*options.step);
@@ -116,65 +107,250 @@ std::string HeaderOf(const Options& options, const std::vector<std::string>& lab
   return header;
 }
 
-Status Predict(const Options& options) {
-  SIMURGH_ASSIGN_OR_RETURN(const uint32_t threads, UseProcessors(options.threads));
-  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Find(options));
-  ProgressLine line;
-  SIMURGH_ASSIGN_OR_RETURN(
-      const auto model,
-      SavedModel::Load(checkpoint, threads, options.overrides, [&](uint64_t rows, uint64_t all) {
-        line.Show("loading", rows, absl::StrCat(" of=", all));
-        return absl::OkStatus();
-      }));
-  line.End();
-  const std::vector<std::string> labels = LabelColumns(model->config().data);
-  std::optional<RowText> text;
-  if (!options.columns.empty()) {
-    StatusOr<RowText> chosen = RowText::Create(model->config().data, options.columns);
-    if (!chosen.ok()) return Annotate(chosen.status(), "--columns");
-    text.emplace(*std::move(chosen));
+StatusOr<uint32_t> ThreadsOf(const Options& options) {
+  if (options.threads > 0) return std::min(options.threads, kMaxThreads);
+  cpu_set_t own;
+  if (sched_getaffinity(0, sizeof(own), &own) != 0) {
+    return ErrnoStatus(errno, "cannot read the processors of the process");
   }
-  PredictedRows rows(std::move(text), labels.size());
+  return std::min(static_cast<uint32_t>(CPU_COUNT(&own)), kMaxThreads);
+}
+
+Status CheckColumns(const Options& options, const DataConfig& data) {
+  if (options.columns.empty()) return absl::OkStatus();
+  return RowText::Create(data, options.columns).status();
+}
+
+// Rows of the input, and what becomes of them.
+struct Chunk {
+  static constexpr size_t kRows = 1'024;
+  static constexpr size_t kBytes = size_t{4} << 20;
+
+  uint64_t number = 0;         // From 0.
+  std::string text;            // Of all rows.
+  std::vector<size_t> ends;    // By row: the end of its line in `text`.
+  std::vector<bool> is_whole;  // By row: see Line.
+  std::vector<size_t> lines;   // By row: the number of its line.
+
+  std::string_view row(size_t index) const {
+    const size_t first = index == 0 ? 0 : ends[index - 1];
+    return std::string_view(text).substr(first, ends[index] - first);
+  }
+
+  std::string output;
+  Batch batch;
+  std::vector<float> probabilities;
+  std::vector<std::string> problems;  // Of the first bad rows.
+  uint64_t bad_rows = 0;
+};
+
+// Predicts the rows of a file with several threads. Each reads the next chunk, predicts it, and
+// writes the result when it is its turn.
+class FilePrediction {
+ public:
+  FilePrediction(const Options& options, std::shared_ptr<const ModelVersion> model, RowLines lines,
+                 OutputFile* output)
+      : options_(options),
+        input_(lines.file()),
+        model_(std::move(model)),
+        tasks_(model_->format().labels.size()),
+        metrics_(tasks_, GroupFeature()),
+        lines_(std::move(lines)),
+        output_(output) {}
+
+  Status Run(uint32_t threads) {
+    std::vector<std::jthread> others;
+    for (uint32_t i = 1; i < threads; ++i) others.emplace_back([this] { Work(); });
+    Work();
+    others.clear();
+    seconds_ = line_.seconds();
+    line_.End();
+    MutexLock lock(turn_mutex_);
+    return result_;
+  }
+
+  uint64_t rows() const { return rows_; }
+  uint64_t bad_rows() const { return bad_rows_; }
+  double seconds() const { return seconds_; }
+  StatusOr<EvaluationResult> Evaluate() {
+    MutexLock lock(turn_mutex_);
+    return metrics_.Compute(*NewLocalCollective());
+  }
+
+ private:
+  std::optional<size_t> GroupFeature() const {
+    const std::vector<FeatureConfig>& features = model_->config().features;
+    const auto found = std::ranges::find(features, model_->config().training.auc_group_feature,
+                                         &FeatureConfig::name);
+    if (found == features.end()) return std::nullopt;
+    return static_cast<size_t>(found - features.begin());
+  }
+
+  void Work() {
+    const Status status = Predict();
+    MutexLock lock(turn_mutex_);
+    if (result_.ok()) result_ = status;
+    if (!status.ok()) failed_ = true;
+    turn_.NotifyAll();
+  }
+
+  Status Predict() {
+    SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(model_, !options_.evaluates));
+    std::optional<RowText> text;
+    if (!options_.columns.empty()) {
+      SIMURGH_ASSIGN_OR_RETURN(RowText chosen,
+                               RowText::Create(model_->config().data, options_.columns));
+      text.emplace(std::move(chosen));
+    }
+    for (Chunk chunk; !failed_;) {
+      SIMURGH_RETURN_IF_ERROR(Read(chunk));
+      if (chunk.ends.empty()) break;
+      SIMURGH_RETURN_IF_ERROR(PredictChunk(predictor, text, chunk));
+      SIMURGH_RETURN_IF_ERROR(Write(chunk));
+    }
+    return absl::OkStatus();
+  }
+
+  // Reads the next rows; none at the end.
+  Status Read(Chunk& chunk) {
+    chunk.text.clear();
+    chunk.ends.clear();
+    chunk.is_whole.clear();
+    chunk.lines.clear();
+    MutexLock lock(read_mutex_);
+    while (chunk.ends.size() < Chunk::kRows && chunk.text.size() < Chunk::kBytes) {
+      SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines_.Next());
+      if (!line) break;
+      chunk.lines.push_back(lines_.line_number());
+      chunk.text.append(line->text);
+      chunk.ends.push_back(chunk.text.size());
+      chunk.is_whole.push_back(line->whole);
+    }
+    chunk.number = next_chunk_++;
+    return absl::OkStatus();
+  }
+
+  Status PredictChunk(Predictor& predictor, std::optional<RowText>& text, Chunk& chunk) {
+    chunk.bad_rows = 0;
+    chunk.problems.clear();
+    chunk.output.clear();
+    std::vector<bool> is_good;
+    for (size_t row = 0; row < chunk.ends.size(); ++row) {
+      const Status parsed =
+          chunk.is_whole[row] ? predictor.rows().AddLine(chunk.row(row)) : LongLineError();
+      is_good.push_back(parsed.ok());
+      if (parsed.ok()) continue;
+      if (!absl::IsInvalidArgument(parsed)) return parsed;
+      if (++chunk.bad_rows > kLoggedRows) continue;
+      chunk.problems.push_back(
+          absl::StrCat(input_, ":", chunk.lines[row], ": ", std::string(parsed.message())));
+    }
+    SIMURGH_ASSIGN_OR_RETURN(chunk.batch, predictor.rows().Build());
+    SIMURGH_RETURN_IF_ERROR(predictor.Predict(chunk.batch, chunk.probabilities));
+    if (!AllFinite(chunk.probabilities)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(input_, ":", chunk.lines[0],
+                       " and the rows behind: a prediction is "
+                       "not finite; the weights or the dense values are too large"));
+    }
+    if (output_ == nullptr) return absl::OkStatus();
+    size_t next = 0;
+    for (size_t row = 0; row < is_good.size(); ++row) {
+      if (text) text->AppendCells(chunk.row(row), chunk.output);
+      for (size_t task = 0; task < tasks_; ++task) {
+        if (task > 0) chunk.output.push_back(',');
+        if (!is_good[row]) continue;
+        std::array<char, 32> digits;
+        const auto end = std::to_chars(digits.data(), digits.data() + digits.size(),
+                                       chunk.probabilities[next++]);
+        chunk.output.append(digits.data(), end.ptr);
+      }
+      chunk.output.push_back('\n');
+    }
+    return absl::OkStatus();
+  }
+
+  Status Write(Chunk& chunk) {
+    MutexLock lock(turn_mutex_);
+    while (written_ != chunk.number && !failed_) turn_.Wait(turn_mutex_);
+    if (failed_) return absl::OkStatus();
+    for (const std::string& problem : chunk.problems) {
+      if (++problems_ > kLoggedRows) break;
+      spdlog::warn("row skipped: {}", problem);
+      if (problems_ == kLoggedRows) spdlog::warn("further bad rows are counted, not logged");
+    }
+    rows_ += chunk.ends.size();
+    bad_rows_ += chunk.bad_rows;
+    if (options_.evaluates) metrics_.Add(chunk.batch, chunk.probabilities);
+    line_.Show("predicting", rows_, "");
+    ++written_;
+    turn_.NotifyAll();
+    if (output_ == nullptr) return absl::OkStatus();
+    const Status written = output_->Append(chunk.output);
+    // The end of a reader of stdin may be far away.
+    if (absl::IsCancelled(written)) std::_Exit(static_cast<int>(ExitCode::kRuntimeFailure));
+    return written;
+  }
+
+  static constexpr uint64_t kLoggedRows = 10;
+
+  const Options& options_;
+  const std::string input_;
+  const std::shared_ptr<const ModelVersion> model_;
+  const size_t tasks_;
+  PredictionMetrics metrics_ ABSL_GUARDED_BY(turn_mutex_);
+  Mutex read_mutex_;
+  RowLines lines_ ABSL_GUARDED_BY(read_mutex_);
+  uint64_t next_chunk_ ABSL_GUARDED_BY(read_mutex_) = 0;
+  Mutex turn_mutex_;
+  CondVar turn_;
+  OutputFile* const output_;
+  ProgressLine line_;
+  double seconds_ = 0;
+  uint64_t written_ ABSL_GUARDED_BY(turn_mutex_) = 0;  // Chunks.
+  uint64_t rows_ = 0;
+  uint64_t bad_rows_ = 0;
+  uint64_t problems_ = 0;
+  Status result_ ABSL_GUARDED_BY(turn_mutex_);
+  std::atomic<bool> failed_ = false;
+};
+
+Status Predict(const Options& options) {
+  SIMURGH_ASSIGN_OR_RETURN(const uint32_t threads, ThreadsOf(options));
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Find(options));
+  ProgressLine loading;
+  SIMURGH_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelVersion> model,
+                           ModelVersion::Load(checkpoint, {.overrides = options.overrides},
+                                              [&](uint64_t rows, uint64_t all) {
+                                                loading.Show("loading", rows,
+                                                             absl::StrCat(" of=", all));
+                                                return absl::OkStatus();
+                                              }));
+  loading.End();
+  const std::vector<std::string>& labels = model->format().labels;
+  if (const Status columns = CheckColumns(options, model->config().data); !columns.ok()) {
+    return Annotate(columns, "--columns");
+  }
   std::unique_ptr<OutputFile> output;
   if (!options.output.empty()) {
     SIMURGH_ASSIGN_OR_RETURN(output, OutputFile::Open(options.output));
     SIMURGH_RETURN_IF_ERROR(output->Append(HeaderOf(options, labels)));
   }
-  std::string lines;
-  const auto write = [&]() -> Status {
-    if (output == nullptr) return absl::OkStatus();
-    const Status written = output->Append(lines);
-    // The end of a reader of stdin may be far away.
-    if (absl::IsCancelled(written)) std::_Exit(static_cast<int>(ExitCode::kRuntimeFailure));
-    return written;
-  };
-  uint64_t predicted = 0;
-  const auto sink = [&](const Batch& batch, std::span<const float> probabilities) {
-    lines.clear();
-    rows.Take(probabilities, lines);
-    predicted += batch.size();
-    line.Show("predicting", predicted + rows.bad_rows(), "");
-    return write();
-  };
-  ReadOptions reading{.ignore_labels = !options.evaluates, .allow_pipes = true};
-  reading.on_row = [&rows](std::string_view row, bool in_batch) { rows.Add(row, in_batch); };
-  SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
-                           model->Predict(options.input == "-" ? "/dev/stdin" : options.input,
-                                          reading, options.evaluates, sink));
-  const double seconds = line.seconds();
-  line.End();
-  lines.clear();
-  rows.TakeRest(lines);
-  SIMURGH_RETURN_IF_ERROR(write());
+  SIMURGH_ASSIGN_OR_RETURN(
+      RowLines lines,
+      RowLines::Open(model->config().data, {options.input == "-" ? "/dev/stdin" : options.input},
+                     nullptr, /*allow_pipes=*/true));
+  FilePrediction prediction(options, model, std::move(lines), output.get());
+  SIMURGH_RETURN_IF_ERROR(prediction.Run(threads));
+  const double seconds = prediction.seconds();
   if (output != nullptr) SIMURGH_RETURN_IF_ERROR(output->Finish());
-  const uint64_t all_rows = predicted + rows.bad_rows();
   std::fprintf(stderr, "simurgh: predicted: rows=%llu bad_rows=%llu seconds=%.2f rows_per_s=%.0f\n",
-               static_cast<unsigned long long>(all_rows),
-               static_cast<unsigned long long>(rows.bad_rows()), seconds,
-               static_cast<double>(all_rows) / seconds);
-  if (options.evaluates) {
-    (options.output == "-" ? std::cerr : std::cout) << TestResult(result, labels) << "\n";
-  }
+               static_cast<unsigned long long>(prediction.rows()),
+               static_cast<unsigned long long>(prediction.bad_rows()), seconds,
+               static_cast<double>(prediction.rows()) / seconds);
+  if (!options.evaluates) return absl::OkStatus();
+  SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result, prediction.Evaluate());
+  (options.output == "-" ? std::cerr : std::cout) << TestResult(result, labels) << "\n";
   return absl::OkStatus();
 }
 
@@ -195,7 +371,8 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
       "columns", po::value(&columns)->value_name("NAME,..."),
       "copy these columns of the input to the output")(
       "evaluate", po::bool_switch(&own.evaluates), "compare with the labels: print AUC and loss")(
-      "threads", po::value(&own.threads)->value_name("N"), "use N processors (default: all)")(
+      "threads", po::value(&own.threads)->value_name("N"),
+      "use N threads (default: one per processor)")(
       "set", po::value(&own.overrides)->value_name("KEY=VALUE"),
       "change a configuration key, such as the path of a vocabulary; may repeat");
   SIMURGH_ASSIGN_OR_RETURN(

@@ -1,8 +1,6 @@
 #include "services/simurgh/prediction_file.h"
 
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -77,43 +75,6 @@ Status OutputFile::Finish() {
   }
   temporary_.clear();
   return absl::OkStatus();
-}
-
-void PredictedRows::Add(std::string_view line, bool has_prediction) {
-  Row row{.cells = {}, .has_prediction = has_prediction};
-  if (text_) text_->AppendCells(line, row.cells);
-  MutexLock lock(mutex_);
-  rows_.push_back(std::move(row));
-}
-
-void PredictedRows::AppendBad(const Row& row, std::string& text) {
-  text.append(row.cells).append(tasks_ - 1, ',').push_back('\n');
-  ++bad_rows_;
-}
-
-void PredictedRows::Take(std::span<const float> probabilities, std::string& text) {
-  MutexLock lock(mutex_);
-  for (size_t next = 0; next < probabilities.size(); rows_.pop_front()) {
-    const Row& row = rows_.front();
-    if (!row.has_prediction) {
-      AppendBad(row, text);
-      continue;
-    }
-    text.append(row.cells);
-    for (size_t task = 0; task < tasks_; ++task) {
-      std::array<char, 32> digits;
-      const auto end =
-          std::to_chars(digits.data(), digits.data() + digits.size(), probabilities[next++]);
-      if (task > 0) text.push_back(',');
-      text.append(digits.data(), end.ptr);
-    }
-    text.push_back('\n');
-  }
-}
-
-void PredictedRows::TakeRest(std::string& text) {
-  MutexLock lock(mutex_);
-  for (; !rows_.empty(); rows_.pop_front()) AppendBad(rows_.front(), text);
 }
 
 }  // namespace simurgh

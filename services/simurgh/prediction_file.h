@@ -1,20 +1,12 @@
 #pragma once
 
-#include <cstdint>
-#include <deque>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-
 #include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
-#include "simurgh/data/row_text.h"
 
 namespace simurgh {
 
@@ -42,41 +34,6 @@ class OutputFile {
   std::string temporary_;  // Empty: written in place.
   FileDescriptor file_;
   std::string buffer_;
-};
-
-// Joins the rows of the input with their predictions.
-//
-// Threads: Add() by a reader, the others by one owner.
-class PredictedRows {
- public:
-  // text: the columns that are copied; nothing: none. tasks: labels of a sample.
-  PredictedRows(std::optional<RowText> text, size_t tasks)
-      : text_(std::move(text)), tasks_(tasks) {}
-
-  // Adds the next row of the input. has_prediction: false for a bad row.
-  void Add(std::string_view line, bool has_prediction);
-
-  // Appends the rows of the next predictions, (rows, tasks), and the bad rows before them: columns,
-  // then probabilities.
-  void Take(std::span<const float> probabilities, std::string& text);
-  // Appends the bad rows at the end.
-  void TakeRest(std::string& text);
-
-  uint64_t bad_rows() const { return bad_rows_; }  // Taken so far.
-
- private:
-  struct Row {
-    std::string cells;
-    bool has_prediction;
-  };
-  // Appends a bad row.
-  void AppendBad(const Row& row, std::string& text);
-
-  std::optional<RowText> text_;
-  const size_t tasks_;
-  uint64_t bad_rows_ = 0;
-  Mutex mutex_;
-  std::deque<Row> rows_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace simurgh

@@ -1,12 +1,15 @@
 #include "simurgh/data/batch_reader.h"
 
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "data/file_batch_reader.h"
 #include "data/process/feature_consumer.h"
+#include "data/row_parser.h"
 #include "simurgh/base/check.h"
+#include "simurgh/data/row_batcher.h"
 
 namespace simurgh {
 
@@ -31,7 +34,45 @@ std::vector<uint32_t> ListsOf(const std::vector<FeatureConfig>& features) {
   return lists;
 }
 
+BatchBuilder BuilderOf(const DataConfig& config, const std::vector<FeatureConfig>& features) {
+  return {ListsOf(features), DenseColumns(config).size(), LabelColumns(config).size()};
+}
+
 }  // namespace
+
+struct RowBatcher::State {
+  std::unique_ptr<RowParser> parser;
+  BatchBuilder builder;
+
+  Status End(const Status& parsed) {
+    parsed.ok() ? builder.EndSample() : builder.AbandonSample();
+    return parsed;
+  }
+};
+
+RowBatcher::RowBatcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RowBatcher::~RowBatcher() = default;
+RowBatcher::RowBatcher(RowBatcher&&) noexcept = default;
+
+StatusOr<RowBatcher> RowBatcher::Create(const DataConfig& config,
+                                        const std::vector<FeatureConfig>& features,
+                                        bool ignore_labels) {
+  SIMURGH_ASSIGN_OR_RETURN(auto consumer, NewFeatureConsumer(config, features));
+  return RowBatcher(std::make_unique<State>(State{
+      NewRowParser(config, ignore_labels, std::move(consumer)), BuilderOf(config, features)}));
+}
+
+Status RowBatcher::AddLine(std::string_view line) {
+  return state_->End(state_->parser->Parse(line, state_->builder));
+}
+
+Status RowBatcher::AddCells(std::span<const Cell> cells, std::span<const bool> repeated) {
+  return state_->End(state_->parser->ParseCells(cells, repeated, state_->builder));
+}
+
+size_t RowBatcher::size() const { return state_->builder.size(); }
+
+StatusOr<Batch> RowBatcher::Build() { return state_->builder.Build(); }
 
 std::vector<std::string> LabelColumns(const DataConfig& config) {
   return NamesOf(config, ColumnConfig::Kind::kLabel);
@@ -55,10 +96,8 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
   SIMURGH_CHECK(0 < batch_size && batch_size <= kMaxBatchSamples) << batch_size;
   SIMURGH_CHECK_LT(options.share, options.shares);
   SIMURGH_ASSIGN_OR_RETURN(auto consumer, NewFeatureConsumer(config, features));
-  return FileBatchReader::Open(
-      config, std::move(consumer), files,
-      BatchBuilder(ListsOf(features), DenseColumns(config).size(), LabelColumns(config).size()),
-      batch_size, options);
+  return FileBatchReader::Open(config, std::move(consumer), files, BuilderOf(config, features),
+                               batch_size, options);
 }
 
 }  // namespace simurgh

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -49,11 +50,16 @@ class CriteoParser final : public RowParser {
       : ignores_labels_(ignore_labels),
         tasks_(config.criteo.labels),
         columns_(ColumnsOf(config)),
-        consumer_(std::move(consumer)) {}
+        consumer_(std::move(consumer)) {
+    numbers_.reserve(columns_.size());
+  }
 
   Status Parse(std::string_view line, BatchBuilder& builder) override;
+  Status ParseCells(std::span<const Cell> cells, std::span<const bool> repeated,
+                    BatchBuilder& builder) override;
 
  private:
+  Status AddText(size_t column, std::string_view cell, BatchBuilder& builder);
   Status ParseDense(size_t column, std::string_view cell, BatchBuilder& builder);
   Status WrongCellCount(std::string_view line) const;
 
@@ -61,7 +67,9 @@ class CriteoParser final : public RowParser {
   size_t tasks_;
   std::vector<ColumnConfig> columns_;
   std::unique_ptr<RowConsumer> consumer_;
-  RowCells cells_;  // The current row.
+  RowCells cells_;                   // The current row.
+  std::vector<NumberText> numbers_;  // Of the current row; never reallocates.
+  std::array<bool, kMaxTasks + kCriteoDenseColumns + kCriteoIdColumns> repeated_{};  // By column.
 };
 
 Status CriteoParser::WrongCellCount(std::string_view line) const {
@@ -92,19 +100,53 @@ Status CriteoParser::Parse(std::string_view line, BatchBuilder& builder) {
   for (size_t task = 0; task < tasks_; ++task) cells_.EndCell();
   for (size_t column = tasks_; column < columns_.size(); ++column) {
     if (!cells.Next(cell)) return WrongCellCount(line);
-    uint64_t id = 0;
-    if (columns_[column].kind == ColumnConfig::Kind::kDense) {
-      SIMURGH_RETURN_IF_ERROR(ParseDense(column, cell, builder));
-    } else if (!cell.empty()) {
-      if (!ParseInteger(cell, 16, id)) {
-        return BadCell(columns_[column].name, cell, "an id of 1 to 16 hexadecimal digits");
-      }
-      cells_.Add({.text = cell, .number = id, .is_number = true});
-    }
+    SIMURGH_RETURN_IF_ERROR(AddText(column, cell, builder));
     cells_.EndCell();
   }
   if (cells.Next(cell)) return WrongCellCount(line);
   return consumer_->Consume(cells_, builder);
+}
+
+Status CriteoParser::ParseCells(std::span<const Cell> cells, std::span<const bool> repeated,
+                                BatchBuilder& builder) {
+  cells_.Clear();
+  numbers_.clear();
+  for (size_t column = 0; column < columns_.size(); ++column) {
+    if (column >= tasks_) {
+      const Cell& cell = cells[column - tasks_];
+      const std::string& name = columns_[column].name;
+      switch (cell.kind) {
+        case Cell::Kind::kMissing:
+          break;
+        case Cell::Kind::kText:
+          SIMURGH_RETURN_IF_ERROR(AddText(column, cell.text, builder));
+          break;
+        case Cell::Kind::kNumber:
+          SIMURGH_RETURN_IF_ERROR(
+              AddText(column, numbers_.emplace_back(cell.number).view(), builder));
+          break;
+        case Cell::Kind::kList:
+          return Invalid("column '%s': it has one value, not a list; correct the row", name);
+      }
+    }
+    cells_.EndCell();
+    repeated_[column] = column < tasks_ || (!repeated.empty() && repeated[column - tasks_]);
+  }
+  if (!repeated.empty()) cells_.SetRepeated(repeated_);
+  return consumer_->Consume(cells_, builder);
+}
+
+Status CriteoParser::AddText(size_t column, std::string_view cell, BatchBuilder& builder) {
+  if (columns_[column].kind == ColumnConfig::Kind::kDense) {
+    return ParseDense(column, cell, builder);
+  }
+  if (cell.empty()) return absl::OkStatus();
+  uint64_t id = 0;
+  if (!ParseInteger(cell, 16, id)) {
+    return BadCell(columns_[column].name, cell, "an id of 1 to 16 hexadecimal digits");
+  }
+  cells_.Add({.text = cell, .number = id, .is_number = true});
+  return absl::OkStatus();
 }
 
 Status CriteoParser::ParseDense(size_t column, std::string_view cell, BatchBuilder& builder) {

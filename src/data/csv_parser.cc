@@ -41,9 +41,13 @@ class CsvParser final : public RowParser {
       columns_.push_back({column, count[column.kind]++, consumer_->Reads(columns_.size())});
     }
     labels_ = count[ColumnConfig::Kind::kLabel];
+    repeated_ = std::make_unique<bool[]>(columns_.size());
+    numbers_.reserve(columns_.size());
   }
 
   Status Parse(std::string_view line, BatchBuilder& builder) override;
+  Status ParseCells(std::span<const Cell> cells, std::span<const bool> repeated,
+                    BatchBuilder& builder) override;
 
  private:
   bool IsMissing(std::string_view cell) const {
@@ -52,6 +56,10 @@ class CsvParser final : public RowParser {
 
   Status ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder) const;
   Status ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder);
+  // number: none for a missing cell.
+  Status SetDense(const Column& column, std::optional<double> number, std::string_view cell,
+                  BatchBuilder& builder);
+  Status AddCell(const Column& column, const Cell& cell, BatchBuilder& builder);
   void WarnOfOutlier(const ColumnConfig& column, std::string_view cell, float scaled);
   void AddTokens(const ColumnConfig& column, std::string_view cell);
 
@@ -61,7 +69,9 @@ class CsvParser final : public RowParser {
   size_t labels_ = 0;  // Number of label columns.
   std::unique_ptr<RowConsumer> consumer_;
   CsvSplitter splitter_;
-  RowCells cells_;  // The current row.
+  RowCells cells_;                    // The current row.
+  std::unique_ptr<bool[]> repeated_;  // By column.
+  std::vector<NumberText> numbers_;   // Of the current row; never reallocates.
 };
 
 Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
@@ -133,17 +143,20 @@ Status CsvParser::ParseLabel(const Column& column, std::string_view cell,
 
 Status CsvParser::ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder) {
   const ColumnConfig& config = column.config;
-  double value = config.missing;
-  const bool is_missing = IsMissing(cell);
-  if (!is_missing) {
-    const std::optional<double> number = ParseNumberCell(cell);
-    if (!number) {
-      return BadCell(config, cell,
-                     "is not a finite number; correct it, or add it to data.csv.missing_values");
-    }
-    value = *number;
+  if (IsMissing(cell)) return SetDense(column, std::nullopt, cell, builder);
+  const std::optional<double> number = ParseNumberCell(cell);
+  if (!number) {
+    return BadCell(config, cell,
+                   "is not a finite number; correct it, or add it to data.csv.missing_values");
   }
-  const float scaled = Scaled(config, value);
+  return SetDense(column, number, cell, builder);
+}
+
+Status CsvParser::SetDense(const Column& column, std::optional<double> number,
+                           std::string_view cell, BatchBuilder& builder) {
+  const ColumnConfig& config = column.config;
+  const bool is_missing = !number.has_value();
+  const float scaled = Scaled(config, number.value_or(config.missing));
   if (!std::isfinite(scaled) && is_missing) {
     return Invalid(
         "column '%s': `missing`, %g, is too large after (x - mean) / stddev; "
@@ -156,6 +169,70 @@ Status CsvParser::ParseDense(const Column& column, std::string_view cell, BatchB
   }
   if (std::abs(scaled) > kLargeDense) WarnOfOutlier(config, cell, scaled);
   builder.SetDense(column.index, scaled);
+  return absl::OkStatus();
+}
+
+Status CsvParser::ParseCells(std::span<const Cell> cells, std::span<const bool> repeated,
+                             BatchBuilder& builder) {
+  cells_.Clear();
+  warning_.clear();
+  numbers_.clear();
+  size_t column_number = 0;
+  size_t next = 0;
+  for (const Column& column : columns_) {
+    const bool is_label = column.config.kind == ColumnConfig::Kind::kLabel;
+    if (!is_label) SIMURGH_RETURN_IF_ERROR(AddCell(column, cells[next], builder));
+    cells_.EndCell();
+    if (!repeated.empty()) repeated_[column_number] = is_label || repeated[next];
+    if (!is_label) ++next;
+    ++column_number;
+  }
+  if (!repeated.empty()) cells_.SetRepeated({repeated_.get(), columns_.size()});
+  return consumer_->Consume(cells_, builder);
+}
+
+Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& builder) {
+  const ColumnConfig& config = column.config;
+  if (config.kind == ColumnConfig::Kind::kDense) {
+    switch (cell.kind) {
+      case Cell::Kind::kMissing:
+        return SetDense(column, std::nullopt, "", builder);
+      case Cell::Kind::kText:
+        SIMURGH_RETURN_IF_ERROR(ParseDense(column, cell.text, builder));
+        if (column.is_read) AddTokens(config, cell.text);
+        return absl::OkStatus();
+      case Cell::Kind::kNumber: {
+        const NumberText& text = numbers_.emplace_back(cell.number);
+        if (!std::isfinite(cell.number)) {
+          return BadCell(config, text.view(), "is not a finite number; correct it");
+        }
+        if (column.is_read) cells_.Add({.text = text.view()});
+        return SetDense(column, cell.number, text.view(), builder);
+      }
+      case Cell::Kind::kList:
+        return Invalid("column '%s': it has one number, not a list; correct the row", config.name);
+    }
+  }
+  if (!column.is_read) return absl::OkStatus();
+  switch (cell.kind) {
+    case Cell::Kind::kMissing:
+      break;
+    case Cell::Kind::kText:
+      AddTokens(config, cell.text);
+      break;
+    case Cell::Kind::kNumber:
+      return Invalid("column '%s': it has ids, not dense numbers; send texts or integers",
+                     config.name);
+    case Cell::Kind::kList:
+      if (config.separator == '\0') {
+        return Invalid("column '%s': it has one id, not a list; correct the row", config.name);
+      }
+      for (const std::string_view token : cell.list) {
+        const std::string_view trimmed = TrimBlanks(token, config.separator);
+        if (!IsMissing(trimmed)) cells_.Add({.text = trimmed});
+      }
+      break;
+  }
   return absl::OkStatus();
 }
 

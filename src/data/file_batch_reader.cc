@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-#include "data/byte_stream.h"
 #include "data/invalid.h"
 #include "data/process/negative_sampling.h"
 #include "simurgh/base/log.h"
@@ -20,76 +19,39 @@ constexpr uint64_t kLoggedRows = 10;  // Bad rows, and rows with a warning, that
 
 }  // namespace
 
-FileBatchReader::FileBatchReader(const DataConfig& config, const std::vector<std::string>& files,
-                                 std::unique_ptr<RowConsumer> consumer, BatchBuilder builder,
-                                 size_t batch_size, const ReadOptions& options)
+FileBatchReader::FileBatchReader(const DataConfig& config, std::unique_ptr<RowConsumer> consumer,
+                                 RowLines lines, BatchBuilder builder, size_t batch_size,
+                                 const ReadOptions& options)
     : config_(config),
-      files_(files),
       batch_size_(batch_size),
       options_(options),
       division_{.batch_size = static_cast<uint32_t>(batch_size),
                 .piece_batches = options.piece_batches,
                 .shares = options.shares},
       read_end_(options.read == nullptr ? 0 : options.read->EndOfRead(options.epoch)),
-      parser_(config.format == DataConfig::Format::kCsv
-                  ? NewCsvParser(config.csv, options.ignore_labels, std::move(consumer))
-                  : NewCriteoParser(config, options.ignore_labels, std::move(consumer))),
-      builder_(std::move(builder)) {}
+      parser_(NewRowParser(config, options.ignore_labels, std::move(consumer))),
+      builder_(std::move(builder)),
+      lines_(std::move(lines)) {}
 
 StatusOr<std::unique_ptr<FileBatchReader>> FileBatchReader::Open(
     const DataConfig& config, std::unique_ptr<RowConsumer> consumer,
     const std::vector<std::string>& files, BatchBuilder builder, size_t batch_size,
     const ReadOptions& options) {
-  std::unique_ptr<FileBatchReader> reader(new FileBatchReader(
-      config, files, std::move(consumer), std::move(builder), batch_size, options));
-  SIMURGH_RETURN_IF_ERROR(reader->OpenNextFile());
-  return reader;
-}
-
-Status FileBatchReader::OpenNextFile() {
-  if (lines_ != nullptr) SIMURGH_RETURN_IF_ERROR(CheckIdentity());
-  lines_.reset();
-  if (opened_ == files_.size()) return absl::OkStatus();
-  SIMURGH_ASSIGN_OR_RETURN(auto stream, OpenByteStream(files_[opened_], options_.allow_pipes));
-  ++opened_;
-  SIMURGH_RETURN_IF_ERROR(CheckIdentity());
-  lines_ = std::make_unique<LineReader>(std::move(stream));
-  const bool has_header = config_.format == DataConfig::Format::kCsv && config_.csv.header;
-  return has_header ? AtLine(lines_->Next().status()) : absl::OkStatus();
-}
-
-Status FileBatchReader::CheckIdentity() const {
-  if (options_.identities == nullptr) return absl::OkStatus();
-  return options_.identities->Check(files_[opened_ - 1]);
-}
-
-Status FileBatchReader::AtLine(const Status& status) const {
-  if (status.ok()) return status;
-  return Annotate(status, absl::StrFormat("%s:%d", files_[opened_ - 1], lines_->line_number()));
-}
-
-StatusOr<std::optional<Line>> FileBatchReader::NextLine() {
-  while (lines_ != nullptr) {
-    auto line = lines_->Next();
-    if (!line.ok()) {
-      SIMURGH_RETURN_IF_ERROR(CheckIdentity());  // A change is the likely cause.
-      return AtLine(line.status());
-    }
-    if (line->has_value()) return line;
-    SIMURGH_RETURN_IF_ERROR(OpenNextFile());
-  }
-  return std::nullopt;
+  SIMURGH_ASSIGN_OR_RETURN(RowLines lines,
+                           RowLines::Open(config, files, options.identities, options.allow_pipes));
+  return std::unique_ptr<FileBatchReader>(new FileBatchReader(
+      config, std::move(consumer), std::move(lines), std::move(builder), batch_size, options));
 }
 
 Status FileBatchReader::Skip(const Status& problem) {
   const bool may_be_header = config_.format == DataConfig::Format::kCsv && !config_.csv.header &&
-                             lines_->line_number() == 1 &&
+                             lines_.line_number() == 1 &&
                              absl::StartsWith(problem.message(), "column '");
-  const Status where =
-      AtLine(may_be_header
-                 ? absl::InvalidArgumentError(absl::StrCat(
-                       problem.message(), "; if the line is a header, set data.csv.header: true"))
-                 : problem);
+  const Status where = lines_.AtLine(
+      may_be_header
+          ? absl::InvalidArgumentError(absl::StrCat(
+                problem.message(), "; if the line is a header, set data.csv.header: true"))
+          : problem);
   const bool skips = config_.bad_rows == DataConfig::BadRows::kSkip;
   if (!skips || !absl::IsInvalidArgument(problem)) return where;
   if (++skipped_rows_ > config_.max_bad_rows) {
@@ -103,7 +65,7 @@ Status FileBatchReader::Skip(const Status& problem) {
 
 void FileBatchReader::Warn(const std::string& warning) {
   if (++warnings_ > kLoggedRows) return;
-  spdlog::warn("{}:{}: {}", files_[opened_ - 1], lines_->line_number(), warning);
+  spdlog::warn("{}:{}: {}", lines_.file(), lines_.line_number(), warning);
   if (warnings_ == kLoggedRows) spdlog::warn("further outliers are not logged");
 }
 
@@ -113,7 +75,7 @@ Status FileBatchReader::ShowSkip() {
   if (now - shown_ < kSkipInterval) return absl::OkStatus();
   shown_ = now;
   spdlog::info("skipping rows that have been read: epoch={} rows={} file={}", options_.epoch + 1,
-               rows_, files_[opened_ - 1]);
+               rows_, lines_.file());
   return absl::OkStatus();
 }
 
@@ -122,11 +84,7 @@ Status FileBatchReader::Take(const Line& line) {
   if (row < read_end_ && row % 4'096 == 0) SIMURGH_RETURN_IF_ERROR(ShowSkip());
   if (division_.ShareOf(row) != options_.share) return absl::OkStatus();
   if (row < read_end_ && options_.read->IsRead({options_.epoch, row})) return absl::OkStatus();
-  const Status parsed = line.whole ? parser_->Parse(line.text, builder_)
-                                   : Invalid(
-                                         "the line is longer than %d bytes; shorten it, or check "
-                                         "whether this is a text file",
-                                         kMaxLineBytes);
+  const Status parsed = line.whole ? parser_->Parse(line.text, builder_) : LongLineError();
   if (!parsed.ok()) {
     builder_.AbandonSample();
     if (options_.on_row) options_.on_row(line.text, false);
@@ -141,16 +99,14 @@ Status FileBatchReader::Take(const Line& line) {
 
 StatusOr<std::optional<Batch>> FileBatchReader::Next() {
   while (builder_.size() < batch_size_) {
-    SIMURGH_ASSIGN_OR_RETURN(const auto line, NextLine());
+    SIMURGH_ASSIGN_OR_RETURN(const auto line, lines_.Next());
     if (!line.has_value()) break;
-    // Files often end in an empty line.
-    if (line->whole && line->text.find_first_not_of(' ') == line->text.npos) continue;
     SIMURGH_RETURN_IF_ERROR(Take(*line));
   }
   if (builder_.size() == 0) return std::nullopt;
   SIMURGH_ASSIGN_OR_RETURN(Batch batch, builder_.Build());
   batch.progress = {.share = options_.share,
-                    .files = static_cast<uint32_t>(opened_),
+                    .files = static_cast<uint32_t>(lines_.files_opened()),
                     .next = {options_.epoch, rows_}};
   return batch;
 }

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "data/line_reader.h"
 #include "data/row_parser.h"
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/data/row_lines.h"
 
 namespace simurgh {
 
@@ -28,17 +28,9 @@ class FileBatchReader final : public BatchReader {
   void Stop() override { stopped_ = true; }
 
  private:
-  FileBatchReader(const DataConfig& config, const std::vector<std::string>& files,
-                  std::unique_ptr<RowConsumer> consumer, BatchBuilder builder, size_t batch_size,
-                  const ReadOptions& options);
+  FileBatchReader(const DataConfig& config, std::unique_ptr<RowConsumer> consumer, RowLines lines,
+                  BatchBuilder builder, size_t batch_size, const ReadOptions& options);
 
-  // Opens the next file and skips its header; after the last file, sets lines_ to null.
-  Status OpenNextFile();
-  // The next line of all files, headers left out; nothing at the end.
-  StatusOr<std::optional<Line>> NextLine();
-  Status AtLine(const Status& status) const;
-  // Finds a change of the last opened file.
-  Status CheckIdentity() const;
   // Logs progress of a long skip. Errors: CANCELLED after Stop.
   Status ShowSkip();
   // Adds a row of this reader's share to the batch, unless the row is bad or a dropped negative.
@@ -49,16 +41,14 @@ class FileBatchReader final : public BatchReader {
   Status Skip(const Status& problem);
 
   DataConfig config_;
-  std::vector<std::string> files_;
   size_t batch_size_;
   ReadOptions options_;
   Division division_;
   uint64_t read_end_;  // No row from here on has been read.
   std::unique_ptr<RowParser> parser_;
   BatchBuilder builder_;
-  size_t opened_ = 0;                  // Files opened so far.
-  std::unique_ptr<LineReader> lines_;  // The last opened file; null at the end.
-  uint64_t rows_ = 0;                  // Rows read from all files, including bad ones.
+  RowLines lines_;
+  uint64_t rows_ = 0;  // Rows read from all files, including bad ones.
   uint64_t skipped_rows_ = 0;
   uint64_t warnings_ = 0;
   std::chrono::steady_clock::time_point shown_ = std::chrono::steady_clock::now();

@@ -3,20 +3,12 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include "data/byte_stream.h"
 #include "simurgh/base/status.h"
+#include "simurgh/data/row_lines.h"
 
 namespace simurgh {
-
-// Longest line, without its end.
-inline constexpr size_t kMaxLineBytes = size_t{1024} * 1024;
-
-struct Line {
-  std::string_view text;  // Without its end.
-  bool whole = true;      // False: longer than kMaxLineBytes; `text` is empty.
-};
 
 // Reads lines that end in \n, \r\n or, for the last one, at the end of the stream. Skips a UTF-8
 // byte order mark at the beginning.

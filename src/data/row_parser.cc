@@ -1,9 +1,22 @@
 #include "data/row_parser.h"
 
+#include <charconv>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 namespace simurgh {
+
+NumberText::NumberText(double number)
+    : length_(std::to_chars(digits_.data(), digits_.data() + digits_.size(), number).ptr -
+              digits_.data()) {}
+
+std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_labels,
+                                        std::unique_ptr<RowConsumer> consumer) {
+  return config.format == DataConfig::Format::kCsv
+             ? NewCsvParser(config.csv, ignore_labels, std::move(consumer))
+             : NewCriteoParser(config, ignore_labels, std::move(consumer));
+}
 
 std::string Quoted(std::string_view cell) {
   constexpr size_t kShownBytes = 64;

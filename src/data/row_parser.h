@@ -1,6 +1,6 @@
 #pragma once
 
-#include <functional>
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,10 +12,11 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/batch_builder.h"
+#include "simurgh/data/cell.h"
 
 namespace simurgh {
 
-// Turns a line of one format into a sample.
+// Turns a row of one format into a sample.
 //
 // Threads: one owner.
 class RowParser {
@@ -27,6 +28,10 @@ class RowParser {
   // caller adds file and line.
   virtual Status Parse(std::string_view line, BatchBuilder& builder) = 0;
 
+  // The same for a row of cells without labels: see RowBatcher::AddCells.
+  virtual Status ParseCells(std::span<const Cell> cells, std::span<const bool> repeated,
+                            BatchBuilder& builder) = 0;
+
   // Takes a warning of a cell of the last parsed row, naming column, value and remedy; empty if
   // there is none.
   std::string TakeWarning() { return std::exchange(warning_, {}); }
@@ -35,8 +40,10 @@ class RowParser {
   std::string warning_;
 };
 
-// ignore_labels: see ReadOptions.
-//
+// The parser of the format. ignore_labels: see ReadOptions.
+std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_labels,
+                                        std::unique_ptr<RowConsumer> consumer);
+
 // Parses cells of CSV. A cell in double quotes may contain separators and, doubled, quotes, but no
 // line end. A missing cell has no tokens; missing values of a list are left out.
 std::unique_ptr<RowParser> NewCsvParser(const CsvConfig& config, bool ignore_labels,
@@ -45,6 +52,17 @@ std::unique_ptr<RowParser> NewCsvParser(const CsvConfig& config, bool ignore_lab
 // Parses cells of the Criteo layout. Tokens of id columns are numbers.
 std::unique_ptr<RowParser> NewCriteoParser(const DataConfig& config, bool ignore_labels,
                                            std::unique_ptr<RowConsumer> consumer);
+
+// The number of a dense cell as text that parses to the same number.
+class NumberText {
+ public:
+  explicit NumberText(double number);
+  std::string_view view() const { return {digits_.data(), length_}; }
+
+ private:
+  std::array<char, 32> digits_;
+  size_t length_;
+};
 
 // The cell for a message: quoted, escaped and, if long, cut.
 std::string Quoted(std::string_view cell);

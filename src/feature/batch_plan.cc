@@ -1,5 +1,7 @@
 #include "simurgh/feature/batch_plan.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 
 #include "simurgh/base/check.h"
@@ -161,6 +163,22 @@ void PlanBatch(const CompactBatch& batch, const BatchLayout& layout, const Bucke
   plan.row_positions.clear();
   plan.row_positions.reserve(rows.row_of_id.size());
   for (const uint32_t row : rows.row_of_id) plan.row_positions.push_back(rows.positions[row]);
+}
+
+BatchLayout LayoutOf(const ClusterConfig& config) {
+  BatchLayout layout;
+  for (const TableConfig& table : config.tables) layout.table_dims.push_back(table.dim);
+  uint32_t column = 0;
+  for (const FeatureConfig& feature : config.features) {
+    layout.features.push_back(
+        {.table = feature.table_index,
+         .first_column = column,
+         .pooling = {.kind = feature.pooling,
+                     .length = feature.processing.max_length,
+                     .rows_per_id = std::max(feature.hash_stack.rounds, uint32_t{1})}});
+    column += feature.width(layout.table_dims[feature.table_index]);
+  }
+  return layout;
 }
 
 }  // namespace simurgh

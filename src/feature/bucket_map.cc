@@ -10,4 +10,9 @@ BucketMap::BucketMap(uint32_t servers, uint32_t partitions)
   SIMURGH_CHECK_LE(uint64_t{servers} * partitions, kBuckets);
 }
 
+BucketMap MapOf(const ClusterConfig& config) {
+  return BucketMap(static_cast<uint32_t>(config.embedding_ps.instances.size()),
+                   config.embedding_ps.partitions);
+}
+
 }  // namespace simurgh

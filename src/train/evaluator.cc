@@ -26,26 +26,43 @@ constexpr uint32_t kBatchesAhead = 8;
 // Memory for predictions of other ranks.
 constexpr size_t kMergeBytes = size_t{64} << 20;
 
-struct Prediction {
-  float label = 0;
-  float probability = 0;
-  std::optional<uint64_t> group;
+// Predictions of a set that are not finite.
+struct NotFinite {
+  // First the number of predictions; then EmbeddingCheck counts.
+  std::vector<double> counts;
+
+  std::span<double> features() { return std::span(counts).subspan(1); }
+  // Sums over the ranks. Errors: FAILED_PRECONDITION if there are any; of the collective.
+  Status Check(Collective& collective, const EmbeddingCheck& embeddings);
 };
 
-// predictions: (batch, tasks), row by row.
-void SetGroups(const CompactBatch& batch, size_t feature, size_t tasks,
-               std::span<Prediction> predictions) {
-  const FeatureView view = batch.feature(feature);
-  for (size_t i = 0; i < predictions.size(); ++i) {
-    const std::span<const uint32_t> occurrences = view.sample(i / tasks);
-    if (occurrences.empty()) continue;
-    predictions[i].group = view.ids[occurrences.front()];
+Status NotFinite::Check(Collective& collective, const EmbeddingCheck& embeddings) {
+  SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kStep, counts));
+  if (counts.front() == 0) return absl::OkStatus();
+  const std::string problem = embeddings.Problem(features());
+  return absl::FailedPreconditionError(absl::StrCat(
+      "evaluation: ", counts.front(), " predictions are not finite; ",
+      problem.empty() ? "the weights are too large: lower the learning rates" : problem));
+}
+
+}  // namespace
+
+void PredictionMetrics::Add(const Batch& batch, std::span<const float> probabilities) {
+  std::optional<FeatureView> groups;
+  if (group_feature_) groups = batch.sparse->feature(*group_feature_);
+  for (size_t i = 0; i < probabilities.size(); ++i) {
+    Prediction prediction{
+        .label = batch.dense.labels[i], .probability = probabilities[i], .group = {}};
+    if (groups) {
+      const std::span<const uint32_t> occurrences = groups->sample(i / tasks_);
+      if (!occurrences.empty()) prediction.group = groups->ids[occurrences.front()];
+    }
+    predictions_.push_back(prediction);
   }
 }
 
-// own: this rank's predictions of one label.
-StatusOr<EvaluationResult> ComputeTaskMetrics(Collective& collective,
-                                              const std::vector<Prediction>& own) {
+StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective,
+                                                      const std::vector<Prediction>& own) {
   PredictionSums sums;
   std::vector<uint64_t> scores;
   std::vector<GroupedScore> grouped;
@@ -80,41 +97,18 @@ StatusOr<EvaluationResult> ComputeTaskMetrics(Collective& collective,
                           .tasks = {}};
 }
 
-StatusOr<EvaluationResult> ComputeMetrics(Collective& collective,
-                                          const std::vector<Prediction>& predictions,
-                                          size_t tasks) {
-  if (tasks == 1) return ComputeTaskMetrics(collective, predictions);
+StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective) const {
+  if (tasks_ == 1) return Compute(collective, predictions_);
   std::vector<EvaluationResult> results;
-  for (size_t task = 0; task < tasks; ++task) {
+  for (size_t task = 0; task < tasks_; ++task) {
     std::vector<Prediction> own;
-    for (size_t i = task; i < predictions.size(); i += tasks) own.push_back(predictions[i]);
-    SIMURGH_ASSIGN_OR_RETURN(results.emplace_back(), ComputeTaskMetrics(collective, own));
+    for (size_t i = task; i < predictions_.size(); i += tasks_) own.push_back(predictions_[i]);
+    SIMURGH_ASSIGN_OR_RETURN(results.emplace_back(), Compute(collective, own));
   }
   EvaluationResult result = results.front();
   result.tasks = std::move(results);
   return result;
 }
-
-// Predictions of a set that are not finite.
-struct NotFinite {
-  // First the number of predictions; then EmbeddingCheck counts.
-  std::vector<double> counts;
-
-  std::span<double> features() { return std::span(counts).subspan(1); }
-  // Sums over the ranks. Errors: FAILED_PRECONDITION if there are any; of the collective.
-  Status Check(Collective& collective, const EmbeddingCheck& embeddings);
-};
-
-Status NotFinite::Check(Collective& collective, const EmbeddingCheck& embeddings) {
-  SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kStep, counts));
-  if (counts.front() == 0) return absl::OkStatus();
-  const std::string problem = embeddings.Problem(features());
-  return absl::FailedPreconditionError(absl::StrCat(
-      "evaluation: ", counts.front(), " predictions are not finite; ",
-      problem.empty() ? "the weights are too large: lower the learning rates" : problem));
-}
-
-}  // namespace
 
 Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collective,
                const StepId& step_id, const OpenReader& open, const EvaluationOptions& options,
@@ -154,23 +148,15 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
                                     Collective& collective, const StepId& step_id,
                                     const OpenReader& open, const EvaluationOptions& options,
                                     std::stop_token stop) {
-  std::vector<Prediction> predictions;
+  PredictionMetrics metrics(options.tasks, options.group_feature);
   EvaluationOptions collecting = options;
   collecting.sink = [&](const Batch& batch, std::span<const float> probabilities) {
-    const size_t first = predictions.size();
-    for (size_t i = 0; i < probabilities.size(); ++i) {
-      predictions.push_back(
-          {.label = batch.dense.labels[i], .probability = probabilities[i], .group = std::nullopt});
-    }
-    if (options.group_feature) {
-      SetGroups(*batch.sparse, *options.group_feature, options.tasks,
-                std::span(predictions).subspan(first));
-    }
+    metrics.Add(batch, probabilities);
     return options.sink ? options.sink(batch, probabilities) : absl::OkStatus();
   };
   SIMURGH_RETURN_IF_ERROR(
       Predict(port, network, collective, step_id, open, collecting, std::move(stop)));
-  return ComputeMetrics(collective, predictions, options.tasks);
+  return metrics.Compute(collective);
 }
 
 }  // namespace simurgh

@@ -43,6 +43,7 @@ class CondVar {
     return condition_.wait_until(mutex, deadline) == std::cv_status::no_timeout;
   }
 
+  void NotifyOne() { condition_.notify_one(); }
   void NotifyAll() { condition_.notify_all(); }
 
  private:

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "simurgh/base/status.h"
+#include "simurgh/config/cluster_config.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/data/pooling.h"
@@ -35,6 +36,8 @@ struct BatchLayout {
   std::vector<uint32_t> vector_dims() const;
   std::vector<FeatureRows> rows() const;
 };
+
+BatchLayout LayoutOf(const ClusterConfig& config);
 
 // The rows of one table that a batch needs from one server.
 struct RowGroup {

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "simurgh/base/hash.h"
+#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 
@@ -39,5 +40,8 @@ class BucketMap {
   uint32_t slots_;
   uint64_t version_ = 1;
 };
+
+// The placement on the servers of a configuration.
+BucketMap MapOf(const ClusterConfig& config);
 
 }  // namespace simurgh

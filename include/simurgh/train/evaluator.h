@@ -35,6 +35,36 @@ struct EvaluationResult {
 using PredictionSink =
     std::function<Status(const Batch& batch, std::span<const float> probabilities)>;
 
+// Collects predictions of samples with labels, and computes their metrics.
+//
+// Threads: one owner.
+class PredictionMetrics {
+ public:
+  // tasks, group_feature: see EvaluationOptions.
+  PredictionMetrics(size_t tasks, std::optional<size_t> group_feature)
+      : tasks_(tasks), group_feature_(group_feature) {}
+
+  // probabilities: (B, tasks), row by row.
+  void Add(const Batch& batch, std::span<const float> probabilities);
+
+  // The metrics of the predictions of all ranks. AUCs are exact.
+  // Errors: INVALID_ARGUMENT without samples; of the collective.
+  StatusOr<EvaluationResult> Compute(Collective& collective) const;
+
+ private:
+  struct Prediction {
+    float label = 0;
+    float probability = 0;
+    std::optional<uint64_t> group;
+  };
+  static StatusOr<EvaluationResult> Compute(Collective& collective,
+                                            const std::vector<Prediction>& predictions);
+
+  const size_t tasks_;
+  const std::optional<size_t> group_feature_;
+  std::vector<Prediction> predictions_;
+};
+
 struct EvaluationOptions {
   size_t tasks = 1;           // Labels per sample.
   double kept_negatives = 1;  // Share of negatives that training kept; corrects predictions.

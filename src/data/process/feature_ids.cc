@@ -229,11 +229,19 @@ bool FeatureIds::TakeNumbers(std::span<const Token> tokens) {
 }
 
 StatusOr<const std::vector<uint64_t>*> FeatureIds::Of(const RowCells& cells) {
+  if (has_ids_ && cells.AreRepeated(columns_)) return &ids_;
+  has_ids_ = false;
+  SIMURGH_RETURN_IF_ERROR(SetIds(cells));
+  has_ids_ = true;
+  return &ids_;
+}
+
+Status FeatureIds::SetIds(const RowCells& cells) {
   const bool weighted = plugin_.has_value() || config_.weight_separator != '\0';
   ids_.clear();
   weights_.clear();
   unknown_.reset();
-  if (takes_numbers_ && TakeNumbers(cells.cell(columns_[0]))) return &ids_;
+  if (takes_numbers_ && TakeNumbers(cells.cell(columns_[0]))) return absl::OkStatus();
   SIMURGH_RETURN_IF_ERROR(MakeIds(cells));
   if (config_.processing.modulo > 0) {
     for (uint64_t& id : ids_) id %= config_.processing.modulo;
@@ -247,7 +255,7 @@ StatusOr<const std::vector<uint64_t>*> FeatureIds::Of(const RowCells& cells) {
   FitLength(config_.processing, kPaddingId, ids_);
   if (weighted) FitLength(config_.processing, 1.0F, weights_);
   Fold();
-  return &ids_;
+  return absl::OkStatus();
 }
 
 }  // namespace simurgh

@@ -38,7 +38,7 @@ class FeatureIds {
   const std::string& name() const { return config_.name; }
   const std::vector<size_t>& columns() const { return columns_; }
 
-  // The sample's ids; valid until the next call.
+  // The sample's ids; valid until the next call. Those of the last call if cells.AreRepeated().
   // Errors: INVALID_ARGUMENT naming the feature, the value and the remedy.
   StatusOr<const std::vector<uint64_t>*> Of(const RowCells& cells);
 
@@ -49,6 +49,7 @@ class FeatureIds {
   FeatureIds(const FeatureConfig& config, std::vector<size_t> columns, std::optional<Plugin> plugin,
              const std::vector<std::string>& missing_values);
 
+  Status SetIds(const RowCells& cells);
   Status OfCell(std::span<const Token> tokens, std::vector<uint64_t>& ids);
   Status OfWeightedCell(std::span<const Token> tokens);
   Status Cross(const RowCells& cells);
@@ -71,6 +72,7 @@ class FeatureIds {
   std::vector<std::string> missing_values_;
   std::optional<std::string_view> unknown_;  // A value of the row outside the vocabulary.
   std::vector<uint64_t> ids_;
+  bool has_ids_ = false;  // Of the last call.
   std::vector<float> weights_;
   std::vector<uint64_t> scratch_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,18 +26,27 @@ class RowCells {
   void Clear() {
     tokens_.clear();
     ends_.clear();
+    repeated_ = {};
   }
   void Add(const Token& token) { tokens_.push_back(token); }
   void EndCell() { ends_.push_back(tokens_.size()); }
+  // columns: by column, whether its cell equals that of the row before; empty: none does.
+  void SetRepeated(std::span<const bool> columns) { repeated_ = columns; }
 
   std::span<const Token> cell(size_t index) const {
     const size_t first = index == 0 ? 0 : ends_[index - 1];
     return std::span(tokens_).subspan(first, ends_[index] - first);
   }
+  // Whether all these columns' cells equal those of the row before.
+  bool AreRepeated(std::span<const size_t> columns) const {
+    return !repeated_.empty() &&
+           std::ranges::all_of(columns, [this](size_t column) { return repeated_[column]; });
+  }
 
  private:
   std::vector<Token> tokens_;
   std::vector<size_t> ends_;
+  std::span<const bool> repeated_;
 };
 
 // Receives the parsed cells of each row.

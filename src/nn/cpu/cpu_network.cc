@@ -27,13 +27,6 @@ AlignedBuffer ZeroedFloats(size_t count) {
   return buffer;
 }
 
-void CopyRows(MatrixView<const float> from, MatrixView<float> to) {
-  ForEachPart(from.rows(), MinRows(from.columns()), [=](size_t first, size_t end) {
-    for (size_t row = first; row < end; ++row)
-      std::ranges::copy(from.row(row), to.row(row).begin());
-  });
-}
-
 void AddRows(MatrixView<const float> from, MatrixView<float> to) {
   ForEachPart(from.rows(), MinRows(from.columns()), [=](size_t first, size_t end) {
     for (size_t row = first; row < end; ++row) {
@@ -42,18 +35,6 @@ void AddRows(MatrixView<const float> from, MatrixView<float> to) {
       for (size_t column = 0; column < from.columns(); ++column) sum[column] += source[column];
     }
   });
-}
-
-size_t InteractionScratchSize(const ModelPlan& plan) {
-  size_t size = 0;
-  for (const TowerPlan& tower : plan.towers) {
-    for (const LayerPlan& layer : tower.layers) {
-      if (layer.config.kind != LayerConfig::Kind::kDot) continue;
-      const size_t dim = layer.config.width;
-      size = std::max(size, DotScratchSize(layer.input_width / dim, dim));
-    }
-  }
-  return size;
 }
 
 Status OutOfMemory(size_t rows) {
@@ -92,7 +73,7 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
                                                   const RankStep& step,
                                                   const std::function<void()>& /*meanwhile*/) {
   const size_t rows = labels.size() / tasks_.size();
-  const Inputs inputs = Prepare(block, dense, rows);
+  const NetworkInputs inputs = Prepare(block, dense, rows);
   SIMURGH_CHECK_EQ(labels.size(), rows * tasks_.size());
   SIMURGH_CHECK_EQ(probabilities.size(), labels.size());
   SIMURGH_CHECK_EQ(block.gradients.rows(), rows);
@@ -110,7 +91,7 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
   } catch (const std::bad_alloc&) {
     return OutOfMemory(rows);
   }
-  SIMURGH_RETURN_IF_ERROR(Forward(inputs, Mode::kTrain, &step));
+  SIMURGH_RETURN_IF_ERROR(Forward(inputs, step));
   const LayerPlan& logit = plan_.top().last();
   BatchResult result;
   const uint64_t divisor = step.global_samples > 0 ? step.global_samples : rows;
@@ -149,7 +130,7 @@ Status CpuNetwork::ApplyGradients(float learning_rate) {
 Status CpuNetwork::Predict(BatchBlock& block, MatrixView<const float> dense,
                            std::span<float> probabilities) {
   const size_t rows = probabilities.size() / tasks_.size();
-  const Inputs inputs = Prepare(block, dense, rows);
+  const NetworkInputs inputs = Prepare(block, dense, rows);
   SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks_.size());
   if (rows == 0) return absl::OkStatus();
   try {
@@ -157,9 +138,7 @@ Status CpuNetwork::Predict(BatchBlock& block, MatrixView<const float> dense,
   } catch (const std::bad_alloc&) {
     return OutOfMemory(rows);
   }
-  SIMURGH_RETURN_IF_ERROR(Forward(inputs, Mode::kPredict, nullptr));
-  Probabilities(activations_.Output(plan_.top().last()).flat(), probabilities);
-  return absl::OkStatus();
+  return PredictBatch(PassOf(Mode::kPredict), inputs, probabilities);
 }
 
 Status CpuNetwork::Restore(std::span<const float> parameters, std::span<const float> state) {
@@ -177,8 +156,8 @@ void CpuNetwork::ReportGradients(const LayerPlan& layer, const RankStep& rank_st
   if (rank_step.on_gradients) rank_step.on_gradients(offset, layer.parameter_count);
 }
 
-CpuNetwork::Inputs CpuNetwork::Prepare(const BatchBlock& block, MatrixView<const float> dense,
-                                       size_t rows) const {
+NetworkInputs CpuNetwork::Prepare(const BatchBlock& block, MatrixView<const float> dense,
+                                  size_t rows) const {
   SIMURGH_CHECK_EQ(dense.columns(), plan_.dense_width);
   SIMURGH_CHECK_EQ(block.embeddings.columns(), plan_.embedding_width);
   if (plan_.dense_width > 0) SIMURGH_CHECK_EQ(dense.rows(), rows);
@@ -208,12 +187,23 @@ std::span<const float> CpuNetwork::Weights(Mode mode) {
   return mode == Mode::kTrain || average.empty() ? parameters() : average.subspan(1);
 }
 
-Status CpuNetwork::Forward(const Inputs& inputs, Mode mode, const RankStep* rank_step) {
+PredictPass CpuNetwork::PassOf(Mode mode) {
+  return {.plan = plan_,
+          .weights = Weights(mode),
+          .statistics = running_statistics(),
+          .activations = activations_,
+          .scratch = interaction_scratch()};
+}
+
+Status CpuNetwork::Forward(const NetworkInputs& inputs, const RankStep& rank_step) {
+  const PredictPass pass = PassOf(Mode::kTrain);
   for (const TowerPlan& tower : plan_.towers) {
-    GatherInput(inputs, tower);
+    GatherInput(pass, inputs, tower);
     MatrixView<const float> input = activations_.Input(tower);
     for (const LayerPlan& layer : tower.layers) {
-      SIMURGH_RETURN_IF_ERROR(LayerForward(tower, layer, mode, input, rank_step));
+      SIMURGH_RETURN_IF_ERROR(layer.config.kind == LayerConfig::Kind::kBatchNorm
+                                  ? BatchNormLayerForward(layer, input, rank_step)
+                                  : PredictLayer(pass, tower, layer, input));
       input = activations_.Output(layer);
     }
   }
@@ -248,7 +238,7 @@ Status CpuNetwork::EmptyStep(const RankStep& rank_step) {
   for (const TowerPlan& tower : plan_.towers) {
     for (const LayerPlan& layer : tower.layers) {
       if (layer.config.kind != LayerConfig::Kind::kBatchNorm) continue;
-      SIMURGH_RETURN_IF_ERROR(BatchNormLayerForward(layer, Mode::kTrain, {}, &rank_step));
+      SIMURGH_RETURN_IF_ERROR(BatchNormLayerForward(layer, {}, rank_step));
     }
   }
   for (auto tower = plan_.towers.rbegin(); tower != plan_.towers.rend(); ++tower) {
@@ -261,23 +251,6 @@ Status CpuNetwork::EmptyStep(const RankStep& rank_step) {
     }
   }
   return absl::OkStatus();
-}
-
-void CpuNetwork::GatherInput(const Inputs& inputs, const TowerPlan& tower) {
-  for (const TowerInput& input : tower.inputs) {
-    const MatrixView<float> block = activations_.Input(tower).Columns(input.column, input.width);
-    switch (input.source) {
-      case TowerInput::Source::kDense:
-        CopyRows(inputs.dense, block);
-        break;
-      case TowerInput::Source::kEmbeddings:
-        CopyRows(inputs.embeddings.Columns(input.source_column, input.width), block);
-        break;
-      case TowerInput::Source::kTower:
-        CopyRows(activations_.Output(plan_.towers[input.tower].last()), block);
-        break;
-    }
-  }
 }
 
 void CpuNetwork::ScatterInputGradient(const TowerPlan& tower,

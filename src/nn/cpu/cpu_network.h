@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "nn/cpu/predict_pass.h"
 #include "nn/cpu/workspace.h"
 #include "nn/dense_tensors.h"
 #include "nn/finite_weights.h"
@@ -50,17 +51,12 @@ class CpuNetwork final : public DenseNetwork {
   // State of gradients_ and batch_statistics_.
   enum class Step { kNone, kReady, kNotFinite };
 
-  struct Inputs {
-    MatrixView<const float> dense;
-    MatrixView<const float> embeddings;
-  };
-
   // Checks the inputs, sets the calling thread's compute threads and precision, and fills the
   // embeddings of a block of rows.
-  Inputs Prepare(const BatchBlock& block, MatrixView<const float> dense, size_t rows) const;
+  NetworkInputs Prepare(const BatchBlock& block, MatrixView<const float> dense, size_t rows) const;
 
-  // Write their results to the workspace. rank_step: null in prediction.
-  Status Forward(const Inputs& inputs, Mode mode, const RankStep* rank_step);
+  // Write their results to the workspace.
+  Status Forward(const NetworkInputs& inputs, const RankStep& rank_step);
   Status Backward(MatrixView<float> embedding_gradient, const RankStep& rank_step);
   // A step without samples.
   Status EmptyStep(const RankStep& rank_step);
@@ -69,14 +65,11 @@ class CpuNetwork final : public DenseNetwork {
   // replace them by sums over the ranks.
   void ReportGradients(const LayerPlan& layer, const RankStep& rank_step);
 
-  void GatherInput(const Inputs& inputs, const TowerPlan& tower);
   void ScatterInputGradient(const TowerPlan& tower, MatrixView<float> embedding_gradient);
 
   // In cpu_network_layers.cc.
-  Status LayerForward(const TowerPlan& tower, const LayerPlan& layer, Mode mode,
-                      MatrixView<const float> input, const RankStep* rank_step);
-  Status BatchNormLayerForward(const LayerPlan& layer, Mode mode, MatrixView<const float> input,
-                               const RankStep* rank_step);
+  Status BatchNormLayerForward(const LayerPlan& layer, MatrixView<const float> input,
+                               const RankStep& rank_step);
   // needs_input_gradient: false lets a layer leave input_gradient unchanged.
   Status LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
                        MatrixView<const float> input, MatrixView<float> input_gradient,
@@ -87,6 +80,7 @@ class CpuNetwork final : public DenseNetwork {
   std::span<float> optimizer_state();
   std::span<float> weight_average();
   std::span<const float> Weights(Mode mode);
+  PredictPass PassOf(Mode mode);
   std::span<float> batch_statistics() {
     return batch_statistics_.as<float>(plan_.statistics_count);
   }

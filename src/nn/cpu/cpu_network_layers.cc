@@ -1,4 +1,4 @@
-// Forward and backward passes of single layers.
+// Passes of single layers that only training has.
 
 #include "nn/cpu/activation.h"
 #include "nn/cpu/batch_norm.h"
@@ -8,74 +8,17 @@
 #include "nn/cpu/linear.h"
 
 namespace simurgh::cpu {
-namespace {
-
-// values: in the layout of the parameters.
-template <typename T>
-CrossParts<T> CrossPartsOf(const LayerPlan& layer, std::span<T> values) {
-  CrossParts<T> cross{.bias = layer.Bias(values)};
-  if (layer.config.rank == 0) {
-    cross.full = layer.Weight(values);
-  } else {
-    cross.down = layer.Down(values);
-    cross.up = layer.Up(values);
-  }
-  return cross;
-}
-
-}  // namespace
-
-Status CpuNetwork::LayerForward(const TowerPlan& tower, const LayerPlan& layer, Mode mode,
-                                MatrixView<const float> input, const RankStep* rank_step) {
-  const std::span<const float> weights = Weights(mode);
-  const MatrixView<float> output = activations_.Output(layer);
-  switch (layer.config.kind) {
-    case LayerConfig::Kind::kLinear:
-      return LinearForward(input, layer.Weight(weights), layer.Bias(weights), output);
-    case LayerConfig::Kind::kBatchNorm:
-      return BatchNormLayerForward(layer, mode, input, rank_step);
-    case LayerConfig::Kind::kRelu:
-      ActivationForward<ReluFormula>(input.flat(), output.flat());
-      break;
-    case LayerConfig::Kind::kGelu:
-      ActivationForward<GeluFormula>(input.flat(), output.flat());
-      break;
-    case LayerConfig::Kind::kSigmoid:
-      ActivationForward<SigmoidFormula>(input.flat(), output.flat());
-      break;
-    case LayerConfig::Kind::kDot:
-      DotForward(input, layer.config.width, interaction_scratch(), output);
-      break;
-    case LayerConfig::Kind::kCross:
-      return CrossForward(activations_.Input(tower), input, CrossPartsOf(layer, weights),
-                          {activations_.InnerProduct(layer), activations_.OuterProduct(layer)},
-                          output);
-    case LayerConfig::Kind::kFm:
-      FmForward(input, layer.config.width, output);
-      break;
-    case LayerConfig::Kind::kSum:
-      SumForward(input, output);
-      break;
-  }
-  return absl::OkStatus();
-}
-
-Status CpuNetwork::BatchNormLayerForward(const LayerPlan& layer, Mode mode,
-                                         MatrixView<const float> input, const RankStep* rank_step) {
-  const std::span<const float> weights = Weights(mode);
+Status CpuNetwork::BatchNormLayerForward(const LayerPlan& layer, MatrixView<const float> input,
+                                         const RankStep& rank_step) {
+  const std::span<const float> weights = parameters();
   const BatchNormAffine affine{layer.Scale(weights), layer.Shift(weights)};
   const std::span<float> mean = layer.Mean(batch_statistics());
   const std::span<float> variance = layer.Variance(batch_statistics());
   const float epsilon = layer.config.epsilon;
   const MatrixView<float> output =
       input.rows() == 0 ? MatrixView<float>() : activations_.Output(layer);
-  if (mode == Mode::kPredict) {
-    BatchNormPredict(input, affine, epsilon, layer.Mean(running_statistics()),
-                     layer.Variance(running_statistics()), output);
-    return absl::OkStatus();
-  }
-  if (rank_step->sum) {
-    return SyncBatchNormForward(input, affine, epsilon, {rank_step->global_samples, rank_step->sum},
+  if (rank_step.sum) {
+    return SyncBatchNormForward(input, affine, epsilon, {rank_step.global_samples, rank_step.sum},
                                 mean, variance, output);
   }
   if (input.rows() > 0) BatchNormForward(input, affine, epsilon, mean, variance, output);

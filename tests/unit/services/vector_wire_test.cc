@@ -8,7 +8,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "services/api/layout.h"
 #include "simurgh/data/row_codec.h"
 #include "tests/unit/services/remote_worker.h"
 

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace simurgh {
+
+// One value of a column, where rows do not come from a file.
+struct Cell {
+  enum class Kind : uint8_t {
+    kMissing,
+    kText,    // The text of a cell of a file, without quotes.
+    kNumber,  // Of a dense column.
+    kList,    // Of an id column with a separator: its ids, apart.
+  };
+
+  Kind kind = Kind::kMissing;
+  std::string_view text = {};
+  double number = 0;
+  std::span<const std::string_view> list = {};
+};
+
+}  // namespace simurgh

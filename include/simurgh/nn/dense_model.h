@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/model_config.h"
+#include "simurgh/config/service_config.h"
+#include "simurgh/nn/dense_network.h"
+#include "simurgh/nn/model.h"
+#include "simurgh/tensor/matrix_view.h"
+
+namespace simurgh {
+
+struct ModelPlan;
+
+// The weights with which the dense network predicts, on the CPU. DensePredictors share them.
+//
+// Threads: one owner while it is filled, then any.
+class DenseModel {
+ public:
+  // precision: of products; others than bf16 compute in f32. All values are 0.
+  // Errors: INVALID_ARGUMENT for an inconsistent model; RESOURCE_EXHAUSTED.
+  static StatusOr<std::shared_ptr<DenseModel>> Create(const ModelConfig& model,
+                                                      const ModelInputs& inputs,
+                                                      ComputePrecision precision);
+  ~DenseModel();
+
+  // Weights, and running means and variances, as in DenseNetwork.
+  std::span<float> parameters() { return parameters_; }
+  std::span<float> statistics() { return statistics_; }
+  // Their names. Those with in_state are of statistics().
+  std::vector<DenseTensor> tensors() const;
+
+  size_t embedding_width() const;
+  uint64_t bytes() const { return (parameters_.size() + statistics_.size()) * sizeof(float); }
+
+ private:
+  friend class DensePredictor;
+  DenseModel(std::unique_ptr<const ModelPlan> plan, size_t tasks, bool is_bf16);
+
+  const std::unique_ptr<const ModelPlan> plan_;
+  const size_t tasks_;
+  const bool is_bf16_;
+  std::vector<float> parameters_;
+  std::vector<float> statistics_;
+};
+
+// Computes predictions on the calling thread. DenseNetwork::Predict of the same weights gives the
+// same numbers, but for the order of sums in products.
+//
+// Threads: one owner.
+class DensePredictor {
+ public:
+  explicit DensePredictor(std::shared_ptr<const DenseModel> model);
+  ~DensePredictor();
+  DensePredictor(DensePredictor&&) noexcept;
+
+  // embeddings: (B, embedding_width); dense: (B, dense_width); probabilities: (B, tasks).
+  // Errors: INTERNAL when oneDNN fails; RESOURCE_EXHAUSTED without memory for the batch.
+  Status Predict(MatrixView<const float> embeddings, MatrixView<const float> dense,
+                 std::span<float> probabilities);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/model/model_directory.h"
+
+namespace simurgh {
+
+// The columns that a model's rows have, and what it predicts.
+struct RowFormat {
+  struct Column {
+    std::string name;
+    bool is_dense = false;  // A number; otherwise ids.
+    bool is_list = false;   // Several ids.
+    bool is_read = true;    // False: the model ignores the column.
+  };
+
+  std::vector<Column> columns;      // In the order of the data files, without labels.
+  std::vector<std::string> labels;  // One or more.
+};
+
+// The configuration in a checkpoint, with its fitted statistics, for predictions on this machine:
+// addresses, data files, budgets and folders of the training are not used; plug-ins and
+// vocabulary files are.
+// overrides: "section.key=value", for plug-ins and vocabularies that are elsewhere.
+// Errors: INVALID_ARGUMENT for a configuration that cannot be used here, naming the key; DATA_LOSS.
+StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
+                                      const std::vector<std::string>& overrides);
+
+// A trained model in memory, as of one step: feature processing, rows and dense weights.
+//
+// Threads: immutable; shared.
+class ModelVersion {
+ public:
+  struct Options {
+    std::vector<std::string> overrides;  // See ConfigOfModel().
+    bool allow_plugins = true;
+  };
+
+  // Called with rows read and all rows; an error ends the load.
+  using Progress = absl::FunctionRef<Status(uint64_t rows, uint64_t all_rows)>;
+
+  // Reads a checkpoint and those that it continues, then predicts the rows of its probe.csv and
+  // compares.
+  // Errors: of ConfigOfModel(), OpenRows() and CheckProbe(); INVALID_ARGUMENT for tables or dense
+  // weights that do not fit the configuration; RESOURCE_EXHAUSTED without memory.
+  static StatusOr<std::shared_ptr<const ModelVersion>> Load(const Checkpoint& checkpoint,
+                                                            const Options& options,
+                                                            Progress progress);
+
+  // Load() of a delta that continues this version. Reads only the delta, and shares the other rows
+  // with this version. Errors: FAILED_PRECONDITION if the checkpoint is no delta of this one, or
+  // has files that are not; then use Load().
+  StatusOr<std::shared_ptr<const ModelVersion>> Next(const Checkpoint& delta) const;
+
+  ~ModelVersion();
+
+  const std::string& folder() const { return folder_; }
+  uint64_t step() const { return step_; }
+  uint64_t generation() const { return generation_; }
+  int64_t step_time() const { return step_time_; }  // When the step ended: seconds since 1970.
+  uint64_t rows() const;
+  // Of rows and dense weights. Versions share memory, which counts for each.
+  uint64_t bytes() const;
+  const ClusterConfig& config() const;
+  const RowFormat& format() const;
+
+ private:
+  friend class Predictor;
+  struct Common;  // What the versions of a run share.
+  struct Parts;
+
+  explicit ModelVersion(const Checkpoint& checkpoint);
+
+  const std::string folder_;
+  const uint64_t step_;
+  const uint64_t generation_;
+  const int64_t step_time_;
+  const uint64_t checksum_;
+  std::shared_ptr<const Common> common_;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace simurgh

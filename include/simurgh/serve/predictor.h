@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "simurgh/base/status.h"
+#include "simurgh/data/batch.h"
+#include "simurgh/data/row_batcher.h"
+#include "simurgh/serve/model_version.h"
+#include "simurgh/serve/score_request.h"
+
+namespace simurgh {
+
+// Predicts with one version of a model, on the calling thread. Gives the probabilities of the
+// trainer's evaluation to 1e-6.
+//
+// Threads: one owner.
+class Predictor {
+ public:
+  // ignore_labels: see ReadOptions. Errors: of RowBatcher::Create().
+  static StatusOr<Predictor> Create(std::shared_ptr<const ModelVersion> model,
+                                    bool ignore_labels = true);
+  ~Predictor();
+  Predictor(Predictor&&) noexcept;
+  Predictor& operator=(Predictor&&) noexcept;
+
+  const std::shared_ptr<const ModelVersion>& model() const;
+
+  // Turns rows into a batch for Predict().
+  RowBatcher& rows();
+
+  // batch: of rows(); gets the masks of raw features. probabilities: (batch.size(), labels),
+  // overwritten. NaN where weights or inputs are too large.
+  // Errors: of DensePredictor.
+  Status Predict(Batch& batch, std::vector<float>& probabilities);
+
+  // Predicts the rows of requests as one batch. scored: one for each request.
+  // Errors: of Predict() and RowBatcher::Build(); FAILED_PRECONDITION of a plug-in.
+  Status Score(std::span<const ScoreRequest* const> requests, std::span<ScoredRows> scored);
+
+  // Ids without a row, by table, since the creation.
+  std::span<const uint64_t> unseen_ids() const;
+
+ private:
+  struct State;
+  explicit Predictor(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace simurgh

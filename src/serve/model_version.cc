@@ -1,0 +1,328 @@
+#include "simurgh/serve/model_version.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "serve/model_parts.h"
+
+#include "simurgh/config/statistics.h"
+#include "simurgh/data/batch_reader.h"
+#include "simurgh/model/row_files.h"
+#include "simurgh/model/tensor_file.h"
+#include "simurgh/table/table.h"
+#include "simurgh/train/model_inputs.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kDense[] = "dense.safetensors";
+
+RowFormat FormatOf(const ClusterConfig& config) {
+  RowFormat format{.columns = {}, .labels = LabelColumns(config.data)};
+  std::vector<std::string> read;
+  for (const FeatureConfig& feature : config.features) {
+    const std::vector<std::string> sources = feature.sources();
+    read.insert(read.end(), sources.begin(), sources.end());
+  }
+  for (const DerivedConfig& derived : config.data.derived) {
+    read.insert(read.end(), derived.columns.begin(), derived.columns.end());
+  }
+  for (const ColumnConfig& column : ColumnsOf(config.data)) {
+    if (column.kind == ColumnConfig::Kind::kLabel) continue;
+    const bool is_dense = column.kind == ColumnConfig::Kind::kDense;
+    format.columns.push_back(
+        {.name = column.name,
+         .is_dense = is_dense,
+         .is_list = column.separator != '\0',
+         .is_read = is_dense || std::ranges::find(read, column.name) != read.end()});
+  }
+  return format;
+}
+
+Status CheckPlugins(const ClusterConfig& config, bool allowed) {
+  if (allowed) return absl::OkStatus();
+  const auto refuse = [](const std::string& what, const PluginConfig& plugin) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": the model runs the program code of ", plugin.path,
+                     "; set serving.allow_plugins: true if you trust it"));
+  };
+  for (const FeatureConfig& feature : config.features) {
+    const PluginConfig& plugin = feature.processing.plugin;
+    if (!plugin.path.empty()) return refuse(absl::StrCat("feature '", feature.name, "'"), plugin);
+  }
+  for (const DerivedConfig& derived : config.data.derived) {
+    return refuse(absl::StrCat("derived '", derived.name, "'"), derived.plugin);
+  }
+  return absl::OkStatus();
+}
+
+// Errors: INVALID_ARGUMENT unless the rows' weights are those of the table.
+Status CheckLayout(const RowFile& file, const TableConfig& table) {
+  const std::vector<TensorSpec> wanted = Table::FileTensors(table, 0);
+  const TensorMetadata metadata = Table::FileMetadata(table);
+  const auto describe = [](const std::vector<TensorSpec>& tensors, const TensorMetadata& texts,
+                           const char* name) -> std::string {
+    const auto found = std::ranges::find(tensors, name, &TensorSpec::name);
+    if (found == tensors.end()) return "missing";
+    const auto format = texts.find(absl::StrCat(name, ".format"));
+    return absl::StrCat(format == texts.end() ? DTypeName(found->dtype) : format->second, " [N",
+                        found->shape.size() < 2 ? "" : absl::StrCat(", ", found->shape[1]), "]");
+  };
+  for (const char* name : {"id", "weights"}) {
+    const std::string saved = describe(file.reader.tensors(), file.metadata, name);
+    const std::string configured = describe(wanted, metadata, name);
+    if (saved == configured) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        file.path, ": tensor ", name, " is ", saved, ", the model's configuration of table '",
+        table.name, "' has ", configured, "; use an undamaged copy of the model"));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<uint32_t> TableIndex(const std::string& name, const ClusterConfig& config) {
+  const auto table = std::ranges::find(config.tables, name, &TableConfig::name);
+  if (table != config.tables.end()) return static_cast<uint32_t>(table - config.tables.begin());
+  return absl::InvalidArgumentError(absl::StrCat("the model has rows of a table '", name,
+                                                 "', its configuration has none of this name"));
+}
+
+StatusOr<std::vector<RowLayers>> LoadRows(const Checkpoint& checkpoint, const ClusterConfig& config,
+                                          ModelVersion::Progress progress) {
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<SavedRows> saved, OpenRows(checkpoint));
+  std::vector<uint64_t> counts(config.tables.size());
+  uint64_t all_rows = 0;
+  for (const SavedRows& rows : saved) {
+    SIMURGH_ASSIGN_OR_RETURN(const uint32_t index, TableIndex(rows.table, config));
+    for (const RowFile& file : rows.files) {
+      SIMURGH_RETURN_IF_ERROR(CheckLayout(file, config.tables[index]));
+    }
+    counts[index] += rows.rows;
+    all_rows += rows.rows;
+  }
+  const std::vector<std::string> tensors = {"id", "weights"};
+  std::vector<RowLayers> layers;
+  uint64_t done = 0;
+  for (size_t index = 0; index < counts.size(); ++index) {
+    const TableConfig& config_of_table = config.tables[index];
+    SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<RowTable> table,
+                             RowTable::Create(config_of_table, counts[index], 0));
+    uint64_t next = 0;
+    for (SavedRows& rows : saved) {
+      if (rows.table != config_of_table.name) continue;
+      SIMURGH_RETURN_IF_ERROR(rows.ForEachPiece(tensors, [&](SavedRows::Parts parts) -> Status {
+        const uint64_t count = parts[0].size() / sizeof(uint64_t);
+        if (next + count > counts[index]) {
+          return absl::DataLossError(absl::StrCat(rows.name, ": more rows than the files name"));
+        }
+        std::memcpy(table->ids().data() + next, parts[0].data(), parts[0].size());
+        std::memcpy(table->weights().data() + next * table->row_bytes(), parts[1].data(),
+                    parts[1].size());
+        next += count;
+        done += count;
+        return progress(done, all_rows);
+      }));
+    }
+    if (next != counts[index]) {
+      return absl::DataLossError(absl::StrCat(checkpoint.folder, ": table '", config_of_table.name,
+                                              "' has ", next, " rows instead of ", counts[index],
+                                              "; use another checkpoint"));
+    }
+    SIMURGH_RETURN_IF_ERROR(Annotate(
+        table->Index(), absl::StrCat(checkpoint.folder, ": table '", config_of_table.name, "'")));
+    layers.emplace_back(std::vector<std::shared_ptr<const RowTable>>{std::move(table)}, next);
+  }
+  return layers;
+}
+
+StatusOr<std::shared_ptr<const DenseModel>> LoadDense(const Checkpoint& checkpoint,
+                                                      const ClusterConfig& config) {
+  SIMURGH_ASSIGN_OR_RETURN(
+      std::shared_ptr<DenseModel> dense,
+      DenseModel::Create(config.model, InputsOf(config), config.nn_worker.precision));
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kDense));
+  const auto read = [&](const std::string& name, const std::vector<uint64_t>& shape,
+                        std::span<float> values) -> Status {
+    const TensorSpec wanted{name, DType::kF32, shape};
+    const auto found = std::ranges::find(file.tensors(), name, &TensorSpec::name);
+    if (found != file.tensors().end() && *found == wanted) {
+      return file.Read(name, 0, wanted.rows(), std::as_writable_bytes(values));
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        checkpoint.Path(kDense), ": tensor '", name, "' is ",
+        found == file.tensors().end() ? std::string("missing")
+                                      : absl::StrCat("[", absl::StrJoin(found->shape, ", "), "]"),
+        ", the model's configuration needs [", absl::StrJoin(shape, ", "),
+        "]; use an undamaged copy of the model"));
+  };
+  for (const DenseTensor& tensor : dense->tensors()) {
+    const std::vector<uint64_t> shape(tensor.shape.begin(), tensor.shape.end());
+    size_t count = 1;
+    for (const size_t size : tensor.shape) count *= size;
+    const std::span<float> values = tensor.in_state ? dense->statistics() : dense->parameters();
+    SIMURGH_RETURN_IF_ERROR(read(tensor.name, shape, values.subspan(tensor.offset, count)));
+  }
+  const bool averages = config.training.mode != TrainingConfig::Mode::kAsync &&
+                        config.training.dense_optimizer.average_decay > 0;
+  if (averages) {
+    SIMURGH_RETURN_IF_ERROR(
+        read("average.weights", {dense->parameters().size()}, dense->parameters()));
+  }
+  return dense;
+}
+
+StatusOr<std::vector<uint64_t>> ReadIds(TensorFileReader& file) {
+  std::vector<uint64_t> ids(file.tensors().empty() ? 0 : file.tensors().front().rows());
+  SIMURGH_RETURN_IF_ERROR(file.Read("id", 0, ids.size(), std::as_writable_bytes(std::span(ids))));
+  return ids;
+}
+
+// The rows that a delta has of a table, over all servers.
+struct DeltaFiles {
+  std::vector<TensorFileReader> rows;
+  std::vector<TensorFileReader> removed;
+  uint64_t rows_after = 0;
+};
+
+StatusOr<std::vector<DeltaFiles>> OpenDelta(const Checkpoint& delta, const ClusterConfig& config) {
+  std::vector<DeltaFiles> tables(config.tables.size());
+  for (const ModelFile& file : delta.manifest.files) {
+    const std::string name = TableOf(file);
+    if (name.empty()) continue;
+    SIMURGH_ASSIGN_OR_RETURN(const uint32_t index, TableIndex(name, config));
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, delta.OpenTensors(file.path));
+    const auto after = reader.metadata().find(kRowsAfterDelta);
+    uint64_t rows_after = 0;
+    if (after == reader.metadata().end() || !absl::SimpleAtoi(after->second, &rows_after)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(delta.Path(file.path), ": not the rows of a delta"));
+    }
+    DeltaFiles& files = tables[index];
+    files.rows_after += rows_after;
+    files.rows.push_back(std::move(reader));
+    SIMURGH_ASSIGN_OR_RETURN(
+        TensorFileReader removed,
+        delta.OpenTensors(absl::StrCat("removed", file.path.substr(file.path.find('/')))));
+    files.removed.push_back(std::move(removed));
+  }
+  return tables;
+}
+
+StatusOr<RowLayers> LoadDelta(DeltaFiles& files, const TableConfig& config,
+                              const RowLayers& before) {
+  uint64_t rows = 0;
+  for (const TensorFileReader& file : files.rows) {
+    rows += file.tensors().empty() ? 0 : file.tensors().front().rows();
+  }
+  std::vector<uint64_t> removed;
+  for (TensorFileReader& file : files.removed) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, ReadIds(file));
+    removed.insert(removed.end(), ids.begin(), ids.end());
+  }
+  std::vector<uint64_t> changed;
+  for (TensorFileReader& file : files.rows) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, ReadIds(file));
+    changed.insert(changed.end(), ids.begin(), ids.end());
+  }
+  // An id that went and came back has a row.
+  const absl::flat_hash_set<uint64_t> present(changed.begin(), changed.end());
+  std::erase_if(removed, [&present](uint64_t id) { return present.contains(id); });
+  SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<RowTable> table,
+                           RowTable::Create(config, rows, removed.size()));
+  std::ranges::copy(changed, table->ids().begin());
+  std::ranges::copy(removed, table->ids().begin() + static_cast<std::ptrdiff_t>(rows));
+  uint64_t next = 0;
+  for (TensorFileReader& file : files.rows) {
+    const uint64_t count = file.tensors().empty() ? 0 : file.tensors().front().rows();
+    SIMURGH_RETURN_IF_ERROR(
+        file.Read("weights", 0, count,
+                  table->weights().subspan(next * table->row_bytes(), count * table->row_bytes())));
+    next += count;
+  }
+  SIMURGH_RETURN_IF_ERROR(table->Index());
+  SIMURGH_ASSIGN_OR_RETURN(RowLayers layers, before.With(config, std::move(table)));
+  if (layers.rows() == files.rows_after) return layers;
+  return absl::DataLossError(absl::StrCat("table '", config.name, "': ", layers.rows(),
+                                          " rows after the delta instead of ", files.rows_after,
+                                          "; use a full checkpoint"));
+}
+
+}  // namespace
+
+ModelVersion::Common::Common(ClusterConfig configuration, ModelVersion::Options loading)
+    : config(std::move(configuration)),
+      format(FormatOf(config)),
+      layout(LayoutOf(config)),
+      masks(config.features),
+      options(std::move(loading)) {}
+
+ModelVersion::ModelVersion(const Checkpoint& checkpoint)
+    : folder_(checkpoint.folder),
+      step_(checkpoint.manifest.step),
+      generation_(checkpoint.manifest.generation),
+      step_time_(checkpoint.manifest.step_time),
+      checksum_(checkpoint.checksum),
+      parts_(std::make_unique<Parts>()) {}
+ModelVersion::~ModelVersion() = default;
+
+const ClusterConfig& ModelVersion::config() const { return common_->config; }
+const RowFormat& ModelVersion::format() const { return common_->format; }
+
+uint64_t ModelVersion::rows() const {
+  uint64_t rows = 0;
+  for (const RowLayers& table : parts_->tables) rows += table.rows();
+  return rows;
+}
+
+uint64_t ModelVersion::bytes() const {
+  uint64_t bytes = parts_->dense->bytes();
+  for (const RowLayers& table : parts_->tables) bytes += table.bytes();
+  return bytes;
+}
+
+StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoint& checkpoint,
+                                                                 const Options& options,
+                                                                 Progress progress) {
+  SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, ConfigOfModel(checkpoint, options.overrides));
+  SIMURGH_RETURN_IF_ERROR(CheckPlugins(config, options.allow_plugins));
+  std::shared_ptr<ModelVersion> model(new ModelVersion(checkpoint));
+  model->common_ = std::make_shared<Common>(std::move(config), options);
+  SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(checkpoint, model->config()));
+  SIMURGH_ASSIGN_OR_RETURN(model->parts_->tables, LoadRows(checkpoint, model->config(), progress));
+  SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, model));
+  return model;
+}
+
+StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Next(const Checkpoint& delta) const {
+  const std::optional<Manifest::Parent>& parent = delta.manifest.parent;
+  if (!parent || parent->step != step_ || parent->checksum != checksum_) {
+    return absl::FailedPreconditionError(absl::StrCat(delta.folder, ": no delta of ", folder_));
+  }
+  // Most often equal to this version's; the overrides were checked with it.
+  SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config,
+                           ConfigOfModel(delta, common_->options.overrides));
+  if (config.settings != common_->config.settings ||
+      StatisticsOf(config.data, config.features) !=
+          StatisticsOf(common_->config.data, common_->config.features)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(delta.folder, ": another configuration than ", folder_));
+  }
+  std::shared_ptr<ModelVersion> model(new ModelVersion(delta));
+  model->common_ = common_;
+  SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(delta, config));
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<DeltaFiles> tables, OpenDelta(delta, config));
+  for (size_t i = 0; i < tables.size(); ++i) {
+    StatusOr<RowLayers> layers = LoadDelta(tables[i], config.tables[i], parts_->tables[i]);
+    if (!layers.ok()) return Annotate(layers.status(), delta.folder);
+    model->parts_->tables.push_back(*std::move(layers));
+  }
+  SIMURGH_RETURN_IF_ERROR(CheckProbe(delta, model));
+  return model;
+}
+
+}  // namespace simurgh

@@ -1,0 +1,230 @@
+#include "simurgh/serve/predictor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "serve/model_parts.h"
+
+#include "simurgh/data/pooling.h"
+#include "simurgh/data/row_codec.h"
+#include "simurgh/data/vector_codec.h"
+#include "simurgh/nn/metrics.h"
+#include "simurgh/table/row_numbers.h"
+#include "simurgh/tensor/finite.h"
+
+namespace simurgh {
+namespace {
+
+VectorPrecision CodeOf(RowPrecision precision) {
+  switch (precision) {
+    case RowPrecision::kF32:
+      return VectorPrecision::kF32;
+    case RowPrecision::kBf16:
+      return VectorPrecision::kBf16;
+    case RowPrecision::kF16:
+      break;
+  }
+  return VectorPrecision::kF16;
+}
+
+}  // namespace
+
+struct Predictor::State {
+  State(std::shared_ptr<const ModelVersion> version, RowBatcher row_batcher)
+      : model(std::move(version)),
+        common(*model->common_),
+        parts(*model->parts_),
+        batcher(std::move(row_batcher)),
+        dense(parts.dense),
+        vectors(common.config.training.embedding_precision, common.layout.vector_dims()),
+        unseen(common.config.tables.size()) {
+    const TrainingConfig& training = common.config.training;
+    if (training.embeddings == EmbeddingForm::kRows) {
+      sent_rows.emplace(training.embedding_precision, common.layout.rows());
+    }
+    for (const TableConfig& table : common.config.tables) {
+      row_codecs.emplace_back(CodeOf(common.config.embedding_worker.row_precision),
+                              std::vector<uint32_t>{table.dim});
+    }
+  }
+
+  // Reads the rows of the batch's ids into `rows`, in the precision in which servers send them.
+  void ReadRows(const CompactBatch& batch);
+  // Sets `embeddings`, (B, width), as they arrive at a trainer.
+  MatrixView<const float> Pool(const CompactBatch& batch);
+
+  const std::shared_ptr<const ModelVersion> model;
+  const ModelVersion::Common& common;
+  const ModelVersion::Parts& parts;
+  RowBatcher batcher;
+  DensePredictor dense;
+  const VectorCodec vectors;            // Of embeddings.
+  std::optional<RowCodec> sent_rows;    // If trainers get rows and pool them.
+  std::vector<VectorCodec> row_codecs;  // By table.
+  std::vector<uint64_t> unseen;         // By table.
+  std::vector<const std::byte*> found;  // By id.
+  std::vector<uint64_t> positions;      // By id, in `rows`.
+  std::vector<float> rows;
+  std::vector<float> embeddings;
+  std::vector<std::byte> encoded;
+  std::vector<uint32_t> scratch;
+  std::vector<float> probabilities;
+};
+
+void Predictor::State::ReadRows(const CompactBatch& batch) {
+  found.resize(batch.ids.size());
+  positions.resize(batch.ids.size());
+  size_t floats = 0;
+  size_t first_id = 0;
+  std::vector<size_t> feature_of(batch.list_count());
+  for (size_t f = batch.feature_count(); f-- > 0;) feature_of[batch.list_of(f)] = f;
+  for (size_t list = 0; list < batch.list_count(); ++list) {
+    const std::span<const uint64_t> ids = batch.list(list);
+    const size_t dim = common.layout.dim(feature_of[list]);
+    for (size_t i = 0; i < ids.size(); ++i) positions[first_id + i] = floats + i * dim;
+    floats += ids.size() * dim;
+    first_id += ids.size();
+  }
+  rows.resize(std::max(rows.size(), floats));
+  first_id = 0;
+  for (size_t list = 0; list < batch.list_count(); ++list) {
+    const std::span<const uint64_t> ids = batch.list(list);
+    const uint32_t table = common.layout.features[feature_of[list]].table;
+    const TableConfig& config = common.config.tables[table];
+    const std::span<const std::byte*> places = std::span(found).subspan(first_id, ids.size());
+    parts.tables[table].Find(ids, places, scratch);
+    const VectorCodec& codec = row_codecs[table];
+    const bool rounds =
+        codec.precision() != VectorPrecision::kF32 && codec.precision() != CodeOf(config.precision);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const std::span<float> row = std::span(rows).subspan(positions[first_id + i], config.dim);
+      if (places[i] == nullptr) {
+        std::ranges::fill(row, 0.0F);
+        ++unseen[table];
+        continue;
+      }
+      WidenRow(config.precision, places[i], row);
+      if (!rounds) continue;
+      encoded.resize(std::max(encoded.size(), codec.row_bytes()));
+      const std::span<std::byte> bytes = std::span(encoded).first(codec.row_bytes());
+      const MatrixView<float> matrix(row.data(), 1, row.size());
+      codec.Encode(matrix, /*factor=*/1, std::nullopt, bytes);
+      codec.Decode(bytes, /*factor=*/1, matrix);
+    }
+    first_id += ids.size();
+  }
+}
+
+MatrixView<const float> Predictor::State::Pool(const CompactBatch& batch) {
+  const size_t samples = batch.batch_size;
+  const size_t width = common.layout.embedding_width();
+  embeddings.resize(std::max(embeddings.size(), samples * width));
+  const MatrixView<float> matrix(embeddings.data(), samples, width);
+  if (sent_rows) {
+    const size_t bytes = sent_rows->bytes(batch);
+    encoded.resize(std::max(encoded.size(), bytes));
+    const std::span<std::byte> sent = std::span(encoded).first(bytes);
+    sent_rows->Encode(batch, rows, positions, sent);
+    sent_rows->Pool(batch, sent, matrix,
+                    [](size_t count, size_t /*least*/, auto work) { work(0, count); });
+    return matrix;
+  }
+  for (size_t f = 0; f < batch.feature_count(); ++f) {
+    const FeatureView view = batch.feature(f);
+    const BatchLayout::Feature& feature = common.layout.features[f];
+    simurgh::Pool({.rule = feature.pooling,
+                   .feature = view,
+                   .dim = common.layout.dim(f),
+                   .row_positions = std::span(positions).subspan(view.first_id, view.ids.size())},
+                  rows, matrix.Columns(feature.first_column, common.layout.width(f)), {});
+  }
+  if (vectors.precision() != VectorPrecision::kF32) {
+    const size_t bytes = samples * vectors.row_bytes();
+    encoded.resize(std::max(encoded.size(), bytes));
+    const std::span<std::byte> sent = std::span(encoded).first(bytes);
+    vectors.Encode(matrix, /*factor=*/1, std::nullopt, sent);
+    vectors.Decode(sent, /*factor=*/1, matrix);
+  }
+  return matrix;
+}
+
+Predictor::Predictor(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Predictor::~Predictor() = default;
+Predictor::Predictor(Predictor&&) noexcept = default;
+Predictor& Predictor::operator=(Predictor&&) noexcept = default;
+
+StatusOr<Predictor> Predictor::Create(std::shared_ptr<const ModelVersion> model,
+                                      bool ignore_labels) {
+  const ClusterConfig& config = model->config();
+  SIMURGH_ASSIGN_OR_RETURN(RowBatcher batcher,
+                           RowBatcher::Create(config.data, config.features, ignore_labels));
+  return Predictor(std::make_unique<State>(std::move(model), std::move(batcher)));
+}
+
+const std::shared_ptr<const ModelVersion>& Predictor::model() const { return state_->model; }
+RowBatcher& Predictor::rows() { return state_->batcher; }
+std::span<const uint64_t> Predictor::unseen_ids() const { return state_->unseen; }
+
+Status Predictor::Predict(Batch& batch, std::vector<float>& probabilities) {
+  State& state = *state_;
+  probabilities.resize(batch.size() * state.common.format.labels.size());
+  if (batch.size() == 0) return absl::OkStatus();
+  state.common.masks.AppendTo(batch);
+  state.ReadRows(*batch.sparse);
+  SIMURGH_RETURN_IF_ERROR(
+      state.dense.Predict(state.Pool(*batch.sparse), batch.dense.matrix(), probabilities));
+  CorrectForSampling(probabilities, state.common.config.training.keep_negatives);
+  return absl::OkStatus();
+}
+
+Status Predictor::Score(std::span<const ScoreRequest* const> requests,
+                        std::span<ScoredRows> scored) {
+  State& state = *state_;
+  const size_t columns = state.common.format.columns.size();
+  const size_t labels = state.common.format.labels.size();
+  std::vector<Cell> cells(columns);
+  const auto repeated = std::make_unique<bool[]>(columns);
+  std::vector<std::pair<size_t, size_t>> places;  // Request and row of each sample.
+  for (size_t r = 0; r < requests.size(); ++r) {
+    const ScoreRequest& request = *requests[r];
+    scored[r] = {};
+    scored[r].probabilities.assign(request.rows * labels, std::numeric_limits<float>::quiet_NaN());
+    std::fill_n(repeated.get(), columns, false);
+    for (size_t row = 0; row < request.rows; ++row) {
+      for (size_t c = 0; c < columns; ++c) {
+        const std::vector<Cell>& values = request.columns[c];
+        const bool is_shared = values.size() <= 1 && request.rows > 1;
+        if (row > 0 && is_shared) {
+          repeated[c] = true;
+          continue;
+        }
+        cells[c] = values.empty() ? Cell() : values[row];
+      }
+      const Status added = state.batcher.AddCells(cells, {repeated.get(), columns});
+      if (added.ok()) {
+        places.emplace_back(r, row);
+        continue;
+      }
+      if (!absl::IsInvalidArgument(added)) return added;
+      scored[r].AddProblem(row, std::string(added.message()));
+    }
+  }
+  SIMURGH_ASSIGN_OR_RETURN(Batch batch, state.batcher.Build());
+  SIMURGH_RETURN_IF_ERROR(Predict(batch, state.probabilities));
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto [request, row] = places[i];
+    if (!AllFinite(std::span(state.probabilities).subspan(i * labels, labels))) {
+      scored[request].AddProblem(row, "the prediction is not finite; send smaller dense numbers");
+      continue;
+    }
+    std::copy_n(state.probabilities.begin() + static_cast<std::ptrdiff_t>(i * labels), labels,
+                scored[request].probabilities.begin() + static_cast<std::ptrdiff_t>(row * labels));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh

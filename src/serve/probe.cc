@@ -1,0 +1,94 @@
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "serve/model_parts.h"
+
+#include "simurgh/serve/predictor.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kFile[] = "probe.csv";
+constexpr uint64_t kMaxBytes = uint64_t{256}
+                               << 20;  // Lines have at most 1 MiB, quotes are doubled.
+
+// Largest difference. Products of lower precision differ between devices.
+double Tolerance(ComputePrecision precision) {
+  return precision == ComputePrecision::kF32 ? 1e-6 : 1e-2;
+}
+
+struct ProbeRow {
+  std::vector<float> probabilities;  // By label.
+  std::string line;
+};
+
+// Errors: DATA_LOSS, naming the line.
+StatusOr<std::vector<ProbeRow>> Parse(std::string_view text, size_t tasks) {
+  std::vector<ProbeRow> rows;
+  std::vector<std::string> lines = absl::StrSplit(std::string(text), '\n');
+  for (size_t i = 1; i + 1 < lines.size(); ++i) {
+    ProbeRow row;
+    std::string_view rest = lines[i];
+    bool is_valid = true;
+    for (size_t task = 0; task < tasks; ++task) {
+      const size_t comma = std::min(rest.find(','), rest.size());
+      float number = 0;
+      const auto end = std::from_chars(rest.data(), rest.data() + comma, number);
+      is_valid = is_valid && end.ec == std::errc() && end.ptr == rest.data() + comma;
+      row.probabilities.push_back(number);
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+    if (!is_valid || rest.size() < 2 || rest.front() != '"' || rest.back() != '"') {
+      return absl::DataLossError(
+          absl::StrCat(kFile, ":", i + 1, ": not probabilities and a row; use another checkpoint"));
+    }
+    const std::string quoted(rest.substr(1, rest.size() - 2));
+    row.line = absl::StrJoin(absl::StrSplit(quoted, "\"\""), "\"");
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+Status CheckProbe(const Checkpoint& checkpoint, std::shared_ptr<const ModelVersion> model) {
+  if (!checkpoint.Has(kFile)) return absl::OkStatus();
+  SIMURGH_ASSIGN_OR_RETURN(const std::string text, checkpoint.ReadText(kFile, kMaxBytes));
+  const size_t tasks = model->format().labels.size();
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<ProbeRow> rows, Parse(text, tasks));
+  const double tolerance = Tolerance(model->config().nn_worker.precision);
+  SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(std::move(model)));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Status parsed = predictor.rows().AddLine(rows[i].line);
+    if (parsed.ok()) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(checkpoint.Path(kFile), ":", i + 2, ": ", std::string(parsed.message()),
+                     "; use the plug-ins and vocabularies of the training"));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(Batch batch, predictor.rows().Build());
+  std::vector<float> probabilities;
+  SIMURGH_RETURN_IF_ERROR(predictor.Predict(batch, probabilities));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t task = 0; task < tasks; ++task) {
+      const double found = probabilities[i * tasks + task];
+      const double wanted = rows[i].probabilities[task];
+      if (std::abs(found - wanted) <= tolerance) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          checkpoint.Path(kFile), ":", i + 2, ": the trainer predicted ", wanted,
+          " for this row, this program predicts ", found, "; at most ", tolerance,
+          " apart is allowed; use the plug-ins and vocabularies of the training, and the program's "
+          "version of the training"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "simurgh/base/aligned_buffer.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/table_config.h"
+
+namespace simurgh {
+
+// Rows of one table, without optimizer state, to be read. It can lie over an older table: it then
+// has the rows that changed, and the ids that went.
+//
+// An index of 12 bytes a row maps ids to rows: open addressing with linear probing, 1.5 slots a
+// row. A slot has 32 bits of the hash, so that a search reads the id of few other rows.
+//
+// Threads: one owner while it is filled, then any.
+class RowTable {
+ public:
+  static constexpr uint64_t kMaxRows = 0xffff'fff0;
+  static constexpr uint32_t kAbsent = 0xffff'ffff;   // The table says nothing of the id.
+  static constexpr uint32_t kRemoved = 0xffff'fffe;  // Older rows of the id are gone.
+
+  // rows: with weights. removed: ids that went. Errors: RESOURCE_EXHAUSTED without memory, or for
+  // more than kMaxRows.
+  static StatusOr<std::shared_ptr<RowTable>> Create(const TableConfig& config, uint64_t rows,
+                                                    uint64_t removed);
+
+  uint64_t rows() const { return rows_; }
+  uint64_t entries() const { return ids_.size() / sizeof(uint64_t); }  // rows and removed ids
+  uint64_t bytes() const { return ids_.size() + weights_.size() + slots_.size(); }
+
+  // (rows + removed), those that went last.
+  std::span<uint64_t> ids() { return ids_.as<uint64_t>(entries()); }
+  std::span<const uint64_t> ids() const { return ids_.as<const uint64_t>(entries()); }
+  size_t row_bytes() const { return row_bytes_; }
+  // (rows) of row_bytes().
+  std::span<std::byte> weights() { return weights_.bytes(); }
+  const std::byte* row(uint32_t row) const { return weights_.data() + row * row_bytes_; }
+
+  // Makes the ids known to Find(). Errors: DATA_LOSS for an id that occurs twice.
+  Status Index();
+
+  // rows[i]: the row of ids[i], kAbsent or kRemoved.
+  void Find(std::span<const uint64_t> ids, std::span<uint32_t> rows) const;
+
+ private:
+  struct Slot {
+    uint32_t row;
+    uint32_t tag;
+  };
+  RowTable(uint64_t rows, uint64_t removed, size_t row_bytes);
+
+  uint64_t SlotOf(uint64_t hash) const;
+
+  const uint64_t rows_;
+  const size_t row_bytes_;
+  uint64_t slot_count_;
+  AlignedBuffer ids_;
+  AlignedBuffer weights_;
+  AlignedBuffer slots_;
+};
+
+// The rows of one table as of a step: of all tables, the last one that says something of an id
+// counts.
+//
+// Threads: immutable.
+class RowLayers {
+ public:
+  RowLayers() = default;
+  // rows: that all layers together have.
+  RowLayers(std::vector<std::shared_ptr<const RowTable>> layers, uint64_t rows)
+      : layers_(std::move(layers)), rows_(rows) {}
+
+  uint64_t rows() const { return rows_; }
+  uint64_t bytes() const;
+  const std::vector<std::shared_ptr<const RowTable>>& layers() const { return layers_; }
+
+  // rows[i]: the weights of ids[i], or null for an id without a row. scratch: any.
+  void Find(std::span<const uint64_t> ids, std::span<const std::byte*> rows,
+            std::vector<uint32_t>& scratch) const;
+
+  // With one more layer. Joins layers of similar size, so that there are few of them and a row is
+  // copied rarely. Errors: RESOURCE_EXHAUSTED.
+  StatusOr<RowLayers> With(const TableConfig& config, std::shared_ptr<const RowTable> newest) const;
+
+ private:
+  std::vector<std::shared_ptr<const RowTable>> layers_;  // The oldest first.
+  uint64_t rows_ = 0;
+};
+
+}  // namespace simurgh

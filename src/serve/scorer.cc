@@ -1,0 +1,153 @@
+#include "simurgh/serve/scorer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "simurgh/base/thread.h"
+#include "simurgh/serve/predictor.h"
+
+namespace simurgh {
+
+// A thread's predictors, by version.
+struct Scorer::Worker {
+  // Versions that nobody else holds are dropped.
+  StatusOr<Predictor*> For(const std::shared_ptr<const ModelVersion>& version) {
+    for (size_t i = 0; i < predictors.size(); ++i) {
+      if (predictors[i].model() == version) return &predictors[i];
+    }
+    constexpr size_t kVersions = 3;
+    if (predictors.size() == kVersions) predictors.erase(predictors.begin());
+    SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(version));
+    predictors.push_back(std::move(predictor));
+    return &predictors.back();
+  }
+
+  std::vector<Predictor> predictors;
+};
+
+Scorer::Scorer(const Options& options, MetricRegistry& registry)
+    : options_(options),
+      wait_seconds_(registry.GetHistogram("simurgh_serve_wait_seconds",
+                                          "Time from a request's arrival to its batch.",
+                                          LatencyBuckets())),
+      predict_seconds_(registry.GetHistogram("simurgh_serve_predict_seconds",
+                                             "Time to predict a batch.", LatencyBuckets())),
+      batch_rows_(registry.GetHistogram("simurgh_serve_batch_rows", "Rows of a batch.",
+                                        PowersOfTwo(options.max_batch_rows))),
+      queued_rows_(registry.GetGauge("simurgh_serve_queued_rows", "Rows that wait for a thread.")),
+      bad_rows_(
+          registry.GetCounter("simurgh_serve_bad_rows_total", "Rows that could not be predicted.")),
+      late_requests_(registry.GetCounter("simurgh_serve_late_requests_total",
+                                         "Requests refused because they would wait too long.")) {
+  for (uint32_t i = 0; i < options.threads; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+Scorer::~Scorer() {
+  {
+    MutexLock lock(mutex_);
+    ends_ = true;
+  }
+  wake_.NotifyAll();
+  threads_.clear();
+}
+
+std::chrono::nanoseconds Scorer::WaitOf(size_t rows) const {
+  const double seconds =
+      static_cast<double>(rows) * seconds_per_row_ / static_cast<double>(options_.threads);
+  return std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
+}
+
+std::chrono::nanoseconds Scorer::ExpectedWait() const {
+  MutexLock lock(mutex_);
+  return WaitOf(waiting_rows_);
+}
+
+void Scorer::Submit(std::shared_ptr<const ModelVersion> version, ScoreRequest request,
+                    std::chrono::milliseconds max_wait, Done done) {
+  const Clock::time_point now = Clock::now();
+  std::chrono::nanoseconds expected{0};
+  {
+    MutexLock lock(mutex_);
+    expected = WaitOf(waiting_rows_);
+    if (expected <= max_wait) {
+      waiting_rows_ += request.rows;
+      queued_rows_.Set(static_cast<double>(waiting_rows_));
+      queue_.push_back(
+          {std::move(version), std::move(request), now, now + max_wait, std::move(done)});
+    }
+  }
+  if (expected <= max_wait) {
+    wake_.NotifyOne();
+    return;
+  }
+  late_requests_.Add();
+  std::move(done)(absl::ResourceExhaustedError("too many requests wait; try again later"));
+}
+
+std::vector<Scorer::Waiting> Scorer::Take() {
+  std::vector<Waiting> taken;
+  MutexLock lock(mutex_);
+  while (queue_.empty() && !ends_) wake_.Wait(mutex_);
+  while (options_.batch_delay.count() > 0 && !queue_.empty() && !ends_ &&
+         waiting_rows_ < options_.max_batch_rows &&
+         wake_.WaitUntil(mutex_, queue_.front().since + options_.batch_delay)) {
+  }
+  if (queue_.empty()) return taken;
+  const ModelVersion* const version = queue_.front().version.get();
+  size_t rows = 0;
+  while (!queue_.empty() && queue_.front().version.get() == version) {
+    const size_t more = queue_.front().request.rows;
+    if (!taken.empty() && rows + more > options_.max_batch_rows) break;
+    rows += more;
+    taken.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  waiting_rows_ -= rows;
+  queued_rows_.Set(static_cast<double>(waiting_rows_));
+  return taken;
+}
+
+void Scorer::Run() {
+  SetThreadName("scorer");
+  Worker worker;
+  for (std::vector<Waiting> taken = Take(); !taken.empty(); taken = Take()) {
+    Answer(worker, std::move(taken));
+  }
+}
+
+void Scorer::Answer(Worker& worker, std::vector<Waiting> taken) {
+  const Clock::time_point start = Clock::now();
+  std::vector<Waiting> batch;
+  std::vector<const ScoreRequest*> requests;
+  size_t rows = 0;
+  for (Waiting& waiting : taken) {
+    wait_seconds_.Observe(start - waiting.since);
+    if (start > waiting.deadline) {
+      late_requests_.Add();
+      std::move(waiting.done)(absl::DeadlineExceededError("the request has waited too long"));
+      continue;
+    }
+    rows += waiting.request.rows;
+    batch.push_back(std::move(waiting));
+  }
+  if (batch.empty()) return;
+  for (const Waiting& waiting : batch) requests.push_back(&waiting.request);
+  std::vector<ScoredRows> scored(batch.size());
+  StatusOr<Predictor*> predictor = worker.For(batch.front().version);
+  const Status status = predictor.ok() ? (*predictor)->Score(requests, scored) : predictor.status();
+  const std::chrono::nanoseconds took = Clock::now() - start;
+  predict_seconds_.Observe(took);
+  batch_rows_.Observe(static_cast<double>(rows));
+  {
+    constexpr double kNewShare = 0.1;
+    const double seconds = std::chrono::duration<double>(took).count() / static_cast<double>(rows);
+    MutexLock lock(mutex_);
+    seconds_per_row_ += (seconds - seconds_per_row_) * (seconds_per_row_ == 0 ? 1 : kNewShare);
+  }
+  for (size_t i = 0; i < batch.size(); ++i) {
+    bad_rows_.Add(scored[i].bad_rows);
+    std::move(batch[i].done)(status.ok() ? StatusOr<ScoredRows>(std::move(scored[i])) : status);
+  }
+}
+
+}  // namespace simurgh
