@@ -93,7 +93,7 @@ StatusOr<uint32_t> TableIndex(const std::string& name, const ClusterConfig& conf
 }
 
 StatusOr<std::vector<RowLayers>> LoadRows(const Checkpoint& checkpoint, const ClusterConfig& config,
-                                          ModelVersion::Progress progress) {
+                                          uint64_t max_bytes, ModelVersion::Progress progress) {
   SIMURGH_ASSIGN_OR_RETURN(std::vector<SavedRows> saved, OpenRows(checkpoint));
   std::vector<uint64_t> counts(config.tables.size());
   uint64_t all_rows = 0;
@@ -104,6 +104,14 @@ StatusOr<std::vector<RowLayers>> LoadRows(const Checkpoint& checkpoint, const Cl
     }
     counts[index] += rows.rows;
     all_rows += rows.rows;
+  }
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < counts.size(); ++i)
+    bytes += RowTable::BytesOf(config.tables[i], counts[i]);
+  if (bytes > max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(checkpoint.folder, ": its ", all_rows,
+                                                     " rows need ", bytes, " bytes, ", max_bytes,
+                                                     " are left of the memory budget"));
   }
   const std::vector<std::string> tensors = {"id", "weights"};
   std::vector<RowLayers> layers;
@@ -264,7 +272,6 @@ ModelVersion::Common::Common(ClusterConfig configuration, ModelVersion::Options 
 ModelVersion::ModelVersion(const Checkpoint& checkpoint)
     : folder_(checkpoint.folder),
       step_(checkpoint.manifest.step),
-      generation_(checkpoint.manifest.generation),
       step_time_(checkpoint.manifest.step_time),
       checksum_(checkpoint.checksum),
       parts_(std::make_unique<Parts>()) {}
@@ -293,7 +300,8 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoin
   std::shared_ptr<ModelVersion> model(new ModelVersion(checkpoint));
   model->common_ = std::make_shared<Common>(std::move(config), options);
   SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(checkpoint, model->config()));
-  SIMURGH_ASSIGN_OR_RETURN(model->parts_->tables, LoadRows(checkpoint, model->config(), progress));
+  SIMURGH_ASSIGN_OR_RETURN(model->parts_->tables,
+                           LoadRows(checkpoint, model->config(), options.max_bytes, progress));
   SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, model));
   return model;
 }

@@ -16,6 +16,9 @@ namespace {
 
 constexpr size_t kAhead = 32;  // Searches under way at once.
 
+uint64_t SlotsFor(uint64_t entries) { return entries * 3 / 2 + 1; }
+size_t RowBytes(const TableConfig& config) { return size_t{config.dim} * SizeOf(config.precision); }
+
 // Not the hash that places ids on servers, whose top bits are nearly equal on one of them.
 uint64_t Hash(uint64_t id) { return Mix64(id + 0x9fb21c651e98df25ULL); }
 
@@ -34,7 +37,7 @@ AlignedBuffer Allocate(size_t bytes) {
 
 StatusOr<std::shared_ptr<RowTable>> RowTable::Create(const TableConfig& config, uint64_t rows,
                                                      uint64_t removed) {
-  const size_t row_bytes = size_t{config.dim} * SizeOf(config.precision);
+  const size_t row_bytes = RowBytes(config);
   if (rows + removed > kMaxRows) {
     return absl::ResourceExhaustedError(absl::StrCat("table '", config.name, "': ", rows + removed,
                                                      " rows are more than one process can serve, ",
@@ -48,10 +51,14 @@ StatusOr<std::shared_ptr<RowTable>> RowTable::Create(const TableConfig& config, 
   }
 }
 
+uint64_t RowTable::BytesOf(const TableConfig& config, uint64_t rows) {
+  return rows * (sizeof(uint64_t) + RowBytes(config)) + SlotsFor(rows) * sizeof(Slot);
+}
+
 RowTable::RowTable(uint64_t rows, uint64_t removed, size_t row_bytes)
     : rows_(rows),
       row_bytes_(row_bytes),
-      slot_count_((rows + removed) * 3 / 2 + 1),
+      slot_count_(SlotsFor(rows + removed)),
       ids_(Allocate((rows + removed) * sizeof(uint64_t))),
       weights_(Allocate(rows * row_bytes)),
       slots_(Allocate(slot_count_ * sizeof(Slot))) {}

@@ -30,6 +30,8 @@ class RowTable {
   static StatusOr<std::shared_ptr<RowTable>> Create(const TableConfig& config, uint64_t rows,
                                                     uint64_t removed);
 
+  static uint64_t BytesOf(const TableConfig& config, uint64_t rows);
+
   uint64_t rows() const { return rows_; }
   uint64_t entries() const { return ids_.size() / sizeof(uint64_t); }  // rows and removed ids
   uint64_t bytes() const { return ids_.size() + weights_.size() + slots_.size(); }

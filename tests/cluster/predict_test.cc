@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,11 +15,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/check.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
+#include "simurgh/serve/predictor.h"
+#include "simurgh/serve/scorer.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
@@ -96,12 +101,105 @@ training: {batch_size: 64, dense_optimizer: {kind: adam, learning_rate: 0.01}}
 )"));
 }
 
+// The cells of a line without quotes, without labels.
+std::vector<std::string> CellsOf(const std::string& line, const DataConfig& data) {
+  const char separator = data.format == DataConfig::Format::kCsv ? data.csv.separator : '\t';
+  const std::vector<std::string> all = absl::StrSplit(line, separator);
+  const std::vector<ColumnConfig> columns = ColumnsOf(data);
+  REQUIRE(all.size() == columns.size());
+  std::vector<std::string> cells;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].kind == ColumnConfig::Kind::kLabel) continue;
+    cells.emplace_back(absl::StripAsciiWhitespace(all[i]));
+  }
+  return cells;
+}
+
+// Sends the rows of the test file to a scorer, in requests of several sizes at once. found: the
+// predictions of all rows, label after label.
+void CheckRequests(const Trained& trained, const std::vector<std::vector<double>>& found) {
+  MetricRegistry registry;
+  const auto no_progress = [](uint64_t, uint64_t) { return absl::OkStatus(); };
+  const auto model = ModelVersion::Load(trained.checkpoint, {}, no_progress).value();
+  std::vector<std::vector<std::string>> rows;
+  for (const std::string& line : Lines(trained.Rows(5'000))) {
+    if (model->config().data.csv.header && rows.empty() && line.starts_with("age")) continue;
+    rows.push_back(CellsOf(line, model->config().data));
+  }
+  Scorer scorer({.threads = 2, .max_batch_rows = 100}, registry);
+  std::vector<std::future<void>> answers;
+  size_t first = 0;
+  for (const size_t size : {size_t{1}, size_t{7}, size_t{64}, size_t{1}, size_t{4'096}, size_t{7},
+                            size_t{64}, size_t{300}}) {
+    ScoreRequest request{.rows = size};
+    for (size_t column = 0; column < model->format().columns.size(); ++column) {
+      std::vector<Cell>& cells = request.columns.emplace_back();
+      for (size_t row = first; row < first + size; ++row) {
+        cells.push_back({.kind = Cell::Kind::kText, .text = rows.at(row)[column]});
+      }
+    }
+    auto done = std::make_shared<std::promise<void>>();
+    answers.push_back(done->get_future());
+    scorer.Submit(model, std::move(request), std::chrono::minutes(1),
+                  [&found, done, first, size](StatusOr<ScoredRows> scored) {
+                    REQUIRE(scored.ok());
+                    REQUIRE(scored->bad_rows == 0);
+                    const size_t labels = scored->probabilities.size() / size;
+                    double worst = 0;
+                    for (size_t i = 0; i < scored->probabilities.size(); ++i) {
+                      const double wanted = found.at(first + i / labels).at(i % labels);
+                      worst = std::max(worst, std::abs(scored->probabilities[i] - wanted));
+                    }
+                    CHECK(worst <= 1e-6);
+                    done->set_value();
+                  });
+    first += size;
+  }
+  for (std::future<void>& answer : answers) answer.get();
+
+  // One row's cells for all rows, given once or for each row.
+  ScoreRequest repeated{.rows = 20};
+  for (size_t column = 0; column < model->format().columns.size(); ++column) {
+    const bool is_shared = column % 3 != 0;
+    std::vector<Cell>& cells = repeated.columns.emplace_back();
+    for (size_t row = 0; row < (is_shared ? 1 : repeated.rows); ++row) {
+      cells.push_back({.kind = Cell::Kind::kText, .text = rows[is_shared ? 0 : row % 2][column]});
+    }
+  }
+  ScoreRequest whole = repeated;
+  for (std::vector<Cell>& cells : whole.columns) cells.resize(whole.rows, cells[0]);
+  Predictor predictor = Predictor::Create(model).value();
+  const std::vector<const ScoreRequest*> requests = {&repeated, &whole};
+  std::vector<ScoredRows> scored(2);
+  REQUIRE(predictor.Score(requests, scored) == absl::OkStatus());
+  for (size_t i = 0; i < scored[0].probabilities.size(); ++i) {
+    CHECK(std::abs(scored[0].probabilities[i] - scored[1].probabilities[i]) <= 1e-6);
+  }
+}
+
 TEST_CASE("Predictions of all committed models are the trainer's") {
-  const std::string config =
-      GENERATE(as<std::string>(), "adult", "adult-features", "adult-persia", "adult-tasks",
-               "adult-dcn-v2", "adult-deepfm", "adult-dlrm", "adult-wide-deep");
-  CAPTURE(config);
-  const Trained trained("config/" + config + ".yaml");
+  struct Model {
+    std::string config;
+    std::vector<std::string> overrides = {};
+  };
+  const Model model = GENERATE(values<Model>({
+      {"adult"},
+      {"adult-features"},
+      {"adult-persia"},
+      {"adult-tasks"},
+      {"adult-dcn-v2"},
+      {"adult-deepfm"},
+      {"adult-dlrm"},
+      {"adult-wide-deep"},
+      {"adult", {"training.embedding_precision=int8", "training.keep_negatives=0.5"}},
+      {"adult-persia", {"training.embedding_precision=f16", "training.embeddings=rows"}},
+      {"adult",
+       {"embedding_worker.row_precision=bf16", "training.dense_optimizer.average_decay=0.9"}},
+      {"adult-dcn-v2", {"embedding_worker.row_precision=f16", "tables.0.precision=bf16"}},
+  }));
+  const std::string& config = model.config;
+  CAPTURE(config, model.overrides);
+  const Trained trained("config/" + config + ".yaml", model.overrides);
   const std::string output = trained.folder.Path("out.csv");
   const CommandResult result = Predict(absl::StrCat(
       "--model ", trained.model, " --input ", trained.test, " --output ", output, " --evaluate"));
@@ -115,15 +213,21 @@ TEST_CASE("Predictions of all committed models are the trainer's") {
   const std::vector<std::string> probe = Lines(ReadText(trained.checkpoint.Path("probe.csv")));
   REQUIRE(probe.size() == 65);
   REQUIRE(found.size() == 16'282);
+  std::vector<std::vector<double>> predictions;
+  for (size_t i = 1; i < found.size(); ++i) {
+    std::vector<double>& row = predictions.emplace_back();
+    for (const absl::string_view cell : absl::StrSplit(found[i], ',')) {
+      REQUIRE(absl::SimpleAtod(cell, &row.emplace_back()));
+    }
+  }
+  CheckRequests(trained, predictions);
   CHECK(probe[0] == found[0] + ",row");
   for (size_t i = 1; i < probe.size(); ++i) {
-    const std::vector<std::string> own = absl::StrSplit(found[i], ',');
     const std::vector<std::string> wanted = absl::StrSplit(probe[i], ',');
-    for (size_t task = 0; task < own.size(); ++task) {
-      double a = 0;
-      double b = 1;
-      REQUIRE((absl::SimpleAtod(own[task], &a) && absl::SimpleAtod(wanted[task], &b)));
-      CHECK(std::abs(a - b) <= 1e-6);
+    for (size_t task = 0; task < predictions[i - 1].size(); ++task) {
+      double p = 1;
+      REQUIRE(absl::SimpleAtod(wanted[task], &p));
+      CHECK(std::abs(predictions[i - 1][task] - p) <= 1e-6);
     }
   }
 }

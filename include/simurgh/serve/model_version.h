@@ -42,6 +42,7 @@ class ModelVersion {
   struct Options {
     std::vector<std::string> overrides;  // See ConfigOfModel().
     bool allow_plugins = true;
+    uint64_t max_bytes = UINT64_MAX;  // Of rows. A delta is not limited.
   };
 
   // Called with rows read and all rows; an error ends the load.
@@ -50,7 +51,8 @@ class ModelVersion {
   // Reads a checkpoint and those that it continues, then predicts the rows of its probe.csv and
   // compares.
   // Errors: of ConfigOfModel(), OpenRows() and CheckProbe(); INVALID_ARGUMENT for tables or dense
-  // weights that do not fit the configuration; RESOURCE_EXHAUSTED without memory.
+  // weights that do not fit the configuration; RESOURCE_EXHAUSTED without memory, or for more than
+  // max_bytes.
   static StatusOr<std::shared_ptr<const ModelVersion>> Load(const Checkpoint& checkpoint,
                                                             const Options& options,
                                                             Progress progress);
@@ -64,7 +66,7 @@ class ModelVersion {
 
   const std::string& folder() const { return folder_; }
   uint64_t step() const { return step_; }
-  uint64_t generation() const { return generation_; }
+  uint64_t checksum() const { return checksum_; }   // See Checkpoint.
   int64_t step_time() const { return step_time_; }  // When the step ended: seconds since 1970.
   uint64_t rows() const;
   // Of rows and dense weights. Versions share memory, which counts for each.
@@ -81,7 +83,6 @@ class ModelVersion {
 
   const std::string folder_;
   const uint64_t step_;
-  const uint64_t generation_;
   const int64_t step_time_;
   const uint64_t checksum_;
   std::shared_ptr<const Common> common_;

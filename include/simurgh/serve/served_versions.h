@@ -1,28 +1,94 @@
 #pragma once
 
+#include <chrono>
+#include <compare>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+
+#include "simurgh/base/mutex.h"
+#include "simurgh/base/status.h"
+#include "simurgh/model/model_directory.h"
 #include "simurgh/serve/model_version.h"
+#include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {
 
-// The versions of a model that answer requests: the newest, and the one before it.
+// The versions of a model that answer requests. Its thread follows the model's folder: it loads new
+// checkpoints beside the version in use, checks them, and then changes over to them at once. The
+// version before stays loaded. A checkpoint that cannot be used is logged and counted, and the
+// version in use stays.
+//
+// MODEL/pin, a file with a step, holds all followers at this step until it is removed.
 //
 // Threads: any.
 class ServedVersions {
  public:
-  virtual ~ServedVersions() = default;
+  struct Options {
+    std::string model;               // The folder.
+    std::string version = "latest";  // `latest`, `best`, or a step.
+    std::chrono::milliseconds poll{200};
+    std::chrono::seconds max_age{0};  // Older versions are not ready; 0: any age is.
+    uint64_t memory_budget = 0;       // Of all versions' rows; 0: no limit.
+    ModelVersion::Options loading;    // Without max_bytes.
+  };
+
+  // Lifetime: the registry outlives this.
+  ServedVersions(Options options, MetricRegistry& registry);
+  ~ServedVersions();
+  ServedVersions(const ServedVersions&) = delete;
+  ServedVersions& operator=(const ServedVersions&) = delete;
 
   // Null before the first version is loaded.
-  virtual std::shared_ptr<const ModelVersion> Current() const = 0;
+  std::shared_ptr<const ModelVersion> Current() const;
   // Null if this step is not loaded.
-  virtual std::shared_ptr<const ModelVersion> Find(uint64_t step) const = 0;
-  virtual std::vector<uint64_t> Steps() const = 0;
+  std::shared_ptr<const ModelVersion> Find(uint64_t step) const;
+  std::vector<uint64_t> Steps() const;
   // Why there is no version, or none that is new enough; empty if ready.
-  virtual std::string Problem() const = 0;
+  std::string Problem() const;
+
+  // Looks for another version now, and tries one again that was refused.
+  void Reload();
+
+ private:
+  // What the folder asks for.
+  struct Wanted {
+    uint64_t step = 0;
+    uint64_t checksum = 0;  // Of the checkpoint.
+    auto operator<=>(const Wanted&) const = default;
+  };
+
+  void Run();
+  Status Follow();
+  StatusOr<Checkpoint> FindWanted();
+  StatusOr<std::shared_ptr<const ModelVersion>> Load(const Checkpoint& checkpoint);
+  void Use(std::shared_ptr<const ModelVersion> version);
+
+  const Options options_;
+  ModelDirectory directory_;
+  Counter& loaded_;
+  MetricRegistry& registry_;
+  Gauge& step_;
+  Gauge& bytes_;
+  Histogram& load_seconds_;
+  Histogram& trained_to_served_seconds_;
+  Gauge& age_;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  std::shared_ptr<const ModelVersion> current_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const ModelVersion> previous_ ABSL_GUARDED_BY(mutex_);
+  std::string problem_ ABSL_GUARDED_BY(mutex_) = "the model is being loaded";
+  bool reload_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ends_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<Wanted> refused_;  // The thread's.
+  std::string logged_;        // The last problem; the thread's.
+  std::jthread thread_;
 };
 
 }  // namespace simurgh
