@@ -1,0 +1,200 @@
+#include "simurgh/serve/served_versions.h"
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include <catch2/catch.hpp>
+
+#include "simurgh/serve/predictor.h"
+#include "simurgh/serve/scorer.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/serve/versioned_model.h"
+
+namespace simurgh::testing {
+namespace {
+
+ServedVersions::Options Fast(const std::string& model) {
+  return {.model = model, .poll = std::chrono::milliseconds(1)};
+}
+
+template <typename Condition>
+bool Eventually(const Condition& condition) {
+  for (int i = 0; i < 20'000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+bool Reaches(const ServedVersions& versions, uint64_t step) {
+  return Eventually([&] {
+    const auto current = versions.Current();
+    return current != nullptr && current->step() == step;
+  });
+}
+
+ScoredRows Score(const std::shared_ptr<const ModelVersion>& model, const ScoreRequest& request) {
+  Predictor predictor = Predictor::Create(model).value();
+  const ScoreRequest* requests[] = {&request};
+  std::vector<ScoredRows> scored(1);
+  REQUIRE(predictor.Score(requests, scored) == absl::OkStatus());
+  return scored[0];
+}
+
+TEST_CASE("Every answer is of one version while full ones and deltas are swapped in") {
+  constexpr uint64_t kSwaps = 1'000;
+  const TemporaryFolder folder;
+  VersionedModel writer(folder.Path("model"));
+  Checkpoint newest = writer.WriteFull(1);
+  MetricRegistry registry;
+  ServedVersions versions(Fast(folder.Path("model")), registry);
+  Scorer scorer({.threads = 2, .max_batch_rows = 16}, registry);
+  REQUIRE(Reaches(versions, 1));
+  std::atomic<bool> ends = false;
+  std::atomic<uint64_t> answers = 0;
+  std::atomic<uint64_t> wrong = 0;
+  std::jthread client([&] {
+    for (uint64_t i = 0; !ends; ++i) {
+      std::promise<void> answered;
+      const auto version = versions.Current();
+      scorer.Submit(version,
+                    VersionedModel::Request(i % VersionedModel::kIds, i * 7 % VersionedModel::kIds),
+                    std::chrono::minutes(1), [&](StatusOr<ScoredRows> scored) {
+                      if (!scored.ok() || VersionedModel::VersionOf(*scored) != version->step()) {
+                        ++wrong;
+                      }
+                      ++answers;
+                      answered.set_value();
+                    });
+      answered.get_future().wait();
+    }
+  });
+  for (uint64_t version = 2; version <= kSwaps; ++version) {
+    newest = version % 10 == 0 ? writer.WriteFull(version) : writer.WriteDelta(version, newest);
+    REQUIRE(Reaches(versions, version));
+    REQUIRE(versions.Steps() == std::vector<uint64_t>{version - 1, version});
+  }
+  ends = true;
+  client.join();
+  CHECK(wrong == 0);
+  CHECK(answers > kSwaps / 2);
+}
+
+TEST_CASE("A row that a delta removed reads as an unseen id") {
+  const TemporaryFolder folder;
+  VersionedModel writer(folder.Path("model"));
+  const Checkpoint full = writer.WriteFull(10);
+  MetricRegistry registry;
+  ServedVersions versions(Fast(folder.Path("model")), registry);
+  REQUIRE(Reaches(versions, 10));
+  const Checkpoint delta = writer.WriteDelta(11, full, {3, 4});
+  REQUIRE(Reaches(versions, 11));
+  CHECK(versions.Current()->rows() == 2 * VersionedModel::kIds - 2);
+  CHECK(VersionedModel::VersionOf(Score(versions.Find(10), VersionedModel::Request(1, 3))) == 10);
+  CHECK(VersionedModel::VersionOf(Score(versions.Find(11), VersionedModel::Request(1, 5))) == 11);
+  // a - 2 v, without b.
+  CHECK(Score(versions.Find(11), VersionedModel::Request(1, 3)).probabilities[0] < 1e-4F);
+  writer.WriteDelta(12, delta);
+  REQUIRE(Reaches(versions, 12));
+  CHECK(VersionedModel::VersionOf(Score(versions.Find(12), VersionedModel::Request(1, 3))) == 12);
+}
+
+TEST_CASE("A pin rolls back, and its removal goes on") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  VersionedModel writer(model);
+  writer.WriteFull(1);
+  writer.WriteFull(2);
+  MetricRegistry registry;
+  ServedVersions versions(Fast(model), registry);
+  REQUIRE(Reaches(versions, 2));
+  const auto pin = [&](const std::string& text) {
+    std::ofstream(model + "/pin.new") << text;
+    std::filesystem::rename(model + "/pin.new", model + "/pin");
+  };
+  pin("1\n");
+  REQUIRE(Reaches(versions, 1));
+  writer.WriteFull(3);
+  pin("step-2\n");
+  REQUIRE(Reaches(versions, 2));
+  pin("none");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(versions.Current()->step() == 2);
+  std::filesystem::remove(model + "/pin");
+  REQUIRE(Reaches(versions, 3));
+  CHECK(versions.Problem().empty());
+}
+
+TEST_CASE("A checkpoint that cannot be used leaves the version in use") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  VersionedModel writer(model);
+  const Checkpoint first = writer.WriteFull(1);
+  MetricRegistry registry;
+  ServedVersions versions(Fast(model), registry);
+  REQUIRE(Reaches(versions, 1));
+  std::string reason;
+  SECTION("its probe fails") {
+    writer.WriteFull(2, {}, "0.5,0.9");
+    reason = "FAILED_PRECONDITION";
+  }
+  SECTION("the delta's parent is missing") {
+    Checkpoint foreign = first;
+    foreign.checksum ^= 1;
+    writer.WriteDelta(2, foreign);
+    reason = "DATA_LOSS";
+  }
+  const std::string refused =
+      absl::StrCat("simurgh_serve_versions_refused_total{reason=\"", reason, "\"} 1");
+  CAPTURE(registry.Serialize());
+  CHECK(Eventually([&] { return absl::StrContains(registry.Serialize(), refused); }));
+  CHECK(versions.Current()->step() == 1);
+  CHECK(versions.Problem().empty());
+  writer.WriteFull(3);
+  CHECK(Reaches(versions, 3));
+}
+
+TEST_CASE("Without a version the reason is told, and one is waited for") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  MetricRegistry registry;
+  ServedVersions versions(Fast(model), registry);
+  CHECK(Eventually([&] { return absl::StrContains(versions.Problem(), model); }));
+  CHECK(versions.Current() == nullptr);
+  VersionedModel(model).WriteFull(5);
+  CHECK(Reaches(versions, 5));
+  CHECK(versions.Problem().empty());
+}
+
+TEST_CASE("A memory budget that is too small refuses a version") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  VersionedModel(model).WriteFull(5);
+  MetricRegistry registry;
+  ServedVersions::Options options = Fast(model);
+  options.memory_budget = 1'000;
+  ServedVersions versions(options, registry);
+  CHECK(Eventually(
+      [&] { return absl::StrContains(versions.Problem(), "1000 are left of the memory budget"); }));
+}
+
+TEST_CASE("Old versions are not ready") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  VersionedModel(model).WriteFull(5);
+  MetricRegistry registry;
+  ServedVersions::Options options = Fast(model);
+  options.max_age = std::chrono::seconds(1);
+  ServedVersions versions(options, registry);
+  REQUIRE(Reaches(versions, 5));
+  CHECK(Eventually(
+      [&] { return absl::StrContains(versions.Problem(), "seconds ago, serving.max_age is 1"); }));
+}
+
+}  // namespace
+}  // namespace simurgh::testing

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/model/model_directory.h"
+#include "simurgh/serve/score_request.h"
+
+namespace simurgh::testing {
+
+// Writes checkpoints whose every row and dense weight tells their version, without a training.
+//
+// The model has two id columns, `a` and `b`, with a table each, and two labels. In version v all
+// weights of rows are v, and p of label `torn` is sigmoid(a + b - 2 v): 0.5 if rows and dense
+// weights are of one version. p of label `version` is sigmoid(v / 1000), from the rows of `a`.
+class VersionedModel {
+ public:
+  static constexpr uint64_t kIds = 50;
+
+  explicit VersionedModel(const std::string& folder);
+
+  // A full checkpoint. missing: ids of `b` without a row. probe: probabilities of its one row, or
+  // those that are right.
+  Checkpoint WriteFull(uint64_t version, const std::set<uint64_t>& missing = {},
+                       const std::string& probe = "");
+  // A delta of all rows.
+  Checkpoint WriteDelta(uint64_t version, const Checkpoint& parent,
+                        const std::set<uint64_t>& removed = {});
+
+  ModelDirectory& directory() { return directory_; }
+  const ClusterConfig& config() const { return config_; }
+
+  // Requests of one row each, with ids a and b. Lifetime: the returned object's.
+  static ScoreRequest Request(uint64_t a, uint64_t b);
+  // The version that an answer is of; 0 for an answer of several.
+  static uint64_t VersionOf(const ScoredRows& scored);
+
+ private:
+  Checkpoint Write(uint64_t version, const std::set<uint64_t>& missing, const Checkpoint* parent,
+                   const std::string& probe);
+
+  ModelDirectory directory_;
+  ClusterConfig config_;
+  uint64_t generation_;
+};
+
+}  // namespace simurgh::testing
