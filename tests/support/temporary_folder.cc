@@ -8,8 +8,10 @@
 
 namespace simurgh {
 
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "simurgh-test-XXXXXX").string();
+TemporaryFolder::TemporaryFolder() : TemporaryFolder(std::filesystem::temp_directory_path()) {}
+
+TemporaryFolder::TemporaryFolder(const std::string& parent) {
+  std::string pattern = parent + "/simurgh-test-XXXXXX";
   SIMURGH_CHECK(mkdtemp(pattern.data()) != nullptr) << "cannot create " << pattern;
   path_ = pattern;
 }

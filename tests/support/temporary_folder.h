@@ -9,6 +9,8 @@ namespace simurgh {
 class TemporaryFolder {
  public:
   TemporaryFolder();
+  // parent: "/dev/shm" for a folder in memory, where syncs cost nothing.
+  explicit TemporaryFolder(const std::string& parent);
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   ~TemporaryFolder();
