@@ -39,9 +39,9 @@ Checkpointer::~Checkpointer() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Checkpointer::SetNewest(uint64_t step, std::time_t step_time) {
+void Checkpointer::SetNewest(uint64_t step, double step_time) {
   step_.Set(static_cast<double>(step));
-  time_.Set(static_cast<double>(step_time));
+  time_.Set(step_time);
   MutexLock lock(mutex_);
   schedule_.SetNewest(step);
 }
@@ -156,7 +156,7 @@ void Checkpointer::Run(const Work& work, bool at_mark) {
 
 void Checkpointer::OnSaved(const SavedCheckpoint& saved, Clock::duration duration) {
   step_.Set(static_cast<double>(saved.step));
-  time_.Set(static_cast<double>(saved.step_time));
+  time_.Set(saved.step_time);
   seconds_.Set(std::chrono::duration<double>(duration).count());
   bytes_.Set(static_cast<double>(saved.bytes));
   rows_.Set(static_cast<double>(saved.rows));

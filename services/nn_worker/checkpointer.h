@@ -40,7 +40,7 @@ class Checkpointer final : public CheckpointPort {
   ~Checkpointer() override;  // Stops the save and waits.
 
   // Reports the checkpoint that training continues in the metrics.
-  void SetNewest(uint64_t step, std::time_t step_time);
+  void SetNewest(uint64_t step, double step_time);
 
   bool IsDue(uint64_t step, bool evaluates) override;
   bool IsWanted(const TrainState& state) override;

@@ -262,7 +262,7 @@ class NnWorker : public Daemon {
     checkpointer_ = std::make_unique<Checkpointer>(config, best_, prepare, load, context.metrics());
     if (resumed_) {
       const Manifest& manifest = resumed_->checkpoint.manifest;
-      checkpointer_->SetNewest(manifest.step, manifest.step_time);
+      checkpointer_->SetNewest(manifest.step, static_cast<double>(manifest.step_time));
     }
   }
 
@@ -404,7 +404,9 @@ class NnWorker : public Daemon {
         .dense = DenseCopy(job_->network(), on_servers ? &training.dense_optimizer : nullptr,
                            state.server_optimizer),
         .probe = MakeProbe(*job_, Port(), joined_.run, state.steps),
-        .step_time = std::time(nullptr)});
+        .step_time =
+            std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+                .count()});
     std::ranges::copy(own, job_->network().statistics().begin());
     return model;
   }

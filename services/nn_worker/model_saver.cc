@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
 #include "simurgh/base/log.h"
@@ -230,10 +231,11 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     probe.reset();
   }
   Manifest manifest{.run = TrainingOf(run_),
-                    .step_time = model.step_time,
+                    .step_time = static_cast<int64_t>(model.step_time),
                     .config = {config.settings.begin(), config.settings.end()},
                     .statistics = StatisticsOf(config.data, config.features),
                     .extra = {{"agreement", ModelAgreement(config)},
+                              {"step_time", absl::StrFormat("%.3f", model.step_time)},
                               {"yaml", config.source.text},
                               {"yaml.path", config.source.path},
                               {"yaml.overrides", absl::StrJoin(config.source.overrides, "\n")}},

@@ -51,15 +51,15 @@ struct ModelCopy {
   TrainState state;
   std::optional<EvaluationResult> evaluation;
   DenseCopy dense;
-  std::string probe;  // Of MakeProbe(), may be empty.
-  std::time_t step_time = 0;
+  std::string probe;     // Of MakeProbe(), may be empty.
+  double step_time = 0;  // When the step ended: seconds since 1970.
 };
 
 // A model on disk.
 struct SavedCheckpoint {
   std::string folder;
   uint64_t step = 0;
-  std::time_t step_time = 0;
+  double step_time = 0;
   uint64_t rows = 0;
   uint64_t bytes = 0;
 };

@@ -195,7 +195,7 @@ class FilePrediction {
   }
 
   Status Predict() {
-    SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(model_, !options_.evaluates));
+    SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(*model_, !options_.evaluates));
     std::optional<RowText> text;
     if (!options_.columns.empty()) {
       SIMURGH_ASSIGN_OR_RETURN(RowText chosen,
@@ -246,7 +246,7 @@ class FilePrediction {
           absl::StrCat(input_, ":", chunk.lines[row], ": ", std::string(parsed.message())));
     }
     SIMURGH_ASSIGN_OR_RETURN(chunk.batch, predictor.rows().Build());
-    SIMURGH_RETURN_IF_ERROR(predictor.Predict(chunk.batch, chunk.probabilities));
+    SIMURGH_RETURN_IF_ERROR(predictor.Predict(*model_, chunk.batch, chunk.probabilities));
     if (!AllFinite(chunk.probabilities)) {
       return absl::FailedPreconditionError(
           absl::StrCat(input_, ":", chunk.lines[0],

@@ -62,6 +62,13 @@ Status CheckPlugins(const ClusterConfig& config, bool allowed) {
   return absl::OkStatus();
 }
 
+double StepTimeOf(const Manifest& manifest) {
+  const auto found = manifest.extra.find("step_time");
+  double seconds = 0;
+  if (found != manifest.extra.end() && absl::SimpleAtod(found->second, &seconds)) return seconds;
+  return static_cast<double>(manifest.step_time);
+}
+
 // Errors: INVALID_ARGUMENT unless the rows' weights are those of the table.
 Status CheckLayout(const RowFile& file, const TableConfig& table) {
   const std::vector<TensorSpec> wanted = Table::FileTensors(table, 0);
@@ -272,7 +279,7 @@ ModelVersion::Common::Common(ClusterConfig configuration, ModelVersion::Options 
 ModelVersion::ModelVersion(const Checkpoint& checkpoint)
     : folder_(checkpoint.folder),
       step_(checkpoint.manifest.step),
-      step_time_(checkpoint.manifest.step_time),
+      step_time_(StepTimeOf(checkpoint.manifest)),
       checksum_(checkpoint.checksum),
       parts_(std::make_unique<Parts>()) {}
 ModelVersion::~ModelVersion() = default;
@@ -302,7 +309,7 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoin
   SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(checkpoint, model->config()));
   SIMURGH_ASSIGN_OR_RETURN(model->parts_->tables,
                            LoadRows(checkpoint, model->config(), options.max_bytes, progress));
-  SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, model));
+  SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, *model));
   return model;
 }
 
@@ -329,7 +336,7 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Next(const Checkpoin
     if (!layers.ok()) return Annotate(layers.status(), delta.folder);
     model->parts_->tables.push_back(*std::move(layers));
   }
-  SIMURGH_RETURN_IF_ERROR(CheckProbe(delta, model));
+  SIMURGH_RETURN_IF_ERROR(CheckProbe(delta, *model));
   return model;
 }
 

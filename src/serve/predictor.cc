@@ -34,14 +34,14 @@ VectorPrecision CodeOf(RowPrecision precision) {
 }  // namespace
 
 struct Predictor::State {
-  State(std::shared_ptr<const ModelVersion> version, RowBatcher row_batcher)
-      : model(std::move(version)),
-        common(*model->common_),
-        parts(*model->parts_),
+  State(const ModelVersion& model, RowBatcher row_batcher)
+      : shared(model.common_),
+        common(*shared),
         batcher(std::move(row_batcher)),
-        dense(parts.dense),
+        dense(*model.parts_->dense),
         vectors(common.config.training.embedding_precision, common.layout.vector_dims()),
-        unseen(common.config.tables.size()) {
+        unseen(common.config.tables.size()),
+        missing(common.format.columns.size()) {
     const TrainingConfig& training = common.config.training;
     if (training.embeddings == EmbeddingForm::kRows) {
       sent_rows.emplace(training.embedding_precision, common.layout.rows());
@@ -53,19 +53,19 @@ struct Predictor::State {
   }
 
   // Reads the rows of the batch's ids into `rows`, in the precision in which servers send them.
-  void ReadRows(const CompactBatch& batch);
+  void ReadRows(const std::vector<RowLayers>& tables, const CompactBatch& batch);
   // Sets `embeddings`, (B, width), as they arrive at a trainer.
   MatrixView<const float> Pool(const CompactBatch& batch);
 
-  const std::shared_ptr<const ModelVersion> model;
+  const std::shared_ptr<const ModelVersion::Common> shared;
   const ModelVersion::Common& common;
-  const ModelVersion::Parts& parts;
   RowBatcher batcher;
   DensePredictor dense;
   const VectorCodec vectors;            // Of embeddings.
   std::optional<RowCodec> sent_rows;    // If trainers get rows and pool them.
   std::vector<VectorCodec> row_codecs;  // By table.
   std::vector<uint64_t> unseen;         // By table.
+  std::vector<uint64_t> missing;        // By column.
   std::vector<const std::byte*> found;  // By id.
   std::vector<uint64_t> positions;      // By id, in `rows`.
   std::vector<float> rows;
@@ -75,7 +75,7 @@ struct Predictor::State {
   std::vector<float> probabilities;
 };
 
-void Predictor::State::ReadRows(const CompactBatch& batch) {
+void Predictor::State::ReadRows(const std::vector<RowLayers>& tables, const CompactBatch& batch) {
   found.resize(batch.ids.size());
   positions.resize(batch.ids.size());
   size_t floats = 0;
@@ -96,7 +96,7 @@ void Predictor::State::ReadRows(const CompactBatch& batch) {
     const uint32_t table = common.layout.features[feature_of[list]].table;
     const TableConfig& config = common.config.tables[table];
     const std::span<const std::byte*> places = std::span(found).subspan(first_id, ids.size());
-    parts.tables[table].Find(ids, places, scratch);
+    tables[table].Find(ids, places, scratch);
     const VectorCodec& codec = row_codecs[table];
     const bool rounds =
         codec.precision() != VectorPrecision::kF32 && codec.precision() != CodeOf(config.precision);
@@ -157,31 +157,32 @@ Predictor::~Predictor() = default;
 Predictor::Predictor(Predictor&&) noexcept = default;
 Predictor& Predictor::operator=(Predictor&&) noexcept = default;
 
-StatusOr<Predictor> Predictor::Create(std::shared_ptr<const ModelVersion> model,
-                                      bool ignore_labels) {
-  const ClusterConfig& config = model->config();
+StatusOr<Predictor> Predictor::Create(const ModelVersion& model, bool ignore_labels) {
+  const ClusterConfig& config = model.config();
   SIMURGH_ASSIGN_OR_RETURN(RowBatcher batcher,
                            RowBatcher::Create(config.data, config.features, ignore_labels));
-  return Predictor(std::make_unique<State>(std::move(model), std::move(batcher)));
+  return Predictor(std::make_unique<State>(model, std::move(batcher)));
 }
 
-const std::shared_ptr<const ModelVersion>& Predictor::model() const { return state_->model; }
+bool Predictor::Fits(const ModelVersion& model) const { return state_->shared == model.common_; }
 RowBatcher& Predictor::rows() { return state_->batcher; }
 std::span<const uint64_t> Predictor::unseen_ids() const { return state_->unseen; }
+std::span<const uint64_t> Predictor::missing_cells() const { return state_->missing; }
 
-Status Predictor::Predict(Batch& batch, std::vector<float>& probabilities) {
+Status Predictor::Predict(const ModelVersion& model, Batch& batch,
+                          std::vector<float>& probabilities) {
   State& state = *state_;
   probabilities.resize(batch.size() * state.common.format.labels.size());
   if (batch.size() == 0) return absl::OkStatus();
   state.common.masks.AppendTo(batch);
-  state.ReadRows(*batch.sparse);
-  SIMURGH_RETURN_IF_ERROR(
-      state.dense.Predict(state.Pool(*batch.sparse), batch.dense.matrix(), probabilities));
+  state.ReadRows(model.parts_->tables, *batch.sparse);
+  SIMURGH_RETURN_IF_ERROR(state.dense.Predict(*model.parts_->dense, state.Pool(*batch.sparse),
+                                              batch.dense.matrix(), probabilities));
   CorrectForSampling(probabilities, state.common.config.training.keep_negatives);
   return absl::OkStatus();
 }
 
-Status Predictor::Score(std::span<const ScoreRequest* const> requests,
+Status Predictor::Score(const ModelVersion& model, std::span<const ScoreRequest* const> requests,
                         std::span<ScoredRows> scored) {
   State& state = *state_;
   const size_t columns = state.common.format.columns.size();
@@ -203,6 +204,7 @@ Status Predictor::Score(std::span<const ScoreRequest* const> requests,
           continue;
         }
         cells[c] = values.empty() ? Cell() : values[row];
+        if (cells[c].kind == Cell::Kind::kMissing) ++state.missing[c];
       }
       const Status added = state.batcher.AddCells(cells, {repeated.get(), columns});
       if (added.ok()) {
@@ -214,7 +216,7 @@ Status Predictor::Score(std::span<const ScoreRequest* const> requests,
     }
   }
   SIMURGH_ASSIGN_OR_RETURN(Batch batch, state.batcher.Build());
-  SIMURGH_RETURN_IF_ERROR(Predict(batch, state.probabilities));
+  SIMURGH_RETURN_IF_ERROR(Predict(model, batch, state.probabilities));
   for (size_t i = 0; i < places.size(); ++i) {
     const auto [request, row] = places[i];
     if (!AllFinite(std::span(state.probabilities).subspan(i * labels, labels))) {

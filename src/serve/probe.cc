@@ -59,13 +59,13 @@ StatusOr<std::vector<ProbeRow>> Parse(std::string_view text, size_t tasks) {
 
 }  // namespace
 
-Status CheckProbe(const Checkpoint& checkpoint, std::shared_ptr<const ModelVersion> model) {
+Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model) {
   if (!checkpoint.Has(kFile)) return absl::OkStatus();
   SIMURGH_ASSIGN_OR_RETURN(const std::string text, checkpoint.ReadText(kFile, kMaxBytes));
-  const size_t tasks = model->format().labels.size();
+  const size_t tasks = model.format().labels.size();
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<ProbeRow> rows, Parse(text, tasks));
-  const double tolerance = Tolerance(model->config().nn_worker.precision);
-  SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(std::move(model)));
+  const double tolerance = Tolerance(model.config().nn_worker.precision);
+  SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(model));
   for (size_t i = 0; i < rows.size(); ++i) {
     const Status parsed = predictor.rows().AddLine(rows[i].line);
     if (parsed.ok()) continue;
@@ -75,7 +75,7 @@ Status CheckProbe(const Checkpoint& checkpoint, std::shared_ptr<const ModelVersi
   }
   SIMURGH_ASSIGN_OR_RETURN(Batch batch, predictor.rows().Build());
   std::vector<float> probabilities;
-  SIMURGH_RETURN_IF_ERROR(predictor.Predict(batch, probabilities));
+  SIMURGH_RETURN_IF_ERROR(predictor.Predict(model, batch, probabilities));
   for (size_t i = 0; i < rows.size(); ++i) {
     for (size_t task = 0; task < tasks; ++task) {
       const double found = probabilities[i * tasks + task];

@@ -1,6 +1,8 @@
 #include "simurgh/serve/scorer.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "simurgh/base/thread.h"
@@ -8,21 +10,66 @@
 
 namespace simurgh {
 
-// A thread's predictors, by version.
-struct Scorer::Worker {
-  // Versions that nobody else holds are dropped.
-  StatusOr<Predictor*> For(const std::shared_ptr<const ModelVersion>& version) {
-    for (size_t i = 0; i < predictors.size(); ++i) {
-      if (predictors[i].model() == version) return &predictors[i];
+namespace {
+
+// A series of counters, and what has been added to them.
+struct Counts {
+  std::vector<Counter*> counters;
+  std::vector<uint64_t> added;
+
+  void Update(std::span<const uint64_t> totals) {
+    added.resize(totals.size());
+    for (size_t i = 0; i < totals.size(); ++i) {
+      if (totals[i] > added[i]) counters[i]->Add(totals[i] - std::exchange(added[i], totals[i]));
     }
-    constexpr size_t kVersions = 3;
-    if (predictors.size() == kVersions) predictors.erase(predictors.begin());
-    SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(version));
-    predictors.push_back(std::move(predictor));
-    return &predictors.back();
+  }
+};
+
+// A predictor and its part of the metrics.
+struct Counted {
+  Counted(Predictor own, const ModelVersion& model, MetricRegistry& registry)
+      : predictor(std::move(own)) {
+    for (const TableConfig& table : model.config().tables) {
+      unseen.counters.push_back(&registry.GetCounter("simurgh_serve_unseen_ids_total",
+                                                     "Distinct ids of batches without a row.",
+                                                     {{"table", table.name}}));
+    }
+    for (const RowFormat::Column& column : model.format().columns) {
+      missing.counters.push_back(&registry.GetCounter("simurgh_serve_missing_cells_total",
+                                                      "Values that requests lack.",
+                                                      {{"column", column.name}}));
+    }
   }
 
-  std::vector<Predictor> predictors;
+  Status Score(const ModelVersion& model, std::span<const ScoreRequest* const> requests,
+               std::span<ScoredRows> scored) {
+    SIMURGH_RETURN_IF_ERROR(predictor.Score(model, requests, scored));
+    unseen.Update(predictor.unseen_ids());
+    missing.Update(predictor.missing_cells());
+    return absl::OkStatus();
+  }
+
+  Predictor predictor;
+  Counts unseen;
+  Counts missing;
+};
+
+}  // namespace
+
+// A thread's predictor.
+struct Scorer::Worker {
+  explicit Worker(MetricRegistry& metrics) : registry(metrics) {}
+
+  StatusOr<Counted*> For(const ModelVersion& model) {
+    if (!counted || !counted->predictor.Fits(model)) {
+      SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(model));
+      counted.emplace(std::move(predictor), model, registry);
+    }
+    return &*counted;
+  }
+
+  MetricRegistry& registry;
+  std::optional<Counted> counted;
 };
 
 Scorer::Scorer(const Options& options, MetricRegistry& registry)
@@ -38,7 +85,8 @@ Scorer::Scorer(const Options& options, MetricRegistry& registry)
       bad_rows_(
           registry.GetCounter("simurgh_serve_bad_rows_total", "Rows that could not be predicted.")),
       late_requests_(registry.GetCounter("simurgh_serve_late_requests_total",
-                                         "Requests refused because they would wait too long.")) {
+                                         "Requests refused because they would wait too long.")),
+      registry_(registry) {
   for (uint32_t i = 0; i < options.threads; ++i) threads_.emplace_back([this] { Run(); });
 }
 
@@ -109,7 +157,7 @@ std::vector<Scorer::Waiting> Scorer::Take() {
 
 void Scorer::Run() {
   SetThreadName("scorer");
-  Worker worker;
+  Worker worker(registry_);
   for (std::vector<Waiting> taken = Take(); !taken.empty(); taken = Take()) {
     Answer(worker, std::move(taken));
   }
@@ -133,8 +181,10 @@ void Scorer::Answer(Worker& worker, std::vector<Waiting> taken) {
   if (batch.empty()) return;
   for (const Waiting& waiting : batch) requests.push_back(&waiting.request);
   std::vector<ScoredRows> scored(batch.size());
-  StatusOr<Predictor*> predictor = worker.For(batch.front().version);
-  const Status status = predictor.ok() ? (*predictor)->Score(requests, scored) : predictor.status();
+  const ModelVersion& model = *batch.front().version;
+  StatusOr<Counted*> predictor = worker.For(model);
+  const Status status =
+      predictor.ok() ? (*predictor)->Score(model, requests, scored) : predictor.status();
   const std::chrono::nanoseconds took = Clock::now() - start;
   predict_seconds_.Observe(took);
   batch_rows_.Observe(static_cast<double>(rows));

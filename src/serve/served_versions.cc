@@ -88,7 +88,7 @@ std::string ServedVersions::Problem() const {
     if (current_ == nullptr) return problem_;
     version = current_;
   }
-  const double age = SecondsSince1970() - static_cast<double>(version->step_time());
+  const double age = SecondsSince1970() - version->step_time();
   if (options_.max_age.count() == 0 || age <= static_cast<double>(options_.max_age.count())) {
     return "";
   }
@@ -112,7 +112,7 @@ void ServedVersions::Run() {
     if (!status.ok() && problem != logged_) spdlog::warn("the model: {}", problem);
     logged_ = problem;
     if (const auto version = Current(); version != nullptr) {
-      age_.Set(SecondsSince1970() - static_cast<double>(version->step_time()));
+      age_.Set(SecondsSince1970() - version->step_time());
     }
     const auto next = std::chrono::steady_clock::now() + options_.poll;
     MutexLock lock(mutex_);
@@ -159,8 +159,7 @@ Status ServedVersions::Follow() {
   StatusOr<std::shared_ptr<const ModelVersion>> version = Load(checkpoint);
   if (version.ok()) {
     load_seconds_.Observe(std::chrono::steady_clock::now() - start);
-    trained_to_served_seconds_.Observe(
-        std::max(0.0, SecondsSince1970() - static_cast<double>((*version)->step_time())));
+    trained_to_served_seconds_.Observe(std::max(0.0, SecondsSince1970() - (*version)->step_time()));
     loaded_.Add();
     Use(*std::move(version));
     return absl::OkStatus();

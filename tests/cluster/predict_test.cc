@@ -168,10 +168,10 @@ void CheckRequests(const Trained& trained, const std::vector<std::vector<double>
   }
   ScoreRequest whole = repeated;
   for (std::vector<Cell>& cells : whole.columns) cells.resize(whole.rows, cells[0]);
-  Predictor predictor = Predictor::Create(model).value();
+  Predictor predictor = Predictor::Create(*model).value();
   const std::vector<const ScoreRequest*> requests = {&repeated, &whole};
   std::vector<ScoredRows> scored(2);
-  REQUIRE(predictor.Score(requests, scored) == absl::OkStatus());
+  REQUIRE(predictor.Score(*model, requests, scored) == absl::OkStatus());
   for (size_t i = 0; i < scored[0].probabilities.size(); ++i) {
     CHECK(std::abs(scored[0].probabilities[i] - scored[1].probabilities[i]) <= 1e-6);
   }

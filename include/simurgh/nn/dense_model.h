@@ -55,14 +55,15 @@ class DenseModel {
 // Threads: one owner.
 class DensePredictor {
  public:
-  explicit DensePredictor(std::shared_ptr<const DenseModel> model);
+  // For models of the same configuration as this one.
+  explicit DensePredictor(const DenseModel& model);
   ~DensePredictor();
   DensePredictor(DensePredictor&&) noexcept;
 
   // embeddings: (B, embedding_width); dense: (B, dense_width); probabilities: (B, tasks).
   // Errors: INTERNAL when oneDNN fails; RESOURCE_EXHAUSTED without memory for the batch.
-  Status Predict(MatrixView<const float> embeddings, MatrixView<const float> dense,
-                 std::span<float> probabilities);
+  Status Predict(const DenseModel& model, MatrixView<const float> embeddings,
+                 MatrixView<const float> dense, std::span<float> probabilities);
 
  private:
   struct State;

@@ -66,8 +66,8 @@ class ModelVersion {
 
   const std::string& folder() const { return folder_; }
   uint64_t step() const { return step_; }
-  uint64_t checksum() const { return checksum_; }   // See Checkpoint.
-  int64_t step_time() const { return step_time_; }  // When the step ended: seconds since 1970.
+  uint64_t checksum() const { return checksum_; }  // See Checkpoint.
+  double step_time() const { return step_time_; }  // When the step ended: seconds since 1970.
   uint64_t rows() const;
   // Of rows and dense weights. Versions share memory, which counts for each.
   uint64_t bytes() const;
@@ -83,7 +83,7 @@ class ModelVersion {
 
   const std::string folder_;
   const uint64_t step_;
-  const int64_t step_time_;
+  const double step_time_;
   const uint64_t checksum_;
   std::shared_ptr<const Common> common_;
   std::unique_ptr<Parts> parts_;

@@ -13,20 +13,20 @@
 
 namespace simurgh {
 
-// Predicts with one version of a model, on the calling thread. Gives the probabilities of the
-// trainer's evaluation to 1e-6.
+// Predicts with the versions of a model, on the calling thread. Gives the probabilities of the
+// trainer's evaluation to 1e-6. Holds no version between calls.
 //
 // Threads: one owner.
 class Predictor {
  public:
   // ignore_labels: see ReadOptions. Errors: of RowBatcher::Create().
-  static StatusOr<Predictor> Create(std::shared_ptr<const ModelVersion> model,
-                                    bool ignore_labels = true);
+  static StatusOr<Predictor> Create(const ModelVersion& model, bool ignore_labels = true);
   ~Predictor();
   Predictor(Predictor&&) noexcept;
   Predictor& operator=(Predictor&&) noexcept;
 
-  const std::shared_ptr<const ModelVersion>& model() const;
+  // Whether the version processes features as that of Create() does. The calls below require it.
+  bool Fits(const ModelVersion& model) const;
 
   // Turns rows into a batch for Predict().
   RowBatcher& rows();
@@ -34,14 +34,17 @@ class Predictor {
   // batch: of rows(); gets the masks of raw features. probabilities: (batch.size(), labels),
   // overwritten. NaN where weights or inputs are too large.
   // Errors: of DensePredictor.
-  Status Predict(Batch& batch, std::vector<float>& probabilities);
+  Status Predict(const ModelVersion& model, Batch& batch, std::vector<float>& probabilities);
 
   // Predicts the rows of requests as one batch. scored: one for each request.
   // Errors: of Predict() and RowBatcher::Build(); FAILED_PRECONDITION of a plug-in.
-  Status Score(std::span<const ScoreRequest* const> requests, std::span<ScoredRows> scored);
+  Status Score(const ModelVersion& model, std::span<const ScoreRequest* const> requests,
+               std::span<ScoredRows> scored);
 
-  // Ids without a row, by table, since the creation.
+  // Since the creation: distinct ids of batches without a row, by table; cells of requests that are
+  // missing, by column.
   std::span<const uint64_t> unseen_ids() const;
+  std::span<const uint64_t> missing_cells() const;
 
  private:
   struct State;

@@ -74,6 +74,7 @@ class Scorer {
   Gauge& queued_rows_;
   Counter& bad_rows_;
   Counter& late_requests_;
+  MetricRegistry& registry_;
   mutable Mutex mutex_;
   CondVar wake_;
   std::deque<Waiting> queue_ ABSL_GUARDED_BY(mutex_);

@@ -146,24 +146,20 @@ std::vector<DenseTensor> DenseModel::tensors() const {
 size_t DenseModel::embedding_width() const { return plan_->embedding_width; }
 
 struct DensePredictor::State {
-  explicit State(std::shared_ptr<const DenseModel> weights, const ModelPlan& plan)
-      : model(std::move(weights)),
-        activations(plan.activation_width),
-        scratch(cpu::InteractionScratchSize(plan)) {}
+  explicit State(const ModelPlan& plan)
+      : activations(plan.activation_width), scratch(cpu::InteractionScratchSize(plan)) {}
 
-  std::shared_ptr<const DenseModel> model;
   cpu::Workspace activations;
   std::vector<float> scratch;
 };
 
-DensePredictor::DensePredictor(std::shared_ptr<const DenseModel> model)
-    : state_(std::make_unique<State>(model, *model->plan_)) {}
+DensePredictor::DensePredictor(const DenseModel& model)
+    : state_(std::make_unique<State>(*model.plan_)) {}
 DensePredictor::~DensePredictor() = default;
 DensePredictor::DensePredictor(DensePredictor&&) noexcept = default;
 
-Status DensePredictor::Predict(MatrixView<const float> embeddings, MatrixView<const float> dense,
-                               std::span<float> probabilities) {
-  const DenseModel& model = *state_->model;
+Status DensePredictor::Predict(const DenseModel& model, MatrixView<const float> embeddings,
+                               MatrixView<const float> dense, std::span<float> probabilities) {
   const size_t rows = probabilities.size() / model.tasks_;
   SIMURGH_CHECK_EQ(probabilities.size(), rows * model.tasks_);
   SIMURGH_CHECK_EQ(embeddings.columns(), model.plan_->embedding_width);

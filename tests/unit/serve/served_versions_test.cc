@@ -39,10 +39,10 @@ bool Reaches(const ServedVersions& versions, uint64_t step) {
 }
 
 ScoredRows Score(const std::shared_ptr<const ModelVersion>& model, const ScoreRequest& request) {
-  Predictor predictor = Predictor::Create(model).value();
+  Predictor predictor = Predictor::Create(*model).value();
   const ScoreRequest* requests[] = {&request};
   std::vector<ScoredRows> scored(1);
-  REQUIRE(predictor.Score(requests, scored) == absl::OkStatus());
+  REQUIRE(predictor.Score(*model, requests, scored) == absl::OkStatus());
   return scored[0];
 }
 
