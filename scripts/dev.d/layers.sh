@@ -28,7 +28,8 @@ feature: base tensor config telemetry data
 nn: base tensor config telemetry data
 collective: base tensor config telemetry data
 train: base tensor config telemetry data model table feature nn collective
-services: base tensor config telemetry data model table feature nn collective train rpc
+serve: base tensor config telemetry data model table feature nn
+services: base tensor config telemetry data model table feature nn collective train serve rpc
 '
 
 files=("$@")
