@@ -9,6 +9,7 @@
 #include "absl/functional/any_invocable.h"
 
 #include "simurgh/base/status.h"
+#include "simurgh/config/serving_config.h"
 #include "simurgh/serve/model_version.h"
 #include "simurgh/serve/score_request.h"
 
@@ -40,6 +41,9 @@ class ScoringBackend {
   using Done = absl::AnyInvocable<void(StatusOr<ScoredRows>) &&>;
   virtual void Score(const LoadedVersion& version, ScoreRequest request,
                      std::chrono::milliseconds max_wait, Done done) = 0;
+
+  // After SIGHUP, with the configuration as it is now. After an error nothing has changed.
+  virtual Status Reload(const ServingConfig& /*config*/) { return absl::OkStatus(); }
 };
 
 }  // namespace simurgh

@@ -120,7 +120,8 @@ std::vector<Bytes> V2BinarySeeds() {
   return {writer.bytes()};
 }
 
-// --- http_request: a connection, whole and byte by byte, gives the same requests.
+// --- http_request: a connection, whole and byte by byte, gives the same requests. What is refused
+// after them may be refused later if it arrives byte by byte.
 
 std::string RequestsOf(const std::string& bytes, size_t piece) {
   constexpr HttpParser::Limits kLimits{.header_bytes = 512, .body_bytes = 256};
@@ -133,7 +134,7 @@ std::string RequestsOf(const std::string& bytes, size_t piece) {
       SIMURGH_CHECK_LE(progress.used, received.size());
       received.erase(0, progress.used);
       SIMURGH_CHECK_LE(parser.body_bytes(), kLimits.body_bytes);
-      if (progress.code != 0) return requests + "refused";
+      if (progress.code != 0) return requests;
       if (progress.used > 0) continue;
       if (next == bytes.size()) return requests;
       const size_t count = std::min(piece, bytes.size() - next);

@@ -81,6 +81,7 @@ class FakeBackend final : public ScoringBackend {
     std::vector<std::pair<ScoreRequest, Done>> held;
     {
       MutexLock lock(mutex_);
+      holds_ = false;
       held.swap(held_);
     }
     for (auto& [request, done] : held) std::move(done)(Predict(request));
