@@ -3,20 +3,18 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <new>
 #include <optional>
 #include <semaphore>
 #include <system_error>
 
-#include <unistd.h>
-
 #include "absl/strings/str_cat.h"
 #include <boost/system/system_error.hpp>
 
 #include "services/runtime/command_line.h"
 #include "services/runtime/open_files.h"
+#include "services/runtime/process_metrics.h"
 #include "services/runtime/stop_signals.h"
 #include "simurgh/base/cpu_isa.h"
 #include "simurgh/base/log.h"
@@ -62,29 +60,6 @@ StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
                    ".instances; add one or choose a smaller index, from 0"));
 }
 
-// Source: proc(5), /proc/pid/statm: total and resident pages.
-double ResidentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  uint64_t total_pages = 0;
-  uint64_t resident_pages = 0;
-  statm >> total_pages >> resident_pages;
-  return static_cast<double>(resident_pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
-
-void AddProcessMetrics(MetricRegistry& registry, const std::string& role) {
-  registry
-      .GetGauge("simurgh_build_info", "Always 1; the labels name the program.",
-                {{"service", role}, {"version", Version()}})
-      .Set(1);
-  registry.AddComputedGauge("simurgh_process_resident_bytes", "Resident memory.", {},
-                            ResidentBytes);
-  registry.AddComputedGauge(
-      "simurgh_process_uptime_seconds", "Time since the process started.", {},
-      [start = std::chrono::steady_clock::now()] {
-        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      });
-}
-
 StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
   const std::string& address = context.instance().metrics;
   if (address.empty()) return nullptr;
@@ -119,7 +94,8 @@ void Reload(DaemonContext& context, const DaemonFlags& flags) {
 ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& flags,
                     DaemonContext& context, const StartDaemon& start) {
   const StopSignals signals(context.stop_source(), [&] { Reload(context, flags); });
-  const Status files = RaiseOpenFiles(context.rpc_options().server.max_connections);
+  const Status files =
+      RaiseOpenFiles("rpc.max_connections", context.rpc_options().server.max_connections);
   if (!files.ok()) spdlog::warn("{}", std::string(files.message()));
   AddProcessMetrics(context.metrics(), description.role);
   StatusOr<std::unique_ptr<HttpEndpoint>> endpoint = StartEndpoint(context);

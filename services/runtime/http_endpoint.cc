@@ -3,7 +3,6 @@
 #include <list>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include <boost/asio/write.hpp>
 
 #include "services/runtime/io_thread.h"
+#include "services/runtime/tcp_listener.h"
 #include "simurgh/base/log.h"
 
 namespace simurgh {
@@ -26,49 +26,6 @@ using asio::ip::tcp;
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 // Between a failed accept, as when no descriptors are left, and the next one.
 constexpr std::chrono::milliseconds kAcceptPause{100};
-
-struct HostAndPort {
-  std::string host;
-  std::string port;
-};
-
-// "host:port" or "[v6 address]:port".
-std::optional<HostAndPort> SplitAddress(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) return std::nullopt;
-  HostAndPort result{address.substr(0, colon), address.substr(colon + 1)};
-  uint32_t port = 0;
-  for (const char c : result.port) {
-    if (c < '0' || c > '9') return std::nullopt;
-    port = 10 * port + static_cast<uint32_t>(c - '0');
-    if (port > 65'535) return std::nullopt;
-  }
-  if (result.host.front() == '[' && result.host.back() == ']') {
-    result.host = result.host.substr(1, result.host.size() - 2);
-  } else if (result.host.find(':') != std::string::npos) {
-    return std::nullopt;
-  }
-  return result;
-}
-
-Status ListenOn(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const std::string& place) {
-  boost::system::error_code error;
-  if (acceptor.is_open()) acceptor.close();
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (!error) return absl::OkStatus();
-  if (error == asio::error::address_in_use) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        place, " is in use by another process; choose another port, or 0 for any free one"));
-  }
-  return absl::UnavailableError(
-      absl::StrCat(place, ": cannot listen: ", error.message(),
-                   error == asio::error::no_descriptors
-                       ? RemedyOf(error.value())
-                       : "; give an address of this host, with a port above 1023"));
-}
 
 struct Request {
   std::string method;
@@ -123,31 +80,12 @@ class Endpoint final : public HttpEndpoint {
   }
 
   Status Listen(const std::string& address, const std::string& key) {
-    const std::string place = absl::StrCat(key, ": '", address, "'");
-    const auto parts = SplitAddress(address);
-    if (!parts.has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(place, " is not host:port; write for example 127.0.0.1:9100"));
-    }
-    boost::system::error_code error;
-    tcp::resolver resolver(thread_.executor());
-    const auto found = resolver.resolve(parts->host, parts->port, tcp::resolver::passive, error);
-    if (error) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          place, ": host cannot be resolved: ", error.message(), "; correct the host"));
-    }
-    Status status;
-    for (const auto& entry : found) {
-      status = ListenOn(acceptor_, entry.endpoint(), place);
-      if (!status.ok()) continue;
-      std::ostringstream text;
-      text << acceptor_.local_endpoint();
-      address_ = text.str();
-      is_loopback_ = acceptor_.local_endpoint().address().is_loopback();
-      asio::co_spawn(thread_.executor(), Accept(), asio::detached);
-      return absl::OkStatus();
-    }
-    return status;
+    SIMURGH_ASSIGN_OR_RETURN(TcpListener listener, ListenAt(thread_.executor(), address, key));
+    acceptor_ = std::move(listener.acceptor);
+    address_ = std::move(listener.address);
+    is_loopback_ = listener.is_loopback;
+    asio::co_spawn(thread_.executor(), Accept(), asio::detached);
+    return absl::OkStatus();
   }
 
   const std::string& address() const override { return address_; }

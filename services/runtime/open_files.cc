@@ -12,7 +12,7 @@ constexpr uint64_t kOtherFiles = 128;
 
 }  // namespace
 
-Status RaiseOpenFiles(uint32_t max_connections) {
+Status RaiseOpenFiles(const char* key, uint32_t max_connections) {
   rlimit limit{};
   (void)::getrlimit(RLIMIT_NOFILE, &limit);
   rlimit raised = limit;
@@ -20,10 +20,9 @@ Status RaiseOpenFiles(uint32_t max_connections) {
   if (::setrlimit(RLIMIT_NOFILE, &raised) != 0) raised = limit;
   const uint64_t needed = max_connections + kOtherFiles;
   if (raised.rlim_cur >= needed) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("rpc.max_connections: ", max_connections, " connections need ", needed,
-                   " open files, but the limit is ", raised.rlim_cur,
-                   "; raise the hard limit (ulimit -Hn, LimitNOFILE of a systemd unit)"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      key, ": ", max_connections, " connections need ", needed, " open files, but the limit is ",
+      raised.rlim_cur, "; raise the hard limit (ulimit -Hn, LimitNOFILE of a systemd unit)"));
 }
 
 }  // namespace simurgh

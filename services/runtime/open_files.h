@@ -7,7 +7,8 @@
 namespace simurgh {
 
 // Raises the soft limit of open files, usually 1,024, to the hard limit.
+// key: the configuration key of `max_connections`.
 // Errors: RESOURCE_EXHAUSTED if the hard limit is too low for `max_connections`, with the remedy.
-Status RaiseOpenFiles(uint32_t max_connections);
+Status RaiseOpenFiles(const char* key, uint32_t max_connections);
 
 }  // namespace simurgh

@@ -26,6 +26,7 @@ constexpr Command kCommands[] = {
     {"train", kTrainUsage, RunTrainCommand},
     {"checkpoint", kCheckpointUsage, RunCheckpointCommand},
     {"predict", kPredictUsage, RunPredictCommand},
+    {"serve", kServeUsage, RunServeCommand},
     {"model", kModelUsage, RunModelCommand},
 };
 

@@ -40,18 +40,20 @@ std::vector<std::string> ReadSections(const YamlNode& document, const std::strin
     ReadModel(root, &config->model, shorthand);
     ReadTraining(root, &config->training);
     ReadCheckpoint(root, folder, &config->checkpoint);
+    ServingConfig unused;  // Of another program; only checked.
+    ReadServing(root, folder, &unused);
   });
   return table_paths;
 }
 
 Status TooLong(const std::string& path) {
   return absl::InvalidArgumentError(
-      absl::StrCat(path, ": more than ", kMaxFileBytes, " bytes; is this a cluster's YAML file?"));
+      absl::StrCat(path, ": more than ", kMaxFileBytes, " bytes; is this a YAML file of Simurgh?"));
 }
 
 Status CannotOpen(const std::string& path) {
   return absl::NotFoundError(
-      absl::StrCat(path, ": ", std::strerror(errno), "; give the path of a cluster's YAML file"));
+      absl::StrCat(path, ": ", std::strerror(errno), "; give the path of a YAML file"));
 }
 
 // Reads a pipe, as of /dev/stdin or a shell's <(command), until its writers have closed it.
@@ -79,7 +81,9 @@ StatusOr<std::string> ReadPipe(const std::string& path) {
   return TooLong(path);
 }
 
-StatusOr<std::string> ReadFile(const std::string& path) {
+}  // namespace
+
+StatusOr<std::string> ReadConfigFile(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (std::filesystem::is_directory(status)) {
@@ -101,8 +105,6 @@ StatusOr<std::string> ReadFile(const std::string& path) {
   if (text.size() > kMaxFileBytes) return TooLong(path);
   return text;
 }
-
-}  // namespace
 
 size_t ClusterConfig::embedding_width() const {
   size_t width = 0;
@@ -155,7 +157,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
 
 StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
                                           const std::vector<std::string>& overrides) {
-  SIMURGH_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  SIMURGH_ASSIGN_OR_RETURN(const std::string text, ReadConfigFile(path));
   return ParseClusterConfig(text, path, overrides);
 }
 

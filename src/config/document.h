@@ -8,6 +8,9 @@
 
 namespace simurgh {
 
+// The text of a YAML file or pipe. Errors: NOT_FOUND, INVALID_ARGUMENT, with the path.
+StatusOr<std::string> ReadConfigFile(const std::string& path);
+
 // All keys in the order of reading.
 std::vector<KnownKey> KnownKeys();
 

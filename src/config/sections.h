@@ -6,6 +6,7 @@
 #include "config/diagnostics.h"
 #include "config/map_reader.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/config/serving_config.h"
 
 namespace simurgh {
 
@@ -25,6 +26,8 @@ void ReadModel(MapReader& root, ModelConfig* model, ModelShorthand* shorthand);
 void ReadTraining(MapReader& root, TrainingConfig* training);
 // The folder is resolved in `folder` and need not exist.
 void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig* checkpoint);
+// Paths are resolved in `folder`; the files need not exist.
+void ReadServing(MapReader& root, const std::string& folder, ServingConfig* config);
 
 // Checks across sections. They require sections without errors.
 void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics);

@@ -105,11 +105,6 @@ std::chrono::nanoseconds Scorer::WaitOf(size_t rows) const {
   return std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
 }
 
-std::chrono::nanoseconds Scorer::ExpectedWait() const {
-  MutexLock lock(mutex_);
-  return WaitOf(waiting_rows_);
-}
-
 void Scorer::Submit(std::shared_ptr<const ModelVersion> version, ScoreRequest request,
                     std::chrono::milliseconds max_wait, Done done) {
   const Clock::time_point now = Clock::now();

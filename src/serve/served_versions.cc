@@ -49,6 +49,7 @@ ServedVersions::ServedVersions(Options options, MetricRegistry& registry)
           LatencyBuckets())),
       age_(registry.GetGauge("simurgh_serve_model_age_seconds",
                              "Time since the step of the version in use ended.")),
+      version_(options_.version),
       thread_([this] { Run(); }) {}
 
 ServedVersions::~ServedVersions() {
@@ -89,16 +90,16 @@ std::string ServedVersions::Problem() const {
     version = current_;
   }
   const double age = SecondsSince1970() - version->step_time();
-  if (options_.max_age.count() == 0 || age <= static_cast<double>(options_.max_age.count())) {
-    return "";
-  }
+  const double max_age = std::chrono::duration<double>(options_.max_age).count();
+  if (max_age == 0 || age <= max_age) return "";
   return absl::StrCat("step ", version->step(), " ended ", std::lround(age),
-                      " seconds ago, serving.max_age is ", options_.max_age.count());
+                      " seconds ago, serving.max_age is ", max_age, "s");
 }
 
-void ServedVersions::Reload() {
+void ServedVersions::Reload(std::string version) {
   {
     MutexLock lock(mutex_);
+    version_ = std::move(version);
     reload_ = true;
   }
   wake_.NotifyAll();
@@ -137,9 +138,14 @@ StatusOr<Checkpoint> ServedVersions::FindWanted() {
         absl::StrCat(options_.model, "/", name, ": not a step, such as 1200"));
   };
   SIMURGH_ASSIGN_OR_RETURN(std::optional<uint64_t> step, read(kPin));
-  if (!step) step = StepOf(options_.version);
+  std::string version;
+  {
+    MutexLock lock(mutex_);
+    version = version_;
+  }
+  if (!step) step = StepOf(version);
   if (!step) {
-    SIMURGH_ASSIGN_OR_RETURN(step, read(options_.version));
+    SIMURGH_ASSIGN_OR_RETURN(step, read(version));
   }
   if (step) return directory_.Open(*step);
   SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest newest, directory_.Latest());

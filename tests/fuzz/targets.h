@@ -1,6 +1,6 @@
 #pragma once
 
-// What is fuzzed: everything that reads bytes of a peer or of a checkpoint.
+// What is fuzzed: everything that reads bytes of a peer, a client or a checkpoint.
 
 #include <algorithm>
 #include <cstddef>
@@ -33,6 +33,7 @@ std::vector<Target> RowTargets();
 std::vector<Target> BatchTargets();
 std::vector<Target> FeedTargets();
 std::vector<Target> ModelTargets();
+std::vector<Target> ServingTargets();
 
 // Takes an input apart, in the order in which SeedWriter put it together. An input that is too
 // short reads as zeros and empty parts.

@@ -37,9 +37,6 @@ class Scorer {
   Scorer(const Scorer&) = delete;
   Scorer& operator=(const Scorer&) = delete;
 
-  // How long a new request would wait for a thread.
-  std::chrono::nanoseconds ExpectedWait() const;
-
   // Calls done(rows) once, on a thread of the scorer, or at once for an error of the wait.
   // max_wait: until a thread takes the request.
   // Requires: request.columns fit version.format().

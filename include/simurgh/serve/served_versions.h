@@ -34,9 +34,9 @@ class ServedVersions {
     std::string model;               // The folder.
     std::string version = "latest";  // `latest`, `best`, or a step.
     std::chrono::milliseconds poll{200};
-    std::chrono::seconds max_age{0};  // Older versions are not ready; 0: any age is.
-    uint64_t memory_budget = 0;       // Of all versions' rows; 0: no limit.
-    ModelVersion::Options loading;    // Without max_bytes.
+    std::chrono::milliseconds max_age{0};  // Older versions are not ready; 0: any age is.
+    uint64_t memory_budget = 0;            // Of all versions' rows; 0: no limit.
+    ModelVersion::Options loading;         // Without max_bytes.
   };
 
   // Lifetime: the registry outlives this.
@@ -53,8 +53,8 @@ class ServedVersions {
   // Why there is no version, or none that is new enough; empty if ready.
   std::string Problem() const;
 
-  // Looks for another version now, and tries one again that was refused.
-  void Reload();
+  // Replaces Options::version, looks for it now, and tries one again that was refused.
+  void Reload(std::string version);
 
  private:
   // What the folder asks for.
@@ -84,6 +84,7 @@ class ServedVersions {
   std::shared_ptr<const ModelVersion> current_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const ModelVersion> previous_ ABSL_GUARDED_BY(mutex_);
   std::string problem_ ABSL_GUARDED_BY(mutex_) = "the model is being loaded";
+  std::string version_ ABSL_GUARDED_BY(mutex_);
   bool reload_ ABSL_GUARDED_BY(mutex_) = false;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<Wanted> refused_;  // The thread's.

@@ -193,7 +193,7 @@ TEST_CASE("Old versions are not ready") {
   ServedVersions versions(options, registry);
   REQUIRE(Reaches(versions, 5));
   CHECK(Eventually(
-      [&] { return absl::StrContains(versions.Problem(), "seconds ago, serving.max_age is 1"); }));
+      [&] { return absl::StrContains(versions.Problem(), "seconds ago, serving.max_age is 1s"); }));
 }
 
 }  // namespace

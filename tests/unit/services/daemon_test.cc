@@ -286,8 +286,8 @@ TEST_CASE("a daemon raises its limit of open files to the hard limit") {
 TEST_CASE("too many connections for the limit of open files: the error names the remedy") {
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const Status few = RaiseOpenFiles(1);
-  const Status many = RaiseOpenFiles(UINT32_MAX);
+  const Status few = RaiseOpenFiles("rpc.max_connections", 1);
+  const Status many = RaiseOpenFiles("rpc.max_connections", UINT32_MAX);
   REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(few == absl::OkStatus());
   CHECK(absl::IsResourceExhausted(many));

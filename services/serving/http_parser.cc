@@ -1,0 +1,101 @@
+#include "services/serving/http_parser.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include <boost/beast/http/fields.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+namespace simurgh {
+
+namespace http = boost::beast::http;
+namespace asio = boost::asio;
+
+class HttpParser::Impl {
+ public:
+  explicit Impl(const Limits& limits) : limits_(limits) {
+    parser_.header_limit(limits.header_bytes);
+    parser_.body_limit(limits.body_bytes);
+    parser_.eager(false);
+  }
+
+  Progress Take(std::string_view bytes) {
+    Progress progress;
+    while (progress.used < bytes.size() && !parser_.is_done()) {
+      const bool in_header = !parser_.is_header_done();
+      boost::beast::error_code error;
+      const std::string_view rest = bytes.substr(progress.used);
+      const size_t used = parser_.put(asio::const_buffer(rest.data(), rest.size()), error);
+      progress.used += used;
+      if (error == http::error::need_more) break;
+      if (error) {
+        Refuse(error, progress);
+        break;
+      }
+      if (in_header && parser_.is_header_done()) {
+        ReadHead();
+        break;
+      }
+    }
+    return progress;
+  }
+
+  State state() const {
+    if (parser_.is_done()) return State::kDone;
+    return parser_.is_header_done() ? State::kBody : State::kHead;
+  }
+  size_t body_bytes() const { return parser_.get().body().size(); }
+  const HttpHead& head() const { return head_; }
+
+  HttpRequest Release() { return {std::move(head_), std::move(parser_.get().body())}; }
+
+ private:
+  static std::string Text(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+  void ReadHead() {
+    const auto& message = parser_.get();
+    head_.method = Text(message.method_string());
+    head_.target = Text(message.target());
+    head_.authorization = Text(message[http::field::authorization]);
+    head_.content_encoding = Text(message[http::field::content_encoding]);
+    head_.inference_header_length = Text(message["Inference-Header-Content-Length"]);
+    if (const auto length = parser_.content_length()) head_.content_length = *length;
+    head_.keep_alive = message.keep_alive();
+    head_.expects_continue =
+        absl::EqualsIgnoreCase(Text(message[http::field::expect]), "100-continue");
+  }
+
+  void Refuse(const boost::beast::error_code& error, Progress& progress) const {
+    if (error == http::error::header_limit) {
+      progress.code = 431;
+      progress.message = absl::StrCat("the header has more than ", limits_.header_bytes,
+                                      " bytes; send fewer or shorter header lines");
+    } else if (error == http::error::body_limit) {
+      progress.code = 413;
+      progress.message = absl::StrCat("the body has more than ", limits_.body_bytes,
+                                      " bytes; send fewer rows, or raise serving.max_body_bytes");
+    } else {
+      progress.code = 400;
+      progress.message =
+          absl::StrCat("the request is not HTTP/1.1: ", error.message(), "; correct it");
+    }
+  }
+
+  const Limits limits_;
+  http::request_parser<http::string_body> parser_;
+  HttpHead head_;
+};
+
+HttpParser::HttpParser(const Limits& limits) : impl_(std::make_unique<Impl>(limits)) {}
+HttpParser::~HttpParser() = default;
+
+HttpParser::Progress HttpParser::Take(std::string_view bytes) { return impl_->Take(bytes); }
+HttpParser::State HttpParser::state() const { return impl_->state(); }
+size_t HttpParser::body_bytes() const { return impl_->body_bytes(); }
+const HttpHead& HttpParser::head() const { return impl_->head(); }
+HttpRequest HttpParser::Release() { return impl_->Release(); }
+
+}  // namespace simurgh

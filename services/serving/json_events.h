@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "services/serving/request_memory.h"
+#include "simurgh/base/status.h"
+
+namespace simurgh {
+
+// A value that is no object and no array.
+struct JsonScalar {
+  enum class Kind { kNull, kBool, kNumber, kText };
+
+  Kind kind = Kind::kNull;
+  // A text without escapes, the digits of a number as written, or true or false.
+  std::string_view text = {};
+};
+
+// Receives a document in its order. A function that returns false ends the parsing.
+class JsonEvents {
+ public:
+  virtual ~JsonEvents() = default;
+
+  virtual bool BeginObject() = 0;
+  virtual bool EndObject() = 0;
+  virtual bool BeginArray() = 0;
+  virtual bool EndArray() = 0;
+  virtual bool Key(std::string_view key) = 0;
+  virtual bool Scalar(const JsonScalar& value) = 0;
+};
+
+// Parses one document. json: a part of the memory's body. Texts are in the memory; keys are valid
+// until their event returns. Objects and arrays may be 32 deep.
+// Errors: INVALID_ARGUMENT, naming the byte. An event that has ended the parsing is not an error.
+Status ParseJson(std::string_view json, RequestMemory& memory, JsonEvents& events);
+
+// Appends a text in quotes. Bytes that are not ASCII become \u00XX unless the text is UTF-8.
+void AppendJsonText(std::string_view text, std::string& out);
+
+// Appends the shortest text that gives this float; null for NaN.
+void AppendJsonNumber(float number, std::string& out);
+
+}  // namespace simurgh

@@ -1,0 +1,276 @@
+#include "services/serving/predict_api.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "services/serving/predict_request.h"
+#include "services/serving/v1_codec.h"
+#include "services/serving/v2_codec.h"
+
+namespace simurgh {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Kind = Route::Kind;
+
+HttpResponse Busy(std::string_view message) {
+  HttpResponse response = HttpResponse::Error(503, message);
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+HttpResponse ErrorOf(const Status& status) {
+  const std::string message(status.message());
+  if (absl::IsInvalidArgument(status)) return HttpResponse::Error(400, message);
+  if (absl::IsOutOfRange(status)) return HttpResponse::Error(413, message);
+  if (absl::IsInternal(status) || absl::IsUnknown(status)) return HttpResponse::Error(500, message);
+  return Busy(message);
+}
+
+// The value of Inference-Header-Content-Length.
+StatusOr<std::optional<size_t>> JsonBytes(const HttpHead& head) {
+  if (head.inference_header_length.empty()) return std::nullopt;
+  size_t bytes = 0;
+  if (absl::SimpleAtoi(head.inference_header_length, &bytes)) return bytes;
+  return absl::InvalidArgumentError(
+      absl::StrCat("Inference-Header-Content-Length: ", Shown(head.inference_header_length),
+                   " is not a number of bytes"));
+}
+
+std::string StatusJson(const std::vector<uint64_t>& steps) {
+  const auto append = [](std::string* out, uint64_t step) {
+    absl::StrAppend(out, "{\"version\":\"", step,
+                    "\",\"state\":\"AVAILABLE\",\"status\":{\"error_code\":\"OK\","
+                    "\"error_message\":\"\"}}");
+  };
+  return absl::StrCat("{\"model_version_status\":[", absl::StrJoin(steps, ",", append), "]}");
+}
+
+}  // namespace
+
+// A request that is being scored.
+struct PredictApi::Pending {
+  Kind kind = Kind::kInfer;
+  LoadedVersion version;
+  PredictRequest request;
+  Clock::time_point submitted;
+};
+
+Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
+  return registry.GetHistogram("simurgh_serve_request_seconds",
+                               "Time of a request, by stage; all: from its first byte to the "
+                               "end of the response.",
+                               LatencyBuckets(), {{"stage", stage}});
+}
+
+PredictApi::PredictApi(const Options& options, ScoringBackend& backend, MetricRegistry& registry)
+    : options_(options),
+      backend_(backend),
+      decode_seconds_(StageSeconds(registry, "decode")),
+      score_seconds_(StageSeconds(registry, "score")),
+      encode_seconds_(StageSeconds(registry, "encode")),
+      rows_(registry.GetCounter("simurgh_serve_rows_total", "Rows of answered requests.")),
+      bad_rows_(registry.GetCounter("simurgh_serve_bad_rows_total",
+                                    "Rows that had no prediction, or failed their request.")) {}
+
+void PredictApi::SetTokens(std::shared_ptr<const BearerTokens> tokens) {
+  MutexLock lock(mutex_);
+  tokens_ = std::move(tokens);
+}
+
+std::string PredictApi::Problem() { return draining_ ? "stopping" : backend_.Problem(); }
+
+std::optional<HttpResponse> PredictApi::Refuse(const HttpHead& head) {
+  const Route route = ParseRoute(head.target);
+  std::optional<HttpResponse> response = RefuseRoute(head, route);
+  if (response) response->route = route.name();
+  return response;
+}
+
+std::optional<HttpResponse> PredictApi::RefuseRoute(const HttpHead& head, const Route& route) {
+  // Load balancers have no token.
+  if (route.kind != Kind::kLive && route.kind != Kind::kReady) {
+    std::shared_ptr<const BearerTokens> tokens;
+    {
+      MutexLock lock(mutex_);
+      tokens = tokens_;
+    }
+    if (tokens != nullptr && !tokens->Allow(head.authorization)) {
+      HttpResponse response = HttpResponse::Error(
+          401, head.authorization.empty()
+                   ? "no token; send the header Authorization: Bearer TOKEN"
+                   : "wrong token; send Authorization: Bearer TOKEN with one of "
+                     "serving.token_file");
+      response.headers.emplace_back("WWW-Authenticate", "Bearer");
+      return response;
+    }
+  }
+  if (route.kind == Kind::kUnknown) {
+    return HttpResponse::Error(
+        404, absl::StrCat("no such path; use /v2/models/", options_.name, "/infer or /v1/models/",
+                          options_.name, ":predict"));
+  }
+  const bool gets = head.method == "GET" || head.method == "HEAD";
+  if (route.posts() ? head.method != "POST" : !gets) {
+    HttpResponse response = HttpResponse::Error(
+        405, route.posts() ? "use POST for this path" : "use GET for this path");
+    response.headers.emplace_back("Allow", route.posts() ? "POST" : "GET, HEAD");
+    return response;
+  }
+  if (!head.content_encoding.empty() &&
+      !absl::EqualsIgnoreCase(head.content_encoding, "identity")) {
+    return HttpResponse::Error(415, absl::StrCat("Content-Encoding ", Shown(head.content_encoding),
+                                                 " is not supported; send the body as it is"));
+  }
+  if (route.model.empty()) return std::nullopt;
+  if (route.model != options_.name) {
+    return HttpResponse::Error(
+        404, absl::StrCat("no model ", Shown(route.model), "; this server has ", options_.name));
+  }
+  if (route.posts() && draining_) return Busy("the server is stopping; use another one");
+  if (VersionOf(route).format == nullptr) return NoVersion(route);
+  return std::nullopt;
+}
+
+LoadedVersion PredictApi::VersionOf(const Route& route) {
+  return route.step ? backend_.Find(*route.step) : backend_.Current();
+}
+
+HttpResponse PredictApi::NoVersion(const Route& route) {
+  if (!route.step) return Busy(absl::StrCat("no version of the model: ", backend_.Problem()));
+  const std::vector<uint64_t> steps = backend_.Steps();
+  return HttpResponse::Error(
+      404, absl::StrCat("version ", *route.step, " is not loaded; ",
+                        steps.empty() ? "none is" : "use one of ", absl::StrJoin(steps, ", ")));
+}
+
+void PredictApi::Handle(HttpRequest request, Respond respond) {
+  const Route route = ParseRoute(request.head.target);
+  if (route.posts()) return Predict(route, std::move(request), std::move(respond));
+  HttpResponse response = Describe(route);
+  response.route = route.name();
+  std::move(respond)(std::move(response));
+}
+
+HttpResponse PredictApi::Describe(const Route& route) {
+  HttpResponse response;
+  LoadedVersion version;
+  if (!route.model.empty()) {
+    version = VersionOf(route);
+    if (version.format == nullptr) return NoVersion(route);
+  }
+  switch (route.kind) {
+    case Kind::kServer:
+      response.body = ServerMetadata();
+      break;
+    case Kind::kLive:
+      response.body = "{\"live\":true}";
+      break;
+    case Kind::kReady:
+    case Kind::kModelReady: {
+      // An older version stays ready when the newest one is too old.
+      const std::string problem = route.step && !draining_ ? "" : Problem();
+      if (!problem.empty()) return Busy(absl::StrCat("not ready: ", problem));
+      response.body = "{\"ready\":true}";
+      break;
+    }
+    case Kind::kModel:
+      response.body = ModelMetadata(*version.format, options_.name, backend_.Steps());
+      break;
+    case Kind::kModelConfig:
+      response.body = ModelConfigJson(*version.format, options_.name, options_.max_rows);
+      break;
+    case Kind::kStatus:
+      response.body = StatusJson(route.step ? std::vector{*route.step} : backend_.Steps());
+      break;
+    case Kind::kInfer:
+    case Kind::kPredict:
+    case Kind::kUnknown:
+      break;
+  }
+  return response;
+}
+
+void PredictApi::Predict(const Route& route, HttpRequest request, Respond respond) {
+  const Clock::time_point begin = Clock::now();
+  const char* const name = route.name();
+  const auto refuse = [&](HttpResponse response) {
+    response.route = name;
+    std::move(respond)(std::move(response));
+  };
+  auto pending = std::make_unique<Pending>();
+  pending->kind = route.kind;
+  pending->version = VersionOf(route);
+  if (pending->version.format == nullptr) return refuse(NoVersion(route));
+  const StatusOr<std::optional<size_t>> json_bytes = JsonBytes(request.head);
+  if (!json_bytes.ok()) return refuse(ErrorOf(json_bytes.status()));
+  const RowFormat& format = *pending->version.format;
+  auto memory = std::make_shared<RequestMemory>(std::move(request.body));
+  StatusOr<PredictRequest> decoded =
+      route.kind == Kind::kInfer
+          ? DecodeV2(format, options_.max_rows, options_.allows_bad_rows, *json_bytes,
+                     std::move(memory))
+          : DecodeV1(format, options_.max_rows, options_.allows_bad_rows, std::move(memory));
+  if (!decoded.ok()) return refuse(ErrorOf(decoded.status()));
+  pending->request = *std::move(decoded);
+  pending->submitted = Clock::now();
+  decode_seconds_.Observe(pending->submitted - begin);
+  // Never 0, which no request can keep.
+  const auto max_wait = std::min(
+      options_.queue_timeout,
+      std::chrono::ceil<std::chrono::milliseconds>(
+          pending->request.timeout.value_or(std::chrono::microseconds(options_.queue_timeout))));
+  ScoreRequest rows = std::move(pending->request.rows);
+  pending->request.rows.rows = rows.rows;  // For the response.
+  const LoadedVersion version = pending->version;
+  backend_.Score(version, std::move(rows), max_wait,
+                 [this, name, pending = std::move(pending),
+                  respond = std::move(respond)](StatusOr<ScoredRows> scored) mutable {
+                   HttpResponse response = Answer(*pending, std::move(scored));
+                   response.route = name;
+                   std::move(respond)(std::move(response));
+                 });
+}
+
+HttpResponse PredictApi::Answer(const Pending& pending, StatusOr<ScoredRows> scored) {
+  const Clock::time_point begin = Clock::now();
+  score_seconds_.Observe(begin - pending.submitted);
+  if (!scored.ok()) return ErrorOf(scored.status());
+  const PredictRequest& request = pending.request;
+  const size_t labels = pending.version.format->labels.size();
+  rows_.Add(request.rows.rows);
+  bad_rows_.Add(request.bad.rows.size() + scored->bad_rows);
+  if (scored->bad_rows > 0 && !options_.allows_bad_rows) {
+    Problems problems;
+    for (const RowProblem& problem : scored->problems) {
+      problems.Add(absl::StrCat("row ", problem.row, ": ", problem.message));
+    }
+    problems.AddMore(scored->bad_rows - scored->problems.size());
+    return HttpResponse::Error(400, problems.Text());
+  }
+  for (const size_t row : request.bad.rows) {
+    std::fill_n(scored->probabilities.begin() + static_cast<ptrdiff_t>(row * labels), labels,
+                std::numeric_limits<float>::quiet_NaN());
+  }
+  const ModelName model{options_.name, pending.version.step};
+  EncodedBody body = pending.kind == Kind::kInfer
+                         ? EncodeV2(*pending.version.format, model, request, *scored)
+                         : EncodeV1(*pending.version.format, model, *scored);
+  HttpResponse response;
+  response.content_type = std::move(body.content_type);
+  if (body.json_bytes) {
+    response.headers.emplace_back("Inference-Header-Content-Length",
+                                  absl::StrCat(*body.json_bytes));
+  }
+  response.body = std::move(body.bytes);
+  encode_seconds_.Observe(Clock::now() - begin);
+  return response;
+}
+
+}  // namespace simurgh

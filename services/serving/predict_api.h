@@ -1,0 +1,69 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "services/serving/bearer_tokens.h"
+#include "services/serving/http_message.h"
+#include "services/serving/route.h"
+#include "services/serving/scoring_backend.h"
+#include "simurgh/base/mutex.h"
+#include "simurgh/telemetry/metrics.h"
+
+namespace simurgh {
+
+// Answers requests of the protocols v1 and v2 with a backend.
+//
+// Threads: any. Lifetime: the backend and the registry outlive it, and it outlives all calls of
+// Score() of the backend.
+class PredictApi final : public HttpHandler {
+ public:
+  struct Options {
+    std::string name;
+    size_t max_rows = 4'096;
+    std::chrono::milliseconds queue_timeout{100};
+    bool allows_bad_rows = false;
+  };
+
+  PredictApi(const Options& options, ScoringBackend& backend, MetricRegistry& registry);
+
+  // Null: requests need no token.
+  void SetTokens(std::shared_ptr<const BearerTokens> tokens);
+  // From now on not ready, and requests for predictions are refused.
+  void BeginDrain() { draining_ = true; }
+  // Why it is not ready, or empty.
+  std::string Problem();
+
+  std::optional<HttpResponse> Refuse(const HttpHead& head) override;
+  void Handle(HttpRequest request, Respond respond) override;
+
+ private:
+  struct Pending;
+
+  std::optional<HttpResponse> RefuseRoute(const HttpHead& head, const Route& route);
+  HttpResponse Describe(const Route& route);
+  LoadedVersion VersionOf(const Route& route);
+  HttpResponse NoVersion(const Route& route);
+  void Predict(const Route& route, HttpRequest request, Respond respond);
+  HttpResponse Answer(const Pending& pending, StatusOr<ScoredRows> scored);
+
+  const Options options_;
+  ScoringBackend& backend_;
+  Histogram& decode_seconds_;
+  Histogram& score_seconds_;
+  Histogram& encode_seconds_;
+  Counter& rows_;
+  Counter& bad_rows_;
+  std::atomic<bool> draining_ = false;
+  Mutex mutex_;
+  std::shared_ptr<const BearerTokens> tokens_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The metric of the time that a stage of a request takes.
+Histogram& StageSeconds(MetricRegistry& registry, const char* stage);
+
+}  // namespace simurgh

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "services/serving/json_events.h"
+#include "services/serving/problems.h"
+#include "services/serving/request_memory.h"
+#include "simurgh/base/status.h"
+#include "simurgh/serve/model_version.h"
+#include "simurgh/serve/score_request.h"
+
+namespace simurgh {
+
+// A response without its status line.
+struct EncodedBody {
+  std::string content_type = "application/json";
+  std::optional<size_t> json_bytes;  // Inference-Header-Content-Length: tensors follow the JSON.
+  std::string bytes;
+};
+
+// A decoded request for predictions, of either protocol.
+struct PredictRequest {
+  struct Output {
+    size_t label = 0;  // Index in RowFormat::labels.
+    bool is_binary = false;
+  };
+
+  ScoreRequest rows;
+  BadRows bad;  // Their bad cells are missing in `rows`.
+  std::string id;
+  std::optional<std::chrono::microseconds> timeout;
+  std::vector<Output> outputs;
+};
+
+// A model's name and step, for responses.
+struct ModelName {
+  std::string name;
+  uint64_t step = 0;
+};
+
+// Collects the cells of a request, column by column.
+class CellCollector {
+ public:
+  // format, memory: outlive this object.
+  CellCollector(const RowFormat& format, size_t max_rows, std::shared_ptr<RequestMemory> memory);
+
+  const RowFormat& format() const { return format_; }
+  size_t max_rows() const { return max_rows_; }
+  RequestMemory& memory() { return *memory_; }
+  std::vector<Cell>& cells(size_t column) { return request_.columns[column]; }
+  Problems& problems() { return problems_; }
+  BadRows& bad() { return bad_; }
+
+  // The index of a column of the format. Nothing, and a problem, if there is none of this name.
+  // place: for the problem, as "input".
+  std::optional<size_t> Find(std::string_view name, const char* place);
+
+  // "<place> 'age', row 3", where `where` is the column.
+  std::string Place(const char* place, size_t column, size_t row) const;
+
+  // Gives up: too many rows. Errors later in the document are not reported.
+  void RefuseRows(size_t rows);
+  bool gave_up() const { return !too_many_.ok() || problems_.full() || bad_.problems.full(); }
+
+  // Errors: OUT_OF_RANGE for more rows than max_rows; INVALID_ARGUMENT with the problems. Bad rows
+  // are an error only if they are not allowed.
+  StatusOr<PredictRequest> Finish(size_t rows, bool allows_bad_rows);
+
+ private:
+  const RowFormat& format_;
+  const size_t max_rows_;
+  const std::shared_ptr<RequestMemory> memory_;
+  ScoreRequest request_;
+  Problems problems_;
+  BadRows bad_;
+  Status too_many_;
+  size_t next_ = 0;  // Columns are mostly in the order of the format.
+};
+
+// {"error": text}
+std::string ErrorJson(std::string_view text);
+
+}  // namespace simurgh

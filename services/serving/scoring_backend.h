@@ -1,0 +1,49 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/serving_config.h"
+#include "simurgh/serve/model_version.h"
+#include "simurgh/serve/score_request.h"
+
+namespace simurgh {
+
+// A version that answers requests.
+struct LoadedVersion {
+  uint64_t step = 0;
+  std::shared_ptr<const RowFormat> format;
+  std::shared_ptr<const ModelVersion> model;  // Null in tests.
+};
+
+// Versions and the threads that predict with them: what the protocols need.
+//
+// Threads: any.
+class ScoringBackend {
+ public:
+  virtual ~ScoringBackend() = default;
+
+  // No format: there is no version; Problem() has the reason.
+  virtual LoadedVersion Current() = 0;
+  // No format: this step is not loaded.
+  virtual LoadedVersion Find(uint64_t step) = 0;
+  virtual std::vector<uint64_t> Steps() = 0;
+  // Why the model cannot answer, or should not; empty if ready.
+  virtual std::string Problem() = 0;
+
+  // As Scorer::Submit: calls `done` once, on any thread.
+  using Done = absl::AnyInvocable<void(StatusOr<ScoredRows>) &&>;
+  virtual void Score(const LoadedVersion& version, ScoreRequest request,
+                     std::chrono::milliseconds max_wait, Done done) = 0;
+
+  // After SIGHUP, with the configuration as it is now. After an error nothing has changed.
+  virtual Status Reload(const ServingConfig& /*config*/) { return absl::OkStatus(); }
+};
+
+}  // namespace simurgh

@@ -1,0 +1,188 @@
+#include "services/serving/serving_daemon.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <semaphore>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "services/runtime/http_endpoint.h"
+#include "services/runtime/open_files.h"
+#include "services/runtime/process_metrics.h"
+#include "services/runtime/stop_signals.h"
+#include "services/serving/bearer_tokens.h"
+#include "services/serving/http_server.h"
+#include "services/serving/predict_api.h"
+#include "services/serving/server_tls.h"
+#include "simurgh/base/log.h"
+#include "simurgh/base/mutex.h"
+
+namespace simurgh {
+namespace {
+
+constexpr std::chrono::seconds kDrainTimeout{10};  // Supervisors commonly kill after 30 s.
+// Bodies of all connections together, as a number of largest bodies.
+constexpr uint64_t kBodiesAtOnce = 32;
+
+// What SIGHUP reads again.
+struct Secrets {
+  std::shared_ptr<const BearerTokens> tokens;  // Null: none are needed.
+  std::shared_ptr<const ServerTls> tls;        // Null: plain HTTP.
+};
+
+StatusOr<Secrets> LoadSecrets(const ServingConfig& config) {
+  Secrets secrets;
+  if (!config.token_file.empty()) {
+    auto tokens = BearerTokens::Load(config.token_file);
+    if (!tokens.ok()) return Annotate(tokens.status(), config.token_key);
+    secrets.tokens = *std::move(tokens);
+  }
+  if (config.security == Security::kTls) {
+    auto tls = ServerTls::Load(config.tls.certificate, config.tls.key, config.tls.client_authority);
+    if (!tls.ok()) {
+      // The message begins with the last part of the key.
+      return absl::InvalidArgumentError(
+          absl::StrCat(config.tls.where, ".", std::string(tls.status().message())));
+    }
+    secrets.tls = *std::move(tls);
+  }
+  return secrets;
+}
+
+std::string NameOf(const ServingConfig& config) {
+  if (!config.name.empty()) return config.name;
+  const std::filesystem::path path = std::filesystem::path(config.model).lexically_normal();
+  const std::string name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  return name.empty() || name == "." || name == ".." ? "model" : name;
+}
+
+HttpServer::Options ServerOptions(const ServingConfig& config) {
+  HttpServer::Options options;
+  options.address = config.listen;
+  options.key = config.listen_key.empty() ? "serving.listen" : config.listen_key;
+  options.only_loopback = config.security == Security::kLoopback;
+  options.max_connections = config.max_connections;
+  options.max_received_bytes = kBodiesAtOnce * config.max_body_bytes;
+  options.request_timeout = config.request_timeout;
+  options.limits.body_bytes = config.max_body_bytes;
+  return options;
+}
+
+// The parts in the order in which they need each other.
+class Serving {
+ public:
+  explicit Serving(const ServingConfig& config) : config_(config) {}
+
+  Status Start(const ServingParts& parts) {
+    AddProcessMetrics(registry_, "serve");
+    SIMURGH_ASSIGN_OR_RETURN(const Secrets secrets, LoadSecrets(config_));
+    SIMURGH_ASSIGN_OR_RETURN(backend_, parts.make_backend(config_, registry_));
+    const PredictApi::Options options{
+        .name = NameOf(config_),
+        .max_rows = config_.max_rows,
+        .queue_timeout = config_.queue_timeout,
+        .allows_bad_rows = config_.bad_rows == ServingConfig::BadRows::kEmpty};
+    api_ = std::make_unique<PredictApi>(options, *backend_, registry_);
+    api_->SetTokens(secrets.tokens);
+    SIMURGH_RETURN_IF_ERROR(StartEndpoint());
+    // Last: from now on there are requests.
+    SIMURGH_ASSIGN_OR_RETURN(
+        server_, HttpServer::Start(ServerOptions(config_), *api_, secrets.tls, registry_));
+    return absl::OkStatus();
+  }
+
+  std::string url() const {
+    return absl::StrCat(config_.security == Security::kTls ? "https://" : "http://",
+                        server_->address(), "/v2/models/", NameOf(config_));
+  }
+
+  Status Reload(const ServingConfig& config) {
+    if (config.security != config_.security) {
+      return absl::InvalidArgumentError("serving.security has changed; restart the server");
+    }
+    SIMURGH_ASSIGN_OR_RETURN(const Secrets secrets, LoadSecrets(config));
+    SIMURGH_RETURN_IF_ERROR(backend_->Reload(config));
+    api_->SetTokens(secrets.tokens);
+    if (secrets.tls != nullptr) server_->SetTls(secrets.tls);
+    return absl::OkStatus();
+  }
+
+  void Drain() {
+    api_->BeginDrain();
+    server_->Drain(std::chrono::steady_clock::now() + kDrainTimeout);
+    endpoint_.reset();
+    backend_.reset();  // Answers what is left; the server must still exist.
+    server_.reset();
+  }
+
+ private:
+  Status StartEndpoint() {
+    if (config_.metrics.empty()) return absl::OkStatus();
+    const auto readiness = [this] {
+      const std::string problem = api_->Problem();
+      return Readiness{problem.empty(), problem};
+    };
+    SIMURGH_ASSIGN_OR_RETURN(
+        endpoint_, HttpEndpoint::Start(config_.metrics, config_.metrics_key, registry_, readiness));
+    spdlog::info("http://{} serves /metrics, /healthz and /readyz", endpoint_->address());
+    if (!endpoint_->is_loopback() && config_.security != Security::kInsecure) {
+      spdlog::warn(
+          "{}: other machines can read the metrics at {}, which are not encrypted; use a "
+          "loopback address, or a firewall",
+          config_.metrics_key, endpoint_->address());
+    }
+    return absl::OkStatus();
+  }
+
+  const ServingConfig config_;
+  MetricRegistry registry_;
+  std::unique_ptr<ScoringBackend> backend_;
+  std::unique_ptr<PredictApi> api_;
+  std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<HttpEndpoint> endpoint_;
+};
+
+}  // namespace
+
+Status RunServing(const ServingConfig& config, const ServingParts& parts, std::ostream& out) {
+  std::stop_source stop;
+  Mutex mutex;
+  Serving* running = nullptr;  // Of `mutex`. Null before the start and from the drain on.
+  Serving serving(config);
+  const StopSignals signals(stop, [&] {
+    MutexLock lock(mutex);
+    if (running == nullptr) return;
+    const StatusOr<ServingConfig> again = parts.reload();
+    const Status status = again.ok() ? running->Reload(*again) : again.status();
+    if (status.ok()) {
+      spdlog::info("SIGHUP: reloaded certificate, tokens and version");
+    } else {
+      spdlog::error("SIGHUP: nothing has changed: {}", std::string(status.message()));
+    }
+  });
+  const Status files = RaiseOpenFiles("serving.max_connections", config.max_connections);
+  if (!files.ok()) spdlog::warn("{}", std::string(files.message()));
+  if (const Status started = serving.Start(parts); !started.ok()) {
+    return absl::IsAlreadyExists(started) ? absl::InvalidArgumentError(started.message()) : started;
+  }
+  {
+    MutexLock lock(mutex);
+    running = &serving;
+  }
+  out << "simurgh: serving at " << serving.url() << std::endl;
+  std::binary_semaphore stopped(0);
+  const std::stop_callback wake(stop.get_token(), [&stopped] { stopped.release(); });
+  stopped.acquire();
+  {
+    MutexLock lock(mutex);
+    running = nullptr;
+  }
+  serving.Drain();
+  spdlog::info("exiting: code=0");
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh

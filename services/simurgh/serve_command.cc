@@ -1,0 +1,122 @@
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/value_semantic.hpp>
+
+#include "services/runtime/command_line.h"
+#include "services/serving/library_backend.h"
+#include "services/serving/serving_daemon.h"
+#include "services/simurgh/commands.h"
+#include "simurgh/config/serving_config.h"
+#include "simurgh/telemetry/logging.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kUsage[] =
+    "simurgh serve: predicts rows that clients send over HTTP\n\n"
+    "Usage: simurgh serve --model MODEL [CONFIG] [options]\n\n";
+
+constexpr char kNotes[] =
+    "Serves the newest checkpoint of the model, and follows the training. CONFIG is a YAML file\n"
+    "with the section `serving`; other sections are not read. Prints one line when it listens.\n"
+    "SIGTERM and SIGINT answer the requests that have arrived, then end. SIGHUP reads the\n"
+    "certificate, the tokens and the version again.\n\n"
+    "Examples:\n"
+    "  simurgh serve --model /models/adult\n"
+    "  curl 127.0.0.1:8000/v1/models/adult:predict -d '{\"instances\": [{\"age\": 39}]}'\n\n"
+    "Exit codes: 0 stopped, 2 bad arguments or configuration, 3 failed otherwise, 130 a second "
+    "signal.\n";
+
+constexpr char kSection[] = "serving.";
+
+struct Options {
+  std::string config;                        // Empty: none.
+  std::vector<std::string> overrides;        // Of the section.
+  std::vector<std::string> model_overrides;  // Of the model's configuration.
+  std::string log_level = "info";
+};
+
+// serving.KEY='VALUE'
+std::string Override(const char* key, const std::string& value) {
+  return absl::StrCat(kSection, key, "='", absl::StrReplaceAll(value, {{"'", "''"}}), "'");
+}
+
+// Returns nothing after --help.
+StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
+  namespace po = boost::program_options;
+  Options own;
+  std::string model;
+  std::string listen;
+  std::vector<std::string> overrides;
+  po::options_description options("Options");
+  options.add_options()("help", "print this help")("version", "print the version")(
+      "model", po::value(&model)->value_name("MODEL"), "serve this model's folder")(
+      "listen", po::value(&listen)->value_name("HOST:PORT"),
+      "listen here (default: 127.0.0.1:8000); port 0: any free port")(
+      "set", po::value(&overrides)->value_name("KEY=VALUE"),
+      "change a key of serving, or of the model's configuration, such as the path of a "
+      "vocabulary; may repeat")(
+      "log-level", po::value(&own.log_level)->value_name("LEVEL")->default_value("info"),
+      "log from this level: trace, debug, info, warn, error or off");
+  std::vector<std::string> words;
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool runs,
+      ParseCommandLine(argc, argv, {"simurgh", kUsage, kNotes}, options, std::cout, &words));
+  if (!runs) return std::nullopt;
+  if (words.size() > 1) return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
+  if (!words.empty()) own.config = words[0];
+  for (std::string& one : overrides) {
+    (one.starts_with(kSection) ? own.overrides : own.model_overrides).push_back(std::move(one));
+  }
+  if (!model.empty()) own.overrides.push_back(Override("model", std::filesystem::absolute(model)));
+  if (!listen.empty()) own.overrides.push_back(Override("listen", listen));
+  return own;
+}
+
+StatusOr<ServingConfig> LoadConfig(const Options& options) {
+  SIMURGH_ASSIGN_OR_RETURN(ServingConfig config,
+                           LoadServingConfig(options.config, options.overrides));
+  if (config.model.empty()) return OptionProblem("--model is missing, and serving.model");
+  if (config.rows == ServingConfig::Rows::kRemote) {
+    return absl::InvalidArgumentError(
+        "serving.rows: remote is not available; use memory, on a host with room for all rows");
+  }
+  return config;
+}
+
+Status Serve(const Options& options) {
+  SIMURGH_ASSIGN_OR_RETURN(const ServingConfig config, LoadConfig(options));
+  const ServingParts parts{.make_backend =
+                               [&options](const ServingConfig& loaded, MetricRegistry& registry) {
+                                 return std::make_unique<LibraryBackend>(
+                                     loaded, options.model_overrides, registry);
+                               },
+                           .reload = [&options] { return LoadConfig(options); }};
+  return RunServing(config, parts, std::cout);
+}
+
+}  // namespace
+
+ExitCode RunServeCommand(int argc, const char* const* argv) {
+  const StatusOr<std::optional<Options>> options = Parse(argc, argv);
+  if (!options.ok()) return Fail(options.status());
+  if (!options->has_value()) return ExitCode::kOk;
+  if (const Status ready = InitLogging("serve", (*options)->log_level); !ready.ok()) {
+    return Fail(Annotate(ready, "--log-level"));
+  }
+  std::signal(SIGPIPE, SIG_IGN);  // A write to a closed connection fails instead.
+  const Status status = Serve(**options);
+  return status.ok() ? ExitCode::kOk : Fail(status);
+}
+
+}  // namespace simurgh

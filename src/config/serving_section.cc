@@ -1,0 +1,181 @@
+#include <filesystem>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+#include "config/address.h"
+#include "config/document.h"
+#include "config/sections.h"
+#include "config/yaml_override.h"
+#include "simurgh/config/serving_config.h"
+
+namespace simurgh {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+
+constexpr char kSection[] = "serving";
+constexpr char kLatest[] = "latest";
+constexpr milliseconds kShortest{1};
+constexpr milliseconds kLongest = std::chrono::minutes(60);
+constexpr uint64_t kMostBytes = uint64_t{1} << 50;
+
+// Files and folders of the serving host, which a training host need not have.
+void ReadPath(MapReader& in, const char* key, const char* meaning, const char* type,
+              const std::string& folder, Need need, std::string* path) {
+  in.Text(key, meaning, path, type, need);
+  if (path->empty()) return;
+  if (path->starts_with("~")) {
+    in.Error(key, absl::StrCat("'", *path, "' begins with ~, which is not expanded"),
+             "write out the path of the home folder");
+  }
+  *path = (std::filesystem::path(folder) / *path).lexically_normal().string();
+}
+
+void ReadVersion(MapReader& in, ServingConfig* config) {
+  std::string version = kLatest;
+  in.Text("version", "version to serve: `latest`, which follows the training, or a step", &version,
+          "latest or a step", Need::kOptional, [](const std::string& text) -> std::string {
+            uint64_t step = 0;
+            if (text == kLatest || absl::SimpleAtoi(text, &step)) return "";
+            return absl::StrCat("'", text, "' is no version");
+          });
+  if (uint64_t step = 0; absl::SimpleAtoi(version, &step)) config->version = step;
+}
+
+void ReadAddresses(MapReader& in, ServingConfig* config) {
+  const auto check = [](const std::string& address) {
+    return AddressProblem(address, /*allow_schemes=*/false);
+  };
+  in.Text("listen", "listening address of the protocols; port 0: any free port", &config->listen,
+          "host:port", Need::kOptional, check);
+  config->listen_key = in.Where("listen");
+  in.Text("metrics",
+          "address of `/metrics`, `/healthz` and `/readyz`, by plain HTTP; none: not served",
+          &config->metrics, "host:port", Need::kOptional, check);
+  config->metrics_key = in.Where("metrics");
+}
+
+void ReadWork(MapReader& in, ServingConfig* config) {
+  in.Integer("threads", "threads that predict; 0: one for each processor", &config->threads, 0,
+             256);
+  in.Choice("rows", "place of the rows; `remote` is not available yet", &config->rows,
+            {{"memory", ServingConfig::Rows::kMemory}, {"remote", ServingConfig::Rows::kRemote}});
+  in.Integer("memory_budget",
+             "maximum resident bytes; a version that would exceed it is not loaded; 0: no limit",
+             &config->memory_budget, 0, kMostBytes);
+  in.Integer("max_batch_rows", "maximum rows that a thread predicts at once",
+             &config->max_batch_rows, 1, 65'535);
+  in.Duration("batch_delay", "time that a free thread waits for further requests",
+              &config->batch_delay, std::chrono::microseconds(0), milliseconds(100));
+  in.Choice("bad_rows",
+            "reaction to rows that training would refuse; `fail`: the request fails; `empty`: they "
+            "have no prediction",
+            &config->bad_rows,
+            {{"fail", ServingConfig::BadRows::kFail}, {"empty", ServingConfig::BadRows::kEmpty}});
+  in.Duration("max_age", "age of the newest version from which the server is not ready; 0s: any",
+              &config->max_age, milliseconds(0), hours(24 * 7));
+  in.Duration("poll", "time between looks for a new version", &config->poll, kShortest, kLongest);
+  in.Bool("allow_plugins", "whether the model may load plug-ins, which are native code",
+          &config->allow_plugins);
+}
+
+void ReadLimits(MapReader& in, ServingConfig* config) {
+  in.Integer("max_rows", "maximum rows of a request", &config->max_rows, 1, 65'535);
+  in.Integer("max_body_bytes", "maximum bytes of a request's body", &config->max_body_bytes, 1'024,
+             uint64_t{1} << 30);
+  in.Integer("max_connections",
+             "maximum number of connections; a further one closes the one that waits longest",
+             &config->max_connections, 1, 1'000'000);
+  in.Duration("request_timeout", "time for a request to arrive, and for its response to be sent",
+              &config->request_timeout, kShortest, kLongest);
+  in.Duration("queue_timeout", "maximum wait for a thread; a longer expected wait is refused",
+              &config->queue_timeout, kShortest, kLongest);
+}
+
+void ReadProtection(MapReader& in, const std::string& folder, ServingConfig* config) {
+  in.Choice<Security>("security",
+                      "protection of connections; `loopback`: plain HTTP on this machine; "
+                      "`insecure`: plain HTTP on any network",
+                      &config->security,
+                      {{"loopback", Security::kLoopback},
+                       {"tls", Security::kTls},
+                       {"insecure", Security::kInsecure}});
+  in.Map("tls", [&](MapReader& files) {
+    const bool used = config->security == Security::kTls;
+    const Need need = used ? Need::kRequired : Need::kOptional;
+    constexpr char kPem[] = "path of a PEM file";
+    ReadPath(files, "certificate", "certificate of the server, then intermediate ones", kPem,
+             folder, need, &config->tls.certificate);
+    ReadPath(files, "key", "key of the certificate, not encrypted", kPem, folder, need,
+             &config->tls.key);
+    ReadPath(files, "client_authority",
+             "authority whose certificates clients must have; none: clients need none", kPem,
+             folder, Need::kOptional, &config->tls.client_authority);
+    files.OnlyWith(used, "set security: tls", {"certificate", "key", "client_authority"});
+  });
+  config->tls.where = in.Where("tls");
+  ReadPath(in, "token_file",
+           "file with tokens of clients, one in each line; none: no token is needed",
+           "path of a file of mode 0600", folder, Need::kOptional, &config->token_file);
+  config->token_key = in.Where("token_file");
+  if (config->security == Security::kLoopback && IsOpenAddress(config->listen)) {
+    in.Error("listen",
+             absl::StrCat("'", config->listen,
+                          "' is reachable from other machines, but serving.security is loopback"),
+             "use a loopback address, serving.security: tls, or insecure in a network that you "
+             "trust");
+  }
+}
+
+}  // namespace
+
+void ReadServing(MapReader& root, const std::string& folder, ServingConfig* config) {
+  root.Map(kSection, [&](MapReader& in) {
+    ReadPath(in, "model",
+             "folder of the model to serve, the `checkpoint.directory` of its training",
+             "path of a folder", folder, Need::kOptional, &config->model);
+    in.Text("name", "name of the model in URLs; none: that of the folder", &config->name, "text");
+    ReadVersion(in, config);
+    ReadAddresses(in, config);
+    ReadWork(in, config);
+    ReadLimits(in, config);
+    ReadProtection(in, folder, config);
+  });
+}
+
+StatusOr<ServingConfig> LoadServingConfig(const std::string& path,
+                                          const std::vector<std::string>& overrides) {
+  std::string text;
+  if (!path.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(text, ReadConfigFile(path));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(
+      YamlNode document, ParseYaml(text, [&](int line) { return absl::StrCat(path, ":", line); }));
+  for (const std::string& override_text : overrides) {
+    SIMURGH_RETURN_IF_ERROR(ApplyOverride(override_text, &document));
+  }
+  // Other sections may name files that this host does not have.
+  std::set<std::string> others;
+  for (const KnownKey& key : KnownKeys()) others.insert(key.key.substr(0, key.key.find('.')));
+  others.erase(kSection);
+  for (size_t i = document.keys.size(); i-- > 0;) {
+    if (!others.contains(document.keys[i].text)) continue;
+    document.keys.erase(document.keys.begin() + static_cast<ptrdiff_t>(i));
+    document.items.erase(document.items.begin() + static_cast<ptrdiff_t>(i));
+  }
+  ReadContext context(document);
+  ServingConfig config;
+  MapReader::Read(&document, "", &context, [&](MapReader& root) {
+    ReadServing(root, std::filesystem::path(path).parent_path().string(), &config);
+  });
+  SIMURGH_RETURN_IF_ERROR(context.diagnostics.status());
+  return config;
+}
+
+}  // namespace simurgh

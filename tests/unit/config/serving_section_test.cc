@@ -1,0 +1,163 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/config/agreement.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/config/serving_config.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/config/error_cases.h"
+#include "tests/unit/config/sample.h"
+
+namespace simurgh {
+namespace {
+
+ServingConfig Load(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const TemporaryFolder folder;
+  auto config = LoadServingConfig(folder.Write("serving.yaml", text), overrides);
+  INFO(config.status());
+  REQUIRE(config.ok());
+  return *std::move(config);
+}
+
+// The error behind the file's path.
+std::string Problem(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("serving.yaml", text);
+  const auto config = LoadServingConfig(path, overrides);
+  if (config.ok()) return "no error";
+  CHECK(config.status().code() == absl::StatusCode::kInvalidArgument);
+  const std::string message(config.status().message());
+  return message.starts_with(path) ? message.substr(path.size()) : message;
+}
+
+}  // namespace
+
+TEST_CASE("serving needs no file", "[config]") {
+  const auto config = LoadServingConfig("", {"serving.model='/m'"});
+  REQUIRE(config.ok());
+  CHECK(config->model == "/m");
+  CHECK(config->listen == "127.0.0.1:8000");
+  CHECK(config->max_body_bytes == 8 << 20);
+  CHECK(config->queue_timeout == std::chrono::milliseconds(100));
+  CHECK_FALSE(config->version);
+  CHECK_FALSE(config->allow_plugins);
+}
+
+TEST_CASE("every key of serving is read", "[config]") {
+  const ServingConfig config = Load(R"(serving:
+  model: models/ads
+  name: ads
+  version: 120
+  listen: "0.0.0.0:8443"
+  metrics: "127.0.0.1:9100"
+  threads: 3
+  rows: remote
+  memory_budget: 1000
+  max_batch_rows: 7
+  batch_delay: 50us
+  max_rows: 8
+  max_body_bytes: 4096
+  max_connections: 9
+  request_timeout: 2s
+  queue_timeout: 30ms
+  bad_rows: empty
+  max_age: 2m
+  poll: 1s
+  security: tls
+  tls: {certificate: cert.pem, key: /key.pem, client_authority: ca.pem}
+  token_file: tokens
+  allow_plugins: true
+)");
+  using std::chrono::milliseconds;
+  CHECK_THAT(config.model, Catch::StartsWith("/") && Catch::EndsWith("/models/ads"));
+  CHECK(config.name == "ads");
+  CHECK(config.version == 120);
+  CHECK(config.listen == "0.0.0.0:8443");
+  CHECK_THAT(config.listen_key, Catch::EndsWith("serving.yaml:5: serving.listen"));
+  CHECK(config.metrics == "127.0.0.1:9100");
+  CHECK(config.threads == 3);
+  CHECK(config.rows == ServingConfig::Rows::kRemote);
+  CHECK(config.memory_budget == 1000);
+  CHECK(config.max_batch_rows == 7);
+  CHECK(config.batch_delay == std::chrono::microseconds(50));
+  CHECK(config.max_rows == 8);
+  CHECK(config.max_body_bytes == 4096);
+  CHECK(config.max_connections == 9);
+  CHECK(config.request_timeout == milliseconds(2000));
+  CHECK(config.queue_timeout == milliseconds(30));
+  CHECK(config.bad_rows == ServingConfig::BadRows::kEmpty);
+  CHECK(config.max_age == milliseconds(120'000));
+  CHECK(config.poll == milliseconds(1000));
+  CHECK(config.security == Security::kTls);
+  CHECK_THAT(config.tls.certificate, Catch::StartsWith("/") && Catch::EndsWith("/cert.pem"));
+  CHECK(config.tls.key == "/key.pem");
+  CHECK_THAT(config.tls.client_authority, Catch::EndsWith("/ca.pem"));
+  CHECK_THAT(config.tls.where, Catch::EndsWith("serving.yaml:21: serving.tls"));
+  CHECK_THAT(config.token_file, Catch::EndsWith("/tokens"));
+  CHECK(config.allow_plugins);
+}
+
+TEST_CASE("the newest version is the default and has a name", "[config]") {
+  CHECK_FALSE(Load("serving: {version: latest}").version);
+  CHECK(Load("serving: {version: latest}", {"serving.version=7"}).version == 7);
+}
+
+TEST_CASE("a cluster's file serves, also where its data is not", "[config]") {
+  const std::string cluster =
+      Replaced(kSample, "train: [CMakeLists.txt]", "train: [/no/such/file]") +
+      "serving: {threads: 5}\n";
+  CHECK(Load(cluster).threads == 5);
+}
+
+TEST_CASE("training checks the section and ignores it", "[config]") {
+  const std::string text = std::string(kSample) + "serving: {threads: 5, tls: {key: /none}}\n";
+  CHECK(ErrorOf(text) ==
+        "sample.yaml:54: serving.tls.key: has no effect; remove it, or set security: tls");
+  const auto with =
+      ParseClusterConfig(std::string(kSample) + "serving: {threads: 5}\n", kSamplePath, {});
+  const auto without = ParseClusterConfig(kSample, kSamplePath, {});
+  REQUIRE(with.ok());
+  CHECK(ClusterAgreement(*with) == ClusterAgreement(*without));
+  CHECK(TrainingAgreement(*with) == TrainingAgreement(*without));
+  CHECK(ModelAgreement(*with) == ModelAgreement(*without));
+}
+
+TEST_CASE("errors of serving name key and remedy", "[config]") {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"servng: {}", ":1: servng: unknown key; the nearest known key is 'serving'"},
+      {"serving: {thread: 1}",
+       ":1: serving.thread: unknown key; the nearest known key is 'threads'"},
+      {"serving: {version: newest}",
+       ":1: serving.version: 'newest' is no version; expected: latest or a step"},
+      {"serving: {version: -1}",
+       ":1: serving.version: '-1' is no version; expected: latest or a step"},
+      {"serving: {listen: 8000}", ":1: serving.listen: '8000' has no port; expected: host:port"},
+      {"serving: {max_rows: 0}", ":1: serving.max_rows: 0 is out of range; use 1 to 65535"},
+      {"serving: {rows: disk}",
+       ":1: serving.rows: 'disk' is unknown; expected: one of memory, remote"},
+      {"serving: {queue_timeout: 0s}",
+       ":1: serving.queue_timeout: 0s is out of range; use 1ms to 60m"},
+      {"serving: {model: ~/m}",
+       ":1: serving.model: '~/m' begins with ~, which is not expanded; "
+       "write out the path of the home folder"},
+      {"serving: {security: tls, tls: {key: k}}",
+       ":1: serving.tls.certificate: missing; expected: path of a PEM file"},
+      {"serving: {listen: \"0.0.0.0:80\"}",
+       ":1: serving.listen: '0.0.0.0:80' is reachable from other machines, but serving.security "
+       "is loopback; use a loopback address, serving.security: tls, or insecure in a network that "
+       "you trust"},
+  };
+  for (const auto& [text, error] : cases) {
+    INFO(text);
+    CHECK(Problem(text) == error);
+  }
+  CHECK(Problem("", {"serving.threads=x"}) ==
+        "--set serving.threads=x: serving.threads: 'x' is not an integer; expected: integer from 0 "
+        "to 256");
+  CHECK(LoadServingConfig("/none", {}).status().code() == absl::StatusCode::kNotFound);
+}
+
+}  // namespace simurgh

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "services/serving/scoring_backend.h"
+#include "simurgh/base/mutex.h"
+#include "tests/unit/services/serving/format.h"
+
+namespace simurgh {
+
+// Predicts the number of characters of column `city`, divided by 100, for each label. A city "bad"
+// is a bad row. Has the versions 110 and 120, unless changed.
+//
+// Threads: any.
+class FakeBackend final : public ScoringBackend {
+ public:
+  explicit FakeBackend(RowFormat format = SampleFormat())
+      : format_(std::make_shared<const RowFormat>(std::move(format))) {}
+
+  LoadedVersion Current() override {
+    const std::vector<uint64_t> steps = Steps();
+    return steps.empty() ? LoadedVersion{} : Find(steps.front());
+  }
+  LoadedVersion Find(uint64_t step) override {
+    MutexLock lock(mutex_);
+    for (const uint64_t one : steps_) {
+      if (one == step) return {.step = step, .format = format_, .model = nullptr};
+    }
+    return {};
+  }
+  std::vector<uint64_t> Steps() override {
+    MutexLock lock(mutex_);
+    return steps_;
+  }
+  std::string Problem() override {
+    MutexLock lock(mutex_);
+    return problem_;
+  }
+
+  void Score(const LoadedVersion& version, ScoreRequest request, std::chrono::milliseconds max_wait,
+             Done done) override {
+    Status refusal;
+    {
+      MutexLock lock(mutex_);
+      max_wait_ = max_wait;
+      last_step_ = version.step;
+      refusal = refusal_;
+      if (holds_ && refusal.ok()) {
+        held_.emplace_back(std::move(request), std::move(done));
+        return;
+      }
+    }
+    std::move(done)(refusal.ok() ? StatusOr<ScoredRows>(Predict(request)) : refusal);
+  }
+
+  void SetSteps(std::vector<uint64_t> steps, std::string problem) {
+    MutexLock lock(mutex_);
+    steps_ = std::move(steps);
+    problem_ = std::move(problem);
+  }
+  void Refuse(Status status) {
+    MutexLock lock(mutex_);
+    refusal_ = std::move(status);
+  }
+  // From now on requests wait for AnswerHeld.
+  void Hold() {
+    MutexLock lock(mutex_);
+    holds_ = true;
+  }
+  size_t held() const {
+    MutexLock lock(mutex_);
+    return held_.size();
+  }
+  void AnswerHeld() {
+    std::vector<std::pair<ScoreRequest, Done>> held;
+    {
+      MutexLock lock(mutex_);
+      holds_ = false;
+      held.swap(held_);
+    }
+    for (auto& [request, done] : held) std::move(done)(Predict(request));
+  }
+  std::chrono::milliseconds max_wait() const {
+    MutexLock lock(mutex_);
+    return max_wait_;
+  }
+  uint64_t last_step() const {
+    MutexLock lock(mutex_);
+    return last_step_;
+  }
+
+ private:
+  ScoredRows Predict(const ScoreRequest& request) const {
+    constexpr size_t kCity = 2;
+    ScoredRows rows;
+    const std::vector<Cell>& cities = request.columns[kCity];
+    for (size_t row = 0; row < request.rows; ++row) {
+      const Cell cell = cities.empty() ? Cell{} : cities[cities.size() == 1 ? 0 : row];
+      float value = static_cast<float>(cell.text.size()) / 100;
+      if (cell.text == "bad") {
+        value = std::numeric_limits<float>::quiet_NaN();
+        ++rows.bad_rows;
+        if (rows.problems.size() < ScoredRows::kMaxProblems) {
+          rows.problems.push_back({row, "column 'city': 'bad' is bad; correct it"});
+        }
+      }
+      rows.probabilities.insert(rows.probabilities.end(), format_->labels.size(), value);
+    }
+    return rows;
+  }
+
+  const std::shared_ptr<const RowFormat> format_;
+  mutable Mutex mutex_;
+  std::vector<uint64_t> steps_ ABSL_GUARDED_BY(mutex_) = {120, 110};
+  std::string problem_ ABSL_GUARDED_BY(mutex_);
+  Status refusal_ ABSL_GUARDED_BY(mutex_);
+  bool holds_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::pair<ScoreRequest, Done>> held_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::milliseconds max_wait_ ABSL_GUARDED_BY(mutex_){0};
+  uint64_t last_step_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,243 @@
+#include "services/serving/predict_api.h"
+
+#include <filesystem>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include <catch2/catch.hpp>
+
+#include "services/serving/predict_request.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/services/serving/fake_backend.h"
+
+namespace simurgh {
+namespace {
+
+struct Fixture {
+  explicit Fixture(bool allows_bad_rows = false)
+      : api({.name = "m", .max_rows = 4, .allows_bad_rows = allows_bad_rows}, backend, registry) {}
+
+  // As the server does it.
+  HttpResponse Send(HttpHead head, const std::string& body = "") {
+    if (const auto refusal = api.Refuse(head)) return *refusal;
+    std::optional<HttpResponse> answer;
+    api.Handle({std::move(head), body},
+               [&answer](HttpResponse response) { answer = std::move(response); });
+    REQUIRE(answer);
+    return *std::move(answer);
+  }
+  HttpResponse Get(const std::string& target) { return Send({.method = "GET", .target = target}); }
+  HttpResponse Post(const std::string& target, const std::string& body) {
+    return Send({.method = "POST", .target = target}, body);
+  }
+
+  FakeBackend backend;
+  MetricRegistry registry;
+  PredictApi api;
+};
+
+std::string HeaderOf(const HttpResponse& response, std::string_view name) {
+  for (const auto& [header, value] : response.headers) {
+    if (header == name) return value;
+  }
+  return "";
+}
+
+constexpr char kPredict[] = "/v1/models/m:predict";
+constexpr char kInfer[] = "/v2/models/m/infer";
+constexpr char kInputs[] =
+    R"({"inputs":[{"name":"age","shape":[1],"datatype":"FP64","data":[1]},
+    {"name":"price","shape":[1],"datatype":"FP64","data":[1]},
+    {"name":"city","shape":[2],"datatype":"BYTES","data":["abc","b"]},
+    {"name":"seen","shape":[1],"datatype":"BYTES","data":["s"]}])";
+
+}  // namespace
+
+TEST_CASE("rows are predicted by both protocols, by any version", "[serving]") {
+  Fixture fixture;
+  CHECK(fixture.Post(kPredict, R"({"instances":[{"city":"abc"},{"city":"b"}]})").body ==
+        R"({"predictions":[0.03,0.01],"model_version":"120"})");
+  CHECK(fixture.Post("/v1/models/m/versions/110:predict", R"({"instances":[{}]})").body ==
+        R"({"predictions":[0],"model_version":"110"})");
+  CHECK(fixture.backend.last_step() == 110);
+  CHECK(fixture.Post(kInfer, absl::StrCat(kInputs, R"(,"id":"q"})")).body ==
+        R"({"id":"q","model_name":"m","model_version":"120","outputs":[{"name":"sold",)"
+        R"("datatype":"FP32","shape":[2,1],"data":[0.03,0.01]}]})");
+  const HttpResponse binary =
+      fixture.Post(kInfer, absl::StrCat(kInputs, R"(,"parameters":{"binary_data_output":true}})"));
+  CHECK(binary.content_type == "application/octet-stream");
+  CHECK(std::stoul(HeaderOf(binary, "Inference-Header-Content-Length")) == binary.body.size() - 8);
+}
+
+TEST_CASE("the server and its model describe themselves", "[serving]") {
+  Fixture fixture;
+  CHECK_THAT(fixture.Get("/v2").body, Catch::Contains("\"name\":\"simurgh\""));
+  CHECK(fixture.Get("/v2/health/live").code == 200);
+  CHECK(fixture.Get("/v2/health/ready").code == 200);
+  CHECK(fixture.Get("/v2/models/m/ready").code == 200);
+  CHECK(fixture.Get("/v2/models/m/versions/110/ready").code == 200);
+  CHECK_THAT(fixture.Get("/v2/models/m").body, Catch::Contains("\"versions\":[\"120\",\"110\"]"));
+  CHECK_THAT(fixture.Get("/v2/models/m/config").body, Catch::Contains("\"max_batch_size\":4"));
+  CHECK_THAT(fixture.Get("/v1/models/m").body, Catch::Contains("\"version\":\"120\""));
+  CHECK_THAT(fixture.Get("/v1/models/m/versions/110").body,
+             Catch::Contains("\"version\":\"110\"") && !Catch::Contains("\"120\""));
+  CHECK(fixture.Send({.method = "HEAD", .target = "/v2"}).code == 200);
+}
+
+TEST_CASE("what cannot be answered has its code and a reason", "[serving]") {
+  Fixture fixture;
+  const std::string body = R"({"instances":[{"city":"b"}]})";
+  const std::vector<std::tuple<HttpHead, std::string, int, std::string>> cases = {
+      {{.method = "GET", .target = "/x"},
+       "",
+       404,
+       "no such path; use /v2/models/m/infer or /v1/models/m:predict"},
+      {{.method = "GET", .target = "/v2/models/other"},
+       "",
+       404,
+       "no model 'other'; this server has m"},
+      {{.method = "POST", .target = "/v1/models/m/versions/7:predict"},
+       body,
+       404,
+       "version 7 is not loaded; use one of 120, 110"},
+      {{.method = "GET", .target = kPredict}, "", 405, "use POST for this path"},
+      {{.method = "POST", .target = "/v2"}, "", 405, "use GET for this path"},
+      {{.method = "POST", .target = kPredict, .content_encoding = "gzip"},
+       body,
+       415,
+       "Content-Encoding 'gzip' is not supported; send the body as it is"},
+      {{.method = "POST", .target = kInfer, .inference_header_length = "x"},
+       "{}",
+       400,
+       "Inference-Header-Content-Length: 'x' is not a number of bytes"},
+      {{.method = "POST", .target = kInfer},
+       "{}",
+       400,
+       "inputs: is missing; send a tensor for each column"},
+      {{.method = "POST", .target = kPredict},
+       R"({"instances":[{},{},{},{},{}]})",
+       413,
+       "the request has 5 rows or more; send at most 4, see serving.max_rows"},
+      {{.method = "POST", .target = kPredict},
+       R"({"instances":[{"city":"b"},{"city":"bad"}]})",
+       400,
+       "row 1: column 'city': 'bad' is bad; correct it"},
+  };
+  for (const auto& [head, request, code, error] : cases) {
+    INFO(head.method << " " << head.target);
+    const HttpResponse response = fixture.Send(head, request);
+    CHECK(response.code == code);
+    CHECK(response.body == ErrorJson(error));
+  }
+  CHECK(HeaderOf(fixture.Get(kPredict), "Allow") == "POST");
+  CHECK(HeaderOf(fixture.Post("/v2", ""), "Allow") == "GET, HEAD");
+}
+
+TEST_CASE("bad rows can be allowed in both protocols", "[serving]") {
+  Fixture fixture(/*allows_bad_rows=*/true);
+  CHECK(
+      fixture.Post(kPredict, R"({"instances":[{"city":"b"},{"city":"bad"},{"age":true}]})").body ==
+      R"({"predictions":[0.01,null,null],"model_version":"120"})");
+}
+
+TEST_CASE("of many bad rows ten are named", "[serving]") {
+  MetricRegistry registry;
+  FakeBackend backend;
+  PredictApi api({.name = "m", .max_rows = 100}, backend, registry);
+  std::string body = "{\"instances\":[";
+  for (int i = 0; i < 14; ++i) body += R"({"city":"bad"},)";
+  body.back() = ']';
+  std::string answer;
+  api.Handle({{.method = "POST", .target = kPredict}, body + "}"},
+             [&](HttpResponse response) { answer = response.body; });
+  CHECK_THAT(answer, Catch::Contains("row 9: ") && !Catch::Contains("row 10: ") &&
+                         Catch::Contains("\\nand 4 more"));
+}
+
+TEST_CASE("without a version the model is not ready, with the reason", "[serving]") {
+  Fixture fixture;
+  fixture.backend.SetSteps({}, "the folder has no checkpoint");
+  for (const char* target : {"/v2/health/ready", "/v2/models/m/ready", "/v2/models/m"}) {
+    INFO(target);
+    const HttpResponse response = fixture.Get(target);
+    CHECK(response.code == 503);
+    CHECK_THAT(response.body, Catch::Contains("the folder has no checkpoint"));
+  }
+  CHECK(fixture.Get("/v2/health/live").code == 200);
+  const HttpResponse response = fixture.Post(kPredict, R"({"instances":[{}]})");
+  CHECK(response.code == 503);
+  CHECK(HeaderOf(response, "Retry-After") == "1");
+}
+
+TEST_CASE("a model that is too old answers, and is not ready", "[serving]") {
+  Fixture fixture;
+  fixture.backend.SetSteps({120}, "the newest version is 2h old");
+  CHECK(fixture.Get("/v2/health/ready").code == 503);
+  CHECK(fixture.Post(kPredict, R"({"instances":[{}]})").code == 200);
+}
+
+TEST_CASE("a queue that is too long is 503 with Retry-After", "[serving]") {
+  Fixture fixture;
+  for (const Status& status :
+       {absl::ResourceExhaustedError("wait"), absl::DeadlineExceededError("wait")}) {
+    fixture.backend.Refuse(status);
+    const HttpResponse response = fixture.Post(kPredict, R"({"instances":[{}]})");
+    CHECK(response.code == 503);
+    CHECK(HeaderOf(response, "Retry-After") == "1");
+  }
+  fixture.backend.Refuse(absl::InternalError("bug"));
+  CHECK(fixture.Post(kPredict, R"({"instances":[{}]})").code == 500);
+}
+
+TEST_CASE("the shorter of timeout and queue_timeout limits the wait", "[serving]") {
+  Fixture fixture;
+  using std::chrono::milliseconds;
+  const auto wait_with = [&](const std::string& timeout) {
+    CHECK(
+        fixture.Post(kInfer, absl::StrCat(kInputs, ",\"parameters\":{\"timeout\":", timeout, "}}"))
+            .code == 200);
+    return fixture.backend.max_wait();
+  };
+  CHECK(wait_with("5000") == milliseconds(5));
+  CHECK(wait_with("1") == milliseconds(1));
+  CHECK(wait_with("0") == milliseconds(100));
+  CHECK(wait_with("18446744073709551615") == milliseconds(100));
+}
+
+TEST_CASE("tokens protect all but health", "[serving]") {
+  const TemporaryFolder folder;
+  const std::string token(32, 't');
+  const std::string path = folder.Write("tokens", token);
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+  Fixture fixture;
+  fixture.api.SetTokens(*BearerTokens::Load(path));
+  for (const char* target : {"/v2", "/v2/models/m", "/x"}) {
+    INFO(target);
+    const HttpResponse response = fixture.Get(target);
+    CHECK(response.code == 401);
+    CHECK(HeaderOf(response, "WWW-Authenticate") == "Bearer");
+    CHECK(fixture.Send({.method = "GET", .target = target, .authorization = "Bearer x"}).code ==
+          401);
+  }
+  CHECK(fixture.Post(kPredict, "").code == 401);
+  CHECK(fixture.Get("/v2/health/ready").code == 200);
+  CHECK(fixture.Get("/v2/health/live").code == 200);
+  CHECK(fixture.Send({.method = "GET", .target = "/v2", .authorization = "Bearer " + token}).code ==
+        200);
+}
+
+TEST_CASE("a stopping server is not ready and predicts no more", "[serving]") {
+  Fixture fixture;
+  fixture.api.BeginDrain();
+  CHECK(fixture.Get("/v2/health/live").code == 200);
+  CHECK(fixture.Get("/v2/health/ready").code == 503);
+  CHECK(fixture.Get("/v2/models/m/versions/110/ready").code == 503);
+  const HttpResponse response = fixture.Post(kPredict, R"({"instances":[{}]})");
+  CHECK(response.code == 503);
+  CHECK(HeaderOf(response, "Retry-After") == "1");
+}
+
+}  // namespace simurgh
