@@ -82,8 +82,6 @@ Scorer::Scorer(const Options& options, MetricRegistry& registry)
       batch_rows_(registry.GetHistogram("simurgh_serve_batch_rows", "Rows of a batch.",
                                         PowersOfTwo(options.max_batch_rows))),
       queued_rows_(registry.GetGauge("simurgh_serve_queued_rows", "Rows that wait for a thread.")),
-      bad_rows_(
-          registry.GetCounter("simurgh_serve_bad_rows_total", "Rows that could not be predicted.")),
       late_requests_(registry.GetCounter("simurgh_serve_late_requests_total",
                                          "Requests refused because they would wait too long.")),
       registry_(registry) {
@@ -190,7 +188,6 @@ void Scorer::Answer(Worker& worker, std::vector<Waiting> taken) {
     seconds_per_row_ += (seconds - seconds_per_row_) * (seconds_per_row_ == 0 ? 1 : kNewShare);
   }
   for (size_t i = 0; i < batch.size(); ++i) {
-    bad_rows_.Add(scored[i].bad_rows);
     std::move(batch[i].done)(status.ok() ? StatusOr<ScoredRows>(std::move(scored[i])) : status);
   }
 }

@@ -69,7 +69,6 @@ class Scorer {
   Histogram& predict_seconds_;
   Histogram& batch_rows_;
   Gauge& queued_rows_;
-  Counter& bad_rows_;
   Counter& late_requests_;
   MetricRegistry& registry_;
   mutable Mutex mutex_;
