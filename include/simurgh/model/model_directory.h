@@ -100,7 +100,10 @@ class ModelDirectory {
   // start that dies before its first checkpoint leaves its number to the next start. generation: of
   // the caller, here and below.
   StatusOr<uint64_t> KeepRun(uint64_t proposed, uint64_t generation);
-  // Removes attempts of older generations, and what an interrupted removal has left.
+  // The number that is kept. Errors: NOT_FOUND for none; DATA_LOSS for another text.
+  StatusOr<uint64_t> KeptRun();
+  // Removes attempts of older generations, and what an interrupted removal has left. From now on
+  // older generations complete and remove no checkpoint.
   Status RemoveLeftovers(uint64_t generation);
 
   // Begins to write the checkpoint of a step. Removes an unfinished attempt of the same step,
@@ -114,6 +117,7 @@ class ModelDirectory {
   StatusOr<Checkpoint> Open(uint64_t step);
 
   // Names the best checkpoint in the file `best`; none removes the file.
+  // Errors: FAILED_PRECONDITION if a newer generation has begun; those of FileSystem.
   Status SetBest(std::optional<uint64_t> step, uint64_t generation);
   // The step that the file `best` names; none without the file.
   // Errors: DATA_LOSS for another text.
@@ -145,7 +149,8 @@ class ModelDirectory {
 
   // Removes valid checkpoints but the newest `count`, those of `except`, and the parents that these
   // need. Damaged ones stay. An interrupted removal leaves no damaged checkpoint.
-  Status KeepNewest(size_t count, const std::set<uint64_t>& except);
+  // Errors: as for SetBest.
+  Status KeepNewest(size_t count, const std::set<uint64_t>& except, uint64_t generation);
 
  private:
   const std::string path_;
