@@ -79,11 +79,11 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
         steps.back(), " already; continue it with --resume auto, or name another folder"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration());
+  SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
   SIMURGH_ASSIGN_OR_RETURN(
       const uint64_t training,
       directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run),
                         generation));
-  SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
   if (takes_newest) SIMURGH_RETURN_IF_ERROR(CheckStillNewest(directory, continued));
   if (continued != nullptr) {
     // Later ones are of training that is thrown away, damaged ones stay and do not count.
@@ -115,8 +115,8 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) co
   }
   // Servers that stay up admit the next start of this training there.
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration(generation_ - 1));
-  SIMURGH_RETURN_IF_ERROR(directory.KeepRun(TrainingOf(run_), generation).status());
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
+  SIMURGH_RETURN_IF_ERROR(directory.KeepRun(TrainingOf(run_), generation).status());
   auto best = std::make_unique<BestCheckpoints>(config_.checkpoint);
   std::unique_ptr<ModelSaver> saver(
       new ModelSaver(config_, std::move(directory), generation, run_, *best, environment_));

@@ -432,10 +432,10 @@ StatusOr<uint64_t> ModelDirectory::HighestGeneration() {
 StatusOr<uint64_t> ModelDirectory::KeepRun(uint64_t proposed, uint64_t generation) {
   const StatusOr<uint64_t> kept = KeptRun();
   if (!absl::IsNotFound(kept.status())) return kept;
-  SIMURGH_RETURN_IF_ERROR(files_.WriteFile(path_ + kRun, absl::StrCat(absl::Hex(proposed), "\n"),
-                                           Unfinished(generation)));
+  SIMURGH_RETURN_IF_ERROR(
+      WriteName(files_, path_, kRun, absl::StrCat(absl::Hex(proposed), "\n"), generation));
   SIMURGH_RETURN_IF_ERROR(files_.SyncFolder(path_));
-  return KeptRun();  // Another start may have written it, too.
+  return KeptRun();
 }
 
 StatusOr<uint64_t> ModelDirectory::KeptRun() {

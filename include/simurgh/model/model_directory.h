@@ -79,7 +79,7 @@ class CheckpointAttempt {
 
 // The folder of a model and its checkpoints: src/model/FORMAT.md.
 //
-// A start of training calls NewGeneration, KeepRun, RemoveLeftovers and then Latest. After that no
+// A start of training calls NewGeneration, RemoveLeftovers, KeepRun and then Latest. After that no
 // older start completes a checkpoint. Newest means: of the highest generation, then of the highest
 // step.
 //
@@ -98,7 +98,7 @@ class ModelDirectory {
   StatusOr<uint64_t> HighestGeneration();
   // The number of the model's run: `proposed`, unless another call has kept another one. So a
   // start that dies before its first checkpoint leaves its number to the next start. generation: of
-  // the caller, here and below.
+  // the caller, here and below. Errors: as for SetBest.
   StatusOr<uint64_t> KeepRun(uint64_t proposed, uint64_t generation);
   // The number that is kept. Errors: NOT_FOUND for none; DATA_LOSS for another text.
   StatusOr<uint64_t> KeptRun();

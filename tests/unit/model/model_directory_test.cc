@@ -200,16 +200,19 @@ TEST_CASE("An older start that is late changes nothing of a newer one") {
     REQUIRE(publish(25, 1, delta).ok());
 
     uint64_t chosen = 0;
+    uint64_t run = 0;
     interrupted = false;
     files.InterruptAfter(operations, [&] {
       interrupted = true;
       REQUIRE(*model.NewGeneration() == 2);
       REQUIRE(model.RemoveLeftovers(2).ok());
+      run = model.KeepRun(222, 2).value();
       chosen = model.Latest()->checkpoint.manifest.step;
       REQUIRE(publish(40, 2).ok());
       REQUIRE(model.SetBest(chosen, 2).ok());
     });
-    Status old = publish(step, 1).status();
+    Status old = model.KeepRun(111, 1).status();
+    if (old.ok()) old = publish(step, 1).status();
     if (old.ok()) old = model.SetBest(step, 1);
     if (old.ok()) old = model.KeepNewest(1, {}, 1);
     if (!interrupted) {
@@ -220,6 +223,7 @@ TEST_CASE("An older start that is late changes nothing of a newer one") {
     CHECK(model.Latest()->checkpoint.manifest.step == 40);
     CHECK(files.ReadFile("/model/latest", 100) == StatusOr<std::string>("step-40\n"));
     CHECK(*model.BestStep() == chosen);
+    CHECK(*model.KeptRun() == run);
     for (const uint64_t needed : {chosen, uint64_t{40}}) {
       CAPTURE(needed);
       const auto damage = model.Verify(needed, kSilent);
