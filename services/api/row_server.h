@@ -46,7 +46,9 @@ struct SaveRowsCall {
   // The folder of an earlier call of this run, whose rows are complete: only changes since then
   // need to be written. Empty: all rows are.
   std::string parent = {};
-  std::string directory = {};  // In place of checkpoint.directory. Empty: that one.
+  // In place of checkpoint.directory: a folder whose file `run` names the training. Empty: that
+  // one.
+  std::string directory = {};
   // All servers have begun the save: one that has not was restarted, and its rows are later ones.
   bool continues = false;
 };

@@ -27,13 +27,13 @@ constexpr uint64_t kMaxReserve = uint64_t{1} << 30;
 uint64_t KeptFree(uint64_t limit_bytes) { return std::min(limit_bytes / 8, kMaxReserve); }
 
 // Requires that all tables have been created and are empty.
-Status CheckBudget(uint64_t limit_bytes) {
+Status CheckBudget(uint64_t limit_bytes, uint64_t kept_free) {
   const uint64_t resident = ResidentBytes();
-  if (limit_bytes == 0 || resident + KeptFree(limit_bytes) < limit_bytes) return absl::OkStatus();
+  if (limit_bytes == 0 || resident + kept_free < limit_bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "embedding_ps.memory_budget: ", limit_bytes,
       " bytes leave no space for rows: an empty server takes ", resident, " and reserves ",
-      KeptFree(limit_bytes), " for requests; raise it, or use 0 for no limit"));
+      kept_free, " for requests and changes; raise it, or use 0 for no limit"));
 }
 
 PartitionMemory MemoryOf(const EmbeddingPsConfig& config, uint64_t partition) {
@@ -54,6 +54,20 @@ std::vector<TableConfig> SharesOf(const ClusterConfig& config) {
     table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
   }
   return tables;
+}
+
+// The most that tables need to note their changes between checkpoints.
+uint64_t BytesOfChanges(const ClusterConfig& config) {
+  constexpr uint64_t kBytesPerRow = 9;  // See src/table/README.md.
+  if (config.checkpoint.directory.empty() || config.checkpoint.full_every == 1) return 0;
+  uint64_t capacity = 0;
+  uint64_t rows_in_budget = 0;
+  for (const TableConfig& table : SharesOf(config)) {
+    capacity += table.capacity_rows * config.embedding_ps.partitions;
+    rows_in_budget =
+        std::max(rows_in_budget, Table::RowsIn(table, config.embedding_ps.memory_budget));
+  }
+  return kBytesPerRow * std::min(capacity, rows_in_budget);
 }
 
 std::vector<std::vector<PullGroup>> SplitByPartition(const PullRowsCall& call, size_t partitions) {
@@ -165,9 +179,9 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
   std::unique_ptr<ParameterServer> server(
       new ParameterServer(config, metrics, index, std::move(environment)));
   const uint64_t partitions = config.embedding_ps.partitions;
-  if (const uint64_t limit = config.embedding_ps.memory_budget; limit > 0) {
-    server->budget_ = std::make_unique<MemoryBudget>(limit, KeptFree(limit));
-  }
+  const uint64_t limit = config.embedding_ps.memory_budget;
+  const uint64_t kept_free = KeptFree(limit) + BytesOfChanges(config);
+  if (limit > 0) server->budget_ = std::make_unique<MemoryBudget>(limit, kept_free);
   for (uint64_t p = 0; p < partitions; ++p) {
     const PartitionMemory memory = MemoryOf(config.embedding_ps, p);
     SIMURGH_ASSIGN_OR_RETURN(auto partition, Partition::Create(server->tables_, config.seed,
@@ -183,7 +197,7 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
     server->shards_.back()->thread->Run([&] { pinned = PinThreadToNode(*memory.numa_node); }).get();
     SIMURGH_RETURN_IF_ERROR(pinned);
   }
-  SIMURGH_RETURN_IF_ERROR(CheckBudget(config.embedding_ps.memory_budget));
+  SIMURGH_RETURN_IF_ERROR(CheckBudget(limit, kept_free));
   server->threads_.count = static_cast<uint32_t>(partitions);
   server->saver_ = std::make_unique<RowSaver>(config.checkpoint, server->tables_, server->threads_,
                                               server->copy_memory_, metrics, server->environment_);

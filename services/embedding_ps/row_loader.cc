@@ -106,10 +106,15 @@ Status LoadAdmission(const Checkpoint& checkpoint, const RowTarget& target) {
     SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(file.path));
     const std::vector<TensorSpec> tensors = Table::AdmissionTensors(*table, 0);
     std::vector<std::vector<std::byte>> parts;
+    const uint64_t rows = RowsOf(reader);
     for (const TensorSpec& tensor : tensors) {
       const auto found = std::ranges::find(reader.tensors(), tensor.name, &TensorSpec::name);
       if (found == reader.tensors().end() || found->row_bytes() != tensor.row_bytes()) break;
-      const uint64_t rows = found->rows();
+      if (found->rows() != rows) {
+        return absl::DataLossError(
+            absl::StrCat(checkpoint.Path(file.path), ": tensor ", tensor.name, " has ",
+                         found->rows(), " rows instead of ", rows, "; use another checkpoint"));
+      }
       parts.emplace_back(rows * tensor.row_bytes());
       SIMURGH_RETURN_IF_ERROR(reader.Read(tensor.name, 0, rows, parts.back()));
     }

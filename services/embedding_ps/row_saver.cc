@@ -13,8 +13,10 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/log.h"
+#include "simurgh/model/model_directory.h"
 #include "simurgh/model/row_files.h"
 #include "simurgh/model/tensor_file.h"
+#include "simurgh/table/run_number.h"
 
 namespace simurgh {
 namespace {
@@ -39,6 +41,19 @@ Status CheckFolder(const std::string& name) {
   return absl::InvalidArgumentError(
       absl::StrCat("save rows: '", name,
                    "' is not the name of a checkpoint's folder; use letters, digits, - and ."));
+}
+
+// A peer names the directory, too: it must be one that this training saves to. Only a process that
+// may write there can have said so.
+Status CheckDirectory(FileSystem& files, const SaveRowsCall& call) {
+  if (call.directory.empty()) return absl::OkStatus();
+  const StatusOr<uint64_t> run = ModelDirectory(call.directory, files).KeptRun();
+  if (run.ok() && *run == TrainingOf(call.run)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "save rows: '", call.directory, "/run' does not name this training here",
+      run.ok() ? "" : absl::StrCat(" (", run.status().message(), ")"),
+      "; save with `simurgh checkpoint --directory`, to a folder that all daemons see at this "
+      "path"));
 }
 
 Status CheckShared(FileSystem& files, const std::string& directory, const std::string& name) {
@@ -279,6 +294,7 @@ StatusOr<SaveProgress> RowSaver::Save(const SaveRowsCall& call) {
         "daemons");
   }
   SIMURGH_RETURN_IF_ERROR(CheckFolder(call.folder));
+  SIMURGH_RETURN_IF_ERROR(CheckDirectory(files_, call));
   if (call.probe) {
     SIMURGH_RETURN_IF_ERROR(CheckShared(files_, DirectoryOf(call), call.folder));
     return SaveProgress{.done = true};

@@ -37,9 +37,9 @@ class RowSaver {
   // A table's file has all rows, although call.parent is given, where the changes since then are
   // not known or are most of the rows.
   // Errors: INVALID_ARGUMENT for a name that is not one of a folder in `directory`;
-  // FAILED_PRECONDITION without a directory, or once another save has begun; ABORTED
-  // while another save stops, which the first call has caused; RESOURCE_EXHAUSTED for a
-  // full disk; of TensorFileWriter, when the save has failed.
+  // FAILED_PRECONDITION without a directory, for call.directory of another training, or once
+  // another save has begun; ABORTED while another save stops, which the first call has caused;
+  // RESOURCE_EXHAUSTED for a full disk; of TensorFileWriter, when the save has failed.
   StatusOr<SaveProgress> Save(const SaveRowsCall& call);
 
   // Stops a save in progress. Errors: ABORTED until it has ended.

@@ -223,6 +223,10 @@ StatusOr<uint64_t> Checkpointer::Request(std::string directory) {
         "--directory: training continues, and saves to checkpoint.directory; use it once the "
         "save of the end has failed");
   }
+  if (!directory.empty() && !directory.starts_with('/')) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--directory: '", directory, "' is not absolute; begin it with /"));
+  }
   if (!directory.empty()) directory_ = std::move(directory);
   changed_.NotifyAll();
   return schedule_.Request();

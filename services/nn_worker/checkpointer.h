@@ -80,7 +80,8 @@ class Checkpointer final : public CheckpointPort {
   };
   // Asks for a save at the next step. directory: in place of checkpoint.directory, once the save of
   // the end has failed; empty: that one. Returns the number of the request. Errors: of Refuse();
-  // FAILED_PRECONDITION for a directory while training goes on.
+  // FAILED_PRECONDITION for a directory while training goes on; INVALID_ARGUMENT for one that is
+  // not absolute.
   StatusOr<uint64_t> Request(std::string directory = {});
   // Errors: OUT_OF_RANGE for a number that is not of a request; of the save; of Refuse().
   StatusOr<Answer> Ask(uint64_t request);

@@ -140,10 +140,7 @@ class NnWorker : public Daemon {
       daemon->remote_ = std::make_unique<RemoteCluster>(context, daemon->learning_rates_);
     }
     if (!context.config().checkpoint.directory.empty() && context.index() == 0) {
-      std::error_code ignored;
-      const bool continues =
-          daemon->resumed_ && std::filesystem::equivalent(context.config().checkpoint.directory,
-                                                          daemon->resumed_->model, ignored);
+      const bool continues = daemon->Continues(context.config().checkpoint.directory);
       SIMURGH_ASSIGN_OR_RETURN(
           daemon->saver_, ModelSaver::Open(context.config(), continues ? resumed : nullptr,
                                            daemon->takes_newest_, daemon->run_, daemon->best_));
@@ -218,6 +215,12 @@ class NnWorker : public Daemon {
         learning_rates_(context.config().tables),
         best_(context.config().checkpoint) {}
 
+  // Whether training continues a checkpoint of this folder, rather than one of another folder.
+  bool Continues(const std::string& directory) const {
+    std::error_code ignored;
+    return resumed_ && std::filesystem::equivalent(directory, resumed_->model, ignored);
+  }
+
   // Whether the failure is the loss of another process, which a new start recovers from.
   bool MayStartAgain(const Status& failure) const {
     return job_->config().recovers() &&
@@ -260,7 +263,7 @@ class NnWorker : public Daemon {
       return LoadBest(step, stop);
     };
     checkpointer_ = std::make_unique<Checkpointer>(config, best_, prepare, load, context.metrics());
-    if (resumed_) {
+    if (Continues(config.directory)) {
       const Manifest& manifest = resumed_->checkpoint.manifest;
       checkpointer_->SetNewest(manifest.step, static_cast<double>(manifest.step_time));
     }

@@ -1,5 +1,6 @@
 #include "services/nn_worker/model_saver.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +27,9 @@ constexpr std::chrono::seconds kLogInterval{5};
 bool IsRetryable(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
 }
+
+// A newer start has taken over: no later attempt can succeed.
+Status NoRetry(const Status& superseded) { return absl::CancelledError(superseded.message()); }
 
 // Writes MODEL/best, before the checkpoint that it named may be removed.
 Status NameBest(BestCheckpoints& best, ModelDirectory& directory, uint64_t generation) {
@@ -76,17 +80,25 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
         steps.back(), " already; continue it with --resume auto, or name another folder"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration());
-  if (takes_newest) SIMURGH_RETURN_IF_ERROR(CheckStillNewest(directory, continued));
+  SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
   SIMURGH_ASSIGN_OR_RETURN(
       const uint64_t training,
       directory.KeepRun(TrainingOf(continued == nullptr ? new_run : continued->manifest.run),
                         generation));
-  SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
+  if (takes_newest) SIMURGH_RETURN_IF_ERROR(CheckStillNewest(directory, continued));
   if (continued != nullptr) {
+    // Later ones are of training that is thrown away, damaged ones stay and do not count.
+    std::vector<Manifest> known;
     for (const uint64_t step : steps) {
-      // Later ones are of training that is thrown away, damaged ones stay and do not count.
       const StatusOr<Checkpoint> checkpoint = directory.Open(step);
-      if (checkpoint.ok() && step <= continued->manifest.step) best.Add(checkpoint->manifest);
+      if (checkpoint.ok() && step <= continued->manifest.step)
+        known.push_back(checkpoint->manifest);
+    }
+    for (const Manifest& one : known) {
+      const bool is_thrown_away = std::ranges::any_of(known, [&](const Manifest& other) {
+        return other.generation > one.generation && other.step < one.step;
+      });
+      if (!is_thrown_away) best.Add(one);
     }
   }
   SIMURGH_RETURN_IF_ERROR(NameBest(best, directory, generation));
@@ -104,8 +116,8 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) co
   }
   // Servers that stay up admit the next start of this training there.
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t generation, directory.NewGeneration(generation_ - 1));
-  SIMURGH_RETURN_IF_ERROR(directory.KeepRun(TrainingOf(run_), generation).status());
   SIMURGH_RETURN_IF_ERROR(directory.RemoveLeftovers(generation));
+  SIMURGH_RETURN_IF_ERROR(directory.KeepRun(TrainingOf(run_), generation).status());
   auto best = std::make_unique<BestCheckpoints>(config_.checkpoint);
   std::unique_ptr<ModelSaver> saver(
       new ModelSaver(config_, std::move(directory), generation, run_, *best, environment_));
@@ -247,9 +259,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     manifest.metrics["test_logloss"] = model.evaluation->log_loss;
   }
   const StatusOr<Checkpoint> published = attempt.Publish(std::move(manifest));
-  if (absl::IsFailedPrecondition(published.status())) {  // No later attempt can succeed.
-    return absl::CancelledError(published.status().message());
-  }
+  if (absl::IsFailedPrecondition(published.status())) return NoRetry(published.status());
   if (absl::IsDataLoss(published.status())) {  // Of files: the servers still have the rows.
     return absl::FailedPreconditionError(published.status().message());
   }
@@ -264,10 +274,14 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                saved.rows, saved.bytes, seconds);
   best_.Add(published->manifest);
-  SIMURGH_RETURN_IF_ERROR(NameBest(best_, directory_, generation_));
-  const std::vector<uint64_t> best = best_.Steps();
-  SIMURGH_RETURN_IF_ERROR(
-      directory_.KeepNewest(config_.checkpoint.keep, {best.begin(), best.end()}));
+  Status cleaned = NameBest(best_, directory_, generation_);
+  if (cleaned.ok()) {
+    const std::vector<uint64_t> best = best_.Steps();
+    cleaned =
+        directory_.KeepNewest(config_.checkpoint.keep, {best.begin(), best.end()}, generation_);
+  }
+  if (absl::IsFailedPrecondition(cleaned)) return NoRetry(cleaned);
+  SIMURGH_RETURN_IF_ERROR(cleaned);
   return saved;
 }
 

@@ -248,7 +248,11 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
   }
   JoinedDevices devices(*network_);
   if (training.mode != TrainingConfig::Mode::kAsync) {
-    SIMURGH_RETURN_IF_ERROR(devices.Join(config_, collective));
+    const Status joined = devices.Join(config_, collective);
+    if (!joined.ok()) {
+      collective.Abort(joined);
+      return joined;
+    }
   }
   Trainer trainer(training, run, port, *network_, collective, std::move(data), report_, timeline_,
                   dense);

@@ -206,12 +206,13 @@ Status FileSystem::MakeFolders(const std::string& path) {
 }
 
 Status FileSystem::WriteFile(const std::string& path, std::string_view content,
-                             std::string_view suffix) {
+                             std::string_view suffix, absl::FunctionRef<Status()> may_rename) {
   const std::string temporary = absl::StrCat(path, std::string(suffix));
   SIMURGH_RETURN_IF_ERROR(Remove(temporary));
   SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, Create(temporary));
   Status done = file->Write(0, std::as_bytes(std::span(content)));
   if (done.ok()) done = file->Sync();
+  if (done.ok()) done = may_rename();
   if (done.ok()) done = Rename(temporary, path);
   if (!done.ok()) Remove(temporary).IgnoreError();
   return done;

@@ -29,14 +29,13 @@ using RowHashes = std::vector<RowHash>;
 StatusOr<RowHashes> HashRows(TableReader& table) {
   const std::vector<TensorSpec>& tensors = table.tensors();
   std::vector<size_t> all(tensors.size());
-  size_t id_at = tensors.size();
+  size_t id_at = 0;
   size_t uses_at = tensors.size();
   for (size_t i = 0; i < all.size(); ++i) {
     all[i] = i;
     if (tensors[i].name == "id") id_at = i;
     if (tensors[i].name == "uses") uses_at = i;
   }
-  if (id_at == tensors.size()) return absl::DataLossError("the table has no tensor id");
   RowHashes rows;
   rows.reserve(table.rows());
   std::string contents;

@@ -22,6 +22,7 @@ constexpr std::string_view kTensorFile = ".safetensors";
 constexpr char kRemoved[] = ".removed";
 constexpr char kDamaged[] = ".damaged";
 constexpr char kBest[] = "/best";
+constexpr char kRun[] = "/run";
 constexpr uint64_t kMaxNameBytes = 32;                        // Of a run or a step.
 constexpr uint64_t kMaxGeneration = (uint64_t{1} << 24) - 1;  // A run's number has 24 bits for it.
 constexpr uint64_t kReadBytes = uint64_t{4} << 20;
@@ -56,6 +57,47 @@ Status RemoveFolder(FileSystem& files, const std::string& model, const std::stri
   SIMURGH_RETURN_IF_ERROR(renamed);
   SIMURGH_RETURN_IF_ERROR(files.SyncFolder(model));
   return files.Remove(removed);
+}
+
+// Errors: FAILED_PRECONDITION once a newer start has begun.
+Status CheckNewest(FileSystem& files, const std::string& model, uint64_t generation) {
+  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, ModelDirectory(model, files).HighestGeneration());
+  if (newest <= generation) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(model, ": generation ", newest,
+                                                    " has begun; generation ", generation,
+                                                    " must end and write no checkpoint"));
+}
+
+// Writes a text file of the model, unless a newer start has begun. The newer start removes the file
+// under its temporary name, so an older one that is late finds nothing to rename.
+Status WriteName(FileSystem& files, const std::string& model, const char* name,
+                 std::string_view text, uint64_t generation) {
+  const auto check = [&] { return CheckNewest(files, model, generation); };
+  const Status written =
+      files.WriteFile(absl::StrCat(model, name), text, Unfinished(generation), check);
+  if (absl::IsNotFound(written)) SIMURGH_RETURN_IF_ERROR(check());
+  return written;
+}
+
+// Removes checkpoints in this order, unless a newer start has begun. The newer start takes the
+// folder away that they are moved to, so an older one that is late moves nothing.
+Status RemoveSteps(FileSystem& files, const std::string& model, const std::vector<uint64_t>& steps,
+                   uint64_t generation) {
+  if (steps.empty()) return absl::OkStatus();
+  const std::string bin = absl::StrCat(model, "/removed", Unfinished(generation));
+  SIMURGH_RETURN_IF_ERROR(files.Remove(bin));
+  SIMURGH_RETURN_IF_ERROR(files.MakeFolder(bin));
+  SIMURGH_RETURN_IF_ERROR(CheckNewest(files, model, generation));
+  for (const uint64_t step : steps) {
+    const Status moved = files.Rename(StepFolder(model, step), StepFolder(bin, step));
+    if (absl::IsNotFound(moved)) {
+      SIMURGH_RETURN_IF_ERROR(CheckNewest(files, model, generation));
+      continue;  // Another process has removed it.
+    }
+    SIMURGH_RETURN_IF_ERROR(moved);
+    SIMURGH_RETURN_IF_ERROR(files.SyncFolder(model));
+  }
+  return files.Remove(bin);
 }
 
 // Calls part(bytes) for the content of a file, piece by piece.
@@ -196,7 +238,8 @@ StatusOr<Sorted> SortCheckpoints(FileSystem& files, ModelDirectory& model) {
 }
 
 // Removes the deltas that continue a checkpoint which is about to be replaced, directly or not.
-Status RemoveDeltasOf(FileSystem& files, const std::string& path, uint64_t step) {
+Status RemoveDeltasOf(FileSystem& files, const std::string& path, uint64_t step,
+                      uint64_t generation) {
   ModelDirectory model(path, files);
   SIMURGH_ASSIGN_OR_RETURN(const Sorted sorted, SortCheckpoints(files, model));
   std::map<uint64_t, uint64_t> parents;
@@ -209,10 +252,7 @@ Status RemoveDeltasOf(FileSystem& files, const std::string& path, uint64_t step)
   }
   unreadable.erase(step);
   // Deltas before those that they continue.
-  for (auto at = unreadable.rbegin(); at != unreadable.rend(); ++at) {
-    SIMURGH_RETURN_IF_ERROR(RemoveFolder(files, path, absl::StrCat("step-", *at)));
-  }
-  return absl::OkStatus();
+  return RemoveSteps(files, path, {unreadable.rbegin(), unreadable.rend()}, generation);
 }
 
 }  // namespace
@@ -339,25 +379,19 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
   const std::string text = manifest.ToJson();
   SIMURGH_RETURN_IF_ERROR(files_->WriteFile(folder_ + kManifest, text));
   SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(folder_));
-  SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest,
-                           ModelDirectory(model_, *files_).HighestGeneration());
-  if (newest > generation_) {
-    return absl::FailedPreconditionError(absl::StrCat(model_, ": generation ", newest,
-                                                      " has begun; generation ", generation_,
-                                                      " must end and write no checkpoint"));
-  }
+  SIMURGH_RETURN_IF_ERROR(CheckNewest(*files_, model_, generation_));
   Checkpoint done{StepFolder(model_, step_), std::move(manifest), HashBytes(text), files_};
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps,
                            ModelDirectory(model_, *files_).Steps());
   const bool replaces = std::binary_search(steps.begin(), steps.end(), step_);
-  if (replaces) SIMURGH_RETURN_IF_ERROR(RemoveDeltasOf(*files_, model_, step_));
+  if (replaces) SIMURGH_RETURN_IF_ERROR(RemoveDeltasOf(*files_, model_, step_, generation_));
   SIMURGH_RETURN_IF_ERROR(replaces ? files_->Exchange(folder_, done.folder)
                                    : files_->Rename(folder_, done.folder));
   const std::string replaced = std::exchange(folder_, {});
   SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(model_));
   if (replaces) SIMURGH_RETURN_IF_ERROR(files_->Remove(replaced));
-  SIMURGH_RETURN_IF_ERROR(files_->WriteFile(model_ + "/latest", absl::StrCat("step-", step_, "\n"),
-                                            Unfinished(generation_)));
+  SIMURGH_RETURN_IF_ERROR(
+      WriteName(*files_, model_, "/latest", absl::StrCat("step-", step_, "\n"), generation_));
   SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(model_));
   return done;
 }
@@ -396,17 +430,19 @@ StatusOr<uint64_t> ModelDirectory::HighestGeneration() {
 }
 
 StatusOr<uint64_t> ModelDirectory::KeepRun(uint64_t proposed, uint64_t generation) {
-  const std::string path = path_ + "/run";
-  StatusOr<std::string> kept = files_.ReadFile(path, kMaxNameBytes);
-  if (absl::IsNotFound(kept.status())) {
-    SIMURGH_RETURN_IF_ERROR(
-        files_.WriteFile(path, absl::StrCat(absl::Hex(proposed), "\n"), Unfinished(generation)));
-    SIMURGH_RETURN_IF_ERROR(files_.SyncFolder(path_));
-    kept = files_.ReadFile(path, kMaxNameBytes);  // Another start may have written it, too.
-  }
-  SIMURGH_RETURN_IF_ERROR(kept.status());
+  const StatusOr<uint64_t> kept = KeptRun();
+  if (!absl::IsNotFound(kept.status())) return kept;
+  SIMURGH_RETURN_IF_ERROR(
+      WriteName(files_, path_, kRun, absl::StrCat(absl::Hex(proposed), "\n"), generation));
+  SIMURGH_RETURN_IF_ERROR(files_.SyncFolder(path_));
+  return KeptRun();
+}
+
+StatusOr<uint64_t> ModelDirectory::KeptRun() {
+  const std::string path = path_ + kRun;
+  SIMURGH_ASSIGN_OR_RETURN(const std::string kept, files_.ReadFile(path, kMaxNameBytes));
   uint64_t run = 0;
-  if (kept->ends_with('\n') && absl::SimpleHexAtoi(kept->substr(0, kept->size() - 1), &run)) {
+  if (kept.ends_with('\n') && absl::SimpleHexAtoi(kept.substr(0, kept.size() - 1), &run)) {
     return run;
   }
   return absl::DataLossError(path + ": not the number of a run; remove the file");
@@ -422,8 +458,8 @@ Status ModelDirectory::RemoveLeftovers(uint64_t generation) {
         NumberIn(name.substr(number), "", is_folder ? "/" : "").value_or(generation);
     if (name.ends_with(absl::StrCat(kRemoved, "/"))) {
       SIMURGH_RETURN_IF_ERROR(files_.Remove(path.substr(0, path.size() - 1)));
-    } else if (is_folder && name.starts_with("step-") && name.find(".tmp-") != name.npos &&
-               of < generation) {
+    } else if (is_folder && (name.starts_with("step-") || name.starts_with("removed")) &&
+               name.find(".tmp-") != name.npos && of < generation) {
       SIMURGH_RETURN_IF_ERROR(RemoveFolder(files_, path_, name.substr(0, name.size() - 1)));
     } else if (!is_folder && of < generation &&
                (name.starts_with("generation-") || name.ends_with(Unfinished(of)))) {
@@ -463,9 +499,13 @@ StatusOr<Checkpoint> ModelDirectory::Open(uint64_t step) {
 }
 
 Status ModelDirectory::SetBest(std::optional<uint64_t> step, uint64_t generation) {
-  SIMURGH_RETURN_IF_ERROR(step ? files_.WriteFile(path_ + kBest, absl::StrCat("step-", *step, "\n"),
-                                                  Unfinished(generation))
-                               : files_.Remove(path_ + kBest));
+  if (step) {
+    SIMURGH_RETURN_IF_ERROR(
+        WriteName(files_, path_, kBest, absl::StrCat("step-", *step, "\n"), generation));
+  } else {
+    SIMURGH_RETURN_IF_ERROR(CheckNewest(files_, path_, generation));
+    SIMURGH_RETURN_IF_ERROR(files_.Remove(path_ + kBest));
+  }
   return files_.SyncFolder(path_);
 }
 
@@ -540,7 +580,8 @@ StatusOr<std::vector<std::string>> ModelDirectory::Verify(uint64_t step, const P
   return damage;
 }
 
-Status ModelDirectory::KeepNewest(size_t count, const std::set<uint64_t>& except) {
+Status ModelDirectory::KeepNewest(size_t count, const std::set<uint64_t>& except,
+                                  uint64_t generation) {
   SIMURGH_ASSIGN_OR_RETURN(const Sorted sorted, SortCheckpoints(files_, *this));
   std::map<uint64_t, const Checkpoint*> by_step;
   std::vector<uint64_t> kept(except.begin(), except.end());
@@ -558,10 +599,9 @@ Status ModelDirectory::KeepNewest(size_t count, const std::set<uint64_t>& except
     if (parent.has_value()) kept.push_back(parent->step);
   }
   // Deltas before those that they continue.
-  for (auto at = by_step.rbegin(); at != by_step.rend(); ++at) {
-    SIMURGH_RETURN_IF_ERROR(RemoveFolder(files_, path_, absl::StrCat("step-", at->first)));
-  }
-  return absl::OkStatus();
+  std::vector<uint64_t> steps;
+  for (auto at = by_step.rbegin(); at != by_step.rend(); ++at) steps.push_back(at->first);
+  return RemoveSteps(files_, path_, steps, generation);
 }
 
 }  // namespace simurgh

@@ -15,6 +15,22 @@ uint64_t RowsOf(const TensorFileReader& file) {
   return file.tensors().empty() ? 0 : file.tensors().front().rows();
 }
 
+// Readers rely on ids of 8 bytes, and on as many rows of each tensor.
+Status CheckIds(const std::string& path, const TensorFileReader& file) {
+  const auto id = std::ranges::find(file.tensors(), "id", &TensorSpec::name);
+  if (id == file.tensors().end() || id->dtype != DType::kU64 || id->shape.size() != 1) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": there is no tensor id of the type U64 [N]; use another checkpoint"));
+  }
+  for (const TensorSpec& tensor : file.tensors()) {
+    if (tensor.rows() == id->rows()) continue;
+    return absl::DataLossError(absl::StrCat(path, ": tensor ", tensor.name, " has ", tensor.rows(),
+                                            " rows, tensor id has ", id->rows(),
+                                            "; use another checkpoint"));
+  }
+  return absl::OkStatus();
+}
+
 StatusOr<std::vector<uint64_t>> ReadIds(TensorFileReader& file) {
   std::vector<uint64_t> ids(RowsOf(file));
   SIMURGH_RETURN_IF_ERROR(file.Read("id", 0, ids.size(), std::as_writable_bytes(std::span(ids))));
@@ -101,6 +117,7 @@ class RowFilesOpener {
                                                 " continues; use a full checkpoint"));
       }
       SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(file.path));
+      SIMURGH_RETURN_IF_ERROR(CheckIds(checkpoint.Path(file.path), reader));
       RowFile opened(checkpoint.Path(file.path), std::move(reader));
       opened.newest_ = newest;
       opened.age_ = age;
@@ -127,8 +144,9 @@ class RowFilesOpener {
   static Status AddIds(const Checkpoint& checkpoint, const std::string& name, uint32_t age,
                        RowFile& rows, RowFile::Newest& newest) {
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> changed, ReadIds(rows.reader));
-    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(absl::StrCat(
-                                                          "removed", name.substr(name.find('/')))));
+    const std::string removed_name = absl::StrCat("removed", name.substr(name.find('/')));
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(removed_name));
+    SIMURGH_RETURN_IF_ERROR(CheckIds(checkpoint.Path(removed_name), reader));
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> removed, ReadIds(reader));
     newest.reserve(newest.size() + changed.size() + removed.size());
     for (const uint64_t id : changed) newest.emplace(id, age);

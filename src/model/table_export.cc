@@ -46,17 +46,13 @@ bool IsBf16(const TableReader& table, const TensorSpec& tensor) {
   return table.metadata().contains(tensor.name + ".format");
 }
 
-StatusOr<size_t> IndexOfIds(const TableReader& table) {
-  const std::vector<TensorSpec>& tensors = table.tensors();
-  const auto id = std::ranges::find(tensors, "id", &TensorSpec::name);
-  if (id == tensors.end()) return absl::DataLossError("the table has no tensor id");
-  return id - tensors.begin();
+size_t IndexOfIds(const TableReader& table) {
+  return std::ranges::find(table.tensors(), "id", &TensorSpec::name) - table.tensors().begin();
 }
 
 // Identity first, then values.
-StatusOr<std::vector<size_t>> ColumnOrder(const TableReader& table) {
-  SIMURGH_ASSIGN_OR_RETURN(const size_t id, IndexOfIds(table));
-  std::vector<size_t> order = {id};
+std::vector<size_t> ColumnOrder(const TableReader& table) {
+  std::vector<size_t> order = {IndexOfIds(table)};
   for (const char* name : {"uses", "recency", "weights"}) {
     const auto found = std::ranges::find(table.tensors(), name, &TensorSpec::name);
     if (found != table.tensors().end()) order.push_back(found - table.tensors().begin());
@@ -173,7 +169,7 @@ const char* NpyType(DType dtype, bool is_bf16) {
 Status ExportCsv(const Checkpoint& checkpoint, const std::string& name, const Ids& ids,
                  absl::FunctionRef<Status(std::string_view text)> append) {
   SIMURGH_ASSIGN_OR_RETURN(TableReader table, TableReader::Open(checkpoint, name));
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<size_t> order, ColumnOrder(table));
+  const std::vector<size_t> order = ColumnOrder(table);
   struct Column {
     DType dtype;
     bool is_bf16;
@@ -219,7 +215,7 @@ Status ExportCsv(const Checkpoint& checkpoint, const std::string& name, const Id
 Status ExportNpz(const Checkpoint& checkpoint, const std::string& name, const Ids& ids,
                  const std::string& path) {
   SIMURGH_ASSIGN_OR_RETURN(TableReader table, TableReader::Open(checkpoint, name));
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<size_t> order, ColumnOrder(table));
+  const std::vector<size_t> order = ColumnOrder(table);
   const RowFilter filter(ids);
   uint64_t rows = filter.all() ? table.rows() : 0;
   if (!filter.all()) {

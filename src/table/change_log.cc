@@ -12,6 +12,11 @@ constexpr uint64_t kMinRemoved = 1'024;
 
 }  // namespace
 
+void ChangeLog::Changes::BoundRemoved(uint64_t all_rows) {
+  known = known && removed.size() <= std::max(all_rows / 2, kMinRemoved);
+  if (!known) removed = {};
+}
+
 void ChangeLog::Remove(uint32_t row, uint64_t id, uint64_t all_rows) {
   const size_t word = row / kWordBits;
   for (Changes* changes : {&copied_, &recent_}) {
@@ -19,12 +24,10 @@ void ChangeLog::Remove(uint32_t row, uint64_t id, uint64_t all_rows) {
   }
   if (!recent_.known) return;
   recent_.removed.push_back(id);
-  if (recent_.removed.size() <= std::max(all_rows / 2, kMinRemoved)) return;
-  recent_.known = false;
-  recent_.removed = {};
+  recent_.BoundRemoved(all_rows);
 }
 
-void ChangeLog::Begin(CopyBase base) {
+void ChangeLog::Begin(CopyBase base, uint64_t all_rows) {
   active_ = base != CopyBase::kUnnoted;
   Changes recent = std::exchange(recent_, {});
   recent_.known = active_;
@@ -41,6 +44,7 @@ void ChangeLog::Begin(CopyBase base) {
       for (size_t i = 0; i < recent.rows.size(); ++i) copied_.rows[i] |= recent.rows[i];
       copied_.removed.insert(copied_.removed.end(), recent.removed.begin(), recent.removed.end());
       copied_.known = copied_.known && recent.known;
+      copied_.BoundRemoved(all_rows);
       return;
   }
 }

@@ -27,8 +27,8 @@ class ChangeLog {
   // all_rows: rows of the table. When more ids have gone than half of them, changes are unknown.
   void Remove(uint32_t row, uint64_t id, uint64_t all_rows);
 
-  // A copy begins.
-  void Begin(CopyBase base);
+  // A copy begins. all_rows: as for Remove.
+  void Begin(CopyBase base, uint64_t all_rows);
 
   // --- Of the last Begin(): changes between the copy's base and its begin, without rows that were
   // removed since.
@@ -50,6 +50,9 @@ class ChangeLog {
     std::vector<uint64_t> rows;  // A bit each.
     std::vector<uint64_t> removed;
     bool known = false;
+
+    // Forgets the ids if they are too many, or not all of them.
+    void BoundRemoved(uint64_t all_rows);
   };
 
   static uint64_t Bit(uint32_t row) { return uint64_t{1} << (row % kWordBits); }

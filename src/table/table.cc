@@ -198,7 +198,7 @@ TensorMetadata Table::FileMetadata(const TableConfig& config) {
 
 uint64_t Table::BeginCopy(CopyMemory& memory, CopyBase base) {
   State& s = *state_;
-  s.changes.Begin(base);
+  s.changes.Begin(base, s.index.size());
   s.copy_stamp = s.newest_stamp + 1;
   s.copy.Begin(static_cast<uint32_t>(s.copy_stamp - s.stamp_origin), s.store.carved_rows(),
                s.index.size(), memory);

@@ -33,10 +33,9 @@ RankMonitor::RankMonitor(Collective& collective, milliseconds timeout)
 RankMonitor::~RankMonitor() {
   {
     const MutexLock lock(mutex_);
-    ending_ = true;
+    own_.leaves = 1;
     changed_.NotifyAll();
   }
-  collective_.Close(Channel::kWatch);
   thread_.join();
 }
 
@@ -100,22 +99,16 @@ void RankMonitor::Watch() {
     Steps own;
     {
       const MutexLock lock(mutex_);
-      if (ending_) return;
       own = own_;
     }
     const Status told = collective_.Gather(Channel::kWatch, std::as_bytes(std::span(&own, 1)),
                                            std::as_writable_bytes(std::span(all)));
-    if (!told.ok()) {
-      {
-        const MutexLock lock(mutex_);
-        if (ending_) return;  // The destructor has closed the channel.
-      }
-      return Fail({told.code(), std::string(told.message())});
-    }
+    if (!told.ok()) return Fail({told.code(), std::string(told.message())});
+    if (std::ranges::find(all, 0U, &Steps::leaves) == all.end()) return;
     if (std::optional<Failure> failure = FindFault(all)) return Fail(*std::move(failure));
     const auto next = Clock::now() + interval_;
     const MutexLock lock(mutex_);
-    while (!ending_ && Clock::now() < next) changed_.WaitUntil(mutex_, next);
+    while (own_.leaves == own.leaves && Clock::now() < next) changed_.WaitUntil(mutex_, next);
   }
 }
 

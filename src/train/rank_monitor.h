@@ -25,7 +25,8 @@ class RankMonitor {
   // timeout: how long this rank waits for another. Uses the collective's channel kWatch alone.
   // Lifetime: the collective outlives this.
   RankMonitor(Collective& collective, std::chrono::milliseconds timeout);
-  // All ranks destroy theirs at the same point.
+  // Waits until all ranks destroy theirs, or the collective has failed. Hence no rank leaves while
+  // another one watches it.
   ~RankMonitor();
 
   void StepEnqueued();
@@ -42,6 +43,7 @@ class RankMonitor {
   struct Steps {
     uint64_t enqueued = 0;
     uint64_t ended = 0;
+    uint64_t leaves = 0;  // 1 from the destructor on.
 
     bool operator==(const Steps&) const = default;
   };
@@ -68,7 +70,6 @@ class RankMonitor {
   CondVar changed_;
   Steps own_ ABSL_GUARDED_BY(mutex_);
   std::optional<Failure> failure_ ABSL_GUARDED_BY(mutex_);
-  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

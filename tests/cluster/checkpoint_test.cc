@@ -277,19 +277,34 @@ TEST_CASE("A failed save of the end is repeated by simurgh checkpoint") {
 }
 
 // How a child ends.
-enum Ending { kAsItShould, kNoMounts, kNotWaiting, kBadMessage, kNotSaved, kNotEnded };
+enum Ending {
+  kAsItShould,
+  kNoMounts,
+  kNotWaiting,
+  kNotContinued,
+  kBadMessage,
+  kNotSaved,
+  kNotEnded
+};
 
-// Saves to a disk of 1 MiB with 64 KiB free, then to another one.
+// Saves to a disk of 1 MiB with 64 KiB free, while training and at its end, then to another one.
 Ending SaveToFullDisk() {
   constexpr size_t kFree = 64 << 10;
   const TemporaryFolder disk;
   if (!MountSmallFileSystem(disk.path(), 1)) return kNoMounts;
   std::ofstream(disk.Path("filler")) << std::string((1 << 20) - kFree, 'x');
   const std::string model = disk.Path("model");
-  Asked asked({"checkpoint.directory=" + model, "training.batch_size=64", "training.epochs=1"});
+  Asked asked({"checkpoint.directory=" + model, "training.batch_size=64", "training.epochs=1",
+               "checkpoint.at_steps=[400]"});
   const auto trainer = asked.Start();
   if (!trainer->WaitForLog("the servers keep the rows", kDeadline)) return kNotWaiting;
-  const std::string log = trainer->log();
+  std::string log = trainer->log();
+  static const std::regex early(
+      "the model of step 400 is not saved: [^\n]*: the disk is full: the checkpoint of step 400 "
+      "needs [0-9]+ bytes, and [0-9]+ are free; [^\n]*; training continues\n");
+  std::smatch continued;
+  if (!std::regex_search(log, continued, early)) return kNotContinued;
+  log = continued.suffix();
   static const std::regex line(
       ": the disk is full: the checkpoint of step [0-9]+ needs ([0-9]+) "
       "bytes, and ([0-9]+) are free; ");

@@ -203,20 +203,36 @@ TEST_CASE("Training continues from the checkpoint before one whose rows are dama
   CHECK_THAT(Difference(expected.folder.Path("model"), model), Catch::Equals(""));
 }
 
-TEST_CASE("A server that is lost during the last save costs a new start") {
+// Whether the first start of training is saving.
+bool Saves(const std::string& model) {
+  const auto names = FileSystem::Real().List(model);
+  return names.ok() && std::ranges::any_of(*names, [](const std::string& name) {
+           return name.ends_with(".tmp-1/");
+         });
+}
+
+TEST_CASE("A process that is lost during the last save costs a new start and leaves no file") {
+  const auto [program, index] =
+      GENERATE(table<std::string, int>({{"embedding-ps", 1}, {"nn-worker", 0}}));
+  CAPTURE(program);
   const Shape shape{"sync", 1, 0};
   const Undisturbed& expected = UndisturbedOf(shape);
   const TemporaryFolder folder;
-  std::vector<std::string> overrides = Saving(folder.Path("model"), shape.mode);
+  const std::string model = folder.Path("model");
+  std::vector<std::string> overrides = Saving(model, shape.mode);
   overrides.insert(overrides.end(),
                    {"checkpoint.every_steps=1000000", "checkpoint.bandwidth=5000"});
   TrainCommand command(overrides);
-  REQUIRE(command->WaitForLog("evaluated: ", kDeadline));
-  kill(command.PidOf("embedding-ps", 1), SIGKILL);
+  while (!Saves(model) && command->running()) continue;
+  kill(command.PidOf(program, index), SIGKILL);
   CHECK(command->Wait(kDeadline) == 0);
   CAPTURE(command->log());
-  CHECK_THAT(command->log(), Contains("nn-worker-0 ended with code 4; starting nn-workers"));
+  CHECK_THAT(command->log(), Contains(program == "nn-worker"
+                                          ? "nn-worker-0 was killed by signal 9"
+                                          : "nn-worker-0 ended with code 4; starting nn-workers"));
   CHECK(AucOf(command->output()) == AucOf(expected.output));
+  CHECK(*FileSystem::Real().List(model) ==
+        std::vector<std::string>{"generation-2", "latest", "run", "step-1500/"});
 }
 
 TEST_CASE("A daemon that is lost while a stopped training saves costs at most the model") {
@@ -230,13 +246,7 @@ TEST_CASE("A daemon that is lost while a stopped training saves costs at most th
   TrainCommand command(overrides);
   command.WaitForTraining();
   command->Signal(SIGTERM);
-  const auto saves = [&] {
-    const auto names = FileSystem::Real().List(model);
-    return names.ok() && std::ranges::any_of(*names, [](const std::string& name) {
-             return name.ends_with(".tmp-1/");
-           });
-  };
-  while (!saves() && command->running()) continue;
+  while (!Saves(model) && command->running()) continue;
   kill(command.PidOf(lost, 0), SIGKILL);
   const int code = command->Wait(kDeadline).value_or(-1);
   CAPTURE(command->log());

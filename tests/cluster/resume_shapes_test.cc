@@ -96,9 +96,10 @@ struct Ended {
 };
 
 // Starts all processes, waits for their end and stops the servers. stop_rank: gets SIGTERM once it
-// trains.
+// trains. more: arguments of trainers.
 Ended Train(const Data& data, const std::string& model, const Shape& shape,
-            std::vector<std::string> overrides, int stop_rank = -1) {
+            std::vector<std::string> overrides, int stop_rank = -1,
+            const std::vector<std::string>& more = {}) {
   overrides.push_back("checkpoint.directory=" + model);
   TestCluster cluster({.config = data.config(),
                        .servers = shape.servers,
@@ -106,7 +107,8 @@ Ended Train(const Data& data, const std::string& model, const Shape& shape,
                        .loaders = shape.loaders,
                        .overrides = overrides,
                        .digests = true});
-  Daemons trainers = cluster.StartTrainers(shape.ranks);
+  Daemons trainers;
+  for (size_t i = 0; i < shape.ranks; ++i) trainers.push_back(cluster.StartTrainer({}, i, more));
   Daemons loaders;
   for (size_t i = 0; i < shape.loaders; ++i) loaders.push_back(cluster.StartLoader(i));
   if (stop_rank >= 0) {
@@ -237,6 +239,32 @@ TEST_CASE("Each row counts once an epoch, whatever processes continue") {
   }
   CHECK(UsesOf(model) == expected);
   CHECK(Newest(model).manifest.samples == Newest(whole).manifest.samples);
+}
+
+// What `simurgh model diff` prints.
+std::string Difference(const std::string& a, const std::string& b) {
+  const TemporaryFolder folder;
+  DaemonProcess diff("simurgh", {"model", "diff", a, b}, folder.Path("log"));
+  CHECK(diff.Wait(kTrainerDeadline) == 0);
+  return diff.output() + diff.log();
+}
+
+TEST_CASE("A model that other numbers of servers and ranks have saved does not differ") {
+  Data data;
+  const std::vector<std::string> overrides{"training.mode=sync", "training.max_steps=9"};
+  const std::string model = data.NewModel();
+  Train(data, model, {.servers = 3, .ranks = 2}, overrides);
+  std::string from = model;
+  for (const Shape& shape : {Shape{.servers = 2, .ranks = 1}, Shape{.servers = 3, .ranks = 2}}) {
+    // No step is left, and the folder has no checkpoint yet.
+    const std::string to = data.NewModel();
+    Train(data, to, shape, overrides, /*stop_rank=*/-1, {"--resume", from});
+    CHECK(Newest(to).manifest.step == 9);
+    CHECK_THAT(Difference(model, to), Catch::Equals(""));
+    from = to;
+  }
+  Train(data, from, {.servers = 2, .ranks = 1}, {overrides[0], "training.max_steps=10"});
+  CHECK_THAT(Difference(model, from), Catch::Contains("rows differ"));
 }
 
 TEST_CASE("A checkpoint while ranks that do not wait for each other train has each row once") {

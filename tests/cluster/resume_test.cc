@@ -235,11 +235,24 @@ TEST_CASE("Training does not continue with another model, or over rows of anothe
   CHECK_THAT(refusal({}, {"--resume", "never"}),
              Catch::Contains("has a model of step 20") && Catch::Contains("--resume auto"));
   CHECK_THAT(refusal({"tables.0.dim=4"}), Catch::Contains("tables.0.dim = 8 (the model), 4"));
-  CHECK_THAT(refusal({"tables.0.optimizer.kind=sgd"}), Catch::Contains("tables.0.optimizer.kind"));
+  CHECK_THAT(refusal({"tables.0.optimizer.kind=sgd"}),
+             Catch::Contains("tables.0.optimizer.kind = adagrad (the model), sgd (the config"));
+  CHECK_THAT(refusal({"data.csv.columns.0.mean=39"}),
+             Catch::Contains("data.csv.columns.0.mean = 38.581647 (the model), 39 (the config") &&
+                 Catch::Contains("use the model's configuration, or another checkpoint.directory"));
   CHECK_THAT(refusal({"training.batch_size=64"}),
              Catch::Contains("training.batch_size = ") && Catch::Contains(", 64 (the config"));
   CHECK_THAT(refusal({}, {"--resume", folder.path() + "/none"}), Catch::Contains("/none"));
   CHECK(StepOf(model) == 20);
+  // A newest checkpoint that is damaged costs a warning, if there is an older one.
+  REQUIRE(Finish(*cluster.StartTrainer({"training.max_steps=30"})).exit_code == 0);
+  std::filesystem::resize_file(model + "/step-30/manifest.json", 100);
+  const auto trainer = cluster.StartTrainer({"training.max_steps=40"});
+  CHECK(Finish(*trainer).exit_code == 0);
+  CHECK_THAT(trainer->log(),
+             Catch::Contains(" warn ") &&
+                 Catch::Contains(model + "/step-30/manifest.json: the text is not JSON") &&
+                 Catch::Contains("continuing: model=" + model + " step=20 "));
 }
 
 }  // namespace

@@ -40,10 +40,12 @@ constexpr std::chrono::seconds kDeadline{120};
 const std::vector<std::string> kLong{"training.max_steps=100000000", "training.epochs=1000000",
                                      "training.progress_interval=100ms"};
 
-TEST_CASE("simurgh train prints the result and leaves nothing running") {
+TEST_CASE("simurgh train prints the result, keeps the model and leaves nothing running") {
   const auto [ranks, loaders] = GENERATE(table<size_t, size_t>({{1, 0}, {2, 0}, {1, 2}}));
   CAPTURE(ranks, loaders);
-  TrainCommand command({}, ranks, loaders);
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  TrainCommand command({"checkpoint.directory=" + model}, ranks, loaders);
   CHECK(command->Wait(kDeadline) == 0);
   CAPTURE(command->log());
   CHECK_THAT(command->output(),
@@ -52,6 +54,16 @@ TEST_CASE("simurgh train prints the result and leaves nothing running") {
   CHECK(command.Processes().empty());
   CHECK_THAT(command.LogOf("embedding-ps-1"), Contains("exiting: code=0"));
   CHECK_FALSE(std::filesystem::exists(command.logs() + "/token"));
+  DaemonProcess predict("simurgh",
+                        {"predict", "--model", model, "--evaluate", "--input",
+                         "config/data/adult/adult.test.csv.zst"},
+                        folder.Path("predict.log"));
+  CHECK(predict.Wait(kDeadline) == 0);
+  CAPTURE(predict.log());
+  std::string evaluated = predict.output();
+  REQUIRE_THAT(evaluated, StartsWith("test_auc=0.") && Catch::EndsWith("\n"));
+  evaluated.pop_back();
+  CHECK_THAT(command->output(), StartsWith(evaluated + " "));
 }
 
 TEST_CASE("The folder of a run is for one command, its token for its user only") {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/model/model_directory.h"
@@ -185,7 +186,10 @@ void Cluster::Supervise() {
       const Rank& rank = newest.rank(i);
       const Status& status = rank.status();
       if (!rank.process().alive || status.ok() || IsPassing(status)) continue;
-      if (is_superseded || (absl::IsDataLoss(status) && rank.trains())) continue;
+      // Its own generation is not known here if it has noticed while it prepared the folder.
+      const bool has_noticed = absl::StrContains(status.message(), " has begun; generation ");
+      if (is_superseded || has_noticed) continue;
+      if (absl::IsDataLoss(status) && rank.trains()) continue;
       world_.Fail(absl::StrCat("rank ", i, " does not start again after: ", status.ToString()));
     }
     starts_training_ = true;

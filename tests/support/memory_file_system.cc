@@ -191,7 +191,7 @@ Status MemoryFileSystem::Remove(const std::string& path) {
   }
   SIMURGH_RETURN_IF_ERROR(Count("remove " + path));
   const auto [folder, name] = Locate(path);
-  ChangeNames(*folder, {{name, nullptr}});
+  if (folder != nullptr) ChangeNames(*folder, {{name, nullptr}});  // Else another process did.
   return absl::OkStatus();
 }
 

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+
 #include "simurgh/base/status.h"
 
 namespace simurgh {
@@ -73,9 +75,12 @@ class FileSystem {
 
   // Writes a durable file in place of an existing one: `path` and the suffix, synced and renamed.
   // Processes that write it at the same time need different suffixes. The folder must be synced by
-  // the caller.
-  Status WriteFile(const std::string& path, std::string_view content,
-                   std::string_view suffix = ".tmp");
+  // the caller. may_rename: called before the file gets its name, and an error ends the call.
+  Status WriteFile(const std::string& path, std::string_view content, std::string_view suffix,
+                   absl::FunctionRef<Status()> may_rename);
+  Status WriteFile(const std::string& path, std::string_view content) {
+    return WriteFile(path, content, ".tmp", [] { return absl::OkStatus(); });
+  }
   // Errors: OUT_OF_RANGE for a file of more than `max_bytes`.
   StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 };

@@ -79,7 +79,7 @@ class CheckpointAttempt {
 
 // The folder of a model and its checkpoints: src/model/FORMAT.md.
 //
-// A start of training calls NewGeneration, KeepRun, RemoveLeftovers and then Latest. After that no
+// A start of training calls NewGeneration, RemoveLeftovers, KeepRun and then Latest. After that no
 // older start completes a checkpoint. Newest means: of the highest generation, then of the highest
 // step.
 //
@@ -98,9 +98,12 @@ class ModelDirectory {
   StatusOr<uint64_t> HighestGeneration();
   // The number of the model's run: `proposed`, unless another call has kept another one. So a
   // start that dies before its first checkpoint leaves its number to the next start. generation: of
-  // the caller, here and below.
+  // the caller, here and below. Errors: as for SetBest.
   StatusOr<uint64_t> KeepRun(uint64_t proposed, uint64_t generation);
-  // Removes attempts of older generations, and what an interrupted removal has left.
+  // The number that is kept. Errors: NOT_FOUND for none; DATA_LOSS for another text.
+  StatusOr<uint64_t> KeptRun();
+  // Removes attempts of older generations, and what an interrupted removal has left. From now on
+  // older generations complete and remove no checkpoint.
   Status RemoveLeftovers(uint64_t generation);
 
   // Begins to write the checkpoint of a step. Removes an unfinished attempt of the same step,
@@ -114,6 +117,7 @@ class ModelDirectory {
   StatusOr<Checkpoint> Open(uint64_t step);
 
   // Names the best checkpoint in the file `best`; none removes the file.
+  // Errors: FAILED_PRECONDITION if a newer generation has begun; those of FileSystem.
   Status SetBest(std::optional<uint64_t> step, uint64_t generation);
   // The step that the file `best` names; none without the file.
   // Errors: DATA_LOSS for another text.
@@ -145,7 +149,8 @@ class ModelDirectory {
 
   // Removes valid checkpoints but the newest `count`, those of `except`, and the parents that these
   // need. Damaged ones stay. An interrupted removal leaves no damaged checkpoint.
-  Status KeepNewest(size_t count, const std::set<uint64_t>& except);
+  // Errors: as for SetBest.
+  Status KeepNewest(size_t count, const std::set<uint64_t>& except, uint64_t generation);
 
  private:
   const std::string path_;

@@ -51,6 +51,13 @@ StatusOr<std::unique_ptr<Collective>> RankServer::Join(const std::vector<std::st
 }
 
 std::vector<Status> RunRanks(uint32_t ranks, const RankBody& body, const RankOptions& options) {
+  return RunRanks(
+      ranks,
+      [&body](std::unique_ptr<Collective>& collective, RankServer&) { return body(collective); },
+      options);
+}
+
+std::vector<Status> RunRanks(uint32_t ranks, const ServerBody& body, const RankOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
   std::vector<std::unique_ptr<RankServer>> servers;
   std::vector<std::string> addresses;
@@ -65,7 +72,7 @@ std::vector<Status> RunRanks(uint32_t ranks, const RankBody& body, const RankOpt
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       auto collective = servers[rank]->Join(addresses);
-      results[rank] = collective.ok() ? body(*collective) : collective.status();
+      results[rank] = collective.ok() ? body(*collective, *servers[rank]) : collective.status();
     });
   }
   for (std::thread& thread : threads) thread.join();

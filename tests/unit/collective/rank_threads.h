@@ -45,6 +45,9 @@ class RankServer {
 
 // The body of a rank. It may destroy the collective before it ends.
 using RankBody = std::function<Status(std::unique_ptr<Collective>& collective)>;
+// As RankBody; can cut off its server, too.
+using ServerBody =
+    std::function<Status(std::unique_ptr<Collective>& collective, RankServer& server)>;
 
 struct RankOptions {
   uint32_t sharers = 0;  // Number of ranks, from the first, that others reach by shared memory.
@@ -53,6 +56,8 @@ struct RankOptions {
 
 // Runs `body` on one thread per rank and returns the results. `body` must not use Catch2's
 // assertions, which belong to one thread.
+std::vector<Status> RunRanks(uint32_t ranks, const ServerBody& body,
+                             const RankOptions& options = {});
 std::vector<Status> RunRanks(uint32_t ranks, const RankBody& body, const RankOptions& options = {});
 
 }  // namespace simurgh::testing

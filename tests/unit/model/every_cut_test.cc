@@ -55,13 +55,14 @@ Outcome Run(MemoryFileSystem& files, uint64_t new_step, uint64_t cut) {
   REQUIRE(Write(files, model, 10, 1, kOldSamples).ok());
   REQUIRE(files.MakeFolders("/m/model/step-11.tmp-1/rows").ok());
   REQUIRE(files.MakeFolders("/m/model/step-8.removed/rows").ok());
+  REQUIRE(files.MakeFolders("/m/model/removed.tmp-1/step-7/rows").ok());
   Outcome outcome{.setup = files.operations()};
   if (cut != MemoryFileSystem::kNever) files.FailAfter(outcome.setup + cut);
   outcome.done = [&] {
     if (!model.NewGeneration().ok() || !model.KeepRun(5, 2).ok()) return false;
     if (!model.RemoveLeftovers(2).ok()) return false;
     outcome.published = Write(files, model, new_step, 2, kNewSamples).ok();
-    return outcome.published && model.KeepNewest(1, {}).ok();
+    return outcome.published && model.KeepNewest(1, {}, 2).ok();
   }();
   return outcome;
 }
@@ -87,7 +88,7 @@ void CheckSurvivor(MemoryFileSystem files, const Outcome& outcome) {
   CHECK((run == StatusOr<uint64_t>(5) || (run == StatusOr<uint64_t>(6) && !outcome.published)));
   REQUIRE(model.RemoveLeftovers(*generation).ok());
   REQUIRE(Write(files, model, 30, *generation, 30).ok());
-  REQUIRE(model.KeepNewest(1, {}).ok());
+  REQUIRE(model.KeepNewest(1, {}, *generation).ok());
   CHECK(*files.List("/m/model") ==
         std::vector<std::string>{"generation-" + std::to_string(*generation), "latest", "run",
                                  "step-30/"});

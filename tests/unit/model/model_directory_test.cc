@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,6 +16,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/file_descriptor.h"
+#include "tests/support/memory_file_system.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/model_files.h"
 
@@ -140,6 +143,94 @@ TEST_CASE("An older start completes no checkpoint after a newer one has begun") 
   CHECK_FALSE(old_too->Publish({}).ok());
   CHECK(young->Publish({}).ok());
   CHECK(*model.NewGeneration() == 3);
+}
+
+// Calls `newer` before one of the operations.
+class InterruptedFiles : public testing::MemoryFileSystem {
+ public:
+  StatusOr<std::unique_ptr<File>> Create(const std::string& path) override {
+    return Count(), MemoryFileSystem::Create(path);
+  }
+  Status MakeFolder(const std::string& path) override {
+    return Count(), MemoryFileSystem::MakeFolder(path);
+  }
+  Status SyncFolder(const std::string& path) override {
+    return Count(), MemoryFileSystem::SyncFolder(path);
+  }
+  Status Rename(const std::string& from, const std::string& to) override {
+    return Count(), MemoryFileSystem::Rename(from, to);
+  }
+  Status Exchange(const std::string& a, const std::string& b) override {
+    return Count(), MemoryFileSystem::Exchange(a, b);
+  }
+  Status Remove(const std::string& path) override {
+    return Count(), MemoryFileSystem::Remove(path);
+  }
+
+  void InterruptAfter(int operations, std::function<void()> newer) {
+    left_ = operations;
+    newer_ = std::move(newer);
+  }
+
+ private:
+  void Count() {
+    if (newer_ && left_-- == 0) std::exchange(newer_, nullptr)();
+  }
+
+  int left_ = 0;
+  std::function<void()> newer_;
+};
+
+TEST_CASE("An older start that is late changes nothing of a newer one") {
+  const uint64_t step = GENERATE(30, 20);  // 20 replaces a checkpoint that a delta continues.
+  bool interrupted = true;
+  for (int operations = 0; interrupted; ++operations) {
+    CAPTURE(step, operations);
+    InterruptedFiles files;
+    ModelDirectory model("/model", files);
+    REQUIRE(*model.NewGeneration() == 1);
+    const auto publish = [&](uint64_t of, uint64_t generation, const Manifest& manifest = {}) {
+      return model.Begin(of, generation)->Publish(manifest);
+    };
+    REQUIRE(publish(10, 1).ok());
+    const StatusOr<Checkpoint> full = publish(20, 1);
+    REQUIRE(full.ok());
+    Manifest delta;
+    delta.parent = {20, full->checksum};
+    REQUIRE(publish(25, 1, delta).ok());
+
+    uint64_t chosen = 0;
+    uint64_t run = 0;
+    interrupted = false;
+    files.InterruptAfter(operations, [&] {
+      interrupted = true;
+      REQUIRE(*model.NewGeneration() == 2);
+      REQUIRE(model.RemoveLeftovers(2).ok());
+      run = model.KeepRun(222, 2).value();
+      chosen = model.Latest()->checkpoint.manifest.step;
+      REQUIRE(publish(40, 2).ok());
+      REQUIRE(model.SetBest(chosen, 2).ok());
+    });
+    Status old = model.KeepRun(111, 1).status();
+    if (old.ok()) old = publish(step, 1).status();
+    if (old.ok()) old = model.SetBest(step, 1);
+    if (old.ok()) old = model.KeepNewest(1, {}, 1);
+    if (!interrupted) {
+      CHECK(old == absl::OkStatus());
+      CHECK(operations > 20);
+      break;
+    }
+    CHECK(model.Latest()->checkpoint.manifest.step == 40);
+    CHECK(files.ReadFile("/model/latest", 100) == StatusOr<std::string>("step-40\n"));
+    CHECK(*model.BestStep() == chosen);
+    CHECK(*model.KeptRun() == run);
+    for (const uint64_t needed : {chosen, uint64_t{40}}) {
+      CAPTURE(needed);
+      const auto damage = model.Verify(needed, kSilent);
+      REQUIRE(damage.ok());
+      CHECK(damage->empty());
+    }
+  }
 }
 
 TEST_CASE("Files that older starts have not finished are removed") {
@@ -358,7 +449,7 @@ TEST_CASE("The newest checkpoints, exceptions and parents of deltas are kept") {
     manifest.parent = {static_cast<uint64_t>(parent), 0};
     REQUIRE(attempt->Publish(manifest).ok());
   }
-  REQUIRE(model.KeepNewest(1, {3, 99}).ok());
+  REQUIRE(model.KeepNewest(1, {3, 99}, 1).ok());
   CHECK(*model.Steps() == std::vector<uint64_t>{2, 3, 5, 6});
   std::filesystem::create_directory(folder.Path("model/step-1.removed"));
   std::filesystem::create_directory(folder.Path("model/step-7"));
@@ -366,7 +457,7 @@ TEST_CASE("The newest checkpoints, exceptions and parents of deltas are kept") {
   CHECK(Names(model.path()) == std::vector<std::string>{"generation-1", "latest", "step-2/",
                                                         "step-3/", "step-5/", "step-6/",
                                                         "step-7/"});
-  REQUIRE(model.KeepNewest(0, {}).ok());
+  REQUIRE(model.KeepNewest(0, {}, 1).ok());
   CHECK(*model.Steps() == std::vector<uint64_t>{7});  // Damaged, for a person to look at.
 }
 

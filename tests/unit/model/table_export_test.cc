@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/model/model_report.h"
+#include "simurgh/model/row_files.h"
 #include "simurgh/model/table_reader.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
@@ -92,6 +93,31 @@ TEST_CASE("reading a table finds its damage") {
     file.put('\x55');
   }
   CHECK(DescribeDifferences(one, two).status().code() == absl::StatusCode::kDataLoss);
+}
+
+TEST_CASE("files whose tensors are not rows are refused") {
+  struct Bad {
+    std::vector<TensorSpec> tensors;
+    std::string message;
+  };
+  const std::string no_ids = "there is no tensor id of the type U64 [N]; use another checkpoint";
+  const Bad bad = GENERATE_COPY(
+      values<Bad>({{{{"uses", DType::kU16, {4}}}, no_ids},
+                   {{{"id", DType::kU16, {4}}}, no_ids},
+                   {{{"id", DType::kU64, {4, 2}}}, no_ids},
+                   {{{"id", DType::kU64, {4}}, {"uses", DType::kU16, {3}}},
+                    "tensor uses has 3 rows, tensor id has 4; use another checkpoint"}}));
+  Model model;
+  CheckpointAttempt attempt = model.model.Begin(1, 1).value();
+  const std::string path = attempt.Path("rows/t/0.safetensors").value();
+  TensorFileWriter writer = TensorFileWriter::Create(path, bad.tensors, {}).value();
+  for (const TensorSpec& spec : bad.tensors) {
+    REQUIRE(writer.Write(spec.name, std::vector<std::byte>(spec.rows() * spec.row_bytes())).ok());
+  }
+  REQUIRE(writer.Finish().ok());
+  const Checkpoint checkpoint = attempt.Publish({}).value();
+  CHECK(OpenRows(checkpoint).status() ==
+        absl::DataLossError(checkpoint.Path("rows/t/0.safetensors") + ": " + bad.message));
 }
 
 auto AppendTo(std::string& all) {

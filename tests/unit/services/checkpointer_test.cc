@@ -144,7 +144,7 @@ TEST_CASE("A request is due at the next step and ends with the save after it") {
   Checkpointer& checkpointer = saves.checkpointer;
   CHECK(!checkpointer.IsDue(1, false));
   CHECK(absl::IsOutOfRange(checkpointer.Ask(1).status()));
-  CHECK(absl::IsFailedPrecondition(checkpointer.Request("other").status()));
+  CHECK(absl::IsFailedPrecondition(checkpointer.Request("/other").status()));
   CHECK(checkpointer.Request().value() == 1);
   CHECK(checkpointer.IsDue(2, false));
   saves.Begin(2);
@@ -211,7 +211,7 @@ struct Last {
       return [&, directory](const OnRows& /*on_rows*/,
                             const std::stop_token& /*stop*/) -> StatusOr<SavedCheckpoint> {
         CHECK(attempts < static_cast<int>(outcomes.size()));
-        CHECK(directory == (attempts == 0 ? "" : "other"));
+        CHECK(directory == (attempts == 0 ? "" : "/other"));
         const Status status = outcomes[attempts++];
         if (!status.ok()) return status;
         return SavedCheckpoint{.folder = "step-9"};
@@ -224,7 +224,9 @@ struct Last {
       if (stops) {
         stop.request_stop();
       } else {
-        request = checkpointer.Request("other").value();
+        CHECK(checkpointer.Request("other").status() ==
+              absl::InvalidArgumentError("--directory: 'other' is not absolute; begin it with /"));
+        request = checkpointer.Request("/other").value();
       }
       return alive;
     };

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -49,6 +50,28 @@ TEST_CASE("A start takes no checkpoint that another one has overtaken") {
   // The user has named it.
   CHECK(starts.Open(old, false).ok());
   CHECK(absl::IsInvalidArgument(starts.Open(std::nullopt, false).status()));
+}
+
+TEST_CASE("Checkpoints of training that was thrown away are not the best") {
+  Starts starts;
+  starts.config.checkpoint.keep_best = 5;
+  const auto publish = [&](uint64_t step, uint64_t generation, double auc) {
+    Manifest manifest;
+    manifest.metrics = {{"validation_auc", auc}, {"validation_logloss", 1 - auc}};
+    return starts.directory().Begin(step, generation)->Publish(manifest).value();
+  };
+  REQUIRE(starts.Open(std::nullopt, true).ok());
+  const Checkpoint first = publish(10, 1, 0.7);
+  publish(30, 1, 0.9);
+  publish(50, 1, 0.8);
+  // Continues from step 10, with an evaluation at other steps.
+  REQUIRE(starts.Open(first, false).ok());
+  publish(20, 2, 0.6);
+  const Checkpoint last = publish(40, 2, 0.75);
+  BestCheckpoints best(starts.config.checkpoint);
+  REQUIRE(ModelSaver::Open(starts.config, &last, true, kNewRun, best).ok());
+  CHECK(best.Steps() == std::vector<uint64_t>{40, 10, 20});
+  CHECK(ModelDirectory(starts.config.checkpoint.directory).BestStep().value() == 40);
 }
 
 TEST_CASE("A training saves to another folder with a generation that continues its own") {

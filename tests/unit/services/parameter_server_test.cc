@@ -19,9 +19,11 @@ namespace {
 TEST_CASE("a memory budget without space for rows is an error at start-up") {
   const uint64_t bare = ResidentBytes();
   if (bare == 0) SIMURGH_SKIP("/proc does not show the resident memory");
-  const auto start = [](uint64_t budget) {
-    ClusterConfig config = OneTable(4, 1000);
+  const auto start = [](uint64_t budget, uint32_t full_every = 1) {
+    ClusterConfig config = OneTable(4, /*capacity_rows=*/1 << 24);
     config.embedding_ps.memory_budget = budget;
+    config.checkpoint.directory = "/nowhere";
+    config.checkpoint.full_every = full_every;
     MetricRegistry registry;
     ServerMetrics metrics(registry, config, 0);
     return ParameterServer::Create(config, metrics).status();
@@ -32,6 +34,10 @@ TEST_CASE("a memory budget without space for rows is an error at start-up") {
              Catch::Contains("embedding_ps.memory_budget") && Catch::Contains("raise it"));
   CHECK(start(4 * bare + (uint64_t{1} << 30)) == absl::OkStatus());
   CHECK(start(0) == absl::OkStatus());
+  // An eighth is kept free, and nearly another one to note changes.
+  CHECK(start(bare / 4 * 5) == absl::OkStatus());
+  CHECK(absl::IsInvalidArgument(start(bare / 4 * 5, /*full_every=*/2)));
+  CHECK(start(4 * bare + (uint64_t{1} << 30), /*full_every=*/2) == absl::OkStatus());
 }
 
 TEST_CASE("only a full table with when_full: stop ends the server") {

@@ -12,6 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/model/model_directory.h"
+#include "simurgh/table/run_number.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/services/one_table.h"
 
@@ -25,11 +26,11 @@ std::future<void> Done() {
 }
 
 // The end of a save.
-StatusOr<SaveProgress> Await(RowSaver& saver, const std::string& folder) {
-  StatusOr<SaveProgress> progress = saver.Save({.folder = folder});
+StatusOr<SaveProgress> Await(RowSaver& saver, const SaveRowsCall& call) {
+  StatusOr<SaveProgress> progress = saver.Save(call);
   while (progress.ok() && !progress->done) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    progress = saver.Save({.folder = folder});
+    progress = saver.Save(call);
   }
   return progress;
 }
@@ -81,7 +82,7 @@ TEST_CASE("a save that stops returns the memory of rows that pulls waited for") 
                                        }
                                      }};
   saver = std::make_unique<RowSaver>(config.checkpoint, config.tables, threads, memory, metrics);
-  const StatusOr<SaveProgress> progress = Await(*saver, name);
+  const StatusOr<SaveProgress> progress = Await(*saver, {.folder = name});
   CHECK(absl::IsCancelled(progress.status()));
   CHECK(is_stopped);
   CHECK(memory.used_bytes() == 0);
@@ -112,9 +113,53 @@ TEST_CASE("a save leaves nothing behind once the nn-worker has given it up") {
                                      }};
   RowSaver saver(config.checkpoint, config.tables, threads, memory, metrics);
   const std::string name = path.substr(path.rfind('/') + 1);
-  const StatusOr<SaveProgress> progress = Await(saver, name);
+  const StatusOr<SaveProgress> progress = Await(saver, {.folder = name});
   CHECK(absl::IsNotFound(progress.status()));
   CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("a server writes only to folders that name its training") {
+  constexpr uint64_t kTraining = 0xabcdef;
+  const TemporaryFolder folder;
+  ClusterConfig config = OneTable(/*dim=*/4, /*capacity_rows=*/10);
+  config.checkpoint.directory = folder.Path("model");
+  MetricRegistry registry;
+  ServerMetrics metrics(registry, config, 0);
+  const auto partition = Partition::Create(config.tables, /*seed=*/1).value();
+  CopyMemory memory(/*limit_bytes=*/1 << 20);
+  const PartitionThreads threads{
+      .count = 1,
+      .on_one =
+          [&](uint32_t, const std::function<void(Partition&)>& use) {
+            use(*partition);
+            return Done();
+          },
+      .on_all = [&](absl::FunctionRef<void(uint32_t, Partition&)> use) { use(0, *partition); }};
+  RowSaver saver(config.checkpoint, config.tables, threads, memory, metrics);
+  SaveRowsCall call{.run = RunNumber(/*generation=*/3, kTraining),
+                    .folder = "step-1.tmp-3",
+                    .directory = folder.Path("other")};
+  std::filesystem::create_directories(call.directory + "/" + call.folder);
+  const auto refused = [&] {
+    const Status status = Await(saver, call).status();
+    CHECK(absl::IsFailedPrecondition(status));
+    CHECK_THAT(std::string(status.message()),
+               Catch::StartsWith("save rows: '" + call.directory +
+                                 "/run' does not name this training here") &&
+                   Catch::Contains("simurgh checkpoint --directory"));
+  };
+  refused();
+  call.probe = true;
+  refused();
+  call.probe = false;
+  ModelDirectory other(call.directory);
+  REQUIRE(other.KeepRun(kTraining + 1, 3).ok());
+  refused();
+  CHECK(std::filesystem::is_empty(call.directory + "/" + call.folder));
+  std::filesystem::remove(call.directory + "/run");
+  REQUIRE(other.KeepRun(kTraining, 3).ok());
+  CHECK(Await(saver, call).ok());
+  CHECK(std::filesystem::exists(call.directory + "/step-1.tmp-3/rows/ids/0.safetensors"));
 }
 
 }  // namespace

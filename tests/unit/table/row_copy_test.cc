@@ -315,6 +315,29 @@ struct SmallTable {
   uint64_t pushes = 0;
 };
 
+TEST_CASE("ids that went are noted up to half of the rows, however many copies fail") {
+  constexpr uint64_t kRows = 4'000;
+  SmallTable small(kRows);
+  uint64_t next_id = 0;
+  const auto pull = [&](uint64_t count) {
+    std::vector<uint64_t> ids(count);
+    for (uint64_t& id : ids) id = next_id++;
+    small.Pull(ids, next_id);
+  };
+  pull(kRows);
+  small.table.BeginCopy(small.memory, CopyBase::kNone);
+  small.table.EndCopy();
+  for (uint64_t removed = 0; removed <= 2 * kRows; removed += kRows / 5) {
+    CAPTURE(removed);
+    small.table.BeginCopy(small.memory, removed == 0 ? CopyBase::kLast : CopyBase::kBeforeLast);
+    const std::optional<TableChanges> changes = small.table.changes();
+    CHECK(changes.has_value() == (removed <= kRows / 2));
+    if (changes) CHECK(changes->removed.size() == removed);
+    small.table.EndCopy();
+    pull(kRows / 5);
+  }
+}
+
 TEST_CASE("a pull with the stamp of the last step before the copy counts as a later one") {
   SmallTable small(/*capacity_rows=*/10);
   small.Pull({1, 2, 3}, 5);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -67,7 +68,7 @@ class FakeNccl final : public NcclLibrary {
     return Of(board_.Gather(rank_, own, all));
   }
 
-  int device_ = -1;
+  std::atomic<int> device_ = -1;  // Of Connect(). Threads: any.
   int aborts_ = 0;
   int frees_ = 0;
   // Graphs that have calls in them, where something captures: NCCL's abort waits for their end.

@@ -108,9 +108,7 @@ TEST_CASE("ranks with devices connect them, and sums, exchanges and gathers reac
       sums->StepEnqueued();
       SIMURGH_RETURN_IF_ERROR(sums->Check());
       sums->StepEnded();
-      // No rank leaves before all have finished.
-      std::vector<std::byte> here(ranks);
-      return collective->Gather(Channel::kStep, {outgoing.data(), 1}, here);
+      return absl::OkStatus();
     });
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       CAPTURE(rank, results[rank].message());
@@ -120,6 +118,18 @@ TEST_CASE("ranks with devices connect them, and sums, exchanges and gathers reac
       CHECK(group.nccl[rank]->frees_ == 1);
     }
   }
+}
+
+TEST_CASE("a rank that ends first waits for the others") {
+  Group group(3);
+  const auto results = RunRanks(3, [&](std::unique_ptr<Collective>& collective) -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(const auto sums, Connect(group, *collective, milliseconds(1'000)));
+    if (collective->rank() > 0) return absl::OkStatus();
+    // For some heartbeats.
+    std::this_thread::sleep_for(milliseconds(200));
+    return sums->Check();
+  });
+  for (const Status& result : results) CHECK(result == absl::OkStatus());
 }
 
 TEST_CASE("all ranks sum on their hosts where one of them has no device or no NCCL") {
@@ -148,16 +158,16 @@ TEST_CASE("all ranks sum on their hosts where one of them has no device or no NC
 
 TEST_CASE("a rank that dies in the middle of a sum is named, and the group is aborted") {
   Group group(3);
-  const auto results = RunRanks(3, [&](std::unique_ptr<Collective>& collective) -> Status {
-    SIMURGH_ASSIGN_OR_RETURN(auto sums, Connect(group, *collective, kLong));
-    if (collective->rank() == 1) {
-      // As a process that is killed: its connections close without a farewell.
-      sums.reset();
-      collective.reset();
-      return absl::OkStatus();
-    }
-    return WaitForFailure(*sums);
-  });
+  const auto results =
+      RunRanks(3, [&](std::unique_ptr<Collective>& collective, RankServer& server) -> Status {
+        SIMURGH_ASSIGN_OR_RETURN(const auto sums, Connect(group, *collective, kLong));
+        std::vector<std::byte> all(3);  // All have connected.
+        const Status connected = collective->Gather(Channel::kStep, std::vector<std::byte>(1), all);
+        if (collective->rank() != 1) return WaitForFailure(*sums);
+        SIMURGH_RETURN_IF_ERROR(connected);
+        server.Cut();
+        return absl::OkStatus();
+      });
   for (const uint32_t rank : {0, 2}) {
     CAPTURE(results[rank].message());
     CHECK(results[rank].code() == absl::StatusCode::kUnavailable);
@@ -184,7 +194,7 @@ TEST_CASE("a network forgets its captured sums before they are aborted") {
   Group group(2);
   std::vector<size_t> captured(2);
   std::vector<size_t> captured_by_first_step(2);
-  const auto results = RunRanks(2, [&](std::unique_ptr<Collective>& collective) -> Status {
+  const auto body = [&](std::unique_ptr<Collective>& collective, RankServer& server) -> Status {
     const uint32_t rank = collective->rank();
     group.nccl[rank]->captured_ = &captured[rank];
     DenseNetworkOptions options;
@@ -202,11 +212,12 @@ TEST_CASE("a network forgets its captured sums before they are aborted") {
       return failed;
     }
     network->LeaveRanks();
-    sums.reset();
-    collective.reset();
+    server.Cut();
+    sums.reset();          // The other has noticed.
     group.board.GiveUp();  // The sum that the other is in fails.
     return absl::OkStatus();
-  });
+  };
+  const auto results = RunRanks(2, body);
   CAPTURE(results[0].message(), results[1].message());
   CHECK(std::string(results[0].message()).find("rank 1 of 2") != std::string::npos);
   CHECK(results[1].ok());
@@ -286,12 +297,13 @@ TEST_CASE("devices that do not connect are given up, and a dead rank is named") 
     CHECK_FALSE(results[1].ok());
   }
   SECTION("when the other has gone") {
-    const auto results = RunRanks(2, [&](std::unique_ptr<Collective>& collective) -> Status {
-      SIMURGH_ASSIGN_OR_RETURN(auto sums, Connect(group, *collective, kLong));
-      sums.reset();
-      collective.reset();
-      return absl::OkStatus();
-    });
+    const auto results =
+        RunRanks(2, [&](std::unique_ptr<Collective>& collective, RankServer& server) -> Status {
+          SIMURGH_ASSIGN_OR_RETURN(const auto sums, Connect(group, *collective, kLong));
+          while (group.nccl[0]->device_ < 0) std::this_thread::yield();
+          server.Cut();
+          return absl::OkStatus();
+        });
     CAPTURE(results[0].message());
     CHECK(std::string(results[0].message()).find("rank 1 of 2") != std::string::npos);
     CHECK(group.nccl[0]->aborts_ == 1);
