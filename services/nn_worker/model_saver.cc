@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "services/nn_worker/network_description.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/config/agreement.h"
@@ -234,6 +235,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
                     .config = {config.settings.begin(), config.settings.end()},
                     .statistics = StatisticsOf(config.data, config.features),
                     .extra = {{"agreement", ModelAgreement(config)},
+                              {"network", DescribeNetwork(config)},
                               {"yaml", config.source.text},
                               {"yaml.path", config.source.path},
                               {"yaml.overrides", absl::StrJoin(config.source.overrides, "\n")}},

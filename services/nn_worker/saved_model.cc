@@ -46,8 +46,10 @@ std::vector<std::string> LocalOverrides(const Checkpoint& checkpoint, uint32_t t
           absl::StrCat("nn_worker.threads=", threads)};
 }
 
-StatusOr<ClusterConfig> ConfigOf(const Checkpoint& checkpoint, uint32_t threads,
-                                 const std::vector<std::string>& own) {
+}  // namespace
+
+StatusOr<ClusterConfig> SavedConfig(const Checkpoint& checkpoint, uint32_t threads,
+                                    const std::vector<std::string>& own) {
   SIMURGH_ASSIGN_OR_RETURN(const std::string yaml, TextOf(checkpoint, "yaml"));
   SIMURGH_ASSIGN_OR_RETURN(const std::string path, TextOf(checkpoint, "yaml.path"));
   SIMURGH_ASSIGN_OR_RETURN(const std::string saved, TextOf(checkpoint, "yaml.overrides"));
@@ -60,6 +62,18 @@ StatusOr<ClusterConfig> ConfigOf(const Checkpoint& checkpoint, uint32_t threads,
     return Annotate(parsed.status(), absl::StrCat("the model's configuration, from ", path));
   }
   ClusterConfig config = *std::move(parsed);
+  config.data.bad_rows = DataConfig::BadRows::kSkip;
+  config.data.max_bad_rows = std::numeric_limits<uint64_t>::max();
+  config.nn_worker.device = ComputeDevice::kAuto;
+  config.checkpoint = {};
+  return config;
+}
+
+StatusOr<std::unique_ptr<SavedModel>> SavedModel::Load(const Checkpoint& checkpoint,
+                                                       uint32_t threads,
+                                                       const std::vector<std::string>& overrides,
+                                                       LoadProgress progress) {
+  SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, SavedConfig(checkpoint, threads, overrides));
   // A partition has room for all rows, so that none is evicted.
   const std::vector<std::string> saved_tables = TableReader::TablesOf(checkpoint.manifest);
   for (TableConfig& table : config.tables) {
@@ -71,20 +85,6 @@ StatusOr<ClusterConfig> ConfigOf(const Checkpoint& checkpoint, uint32_t threads,
     table.capacity_rows = std::max<uint64_t>(rows, 1) * threads;
     table.capacity_bytes = 0;
   }
-  config.data.bad_rows = DataConfig::BadRows::kSkip;
-  config.data.max_bad_rows = std::numeric_limits<uint64_t>::max();
-  config.nn_worker.device = ComputeDevice::kAuto;
-  config.checkpoint = {};
-  return config;
-}
-
-}  // namespace
-
-StatusOr<std::unique_ptr<SavedModel>> SavedModel::Load(const Checkpoint& checkpoint,
-                                                       uint32_t threads,
-                                                       const std::vector<std::string>& overrides,
-                                                       LoadProgress progress) {
-  SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, ConfigOf(checkpoint, threads, overrides));
   std::unique_ptr<SavedModel> model(new SavedModel(std::move(config)));
   SIMURGH_ASSIGN_OR_RETURN(
       model->job_, TrainingJob::Create(model->config_, model->registry_, /*rank=*/0, &checkpoint));

@@ -16,17 +16,21 @@
 
 namespace simurgh {
 
-// A trained model in this process, ready to predict. Its configuration comes from the checkpoint.
-// Addresses, data files, budgets and folders of the training are not used; plug-ins and vocabulary
-// files are.
+// The configuration of a checkpoint for use on this machine, without fitted statistics: addresses,
+// data files, budgets and folders of the training are replaced. threads: of each part. overrides:
+// "section.key=value", for plug-ins and vocabularies that are elsewhere.
+// Errors: INVALID_ARGUMENT for a configuration that cannot be used here, naming the key; DATA_LOSS.
+StatusOr<ClusterConfig> SavedConfig(const Checkpoint& checkpoint, uint32_t threads,
+                                    const std::vector<std::string>& overrides);
+
+// A trained model in this process, ready to predict, with its SavedConfig().
 //
 // Threads: one owner.
 class SavedModel {
  public:
-  // threads: of each part: rows, pooling, network. overrides: "section.key=value", for plug-ins and
-  // vocabularies that are elsewhere.
-  // Errors: INVALID_ARGUMENT for a configuration that cannot be used here, naming the key;
-  // DATA_LOSS, NOT_FOUND for damage, naming the file; of CheckProbe() and LoadRows().
+  // threads, overrides: see SavedConfig().
+  // Errors: of SavedConfig(), CheckProbe() and LoadRows(); DATA_LOSS, NOT_FOUND for damage, naming
+  // the file.
   static StatusOr<std::unique_ptr<SavedModel>> Load(const Checkpoint& checkpoint, uint32_t threads,
                                                     const std::vector<std::string>& overrides,
                                                     LoadProgress progress);

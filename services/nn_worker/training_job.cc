@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/vector_wire.h"
+#include "services/nn_worker/network_description.h"
 #include "services/nn_worker/resume.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/log.h"
@@ -26,20 +27,6 @@ namespace {
 Counter& SkippedRowsOf(MetricRegistry& registry, const char* data) {
   return registry.GetCounter("simurgh_nn_skipped_rows_total",
                              "Bad rows that were skipped, in all readings.", {{"data", data}});
-}
-
-size_t DenseWidth(const ClusterConfig& config) {
-  return DenseColumns(config.data).size() + RawMasks(config.features).width();
-}
-
-ModelInputs InputsOf(const ClusterConfig& config) {
-  ModelInputs inputs{.dense_width = DenseWidth(config),
-                     .embedding_width = config.embedding_width()};
-  for (const FeatureConfig& feature : config.features) {
-    inputs.features.push_back(
-        {feature.name, feature.width(config.tables[feature.table_index].dim)});
-  }
-  return inputs;
 }
 
 // The address without the port; equal for instances of one machine.
@@ -241,7 +228,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
   }
   TrainerData data{.train = std::move(train),
                    .embeddings = EmbeddingCheck(InputsOf(config_).features, WireOf(config_)),
-                   .dense_width = DenseWidth(config_),
+                   .dense_width = InputsOf(config_).dense_width,
                    .tasks = LabelColumns(config_.data).size(),
                    .group_feature = GroupFeature(config_),
                    .async_staleness = AsyncStaleness(config_),

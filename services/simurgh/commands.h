@@ -12,6 +12,9 @@ inline constexpr char kCheckpointUsage[] =
     "                                     save the model of a running training now\n";
 inline constexpr char kPredictUsage[] =
     "  simurgh predict --model MODEL ...  predict rows of a file: simurgh predict --help\n";
+inline constexpr char kExportUsage[] =
+    "  simurgh export onnx --model MODEL --output FILE\n"
+    "                                     write the dense network as an ONNX model\n";
 inline constexpr char kModelUsage[] =
     "  simurgh model list MODEL           list the checkpoints of a model\n"
     "  simurgh model info MODEL [STEP]    print a checkpoint's manifest and tensors\n"
@@ -25,6 +28,7 @@ inline constexpr char kModelUsage[] =
 ExitCode RunTrainCommand(int argc, const char* const* argv);
 ExitCode RunCheckpointCommand(int argc, const char* const* argv);
 ExitCode RunPredictCommand(int argc, const char* const* argv);
+ExitCode RunExportCommand(int argc, const char* const* argv);
 ExitCode RunModelCommand(int argc, const char* const* argv);
 
 // Prints an error. Returns kBadConfiguration for INVALID_ARGUMENT, otherwise kRuntimeFailure.

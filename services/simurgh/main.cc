@@ -26,6 +26,7 @@ constexpr Command kCommands[] = {
     {"train", kTrainUsage, RunTrainCommand},
     {"checkpoint", kCheckpointUsage, RunCheckpointCommand},
     {"predict", kPredictUsage, RunPredictCommand},
+    {"export", kExportUsage, RunExportCommand},
     {"model", kModelUsage, RunModelCommand},
 };
 

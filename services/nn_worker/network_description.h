@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/nn/model.h"
+
+namespace simurgh {
+
+// Columns of the dense network's inputs.
+ModelInputs InputsOf(const ClusterConfig& config);
+
+// The dense network and its inputs as JSON, for programs that do not read the configuration: the
+// text `network` of src/model/FORMAT.md.
+std::string DescribeNetwork(const ClusterConfig& config);
+
+}  // namespace simurgh
