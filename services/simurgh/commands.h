@@ -16,7 +16,9 @@ inline constexpr char kExportUsage[] =
     "  simurgh export onnx --model MODEL --output FILE\n"
     "                                     write the dense network as an ONNX model\n"
     "  simurgh export embeddings --model MODEL --output FILE ...\n"
-    "                                     write ids and weights of tables\n";
+    "                                     write ids and weights of tables\n"
+    "  simurgh export features --model MODEL --input FILE --output FILE ...\n"
+    "                                     write the processed ids and numbers of rows\n";
 inline constexpr char kModelUsage[] =
     "  simurgh model list MODEL           list the checkpoints of a model\n"
     "  simurgh model info MODEL [STEP]    print a checkpoint's manifest and tensors\n"

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -24,7 +26,10 @@
 #include "services/runtime/command_line.h"
 #include "services/simurgh/checkpoint_choice.h"
 #include "services/simurgh/commands.h"
+#include "services/simurgh/feature_export.h"
 #include "services/simurgh/prediction_file.h"
+#include "services/simurgh/progress_line.h"
+#include "simurgh/config/statistics.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/model/table_export.h"
 #include "simurgh/model/table_reader.h"
@@ -43,6 +48,8 @@ struct Options {
   std::string table;
   std::string ids;
   bool has_all_tensors = false;
+  std::string input;
+  bool unlabeled = false;
 };
 
 // Calls write(path) for a temporary file, which gets its name when it is complete.
@@ -151,6 +158,58 @@ Status ExportEmbeddings(const Options& options) {
   return absl::OkStatus();
 }
 
+constexpr char kFeaturesNotes[] =
+    "Processes rows as training does. The input has the format of the training data, also\n"
+    "compressed by gzip or zstd. FILE ends in .safetensors or .npz. For each feature F it has\n"
+    "`F.ids` and `F.offsets`: sample b has the ids from offsets[b] to before offsets[b + 1].\n"
+    "`F.weights` is there for features with a weight_separator. `dense` [rows, columns] are the\n"
+    "scaled numbers, and the masks of raw features. `labels` [rows, labels] are 0 or 1. The\n"
+    "metadata `network` of a .safetensors file describes the columns: src/model/FORMAT.md.\n\n"
+    "Bad rows are left out; stderr has their number and the first reasons. The folder of FILE\n"
+    "needs room for twice its size.\n";
+
+Status ExportFeatures(const Options& options) {
+  constexpr size_t kBatchRows = 1'024;
+  if (options.input.empty()) return OptionProblem("--input is missing");
+  const bool is_npz = options.output.ends_with(".npz");
+  if (!is_npz && !options.output.ends_with(".safetensors")) {
+    return OptionProblem(
+        absl::StrCat("--output ", options.output,
+                     ": its format is not known; use a name that ends in .safetensors or .npz"));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
+  SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config,
+                           SavedConfig(checkpoint, /*threads=*/1, options.overrides));
+  SIMURGH_RETURN_IF_ERROR(
+      ApplyStatistics(checkpoint.manifest.statistics, config.data, config.features));
+  const ReadOptions reading{.ignore_labels = options.unlabeled, .allow_pipes = true};
+  SIMURGH_ASSIGN_OR_RETURN(
+      const auto reader,
+      OpenBatchReader(config.data, config.features,
+                      {options.input == "-" ? "/dev/stdin" : options.input}, kBatchRows, reading));
+  const std::string folder = std::filesystem::absolute(options.output).parent_path().string();
+  SIMURGH_ASSIGN_OR_RETURN(auto features,
+                           FeatureExport::Create(config, folder, !options.unlabeled));
+  ProgressLine line;
+  for (;;) {
+    SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader->Next());
+    if (!batch) break;
+    SIMURGH_RETURN_IF_ERROR(features.Add(*std::move(batch)));
+    line.Show("processing", features.samples(), "");
+  }
+  const double seconds = line.seconds();
+  line.End();
+  SIMURGH_RETURN_IF_ERROR(WriteFile(options.output, [&](const auto& file) {
+    TensorSpool& tensors = features.tensors();
+    return is_npz ? tensors.WriteNpz(file)
+                  : tensors.WriteTensors(file, {{"network", DescribeNetwork(config)}});
+  }));
+  std::fprintf(stderr, "simurgh: processed: rows=%llu bad_rows=%llu seconds=%.2f\n",
+               static_cast<unsigned long long>(features.samples()),
+               static_cast<unsigned long long>(reader->skipped_rows()), seconds);
+  return absl::OkStatus();
+}
+
 void AddOverrides(po::options_description& options, Options& own) {
   options.add_options()("set", po::value(&own.overrides)->value_name("KEY=VALUE"),
                         "change a configuration key, such as the path of a vocabulary; may repeat");
@@ -164,6 +223,14 @@ void AddEmbeddingsOptions(po::options_description& options, Options& own) {
       "also export uses, recency and the optimizer's state");
 }
 
+void AddFeaturesOptions(po::options_description& options, Options& own) {
+  options.add_options()("input", po::value(&own.input)->value_name("FILE"),
+                        "read rows from FILE; -: stdin")(
+      "unlabeled", po::bool_switch(&own.unlabeled),
+      "leave out the labels, whose columns may then be missing");
+  AddOverrides(options, own);
+}
+
 struct Action {
   const char* name;
   const char* notes;
@@ -173,7 +240,8 @@ struct Action {
 
 constexpr std::array kActions = {
     Action{"onnx", kOnnxNotes, AddOverrides, ExportOnnx},
-    Action{"embeddings", kEmbeddingsNotes, AddEmbeddingsOptions, ExportEmbeddings}};
+    Action{"embeddings", kEmbeddingsNotes, AddEmbeddingsOptions, ExportEmbeddings},
+    Action{"features", kFeaturesNotes, AddFeaturesOptions, ExportFeatures}};
 
 constexpr char kNotes[] =
     "simurgh export ACTION --help describes an action. A file appears when it is complete.\n\n"
@@ -195,8 +263,9 @@ ExitCode Run(const Action* action, int argc, const char* const* argv) {
   if (!runs.ok()) return Fail(runs.status());
   if (!*runs) return ExitCode::kOk;
   if (action == nullptr) {
-    return Fail(OptionProblem(absl::StrCat("export: '", words.empty() ? "" : words[0],
-                                           "' is not an action; use onnx or embeddings")));
+    return Fail(
+        OptionProblem(absl::StrCat("export: '", words.empty() ? "" : words[0],
+                                   "' is not an action; use onnx, embeddings or features")));
   }
   if (!words.empty()) {
     return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[0], "'")));
