@@ -23,6 +23,17 @@ CommandResult Export(const std::string& arguments) {
   return result;
 }
 
+// Lines of `simurgh predict` without the header.
+std::vector<std::string> Predictions(const std::string& model, const std::string& input) {
+  const CommandResult result =
+      Simurgh(absl::StrCat("predict --model ", model, " --output - --input ", input));
+  INFO(result.error);
+  REQUIRE(result.exit_code == 0);
+  std::vector<std::string> lines = Lines(result.out);
+  lines.erase(lines.begin());
+  return lines;
+}
+
 TEST_CASE("Exported features are the numbers of the rows") {
   const std::string python = Python("numpy, safetensors.numpy");
   const TemporaryFolder folder;
@@ -56,6 +67,88 @@ TEST_CASE("Exported features are the numbers of the rows") {
   REQUIRE(RunCommand(absl::StrCat("cut -f2- ", trained.test, " > ", unlabeled)).exit_code == 0);
   Export(absl::StrCat(to, tensors, " --unlabeled --input ", unlabeled));
   CHECK(print("\"labels\" in t, t[\"dense\"].shape") == "False (4000, 13)\n");
+}
+
+// Every pooling, over lists of ids with weights, and the layers that no committed model has.
+std::string PoolingConfig(const TemporaryFolder& folder) {
+  std::string rows;
+  for (int row = 0; row < 600; ++row) {
+    std::string tags;
+    for (int i = 0; i < row % 5; ++i) {
+      absl::StrAppend(&tags, i == 0 ? "" : "|", "t", row * (i + 3) % 17, ":", 1 + row % 4);
+    }
+    absl::StrAppend(&rows, tags, ",", row % 13, ",", (row * 7 / 5) % 2, "\n");
+  }
+  folder.Write("train.csv", rows);
+  return folder.Write("pooling.yaml", R"(cluster: {name: pooling}
+embedding_ps: {instances: [{address: "127.0.0.1:7601"}]}
+embedding_worker: {instances: [{address: "127.0.0.1:7611"}]}
+nn_worker: {instances: [{}]}
+tables: [{names: [a, b, c, d, e, f, g], dim: 4, initializer: {low: -1, high: 1}}]
+features:
+  - {name: a, column: tags}
+  - {name: b, column: tags, pooling: mean}
+  - {name: c, column: tags, pooling: sqrt_n}
+  - {name: d, column: tags, pooling: max}
+  - {name: e, column: tags, weight_separator: ":", pooling: weighted_sum}
+  - {name: f, column: tags, pooling: raw, max_length: 3, mask: true}
+  - {name: g, column: tags, pooling: mean, hash_stack: {rounds: 2, buckets: 9}}
+data:
+  train: [train.csv]
+  test: [train.csv]
+  csv:
+    columns:
+      - {name: tags, kind: id, separator: "|"}
+      - {name: number, kind: dense, fit: true}
+      - {name: label, kind: label}
+model:
+  towers:
+    - {name: keys, input: [embeddings.f, dense], layers: [gelu, {cross: {rank: 2}}, {linear: 8}, sigmoid, {fm: 4}]}
+    - {name: pairs, input: [embeddings.e, embeddings.a, embeddings.g], layers: [{dot: 4}, batch_norm]}
+    - {name: all, input: embeddings, layers: [cross, {linear: 6}, {sum: 2}]}
+    - {name: top, input: [keys, pairs, all], layers: [{linear: 2}, sum]}
+training: {batch_size: 32, epochs: 9}
+)");
+}
+
+TEST_CASE("PyTorch and onnxruntime predict exported models as the trainer does") {
+  struct Model {
+    std::string config;
+    std::vector<std::string> overrides;
+  };
+  const std::string plugin = SOFT_BINS_PLUGIN;
+  const Model model = GENERATE_COPY(values<Model>({
+      {"adult", {"training.dense_optimizer.average_decay=0.9"}},
+      {"adult-features", {}},
+      {"adult-persia", {"training.keep_negatives=0.3"}},
+      {"adult-plugin",
+       {"features.8.plugin.path=" + plugin, "data.derived.0.plugin.path=" + plugin}},
+      {"adult-tasks", {}},
+      {"adult-dcn-v2", {"tables.0.precision=bf16"}},
+      {"adult-deepfm", {"tables.0.precision=f16"}},
+      {"adult-dlrm", {"checkpoint.at_steps=[20,40]", "checkpoint.full_every=9"}},
+      {"adult-wide-deep", {}},
+      {"", {}},
+  }));
+  CAPTURE(model.config);
+  const std::string python = Python("numpy, onnxruntime, safetensors.numpy, torch");
+  const TemporaryFolder folder;
+  const Trained trained(
+      model.config.empty() ? PoolingConfig(folder) : "config/" + model.config + ".yaml",
+      model.overrides);
+  const std::string features = trained.folder.Path("f.safetensors");
+  const std::string onnx = trained.folder.Path("dense.onnx");
+  Export(absl::StrCat("features --model ", trained.model, " --input ", trained.test, " --output ",
+                      features));
+  Export(absl::StrCat("onnx --model ", trained.model, " --output ", onnx));
+  const CommandResult found = RunCommand(absl::StrCat(
+      python, " tests/cluster/exported_predictions.py ", trained.model, " ", features, " ", onnx));
+  INFO(found.error);
+  REQUIRE(found.exit_code == 0);
+  std::vector<std::string> wanted = Predictions(trained.model, trained.test);
+  REQUIRE(wanted.size() >= 600);
+  for (std::string& line : wanted) line += "," + std::string(line);  // Both programs'.
+  CHECK(WorstDifference(Lines(found.out), wanted) <= 1e-6);
 }
 
 }  // namespace
