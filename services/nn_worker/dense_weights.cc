@@ -77,4 +77,21 @@ StatusOr<DenseWeights> ReadDenseWeights(TensorFileReader& file, const ClusterCon
   return weights;
 }
 
+Status SetInitialWeights(const ClusterConfig& config, DenseNetwork& network) {
+  const auto set = [&]() -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file,
+                             TensorFileReader::Open(config.model.initial_weights));
+    SIMURGH_ASSIGN_OR_RETURN(const DenseWeights weights, ReadDenseWeights(file, config));
+    std::vector<float> state(network.state().begin(), network.state().end());
+    std::ranges::copy(weights.statistics, state.begin());
+    for (const DenseTensor& tensor : network.tensors()) {
+      if (tensor.name != kAverage) continue;
+      std::ranges::copy(weights.parameters,
+                        state.begin() + static_cast<std::ptrdiff_t>(tensor.offset));
+    }
+    return network.Restore(weights.parameters, state);
+  };
+  return Annotate(set(), absl::StrCat("model.initial_weights ", config.model.initial_weights));
+}
+
 }  // namespace simurgh

@@ -23,4 +23,9 @@ struct DenseWeights {
 // both shapes and the remedy; of TensorFileReader::Read.
 StatusOr<DenseWeights> ReadDenseWeights(TensorFileReader& file, const ClusterConfig& config);
 
+// Sets the weights, their average and the running statistics of a new network to those of the file
+// config.model.initial_weights.
+// Errors: of TensorFileReader::Open and ReadDenseWeights, naming key and file.
+Status SetInitialWeights(const ClusterConfig& config, DenseNetwork& network);
+
 }  // namespace simurgh

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/vector_wire.h"
+#include "services/nn_worker/dense_weights.h"
 #include "services/nn_worker/network_description.h"
 #include "services/nn_worker/resume.h"
 #include "simurgh/base/hash.h"
@@ -158,6 +159,9 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
                                    .batch_rows = config.training.batch_size,
                                    .batch_row_bytes = config.nn_worker.batch_row_bytes,
                                    .wire = WireOf(config)}));
+  if (resumed == nullptr && !config.model.initial_weights.empty()) {
+    SIMURGH_RETURN_IF_ERROR(SetInitialWeights(job->config_, *job->network_));
+  }
   if (resumed != nullptr) {
     const TrainingConfig& training = config.training;
     const bool on_servers = training.mode == TrainingConfig::Mode::kAsync;

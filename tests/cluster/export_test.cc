@@ -151,5 +151,102 @@ TEST_CASE("PyTorch and onnxruntime predict exported models as the trainer does")
   CHECK(WorstDifference(Lines(found.out), wanted) <= 1e-6);
 }
 
+// A training that begins with the rows and weights of files, and changes neither.
+std::vector<std::string> WarmStart(const std::string& rows, const std::string& weights) {
+  return {"tables.0.initial_rows=" + rows,
+          "model.initial_weights=" + weights,
+          "tables.0.optimizer.learning_rate=1e-30",
+          "tables.0.initializer.kind=zero",  // Rows of new ids.
+          "training.dense_optimizer.learning_rate=1e-30",
+          "model.towers.0.layers.1={batch_norm: {momentum: 1e-30}}",
+          "model.towers.1.layers.1={batch_norm: {momentum: 1e-30}}"};
+}
+
+void CheckSameTest(const TrainerOutcome& a, const TrainerOutcome& b) {
+  CHECK(std::stod(a.test_auc) == Approx(std::stod(b.test_auc)).margin(1e-6).epsilon(0));
+  CHECK(std::stod(a.test_log_loss) == Approx(std::stod(b.test_log_loss)).margin(1e-6).epsilon(0));
+}
+
+TEST_CASE("A training that begins with exported rows and weights continues at their AUC") {
+  const Trained first("config/adult.yaml", {"training.dense_optimizer.average_decay=0.9"});
+  const std::string rows = first.folder.Path("{table}.safetensors");
+  Export(absl::StrCat("embeddings --model ", first.model, " --output ", rows));
+  const std::string weights = first.checkpoint.Path("dense.safetensors");
+  std::vector<std::string> overrides = WarmStart(rows, weights);
+  SECTION("in one process, with averages as before") {
+    overrides.emplace_back("training.dense_optimizer.average_decay=0.9");
+    const Trained second("config/adult.yaml", overrides);
+    CheckSameTest(second.outcome, first.outcome);
+    CHECK(WorstDifference(Predictions(second.model, first.test),
+                          Predictions(first.model, first.test)) <= 1e-6);
+    // The files are not read by a training that goes on.
+    for (std::string& one : overrides) {
+      if (one.find("initial_") != one.npos) one = one.substr(0, one.find('=') + 1) + "/nowhere";
+    }
+    overrides.insert(overrides.end(),
+                     {"checkpoint.directory=" + second.model, "training.max_steps=61"});
+    const TrainerOutcome third =
+        RunStandalone({.config = "config/adult.yaml", .overrides = overrides});
+    CHECK(third.exit_code == 0);
+    CheckSameTest(third, first.outcome);
+  }
+  SECTION("on two servers, without a folder for the model, and without averages") {
+    overrides.emplace_back("training.max_steps=1");
+    TestCluster cluster({.config = "config/adult.yaml", .workers = 2, .overrides = overrides});
+    const TrainerOutcome second = Finish(*cluster.StartTrainers(1)[0]);
+    CHECK(second.exit_code == 0);
+    CheckSameTest(second, first.outcome);
+  }
+}
+
+TEST_CASE("Weights that PyTorch has trained for a step come back and predict") {
+  const std::string python = Python("numpy, safetensors.numpy, torch");
+  const Trained first("config/adult.yaml");
+  const std::string rows = first.folder.Path("{table}.safetensors");
+  const std::string features = first.folder.Path("features.safetensors");
+  const std::string weights = first.folder.Path("tuned");
+  Export(absl::StrCat("embeddings --model ", first.model, " --output ", rows));
+  Export(absl::StrCat("features --model ", first.model, " --input ", first.test, " --output ",
+                      features));
+  const CommandResult tuned = RunCommand(absl::StrCat(python, " tests/cluster/fine_tune.py ",
+                                                      first.model, " ", features, " ", weights));
+  INFO(tuned.error);
+  REQUIRE(tuned.exit_code == 0);
+  const Trained second("config/adult.yaml", WarmStart(rows, weights));
+  const std::vector<std::string> found = Predictions(second.model, first.test);
+  CHECK(WorstDifference(found, Lines(tuned.out)) <= 1e-6);
+  CHECK(WorstDifference(found, Predictions(first.model, first.test)) > 1e-3);
+}
+
+TEST_CASE("Initial rows and weights that do not fit are refused") {
+  const Trained first("config/adult.yaml");
+  const std::string rows = first.folder.Path("{table}.safetensors");
+  Export(absl::StrCat("embeddings --model ", first.model, " --output ", rows));
+  const std::string weights = first.checkpoint.Path("dense.safetensors");
+  struct Bad {
+    std::vector<std::string> overrides;
+    std::string message;
+  };
+  const std::string age = first.folder.Path("age_id.safetensors");
+  const std::vector<Bad> all = {
+      {{"tables.0.initial_rows=/nowhere"}, "initial_rows /nowhere: cannot open /nowhere: No such"},
+      {{"tables.0.dim=3", "tables.0.initial_rows=" + rows},
+       "': tensor weights: the file has F32 ["},
+      {{"tables.0.initial_rows=" + weights}, ": tensor id: the file has none, the table needs U64"},
+      {{"model.initial_weights=" + age}, "the file has none, the model needs F32 ["},
+      {{"model.initial_weights=" + weights, "tables.0.dim=3"}, "dense tensor '"},
+      {{"model.initial_weights=/nowhere"}, "model.initial_weights /nowhere: cannot open"},
+  };
+  for (const Bad& bad : all) {
+    CAPTURE(bad.overrides);
+    std::string arguments =
+        " --config config/adult.yaml --standalone --set nn_worker.instances=[{}]";
+    for (const std::string& one : bad.overrides) absl::StrAppend(&arguments, " --set '", one, "'");
+    const CommandResult refused = RunCommand(Program("nn-worker") + arguments);
+    CHECK(refused.exit_code != 0);
+    CHECK_THAT(refused.error, Contains(bad.message));
+  }
+}
+
 }  // namespace
 }  // namespace simurgh::testing
