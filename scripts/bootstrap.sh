@@ -4,10 +4,11 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/bootstrap.sh [--bench] [--check]
+Usage: scripts/bootstrap.sh [--tests] [--bench] [--check]
 
 Installs the missing Debian 12 packages for building and testing.
 
+  --tests  also install PyTorch and Python's venv, for the tests of exports: 570 MB
   --bench  also install gRPC and iperf3, the peers of bench_rpc
   --check  install nothing; list missing packages and exit with 1 if there are any
   --help   print this text
@@ -39,6 +40,11 @@ PACKAGES=(
   catch2 jq gnuplot-nox python3-numpy python3-xxhash
 )
 
+TEST_PACKAGES=(
+  # Other programs that read exported models.
+  python3-torch python3-venv
+)
+
 BENCH_PACKAGES=(
   # A peer of bench_rpc.
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
@@ -64,6 +70,7 @@ missing_packages() {
 check_only=false
 for argument in "$@"; do
   case "$argument" in
+    --tests) PACKAGES+=("${TEST_PACKAGES[@]}") ;;
     --bench) PACKAGES+=("${BENCH_PACKAGES[@]}") ;;
     --check) check_only=true ;;
     --help | -h) usage; exit 0 ;;

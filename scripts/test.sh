@@ -17,7 +17,7 @@ failed.
   --sanitizers     same as --preset release --preset asan --preset tsan --avx2
   -L, --label RE   run only tests with a matching label: unit, property, concurrency, fuzz, bench, cluster,
                    acceptance, style, gpu
-  --no-bootstrap   install no packages
+  --no-bootstrap   install no packages, neither of Debian nor of tests/requirements.txt
   --help           print this text
 
 The asan build omits tests with the label no_asan, the tsan build those with no_tsan. Style tests run in the first
@@ -111,7 +111,19 @@ run_tests() {
 # Programs with kernels of Highway or oneDNN.
 NUMERIC_TESTS='^(data_.*|table.*|features?|raw_features|nn.*|collective|device_sums|(dense_)?train.*|precision|models|sync_ranks|services|standalone)_test$'
 
-if $bootstrap; then scripts/bootstrap.sh; fi
+# Makes build/python, which has the packages of tests/requirements.txt. Without it, cases that need them are skipped.
+make_python() {
+  local made=build/python/requirements.txt
+  cmp --silent tests/requirements.txt "$made" && return
+  /usr/bin/python3 -m venv --system-site-packages build/python &&
+    build/python/bin/pip install --quiet --requirement tests/requirements.txt &&
+    cp tests/requirements.txt "$made"
+}
+
+if $bootstrap; then
+  scripts/bootstrap.sh --tests
+  make_python || echo "build/python could not be made; tests that need it are skipped"
+fi
 first=true
 for preset in "${presets[@]}"; do
   if ! test_preset "$preset" "$first"; then

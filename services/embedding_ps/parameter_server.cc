@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "rpc/server.h"
+#include "services/embedding_ps/initial_rows.h"
 #include "services/embedding_ps/latch.h"
 #include "services/embedding_ps/reduced_push.h"
 #include "simurgh/base/log.h"
@@ -481,6 +482,11 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
   if (checkpoint) {
     rows_of_ = call.run;
     SIMURGH_RETURN_IF_ERROR(LoadAndCount(*checkpoint, call.server, progress));
+  } else if (HasInitialRows(tables_)) {
+    rows_of_ = call.run;
+    const RowTarget target{tables_, map_, call.server, threads_};
+    SIMURGH_RETURN_IF_ERROR(LoadInitialRows(target, progress));
+    threads_.on_all([&](uint32_t p, Partition& partition) { metrics_.OnRows(p, partition); });
   }
   threads_.on_all([&](uint32_t p, Partition& partition) {
     partition.BeginAt(call.run, call.ranks, call.step);

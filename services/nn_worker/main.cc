@@ -332,10 +332,13 @@ class NnWorker : public Daemon {
     return job_->Run(Port(), dense, joint.run, *joint.collective, stop);
   }
 
-  // Rank 0 lets the servers begin the run with the rows of the checkpoint, if there is one; the
-  // others wait.
+  // Rank 0 lets the servers begin the run with the rows of the checkpoint, if there is one, or with
+  // initial rows; the others wait.
   Status BeginRows(JointRun& joint, const std::stop_token& stop) {
-    if (!resumed_ && job_->config().checkpoint.directory.empty()) return absl::OkStatus();
+    const ClusterConfig& config = job_->config();
+    if (!resumed_ && config.checkpoint.directory.empty() && !HasInitialRows(config.tables)) {
+      return absl::OkStatus();
+    }
     const std::stop_callback stopper(stop, [&joint] {
       joint.collective->Abort(absl::CancelledError("stopped while the servers load rows"));
     });

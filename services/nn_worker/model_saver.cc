@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "services/nn_worker/network_description.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/config/agreement.h"
@@ -247,6 +248,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
                     .config = {config.settings.begin(), config.settings.end()},
                     .statistics = StatisticsOf(config.data, config.features),
                     .extra = {{"agreement", ModelAgreement(config)},
+                              {"network", DescribeNetwork(config)},
                               {"step_time", absl::StrFormat("%.3f", model.step_time)},
                               {"yaml", config.source.text},
                               {"yaml.path", config.source.path},

@@ -18,6 +18,7 @@
 #include "simurgh/config/agreement.h"
 #include "simurgh/config/statistics.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/train/dense_weights.h"
 #include "simurgh/train/model_inputs.h"
 #include "simurgh/train/nccl_sums.h"
 
@@ -158,6 +159,9 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
                                    .batch_rows = config.training.batch_size,
                                    .batch_row_bytes = config.nn_worker.batch_row_bytes,
                                    .wire = WireOf(config)}));
+  if (resumed == nullptr && !config.model.initial_weights.empty()) {
+    SIMURGH_RETURN_IF_ERROR(SetInitialWeights(job->config_, *job->network_));
+  }
   if (resumed != nullptr) {
     const TrainingConfig& training = config.training;
     const bool on_servers = training.mode == TrainingConfig::Mode::kAsync;

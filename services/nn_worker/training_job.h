@@ -34,7 +34,7 @@ class TrainingJob {
   // rank: index into config.nn_worker.instances.
   // resumed: the checkpoint to continue, with its statistics; null: train from the first step.
   // Cost: reads the training files once if features need statistics that no checkpoint has.
-  // Errors: INVALID_ARGUMENT for an inconsistent model; of FitStatistics.
+  // Errors: INVALID_ARGUMENT for an inconsistent model; of FitStatistics and SetInitialWeights.
   static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
                                                        MetricRegistry& registry, uint32_t rank = 0,
                                                        const Checkpoint* resumed = nullptr);

@@ -14,13 +14,18 @@ inline constexpr char kPredictUsage[] =
     "  simurgh predict --model MODEL ...  predict rows of a file: simurgh predict --help\n";
 inline constexpr char kServeUsage[] =
     "  simurgh serve --model MODEL ...    predict rows that clients send: simurgh serve --help\n";
+inline constexpr char kExportUsage[] =
+    "  simurgh export onnx --model MODEL --output FILE\n"
+    "                                     write the dense network as an ONNX model\n"
+    "  simurgh export embeddings --model MODEL --output FILE ...\n"
+    "                                     write ids and weights of tables\n"
+    "  simurgh export features --model MODEL --input FILE --output FILE ...\n"
+    "                                     write the processed ids and numbers of rows\n";
 inline constexpr char kModelUsage[] =
     "  simurgh model list MODEL           list the checkpoints of a model\n"
     "  simurgh model info MODEL [STEP]    print a checkpoint's manifest and tensors\n"
     "  simurgh model verify MODEL [STEP]  read all files of a checkpoint and check them\n"
     "  simurgh model diff MODEL OTHER     print what differs between two models\n"
-    "  simurgh model export MODEL TABLE FILE [--ids IDS]\n"
-    "                                     write rows of a table as CSV, or as NPZ to FILE.npz\n"
     "  simurgh model merge MODEL OUT      write a delta and what it continues as a full model\n";
 
 // Run a command. argv[0] is its name. Output on stdout, progress and errors on stderr.
@@ -28,6 +33,7 @@ ExitCode RunTrainCommand(int argc, const char* const* argv);
 ExitCode RunCheckpointCommand(int argc, const char* const* argv);
 ExitCode RunPredictCommand(int argc, const char* const* argv);
 ExitCode RunServeCommand(int argc, const char* const* argv);
+ExitCode RunExportCommand(int argc, const char* const* argv);
 ExitCode RunModelCommand(int argc, const char* const* argv);
 
 // Prints an error. Returns kBadConfiguration for INVALID_ARGUMENT, otherwise kRuntimeFailure.

@@ -27,6 +27,7 @@ constexpr Command kCommands[] = {
     {"checkpoint", kCheckpointUsage, RunCheckpointCommand},
     {"predict", kPredictUsage, RunPredictCommand},
     {"serve", kServeUsage, RunServeCommand},
+    {"export", kExportUsage, RunExportCommand},
     {"model", kModelUsage, RunModelCommand},
 };
 

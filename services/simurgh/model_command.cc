@@ -1,19 +1,15 @@
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include <boost/program_options/value_semantic.hpp>
 
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
-#include "services/simurgh/prediction_file.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/model/model_report.h"
 
@@ -21,12 +17,9 @@ namespace simurgh {
 namespace {
 
 constexpr char kNotes[] =
-    "MODEL is a model's folder. Without STEP, the newest checkpoint is used. diff, export and "
-    "merge\n"
+    "MODEL is a model's folder. Without STEP, the newest checkpoint is used. diff and merge\n"
     "also take a checkpoint's folder, MODEL/step-N. merge writes a checkpoint, with those that it\n"
-    "continues, as a full one into the new model OUT. IDS is a file with an id on each line; ids "
-    "without\n"
-    "a row are left out. FILE may be -.\n\n"
+    "continues, as a full one into the new model OUT.\n\n"
     "Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.\n";
 
 ExitCode Verify(ModelDirectory& model, const Checkpoint& checkpoint) {
@@ -89,60 +82,25 @@ ExitCode Merge(const std::string& model, const std::string& to) {
   return ExitCode::kOk;
 }
 
-StatusOr<std::optional<std::vector<uint64_t>>> ReadIds(const std::string& path) {
-  if (path.empty()) return std::nullopt;
-  std::ifstream file(path);
-  std::vector<uint64_t> ids;
-  std::string line;
-  while (std::getline(file, line)) {
-    if (!absl::SimpleAtoi(line, &ids.emplace_back())) {
-      return OptionProblem(
-          absl::StrCat("--ids ", path, ":", ids.size(), ": '", line, "' is not an id"));
-    }
-  }
-  if (!file.eof()) return OptionProblem(absl::StrCat("--ids ", path, ": cannot read the file"));
-  return ids;
-}
-
-Status Export(const std::string& model, const std::string& table, const std::string& path,
-              const std::string& ids_path) {
-  SIMURGH_ASSIGN_OR_RETURN(const auto ids, ReadIds(ids_path));
-  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, FindByPath(model));
-  if (path.ends_with(".npz")) {
-    const std::string unfinished = path + ".tmp";  // The file appears when it is complete.
-    const Status written = ExportNpz(checkpoint, table, ids, unfinished);
-    if (written.ok()) return FileSystem::Real().Rename(unfinished, path);
-    FileSystem::Real().Remove(unfinished).IgnoreError();
-    return Annotate(written, path);
-  }
-  SIMURGH_ASSIGN_OR_RETURN(const auto file, OutputFile::Open(path));
-  const auto append = [&file](std::string_view text) { return file->Append(text); };
-  SIMURGH_RETURN_IF_ERROR(ExportCsv(checkpoint, table, ids, append));
-  return file->Finish();
-}
-
 }  // namespace
 
 ExitCode RunModelCommand(int argc, const char* const* argv) {
   const std::string usage =
       absl::StrCat("simurgh model: shows and checks trained models\n\nUsage:\n", kModelUsage, "\n");
   boost::program_options::options_description options("Options");
-  std::string ids;
-  options.add_options()("help", "print this help and exit")(
-      "ids", boost::program_options::value(&ids)->value_name("IDS"),
-      "export only rows of these ids");
+  options.add_options()("help", "print this help and exit");
   std::vector<std::string> words;
   const StatusOr<bool> runs =
       ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words);
   if (!runs.ok()) return Fail(runs.status());
   if (!*runs) return ExitCode::kOk;
   const std::string action = words.empty() ? "" : words[0];
-  const std::map<std::string, size_t> most_words = {{"list", 2}, {"info", 3},   {"verify", 3},
-                                                    {"diff", 3}, {"export", 4}, {"merge", 3}};
+  const std::map<std::string, size_t> most_words = {
+      {"list", 2}, {"info", 3}, {"verify", 3}, {"diff", 3}, {"merge", 3}};
   const auto known = most_words.find(action);
   if (known == most_words.end()) {
     return Fail(OptionProblem(absl::StrCat(
-        "model: '", action, "' is not an action; use list, info, verify, diff, export or merge")));
+        "model: '", action, "' is not an action; use list, info, verify, diff or merge")));
   }
   const size_t most = known->second;
   if (words.size() < 2)
@@ -150,14 +108,11 @@ ExitCode RunModelCommand(int argc, const char* const* argv) {
   if (words.size() > most) {
     return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[most], "'")));
   }
-  if (action == "diff" || action == "export" || action == "merge") {
+  if (action == "diff" || action == "merge") {
     if (words.size() < most) {
       return Fail(OptionProblem(absl::StrCat("model ", action, ": an argument is missing")));
     }
-    if (action == "diff") return Diff(words[1], words[2]);
-    if (action == "merge") return Merge(words[1], words[2]);
-    const Status exported = Export(words[1], words[2], words[3], ids);
-    return exported.ok() ? ExitCode::kOk : Fail(exported);
+    return action == "diff" ? Diff(words[1], words[2]) : Merge(words[1], words[2]);
   }
   ModelDirectory model(words[1]);
   if (action == "list") {

@@ -18,7 +18,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include <boost/program_options/options_description.hpp>
@@ -26,6 +25,7 @@
 
 #include "services/nn_worker/train_report.h"
 #include "services/runtime/command_line.h"
+#include "services/simurgh/checkpoint_choice.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/prediction_file.h"
 #include "services/simurgh/progress_line.h"
@@ -66,9 +66,7 @@ constexpr char kNotes[] =
 constexpr uint32_t kMaxThreads = 256;
 
 struct Options {
-  std::string model;
-  std::optional<uint64_t> step;
-  bool latest = false;  // Otherwise the best, if there is one.
+  CheckpointChoice checkpoint;
   std::string input;
   std::string output;  // Empty: none.
   std::vector<std::string> columns;
@@ -76,22 +74,6 @@ struct Options {
   uint32_t threads = 0;
   std::vector<std::string> overrides;
 };
-
-StatusOr<Checkpoint> Find(const Options& options) {
-  ModelDirectory directory(options.model);
-  if (options.step) return directory.Open(*options.step);
-  SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> best, directory.BestStep());
-  if (best && !options.latest) {
-    StatusOr<Checkpoint> checkpoint = directory.Open(*best);
-    if (checkpoint.ok()) return checkpoint;
-    return Annotate(checkpoint.status(), "the best checkpoint, use another --step");
-  }
-  SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest newest, directory.Latest());
-  for (const std::string& warning : newest.warnings) {
-    std::cerr << "simurgh: warning: " << warning << "\n";
-  }
-  return std::move(newest.checkpoint);
-}
 
 std::string HeaderOf(const Options& options, const std::vector<std::string>& labels) {
   std::string header;
@@ -317,7 +299,7 @@ class FilePrediction {
 
 Status Predict(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(const uint32_t threads, ThreadsOf(options));
-  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Find(options));
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
   ProgressLine loading;
   SIMURGH_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelVersion> model,
                            ModelVersion::Load(checkpoint, {.overrides = options.overrides},
@@ -358,14 +340,12 @@ Status Predict(const Options& options) {
 StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
   namespace po = boost::program_options;
   Options own;
-  std::string step;
   std::string columns;
   po::options_description options("Options");
-  options.add_options()("help", "print this help")("version", "print the version")(
-      "model", po::value(&own.model)->value_name("MODEL"), "read this model's folder")(
-      "step", po::value(&step)->value_name("N"),
-      "use the checkpoint of step N, or with `latest` the newest, not the best one")(
-      "input", po::value(&own.input)->value_name("FILE"), "read rows from FILE; -: stdin")(
+  options.add_options()("help", "print this help")("version", "print the version");
+  own.checkpoint.AddTo(options);
+  options.add_options()("input", po::value(&own.input)->value_name("FILE"),
+                        "read rows from FILE; -: stdin")(
       "output", po::value(&own.output)->value_name("FILE"),
       "write predictions to FILE, which appears when it is complete; -: stdout")(
       "columns", po::value(&columns)->value_name("NAME,..."),
@@ -379,19 +359,10 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
       const bool runs,
       ParseCommandLine(argc, argv, {"simurgh", kUsage, kNotes}, options, std::cout));
   if (!runs) return std::nullopt;
-  if (own.model.empty()) return OptionProblem("--model is missing");
+  if (own.checkpoint.model.empty()) return OptionProblem("--model is missing");
   if (own.input.empty()) return OptionProblem("--input is missing");
   if (own.output.empty() && !own.evaluates) {
     return OptionProblem("--output is missing; name a file, or use --evaluate");
-  }
-  own.latest = step == "latest";
-  if (!step.empty() && !own.latest) {
-    uint64_t number = 0;
-    if (!absl::SimpleAtoi(step, &number)) {
-      return OptionProblem(
-          absl::StrCat("--step: '", step, "' is not a number from 0 on, nor latest"));
-    }
-    own.step = number;
   }
   if (!columns.empty()) own.columns = absl::StrSplit(columns, ',');
   return own;

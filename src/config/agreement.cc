@@ -52,10 +52,11 @@ bool IsOfModel(std::string_view key) {
   static const std::set<std::string_view> not_of_data{"data.train",     "data.validation",
                                                       "data.test",      "data.max_bad_rows",
                                                       "data.on_change", "data.bad_rows"};
+  if (key == "model.initial_weights") return false;
   const auto has = [key](std::string_view part) { return key.find(part) != key.npos; };
   if (key.starts_with("tables")) {
     return !IsLearningRate(key) && !has(".capacity") && !has(".eviction") && !has(".when_") &&
-           !has(".admission");
+           !has(".admission") && !has(".initial_rows");
   }
   if (key.starts_with("training.dense_optimizer.")) {
     return !key.ends_with(".learning_rate") && !has(".schedule");

@@ -1,10 +1,10 @@
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
+#include "config/file.h"
 #include "config/sections.h"
 
 namespace simurgh {
@@ -77,7 +77,7 @@ void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig
       in.Error("directory", absl::StrCat("'", directory, "' begins with ~, which is not expanded"),
                "write out the path of the home folder");
     }
-    directory = (std::filesystem::path(folder) / directory).lexically_normal().string();
+    directory = PathIn(folder, directory);
   });
 }
 

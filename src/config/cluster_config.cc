@@ -34,10 +34,10 @@ std::vector<std::string> ReadSections(const YamlNode& document, const std::strin
   MapReader::Read(&document, "", context, [&](MapReader& root) {
     ReadCluster(root, folder, config);
     ReadServices(root, folder, config);
-    ReadTables(root, &config->tables, &table_paths);
+    ReadTables(root, folder, &config->tables, &table_paths);
     ReadFeatures(root, folder, &config->features);
     ReadData(root, folder, &config->data);
-    ReadModel(root, &config->model, shorthand);
+    ReadModel(root, folder, &config->model, shorthand);
     ReadTraining(root, &config->training);
     ReadCheckpoint(root, folder, &config->checkpoint);
     ServingConfig unused;  // Of another program; only checked.

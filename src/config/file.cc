@@ -32,10 +32,14 @@ std::string FileName(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
+std::string PathIn(const std::string& folder, const std::string& path) {
+  return (std::filesystem::path(folder) / path).lexically_normal().string();
+}
+
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file) {
   const bool has_tilde = file->starts_with("~/");
-  *file = (std::filesystem::path(folder) / *file).lexically_normal().string();
+  *file = PathIn(folder, *file);
   const std::string problem = FileProblem(*file);
   if (problem.empty()) return true;
   in.Error(key, absl::StrCat("cannot read '", *file, "': ", problem),

@@ -9,6 +9,9 @@ namespace simurgh {
 // The last part of a path. Machines may keep the same file in different folders.
 std::string FileName(const std::string& path);
 
+// A path relative to `folder`, without the parts "." and "..".
+std::string PathIn(const std::string& folder, const std::string& path);
+
 // Resolves the path of `key` relative to `folder`. Reports a file that is not regular or cannot be
 // read, and returns whether it can.
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/file.h"
 #include "config/layer_list.h"
 #include "config/model_shorthand.h"
 #include "config/nearest.h"
@@ -89,7 +90,8 @@ void ReadLoss(MapReader& in, LossConfig* loss) {
 
 }  // namespace
 
-void ReadModel(MapReader& root, ModelConfig* model, ModelShorthand* shorthand) {
+void ReadModel(MapReader& root, const std::string& folder, ModelConfig* model,
+               ModelShorthand* shorthand) {
   root.Map("model", [&](MapReader& section) {
     ReadTowers(section, &model->towers);
     ReadShorthand(section, shorthand);
@@ -105,6 +107,14 @@ void ReadModel(MapReader& root, ModelConfig* model, ModelShorthand* shorthand) {
                    in.Map("loss", [&](MapReader& map) { ReadLoss(map, &task.loss); });
                    model->tasks.push_back(task);
                  });
+    section.Text(
+        "initial_weights",
+        "tensor file with the dense weights that a new training begins with, see Warm start",
+        &model->initial_weights, "path of a file");
+    if (section.Has("initial_weights")) {
+      section.Record("initial_weights", FileName(model->initial_weights));
+      model->initial_weights = PathIn(folder, model->initial_weights);
+    }
   });
 }
 

@@ -16,13 +16,16 @@ struct ModelShorthand;
 void ReadCluster(MapReader& root, const std::string& folder, ClusterConfig* config);
 // Paths are resolved in `folder`; each file must be readable.
 void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* config);
-// An entry can define several tables. paths: the key with the name of each table.
-void ReadTables(MapReader& root, std::vector<TableConfig>* tables, std::vector<std::string>* paths);
+// An entry can define several tables. paths: the key with the name of each table. Files of rows
+// need not exist.
+void ReadTables(MapReader& root, const std::string& folder, std::vector<TableConfig>* tables,
+                std::vector<std::string>* paths);
 // Paths as above.
 void ReadFeatures(MapReader& root, const std::string& folder, std::vector<FeatureConfig>* features);
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data);
-// shorthand: a model for ExpandModel.
-void ReadModel(MapReader& root, ModelConfig* model, ModelShorthand* shorthand);
+// shorthand: a model for ExpandModel. The file of weights need not exist.
+void ReadModel(MapReader& root, const std::string& folder, ModelConfig* model,
+               ModelShorthand* shorthand);
 void ReadTraining(MapReader& root, TrainingConfig* training);
 // The folder is resolved in `folder` and need not exist.
 void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig* checkpoint);

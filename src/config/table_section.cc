@@ -1,7 +1,9 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
+#include "config/file.h"
 #include "config/learning_rate_schedule.h"
 #include "config/scalar.h"
 #include "config/sections.h"
@@ -218,7 +220,7 @@ void ReadTableNames(MapReader& in, std::vector<std::string>* names,
 
 }  // namespace
 
-void ReadTables(MapReader& root, std::vector<TableConfig>* tables,
+void ReadTables(MapReader& root, const std::string& folder, std::vector<TableConfig>* tables,
                 std::vector<std::string>* paths) {
   root.Maps(
       "tables", "tables, each with rows of one layout; every table needs a feature",
@@ -238,11 +240,21 @@ void ReadTables(MapReader& root, std::vector<TableConfig>* tables,
             {{"reinitialize", WhenNotFinite::kReinitialize}, {"refuse", WhenNotFinite::kRefuse}});
         ReadPrecision(in, &table);
         in.Map("initializer", [&](MapReader& map) { ReadInitializer(map, &table.initializer); });
+        std::string initial_rows;
+        in.Text("initial_rows",
+                "tensor file with the first rows of a new training; `{table}`: the table's name; "
+                "see Warm start",
+                &initial_rows, "path of a file");
+        if (in.Has("initial_rows")) in.Record("initial_rows", FileName(initial_rows));
         in.Map("optimizer", [&](MapReader& map) { ReadOptimizer(map, &table.optimizer); });
         in.Map("admission", [&](MapReader& map) { ReadAdmission(map, &table.admission); });
         in.Map("eviction", [&](MapReader& map) { ReadEviction(map, &table.eviction); });
         for (const std::string& name : names) {
           table.name = name;
+          if (!initial_rows.empty()) {
+            table.initial_rows =
+                PathIn(folder, absl::StrReplaceAll(initial_rows, {{"{table}", name}}));
+          }
           tables->push_back(table);
         }
       });

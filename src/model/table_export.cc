@@ -1,67 +1,21 @@
-// Exports the rows of a table to formats of other programs.
+#include "simurgh/model/table_export.h"
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
 #include <cstring>
-#include <memory>
+#include <span>
 #include <utility>
-
-#include <minizip/zip.h>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 
-#include "simurgh/model/model_report.h"
+#include "simurgh/model/npz_writer.h"
 #include "simurgh/model/table_reader.h"
 #include "simurgh/tensor/half.h"
 
 namespace simurgh {
 namespace {
-
-using Ids = std::optional<std::vector<uint64_t>>;
-
-// Which rows of a piece are exported.
-class RowFilter {
- public:
-  explicit RowFilter(const Ids& ids) : all_(!ids.has_value()) {
-    if (!all_) ids_.insert(ids->begin(), ids->end());
-  }
-
-  bool all() const { return all_; }
-  bool Includes(const std::vector<std::byte>& ids, size_t row) const {
-    if (all_) return true;
-    uint64_t id = 0;
-    std::memcpy(&id, ids.data() + row * sizeof(id), sizeof(id));
-    return ids_.contains(id);
-  }
-
- private:
-  const bool all_;
-  absl::flat_hash_set<uint64_t> ids_;
-};
-
-bool IsBf16(const TableReader& table, const TensorSpec& tensor) {
-  return table.metadata().contains(tensor.name + ".format");
-}
-
-size_t IndexOfIds(const TableReader& table) {
-  return std::ranges::find(table.tensors(), "id", &TensorSpec::name) - table.tensors().begin();
-}
-
-// Identity first, then values.
-std::vector<size_t> ColumnOrder(const TableReader& table) {
-  std::vector<size_t> order = {IndexOfIds(table)};
-  for (const char* name : {"uses", "recency", "weights"}) {
-    const auto found = std::ranges::find(table.tensors(), name, &TensorSpec::name);
-    if (found != table.tensors().end()) order.push_back(found - table.tensors().begin());
-  }
-  for (size_t i = 0; i < table.tensors().size(); ++i) {
-    if (std::ranges::find(order, i) == order.end()) order.push_back(i);
-  }
-  return order;
-}
 
 template <typename T>
 T At(const std::byte* from) {
@@ -71,12 +25,11 @@ T At(const std::byte* from) {
 }
 
 // Enough digits to read the same number again.
-std::string NumberText(DType dtype, bool is_bf16, const std::byte* from) {
+std::string NumberText(DType dtype, const std::byte* from) {
   switch (dtype) {
     case DType::kU8:
       return absl::StrCat(At<uint8_t>(from));
     case DType::kU16:
-      if (is_bf16) return absl::StrFormat("%.9g", FromBf16(At<uint16_t>(from)));
       return absl::StrCat(At<uint16_t>(from));
     case DType::kU32:
       return absl::StrCat(At<uint32_t>(from));
@@ -92,179 +45,191 @@ std::string NumberText(DType dtype, bool is_bf16, const std::byte* from) {
   return "";
 }
 
-// A zip archive of uncompressed entries.
-class ZipWriter {
+// The rows and tensors that are exported.
+class Selection {
  public:
-  explicit ZipWriter(const std::string& path) : path_(path), zip_(zipOpen64(path.c_str(), 0)) {
-    failed_ = zip_ == nullptr;
-  }
-  ~ZipWriter() {
-    if (zip_ != nullptr) zipClose(zip_, nullptr);
+  static StatusOr<Selection> Open(const Checkpoint& checkpoint, const TableExport& options) {
+    SIMURGH_ASSIGN_OR_RETURN(TableReader table, TableReader::Open(checkpoint, options.table));
+    Selection selection(std::move(table), options);
+    for (const char* name : {"id", "uses", "recency", "weights"}) {
+      const bool is_wanted = options.has_all_tensors || std::string_view(name) == "id" ||
+                             std::string_view(name) == "weights";
+      if (is_wanted) selection.Add(name);
+    }
+    if (selection.columns_.empty() || selection.tensors_[0].name != "id") {
+      return absl::DataLossError("the table has no tensor id");
+    }
+    for (const TensorSpec& tensor : selection.table_.tensors()) {
+      if (options.has_all_tensors) selection.Add(tensor.name);
+    }
+    return selection;
   }
 
-  void Begin(const std::string& name) {
-    constexpr int kStored = 0;
-    constexpr int kZip64 = 1;
-    Note(zipOpenNewFileInZip64(zip_, name.c_str(), nullptr, nullptr, 0, nullptr, 0, nullptr,
-                               kStored, 0, kZip64));
-  }
-  void Write(const void* bytes, size_t count) {
-    constexpr size_t kMost = size_t{1} << 30;
-    const char* from = static_cast<const char*>(bytes);
-    for (; count > 0 && !failed_; from += std::min(count, kMost), count -= std::min(count, kMost)) {
-      Note(zipWriteInFileInZip(zip_, from, static_cast<unsigned>(std::min(count, kMost))));
+  // As exported. The shapes have the number of rows after Count().
+  const std::vector<TensorSpec>& tensors() const { return tensors_; }
+
+  // Reads all ids if only some rows are exported.
+  Status Count() {
+    uint64_t rows = has_all_rows_ ? table_.rows() : 0;
+    if (!has_all_rows_) {
+      SIMURGH_RETURN_IF_ERROR(ForEachPiece({{0}}, [&](uint64_t kept, Parts) {
+        rows += kept;
+        return absl::OkStatus();
+      }));
     }
+    for (TensorSpec& tensor : tensors_) tensor.shape[0] = rows;
+    return absl::OkStatus();
   }
-  void End() { Note(zipCloseFileInZip(zip_)); }
-  Status Close() {
-    if (zip_ != nullptr) Note(zipClose(std::exchange(zip_, nullptr), nullptr));
-    if (!failed_) return absl::OkStatus();
-    return absl::UnavailableError(
-        absl::StrCat(path_, ": cannot write it; is the disk full, or the folder missing?"));
+
+  // Calls visit(rows, parts) for each piece. which: indexes into tensors(); begins with 0.
+  using Parts = std::span<const std::vector<std::byte>>;
+  Status ForEachPiece(std::span<const size_t> which,
+                      absl::FunctionRef<Status(uint64_t rows, Parts parts)> visit) {
+    std::vector<size_t> columns;
+    for (const size_t tensor : which) columns.push_back(columns_[tensor].index);
+    std::vector<std::vector<std::byte>> kept(which.size());
+    return table_.ForEachPiece(columns, [&](TableReader::Parts parts) {
+      const size_t rows = parts[0].size() / sizeof(uint64_t);
+      uint64_t count = rows;
+      for (std::vector<std::byte>& part : kept) part.clear();
+      if (has_all_rows_) {
+        for (size_t i = 0; i < which.size(); ++i) Take(which[i], parts[i], kept[i]);
+      } else {
+        count = 0;
+        for (size_t row = 0; row < rows; ++row) {
+          if (!ids_.contains(At<uint64_t>(parts[0].data() + row * sizeof(uint64_t)))) continue;
+          ++count;
+          for (size_t i = 0; i < which.size(); ++i) {
+            const size_t bytes = parts[i].size() / rows;
+            Take(which[i], std::span(parts[i]).subspan(row * bytes, bytes), kept[i]);
+          }
+        }
+      }
+      return visit(count, kept);
+    });
   }
 
  private:
-  void Note(int result) { failed_ = failed_ || result != ZIP_OK; }
+  enum class Widening { kNone, kBf16, kF16 };
+  struct Column {
+    size_t index;  // Of the table's tensors.
+    Widening widening;
+  };
 
-  const std::string path_;
-  zipFile zip_;
-  bool failed_;
+  Selection(TableReader table, const TableExport& options)
+      : table_(std::move(table)), has_all_rows_(!options.ids.has_value()) {
+    if (options.ids) ids_.insert(options.ids->begin(), options.ids->end());
+  }
+
+  // Adds a tensor that the table has, once.
+  void Add(const std::string& name) {
+    const std::vector<TensorSpec>& tensors = table_.tensors();
+    const auto found = std::ranges::find(tensors, name, &TensorSpec::name);
+    if (found == tensors.end() ||
+        std::ranges::find(tensors_, name, &TensorSpec::name) != tensors_.end()) {
+      return;
+    }
+    Widening widening = Widening::kNone;
+    if (found->dtype == DType::kF16) widening = Widening::kF16;
+    if (table_.metadata().contains(name + ".format")) widening = Widening::kBf16;
+    columns_.push_back({static_cast<size_t>(found - tensors.begin()), widening});
+    tensors_.push_back(*found);
+    if (widening != Widening::kNone) tensors_.back().dtype = DType::kF32;
+  }
+
+  // Appends numbers in the exported type.
+  void Take(size_t tensor, std::span<const std::byte> from, std::vector<std::byte>& to) const {
+    const Widening widening = columns_[tensor].widening;
+    if (widening == Widening::kNone) {
+      to.insert(to.end(), from.begin(), from.end());
+      return;
+    }
+    for (size_t at = 0; at < from.size(); at += sizeof(uint16_t)) {
+      const auto half = At<uint16_t>(from.data() + at);
+      const float value = widening == Widening::kBf16 ? FromBf16(half) : FromF16(half);
+      const auto bytes = std::as_bytes(std::span(&value, 1));
+      to.insert(to.end(), bytes.begin(), bytes.end());
+    }
+  }
+
+  TableReader table_;
+  const bool has_all_rows_;
+  absl::flat_hash_set<uint64_t> ids_;
+  std::vector<Column> columns_;
+  std::vector<TensorSpec> tensors_;
 };
 
-// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html, version 1.0.
-std::string NpyHeader(const char* type, const std::vector<uint64_t>& shape) {
-  std::string text = absl::StrCat("{'descr': '", type, "', 'fortran_order': False, 'shape': (",
-                                  absl::StrJoin(shape, ", "), shape.size() == 1 ? ",), }" : "), }");
-  constexpr size_t kPrefix = 10;
-  text.append(63 - (kPrefix + text.size()) % 64, ' ');
-  text += '\n';
-  std::string header("\x93NUMPY\x01\x00", 8);
-  header += static_cast<char>(text.size() % 256);
-  header += static_cast<char>(text.size() / 256);
-  return header + text;
-}
-
-const char* NpyType(DType dtype, bool is_bf16) {
-  switch (dtype) {
-    case DType::kU8:
-      return "|u1";
-    case DType::kU16:
-      return is_bf16 ? "<f4" : "<u2";
-    case DType::kU32:
-      return "<u4";
-    case DType::kU64:
-      return "<u8";
-    case DType::kF16:
-      return "<f2";
-    case DType::kF32:
-      return "<f4";
-    case DType::kF64:
-      return "<f8";
-  }
-  return "";
+std::vector<size_t> AllOf(const Selection& rows) {
+  std::vector<size_t> all(rows.tensors().size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+  return all;
 }
 
 }  // namespace
 
-Status ExportCsv(const Checkpoint& checkpoint, const std::string& name, const Ids& ids,
+Status ExportCsv(const Checkpoint& checkpoint, const TableExport& options,
                  absl::FunctionRef<Status(std::string_view text)> append) {
-  SIMURGH_ASSIGN_OR_RETURN(TableReader table, TableReader::Open(checkpoint, name));
-  const std::vector<size_t> order = ColumnOrder(table);
-  struct Column {
-    DType dtype;
-    bool is_bf16;
-    size_t numbers;
-    size_t row_bytes;
-  };
-  std::vector<Column> columns;
+  SIMURGH_ASSIGN_OR_RETURN(Selection selection, Selection::Open(checkpoint, options));
   std::string text;
-  for (const size_t at : order) {
-    const TensorSpec& tensor = table.tensors()[at];
+  std::vector<size_t> numbers;  // In a row, by tensor.
+  for (const TensorSpec& tensor : selection.tensors()) {
     const bool is_scalar = tensor.shape.size() == 1;
-    const size_t numbers = is_scalar ? 1 : tensor.shape[1];
-    columns.push_back({tensor.dtype, IsBf16(table, tensor), numbers, tensor.row_bytes()});
-    for (size_t i = 0; i < numbers; ++i) {
+    numbers.push_back(is_scalar ? 1 : tensor.shape[1]);
+    for (size_t i = 0; i < numbers.back(); ++i) {
       absl::StrAppend(&text, text.empty() ? "" : ",", tensor.name);
       if (!is_scalar) absl::StrAppend(&text, ".", i);
     }
   }
   text += '\n';
-  const RowFilter filter(ids);
-  SIMURGH_RETURN_IF_ERROR(table.ForEachPiece(order, [&](TableReader::Parts parts) {
-    for (size_t row = 0; row < parts[0].size() / sizeof(uint64_t); ++row) {
-      if (!filter.Includes(parts[0], row)) continue;
-      for (size_t i = 0; i < columns.size(); ++i) {
-        const Column& column = columns[i];
-        const std::byte* from = parts[i].data() + row * column.row_bytes;
-        for (size_t n = 0; n < column.numbers; ++n) {
-          if (i + n > 0) text += ',';
-          text += NumberText(column.dtype, column.is_bf16,
-                             from + n * (column.row_bytes / column.numbers));
+  SIMURGH_RETURN_IF_ERROR(
+      selection.ForEachPiece(AllOf(selection), [&](uint64_t rows, Selection::Parts parts) {
+        for (uint64_t row = 0; row < rows; ++row) {
+          for (size_t i = 0; i < parts.size(); ++i) {
+            const TensorSpec& tensor = selection.tensors()[i];
+            const std::byte* from = parts[i].data() + row * tensor.row_bytes();
+            for (size_t n = 0; n < numbers[i]; ++n) {
+              if (i + n > 0) text += ',';
+              text += NumberText(tensor.dtype, from + n * (tensor.row_bytes() / numbers[i]));
+            }
+          }
+          text += '\n';
         }
-      }
-      text += '\n';
-    }
-    const Status appended = append(text);
-    text.clear();
-    return appended;
-  }));
+        const Status appended = append(text);
+        text.clear();
+        return appended;
+      }));
   return append(text);  // The header of a table without rows.
 }
 
 // A pass over the files for each tensor, since an archive is written entry by entry.
-Status ExportNpz(const Checkpoint& checkpoint, const std::string& name, const Ids& ids,
+Status ExportNpz(const Checkpoint& checkpoint, const TableExport& options,
                  const std::string& path) {
-  SIMURGH_ASSIGN_OR_RETURN(TableReader table, TableReader::Open(checkpoint, name));
-  const std::vector<size_t> order = ColumnOrder(table);
-  const RowFilter filter(ids);
-  uint64_t rows = filter.all() ? table.rows() : 0;
-  if (!filter.all()) {
-    SIMURGH_RETURN_IF_ERROR(
-        table.ForEachPiece(std::span(order).first(1), [&](TableReader::Parts parts) {
-          for (size_t row = 0; row < parts[0].size() / sizeof(uint64_t); ++row) {
-            rows += static_cast<uint64_t>(filter.Includes(parts[0], row));
-          }
-          return absl::OkStatus();
-        }));
-  }
-  ZipWriter zip(path);
-  for (const size_t at : order) {
-    const TensorSpec& tensor = table.tensors()[at];
-    const bool is_bf16 = IsBf16(table, tensor);
-    std::vector<uint64_t> shape = tensor.shape;
-    shape[0] = rows;
-    const std::string header = NpyHeader(NpyType(tensor.dtype, is_bf16), shape);
-    zip.Begin(tensor.name + ".npy");
-    zip.Write(header.data(), header.size());
-    const size_t row_bytes = tensor.row_bytes();
-    std::vector<std::byte> kept;
-    std::vector<float> wide;
-    const std::array<size_t, 2> with_ids = {order[0], at};
-    SIMURGH_RETURN_IF_ERROR(table.ForEachPiece(with_ids, [&](TableReader::Parts parts) {
-      const std::vector<std::byte>* bytes = &parts[1];
-      if (!filter.all()) {
-        kept.clear();
-        for (size_t row = 0; row < parts[0].size() / sizeof(uint64_t); ++row) {
-          if (!filter.Includes(parts[0], row)) continue;
-          const auto first = parts[1].begin() + static_cast<ptrdiff_t>(row * row_bytes);
-          kept.insert(kept.end(), first, first + static_cast<ptrdiff_t>(row_bytes));
-        }
-        bytes = &kept;
-      }
-      if (is_bf16) {
-        wide.clear();
-        for (size_t i = 0; i < bytes->size() / 2; ++i) {
-          wide.push_back(FromBf16(At<uint16_t>(bytes->data() + 2 * i)));
-        }
-        zip.Write(wide.data(), wide.size() * sizeof(float));
-      } else {
-        zip.Write(bytes->data(), bytes->size());
-      }
+  SIMURGH_ASSIGN_OR_RETURN(Selection selection, Selection::Open(checkpoint, options));
+  SIMURGH_RETURN_IF_ERROR(selection.Count());
+  NpzWriter file(path);
+  for (size_t i = 0; i < selection.tensors().size(); ++i) {
+    file.Begin(selection.tensors()[i]);
+    SIMURGH_RETURN_IF_ERROR(selection.ForEachPiece({{0, i}}, [&](uint64_t, Selection::Parts parts) {
+      file.Write(parts[1]);
       return absl::OkStatus();
     }));
-    zip.End();
   }
-  return zip.Close();
+  return file.Finish();
+}
+
+Status ExportTensors(const Checkpoint& checkpoint, const TableExport& options,
+                     const std::string& path) {
+  SIMURGH_ASSIGN_OR_RETURN(Selection selection, Selection::Open(checkpoint, options));
+  SIMURGH_RETURN_IF_ERROR(selection.Count());
+  SIMURGH_ASSIGN_OR_RETURN(
+      TensorFileWriter file,
+      TensorFileWriter::Create(path, selection.tensors(), {{"table", options.table}}));
+  SIMURGH_RETURN_IF_ERROR(
+      selection.ForEachPiece(AllOf(selection), [&](uint64_t rows, Selection::Parts parts) {
+        const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
+        return file.Append(rows, views);
+      }));
+  return file.Finish().status();
 }
 
 }  // namespace simurgh

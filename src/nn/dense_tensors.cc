@@ -111,6 +111,12 @@ std::vector<DenseTensor> OptimizerTensors(const DenseOptimizerConfig& optimizer,
   return std::move(list).Take();
 }
 
+StatusOr<std::vector<DenseTensor>> PredictionTensors(const ModelConfig& model,
+                                                     const ModelInputs& inputs) {
+  SIMURGH_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(model, inputs));
+  return TensorsOf(plan, DenseOptimizerConfig(), /*scales_loss=*/false);
+}
+
 Status CheckRestored(std::span<const float> parameters, std::span<const float> state,
                      std::span<const float> own_parameters, std::span<const float> own_state) {
   if (parameters.size() == own_parameters.size() && state.size() == own_state.size()) {

@@ -8,7 +8,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "serve/model_parts.h"
 
 #include "simurgh/config/statistics.h"
@@ -16,6 +15,7 @@
 #include "simurgh/model/row_files.h"
 #include "simurgh/model/tensor_file.h"
 #include "simurgh/table/table.h"
+#include "simurgh/train/dense_weights.h"
 #include "simurgh/train/model_inputs.h"
 
 namespace simurgh {
@@ -161,33 +161,10 @@ StatusOr<std::shared_ptr<const DenseModel>> LoadDense(const Checkpoint& checkpoi
       std::shared_ptr<DenseModel> dense,
       DenseModel::Create(config.model, InputsOf(config), config.nn_worker.precision));
   SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kDense));
-  const auto read = [&](const std::string& name, const std::vector<uint64_t>& shape,
-                        std::span<float> values) -> Status {
-    const TensorSpec wanted{name, DType::kF32, shape};
-    const auto found = std::ranges::find(file.tensors(), name, &TensorSpec::name);
-    if (found != file.tensors().end() && *found == wanted) {
-      return file.Read(name, 0, wanted.rows(), std::as_writable_bytes(values));
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        checkpoint.Path(kDense), ": tensor '", name, "' is ",
-        found == file.tensors().end() ? std::string("missing")
-                                      : absl::StrCat("[", absl::StrJoin(found->shape, ", "), "]"),
-        ", the model's configuration needs [", absl::StrJoin(shape, ", "),
-        "]; use an undamaged copy of the model"));
-  };
-  for (const DenseTensor& tensor : dense->tensors()) {
-    const std::vector<uint64_t> shape(tensor.shape.begin(), tensor.shape.end());
-    size_t count = 1;
-    for (const size_t size : tensor.shape) count *= size;
-    const std::span<float> values = tensor.in_state ? dense->statistics() : dense->parameters();
-    SIMURGH_RETURN_IF_ERROR(read(tensor.name, shape, values.subspan(tensor.offset, count)));
-  }
-  const bool averages = config.training.mode != TrainingConfig::Mode::kAsync &&
-                        config.training.dense_optimizer.average_decay > 0;
-  if (averages) {
-    SIMURGH_RETURN_IF_ERROR(
-        read("average.weights", {dense->parameters().size()}, dense->parameters()));
-  }
+  StatusOr<DenseWeights> weights = ReadDenseWeights(file, config);
+  if (!weights.ok()) return Annotate(weights.status(), checkpoint.Path(kDense));
+  std::ranges::copy(weights->parameters, dense->parameters().begin());
+  std::ranges::copy(weights->statistics, dense->statistics().begin());
   return dense;
 }
 

@@ -1,6 +1,7 @@
 #include "table/sparse_optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace simurgh {
 namespace {
@@ -55,6 +56,25 @@ void InitializeState(const RowUpdateParameters& parameters, std::span<float> sta
   if (rule == RowUpdateRule::kFtrl || rule == RowUpdateRule::kGroupFtrl) zeros = parameters.dim;
   std::ranges::fill(state.first(zeros), 0.0F);
   std::ranges::fill(state.subspan(zeros), parameters.initial_accumulator);
+}
+
+void InitializeStateFor(const RowUpdateParameters& parameters, std::span<const float> weights,
+                        std::span<float> state) {
+  InitializeState(parameters, state);
+  const bool is_group = parameters.rule == RowUpdateRule::kGroupFtrl;
+  if (parameters.rule != RowUpdateRule::kFtrl && !is_group) return;
+  const float strength = (parameters.ftrl_beta + std::sqrt(parameters.initial_accumulator)) /
+                             parameters.learning_rate +
+                         parameters.l2;
+  float squares = 0;
+  for (const float weight : weights) squares += weight * strength * (weight * strength);
+  const float norm = std::sqrt(squares);
+  const float threshold = std::sqrt(static_cast<float>(parameters.dim)) * parameters.group_l1;
+  const float growth = is_group && norm > 0 ? 1.0F + threshold / norm : 1.0F;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) continue;
+    state[i] = -(weights[i] * strength * growth + std::copysign(parameters.l1, weights[i]));
+  }
 }
 
 }  // namespace simurgh

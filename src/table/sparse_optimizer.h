@@ -35,4 +35,9 @@ RowUpdateParameters ParametersOf(const TableConfig& config);
 // Fills the state of a new row.
 void InitializeState(const RowUpdateParameters& parameters, std::span<float> state);
 
+// The same for a row with weights that training is to go on from. FTRL derives the weights from its
+// state, so z is what these weights follow from at the configured learning rate.
+void InitializeStateFor(const RowUpdateParameters& parameters, std::span<const float> weights,
+                        std::span<float> state);
+
 }  // namespace simurgh

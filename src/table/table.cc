@@ -330,6 +330,42 @@ Status Table::PutRows(std::span<const std::span<const std::byte>> parts,
   return absl::OkStatus();
 }
 
+Status Table::PutInitialRows(std::span<const uint64_t> ids, std::span<const float> weights) {
+  const TableConfig& config = state_->config;
+  SIMURGH_CHECK_EQ(weights.size(), ids.size() * config.dim);
+  const std::vector<RowColumn> columns = ColumnsOf(config);
+  const RowUpdateParameters parameters = ParametersOf(config);
+  const RowFormat& format = state_->store.format();
+  std::vector<std::vector<std::byte>> parts(3 + columns.size());
+  parts[0].resize(ids.size_bytes());
+  std::ranges::copy(std::as_bytes(ids), parts[0].begin());
+  parts[1].resize(ids.size() * sizeof(uint16_t));
+  parts[2].resize(ids.size() * sizeof(uint64_t));
+  std::vector<float> row(format.floats());
+  std::vector<std::byte> values(format.bytes());
+  std::vector<uint32_t> numbers;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const std::span<float> own = std::span(row).first(config.dim);
+    std::ranges::copy(weights.subspan(i * config.dim, config.dim), own.begin());
+    if (!AllFinite(own)) {
+      return absl::InvalidArgumentError(absl::StrCat("table '", config.name, "': the row of id ",
+                                                     ids[i], " has a number that is not finite"));
+    }
+    for (float& weight : own) {
+      weight = std::clamp(weight, -config.weight_bound, config.weight_bound);
+    }
+    InitializeStateFor(parameters, own, std::span(row).subspan(config.dim));
+    EncodeNewRow(format, row.data(), values.data());
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const auto from = values.begin() + columns[c].offset;
+      parts[3 + c].insert(parts[3 + c].end(), from, from + columns[c].bytes);
+    }
+    numbers.push_back(static_cast<uint32_t>(i));
+  }
+  const std::vector<std::span<const std::byte>> views(parts.begin(), parts.end());
+  return PutRows(views, numbers);
+}
+
 std::vector<TensorSpec> Table::AdmissionTensors(const TableConfig& config, uint64_t sketches) {
   return Admission::FileTensors(config.admission, sketches);
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -18,15 +17,14 @@
 #include "absl/strings/strip.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/check.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/serve/predictor.h"
 #include "simurgh/serve/scorer.h"
+#include "tests/cluster/trained_model.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
-#include "tests/unit/model/command.h"
 #include "tests/unit/model/model_files.h"
 
 namespace simurgh::testing {
@@ -36,72 +34,7 @@ using Catch::Contains;
 using Catch::EndsWith;
 using Catch::StartsWith;
 
-std::string Program(const std::string& name) {
-  const char* const folder = std::getenv("SIMURGH_BIN_DIR");
-  SIMURGH_CHECK(folder != nullptr) << "set SIMURGH_BIN_DIR to build/<preset>/bin";
-  return absl::StrCat(folder, "/", name);
-}
-
-CommandResult Predict(const std::string& arguments) {
-  return RunCommand(absl::StrCat(Program("simurgh"), " predict ", arguments));
-}
-
-std::vector<std::string> Lines(const std::string& text) {
-  std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  REQUIRE(lines.back().empty());
-  lines.pop_back();
-  return lines;
-}
-
-// A model of a short training in one process, and rows of its test file as text.
-struct Trained {
-  explicit Trained(const std::string& config, std::vector<std::string> overrides = {}) {
-    overrides.push_back("checkpoint.directory=" + model);
-    overrides.emplace_back("training.max_steps=60");
-    outcome = RunStandalone({.config = config, .overrides = overrides});
-    REQUIRE(outcome.exit_code == 0);
-    test = LoadClusterConfig(config, overrides).value().data.test.at(0);
-    checkpoint = ModelDirectory(model).Latest().value().checkpoint;
-  }
-
-  // The first rows of the test file.
-  std::string Rows(int count) const {
-    return RunCommand(absl::StrCat("(zstd -dcqf ", test, " || cat ", test, ") | head -", count))
-        .out;
-  }
-
-  TemporaryFolder folder;
-  const std::string model = folder.Path("model");
-  std::string test;
-  TrainerOutcome outcome;
-  Checkpoint checkpoint;
-};
-
-// 4,000 rows in the Criteo layout.
-std::string Generate(const TemporaryFolder& folder, const char* name, const char* first = "") {
-  const std::string path = folder.Path(name);
-  REQUIRE(RunCommand(absl::StrCat(Program("datagen"), " --samples 4000 --distinct-ids 5000 ", first,
-                                  " --output ", path))
-              .exit_code == 0);
-  return path;
-}
-
-// A small configuration in the Criteo layout. Its ids are numbers, its table has no hash.
-std::string PlainConfig(const TemporaryFolder& folder) {
-  const std::string train = Generate(folder, "train.tsv");
-  const std::string test = Generate(folder, "test.tsv", "--first 4000");
-  return folder.Write("plain.yaml", absl::StrCat(R"(cluster: {name: plain}
-embedding_ps: {instances: [{address: "127.0.0.1:7601"}, {address: "127.0.0.1:7602"}]}
-embedding_worker: {instances: [{address: "127.0.0.1:7611"}]}
-nn_worker: {instances: [{}]}
-tables: [{names: [C1, C2, C3, C20], dim: 4, optimizer: {kind: adagrad, learning_rate: 0.1}}]
-features: [{name: C1}, {name: C2}, {name: C3}, {name: C20}]
-data: {format: criteo, train: [)",
-                                                 train, "], test: [", test, R"(]}
-model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 16}, relu, {linear: 1}]}]}
-training: {batch_size: 64, dense_optimizer: {kind: adam, learning_rate: 0.01}}
-)"));
-}
+CommandResult Predict(const std::string& arguments) { return Simurgh("predict " + arguments); }
 
 // The cells of a line without quotes, without labels.
 std::vector<std::string> CellsOf(const std::string& line, const DataConfig& data) {
@@ -149,7 +82,8 @@ void CheckRequests(const Trained& trained, const std::vector<std::vector<double>
                     const size_t labels = scored->probabilities.size() / size;
                     double worst = 0;
                     for (size_t i = 0; i < scored->probabilities.size(); ++i) {
-                      const double wanted = found.at((first + i / labels) % rows.size()).at(i % labels);
+                      const double wanted =
+                          found.at((first + i / labels) % rows.size()).at(i % labels);
                       worst = std::max(worst, std::abs(scored->probabilities[i] - wanted));
                     }
                     CHECK(worst <= 1e-6);
@@ -304,14 +238,7 @@ TEST_CASE("Predictions equal a forward pass in numpy over the files") {
   const std::vector<std::string> found = Lines(result.out);
   REQUIRE(found.size() == 4'001);
   REQUIRE(wanted.size() == 4'000);
-  double worst = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    double a = 0;
-    double b = 1;
-    REQUIRE((absl::SimpleAtod(found[i + 1], &a) && absl::SimpleAtod(wanted[i], &b)));
-    worst = std::max(worst, std::abs(a - b));
-  }
-  CHECK(worst <= 1e-6);
+  CHECK(WorstDifference({found.begin() + 1, found.end()}, wanted) <= 1e-6);
 
   // Lines without the label, compressed, from a pipe.
   const CommandResult unlabeled =

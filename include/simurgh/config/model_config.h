@@ -52,6 +52,8 @@ struct ModelConfig {
   LossConfig loss;
   // In the order of the label columns; empty: one task with `loss`.
   std::vector<TaskConfig> tasks;
+  // Tensor file of weights that a new training begins with; empty: none.
+  std::string initial_weights;
 };
 
 inline size_t TaskCount(const ModelConfig& model) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "simurgh/config/learning_rate.h"
 
@@ -125,6 +127,7 @@ struct TableConfig {
   WhenFull when_full = WhenFull::kEvict;
   EvictionConfig eviction;
   InitializerConfig initializer;
+  std::string initial_rows;  // Tensor file of rows that a new training begins with; empty: none.
   SparseOptimizerConfig optimizer;
   AdmissionConfig admission;
   float weight_bound = 10.0F;  // Weights are clamped to +- this; > 0.
@@ -132,5 +135,9 @@ struct TableConfig {
   RowPrecision precision = RowPrecision::kF32;        // Stored weights.
   RowPrecision state_precision = RowPrecision::kF32;  // Optimizer vectors; not kF16.
 };
+
+inline bool HasInitialRows(const std::vector<TableConfig>& tables) {
+  return std::ranges::any_of(tables, [](const auto& table) { return !table.initial_rows.empty(); });
+}
 
 }  // namespace simurgh

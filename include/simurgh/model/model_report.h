@@ -1,12 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
-
-#include "absl/functional/function_ref.h"
 
 #include "simurgh/base/status.h"
 #include "simurgh/model/model_directory.h"
@@ -33,16 +27,5 @@ StatusOr<std::string> DescribeDifferences(const Checkpoint& a, const Checkpoint&
 // into the new model `to`. DescribeDifferences() of both is empty.
 // Errors: INVALID_ARGUMENT if `to` has a checkpoint; of OpenRows and CheckpointAttempt.
 StatusOr<Checkpoint> MergeCheckpoint(const Checkpoint& checkpoint, const std::string& to);
-
-// What `simurgh model export` writes. ids: only rows of these ids; ids without a row are left out.
-//
-// CSV: a line per row in the order of the files, with `id`, `uses`, `recency`, `weights.0` and so
-// on. NPZ: an array per tensor, in the same order. bf16 becomes f32 in both.
-// Errors: of TableReader and `append`; UNAVAILABLE for a file that cannot be written.
-Status ExportCsv(const Checkpoint& checkpoint, const std::string& table,
-                 const std::optional<std::vector<uint64_t>>& ids,
-                 absl::FunctionRef<Status(std::string_view text)> append);
-Status ExportNpz(const Checkpoint& checkpoint, const std::string& table,
-                 const std::optional<std::vector<uint64_t>>& ids, const std::string& path);
 
 }  // namespace simurgh

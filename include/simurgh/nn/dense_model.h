@@ -32,10 +32,7 @@ class DenseModel {
   // Weights, and running means and variances, as in DenseNetwork.
   std::span<float> parameters() { return parameters_; }
   std::span<float> statistics() { return statistics_; }
-  // Their names. Those with in_state are of statistics().
-  std::vector<DenseTensor> tensors() const;
 
-  size_t embedding_width() const;
   uint64_t bytes() const { return (parameters_.size() + statistics_.size()) * sizeof(float); }
 
  private:

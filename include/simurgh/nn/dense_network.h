@@ -168,6 +168,11 @@ class DenseNetwork {
   virtual bool sums_on_device() const { return false; }
 };
 
+// The tensors of a network's weights and running statistics, as DenseNetwork::tensors() has them:
+// what it predicts with. Errors: INVALID_ARGUMENT for an inconsistent model.
+StatusOr<std::vector<DenseTensor>> PredictionTensors(const ModelConfig& model,
+                                                     const ModelInputs& inputs);
+
 // Builds the network on options.device. Falls back to the CPU, with a log line, without a CUDA
 // device or CUDA support; and to f32 on a CPU without bf16 instructions.
 // Errors: as CreateCpuNetwork; RESOURCE_EXHAUSTED when the device has no memory for the weights,

@@ -207,7 +207,12 @@ class Table {
   // the id; RESOURCE_EXHAUSTED for a full table with when_full: stop. The rows before it stay.
   Status PutRows(std::span<const std::span<const std::byte>> parts, std::span<const uint32_t> rows);
 
-  // The same for the sketches of admission by occurrences; without it there are no tensors. owns:
+  // Puts rows of another training: with these weights, clamped and rounded to nearest, and the
+  // state of new rows. ids: (N). weights: (N, D). Requirements and errors: of PutRows();
+  // INVALID_ARGUMENT for numbers that are not finite, naming the id.
+  Status PutInitialRows(std::span<const uint64_t> ids, std::span<const float> weights);
+
+  // PutRows() for the sketches of admission by occurrences; without it there are no tensors. owns:
   // whether the table is to have this bucket, of the 65,536 of the bucket map.
   static std::vector<TensorSpec> AdmissionTensors(const TableConfig& config, uint64_t sketches);
   uint64_t sketches() const;

@@ -14,7 +14,6 @@
 #include "nn/cpu/linear.h"
 #include "nn/cpu/loss.h"
 #include "nn/cpu/matmul.h"
-#include "nn/dense_tensors.h"
 #include "simurgh/base/check.h"
 #include "simurgh/nn/dense_model.h"
 
@@ -133,17 +132,6 @@ StatusOr<std::shared_ptr<DenseModel>> DenseModel::Create(const ModelConfig& mode
     return absl::ResourceExhaustedError("dense network: no memory for the weights");
   }
 }
-
-std::vector<DenseTensor> DenseModel::tensors() const {
-  std::vector<DenseTensor> tensors = TensorsOf(*plan_, {}, /*scales_loss=*/false);
-  // The rest of a network's state is of its optimizer.
-  std::erase_if(tensors, [this](const DenseTensor& tensor) {
-    return tensor.in_state && tensor.offset >= statistics_.size();
-  });
-  return tensors;
-}
-
-size_t DenseModel::embedding_width() const { return plan_->embedding_width; }
 
 struct DensePredictor::State {
   explicit State(const ModelPlan& plan)

@@ -42,7 +42,7 @@ struct Model {
   std::string rows;
 };
 
-TEST_CASE("simurgh model compares models and exports rows") {
+TEST_CASE("simurgh compares models and exports rows") {
   const Model model;
   const std::string path = model.model.path();
   const CommandResult same = Simurgh("model diff " + path + " " + path + "/step-20");
@@ -53,28 +53,32 @@ TEST_CASE("simurgh model compares models and exports rows") {
   const testing::TestRows rows(10);
   const std::string ids = model.folder.Path("ids");
   WriteText(ids, std::to_string(rows.id[4]) + "\n1\n");
-  const CommandResult one = Simurgh("model export " + path + "/step-10 t - --ids " + ids);
+  const std::string from = "export embeddings --step 10 --model " + path;
+  const CommandResult one = Simurgh(from + " --output - --all-tensors --ids " + ids);
   CHECK(one.exit_code == 0);
   CHECK_THAT(one.out,
              StartsWith("id,uses,weights.0,") && Contains("\n" + std::to_string(rows.id[4]) + ","));
-  const std::string file = model.folder.Path("rows.csv");
-  CHECK(Simurgh("model export " + path + "/step-10 t " + file).exit_code == 0);
+  const std::string file = model.folder.Path("t.csv");
+  CHECK(Simurgh(from + " --output " + model.folder.Path("{table}.csv")).exit_code == 0);
+  CHECK_THAT(ReadText(file), StartsWith("id,weights.0,"));
   CHECK(std::ranges::count(ReadText(file), '\n') == 11);
-  CHECK(Simurgh("model export " + path + " lost " + file).exit_code == 3);
+  CHECK(Simurgh(from + " --table lost --output " + file).exit_code == 3);
+  CHECK_THAT(Simurgh(from + " --output " + model.folder.Path("rows")).error,
+             Contains("rows: its format is not known; use a name that ends in .safetensors"));
   WriteText(ids, "x\n");
-  CHECK_THAT(Simurgh("model export " + path + " t - --ids " + ids).error,
-             Contains(":1: 'x' is not an id"));
+  CHECK_THAT(Simurgh(from + " --output - --ids " + ids).error, Contains(":1: 'x' is not an id"));
 }
 
-TEST_CASE("simurgh model names the file that grows beyond the limit of file sizes") {
+TEST_CASE("simurgh export names the file that grows beyond the limit of file sizes") {
   const Model model;
-  const std::string command =
-      std::string(std::getenv("SIMURGH_BIN_DIR")) + "/simurgh model export " + model.model.path();
-  const std::string file = model.folder.Path("rows.csv");
-  const CommandResult limited = RunCommand("ulimit -f 1; " + command + " t " + file);
+  const std::string command = std::string(std::getenv("SIMURGH_BIN_DIR")) +
+                              "/simurgh export embeddings --model " + model.model.path();
+  const std::string file =
+      model.folder.Path(GENERATE(as<std::string>(), "rows.csv", "rows.npz", "rows.safetensors"));
+  const CommandResult limited = RunCommand("ulimit -f 1; " + command + " --output " + file);
   CHECK(limited.exit_code == 3);
-  CHECK_THAT(limited.error, Contains(file) && Contains("File too large"));
-  CHECK_FALSE(std::filesystem::exists(file));
+  CHECK_THAT(limited.error, Contains(file));
+  CHECK(std::distance(std::filesystem::directory_iterator(model.folder.path()), {}) == 1);
 }
 
 TEST_CASE("simurgh model lists and describes checkpoints") {
@@ -154,15 +158,23 @@ TEST_CASE("Bad arguments exit with 2, missing models with 3") {
     std::string message;
   };
   const Bad bad = GENERATE(values<Bad>({
-      {"", 2, "'' is not a command; use one of: train, checkpoint, predict, model"},
-      {"modle", 2, "'modle' is not a command; use one of: train, checkpoint, predict, model"},
-      {"model", 2, "model: '' is not an action; use list, info, verify, diff, export or merge"},
+      {"", 2, "'' is not a command; use one of: train, checkpoint, predict, serve, export, model"},
+      {"modle", 2,
+       "'modle' is not a command; use one of: train, checkpoint, predict, serve, export, model"},
+      {"model", 2, "model: '' is not an action; use list, info, verify, diff or merge"},
       {"model lost m", 2, "model: 'lost' is not an action"},
       {"model list", 2, "model list: MODEL is missing"},
       {"model list m 1", 2, "unexpected argument '1'"},
       {"model info m 1 2", 2, "unexpected argument '2'"},
       {"model info m one", 2, "STEP: 'one' is not a number from 0 on"},
       {"model info m --steps", 2, "--steps"},
+      {"export", 2, "export: '' is not an action; use onnx, embeddings or features"},
+      {"export embeddings --output o", 2, "--model is missing"},
+      {"export onnx --model m", 2, "--output is missing"},
+      {"export onnx --model m --output o more", 2, "unexpected argument 'more'"},
+      {"export features --model m --output o.npz", 2, "--input is missing"},
+      {"export features --model m --output o --input i", 2, "its format is not known"},
+      {"export onnx --model nowhere --output o", 3, "cannot list folder nowhere"},
       {"model list nowhere", 3, "cannot list folder nowhere: No such file or directory"},
       {"model info nowhere", 3, "cannot list folder nowhere: No such file or directory"},
       {"model verify nowhere 1", 3, "cannot list folder nowhere: No such file or directory"},

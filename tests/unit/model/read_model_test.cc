@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/support/skip.h"
+#include "tests/support/python.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/command.h"
 #include "tests/unit/model/model_files.h"
@@ -17,21 +17,14 @@ namespace {
 using Catch::Contains;
 using testing::BytesOf;
 using testing::CommandResult;
+using testing::Python;
 using testing::ReadText;
 using testing::RunCommand;
 using testing::TestRows;
 using testing::WriteText;
 
-// A Python that has the modules: the first one of PATH, or Debian's. Skips the case without one.
-std::string Python(const std::string& modules) {
-  for (const std::string& python : {"python3 ", "/usr/bin/python3 "}) {
-    if (RunCommand(python + "-c 'import " + modules + "'").exit_code == 0) return python;
-  }
-  SIMURGH_SKIP("no Python can import " + modules);
-}
-
 CommandResult ReadModel(const std::string& python, const std::string& arguments) {
-  return RunCommand(python + "scripts/read_model.py " + arguments);
+  return RunCommand(python + " scripts/read_model.py " + arguments);
 }
 
 struct Model {
@@ -101,7 +94,7 @@ for name in ("id", "weights", "uses", "half"):
 print(safe_open(sys.argv[1], "numpy").metadata()["half.format"])
 )");
   const CommandResult result =
-      RunCommand(python + script + " " + model.rows + " " + model.folder.Path(""));
+      RunCommand(python + " " + script + " " + model.rows + " " + model.folder.Path(""));
   CHECK(result.error.empty());
   CHECK(result.out ==
         "{'half': ('uint16', (70000, 3)), 'id': ('uint64', (70000,)), 'sums': ('uint64', (8,)), "
@@ -121,7 +114,7 @@ TEST_CASE("A file of the safetensors package is read") {
   const TemporaryFolder folder;
   const std::string path = folder.Path("a.safetensors");
   const CommandResult result = RunCommand(
-      python +
+      python + " " +
       "-c 'import numpy; from safetensors.numpy import save_file; save_file({"
       "\"a\": numpy.arange(6, dtype=\"f4\").reshape(3, 2), \"b\": numpy.array(7, dtype=\"u8\")}, "
       "\"" +

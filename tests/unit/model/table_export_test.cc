@@ -1,16 +1,19 @@
 // Tables read, compared and exported, against the rows that were written.
 
+#include "simurgh/model/table_export.h"
+
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
 #include "simurgh/model/model_report.h"
 #include "simurgh/model/row_files.h"
 #include "simurgh/model/table_reader.h"
-#include "tests/support/skip.h"
+#include "tests/support/python.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/command.h"
 #include "tests/unit/model/model_files.h"
@@ -120,6 +123,8 @@ TEST_CASE("files whose tensors are not rows are refused") {
         absl::DataLossError(checkpoint.Path("rows/t/0.safetensors") + ": " + bad.message));
 }
 
+const TableExport kAll{.table = "t", .ids = std::nullopt, .has_all_tensors = true};
+
 auto AppendTo(std::string& all) {
   return [&all](std::string_view text) {
     all += text;
@@ -132,7 +137,7 @@ TEST_CASE("an exported table has the numbers of its rows") {
   const Checkpoint checkpoint = WriteShares(model.model, 1, {{0, 70'000}, {70'000, 100'000}});
   const TestRows rows(100'000);
   std::string all;
-  REQUIRE(ExportCsv(checkpoint, "t", std::nullopt, AppendTo(all)).ok());
+  REQUIRE(ExportCsv(checkpoint, kAll, AppendTo(all)).ok());
   std::istringstream lines(all);
   std::string line;
   REQUIRE(std::getline(lines, line));
@@ -152,40 +157,45 @@ TEST_CASE("an exported table has the numbers of its rows") {
   CHECK(equal);
 
   std::string some;
-  REQUIRE(ExportCsv(checkpoint, "t", std::vector<uint64_t>{rows.id[70'001], 12, rows.id[3]},
-                    AppendTo(some))
-              .ok());
+  const TableExport some_rows{.table = "t", .ids = {{rows.id[70'001], 12, rows.id[3]}}};
+  REQUIRE(ExportCsv(checkpoint, some_rows, AppendTo(some)).ok());
+  CHECK_THAT(some, Catch::StartsWith("id,weights.0,weights.1,weights.2\n"));
   CHECK_THAT(some, Catch::Contains("\n" + std::to_string(rows.id[3]) + ",") &&
                        Catch::Contains("\n" + std::to_string(rows.id[70'001]) + ","));
   CHECK(std::ranges::count(some, '\n') == 3);
 
   const auto broken = [](std::string_view) { return absl::DataLossError("no space"); };
-  CHECK(ExportCsv(checkpoint, "t", std::nullopt, broken) == absl::DataLossError("no space"));
-  CHECK_FALSE(ExportNpz(checkpoint, "t", std::nullopt, model.folder.Path("none/rows.npz")).ok());
+  CHECK(ExportCsv(checkpoint, kAll, broken) == absl::DataLossError("no space"));
+  CHECK_FALSE(ExportNpz(checkpoint, kAll, model.folder.Path("none/rows.npz")).ok());
 }
 
-TEST_CASE("numpy loads an exported table") {
-  if (RunCommand("/usr/bin/python3 -c 'import numpy'").exit_code != 0) {
-    SIMURGH_SKIP("/usr/bin/python3 cannot import numpy");
-  }
+TEST_CASE("numpy and safetensors load an exported table") {
+  const std::string python = testing::Python("numpy, safetensors");
   Model model;
   const Checkpoint checkpoint = WriteShares(model.model, 1, {{0, 70'000}, {70'000, 100'000}});
   const TestRows rows(100'000);
-  const std::string all = model.folder.Path("all.npz");
-  const std::string some = model.folder.Path("some.npz");
-  REQUIRE(ExportNpz(checkpoint, "t", std::nullopt, all).ok());
-  REQUIRE(ExportNpz(checkpoint, "t", std::vector<uint64_t>{rows.id[70'001], 12, rows.id[3]}, some)
-              .ok());
-  const auto printed = RunCommand(
-      "/usr/bin/python3 -c \"import numpy as n; a = n.load('" + all + "'); b = n.load('" + some +
-      "'); print(sorted(a.files)); print(a['id'].shape, a['weights'].shape, a['half'].dtype, "
-      "a['uses'].dtype); print((a['weights'][[3, 70001]] == b['weights']).all(), "
-      "(a['half'] == a['weights'].view('u4').__rshift__(16).__lshift__(16).view('f4')).all()); "
-      "print(b['id'].tolist())\"");
-  CHECK(printed.error.empty());
-  CHECK(printed.out ==
-        "['half', 'id', 'uses', 'weights']\n(100000,) (100000, 3) float32 uint16\nTrue True\n[" +
-            std::to_string(rows.id[3]) + ", " + std::to_string(rows.id[70'001]) + "]\n");
+  const TableExport some{
+      .table = "t", .ids = {{rows.id[70'001], 12, rows.id[3]}}, .has_all_tensors = true};
+  const auto print = [&](const std::string& format, const char* load) {
+    return RunCommand(absl::StrCat(
+        python, " -c \"import numpy as n, safetensors.numpy as s; a = ", load, "('",
+        model.folder.Path("all." + format), "'); b = ", load, "('",
+        model.folder.Path("some." + format),
+        "'); print(a['id'].shape, a['weights'].shape, a['half'].dtype, a['uses'].dtype); "
+        "print((a['weights'][[3, 70001]] == b['weights']).all(), "
+        "(a['half'] == a['weights'].view('u4').__rshift__(16).__lshift__(16).view('f4')).all()); "
+        "print(b['id'].tolist())\""));
+  };
+  REQUIRE(ExportNpz(checkpoint, kAll, model.folder.Path("all.npz")).ok());
+  REQUIRE(ExportNpz(checkpoint, some, model.folder.Path("some.npz")).ok());
+  REQUIRE(ExportTensors(checkpoint, kAll, model.folder.Path("all.safetensors")).ok());
+  REQUIRE(ExportTensors(checkpoint, some, model.folder.Path("some.safetensors")).ok());
+  for (const auto& printed : {print("npz", "n.load"), print("safetensors", "s.load_file")}) {
+    CHECK(printed.error.empty());
+    CHECK(printed.out == "(100000,) (100000, 3) float32 uint16\nTrue True\n[" +
+                             std::to_string(rows.id[3]) + ", " + std::to_string(rows.id[70'001]) +
+                             "]\n");
+  }
 }
 
 }  // namespace

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/model/tensor_file.h"
+#include "simurgh/nn/dense_network.h"
+
+namespace simurgh {
+
+// What a network predicts with, in the order of PredictionTensors().
+struct DenseWeights {
+  std::vector<float> parameters;
+  std::vector<float> statistics;
+};
+
+// Reads the tensors of a configuration's network by name: from dense.safetensors of a checkpoint,
+// or from a file with only these tensors. If the file has averaged weights, they are the weights.
+// Optimizer state is left out.
+// Errors: INVALID_ARGUMENT for a tensor that is missing, unknown or of another shape, naming it,
+// both shapes and the remedy; of TensorFileReader::Read.
+StatusOr<DenseWeights> ReadDenseWeights(TensorFileReader& file, const ClusterConfig& config);
+
+// Sets the weights, their average and the running statistics of a new network to those of the file
+// config.model.initial_weights.
+// Errors: of TensorFileReader::Open and ReadDenseWeights, naming key and file.
+Status SetInitialWeights(const ClusterConfig& config, DenseNetwork& network);
+
+}  // namespace simurgh

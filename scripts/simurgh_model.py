@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""A trained model as a PyTorch module, to predict and to train further. Needs torch, numpy and safetensors.
+
+    model = simurgh_model.load("/models/adult", tables=True)
+    samples = safetensors.numpy.load_file("features.safetensors")  # Of `simurgh export features`.
+    dense = torch.from_numpy(samples["dense"])
+    probabilities = model(dense, model.embed(samples))  # [N, labels], those of `simurgh predict`.
+    simurgh_model.save_dense(model, "weights.safetensors")  # For the key model.initial_weights.
+
+As a program it predicts samples: simurgh_model.py MODEL FEATURES.safetensors
+Embeddings are not rounded: the precisions embedding_worker.row_precision and training.embedding_precision are not
+applied. src/model/FORMAT.md describes the files.
+"""
+import json
+import math
+import os
+import sys
+
+import numpy
+import torch
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+
+class Layer(torch.nn.Module):
+    """A layer. `values` has its tensors by the last part of their names. x: its input; origin: that of its tower."""
+
+    def __init__(self, config, values):
+        super().__init__()
+        self.config = config
+        for name, value in values.items():
+            if name.startswith("running_"):
+                self.register_buffer(name, value)
+            else:
+                self.register_parameter(name, torch.nn.Parameter(value))
+
+    def forward(self, x, origin):
+        kind = self.config["kind"]
+        if kind == "linear":
+            return x @ self.weight + self.bias
+        if kind == "batch_norm":
+            return torch.nn.functional.batch_norm(
+                x, self.running_mean, self.running_variance, self.scale, self.shift,
+                self.training, self.config["momentum"], self.config["epsilon"])
+        if kind == "relu":
+            return torch.relu(x)
+        if kind == "gelu":
+            return x * torch.sigmoid(1.5957691216 * (x + 0.044715 * x**3))
+        if kind == "sigmoid":
+            return torch.sigmoid(x)
+        if kind == "cross":
+            product = x @ self.weight if self.config["rank"] == 0 else x @ self.down @ self.up
+            return origin * (product + self.bias) + x
+        if kind == "sum":
+            return x.reshape(len(x), self.config["width"], -1).sum(2)
+        vectors = x.reshape(len(x), -1, self.config["width"])
+        if kind == "dot":
+            rows, columns = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
+            return (vectors @ vectors.transpose(1, 2))[:, rows, columns]
+        if kind == "fm":
+            return 0.5 * (vectors.sum(1) ** 2 - (vectors**2).sum(1)).sum(1, keepdim=True)
+        raise ValueError(f"a layer of kind '{kind}' is not known; use the program's version of this file")
+
+
+class Table(torch.nn.Module):
+    """The rows of a table. `ids`: their ids, ascending, uint64 in numpy; `weights`: [rows, dim]."""
+
+    def __init__(self, ids, weights):
+        super().__init__()
+        order = numpy.argsort(ids)
+        self.ids = ids[order]
+        self.weights = torch.nn.Parameter(torch.from_numpy(weights[order]))
+
+    def forward(self, ids):
+        """The rows of some ids, uint64 in numpy: [ids, dim]. An id without a row has zeros."""
+        rows = numpy.minimum(numpy.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
+        if len(self.ids) == 0:
+            return self.weights.new_zeros(len(ids), self.weights.shape[1])
+        found = torch.from_numpy(self.ids[rows] == ids)
+        return torch.where(found[:, None], self.weights[torch.from_numpy(rows)], self.weights.new_zeros(1))
+
+
+class Model(torch.nn.Module):
+    """The dense network; see load()."""
+
+    def __init__(self, network, values, tables=None):
+        super().__init__()
+        self.network = network
+        self.layers = torch.nn.ModuleDict()
+        for tower, index, layer in self.plan():
+            prefix = f"{tower['name']}.{index}."
+            own = {name[len(prefix):]: value for name, value in values.items() if name.startswith(prefix)}
+            self.layers[f"{tower['name']} {index}"] = Layer(layer, own)
+        self.tables = torch.nn.ModuleDict({f"table {name}": table for name, table in (tables or {}).items()})
+        self.eval()
+
+    def plan(self):
+        """(tower, number of the layer from 1, layer) for each layer."""
+        return [(tower, index, layer) for tower in self.network["towers"]
+                for index, layer in enumerate(tower["layers"], 1)]
+
+    def logits(self, dense, embeddings):
+        """Logits [N, labels] of dense [N, D] and embeddings [N, E], for a loss. Either is None if there is none."""
+        blocks = {"dense": dense, "embeddings": embeddings}
+        first = 0
+        for feature in self.network["embeddings"]:
+            blocks["embeddings." + feature["feature"]] = embeddings[:, first:first + feature["width"]]
+            first += feature["width"]
+        for tower in self.network["towers"]:
+            x = origin = torch.cat([blocks[name] for name in tower["inputs"]], 1)
+            for index in range(1, len(tower["layers"]) + 1):
+                x = self.layers[f"{tower['name']} {index}"](x, origin)
+            blocks[tower["name"]] = x
+        return x
+
+    def forward(self, dense, embeddings):
+        """Probabilities [N, labels], corrected for keep_negatives."""
+        return torch.sigmoid(self.logits(dense, embeddings) + math.log(self.network["keep_negatives"]))
+
+    def embed(self, samples):
+        """Embeddings [N, E] of the arrays of `simurgh export features`. Needs load(tables=True)."""
+        return torch.cat([self._pool(feature, samples) for feature in self.network["embeddings"]], 1)
+
+    def _pool(self, feature, samples):
+        name, dim, pooling = feature["feature"], feature["dim"], feature["pooling"]
+        offsets = torch.from_numpy(samples[name + ".offsets"].astype("i8"))
+        rows = self.tables["table " + feature["table"]](samples[name + ".ids"])
+        counts = offsets.diff()
+        sample = torch.repeat_interleave(torch.arange(len(counts)), counts)
+        if pooling == "raw":
+            places = feature["width"] // dim
+            place = (torch.arange(len(rows)) - offsets[:-1][sample]) // feature["rows_per_id"]
+            used = place < places
+            pooled = rows.new_zeros(len(counts) * places, dim)
+            return pooled.index_add(0, (sample * places + place)[used], rows[used]).reshape(len(counts), -1)
+        if pooling == "max":
+            index = sample[:, None].expand_as(rows)
+            return rows.new_zeros(len(counts), dim).scatter_reduce(0, index, rows, "amax", include_self=False)
+        if pooling == "weighted_sum" and name + ".weights" in samples:
+            rows = rows * torch.from_numpy(samples[name + ".weights"])[:, None]
+        pooled = rows.new_zeros(len(counts), dim).index_add(0, sample, rows)
+        ids = torch.ceil(counts / feature["rows_per_id"]).clamp(min=1)[:, None]
+        return pooled / {"mean": ids, "sqrt_n": ids.sqrt()}.get(pooling, 1)
+
+
+def load(model_dir, step=None, tables=False):
+    """The model of a folder. step: a number or "latest"; None: the best checkpoint, or without one the newest.
+    tables: also load the rows of all tables, for embed()."""
+    folder, manifest = _checkpoint(model_dir, step)
+    if "network" not in manifest["extra"]:
+        raise ValueError(f"{folder}: an older version saved it, without `network`; train on until the next checkpoint")
+    network = json.loads(manifest["extra"]["network"])
+    tensors = load_file(folder + "/dense.safetensors")
+    values = {name: torch.from_numpy(value) for name, value in tensors.items() if value.dtype == "f4"}
+    average, first = values.get("average.weights"), 0
+    for name in _weights(network) if average is not None else ():
+        shape = values[name].shape
+        values[name] = average[first:first + shape.numel()].reshape(shape).clone()
+        first += shape.numel()
+    names = {feature["table"] for feature in network["embeddings"]} if tables else ()
+    rows = {name: _table(folder, manifest, name, network) for name in names}
+    return Model(network, values, rows)
+
+
+def save_dense(model, path):
+    """Writes weights and running statistics to a file for model.initial_weights."""
+    values = {}
+    for tower, index, _ in model.plan():
+        for name, value in model.layers[f"{tower['name']} {index}"].state_dict().items():
+            values[f"{tower['name']}.{index}.{name}"] = numpy.ascontiguousarray(value.cpu().numpy().astype("f4"))
+    save_file(values, path)
+
+
+def _weights(network):
+    """Names of the weights, in the order of `average.weights`."""
+    for tower in network["towers"]:
+        for index, layer in enumerate(tower["layers"], 1):
+            parts = {"linear": ("weight", "bias"), "batch_norm": ("scale", "shift"), "cross": ("weight", "bias")}
+            if layer.get("rank"):
+                parts["cross"] = ("down", "up", "bias")
+            for part in parts.get(layer["kind"], ()):
+                yield f"{tower['name']}.{index}.{part}"
+
+
+def _manifest(folder):
+    with open(folder + "/manifest.json", encoding="utf-8") as file:
+        return json.load(file)
+
+
+def _checkpoint(model_dir, step):
+    if step is None and os.path.exists(model_dir + "/best"):
+        with open(model_dir + "/best", encoding="utf-8") as file:
+            step = file.read().strip()[len("step-"):]
+    if step in (None, "latest"):
+        names = [name for name in os.listdir(model_dir) if name.startswith("step-") and name[5:].isdigit()]
+        found = [(_manifest(f"{model_dir}/{name}"), name) for name in names]
+        step = max(((one["generation"], one["step"]) for one, _ in found), default=(0, None))[1]
+    if step is None:
+        raise FileNotFoundError(f"{model_dir}: there is no checkpoint")
+    folder = f"{model_dir}/step-{step}"
+    return folder, _manifest(folder)
+
+
+def _rows(folder, manifest, path):
+    """Ids and weights of a server's file of rows, with those that a delta continues."""
+    with safe_open(f"{folder}/{path}", "numpy") as file:
+        metadata, ids, weights = file.metadata() or {}, file.get_tensor("id"), file.get_tensor("weights")
+    if metadata.get("weights.format") == "bf16":
+        weights = (weights.astype("u4") << 16).view("f4")
+    weights = weights.astype("f4")
+    if "rows_after_delta" not in metadata:
+        return ids, weights
+    parent = f"{os.path.dirname(os.path.abspath(folder))}/step-{manifest['parent']['step']}"
+    old_ids, old_weights = _rows(parent, _manifest(parent), path)
+    removed = load_file(f"{folder}/removed{path[len('rows'):]}")["id"]
+    kept = ~numpy.isin(old_ids, numpy.concatenate([removed, ids]))
+    ids, weights = numpy.concatenate([old_ids[kept], ids]), numpy.concatenate([old_weights[kept], weights])
+    if len(ids) != int(metadata["rows_after_delta"]):
+        raise ValueError(f"{folder}/{path}: it does not continue {parent}")
+    return ids, weights
+
+
+def _table(folder, manifest, name, network):
+    dim = next(feature["dim"] for feature in network["embeddings"] if feature["table"] == name)
+    parts = [(numpy.zeros(0, "u8"), numpy.zeros((0, dim), "f4"))]
+    for file in manifest["files"]:
+        if file["path"].startswith(f"rows/{name}/"):
+            parts.append(_rows(folder, manifest, file["path"]))
+    return Table(*(numpy.concatenate(one) for one in zip(*parts)))
+
+
+def main():
+    if len(sys.argv) != 3 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    model, samples = load(sys.argv[1], tables=True), load_file(sys.argv[2])
+    with torch.no_grad():
+        dense = torch.from_numpy(samples["dense"]) if "dense" in samples else None
+        for row in model(dense, model.embed(samples)).tolist():
+            print(",".join(map(repr, row)))
+
+
+if __name__ == "__main__":
+    main()

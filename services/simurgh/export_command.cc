@@ -1,0 +1,292 @@
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/value_semantic.hpp>
+
+#include "services/nn_worker/network_description.h"
+#include "services/runtime/command_line.h"
+#include "services/simurgh/checkpoint_choice.h"
+#include "services/simurgh/commands.h"
+#include "services/simurgh/feature_export.h"
+#include "services/simurgh/prediction_file.h"
+#include "services/simurgh/progress_line.h"
+#include "simurgh/data/batch_reader.h"
+#include "simurgh/model/table_export.h"
+#include "simurgh/model/table_reader.h"
+#include "simurgh/nn/onnx.h"
+#include "simurgh/serve/model_version.h"
+#include "simurgh/telemetry/logging.h"
+#include "simurgh/train/dense_weights.h"
+#include "simurgh/train/model_inputs.h"
+
+namespace simurgh {
+namespace {
+
+namespace po = boost::program_options;
+
+struct Options {
+  CheckpointChoice checkpoint;
+  std::string output;
+  std::vector<std::string> overrides;
+  std::string table;
+  std::string ids;
+  bool has_all_tensors = false;
+  std::string input;
+  bool unlabeled = false;
+};
+
+// Calls write(path) for a temporary file, which gets its name when it is complete.
+Status WriteFile(const std::string& path, absl::FunctionRef<Status(const std::string&)> write) {
+  const std::string unfinished = absl::StrCat(path, ".tmp-", getpid());
+  const Status written = write(unfinished);
+  if (written.ok()) return FileSystem::Real().Rename(unfinished, path);
+  FileSystem::Real().Remove(unfinished).IgnoreError();
+  return Annotate(written, absl::StrCat("--output ", path));
+}
+
+// The columns of predictions.
+std::vector<std::string> OutputNames(const ClusterConfig& config) {
+  std::vector<std::string> labels = LabelColumns(config.data);
+  if (labels.size() == 1) return {"p"};
+  for (std::string& label : labels) label = absl::StrCat("p_", label);
+  return labels;
+}
+
+constexpr char kOnnxNotes[] =
+    "Writes the towers, opset 17. Inputs are `dense` [N, columns] and `embeddings` [N, columns],\n"
+    "without those of no columns; outputs are the probabilities `p` [N], or `p_LABEL` of each of\n"
+    "several labels, as `simurgh predict` writes them. The model's metadata `network` describes\n"
+    "the columns in JSON: src/model/FORMAT.md.\n";
+
+Status ExportOnnx(const Options& options) {
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
+  SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config,
+                           ConfigOfModel(checkpoint, options.overrides));
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader dense, checkpoint.OpenTensors("dense.safetensors"));
+  const StatusOr<DenseWeights> weights = ReadDenseWeights(dense, config);
+  if (!weights.ok()) return Annotate(weights.status(), checkpoint.Path("dense.safetensors"));
+  SIMURGH_ASSIGN_OR_RETURN(
+      const std::string model,
+      OnnxModel(config.model, InputsOf(config), weights->parameters, weights->statistics,
+                {.outputs = OutputNames(config),
+                 .kept_negatives = config.training.keep_negatives,
+                 .step = checkpoint.manifest.step,
+                 .metadata = {{"network", DescribeNetwork(config)},
+                              {"step", absl::StrCat(checkpoint.manifest.step)}}}));
+  SIMURGH_ASSIGN_OR_RETURN(const auto file, OutputFile::Open(options.output));
+  SIMURGH_RETURN_IF_ERROR(file->Append(model));
+  return file->Finish();
+}
+
+constexpr char kEmbeddingsNotes[] =
+    "Writes `id` [rows] and `weights` [rows, dim] of each table, in f32. FILE ends in\n"
+    ".safetensors, .npz or .csv, or is - for CSV on stdout. For several tables, FILE has {table}\n"
+    "in it, which is replaced by a table's name. IDS is a file with an id on each line; ids\n"
+    "without a row are left out. tables.N.initial_rows starts a training from a .safetensors\n"
+    "file.\n\n"
+    "Example:\n"
+    "  simurgh export embeddings --model /models/adult --output '/tmp/{table}.safetensors'\n";
+
+StatusOr<std::optional<std::vector<uint64_t>>> ReadIds(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  std::ifstream file(path);
+  std::vector<uint64_t> ids;
+  std::string line;
+  while (std::getline(file, line)) {
+    if (!absl::SimpleAtoi(line, &ids.emplace_back())) {
+      return OptionProblem(
+          absl::StrCat("--ids ", path, ":", ids.size(), ": '", line, "' is not an id"));
+    }
+  }
+  if (!file.eof()) return OptionProblem(absl::StrCat("--ids ", path, ": cannot read the file"));
+  return ids;
+}
+
+Status ExportTable(const Checkpoint& checkpoint, const TableExport& table,
+                   const std::string& path) {
+  if (path.ends_with(".npz")) {
+    return WriteFile(path, [&](const auto& file) { return ExportNpz(checkpoint, table, file); });
+  }
+  if (path.ends_with(".safetensors")) {
+    return WriteFile(path,
+                     [&](const auto& file) { return ExportTensors(checkpoint, table, file); });
+  }
+  if (path != "-" && !path.ends_with(".csv")) {
+    return OptionProblem(absl::StrCat("--output ", path,
+                                      ": its format is not known; use a name that ends in "
+                                      ".safetensors, .npz or .csv, or - for CSV on stdout"));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const auto file, OutputFile::Open(path));
+  const auto append = [&file](std::string_view text) { return file->Append(text); };
+  SIMURGH_RETURN_IF_ERROR(ExportCsv(checkpoint, table, append));
+  return file->Finish();
+}
+
+Status ExportEmbeddings(const Options& options) {
+  constexpr char kTable[] = "{table}";
+  SIMURGH_ASSIGN_OR_RETURN(const auto ids, ReadIds(options.ids));
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
+  std::vector<std::string> tables = TableReader::TablesOf(checkpoint.manifest);
+  if (!options.table.empty()) tables = {options.table};
+  if (tables.size() > 1 && options.output.find(kTable) == std::string::npos) {
+    return OptionProblem(absl::StrCat("--output ", options.output, ": the model has ",
+                                      tables.size(), " tables; add ", kTable,
+                                      " to the name, or choose a --table"));
+  }
+  for (const std::string& table : tables) {
+    const TableExport rows{.table = table, .ids = ids, .has_all_tensors = options.has_all_tensors};
+    SIMURGH_RETURN_IF_ERROR(
+        ExportTable(checkpoint, rows, absl::StrReplaceAll(options.output, {{kTable, table}})));
+  }
+  return absl::OkStatus();
+}
+
+constexpr char kFeaturesNotes[] =
+    "Processes rows as training does. The input has the format of the training data, also\n"
+    "compressed by gzip or zstd. FILE ends in .safetensors or .npz. For each feature F it has\n"
+    "`F.ids` and `F.offsets`: sample b has the ids from offsets[b] to before offsets[b + 1].\n"
+    "`F.weights` is there for features with a weight_separator. `dense` [rows, columns] are the\n"
+    "scaled numbers, and the masks of raw features. `labels` [rows, labels] are 0 or 1. The\n"
+    "metadata `network` of a .safetensors file describes the columns: src/model/FORMAT.md.\n\n"
+    "Bad rows are left out; stderr has their number and the first reasons. The folder of FILE\n"
+    "needs room for twice its size.\n";
+
+Status ExportFeatures(const Options& options) {
+  constexpr size_t kBatchRows = 1'024;
+  if (options.input.empty()) return OptionProblem("--input is missing");
+  const bool is_npz = options.output.ends_with(".npz");
+  if (!is_npz && !options.output.ends_with(".safetensors")) {
+    return OptionProblem(
+        absl::StrCat("--output ", options.output,
+                     ": its format is not known; use a name that ends in .safetensors or .npz"));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
+  SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, ConfigOfModel(checkpoint, options.overrides));
+  config.data.bad_rows = DataConfig::BadRows::kSkip;
+  config.data.max_bad_rows = std::numeric_limits<uint64_t>::max();
+  const ReadOptions reading{.ignore_labels = options.unlabeled, .allow_pipes = true};
+  SIMURGH_ASSIGN_OR_RETURN(
+      const auto reader,
+      OpenBatchReader(config.data, config.features,
+                      {options.input == "-" ? "/dev/stdin" : options.input}, kBatchRows, reading));
+  const std::string folder = std::filesystem::absolute(options.output).parent_path().string();
+  SIMURGH_ASSIGN_OR_RETURN(auto features,
+                           FeatureExport::Create(config, folder, !options.unlabeled));
+  ProgressLine line;
+  for (;;) {
+    SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader->Next());
+    if (!batch) break;
+    SIMURGH_RETURN_IF_ERROR(features.Add(*std::move(batch)));
+    line.Show("processing", features.samples(), "");
+  }
+  const double seconds = line.seconds();
+  line.End();
+  SIMURGH_RETURN_IF_ERROR(WriteFile(options.output, [&](const auto& file) {
+    TensorSpool& tensors = features.tensors();
+    return is_npz ? tensors.WriteNpz(file)
+                  : tensors.WriteTensors(file, {{"network", DescribeNetwork(config)}});
+  }));
+  std::fprintf(stderr, "simurgh: processed: rows=%llu bad_rows=%llu seconds=%.2f\n",
+               static_cast<unsigned long long>(features.samples()),
+               static_cast<unsigned long long>(reader->skipped_rows()), seconds);
+  return absl::OkStatus();
+}
+
+void AddOverrides(po::options_description& options, Options& own) {
+  options.add_options()("set", po::value(&own.overrides)->value_name("KEY=VALUE"),
+                        "change a configuration key, such as the path of a vocabulary; may repeat");
+}
+
+void AddEmbeddingsOptions(po::options_description& options, Options& own) {
+  options.add_options()("table", po::value(&own.table)->value_name("TABLE"),
+                        "export only this table")("ids", po::value(&own.ids)->value_name("IDS"),
+                                                  "export only rows of these ids")(
+      "all-tensors", po::bool_switch(&own.has_all_tensors),
+      "also export uses, recency and the optimizer's state");
+}
+
+void AddFeaturesOptions(po::options_description& options, Options& own) {
+  options.add_options()("input", po::value(&own.input)->value_name("FILE"),
+                        "read rows from FILE; -: stdin")(
+      "unlabeled", po::bool_switch(&own.unlabeled),
+      "leave out the labels, whose columns may then be missing");
+  AddOverrides(options, own);
+}
+
+struct Action {
+  const char* name;
+  const char* notes;
+  void (*add_options)(po::options_description& options, Options& own);
+  Status (*run)(const Options& options);
+};
+
+constexpr std::array kActions = {
+    Action{"onnx", kOnnxNotes, AddOverrides, ExportOnnx},
+    Action{"embeddings", kEmbeddingsNotes, AddEmbeddingsOptions, ExportEmbeddings},
+    Action{"features", kFeaturesNotes, AddFeaturesOptions, ExportFeatures}};
+
+constexpr char kNotes[] =
+    "simurgh export ACTION --help describes an action. A file appears when it is complete.\n\n"
+    "Exit codes: 0 done, 2 bad arguments or configuration, 3 damaged or failed otherwise.\n";
+
+ExitCode Run(const Action* action, int argc, const char* const* argv) {
+  const std::string usage = absl::StrCat(
+      "simurgh export: writes a trained model for other programs\n\nUsage:\n", kExportUsage, "\n");
+  Options own;
+  po::options_description options("Options");
+  options.add_options()("help", "print this help and exit");
+  own.checkpoint.AddTo(options);
+  options.add_options()("output", po::value(&own.output)->value_name("FILE"), "write FILE");
+  if (action != nullptr) action->add_options(options, own);
+  std::vector<std::string> words;
+  const StatusOr<bool> runs = ParseCommandLine(
+      argc, argv, {"simurgh", usage.c_str(), action == nullptr ? kNotes : action->notes}, options,
+      std::cout, &words);
+  if (!runs.ok()) return Fail(runs.status());
+  if (!*runs) return ExitCode::kOk;
+  if (action == nullptr) {
+    return Fail(
+        OptionProblem(absl::StrCat("export: '", words.empty() ? "" : words[0],
+                                   "' is not an action; use onnx, embeddings or features")));
+  }
+  if (!words.empty()) {
+    return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[0], "'")));
+  }
+  for (const auto& [option, value] :
+       {std::pair("--model", &own.checkpoint.model), std::pair("--output", &own.output)}) {
+    if (value->empty()) return Fail(OptionProblem(absl::StrCat(option, " is missing")));
+  }
+  if (const Status ready = InitLogging("simurgh", "warn"); !ready.ok()) return Fail(ready);
+  std::signal(SIGPIPE, SIG_IGN);  // A write returns the error.
+  const Status status = action->run(own);
+  return status.ok() ? ExitCode::kOk : Fail(status);
+}
+
+}  // namespace
+
+ExitCode RunExportCommand(int argc, const char* const* argv) {
+  const std::string name = argc > 1 ? argv[1] : "";
+  const auto* const action = std::ranges::find(kActions, name, &Action::name);
+  if (action == kActions.end()) return Run(nullptr, argc, argv);
+  return Run(action, argc - 1, argv + 1);
+}
+
+}  // namespace simurgh

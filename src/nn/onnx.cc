@@ -1,0 +1,365 @@
+// Field numbers are those of onnx.proto, IR version 8.
+
+#include "simurgh/nn/onnx.h"
+
+#include <cmath>
+#include <cstddef>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+#include "nn/formulas.h"
+#include "nn/model_plan.h"
+#include "nn/protobuf.h"
+#include "simurgh/base/check.h"
+
+namespace simurgh {
+namespace {
+
+constexpr int64_t kIrVersion = 8;
+constexpr int64_t kOpset = 17;
+// Protobuf's limit, less the room for everything but weights.
+constexpr size_t kMaxWeightBytes = (size_t{2} << 30) - (size_t{64} << 20);
+
+enum ElementType : int64_t { kFloat = 1, kInt64 = 7 };
+
+struct Attribute {
+  const char* name;
+  std::variant<float, int64_t, std::vector<int64_t>> value;
+
+  ProtobufMessage Message() const {
+    ProtobufMessage message;
+    message.AddBytes(1, name);
+    int64_t type = 0;
+    if (const auto* number = std::get_if<float>(&value)) {
+      message.AddFloat(2, *number);
+      type = 1;
+    } else if (const auto* integer = std::get_if<int64_t>(&value)) {
+      message.AddInteger(3, *integer);
+      type = 2;
+    } else {
+      for (const int64_t one : std::get<2>(value)) message.AddInteger(8, one);
+      type = 7;
+    }
+    message.AddInteger(20, type);
+    return message;
+  }
+};
+
+// A graph of nodes, each with one output, in the order of their execution.
+class OnnxGraph {
+ public:
+  OnnxGraph() { graph_.AddBytes(2, "simurgh"); }
+
+  // Adds a node. Returns the name of its output.
+  std::string Node(const char* type, const std::vector<std::string>& inputs, std::string output,
+                   const std::vector<Attribute>& attributes = {}) {
+    ProtobufMessage node;
+    for (const std::string& input : inputs) node.AddBytes(1, input);
+    node.AddBytes(2, output);
+    node.AddBytes(3, output);
+    node.AddBytes(4, type);
+    for (const Attribute& attribute : attributes) node.AddBytes(5, attribute.Message().bytes());
+    graph_.AddBytes(1, node.bytes());
+    return output;
+  }
+
+  // Adds a constant tensor, once for each name. dims: none for a scalar. Returns the name.
+  std::string Floats(std::string name, const std::vector<size_t>& dims,
+                     std::span<const float> values) {
+    return Constant(std::move(name), kFloat, dims, std::as_bytes(values));
+  }
+  std::string Integers(std::string name, const std::vector<int64_t>& values) {
+    return Constant(std::move(name), kInt64, {values.size()}, std::as_bytes(std::span(values)));
+  }
+
+  std::string Integer(std::string name, int64_t value) {
+    return Constant(std::move(name), kInt64, {}, std::as_bytes(std::span(&value, 1)));
+  }
+
+  // [N, width], or [N] for a width of 0.
+  void Input(const char* name, size_t width) { graph_.AddBytes(11, Value(name, width)); }
+  void Output(const std::string& name) { graph_.AddBytes(12, Value(name, 0)); }
+
+  const std::string& bytes() const { return graph_.bytes(); }
+
+ private:
+  std::string Constant(std::string name, ElementType type, const std::vector<size_t>& dims,
+                       std::span<const std::byte> bytes) {
+    if (!constants_.insert(name).second) return name;
+    ProtobufMessage tensor;
+    for (const size_t dim : dims) tensor.AddInteger(1, static_cast<int64_t>(dim));
+    tensor.AddInteger(2, type);
+    tensor.AddBytes(8, name);
+    tensor.AddBytes(9, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    graph_.AddBytes(5, tensor.bytes());
+    return name;
+  }
+
+  static std::string Value(std::string_view name, size_t width) {
+    ProtobufMessage rows;
+    rows.AddBytes(2, "N");
+    ProtobufMessage shape;
+    shape.AddBytes(1, rows.bytes());
+    if (width > 0) {
+      ProtobufMessage columns;
+      columns.AddInteger(1, static_cast<int64_t>(width));
+      shape.AddBytes(1, columns.bytes());
+    }
+    ProtobufMessage tensor;
+    tensor.AddInteger(1, kFloat);
+    tensor.AddBytes(2, shape.bytes());
+    ProtobufMessage type;
+    type.AddBytes(1, tensor.bytes());
+    ProtobufMessage value;
+    value.AddBytes(1, name);
+    value.AddBytes(2, type.bytes());
+    return value.bytes();
+  }
+
+  ProtobufMessage graph_;
+  std::set<std::string> constants_;
+};
+
+// Translates a plan into nodes. Outputs of layers are named TOWER.LAYER.
+class Translator {
+ public:
+  Translator(const ModelPlan& plan, std::span<const float> parameters,
+             std::span<const float> statistics)
+      : plan_(plan), parameters_(parameters), statistics_(statistics) {
+    if (plan.dense_width > 0) graph_.Input("dense", plan.dense_width);
+    if (plan.embedding_width > 0) graph_.Input("embeddings", plan.embedding_width);
+    for (const TowerPlan& tower : plan.towers) AddTower(tower);
+  }
+
+  OnnxGraph AddOutputs(const OnnxOptions& options) && {
+    std::string logits = outputs_.back();
+    if (options.kept_negatives != 1.0) {
+      // p / (p + (1 - p) / kept) is the probability of this logit.
+      logits = graph_.Node("Add",
+                           {logits, Number("log_kept_negatives", std::log(options.kept_negatives))},
+                           "corrected_logits");
+    }
+    const std::string probabilities = graph_.Node("Sigmoid", {logits}, "probabilities");
+    for (size_t task = 0; task < options.outputs.size(); ++task) {
+      const std::string index =
+          graph_.Integer(absl::StrCat("label.", task), static_cast<int64_t>(task));
+      graph_.Node("Gather", {probabilities, index}, options.outputs[task], {{"axis", int64_t{1}}});
+      graph_.Output(options.outputs[task]);
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  void AddTower(const TowerPlan& tower) {
+    std::vector<std::string> blocks;
+    for (const TowerInput& input : tower.inputs) blocks.push_back(Block(input));
+    const std::string origin =
+        blocks.size() == 1
+            ? blocks[0]
+            : graph_.Node("Concat", blocks, tower.name + ".input", {{"axis", int64_t{1}}});
+    std::string x = origin;
+    for (size_t i = 0; i < tower.layers.size(); ++i) {
+      x = Layer(tower.layers[i], origin, x, absl::StrCat(tower.name, ".", i + 1));
+    }
+    outputs_.push_back(x);
+  }
+
+  std::string Block(const TowerInput& input) {
+    switch (input.source) {
+      case TowerInput::Source::kDense:
+        return "dense";
+      case TowerInput::Source::kTower:
+        return outputs_[input.tower];
+      case TowerInput::Source::kEmbeddings:
+        break;
+    }
+    if (input.width == plan_.embedding_width) return "embeddings";
+    const auto first = static_cast<int64_t>(input.source_column);
+    const auto end = first + static_cast<int64_t>(input.width);
+    const std::string name = absl::StrCat("embeddings.", first, ".", end);
+    if (!slices_.insert(name).second) return name;
+    return graph_.Node(
+        "Slice",
+        {"embeddings", graph_.Integers(absl::StrCat("column.", first), {first}),
+         graph_.Integers(absl::StrCat("column.", end), {end}), graph_.Integers("axis.1", {1})},
+        name);
+  }
+
+  // origin: the tower's input. x: the layer's. name: of the output.
+  std::string Layer(const LayerPlan& layer, const std::string& origin, const std::string& x,
+                    const std::string& name) {
+    switch (layer.config.kind) {
+      case LayerConfig::Kind::kLinear:
+        return graph_.Node("Gemm", {x, Weight(layer, name), Bias(layer, name)}, name);
+      case LayerConfig::Kind::kBatchNorm: {
+        const auto of = [&](const char* part, std::span<const float> values) {
+          return graph_.Floats(absl::StrCat(name, ".", part), {values.size()}, values);
+        };
+        return graph_.Node(
+            "BatchNormalization",
+            {x, of("scale", layer.Scale(parameters_)), of("shift", layer.Shift(parameters_)),
+             of("running_mean", layer.Mean(statistics_)),
+             of("running_variance", layer.Variance(statistics_))},
+            name, {{"epsilon", layer.config.epsilon}});
+      }
+      case LayerConfig::Kind::kRelu:
+        return graph_.Node("Relu", {x}, name);
+      case LayerConfig::Kind::kGelu:
+        return Gelu(x, name);
+      case LayerConfig::Kind::kSigmoid:
+        return graph_.Node("Sigmoid", {x}, name);
+      case LayerConfig::Kind::kDot:
+        return Dot(layer, x, name);
+      case LayerConfig::Kind::kCross:
+        return Cross(layer, origin, x, name);
+      case LayerConfig::Kind::kFm:
+        return Fm(layer, x, name);
+      case LayerConfig::Kind::kSum:
+        return Sum(Pieces(layer, x, name, layer.output_width), 2, name, /*keep=*/false);
+    }
+    return x;
+  }
+
+  std::string Weight(const LayerPlan& layer, const std::string& name) {
+    return graph_.Floats(name + ".weight", {layer.input_width, layer.output_width},
+                         layer.Weight(parameters_).flat());
+  }
+  std::string Bias(const LayerPlan& layer, const std::string& name) {
+    return graph_.Floats(name + ".bias", {layer.output_width}, layer.Bias(parameters_));
+  }
+
+  // GeluFormula: x * sigmoid(rate * (x + cubic * x^3)).
+  std::string Gelu(const std::string& x, const std::string& name) {
+    const std::string square = graph_.Node("Mul", {x, x}, name + ".square");
+    const std::string cube = graph_.Node("Mul", {square, x}, name + ".cube");
+    const std::string scaled =
+        graph_.Node("Mul", {cube, Number("gelu.cubic", GeluFormula::kCubic)}, name + ".scaled");
+    const std::string sum = graph_.Node("Add", {x, scaled}, name + ".sum");
+    const std::string rated =
+        graph_.Node("Mul", {sum, Number("gelu.rate", GeluFormula::kRate)}, name + ".rated");
+    const std::string gate = graph_.Node("Sigmoid", {rated}, name + ".gate");
+    return graph_.Node("Mul", {x, gate}, name);
+  }
+
+  // The products of vector v with the vectors before it, for every v.
+  std::string Dot(const LayerPlan& layer, const std::string& x, const std::string& name) {
+    const auto vectors = static_cast<int64_t>(layer.input_width / layer.config.width);
+    const std::string rows = Pieces(layer, x, name, static_cast<size_t>(vectors));
+    const std::string columns = graph_.Node("Transpose", {rows}, name + ".columns",
+                                            {{"perm", std::vector<int64_t>{0, 2, 1}}});
+    const std::string products = graph_.Node("MatMul", {rows, columns}, name + ".products");
+    const std::string flat = graph_.Node(
+        "Reshape",
+        {products,
+         graph_.Integers(absl::StrCat("shape.", vectors, "x", vectors), {0, vectors * vectors})},
+        name + ".flat");
+    std::vector<int64_t> pairs;
+    for (int64_t v = 1; v < vectors; ++v) {
+      for (int64_t w = 0; w < v; ++w) pairs.push_back(v * vectors + w);
+    }
+    return graph_.Node("Gather", {flat, graph_.Integers(absl::StrCat("pairs.", vectors), pairs)},
+                       name, {{"axis", int64_t{1}}});
+  }
+
+  std::string Cross(const LayerPlan& layer, const std::string& origin, const std::string& x,
+                    const std::string& name) {
+    const size_t width = layer.output_width;
+    const size_t rank = layer.config.rank;
+    std::string product;
+    if (rank == 0) {
+      product = graph_.Node("Gemm", {x, Weight(layer, name), Bias(layer, name)}, name + ".outer");
+    } else {
+      const std::string inner = graph_.Node(
+          "MatMul",
+          {x, graph_.Floats(name + ".down", {width, rank}, layer.Down(parameters_).flat())},
+          name + ".inner");
+      product = graph_.Node(
+          "Gemm",
+          {inner, graph_.Floats(name + ".up", {rank, width}, layer.Up(parameters_).flat()),
+           Bias(layer, name)},
+          name + ".outer");
+    }
+    const std::string crossed = graph_.Node("Mul", {origin, product}, name + ".crossed");
+    return graph_.Node("Add", {crossed, x}, name);
+  }
+
+  // Half of the square of the sum less the sum of the squares.
+  std::string Fm(const LayerPlan& layer, const std::string& x, const std::string& name) {
+    const std::string rows = Pieces(layer, x, name, layer.input_width / layer.config.width);
+    const std::string sum = Sum(rows, 1, name + ".sum", /*keep=*/false);
+    const std::string square = graph_.Node("Mul", {sum, sum}, name + ".square_of_sum");
+    const std::string squares = graph_.Node("Mul", {rows, rows}, name + ".squares");
+    const std::string sum_of_squares = Sum(squares, 1, name + ".sum_of_squares", /*keep=*/false);
+    const std::string difference = graph_.Node("Sub", {square, sum_of_squares}, name + ".rest");
+    const std::string total = Sum(difference, 1, name + ".total", /*keep=*/true);
+    return graph_.Node("Mul", {total, Number("half", 0.5)}, name);
+  }
+
+  // The layer's input as (N, pieces, width of a piece).
+  std::string Pieces(const LayerPlan& layer, const std::string& x, const std::string& name,
+                     size_t pieces) {
+    const auto count = static_cast<int64_t>(pieces);
+    const auto width = static_cast<int64_t>(layer.input_width / pieces);
+    return graph_.Node(
+        "Reshape",
+        {x, graph_.Integers(absl::StrCat("shape.", count, ".", width), {0, count, width})},
+        name + ".pieces");
+  }
+
+  std::string Sum(const std::string& x, int64_t axis, const std::string& name, bool keep) {
+    return graph_.Node("ReduceSum", {x, graph_.Integers(absl::StrCat("axis.", axis), {axis})}, name,
+                       {{"keepdims", int64_t{keep ? 1 : 0}}});
+  }
+
+  std::string Number(const char* name, double value) {
+    const auto number = static_cast<float>(value);
+    return graph_.Floats(name, {}, {&number, 1});
+  }
+
+  const ModelPlan& plan_;
+  const std::span<const float> parameters_;
+  const std::span<const float> statistics_;
+  OnnxGraph graph_;
+  std::vector<std::string> outputs_;  // By tower.
+  std::set<std::string> slices_;
+};
+
+}  // namespace
+
+StatusOr<std::string> OnnxModel(const ModelConfig& model, const ModelInputs& inputs,
+                                std::span<const float> parameters,
+                                std::span<const float> statistics, const OnnxOptions& options) {
+  SIMURGH_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(model, inputs));
+  SIMURGH_CHECK_EQ(parameters.size(), plan.parameter_count);
+  SIMURGH_CHECK_EQ(statistics.size(), plan.statistics_count);
+  SIMURGH_CHECK_EQ(options.outputs.size(), plan.top().output_width());
+  if (parameters.size_bytes() > kMaxWeightBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the dense network has ",
+                                                   parameters.size_bytes(),
+                                                   " bytes of weights; an ONNX file has at most ",
+                                                   kMaxWeightBytes, "; make its layers narrower"));
+  }
+  const OnnxGraph graph = Translator(plan, parameters, statistics).AddOutputs(options);
+  ProtobufMessage opset;
+  opset.AddBytes(1, "");
+  opset.AddInteger(2, kOpset);
+  ProtobufMessage file;
+  file.AddInteger(1, kIrVersion);
+  file.AddBytes(2, "simurgh");
+  file.AddInteger(5, static_cast<int64_t>(options.step));
+  file.AddBytes(7, graph.bytes());
+  file.AddBytes(8, opset.bytes());
+  for (const auto& [key, value] : options.metadata) {
+    ProtobufMessage entry;
+    entry.AddBytes(1, key);
+    entry.AddBytes(2, value);
+    file.AddBytes(14, entry.bytes());
+  }
+  return file.bytes();
+}
+
+}  // namespace simurgh

@@ -1,0 +1,97 @@
+#include "simurgh/train/dense_weights.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "simurgh/train/model_inputs.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kAverage[] = "average.weights";
+
+// What a network has besides PredictionTensors(), see DenseNetwork::tensors().
+bool IsOfTraining(std::string_view name) {
+  return name.starts_with("optimizer.") || name.starts_with("average.") || name == "loss_scale";
+}
+
+TensorSpec SpecOf(const DenseTensor& tensor) {
+  return {tensor.name, DType::kF32, {tensor.shape.begin(), tensor.shape.end()}};
+}
+
+std::string Describe(const TensorSpec* spec) {
+  if (spec == nullptr) return "none";
+  return absl::StrCat(DTypeName(spec->dtype), " [", absl::StrJoin(spec->shape, ", "), "]");
+}
+
+const TensorSpec* Find(const std::vector<TensorSpec>& specs, std::string_view name) {
+  const auto found = std::ranges::find(specs, name, &TensorSpec::name);
+  return found == specs.end() ? nullptr : &*found;
+}
+
+Status Check(const std::vector<TensorSpec>& saved, const std::vector<TensorSpec>& wanted) {
+  for (const std::vector<TensorSpec>* specs : {&wanted, &saved}) {
+    for (const TensorSpec& one : *specs) {
+      const TensorSpec* const a = Find(saved, one.name);
+      const TensorSpec* const b = Find(wanted, one.name);
+      if (b == nullptr && IsOfTraining(one.name)) continue;
+      if (a != nullptr && b != nullptr && *a == *b) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dense tensor '", one.name, "': the file has ", Describe(a), ", the model needs ",
+          Describe(b), "; use the towers that the file was made for, or another file"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status Read(TensorFileReader& file, const TensorSpec& spec, std::span<float> values) {
+  return file.Read(spec.name, 0, spec.rows(), std::as_writable_bytes(values));
+}
+
+}  // namespace
+
+StatusOr<DenseWeights> ReadDenseWeights(TensorFileReader& file, const ClusterConfig& config) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<DenseTensor> tensors,
+                           PredictionTensors(config.model, InputsOf(config)));
+  std::vector<TensorSpec> specs;
+  for (const DenseTensor& tensor : tensors) specs.push_back(SpecOf(tensor));
+  SIMURGH_RETURN_IF_ERROR(Check(file.tensors(), specs));
+  DenseWeights weights;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    std::vector<float>& values = tensors[i].in_state ? weights.statistics : weights.parameters;
+    const size_t count = specs[i].rows() * specs[i].row_bytes() / sizeof(float);
+    values.resize(tensors[i].offset + count);
+    SIMURGH_RETURN_IF_ERROR(
+        Read(file, specs[i], std::span(values).subspan(tensors[i].offset, count)));
+  }
+  if (const TensorSpec* const average = Find(file.tensors(), kAverage)) {
+    const TensorSpec wanted{kAverage, DType::kF32, {weights.parameters.size()}};
+    SIMURGH_RETURN_IF_ERROR(Check({*average}, {wanted}));
+    SIMURGH_RETURN_IF_ERROR(Read(file, wanted, weights.parameters));
+  }
+  return weights;
+}
+
+Status SetInitialWeights(const ClusterConfig& config, DenseNetwork& network) {
+  const auto set = [&]() -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file,
+                             TensorFileReader::Open(config.model.initial_weights));
+    SIMURGH_ASSIGN_OR_RETURN(const DenseWeights weights, ReadDenseWeights(file, config));
+    std::vector<float> state(network.state().begin(), network.state().end());
+    std::ranges::copy(weights.statistics, state.begin());
+    for (const DenseTensor& tensor : network.tensors()) {
+      if (tensor.name != kAverage) continue;
+      std::ranges::copy(weights.parameters,
+                        state.begin() + static_cast<std::ptrdiff_t>(tensor.offset));
+    }
+    return network.Restore(weights.parameters, state);
+  };
+  return Annotate(set(), absl::StrCat("model.initial_weights ", config.model.initial_weights));
+}
+
+}  // namespace simurgh

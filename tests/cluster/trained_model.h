@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "simurgh/model/model_directory.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/test_cluster.h"
+#include "tests/unit/model/command.h"
+
+// Models of short trainings, and the programs that use them.
+namespace simurgh::testing {
+
+// The path of a program. Requires SIMURGH_BIN_DIR.
+std::string Program(const std::string& name);
+// Runs `simurgh` with these arguments.
+CommandResult Simurgh(const std::string& arguments);
+
+// Requires that the text ends with a line end.
+std::vector<std::string> Lines(const std::string& text);
+
+// The largest difference of numbers in lines of cells. Requires equal numbers of lines and cells.
+double WorstDifference(const std::vector<std::string>& a, const std::vector<std::string>& b);
+
+// A model of a short training in one process, and rows of its test file as text.
+struct Trained {
+  explicit Trained(const std::string& config, std::vector<std::string> overrides = {});
+
+  // The first rows of the test file.
+  std::string Rows(int count) const;
+
+  TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  std::string test;
+  TrainerOutcome outcome;
+  Checkpoint checkpoint;
+};
+
+// 4,000 rows in the Criteo layout: the path of the file. first: more options of datagen.
+std::string Generate(const TemporaryFolder& folder, const char* name, const char* first = "");
+
+// A small configuration in the Criteo layout. Its ids are numbers, its table has no hash.
+std::string PlainConfig(const TemporaryFolder& folder);
+
+}  // namespace simurgh::testing
