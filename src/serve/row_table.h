@@ -80,7 +80,6 @@ class RowLayers {
 
   uint64_t rows() const { return rows_; }
   uint64_t bytes() const;
-  const std::vector<std::shared_ptr<const RowTable>>& layers() const { return layers_; }
 
   // rows[i]: the weights of ids[i], or null for an id without a row. scratch: any.
   void Find(std::span<const uint64_t> ids, std::span<const std::byte*> rows,
