@@ -183,12 +183,19 @@ void Scorer::Answer(Worker& worker, std::vector<Waiting> taken) {
   batch_rows_.Observe(static_cast<double>(rows));
   {
     constexpr double kNewShare = 0.1;
-    const double seconds = std::chrono::duration<double>(took).count() / static_cast<double>(rows);
+    const double seconds = std::chrono::duration<double>(took).count() /
+                           static_cast<double>(std::max<size_t>(rows, 1));
     MutexLock lock(mutex_);
     seconds_per_row_ += (seconds - seconds_per_row_) * (seconds_per_row_ == 0 ? 1 : kNewShare);
   }
   for (size_t i = 0; i < batch.size(); ++i) {
-    std::move(batch[i].done)(status.ok() ? StatusOr<ScoredRows>(std::move(scored[i])) : status);
+    // A request that is too large for a batch must not fail the others.
+    const Status own = status.ok() || batch.size() == 1 || !predictor.ok()
+                           ? status
+                           : (*predictor)
+                                 ->Score(model, std::span(requests).subspan(i, 1),
+                                         std::span(scored).subspan(i, 1));
+    std::move(batch[i].done)(own.ok() ? StatusOr<ScoredRows>(std::move(scored[i])) : own);
   }
 }
 
