@@ -5,6 +5,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+// Beast asserts that 5 bytes of a last chunk have arrived when it looks for more. Of an empty body
+// there may be 4, which it parses right.
+#define BOOST_DISABLE_ASSERTS
 #include <boost/beast/http/fields.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>

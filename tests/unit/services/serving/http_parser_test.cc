@@ -76,6 +76,17 @@ TEST_CASE("chunked bodies are put together", "[serving]") {
   }
 }
 
+TEST_CASE("an empty chunked body may arrive in pieces", "[serving]") {
+  const std::string head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n";
+  for (const size_t piece : {1, 2, 1000}) {
+    const Parsed parsed = Parse(head + "\r\nX", piece);
+    REQUIRE(parsed.request);
+    CHECK(parsed.request->body.empty());
+    CHECK(parsed.rest == "X");
+    CHECK(Parse(head + "{}\r\n\r\n", piece).code == 400);
+  }
+}
+
 TEST_CASE("keep-alive and expectations are read", "[serving]") {
   CHECK_FALSE(Parse("GET / HTTP/1.0\r\n\r\n", 99).request->head.keep_alive);
   CHECK(Parse("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 99).request->head.keep_alive);
