@@ -22,6 +22,7 @@
 #include "simurgh/serve/predictor.h"
 #include "simurgh/serve/scorer.h"
 #include "tests/cluster/trained_model.h"
+#include "tests/support/python.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
@@ -182,6 +183,22 @@ TEST_CASE("Predictions of all committed models are the trainer's") {
       CHECK(std::abs(predictions[i - 1][task] - p) <= 1e-6);
     }
   }
+}
+
+TEST_CASE("The safetensors package opens every file of a model") {
+  const std::string python = Python("safetensors.numpy");
+  const Trained trained("config/adult-features.yaml");
+  const CommandResult result = RunCommand(
+      absl::StrCat(python,
+                   " -c 'import pathlib, sys; from safetensors.numpy import load_file\n"
+                   "for path in sorted(pathlib.Path(sys.argv[1]).rglob(\"*.safetensors\")):"
+                   " print(len(load_file(path)))' ",
+                   trained.checkpoint.folder));
+  CAPTURE(result.error);
+  CHECK(result.exit_code == 0);
+  const auto is_tensors = [](const ModelFile& file) { return file.path.ends_with(".safetensors"); };
+  CHECK(std::ranges::count_if(trained.checkpoint.manifest.files, is_tensors) ==
+        static_cast<std::ptrdiff_t>(Lines(result.out).size()));
 }
 
 TEST_CASE("A model with plug-ins needs them where it predicts") {
