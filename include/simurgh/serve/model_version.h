@@ -19,7 +19,7 @@ struct RowFormat {
     std::string name;
     bool is_dense = false;  // A number; otherwise ids.
     bool is_list = false;   // Several ids.
-    bool is_read = true;    // False: the model ignores the column.
+    bool is_read = false;   // False: the model ignores the column.
   };
 
   std::vector<Column> columns;      // In the order of the data files, without labels.
