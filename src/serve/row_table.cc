@@ -161,7 +161,8 @@ StatusOr<std::shared_ptr<const RowTable>> Join(const TableConfig& config, const 
   uint64_t next = newer.rows();
   uint64_t next_removed = rows;
   std::ranges::copy(newer.ids().first(newer.rows()), joined->ids().begin());
-  std::memcpy(joined->weights().data(), newer.row(0), newer.rows() * row_bytes);
+  const std::span<const std::byte> weights = newer.weights();
+  std::ranges::copy(weights, joined->weights().begin());
   for (uint64_t i = 0; i < older.rows(); ++i) {
     if (replaced[i] != RowTable::kAbsent) continue;
     joined->ids()[next] = older.ids()[i];

@@ -42,6 +42,7 @@ class RowTable {
   size_t row_bytes() const { return row_bytes_; }
   // (rows) of row_bytes().
   std::span<std::byte> weights() { return weights_.bytes(); }
+  std::span<const std::byte> weights() const { return weights_.bytes(); }
   const std::byte* row(uint32_t row) const { return weights_.data() + row * row_bytes_; }
 
   // Makes the ids known to Find(). Errors: DATA_LOSS for an id that occurs twice.
