@@ -8,7 +8,7 @@ Usage: scripts/bootstrap.sh [--bench] [--check]
 
 Installs the missing Debian 12 packages for building and testing.
 
-  --bench  also install gRPC and iperf3, the peers of bench_rpc
+  --bench  also install peers and load generators of the benches
   --check  install nothing; list missing packages and exit with 1 if there are any
   --help   print this text
 TEXT
@@ -44,6 +44,8 @@ BENCH_PACKAGES=(
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   # Measures TCP, as a reference for bench_rpc's raw peer.
   iperf3
+  # Load of bench_serving; libraries of bench/peers/install_triton.sh.
+  wrk libb64-0d python3-venv libpython3.11
 )
 
 fail() {
