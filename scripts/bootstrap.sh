@@ -9,7 +9,7 @@ Usage: scripts/bootstrap.sh [--tests] [--bench] [--check]
 Installs the missing Debian 12 packages for building and testing.
 
   --tests  also install PyTorch and Python's venv, for the tests of exports: 570 MB
-  --bench  also install gRPC and iperf3, the peers of bench_rpc
+  --bench  also install peers and load generators of the benches
   --check  install nothing; list missing packages and exit with 1 if there are any
   --help   print this text
 TEXT
@@ -50,6 +50,8 @@ BENCH_PACKAGES=(
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   # Measures TCP, as a reference for bench_rpc's raw peer.
   iperf3
+  # Load of bench_serving; libraries of bench/peers/install_triton.sh.
+  wrk libb64-0d python3-venv libpython3.11
 )
 
 fail() {

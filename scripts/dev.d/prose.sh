@@ -16,7 +16,7 @@ fi
 files=("$@")
 ((${#files[@]} > 0)) || mapfile -t files < <(sources '*.md' 'include/*.h' 'src/*.h' 'src/*.cc' 'src/*.cu' 'rpc/*.h' 'rpc/*.cc' \
   'services/*.h' 'services/*.cc' 'bench/*.cc' 'bench/*.h' 'bench/*.py' 'bench/*.bench' 'bench/e2e/bench_training' \
-  bench/e2e/bench_recovery bench/e2e/compare_modes bench/e2e/time_shares bench/run '*.sh' scripts/dev | grep -v checks_can_fail)
+  bench/e2e/bench_recovery bench/e2e/bench_serving bench/e2e/compare_modes bench/e2e/time_shares bench/run '*.sh' scripts/dev | grep -v checks_can_fail)
 
 awk -v phrases="(^|[^a-z_-])($(paste -sd '|' scripts/dev.d/phrases))([^a-z_-]|\$)" '
   function complain(what) { print at ": " what; failed = 1 }
