@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 #include "simurgh/base/hash.h"
 #include "simurgh/model/tensor_file.h"
@@ -509,14 +510,32 @@ Status ModelDirectory::SetBest(std::optional<uint64_t> step, uint64_t generation
   return files_.SyncFolder(path_);
 }
 
-StatusOr<std::optional<uint64_t>> ModelDirectory::BestStep() {
-  const std::string path = path_ + kBest;
+StatusOr<std::optional<uint64_t>> ModelDirectory::BestStep() { return NamedStep(kBest); }
+
+StatusOr<std::optional<uint64_t>> ModelDirectory::LatestStep() { return NamedStep("/latest"); }
+
+StatusOr<std::optional<uint64_t>> ModelDirectory::NamedStep(const char* file) {
+  const std::string path = path_ + file;
   const StatusOr<std::string> text = files_.ReadFile(path, kMaxNameBytes);
   if (absl::IsNotFound(text.status())) return std::nullopt;
   SIMURGH_RETURN_IF_ERROR(text.status());
   const std::optional<uint64_t> step = NumberIn(*text, "step-", "\n");
   if (step) return step;
   return absl::DataLossError(path + ": not the name of a checkpoint; remove the file");
+}
+
+StatusOr<std::optional<uint64_t>> ModelDirectory::PinnedStep() {
+  const std::string path = path_ + "/pin";
+  const StatusOr<std::string> text = files_.ReadFile(path, kMaxNameBytes);
+  if (absl::IsNotFound(text.status())) return std::nullopt;
+  SIMURGH_RETURN_IF_ERROR(text.status());
+  uint64_t step = 0;
+  // A line of a shell: "1200" or "step-1200".
+  if (absl::SimpleAtoi(absl::StripPrefix(absl::StripAsciiWhitespace(*text), "step-"), &step)) {
+    return step;
+  }
+  return absl::InvalidArgumentError(path +
+                                    ": not a step, such as 1200; correct or remove the file");
 }
 
 StatusOr<ModelDirectory::Newest> ModelDirectory::Latest() {
@@ -584,7 +603,9 @@ Status ModelDirectory::KeepNewest(size_t count, const std::set<uint64_t>& except
                                   uint64_t generation) {
   SIMURGH_ASSIGN_OR_RETURN(const Sorted sorted, SortCheckpoints(files_, *this));
   std::map<uint64_t, const Checkpoint*> by_step;
+  SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> pinned, PinnedStep());
   std::vector<uint64_t> kept(except.begin(), except.end());
+  if (pinned) kept.push_back(*pinned);
   for (const Checkpoint& checkpoint : sorted.valid) {
     if (by_step.size() < count) kept.push_back(checkpoint.manifest.step);
     by_step.emplace(checkpoint.manifest.step, &checkpoint);

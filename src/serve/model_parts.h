@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "serve/row_table.h"
@@ -13,13 +15,18 @@
 namespace simurgh {
 
 struct ModelVersion::Common {
-  Common(ClusterConfig configuration, ModelVersion::Options loading);
+  Common(ClusterConfig configuration, ModelVersion::Options loading, const Manifest& manifest);
+
+  // Whether a checkpoint has the same configuration and statistics.
+  bool Fits(const Manifest& manifest) const;
 
   const ClusterConfig config;
   const RowFormat format;
   const BatchLayout layout;
   const RawMasks masks;
   const ModelVersion::Options options;
+  const std::map<std::string, std::vector<double>> statistics;
+  const std::vector<std::string> source;  // Texts of the configuration.
 };
 
 struct ModelVersion::Parts {

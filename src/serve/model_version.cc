@@ -1,7 +1,6 @@
 #include "simurgh/serve/model_version.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <utility>
 
@@ -10,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "serve/model_parts.h"
 
-#include "simurgh/config/statistics.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/model/row_files.h"
 #include "simurgh/model/tensor_file.h"
@@ -99,58 +97,72 @@ StatusOr<uint32_t> TableIndex(const std::string& name, const ClusterConfig& conf
                                                  "', its configuration has none of this name"));
 }
 
+uint64_t RowsOf(std::span<const SavedRows> saved) {
+  uint64_t rows = 0;
+  for (const SavedRows& one : saved) rows += one.rows;
+  return rows;
+}
+
+Status NoRoom(const Checkpoint& checkpoint, uint64_t rows, uint64_t bytes, uint64_t max_bytes) {
+  return absl::ResourceExhaustedError(absl::StrCat(checkpoint.folder, ": its ", rows, " rows need ",
+                                                   bytes, " bytes, ", max_bytes,
+                                                   " are left of the memory budget"));
+}
+
+// The rows of one table, of all servers. on_rows: called with the rows of each piece.
+StatusOr<RowLayers> LoadTable(const Checkpoint& checkpoint, const TableConfig& config,
+                              std::span<SavedRows> saved,
+                              absl::FunctionRef<Status(uint64_t rows)> on_rows) {
+  const std::vector<std::string> tensors = {"id", "weights"};
+  const uint64_t rows = RowsOf(saved);
+  SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<RowTable> table, RowTable::Create(config, rows, 0));
+  uint64_t next = 0;
+  for (SavedRows& one : saved) {
+    for (const RowFile& file : one.files) SIMURGH_RETURN_IF_ERROR(CheckLayout(file, config));
+    SIMURGH_RETURN_IF_ERROR(one.ForEachPiece(tensors, [&](SavedRows::Parts parts) -> Status {
+      const uint64_t count = parts[0].size() / sizeof(uint64_t);
+      if (next + count > rows) {
+        return absl::DataLossError(
+            absl::StrCat(one.name, ": more rows than its files announce; use another checkpoint"));
+      }
+      std::ranges::copy(parts[0], std::as_writable_bytes(table->ids().subspan(next)).begin());
+      std::ranges::copy(parts[1], table->weights().subspan(next * table->row_bytes()).begin());
+      next += count;
+      return on_rows(count);
+    }));
+  }
+  if (next != rows) {
+    return absl::DataLossError(absl::StrCat(checkpoint.folder, ": table '", config.name, "' has ",
+                                            next, " rows instead of ", rows,
+                                            "; use another checkpoint"));
+  }
+  SIMURGH_RETURN_IF_ERROR(
+      Annotate(table->Index(), absl::StrCat(checkpoint.folder, ": table '", config.name, "'")));
+  return RowLayers({std::move(table)}, rows);
+}
+
 StatusOr<std::vector<RowLayers>> LoadRows(const Checkpoint& checkpoint, const ClusterConfig& config,
                                           uint64_t max_bytes, ModelVersion::Progress progress) {
-  SIMURGH_ASSIGN_OR_RETURN(std::vector<SavedRows> saved, OpenRows(checkpoint));
-  std::vector<uint64_t> counts(config.tables.size());
-  uint64_t all_rows = 0;
-  for (const SavedRows& rows : saved) {
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<SavedRows> all, OpenRows(checkpoint));
+  std::vector<std::vector<SavedRows>> tables(config.tables.size());
+  for (SavedRows& rows : all) {
     SIMURGH_ASSIGN_OR_RETURN(const uint32_t index, TableIndex(rows.table, config));
-    for (const RowFile& file : rows.files) {
-      SIMURGH_RETURN_IF_ERROR(CheckLayout(file, config.tables[index]));
-    }
-    counts[index] += rows.rows;
-    all_rows += rows.rows;
+    tables[index].push_back(std::move(rows));
   }
+  uint64_t all_rows = 0;
   uint64_t bytes = 0;
-  for (size_t i = 0; i < counts.size(); ++i)
-    bytes += RowTable::BytesOf(config.tables[i], counts[i]);
-  if (bytes > max_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(checkpoint.folder, ": its ", all_rows,
-                                                     " rows need ", bytes, " bytes, ", max_bytes,
-                                                     " are left of the memory budget"));
+  for (size_t i = 0; i < tables.size(); ++i) {
+    all_rows += RowsOf(tables[i]);
+    bytes += RowTable::BytesOf(config.tables[i], RowsOf(tables[i]));
   }
-  const std::vector<std::string> tensors = {"id", "weights"};
+  if (bytes > max_bytes) return NoRoom(checkpoint, all_rows, bytes, max_bytes);
   std::vector<RowLayers> layers;
   uint64_t done = 0;
-  for (size_t index = 0; index < counts.size(); ++index) {
-    const TableConfig& config_of_table = config.tables[index];
-    SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<RowTable> table,
-                             RowTable::Create(config_of_table, counts[index], 0));
-    uint64_t next = 0;
-    for (SavedRows& rows : saved) {
-      if (rows.table != config_of_table.name) continue;
-      SIMURGH_RETURN_IF_ERROR(rows.ForEachPiece(tensors, [&](SavedRows::Parts parts) -> Status {
-        const uint64_t count = parts[0].size() / sizeof(uint64_t);
-        if (next + count > counts[index]) {
-          return absl::DataLossError(absl::StrCat(rows.name, ": more rows than the files name"));
-        }
-        std::memcpy(table->ids().data() + next, parts[0].data(), parts[0].size());
-        std::memcpy(table->weights().data() + next * table->row_bytes(), parts[1].data(),
-                    parts[1].size());
-        next += count;
-        done += count;
-        return progress(done, all_rows);
-      }));
-    }
-    if (next != counts[index]) {
-      return absl::DataLossError(absl::StrCat(checkpoint.folder, ": table '", config_of_table.name,
-                                              "' has ", next, " rows instead of ", counts[index],
-                                              "; use another checkpoint"));
-    }
-    SIMURGH_RETURN_IF_ERROR(Annotate(
-        table->Index(), absl::StrCat(checkpoint.folder, ": table '", config_of_table.name, "'")));
-    layers.emplace_back(std::vector<std::shared_ptr<const RowTable>>{std::move(table)}, next);
+  for (size_t i = 0; i < tables.size(); ++i) {
+    SIMURGH_ASSIGN_OR_RETURN(layers.emplace_back(),
+                             LoadTable(checkpoint, config.tables[i], tables[i], [&](uint64_t rows) {
+                               return progress(done += rows, all_rows);
+                             }));
   }
   return layers;
 }
@@ -176,10 +188,19 @@ StatusOr<std::vector<uint64_t>> ReadIds(TensorFileReader& file) {
 
 // The rows that a delta has of a table, over all servers.
 struct DeltaFiles {
+  bool is_whole = false;  // A file has all rows of its server.
   std::vector<TensorFileReader> rows;
   std::vector<TensorFileReader> removed;
   uint64_t rows_after = 0;
 };
+
+uint64_t RowsOf(const std::vector<TensorFileReader>& files) {
+  uint64_t rows = 0;
+  for (const TensorFileReader& file : files) {
+    rows += file.tensors().empty() ? 0 : file.tensors().front().rows();
+  }
+  return rows;
+}
 
 StatusOr<std::vector<DeltaFiles>> OpenDelta(const Checkpoint& delta, const ClusterConfig& config) {
   std::vector<DeltaFiles> tables(config.tables.size());
@@ -187,30 +208,30 @@ StatusOr<std::vector<DeltaFiles>> OpenDelta(const Checkpoint& delta, const Clust
     const std::string name = TableOf(file);
     if (name.empty()) continue;
     SIMURGH_ASSIGN_OR_RETURN(const uint32_t index, TableIndex(name, config));
+    DeltaFiles& files = tables[index];
     SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, delta.OpenTensors(file.path));
     const auto after = reader.metadata().find(kRowsAfterDelta);
     uint64_t rows_after = 0;
-    if (after == reader.metadata().end() || !absl::SimpleAtoi(after->second, &rows_after)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(delta.Path(file.path), ": not the rows of a delta"));
+    if (after == reader.metadata().end()) {
+      files.is_whole = true;
+    } else if (!absl::SimpleAtoi(after->second, &rows_after)) {
+      return absl::DataLossError(
+          absl::StrCat(delta.Path(file.path), ": metadata ", kRowsAfterDelta, ": not a number"));
+    } else {
+      SIMURGH_ASSIGN_OR_RETURN(
+          TensorFileReader removed,
+          delta.OpenTensors(absl::StrCat("removed", file.path.substr(file.path.find('/')))));
+      files.removed.push_back(std::move(removed));
     }
-    DeltaFiles& files = tables[index];
     files.rows_after += rows_after;
     files.rows.push_back(std::move(reader));
-    SIMURGH_ASSIGN_OR_RETURN(
-        TensorFileReader removed,
-        delta.OpenTensors(absl::StrCat("removed", file.path.substr(file.path.find('/')))));
-    files.removed.push_back(std::move(removed));
   }
   return tables;
 }
 
 StatusOr<RowLayers> LoadDelta(DeltaFiles& files, const TableConfig& config,
                               const RowLayers& before) {
-  uint64_t rows = 0;
-  for (const TensorFileReader& file : files.rows) {
-    rows += file.tensors().empty() ? 0 : file.tensors().front().rows();
-  }
+  const uint64_t rows = RowsOf(files.rows);
   std::vector<uint64_t> removed;
   for (TensorFileReader& file : files.removed) {
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, ReadIds(file));
@@ -244,14 +265,31 @@ StatusOr<RowLayers> LoadDelta(DeltaFiles& files, const TableConfig& config,
                                           "; use a full checkpoint"));
 }
 
+// What a program makes the configuration from, in the order of a manifest.
+std::vector<std::string> SourceOf(const Manifest& manifest) {
+  std::vector<std::string> source;
+  for (const char* name : {"yaml", "yaml.path", "yaml.overrides"}) {
+    const auto found = manifest.extra.find(name);
+    source.push_back(found == manifest.extra.end() ? "" : found->second);
+  }
+  return source;
+}
+
 }  // namespace
 
-ModelVersion::Common::Common(ClusterConfig configuration, ModelVersion::Options loading)
+ModelVersion::Common::Common(ClusterConfig configuration, ModelVersion::Options loading,
+                             const Manifest& manifest)
     : config(std::move(configuration)),
       format(FormatOf(config)),
       layout(LayoutOf(config)),
       masks(config.features),
-      options(std::move(loading)) {}
+      options(std::move(loading)),
+      statistics(manifest.statistics),
+      source(SourceOf(manifest)) {}
+
+bool ModelVersion::Common::Fits(const Manifest& manifest) const {
+  return source == SourceOf(manifest) && statistics == manifest.statistics;
+}
 
 ModelVersion::ModelVersion(const Checkpoint& checkpoint)
     : folder_(checkpoint.folder),
@@ -270,9 +308,12 @@ uint64_t ModelVersion::rows() const {
   return rows;
 }
 
-uint64_t ModelVersion::bytes() const {
+uint64_t ModelVersion::bytes(const ModelVersion* besides) const {
+  const bool compares = besides != nullptr && besides->common_ == common_;
   uint64_t bytes = parts_->dense->bytes();
-  for (const RowLayers& table : parts_->tables) bytes += table.bytes();
+  for (size_t i = 0; i < parts_->tables.size(); ++i) {
+    bytes += parts_->tables[i].bytes(compares ? &besides->parts_->tables[i] : nullptr);
+  }
   return bytes;
 }
 
@@ -282,7 +323,7 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoin
   SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, ConfigOfModel(checkpoint, options.overrides));
   SIMURGH_RETURN_IF_ERROR(CheckPlugins(config, options.allow_plugins));
   std::shared_ptr<ModelVersion> model(new ModelVersion(checkpoint));
-  model->common_ = std::make_shared<Common>(std::move(config), options);
+  model->common_ = std::make_shared<Common>(std::move(config), options, checkpoint.manifest);
   SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(checkpoint, model->config()));
   SIMURGH_ASSIGN_OR_RETURN(model->parts_->tables,
                            LoadRows(checkpoint, model->config(), options.max_bytes, progress));
@@ -290,26 +331,38 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoin
   return model;
 }
 
-StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Next(const Checkpoint& delta) const {
+StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Next(const Checkpoint& delta,
+                                                                 uint64_t max_bytes) const {
   const std::optional<Manifest::Parent>& parent = delta.manifest.parent;
   if (!parent || parent->step != step_ || parent->checksum != checksum_) {
-    return absl::FailedPreconditionError(absl::StrCat(delta.folder, ": no delta of ", folder_));
+    return absl::AbortedError(absl::StrCat(delta.folder, ": no delta of ", folder_));
   }
-  // Most often equal to this version's; the overrides were checked with it.
-  SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config,
-                           ConfigOfModel(delta, common_->options.overrides));
-  if (config.settings != common_->config.settings ||
-      StatisticsOf(config.data, config.features) !=
-          StatisticsOf(common_->config.data, common_->config.features)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(delta.folder, ": another configuration than ", folder_));
+  if (!common_->Fits(delta.manifest)) {
+    return absl::AbortedError(absl::StrCat(delta.folder, ": another configuration than ", folder_));
   }
+  const ClusterConfig& config = common_->config;
   std::shared_ptr<ModelVersion> model(new ModelVersion(delta));
   model->common_ = common_;
   SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(delta, config));
   SIMURGH_ASSIGN_OR_RETURN(std::vector<DeltaFiles> tables, OpenDelta(delta, config));
+  uint64_t rows = 0;
+  uint64_t bytes = 0;
   for (size_t i = 0; i < tables.size(); ++i) {
-    StatusOr<RowLayers> layers = LoadDelta(tables[i], config.tables[i], parts_->tables[i]);
+    const uint64_t entries = RowsOf(tables[i].rows) + RowsOf(tables[i].removed);
+    rows += entries;
+    bytes += RowTable::BytesOf(config.tables[i], entries);
+  }
+  if (bytes > max_bytes) return NoRoom(delta, rows, bytes, max_bytes);
+  for (size_t i = 0; i < tables.size(); ++i) {
+    StatusOr<RowLayers> layers;
+    if (tables[i].is_whole) {
+      SIMURGH_ASSIGN_OR_RETURN(std::vector<SavedRows> saved,
+                               OpenRows(delta, config.tables[i].name));
+      layers = LoadTable(delta, config.tables[i], saved,
+                         [](uint64_t /*rows*/) { return absl::OkStatus(); });
+    } else {
+      layers = LoadDelta(tables[i], config.tables[i], parts_->tables[i]);
+    }
     if (!layers.ok()) return Annotate(layers.status(), delta.folder);
     model->parts_->tables.push_back(*std::move(layers));
   }

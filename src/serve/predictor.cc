@@ -52,6 +52,8 @@ struct Predictor::State {
     }
   }
 
+  // Cells of a request's column that are missing; 0 for a column that the model ignores.
+  uint64_t MissingCells(const ScoreRequest& request, size_t column) const;
   // Reads the rows of the batch's ids into `rows`, in the precision in which servers send them.
   void ReadRows(const std::vector<RowLayers>& tables, const CompactBatch& batch);
   // Sets `embeddings`, (B, width), as they arrive at a trainer.
@@ -74,6 +76,20 @@ struct Predictor::State {
   std::vector<uint32_t> scratch;
   std::vector<float> probabilities;
 };
+
+uint64_t Predictor::State::MissingCells(const ScoreRequest& request, size_t column) const {
+  if (!common.format.columns[column].is_read) return 0;
+  const std::vector<Cell>& cells = request.columns[column];
+  if (cells.empty()) return request.rows;
+  const auto is_missing = [this](const Cell& cell) {
+    const DataConfig& data = common.config.data;
+    if (cell.kind != Cell::Kind::kText) return cell.kind == Cell::Kind::kMissing;
+    if (data.format != DataConfig::Format::kCsv) return cell.text.empty();
+    return std::ranges::find(data.csv.missing_values, cell.text) != data.csv.missing_values.end();
+  };
+  const auto count = static_cast<uint64_t>(std::ranges::count_if(cells, is_missing));
+  return cells.size() == 1 ? count * request.rows : count;
+}
 
 void Predictor::State::ReadRows(const std::vector<RowLayers>& tables, const CompactBatch& batch) {
   found.resize(batch.ids.size());
@@ -195,23 +211,25 @@ Status Predictor::Score(const ModelVersion& model, std::span<const ScoreRequest*
     scored[r] = {};
     scored[r].probabilities.assign(request.rows * labels, std::numeric_limits<float>::quiet_NaN());
     std::fill_n(repeated.get(), columns, false);
+    for (size_t c = 0; c < columns; ++c) state.missing[c] += state.MissingCells(request, c);
+    bool has_row = false;  // A row of this request was processed whole.
     for (size_t row = 0; row < request.rows; ++row) {
       for (size_t c = 0; c < columns; ++c) {
         const std::vector<Cell>& values = request.columns[c];
         const bool is_shared = values.size() <= 1 && request.rows > 1;
-        if (row > 0 && is_shared) {
-          repeated[c] = true;
-          continue;
-        }
-        cells[c] = values.empty() ? Cell() : values[row];
-        if (cells[c].kind == Cell::Kind::kMissing) ++state.missing[c];
+        repeated[c] = is_shared && has_row;
+        if (row == 0 || !is_shared) cells[c] = values.empty() ? Cell() : values[row];
       }
       const Status added = state.batcher.AddCells(cells, {repeated.get(), columns});
       if (added.ok()) {
+        has_row = true;
         places.emplace_back(r, row);
         continue;
       }
-      if (!absl::IsInvalidArgument(added)) return added;
+      if (!absl::IsInvalidArgument(added)) {
+        state.batcher.Build().IgnoreError();  // Drops the rows.
+        return added;
+      }
       scored[r].AddProblem(row, std::string(added.message()));
     }
   }

@@ -121,9 +121,13 @@ void RowTable::Find(std::span<const uint64_t> ids, std::span<uint32_t> rows) con
   }
 }
 
-uint64_t RowLayers::bytes() const {
+uint64_t RowLayers::bytes(const RowLayers* besides) const {
   uint64_t bytes = 0;
-  for (const auto& layer : layers_) bytes += layer->bytes();
+  for (const auto& layer : layers_) {
+    const bool is_shared =
+        besides != nullptr && std::ranges::find(besides->layers_, layer) != besides->layers_.end();
+    if (!is_shared) bytes += layer->bytes();
+  }
   return bytes;
 }
 
@@ -186,7 +190,8 @@ StatusOr<std::shared_ptr<const RowTable>> Join(const TableConfig& config, const 
 
 StatusOr<RowLayers> RowLayers::With(const TableConfig& config,
                                     std::shared_ptr<const RowTable> newest) const {
-  constexpr uint64_t kRatio = 4;  // A layer has at least so many times the entries of the next.
+  if (newest->entries() == 0) return *this;
+  constexpr uint64_t kRatio = 4;  // Times the entries of the next layer that a layer has at least.
   std::vector<uint32_t> found(newest->entries());
   std::vector<const std::byte*> before(newest->entries());
   Find(newest->ids(), before, found);

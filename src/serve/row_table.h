@@ -80,7 +80,8 @@ class RowLayers {
       : layers_(std::move(layers)), rows_(rows) {}
 
   uint64_t rows() const { return rows_; }
-  uint64_t bytes() const;
+  // besides: of a version whose layers do not count; may be null.
+  uint64_t bytes(const RowLayers* besides = nullptr) const;
 
   // rows[i]: the weights of ids[i], or null for an id without a row. scratch: any.
   void Find(std::span<const uint64_t> ids, std::span<const std::byte*> rows,

@@ -1,6 +1,7 @@
 #include "simurgh/serve/scorer.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <span>
 #include <utility>
@@ -98,8 +99,9 @@ Scorer::~Scorer() {
 }
 
 std::chrono::nanoseconds Scorer::WaitOf(size_t rows) const {
-  const double seconds =
-      static_cast<double>(rows) * seconds_per_row_ / static_cast<double>(options_.threads);
+  if (recent_rows_ == 0) return std::chrono::nanoseconds(0);
+  const double seconds = static_cast<double>(rows) * recent_seconds_ / recent_rows_ /
+                         static_cast<double>(options_.threads);
   return std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
 }
 
@@ -118,7 +120,8 @@ void Scorer::Submit(std::shared_ptr<const ModelVersion> version, ScoreRequest re
     }
   }
   if (expected <= max_wait) {
-    wake_.NotifyOne();
+    // One of several threads that wait for a delay is not enough.
+    options_.batch_delay.count() > 0 ? wake_.NotifyAll() : wake_.NotifyOne();
     return;
   }
   late_requests_.Add();
@@ -128,11 +131,14 @@ void Scorer::Submit(std::shared_ptr<const ModelVersion> version, ScoreRequest re
 std::vector<Scorer::Waiting> Scorer::Take() {
   std::vector<Waiting> taken;
   MutexLock lock(mutex_);
-  while (queue_.empty() && !ends_) wake_.Wait(mutex_);
-  while (options_.batch_delay.count() > 0 && !queue_.empty() && !ends_ &&
-         waiting_rows_ < options_.max_batch_rows &&
-         wake_.WaitUntil(mutex_, queue_.front().since + options_.batch_delay)) {
-  }
+  do {
+    while (queue_.empty() && !ends_) wake_.Wait(mutex_);
+    while (options_.batch_delay.count() > 0 && !queue_.empty() && !ends_ &&
+           waiting_rows_ < options_.max_batch_rows &&
+           wake_.WaitUntil(mutex_, queue_.front().since + options_.batch_delay)) {
+    }
+    // Another thread may have taken all during the delay.
+  } while (queue_.empty() && !ends_);
   if (queue_.empty()) return taken;
   const ModelVersion* const version = queue_.front().version.get();
   size_t rows = 0;
@@ -176,25 +182,31 @@ void Scorer::Answer(Worker& worker, std::vector<Waiting> taken) {
   std::vector<ScoredRows> scored(batch.size());
   const ModelVersion& model = *batch.front().version;
   StatusOr<Counted*> predictor = worker.For(model);
-  const Status status =
-      predictor.ok() ? (*predictor)->Score(model, requests, scored) : predictor.status();
+  const auto score = [&](size_t first, size_t count) -> Status {
+    if (!predictor.ok()) return predictor.status();
+    try {
+      return (*predictor)
+          ->Score(model, std::span(requests).subspan(first, count),
+                  std::span(scored).subspan(first, count));
+    } catch (const std::bad_alloc&) {
+      worker.counted.reset();  // It may have rows of the batch.
+      predictor = worker.For(model);
+      return absl::ResourceExhaustedError("no memory for the request; send fewer rows or ids");
+    }
+  };
+  const Status status = score(0, batch.size());
   const std::chrono::nanoseconds took = Clock::now() - start;
   predict_seconds_.Observe(took);
   batch_rows_.Observe(static_cast<double>(rows));
   {
-    constexpr double kNewShare = 0.1;
-    const double seconds = std::chrono::duration<double>(took).count() /
-                           static_cast<double>(std::max<size_t>(rows, 1));
+    constexpr double kKept = 0.9;  // Of earlier batches.
     MutexLock lock(mutex_);
-    seconds_per_row_ += (seconds - seconds_per_row_) * (seconds_per_row_ == 0 ? 1 : kNewShare);
+    recent_seconds_ = recent_seconds_ * kKept + std::chrono::duration<double>(took).count();
+    recent_rows_ = recent_rows_ * kKept + static_cast<double>(rows);
   }
   for (size_t i = 0; i < batch.size(); ++i) {
     // A request that is too large for a batch must not fail the others.
-    const Status own = status.ok() || batch.size() == 1 || !predictor.ok()
-                           ? status
-                           : (*predictor)
-                                 ->Score(model, std::span(requests).subspan(i, 1),
-                                         std::span(scored).subspan(i, 1));
+    const Status own = status.ok() || batch.size() == 1 ? status : score(i, 1);
     std::move(batch[i].done)(own.ok() ? StatusOr<ScoredRows>(std::move(scored[i])) : own);
   }
 }

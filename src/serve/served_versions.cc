@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <optional>
 
 #include "absl/strings/numbers.h"
@@ -13,21 +14,16 @@
 namespace simurgh {
 namespace {
 
-constexpr char kPin[] = "pin";
+constexpr std::chrono::seconds kRetry{10};  // Of a checkpoint that may be usable later.
 
 double SecondsSince1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// text: "1200" or "step-1200", perhaps with a line end.
-std::optional<uint64_t> StepOf(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) {
-    text.remove_suffix(1);
-  }
-  if (text.starts_with("step-")) text.remove_prefix(5);
-  uint64_t step = 0;
-  if (!absl::SimpleAtoi(absl::string_view(text.data(), text.size()), &step)) return std::nullopt;
-  return step;
+// Whether the checkpoint itself is the cause.
+bool IsPermanent(const Status& status) {
+  return absl::IsDataLoss(status) || absl::IsInvalidArgument(status) ||
+         absl::IsFailedPrecondition(status);
 }
 
 }  // namespace
@@ -35,20 +31,21 @@ std::optional<uint64_t> StepOf(std::string_view text) {
 ServedVersions::ServedVersions(Options options, MetricRegistry& registry)
     : options_(std::move(options)),
       directory_(options_.model),
+      registry_(registry),
       loaded_(registry.GetCounter("simurgh_serve_versions_loaded_total",
                                   "Versions of the model that were loaded.")),
-      registry_(registry),
       step_(registry.GetGauge("simurgh_serve_model_step", "Step of the version in use.")),
+      step_time_(registry.GetGauge("simurgh_serve_model_time_seconds",
+                                   "Unix time at which the step of the version in use ended.")),
       bytes_(registry.GetGauge("simurgh_serve_model_bytes",
                                "Bytes of rows and dense weights of the version in use.")),
       load_seconds_(registry.GetHistogram("simurgh_serve_load_seconds",
                                           "Time to load and check a version.", LatencyBuckets())),
-      trained_to_served_seconds_(registry.GetHistogram(
-          "simurgh_serve_trained_to_served_seconds",
-          "Time from the end of a step to its use, by the clocks of both machines.",
-          LatencyBuckets())),
-      age_(registry.GetGauge("simurgh_serve_model_age_seconds",
-                             "Time since the step of the version in use ended.")),
+      trained_to_served_seconds_(
+          registry.GetHistogram("simurgh_serve_trained_to_served_seconds",
+                                "Time from the end of a step to its use, of newer versions; by the "
+                                "clocks of both machines.",
+                                LatencyBuckets())),
       version_(options_.version),
       thread_([this] { Run(); }) {}
 
@@ -77,7 +74,8 @@ std::vector<uint64_t> ServedVersions::Steps() const {
   MutexLock lock(mutex_);
   std::vector<uint64_t> steps;
   for (const auto& version : {previous_, current_}) {
-    if (version != nullptr) steps.push_back(version->step());
+    if (version == nullptr) continue;
+    if (steps.empty() || steps.back() != version->step()) steps.push_back(version->step());
   }
   return steps;
 }
@@ -105,19 +103,32 @@ void ServedVersions::Reload(std::string version) {
   wake_.NotifyAll();
 }
 
+void ServedVersions::Log(const Status& status) {
+  const std::string problem(status.message());
+  if (!status.ok() && problem != logged_) {
+    spdlog::warn("the model: {}", problem);
+    registry_
+        .GetCounter("simurgh_serve_versions_refused_total",
+                    "Versions of the model that could not be used.",
+                    {{"reason", std::string(absl::StatusCodeToString(status.code()))}})
+        .Add();
+  }
+  logged_ = problem;
+}
+
 void ServedVersions::Run() {
   SetThreadName("follower");
   for (;;) {
-    const Status status = Follow();
-    const std::string problem(status.message());
-    if (!status.ok() && problem != logged_) spdlog::warn("the model: {}", problem);
-    logged_ = problem;
-    if (const auto version = Current(); version != nullptr) {
-      age_.Set(SecondsSince1970() - version->step_time());
+    Status status;
+    try {
+      status = Follow();
+    } catch (const std::bad_alloc&) {
+      status = absl::ResourceExhaustedError("no memory to look for another version");
     }
-    const auto next = std::chrono::steady_clock::now() + options_.poll;
+    Log(status);
+    const auto next = Clock::now() + options_.poll;
     MutexLock lock(mutex_);
-    if (!status.ok()) problem_ = problem;
+    if (!status.ok()) problem_ = std::string(status.message());
     while (!ends_ && !reload_ && wake_.WaitUntil(mutex_, next)) {
     }
     if (ends_) return;
@@ -125,91 +136,106 @@ void ServedVersions::Run() {
   }
 }
 
-StatusOr<Checkpoint> ServedVersions::FindWanted() {
-  FileSystem& files = FileSystem::Real();
-  constexpr uint64_t kMaxBytes = 4'096;
-  const auto read = [&](const std::string& name) -> StatusOr<std::optional<uint64_t>> {
-    StatusOr<std::string> text = files.ReadFile(absl::StrCat(options_.model, "/", name), kMaxBytes);
-    if (absl::IsNotFound(text.status())) return std::nullopt;
-    SIMURGH_RETURN_IF_ERROR(text.status());
-    const std::optional<uint64_t> step = StepOf(*text);
-    if (step) return step;
-    return absl::InvalidArgumentError(
-        absl::StrCat(options_.model, "/", name, ": not a step, such as 1200"));
-  };
-  SIMURGH_ASSIGN_OR_RETURN(std::optional<uint64_t> step, read(kPin));
+StatusOr<std::optional<Checkpoint>> ServedVersions::FindWanted() {
+  SIMURGH_ASSIGN_OR_RETURN(std::optional<uint64_t> step, directory_.PinnedStep());
   std::string version;
   {
     MutexLock lock(mutex_);
     version = version_;
   }
-  if (!step) step = StepOf(version);
+  uint64_t number = 0;
+  if (!step && absl::SimpleAtoi(version, &number)) step = number;
   if (!step) {
-    SIMURGH_ASSIGN_OR_RETURN(step, read(version));
+    SIMURGH_ASSIGN_OR_RETURN(step, directory_.LatestStep());
   }
-  if (step) return directory_.Open(*step);
-  SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest newest, directory_.Latest());
-  return std::move(newest.checkpoint);
+  if (!step) {
+    // Latest() reads much: only to begin.
+    if (Current() != nullptr) return std::nullopt;
+    SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest newest, directory_.Latest());
+    return std::move(newest.checkpoint);
+  }
+  SIMURGH_ASSIGN_OR_RETURN(Checkpoint checkpoint, directory_.Open(*step));
+  const std::shared_ptr<const ModelVersion> current = Current();
+  if (current != nullptr && current->checksum() == checkpoint.checksum) return std::nullopt;
+  return checkpoint;
 }
 
 Status ServedVersions::Follow() {
-  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, FindWanted());
-  const Wanted wanted{checkpoint.manifest.step, checkpoint.checksum};
-  for (const auto& version : {Current(), Find(wanted.step)}) {
-    if (version == nullptr || version->checksum() != wanted.checksum) continue;
-    if (version != Current()) Use(version);
+  SIMURGH_ASSIGN_OR_RETURN(const std::optional<Checkpoint> checkpoint, FindWanted());
+  if (!checkpoint) return absl::OkStatus();
+  if (auto loaded = Find(checkpoint->manifest.step);
+      loaded != nullptr && loaded->checksum() == checkpoint->checksum) {
+    Use(std::move(loaded));
     return absl::OkStatus();
   }
-  if (refused_.contains(wanted)) return absl::UnknownError(logged_);
-  const auto start = std::chrono::steady_clock::now();
-  StatusOr<std::shared_ptr<const ModelVersion>> version = Load(checkpoint);
-  if (version.ok()) {
-    load_seconds_.Observe(std::chrono::steady_clock::now() - start);
+  const Clock::time_point start = Clock::now();
+  const auto refused = refused_.find(checkpoint->checksum);
+  if (refused != refused_.end() && start < refused->second.retry) return refused->second.status;
+  StatusOr<std::shared_ptr<const ModelVersion>> version = absl::UnknownError("");
+  try {
+    version = Load(*checkpoint);
+  } catch (const std::bad_alloc&) {
+    version = absl::ResourceExhaustedError("no memory to load it");
+  }
+  if (!version.ok()) {
+    if (absl::IsCancelled(version.status())) return absl::OkStatus();
+    const Status status(version.status().code(),
+                        absl::StrCat("step ", checkpoint->manifest.step,
+                                     " is not used: ", std::string(version.status().message())));
+    refused_[checkpoint->checksum] = {
+        status, IsPermanent(status) ? Clock::time_point::max() : Clock::now() + kRetry};
+    return status;
+  }
+  refused_.clear();
+  load_seconds_.Observe(Clock::now() - start);
+  const std::shared_ptr<const ModelVersion> current = Current();
+  if (current != nullptr && current->step_time() < (*version)->step_time()) {
     trained_to_served_seconds_.Observe(std::max(0.0, SecondsSince1970() - (*version)->step_time()));
-    loaded_.Add();
-    Use(*std::move(version));
-    return absl::OkStatus();
   }
-  if (absl::IsCancelled(version.status())) return absl::OkStatus();
-  registry_
-      .GetCounter("simurgh_serve_versions_refused_total",
-                  "Versions of the model that could not be used.",
-                  {{"reason", std::string(absl::StatusCodeToString(version.status().code()))}})
-      .Add();
-  refused_.insert(wanted);
-  return absl::Status(version.status().code(),
-                      absl::StrCat("step ", wanted.step,
-                                   " is not used: ", std::string(version.status().message())));
+  loaded_.Add();
+  Use(*std::move(version));
+  return absl::OkStatus();
 }
 
 StatusOr<std::shared_ptr<const ModelVersion>> ServedVersions::Load(const Checkpoint& checkpoint) {
-  // A delta of a loaded version, or of deltas of it.
-  std::vector<Checkpoint> deltas;
+  const auto load = [&] {
+    StatusOr<std::shared_ptr<const ModelVersion>> version = LoadDelta(checkpoint);
+    return absl::IsAborted(version.status()) ? LoadWhole(checkpoint) : version;
+  };
+  StatusOr<std::shared_ptr<const ModelVersion>> version = load();
+  if (!absl::IsResourceExhausted(version.status())) return version;
+  // Room for the new one. The budget was compared before any row was read.
+  std::shared_ptr<const ModelVersion> previous;
+  {
+    MutexLock lock(mutex_);
+    previous = std::move(previous_);
+  }
+  if (previous == nullptr) return version;
+  previous.reset();
+  return load();
+}
+
+StatusOr<std::shared_ptr<const ModelVersion>> ServedVersions::LoadDelta(
+    const Checkpoint& checkpoint) {
+  std::vector<Checkpoint> deltas;  // The newest first.
   for (StatusOr<Checkpoint> next = checkpoint; next.ok() && next->manifest.parent;
        next = directory_.Open(deltas.back().manifest.parent->step)) {
     deltas.push_back(*next);
     const Manifest::Parent parent = *next->manifest.parent;
     std::shared_ptr<const ModelVersion> version = Find(parent.step);
     if (version == nullptr || version->checksum() != parent.checksum) continue;
-    Status status;
-    for (; status.ok() && !deltas.empty(); deltas.pop_back()) {
-      StatusOr<std::shared_ptr<const ModelVersion>> newer = version->Next(deltas.back());
-      status = newer.status();
-      if (newer.ok()) version = *std::move(newer);
+    for (; !deltas.empty(); deltas.pop_back()) {
+      SIMURGH_ASSIGN_OR_RETURN(version, version->Next(deltas.back(), BytesLeft()));
     }
-    if (status.ok()) return version;
-    if (!absl::IsFailedPrecondition(status)) return status;
-    break;
+    return version;
   }
+  return absl::AbortedError("no delta of a loaded version");
+}
+
+StatusOr<std::shared_ptr<const ModelVersion>> ServedVersions::LoadWhole(
+    const Checkpoint& checkpoint) {
   ModelVersion::Options loading = options_.loading;
-  if (options_.memory_budget > 0) {
-    const std::shared_ptr<const ModelVersion> current = Current();
-    const uint64_t used = current == nullptr ? 0 : current->bytes();
-    loading.max_bytes = options_.memory_budget - std::min(options_.memory_budget, used);
-    // Room for the new one.
-    MutexLock lock(mutex_);
-    previous_.reset();
-  }
+  loading.max_bytes = BytesLeft();
   return ModelVersion::Load(checkpoint, loading, [this](uint64_t rows, uint64_t all) -> Status {
     MutexLock lock(mutex_);
     if (current_ == nullptr) problem_ = absl::StrCat("loading: rows=", rows, " of=", all);
@@ -217,13 +243,25 @@ StatusOr<std::shared_ptr<const ModelVersion>> ServedVersions::Load(const Checkpo
   });
 }
 
+uint64_t ServedVersions::BytesLeft() const {
+  if (options_.memory_budget == 0) return UINT64_MAX;
+  MutexLock lock(mutex_);
+  uint64_t used = current_ == nullptr ? 0 : current_->bytes();
+  if (previous_ != nullptr) used += previous_->bytes(current_.get());
+  return options_.memory_budget - std::min(options_.memory_budget, used);
+}
+
 void ServedVersions::Use(std::shared_ptr<const ModelVersion> version) {
   spdlog::info("the model: step {} is in use: rows={} bytes={}", version->step(), version->rows(),
                version->bytes());
   step_.Set(static_cast<double>(version->step()));
+  step_time_.Set(version->step_time());
   bytes_.Set(static_cast<double>(version->bytes()));
-  MutexLock lock(mutex_);
-  previous_ = std::exchange(current_, std::move(version));
+  std::shared_ptr<const ModelVersion> old;  // Freed after the unlock, which takes long.
+  {
+    MutexLock lock(mutex_);
+    old = std::exchange(previous_, std::exchange(current_, std::move(version)));
+  }
 }
 
 }  // namespace simurgh

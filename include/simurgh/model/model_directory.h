@@ -123,6 +123,12 @@ class ModelDirectory {
   // Errors: DATA_LOSS for another text.
   StatusOr<std::optional<uint64_t>> BestStep();
 
+  // The step that the file `latest` names; none without the file. Errors: as BestStep.
+  StatusOr<std::optional<uint64_t>> LatestStep();
+  // The step in the file `pin`, which holds servers of predictions at a checkpoint; none without
+  // the file. Errors: INVALID_ARGUMENT for another text.
+  StatusOr<std::optional<uint64_t>> PinnedStep();
+
   struct Newest {
     Checkpoint checkpoint;
     std::vector<std::string> warnings;  // One for each damaged checkpoint that was left out.
@@ -147,12 +153,15 @@ class ModelDirectory {
   // file, tensor and rows. Errors: of Open.
   StatusOr<std::vector<std::string>> Verify(uint64_t step, const Progress& progress);
 
-  // Removes valid checkpoints but the newest `count`, those of `except`, and the parents that these
+  // Removes valid checkpoints but the newest `count`, those of `except`, the pinned one, and the
+  // parents that these
   // need. Damaged ones stay. An interrupted removal leaves no damaged checkpoint.
   // Errors: as for SetBest.
   Status KeepNewest(size_t count, const std::set<uint64_t>& except, uint64_t generation);
 
  private:
+  StatusOr<std::optional<uint64_t>> NamedStep(const char* file);
+
   const std::string path_;
   FileSystem& files_;
 };

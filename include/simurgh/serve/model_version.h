@@ -42,7 +42,7 @@ class ModelVersion {
   struct Options {
     std::vector<std::string> overrides;  // See ConfigOfModel().
     bool allow_plugins = true;
-    uint64_t max_bytes = UINT64_MAX;  // Of rows. A delta is not limited.
+    uint64_t max_bytes = UINT64_MAX;  // Of rows.
   };
 
   // Called with rows read and all rows; an error ends the load.
@@ -58,9 +58,11 @@ class ModelVersion {
                                                             Progress progress);
 
   // Load() of a delta that continues this version. Reads only the delta, and shares the other rows
-  // with this version. Errors: FAILED_PRECONDITION if the checkpoint is no delta of this one, or
-  // has files that are not; then use Load().
-  StatusOr<std::shared_ptr<const ModelVersion>> Next(const Checkpoint& delta) const;
+  // with this version. max_bytes: of rows, besides those of this version.
+  // Errors: as Load(); ABORTED if the checkpoint is no delta of this one, or has another
+  // configuration: then use Load().
+  StatusOr<std::shared_ptr<const ModelVersion>> Next(const Checkpoint& delta,
+                                                     uint64_t max_bytes = UINT64_MAX) const;
 
   ~ModelVersion();
 
@@ -69,8 +71,8 @@ class ModelVersion {
   uint64_t checksum() const { return checksum_; }  // See Checkpoint.
   double step_time() const { return step_time_; }  // When the step ended: seconds since 1970.
   uint64_t rows() const;
-  // Of rows and dense weights. Versions share memory, which counts for each.
-  uint64_t bytes() const;
+  // Of rows and dense weights, without what `besides`, which may be null, shares.
+  uint64_t bytes(const ModelVersion* besides = nullptr) const;
   const ClusterConfig& config() const;
   const RowFormat& format() const;
 

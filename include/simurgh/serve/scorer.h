@@ -18,8 +18,8 @@
 
 namespace simurgh {
 
-// Predicts requests with its threads. A free thread takes all that waits for one version, up to
-// `max_batch_rows`, and predicts it as one batch: batches grow by themselves under load.
+// Predicts requests with its threads. A free thread takes the waiting requests for one version, up
+// to `max_batch_rows`, and predicts them as one batch: batches grow by themselves under load.
 //
 // Threads: any.
 class Scorer {
@@ -75,7 +75,9 @@ class Scorer {
   CondVar wake_;
   std::deque<Waiting> queue_ ABSL_GUARDED_BY(mutex_);
   size_t waiting_rows_ ABSL_GUARDED_BY(mutex_) = 0;
-  double seconds_per_row_ ABSL_GUARDED_BY(mutex_) = 0;  // Moving average, of one thread.
+  // Of batches, each older one counting less: their quotient is the time of a row.
+  double recent_seconds_ ABSL_GUARDED_BY(mutex_) = 0;
+  double recent_rows_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;
 };

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <chrono>
-#include <compare>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,6 +25,9 @@ namespace simurgh {
 // version before stays loaded. A checkpoint that cannot be used is logged and counted, and the
 // version in use stays.
 //
+// A checkpoint that is damaged, or whose probe fails, is not tried again before Reload(). Other
+// errors, such as a lack of memory, are tried again every 10 s.
+//
 // MODEL/pin, a file with a step, holds all followers at this step until it is removed.
 //
 // Threads: any.
@@ -32,7 +35,7 @@ class ServedVersions {
  public:
   struct Options {
     std::string model;               // The folder.
-    std::string version = "latest";  // `latest`, `best`, or a step.
+    std::string version = "latest";  // Or a step.
     std::chrono::milliseconds poll{200};
     std::chrono::milliseconds max_age{0};  // Older versions are not ready; 0: any age is.
     uint64_t memory_budget = 0;            // Of all versions' rows; 0: no limit.
@@ -57,28 +60,35 @@ class ServedVersions {
   void Reload(std::string version);
 
  private:
-  // What the folder asks for.
-  struct Wanted {
-    uint64_t step = 0;
-    uint64_t checksum = 0;  // Of the checkpoint.
-    auto operator<=>(const Wanted&) const = default;
+  using Clock = std::chrono::steady_clock;
+
+  // A checkpoint that was not used.
+  struct Refusal {
+    Status status;
+    Clock::time_point retry;
   };
 
   void Run();
   Status Follow();
-  StatusOr<Checkpoint> FindWanted();
+  // The checkpoint that the folder asks for; none if that is the version in use.
+  StatusOr<std::optional<Checkpoint>> FindWanted();
   StatusOr<std::shared_ptr<const ModelVersion>> Load(const Checkpoint& checkpoint);
+  StatusOr<std::shared_ptr<const ModelVersion>> LoadDelta(const Checkpoint& checkpoint);
+  StatusOr<std::shared_ptr<const ModelVersion>> LoadWhole(const Checkpoint& checkpoint);
+  // Bytes of the budget that the loaded versions leave.
+  uint64_t BytesLeft() const;
   void Use(std::shared_ptr<const ModelVersion> version);
+  void Log(const Status& status);
 
   const Options options_;
   ModelDirectory directory_;
-  Counter& loaded_;
   MetricRegistry& registry_;
+  Counter& loaded_;
   Gauge& step_;
+  Gauge& step_time_;
   Gauge& bytes_;
   Histogram& load_seconds_;
   Histogram& trained_to_served_seconds_;
-  Gauge& age_;
   mutable Mutex mutex_;
   CondVar wake_;
   std::shared_ptr<const ModelVersion> current_ ABSL_GUARDED_BY(mutex_);
@@ -87,8 +97,8 @@ class ServedVersions {
   std::string version_ ABSL_GUARDED_BY(mutex_);
   bool reload_ ABSL_GUARDED_BY(mutex_) = false;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
-  std::set<Wanted> refused_;  // The thread's.
-  std::string logged_;        // The last problem; the thread's.
+  std::map<uint64_t, Refusal> refused_;  // By checksum of the checkpoint; the thread's.
+  std::string logged_;                   // The last problem; the thread's.
   std::jthread thread_;
 };
 

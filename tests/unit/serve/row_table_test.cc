@@ -76,6 +76,11 @@ TEST_CASE("Layers of rows read as the last change of each id") {
   }
 }
 
+TEST_CASE("A change of no rows adds no layer") {
+  const RowLayers layers = RowLayers().With(kTable, TableOf({{1, 2.0F}})).value();
+  CHECK(layers.With(kTable, TableOf({})).value().bytes() == layers.bytes());
+}
+
 TEST_CASE("An id that occurs twice in a table is an error") {
   auto table = RowTable::Create(kTable, 2, 1).value();
   table->ids()[0] = 7;

@@ -1,6 +1,7 @@
 #include "simurgh/serve/served_versions.h"
 
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -102,6 +103,78 @@ TEST_CASE("A row that a delta removed reads as an unseen id") {
   writer.WriteDelta(12, delta);
   REQUIRE(Reaches(versions, 12));
   CHECK(VersionedModel::VersionOf(Score(versions.Find(12), VersionedModel::Request(1, 3))) == 12);
+}
+
+TEST_CASE("A delta is read without the checkpoints that it continues") {
+  const TemporaryFolder folder;
+  VersionedModel writer(folder.Path("model"));
+  const Checkpoint full = writer.WriteFull(1);
+  MetricRegistry registry;
+  ServedVersions versions(Fast(folder.Path("model")), registry);
+  REQUIRE(Reaches(versions, 1));
+  std::filesystem::remove_all(full.folder + "/rows");
+  const Checkpoint second = writer.WriteDelta(2, full, {7});
+  REQUIRE(Reaches(versions, 2));
+  std::filesystem::remove_all(second.folder + "/rows");
+  // A file with all rows replaces those before it.
+  writer.WriteDelta(3, second, {3}, "b");
+  REQUIRE(Reaches(versions, 3));
+  CHECK(versions.Current()->rows() == 2 * VersionedModel::kIds - 1);
+  CHECK(VersionedModel::VersionOf(Score(versions.Current(), VersionedModel::Request(1, 7))) == 3);
+  CHECK(VersionedModel::VersionOf(Score(versions.Current(), VersionedModel::Request(1, 3))) == 0);
+}
+
+TEST_CASE("Values that a request shares stay in the request") {
+  const TemporaryFolder folder;
+  VersionedModel writer(folder.Path("model"));
+  const auto no_progress = [](uint64_t, uint64_t) { return absl::OkStatus(); };
+  const auto model = ModelVersion::Load(writer.WriteFull(1, {3}), {}, no_progress).value();
+  // Two rows; their `b` is shared, the first row's `a` is bad.
+  const auto request = [](std::string_view b) {
+    const auto text = [](std::string_view cell) {
+      return Cell{.kind = Cell::Kind::kText, .text = cell};
+    };
+    return ScoreRequest{.rows = 2, .columns = {{text("bad"), text("1")}, {text(b)}}};
+  };
+  const ScoreRequest absent = request("3");
+  const ScoreRequest present = request("4");
+  const ScoreRequest* requests[] = {&present, &absent, &present};
+  std::vector<ScoredRows> scored(3);
+  Predictor predictor = Predictor::Create(*model).value();
+  REQUIRE(predictor.Score(*model, requests, scored) == absl::OkStatus());
+  for (const ScoredRows& rows : scored) {
+    CHECK(rows.bad_rows == 1);
+    CHECK(std::isnan(rows.probabilities[0]));
+  }
+  CHECK(scored[0].probabilities[2] == 0.5F);
+  CHECK(scored[1].probabilities[2] < 0.3F);
+  CHECK(scored[2].probabilities[2] == 0.5F);
+}
+
+TEST_CASE("Threads that wait for further requests answer all of them") {
+  const TemporaryFolder folder;
+  VersionedModel writer(folder.Path("model"));
+  const auto no_progress = [](uint64_t, uint64_t) { return absl::OkStatus(); };
+  const auto model = ModelVersion::Load(writer.WriteFull(1), {}, no_progress).value();
+  MetricRegistry registry;
+  Scorer scorer({.threads = 4, .batch_delay = std::chrono::microseconds(200)}, registry);
+  std::atomic<int> right = 0;
+  std::vector<std::jthread> clients;
+  for (int client = 0; client < 4; ++client) {
+    clients.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        std::promise<void> answered;
+        scorer.Submit(model, VersionedModel::Request(1, 2), std::chrono::minutes(1),
+                      [&](StatusOr<ScoredRows> scored) {
+                        if (scored.ok() && VersionedModel::VersionOf(*scored) == 1) ++right;
+                        answered.set_value();
+                      });
+        answered.get_future().wait();
+      }
+    });
+  }
+  clients.clear();
+  CHECK(right == 800);
 }
 
 TEST_CASE("A pin rolls back, and its removal goes on") {

@@ -59,16 +59,17 @@ VersionedModel::VersionedModel(const std::string& folder)
 
 Checkpoint VersionedModel::WriteFull(uint64_t version, const std::set<uint64_t>& missing,
                                      const std::string& probe) {
-  return Write(version, missing, nullptr, probe);
+  return Write(version, missing, nullptr, probe, "");
 }
 
 Checkpoint VersionedModel::WriteDelta(uint64_t version, const Checkpoint& parent,
-                                      const std::set<uint64_t>& removed) {
-  return Write(version, removed, &parent, "");
+                                      const std::set<uint64_t>& removed, const std::string& whole) {
+  return Write(version, removed, &parent, "", whole);
 }
 
 Checkpoint VersionedModel::Write(uint64_t version, const std::set<uint64_t>& missing,
-                                 const Checkpoint* parent, const std::string& probe) {
+                                 const Checkpoint* parent, const std::string& probe,
+                                 const std::string& whole) {
   auto attempt = directory_.Begin(version, generation_);
   SIMURGH_CHECK(attempt.ok()) << attempt.status();
   for (const TableConfig& table : config_.tables) {
@@ -77,7 +78,8 @@ Checkpoint VersionedModel::Write(uint64_t version, const std::set<uint64_t>& mis
       if (table.name != "b" || !missing.contains(id)) ids.push_back(id);
     }
     TensorMetadata metadata = Table::FileMetadata(table);
-    if (parent != nullptr) metadata[kRowsAfterDelta] = absl::StrCat(ids.size());
+    const bool is_delta = parent != nullptr && table.name != whole;
+    if (is_delta) metadata[kRowsAfterDelta] = absl::StrCat(ids.size());
     const std::vector<TensorSpec> tensors = Table::FileTensors(table, ids.size());
     const std::string path =
         attempt->Path(absl::StrCat("rows/", table.name, "/", kServer, ".safetensors")).value();
@@ -91,7 +93,7 @@ Checkpoint VersionedModel::Write(uint64_t version, const std::set<uint64_t>& mis
       SIMURGH_CHECK(file.Write(tensor.name, bytes).ok());
     }
     SIMURGH_CHECK(file.Finish().ok());
-    if (parent == nullptr) continue;
+    if (!is_delta) continue;
     std::vector<uint64_t> removed;
     if (table.name == "b") removed.assign(missing.begin(), missing.end());
     TensorFileWriter gone =

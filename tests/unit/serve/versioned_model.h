@@ -26,9 +26,10 @@ class VersionedModel {
   // those that are right.
   Checkpoint WriteFull(uint64_t version, const std::set<uint64_t>& missing = {},
                        const std::string& probe = "");
-  // A delta of all rows.
+  // A delta that has all rows, and removes some of `b`. whole: a table whose file has all rows
+  // instead of the changes.
   Checkpoint WriteDelta(uint64_t version, const Checkpoint& parent,
-                        const std::set<uint64_t>& removed = {});
+                        const std::set<uint64_t>& removed = {}, const std::string& whole = "");
 
   ModelDirectory& directory() { return directory_; }
   const ClusterConfig& config() const { return config_; }
@@ -40,7 +41,7 @@ class VersionedModel {
 
  private:
   Checkpoint Write(uint64_t version, const std::set<uint64_t>& missing, const Checkpoint* parent,
-                   const std::string& probe);
+                   const std::string& probe, const std::string& whole);
 
   ModelDirectory directory_;
   ClusterConfig config_;
