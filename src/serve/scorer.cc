@@ -107,22 +107,18 @@ std::chrono::nanoseconds Scorer::WaitOf(size_t rows) const {
 
 void Scorer::Submit(std::shared_ptr<const ModelVersion> version, ScoreRequest request,
                     std::chrono::milliseconds max_wait, Done done) {
-  const Clock::time_point now = Clock::now();
-  std::chrono::nanoseconds expected{0};
   {
     MutexLock lock(mutex_);
-    expected = WaitOf(waiting_rows_);
-    if (expected <= max_wait) {
+    if (WaitOf(waiting_rows_) <= max_wait) {
+      const Clock::time_point now = Clock::now();
       waiting_rows_ += request.rows;
       queued_rows_.Set(static_cast<double>(waiting_rows_));
       queue_.push_back(
           {std::move(version), std::move(request), now, now + max_wait, std::move(done)});
+      // One of several threads that wait for a delay is not enough.
+      options_.batch_delay.count() > 0 ? wake_.NotifyAll() : wake_.NotifyOne();
+      return;
     }
-  }
-  if (expected <= max_wait) {
-    // One of several threads that wait for a delay is not enough.
-    options_.batch_delay.count() > 0 ? wake_.NotifyAll() : wake_.NotifyOne();
-    return;
   }
   late_requests_.Add();
   std::move(done)(absl::ResourceExhaustedError("too many requests wait; try again later"));
