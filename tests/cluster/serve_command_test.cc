@@ -142,45 +142,74 @@ TEST_CASE("Clients of Triton ask in their ways, also over TLS with a token") {
   CHECK(server.Stop() == 0);
 }
 
-// The blocks of commands in a document.
-std::vector<std::string> CommandsIn(const std::string& path) {
+// The blocks of a language in a document.
+std::vector<std::string> BlocksIn(const std::string& path, const std::string& language) {
   std::vector<std::string> blocks;
   const std::string text = ReadText(path);
-  constexpr std::string_view kBegin = "```sh\n";
-  for (size_t at = text.find(kBegin); at != text.npos; at = text.find(kBegin, at + 1)) {
-    const size_t begin = at + kBegin.size();
+  const std::string begin_of_block = absl::StrCat("```", language, "\n");
+  for (size_t at = text.find(begin_of_block); at != text.npos;
+       at = text.find(begin_of_block, at + 1)) {
+    const size_t begin = at + begin_of_block.size();
     blocks.push_back(text.substr(begin, text.find("```", begin) - begin));
   }
   return blocks;
 }
 
-TEST_CASE("The commands of the documentation train, serve and ask") {
+// Runs commands as a reader of the documentation would, whose home is the folder.
+CommandResult RunBlocks(const std::vector<std::string>& blocks, const TemporaryFolder& folder) {
   if (RunCommand("curl --version").exit_code != 0) SIMURGH_SKIP("no curl");
-  const TemporaryFolder folder;
-  const std::vector<std::string> blocks = CommandsIn("services/serving/README.md");
-  REQUIRE(blocks.size() == 2);
-  CHECK(Lines(blocks[0]).size() == 4);  // The programs' folder, and three commands.
-  const std::string folder_of_programs =
-      std::filesystem::absolute(Program("simurgh")).parent_path();
-  // Waits for the server.
-  std::string script =
-      "set -e\n"
+  std::filesystem::create_symlink(std::filesystem::absolute("config"), folder.Path("config"));
+  // Asks until the server is ready.
+  std::string script = absl::StrCat(
+      "set -e\ncd ", folder.path(), "\nexport HOME=$PWD\n",
       "curl() { command curl -sS --fail-with-body --retry 60 --retry-delay 1 --retry-all-errors "
-      "\"$@\"; }\n";
+      "\"$@\"; }\n");
   for (const std::string& block : blocks) {
-    absl::StrAppend(&script, block, "kill $!\nwait $!\ncd ", folder.path(), "\n");
+    absl::StrAppend(&script, block, "for job in $(jobs -p); do kill $job; wait $job; done\n");
   }
+  const std::string host = OwnHost();
   script = absl::StrReplaceAll(
       script,
-      {{"build/release/bin", folder_of_programs},
+      {{"build/release/bin", std::filesystem::absolute(Program("simurgh")).parent_path().string()},
        {"/tmp/adult", folder.Path("adult")},
-       {"127.0.0.1", OwnHost()},
-       {"simurgh serve", absl::StrCat("simurgh serve --set serving.listen=", OwnHost(), ":8000")}});
-  const CommandResult result = RunCommand("bash " + folder.Write("commands", script));
+       {"127.0.0.1", host},
+       {"simurgh serve", absl::StrCat("simurgh serve --set serving.listen=", host, ":8000")}});
+  CommandResult result = RunCommand("bash " + folder.Write("commands", script));
   INFO(result.error);
-  CHECK(result.exit_code == 0);
-  CHECK_THAT(result.out, Contains("test_auc=") && Contains("\"predictions\":[0.") &&
-                             Contains("\"name\":\"adult\",\"versions\":["));
+  REQUIRE(result.exit_code == 0);
+  return result;
+}
+
+TEST_CASE("The commands of the server's documentation train, serve and ask") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> blocks = BlocksIn("services/serving/README.md", "sh");
+  REQUIRE(blocks.size() == 2);
+  CHECK(Lines(blocks[0]).size() == 4);  // The programs' folder, and three commands.
+  CHECK_THAT(RunBlocks(blocks, folder).out, Contains("test_auc=") &&
+                                                Contains("\"predictions\":[0.") &&
+                                                Contains("\"name\":\"adult\",\"versions\":["));
+}
+
+TEST_CASE("The commands of the README train, predict, serve and ask") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.Path("clicks"));
+  std::string rows = "clicked,site,ad,age\n";
+  for (int row = 0; row < 2'000; ++row) {
+    absl::StrAppend(&rows, row % 7 % 2, ",site", row % 7, ",ad", row % 5, ",", row % 60, ".5\n");
+  }
+  for (const char* name : {"train", "test"}) {
+    folder.Write(absl::StrCat("clicks/clicks.", name, ".csv"), rows);
+  }
+  folder.Write("clicks/new.csv", rows);
+  folder.Write("clicks/clicks.yaml", absl::StrReplaceAll(BlocksIn("README.md", "yaml").at(0),
+                                                         {{"127.0.0.1", OwnHost()}}));
+  const std::vector<std::string> blocks = BlocksIn("README.md", "sh");
+  REQUIRE(blocks.size() == 3);
+  CHECK_THAT(RunBlocks(blocks, folder).out,
+             Contains("test_auc=") && Contains("\"predictions\":[0."));
+  const std::vector<std::string> scores = Lines(ReadText(folder.Path("scores.csv")));
+  CHECK(scores.size() == 2'001);
+  CHECK(scores.at(0) == "site,p");
 }
 
 TEST_CASE("A stop answers the requests that have arrived") {
