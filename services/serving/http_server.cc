@@ -236,7 +236,7 @@ class Server final : public HttpServer {
     });
     closed_total_.Add();
     if (oldest == sessions_.end()) return false;
-    const SessionPointer session = *oldest;
+    const SessionPointer session = std::move(*oldest);
     session->phase = Phase::kClosing;
     session->stream->Close();
     Forget(session);
