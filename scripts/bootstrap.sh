@@ -41,8 +41,8 @@ PACKAGES=(
 )
 
 TEST_PACKAGES=(
-  # Other programs that read exported models.
-  python3-torch python3-venv
+  # Other programs that read exported models, and clients of the online server.
+  curl python3-torch python3-venv
 )
 
 BENCH_PACKAGES=(

@@ -124,8 +124,9 @@ struct Session : std::enable_shared_from_this<Session> {
   std::unique_ptr<Stream> stream;
   Phase phase = Phase::kReceiving;
   std::optional<Clock::time_point> deadline;
-  bool is_late = false;      // The deadline passed while a request was received.
-  std::vector<char> buffer;  // Bytes [begin, end) are received and not parsed.
+  bool is_late = false;         // The deadline passed while a request was received.
+  bool is_crowded_out = false;  // Others need the memory of the request's body.
+  std::vector<char> buffer;     // Bytes [begin, end) are received and not parsed.
   size_t begin = 0;
   size_t end = 0;
   uint64_t held_bytes = 0;  // Of the request's body.
@@ -227,13 +228,15 @@ class Server final : public HttpServer {
     });
   }
 
-  // Closes the connection that has waited longest. Returns false if all are being answered.
+  // Closes the connection that has waited longest, for a request or for a refused client's end.
+  // Returns false if all are being answered.
   bool MakeRoom() {
-    const auto oldest = std::ranges::find_if(
-        sessions_, [](const auto& session) { return session->waits_for_request(); });
+    const auto oldest = std::ranges::find_if(sessions_, [](const auto& session) {
+      return session->waits_for_request() || session->phase == Phase::kClosing;
+    });
     closed_total_.Add();
     if (oldest == sessions_.end()) return false;
-    const SessionPointer session = *oldest;
+    const SessionPointer session = std::move(*oldest);
     session->phase = Phase::kClosing;
     session->stream->Close();
     Forget(session);
@@ -341,46 +344,50 @@ class Server final : public HttpServer {
     }
     const Clock::time_point begin = Clock::now();
     Begin(session, Phase::kReceiving, options_.request_timeout);
-    HttpParser parser(options_.limits);
+    std::optional<HttpParser> parser(options_.limits);
     std::optional<HttpResponse> refusal;
-    while (parser.state() != HttpParser::State::kDone && !refusal) {
-      const bool in_head = parser.state() == HttpParser::State::kHead;
-      const HttpParser::Progress progress = parser.Take(session.received());
+    while (parser->state() != HttpParser::State::kDone && !refusal) {
+      const bool in_head = parser->state() == HttpParser::State::kHead;
+      const HttpParser::Progress progress = parser->Take(session.received());
       session.begin += progress.used;
       if (progress.code != 0) {
         refusal = HttpResponse::Error(progress.code, progress.message);
-      } else if (in_head && parser.state() != HttpParser::State::kHead) {
-        refusal = handler_.Refuse(parser.head());
-        if (!refusal && parser.head().expects_continue && session.received().empty() &&
+      } else if (in_head && parser->state() != HttpParser::State::kHead) {
+        refusal = handler_.Refuse(parser->head());
+        if (!refusal && parser->head().expects_continue && session.received().empty() &&
             !co_await Send(session, kContinue)) {
           co_return false;
         }
-      } else if (!Hold(session, parser.body_bytes())) {
-        refusal =
-            HttpResponse::Error(503, "the server holds too many bytes of requests; try again");
-        refusal->headers.emplace_back("Retry-After", "1");
+      } else if (!Hold(session, parser->body_bytes())) {
+        refusal = Crowded();
       } else if (session.received().size() == session.buffer.size()) {
         // The parser needs a line of the header, or of a chunk, as a whole.
         refusal = HttpResponse::Error(431, "a line is too long; send shorter ones");
-      } else if (parser.state() != HttpParser::State::kDone && !co_await ReadMore(session)) {
-        if (!session.is_late) co_return false;
-        refusal = HttpResponse::Error(
-            408,
-            absl::StrCat("the request was not complete after ", options_.request_timeout.count(),
-                         " ms; send it faster, or raise serving.request_timeout"));
+      } else if (parser->state() != HttpParser::State::kDone && !co_await ReadMore(session)) {
+        if (session.is_crowded_out) {
+          refusal = Crowded();
+        } else if (session.is_late) {
+          refusal = HttpResponse::Error(
+              408,
+              absl::StrCat("the request was not complete after ", options_.request_timeout.count(),
+                           " ms; send it faster, or raise serving.request_timeout"));
+        } else {
+          co_return false;
+        }
       }
     }
-    const bool is_whole = parser.state() == HttpParser::State::kDone;
-    const bool has_head = parser.state() != HttpParser::State::kHead;
-    const bool is_head = has_head && parser.head().method == "HEAD";
-    bool keep_alive = has_head && parser.head().keep_alive && is_whole;
+    const bool is_whole = parser->state() == HttpParser::State::kDone;
+    const bool has_head = parser->state() != HttpParser::State::kHead;
+    const bool is_head = has_head && parser->head().method == "HEAD";
+    bool keep_alive = has_head && parser->head().keep_alive && is_whole;
     read_seconds_.Observe(Clock::now() - begin);
     if (refusal) {
       session.response = *std::move(refusal);
+      parser.reset();  // The client may take long to read; the body's memory is for others.
     } else {
       Begin(session, Phase::kAnswering, std::nullopt);
       session.answered.Reset();
-      handler_.Handle(parser.Release(), Responder(session));
+      handler_.Handle(parser->Release(), Responder(session));
       if (!session.answered.over()) co_await session.answered.Wait();
     }
     keep_alive = keep_alive && (!draining_ || !session.received().empty());
@@ -394,6 +401,13 @@ class Server final : public HttpServer {
     co_return keep_alive;
   }
 
+  static HttpResponse Crowded() {
+    HttpResponse response =
+        HttpResponse::Error(503, "the server holds too many bytes of requests; try again");
+    response.headers.emplace_back("Retry-After", "1");
+    return response;
+  }
+
   HttpHandler::Respond Responder(Session& session) {
     return
         [executor = thread_.executor(), owner = session.shared_from_this()](HttpResponse response) {
@@ -404,10 +418,20 @@ class Server final : public HttpServer {
         };
   }
 
-  // Counts the bytes of a body. Returns false if those of all connections are too many.
+  // Counts the bytes of a body. If those of all connections are too many, refuses the requests that
+  // have been received for longest, so that slow clients do not keep others out. Returns false if
+  // that is not enough.
   bool Hold(Session& session, uint64_t bytes) {
     held_bytes_ += bytes - session.held_bytes;
     session.held_bytes = bytes;
+    for (const SessionPointer& other : sessions_) {
+      if (held_bytes_ <= options_.max_received_bytes) return true;
+      if (other->phase != Phase::kReceiving || other->held_bytes == 0) continue;
+      if (other.get() == &session) continue;
+      held_bytes_ -= std::exchange(other->held_bytes, 0);
+      other->is_crowded_out = true;
+      other->stream->Cancel();
+    }
     return held_bytes_ <= options_.max_received_bytes;
   }
   void Release(Session& session) { (void)Hold(session, 0); }

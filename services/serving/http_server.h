@@ -16,9 +16,10 @@ namespace simurgh {
 // An HTTP/1.1 server on a thread.
 //
 // Memory: each connection has a buffer of limits.header_bytes. Bodies that are received or being
-// answered have at most max_received_bytes together; a request beyond that gets 503. A connection
-// beyond max_connections closes the one that has waited longest for a request or its rest; if all
-// are being answered, it is closed itself.
+// answered have at most max_received_bytes together; beyond that, the request that has been
+// received for longest gets 503, or the new one if all are being answered. A connection beyond
+// max_connections closes the one that has waited longest for a request or its rest; if all are
+// being answered, it is closed itself.
 //
 // Threads: one owner. Lifetime: handler and registry outlive it. All requests must have been
 // answered when it is destroyed: Drain() first, then end the threads that answer.

@@ -85,4 +85,45 @@ training: {batch_size: 64, dense_optimizer: {kind: adam, learning_rate: 0.01}}
 )"));
 }
 
+std::string PoolingConfig(const TemporaryFolder& folder) {
+  std::string rows;
+  for (int row = 0; row < 600; ++row) {
+    std::string tags;
+    for (int i = 0; i < row % 5; ++i) {
+      absl::StrAppend(&tags, i == 0 ? "" : "|", "t", row * (i + 3) % 17, ":", 1 + row % 4);
+    }
+    absl::StrAppend(&rows, tags, ",", row % 13, ",", (row * 7 / 5) % 2, "\n");
+  }
+  folder.Write("train.csv", rows);
+  return folder.Write("pooling.yaml", R"(cluster: {name: pooling}
+embedding_ps: {instances: [{address: "127.0.0.1:7601"}]}
+embedding_worker: {instances: [{address: "127.0.0.1:7611"}]}
+nn_worker: {instances: [{}]}
+tables: [{names: [a, b, c, d, e, f, g], dim: 4, initializer: {low: -1, high: 1}}]
+features:
+  - {name: a, column: tags}
+  - {name: b, column: tags, pooling: mean}
+  - {name: c, column: tags, pooling: sqrt_n}
+  - {name: d, column: tags, pooling: max}
+  - {name: e, column: tags, weight_separator: ":", pooling: weighted_sum}
+  - {name: f, column: tags, pooling: raw, max_length: 3, mask: true}
+  - {name: g, column: tags, pooling: mean, hash_stack: {rounds: 2, buckets: 9}}
+data:
+  train: [train.csv]
+  test: [train.csv]
+  csv:
+    columns:
+      - {name: tags, kind: id, separator: "|"}
+      - {name: number, kind: dense, fit: true}
+      - {name: label, kind: label}
+model:
+  towers:
+    - {name: keys, input: [embeddings.f, dense], layers: [gelu, {cross: {rank: 2}}, {linear: 8}, sigmoid, {fm: 4}]}
+    - {name: pairs, input: [embeddings.e, embeddings.a, embeddings.g], layers: [{dot: 4}, batch_norm]}
+    - {name: all, input: embeddings, layers: [cross, {linear: 6}, {sum: 2}]}
+    - {name: top, input: [keys, pairs, all], layers: [{linear: 2}, sum]}
+training: {batch_size: 32, epochs: 9}
+)");
+}
+
 }  // namespace simurgh::testing

@@ -42,4 +42,8 @@ std::string Generate(const TemporaryFolder& folder, const char* name, const char
 // A small configuration in the Criteo layout. Its ids are numbers, its table has no hash.
 std::string PlainConfig(const TemporaryFolder& folder);
 
+// A small configuration with every pooling, over lists of ids with weights in the column `tags`,
+// whose separator is "|", and with the layers that no committed model has.
+std::string PoolingConfig(const TemporaryFolder& folder);
+
 }  // namespace simurgh::testing

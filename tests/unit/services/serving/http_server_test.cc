@@ -210,21 +210,33 @@ TEST_CASE("connections whose requests are being answered are not closed for othe
 TEST_CASE("bodies of all connections have a limit together", "[serving]") {
   Fixture fixture({.max_received_bytes = 100'000});
   const std::string head = "POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 80000\r\n\r\n";
-  RawClient first(fixture.address());
-  first.Send(head + std::string(60'000, ' '));
-  // Until the first one's bytes are counted, the second may be taken.
-  Await([&] {
-    RawClient second(fixture.address());
-    second.Send(head + std::string(60'000, ' '));
-    second.Send(std::string(19'000, ' '));
-    const std::string answer = second.ReadToEnd();
+  const std::string whole = head + std::string(80'000 - sizeof(kBody) + 1, ' ') + kBody;
+  const std::string part = head + std::string(60'000, ' ');
+  const auto is_refused = [](RawClient& client) {
+    const std::string answer = client.ReadToEnd();
     return answer.starts_with("HTTP/1.1 503") && answer.find("Retry-After: 1") != answer.npos;
-  });
-  first.Send(std::string(20'000 - sizeof(kBody) + 1, ' ') + kBody);
-  CHECK_THAT(first.ReadResponse(), Catch::EndsWith(kPredictions));
-  RawClient later(fixture.address());
-  later.Send(head + std::string(80'000 - sizeof(kBody) + 1, ' ') + kBody);
-  CHECK_THAT(later.ReadResponse(), Catch::EndsWith(kPredictions));
+  };
+  SECTION("the one that is received for longest goes") {
+    RawClient slow(fixture.address());
+    slow.Send(part);
+    const std::string received =
+        "\nsimurgh_serve_received_bytes_total " + std::to_string(part.size()) + "\n";
+    Await([&] { return fixture.registry.Serialize().find(received) != received.npos; });
+    CHECK_THAT(fixture.Ask(whole), Catch::EndsWith(kPredictions));
+    CHECK(is_refused(slow));
+  }
+  SECTION("those that are being answered stay") {
+    fixture.backend.Hold();
+    RawClient first(fixture.address());
+    first.Send(whole);
+    Await([&] { return fixture.backend.held() == 1; });
+    RawClient second(fixture.address());
+    second.Send(part);
+    CHECK(is_refused(second));
+    fixture.backend.AnswerHeld();
+    CHECK_THAT(first.ReadResponse(), Catch::EndsWith(kPredictions));
+  }
+  CHECK_THAT(fixture.Ask(whole), Catch::EndsWith(kPredictions));
 }
 
 TEST_CASE("hundreds of idle and slow connections do not keep others out", "[serving]") {
