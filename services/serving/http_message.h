@@ -20,7 +20,6 @@ struct HttpHead {
   std::string authorization;
   std::string content_encoding;
   std::string inference_header_length;  // Inference-Header-Content-Length, as written.
-  std::optional<uint64_t> content_length;
   bool keep_alive = true;
   bool expects_continue = false;
 };

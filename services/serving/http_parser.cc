@@ -12,6 +12,8 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "services/serving/problems.h"
+
 namespace simurgh {
 
 namespace http = boost::beast::http;
@@ -40,6 +42,7 @@ class HttpParser::Impl {
       }
       if (in_header && parser_.is_header_done()) {
         ReadHead();
+        CheckEncoding(progress);
         break;
       }
     }
@@ -47,7 +50,7 @@ class HttpParser::Impl {
   }
 
   State state() const {
-    if (parser_.is_done()) return State::kDone;
+    if (parser_.is_done() && !is_refused_) return State::kDone;
     return parser_.is_header_done() ? State::kBody : State::kHead;
   }
   size_t body_bytes() const { return parser_.get().body().size(); }
@@ -65,10 +68,23 @@ class HttpParser::Impl {
     head_.authorization = Text(message[http::field::authorization]);
     head_.content_encoding = Text(message[http::field::content_encoding]);
     head_.inference_header_length = Text(message["Inference-Header-Content-Length"]);
-    if (const auto length = parser_.content_length()) head_.content_length = *length;
     head_.keep_alive = message.keep_alive();
     head_.expects_continue =
         absl::EqualsIgnoreCase(Text(message[http::field::expect]), "100-continue");
+  }
+
+  // Another reading of where the body ends than that of a proxy would make a part of a body the
+  // next request.
+  void CheckEncoding(Progress& progress) {
+    const auto& message = parser_.get();
+    const size_t lines = message.count(http::field::transfer_encoding);
+    if (lines == 0) return;
+    const std::string encoding = Text(message[http::field::transfer_encoding]);
+    if (lines == 1 && absl::EqualsIgnoreCase(encoding, "chunked")) return;
+    is_refused_ = true;
+    progress.code = 400;
+    progress.message = absl::StrCat("Transfer-Encoding ", Shown(encoding),
+                                    " is not supported; send chunked, or a Content-Length");
   }
 
   void Refuse(const boost::beast::error_code& error, Progress& progress) const {
@@ -90,6 +106,7 @@ class HttpParser::Impl {
   const Limits limits_;
   http::request_parser<http::string_body> parser_;
   HttpHead head_;
+  bool is_refused_ = false;  // Its head. The body was not read, even if it is empty.
 };
 
 HttpParser::HttpParser(const Limits& limits) : impl_(std::make_unique<Impl>(limits)) {}

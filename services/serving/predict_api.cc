@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "services/serving/predict_request.h"
 #include "services/serving/v1_codec.h"
 #include "services/serving/v2_codec.h"
 
@@ -25,12 +24,16 @@ HttpResponse Busy(std::string_view message) {
   return response;
 }
 
+HttpResponse Ended() { return Busy("the server is stopping; use another one"); }
+
 HttpResponse ErrorOf(const Status& status) {
   const std::string message(status.message());
   if (absl::IsInvalidArgument(status)) return HttpResponse::Error(400, message);
   if (absl::IsOutOfRange(status)) return HttpResponse::Error(413, message);
-  if (absl::IsInternal(status) || absl::IsUnknown(status)) return HttpResponse::Error(500, message);
-  return Busy(message);
+  // To try again helps only against what passes.
+  const bool passes = absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status) ||
+                      absl::IsUnavailable(status) || absl::IsCancelled(status);
+  return passes ? Busy(message) : HttpResponse::Error(500, message);
 }
 
 // The value of Inference-Header-Content-Length.
@@ -52,13 +55,36 @@ std::string StatusJson(const std::vector<uint64_t>& steps) {
   return absl::StrCat("{\"model_version_status\":[", absl::StrJoin(steps, ",", append), "]}");
 }
 
+// The memory of a request's cells, counted in the sum of all requests.
+class HeldCells {
+ public:
+  explicit HeldCells(std::atomic<uint64_t>& sum) : sum_(sum) {}
+  HeldCells(const HeldCells&) = delete;
+  HeldCells& operator=(const HeldCells&) = delete;
+  ~HeldCells() { sum_ -= bytes_; }
+
+  // Returns false if the sum is more than `limit`. A single request always has its place.
+  bool Hold(uint64_t bytes, uint64_t limit) {
+    bytes_ = bytes;
+    const uint64_t others = sum_.fetch_add(bytes);
+    return others == 0 || others + bytes <= limit;
+  }
+
+ private:
+  std::atomic<uint64_t>& sum_;
+  uint64_t bytes_ = 0;
+};
+
 }  // namespace
 
 // A request that is being scored.
 struct PredictApi::Pending {
+  explicit Pending(std::atomic<uint64_t>& cell_bytes) : cells(cell_bytes) {}
+
   Kind kind = Kind::kInfer;
   LoadedVersion version;
   PredictRequest request;
+  HeldCells cells;
   Clock::time_point submitted;
 };
 
@@ -79,6 +105,11 @@ PredictApi::PredictApi(const Options& options, ScoringBackend& backend, MetricRe
       bad_rows_(registry.GetCounter("simurgh_serve_bad_rows_total",
                                     "Rows that had no prediction, or failed their request.")) {}
 
+void PredictApi::EndCalls() {
+  MutexLock lock(calls_);
+  has_ended_ = true;
+}
+
 void PredictApi::SetTokens(std::shared_ptr<const BearerTokens> tokens) {
   MutexLock lock(mutex_);
   tokens_ = std::move(tokens);
@@ -88,12 +119,14 @@ std::string PredictApi::Problem() { return draining_ ? "stopping" : backend_.Pro
 
 std::optional<HttpResponse> PredictApi::Refuse(const HttpHead& head) {
   const Route route = ParseRoute(head.target);
+  MutexLock lock(calls_);
   std::optional<HttpResponse> response = RefuseRoute(head, route);
   if (response) response->route = route.name();
   return response;
 }
 
 std::optional<HttpResponse> PredictApi::RefuseRoute(const HttpHead& head, const Route& route) {
+  if (has_ended_) return Ended();
   // Load balancers have no token.
   if (route.kind != Kind::kLive && route.kind != Kind::kReady) {
     std::shared_ptr<const BearerTokens> tokens;
@@ -133,7 +166,7 @@ std::optional<HttpResponse> PredictApi::RefuseRoute(const HttpHead& head, const 
     return HttpResponse::Error(
         404, absl::StrCat("no model ", Shown(route.model), "; this server has ", options_.name));
   }
-  if (route.posts() && draining_) return Busy("the server is stopping; use another one");
+  if (route.posts() && draining_) return Ended();
   if (VersionOf(route).format == nullptr) return NoVersion(route);
   return std::nullopt;
 }
@@ -152,6 +185,8 @@ HttpResponse PredictApi::NoVersion(const Route& route) {
 
 void PredictApi::Handle(HttpRequest request, Respond respond) {
   const Route route = ParseRoute(request.head.target);
+  MutexLock lock(calls_);
+  if (has_ended_) return std::move(respond)(Ended());
   if (route.posts()) return Predict(route, std::move(request), std::move(respond));
   HttpResponse response = Describe(route);
   response.route = route.name();
@@ -184,7 +219,7 @@ HttpResponse PredictApi::Describe(const Route& route) {
       response.body = ModelMetadata(*version.format, options_.name, backend_.Steps());
       break;
     case Kind::kModelConfig:
-      response.body = ModelConfigJson(*version.format, options_.name, options_.max_rows);
+      response.body = ModelConfigJson(*version.format, options_.name, options_.limits.max_rows);
       break;
     case Kind::kStatus:
       response.body = StatusJson(route.step ? std::vector{*route.step} : backend_.Steps());
@@ -204,7 +239,7 @@ void PredictApi::Predict(const Route& route, HttpRequest request, Respond respon
     response.route = name;
     std::move(respond)(std::move(response));
   };
-  auto pending = std::make_unique<Pending>();
+  auto pending = std::make_unique<Pending>(cell_bytes_);
   pending->kind = route.kind;
   pending->version = VersionOf(route);
   if (pending->version.format == nullptr) return refuse(NoVersion(route));
@@ -213,11 +248,12 @@ void PredictApi::Predict(const Route& route, HttpRequest request, Respond respon
   const RowFormat& format = *pending->version.format;
   auto memory = std::make_shared<RequestMemory>(std::move(request.body));
   StatusOr<PredictRequest> decoded =
-      route.kind == Kind::kInfer
-          ? DecodeV2(format, options_.max_rows, options_.allows_bad_rows, *json_bytes,
-                     std::move(memory))
-          : DecodeV1(format, options_.max_rows, options_.allows_bad_rows, std::move(memory));
+      route.kind == Kind::kInfer ? DecodeV2(format, options_.limits, *json_bytes, std::move(memory))
+                                 : DecodeV1(format, options_.limits, std::move(memory));
   if (!decoded.ok()) return refuse(ErrorOf(decoded.status()));
+  if (!pending->cells.Hold(decoded->cell_bytes, options_.max_cell_bytes)) {
+    return refuse(Busy("the server holds too many cells of requests; try again"));
+  }
   pending->request = *std::move(decoded);
   pending->submitted = Clock::now();
   decode_seconds_.Observe(pending->submitted - begin);
@@ -246,7 +282,7 @@ HttpResponse PredictApi::Answer(const Pending& pending, StatusOr<ScoredRows> sco
   const size_t labels = pending.version.format->labels.size();
   rows_.Add(request.rows.rows);
   bad_rows_.Add(request.bad.rows.size() + scored->bad_rows);
-  if (scored->bad_rows > 0 && !options_.allows_bad_rows) {
+  if (scored->bad_rows > 0 && !options_.limits.allows_bad_rows) {
     Problems problems;
     for (const RowProblem& problem : scored->problems) {
       problems.Add(absl::StrCat("row ", problem.row, ": ", problem.message));

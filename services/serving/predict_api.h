@@ -9,6 +9,7 @@
 
 #include "services/serving/bearer_tokens.h"
 #include "services/serving/http_message.h"
+#include "services/serving/predict_request.h"
 #include "services/serving/route.h"
 #include "services/serving/scoring_backend.h"
 #include "simurgh/base/mutex.h"
@@ -18,15 +19,16 @@ namespace simurgh {
 
 // Answers requests of the protocols v1 and v2 with a backend.
 //
-// Threads: any. Lifetime: the backend and the registry outlive it, and it outlives all calls of
-// Score() of the backend.
+// Threads: any. Lifetime: the registry outlives it, and the backend outlives EndCalls(). It
+// outlives all calls of Score() of the backend.
 class PredictApi final : public HttpHandler {
  public:
   struct Options {
     std::string name;
-    size_t max_rows = 4'096;
+    RequestLimits limits;
+    // Of the cells of all requests that are being scored. A request beyond that gets 503.
+    uint64_t max_cell_bytes = uint64_t{256} << 20;
     std::chrono::milliseconds queue_timeout{100};
-    bool allows_bad_rows = false;
   };
 
   PredictApi(const Options& options, ScoringBackend& backend, MetricRegistry& registry);
@@ -35,6 +37,9 @@ class PredictApi final : public HttpHandler {
   void SetTokens(std::shared_ptr<const BearerTokens> tokens);
   // From now on not ready, and requests for predictions are refused.
   void BeginDrain() { draining_ = true; }
+  // Waits for calls that run. From now on requests are answered without the backend, which may then
+  // be destroyed.
+  void EndCalls();
   // Why it is not ready, or empty.
   std::string Problem();
 
@@ -44,7 +49,8 @@ class PredictApi final : public HttpHandler {
  private:
   struct Pending;
 
-  std::optional<HttpResponse> RefuseRoute(const HttpHead& head, const Route& route);
+  std::optional<HttpResponse> RefuseRoute(const HttpHead& head, const Route& route)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(calls_);
   HttpResponse Describe(const Route& route);
   LoadedVersion VersionOf(const Route& route);
   HttpResponse NoVersion(const Route& route);
@@ -59,6 +65,9 @@ class PredictApi final : public HttpHandler {
   Counter& rows_;
   Counter& bad_rows_;
   std::atomic<bool> draining_ = false;
+  std::atomic<uint64_t> cell_bytes_ = 0;
+  Mutex calls_;  // Held while the backend is called.
+  bool has_ended_ ABSL_GUARDED_BY(calls_) = false;
   Mutex mutex_;
   std::shared_ptr<const BearerTokens> tokens_ ABSL_GUARDED_BY(mutex_);
 };

@@ -22,9 +22,9 @@ std::string Choices(const std::vector<RowFormat::Column>& columns) {
 
 }  // namespace
 
-CellCollector::CellCollector(const RowFormat& format, size_t max_rows,
+CellCollector::CellCollector(const RowFormat& format, const RequestLimits& limits,
                              std::shared_ptr<RequestMemory> memory)
-    : format_(format), max_rows_(max_rows), memory_(std::move(memory)) {
+    : format_(format), limits_(limits), memory_(std::move(memory)) {
   request_.columns.resize(format.columns.size());
   request_.memory = memory_;
 }
@@ -53,16 +53,28 @@ void CellCollector::RefuseRows(size_t rows) {
   too_many_ = absl::OutOfRangeError(absl::StrCat("the request has ", rows,
                                                  " rows or more; send at "
                                                  "most ",
-                                                 max_rows_, ", see serving.max_rows"));
+                                                 limits_.max_rows, ", see serving.max_rows"));
 }
 
-StatusOr<PredictRequest> CellCollector::Finish(size_t rows, bool allows_bad_rows) {
+bool CellCollector::CountListId() {
+  if (++list_ids_ <= limits_.max_list_ids) return true;
+  too_many_ = absl::OutOfRangeError(
+      absl::StrCat("the arrays of the request have more than ", limits_.max_list_ids,
+                   " ids; send fewer rows, or raise serving.max_body_bytes"));
+  return false;
+}
+
+StatusOr<PredictRequest> CellCollector::Finish(size_t rows) {
   SIMURGH_RETURN_IF_ERROR(too_many_);
   if (!problems_.empty()) return absl::InvalidArgumentError(problems_.Text());
-  if (!allows_bad_rows && !bad_.problems.empty()) {
+  if (!limits_.allows_bad_rows && !bad_.problems.empty()) {
     return absl::InvalidArgumentError(bad_.problems.Text());
   }
   PredictRequest request;
+  request.cell_bytes = memory_->copied_bytes();
+  for (const std::vector<Cell>& column : request_.columns) {
+    request.cell_bytes += column.size() * sizeof(Cell);
+  }
   request.rows = std::move(request_);
   request.rows.rows = rows;
   request.bad = std::move(bad_);

@@ -37,6 +37,7 @@ struct PredictRequest {
   std::string id;
   std::optional<std::chrono::microseconds> timeout;
   std::vector<Output> outputs;
+  size_t cell_bytes = 0;  // Memory of the cells, without the body.
 };
 
 // A model's name and step, for responses.
@@ -45,14 +46,22 @@ struct ModelName {
   uint64_t step = 0;
 };
 
+// What a request may have.
+struct RequestLimits {
+  size_t max_rows = 4'096;
+  size_t max_list_ids = size_t{1} << 20;  // In all arrays; each takes 16 bytes.
+  bool allows_bad_rows = false;
+};
+
 // Collects the cells of a request, column by column.
 class CellCollector {
  public:
   // format, memory: outlive this object.
-  CellCollector(const RowFormat& format, size_t max_rows, std::shared_ptr<RequestMemory> memory);
+  CellCollector(const RowFormat& format, const RequestLimits& limits,
+                std::shared_ptr<RequestMemory> memory);
 
   const RowFormat& format() const { return format_; }
-  size_t max_rows() const { return max_rows_; }
+  size_t max_rows() const { return limits_.max_rows; }
   RequestMemory& memory() { return *memory_; }
   std::vector<Cell>& cells(size_t column) { return request_.columns[column]; }
   Problems& problems() { return problems_; }
@@ -67,20 +76,26 @@ class CellCollector {
 
   // Gives up: too many rows. Errors later in the document are not reported.
   void RefuseRows(size_t rows);
-  bool gave_up() const { return !too_many_.ok() || problems_.full() || bad_.problems.full(); }
+  // Counts an id of an array. Gives up and returns false if there are too many.
+  bool CountListId();
+  bool gave_up() const {
+    return !too_many_.ok() || problems_.full() ||
+           (!limits_.allows_bad_rows && bad_.problems.full());
+  }
 
-  // Errors: OUT_OF_RANGE for more rows than max_rows; INVALID_ARGUMENT with the problems. Bad rows
-  // are an error only if they are not allowed.
-  StatusOr<PredictRequest> Finish(size_t rows, bool allows_bad_rows);
+  // Errors: OUT_OF_RANGE for more rows or ids than the limits; INVALID_ARGUMENT with the problems.
+  // Bad rows are an error only if they are not allowed.
+  StatusOr<PredictRequest> Finish(size_t rows);
 
  private:
   const RowFormat& format_;
-  const size_t max_rows_;
+  const RequestLimits limits_;
   const std::shared_ptr<RequestMemory> memory_;
   ScoreRequest request_;
   Problems problems_;
   BadRows bad_;
   Status too_many_;
+  size_t list_ids_ = 0;
   size_t next_ = 0;  // Columns are mostly in the order of the format.
 };
 

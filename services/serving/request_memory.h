@@ -20,6 +20,8 @@ class RequestMemory {
   RequestMemory& operator=(const RequestMemory&) = delete;
 
   std::string_view body() const { return body_; }
+  // Memory that was taken, without the body.
+  size_t copied_bytes() const { return copied_bytes_; }
   bool IsInBody(std::string_view text) const {
     return text.data() >= body_.data() && text.data() + text.size() <= body_.data() + body_.size();
   }
@@ -40,10 +42,12 @@ class RequestMemory {
  private:
   template <typename T>
   T* Allocate(size_t count) {
+    copied_bytes_ += count * sizeof(T);
     return static_cast<T*>(arena_.allocate(count * sizeof(T), alignof(T)));
   }
 
   const std::string body_;
+  size_t copied_bytes_ = 0;
   std::pmr::monotonic_buffer_resource arena_;
 };
 

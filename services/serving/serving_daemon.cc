@@ -26,6 +26,8 @@ namespace {
 constexpr std::chrono::seconds kDrainTimeout{10};  // Supervisors commonly kill after 30 s.
 // Bodies of all connections together, as a number of largest bodies.
 constexpr uint64_t kBodiesAtOnce = 32;
+// Of a body. Shorter ids in arrays would take many times its memory.
+constexpr uint64_t kBytesOfListId = 8;
 
 // What SIGHUP reads again.
 struct Secrets {
@@ -82,9 +84,11 @@ class Serving {
     SIMURGH_ASSIGN_OR_RETURN(backend_, parts.make_backend(config_, registry_));
     const PredictApi::Options options{
         .name = NameOf(config_),
-        .max_rows = config_.max_rows,
-        .queue_timeout = config_.queue_timeout,
-        .allows_bad_rows = config_.bad_rows == ServingConfig::BadRows::kEmpty};
+        .limits = {.max_rows = config_.max_rows,
+                   .max_list_ids = config_.max_body_bytes / kBytesOfListId,
+                   .allows_bad_rows = config_.bad_rows == ServingConfig::BadRows::kEmpty},
+        .max_cell_bytes = kBodiesAtOnce * config_.max_body_bytes,
+        .queue_timeout = config_.queue_timeout};
     api_ = std::make_unique<PredictApi>(options, *backend_, registry_);
     api_->SetTokens(secrets.tokens);
     SIMURGH_RETURN_IF_ERROR(StartEndpoint());
@@ -114,6 +118,7 @@ class Serving {
     api_->BeginDrain();
     server_->Drain(std::chrono::steady_clock::now() + kDrainTimeout);
     endpoint_.reset();
+    api_->EndCalls();  // After the deadline, reads may still complete.
     backend_.reset();  // Answers what is left; the server must still exist.
     server_.reset();
   }

@@ -126,10 +126,11 @@ class V1Events final : public JsonEvents {
         SetScalar(value);
         break;
       case Place::kList:
-        if (value.kind == JsonScalar::Kind::kText || value.kind == JsonScalar::Kind::kNumber) {
-          list_.push_back(value.text);
-        } else {
+        if (value.kind != JsonScalar::Kind::kText && value.kind != JsonScalar::Kind::kNumber) {
           list_is_bad_ = true;
+        } else if (keeps_list()) {
+          if (!cells_.CountListId()) return false;
+          list_.push_back(value.text);
         }
         break;
       case Place::kSkipped:
@@ -171,6 +172,13 @@ class V1Events final : public JsonEvents {
     Refuse(absl::StrCat("instances: row ", rows_,
                         " is no object; send {\"column\": value, ...} for each row"));
     return false;
+  }
+
+  // Whether the ids of an array are used.
+  bool keeps_list() const {
+    if (!column_) return false;
+    const RowFormat::Column& column = cells_.format().columns[*column_];
+    return column.is_list && column.is_read;
   }
 
   bool in_common() const {
@@ -241,9 +249,9 @@ class V1Events final : public JsonEvents {
 
 }  // namespace
 
-StatusOr<PredictRequest> DecodeV1(const RowFormat& format, size_t max_rows, bool allows_bad_rows,
+StatusOr<PredictRequest> DecodeV1(const RowFormat& format, const RequestLimits& limits,
                                   std::shared_ptr<RequestMemory> memory) {
-  CellCollector cells(format, max_rows, memory);
+  CellCollector cells(format, limits, memory);
   bool has_instances = false;
   V1Events events(cells, &has_instances);
   SIMURGH_RETURN_IF_ERROR(ParseJson(memory->body(), *memory, events));
@@ -257,7 +265,7 @@ StatusOr<PredictRequest> DecodeV1(const RowFormat& format, size_t max_rows, bool
     std::vector<Cell>& column = cells.cells(i);
     if (!column.empty() && !events.is_common(i)) column.resize(events.rows());
   }
-  return cells.Finish(events.rows(), allows_bad_rows);
+  return cells.Finish(events.rows());
 }
 
 EncodedBody EncodeV1(const RowFormat& format, const ModelName& model, const ScoredRows& rows) {

@@ -86,7 +86,9 @@ class TensorReader {
     if (!cells_.format().columns[*column].is_read) return;
     std::vector<Cell>& cells = cells_.cells(*column);
     cells.reserve(*rows);
-    if (tensor.binary_bytes) {
+    if (tensor.binary_bytes && tensor.has_data) {
+      Refuse(tensor, "has data and binary_data_size; send one of them");
+    } else if (tensor.binary_bytes) {
       TakeBinary(tensor, *column, *rows, bytes, cells);
     } else if (!tensor.has_data) {
       Refuse(tensor, "has no data; send `data`, or a binary tensor with binary_data_size");
@@ -364,7 +366,8 @@ class V2Events final : public JsonEvents {
     if (cells_.gave_up() || !cells_.problems().empty()) return;
     if (!has_inputs_) Refuse("inputs: is missing; send a tensor for each column");
     const auto& labels = cells_.format().labels;
-    for (size_t i = 0; i < labels.size() && !has_outputs_; ++i) outputs_.push_back({i, false});
+    const bool takes_all = outputs_.empty();
+    for (size_t i = 0; i < labels.size() && takes_all; ++i) outputs_.push_back({i, false});
     for (auto& output : outputs_) output.is_binary |= binary_output_;
   }
 
@@ -455,9 +458,6 @@ class V2Events final : public JsonEvents {
         if (place_ != Place::kData) data_.clear();
         tensor_.has_data = true;
         break;
-      case Place::kOutputs:
-        has_outputs_ = true;
-        break;
       case Place::kOutput:
         output_name_ = {};
         output_binary_ = false;
@@ -531,7 +531,6 @@ class V2Events final : public JsonEvents {
   std::vector<Place> above_;
   std::string key_;
   bool has_inputs_ = false;
-  bool has_outputs_ = false;
   bool binary_output_ = false;
   std::string id_;
   std::optional<std::chrono::microseconds> timeout_;
@@ -550,7 +549,7 @@ void AppendTensorHead(const std::string& name, size_t rows, std::string& out) {
 
 }  // namespace
 
-StatusOr<PredictRequest> DecodeV2(const RowFormat& format, size_t max_rows, bool allows_bad_rows,
+StatusOr<PredictRequest> DecodeV2(const RowFormat& format, const RequestLimits& limits,
                                   std::optional<size_t> json_bytes,
                                   std::shared_ptr<RequestMemory> memory) {
   const std::string_view body = memory->body();
@@ -560,14 +559,14 @@ StatusOr<PredictRequest> DecodeV2(const RowFormat& format, size_t max_rows, bool
                                                    " bytes; correct the header"));
   }
   const std::string_view json = body.substr(0, json_bytes.value_or(body.size()));
-  CellCollector cells(format, max_rows, memory);
+  CellCollector cells(format, limits, memory);
   TensorReader tensors(cells, body.substr(json.size()));
   V2Events events(cells, tensors);
   SIMURGH_RETURN_IF_ERROR(ParseJson(json, *memory, events));
   events.Finish();
   // Without inputs, all are missing.
   const size_t rows = cells.problems().empty() ? tensors.Finish() : 0;
-  SIMURGH_ASSIGN_OR_RETURN(PredictRequest request, cells.Finish(rows, allows_bad_rows));
+  SIMURGH_ASSIGN_OR_RETURN(PredictRequest request, cells.Finish(rows));
   events.MoveTo(request);
   return request;
 }

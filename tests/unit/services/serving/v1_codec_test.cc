@@ -17,7 +17,8 @@ constexpr size_t kMaxRows = 4;
 
 StatusOr<PredictRequest> Decode(const std::string& body, bool allows_bad_rows = false) {
   static const RowFormat format = SampleFormat();
-  return DecodeV1(format, kMaxRows, allows_bad_rows, std::make_shared<RequestMemory>(body));
+  return DecodeV1(format, {.max_rows = kMaxRows, .allows_bad_rows = allows_bad_rows},
+                  std::make_shared<RequestMemory>(body));
 }
 
 std::string Decoded(const std::string& body) {
@@ -73,7 +74,7 @@ TEST_CASE("v1: values are cells as they are written", "[serving]") {
 TEST_CASE("v1: texts without escapes stay in the body", "[serving]") {
   auto memory = std::make_shared<RequestMemory>(R"({"instances":[{"city":"plain","age":71.5}]})");
   const RowFormat format = SampleFormat();
-  const auto request = DecodeV1(format, kMaxRows, false, memory);
+  const auto request = DecodeV1(format, {.max_rows = kMaxRows}, memory);
   REQUIRE(request.ok());
   CHECK(memory->IsInBody(request->rows.columns[2][0].text));
   CHECK(memory->IsInBody(request->rows.columns[0][0].text));
@@ -164,6 +165,41 @@ TEST_CASE("v1: bad rows can be allowed", "[serving]") {
   CHECK(request->bad.rows == std::set<size_t>{1});
   CHECK(RequestText(request->rows, SampleFormat()) == R"(3 rows; age: "1" - "3"; city: - "a" -)");
   CHECK_FALSE(Decode(R"({"instances": [{"none": 1}]})", true).ok());
+}
+
+TEST_CASE("v1: all rows are read if more are bad than are named", "[serving]") {
+  const RowFormat format = SampleFormat();
+  std::string body = R"({"instances": [)";
+  for (int row = 0; row < 20; ++row) body += row < 12 ? R"({"age": true},)" : R"({"age": 1},)";
+  body.back() = ']';
+  const auto decode = [&](const std::string& text) {
+    return DecodeV1(format, {.max_rows = 20, .allows_bad_rows = true},
+                    std::make_shared<RequestMemory>(text));
+  };
+  CHECK(absl::IsInvalidArgument(decode(body).status()));  // It ends too early.
+  const auto request = decode(body + "}");
+  REQUIRE(request.ok());
+  CHECK(request->bad.rows.size() == 12);
+  CHECK(request->rows.rows == 20);
+}
+
+TEST_CASE("v1: too many ids in arrays are refused, those that are not used are not kept",
+          "[serving]") {
+  const RowFormat format = SampleFormat();
+  const auto decode = [&](const std::string& body) {
+    return DecodeV1(format, {.max_list_ids = 3}, std::make_shared<RequestMemory>(body));
+  };
+  const auto many = decode(R"({"instances": [{"seen": [1, 2]}, {"seen": [1, 2, is not looked at)");
+  CHECK(many.status().code() == absl::StatusCode::kOutOfRange);
+  CHECK(many.status().message() ==
+        "the arrays of the request have more than 3 ids; send fewer rows, or raise "
+        "serving.max_body_bytes");
+  const auto most = decode(R"({"instances": [{"seen": [1, 2]}, {"seen": [1]}]})");
+  REQUIRE(most.ok());
+  CHECK(most->cell_bytes == 2 * sizeof(Cell) + 3 * sizeof(std::string_view));
+  // An unknown column, and one with a single value.
+  CHECK(absl::IsInvalidArgument(decode(R"({"instances": [{"none": [1, 2, 3, 4]}]})").status()));
+  CHECK(absl::IsInvalidArgument(decode(R"({"instances": [{"city": [1, 2, 3, 4]}]})").status()));
 }
 
 TEST_CASE("v1: bodies that are deep or not UTF-8 are refused", "[serving]") {

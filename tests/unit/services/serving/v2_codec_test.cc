@@ -20,7 +20,7 @@ constexpr size_t kMaxRows = 4;
 StatusOr<PredictRequest> Decode(const std::string& body, std::optional<size_t> json_bytes = {},
                                 bool allows_bad_rows = false,
                                 const RowFormat& format = SampleFormat()) {
-  return DecodeV2(format, kMaxRows, allows_bad_rows, json_bytes,
+  return DecodeV2(format, {.max_rows = kMaxRows, .allows_bad_rows = allows_bad_rows}, json_bytes,
                   std::make_shared<RequestMemory>(body));
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("v2: binary texts are read in place, of several tensors in their order
   auto memory = std::make_shared<RequestMemory>(json + Bytes({"a", "b"}) + Bytes({"s|t"}) +
                                                 Numbers<float>({2}));
   const RowFormat format = SampleFormat();
-  const auto request = DecodeV2(format, kMaxRows, false, json.size(), memory);
+  const auto request = DecodeV2(format, {.max_rows = kMaxRows}, json.size(), memory);
   INFO(request.status());
   REQUIRE(request.ok());
   CHECK(RequestText(request->rows, format) ==
@@ -175,6 +175,10 @@ TEST_CASE("v2: id, timeout and outputs are read", "[serving]") {
   REQUIRE(all->outputs.size() == 2);
   CHECK(all->outputs[1].is_binary);
   CHECK_FALSE(all->timeout);
+
+  const auto none = Decode(Body("", "", R"(,"outputs":[])"), {}, false, format);
+  REQUIRE(none.ok());
+  CHECK(none->outputs.size() == 2);
 }
 
 TEST_CASE("v2: what is wrong with inputs is named with its remedy", "[serving]") {
@@ -293,6 +297,11 @@ TEST_CASE("v2: what is wrong with binary tensors is named with its remedy", "[se
         "little-endian, and its bytes");
   CHECK(DecodedBinary(false, "[1]", "BYTES", Bytes({"a", "b"})) ==
         "input 'x': has 5 bytes after its 1 elements; correct the shape or binary_data_size");
+  const std::string both = Body(
+      "age",
+      R"({"name":"age","shape":[1],"datatype":"FP64","data":[1],"parameters":{"binary_data_size":8}})");
+  CHECK(Decode(both + Numbers<double>({1}), both.size()).status().message() ==
+        "input 'age': has data and binary_data_size; send one of them");
   const auto header = Decode("{}", 3);
   CHECK(header.status().message() ==
         "Inference-Header-Content-Length is 3, but the body has 2 bytes; correct the header");
@@ -317,6 +326,18 @@ TEST_CASE("v2: bad rows can be allowed", "[serving]") {
   REQUIRE(request.ok());
   CHECK(request->bad.rows == std::set<size_t>{1});
   CHECK(RequestText(request->rows, OneColumn(true)) == "3 rows; x: #1. - #3.");
+  // More than are named.
+  std::vector<float> numbers(20, nan);
+  for (size_t i = 12; i < numbers.size(); ++i) numbers[i] = 1;
+  const RowFormat format = OneColumn(true);
+  const std::string json =
+      R"({"inputs":[{"name":"x","shape":[20],"datatype":"FP32","parameters":{"binary_data_size":80}}]})";
+  const auto many = DecodeV2(format, {.max_rows = 20, .allows_bad_rows = true}, json.size(),
+                             std::make_shared<RequestMemory>(json + Numbers(numbers)));
+  REQUIRE(many.ok());
+  CHECK(many->bad.rows.size() == 12);
+  CHECK(many->rows.rows == 20);
+  CHECK(many->outputs.size() == 1);
   // A bad value that all rows share.
   const auto shared = Decode(
       R"({"inputs":[{"name":"age","shape":[1],"datatype":"FP64","data":["x"]},
