@@ -1,14 +1,47 @@
 #include "simurgh/data/row_lines.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 
 #include "data/byte_stream.h"
+#include "data/csv_cells.h"
 #include "data/invalid.h"
 #include "data/line_reader.h"
 
 namespace simurgh {
+namespace {
+
+// Refuses a header with all columns, labels apart, in another order. Other names in a header may be
+// other words for the same columns.
+Status CheckHeader(const CsvConfig& config, std::string_view line) {
+  CsvSplitter splitter(config.separator);
+  const StatusOr<const std::vector<std::string_view>*> names = splitter.Split(line);
+  if (!names.ok()) return absl::OkStatus();
+  std::vector<std::string_view> wanted;
+  for (const ColumnConfig& column : config.columns) {
+    if (std::ranges::find(**names, column.name) != (*names)->end()) {
+      wanted.push_back(column.name);
+    } else if (column.kind != ColumnConfig::Kind::kLabel) {
+      return absl::OkStatus();
+    }
+  }
+  size_t next = 0;
+  for (const std::string_view name : **names) {
+    if (std::ranges::find(wanted, name) == wanted.end()) continue;
+    if (next == wanted.size()) break;
+    if (name != wanted[next]) {
+      return Invalid(
+          "the header has '%s' where data.csv.columns has '%s'; reorder the columns of the file",
+          name, wanted[next]);
+    }
+    ++next;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 Status LongLineError() {
   return Invalid(
@@ -16,9 +49,9 @@ Status LongLineError() {
       kMaxLineBytes);
 }
 
-RowLines::RowLines(bool has_header, std::vector<std::string> files, FileIdentities* identities,
-                   bool allow_pipes)
-    : has_header_(has_header),
+RowLines::RowLines(std::optional<CsvConfig> header, std::vector<std::string> files,
+                   FileIdentities* identities, bool allow_pipes)
+    : header_(std::move(header)),
       files_(std::move(files)),
       identities_(identities),
       allow_pipes_(allow_pipes) {}
@@ -28,7 +61,8 @@ RowLines::RowLines(RowLines&&) noexcept = default;
 StatusOr<RowLines> RowLines::Open(const DataConfig& config, std::vector<std::string> files,
                                   FileIdentities* identities, bool allow_pipes) {
   const bool has_header = config.format == DataConfig::Format::kCsv && config.csv.header;
-  RowLines lines(has_header, std::move(files), identities, allow_pipes);
+  RowLines lines(has_header ? std::optional(config.csv) : std::nullopt, std::move(files),
+                 identities, allow_pipes);
   SIMURGH_RETURN_IF_ERROR(lines.OpenNextFile());
   return lines;
 }
@@ -41,7 +75,12 @@ Status RowLines::OpenNextFile() {
   ++opened_;
   SIMURGH_RETURN_IF_ERROR(CheckIdentity());
   lines_ = std::make_unique<LineReader>(std::move(stream));
-  return has_header_ ? AtLine(lines_->Next().status()) : absl::OkStatus();
+  return header_ ? AtLine(PassHeader()) : absl::OkStatus();
+}
+
+Status RowLines::PassHeader() {
+  SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines_->Next());
+  return line ? CheckHeader(*header_, line->text) : absl::OkStatus();
 }
 
 Status RowLines::CheckIdentity() const {

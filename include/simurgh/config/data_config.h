@@ -39,7 +39,7 @@ struct ColumnConfig {
 
 struct CsvConfig {
   char separator = ',';
-  bool header = false;                             // Skip the first line of each file.
+  bool header = false;                             // The first line of each file has names.
   std::vector<std::string> missing_values = {""};  // Cells (blanks trimmed) that read as missing.
   std::vector<ColumnConfig> columns;               // In the order of the file.
 };

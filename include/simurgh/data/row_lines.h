@@ -33,7 +33,9 @@ Status LongLineError();
 class RowLines {
  public:
   // Opens the first file. identities, allow_pipes: see ReadOptions.
-  // Errors: of OpenByteStream; those of files that change.
+  // Errors: of OpenByteStream; those of files that change; INVALID_ARGUMENT for a header with the
+  // configured columns in another order. Other names in a header are accepted, and labels may be
+  // missing.
   static StatusOr<RowLines> Open(const DataConfig& config, std::vector<std::string> files,
                                  FileIdentities* identities, bool allow_pipes);
   ~RowLines();
@@ -51,15 +53,16 @@ class RowLines {
   Status AtLine(const Status& status) const;
 
  private:
-  RowLines(bool has_header, std::vector<std::string> files, FileIdentities* identities,
-           bool allow_pipes);
+  RowLines(std::optional<CsvConfig> header, std::vector<std::string> files,
+           FileIdentities* identities, bool allow_pipes);
 
-  // Opens the next file and skips its header; after the last file, sets lines_ to null.
+  // Opens the next file and passes its header; after the last file, sets lines_ to null.
   Status OpenNextFile();
+  Status PassHeader();
   // Finds a change of the last opened file.
   Status CheckIdentity() const;
 
-  bool has_header_;
+  std::optional<CsvConfig> header_;  // None: the files have no header.
   std::vector<std::string> files_;
   FileIdentities* identities_;  // May be null.
   bool allow_pipes_;
