@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A trained model as a PyTorch module, to predict and to train further. Needs torch, numpy and safetensors.
+"""A trained model as a PyTorch module, to predict and to train further. Needs torch, numpy and safetensors. With xxhash, deltas are checked.
 
     model = simurgh_model.load("/models/adult", tables=True)
     samples = safetensors.numpy.load_file("features.safetensors")  # Of `simurgh export features`.
@@ -20,6 +20,11 @@ import numpy
 import torch
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
+
+try:
+    import xxhash
+except ImportError:
+    xxhash = None
 
 
 class Layer(torch.nn.Module):
@@ -211,13 +216,28 @@ def _rows(folder, manifest, path):
     if "rows_after_delta" not in metadata:
         return ids, weights
     parent = f"{os.path.dirname(os.path.abspath(folder))}/step-{manifest['parent']['step']}"
-    old_ids, old_weights = _rows(parent, _manifest(parent), path)
+    old_manifest = _manifest(parent)
+    _check_parent(folder, manifest, parent, old_manifest)
+    old_ids, old_weights = _rows(parent, old_manifest, path)
     removed = load_file(f"{folder}/removed{path[len('rows'):]}")["id"]
     kept = ~numpy.isin(old_ids, numpy.concatenate([removed, ids]))
     ids, weights = numpy.concatenate([old_ids[kept], ids]), numpy.concatenate([old_weights[kept], weights])
     if len(ids) != int(metadata["rows_after_delta"]):
         raise ValueError(f"{folder}/{path}: it does not continue {parent}")
     return ids, weights
+
+
+def _check_parent(folder, manifest, parent, old_manifest):
+    """Refuses another checkpoint in the place of the one that a delta continues."""
+    if xxhash is None:
+        # A later start of training can have replaced the parent.
+        same = old_manifest["run"] == manifest["run"] and old_manifest["generation"] <= manifest["generation"]
+        how = " by run and generation; install xxhash to compare checksums"
+    else:
+        with open(parent + "/manifest.json", "rb") as file:
+            same, how = xxhash.xxh3_64_hexdigest(file.read()) == manifest["parent"]["checksum"], ""
+    if not same or old_manifest["step"] != manifest["parent"]["step"]:
+        raise ValueError(f"{folder}: {parent} is not the checkpoint that it continues{how}")
 
 
 def _table(folder, manifest, name, network):

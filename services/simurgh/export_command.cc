@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
-
 #include "absl/functional/function_ref.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +26,7 @@
 #include "services/simurgh/feature_export.h"
 #include "services/simurgh/prediction_file.h"
 #include "services/simurgh/progress_line.h"
+#include "services/simurgh/unfinished_file.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/model/table_export.h"
 #include "simurgh/model/table_reader.h"
@@ -55,10 +54,9 @@ struct Options {
 
 // Calls write(path) for a temporary file, which gets its name when it is complete.
 Status WriteFile(const std::string& path, absl::FunctionRef<Status(const std::string&)> write) {
-  const std::string unfinished = absl::StrCat(path, ".tmp-", getpid());
-  const Status written = write(unfinished);
-  if (written.ok()) return FileSystem::Real().Rename(unfinished, path);
-  FileSystem::Real().Remove(unfinished).IgnoreError();
+  UnfinishedFile unfinished(path);
+  Status written = write(unfinished.name());
+  if (written.ok()) written = unfinished.Finish();
   return Annotate(written, absl::StrCat("--output ", path));
 }
 
@@ -163,7 +161,8 @@ constexpr char kFeaturesNotes[] =
     "Processes rows as training does. The input has the format of the training data, also\n"
     "compressed by gzip or zstd. FILE ends in .safetensors or .npz. For each feature F it has\n"
     "`F.ids` and `F.offsets`: sample b has the ids from offsets[b] to before offsets[b + 1].\n"
-    "`F.weights` is there for features with a weight_separator. `dense` [rows, columns] are the\n"
+    "`F.weights` is there for features with a weight_separator or a plug-in. `dense` [rows, "
+    "columns] are the\n"
     "scaled numbers, and the masks of raw features. `labels` [rows, labels] are 0 or 1. The\n"
     "metadata `network` of a .safetensors file describes the columns: src/model/FORMAT.md.\n\n"
     "Bad rows are left out; stderr has their number and the first reasons. The folder of FILE\n"

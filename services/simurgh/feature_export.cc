@@ -21,7 +21,9 @@ StatusOr<FeatureExport> FeatureExport::Create(const ClusterConfig& config,
   std::vector<TensorSpec> tensors;
   std::vector<Feature> features;
   for (const FeatureConfig& feature : config.features) {
-    features.push_back({.ids = tensors.size(), .has_weights = feature.weight_separator != '\0'});
+    features.push_back({.ids = tensors.size(),
+                        .has_weights = feature.weight_separator != '\0' ||
+                                       !feature.processing.plugin.path.empty()});
     tensors.push_back({feature.name + ".ids", DType::kU64, {0}});
     tensors.push_back({feature.name + ".offsets", DType::kU64, {0}});
     if (features.back().has_weights)

@@ -16,7 +16,7 @@ namespace simurgh {
 //
 //   F.ids      U64 [n]        ids of rows, sample after sample; those of a hash stack after it
 //   F.offsets  U64 [N + 1]    sample b has the ids [offsets[b], offsets[b + 1])
-//   F.weights  F32 [n]        only of features with a weight_separator
+//   F.weights  F32 [n]        only of features with a weight_separator or a plug-in
 //   dense      F32 [N, D]     scaled, then the masks of raw features; left out without columns
 //   labels     F32 [N, T]     0 or 1
 //

@@ -71,7 +71,7 @@ struct Options {
   std::string output;  // Empty: none.
   std::vector<std::string> columns;
   bool evaluates = false;
-  uint32_t threads = 0;
+  int64_t threads = 0;  // 0: one per processor.
   std::vector<std::string> overrides;
 };
 
@@ -90,7 +90,7 @@ std::string HeaderOf(const Options& options, const std::vector<std::string>& lab
 }
 
 StatusOr<uint32_t> ThreadsOf(const Options& options) {
-  if (options.threads > 0) return std::min(options.threads, kMaxThreads);
+  if (options.threads > 0) return static_cast<uint32_t>(options.threads);
   cpu_set_t own;
   if (sched_getaffinity(0, sizeof(own), &own) != 0) {
     return ErrnoStatus(errno, "cannot read the processors of the process");
@@ -352,7 +352,7 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
       "copy these columns of the input to the output")(
       "evaluate", po::bool_switch(&own.evaluates), "compare with the labels: print AUC and loss")(
       "threads", po::value(&own.threads)->value_name("N"),
-      "use N threads (default: one per processor)")(
+      "use N threads; 0, the default: one per processor")(
       "set", po::value(&own.overrides)->value_name("KEY=VALUE"),
       "change a configuration key, such as the path of a vocabulary; may repeat");
   SIMURGH_ASSIGN_OR_RETURN(
@@ -363,6 +363,10 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
   if (own.input.empty()) return OptionProblem("--input is missing");
   if (own.output.empty() && !own.evaluates) {
     return OptionProblem("--output is missing; name a file, or use --evaluate");
+  }
+  if (own.threads < 0 || own.threads > kMaxThreads) {
+    return OptionProblem(absl::StrCat("--threads: ", own.threads, " is out of range; use 1 to ",
+                                      kMaxThreads, ", or 0 for one per processor"));
   }
   if (!columns.empty()) own.columns = absl::StrSplit(columns, ',');
   return own;

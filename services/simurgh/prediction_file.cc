@@ -20,31 +20,25 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
 
 StatusOr<std::unique_ptr<OutputFile>> OutputFile::Open(const std::string& path) {
   std::string name = path == "-" ? "stdout" : path;
-  std::string temporary;
+  std::unique_ptr<UnfinishedFile> unfinished;
   FileDescriptor file(-1);
   std::error_code problem;
   if (path == "-") {
     file = FileDescriptor(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
   } else if (std::filesystem::is_other(path, problem)) {  // A device or a pipe.
     file = FileDescriptor(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  } else if (std::filesystem::is_directory(path, problem)) {
+    errno = EISDIR;
   } else {
-    temporary = absl::StrCat(path, ".tmp-", getpid());
-    file = FileDescriptor(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (std::filesystem::is_directory(path, problem)) errno = EISDIR;
-    if (errno == EISDIR && file.valid()) {
-      unlink(temporary.c_str());
-      file = FileDescriptor(-1);
-    }
+    unfinished = std::make_unique<UnfinishedFile>(path);
+    file = FileDescriptor(
+        open(unfinished->name().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   }
   if (!file.valid()) {
     return ErrnoStatus(errno, absl::StrCat("--output ", name, ": cannot write it"));
   }
   return std::unique_ptr<OutputFile>(
-      new OutputFile(std::move(name), std::move(temporary), std::move(file)));
-}
-
-OutputFile::~OutputFile() {
-  if (!temporary_.empty()) unlink(temporary_.c_str());
+      new OutputFile(std::move(name), std::move(unfinished), std::move(file)));
 }
 
 Status OutputFile::Write() {
@@ -69,12 +63,11 @@ Status OutputFile::Append(std::string_view text) {
 
 Status OutputFile::Finish() {
   SIMURGH_RETURN_IF_ERROR(Write());
-  if (temporary_.empty()) return absl::OkStatus();
-  if (fsync(file_.number()) != 0 || rename(temporary_.c_str(), path_.c_str()) != 0) {
+  if (unfinished_ == nullptr) return absl::OkStatus();
+  if (fsync(file_.number()) != 0) {
     return ErrnoStatus(errno, absl::StrCat(path_, ": cannot write it"));
   }
-  temporary_.clear();
-  return absl::OkStatus();
+  return unfinished_->Finish();
 }
 
 }  // namespace simurgh

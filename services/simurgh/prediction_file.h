@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "services/simurgh/unfinished_file.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/status.h"
 
@@ -18,7 +19,6 @@ class OutputFile {
  public:
   // path: "-" for stdout. Errors: those of the system calls, naming the path.
   static StatusOr<std::unique_ptr<OutputFile>> Open(const std::string& path);
-  ~OutputFile();
 
   // Errors: CANCELLED if the reader of a pipe has ended; those of write(), naming the path.
   Status Append(std::string_view text);
@@ -26,12 +26,12 @@ class OutputFile {
   Status Finish();
 
  private:
-  OutputFile(std::string path, std::string temporary, FileDescriptor file)
-      : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
+  OutputFile(std::string path, std::unique_ptr<UnfinishedFile> unfinished, FileDescriptor file)
+      : path_(std::move(path)), unfinished_(std::move(unfinished)), file_(std::move(file)) {}
   Status Write();
 
   const std::string path_;
-  std::string temporary_;  // Empty: written in place.
+  const std::unique_ptr<UnfinishedFile> unfinished_;  // Null: written in place.
   FileDescriptor file_;
   std::string buffer_;
 };

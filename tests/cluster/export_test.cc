@@ -1,9 +1,13 @@
 // `simurgh export` of models that trainers have left, read by other programs.
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
@@ -67,6 +71,11 @@ TEST_CASE("Exported features are the numbers of the rows") {
   REQUIRE(RunCommand(absl::StrCat("cut -f2- ", trained.test, " > ", unlabeled)).exit_code == 0);
   Export(absl::StrCat(to, tensors, " --unlabeled --input ", unlabeled));
   CHECK(print("\"labels\" in t, t[\"dense\"].shape") == "False (4000, 13)\n");
+  const TemporaryFolder target;
+  REQUIRE(std::filesystem::create_directory(target.Path("t.npz")));
+  CHECK(Simurgh(absl::StrCat("export ", to, target.Path("t.npz"), " --input ", empty)).exit_code ==
+        3);
+  CHECK(std::distance(std::filesystem::directory_iterator(target.path()), {}) == 1);
 }
 
 // Every pooling, over lists of ids with weights, and the layers that no committed model has.
@@ -122,7 +131,8 @@ TEST_CASE("PyTorch and onnxruntime predict exported models as the trainer does")
       {"adult-features", {}},
       {"adult-persia", {"training.keep_negatives=0.3"}},
       {"adult-plugin",
-       {"features.8.plugin.path=" + plugin, "data.derived.0.plugin.path=" + plugin}},
+       {"features.8.plugin.path=" + plugin, "data.derived.0.plugin.path=" + plugin,
+        "features.8.pooling=weighted_sum"}},
       {"adult-tasks", {}},
       {"adult-dcn-v2", {"tables.0.precision=bf16"}},
       {"adult-deepfm", {"tables.0.precision=f16"}},
@@ -149,6 +159,34 @@ TEST_CASE("PyTorch and onnxruntime predict exported models as the trainer does")
   REQUIRE(wanted.size() >= 600);
   for (std::string& line : wanted) line += "," + std::string(line);  // Both programs'.
   CHECK(WorstDifference(Lines(found.out), wanted) <= 1e-6);
+}
+
+TEST_CASE("PyTorch refuses a delta whose parent is another checkpoint") {
+  const std::string python = Python("safetensors.numpy, torch");
+  const Trained trained("config/adult-dlrm.yaml",
+                        {"checkpoint.at_steps=[20,40]", "checkpoint.full_every=9"});
+  const bool has_hash = std::system((python + " -c 'import xxhash' 2> /dev/null").c_str()) == 0;
+  const auto load = [&](const std::string& without) {
+    return RunCommand(absl::StrCat(
+        python, " -c 'import sys; ", without, "sys.path.insert(0, \"scripts\"); import ",
+        "simurgh_model; simurgh_model.load(\"", trained.model, "\", 40, True)'"));
+  };
+  const std::string no_hash = "sys.modules[\"xxhash\"] = None; ";
+  CHECK(load("").exit_code == 0);
+  CHECK(load(no_hash).exit_code == 0);
+  const std::string manifest = trained.model + "/step-20/manifest.json";
+  const std::string text = ReadText(manifest);
+  std::ofstream(manifest) << text << "\n";
+  if (has_hash) {
+    const CommandResult result = load("");
+    CHECK(result.exit_code != 0);
+    CHECK_THAT(result.error, Contains("step-20 is not the checkpoint that it continues"));
+  }
+  std::ofstream(manifest) << absl::StrReplaceAll(text,
+                                                 {{"\"generation\": 1", "\"generation\": 2"}});
+  const CommandResult result = load(no_hash);
+  CHECK(result.exit_code != 0);
+  CHECK_THAT(result.error, Contains("by run and generation; install xxhash to compare checksums"));
 }
 
 // A training that begins with the rows and weights of files, and changes neither.

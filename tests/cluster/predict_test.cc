@@ -337,6 +337,21 @@ TEST_CASE("An output appears when it is complete") {
     // The process may have finished first; then the output is whole.
     CHECK((!std::filesystem::exists(output) || Lines(ReadText(output)).size() == 1001));
   }
+  SECTION("a process that is interrupted") {
+    const std::string pipe = trained.folder.Path("pipe");
+    REQUIRE(RunCommand("mkfifo " + pipe).exit_code == 0);
+    DaemonProcess process(
+        "simurgh", {"predict", "--model", trained.model, "--output", output, "--input", pipe},
+        trained.folder.Path("log"));
+    std::ofstream rows(pipe);  // Waits for the reader to open it.
+    rows << trained.Rows(1000) << std::flush;
+    process.Signal(SIGINT);
+    process.Wait(std::chrono::seconds(60));
+    for (const auto& entry : std::filesystem::directory_iterator(trained.folder.path())) {
+      INFO(entry.path());
+      CHECK(entry.path().filename().string().find("out.csv") == std::string::npos);
+    }
+  }
   SECTION("a file that exists is replaced") {
     std::ofstream(output) << "old";
     REQUIRE(Predict(absl::StrCat(common, " --input ", trained.test)).exit_code == 0);
@@ -416,6 +431,7 @@ TEST_CASE("Bad arguments of predict exit with 2, missing files with 3") {
       {"--model m --input i", 2, "--output is missing; name a file, or use --evaluate"},
       {"--model m --input i --output o --step x", 2, "--step: 'x' is not a number"},
       {"--model m --input i --output o more", 2, "unexpected argument 'more'"},
+      {"--model m --input i --output o --threads -1", 2, "--threads: -1 is out of range; use 1 to"},
       {"--model nowhere --input i --output o", 3, "cannot list folder nowhere"},
   }));
   CAPTURE(bad.arguments);
