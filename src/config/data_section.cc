@@ -94,10 +94,10 @@ void CheckColumnList(MapReader& in, const CsvConfig& csv) {
 
 void ReadCsv(MapReader& in, bool is_used, CsvConfig* csv) {
   in.Character("separator", "character between cells", &csv->separator);
-  in.Bool("header",
-          "whether the first line of each file is a header. All columns in another order are an "
-          "error; other names are not compared",
-          &csv->header);
+  in.Bool(
+      "header",
+      "whether the first line of each file has names; the columns in another order are an error",
+      &csv->header);
   in.Texts("missing_values",
            "texts of missing cells and list values, compared without surrounding blanks",
            &csv->missing_values, {0, kMaxTexts}, Need::kOptional);
