@@ -66,11 +66,10 @@ void ReadWork(MapReader& in, ServingConfig* config) {
              256);
   in.Choice("rows", "place of the rows; `remote` is not available yet", &config->rows,
             {{"memory", ServingConfig::Rows::kMemory}, {"remote", ServingConfig::Rows::kRemote}});
-  in.Integer(
-      "memory_budget",
-      "maximum bytes of rows and dense weights of both versions; one that would exceed it is not "
-      "loaded; 0: no limit",
-      &config->memory_budget, 0, kMostBytes);
+  in.Integer("memory_budget",
+             "maximum bytes of rows and dense weights of both versions; one beyond it is not "
+             "loaded; 0: no limit",
+             &config->memory_budget, 0, kMostBytes);
   in.Integer("max_batch_rows", "maximum rows that a thread predicts at once",
              &config->max_batch_rows, 1, 65'535);
   in.Duration("batch_delay", "time that a free thread waits for further requests",

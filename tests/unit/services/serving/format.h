@@ -6,11 +6,11 @@ namespace simurgh {
 
 // Two dense columns, one with ids, one with lists, and one that the model ignores.
 inline RowFormat SampleFormat(std::vector<std::string> labels = {"sold"}) {
-  return {.columns = {{.name = "age", .is_dense = true},
-                      {.name = "price", .is_dense = true},
-                      {.name = "city"},
-                      {.name = "seen", .is_list = true},
-                      {.name = "note", .is_read = false}},
+  return {.columns = {{.name = "age", .is_dense = true, .is_read = true},
+                      {.name = "price", .is_dense = true, .is_read = true},
+                      {.name = "city", .is_read = true},
+                      {.name = "seen", .is_list = true, .is_read = true},
+                      {.name = "note"}},
           .labels = std::move(labels)};
 }
 
