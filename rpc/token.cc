@@ -19,38 +19,42 @@
 #include "simurgh/base/file_descriptor.h"
 
 namespace simurgh::rpc {
-namespace {
 
-Status Wrong(const std::string& file, const std::string& problem) {
+Status WrongSecretFile(const std::string& file, const std::string& problem) {
   return absl::InvalidArgumentError(absl::StrCat(
       "'", file, "' ", problem, "; create it with: head -c 32 /dev/urandom | base64 > ", file,
       "; chmod 600 ", file));
 }
 
-}  // namespace
-
-StatusOr<std::shared_ptr<const Token>> Token::Load(const std::string& file) {
+StatusOr<std::string> ReadSecretFile(const std::string& file, size_t max_bytes) {
   const FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info{};
   if (opened.number() < 0 || ::fstat(opened.number(), &info) != 0) {
-    return Wrong(file, absl::StrCat("cannot be read: ", std::strerror(errno)));
+    return WrongSecretFile(file, absl::StrCat("cannot be read: ", std::strerror(errno)));
   }
-  if (!S_ISREG(info.st_mode)) return Wrong(file, "is not a regular file");
+  if (!S_ISREG(info.st_mode)) return WrongSecretFile(file, "is not a regular file");
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return Wrong(file, "can be accessed by other users");
+    return WrongSecretFile(file, "can be accessed by other users");
   }
   if (info.st_uid != ::geteuid() && info.st_uid != 0) {
-    return Wrong(file, "belongs to another user");
+    return WrongSecretFile(file, "belongs to another user");
   }
-  std::string secret(kMaxBytes + 1, '\0');
+  std::string secret(max_bytes + 1, '\0');
   const ssize_t bytes = ::read(opened.number(), secret.data(), secret.size());
-  if (bytes < 0) return Wrong(file, absl::StrCat("cannot be read: ", std::strerror(errno)));
+  if (bytes < 0)
+    return WrongSecretFile(file, absl::StrCat("cannot be read: ", std::strerror(errno)));
   secret.resize(static_cast<size_t>(bytes));
-  if (secret.size() > kMaxBytes) return Wrong(file, absl::StrCat("exceeds ", kMaxBytes, " bytes"));
+  if (secret.size() > max_bytes)
+    return WrongSecretFile(file, absl::StrCat("exceeds ", max_bytes, " bytes"));
+  return secret;
+}
+
+StatusOr<std::shared_ptr<const Token>> Token::Load(const std::string& file) {
+  SIMURGH_ASSIGN_OR_RETURN(std::string secret, ReadSecretFile(file, kMaxBytes));
   absl::StripTrailingAsciiWhitespace(&secret);
   if (secret.size() < kMinBytes) {
-    return Wrong(file,
-                 absl::StrCat("has ", secret.size(), " bytes, expected at least ", kMinBytes));
+    return WrongSecretFile(
+        file, absl::StrCat("has ", secret.size(), " bytes, expected at least ", kMinBytes));
   }
   return std::make_shared<const Token>(std::move(secret));
 }

@@ -46,6 +46,13 @@ class Token {
   const std::string secret_;
 };
 
+// Reads a file with a secret, of at most max_bytes, that only its owner, this user or root, may
+// access. Errors: WrongSecretFile().
+StatusOr<std::string> ReadSecretFile(const std::string& file, size_t max_bytes);
+
+// INVALID_ARGUMENT: the file, the problem, and how to make such a file.
+Status WrongSecretFile(const std::string& file, const std::string& problem);
+
 // The refusal of a peer whose token differs: UNAUTHENTICATED, naming the key of the token and the
 // problem.
 Status TokenRefusal(std::string_view problem);

@@ -7,18 +7,6 @@
 namespace simurgh {
 namespace {
 
-VectorPrecision CodeOf(RowPrecision precision) {
-  switch (precision) {
-    case RowPrecision::kF32:
-      return VectorPrecision::kF32;
-    case RowPrecision::kBf16:
-      return VectorPrecision::kBf16;
-    case RowPrecision::kF16:
-      break;
-  }
-  return VectorPrecision::kF16;
-}
-
 // Calls visit(group, ids, first byte, first float) for each group.
 template <typename Visit>
 void ForEachGroup(std::span<const RowGroup> groups, const Visit& visit) {
@@ -48,7 +36,7 @@ void RowRequest::Add(std::vector<RowGroup> groups) {
 RowWire::RowWire(RowPrecision precision, const std::vector<uint32_t>& table_dims)
     : precision_(precision) {
   for (const uint32_t dim : table_dims) {
-    codecs_.emplace_back(CodeOf(precision), std::vector<uint32_t>{dim});
+    codecs_.emplace_back(VectorPrecisionOf(precision), std::vector<uint32_t>{dim});
   }
 }
 

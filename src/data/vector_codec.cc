@@ -22,6 +22,18 @@ void Scale(float factor, std::span<float> values) {
 
 }  // namespace
 
+VectorPrecision VectorPrecisionOf(RowPrecision precision) {
+  switch (precision) {
+    case RowPrecision::kF32:
+      return VectorPrecision::kF32;
+    case RowPrecision::kBf16:
+      return VectorPrecision::kBf16;
+    case RowPrecision::kF16:
+      break;
+  }
+  return VectorPrecision::kF16;
+}
+
 VectorCodec::VectorCodec(VectorPrecision precision, std::vector<uint32_t> dims)
     : precision_(precision),
       dims_(std::move(dims)),

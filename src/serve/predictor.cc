@@ -17,22 +17,6 @@
 #include "simurgh/tensor/finite.h"
 
 namespace simurgh {
-namespace {
-
-VectorPrecision CodeOf(RowPrecision precision) {
-  switch (precision) {
-    case RowPrecision::kF32:
-      return VectorPrecision::kF32;
-    case RowPrecision::kBf16:
-      return VectorPrecision::kBf16;
-    case RowPrecision::kF16:
-      break;
-  }
-  return VectorPrecision::kF16;
-}
-
-}  // namespace
-
 struct Predictor::State {
   State(const ModelVersion& model, RowBatcher row_batcher)
       : shared(model.common_),
@@ -47,7 +31,7 @@ struct Predictor::State {
       sent_rows.emplace(training.embedding_precision, common.layout.rows());
     }
     for (const TableConfig& table : common.config.tables) {
-      row_codecs.emplace_back(CodeOf(common.config.embedding_worker.row_precision),
+      row_codecs.emplace_back(VectorPrecisionOf(common.config.embedding_worker.row_precision),
                               std::vector<uint32_t>{table.dim});
     }
   }
@@ -114,8 +98,8 @@ void Predictor::State::ReadRows(const std::vector<RowLayers>& tables, const Comp
     const std::span<const std::byte*> places = std::span(found).subspan(first_id, ids.size());
     tables[table].Find(ids, places, scratch);
     const VectorCodec& codec = row_codecs[table];
-    const bool rounds =
-        codec.precision() != VectorPrecision::kF32 && codec.precision() != CodeOf(config.precision);
+    const bool rounds = codec.precision() != VectorPrecision::kF32 &&
+                        codec.precision() != VectorPrecisionOf(config.precision);
     for (size_t i = 0; i < ids.size(); ++i) {
       const std::span<float> row = std::span(rows).subspan(positions[first_id + i], config.dim);
       if (places[i] == nullptr) {

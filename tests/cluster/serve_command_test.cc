@@ -472,7 +472,7 @@ TEST_CASE("Overload is refused at once, and ends with the load") {
   CHECK(server.Stop() == 0);
 }
 
-// As many as the limit allows, at most `most`, with some left for other files.
+// The number of connections: `most`, or fewer if the limit of open files is lower.
 size_t AllowedConnections(size_t most) {
   rlimit limit{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "simurgh/config/table_config.h"
 #include "simurgh/config/vector_precision.h"
 #include "simurgh/tensor/matrix_view.h"
 
@@ -20,6 +21,9 @@ struct RoundingKey {
 
 // The first row of a rank in each step.
 constexpr uint64_t FirstRowOf(uint32_t rank) { return uint64_t{rank} << 32; }
+
+// The encoding of rows in this precision.
+VectorPrecision VectorPrecisionOf(RowPrecision precision);
 
 // Encodes embeddings or their gradients for the wire between nn-worker and embedding worker.
 //
