@@ -139,6 +139,12 @@ void BatchBuilder::SetDense(size_t column, float value) {
   state_->dense_row[column] = value;
 }
 
+void BatchBuilder::RepeatDense(size_t column) {
+  const std::vector<float>& values = state_->dense.values;
+  SIMURGH_CHECK_LE(state_->dense_row.size(), values.size());
+  SetDense(column, values[values.size() - state_->dense_row.size() + column]);
+}
+
 void BatchBuilder::AddId(size_t feature, uint64_t id, float weight) {
   State& state = *state_;
   if (feature >= state.features.size()) [[unlikely]] {

@@ -66,7 +66,7 @@ Status RowBatcher::AddLine(std::string_view line) {
   return state_->End(state_->parser->Parse(line, state_->builder));
 }
 
-Status RowBatcher::AddCells(std::span<const Cell> cells, std::span<const bool> repeated) {
+Status RowBatcher::AddCells(std::span<const Cell* const> cells, std::span<const bool> repeated) {
   return state_->End(state_->parser->ParseCells(cells, repeated, state_->builder));
 }
 

@@ -55,12 +55,14 @@ class CriteoParser final : public RowParser {
   }
 
   Status Parse(std::string_view line, BatchBuilder& builder) override;
-  Status ParseCells(std::span<const Cell> cells, std::span<const bool> repeated,
+  Status ParseCells(std::span<const Cell* const> cells, std::span<const bool> repeated,
                     BatchBuilder& builder) override;
 
  private:
   Status AddText(size_t column, std::string_view cell, BatchBuilder& builder);
   Status ParseDense(size_t column, std::string_view cell, BatchBuilder& builder);
+  Status SetDense(size_t column, int64_t value, BatchBuilder& builder);
+  Status AddCell(size_t column, const Cell& cell, BatchBuilder& builder);
   Status WrongCellCount(std::string_view line) const;
 
   const bool ignores_labels_;
@@ -68,6 +70,7 @@ class CriteoParser final : public RowParser {
   std::vector<ColumnConfig> columns_;
   std::unique_ptr<RowConsumer> consumer_;
   RowCells cells_;                   // The current row.
+  bool is_whole_ = false;            // It was parsed by ParseCells() without an error.
   std::vector<NumberText> numbers_;  // Of the current row; never reallocates.
   std::array<bool, kMaxTasks + kCriteoDenseColumns + kCriteoIdColumns> repeated_{};  // By column.
 };
@@ -96,7 +99,7 @@ Status CriteoParser::Parse(std::string_view line, BatchBuilder& builder) {
     }
     builder.SetLabel(cell == "1" ? 1.0F : 0.0F, task);
   }
-  cells_.Clear();
+  cells_.Begin(/*is_whole=*/std::exchange(is_whole_, false));
   for (size_t task = 0; task < tasks_; ++task) cells_.EndCell();
   for (size_t column = tasks_; column < columns_.size(); ++column) {
     if (!cells.Next(cell)) return WrongCellCount(line);
@@ -107,33 +110,50 @@ Status CriteoParser::Parse(std::string_view line, BatchBuilder& builder) {
   return consumer_->Consume(cells_, builder);
 }
 
-Status CriteoParser::ParseCells(std::span<const Cell> cells, std::span<const bool> repeated,
+Status CriteoParser::ParseCells(std::span<const Cell* const> cells, std::span<const bool> repeated,
                                 BatchBuilder& builder) {
-  cells_.Clear();
+  cells_.Begin(/*is_whole=*/std::exchange(is_whole_, false));
   numbers_.clear();
-  for (size_t column = 0; column < columns_.size(); ++column) {
-    if (column >= tasks_) {
-      const Cell& cell = cells[column - tasks_];
-      const std::string& name = columns_[column].name;
-      switch (cell.kind) {
-        case Cell::Kind::kMissing:
-          break;
-        case Cell::Kind::kText:
-          SIMURGH_RETURN_IF_ERROR(AddText(column, cell.text, builder));
-          break;
-        case Cell::Kind::kNumber:
-          SIMURGH_RETURN_IF_ERROR(
-              AddText(column, numbers_.emplace_back(cell.number).view(), builder));
-          break;
-        case Cell::Kind::kList:
-          return Invalid("column '%s': it has one value, not a list; correct the row", name);
-      }
+  for (size_t task = 0; task < tasks_; ++task) cells_.EndCell();
+  for (size_t column = tasks_; column < columns_.size(); ++column) {
+    const bool is_dense = columns_[column].kind == ColumnConfig::Kind::kDense;
+    repeated_[column] = !repeated.empty() && repeated[column - tasks_];
+    // The text of a number is this row's.
+    if (!repeated_[column] || (is_dense && consumer_->Reads(column))) {
+      SIMURGH_RETURN_IF_ERROR(AddCell(column, *cells[column - tasks_], builder));
+    } else {
+      cells_.Repeat();
+      if (is_dense) builder.RepeatDense(column - tasks_);
     }
     cells_.EndCell();
-    repeated_[column] = column < tasks_ || (!repeated.empty() && repeated[column - tasks_]);
   }
   if (!repeated.empty()) cells_.SetRepeated(repeated_);
-  return consumer_->Consume(cells_, builder);
+  SIMURGH_RETURN_IF_ERROR(consumer_->Consume(cells_, builder));
+  is_whole_ = true;
+  return absl::OkStatus();
+}
+
+Status CriteoParser::AddCell(size_t column, const Cell& cell, BatchBuilder& builder) {
+  const ColumnConfig& config = columns_[column];
+  switch (cell.kind) {
+    case Cell::Kind::kMissing:
+      return absl::OkStatus();
+    case Cell::Kind::kText:
+      return AddText(column, cell.text, builder);
+    case Cell::Kind::kNumber: {
+      // Whole numbers need no text.
+      constexpr double kMostWhole = 1e15;  // Written without an exponent, and exact.
+      const bool is_whole =
+          std::abs(cell.number) <= kMostWhole && std::trunc(cell.number) == cell.number;
+      if (is_whole && config.kind == ColumnConfig::Kind::kDense && !consumer_->Reads(column)) {
+        return SetDense(column, static_cast<int64_t>(cell.number), builder);
+      }
+      return AddText(column, numbers_.emplace_back(cell.number).view(), builder);
+    }
+    case Cell::Kind::kList:
+      break;
+  }
+  return Invalid("column '%s': it has one value, not a list; correct the row", config.name);
 }
 
 Status CriteoParser::AddText(size_t column, std::string_view cell, BatchBuilder& builder) {
@@ -152,14 +172,21 @@ Status CriteoParser::AddText(size_t column, std::string_view cell, BatchBuilder&
 Status CriteoParser::ParseDense(size_t column, std::string_view cell, BatchBuilder& builder) {
   if (cell.empty()) return absl::OkStatus();
   int64_t value = 0;
-  const ColumnConfig& config = columns_[column];
-  if (!ParseInteger(cell, 10, value)) return BadCell(config.name, cell, "an integer of 64 bits");
-  const float scaled = Scaled(config, static_cast<double>(value));
+  if (!ParseInteger(cell, 10, value)) {
+    return BadCell(columns_[column].name, cell, "an integer of 64 bits");
+  }
+  SIMURGH_RETURN_IF_ERROR(SetDense(column, value, builder));
+  if (consumer_->Reads(column)) cells_.Add({.text = cell});
+  return absl::OkStatus();
+}
+
+Status CriteoParser::SetDense(size_t column, int64_t value, BatchBuilder& builder) {
+  const float scaled = Scaled(columns_[column], static_cast<double>(value));
   if (!std::isfinite(scaled)) {
-    return BadCell(config.name, cell, "small enough for the column's fitted deviation");
+    return BadCell(columns_[column].name, absl::StrCat(value),
+                   "small enough for the column's fitted deviation");
   }
   builder.SetDense(column - tasks_, scaled);
-  if (consumer_->Reads(column)) cells_.Add({.text = cell});
   return absl::OkStatus();
 }
 

@@ -46,7 +46,7 @@ class CsvParser final : public RowParser {
   }
 
   Status Parse(std::string_view line, BatchBuilder& builder) override;
-  Status ParseCells(std::span<const Cell> cells, std::span<const bool> repeated,
+  Status ParseCells(std::span<const Cell* const> cells, std::span<const bool> repeated,
                     BatchBuilder& builder) override;
 
  private:
@@ -70,6 +70,7 @@ class CsvParser final : public RowParser {
   std::unique_ptr<RowConsumer> consumer_;
   CsvSplitter splitter_;
   RowCells cells_;                    // The current row.
+  bool is_whole_ = false;             // It was parsed by ParseCells() without an error.
   std::unique_ptr<bool[]> repeated_;  // By column.
   std::vector<NumberText> numbers_;   // Of the current row; never reallocates.
 };
@@ -83,7 +84,7 @@ Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
         "data.csv.separator",
         cells->size(), cells->size() == 1 ? "cell" : "cells", columns_.size());
   }
-  cells_.Clear();
+  cells_.Begin(/*is_whole=*/std::exchange(is_whole_, false));
   warning_.clear();
   size_t next = 0;
   for (const Column& column : columns_) {
@@ -172,23 +173,34 @@ Status CsvParser::SetDense(const Column& column, std::optional<double> number,
   return absl::OkStatus();
 }
 
-Status CsvParser::ParseCells(std::span<const Cell> cells, std::span<const bool> repeated,
+Status CsvParser::ParseCells(std::span<const Cell* const> cells, std::span<const bool> repeated,
                              BatchBuilder& builder) {
-  cells_.Clear();
+  cells_.Begin(/*is_whole=*/std::exchange(is_whole_, false));
   warning_.clear();
   numbers_.clear();
   size_t column_number = 0;
   size_t next = 0;
   for (const Column& column : columns_) {
-    const bool is_label = column.config.kind == ColumnConfig::Kind::kLabel;
-    if (!is_label) SIMURGH_RETURN_IF_ERROR(AddCell(column, cells[next], builder));
+    bool is_repeated = true;
+    if (column.config.kind != ColumnConfig::Kind::kLabel) {
+      const bool is_dense = column.config.kind == ColumnConfig::Kind::kDense;
+      is_repeated = !repeated.empty() && repeated[next];
+      // The text of a number is this row's.
+      if (!is_repeated || (is_dense && column.is_read)) {
+        SIMURGH_RETURN_IF_ERROR(AddCell(column, *cells[next], builder));
+      } else {
+        cells_.Repeat();
+        if (is_dense) builder.RepeatDense(column.index);
+      }
+      ++next;
+    }
     cells_.EndCell();
-    if (!repeated.empty()) repeated_[column_number] = is_label || repeated[next];
-    if (!is_label) ++next;
-    ++column_number;
+    repeated_[column_number++] = is_repeated;
   }
   if (!repeated.empty()) cells_.SetRepeated({repeated_.get(), columns_.size()});
-  return consumer_->Consume(cells_, builder);
+  SIMURGH_RETURN_IF_ERROR(consumer_->Consume(cells_, builder));
+  is_whole_ = true;
+  return absl::OkStatus();
 }
 
 Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& builder) {

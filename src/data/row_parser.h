@@ -29,7 +29,7 @@ class RowParser {
   virtual Status Parse(std::string_view line, BatchBuilder& builder) = 0;
 
   // The same for a row of cells without labels: see RowBatcher::AddCells.
-  virtual Status ParseCells(std::span<const Cell> cells, std::span<const bool> repeated,
+  virtual Status ParseCells(std::span<const Cell* const> cells, std::span<const bool> repeated,
                             BatchBuilder& builder) = 0;
 
   // Takes a warning of a cell of the last parsed row, naming column, value and remedy; empty if

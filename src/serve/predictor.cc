@@ -187,26 +187,31 @@ Status Predictor::Score(const ModelVersion& model, std::span<const ScoreRequest*
   State& state = *state_;
   const size_t columns = state.common.format.columns.size();
   const size_t labels = state.common.format.labels.size();
-  std::vector<Cell> cells(columns);
-  const auto repeated = std::make_unique<bool[]>(columns);
+  std::vector<const Cell*> cells(columns);
+  std::vector<size_t> varying;  // Columns with a value for each row.
+  const auto is_shared = std::make_unique<bool[]>(columns);
   std::vector<std::pair<size_t, size_t>> places;  // Request and row of each sample.
+  static constexpr Cell kMissing{};
   for (size_t r = 0; r < requests.size(); ++r) {
     const ScoreRequest& request = *requests[r];
     scored[r] = {};
     scored[r].probabilities.assign(request.rows * labels, std::numeric_limits<float>::quiet_NaN());
-    std::fill_n(repeated.get(), columns, false);
-    for (size_t c = 0; c < columns; ++c) state.missing[c] += state.MissingCells(request, c);
-    bool has_row = false;  // A row of this request was processed whole.
+    varying.clear();
+    for (size_t c = 0; c < columns; ++c) {
+      const std::vector<Cell>& values = request.columns[c];
+      state.missing[c] += state.MissingCells(request, c);
+      cells[c] = values.empty() ? &kMissing : values.data();
+      is_shared[c] = values.size() <= 1;
+      if (!is_shared[c]) varying.push_back(c);
+    }
+    std::span<const bool> repeated;  // Until a row of this request was processed whole.
     for (size_t row = 0; row < request.rows; ++row) {
-      for (size_t c = 0; c < columns; ++c) {
-        const std::vector<Cell>& values = request.columns[c];
-        const bool is_shared = values.size() <= 1 && request.rows > 1;
-        repeated[c] = is_shared && has_row;
-        if (row == 0 || !is_shared) cells[c] = values.empty() ? Cell() : values[row];
+      if (row > 0) {
+        for (const size_t c : varying) ++cells[c];
       }
-      const Status added = state.batcher.AddCells(cells, {repeated.get(), columns});
+      const Status added = state.batcher.AddCells(cells, repeated);
       if (added.ok()) {
-        has_row = true;
+        repeated = {is_shared.get(), columns};
         places.emplace_back(r, row);
         continue;
       }

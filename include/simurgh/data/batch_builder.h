@@ -29,6 +29,8 @@ class BatchBuilder {
 
   void SetLabel(float label, size_t task = 0);
   void SetDense(size_t column, float value);
+  // SetDense with the value of the sample before. Requires one that is kept: see Build().
+  void RepeatDense(size_t column);
   void AddId(size_t feature, uint64_t id, float weight = 1.0F);
   void EndSample();
 

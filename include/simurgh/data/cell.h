@@ -16,9 +16,11 @@ struct Cell {
   };
 
   Kind kind = Kind::kMissing;
-  std::string_view text = {};
-  double number = 0;
-  std::span<const std::string_view> list = {};
+  union {
+    std::string_view text = {};
+    double number;
+    std::span<const std::string_view> list;
+  };
 };
 
 }  // namespace simurgh

@@ -33,9 +33,10 @@ class RowBatcher {
   Status AddLine(std::string_view line);
 
   // Adds a row without labels. cells: one per column of ColumnsOf(config) that is no label.
-  // repeated: by cell, whether it equals that of the row before, whose work is then reused; empty:
-  // none does. Requires ignore_labels. Errors: as AddLine.
-  Status AddCells(std::span<const Cell> cells, std::span<const bool> repeated);
+  // repeated: by cell, whether it equals that of the last row that AddCells() added to this batch,
+  // whose work is then reused; empty: none does. Requires ignore_labels. Errors: as AddLine.
+  // Lifetime: texts and lists of a row are used until the next one.
+  Status AddCells(std::span<const Cell* const> cells, std::span<const bool> repeated);
 
   size_t size() const;  // Rows added since the last Build().
 

@@ -23,13 +23,25 @@ struct Token {
 // The cells of a row as lists of tokens. A missing or unread cell is empty.
 class RowCells {
  public:
-  void Clear() {
+  // Begins the next row. is_whole: the row that ends is the one that Repeat() repeats.
+  void Begin(bool is_whole) {
+    if (is_whole) {
+      before_.swap(tokens_);
+      ends_before_.swap(ends_);
+    }
     tokens_.clear();
     ends_.clear();
     repeated_ = {};
   }
   void Add(const Token& token) { tokens_.push_back(token); }
   void EndCell() { ends_.push_back(tokens_.size()); }
+  // Adds the tokens of the same cell of the last whole row.
+  void Repeat() {
+    const size_t index = ends_.size();
+    const size_t first = index == 0 ? 0 : ends_before_[index - 1];
+    tokens_.insert(tokens_.end(), before_.begin() + static_cast<ptrdiff_t>(first),
+                   before_.begin() + static_cast<ptrdiff_t>(ends_before_[index]));
+  }
   // columns: by column, whether its cell equals that of the row before; empty: none does.
   void SetRepeated(std::span<const bool> columns) { repeated_ = columns; }
 
@@ -46,6 +58,8 @@ class RowCells {
  private:
   std::vector<Token> tokens_;
   std::vector<size_t> ends_;
+  std::vector<Token> before_;  // Of the last whole row.
+  std::vector<size_t> ends_before_;
   std::span<const bool> repeated_;
 };
 
