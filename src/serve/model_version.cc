@@ -177,6 +177,7 @@ StatusOr<std::shared_ptr<const DenseModel>> LoadDense(const Checkpoint& checkpoi
   if (!weights.ok()) return Annotate(weights.status(), checkpoint.Path(kDense));
   std::ranges::copy(weights->parameters, dense->parameters().begin());
   std::ranges::copy(weights->statistics, dense->statistics().begin());
+  SIMURGH_RETURN_IF_ERROR(dense->Pack());
   return dense;
 }
 

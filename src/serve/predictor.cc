@@ -40,6 +40,10 @@ struct Predictor::State {
   uint64_t MissingCells(const ScoreRequest& request, size_t column) const;
   // Reads the rows of the batch's ids into `rows`, in the precision in which servers send them.
   void ReadRows(const std::vector<RowLayers>& tables, const CompactBatch& batch);
+  // Adds the rows of a request to the next batch. rows: those that are in it.
+  Status Add(const ScoreRequest& request, ScoredRows& scored, std::vector<size_t>& rows);
+  Status ScoreBatch(Predictor& predictor, const ModelVersion& model,
+                    std::span<const ScoreRequest* const> requests, std::span<ScoredRows> scored);
   // Sets `embeddings`, (B, width), as they arrive at a trainer.
   MatrixView<const float> Pool(const CompactBatch& batch);
 
@@ -182,56 +186,84 @@ Status Predictor::Predict(const ModelVersion& model, Batch& batch,
   return absl::OkStatus();
 }
 
-Status Predictor::Score(const ModelVersion& model, std::span<const ScoreRequest* const> requests,
-                        std::span<ScoredRows> scored) {
-  State& state = *state_;
-  const size_t columns = state.common.format.columns.size();
-  const size_t labels = state.common.format.labels.size();
+Status Predictor::State::Add(const ScoreRequest& request, ScoredRows& scored,
+                             std::vector<size_t>& rows) {
+  const size_t columns = common.format.columns.size();
+  static constexpr Cell kMissing{};
   std::vector<const Cell*> cells(columns);
   std::vector<size_t> varying;  // Columns with a value for each row.
   const auto is_shared = std::make_unique<bool[]>(columns);
-  std::vector<std::pair<size_t, size_t>> places;  // Request and row of each sample.
-  static constexpr Cell kMissing{};
-  for (size_t r = 0; r < requests.size(); ++r) {
-    const ScoreRequest& request = *requests[r];
-    scored[r] = {};
-    scored[r].probabilities.assign(request.rows * labels, std::numeric_limits<float>::quiet_NaN());
-    varying.clear();
-    for (size_t c = 0; c < columns; ++c) {
-      const std::vector<Cell>& values = request.columns[c];
-      state.missing[c] += state.MissingCells(request, c);
-      cells[c] = values.empty() ? &kMissing : values.data();
-      is_shared[c] = values.size() <= 1;
-      if (!is_shared[c]) varying.push_back(c);
+  for (size_t c = 0; c < columns; ++c) {
+    const std::vector<Cell>& values = request.columns[c];
+    missing[c] += MissingCells(request, c);
+    cells[c] = values.empty() ? &kMissing : values.data();
+    is_shared[c] = values.size() <= 1;
+    if (!is_shared[c]) varying.push_back(c);
+  }
+  std::span<const bool> repeated;  // Until a row of this request was processed whole.
+  for (size_t row = 0; row < request.rows; ++row) {
+    if (row > 0) {
+      for (const size_t c : varying) ++cells[c];
     }
-    std::span<const bool> repeated;  // Until a row of this request was processed whole.
-    for (size_t row = 0; row < request.rows; ++row) {
-      if (row > 0) {
-        for (const size_t c : varying) ++cells[c];
-      }
-      const Status added = state.batcher.AddCells(cells, repeated);
-      if (added.ok()) {
-        repeated = {is_shared.get(), columns};
-        places.emplace_back(r, row);
-        continue;
-      }
-      if (!absl::IsInvalidArgument(added)) {
-        state.batcher.Build().IgnoreError();  // Drops the rows.
-        return added;
-      }
-      scored[r].AddProblem(row, std::string(added.message()));
+    const Status added = batcher.AddCells(cells, repeated);
+    if (added.ok()) {
+      repeated = {is_shared.get(), columns};
+      rows.push_back(row);
+    } else if (absl::IsInvalidArgument(added)) {
+      scored.AddProblem(row, std::string(added.message()));
+    } else {
+      batcher.Build().IgnoreError();  // Drops the rows.
+      return added;
     }
   }
-  SIMURGH_ASSIGN_OR_RETURN(Batch batch, state.batcher.Build());
-  SIMURGH_RETURN_IF_ERROR(Predict(model, batch, state.probabilities));
-  for (size_t i = 0; i < places.size(); ++i) {
-    const auto [request, row] = places[i];
-    if (!AllFinite(std::span(state.probabilities).subspan(i * labels, labels))) {
-      scored[request].AddProblem(row, "the prediction is not finite; send smaller dense numbers");
-      continue;
+  return absl::OkStatus();
+}
+
+Status Predictor::Score(const ModelVersion& model, std::span<const ScoreRequest* const> requests,
+                        std::span<ScoredRows> scored) {
+  // A batch of rows that share values costs less than one of rows of several requests.
+  constexpr size_t kLarge = 64;
+  const auto is_own_batch = [](const ScoreRequest* request) {
+    return request->rows >= kLarge &&
+           std::ranges::any_of(request->columns, [](const auto& one) { return one.size() == 1; });
+  };
+  for (size_t first = 0; first < requests.size();) {
+    size_t end = first + 1;
+    while (end < requests.size() && !is_own_batch(requests[first]) &&
+           !is_own_batch(requests[end])) {
+      ++end;
     }
-    std::copy_n(state.probabilities.begin() + static_cast<std::ptrdiff_t>(i * labels), labels,
-                scored[request].probabilities.begin() + static_cast<std::ptrdiff_t>(row * labels));
+    SIMURGH_RETURN_IF_ERROR(state_->ScoreBatch(*this, model, requests.subspan(first, end - first),
+                                               scored.subspan(first, end - first)));
+    first = end;
+  }
+  return absl::OkStatus();
+}
+
+Status Predictor::State::ScoreBatch(Predictor& predictor, const ModelVersion& model,
+                                    std::span<const ScoreRequest* const> requests,
+                                    std::span<ScoredRows> scored) {
+  const size_t labels = common.format.labels.size();
+  std::vector<std::vector<size_t>> rows(requests.size());  // Of each request, in the batch.
+  for (size_t r = 0; r < requests.size(); ++r) {
+    scored[r] = {};
+    scored[r].probabilities.assign(requests[r]->rows * labels,
+                                   std::numeric_limits<float>::quiet_NaN());
+    SIMURGH_RETURN_IF_ERROR(Add(*requests[r], scored[r], rows[r]));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(Batch batch, batcher.Build());
+  SIMURGH_RETURN_IF_ERROR(predictor.Predict(model, batch, probabilities));
+  std::span<const float> next = probabilities;
+  for (size_t r = 0; r < requests.size(); ++r) {
+    for (const size_t row : rows[r]) {
+      if (AllFinite(next.first(labels))) {
+        std::ranges::copy(next.first(labels), scored[r].probabilities.begin() +
+                                                  static_cast<std::ptrdiff_t>(row * labels));
+      } else {
+        scored[r].AddProblem(row, "the prediction is not finite; send smaller dense numbers");
+      }
+      next = next.subspan(labels);
+    }
   }
   return absl::OkStatus();
 }

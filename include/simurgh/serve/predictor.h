@@ -36,7 +36,7 @@ class Predictor {
   // Errors: of DensePredictor.
   Status Predict(const ModelVersion& model, Batch& batch, std::vector<float>& probabilities);
 
-  // Predicts the rows of requests as one batch. scored: one for each request.
+  // Predicts the rows of requests as few batches. scored: one for each request.
   // Errors: of Predict() and RowBatcher::Build(); FAILED_PRECONDITION of a plug-in.
   Status Score(const ModelVersion& model, std::span<const ScoreRequest* const> requests,
                std::span<ScoredRows> scored);

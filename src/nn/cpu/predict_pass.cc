@@ -94,14 +94,91 @@ Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, const Layer
   return absl::OkStatus();
 }
 
+namespace {
+
+// Columns in which the rows differ. Empty if they are more than half of all, or if there are few
+// rows.
+std::vector<ColumnRange> DifferingColumns(MatrixView<const float> rows) {
+  constexpr size_t kFewRows = 16;
+  constexpr size_t kNearby = 16;  // Columns. One product is cheaper than two with such a gap.
+  if (rows.rows() < kFewRows) return {};
+  const std::span<const float> first = rows.row(0);
+  std::vector<uint8_t> differs(first.size());
+  for (size_t r = 1; r < rows.rows(); ++r) {
+    const std::span<const float> row = rows.row(r);
+    for (size_t c = 0; c < first.size(); ++c) differs[c] |= row[c] != first[c] ? 1 : 0;
+    const bool is_power = (r & (r - 1)) == 0;
+    if (is_power && 2 * std::ranges::count(differs, 1) > std::ssize(differs)) return {};
+  }
+  std::vector<ColumnRange> ranges;
+  size_t count = 0;
+  for (size_t c = 0; c < differs.size(); ++c) {
+    if (differs[c] == 0) continue;
+    if (ranges.empty() || c > ranges.back().first + ranges.back().count + kNearby) {
+      ranges.push_back({c, 0});
+    }
+    count -= ranges.back().count;
+    ranges.back().count = c + 1 - ranges.back().first;
+    count += ranges.back().count;
+  }
+  return 2 * count > differs.size() ? std::vector<ColumnRange>() : ranges;
+}
+
+// The linear layer, with the product of the columns that all rows share computed once. A request
+// for many candidates of one user has such columns.
+Status SharedForward(MatrixView<const float> input, std::span<const ColumnRange> differing,
+                     MatrixView<const float> weight, std::span<const float> bias,
+                     MatrixView<float> output) {
+  const auto add_product = [&](size_t column, size_t count, MatrixView<const float> rows,
+                               MatrixView<float> sums) {
+    if (count == 0) return absl::OkStatus();
+    return Multiply({rows.Columns(column, count)}, {weight.Rows(column, count)}, count, 1.0F, sums);
+  };
+  const MatrixView<float> shared = output.Rows(0, 1);
+  std::ranges::copy(bias, shared.row(0).begin());
+  size_t next = 0;
+  for (const ColumnRange& range : differing) {
+    SIMURGH_RETURN_IF_ERROR(add_product(next, range.first - next, input.Rows(0, 1), shared));
+    next = range.first + range.count;
+  }
+  SIMURGH_RETURN_IF_ERROR(add_product(next, input.columns() - next, input.Rows(0, 1), shared));
+  for (size_t row = 1; row < output.rows(); ++row) {
+    std::ranges::copy(shared.row(0), output.row(row).begin());
+  }
+  for (const ColumnRange& range : differing) {
+    SIMURGH_RETURN_IF_ERROR(add_product(range.first, range.count, input, output));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs,
                     std::span<float> probabilities) {
   for (const TowerPlan& tower : pass.plan.towers) {
     GatherInput(pass, inputs, tower);
     MatrixView<const float> input = pass.activations.Input(tower);
-    for (const LayerPlan& layer : tower.layers) {
-      SIMURGH_RETURN_IF_ERROR(PredictLayer(pass, tower, layer, input));
-      input = pass.activations.Output(layer);
+    for (size_t i = 0; i < tower.layers.size(); ++i) {
+      const LayerPlan& layer = tower.layers[i];
+      const bool is_linear = layer.config.kind == LayerConfig::Kind::kLinear;
+      const std::vector<ColumnRange> differing = is_linear && i == 0 && pass.products != nullptr
+                                                     ? DifferingColumns(input)
+                                                     : std::vector<ColumnRange>();
+      if (!differing.empty()) {
+        SIMURGH_RETURN_IF_ERROR(SharedForward(input, differing, layer.Weight(pass.weights),
+                                              layer.Bias(pass.weights),
+                                              pass.activations.Output(layer)));
+      } else if (is_linear && pass.packed != nullptr && PackedProducts::Has(*pass.packed, layer)) {
+        const bool relu = i + 1 < tower.layers.size() &&
+                          tower.layers[i + 1].config.kind == LayerConfig::Kind::kRelu;
+        if (relu) ++i;
+        SIMURGH_RETURN_IF_ERROR(pass.products->Forward(*pass.packed, layer,
+                                                       layer.Bias(pass.weights), relu, input,
+                                                       pass.activations.Output(tower.layers[i])));
+      } else {
+        SIMURGH_RETURN_IF_ERROR(PredictLayer(pass, tower, layer, input));
+      }
+      input = pass.activations.Output(tower.layers[i]);
     }
   }
   Probabilities(pass.activations.Output(pass.plan.top().last()).flat(), probabilities);
@@ -133,12 +210,24 @@ StatusOr<std::shared_ptr<DenseModel>> DenseModel::Create(const ModelConfig& mode
   }
 }
 
+Status DenseModel::Pack() {
+  if (is_bf16_) return absl::OkStatus();
+  SIMURGH_ASSIGN_OR_RETURN(packed_, cpu::PackedLayers::Create(*plan_, parameters_));
+  return absl::OkStatus();
+}
+
+uint64_t DenseModel::bytes() const {
+  return (parameters_.size() + statistics_.size()) * sizeof(float) +
+         (packed_ == nullptr ? 0 : packed_->bytes());
+}
+
 struct DensePredictor::State {
   explicit State(const ModelPlan& plan)
       : activations(plan.activation_width), scratch(cpu::InteractionScratchSize(plan)) {}
 
   cpu::Workspace activations;
   std::vector<float> scratch;
+  cpu::PackedProducts products;
 };
 
 DensePredictor::DensePredictor(const DenseModel& model)
@@ -166,7 +255,9 @@ Status DensePredictor::Predict(const DenseModel& model, MatrixView<const float> 
                             .weights = model.parameters_,
                             .statistics = model.statistics_,
                             .activations = state_->activations,
-                            .scratch = state_->scratch},
+                            .scratch = state_->scratch,
+                            .packed = model.packed_.get(),
+                            .products = &state_->products},
                            {dense, embeddings}, probabilities);
 }
 

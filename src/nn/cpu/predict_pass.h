@@ -3,6 +3,7 @@
 #include <span>
 
 #include "nn/cpu/cross.h"
+#include "nn/cpu/packed_layers.h"
 #include "nn/cpu/workspace.h"
 #include "nn/model_plan.h"
 #include "simurgh/base/status.h"
@@ -19,10 +20,12 @@ struct NetworkInputs {
 // Lifetime: of what it refers to.
 struct PredictPass {
   const ModelPlan& plan;
-  std::span<const float> weights;     // In the layout of the parameters.
-  std::span<const float> statistics;  // Running means and variances.
-  Workspace& activations;             // Prepared for the batch.
-  std::span<float> scratch;           // InteractionScratchSize() floats.
+  std::span<const float> weights;        // In the layout of the parameters.
+  std::span<const float> statistics;     // Running means and variances.
+  Workspace& activations;                // Prepared for the batch.
+  std::span<float> scratch;              // InteractionScratchSize() floats.
+  const PackedLayers* packed = nullptr;  // The weights as packed layers; null: there are none.
+  PackedProducts* products = nullptr;    // Null: sums are in the order of training.
 };
 
 // values: in the layout of the parameters.
