@@ -118,7 +118,12 @@ void ServedVersions::Log(const Status& status) {
 
 void ServedVersions::Run() {
   SetThreadName("follower");
+  bool is_low = false;
   for (;;) {
+    if (!is_low && Current() != nullptr) {  // From now on, answers come first.
+      LowerPriority();
+      is_low = true;
+    }
     Status status;
     try {
       status = Follow();
