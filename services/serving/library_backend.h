@@ -38,6 +38,7 @@ class LibraryBackend final : public ScoringBackend {
   LoadedVersion Find(uint64_t step) override { return Loaded(versions_.Find(step)); }
   std::vector<uint64_t> Steps() override { return versions_.Steps(); }
   std::string Problem() override { return versions_.Problem(); }
+  bool Refuses(std::chrono::milliseconds max_wait) override { return scorer_.Refuses(max_wait); }
   void Score(const LoadedVersion& version, ScoreRequest request, std::chrono::milliseconds max_wait,
              Done done) override {
     scorer_.Submit(version.model, std::move(request), max_wait, std::move(done));

@@ -243,6 +243,9 @@ void PredictApi::Predict(const Route& route, HttpRequest request, Respond respon
   pending->kind = route.kind;
   pending->version = VersionOf(route);
   if (pending->version.format == nullptr) return refuse(NoVersion(route));
+  if (backend_.Refuses(options_.queue_timeout)) {  // Before the work of decoding.
+    return refuse(Busy("too many requests wait; try again later"));
+  }
   const StatusOr<std::optional<size_t>> json_bytes = JsonBytes(request.head);
   if (!json_bytes.ok()) return refuse(ErrorOf(json_bytes.status()));
   const RowFormat& format = *pending->version.format;

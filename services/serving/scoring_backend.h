@@ -37,6 +37,8 @@ class ScoringBackend {
   // Why the model cannot answer, or should not; empty if ready.
   virtual std::string Problem() = 0;
 
+  // As Scorer::Refuses.
+  virtual bool Refuses(std::chrono::milliseconds max_wait) = 0;
   // As Scorer::Submit: calls `done` once, on any thread.
   using Done = absl::AnyInvocable<void(StatusOr<ScoredRows>) &&>;
   virtual void Score(const LoadedVersion& version, ScoreRequest request,

@@ -105,6 +105,13 @@ std::chrono::nanoseconds Scorer::WaitOf(size_t rows) const {
   return std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
 }
 
+bool Scorer::Refuses(std::chrono::milliseconds max_wait) {
+  MutexLock lock(mutex_);
+  if (WaitOf(waiting_rows_) <= max_wait) return false;
+  late_requests_.Add();
+  return true;
+}
+
 void Scorer::Submit(std::shared_ptr<const ModelVersion> version, ScoreRequest request,
                     std::chrono::milliseconds max_wait, Done done) {
   {

@@ -37,6 +37,10 @@ class Scorer {
   Scorer(const Scorer&) = delete;
   Scorer& operator=(const Scorer&) = delete;
 
+  // Whether a request would wait longer than max_wait, which it is then counted to have done: for
+  // callers that save the work before Submit().
+  bool Refuses(std::chrono::milliseconds max_wait);
+
   // Calls done(rows) once, on a thread of the scorer, or at once for an error of the wait.
   // max_wait: until a thread takes the request.
   // Requires: request.columns fit version.format().

@@ -43,6 +43,10 @@ class FakeBackend final : public ScoringBackend {
     return problem_;
   }
 
+  bool Refuses(std::chrono::milliseconds /*max_wait*/) override {
+    MutexLock lock(mutex_);
+    return is_full_;
+  }
   void Score(const LoadedVersion& version, ScoreRequest request, std::chrono::milliseconds max_wait,
              Done done) override {
     Status refusal;
@@ -67,6 +71,11 @@ class FakeBackend final : public ScoringBackend {
   void Refuse(Status status) {
     MutexLock lock(mutex_);
     refusal_ = std::move(status);
+  }
+  // From now on requests would wait too long.
+  void Fill() {
+    MutexLock lock(mutex_);
+    is_full_ = true;
   }
   // From now on requests wait for AnswerHeld.
   void Hold() {
@@ -120,6 +129,7 @@ class FakeBackend final : public ScoringBackend {
   std::vector<uint64_t> steps_ ABSL_GUARDED_BY(mutex_) = {120, 110};
   std::string problem_ ABSL_GUARDED_BY(mutex_);
   Status refusal_ ABSL_GUARDED_BY(mutex_);
+  bool is_full_ ABSL_GUARDED_BY(mutex_) = false;
   bool holds_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::pair<ScoreRequest, Done>> held_ ABSL_GUARDED_BY(mutex_);
   std::chrono::milliseconds max_wait_ ABSL_GUARDED_BY(mutex_){0};

@@ -191,6 +191,15 @@ TEST_CASE("a queue that is too long is 503 with Retry-After", "[serving]") {
   }
 }
 
+TEST_CASE("while too many requests wait, others are 503 before they are decoded", "[serving]") {
+  Fixture fixture;
+  REQUIRE(fixture.Post(kPredict, "no JSON").code == 400);
+  fixture.backend.Fill();
+  const HttpResponse response = fixture.Post(kPredict, "no JSON");
+  CHECK(response.code == 503);
+  CHECK(HeaderOf(response, "Retry-After") == "1");
+}
+
 TEST_CASE("an error that stays is 500 without Retry-After", "[serving]") {
   Fixture fixture;
   for (const Status& status :
