@@ -14,7 +14,7 @@
 #include "services/embedding_ps/latch.h"
 #include "services/embedding_ps/reduced_push.h"
 #include "simurgh/base/log.h"
-#include "simurgh/base/numa.h"
+#include "simurgh/base/thread.h"
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/table/partition_work.h"
 #include "simurgh/table/run_number.h"
