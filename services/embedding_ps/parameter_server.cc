@@ -12,7 +12,7 @@
 #include "rpc/server.h"
 #include "services/embedding_ps/initial_rows.h"
 #include "services/embedding_ps/latch.h"
-#include "services/embedding_ps/reduced_push.h"
+#include "services/embedding_ps/step_barrier.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/thread.h"
 #include "simurgh/feature/bucket_map.h"
