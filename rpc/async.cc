@@ -1,8 +1,12 @@
+// Also compiles Asio's non-template code, once (BOOST_ASIO_SEPARATE_COMPILATION).
+
 #include "rpc/async.h"
 
 #include <deque>
 
 #include "absl/strings/str_cat.h"
+#include <boost/asio/impl/src.hpp>
+#include <boost/asio/ssl/impl/src.hpp>
 #include <boost/system/system_error.hpp>
 
 #include "rpc/spawn.h"

@@ -11,6 +11,8 @@
 #include "absl/container/inlined_vector.h"
 #include <boost/asio/buffer.hpp>
 
+#include "rpc/message.h"
+
 namespace simurgh::rpc {
 
 // Received bytes that have not been consumed. Fixed capacity.
@@ -101,5 +103,12 @@ class ReceiveBuffers {
   Spans destinations_;
   size_t next_ = 0;
 };
+
+// memcpy with prefetching for memory that another core has written.
+// Requires to.size() >= from.size() and no overlap.
+void CopyPayload(std::span<std::byte> to, std::span<const std::byte> from);
+
+// `bytes` bytes of the process-wide pool, 64-byte aligned. Threads: any.
+SegmentBuffer PooledBuffer(size_t bytes);
 
 }  // namespace simurgh::rpc

@@ -12,7 +12,7 @@
 #include "rpc/connection.h"
 #include "rpc/control.h"
 #include "rpc/deadline_timer.h"
-#include "rpc/sharing_handshake.h"
+#include "rpc/sharing.h"
 #include "rpc/suspension.h"
 #include "rpc/window.h"
 

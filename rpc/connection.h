@@ -33,7 +33,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(std::shared_ptr<Stream> stream, std::string peer, FrameLimits limits,
              ObserverLink observer);
 
-  // --- Reading (connection_read.cc).
+  // --- Reading.
   // Errors of all: DATA_LOSS when the peer broke the protocol, UNAVAILABLE when the connection
   // ended.
 
@@ -73,7 +73,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Stops writing to the destinations of `payload`; its remaining bytes are skipped.
   void Abandon(IncomingPayload& payload);
 
-  // --- Writing (connection_write.cc).
+  // --- Writing.
 
   // Queues a frame. Drops it unless open().
   Outbox::Ticket Send(OutgoingFrame&& frame);

@@ -1,7 +1,6 @@
 #include "rpc/incoming_payload.h"
 
-#include "rpc/copy.h"
-#include "rpc/segment_pool.h"
+#include "rpc/buffer.h"
 
 namespace simurgh::rpc {
 

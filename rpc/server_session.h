@@ -18,7 +18,7 @@
 #include "rpc/gate.h"
 #include "rpc/request_task.h"
 #include "rpc/server.h"
-#include "rpc/sharing_handshake.h"
+#include "rpc/sharing.h"
 #include "rpc/window.h"
 
 namespace simurgh::rpc {

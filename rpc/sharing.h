@@ -13,6 +13,7 @@
 #include "rpc/incoming_region.h"
 #include "rpc/message.h"
 #include "rpc/outgoing_region.h"
+#include "rpc/unix_socket.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/status.h"
 
@@ -79,5 +80,32 @@ class Sharing : public std::enable_shared_from_this<Sharing> {
 // Memory for a segment: shared if `sharing` is not null and has space, else a pooled buffer.
 // Threads: any.
 SegmentBuffer AllocateSegment(Sharing* sharing, size_t bytes);
+
+// The agreement on shared memory when a Unix socket opens: each end sets a feature bit and passes
+// its files with its HELLO. Without the bit of both ends, payload is sent over the socket.
+//
+// Threads: one.
+class SharingHandshake {
+ public:
+  // allowed: the address allows it, and the connection is a Unix socket.
+  explicit SharingHandshake(bool allowed)
+      : files_(allowed ? std::make_shared<FilePassing>() : nullptr) {}
+
+  // For the connection's stream; null if no files are passed.
+  const std::shared_ptr<FilePassing>& files() const { return files_; }
+
+  // Passes this end's files with the next bytes written, which must be its HELLO. Returns the
+  // feature bits for the HELLO.
+  uint64_t Offer(const asio::any_io_executor& executor, uint64_t region_bytes);
+
+  // Returns the shared memory, or null. Requires that Offer() was called and the peer's HELLO has
+  // arrived.
+  // Errors: those of Sharing::Agree.
+  StatusOr<std::shared_ptr<Sharing>> Agree(uint64_t peer_features);
+
+ private:
+  std::shared_ptr<FilePassing> files_;
+  std::shared_ptr<Sharing> sharing_;
+};
 
 }  // namespace simurgh::rpc

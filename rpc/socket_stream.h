@@ -2,10 +2,9 @@
 
 #include <memory>
 
-#include "rpc/file_passing.h"
-#include "rpc/local_socket.h"
 #include "rpc/stream.h"
 #include "rpc/transport.h"
+#include "rpc/unix_socket.h"
 
 namespace simurgh::rpc {
 

@@ -16,7 +16,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 
-#include "rpc/local_socket.h"
+#include "rpc/unix_socket.h"
 #include "rpc/watchdog.h"
 #include "simurgh/base/check.h"
 

@@ -13,7 +13,7 @@
 
 #include <boost/asio/write.hpp>
 
-#include "rpc/file_passing.h"
+#include "rpc/unix_socket.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh::rpc::testing {

@@ -1,11 +1,11 @@
 # Functions that declare libraries, programs, plug-ins, schemas and tests.
 
-# Every user of Asio must compile it with these. rpc/asio.cc compiles its non-template code once. Asio caches freed
+# Every user of Asio must compile it with these. rpc/async.cc compiles its non-template code once. Asio caches freed
 # coroutine frames per thread; its default of 2 is too small for concurrent calls.
 set(SIMURGH_ASIO_DEFINITIONS BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE=16)
 
 # Precompiled headers hold system headers only, which change rarely. Those with Asio are for targets that
-# link simurgh_rpc, since Asio's headers refer to the code that rpc/asio.cc compiles. An empty source carries each.
+# link simurgh_rpc, since Asio's headers refer to the code that rpc/async.cc compiles. An empty source carries each.
 set(SIMURGH_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream>
   <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string>
   <string_view> <thread> <tuple> <unordered_map> <utility> <variant> <vector>

@@ -11,7 +11,6 @@
 #include "services/api/answer.h"
 #include "services/api/patience.h"
 #include "services/api/row_codec.h"
-#include "services/api/step_id_codec.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {

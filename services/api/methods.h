@@ -12,7 +12,7 @@
 
 namespace simurgh::api {
 
-// --- Parameter servers. The format of the segments: row_payload.h.
+// --- Parameter servers. The format of the segments: row_codec.h.
 
 using PullRows =
     rpc::MethodOf<rpc::MessageOf<wire::PullRowsRequest, rpc::Segment<"ids", uint64_t>>,

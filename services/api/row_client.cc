@@ -4,7 +4,6 @@
 
 #include "services/api/patience.h"
 #include "services/api/row_codec.h"
-#include "services/api/step_id_codec.h"
 
 namespace simurgh {
 

@@ -2,9 +2,60 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/step_id_codec.h"
-
 namespace simurgh::api {
+
+RowPayload PayloadOf(const RowGroup& group) {
+  uint64_t ids = 0;
+  for (const uint32_t count : group.counts) ids += count;
+  constexpr uint64_t kAlignment = sizeof(float);
+  const uint64_t bytes = ids * group.dim * SizeOf(group.precision);
+  return {.ids = ids, .bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment};
+}
+
+RowPayload PayloadOf(std::span<const RowGroup> groups) {
+  RowPayload payload;
+  for (const RowGroup& group : groups) {
+    const RowPayload one = PayloadOf(group);
+    payload.ids += one.ids;
+    payload.bytes += one.bytes;
+  }
+  return payload;
+}
+
+Status CheckLength(const char* what, uint64_t given, uint64_t described) {
+  if (given == described) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("rows: the request has ", given, " ", what,
+                                                 ", its groups describe ", described));
+}
+
+flatbuffers::Offset<wire::StepId> Encode(flatbuffers::FlatBufferBuilder& builder,
+                                         const StepId& step_id) {
+  return wire::CreateStepId(builder, step_id.run, step_id.rank, step_id.step, step_id.ranks,
+                            static_cast<uint8_t>(step_id.order));
+}
+
+StepId Decode(const wire::StepId& step_id) {
+  return {.run = step_id.run(),
+          .rank = step_id.rank(),
+          .step = step_id.step(),
+          .ranks = step_id.ranks(),
+          .order = static_cast<PushOrder>(step_id.order())};
+}
+
+rpc::Outgoing<EndRun::Request> EncodeEndRun(const StepId& step_id) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto encoded = Encode(builder, step_id);
+  return {builder, wire::CreateEndRunRequest(builder, encoded)};
+}
+
+StatusOr<LookupMode> DecodeLookupMode(const char* what, uint8_t mode) {
+  if (mode > static_cast<uint8_t>(LookupMode::kEvaluate)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": mode: ", mode, " is unknown; use 0 or 1"));
+  }
+  return static_cast<LookupMode>(mode);
+}
+
 namespace {
 
 constexpr uint32_t kMaxDim = 1'024;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "rpc/async.h"
-#include "services/api/row_payload.h"
+#include "services/api/row_codec.h"
 #include "services/api/row_server.h"
 #include "services/embedding_ps/fair_queue.h"
 #include "services/embedding_ps/row_loader.h"

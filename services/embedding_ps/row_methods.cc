@@ -6,7 +6,6 @@
 
 #include "services/api/answer.h"
 #include "services/api/row_codec.h"
-#include "services/api/step_id_codec.h"
 
 namespace simurgh {
 namespace {

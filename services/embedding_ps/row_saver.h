@@ -12,7 +12,7 @@
 #include "simurgh/config/checkpoint_config.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/model/tensor_file.h"
-#include "simurgh/table/copy_memory.h"
+#include "simurgh/table/memory_budget.h"
 #include "simurgh/table/partition.h"
 
 namespace simurgh {

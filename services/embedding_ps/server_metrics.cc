@@ -1,8 +1,104 @@
 #include "services/embedding_ps/server_metrics.h"
 
+#include <bit>
 #include <string>
 
 namespace simurgh {
+namespace {
+
+// Reports 1, 2, 4, ..., 256 of a partition update the distinct-id estimate, then every 256th.
+constexpr uint64_t kDistinctEvery = 256;
+
+bool DistinctIsDue(uint64_t report) {
+  return std::has_single_bit(report) || report % kDistinctEvery == 0;
+}
+
+// Upper bounds of the first classes of TableStats::pulled_before: 0, 1, 3, 7, ...
+std::vector<double> AgeBounds() {
+  constexpr int kClasses = 21;
+  std::vector<double> bounds;
+  for (int i = 0; i < kClasses; ++i) bounds.push_back(static_cast<double>((uint64_t{1} << i) - 1));
+  return bounds;
+}
+
+}  // namespace
+
+TableMetrics::TableMetrics(MetricRegistry& registry, const std::string& table, size_t server,
+                           size_t partitions)
+    : registry_(registry),
+      labels_{{"server", std::to_string(server)}, {"table", table}},
+      reported_(partitions) {}
+
+void TableMetrics::Report(size_t partition, const Table& table) {
+  if (reported_[partition] == nullptr) reported_[partition] = std::make_unique<Reported>();
+  Reported& reported = *reported_[partition];
+  const TableStats now = table.stats();
+  const TableStats& before = reported.stats;
+  {
+    const MutexLock lock(mutex_);
+    Count(now.hits - before.hits, "simurgh_ps_table_hits_total",
+          "Ids of training pulls that had a row.", hits_);
+    const auto missed = [](const TableStats& stats) {
+      return stats.created + stats.rejected_admission + stats.rejected_full;
+    };
+    Count(missed(now) - missed(before), "simurgh_ps_table_misses_total",
+          "Ids of training pulls that had no row.", misses_);
+    Count(now.created - before.created, "simurgh_ps_table_admissions_total",
+          "Ids of training pulls that got a new row.", admitted_);
+    Count(now.rejected_admission - before.rejected_admission,
+          "simurgh_ps_table_rejected_admission_total",
+          "Ids of training pulls denied a row by admission.", rejected_admission_);
+    Count(now.rejected_full - before.rejected_full, "simurgh_ps_table_rejected_full_total",
+          "Ids of training pulls denied a row by a full table.", rejected_full_);
+    Count(now.gradients_not_finite - before.gradients_not_finite,
+          "simurgh_ps_table_gradients_not_finite_total",
+          "Gradients dropped because they were not finite.", gradients_not_finite_);
+    Count(now.rows_not_finite - before.rows_not_finite, "simurgh_ps_table_rows_not_finite_total",
+          "Updates whose result was not finite: see when_not_finite.", rows_not_finite_);
+    for (size_t cause = 0; cause < kEvictionCauses; ++cause) {
+      const uint64_t count = now.evicted_for[cause] - before.evicted_for[cause];
+      if (count == 0) continue;
+      if (evicted_[cause] == nullptr) {
+        MetricLabels labels = labels_;
+        labels.emplace_back("cause", kEvictionCauseNames.at(cause));
+        evicted_[cause] = &registry_.GetCounter("simurgh_ps_table_evictions_total",
+                                                "Rows evicted, by cause.", std::move(labels));
+      }
+      evicted_[cause]->Add(count);
+    }
+    for (size_t i = 0; i < now.pulled_before.size(); ++i) {
+      const uint64_t count = now.pulled_before[i] - before.pulled_before[i];
+      if (count == 0) continue;
+      if (ages_ == nullptr) {
+        ages_ = &registry_.GetHistogram(
+            "simurgh_ps_table_row_age_steps",
+            "Steps since the previous training pull of a row, for every eighth hit. The sum uses "
+            "the upper bound of each bucket.",
+            AgeBounds(), labels_);
+      }
+      ages_->Observe(static_cast<double>((uint64_t{1} << i) - 1), count);
+    }
+    if (DistinctIsDue(++reported.reports)) {
+      distinct_.Merge(table.distinct_ids());
+      if (distinct_gauge_ == nullptr) {
+        distinct_gauge_ = &registry_.GetGauge(
+            "simurgh_ps_table_distinct_ids",
+            "Estimated number of distinct ids in training pulls; standard error 2.3 %.", labels_);
+      }
+      distinct_gauge_->Set(distinct_.Estimate());
+    }
+  }
+  reported.stats = now;
+}
+
+void TableMetrics::Forget(size_t partition) { reported_[partition] = nullptr; }
+
+void TableMetrics::Count(uint64_t difference, const char* name, const char* help,
+                         Counter*& counter) {
+  if (difference == 0) return;
+  if (counter == nullptr) counter = &registry_.GetCounter(name, help, labels_);
+  counter->Add(difference);
+}
 
 ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& config, size_t server)
     : registry_(registry) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -60,5 +61,21 @@ class StepBarrier {
   std::list<Run> runs_;  // Most recently used first.
   bool closed_ = false;
 };
+
+// The sum of several pushes. Each id of a table appears once, in the order of its first appearance.
+// Its gradients are added in f32, in the order of the pushes.
+struct ReducedPush {
+  struct TableRows {
+    std::vector<uint64_t> ids;
+    std::vector<float> gradients;  // (U, D)
+  };
+
+  std::vector<TableRows> tables;
+  std::vector<PushGroup> groups;  // Spans of `tables`.
+};
+
+// pushes: of one step. A table's learning rate is that of the first push with the table.
+// Cost: a hash table of the ids.
+std::shared_ptr<const ReducedPush> ReducePushes(std::span<const HeldPush> pushes);
 
 }  // namespace simurgh

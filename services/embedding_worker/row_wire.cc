@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "services/api/row_payload.h"
+#include "services/api/row_codec.h"
 
 namespace simurgh {
 namespace {

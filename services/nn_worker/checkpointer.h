@@ -10,9 +10,12 @@
 
 #include "absl/base/thread_annotations.h"
 
-#include "services/nn_worker/best_checkpoints.h"
+#include "rpc/server.h"
+#include "services/api/answer.h"
+#include "services/api/checkpoint_methods.h"
 #include "services/nn_worker/model_saver.h"
 #include "simurgh/base/mutex.h"
+#include "simurgh/base/status.h"
 #include "simurgh/config/checkpoint_config.h"
 #include "simurgh/telemetry/metrics.h"
 #include "simurgh/train/checkpoint_port.h"
@@ -119,6 +122,23 @@ class Checkpointer final : public CheckpointPort {
   std::string directory_ ABSL_GUARDED_BY(mutex_);     // Of that request.
   StatusOr<SavedCheckpoint> last_ ABSL_GUARDED_BY(mutex_) = SavedCheckpoint();
   Status refusal_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Serves `simurgh checkpoint` on rank 0.
+//
+// Threads: the server's. Lifetime: outlives the server.
+class CheckpointService {
+ public:
+  // checkpointer: null if nothing is saved. Lifetime: outlives the service.
+  explicit CheckpointService(Checkpointer* checkpointer) : checkpointer_(checkpointer) {}
+
+  void Register(rpc::Server& server);
+
+ private:
+  [[nodiscard]] Reply<api::SaveCheckpoint> OnSave(
+      rpc::RequestOf<api::SaveCheckpoint::Request> request);
+
+  Checkpointer* const checkpointer_;
 };
 
 }  // namespace simurgh

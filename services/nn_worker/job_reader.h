@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "services/nn_worker/id_overlap_report.h"
+#include "services/nn_worker/train_report.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/feature/raw_masks.h"
 #include "simurgh/telemetry/metrics.h"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "services/nn_worker/feed_buffer.h"
-#include "services/nn_worker/id_overlap_report.h"
 #include "services/nn_worker/job_reader.h"
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"

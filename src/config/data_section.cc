@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/diagnostics.h"
 #include "config/file.h"
-#include "config/nearest.h"
-#include "config/plugin_section.h"
+#include "config/processing_section.h"
 #include "config/sections.h"
 
 namespace simurgh {

@@ -10,6 +10,20 @@
 
 namespace simurgh {
 
+// "<place>: <key>: <what>; <remedy>", without an empty key. One line of limited length: control
+// characters become '?', and long parts are cut.
+std::string ErrorLine(const std::string& place, const std::string& key, const std::string& what,
+                      const std::string& remedy);
+
+// The first candidate with the smallest edit distance to `word`, ignoring case; empty if
+// that exceeds a third of the word's length, rounded up.
+std::string Nearest(const std::string& word, const std::vector<std::string>& candidates);
+
+// "the nearest NOUN is 'NAME'", or if none is near, the candidates: "use one of a, b, c". Of many
+// candidates, the first.
+std::string NearestRemedy(const std::string& noun, const std::string& word,
+                          const std::vector<std::string>& candidates);
+
 // Collects the errors of a document, so that one run shows several.
 class Diagnostics {
  public:

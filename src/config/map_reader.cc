@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
-#include "config/nearest.h"
+#include "config/diagnostics.h"
 #include "config/scalar.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/settings.h"

@@ -1,15 +1,69 @@
 #include "config/processing_section.h"
 
+#include <fstream>
 #include <functional>
+#include <string_view>
+#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 
-#include "config/plugin_section.h"
+#include "config/file.h"
 #include "config/scalar.h"
-#include "config/vocabulary_file.h"
 
 namespace simurgh {
 namespace {
+
+constexpr size_t kMaxFileWords = 4'194'304;
+constexpr size_t kMaxWordBytes = 1'024;
+constexpr size_t kShownBytes = 64;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // Not part of the text.
+
+// The problem of the lines with its remedy, or an empty string.
+std::string LinesProblem(std::istream& file, std::vector<std::string>* words) {
+  std::unordered_map<std::string, size_t> line_of;
+  for (std::string line; std::getline(file, line);) {
+    if (words->empty() && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    const size_t number = words->size() + 1;
+    const std::string place = absl::StrCat("line ", number, ": ");
+    if (line.empty()) return absl::StrCat(place, "empty; give one value per line");
+    if (line.size() > kMaxWordBytes) {
+      return absl::StrCat(place, "'", line.substr(0, kShownBytes), "...' has ", line.size(),
+                          " bytes, more than ", kMaxWordBytes, "; shorten it");
+    }
+    if (number > kMaxFileWords) {
+      return absl::StrCat(place, "more than ", kMaxFileWords, " values; leave out the rarest");
+    }
+    const auto [entry, is_new] = line_of.emplace(line, number);
+    if (!is_new) {
+      return absl::StrCat(place, "'", line.substr(0, kShownBytes), "' repeats line ", entry->second,
+                          "; give every value once");
+    }
+    words->push_back(line);
+  }
+  if (file.bad()) return "cannot be read completely; check the disk";
+  return words->empty() ? "no values; give one per line" : "";
+}
+
+// Reads the file of `key`, one value per line, unless there are words already. Resolves the path in
+// `folder`. Reports empty, long and repeated lines by number.
+void ReadVocabularyFile(MapReader& in, const std::string& key, const std::string& folder,
+                        std::vector<std::string>* words) {
+  std::string path;
+  in.Text(key, "file with one value per line, instead of `vocabulary`; the first has id 0", &path,
+          "path of a file with one value per line");
+  if (path.empty() || !words->empty()) return;
+  if (!ResolveFile(in, key, folder, &path)) return;
+  std::ifstream file(path, std::ios::binary);
+  const std::string problem = LinesProblem(file, words);
+  if (problem.empty()) {
+    in.Record(key, TextsText(*words));
+    return;
+  }
+  const size_t remedy = problem.rfind("; ");
+  in.Error(key, absl::StrCat("'", path, "', ", problem.substr(0, remedy)),
+           problem.substr(remedy + 2));
+}
 
 constexpr size_t kMaxBoundaries = 65'536;
 constexpr size_t kMaxWords = 65'536;
@@ -59,6 +113,23 @@ void ReadVocabulary(MapReader& in, const std::string& folder, ProcessingConfig* 
 }
 
 }  // namespace
+
+void ReadPlugin(MapReader& in, const std::string& folder, PluginConfig* plugin, uint32_t* max_ids) {
+  in.Map("plugin", [&](MapReader& map) {
+    map.Text("path", "shared object that turns cells into values, see Plug-ins", &plugin->path,
+             "path of a shared object");
+    map.Texts("parameters", "texts passed to the plug-in", &plugin->parameters, {0, 1'024},
+              Need::kOptional);
+    if (max_ids != nullptr) {
+      map.Integer("max_ids", "maximum number of ids per sample; more make a bad row", max_ids, 1,
+                  65'536);
+    }
+    map.OnlyWith(map.Has("path"), "give path", {"parameters", "max_ids"});
+    if (plugin->path.empty()) return;
+    ResolveFile(map, "path", folder, &plugin->path);
+    map.Record("path", FileName(plugin->path));
+  });
+}
 
 void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
                     ProcessingConfig* processing) {

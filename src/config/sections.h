@@ -26,6 +26,8 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data);
 // shorthand: a model for ExpandModel. The file of weights need not exist.
 void ReadModel(MapReader& root, const std::string& folder, ModelConfig* model,
                ModelShorthand* shorthand);
+// ftrl: whether the optimizer divides by the rate, which then must not become 0.
+void ReadLearningRateSchedule(MapReader& in, bool ftrl, LearningRateSchedule* schedule);
 void ReadTraining(MapReader& root, TrainingConfig* training);
 // The folder is resolved in `folder` and need not exist.
 void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig* checkpoint);

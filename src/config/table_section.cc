@@ -4,7 +4,6 @@
 #include "absl/strings/str_replace.h"
 
 #include "config/file.h"
-#include "config/learning_rate_schedule.h"
 #include "config/scalar.h"
 #include "config/sections.h"
 

@@ -11,7 +11,7 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
-#include "config/error_line.h"
+#include "config/diagnostics.h"
 
 namespace simurgh {
 namespace {

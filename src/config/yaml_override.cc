@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 
 #include "config/address.h"
-#include "config/error_line.h"
+#include "config/diagnostics.h"
 #include "config/scalar.h"
 
 namespace simurgh {

@@ -1,15 +1,193 @@
 #include "data/byte_stream.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <utility>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
 #include "absl/strings/str_cat.h"
+
+#include "simurgh/base/check.h"
 
 namespace simurgh {
 namespace {
+
+// Reads a file in chunks.
+//
+// Threads: one owner.
+class ChunkedFile {
+ public:
+  static constexpr size_t kChunkBytes = size_t{128} * 1024;
+
+  // Opens the file and reads its first chunk. allow_pipes, errors: as OpenByteStream.
+  static StatusOr<ChunkedFile> Open(const std::string& path, bool allow_pipes);
+
+  ~ChunkedFile();
+  ChunkedFile(ChunkedFile&& other) noexcept;
+  ChunkedFile& operator=(ChunkedFile&&) = delete;
+
+  // The unread bytes of the current chunk.
+  std::string_view chunk() const { return {buffer_.get() + begin_, end_ - begin_}; }
+
+  void Consume(size_t bytes) { begin_ += bytes; }
+
+  // Reads the next chunk if the current one is consumed. An empty chunk is the end of the file. All
+  // chunks but the last are full.
+  // Errors: of read(), without the path.
+  Status Refill();
+
+ private:
+  explicit ChunkedFile(int descriptor);
+
+  int descriptor_;
+  std::unique_ptr<char[]> buffer_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+};
+
+ChunkedFile::ChunkedFile(int descriptor)
+    : descriptor_(descriptor), buffer_(std::make_unique_for_overwrite<char[]>(kChunkBytes)) {}
+
+ChunkedFile::ChunkedFile(ChunkedFile&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      buffer_(std::move(other.buffer_)),
+      begin_(std::exchange(other.begin_, 0)),
+      end_(std::exchange(other.end_, 0)) {}
+
+ChunkedFile::~ChunkedFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+StatusOr<ChunkedFile> ChunkedFile::Open(const std::string& path, bool allow_pipes) {
+  // O_NONBLOCK: opening a pipe would wait for its writer.
+  const int descriptor =
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | (allow_pipes ? 0 : O_NONBLOCK));
+  if (descriptor < 0) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+  ChunkedFile file(descriptor);
+  struct stat about{};
+  if (::fstat(descriptor, &about) != 0) return ErrnoStatus(errno, path);
+  if (S_ISDIR(about.st_mode) || (!allow_pipes && !S_ISREG(about.st_mode))) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " is not a regular file; write the data to one, because it is read more than once"));
+  }
+  SIMURGH_RETURN_IF_ERROR(Annotate(file.Refill(), path));
+  return file;
+}
+
+Status ChunkedFile::Refill() {
+  if (begin_ < end_) return absl::OkStatus();
+  begin_ = end_ = 0;
+  while (end_ < kChunkBytes) {
+    const ssize_t count = ::read(descriptor_, buffer_.get() + end_, kChunkBytes - end_);
+    if (count == 0) break;
+    if (count > 0) {
+      end_ += static_cast<size_t>(count);
+    } else if (errno != EINTR) {
+      return ErrnoStatus(errno, "cannot read");
+    }
+  }
+  return absl::OkStatus();
+}
+
+constexpr int kGzipWrapper = 16;  // Added to the window size: expect gzip's header, not zlib's.
+
+class GzipStream final : public ByteStream {
+ public:
+  explicit GzipStream(ChunkedFile file) : file_(std::move(file)) {
+    SIMURGH_CHECK(inflateInit2(&inflater_, MAX_WBITS + kGzipWrapper) == Z_OK) << "out of memory";
+  }
+  ~GzipStream() override { inflateEnd(&inflater_); }
+  GzipStream(const GzipStream&) = delete;
+  GzipStream& operator=(const GzipStream&) = delete;
+
+  StatusOr<size_t> Read(char* data, size_t size) override;
+
+ private:
+  ChunkedFile file_;
+  z_stream inflater_{};
+  bool in_member_ = false;       // Between a member's first byte and its last.
+  bool output_waiting_ = false;  // The inflater may hold bytes that did not fit.
+};
+
+StatusOr<size_t> GzipStream::Read(char* data, size_t size) {
+  size = std::min<size_t>(size, std::numeric_limits<uInt>::max());
+  for (;;) {
+    if (!output_waiting_) {
+      SIMURGH_RETURN_IF_ERROR(file_.Refill());
+      if (file_.chunk().empty()) {
+        if (!in_member_) return 0;
+        return absl::DataLossError("the gzip stream ends too early; write or copy the file again");
+      }
+    }
+    if (!in_member_) inflateReset(&inflater_);
+    in_member_ = true;
+    inflater_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(file_.chunk().data()));
+    inflater_.avail_in = static_cast<uInt>(file_.chunk().size());
+    inflater_.next_out = reinterpret_cast<Bytef*>(data);
+    inflater_.avail_out = static_cast<uInt>(size);
+    const int result = inflate(&inflater_, Z_NO_FLUSH);
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+      return absl::DataLossError(absl::StrCat(
+          "the gzip stream is damaged (", inflater_.msg != nullptr ? inflater_.msg : zError(result),
+          "); write or copy the file again"));
+    }
+    file_.Consume(file_.chunk().size() - inflater_.avail_in);
+    in_member_ = result != Z_STREAM_END;
+    output_waiting_ = in_member_ && inflater_.avail_out == 0;
+    if (inflater_.avail_out < size) return size - inflater_.avail_out;
+  }
+}
+
+class ZstdStream final : public ByteStream {
+ public:
+  explicit ZstdStream(ChunkedFile file) : file_(std::move(file)), decoder_(ZSTD_createDCtx()) {
+    SIMURGH_CHECK(decoder_ != nullptr) << "out of memory";
+  }
+  ~ZstdStream() override { ZSTD_freeDCtx(decoder_); }
+  ZstdStream(const ZstdStream&) = delete;
+  ZstdStream& operator=(const ZstdStream&) = delete;
+
+  StatusOr<size_t> Read(char* data, size_t size) override;
+
+ private:
+  ChunkedFile file_;
+  ZSTD_DCtx* decoder_;           // Owned.
+  bool in_frame_ = false;        // Between a frame's first byte and its last.
+  bool output_waiting_ = false;  // The decoder may hold bytes that did not fit.
+};
+
+StatusOr<size_t> ZstdStream::Read(char* data, size_t size) {
+  for (;;) {
+    if (!output_waiting_) {
+      SIMURGH_RETURN_IF_ERROR(file_.Refill());
+      if (file_.chunk().empty()) {
+        if (!in_frame_) return 0;
+        return absl::DataLossError("the zstd stream ends too early; write or copy the file again");
+      }
+    }
+    ZSTD_inBuffer input{file_.chunk().data(), file_.chunk().size(), 0};
+    ZSTD_outBuffer output{data, size, 0};
+    const size_t result = ZSTD_decompressStream(decoder_, &output, &input);
+    if (ZSTD_isError(result) != 0) {
+      return absl::DataLossError(absl::StrCat("the zstd stream is damaged (",
+                                              ZSTD_getErrorName(result),
+                                              "); write or copy the file again"));
+    }
+    file_.Consume(input.pos);
+    in_frame_ = result != 0;
+    output_waiting_ = in_frame_ && output.pos == size;
+    if (output.pos > 0) return output.pos;
+  }
+}
 
 class PlainStream final : public ByteStream {
  public:
@@ -88,10 +266,10 @@ class TextStream final : public ByteStream {
 StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path, bool allow_pipes) {
   SIMURGH_ASSIGN_OR_RETURN(ChunkedFile file, ChunkedFile::Open(path, allow_pipes));
   if (IsGzip(file.chunk())) {
-    return std::make_unique<TextStream>(NewGzipStream(std::move(file)), kTwice);
+    return std::make_unique<TextStream>(std::make_unique<GzipStream>(std::move(file)), kTwice);
   }
   if (IsZstd(file.chunk())) {
-    return std::make_unique<TextStream>(NewZstdStream(std::move(file)), kTwice);
+    return std::make_unique<TextStream>(std::make_unique<ZstdStream>(std::move(file)), kTwice);
   }
   return std::make_unique<TextStream>(std::make_unique<PlainStream>(std::move(file)), kOther);
 }

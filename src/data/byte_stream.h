@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 
-#include "data/chunked_file.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh {
@@ -24,12 +24,10 @@ class ByteStream {
 };
 
 // Opens a file, decompressed if its first bytes are those of gzip or zstd. Consecutive gzip members
-// or zstd frames are one stream. allow_pipes, errors: as ChunkedFile::Open.
+// or zstd frames are one stream.
+// Errors: NOT_FOUND, PERMISSION_DENIED and others, naming the path; FAILED_PRECONDITION unless it
+// is a regular file. Blocks only with allow_pipes, which accepts files of other types.
 StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path,
                                                      bool allow_pipes = false);
-
-// The decompressors behind OpenByteStream.
-std::unique_ptr<ByteStream> NewGzipStream(ChunkedFile file);
-std::unique_ptr<ByteStream> NewZstdStream(ChunkedFile file);
 
 }  // namespace simurgh

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "data/invalid.h"
-#include "data/process/dense_scaling.h"
+#include "data/process/numbers.h"
 #include "data/row_parser.h"
 
 namespace simurgh {

@@ -8,7 +8,6 @@
 
 #include "data/csv_cells.h"
 #include "data/invalid.h"
-#include "data/process/dense_scaling.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 

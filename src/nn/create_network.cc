@@ -1,6 +1,6 @@
 #include <string>
 
-#include "nn/cpu/bf16_products.h"
+#include "nn/cpu/matmul.h"
 #include "simurgh/base/log.h"
 #include "simurgh/nn/dense_network.h"
 #if defined(SIMURGH_CUDA)

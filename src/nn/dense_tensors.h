@@ -22,4 +22,8 @@ std::vector<DenseTensor> OptimizerTensors(const DenseOptimizerConfig& optimizer,
 Status CheckRestored(std::span<const float> parameters, std::span<const float> state,
                      std::span<const float> own_parameters, std::span<const float> own_state);
 
+// See DenseNetwork::CheckFinite. The spans have the layout of the plan.
+Status CheckFiniteWeights(const ModelPlan& plan, std::span<const float> parameters,
+                          std::span<const float> statistics);
+
 }  // namespace simurgh

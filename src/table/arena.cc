@@ -1,14 +1,24 @@
 #include "table/arena.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <string>
 #include <utility>
 
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "absl/strings/str_cat.h"
+
 #include "simurgh/base/check.h"
-#include "table/address_space.h"
+#include "simurgh/base/thread.h"
 
 namespace simurgh {
 namespace {
@@ -16,7 +26,62 @@ namespace {
 constexpr uint64_t kCacheLine = 64;
 constexpr uint64_t kPage = 4096;
 
+// The error of a failed reservation, from errno.
+Status NoAddressSpace(uint64_t bytes) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "embedding_ps: cannot reserve ", bytes >> 20, " MiB of address space: ", std::strerror(errno),
+      "; lower capacity_rows, use more partitions, or allow overcommit (vm.overcommit_memory)"));
+}
+
+// Reserves address space without memory, aligned to a huge page. The caller maps memory into it and
+// unmaps it as a whole. Errors: RESOURCE_EXHAUSTED.
+StatusOr<std::byte*> ReserveAddresses(uint64_t bytes) {
+  // One extra huge page leaves room for the alignment.
+  const uint64_t reserved = bytes + kHugePage;
+  void* mapped =
+      mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return NoAddressSpace(bytes);
+  auto* const first = static_cast<std::byte*>(mapped);
+  const uint64_t before =
+      RoundUp(reinterpret_cast<uintptr_t>(first), kHugePage) - reinterpret_cast<uintptr_t>(first);
+  if (before > 0) munmap(first, before);
+  munmap(first + before + bytes, kHugePage - before);
+  return first + before;
+}
+
 }  // namespace
+
+PrefaultThread::~PrefaultThread() {
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  ++queued_;
+  queued_.notify_one();
+  thread_.join();
+}
+
+bool PrefaultThread::Prefault(std::byte* first, uint64_t bytes) {
+  const uint32_t queued = queued_.load(std::memory_order_relaxed);
+  if (queued - done_.load(std::memory_order_acquire) == kMaxQueued) return false;
+  queue_[queued % kMaxQueued] = {first, bytes};
+  waiting_bytes_ += bytes;
+  queued_.store(queued + 1, std::memory_order_release);
+  queued_.notify_one();
+  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  return true;
+}
+
+void PrefaultThread::Run() {
+  SetThreadName("prefault");
+  for (uint32_t done = 0;; ++done) {
+    queued_.wait(done, std::memory_order_acquire);
+    if (stopping_) return;
+    const Range range = queue_[done % kMaxQueued];
+    // Fails before Linux 5.14 and without free memory; the first touch then populates the pages.
+    madvise(range.first, range.bytes, MADV_POPULATE_WRITE);
+    waiting_bytes_ -= range.bytes;
+    done_.store(done + 1, std::memory_order_release);
+  }
+}
 
 StatusOr<Arena> Arena::Create(uint64_t reserved_bytes) {
   const uint64_t size = RoundUp(reserved_bytes, kHugePage);
@@ -122,6 +187,91 @@ void ArenaRegion::PrefaultAhead() {
   const uint64_t last = AheadOf(used_);
   prefault_at_ = used_ + kHugePage;
   if (first < last && arena_.Prefault(offset_ + first, last - first)) prefaulted_ = last;
+}
+
+// Arenas in files, and the kinds of pages that the system provides.
+
+namespace {
+
+Status FileProblem(const std::string& path, absl::string_view what) {
+  return {
+      absl::ErrnoToStatusCode(errno),
+      absl::StrCat("embedding_ps.arena_directory: '", path, "': ", what, ": ", std::strerror(errno),
+                   "; name a folder with room for the rows, in which this user may create files")};
+}
+
+std::string FirstLine(const char* path) {
+  std::string line;
+  std::ifstream in(path);
+  std::getline(in, line);
+  return line;
+}
+
+}  // namespace
+
+StatusOr<Arena> Arena::CreateInDirectory(const std::string& directory, uint64_t reserved_bytes) {
+  const uint64_t size = RoundUp(reserved_bytes, kHugePage);
+  SIMURGH_ASSIGN_OR_RETURN(std::byte* const base, ReserveAddresses(size));
+  std::string path = absl::StrCat(directory, "/simurgh-XXXXXX");
+  Arena arena(base, size, mkostemp(path.data(), O_CLOEXEC));
+  if (!arena.in_file()) return FileProblem(directory, "cannot create a file");
+  unlink(path.c_str());
+  if (ftruncate(arena.file_, static_cast<off_t>(size)) != 0 ||
+      mmap(base, size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED | MAP_NORESERVE, arena.file_,
+           0) == MAP_FAILED) {
+    return FileProblem(directory, absl::StrCat("cannot map a file of ", size >> 20, " MiB"));
+  }
+  madvise(base, size, MADV_NOHUGEPAGE);
+  return arena;
+}
+
+Status Arena::Commit(uint64_t offset, uint64_t bytes) {
+  if (!in_file()) return absl::OkStatus();
+  const uint64_t first = offset / kPage * kPage;
+  const uint64_t length = RoundUp(offset + bytes, kPage) - first;
+  if (madvise(base_ + first, length, MADV_POPULATE_WRITE) == 0) return absl::OkStatus();
+  // Linux before 5.14 lacks MADV_POPULATE_WRITE. fallocate() reserves small pages.
+  if (errno == EINVAL &&
+      fallocate(file_, 0, static_cast<off_t>(first), static_cast<off_t>(length)) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "embedding_ps.arena_directory: cannot allocate ", length >> 10,
+      " KiB: ", errno == EFAULT ? "the file system is full" : std::strerror(errno),
+      "; enlarge the file system, or lower capacity_rows or embedding_ps.memory_budget"));
+}
+
+std::string Arena::HugePageProblem() const {
+  const char* setting = "/sys/kernel/mm/transparent_hugepage/enabled";
+  if (in_file()) {
+    struct statfs about;
+    if (fstatfs(file_, &about) == 0 && about.f_type == HUGETLBFS_MAGIC) return "";
+    setting = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+  }
+  const std::string line = FirstLine(setting);
+  for (const char* refusing : {"[never]", "[deny]"}) {
+    if (line.find(refusing) != std::string::npos) {
+      return absl::StrCat(setting, " is ", refusing, "; write 'advise' to it",
+                          in_file() ? ", or use a hugetlbfs directory" : "");
+    }
+  }
+  return line.empty() ? absl::StrCat(setting, " is not readable") : "";
+}
+
+Status Arena::BindToNode(uint32_t node) {
+  constexpr uint32_t kMaxNodes = 1024;
+  constexpr uint32_t kBits = 8 * sizeof(unsigned long);
+  unsigned long nodes[kMaxNodes / kBits] = {};
+  if (node < kMaxNodes) nodes[node / kBits] |= 1UL << node % kBits;
+  // mbind() reads one bit less than the number given.
+  if (node >= kMaxNodes ||
+      syscall(SYS_mbind, base_, size_, MPOL_BIND, nodes, kMaxNodes + 1, 0) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("embedding_ps.numa_nodes: node ", node,
+                     " is not usable: ", node < kMaxNodes ? std::strerror(errno) : "no such node",
+                     "; use nodes listed by `numactl --hardware`"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace simurgh

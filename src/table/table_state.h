@@ -9,13 +9,12 @@
 #include "simurgh/table/table.h"
 #include "table/admission.h"
 #include "table/arena.h"
-#include "table/batch_lookup.h"
-#include "table/change_log.h"
 #include "table/expiry.h"
 #include "table/recency_queue.h"
 #include "table/row_copy.h"
 #include "table/row_index.h"
 #include "table/row_layout.h"
+#include "table/row_lookup.h"
 #include "table/row_store.h"
 
 namespace simurgh {

@@ -4,12 +4,80 @@
 #include <optional>
 #include <string>
 
+#include <pthread.h>
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/log.h"
 #include "telemetry/log_format.h"
+
+namespace simurgh::internal {
+namespace {
+
+using Message = spdlog::details::log_msg;
+
+std::string ThreadName(const Message& /*message*/) {
+  // The kernel names the main thread after the program and cuts the name at 15 characters.
+  if (gettid() == getpid()) return "main";
+  char name[16] = "";
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  return name;
+}
+
+std::string LevelName(const Message& message) {
+  constexpr const char* kNames[] = {"trace", "debug", "info ", "warn ", "error", "error", "error"};
+  return kNames[message.level];
+}
+
+std::string Text(const Message& message) {
+  return EscapeControl({message.payload.data(), message.payload.size()});
+}
+
+template <std::string (*kFormat)(const Message&)>
+class Flag : public spdlog::custom_flag_formatter {
+ public:
+  void format(const Message& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string text = kFormat(message);
+    out.append(text.data(), text.data() + text.size());
+  }
+
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<Flag>(); }
+};
+
+}  // namespace
+
+std::string EscapeControl(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      result += "\\n";
+    } else if (c == '\t') {
+      result += "\\t";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      result += fmt::format("\\x{:02x}", byte);
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+std::unique_ptr<spdlog::formatter> MakeLogFormatter() {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
+  formatter->add_flag<Flag<LevelName>>('*');
+  formatter->add_flag<Flag<ThreadName>>('~');
+  formatter->add_flag<Flag<Text>>('_');
+  formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %* %n %~: %_");
+  return formatter;
+}
+
+}  // namespace simurgh::internal
 
 namespace simurgh {
 namespace {

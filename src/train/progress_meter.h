@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "simurgh/nn/sliding_auc.h"
+#include "simurgh/nn/metrics.h"
 #include "simurgh/train/trainer.h"
 
 namespace simurgh {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "services/api/row_codec.h"
-#include "services/api/step_id_codec.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "services/nn_worker/best_checkpoints.h"
 #include "services/nn_worker/model_saver.h"
 #include "simurgh/train/checkpoint_schedule.h"
 #include "tests/simulation/cluster.h"

@@ -12,8 +12,8 @@
 #include "bench/micro/nn/products.h"
 #include "bench/micro/nn/step.h"
 #include "bench/support/flags.h"
-#include "nn/cpu/bf16_products.h"
 #include "nn/cpu/compute_threads.h"
+#include "nn/cpu/matmul.h"
 
 namespace simurgh::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <span>
 
-#include "table/batch_lookup.h"
+#include "table/row_lookup.h"
 #include "table/simd/encoded_rows.h"
 
 namespace simurgh::bench {

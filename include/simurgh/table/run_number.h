@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
+
 #include "simurgh/base/status.h"
 
 namespace simurgh {
@@ -25,6 +27,10 @@ constexpr bool IsSuperseded(uint64_t run, uint64_t newest) {
 }
 
 // FAILED_PRECONDITION: what an older start of the training of `newest` gets.
-Status SupersededError(uint64_t newest);
+inline Status SupersededError(uint64_t newest) {
+  return absl::FailedPreconditionError(absl::StrCat("a newer start of this training, generation ",
+                                                    GenerationOf(newest),
+                                                    ", has taken over; stop this one"));
+}
 
 }  // namespace simurgh

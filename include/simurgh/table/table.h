@@ -15,7 +15,6 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/model/tensor_file.h"
-#include "simurgh/table/copy_memory.h"
 #include "simurgh/table/distinct_counter.h"
 #include "simurgh/table/encoded_matrix.h"
 #include "simurgh/table/eviction.h"

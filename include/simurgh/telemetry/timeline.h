@@ -9,9 +9,15 @@
 #include "absl/base/thread_annotations.h"
 
 #include "simurgh/base/mutex.h"
-#include "simurgh/telemetry/profile_range.h"
 
 namespace simurgh {
+
+// Ranges in a profile (NVTX), which may begin on one thread and end on another. Without CUDA, both
+// functions do nothing. name: a string literal, shown with the step.
+//
+// Threads: any. Cost: a branch when no profile is recorded.
+uint64_t BeginProfileRange(const char* name, uint64_t step);
+void EndProfileRange(uint64_t range);
 
 // Records spans of work in memory, for a Chrome trace for Perfetto or
 // chrome://tracing.

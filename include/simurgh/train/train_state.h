@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "simurgh/data/data_files.h"
 #include "simurgh/data/data_position.h"
+#include "simurgh/data/file_identity.h"
 #include "simurgh/train/evaluator.h"
 
 namespace simurgh {

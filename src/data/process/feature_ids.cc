@@ -8,7 +8,6 @@
 
 #include "data/csv_cells.h"
 #include "data/invalid.h"
-#include "data/process/bucketise.h"
 #include "data/process/hashing.h"
 #include "data/process/list_length.h"
 #include "data/process/numbers.h"

@@ -10,8 +10,6 @@
 
 #include "data/file_batch_reader.h"
 #include "data/invalid.h"
-#include "data/process/bucketise.h"
-#include "data/process/dense_scaling.h"
 #include "data/process/feature_consumer.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"

@@ -4,7 +4,11 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
+
+#include "simurgh/config/data_config.h"
 
 namespace simurgh {
 
@@ -34,5 +38,34 @@ inline std::optional<float> ParseFloatCell(std::string_view text) {
   if (!value || !std::isfinite(static_cast<float>(*value))) return std::nullopt;
   return static_cast<float>(*value);
 }
+
+// The number of boundaries <= value.
+// Requires ascending boundaries.
+uint64_t BucketOf(std::span<const double> boundaries, double value);
+
+// Up to buckets - 1 distinct ascending values that split `values` into buckets of equal size, as
+// far as ties allow. Requires buckets > 0 and no NaN. Cost: sorts.
+std::vector<double> QuantileBoundaries(std::vector<double> values, uint32_t buckets);
+
+double Transformed(ColumnConfig::Transform transform, double value);
+
+// (Transformed(value) - mean) / stddev; may be infinite.
+float Scaled(const ColumnConfig& column, double value);
+
+// Mean and deviation of a sequence of numbers.
+// Source: Welford, "Note on a method for calculating corrected sums of squares and products", 1962.
+class Moments {
+ public:
+  void Add(double value);
+
+  double count() const { return count_; }
+  double mean() const { return mean_; }
+  double stddev() const;  // Population deviation; 0 for fewer than two numbers.
+
+ private:
+  double count_ = 0.0;
+  double mean_ = 0.0;
+  double squares_ = 0.0;  // Sum of the squared distances from the mean.
+};
 
 }  // namespace simurgh

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <memory>
 
-#include "nn/cpu/compute_pool.h"
 #include "simurgh/base/check.h"
+#include "simurgh/base/thread.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 // From libgomp, which Debian's oneDNN uses; clang's <omp.h> belongs to another runtime.
 extern "C" void omp_set_num_threads(int threads);
@@ -53,6 +57,97 @@ void ForEachPart(size_t count, size_t min, absl::FunctionRef<void(size_t, size_t
     const size_t end = PartBegin(count, part + 1, parts);
     if (first < end) work(first, end);
   });
+}
+
+namespace {
+
+// About thirty microseconds: enough to wait for the next layer's work, not for the next step. On a
+// virtual machine an idle processor takes longer to wake.
+constexpr int kSpins = 500;
+
+void Relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+// Waits until the word differs from `value`: spins, then sleeps.
+void AwaitChange(const std::atomic<uint32_t>& word, uint32_t value) {
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (word.load(std::memory_order_acquire) != value) return;
+    Relax();
+  }
+  word.wait(value, std::memory_order_acquire);
+}
+
+}  // namespace
+
+ComputePool::ComputePool(size_t helpers, void (*on_start)()) {
+  threads_.reserve(helpers);
+  for (size_t i = 0; i < helpers; ++i) {
+    threads_.emplace_back([this, on_start] {
+      SetThreadName("dense");
+      on_start();
+      Help();
+    });
+  }
+}
+
+ComputePool::~ComputePool() {
+  ending_ = true;
+  ++pieces_;
+  pieces_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ComputePool::Run(size_t parts, absl::FunctionRef<void(size_t)> work) {
+  work_ = &work;
+  parts_ = parts;
+  next_part_.store(0, std::memory_order_relaxed);
+  state_.store(kOpen, std::memory_order_release);
+  pieces_.fetch_add(1, std::memory_order_release);
+  pieces_.notify_all();
+  DoParts();
+  uint32_t within = state_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+  while (within != 0) {
+    AwaitChange(state_, within);
+    within = state_.load(std::memory_order_acquire);
+  }
+}
+
+void ComputePool::DoParts() {
+  for (size_t part = next_part_.fetch_add(1, std::memory_order_relaxed); part < parts_;
+       part = next_part_.fetch_add(1, std::memory_order_relaxed)) {
+    (*work_)(part);
+  }
+}
+
+void ComputePool::Help() {
+  uint32_t seen = 0;
+  while (true) {
+    AwaitChange(pieces_, seen);
+    // Read before Enter(), so that no later piece is missed.
+    seen = pieces_.load(std::memory_order_acquire);
+    if (ending_) return;
+    if (!Enter()) continue;
+    DoParts();
+    Leave();
+  }
+}
+
+bool ComputePool::Enter() {
+  uint32_t state = state_.load(std::memory_order_relaxed);
+  while ((state & kOpen) != 0) {
+    if (state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire,
+                                     std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void ComputePool::Leave() {
+  if (state_.fetch_sub(1, std::memory_order_release) == 1) state_.notify_one();
 }
 
 }  // namespace simurgh::cpu

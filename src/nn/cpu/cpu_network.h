@@ -7,7 +7,6 @@
 #include "nn/cpu/predict_pass.h"
 #include "nn/cpu/workspace.h"
 #include "nn/dense_tensors.h"
-#include "nn/finite_weights.h"
 #include "nn/model_plan.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/data/row_codec.h"
@@ -67,7 +66,6 @@ class CpuNetwork final : public DenseNetwork {
 
   void ScatterInputGradient(const TowerPlan& tower, MatrixView<float> embedding_gradient);
 
-  // In cpu_network_layers.cc.
   Status BatchNormLayerForward(const LayerPlan& layer, MatrixView<const float> input,
                                const RankStep& rank_step);
   // needs_input_gradient: false lets a layer leave input_gradient unchanged.

@@ -8,7 +8,6 @@
 
 #include "nn/cpu/activation.h"
 #include "nn/cpu/batch_norm.h"
-#include "nn/cpu/bf16_products.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/interaction.h"
 #include "nn/cpu/linear.h"

@@ -19,7 +19,16 @@ class Workspace {
 
   // Reserves memory for a batch and sets the number of rows. Contents are lost.
   // Cost: allocates if the batch is larger than all before it.
-  void Prepare(size_t rows);
+  void Prepare(size_t rows) {
+    rows_ = rows;
+    if (rows <= capacity_rows_) return;
+    constexpr size_t kLine = kBufferAlignment / sizeof(float);
+    const size_t capacity_rows = (rows + kLine - 1) / kLine * kLine;
+    capacity_rows_ = 0;
+    buffer_ = AlignedBuffer();  // Frees the old memory first.
+    buffer_ = AlignedBuffer(capacity_rows * width_ * sizeof(float));
+    capacity_rows_ = capacity_rows;
+  }
 
   MatrixView<float> Input(const TowerPlan& tower) {
     return View(tower.activation_column, tower.input_width);

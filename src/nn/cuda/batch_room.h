@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "nn/cuda/device_memory.h"
+#include "nn/cuda/memory_plan.h"
 #include "nn/cuda/pinned_blocks.h"
-#include "nn/cuda/room_log.h"
 #include "nn/cuda/tensors.h"
 #include "nn/cuda/transfers.h"
 #include "simurgh/base/status.h"

@@ -22,7 +22,6 @@
 #include "nn/cuda/transfers.h"
 #include "nn/cuda/work.h"
 #include "nn/dense_tensors.h"
-#include "nn/finite_weights.h"
 #include "nn/initialize.h"
 #include "simurgh/base/check.h"
 #include "simurgh/nn/dense_network.h"

@@ -8,6 +8,7 @@
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/reduction_kernels.h"
+#include "simurgh/base/log.h"
 
 namespace simurgh::cuda {
 namespace {
@@ -247,6 +248,13 @@ BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capa
     memory.towers.push_back(std::move(result));
   }
   return memory;
+}
+
+void LogRowRoom(size_t needed, size_t before, size_t now) {
+  spdlog::warn(
+      "dense network: batch_row_bytes grew: needed={} before={} now={}; set "
+      "nn_worker.batch_row_bytes: {} to reserve them at start-up",
+      needed, before, now, now);
 }
 
 }  // namespace simurgh::cuda

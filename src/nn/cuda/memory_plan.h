@@ -11,6 +11,7 @@
 #include "simurgh/data/compact_batch.h"
 
 // Layout of device memory: one block for the weights and their state, one for a batch.
+
 namespace simurgh::cuda {
 
 // Bytes; cuBLASLt assumes at most the alignment of a fresh allocation.
@@ -163,5 +164,8 @@ struct BatchMemory {
 // row_input_bytes: maximum input bytes of a batch of rows.
 BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capacity_rows,
                       size_t element_bytes, size_t row_input_bytes = 0);
+
+// Logs that a batch of rows needed more memory than the device had reserved. In bytes.
+void LogRowRoom(size_t needed, size_t before, size_t now);
 
 }  // namespace simurgh::cuda

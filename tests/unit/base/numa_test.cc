@@ -1,5 +1,3 @@
-#include "simurgh/base/numa.h"
-
 #include <fstream>
 #include <thread>
 
@@ -7,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/thread.h"
 #include "tests/support/skip.h"
 
 namespace simurgh {

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "config/nearest.h"
+#include "config/diagnostics.h"
 
 namespace simurgh {
 

@@ -7,7 +7,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/data/data_files.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 #include "tests/unit/nn/log_lines.h"

@@ -8,8 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "data/process/bucketise.h"
-#include "data/process/dense_scaling.h"
+#include "data/process/numbers.h"
 #include "simurgh/base/random.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"

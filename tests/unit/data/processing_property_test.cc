@@ -9,11 +9,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "data/process/bucketise.h"
-#include "data/process/dense_scaling.h"
 #include "data/process/feature_ids.h"
 #include "data/process/hashing.h"
 #include "data/process/negative_sampling.h"
+#include "data/process/numbers.h"
 #include "simurgh/base/random.h"
 #include "simurgh/data/hash_stack.h"
 

@@ -1,5 +1,3 @@
-#include "nn/cpu/bf16_products.h"
-
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -7,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "nn/cpu/compute_threads.h"
+#include "nn/cpu/matmul.h"
 #include "simurgh/nn/dense_network.h"
 #include "tests/support/skip.h"
 #include "tests/unit/nn/test_backend.h"

@@ -1,11 +1,10 @@
-#include "nn/cpu/compute_pool.h"
-
 #include <atomic>
 #include <thread>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "nn/cpu/compute_threads.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh::cpu {

@@ -1,4 +1,4 @@
-#include "nn/cpu/bf16_products.h"
+#include "nn/cpu/matmul.h"
 #include "tests/unit/nn/test_backend.h"
 
 namespace simurgh::testing {

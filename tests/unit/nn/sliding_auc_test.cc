@@ -1,5 +1,3 @@
-#include "simurgh/nn/sliding_auc.h"
-
 #include <algorithm>
 #include <cmath>
 #include <span>

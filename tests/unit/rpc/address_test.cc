@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/local_socket.h"
+#include "rpc/unix_socket.h"
 #include "tests/support/skip.h"
 #include "tests/unit/rpc/ends.h"
 

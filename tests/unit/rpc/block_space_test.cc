@@ -1,11 +1,10 @@
-#include "rpc/block_space.h"
-
 #include <algorithm>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "rpc/borrowed_segment.h"
+#include "rpc/outgoing_region.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh::rpc {

@@ -1,9 +1,9 @@
-#include "services/nn_worker/best_checkpoints.h"
-
 #include <limits>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "services/nn_worker/model_saver.h"
 
 namespace simurgh {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "services/api/batch_codec.h"
 #include "services/api/row_codec.h"
-#include "services/api/step_id_codec.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh::api {

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "services/api/row_payload.h"
+#include "services/api/row_codec.h"
 #include "simurgh/table/row_numbers.h"
 #include "simurgh/tensor/half.h"
 #include "tests/unit/services/worker_fixture.h"

@@ -6,7 +6,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "services/embedding_ps/reduced_push.h"
 #include "simurgh/base/random.h"
 #include "simurgh/table/run_number.h"
 

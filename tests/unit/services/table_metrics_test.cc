@@ -1,9 +1,8 @@
-#include "services/embedding_ps/table_metrics.h"
-
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "services/embedding_ps/server_metrics.h"
 #include "simurgh/table/partition.h"
 
 namespace simurgh {

@@ -1,5 +1,3 @@
-#include "table/prefault.h"
-
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -10,7 +8,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "table/address_space.h"
 #include "table/arena.h"
 #include "tests/support/skip.h"
 

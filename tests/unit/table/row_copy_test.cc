@@ -12,7 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
-#include "simurgh/table/copy_memory.h"
+#include "simurgh/table/memory_budget.h"
 #include "simurgh/table/partition_work.h"
 #include "simurgh/table/table.h"
 #include "table/arena.h"

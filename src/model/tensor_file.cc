@@ -1,10 +1,15 @@
+#include "simurgh/model/tensor_file.h"
+
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "model/tensor_layout.h"
 
 #include "simurgh/base/check.h"
@@ -177,6 +182,151 @@ StatusOr<ModelFile> TensorFileWriter::Finish() {
   if (!synced.ok()) return state.Discard(std::move(synced));
   state.file.reset();
   return ModelFile{state.path, state.bytes, HashOfFile(state.header, state.sums)};
+}
+
+namespace {
+
+// Of Tensor::next_row: the next Read in order does not continue a checksum.
+constexpr uint64_t kNowhere = std::numeric_limits<uint64_t>::max();
+
+}  // namespace
+
+struct TensorFileReader::State {
+  Status Damaged(std::string_view what) const {
+    return absl::DataLossError(absl::StrCat(file.path, ": ", std::string(what),
+                                            "; the file is damaged, use another checkpoint"));
+  }
+  Status ReadHeader();
+  Status ReadSums();
+  Status Check(Tensor& tensor, uint64_t first_row, std::span<const std::byte> bytes);
+
+  std::unique_ptr<File> input;
+  ModelFile file;
+  Header header;
+  uint64_t data_begin = 0;
+  std::string header_text;  // With its length. Empty once hashed.
+  std::vector<TensorSpec> specs;
+  std::map<std::string, size_t, std::less<>> index;
+  std::optional<std::vector<uint64_t>> sums;
+};
+
+Status TensorFileReader::State::ReadHeader() {
+  if (file.bytes < kLengthBytes) return Damaged(absl::StrCat("it has ", file.bytes, " bytes"));
+  uint64_t length = 0;
+  SIMURGH_RETURN_IF_ERROR(input->Read(0, std::as_writable_bytes(std::span(&length, 1))));
+  if (length > kMaxHeaderBytes || length > file.bytes - kLengthBytes) {
+    return Damaged(absl::StrCat("it has ", file.bytes, " bytes and a header of ", length,
+                                ", of which ", kMaxHeaderBytes, " are allowed"));
+  }
+  data_begin = kLengthBytes + length;
+  header_text.resize(data_begin);
+  SIMURGH_RETURN_IF_ERROR(input->Read(0, std::as_writable_bytes(std::span(header_text))));
+  StatusOr<Header> parsed = ParseHeader(std::string_view(header_text).substr(kLengthBytes));
+  if (!parsed.ok()) return Damaged(std::string(parsed.status().message()));
+  header = *std::move(parsed);
+  if (file.bytes - data_begin != header.data_bytes) {
+    return Damaged(absl::StrCat("it has ", file.bytes, " bytes; its header describes ",
+                                data_begin + header.data_bytes));
+  }
+  return absl::OkStatus();
+}
+
+// Takes the checksums out of the tensors.
+Status TensorFileReader::State::ReadSums() {
+  const auto stored = std::find_if(header.tensors.begin(), header.tensors.end(),
+                                   [](const Tensor& one) { return one.spec.name == kSumsName; });
+  if (stored == header.tensors.end()) return absl::OkStatus();
+  const TensorSpec spec = stored->spec;
+  const uint64_t at = data_begin + stored->offset;
+  header.tensors.erase(stored);
+  uint64_t count = 0;
+  for (Tensor& tensor : header.tensors) count += tensor.sum_count();
+  if (spec.dtype != DType::kU64 || spec.shape != std::vector<uint64_t>{count}) {
+    return Damaged(absl::StrCat("tensor sums has the shape [", absl::StrJoin(spec.shape, ", "),
+                                "]; the other tensors need ", count, " numbers of type U64"));
+  }
+  sums.emplace(count);
+  return input->Read(at, std::as_writable_bytes(std::span(*sums)));
+}
+
+Status TensorFileReader::State::Check(Tensor& tensor, uint64_t first_row,
+                                      std::span<const std::byte> bytes) {
+  if (!sums.has_value() || bytes.empty()) return absl::OkStatus();
+  const uint64_t end = first_row + bytes.size() / tensor.row_bytes;
+  if (first_row != tensor.next_row) {
+    // The first row of a checksum at or after first_row.
+    const uint64_t start = (first_row + kRowsPerSum - 1) / kRowsPerSum * kRowsPerSum;
+    tensor.hasher.Finish();
+    tensor.next_row = start < end ? start : kNowhere;
+    if (start >= end) return absl::OkStatus();
+    bytes = bytes.subspan((start - first_row) * tensor.row_bytes);
+  }
+  return HashRows(tensor, bytes, [&](uint64_t sum, uint64_t first, uint64_t last, uint64_t hash) {
+    if (hash == (*sums)[sum]) return absl::OkStatus();
+    tensor.next_row = kNowhere;
+    return Damaged(absl::StrCat("tensor ", tensor.spec.name, ", rows ", first, " to ", last - 1,
+                                ": the checksum is ", absl::Hex(hash, absl::kZeroPad16),
+                                " and not ", absl::Hex((*sums)[sum], absl::kZeroPad16)));
+  });
+}
+
+TensorFileReader::TensorFileReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TensorFileReader::~TensorFileReader() = default;
+TensorFileReader::TensorFileReader(TensorFileReader&&) noexcept = default;
+TensorFileReader& TensorFileReader::operator=(TensorFileReader&&) noexcept = default;
+
+StatusOr<TensorFileReader> TensorFileReader::Open(const std::string& path, FileSystem& files) {
+  auto state = std::make_unique<State>();
+  state->file.path = path;
+  SIMURGH_ASSIGN_OR_RETURN(state->input, files.Open(path));
+  SIMURGH_ASSIGN_OR_RETURN(state->file.bytes, state->input->Size());
+  SIMURGH_RETURN_IF_ERROR(state->ReadHeader());
+  SIMURGH_RETURN_IF_ERROR(state->ReadSums());
+  state->file.hash = HashOfFile(state->header_text, state->sums.has_value()
+                                                        ? std::span<const uint64_t>(*state->sums)
+                                                        : std::span<const uint64_t>());
+  state->header_text = {};
+  uint64_t first_sum = 0;
+  for (Tensor& tensor : state->header.tensors) {
+    tensor.next_row = kNowhere;
+    tensor.first_sum = first_sum;
+    first_sum += tensor.sum_count();
+    state->index.emplace(tensor.spec.name, state->specs.size());
+    state->specs.push_back(tensor.spec);
+  }
+  return TensorFileReader(std::move(state));
+}
+
+const std::vector<TensorSpec>& TensorFileReader::tensors() const { return state_->specs; }
+const TensorMetadata& TensorFileReader::metadata() const { return state_->header.metadata; }
+bool TensorFileReader::has_sums() const { return state_->sums.has_value(); }
+const ModelFile& TensorFileReader::file() const { return state_->file; }
+
+Status TensorFileReader::Read(std::string_view name, uint64_t first_row, uint64_t rows,
+                              std::span<std::byte> bytes) {
+  State& state = *state_;
+  const auto found = state.index.find(name);
+  if (found == state.index.end()) {
+    return absl::NotFoundError(absl::StrCat(
+        state.file.path, ": there is no tensor ", std::string(name), "; the file has ",
+        absl::StrJoin(state.specs, ", ", [](std::string* text, const TensorSpec& spec) {
+          absl::StrAppend(text, spec.name);
+        })));
+  }
+  Tensor& tensor = state.header.tensors[found->second];
+  if (first_row > tensor.spec.rows() || rows > tensor.spec.rows() - first_row) {
+    return absl::OutOfRangeError(absl::StrCat(state.file.path, ": tensor ", std::string(name),
+                                              " has ", tensor.spec.rows(), " rows; row ", first_row,
+                                              " and ", rows, " in all were requested"));
+  }
+  SIMURGH_CHECK_EQ(bytes.size(), rows * tensor.row_bytes) << name;
+  const uint64_t at = first_row * tensor.row_bytes;
+  const uint64_t begin = state.data_begin + tensor.offset;
+  SIMURGH_RETURN_IF_ERROR(state.input->Read(begin + at, bytes));
+  // The system reads ahead of one place in a file only, and tensors are read in turns.
+  const uint64_t end = at + bytes.size();
+  state.input->StartRead(begin + end, std::min<uint64_t>(bytes.size(), tensor.bytes() - end));
+  return state.Check(tensor, first_row, bytes);
 }
 
 }  // namespace simurgh

@@ -1,6 +1,9 @@
-#include "rpc/copy.h"
+#include "rpc/buffer.h"
 
 #include <cstring>
+#include <utility>
+
+#include "simurgh/base/aligned_buffer.h"
 
 namespace simurgh::rpc {
 namespace {
@@ -26,6 +29,13 @@ void CopyPayload(std::span<std::byte> to, std::span<const std::byte> from) {
     }
   }
   if (at != from.size()) std::memcpy(to.data() + at, from.data() + at, from.size() - at);
+}
+
+SegmentBuffer PooledBuffer(size_t bytes) {
+  static BufferPool pool(size_t{256} << 20);  // Bytes of idle buffers.
+  std::shared_ptr<AlignedBuffer> buffer = pool.Lease(bytes);
+  const std::span<std::byte> room = buffer->bytes().first(bytes);
+  return {.bytes = room, .owner = std::move(buffer)};
 }
 
 }  // namespace simurgh::rpc

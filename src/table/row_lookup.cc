@@ -1,12 +1,62 @@
-// How a training pull creates missing rows.
+#include "table/row_lookup.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
+#include "table/simd/find_rows.h"
+#include "table/simd/gather_rows.h"
 #include "table/table_state.h"
 
 namespace simurgh {
+
+void BatchLookup::FindCandidates(std::span<const uint64_t> ids, uint32_t* candidates) const {
+  std::array<uint64_t, kBlock> hashes;
+  std::array<uint16_t, kBlock> unsettled;
+  const size_t open = FindAtHome(index_.homes(), ids, hashes.data(), candidates, unsettled.data());
+  // The few rows outside their home bucket. FindAtHome() has prefetched the next one.
+  for (size_t i = 0; i < open; ++i) {
+    candidates[unsettled[i]] = index_.Candidate(hashes[unsettled[i]]);
+  }
+}
+
+// How a training pull reads existing rows.
+
+void Table::State::PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now) {
+  absent.clear();
+  RowStore::Reader reader(store, to.precision());
+  const auto pull_one = [&](size_t at, uint32_t row) {
+    if (row == kNoRow || !Claim(row, /*keeps_stamp=*/false)) {
+      absent.push_back(at);
+      return;
+    }
+    if (at % kAgeEvery == 0) ++counts.pulled_before[std::bit_width(now - rows.header(row).recency)];
+    Touch(row, now);
+    reader.Add(row, to.row(at));
+  };
+  if (to.precision() != store.format().weights) {
+    lookup.ForEach(ids, PulledBytes(), pull_one);
+  } else {
+    const RowGather gather = {.rows = rows,
+                              .stamp = now,
+                              .suspect_below = suspect_below,
+                              .ages = counts.pulled_before.data()};
+    lookup.ForEachBlock(
+        ids, [&](size_t begin, std::span<const uint64_t> block, const uint32_t* candidates) {
+          std::array<uint16_t, BatchLookup::kBlock> rest;
+          const size_t left =
+              GatherRows(gather, block, candidates, to.Rows(begin, block.size()), rest.data());
+          for (size_t i = 0; i < left; ++i) {
+            pull_one(begin + rest[i], lookup.Confirmed(candidates[rest[i]], block[rest[i]]));
+          }
+        });
+  }
+  reader.Flush();
+}
+
+// How a training pull creates missing rows.
+
 namespace {
 
 // Prefetch distance of buckets.
