@@ -43,6 +43,7 @@ class LibraryBackend final : public ScoringBackend {
              Done done) override {
     scorer_.Submit(version.model, std::move(request), max_wait, std::move(done));
   }
+  void NoteAnswer(const LoadedVersion& version) override { versions_.NoteAnswer(*version.model); }
   Status Reload(const ServingConfig& config) override {
     versions_.Reload(VersionOf(config));
     return absl::OkStatus();

@@ -281,6 +281,7 @@ HttpResponse PredictApi::Answer(const Pending& pending, StatusOr<ScoredRows> sco
   const Clock::time_point begin = Clock::now();
   score_seconds_.Observe(begin - pending.submitted);
   if (!scored.ok()) return ErrorOf(scored.status());
+  backend_.NoteAnswer(pending.version);
   const PredictRequest& request = pending.request;
   const size_t labels = pending.version.format->labels.size();
   rows_.Add(request.rows.rows);

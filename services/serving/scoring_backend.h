@@ -44,6 +44,9 @@ class ScoringBackend {
   virtual void Score(const LoadedVersion& version, ScoreRequest request,
                      std::chrono::milliseconds max_wait, Done done) = 0;
 
+  // A request for the version was answered.
+  virtual void NoteAnswer(const LoadedVersion& /*version*/) {}
+
   // After SIGHUP, with the configuration as it is now. After an error nothing has changed.
   virtual Status Reload(const ServingConfig& /*config*/) { return absl::OkStatus(); }
 };

@@ -43,8 +43,8 @@ ServedVersions::ServedVersions(Options options, MetricRegistry& registry)
                                           "Time to load and check a version.", LatencyBuckets())),
       trained_to_served_seconds_(
           registry.GetHistogram("simurgh_serve_trained_to_served_seconds",
-                                "Time from the end of a step to its use, of newer versions; by the "
-                                "clocks of both machines.",
+                                "Time from the end of a step to its first answer, of newer "
+                                "versions; by the clocks of both machines.",
                                 LatencyBuckets())),
       version_(options_.version),
       thread_([this] { Run(); }) {}
@@ -68,6 +68,13 @@ std::shared_ptr<const ModelVersion> ServedVersions::Find(uint64_t step) const {
     if (version != nullptr && version->step() == step) return version;
   }
   return nullptr;
+}
+
+void ServedVersions::NoteAnswer(const ModelVersion& version) {
+  uint64_t checksum = version.checksum();
+  if (unanswered_.load(std::memory_order_relaxed) != checksum) return;
+  if (!unanswered_.compare_exchange_strong(checksum, 0)) return;
+  trained_to_served_seconds_.Observe(std::max(0.0, SecondsSince1970() - version.step_time()));
 }
 
 std::vector<uint64_t> ServedVersions::Steps() const {
@@ -195,7 +202,7 @@ Status ServedVersions::Follow() {
   load_seconds_.Observe(Clock::now() - start);
   const std::shared_ptr<const ModelVersion> current = Current();
   if (current != nullptr && current->step_time() < (*version)->step_time()) {
-    trained_to_served_seconds_.Observe(std::max(0.0, SecondsSince1970() - (*version)->step_time()));
+    unanswered_ = checkpoint->checksum;
   }
   loaded_.Add();
   Use(*std::move(version));

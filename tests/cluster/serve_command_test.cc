@@ -137,8 +137,24 @@ TEST_CASE("Clients of Triton ask in their ways, also over TLS with a token") {
                      {"serving.security=tls", "serving.tls.certificate=" + files.certificate_file,
                       "serving.tls.key=" + files.key_file, "serving.token_file=" + token});
   REQUIRE(server.process().WaitForLog(" is in use: ", 60s));
-  ask("https://" + server.address(),
-      absl::StrCat(" --ca ", authority.certificate_file(), " --token ", token));
+  const auto with = [&](const rpc::testing::TestAuthority& one) {
+    return absl::StrCat(" --ca ", one.certificate_file(), " --token ", token);
+  };
+  ask("https://" + server.address(), with(authority));
+
+  // Another certificate, as before the old one ends.
+  rpc::testing::TestAuthority other;
+  const rpc::TlsOptions renewed = other.Issue("server");
+  using std::filesystem::copy_options;
+  std::filesystem::copy_file(renewed.certificate_file, files.certificate_file,
+                             copy_options::overwrite_existing);
+  std::filesystem::copy_file(renewed.key_file, files.key_file, copy_options::overwrite_existing);
+  server.process().Signal(SIGHUP);
+  REQUIRE(server.process().WaitForLog("SIGHUP: reloaded", 60s));
+  ask("https://" + server.address(), with(other));
+  CHECK(RunCommand(absl::StrCat(python, " tests/cluster/serve_clients.py https://",
+                                server.address(), " model ", rows, with(authority)))
+            .exit_code != 0);
   CHECK(server.Stop() == 0);
 }
 
@@ -618,6 +634,8 @@ TEST_CASE("A server without a model waits for one, and follows it") {
   std::filesystem::remove(model + "/pin");
   server.AwaitVersion(90);
   CHECK(server.Predict(kOneRow).body == current.body);
+  // Of step 90 once; step 60 was not newer than another one.
+  CHECK(server.Metric("simurgh_serve_trained_to_served_seconds_count") == 1);
   CHECK(server.Stop() == 0);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -48,6 +49,9 @@ class ServedVersions {
   ServedVersions(const ServedVersions&) = delete;
   ServedVersions& operator=(const ServedVersions&) = delete;
 
+  // Tells that the version has answered. Cheap.
+  void NoteAnswer(const ModelVersion& version);
+
   // Null before the first version is loaded.
   std::shared_ptr<const ModelVersion> Current() const;
   // Null if this step is not loaded.
@@ -89,6 +93,7 @@ class ServedVersions {
   Gauge& bytes_;
   Histogram& load_seconds_;
   Histogram& trained_to_served_seconds_;
+  std::atomic<uint64_t> unanswered_ = 0;  // Checksum of a version without an answer; 0: none.
   mutable Mutex mutex_;
   CondVar wake_;
   std::shared_ptr<const ModelVersion> current_ ABSL_GUARDED_BY(mutex_);
