@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Makes the Debian package of a build, installs it in a copy of this system that is thrown away, trains with the
+# installed programs and a unit's command, and removes it.
+# usage: package_test.sh BUILD
+set -euo pipefail
+build=$1
+
+skip() { echo "SKIPPED: $*"; exit 77; }
+if [[ ${2-} != inside ]]; then
+  ((UID == 0)) || skip "only root can install a package"
+  for tool in dpkg-shlibdeps unshare adduser; do
+    command -v "$tool" >/dev/null || skip "$tool is missing; scripts/bootstrap.sh --tests installs it"
+  done
+  unshare --mount true 2>/dev/null || skip "no permission for a mount namespace"
+  exec unshare --mount "$0" "$build" inside
+fi
+
+fail() { echo "package_test: $*" >&2; exit 1; }
+folder=$(mktemp --directory)
+mount -t tmpfs tmpfs "$folder"
+trap 'kill $(jobs -p) 2>/dev/null || true; wait; umount --lazy "$folder"; rmdir "$folder"' EXIT
+mkdir "$folder"/{upper,work,root,package}
+root=$folder/root
+mount -t overlay overlay -o "lowerdir=/,upperdir=$folder/upper,workdir=$folder/work" "$root" 2>/dev/null ||
+  skip "this kernel cannot mount an overlay of /"
+for one in proc dev; do mount --rbind "/$one" "$root/$one"; done
+
+cpack --config "$build/CPackConfig.cmake" -B "$folder/package" >"$folder/cpack.log" || { cat "$folder/cpack.log"; fail "cpack failed"; }
+package=$(echo "$folder"/package/simurgh_*.deb)
+cp "$package" "$root/tmp/simurgh.deb"
+inside() { chroot "$root" "$@"; }
+as_user=(chroot --userspec=simurgh:simurgh "$root" env --chdir=/var/lib/simurgh HOME=/var/lib/simurgh)
+
+inside dpkg --install /tmp/simurgh.deb
+inside dpkg --status simurgh | grep -q '^Status: install ok installed$' || fail "it is not installed"
+if command -v systemd-analyze >/dev/null; then
+  for unit in simurgh@nn-worker-0 simurgh-serve; do
+    inside systemd-analyze verify "$unit.service" || fail "$unit has errors"
+  done
+fi
+
+# An address that no other test uses.
+config=/var/lib/simurgh/adult.yaml
+inside sed "s/127.0.0.1/127.83.41.7/g; s|data/adult|/usr/share/simurgh/examples/data/adult|" \
+  /usr/share/simurgh/examples/adult.yaml >"$root$config"
+"${as_user[@]}" simurgh train "$config" --set training.max_steps=50 --set checkpoint.directory=model |
+  grep -q '^test_auc=0\.[89]' || fail "training failed"
+"${as_user[@]}" simurgh predict --model model --input /usr/share/simurgh/examples/data/adult/adult.test.csv.zst \
+  --output scores.csv
+(($(wc -l <"$root/var/lib/simurgh/scores.csv") > 10000)) || fail "predictions are missing"
+
+# The command of a unit, as systemd would read it.
+command=$(sed -n "s/^ExecStart=\/bin\/sh -c '\(.*\)'$/\1/p" "$root/lib/systemd/system/simurgh@.service" |
+  sed 's/%i/embedding-ps-1/; s/%%/%/g; s/\$\$/$/g')
+[[ -n $command ]] || fail "the unit has no command"
+"${as_user[@]}" "SIMURGH_CONFIG=$config" /bin/sh -c "$command" 2>"$folder/server.log" &
+server=$!
+for ((i = 0; i < 100; ++i)); do
+  grep -q "127.83.41.7:7502 serves /metrics" "$folder/server.log" && break
+  sleep 0.1
+done
+((i < 100)) || { cat "$folder/server.log"; fail "embedding-ps 1 does not start"; }
+kill "$server"
+wait "$server" || fail "embedding-ps 1 did not stop: $?"
+
+inside dpkg --remove simurgh
+for left in /usr/bin/embedding-ps /lib/systemd/system/simurgh@.service /usr/share/simurgh; do
+  [[ ! -e $root$left ]] || fail "$left is left after the removal"
+done
+[[ -d $root/var/lib/simurgh/model ]] || fail "the removal has deleted a model"
+inside dpkg --purge simurgh
+[[ ! -e $root/var/lib/simurgh ]] || fail "/var/lib/simurgh is left after the purge"
+! inside getent passwd simurgh || fail "the user is left after the purge"
