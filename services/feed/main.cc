@@ -245,6 +245,7 @@ int main(int argc, char** argv) {
       .section = "loaders",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.loaders.instances;
-      }};
+      },
+      .input_files = simurgh::InputFiles::kCheck};
   return simurgh::RunDaemon(description, argc, argv, simurgh::Feeder::Start);
 }

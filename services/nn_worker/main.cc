@@ -531,6 +531,7 @@ int main(int argc, char** argv) {
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.nn_worker.instances;
       },
+      .input_files = simurgh::InputFiles::kCheck,
       .check =
           [](const simurgh::ClusterConfig& config) {
             const simurgh::Status tables = simurgh::ParameterServer::CheckConfig(config);

@@ -61,28 +61,30 @@ StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
 }
 
 StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
-  const std::string& address = context.instance().metrics;
+  const std::string& address = context.instance().metrics_listens_at();
   if (address.empty()) return nullptr;
   SIMURGH_ASSIGN_OR_RETURN(
-      auto endpoint, HttpEndpoint::Start(address, context.instance().metrics_key, context.metrics(),
-                                         [&context] { return context.readiness(); }));
+      auto endpoint,
+      HttpEndpoint::Start(address, context.instance().metrics_listen_key, context.metrics(),
+                          [&context] { return context.readiness(); }));
   spdlog::info("http://{} serves /metrics, /healthz and /readyz", endpoint->address());
   if (!endpoint->is_loopback() && context.config().rpc.security != Security::kInsecure) {
     spdlog::warn(
         "{}: other machines can read the metrics at {}, which are not encrypted; use a loopback "
         "address, or a firewall",
-        context.instance().metrics_key, endpoint->address());
+        context.instance().metrics_listen_key, endpoint->address());
   }
   return endpoint;
 }
 
-void Reload(DaemonContext& context, const DaemonFlags& flags) {
+void Reload(DaemonContext& context, const DaemonFlags& flags, InputFiles files) {
   if (!std::filesystem::is_regular_file(flags.config_path)) {
     spdlog::error("SIGHUP: kept the running configuration: {} is not a regular file",
                   flags.config_path);
     return;
   }
-  const StatusOr<ClusterConfig> config = LoadClusterConfig(flags.config_path, flags.overrides);
+  const StatusOr<ClusterConfig> config =
+      LoadClusterConfig(flags.config_path, flags.overrides, files);
   const Status status = config.ok() ? context.Reload(*config) : config.status();
   if (status.ok()) {
     spdlog::info("SIGHUP: reloaded {}", flags.config_path);
@@ -93,7 +95,8 @@ void Reload(DaemonContext& context, const DaemonFlags& flags) {
 
 ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& flags,
                     DaemonContext& context, const StartDaemon& start) {
-  const StopSignals signals(context.stop_source(), [&] { Reload(context, flags); });
+  const StopSignals signals(context.stop_source(),
+                            [&] { Reload(context, flags, description.input_files); });
   const Status files =
       RaiseOpenFiles("rpc.max_connections", context.rpc_options().server.max_connections);
   if (!files.ok()) spdlog::warn("{}", std::string(files.message()));
@@ -125,7 +128,8 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   if (const Status status = InitLogging(description.role, given.log_level); !status.ok()) {
     return Refuse(description.usage, Annotate(status, "--log-level"));
   }
-  StatusOr<ClusterConfig> config = LoadClusterConfig(given.config_path, given.overrides);
+  StatusOr<ClusterConfig> config =
+      LoadClusterConfig(given.config_path, given.overrides, description.input_files);
   if (!config.ok()) return Refuse(description.usage, config.status());
   StatusOr<InstanceConfig> instance = PickInstance(description, *config, given);
   if (!instance.ok()) return Refuse(description.usage, instance.status());

@@ -44,6 +44,8 @@ struct DaemonDescription {
   std::string section;  // The section of the configuration: "embedding_ps".
   // The section's instances; --index selects one.
   const std::vector<InstanceConfig>& (*instances)(const ClusterConfig& config) = nullptr;
+  // Whether it reads data files, plug-ins and vocabularies, which are otherwise not checked.
+  InputFiles input_files = InputFiles::kIgnore;
   // For --check-config: what else the configuration needs. Errors: those of the start.
   std::function<Status(const ClusterConfig& config)> check;
   std::chrono::milliseconds drain_timeout{10'000};  // Supervisors commonly kill after 30 s.

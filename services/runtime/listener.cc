@@ -12,14 +12,14 @@ namespace {
 Status Explain(const Status& status, const InstanceConfig& instance) {
   if (absl::IsFailedPrecondition(status)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        instance.address_key, ": ", instance.address,
+        instance.listen_key, ": ", instance.listens_at(),
         " is reachable from other machines, but rpc.security is loopback; listen on a loopback "
         "address, or set rpc.security: tls with files in rpc.tls, or rpc.security: insecure with "
         "cluster.token_file in a trusted network"));
   }
-  if (absl::IsResourceExhausted(status)) return Annotate(status, instance.address_key);
+  if (absl::IsResourceExhausted(status)) return Annotate(status, instance.listen_key);
   return Status(status.code(),
-                absl::StrCat(instance.address_key, ": ", status.message(),
+                absl::StrCat(instance.listen_key, ": ", status.message(),
                              "; stop the process that listens there, or choose another address"));
 }
 
@@ -42,7 +42,7 @@ Status Listener::Listen(const DaemonContext& context, const rpc::ServerOptions& 
     server_ =
         std::make_unique<rpc::Server>(thread_.executor(), context.hello(), options, &observer_);
     register_methods(*server_);
-    status = server_->Listen(context.instance().address);
+    status = server_->Listen(context.instance().listens_at());
   });
   if (!status.ok()) return Explain(status, context.instance());
   spdlog::info("listening at {}", server_->address());

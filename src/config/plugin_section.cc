@@ -15,7 +15,7 @@ void ReadPlugin(MapReader& in, const std::string& folder, PluginConfig* plugin, 
     }
     map.OnlyWith(map.Has("path"), "give path", {"parameters", "max_ids"});
     if (plugin->path.empty()) return;
-    ResolveFile(map, "path", folder, &plugin->path);
+    ResolveInputFile(map, "path", folder, &plugin->path);
     map.Record("path", FileName(plugin->path));
   });
 }

@@ -43,6 +43,11 @@ void ReadBoundaries(MapReader& in, std::vector<double>* boundaries) {
   }
 }
 
+// The words of a file may be left out.
+bool HasVocabulary(const MapReader& in, const ProcessingConfig& processing) {
+  return !processing.vocabulary.empty() || in.Has("vocabulary_file");
+}
+
 void ReadVocabulary(MapReader& in, const std::string& folder, ProcessingConfig* processing) {
   in.Texts("vocabulary", "texts with ids from 0 in this order, instead of a hash",
            &processing->vocabulary, {0, kMaxWords}, Need::kOptional);
@@ -55,7 +60,7 @@ void ReadVocabulary(MapReader& in, const std::string& folder, ProcessingConfig* 
   });
   in.OnlyWith(processing->vocabulary.empty(), "leave out vocabulary", {"vocabulary_file"});
   ReadVocabularyFile(in, "vocabulary_file", folder, &processing->vocabulary);
-  in.OnlyWith(!processing->vocabulary.empty(), "give vocabulary", {"oov_ids"});
+  in.OnlyWith(HasVocabulary(in, *processing), "give vocabulary", {"oov_ids"});
 }
 
 }  // namespace
@@ -96,7 +101,7 @@ void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
               {"quantiles", "vocabulary", "vocabulary_file", "hash"});
   in.OnlyWith(processing->quantiles == 0, "leave out quantiles",
               {"vocabulary", "vocabulary_file", "hash"});
-  in.OnlyWith(processing->vocabulary.empty(), "leave out vocabulary", {"hash"});
+  in.OnlyWith(!HasVocabulary(in, *processing), "leave out vocabulary", {"hash"});
   in.OnlyWith(processing->boundaries.empty() && processing->quantiles == 0 &&
                   (is_crossed || processing->hash != Hash::kNone),
               "hash the feature's values", {"seed"});

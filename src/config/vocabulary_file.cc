@@ -51,7 +51,7 @@ void ReadVocabularyFile(MapReader& in, const std::string& key, const std::string
   in.Text(key, "file with one value per line, instead of `vocabulary`; the first has id 0", &path,
           "path of a file with one value per line");
   if (path.empty() || !words->empty()) return;
-  if (!ResolveFile(in, key, folder, &path)) return;
+  if (!ResolveInputFile(in, key, folder, &path)) return;
   std::ifstream file(path, std::ios::binary);
   const std::string problem = LinesProblem(file, words);
   if (problem.empty()) {
