@@ -14,6 +14,7 @@
 
 #include "services/runtime/command_line.h"
 #include "services/runtime/open_files.h"
+#include "services/runtime/own_host.h"
 #include "services/runtime/process_metrics.h"
 #include "services/runtime/stop_signals.h"
 #include "simurgh/base/cpu_isa.h"
@@ -32,6 +33,10 @@ ExitCode Refuse(const ProgramUsage& usage, const Status& status) {
 
 // A port in use counts as an error of the configuration.
 ExitCode ReportStart(const Status& status) {
+  if (absl::IsCancelled(status)) {
+    spdlog::info("exiting: code=0: {}", std::string(status.message()));
+    return ExitCode::kOk;
+  }
   spdlog::error("{}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
   if (absl::IsAborted(status)) return ExitCode::kStartAgain;
   const bool configuration = absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status);
@@ -63,6 +68,7 @@ StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
 StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
   const std::string& address = context.instance().metrics_listens_at();
   if (address.empty()) return nullptr;
+  SIMURGH_RETURN_IF_ERROR(AwaitOwnHost(context, context.instance().metrics_listen_key, address));
   SIMURGH_ASSIGN_OR_RETURN(
       auto endpoint,
       HttpEndpoint::Start(address, context.instance().metrics_listen_key, context.metrics(),
@@ -125,7 +131,8 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   if (!flags.ok()) return Refuse(description.usage, flags.status());
   if (!flags->has_value()) return ExitCode::kOk;
   const DaemonFlags& given = **flags;
-  if (const Status status = InitLogging(description.role, given.log_level); !status.ok()) {
+  const std::string service = absl::StrCat(description.role, "/", given.index);
+  if (const Status status = InitLogging(service, given.log_level); !status.ok()) {
     return Refuse(description.usage, Annotate(status, "--log-level"));
   }
   StatusOr<ClusterConfig> config =

@@ -17,8 +17,8 @@ DaemonContext::DaemonContext(std::string role, ClusterConfig config, RpcOptions 
       rpc_options_(std::move(rpc_options)),
       instance_(std::move(instance)),
       index_(index),
-      incarnation_(uint64_t{std::random_device()()} << 32 | std::random_device()() | 1),  // Not 0.
-      readiness_{false, "starting"} {}
+      incarnation_(uint64_t{std::random_device()()} << 32 | std::random_device()() | 1) {
+}  // Not 0.
 
 rpc::Hello DaemonContext::hello() const {
   rpc::Hello hello;
@@ -32,12 +32,25 @@ rpc::Hello DaemonContext::hello() const {
 
 void DaemonContext::SetReady() {
   MutexLock lock(mutex_);
-  if (!stopping_) readiness_ = {true, ""};
+  started_ = true;
+}
+
+void DaemonContext::SetWaiting(Status reason) {
+  MutexLock lock(mutex_);
+  waiting_ = std::move(reason);
+}
+
+Status DaemonContext::waiting() const {
+  MutexLock lock(mutex_);
+  return waiting_;
 }
 
 Readiness DaemonContext::readiness() const {
   MutexLock lock(mutex_);
-  return readiness_;
+  if (stopping_) return {false, "stopping"};
+  if (!waiting_.ok()) return {false, std::string(waiting_.message())};
+  if (!started_) return {false, "starting"};
+  return {true, ""};
 }
 
 void DaemonContext::Fail(Status reason) {
@@ -73,7 +86,6 @@ void DaemonContext::BeginStop() {
   SetReload(nullptr);
   MutexLock lock(mutex_);
   stopping_ = true;
-  readiness_ = {false, "stopping"};
 }
 
 Status DaemonContext::failure() const {
