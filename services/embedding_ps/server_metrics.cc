@@ -1,24 +1,12 @@
 #include "services/embedding_ps/server_metrics.h"
 
-#include <string>
-
 namespace simurgh {
 
-ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& config, size_t server)
+ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& config)
     : registry_(registry) {
   for (const TableConfig& table : config.tables) {
-    tables_.push_back(std::make_unique<TableMetrics>(registry, table.name, server,
-                                                     config.embedding_ps.partitions));
-  }
-  for (uint32_t p = 0; p < config.embedding_ps.partitions; ++p) {
-    for (const TableConfig& table : config.tables) {
-      const MetricLabels labels{{"server", std::to_string(server)},
-                                {"partition", std::to_string(p)},
-                                {"table", table.name}};
-      rows_.push_back(&registry.GetGauge("simurgh_ps_table_rows", "Rows held.", labels));
-      bytes_.push_back(
-          &registry.GetGauge("simurgh_ps_table_bytes", "Memory of rows and index.", labels));
-    }
+    tables_.push_back(
+        std::make_unique<TableMetrics>(registry, table.name, config.embedding_ps.partitions));
   }
 }
 
@@ -37,12 +25,7 @@ void ServerMetrics::OnPull(size_t partition, const Partition& rows,
 }
 
 void ServerMetrics::OnRows(size_t partition, const Partition& rows) {
-  for (size_t t = 0; t < rows.table_count(); ++t) {
-    const size_t cell = partition * rows.table_count() + t;
-    const TableStats stats = rows.table(t).stats();
-    rows_[cell]->Set(static_cast<double>(stats.rows));
-    bytes_[cell]->Set(static_cast<double>(stats.bytes));
-  }
+  for (size_t t = 0; t < rows.table_count(); ++t) tables_[t]->ReportSize(partition, rows.table(t));
 }
 
 void ServerMetrics::OnPush(size_t partition, const Partition& rows, const PushReport& report) {

@@ -17,8 +17,8 @@ namespace simurgh {
 // Partitions do not contend. The others: any.
 class ServerMetrics {
  public:
-  // server: index among the instances; several may share a registry.
-  ServerMetrics(MetricRegistry& registry, const ClusterConfig& config, size_t server);
+  // Several servers may share a registry, which then has their sums.
+  ServerMetrics(MetricRegistry& registry, const ClusterConfig& config);
 
   // groups: empty for evaluation pulls.
   void OnPull(size_t partition, const Partition& rows, std::span<const PullGroup> groups,
@@ -70,8 +70,6 @@ class ServerMetrics {
   Counter& lost_rows_restored_ = registry_.GetCounter(
       "simurgh_ps_lost_rows_restored_total",
       "Times that this server went back to the last checkpoint while training went on.");
-  std::vector<Gauge*> rows_;  // [partition * tables + table]
-  std::vector<Gauge*> bytes_;
   std::vector<std::unique_ptr<TableMetrics>> tables_;
 };
 

@@ -1,6 +1,7 @@
 #include "services/embedding_ps/table_metrics.h"
 
 #include <bit>
+#include <utility>
 
 namespace simurgh {
 namespace {
@@ -22,11 +23,13 @@ std::vector<double> AgeBounds() {
 
 }  // namespace
 
-TableMetrics::TableMetrics(MetricRegistry& registry, const std::string& table, size_t server,
-                           size_t partitions)
+TableMetrics::TableMetrics(MetricRegistry& registry, const std::string& table, size_t partitions)
     : registry_(registry),
-      labels_{{"server", std::to_string(server)}, {"table", table}},
-      reported_(partitions) {}
+      labels_{{"table", table}},
+      reported_(partitions),
+      sizes_(partitions),
+      rows_(registry.GetGauge("simurgh_ps_table_rows", "Rows held.", labels_)),
+      bytes_(registry.GetGauge("simurgh_ps_table_bytes", "Memory of rows and index.", labels_)) {}
 
 void TableMetrics::Report(size_t partition, const Table& table) {
   if (reported_[partition] == nullptr) reported_[partition] = std::make_unique<Reported>();
@@ -84,10 +87,20 @@ void TableMetrics::Report(size_t partition, const Table& table) {
             "simurgh_ps_table_distinct_ids",
             "Estimated number of distinct ids in training pulls; standard error 2.3 %.", labels_);
       }
-      distinct_gauge_->Set(distinct_.Estimate());
+      const double distinct = distinct_.Estimate();
+      distinct_gauge_->Add(distinct - std::exchange(reported_distinct_, distinct));
     }
   }
   reported.stats = now;
+}
+
+void TableMetrics::ReportSize(size_t partition, const Table& table) {
+  const TableStats stats = table.stats();
+  const Size now{static_cast<double>(stats.rows), static_cast<double>(stats.bytes)};
+  const Size before = std::exchange(sizes_[partition], now);
+  // Most tables have not changed, and partitions share the gauges.
+  if (now.rows != before.rows) rows_.Add(now.rows - before.rows);
+  if (now.bytes != before.bytes) bytes_.Add(now.bytes - before.bytes);
 }
 
 void TableMetrics::Forget(size_t partition) { reported_[partition] = nullptr; }
