@@ -55,7 +55,7 @@ class EmbeddingPs : public Daemon {
   EmbeddingPs(DaemonContext& context, bool with_digests)
       : tables_(context.config().tables),
         with_digests_(with_digests),
-        metrics_(context.metrics(), context.config(), context.index()),
+        metrics_(context.metrics(), context.config()),
         runs_(context.config().embedding_ps),
         listener_(context),
         dense_(context.metrics()) {}
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
       }};
   description.check = [](const simurgh::ClusterConfig& config) {
     simurgh::MetricRegistry registry;
-    simurgh::ServerMetrics metrics(registry, config, 0);
+    simurgh::ServerMetrics metrics(registry, config);
     return simurgh::ParameterServer::Create(config, metrics).status();
   };
   description.usage.own_options.add_options()(

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <string>
+#include <utility>
 
 namespace simurgh {
 namespace {
@@ -23,11 +24,13 @@ std::vector<double> AgeBounds() {
 
 }  // namespace
 
-TableMetrics::TableMetrics(MetricRegistry& registry, const std::string& table, size_t server,
-                           size_t partitions)
+TableMetrics::TableMetrics(MetricRegistry& registry, const std::string& table, size_t partitions)
     : registry_(registry),
-      labels_{{"server", std::to_string(server)}, {"table", table}},
-      reported_(partitions) {}
+      labels_{{"table", table}},
+      reported_(partitions),
+      sizes_(partitions),
+      rows_(registry.GetGauge("simurgh_ps_table_rows", "Rows held.", labels_)),
+      bytes_(registry.GetGauge("simurgh_ps_table_bytes", "Memory of rows and index.", labels_)) {}
 
 void TableMetrics::Report(size_t partition, const Table& table) {
   if (reported_[partition] == nullptr) reported_[partition] = std::make_unique<Reported>();
@@ -85,10 +88,20 @@ void TableMetrics::Report(size_t partition, const Table& table) {
             "simurgh_ps_table_distinct_ids",
             "Estimated number of distinct ids in training pulls; standard error 2.3 %.", labels_);
       }
-      distinct_gauge_->Set(distinct_.Estimate());
+      const double distinct = distinct_.Estimate();
+      distinct_gauge_->Add(distinct - std::exchange(reported_distinct_, distinct));
     }
   }
   reported.stats = now;
+}
+
+void TableMetrics::ReportSize(size_t partition, const Table& table) {
+  const TableStats stats = table.stats();
+  const Size now{static_cast<double>(stats.rows), static_cast<double>(stats.bytes)};
+  const Size before = std::exchange(sizes_[partition], now);
+  // Most tables have not changed, and partitions share the gauges.
+  if (now.rows != before.rows) rows_.Add(now.rows - before.rows);
+  if (now.bytes != before.bytes) bytes_.Add(now.bytes - before.bytes);
 }
 
 void TableMetrics::Forget(size_t partition) { reported_[partition] = nullptr; }
@@ -100,21 +113,11 @@ void TableMetrics::Count(uint64_t difference, const char* name, const char* help
   counter->Add(difference);
 }
 
-ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& config, size_t server)
+ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& config)
     : registry_(registry) {
   for (const TableConfig& table : config.tables) {
-    tables_.push_back(std::make_unique<TableMetrics>(registry, table.name, server,
-                                                     config.embedding_ps.partitions));
-  }
-  for (uint32_t p = 0; p < config.embedding_ps.partitions; ++p) {
-    for (const TableConfig& table : config.tables) {
-      const MetricLabels labels{{"server", std::to_string(server)},
-                                {"partition", std::to_string(p)},
-                                {"table", table.name}};
-      rows_.push_back(&registry.GetGauge("simurgh_ps_table_rows", "Rows held.", labels));
-      bytes_.push_back(
-          &registry.GetGauge("simurgh_ps_table_bytes", "Memory of rows and index.", labels));
-    }
+    tables_.push_back(
+        std::make_unique<TableMetrics>(registry, table.name, config.embedding_ps.partitions));
   }
 }
 
@@ -133,12 +136,7 @@ void ServerMetrics::OnPull(size_t partition, const Partition& rows,
 }
 
 void ServerMetrics::OnRows(size_t partition, const Partition& rows) {
-  for (size_t t = 0; t < rows.table_count(); ++t) {
-    const size_t cell = partition * rows.table_count() + t;
-    const TableStats stats = rows.table(t).stats();
-    rows_[cell]->Set(static_cast<double>(stats.rows));
-    bytes_[cell]->Set(static_cast<double>(stats.bytes));
-  }
+  for (size_t t = 0; t < rows.table_count(); ++t) tables_[t]->ReportSize(partition, rows.table(t));
 }
 
 void ServerMetrics::OnPush(size_t partition, const Partition& rows, const PushReport& report) {

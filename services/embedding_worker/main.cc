@@ -12,6 +12,7 @@
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/listener.h"
+#include "services/runtime/peer_monitor.h"
 #include "simurgh/feature/bucket_map.h"
 
 namespace simurgh {
@@ -28,6 +29,9 @@ class EmbeddingWorkerDaemon : public Daemon {
       rpc::asio::co_spawn(daemon->listener_.thread().executor(), ExpireBatches(daemon->worker_),
                           rpc::asio::detached);
     }));
+    daemon->monitor_ = std::make_unique<PeerMonitor>(
+        context,
+        PeerMonitor::PeersOf(context, "embedding-ps", context.config().embedding_ps.instances));
     context.SetReady();
     return std::move(daemon);
   }
@@ -81,7 +85,8 @@ class EmbeddingWorkerDaemon : public Daemon {
   RpcMetrics observer_;
   std::shared_ptr<EmbeddingWorker> worker_;
   rpc::asio::thread_pool compute_;
-  Listener listener_;  // Last: its handlers use the above.
+  Listener listener_;  // Its handlers use the above.
+  std::unique_ptr<PeerMonitor> monitor_;
 };
 
 }  // namespace

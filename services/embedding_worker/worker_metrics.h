@@ -9,6 +9,8 @@ namespace simurgh {
 
 struct WorkerMetrics {
   WorkerMetrics(MetricRegistry& in, const ClusterConfig& config) : registry(in) {
+    buffered_batches.Add(0);
+    buffered_bytes.Add(0);
     for (const FeatureConfig& feature : config.features) {
       non_finite_gradients.push_back(
           &registry.GetCounter("simurgh_worker_non_finite_gradients_total",

@@ -11,6 +11,7 @@
 
 #include "services/loader_client/loader_client.h"
 #include "services/runtime/daemon.h"
+#include "services/runtime/peer_monitor.h"
 #include "simurgh/base/log.h"
 #include "simurgh/config/agreement.h"
 #include "simurgh/config/statistics.h"
@@ -52,12 +53,16 @@ class Feeder : public Daemon {
                                              context.stop_source().get_token());
       });
     }
+    feeder->monitor_ = std::make_unique<PeerMonitor>(
+        context, PeerMonitor::PeersOf(context, "nn-worker", context.config().nn_worker.instances,
+                                      /*must_be_ready=*/false));
     context.SetReady();
     return std::move(feeder);
   }
 
   Status Run(std::stop_token stop) override {
-    const Status status = FeedShare(stop);
+    Status status = monitor_->Await(stop);
+    if (status.ok()) status = FeedShare(stop);
     if (stop.stop_requested()) {
       spdlog::info(
           "stopped before the end of the share: batches={}; restart this loader within "
@@ -118,6 +123,7 @@ class Feeder : public Daemon {
   Counter& samples_;
   Counter& skipped_rows_;
   Progress progress_;
+  std::unique_ptr<PeerMonitor> monitor_;
   uint64_t number_ = 0;              // The next batch of the share.
   uint64_t skipped_in_reading_ = 0;  // Maximum over the epochs.
 };
@@ -240,11 +246,12 @@ int main(int argc, char** argv) {
                     "Loader of a Simurgh cluster. Reads one share of the training data for the "
                     "nn-workers and submits its batches to them in turn. Start one process for "
                     "each entry of loaders.instances; together they feed every row once an epoch. "
-                    "Loaders may start before the nn-workers and wait up to "
-                    "training.retry_deadline. A restarted loader resumes."},
+                    "Loaders may start before the nn-workers and wait for "
+                    "them. A restarted loader resumes."},
       .section = "loaders",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.loaders.instances;
-      }};
+      },
+      .input_files = simurgh::InputFiles::kCheck};
   return simurgh::RunDaemon(description, argc, argv, simurgh::Feeder::Start);
 }

@@ -31,7 +31,7 @@ StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(config, registry, rates));
   std::vector<std::unique_ptr<RowServer>> servers;
   for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
-    cluster->server_metrics_.push_back(std::make_unique<ServerMetrics>(registry, config, i));
+    cluster->server_metrics_.push_back(std::make_unique<ServerMetrics>(registry, config));
     SIMURGH_ASSIGN_OR_RETURN(auto server,
                              ParameterServer::Create(config, *cluster->server_metrics_.back()));
     cluster->servers_.push_back(server.get());

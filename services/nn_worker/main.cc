@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,7 @@
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/listener.h"
+#include "services/runtime/peer_monitor.h"
 #include "services/runtime/rpc_metrics.h"
 #include "simurgh/base/log.h"
 #include "simurgh/table/run_number.h"
@@ -137,6 +139,7 @@ class NnWorker : public Daemon {
           LocalCluster::Create(context.config(), context.metrics(), daemon->learning_rates_));
     } else {
       daemon->remote_ = std::make_unique<RemoteCluster>(context, daemon->learning_rates_);
+      daemon->monitor_ = std::make_unique<PeerMonitor>(context, PeersOf(context));
     }
     if (!context.config().checkpoint.directory.empty() && context.index() == 0) {
       const bool continues = daemon->Continues(context.config().checkpoint.directory);
@@ -173,6 +176,7 @@ class NnWorker : public Daemon {
     });
     DensePort* const dense = local_ != nullptr ? &local_->dense() : remote_->dense();
     StatusOr<TrainResult> result = Train(dense, cancel.get_token());
+    if (monitor_ != nullptr) monitor_->Stop();  // Other ranks may end now.
     if (fed_ != nullptr) NotifyLoaders(result.status());
     if (checkpointer_ != nullptr) {
       const Status saved = SaveLast(result, stop);
@@ -309,7 +313,24 @@ class NnWorker : public Daemon {
     fed_->AwaitNotifiedAll(std::chrono::steady_clock::now() + kLoaderGrace);
   }
 
+  // Embedding workers are ready once they have reached the servers. Ranks wait for each other.
+  static std::vector<PeerMonitor::Peer> PeersOf(const DaemonContext& context) {
+    const ClusterConfig& config = context.config();
+    std::vector<PeerMonitor::Peer> peers =
+        PeerMonitor::PeersOf(context, "embedding-worker", config.embedding_worker.instances);
+    const auto add = [&](std::vector<PeerMonitor::Peer> more) {
+      std::ranges::move(more, std::back_inserter(peers));
+    };
+    if (config.training.mode == TrainingConfig::Mode::kAsync) {
+      add(PeerMonitor::PeersOf(context, "embedding-ps", config.embedding_ps.instances));
+    }
+    add(PeerMonitor::PeersOf(context, "nn-worker", config.nn_worker.instances,
+                             /*must_be_ready=*/false));
+    return peers;
+  }
+
   StatusOr<TrainResult> Train(DensePort* dense, const std::stop_token& stop) {
+    if (monitor_ != nullptr) SIMURGH_RETURN_IF_ERROR(monitor_->Await(stop));
     JointRun joint{.collective = nullptr, .run = run_};
     if (ranks_ == nullptr) {
       joint.collective = NewLocalCollective();
@@ -511,6 +532,7 @@ class NnWorker : public Daemon {
   std::unique_ptr<LocalCluster> local_;  // Either this or remote_ is set.
   std::unique_ptr<RemoteCluster> remote_;
   std::unique_ptr<Checkpointer> checkpointer_;  // Null like saver_.
+  std::unique_ptr<PeerMonitor> monitor_;        // Null with local_.
 };
 
 }  // namespace
@@ -530,6 +552,7 @@ int main(int argc, char** argv) {
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.nn_worker.instances;
       },
+      .input_files = simurgh::InputFiles::kCheck,
       .check =
           [](const simurgh::ClusterConfig& config) {
             const simurgh::Status tables = simurgh::ParameterServer::CheckConfig(config);

@@ -16,6 +16,7 @@
 
 #include "services/runtime/command_line.h"
 #include "services/runtime/open_files.h"
+#include "services/runtime/own_host.h"
 #include "services/runtime/process_metrics.h"
 #include "services/runtime/stop_signals.h"
 #include "simurgh/base/cpu_isa.h"
@@ -36,6 +37,10 @@ ExitCode Refuse(const ProgramUsage& usage, const Status& status) {
 
 // A port in use counts as an error of the configuration.
 ExitCode ReportStart(const Status& status) {
+  if (absl::IsCancelled(status)) {
+    spdlog::info("exiting: code=0: {}", std::string(status.message()));
+    return ExitCode::kOk;
+  }
   spdlog::error("{}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
   if (absl::IsAborted(status)) return ExitCode::kStartAgain;
   const bool configuration = absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status);
@@ -65,28 +70,31 @@ StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
 }
 
 StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
-  const std::string& address = context.instance().metrics;
+  const std::string& address = context.instance().metrics_listens_at();
   if (address.empty()) return nullptr;
+  SIMURGH_RETURN_IF_ERROR(AwaitOwnHost(context, context.instance().metrics_listen_key, address));
   SIMURGH_ASSIGN_OR_RETURN(
-      auto endpoint, HttpEndpoint::Start(address, context.instance().metrics_key, context.metrics(),
-                                         [&context] { return context.readiness(); }));
+      auto endpoint,
+      HttpEndpoint::Start(address, context.instance().metrics_listen_key, context.metrics(),
+                          [&context] { return context.readiness(); }));
   spdlog::info("http://{} serves /metrics, /healthz and /readyz", endpoint->address());
   if (!endpoint->is_loopback() && context.config().rpc.security != Security::kInsecure) {
     spdlog::warn(
         "{}: other machines can read the metrics at {}, which are not encrypted; use a loopback "
         "address, or a firewall",
-        context.instance().metrics_key, endpoint->address());
+        context.instance().metrics_listen_key, endpoint->address());
   }
   return endpoint;
 }
 
-void Reload(DaemonContext& context, const DaemonFlags& flags) {
+void Reload(DaemonContext& context, const DaemonFlags& flags, InputFiles files) {
   if (!std::filesystem::is_regular_file(flags.config_path)) {
     spdlog::error("SIGHUP: kept the running configuration: {} is not a regular file",
                   flags.config_path);
     return;
   }
-  const StatusOr<ClusterConfig> config = LoadClusterConfig(flags.config_path, flags.overrides);
+  const StatusOr<ClusterConfig> config =
+      LoadClusterConfig(flags.config_path, flags.overrides, files);
   const Status status = config.ok() ? context.Reload(*config) : config.status();
   if (status.ok()) {
     spdlog::info("SIGHUP: reloaded {}", flags.config_path);
@@ -97,7 +105,8 @@ void Reload(DaemonContext& context, const DaemonFlags& flags) {
 
 ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& flags,
                     DaemonContext& context, const StartDaemon& start) {
-  const StopSignals signals(context.stop_source(), [&] { Reload(context, flags); });
+  const StopSignals signals(context.stop_source(),
+                            [&] { Reload(context, flags, description.input_files); });
   const Status files =
       RaiseOpenFiles("rpc.max_connections", context.rpc_options().server.max_connections);
   if (!files.ok()) spdlog::warn("{}", std::string(files.message()));
@@ -126,10 +135,12 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   if (!flags.ok()) return Refuse(description.usage, flags.status());
   if (!flags->has_value()) return ExitCode::kOk;
   const DaemonFlags& given = **flags;
-  if (const Status status = InitLogging(description.role, given.log_level); !status.ok()) {
+  const std::string service = absl::StrCat(description.role, "/", given.index);
+  if (const Status status = InitLogging(service, given.log_level); !status.ok()) {
     return Refuse(description.usage, Annotate(status, "--log-level"));
   }
-  StatusOr<ClusterConfig> config = LoadClusterConfig(given.config_path, given.overrides);
+  StatusOr<ClusterConfig> config =
+      LoadClusterConfig(given.config_path, given.overrides, description.input_files);
   if (!config.ok()) return Refuse(description.usage, config.status());
   StatusOr<InstanceConfig> instance = PickInstance(description, *config, given);
   if (!instance.ok()) return Refuse(description.usage, instance.status());
@@ -196,8 +207,8 @@ DaemonContext::DaemonContext(std::string role, ClusterConfig config, RpcOptions 
       rpc_options_(std::move(rpc_options)),
       instance_(std::move(instance)),
       index_(index),
-      incarnation_(uint64_t{std::random_device()()} << 32 | std::random_device()() | 1),  // Not 0.
-      readiness_{false, "starting"} {}
+      incarnation_(uint64_t{std::random_device()()} << 32 | std::random_device()() | 1) {
+}  // Not 0.
 
 rpc::Hello DaemonContext::hello() const {
   rpc::Hello hello;
@@ -211,12 +222,25 @@ rpc::Hello DaemonContext::hello() const {
 
 void DaemonContext::SetReady() {
   MutexLock lock(mutex_);
-  if (!stopping_) readiness_ = {true, ""};
+  started_ = true;
+}
+
+void DaemonContext::SetWaiting(Status reason) {
+  MutexLock lock(mutex_);
+  waiting_ = std::move(reason);
+}
+
+Status DaemonContext::waiting() const {
+  MutexLock lock(mutex_);
+  return waiting_;
 }
 
 Readiness DaemonContext::readiness() const {
   MutexLock lock(mutex_);
-  return readiness_;
+  if (stopping_) return {false, "stopping"};
+  if (!waiting_.ok()) return {false, std::string(waiting_.message())};
+  if (!started_) return {false, "starting"};
+  return {true, ""};
 }
 
 void DaemonContext::Fail(Status reason) {
@@ -252,7 +276,6 @@ void DaemonContext::BeginStop() {
   SetReload(nullptr);
   MutexLock lock(mutex_);
   stopping_ = true;
-  readiness_ = {false, "stopping"};
 }
 
 Status DaemonContext::failure() const {

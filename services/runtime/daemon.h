@@ -44,6 +44,8 @@ struct DaemonDescription {
   std::string section;  // The section of the configuration: "embedding_ps".
   // The section's instances; --index selects one.
   const std::vector<InstanceConfig>& (*instances)(const ClusterConfig& config) = nullptr;
+  // Whether it reads data files, plug-ins and vocabularies, which are otherwise not checked.
+  InputFiles input_files = InputFiles::kIgnore;
   // For --check-config: what else the configuration needs. Errors: those of the start.
   std::function<Status(const ClusterConfig& config)> check;
   std::chrono::milliseconds drain_timeout{10'000};  // Supervisors commonly kill after 30 s.
@@ -67,8 +69,11 @@ class DaemonContext {
   // The HELLO of this process, without run and map version. The incarnation is random.
   rpc::Hello hello() const;
 
-  // Makes /readyz answer 200, unless the stop has begun.
+  // Makes /readyz answer 200, unless the daemon waits or the stop has begun.
   void SetReady();
+  // What the daemon waits for, as for peers; ok: nothing. /readyz answers 503 with the message.
+  void SetWaiting(Status reason);
+  Status waiting() const;
   Readiness readiness() const;
 
   // Logs the reason, requests the stop and makes the process exit 3.
@@ -102,8 +107,9 @@ class DaemonContext {
   MetricRegistry metrics_;
   std::stop_source stop_;
   mutable Mutex mutex_;
-  Readiness readiness_ ABSL_GUARDED_BY(mutex_);
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Status waiting_ ABSL_GUARDED_BY(mutex_);
   Status failure_ ABSL_GUARDED_BY(mutex_);
   Mutex reload_mutex_;  // Held over a reload.
   ReloadFunction reload_ ABSL_GUARDED_BY(reload_mutex_);

@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
+#include "services/runtime/own_host.h"
+#include "services/runtime/ready_method.h"
 #include "simurgh/base/log.h"
 
 namespace simurgh {
@@ -12,15 +14,25 @@ namespace {
 Status Explain(const Status& status, const InstanceConfig& instance) {
   if (absl::IsFailedPrecondition(status)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        instance.address_key, ": ", instance.address,
+        instance.listen_key, ": ", instance.listens_at(),
         " is reachable from other machines, but rpc.security is loopback; listen on a loopback "
         "address, or set rpc.security: tls with files in rpc.tls, or rpc.security: insecure with "
         "cluster.token_file in a trusted network"));
   }
-  if (absl::IsResourceExhausted(status)) return Annotate(status, instance.address_key);
+  if (absl::IsResourceExhausted(status)) return Annotate(status, instance.listen_key);
   return Status(status.code(),
-                absl::StrCat(instance.address_key, ": ", status.message(),
+                absl::StrCat(instance.listen_key, ": ", status.message(),
                              "; stop the process that listens there, or choose another address"));
+}
+
+rpc::awaitable<StatusOr<rpc::Outgoing<Ready::Response>>> OnReady(const DaemonContext& context) {
+  const Readiness readiness = context.readiness();
+  if (readiness.ready) co_return rpc::Outgoing<Ready::Response>();
+  const Status waiting = context.waiting();
+  const bool is_refused = absl::IsInvalidArgument(waiting) || absl::IsUnauthenticated(waiting);
+  co_return Status(
+      is_refused ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kFailedPrecondition,
+      readiness.reason);
 }
 
 }  // namespace
@@ -35,16 +47,19 @@ void Listener::Close() {
   thread_.RunAndWait([this] { server_.reset(); });
 }
 
-Status Listener::Listen(const DaemonContext& context, const rpc::ServerOptions& options,
+Status Listener::Listen(DaemonContext& context, const rpc::ServerOptions& options,
                         const std::function<void(rpc::Server&)>& register_methods) {
+  const InstanceConfig& instance = context.instance();
+  SIMURGH_RETURN_IF_ERROR(AwaitOwnHost(context, instance.listen_key, instance.listens_at()));
   Status status;
   thread_.RunAndWait([&] {
     server_ =
         std::make_unique<rpc::Server>(thread_.executor(), context.hello(), options, &observer_);
     register_methods(*server_);
-    status = server_->Listen(context.instance().address);
+    rpc::Register(*server_, kReady, [&context](auto /*request*/) { return OnReady(context); });
+    status = server_->Listen(instance.listens_at());
   });
-  if (!status.ok()) return Explain(status, context.instance());
+  if (!status.ok()) return Explain(status, instance);
   spdlog::info("listening at {}", server_->address());
   return absl::OkStatus();
 }

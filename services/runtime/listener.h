@@ -22,12 +22,12 @@ class Listener {
   ~Listener();
 
   // Registers methods and listens at the instance's address. options: by default the context's.
-  // Errors: of rpc::Server::Listen, with the configuration key.
-  Status Listen(const DaemonContext& context,
-                const std::function<void(rpc::Server&)>& register_methods) {
+  // Waits for the name of its own host. Also answers `ready`.
+  // Errors: of rpc::Server::Listen, with the configuration key; CANCELLED after a stop.
+  Status Listen(DaemonContext& context, const std::function<void(rpc::Server&)>& register_methods) {
     return Listen(context, context.rpc_options().server, register_methods);
   }
-  Status Listen(const DaemonContext& context, const rpc::ServerOptions& options,
+  Status Listen(DaemonContext& context, const rpc::ServerOptions& options,
                 const std::function<void(rpc::Server&)>& register_methods);
 
   // Stops accepting, answers the requests that have arrived, cancels the rest at the deadline.

@@ -112,7 +112,7 @@ class Trainer {
 // directory: of --directory; may be empty.
 Status Save(const std::string& path, const std::vector<std::string>& overrides,
             const std::string& directory) {
-  const StatusOr<ClusterConfig> config = LoadClusterConfig(path, overrides);
+  const StatusOr<ClusterConfig> config = LoadClusterConfig(path, overrides, InputFiles::kIgnore);
   if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
   SIMURGH_ASSIGN_OR_RETURN(const auto trainer, Trainer::Connect(*config));
   ProgressLine line;

@@ -22,8 +22,12 @@ bool IsLearningRate(std::string_view key) {
                                         key.find(".optimizer.schedule.") != key.npos);
 }
 
+// Its setting is the content, which only the processes that read the data have.
+bool IsVocabularyFile(std::string_view key) { return key.ends_with(".vocabulary_file"); }
+
 bool IsOfCluster(std::string_view key) {
   if (key == "cluster.token_file") return false;  // Machines may keep it in different folders.
+  if (IsVocabularyFile(key)) return false;
   return key.starts_with("cluster.") || key == "embedding_ps.instances" ||
          key == "embedding_ps.partitions" || key.starts_with("features") ||
          (key.starts_with("tables") && !IsLearningRate(key));
@@ -34,6 +38,7 @@ bool IsOfInput(std::string_view key) {
       "training.batch_size", "training.epochs", "training.drop_last", "training.keep_negatives"};
   static const std::set<std::string_view> not_of_data{"data.validation", "data.test",
                                                       "data.max_bad_rows"};
+  if (IsVocabularyFile(key)) return true;
   return key.starts_with("data.") ? !not_of_data.contains(key) : of_training.contains(key);
 }
 
@@ -43,7 +48,8 @@ bool IsOfTraining(std::string_view key) {
       "training.auc_window_samples", "training.progress_interval", "training.retry_deadline",
       "training.loader_queue_batches"};
   return key.starts_with("data.") || key.starts_with("model.") || key == "loaders.instances" ||
-         IsLearningRate(key) || (key.starts_with("training.") && !not_of_training.contains(key));
+         IsVocabularyFile(key) || IsLearningRate(key) ||
+         (key.starts_with("training.") && !not_of_training.contains(key));
 }
 
 bool IsOfModel(std::string_view key) {

@@ -118,13 +118,15 @@ size_t ClusterConfig::embedding_width() const {
 }
 
 StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::string& path,
-                                           const std::vector<std::string>& overrides) {
+                                           const std::vector<std::string>& overrides,
+                                           InputFiles files) {
   SIMURGH_ASSIGN_OR_RETURN(
       YamlNode document, ParseYaml(text, [&](int line) { return absl::StrCat(path, ":", line); }));
   for (const std::string& override_text : overrides) {
     SIMURGH_RETURN_IF_ERROR(ApplyOverride(override_text, &document));
   }
   ReadContext context(document);
+  context.input_files = files;
   ClusterConfig config;
   const std::string folder = std::filesystem::path(path).parent_path().string();
   ModelShorthand shorthand;
@@ -159,9 +161,10 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
 }
 
 StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
-                                          const std::vector<std::string>& overrides) {
+                                          const std::vector<std::string>& overrides,
+                                          InputFiles files) {
   SIMURGH_ASSIGN_OR_RETURN(const std::string text, ReadConfigFile(path));
-  return ParseClusterConfig(text, path, overrides);
+  return ParseClusterConfig(text, path, overrides, files);
 }
 
 std::vector<KnownKey> KnownKeys() {

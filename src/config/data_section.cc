@@ -31,7 +31,7 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
            at_least > 0 ? Need::kRequired : Need::kOptional, "paths of files");
   std::vector<std::string> names;
   for (size_t i = 0; i < files->size(); ++i) {
-    ResolveFile(in, absl::StrCat(key, ".", i), folder, &(*files)[i]);
+    ResolveInputFile(in, absl::StrCat(key, ".", i), folder, &(*files)[i]);
     names.push_back(FileName((*files)[i]));
   }
   if (in.Has(key)) in.Record(key, TextsText(names));

@@ -50,4 +50,11 @@ bool ResolveFile(MapReader& in, const std::string& key, const std::string& folde
   return false;
 }
 
+bool ResolveInputFile(MapReader& in, const std::string& key, const std::string& folder,
+                      std::string* file) {
+  if (in.context()->input_files == InputFiles::kCheck) return ResolveFile(in, key, folder, file);
+  *file = PathIn(folder, *file);
+  return false;
+}
+
 }  // namespace simurgh

@@ -17,4 +17,8 @@ std::string PathIn(const std::string& folder, const std::string& path);
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file);
 
+// The same for an input file. Returns false without an error if input files are ignored.
+bool ResolveInputFile(MapReader& in, const std::string& key, const std::string& folder,
+                      std::string* file);
+
 }  // namespace simurgh

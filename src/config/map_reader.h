@@ -57,6 +57,7 @@ struct ReadContext {
 
   Diagnostics diagnostics;
   ConfigSettings settings;
+  InputFiles input_files = InputFiles::kCheck;
   // If not null, reading collects all keys instead; lists are treated as if they had one element.
   std::vector<KnownKey>* known_keys = nullptr;
 };

@@ -53,7 +53,7 @@ void ReadVocabularyFile(MapReader& in, const std::string& key, const std::string
   in.Text(key, "file with one value per line, instead of `vocabulary`; the first has id 0", &path,
           "path of a file with one value per line");
   if (path.empty() || !words->empty()) return;
-  if (!ResolveFile(in, key, folder, &path)) return;
+  if (!ResolveInputFile(in, key, folder, &path)) return;
   std::ifstream file(path, std::ios::binary);
   const std::string problem = LinesProblem(file, words);
   if (problem.empty()) {
@@ -97,6 +97,11 @@ void ReadBoundaries(MapReader& in, std::vector<double>* boundaries) {
   }
 }
 
+// The words of a file may be left out.
+bool HasVocabulary(const MapReader& in, const ProcessingConfig& processing) {
+  return !processing.vocabulary.empty() || in.Has("vocabulary_file");
+}
+
 void ReadVocabulary(MapReader& in, const std::string& folder, ProcessingConfig* processing) {
   in.Texts("vocabulary", "texts with ids from 0 in this order, instead of a hash",
            &processing->vocabulary, {0, kMaxWords}, Need::kOptional);
@@ -109,7 +114,7 @@ void ReadVocabulary(MapReader& in, const std::string& folder, ProcessingConfig* 
   });
   in.OnlyWith(processing->vocabulary.empty(), "leave out vocabulary", {"vocabulary_file"});
   ReadVocabularyFile(in, "vocabulary_file", folder, &processing->vocabulary);
-  in.OnlyWith(!processing->vocabulary.empty(), "give vocabulary", {"oov_ids"});
+  in.OnlyWith(HasVocabulary(in, *processing), "give vocabulary", {"oov_ids"});
 }
 
 }  // namespace
@@ -126,7 +131,7 @@ void ReadPlugin(MapReader& in, const std::string& folder, PluginConfig* plugin, 
     }
     map.OnlyWith(map.Has("path"), "give path", {"parameters", "max_ids"});
     if (plugin->path.empty()) return;
-    ResolveFile(map, "path", folder, &plugin->path);
+    ResolveInputFile(map, "path", folder, &plugin->path);
     map.Record("path", FileName(plugin->path));
   });
 }
@@ -167,7 +172,7 @@ void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
               {"quantiles", "vocabulary", "vocabulary_file", "hash"});
   in.OnlyWith(processing->quantiles == 0, "leave out quantiles",
               {"vocabulary", "vocabulary_file", "hash"});
-  in.OnlyWith(processing->vocabulary.empty(), "leave out vocabulary", {"hash"});
+  in.OnlyWith(!HasVocabulary(in, *processing), "leave out vocabulary", {"hash"});
   in.OnlyWith(processing->boundaries.empty() && processing->quantiles == 0 &&
                   (is_crossed || processing->hash != Hash::kNone),
               "hash the feature's values", {"seed"});

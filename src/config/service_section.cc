@@ -30,27 +30,39 @@ const std::vector<std::pair<std::string, RowPrecision>> kRowPrecisions = {
     {"f32", RowPrecision::kF32}, {"bf16", RowPrecision::kBf16}, {"f16", RowPrecision::kF16}};
 
 void ReadMetrics(MapReader& in, InstanceConfig* instance) {
+  const auto check = [](const std::string& address) {
+    return AddressProblem(address, /*allow_schemes=*/false);
+  };
   in.Text("metrics",
           "address of `/metrics`, `/healthz` and `/readyz`, by plain HTTP, see "
           "Security; none: not served",
-          &instance->metrics, "host:port", Need::kOptional, [](const std::string& address) {
-            return AddressProblem(address, /*allow_schemes=*/false);
-          });
-  instance->metrics_key = in.Where("metrics");
+          &instance->metrics, "host:port", Need::kOptional, check);
+  in.Text("metrics_listen", "listening address of `metrics`, if it differs; none: `metrics`",
+          &instance->metrics_listen, "host:port", Need::kOptional, check);
+  in.OnlyWith(!instance->metrics.empty(), "give metrics", {"metrics_listen"});
+  instance->metrics_listen_key =
+      in.Where(instance->metrics_listen.empty() ? "metrics" : "metrics_listen");
 }
 
 void ReadAddress(MapReader& in, const char* meaning, Need need, InstanceConfig* instance) {
-  in.Text(
-      "address", meaning, &instance->address, kAddressForms, need,
-      [](const std::string& address) { return AddressProblem(address, /*allow_schemes=*/true); });
+  const auto check = [](const std::string& address) {
+    return AddressProblem(address, /*allow_schemes=*/true);
+  };
+  in.Text("address", meaning, &instance->address, kAddressForms, need, check);
+  in.Text("listen",
+          "listening address, if others reach the daemon at another one, see Addresses and "
+          "connections; none: `address`",
+          &instance->listen, kAddressForms, Need::kOptional, check);
+  in.OnlyWith(!instance->address.empty(), "give address", {"listen"});
   instance->address_key = in.Where("address");
+  instance->listen_key = in.Where(instance->listen.empty() ? "address" : "listen");
 }
 
 void ReadInstances(MapReader& section, const char* meaning, size_t limit,
                    std::vector<InstanceConfig>* instances) {
   section.Maps("instances", meaning, {1, limit}, [&](MapReader& in) {
     InstanceConfig instance;
-    ReadAddress(in, "listening address; port 0: any free port, see Addresses and connections",
+    ReadAddress(in, "address of the daemon; port 0: any free port, see Addresses and connections",
                 Need::kRequired, &instance);
     ReadMetrics(in, &instance);
     instances->push_back(instance);
@@ -330,9 +342,11 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
                              const std::string& section) {
     for (size_t i = 0; i < instances.size(); ++i) {
       const std::string key = absl::StrCat(section, ".instances.", i);
-      if (config.rpc.security == Security::kLoopback && IsOpenAddress(instances[i].address)) {
-        diagnostics->Report(absl::StrCat(key, ".address"),
-                            absl::StrCat("'", instances[i].address,
+      for (const auto& [name, address] : {std::pair(".address", instances[i].address),
+                                          std::pair(".listen", instances[i].listen)}) {
+        if (config.rpc.security != Security::kLoopback || !IsOpenAddress(address)) continue;
+        diagnostics->Report(absl::StrCat(key, name),
+                            absl::StrCat("'", address,
                                          "' is reachable from other machines, but rpc.security is "
                                          "loopback"),
                             "use a loopback address, rpc.security: tls, or rpc.security: insecure "

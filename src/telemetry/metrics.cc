@@ -168,15 +168,19 @@ class MetricRegistry::Impl : public prometheus::Collectable {
     std::vector<prometheus::MetricFamily> result;
     MutexLock lock(mutex_);
     for (const auto& [name, family] : families_) {
-      prometheus::MetricFamily& out = result.emplace_back();
+      prometheus::MetricFamily out;
       out.name = name;
       out.help = family.help;
       out.type = family.type;
       for (const auto& [labels, series] : family.series) {
-        prometheus::ClientMetric& metric = out.metric.emplace_back();
+        prometheus::ClientMetric metric;
         for (const auto& [label, value] : labels) metric.label.push_back({label, value});
         std::visit([&metric](const auto& source) { Fill(source, metric); }, series);
+        // A gauge without a value.
+        if (std::isnan(metric.gauge.value)) continue;
+        out.metric.push_back(std::move(metric));
       }
+      if (!out.metric.empty()) result.push_back(std::move(out));
     }
     return result;
   }

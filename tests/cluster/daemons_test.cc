@@ -152,6 +152,20 @@ TEST_CASE("Every daemon serves its health and what it counts") {
   }
 }
 
+TEST_CASE("Tables have one series for all partitions, and gauges one once they have a value") {
+  TestCluster cluster({.servers = 2, .overrides = {"embedding_ps.partitions=3"}});
+  const auto trainer = cluster.StartTrainer({"training.max_steps=20"});
+  REQUIRE(Finish(*trainer).exit_code == 0);
+  const std::string metrics = HttpGet(cluster.server(1).metrics_address(), "/metrics");
+  for (const std::string name : {"\nsimurgh_ps_table_rows{", "\nsimurgh_ps_table_bytes{"}) {
+    size_t series = 0;
+    for (size_t at = 0; (at = metrics.find(name, at)) != std::string::npos; ++at) ++series;
+    CHECK(series == 8);  // One of each table.
+  }
+  CHECK_THAT(metrics, !Catch::Contains("partition=") && !Catch::Contains("server=\""));
+  CHECK_THAT(metrics, !Catch::Contains("simurgh_ps_save_seconds"));  // Nothing has been saved.
+}
+
 TEST_CASE("An address in use ends a daemon with 2, naming file, line, key and remedy") {
   const TemporaryFolder folder;
   const std::string socket = "unix://" + folder.path() + "/taken.sock";

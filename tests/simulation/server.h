@@ -74,7 +74,7 @@ class Server {
   const BucketMap map_{static_cast<uint32_t>(config_.embedding_ps.instances.size()),
                        config_.embedding_ps.partitions};
   MetricRegistry registry_;
-  ServerMetrics metrics_{registry_, config_, 0};
+  ServerMetrics metrics_{registry_, config_};
   uint64_t begun_ = 0;  // The last run that has begun.
   RunGuard runs_{config_.embedding_ps};
   std::vector<std::unique_ptr<Context>> contexts_;  // The first one runs the requests.

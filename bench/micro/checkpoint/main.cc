@@ -243,7 +243,7 @@ Status Measure(const Options& options) {
   const std::string plain_path = options.folder + "/plain";
   for (size_t turn = 0; turn < options.turns; ++turn) {
     MetricRegistry registry;
-    ServerMetrics metrics(registry, config, 0);
+    ServerMetrics metrics(registry, config);
     SIMURGH_ASSIGN_OR_RETURN(const auto server, ParameterServer::Create(config, metrics));
     const auto load = [&] {
       DropFromCache(generated);

@@ -54,17 +54,25 @@ struct ClusterConfig {
   }
 };
 
+// Data files, plug-ins and vocabularies, which only nn-workers and loaders read.
+enum class InputFiles {
+  kCheck,   // They must be readable; vocabularies are read.
+  kIgnore,  // They need not exist on this host; vocabularies of files are empty.
+};
+
 // Reads the file, applies the overrides and validates. Each override is "section.key=value";
 // numbers index lists (embedding_ps.instances.0.address=...). Errors: NOT_FOUND for the file;
-// INVALID_ARGUMENT for its content, including data files that cannot be read: up to ten lines
+// INVALID_ARGUMENT for its content, including files that cannot be read: up to ten lines
 // "<file>:<line>: <key>: <what>; <remedy>". Values of overrides have the place "--set <override>".
 // Threads: any.
 StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
-                                          const std::vector<std::string>& overrides);
+                                          const std::vector<std::string>& overrides,
+                                          InputFiles files = InputFiles::kCheck);
 
 // LoadClusterConfig for a text in memory. path: for errors; relative paths start in its folder.
 StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::string& path,
-                                           const std::vector<std::string>& overrides);
+                                           const std::vector<std::string>& overrides,
+                                           InputFiles files = InputFiles::kCheck);
 
 // The reference of all keys, as Markdown tables: the generated part of config/README.md.
 std::string DescribeConfig();

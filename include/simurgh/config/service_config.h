@@ -11,13 +11,21 @@
 
 namespace simurgh {
 
-// Addresses where one daemon listens: as in rpc/address.h; metrics: "host:port" or empty.
+// Addresses of one daemon: as in rpc/address.h; of metrics: "host:port" or empty.
 struct InstanceConfig {
-  std::string address;
-  std::string metrics;
-  // "file:line: key" of the addresses, for errors when the daemon starts to listen.
-  std::string address_key;
-  std::string metrics_key;
+  std::string address;         // Where others reach it.
+  std::string metrics;         // The same.
+  std::string listen;          // Where it listens; empty: at `address`.
+  std::string metrics_listen;  // Where it listens; empty: at `metrics`.
+  // "file:line: key" of the addresses where it listens, for errors when it starts to.
+  std::string listen_key;
+  std::string metrics_listen_key;
+  std::string address_key;  // Of `address`, for errors of callers.
+
+  const std::string& listens_at() const { return listen.empty() ? address : listen; }
+  const std::string& metrics_listens_at() const {
+    return metrics_listen.empty() ? metrics : metrics_listen;
+  }
   // nn_worker: index of the CUDA device. Nothing: position among the instances of the host.
   std::optional<uint32_t> cuda_device;
 };

@@ -3,9 +3,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -53,17 +55,24 @@ class Counter {
   std::array<internal::Cell<uint64_t>, internal::kMetricSlots> cells_;
 };
 
-// A value that can rise and fall.
+// A value that can rise and fall. It is NaN before the first call; then the text of the registry
+// lacks it.
 //
 // Threads: any. All write the same word: too slow for the row path.
 class Gauge {
  public:
   void Set(double value) { value_.store(value, std::memory_order_relaxed); }
-  void Add(double difference) { value_.fetch_add(difference, std::memory_order_relaxed); }
+  // Adds to 0 if there is no value.
+  void Add(double difference) {
+    double before = value();
+    while (!value_.compare_exchange_weak(
+        before, std::isnan(before) ? difference : before + difference, std::memory_order_relaxed)) {
+    }
+  }
   double value() const { return value_.load(std::memory_order_relaxed); }
 
  private:
-  std::atomic<double> value_{0};
+  std::atomic<double> value_{std::numeric_limits<double>::quiet_NaN()};
 };
 
 // Counts of values by size: bucket i counts values in (bounds[i-1], bounds[i]], the last one all

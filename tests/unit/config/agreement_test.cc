@@ -85,6 +85,27 @@ TEST_CASE("Daemons need not agree on addresses, threads, training and learning r
   }
 }
 
+TEST_CASE("Only processes that read data must agree on the words of a file", "[config]") {
+  const TemporaryFolder folder;
+  const std::string key = "features.3.vocabulary_file";
+  const std::string one = key + "=" + folder.Write("one", "a\nb\n");
+  const std::string two = key + "=" + folder.Write("two", "a\nc\n");
+  CHECK(ClusterAgreement(ConfigWith({one})) == ClusterAgreement(ConfigWith({two})));
+  CHECK(InputAgreement(ConfigWith({one})) != InputAgreement(ConfigWith({two})));
+  CHECK(TrainingAgreement(ConfigWith({one})) != TrainingAgreement(ConfigWith({two})));
+  CHECK(ModelAgreement(ConfigWith({one})) != ModelAgreement(ConfigWith({two})));
+
+  // Without the file.
+  const StatusOr<ClusterConfig> without =
+      ParseClusterConfig(kSample, kSamplePath,
+                         {key + "=nowhere", "features.3.oov_ids=7", "data.train=[nowhere]",
+                          "data.test=[nowhere]", "data.validation=[nowhere]"},
+                         InputFiles::kIgnore);
+  INFO(without.status().ToString());
+  REQUIRE(without.ok());
+  CHECK(ClusterAgreement(*without) == ClusterAgreement(ConfigWith({one, "features.3.oov_ids=7"})));
+}
+
 TEST_CASE("What ranks must agree on is named", "[config]") {
   const std::vector<Overrides> changes = {
       {"model.towers.1.input=[embeddings, bottom]"},

@@ -246,7 +246,7 @@ TEST_CASE("Loaders that have nowhere to go", "[config]") {
        "loaders.feed_buffer_bytes: 1000 is out of range; "
        "use 1048576 to 1125899906842624"},
       {"rpc: {", "loaders: {instances: [{address: \"a:1\"}]}\nrpc: {", "loaders: {inst",
-       "loaders.instances.0.address: unknown key; use one of metrics"},
+       "loaders.instances.0.address: unknown key; use one of metrics, metrics_listen"},
   });
 }
 

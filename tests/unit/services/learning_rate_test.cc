@@ -88,7 +88,7 @@ class Chain {
 
   const ClusterConfig config_ = WithSchedule();
   MetricRegistry registry_;
-  ServerMetrics server_metrics_{registry_, config_, 0};
+  ServerMetrics server_metrics_{registry_, config_};
   WorkerMetrics worker_metrics_{registry_, config_};
   rpc::asio::thread_pool compute_{1};
   std::unique_ptr<EmbeddingWorker> worker_;

@@ -25,7 +25,7 @@ TEST_CASE("a memory budget without space for rows is an error at start-up") {
     config.checkpoint.directory = "/nowhere";
     config.checkpoint.full_every = full_every;
     MetricRegistry registry;
-    ServerMetrics metrics(registry, config, 0);
+    ServerMetrics metrics(registry, config);
     return ParameterServer::Create(config, metrics).status();
   };
   const Status refused = start(bare);
@@ -44,7 +44,7 @@ TEST_CASE("only a full table with when_full: stop ends the server") {
   ClusterConfig config = OneTable(/*dim=*/4, /*capacity_rows=*/2);
   config.tables[0].when_full = WhenFull::kStop;
   MetricRegistry registry;
-  ServerMetrics metrics(registry, config, 0);
+  ServerMetrics metrics(registry, config);
   IoThread io("test-server");  // Before the server, whose threads post to it until they end.
   const auto server = ParameterServer::Create(config, metrics).value();
   std::vector<Status> reasons;
@@ -77,7 +77,7 @@ TEST_CASE("a push that is not finite is counted by server and table, with every 
   const PushOrder order = GENERATE(PushOrder::kUnordered, PushOrder::kByRank, PushOrder::kSum);
   const ClusterConfig config = OneTable(/*dim=*/1, /*capacity_rows=*/10);
   MetricRegistry registry;
-  ServerMetrics metrics(registry, config, 5);
+  ServerMetrics metrics(registry, config);
   IoThread io("test-server");
   const auto server = ParameterServer::Create(config, metrics).value();
   const std::vector<uint64_t> ids = {1, 2, 3};
@@ -114,7 +114,7 @@ TEST_CASE("a push that is not finite is counted by server and table, with every 
   for (auto& push : pushes) dropped += push.get().value().gradients_not_finite;
   CHECK(dropped == 1);
   CHECK_THAT(registry.Serialize(), Catch::Contains("simurgh_ps_table_gradients_not_finite_total"
-                                                   "{server=\"5\",table=\"ids\"} 1\n"));
+                                                   "{table=\"ids\"} 1\n"));
 }
 
 }  // namespace

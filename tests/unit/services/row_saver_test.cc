@@ -45,7 +45,7 @@ TEST_CASE("a save that stops returns the memory of rows that pulls waited for") 
     config.tables.back().name = name;
   }
   MetricRegistry registry;
-  ServerMetrics metrics(registry, config, 0);
+  ServerMetrics metrics(registry, config);
   const auto partition = Partition::Create(config.tables, /*seed=*/1).value();
   std::vector<uint64_t> ids(kIds);
   for (uint64_t id = 0; id < kIds; ++id) ids[id] = id;
@@ -93,7 +93,7 @@ TEST_CASE("a save leaves nothing behind once the nn-worker has given it up") {
   ClusterConfig config = OneTable(/*dim=*/4, /*capacity_rows=*/10);
   config.checkpoint.directory = folder.path();
   MetricRegistry registry;
-  ServerMetrics metrics(registry, config, 0);
+  ServerMetrics metrics(registry, config);
   const auto partition = Partition::Create(config.tables, /*seed=*/1).value();
   CopyMemory memory(/*limit_bytes=*/1);
   ModelDirectory directory(folder.path());
@@ -124,7 +124,7 @@ TEST_CASE("a server writes only to folders that name its training") {
   ClusterConfig config = OneTable(/*dim=*/4, /*capacity_rows=*/10);
   config.checkpoint.directory = folder.Path("model");
   MetricRegistry registry;
-  ServerMetrics metrics(registry, config, 0);
+  ServerMetrics metrics(registry, config);
   const auto partition = Partition::Create(config.tables, /*seed=*/1).value();
   CopyMemory memory(/*limit_bytes=*/1 << 20);
   const PartitionThreads threads{

@@ -51,7 +51,7 @@ ClusterConfig ThreeTables(const std::string& directory) {
 
 class Server {
  public:
-  explicit Server(const ClusterConfig& config) : config_(config), metrics_(registry_, config, 0) {
+  explicit Server(const ClusterConfig& config) : config_(config), metrics_(registry_, config) {
     rows_ = ParameterServer::Create(config, metrics_).value();
   }
 

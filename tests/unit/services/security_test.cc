@@ -31,7 +31,7 @@ Status ListenAt(const std::string& address, const RpcConfig& rpc) {
   config.rpc = rpc;
   auto options = MakeRpcOptions(rpc);
   REQUIRE(options.status() == absl::OkStatus());
-  const InstanceConfig instance{.address = address, .address_key = "cluster.yaml:3: the.address"};
+  const InstanceConfig instance{.address = address, .listen_key = "cluster.yaml:3: the.address"};
   DaemonContext context("role", config, *std::move(options), instance, 0);
   Listener listener(context);
   return listener.Listen(context, [](rpc::Server&) {});

@@ -43,7 +43,7 @@ class ServerFixture {
 
   const ClusterConfig config;
   MetricRegistry registry;
-  ServerMetrics metrics{registry, config, 0};
+  ServerMetrics metrics{registry, config};
   BufferPool buffers{size_t{1} << 20};
   RunGuard runs{config.embedding_ps};
   IoThread io{"server"};

@@ -63,7 +63,7 @@ class Server {
 
   const ClusterConfig config_ = OneTable(kDim, 2 * kManyIds);
   MetricRegistry registry_;
-  ServerMetrics metrics_{registry_, config_, 0};
+  ServerMetrics metrics_{registry_, config_};
   std::unique_ptr<ParameterServer> server_ = ParameterServer::Create(config_, metrics_).value();
   IoThread io_{"test-server"};
 };

@@ -17,7 +17,7 @@ TEST_CASE("counts of a table are summed over a server's partitions") {
   std::vector<std::unique_ptr<Partition>> partitions;
   for (int i = 0; i < 2; ++i) partitions.push_back(Partition::Create({config}, 1).value());
   MetricRegistry registry;
-  TableMetrics metrics(registry, "city", /*server=*/3, partitions.size());
+  TableMetrics metrics(registry, "city", partitions.size());
   CHECK(registry.Serialize().empty());  // No pulls yet.
 
   const auto pull = [&](size_t p, uint64_t step, const std::vector<uint64_t>& ids) {
@@ -35,19 +35,19 @@ TEST_CASE("counts of a table are summed over a server's partitions") {
     INFO(text);
     CHECK_THAT(text, Catch::Contains(line + "\n"));
   };
-  says("simurgh_ps_table_hits_total{server=\"3\",table=\"city\"} 2");
-  says("simurgh_ps_table_misses_total{server=\"3\",table=\"city\"} 10");
-  says("simurgh_ps_table_admissions_total{server=\"3\",table=\"city\"} 10");
-  says("simurgh_ps_table_evictions_total{cause=\"capacity\",server=\"3\",table=\"city\"} 1");
-  says("simurgh_ps_table_evictions_total{cause=\"idle_steps\",server=\"3\",table=\"city\"} 1");
+  says("simurgh_ps_table_hits_total{table=\"city\"} 2");
+  says("simurgh_ps_table_misses_total{table=\"city\"} 10");
+  says("simurgh_ps_table_admissions_total{table=\"city\"} 10");
+  says("simurgh_ps_table_evictions_total{cause=\"capacity\",table=\"city\"} 1");
+  says("simurgh_ps_table_evictions_total{cause=\"idle_steps\",table=\"city\"} 1");
   // 10, at the first position, had been pulled two steps before.
-  says("simurgh_ps_table_row_age_steps_bucket{server=\"3\",table=\"city\",le=\"1\"} 0");
-  says("simurgh_ps_table_row_age_steps_bucket{server=\"3\",table=\"city\",le=\"3\"} 1");
+  says("simurgh_ps_table_row_age_steps_bucket{table=\"city\",le=\"1\"} 0");
+  says("simurgh_ps_table_row_age_steps_bucket{table=\"city\",le=\"3\"} 1");
   CHECK_THAT(text, !Catch::Contains("rejected_full"));
   CHECK(registry
             .GetGauge("simurgh_ps_table_distinct_ids",
                       "Estimated number of distinct ids in training pulls; standard error 2.3 %.",
-                      {{"server", "3"}, {"table", "city"}})
+                      {{"table", "city"}})
             .value() == Approx(10).epsilon(0.02));
 }
 

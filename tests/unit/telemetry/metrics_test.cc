@@ -128,6 +128,20 @@ TEST_CASE("the text that Prometheus reads") {
         "simurgh_test_wait_seconds_bucket{le=\"+Inf\"} 4\n");
 }
 
+TEST_CASE("a gauge exists once it has a value") {
+  MetricRegistry registry;
+  Gauge& gauge = registry.GetGauge("simurgh_test_level", "Level.", {{"of", "a"}});
+  registry.GetGauge("simurgh_test_level", "Level.", {{"of", "b"}});
+  CHECK(std::isnan(gauge.value()));
+  CHECK(registry.Serialize().empty());
+  gauge.Add(2);
+  gauge.Add(-3);
+  CHECK_THAT(registry.Serialize(), Catch::Contains("simurgh_test_level{of=\"a\"} -1\n"));
+  CHECK_THAT(registry.Serialize(), !Catch::Contains("{of=\"b\"}"));
+  gauge.Set(std::nan(""));  // As an AUC that is undefined.
+  CHECK(registry.Serialize().empty());
+}
+
 TEST_CASE("label values are escaped") {
   MetricRegistry registry;
   registry.GetGauge("simurgh_test_odd", "Odd.", {{"path", "a\\b\"c\nd"}}).Set(1);

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "rpc/client.h"
+#include "rpc/waiter.h"
+#include "services/runtime/daemon.h"
+#include "services/runtime/io_thread.h"
+#include "services/runtime/log_limiter.h"
+#include "simurgh/base/mutex.h"
+#include "simurgh/base/status.h"
+
+namespace simurgh {
+
+// Calls `ready` of a daemon's peers, again and again. /readyz and the log name the peers that it
+// waits for: those that cannot be reached, do not resolve, have another configuration or are not
+// ready themselves. It has its own thread and connections, so calls never wait for data.
+//
+// Threads: one owner. Lifetime: `context` outlives this.
+class PeerMonitor {
+ public:
+  struct Peer {
+    std::string name;  // "embedding-ps 0"
+    std::string address;
+    rpc::ClientOptions options;
+    bool must_be_ready = true;  // Otherwise an answer suffices, as of peers that wait for this one.
+  };
+
+  // The peers of one section; without this daemon itself, if they have its role. role: in HELLO.
+  static std::vector<Peer> PeersOf(const DaemonContext& context, const std::string& role,
+                                   const std::vector<InstanceConfig>& instances,
+                                   bool must_be_ready = true);
+
+  PeerMonitor(DaemonContext& context, std::vector<Peer> peers);
+  ~PeerMonitor() { Stop(); }
+
+  // Waits without limit until all peers are ready.
+  // Errors: CANCELLED after a stop; INVALID_ARGUMENT or UNAUTHENTICATED if a peer and this daemon
+  // refuse each other, which waiting cannot change.
+  Status Await(const std::stop_token& stop);
+
+  // Ends the calls. /readyz keeps its last answer. Can be repeated.
+  void Stop();
+
+ private:
+  struct Watched {
+    Peer peer;
+    std::unique_ptr<rpc::Client> client;  // On the thread.
+    Status status = absl::UnavailableError("not called yet");
+    bool was_ready = false;
+    LogLimiter log;
+  };
+
+  [[nodiscard]] rpc::awaitable<void> Watch(Watched& watched);
+  void Note(Watched& watched, const Status& status);
+  // Of all peers: the first problem, and the number of others.
+  Status Summary() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  DaemonContext& context_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::unique_ptr<Watched>> watched_;  // Their statuses are guarded.
+  bool stopped_ = false;                           // On the thread.
+  size_t calling_ = 0;                             // Likewise: coroutines.
+  std::unique_ptr<IoThread> thread_;               // Null after Stop() and without peers.
+  std::unique_ptr<rpc::WaitList> stop_;            // On the thread.
+};
+
+}  // namespace simurgh
