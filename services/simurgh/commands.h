@@ -7,6 +7,8 @@ namespace simurgh {
 
 inline constexpr char kTrainUsage[] =
     "  simurgh train CONFIG [options]     run all daemons of a configuration and train\n";
+inline constexpr char kStatusUsage[] =
+    "  simurgh status CONFIG [options]    show the state of all daemons, and what bounds them\n";
 inline constexpr char kCheckpointUsage[] =
     "  simurgh checkpoint CONFIG [options]\n"
     "                                     save the model of a running training now\n";
@@ -30,6 +32,7 @@ inline constexpr char kModelUsage[] =
 
 // Run a command. argv[0] is its name. Output on stdout, progress and errors on stderr.
 ExitCode RunTrainCommand(int argc, const char* const* argv);
+ExitCode RunStatusCommand(int argc, const char* const* argv);
 ExitCode RunCheckpointCommand(int argc, const char* const* argv);
 ExitCode RunPredictCommand(int argc, const char* const* argv);
 ExitCode RunServeCommand(int argc, const char* const* argv);

@@ -24,6 +24,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"train", kTrainUsage, RunTrainCommand},
+    {"status", kStatusUsage, RunStatusCommand},
     {"checkpoint", kCheckpointUsage, RunCheckpointCommand},
     {"predict", kPredictUsage, RunPredictCommand},
     {"serve", kServeUsage, RunServeCommand},
