@@ -97,11 +97,12 @@ void TableMetrics::Report(size_t partition, const Table& table) {
 
 void TableMetrics::ReportSize(size_t partition, const Table& table) {
   const TableStats stats = table.stats();
-  const Size now{static_cast<double>(stats.rows), static_cast<double>(stats.bytes)};
+  const Size now{static_cast<double>(stats.rows), static_cast<double>(stats.bytes), true};
   const Size before = std::exchange(sizes_[partition], now);
   // Most tables have not changed, and partitions share the gauges.
-  if (now.rows != before.rows) rows_.Add(now.rows - before.rows);
-  if (now.bytes != before.bytes) bytes_.Add(now.bytes - before.bytes);
+  const bool is_first = !before.is_reported;
+  if (is_first || now.rows != before.rows) rows_.Add(now.rows - before.rows);
+  if (is_first || now.bytes != before.bytes) bytes_.Add(now.bytes - before.bytes);
 }
 
 void TableMetrics::Forget(size_t partition) { reported_[partition] = nullptr; }

@@ -43,6 +43,7 @@ class TableMetrics {
   struct Size {
     double rows = 0;
     double bytes = 0;
+    bool is_reported = false;
   };
 
   void Count(uint64_t difference, const char* name, const char* help, Counter*& counter)

@@ -117,6 +117,7 @@ void TrainReport::OnStep(const Step& step) {
           *suppressed);
     }
   }
+  queued_.Set(static_cast<double>(step.queued));
   staleness_.Observe(static_cast<double>(step.staleness));
   ranks_staleness_.Observe(static_cast<double>(step.ranks_staleness));
   wait_seconds_.Observe(step.waited);

@@ -109,6 +109,8 @@ class TrainReport : public TrainObserver {
       registry_.GetCounter("simurgh_nn_skipped_steps_total",
                            "Steps skipped because the loss or a gradient was not finite.");
   Counter& samples_ = registry_.GetCounter("simurgh_nn_samples_total", "Samples trained on.");
+  Gauge& queued_ = registry_.GetGauge("simurgh_nn_queued_batches",
+                                      "Batches that have been read and are not pulled yet.");
   Gauge& loss_ = registry_.GetGauge("simurgh_nn_loss", "Mean loss since the last report.");
   Gauge& auc_ = registry_.GetGauge(
       "simurgh_nn_auc", "AUC of the latest predictions, each made before training on it.");

@@ -141,6 +141,7 @@ void PeerMonitor::Stop() {
     for (const auto& watched : watched_) watched->client.reset();
   };
   rpc::asio::co_spawn(thread_->executor(), stop, rpc::asio::use_future).get();
+  thread_->RunAndWait([this] { stop_ = nullptr; });
   thread_ = nullptr;
 }
 

@@ -23,11 +23,16 @@ StatusOr<FileDescriptor> OpenFile(const std::string& path, int flags) {
 }
 
 // The child's part. Calls only functions that are safe between fork and exec.
-[[noreturn]] void Execute(pid_t parent, char* const* argv, int input, int output, int errors) {
+[[noreturn]] void Execute(pid_t parent, bool detached, char* const* argv, int input, int output,
+                          int errors) {
   constexpr int kCannotExecute = 127;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(kCannotExecute);  // It ended before the call above.
-  ::setpgid(0, 0);
+  if (detached) {
+    ::setsid();
+  } else {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(kCannotExecute);  // It ended before the call above.
+    ::setpgid(0, 0);
+  }
   ::dup2(input, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(errors, STDERR_FILENO);
@@ -43,10 +48,8 @@ StatusOr<FileDescriptor> OpenFile(const std::string& path, int flags) {
   ::_exit(kCannotExecute);
 }
 
-}  // namespace
-
-StatusOr<pid_t> StartChild(const std::vector<std::string>& words, const std::string& output,
-                           const std::string& errors) {
+StatusOr<pid_t> Start(const std::vector<std::string>& words, const std::string& output,
+                      const std::string& errors, bool detached) {
   constexpr int kWrite = O_WRONLY | O_CREAT;
   SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor in, OpenFile("/dev/null", O_RDONLY));
   SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor out, OpenFile(output, kWrite | O_TRUNC));
@@ -67,8 +70,20 @@ StatusOr<pid_t> StartChild(const std::vector<std::string>& words, const std::str
                                                "; raise the limit of processes (ulimit -u)"));
   }
   if (child > 0) return child;
-  Execute(parent, argv.data(), in.number(), out.number(),
+  Execute(parent, detached, argv.data(), in.number(), out.number(),
           log.valid() ? log.number() : STDERR_FILENO);
+}
+
+}  // namespace
+
+StatusOr<pid_t> StartChild(const std::vector<std::string>& words, const std::string& output,
+                           const std::string& errors) {
+  return Start(words, output, errors, /*detached=*/false);
+}
+
+StatusOr<pid_t> StartDetached(const std::vector<std::string>& words, const std::string& output,
+                              const std::string& errors) {
+  return Start(words, output, errors, /*detached=*/true);
 }
 
 std::string DescribeEnd(int wait_status) {

@@ -23,6 +23,10 @@ namespace simurgh {
 StatusOr<pid_t> StartChild(const std::vector<std::string>& words, const std::string& output,
                            const std::string& errors);
 
+// The same for a process in its own session, which outlives this one.
+StatusOr<pid_t> StartDetached(const std::vector<std::string>& words, const std::string& output,
+                              const std::string& errors);
+
 // wait_status: of waitpid. "ended with code 3" or "was killed by signal 9 (Killed)".
 std::string DescribeEnd(int wait_status);
 

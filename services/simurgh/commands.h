@@ -7,6 +7,16 @@ namespace simurgh {
 
 inline constexpr char kTrainUsage[] =
     "  simurgh train CONFIG [options]     run all daemons of a configuration and train\n";
+inline constexpr char kStatusUsage[] =
+    "  simurgh status CONFIG [options]    show the state of all daemons, and what bounds them\n";
+inline constexpr char kUpUsage[] =
+    "  simurgh up CONFIG [options]        start all daemons in the background on this machine\n";
+inline constexpr char kDownUsage[] =
+    "  simurgh down CONFIG [options]      stop the daemons that simurgh up has started\n";
+inline constexpr char kLogsUsage[] =
+    "  simurgh logs CONFIG [DAEMON ...]   print the logs of the daemons of simurgh up\n";
+inline constexpr char kCompletionUsage[] =
+    "  simurgh completion bash            print a script that completes commands in bash\n";
 inline constexpr char kCheckpointUsage[] =
     "  simurgh checkpoint CONFIG [options]\n"
     "                                     save the model of a running training now\n";
@@ -30,6 +40,11 @@ inline constexpr char kModelUsage[] =
 
 // Run a command. argv[0] is its name. Output on stdout, progress and errors on stderr.
 ExitCode RunTrainCommand(int argc, const char* const* argv);
+ExitCode RunStatusCommand(int argc, const char* const* argv);
+ExitCode RunUpCommand(int argc, const char* const* argv);
+ExitCode RunDownCommand(int argc, const char* const* argv);
+ExitCode RunLogsCommand(int argc, const char* const* argv);
+ExitCode RunCompletionCommand(int argc, const char* const* argv);
 ExitCode RunCheckpointCommand(int argc, const char* const* argv);
 ExitCode RunPredictCommand(int argc, const char* const* argv);
 ExitCode RunServeCommand(int argc, const char* const* argv);

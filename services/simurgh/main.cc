@@ -24,11 +24,16 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"train", kTrainUsage, RunTrainCommand},
+    {"status", kStatusUsage, RunStatusCommand},
+    {"up", kUpUsage, RunUpCommand},
+    {"down", kDownUsage, RunDownCommand},
+    {"logs", kLogsUsage, RunLogsCommand},
     {"checkpoint", kCheckpointUsage, RunCheckpointCommand},
     {"predict", kPredictUsage, RunPredictCommand},
     {"serve", kServeUsage, RunServeCommand},
     {"export", kExportUsage, RunExportCommand},
     {"model", kModelUsage, RunModelCommand},
+    {"completion", kCompletionUsage, RunCompletionCommand},
 };
 
 constexpr char kNotes[] = "simurgh COMMAND --help describes a command.\n";

@@ -29,6 +29,7 @@
 #include "services/simurgh/child_process.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/log_view.h"
+#include "services/simurgh/run_state.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
@@ -49,7 +50,8 @@ constexpr char kNotes[] =
     "logs of all that failed are printed.\n\n"
     "With checkpoint.directory, a daemon that is killed is started again, up to three times "
     "without\n"
-    "a new checkpoint. Training then continues from the last checkpoint.\n\n"
+    "a new checkpoint: at once, then after 1 s and 2 s. Training then continues from the last\n"
+    "checkpoint.\n\n"
     "Examples:\n"
     "  simurgh train config/adult.yaml\n"
     "  simurgh train clicks.yaml --set training.epochs=3 --set checkpoint.directory=model\n"
@@ -201,6 +203,9 @@ class Cluster {
     return absl::StrCat(logs_, "/", name, ".log");
   }
   Status StartOne(const Program& program, size_t index);
+  // Starts the daemons whose pause is over.
+  void StartDue();
+  void WriteState() const;
   void Reap();
   void OnEnd(const Child& child, int wait_status);
   // Whether nn-workers that stop need the daemon. An embedding worker can be started again. A
@@ -226,6 +231,14 @@ class Cluster {
   std::vector<uint64_t> checkpoints_;             // Steps, at the last loss.
   std::map<std::string, int> losses_;             // Of daemons, since that checkpoint.
   std::optional<Clock::time_point> start_again_;  // Nn-workers and loaders, at the latest.
+  Clock::time_point trainers_pause_;              // Until they may start again.
+  // Others that start again.
+  struct Restart {
+    Program program;
+    size_t index;
+    Clock::time_point at;
+  };
+  std::vector<Restart> restarts_;
   bool interrupted_ = false;
   std::optional<ExitCode> failure_;  // Of the first daemon that failed.
 };
@@ -296,7 +309,33 @@ Status Cluster::StartOne(const Program& program, size_t index) {
       child.pid, StartChild(CommandLine(program.name, own),
                             prints_result ? result_path() : "/dev/null", LogOf(child.name())));
   children_.push_back(child);
+  WriteState();
   return absl::OkStatus();
+}
+
+void Cluster::StartDue() {
+  // Without nn-workers that train or save, nothing needs the daemons.
+  if (failure_ || (!Runs(Role::kTrainer) && (interrupted_ || !start_again_))) restarts_.clear();
+  for (const Restart& restart : std::exchange(restarts_, {})) {
+    if (Clock::now() < restart.at) {
+      restarts_.push_back(restart);
+      continue;
+    }
+    const Status started = StartOne(restart.program, restart.index);
+    if (started.ok()) continue;
+    std::cerr << "simurgh: " << started.message() << std::endl;
+    failure_ = ExitCode::kRuntimeFailure;
+  }
+}
+
+void Cluster::WriteState() const {
+  RunState state{.processes = {{"simurgh", ::getpid(), StartTimeOf(::getpid()).value_or(0)}}};
+  for (const Child& child : children_) {
+    state.processes.push_back(
+        {child.name(), child.pid, StartTimeOf(child.pid).value_or(0), LogOf(child.name())});
+  }
+  const Status written = WriteRunState(logs_, state);  // For other commands; training goes on.
+  if (!written.ok()) std::cerr << "simurgh: " << written.message() << std::endl;
 }
 
 // Those that end this command, and SIGCHLD. A signal that the caller ignores stays ignored.
@@ -316,7 +355,7 @@ ExitCode Cluster::Supervise() {
   constexpr timespec kViewInterval{.tv_sec = 0, .tv_nsec = 100'000'000};
   const sigset_t signals = HandledSignals();
   view_.emplace(LogOf("nn-worker-0"));
-  while (!children_.empty()) {
+  while (!children_.empty() || !restarts_.empty()) {
     const int signal = ::sigtimedwait(&signals, nullptr, &kViewInterval);
     if (signal > 0 && signal != SIGCHLD) {
       if (std::exchange(interrupted_, true)) {
@@ -328,9 +367,11 @@ ExitCode Cluster::Supervise() {
     }
     Reap();
     if (start_again_ && !interrupted_ && !failure_ &&
-        (!Runs(Role::kTrainer) || Clock::now() >= *start_again_)) {
+        (!Runs(Role::kTrainer) || Clock::now() >= *start_again_) &&
+        Clock::now() >= trainers_pause_) {
       StartTrainersAgain();
     }
+    StartDue();
     StopWhatIsNotNeeded();
     KillWhatDoesNotStop();
     if (!failure_) view_->Show();
@@ -390,20 +431,23 @@ bool Cluster::Recover(const Child& child, int wait_status) {
     losses_.clear();
   }
   view_->EndLine();
-  if (++losses_[is_trainer ? child.program.name : child.name()] > kMaxLosses) {
+  const int losses = ++losses_[is_trainer ? child.program.name : child.name()];
+  const auto pause = std::chrono::seconds(losses - 1);
+  if (losses > kMaxLosses) {
     std::cerr << "simurgh: " << child.name() << " was lost " << kMaxLosses + 1
               << " times without a new checkpoint" << std::endl;
     return false;
   }
   std::cerr << "simurgh: " << child.name() << " " << DescribeEnd(wait_status) << "; starting "
-            << (is_trainer ? "nn-workers and loaders" : "it") << " again" << std::endl;
+            << (is_trainer ? "nn-workers and loaders" : "it") << " again"
+            << (pause.count() > 0 ? absl::StrCat(" in ", pause.count(), " s") : "") << std::endl;
   if (is_trainer) {
     start_again_ = Clock::now() + kGrace;
-    return true;
+    trainers_pause_ = Clock::now() + pause;
+  } else {
+    restarts_.push_back({child.program, child.index, Clock::now() + pause});
   }
-  const Status started = StartOne(child.program, child.index);
-  if (!started.ok()) std::cerr << "simurgh: " << started.message() << std::endl;
-  return started.ok();
+  return true;
 }
 
 bool Cluster::IsNeededToSave(const Child& child) const {
@@ -548,6 +592,7 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
   if (checked != ExitCode::kOk) return checked;
   SIMURGH_RETURN_IF_ERROR(cluster.Start());
   const ExitCode code = cluster.Supervise();
+  WriteRunState(folder->path(), {.exit_code = static_cast<int>(code)}).IgnoreError();
   if (code != ExitCode::kOk) return code;
   std::ifstream result(cluster.result_path());
   for (std::string line; std::getline(result, line);) std::cout << line << "\n";

@@ -62,6 +62,11 @@ const PulledBatch* BatchPipeline::TakeNext() {
   return queue_->Take(*next);
 }
 
+size_t BatchPipeline::queued() {
+  MutexLock lock(mutex_);
+  return queue_->waiting();
+}
+
 bool BatchPipeline::at_mark() {
   MutexLock lock(mutex_);
   return queue_->at_mark();

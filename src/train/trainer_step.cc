@@ -35,6 +35,7 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                            .samples = dense.batch_size,
                            .loss = result.loss,
                            .staleness = pulled.staleness,
+                           .queued = pipeline.queued(),
                            .waited = waited};
   const StepStatus own{.finite = result.finite ? 1U : 0U, .staleness = pulled.staleness};
   // The CPU pushes gradients before the dense step, because a push takes longer.

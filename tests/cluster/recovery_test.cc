@@ -302,7 +302,9 @@ TEST_CASE("A daemon that is lost again and again ends the command") {
   }
   CHECK(command->Wait(kDeadline) == 3);
   CHECK_THAT(command->log(),
-             Contains("embedding-worker-0 was lost 4 times without a new checkpoint") &&
+             Contains("starting it again\n") && Contains("starting it again in 1 s\n") &&
+                 Contains("starting it again in 2 s\n") &&
+                 Contains("embedding-worker-0 was lost 4 times without a new checkpoint") &&
                  Contains("embedding-worker-0.log ends with:\n"));
   CHECK(command.Processes().empty());
 }

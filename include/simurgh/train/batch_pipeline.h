@@ -91,6 +91,9 @@ class BatchPipeline {
   // Goes on after a mark. Requires at_mark().
   void Lift();
 
+  // Batches that have been fed and are not pulled yet.
+  size_t queued();
+
   // Does not wait: returns null if no batch is ready. The trainer may take a batch before
   // it has finished the previous one.
   const PulledBatch* TakeNext();

@@ -49,6 +49,7 @@ class TrainObserver {
     uint32_t staleness = 0;  // PulledBatch::staleness.
     // Sum over the ranks. Mode async: of the latest reports, which ranks send 20 times a second.
     uint32_t ranks_staleness = 0;
+    size_t queued = 0;                    // Batches that have been read and are not pulled yet.
     std::chrono::nanoseconds waited{};    // For the batch's embeddings.
     std::chrono::nanoseconds computed{};  // Forward, backward, step.
   };

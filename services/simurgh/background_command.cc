@@ -1,0 +1,324 @@
+// simurgh up, down and logs: `simurgh train` in the background.
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/value_semantic.hpp>
+
+#include "services/runtime/command_line.h"
+#include "services/simurgh/child_process.h"
+#include "services/simurgh/commands.h"
+#include "services/simurgh/log_view.h"
+#include "services/simurgh/run_state.h"
+#include "simurgh/base/file_descriptor.h"
+#include "simurgh/config/cluster_config.h"
+
+namespace simurgh {
+namespace {
+
+constexpr std::chrono::milliseconds kPoll{50};
+
+constexpr char kFolderNotes[] =
+    "The run has a folder for its logs, its token and its state: --run FOLDER, or by default\n"
+    "checkpoint.directory with `.run` at the end.\n\n";
+
+constexpr char kUpNotes[] =
+    "Runs `simurgh train` in the background and returns once the daemons have been started. It\n"
+    "starts lost daemons again and ends when training ends. `simurgh status` shows its state.\n\n"
+    "Exit codes:\n"
+    "  0  started\n"
+    "  2  bad arguments or configuration, or the run exists already\n"
+    "  3  a daemon failed; the log has the reason\n";
+
+constexpr char kDownNotes[] =
+    "Stops first the nn-workers and loaders, which save the model, then the other daemons. Waits\n"
+    "until all have ended. The process is checked by its start time, so no other one is "
+    "stopped.\n\n"
+    "Exit codes:\n"
+    "  0  no daemon runs\n"
+    "  2  bad arguments or configuration\n"
+    "  3  a daemon failed, as when it saved the model; the log has the reason\n";
+
+constexpr char kLogsNotes[] =
+    "Prints the ends of all logs, or the whole logs of the given daemons, as in\n"
+    "`simurgh logs clicks.yaml nn-worker/0`. `simurgh` is the log of the command in the "
+    "background.\n\n"
+    "Exit codes:\n"
+    "  0  printed\n"
+    "  2  bad arguments or configuration, or there is no such log\n";
+
+struct Options {
+  std::vector<std::string> words;  // CONFIG, then those of the command.
+  std::vector<std::string> overrides;
+  std::string run;
+};
+
+// Parses the command line with further options. Nothing after --help.
+StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv,
+                                       const std::string& summary, const char* usage,
+                                       const char* notes,
+                                       const boost::program_options::options_description* more) {
+  namespace po = boost::program_options;
+  Options parsed;
+  po::options_description options("Options");
+  options.add_options()("run", po::value(&parsed.run)->value_name("FOLDER"),
+                        "use this folder for the run")(
+      "set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
+      "override a key of CONFIG; may be repeated")("help", "print this help and exit");
+  if (more != nullptr) options.add(*more);
+  const std::string name = argv[0];
+  const std::string head =
+      absl::StrCat("simurgh ", name, ": ", summary, "\n\nUsage:\n", usage, "\n");
+  const std::string tail = absl::StrCat(kFolderNotes, notes);
+  SIMURGH_ASSIGN_OR_RETURN(const bool runs,
+                           ParseCommandLine(argc, argv, {"simurgh", head.c_str(), tail.c_str()},
+                                            options, std::cout, &parsed.words));
+  if (!runs) return std::nullopt;
+  if (parsed.words.empty()) return OptionProblem(absl::StrCat(name, ": CONFIG is missing"));
+  return parsed;
+}
+
+Status CheckNoMoreWords(const Options& options) {
+  if (options.words.size() == 1) return absl::OkStatus();
+  return OptionProblem(absl::StrCat("unexpected argument '", options.words[1], "'"));
+}
+
+// Absolute. Errors: INVALID_ARGUMENT.
+StatusOr<std::string> RunFolderOf(const Options& options) {
+  const StatusOr<ClusterConfig> config =
+      LoadClusterConfig(options.words[0], options.overrides, InputFiles::kIgnore);
+  if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
+  std::string folder = options.run;
+  if (folder.empty()) {
+    if (config->checkpoint.directory.empty()) {
+      return absl::InvalidArgumentError(
+          "the run has no folder; give --run FOLDER, or set checkpoint.directory");
+    }
+    folder = config->checkpoint.directory;
+    while (folder.ends_with('/')) folder.pop_back();
+    folder += ".run";
+  }
+  return std::filesystem::absolute(folder).lexically_normal().string();
+}
+
+// The command of the run, which cannot be mistaken for another process.
+class Supervisor {
+ public:
+  // Nothing if it does not run.
+  static StatusOr<std::optional<Supervisor>> Find(const std::string& folder) {
+    const StatusOr<RunState> state = ReadRunState(folder);
+    if (absl::IsNotFound(state.status())) return std::nullopt;
+    SIMURGH_RETURN_IF_ERROR(state.status());
+    if (state->processes.empty()) return std::nullopt;
+    const RunProcess& process = state->processes.front();
+    // The descriptor names one process. It is that of the run if the start time is the same.
+    FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+    if (!handle.valid() || StartTimeOf(process.pid) != process.start_time) return std::nullopt;
+    Supervisor found(std::move(handle));
+    // A process that has ended keeps its pid until its parent asks for the exit code.
+    if (found.AwaitEnd(std::chrono::milliseconds(0))) return std::nullopt;
+    return found;
+  }
+
+  // The C library's header lacks these functions for C++.
+  void Signal(int signal) const {
+    ::syscall(SYS_pidfd_send_signal, handle_.number(), signal, nullptr, 0);
+  }
+
+  // Whether it has ended after the time.
+  bool AwaitEnd(std::chrono::milliseconds time) const {
+    pollfd ended{.fd = handle_.number(), .events = POLLIN, .revents = 0};
+    return ::poll(&ended, 1, static_cast<int>(time.count())) > 0;
+  }
+
+ private:
+  explicit Supervisor(FileDescriptor handle) : handle_(std::move(handle)) {}
+
+  FileDescriptor handle_;
+};
+
+std::string LogOf(const std::string& folder, const std::string& name) {
+  return absl::StrCat(folder, "/", name, ".log");
+}
+
+StatusOr<ExitCode> Up(const Options& options, const std::string& resume) {
+  SIMURGH_RETURN_IF_ERROR(CheckNoMoreWords(options));
+  SIMURGH_ASSIGN_OR_RETURN(const std::string folder, RunFolderOf(options));
+  SIMURGH_ASSIGN_OR_RETURN(const auto running, Supervisor::Find(folder));
+  if (running) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, ": the daemons run already; use simurgh down first"));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const std::string log = LogOf(folder, "simurgh");
+  for (const std::string& old : {log, folder + "/state"}) std::filesystem::remove(old, error);
+  std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe", error).string(),
+                                 "train", options.words[0], "--logs", folder};
+  for (const std::string& override : options.overrides) {
+    words.insert(words.end(), {"--set", override});
+  }
+  words.insert(words.end(), {"--resume", resume});
+  SIMURGH_ASSIGN_OR_RETURN(const pid_t pid, StartDetached(words, folder + "/result", log));
+  // It checks the configuration with all programs, and then starts them.
+  for (int status = 0; !ReadRunState(folder).ok();) {
+    if (::waitpid(pid, &status, WNOHANG) != pid) {
+      std::this_thread::sleep_for(kPoll);
+      continue;
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
+    std::cerr << LastLines(log, /*lines=*/20);
+    const bool is_bad =
+        WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(ExitCode::kBadConfiguration);
+    return is_bad ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure;
+  }
+  std::cout << "started; logs and state: " << folder << "\n";
+  return ExitCode::kOk;
+}
+
+StatusOr<ExitCode> Down(const Options& options, bool now) {
+  SIMURGH_RETURN_IF_ERROR(CheckNoMoreWords(options));
+  SIMURGH_ASSIGN_OR_RETURN(const std::string folder, RunFolderOf(options));
+  SIMURGH_ASSIGN_OR_RETURN(const auto running, Supervisor::Find(folder));
+  if (!running) {
+    std::cout << "no daemons run\n";
+    return ExitCode::kOk;
+  }
+  running->Signal(SIGTERM);
+  if (now) running->Signal(SIGINT);  // The second signal kills them.
+  for (int rounds = 1; !running->AwaitEnd(std::chrono::seconds(10)); ++rounds) {
+    std::cerr << "simurgh: waiting for the daemons: seconds=" << 10 * rounds << std::endl;
+  }
+  const StatusOr<RunState> state = ReadRunState(folder);
+  const int code = state.ok() ? state->exit_code.value_or(0) : 0;
+  if (code != 0 && !now) {
+    std::cerr << LastLines(LogOf(folder, "simurgh"), /*lines=*/20);
+    return ExitCode::kRuntimeFailure;
+  }
+  std::cout << "stopped\n";
+  return ExitCode::kOk;
+}
+
+// Prints what files get, until the run has ended.
+void Follow(const std::string& folder, const std::vector<std::string>& names) {
+  std::map<std::string, std::streamoff> shown;
+  for (const std::string& name : names) {
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(LogOf(folder, name), error);
+    shown[name] = error ? 0 : static_cast<std::streamoff>(bytes);
+  }
+  for (bool runs = true; runs && std::cout; std::this_thread::sleep_for(kPoll)) {
+    const auto running = Supervisor::Find(folder);
+    runs = running.ok() && running->has_value();
+    for (const std::string& name : names) {
+      std::ifstream file(LogOf(folder, name), std::ios::binary);
+      file.seekg(shown[name]);
+      std::string line;
+      // A line without its end is printed later.
+      while (std::getline(file, line) && !file.eof()) {
+        std::cout << line << "\n";
+        shown[name] = file.tellg();
+      }
+    }
+    std::cout.flush();
+  }
+}
+
+StatusOr<ExitCode> Logs(const Options& options, size_t lines, bool follows) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::string folder, RunFolderOf(options));
+  std::vector<std::string> names;
+  for (size_t i = 1; i < options.words.size(); ++i) {
+    names.push_back(absl::StrReplaceAll(options.words[i], {{"/", "-"}}));
+    if (std::filesystem::exists(LogOf(folder, names.back()))) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        LogOf(folder, names.back()), ": no such log; name a daemon as in nn-worker/0"));
+  }
+  const bool all = names.empty();
+  std::error_code error;
+  if (all) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+      if (entry.path().extension() == ".log") names.push_back(entry.path().stem().string());
+    }
+    std::ranges::sort(names);
+  }
+  if (names.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, ": no logs; start the daemons with simurgh up"));
+  }
+  for (const std::string& name : names) {
+    const std::string path = LogOf(folder, name);
+    if (all) std::cout << "==> " << path << " <==\n" << LastLines(path, lines);
+    if (!all && std::filesystem::file_size(path, error) > 0) {
+      std::cout << std::ifstream(path, std::ios::binary).rdbuf();
+    }
+  }
+  std::cout.flush();
+  if (follows) Follow(folder, names);
+  return ExitCode::kOk;
+}
+
+template <typename Run>
+ExitCode RunParsed(const StatusOr<std::optional<Options>>& options, const Run& run) {
+  if (!options.ok()) return Fail(options.status());
+  if (!options->has_value()) return ExitCode::kOk;
+  const StatusOr<ExitCode> code = run(**options);
+  return code.ok() ? *code : Fail(code.status());
+}
+
+}  // namespace
+
+ExitCode RunUpCommand(int argc, const char* const* argv) {
+  namespace po = boost::program_options;
+  std::string resume;
+  po::options_description own;
+  own.add_options()("resume", po::value(&resume)->default_value("auto", "")->value_name("WHAT"),
+                    "continue a model, as simurgh train --resume");
+  return RunParsed(Parse(argc, argv, "starts all daemons of a configuration on this machine",
+                         kUpUsage, kUpNotes, &own),
+                   [&](const Options& options) { return Up(options, resume); });
+}
+
+ExitCode RunDownCommand(int argc, const char* const* argv) {
+  namespace po = boost::program_options;
+  bool now = false;
+  po::options_description own;
+  own.add_options()("now", po::bool_switch(&now), "kill the daemons, which do not save the model");
+  return RunParsed(
+      Parse(argc, argv, "stops the daemons of simurgh up", kDownUsage, kDownNotes, &own),
+      [&](const Options& options) { return Down(options, now); });
+}
+
+ExitCode RunLogsCommand(int argc, const char* const* argv) {
+  namespace po = boost::program_options;
+  size_t lines = 0;
+  bool follows = false;
+  po::options_description own;
+  own.add_options()("follow", po::bool_switch(&follows), "print further lines until the run ends")(
+      "lines", po::value(&lines)->default_value(10)->value_name("N"),
+      "print the last N lines of each log, if no daemon is given");
+  return RunParsed(Parse(argc, argv, "prints the logs of the daemons of simurgh up", kLogsUsage,
+                         kLogsNotes, &own),
+                   [&](const Options& options) { return Logs(options, lines, follows); });
+}
+
+}  // namespace simurgh

@@ -1,0 +1,231 @@
+#include "services/simurgh/cluster_status.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include <nlohmann/json.hpp>
+
+namespace simurgh {
+namespace {
+
+using Number = std::optional<double>;
+using Labels = MetricsText::Labels;
+
+// The growth of a counter between the scrapes. Nothing if there is no earlier scrape, or the daemon
+// has restarted.
+Number Growth(const DaemonAnswers& answers, const std::string& name, const Labels& labels = {}) {
+  const Number now = answers.now.Sum(name, labels);
+  if (!now || answers.seconds <= 0) return std::nullopt;
+  const double growth = *now - answers.before.Sum(name, labels).value_or(0);
+  if (growth < 0) return std::nullopt;
+  return growth;
+}
+
+// The mean of a histogram's values between the scrapes.
+Number MeanOf(const DaemonAnswers& answers, const std::string& name, const Labels& labels = {}) {
+  const Number sum = Growth(answers, name + "_sum", labels);
+  const Number count = Growth(answers, name + "_count", labels);
+  if (!sum || !count || *count == 0) return std::nullopt;
+  return *sum / *count;
+}
+
+Number PerSecond(const DaemonAnswers& answers, const std::string& name) {
+  const Number growth = Growth(answers, name);
+  if (!growth) return std::nullopt;
+  return *growth / answers.seconds;
+}
+
+std::string NameOf(const ListedDaemon& daemon) {
+  return absl::StrCat(daemon.kind, "/", daemon.index);
+}
+
+DaemonLine LineOf(const DaemonAnswers& answers, double unix_time) {
+  DaemonLine line{.name = NameOf(answers.daemon),
+                  .state = answers.is_ready       ? "ready"
+                           : answers.is_reachable ? "not ready"
+                                                  : "unreachable",
+                  .reason = answers.reason};
+  if (!answers.is_reachable) return line;
+  const std::string& kind = answers.daemon.kind;
+  line.memory_bytes = answers.now.Sum("simurgh_process_resident_bytes");
+  if (kind == "embedding-ps") {
+    line.rows = answers.now.Sum("simurgh_ps_table_rows").value_or(0);
+    line.queue = answers.now.Sum("simurgh_rpc_calls_in_flight", {{"side", "server"}});
+  } else if (kind == "embedding-worker") {
+    line.queue = answers.now.Sum("simurgh_worker_forward_buffer_batches");
+  } else if (kind == "nn-worker") {
+    line.samples_per_second = PerSecond(answers, "simurgh_nn_samples_total");
+    line.staleness = MeanOf(answers, "simurgh_nn_staleness_steps");
+    line.queue = answers.now.Sum("simurgh_nn_queued_batches");
+    line.checkpoint_step = answers.now.Sum("simurgh_nn_checkpoint_step");
+    if (const Number time = answers.now.Sum("simurgh_nn_checkpoint_time_seconds")) {
+      line.checkpoint_age_seconds = unix_time - *time;
+    }
+  } else {
+    line.samples_per_second = PerSecond(answers, "simurgh_loader_samples_total");
+  }
+  return line;
+}
+
+// A stage of the embedding workers' batches, in seconds per batch; the slowest worker.
+double WorkerStage(const std::vector<DaemonAnswers>& answers, const char* stage) {
+  double slowest = 0;
+  for (const DaemonAnswers& one : answers) {
+    if (one.daemon.kind != "embedding-worker") continue;
+    const Number mean = MeanOf(one, "simurgh_worker_stage_seconds", {{"stage", stage}});
+    slowest = std::max(slowest, mean.value_or(0));
+  }
+  return slowest;
+}
+
+// The server with the slowest handler of a method: its name and seconds per call.
+std::pair<std::string, double> SlowestServer(const std::vector<DaemonAnswers>& answers,
+                                             const char* method) {
+  std::pair<std::string, double> slowest;
+  for (const DaemonAnswers& one : answers) {
+    if (one.daemon.kind != "embedding-ps") continue;
+    const double mean =
+        MeanOf(one, "simurgh_rpc_call_seconds", {{"side", "server"}, {"method", method}})
+            .value_or(0);
+    if (mean > slowest.second) slowest = {NameOf(one.daemon), mean};
+  }
+  return slowest;
+}
+
+std::string Milliseconds(double seconds) { return absl::StrFormat("%.3g ms", seconds * 1e3); }
+
+// The slowest stage of the embedding workers and the servers behind them.
+std::string BoundOfEmbeddings(const std::vector<DaemonAnswers>& answers) {
+  constexpr std::array kStages{"plan", "pull", "pool", "unpool", "push"};
+  std::pair<const char*, double> slowest{"", 0};
+  for (const char* stage : kStages) {
+    const double seconds = WorkerStage(answers, stage);
+    if (seconds > slowest.second) slowest = {stage, seconds};
+  }
+  const std::string stage = slowest.first;
+  if (stage.empty()) return "the embedding workers, which give no times";
+  const std::string per_batch = Milliseconds(slowest.second) + " per batch";
+  if (stage != "pull" && stage != "push") {
+    return absl::StrCat("embedding workers: ", stage, " takes ", per_batch,
+                        "; raise embedding_worker.threads or add embedding workers");
+  }
+  const auto server = SlowestServer(answers, stage == "pull" ? "pull_rows" : "push_rows");
+  const std::string of_call = absl::StrCat(stage, " of rows takes ", per_batch);
+  if (server.second >= slowest.second / 2) {
+    return absl::StrCat("servers: ", of_call, ", ", Milliseconds(server.second), " of it in ",
+                        server.first, "; raise embedding_ps.partitions or add servers");
+  }
+  return absl::StrCat("network between embedding workers and servers: ", of_call, ", ",
+                      Milliseconds(server.second), " of it in ",
+                      server.first.empty() ? "servers" : server.first);
+}
+
+std::string BoundOf(const std::vector<DaemonAnswers>& answers) {
+  double waited = 0;
+  double computed = 0;
+  double queued = 0;
+  size_t trainers = 0;
+  for (const DaemonAnswers& one : answers) {
+    if (one.daemon.kind != "nn-worker") continue;
+    const std::string stages = "simurgh_nn_stage_seconds_sum";
+    waited += Growth(one, stages, {{"stage", "wait"}}).value_or(0);
+    computed += Growth(one, stages, {{"stage", "compute"}}).value_or(0);
+    queued += one.now.Sum("simurgh_nn_queued_batches").value_or(0);
+    ++trainers;
+  }
+  if (trainers == 0 || waited + computed == 0) return "nothing: no nn-worker trains now";
+  const double share = 100 * computed / (waited + computed);
+  if (computed >= waited) {
+    return absl::StrFormat(
+        "nn-workers: the dense network takes %.0f %% of their time; raise nn_worker.threads, use a "
+        "device or add nn-workers",
+        share);
+  }
+  const std::string idle = absl::StrFormat("; nn-workers wait %.0f %% of their time", 100 - share);
+  if (queued < static_cast<double>(trainers)) {
+    return absl::StrCat("reading: no batches are read ahead; add loaders", idle);
+  }
+  return absl::StrCat(BoundOfEmbeddings(answers), idle);
+}
+
+std::string Text(const Number& number, const char* format) {
+  return number ? absl::StrFormat(*absl::ParsedFormat<'f'>::New(format), *number) : "-";
+}
+
+std::string BytesText(const Number& bytes) {
+  if (!bytes) return "-";
+  if (*bytes < 10e9) return absl::StrFormat("%.0f MB", *bytes / 1e6);
+  return absl::StrFormat("%.1f GB", *bytes / 1e9);
+}
+
+std::string CheckpointText(const DaemonLine& line) {
+  if (!line.checkpoint_step) return "-";
+  const Number& age = line.checkpoint_age_seconds;
+  return absl::StrFormat("step %.0f", *line.checkpoint_step) +
+         (age ? absl::StrFormat(", %.0f s ago", *age) : "");
+}
+
+}  // namespace
+
+bool ClusterStatus::is_ready() const {
+  return std::ranges::all_of(daemons, [](const auto& line) { return line.state == "ready"; });
+}
+
+ClusterStatus StatusOf(const std::vector<DaemonAnswers>& answers, double unix_time) {
+  ClusterStatus status;
+  for (const DaemonAnswers& one : answers) status.daemons.push_back(LineOf(one, unix_time));
+  status.bound = BoundOf(answers);
+  return status;
+}
+
+std::string ToTable(const ClusterStatus& status) {
+  std::vector<std::array<std::string, 8>> rows{
+      {"DAEMON", "STATE", "ROWS", "MEMORY", "SAMPLES/S", "STALENESS", "QUEUE", "CHECKPOINT"}};
+  for (const DaemonLine& line : status.daemons) {
+    rows.push_back({line.name, line.state, Text(line.rows, "%.0f"), BytesText(line.memory_bytes),
+                    Text(line.samples_per_second, "%.0f"), Text(line.staleness, "%.1f"),
+                    Text(line.queue, "%.0f"), CheckpointText(line)});
+  }
+  std::array<size_t, 8> widths{};
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string table;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (size_t i = 0; i < widths.size(); ++i) {
+      const bool is_last = i + 1 == widths.size();
+      absl::StrAppend(&table, rows[r][i],
+                      is_last ? "\n" : std::string(widths[i] - rows[r][i].size() + 2, ' '));
+    }
+    if (r > 0 && !status.daemons[r - 1].reason.empty()) {
+      absl::StrAppend(&table, "  ", status.daemons[r - 1].reason, "\n");
+    }
+  }
+  return absl::StrCat(table, "bound by ", status.bound, "\n");
+}
+
+std::string ToJson(const ClusterStatus& status) {
+  using Json = nlohmann::ordered_json;
+  const auto number = [](const Number& value) { return value ? Json(*value) : Json(nullptr); };
+  Json daemons = Json::array();
+  for (const DaemonLine& line : status.daemons) {
+    daemons.push_back({{"daemon", line.name},
+                       {"state", line.state},
+                       {"reason", line.reason},
+                       {"rows", number(line.rows)},
+                       {"memory_bytes", number(line.memory_bytes)},
+                       {"samples_per_second", number(line.samples_per_second)},
+                       {"staleness", number(line.staleness)},
+                       {"queue", number(line.queue)},
+                       {"checkpoint_step", number(line.checkpoint_step)},
+                       {"checkpoint_age_seconds", number(line.checkpoint_age_seconds)}});
+  }
+  const Json root{{"ready", status.is_ready()}, {"bound", status.bound}, {"daemons", daemons}};
+  return root.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace simurgh

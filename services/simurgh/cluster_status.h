@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "services/simurgh/metrics_text.h"
+
+namespace simurgh {
+
+// A daemon of a configuration.
+struct ListedDaemon {
+  std::string kind;  // "embedding-ps"
+  size_t index = 0;
+  std::string metrics;  // "host:port"; may be empty.
+};
+
+// What a daemon has answered to two scrapes.
+struct DaemonAnswers {
+  ListedDaemon daemon;
+  bool is_reachable = false;
+  bool is_ready = false;
+  std::string reason;  // Of /readyz, or why it is not reachable.
+  MetricsText before;
+  MetricsText now;
+  double seconds = 0;  // Between the two; 0 without an earlier one.
+};
+
+// A line of the table. Nothing: the daemon has no such value, or not yet.
+struct DaemonLine {
+  std::string name;   // "embedding-ps/0"
+  std::string state;  // "ready", "not ready" or "unreachable"
+  std::string reason;
+  std::optional<double> rows;
+  std::optional<double> memory_bytes;  // Resident.
+  std::optional<double> samples_per_second;
+  std::optional<double> staleness;  // Mean, in steps.
+  // Batches: of an nn-worker, read ahead; of an embedding worker, in its forward buffer. Requests
+  // of a server.
+  std::optional<double> queue;
+  std::optional<double> checkpoint_step;
+  std::optional<double> checkpoint_age_seconds;
+};
+
+struct ClusterStatus {
+  std::vector<DaemonLine> daemons;
+  std::string bound;  // The stage that bounds the throughput, with the numbers that show it.
+
+  bool is_ready() const;  // All daemons are.
+};
+
+// unix_time: now, in seconds.
+ClusterStatus StatusOf(const std::vector<DaemonAnswers>& answers, double unix_time);
+
+// For people: columns, reasons, and the bound.
+std::string ToTable(const ClusterStatus& status);
+// For programs: one object on one line. Absent values are null.
+std::string ToJson(const ClusterStatus& status);
+
+}  // namespace simurgh

@@ -1,0 +1,52 @@
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include <boost/program_options/options_description.hpp>
+
+#include "services/runtime/command_line.h"
+#include "services/simurgh/commands.h"
+
+namespace simurgh {
+namespace {
+
+// Options of a command are those that its --help lists, so that the script never lacks one.
+constexpr char kScript[] = R"(# source <(simurgh completion bash)
+_simurgh() {
+  local word=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]} command=${COMP_WORDS[1]-}
+  if ((COMP_CWORD == 1)); then
+    local commands
+    commands=$("$program" --help 2>/dev/null | sed -n 's/^  simurgh \([a-z]*\) .*/\1/p' | sort -u)
+    mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word")
+  elif [[ $word == -* ]]; then
+    local options
+    options=$("$program" "$command" --help 2>/dev/null | sed -n 's/^ *\(--[a-z-]*\).*/\1/p')
+    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
+  fi
+}
+complete -o default -F _simurgh simurgh
+)";
+
+}  // namespace
+
+ExitCode RunCompletionCommand(int argc, const char* const* argv) {
+  const std::string usage = absl::StrCat(
+      "simurgh completion: prints a script for a shell\n\nUsage:\n", kCompletionUsage, "\n");
+  boost::program_options::options_description options("Options");
+  options.add_options()("help", "print this help and exit");
+  std::vector<std::string> words;
+  const StatusOr<bool> runs = ParseCommandLine(
+      argc, argv,
+      {"simurgh", usage.c_str(), "Add to ~/.bashrc: source <(simurgh completion bash)\n"}, options,
+      std::cout, &words);
+  if (!runs.ok()) return Fail(runs.status());
+  if (!*runs) return ExitCode::kOk;
+  if (words != std::vector<std::string>{"bash"}) {
+    return Fail(OptionProblem("completion: name a shell; use bash"));
+  }
+  std::cout << kScript;
+  return ExitCode::kOk;
+}
+
+}  // namespace simurgh

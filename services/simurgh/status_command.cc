@@ -1,0 +1,172 @@
+#include <chrono>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/value_semantic.hpp>
+
+#include "services/runtime/command_line.h"
+#include "services/simurgh/cluster_status.h"
+#include "services/simurgh/commands.h"
+#include "services/simurgh/http_get.h"
+#include "simurgh/config/cluster_config.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kNotes[] =
+    "Reads the metrics of every daemon of CONFIG, twice at an interval of one second.\n"
+    "Prints a line for each: state, rows, resident memory, samples per second, mean staleness in\n"
+    "steps, queue and last checkpoint. The queue has batches that an nn-worker has read ahead,\n"
+    "batches of an embedding worker's forward buffer, or requests of a server. The last line "
+    "names\n"
+    "the stage that bounds the throughput.\n\n"
+    "Exit codes:\n"
+    "  0  all daemons are ready\n"
+    "  2  bad arguments or configuration\n"
+    "  3  a daemon is not ready or cannot be reached\n";
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kTimeout{3};
+constexpr std::chrono::seconds kInterval{1};
+
+std::vector<ListedDaemon> DaemonsOf(const ClusterConfig& config) {
+  std::vector<ListedDaemon> daemons;
+  const auto add = [&](const char* kind, const std::vector<InstanceConfig>& instances) {
+    for (size_t i = 0; i < instances.size(); ++i) {
+      daemons.push_back({.kind = kind, .index = i, .metrics = instances[i].metrics});
+    }
+  };
+  add("embedding-ps", config.embedding_ps.instances);
+  add("embedding-worker", config.embedding_worker.instances);
+  add("nn-worker", config.nn_worker.instances);
+  add("loader", config.loaders.instances);
+  return daemons;
+}
+
+// The daemons' metrics at one time, by daemon.
+struct Scrape {
+  std::vector<StatusOr<MetricsText>> metrics;
+  Clock::time_point time;
+};
+
+std::vector<StatusOr<HttpAnswer>> Ask(const std::vector<ListedDaemon>& daemons, const char* path) {
+  std::vector<HttpTarget> targets;
+  for (const ListedDaemon& daemon : daemons) targets.push_back({daemon.metrics, path});
+  return HttpGetAll(targets, kTimeout);
+}
+
+Scrape ScrapeAll(const std::vector<ListedDaemon>& daemons) {
+  Scrape scrape{.metrics = {}, .time = Clock::now()};
+  for (const StatusOr<HttpAnswer>& answer : Ask(daemons, "/metrics")) {
+    if (!answer.ok()) {
+      scrape.metrics.emplace_back(answer.status());
+    } else if (answer->code != 200) {
+      scrape.metrics.emplace_back(
+          absl::UnavailableError(absl::StrCat("/metrics answers with ", answer->code)));
+    } else {
+      scrape.metrics.push_back(MetricsText::Parse(answer->body));
+    }
+  }
+  return scrape;
+}
+
+ClusterStatus Look(const std::vector<ListedDaemon>& daemons, const Scrape& before,
+                   const Scrape& now) {
+  const std::vector<StatusOr<HttpAnswer>> readiness = Ask(daemons, "/readyz");
+  std::vector<DaemonAnswers> answers;
+  for (size_t i = 0; i < daemons.size(); ++i) {
+    DaemonAnswers& one = answers.emplace_back(DaemonAnswers{.daemon = daemons[i]});
+    if (daemons[i].metrics.empty()) {
+      one.reason = "CONFIG has no `metrics` address of it; add one";
+      continue;
+    }
+    const Status failure = readiness[i].ok() ? now.metrics[i].status() : readiness[i].status();
+    if (!failure.ok()) {
+      one.reason = absl::StrCat(daemons[i].metrics, ": ", failure.message());
+      continue;
+    }
+    one.is_reachable = true;
+    one.is_ready = readiness[i]->code == 200;
+    if (!one.is_ready) one.reason = std::string(absl::StripAsciiWhitespace(readiness[i]->body));
+    one.now = *now.metrics[i];
+    if (!before.metrics[i].ok()) continue;
+    one.before = *before.metrics[i];
+    one.seconds = std::chrono::duration<double>(now.time - before.time).count();
+  }
+  const auto time = std::chrono::system_clock::now().time_since_epoch();
+  return StatusOf(answers, std::chrono::duration<double>(time).count());
+}
+
+struct StatusOptions {
+  std::string config;
+  std::vector<std::string> overrides;
+  bool watch = false;
+  bool json = false;
+};
+
+// Nothing after --help.
+StatusOr<std::optional<StatusOptions>> ParseOptions(int argc, const char* const* argv) {
+  namespace po = boost::program_options;
+  const std::string usage = absl::StrCat(
+      "simurgh status: shows the daemons of a configuration\n\nUsage:\n", kStatusUsage, "\n");
+  StatusOptions parsed;
+  po::options_description options("Options");
+  options.add_options()("watch", po::bool_switch(&parsed.watch),
+                        "print again and again, until it is interrupted")(
+      "json", po::bool_switch(&parsed.json), "print one JSON object on a line")(
+      "set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
+      "override a key of CONFIG; may be repeated")("help", "print this help and exit");
+  std::vector<std::string> words;
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool runs,
+      ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words));
+  if (!runs) return std::nullopt;
+  if (words.empty()) return OptionProblem("status: CONFIG is missing");
+  if (words.size() > 1) return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
+  parsed.config = words[0];
+  return parsed;
+}
+
+StatusOr<ExitCode> Show(const StatusOptions& options) {
+  const StatusOr<ClusterConfig> config =
+      LoadClusterConfig(options.config, options.overrides, InputFiles::kIgnore);
+  if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
+  const std::vector<ListedDaemon> daemons = DaemonsOf(*config);
+  const bool clears = options.watch && !options.json && ::isatty(STDOUT_FILENO) == 1;
+  for (Scrape before = ScrapeAll(daemons);;) {
+    std::this_thread::sleep_for(kInterval);
+    Scrape now = ScrapeAll(daemons);
+    const ClusterStatus status = Look(daemons, before, now);
+    if (clears) std::cout << "\033[H\033[2J";
+    std::cout << (options.json ? ToJson(status) : ToTable(status)) << std::flush;
+    if (!std::cout) return absl::UnavailableError("cannot write to stdout");
+    if (!options.watch) return status.is_ready() ? ExitCode::kOk : ExitCode::kRuntimeFailure;
+    before = std::move(now);
+  }
+}
+
+}  // namespace
+
+ExitCode RunStatusCommand(int argc, const char* const* argv) {
+  const auto options = ParseOptions(argc, argv);
+  StatusOr<ExitCode> code = ExitCode::kOk;
+  if (!options.ok()) {
+    code = options.status();
+  } else if (options->has_value()) {
+    code = Show(**options);
+  }
+  return code.ok() ? *code : Fail(code.status());
+}
+
+}  // namespace simurgh

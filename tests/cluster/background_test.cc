@@ -1,0 +1,242 @@
+// simurgh up, status, logs and down with real daemons.
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include <catch2/catch.hpp>
+
+#include "tests/support/daemon_process.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/test_cluster.h"
+
+namespace simurgh::testing {
+namespace {
+
+using Catch::Contains;
+using Catch::StartsWith;
+
+constexpr std::chrono::seconds kDeadline{120};
+
+struct Outcome {
+  int code = -1;
+  std::string out;
+  std::string errors;
+};
+
+// Commands for one configuration, whose daemons have fixed addresses of their own.
+class Commands {
+ public:
+  explicit Commands(const std::vector<std::string>& overrides) {
+    const std::string host = OwnHost();
+    const auto instance = [&](const std::string& name, int port) {
+      return absl::StrCat("{address: 'unix://", folder_.path(), "/", name, "', metrics: '", host,
+                          ":", port, "'}");
+    };
+    Set(absl::StrCat("embedding_ps.instances=[", instance("ps-0", 7501), ",",
+                     instance("ps-1", 7502), "]"));
+    Set("embedding_worker.instances=[" + instance("worker", 7511) + "]");
+    Set("nn_worker.instances=[" + instance("nn", 7521) + "]");
+    for (const std::string& override : overrides) Set(override);
+  }
+  // Whatever a failed check has left running.
+  ~Commands() { Run({"down", "--now"}); }
+
+  Outcome Run(const std::vector<std::string>& command) {
+    std::vector<std::string> words{command[0], "config/adult-persia.yaml"};
+    words.insert(words.end(), command.begin() + 1, command.end());
+    words.insert(words.end(), arguments_.begin(), arguments_.end());
+    if (command[0] != "status") words.insert(words.end(), {"--run", run()});
+    DaemonProcess process("simurgh", words, folder_.Path(absl::StrCat(runs_++, ".log")));
+    Outcome outcome{.code = process.Wait(kDeadline).value_or(-1)};
+    outcome.out = process.output();
+    outcome.errors = process.log();
+    return outcome;
+  }
+
+  // Asks until the output contains the text.
+  Outcome AwaitStatus(const std::string& text) {
+    const auto end = std::chrono::steady_clock::now() + kDeadline;
+    Outcome outcome;
+    do {
+      outcome = Run({"status"});
+    } while (!Contains(text).match(outcome.out) && std::chrono::steady_clock::now() < end);
+    CHECK_THAT(outcome.out, Contains(text));
+    return outcome;
+  }
+
+  std::string run() const { return folder_.Path("run"); }
+  std::string Read(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(run() + "/" + name).rdbuf();
+    return text.str();
+  }
+
+ private:
+  void Set(const std::string& override) {
+    arguments_.insert(arguments_.end(), {"--set", override});
+  }
+
+  const TemporaryFolder folder_;
+  std::vector<std::string> arguments_;
+  int runs_ = 0;
+};
+
+const std::vector<std::string> kLong{"training.max_steps=100000000", "training.epochs=1000000"};
+
+// The pids of a state file.
+std::vector<pid_t> PidsOf(const std::string& state) {
+  std::vector<pid_t> pids;
+  std::istringstream lines(state);
+  for (std::string name, pid, rest; std::getline(lines, name, '\t') &&
+                                    std::getline(lines, pid, '\t') && std::getline(lines, rest);) {
+    pids.push_back(static_cast<pid_t>(std::stoi(pid)));
+  }
+  return pids;
+}
+
+// Empty if the process has ended.
+std::string CommandLineOf(pid_t pid) {
+  std::ostringstream text;
+  text << std::ifstream(absl::StrCat("/proc/", pid, "/cmdline")).rdbuf();
+  return text.str();
+}
+
+TEST_CASE("A cluster in the background: up, status, logs, down") {
+  const TemporaryFolder model;
+  std::vector<std::string> overrides = kLong;
+  overrides.push_back("checkpoint.directory=" + model.Path("model"));
+  Commands simurgh(overrides);
+  CHECK(simurgh.Run({"status"}).code == 3);  // Nothing runs.
+  const Outcome up = simurgh.Run({"up"});
+  CAPTURE(up.errors);
+  REQUIRE(up.code == 0);
+  CHECK_THAT(up.out, Contains(simurgh.run()));
+  const Outcome again = simurgh.Run({"up"});
+  CHECK(again.code == 2);
+  CHECK_THAT(again.errors, Contains("run already"));
+
+  const Outcome status = simurgh.AwaitStatus("nn-worker/0         ready");
+  CHECK(status.code == 0);
+  for (const char* name : {"embedding-ps/0", "embedding-ps/1", "embedding-worker/0"}) {
+    CHECK_THAT(status.out, Contains(name));
+  }
+  CHECK_THAT(status.out, Contains("bound by "));
+  const Outcome json = simurgh.Run({"status", "--json"});
+  CHECK(json.code == 0);
+  CHECK_THAT(json.out, StartsWith("{\"ready\":true,"));
+  CHECK_THAT(json.out, !Contains("\"samples_per_second\":0.0"));
+
+  const std::vector<pid_t> pids = PidsOf(simurgh.Read("state"));
+  CHECK(pids.size() == 5);
+  for (const pid_t pid : pids) CHECK_THAT(CommandLineOf(pid), Contains("adult-persia.yaml"));
+  CHECK_THAT(simurgh.Run({"logs"}).out, Contains("embedding-worker-0.log <==") &&
+                                            Contains("nn-worker-0.log <==") &&
+                                            Contains("simurgh.log <=="));
+  const Outcome log = simurgh.Run({"logs", "embedding-ps/1"});
+  CHECK_THAT(log.out, Contains("embedding-ps/1 main: starting: index=1"));
+  CHECK_THAT(log.out, !Contains("embedding-ps/0"));
+  CHECK(simurgh.Run({"logs", "nobody/7"}).code == 2);
+
+  const Outcome down = simurgh.Run({"down"});
+  CAPTURE(down.errors);
+  CHECK(down.code == 0);
+  for (const pid_t pid : pids) CHECK(CommandLineOf(pid).empty());
+  // In order: the trainer saved its model, since the servers still ran.
+  CHECK_THAT(simurgh.Read("nn-worker-0.log"), Contains("exiting: code=0"));
+  CHECK(!std::filesystem::is_empty(model.Path("model")));
+  const Outcome gone = simurgh.Run({"status"});
+  CHECK(gone.code == 3);
+  CHECK_THAT(gone.out, Contains("unreachable"));
+  const Outcome nothing = simurgh.Run({"down"});
+  CHECK(nothing.code == 0);
+  CHECK_THAT(nothing.out, Contains("no daemons run"));
+}
+
+TEST_CASE("A process that has got the pid of an ended run is left alone") {
+  Commands simurgh(kLong);
+  std::filesystem::create_directories(simurgh.run());
+  // This test itself.
+  std::ofstream(simurgh.run() + "/state") << "simurgh\t" << ::getpid() << "\t1\t\n";
+  const Outcome down = simurgh.Run({"down"});
+  CHECK(down.code == 0);
+  CHECK_THAT(down.out, Contains("no daemons run"));
+}
+
+TEST_CASE("A run that cannot start is reported by up, and one that fails by down") {
+  Commands bad({"data.train=[nowhere.csv]"});
+  const Outcome up = bad.Run({"up"});
+  CHECK(up.code == 2);
+  CHECK_THAT(up.errors, Contains("data.train.0: cannot read"));
+
+  Commands good(kLong);
+  REQUIRE(good.Run({"up"}).code == 0);
+  good.AwaitStatus("nn-worker/0         ready");
+  const std::vector<pid_t> pids = PidsOf(good.Read("state"));
+  REQUIRE(pids.size() == 5);
+  REQUIRE(::kill(pids[1], SIGKILL) == 0);  // Without checkpoint.directory, the run is over.
+  const auto end = std::chrono::steady_clock::now() + kDeadline;
+  while (!Contains("exit\t3").match(good.Read("state")) && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(good.Read("state") == "exit\t3\n");
+  CHECK_THAT(good.Read("simurgh.log"), Contains("embedding-ps-0 was killed by signal 9"));
+}
+
+TEST_CASE("The status names a daemon that waits, and why") {
+  Commands simurgh(kLong);
+  const std::string host = OwnHost();
+  const TemporaryFolder folder;
+  DaemonProcess worker(
+      "embedding-worker",
+      {"--config", "config/adult-persia.yaml", "--set",
+       absl::StrCat("embedding_ps.instances=[{address: 'unix://", folder.Path("ps"), "'}]"),
+       "--set",
+       absl::StrCat("embedding_worker.instances=[{address: 'unix://", folder.Path("w"),
+                    "', metrics: '", host, ":7511'}]")},
+      folder.Path("worker.log"));
+  REQUIRE(worker.WaitForLog("listening at", kDeadline));
+  const Outcome status = simurgh.AwaitStatus("waiting for embedding-ps 0");
+  CHECK(status.code == 3);
+  CHECK_THAT(status.out, Contains("embedding-worker/0  not ready") &&
+                             Contains("nn-worker/0         unreachable"));
+}
+
+TEST_CASE("Commands are listed, described and completed") {
+  const TemporaryFolder folder;
+  int runs = 0;
+  const auto run = [&](const std::vector<std::string>& words) {
+    DaemonProcess process("simurgh", words, folder.Path(absl::StrCat(runs++)));
+    CHECK(process.Wait(kDeadline) == 0);
+    return process.output();
+  };
+  const std::string help = run({"--help"});
+  for (const std::string command : {"train", "up", "down", "logs", "status", "checkpoint",
+                                    "predict", "serve", "export", "model", "completion"}) {
+    CAPTURE(command);
+    CHECK_THAT(help, Contains("  simurgh " + command + " "));
+    CHECK_THAT(run({command, "--help"}), Contains("simurgh " + command));
+  }
+  const std::string script = folder.Write("completion.bash", run({"completion", "bash"}));
+  const std::string command = absl::StrCat(
+      "source ", script, "; PATH=", std::getenv("SIMURGH_BIN_DIR"),
+      ":$PATH; complete_words() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _simurgh; echo "
+      "\"${COMPREPLY[*]}\"; }; complete_words simurgh d; complete_words simurgh status --w");
+  const std::string answer = folder.Path("answer");
+  REQUIRE(std::system(("bash -c '" + command + "' > " + answer).c_str()) == 0);
+  std::ostringstream text;
+  text << std::ifstream(answer).rdbuf();
+  CHECK(text.str() == "down\n--watch\n");
+}
+
+}  // namespace
+}  // namespace simurgh::testing

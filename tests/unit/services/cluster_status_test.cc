@@ -1,0 +1,130 @@
+#include "services/simurgh/cluster_status.h"
+
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+namespace simurgh {
+namespace {
+
+using Catch::Contains;
+using Catch::StartsWith;
+
+MetricsText Text(const std::string& text) { return MetricsText::Parse(text).value(); }
+
+DaemonAnswers Ready(const std::string& kind, const std::string& before, const std::string& now) {
+  return {.daemon = {.kind = kind, .index = 3},
+          .is_reachable = true,
+          .is_ready = true,
+          .reason = "",
+          .before = Text(before),
+          .now = Text(now),
+          .seconds = 2};
+}
+
+std::string Stages(double wait, double compute, double queued) {
+  return "simurgh_nn_stage_seconds_sum{stage=\"wait\"} " + std::to_string(wait) +
+         "\nsimurgh_nn_stage_seconds_sum{stage=\"compute\"} " + std::to_string(compute) +
+         "\nsimurgh_nn_queued_batches " + std::to_string(queued) + "\n";
+}
+
+std::string Worker(const std::string& stage, double seconds, int batches) {
+  const std::string name = "simurgh_worker_stage_seconds";
+  return name + "_sum{stage=\"" + stage + "\"} " + std::to_string(seconds) + "\n" + name +
+         "_count{stage=\"" + stage + "\"} " + std::to_string(batches) + "\n";
+}
+
+std::string Server(const std::string& method, double seconds, int calls) {
+  const std::string name = "simurgh_rpc_call_seconds";
+  const std::string labels = "{side=\"server\",method=\"" + method + "\"} ";
+  return name + "_sum" + labels + std::to_string(seconds) + "\n" + name + "_count" + labels +
+         std::to_string(calls) + "\n";
+}
+
+TEST_CASE("A line has what the daemon counts, and its rates between two scrapes") {
+  const ClusterStatus status =
+      StatusOf({Ready("nn-worker",
+                      "simurgh_nn_samples_total 1000\nsimurgh_nn_staleness_steps_sum "
+                      "10\nsimurgh_nn_staleness_steps_count 10\n",
+                      "simurgh_nn_samples_total 5000\nsimurgh_nn_staleness_steps_sum "
+                      "40\nsimurgh_nn_staleness_steps_count 20\nsimurgh_nn_queued_batches "
+                      "16\nsimurgh_nn_checkpoint_step 77\nsimurgh_nn_checkpoint_time_seconds "
+                      "990\nsimurgh_process_resident_bytes 2e9\n"),
+                Ready("embedding-ps", "",
+                      "simurgh_ps_table_rows{table=\"a\"} 5\nsimurgh_ps_table_rows{table=\"b\"} "
+                      "7\nsimurgh_rpc_calls_in_flight{side=\"server\",method=\"pull_rows\"} 2\n"),
+                Ready("embedding-worker", "", "simurgh_worker_forward_buffer_batches 4\n")},
+               /*unix_time=*/1000);
+  const DaemonLine& trainer = status.daemons[0];
+  CHECK(trainer.name == "nn-worker/3");
+  CHECK(trainer.state == "ready");
+  CHECK(trainer.samples_per_second == 2000);
+  CHECK(trainer.staleness == 3);
+  CHECK(trainer.queue == 16);
+  CHECK(trainer.checkpoint_step == 77);
+  CHECK(trainer.checkpoint_age_seconds == 10);
+  CHECK(trainer.memory_bytes == 2e9);
+  CHECK(trainer.rows == std::nullopt);
+  CHECK(status.daemons[1].rows == 12);
+  CHECK(status.daemons[1].queue == 2);
+  CHECK(status.daemons[2].queue == 4);
+  CHECK(status.is_ready());
+}
+
+TEST_CASE("A daemon that has restarted between two scrapes has no rate") {
+  const ClusterStatus status = StatusOf(
+      {Ready("nn-worker", "simurgh_nn_samples_total 1000\n", "simurgh_nn_samples_total 10\n")}, 0);
+  CHECK(status.daemons[0].samples_per_second == std::nullopt);
+}
+
+TEST_CASE("The table has a line for each daemon, with the reason of one that is not ready") {
+  DaemonAnswers waiting = Ready("embedding-worker", "", "");
+  waiting.is_ready = false;
+  waiting.reason = "waiting for embedding-ps 0";
+  const DaemonAnswers lost{.daemon = {.kind = "embedding-ps"}, .reason = "a:1: Connection refused"};
+  const ClusterStatus status = StatusOf({lost, waiting}, 0);
+  CHECK_FALSE(status.is_ready());
+  const std::string table = ToTable(status);
+  CHECK_THAT(table, StartsWith("DAEMON              STATE "));
+  CHECK_THAT(table, Contains("\nembedding-ps/0      unreachable  -     "));
+  CHECK_THAT(table, Contains("\n  a:1: Connection refused\n"));
+  CHECK_THAT(table, Contains("\nembedding-worker/3  not ready "));
+  CHECK_THAT(table, Contains("\n  waiting for embedding-ps 0\n"));
+  CHECK_THAT(table, Contains("bound by nothing: no nn-worker trains now\n"));
+  CHECK(ToJson(status) ==
+        "{\"ready\":false,\"bound\":\"nothing: no nn-worker trains now\",\"daemons\":["
+        "{\"daemon\":\"embedding-ps/0\",\"state\":\"unreachable\",\"reason\":\"a:1: Connection "
+        "refused\",\"rows\":null,\"memory_bytes\":null,\"samples_per_second\":null,\"staleness\":"
+        "null,\"queue\":null,\"checkpoint_step\":null,\"checkpoint_age_seconds\":null},"
+        "{\"daemon\":\"embedding-worker/3\",\"state\":\"not ready\",\"reason\":\"waiting for "
+        "embedding-ps 0\",\"rows\":null,\"memory_bytes\":null,\"samples_per_second\":null,"
+        "\"staleness\":null,\"queue\":null,\"checkpoint_step\":null,\"checkpoint_age_seconds\":"
+        "null}]}\n");
+}
+
+TEST_CASE("The stage that takes the most time bounds the throughput") {
+  const auto bound = [](const std::string& trainer, const std::string& worker,
+                        const std::string& server) {
+    return StatusOf({Ready("nn-worker", Stages(5, 5, 16), trainer),
+                     Ready("embedding-worker", "", worker), Ready("embedding-ps", "", server)},
+                    0)
+        .bound;
+  };
+  CHECK_THAT(bound(Stages(5.2, 6.8, 16), "", ""), StartsWith("nn-workers: the dense network takes "
+                                                             "90 %"));
+  CHECK_THAT(bound(Stages(6.8, 5.2, 0), Worker("pull", 1, 10), ""), StartsWith("reading: "));
+  const std::string waits = Stages(6.8, 5.2, 16);
+  CHECK_THAT(bound(waits, Worker("pull", 1, 10) + Worker("pool", 2, 10), ""),
+             StartsWith("embedding workers: pool takes 200 ms per batch"));
+  CHECK_THAT(bound(waits, Worker("pull", 2, 10), Server("pull_rows", 1.5, 10)),
+             StartsWith("servers: pull of rows takes 200 ms per batch, 150 ms of it in "
+                        "embedding-ps/3"));
+  CHECK_THAT(bound(waits, Worker("push", 2, 10), Server("push_rows", 0.5, 10)),
+             StartsWith("network between embedding workers and servers: push of rows takes 200 ms "
+                        "per batch, 50 ms of it in embedding-ps/3"));
+  CHECK_THAT(bound(Stages(5, 5, 16), "", ""), StartsWith("nothing"));
+}
+
+}  // namespace
+}  // namespace simurgh
