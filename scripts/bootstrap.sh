@@ -8,7 +8,7 @@ Usage: scripts/bootstrap.sh [--tests] [--bench] [--check]
 
 Installs the missing Debian 12 packages for building and testing.
 
-  --tests  also install PyTorch and Python's venv, for the tests of exports: 570 MB
+  --tests  also install PyTorch, Slurm and more, for tests with other programs: 650 MB
   --bench  also install peers and load generators of the benches
   --check  install nothing; list missing packages and exit with 1 if there are any
   --help   print this text
@@ -43,6 +43,8 @@ PACKAGES=(
 TEST_PACKAGES=(
   # Other programs that read exported models, and clients of the online server.
   curl python3-torch python3-venv
+  # To make and install the package; to run under Slurm.
+  adduser dpkg-dev file munge slurm-client slurmctld slurmd systemd
 )
 
 BENCH_PACKAGES=(
