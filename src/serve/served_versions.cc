@@ -43,8 +43,8 @@ ServedVersions::ServedVersions(Options options, MetricRegistry& registry)
                                           "Time to load and check a version.", LatencyBuckets())),
       trained_to_served_seconds_(
           registry.GetHistogram("simurgh_serve_trained_to_served_seconds",
-                                "Time from the end of a step to its first answer, of newer "
-                                "versions; by the clocks of both machines.",
+                                "Time from the end of a step to its first answer, by the clocks of "
+                                "both machines.",
                                 LatencyBuckets())),
       version_(options_.version),
       thread_([this] { Run(); }) {}
