@@ -19,7 +19,8 @@ struct HttpTarget {
 };
 
 // GETs all targets at once, in order. A response has at most 64 MiB.
-// Errors of one target: UNAVAILABLE, with the reason; DEADLINE_EXCEEDED after `timeout`.
+// Errors of one target: UNAVAILABLE, with the reason; DEADLINE_EXCEEDED after `timeout`, which does
+// not limit the lookup of a name.
 // Threads: any.
 std::vector<StatusOr<HttpAnswer>> HttpGetAll(const std::vector<HttpTarget>& targets,
                                              std::chrono::milliseconds timeout);

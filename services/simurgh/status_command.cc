@@ -87,8 +87,8 @@ ClusterStatus Look(const std::vector<ListedDaemon>& daemons, const Scrape& befor
   std::vector<DaemonAnswers> answers;
   for (size_t i = 0; i < daemons.size(); ++i) {
     DaemonAnswers& one = answers.emplace_back(DaemonAnswers{.daemon = daemons[i]});
-    if (daemons[i].metrics.empty()) {
-      one.reason = "CONFIG has no `metrics` address of it; add one";
+    if (daemons[i].metrics.empty() || daemons[i].metrics.ends_with(":0")) {
+      one.reason = "CONFIG has no `metrics` address with a port of it; add one";
       continue;
     }
     const Status failure = readiness[i].ok() ? now.metrics[i].status() : readiness[i].status();

@@ -65,6 +65,14 @@ TEST_CASE("Addresses", "[config]") {
       {"[::1]:7411", "auto://127.0.0.1:7401", "{address: \"auto://127.0.0.1:7401\"}",
        "embedding_worker.instances.0.address: 'auto://127.0.0.1:7401' is taken by "
        "embedding_ps.instances.0.address; use different addresses"},
+      {"\"[::1]:7411\"", "\"[::1]:7411\", listen: \"0.0.0.0:7411\"", "listen",
+       "embedding_worker.instances.0.listen: '0.0.0.0:7411' is reachable from other machines, but "
+       "rpc.security is loopback; use a loopback address, rpc.security: tls, or rpc.security: "
+       "insecure in a network that you trust"},
+      {"metrics: \"localhost:7521\"", "listen: \"localhost:7521\"", "listen",
+       "nn_worker.instances.0.listen: has no effect; remove it, or give address"},
+      {"metrics: \"localhost:7521\"", "metrics_listen: \"localhost:7521\"", "metrics_listen",
+       "nn_worker.instances.0.metrics_listen: has no effect; remove it, or give metrics"},
       {"localhost:7521", "127.0.0.1:7501", "{metrics: \"127.0.0.1:7501\"}",
        "nn_worker.instances.0.metrics: '127.0.0.1:7501' is taken by "
        "embedding_ps.instances.0.metrics; use different addresses"},

@@ -157,6 +157,25 @@ TEST_CASE("Columns, model and training are read", "[config]") {
   CHECK(config.training.dense_optimizer.beta2 == 0.999F);
 }
 
+TEST_CASE("Daemons listen at their address unless the file names another one", "[config]") {
+  // Equal listening addresses are those of different hosts.
+  StatusOr<ClusterConfig> config = ParseClusterConfig(
+      kSample, kSamplePath,
+      {"rpc.security=insecure", "cluster.token_file=LICENSE",
+       "embedding_ps.instances.0={address: \"a:7401\", listen: \"0.0.0.0:7401\"}",
+       "embedding_ps.instances.1={address: \"b:7401\", listen: \"0.0.0.0:7401\", "
+       "metrics: \"b:7501\", metrics_listen: \"0.0.0.0:7501\"}"});
+  INFO(config.status().ToString());
+  REQUIRE(config.ok());
+  const std::vector<InstanceConfig>& servers = config->embedding_ps.instances;
+  CHECK(servers[0].address == "a:7401");
+  CHECK(servers[0].listens_at() == "0.0.0.0:7401");
+  CHECK(servers[1].metrics == "b:7501");
+  CHECK(servers[1].metrics_listens_at() == "0.0.0.0:7501");
+  CHECK(config->embedding_worker.instances[0].listens_at() == "[::1]:7411");
+  CHECK(config->nn_worker.instances[0].metrics_listens_at() == "localhost:7521");
+}
+
 TEST_CASE("Ports of 0 do not clash", "[config]") {
   StatusOr<ClusterConfig> config =
       ParseClusterConfig(kSample, kSamplePath,
