@@ -14,6 +14,12 @@ namespace {
 constexpr size_t kRowsAhead = 8;  // Prefetch distance in the index.
 constexpr size_t kMaxAge = 64;
 
+std::vector<size_t> RowBytes(const std::vector<uint32_t>& dims) {
+  std::vector<size_t> bytes;
+  for (const uint32_t dim : dims) bytes.push_back(dim * sizeof(float));
+  return bytes;
+}
+
 }  // namespace
 
 RankRowCache::RankRowCache(size_t capacity_bytes, uint32_t max_age_steps,
@@ -21,7 +27,7 @@ RankRowCache::RankRowCache(size_t capacity_bytes, uint32_t max_age_steps,
                            const rpc::asio::any_io_executor& compute, WorkerMetrics& metrics)
     : thread_(rpc::asio::make_strand(compute)),
       metrics_(metrics),
-      rows_(capacity_bytes, max_age_steps, table_dims) {}
+      rows_(capacity_bytes, max_age_steps, RowBytes(table_dims)) {}
 
 RankRowCache::~RankRowCache() { metrics_.row_cache.Add(-static_cast<double>(reported_rows_)); }
 
@@ -41,7 +47,8 @@ RankRowCache::Missing RankRowCache::Split(const BatchPlan& plan, uint64_t step,
       const size_t before = misses;
       for (size_t i = 0; i < count; ++i, offset += group.dim) {
         if (i + kRowsAhead < count) rows_.Prefetch(group.table, run[i + kRowsAhead]);
-        const auto age = rows_.Find(group.table, run[i], step, floats.subspan(offset, group.dim));
+        const auto age = rows_.Find(group.table, run[i], step,
+                                    std::as_writable_bytes(floats.subspan(offset, group.dim)));
         if (age) {
           ++hits[std::min<size_t>(*age, kMaxAge)];
           missing.age_steps = std::max(missing.age_steps, *age);
@@ -74,7 +81,7 @@ void RankRowCache::Insert(const ServerRows& server, uint64_t step, const RowWire
       const std::span<float> row = floats.subspan(offsets[first + i], group.dim);
       wire.DecodeRow(group.table, bytes.subspan(byte + i * row_bytes, row_bytes), row);
       if (std::ranges::all_of(row, [](float x) { return x == 0; })) continue;
-      rows_.Insert(group.table, ids[first + i], step, row);
+      rows_.Insert(group.table, ids[first + i], step, std::as_bytes(row));
     }
   });
   metrics_.row_cache.Add(static_cast<double>(rows_.rows()) - static_cast<double>(reported_rows_));

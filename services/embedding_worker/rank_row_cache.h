@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "rpc/async.h"
-#include "services/embedding_worker/row_cache.h"
 #include "services/embedding_worker/row_wire.h"
 #include "services/embedding_worker/worker_metrics.h"
 #include "simurgh/feature/batch_plan.h"
 #include "simurgh/table/partition.h"
+#include "simurgh/table/row_cache.h"
 
 namespace simurgh {
 

@@ -1,6 +1,7 @@
-#include "services/embedding_worker/row_cache.h"
+#include "simurgh/table/row_cache.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "simurgh/base/check.h"
@@ -8,13 +9,13 @@
 
 namespace simurgh {
 
-// Precedes a row's floats.
+// Precedes a row's bytes.
 struct RowCache::Header {
   uint64_t id = 0;
   uint64_t step = 0;  // The step it was fetched for.
   uint32_t table = 0;
 
-  float* row() { return reinterpret_cast<float*>(this + 1); }
+  std::byte* row() { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
 namespace {
@@ -25,7 +26,7 @@ constexpr uint32_t kNoTable = UINT32_MAX;  // The rest of the ring is unused.
 // An entry is the record's position / kAlignment + 1, then 8 bits of the hash; 0: none.
 constexpr int kTagBits = 8;
 constexpr uint64_t kTagMask = (uint64_t{1} << kTagBits) - 1;
-// Keeps buckets half full on average if all rows have the smallest dim.
+// Keeps buckets half full on average if all rows are those of the smallest table.
 constexpr size_t kEntriesPerRow = 2;
 
 uint64_t EntryFor(uint64_t position, uint64_t hash) {
@@ -35,20 +36,20 @@ uint64_t PositionOf(uint64_t entry) { return ((entry >> kTagBits) - 1) * kAlignm
 
 }  // namespace
 
-RowCache::RowCache(size_t capacity_bytes, uint32_t max_age_steps, std::vector<uint32_t> table_dims)
-    : max_age_steps_(max_age_steps), table_dims_(std::move(table_dims)) {
-  SIMURGH_CHECK(!table_dims_.empty());
-  const auto smallest = std::ranges::min_element(table_dims_);
-  const size_t row_bytes = SizeOf(static_cast<uint32_t>(smallest - table_dims_.begin()));
-  const size_t rows = capacity_bytes / (row_bytes + kEntriesPerRow * sizeof(uint64_t));
-  ring_ = AlignedBuffer(rows * row_bytes);
+RowCache::RowCache(size_t capacity_bytes, uint32_t max_age_steps, std::vector<size_t> row_bytes)
+    : max_age_steps_(max_age_steps), row_bytes_(std::move(row_bytes)) {
+  SIMURGH_CHECK(!row_bytes_.empty());
+  const auto smallest = std::ranges::min_element(row_bytes_);
+  const size_t record_bytes = RecordBytes(static_cast<uint32_t>(smallest - row_bytes_.begin()));
+  const size_t rows = capacity_bytes / (record_bytes + kEntriesPerRow * sizeof(uint64_t));
+  ring_ = AlignedBuffer(rows * record_bytes);
   index_.resize(rows * kEntriesPerRow / kWays * kWays);
 }
 
 uint64_t RowCache::HashOf(uint32_t table, uint64_t id) { return Mix64(id ^ Mix64(table)); }
 
-size_t RowCache::SizeOf(uint32_t table) const {
-  const size_t bytes = sizeof(Header) + table_dims_[table] * sizeof(float);
+size_t RowCache::RecordBytes(uint32_t table) const {
+  const size_t bytes = sizeof(Header) + row_bytes_[table];
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
@@ -71,32 +72,32 @@ const uint64_t* RowCache::EntryOf(uint32_t table, uint64_t id) const {
 }
 
 std::optional<uint32_t> RowCache::Find(uint32_t table, uint64_t id, uint64_t step,
-                                       std::span<float> row) const {
+                                       std::span<std::byte> row) const {
   const uint64_t* const entry = EntryOf(table, id);
   if (entry == nullptr) return std::nullopt;
   Header& header = At(PositionOf(*entry));
   const uint64_t age = step - std::min(step, header.step);
   if (age > max_age_steps_) return std::nullopt;
-  std::copy_n(header.row(), row.size(), row.data());
+  std::memcpy(row.data(), header.row(), row.size());
   return static_cast<uint32_t>(age);
 }
 
-void RowCache::Insert(uint32_t table, uint64_t id, uint64_t step, std::span<const float> row) {
-  SIMURGH_CHECK_EQ(row.size(), size_t{table_dims_[table]});
+void RowCache::Insert(uint32_t table, uint64_t id, uint64_t step, std::span<const std::byte> row) {
+  SIMURGH_CHECK_EQ(row.size(), row_bytes_[table]);
   newest_step_ = std::max(newest_step_, step);
   if (const uint64_t* const entry = EntryOf(table, id); entry != nullptr) {
     Header& header = At(PositionOf(*entry));
     if (header.step > step) return;
     header.step = step;
-    std::ranges::copy(row, header.row());
+    std::memcpy(header.row(), row.data(), row.size());
     return;
   }
-  const size_t bytes = SizeOf(table);
+  const size_t bytes = RecordBytes(table);
   if (index_.empty() || bytes > ring_.size()) return;
   const uint64_t position = MakeRoom(bytes);
   Header& header = At(position);
   header = {.id = id, .step = step, .table = table};
-  std::ranges::copy(row, header.row());
+  std::memcpy(header.row(), row.data(), row.size());
   end_ = position + bytes;
   ++rows_;
 
@@ -104,6 +105,17 @@ void RowCache::Insert(uint32_t table, uint64_t id, uint64_t step, std::span<cons
   const auto bucket = std::span(index_).subspan(FirstOfBucket(hash), kWays);
   // Entries of evicted rows are smaller than all live ones.
   *std::ranges::min_element(bucket) = EntryFor(position, hash);
+}
+
+void RowCache::Erase(uint32_t table, uint64_t id) {
+  if (const uint64_t* const entry = EntryOf(table, id); entry != nullptr) {
+    index_[static_cast<size_t>(entry - index_.data())] = 0;
+  }
+}
+
+void RowCache::Clear() {
+  first_ = end_;  // No entry is live.
+  rows_ = 0;
 }
 
 uint64_t RowCache::MakeRoom(size_t bytes) {
@@ -129,7 +141,7 @@ void RowCache::EvictOldest() {
   const Header& header = At(first_);
   if (header.step + max_age_steps_ >= newest_step_) ++evicted_for_space_;
   --rows_;
-  first_ += SizeOf(header.table);
+  first_ += RecordBytes(header.table);
 }
 
 }  // namespace simurgh
