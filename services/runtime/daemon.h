@@ -39,9 +39,11 @@ namespace simurgh {
 // is logged, nothing has changed.
 
 struct DaemonDescription {
-  std::string role;     // In HELLO, logs and metrics: "embedding-ps".
-  ProgramUsage usage;   // For --help.
-  std::string section;  // The section of the configuration: "embedding_ps".
+  std::string role;           // In HELLO, logs and metrics: "embedding-ps".
+  ProgramUsage usage;         // For --help.
+  std::string instances_key;  // "embedding_ps.instances".
+  // Reads the configuration; called again for SIGHUP, on another thread. Null: LoadClusterConfig.
+  std::function<StatusOr<ClusterConfig>(const DaemonFlags& flags)> load;
   // The section's instances; --index selects one.
   const std::vector<InstanceConfig>& (*instances)(const ClusterConfig& config) = nullptr;
   // For --check-config: what else the configuration needs. Errors: those of the start.
@@ -69,6 +71,9 @@ class DaemonContext {
 
   // Makes /readyz answer 200, unless the stop has begun.
   void SetReady();
+  // The same, if problem() returns an empty text; otherwise 503 with the text. Called until the
+  // stop begins, on any thread.
+  void SetReadiness(std::function<std::string()> problem);
   Readiness readiness() const;
 
   // Logs the reason, requests the stop and makes the process exit 3.
@@ -103,6 +108,7 @@ class DaemonContext {
   std::stop_source stop_;
   mutable Mutex mutex_;
   Readiness readiness_ ABSL_GUARDED_BY(mutex_);
+  std::function<std::string()> problem_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Status failure_ ABSL_GUARDED_BY(mutex_);
   Mutex reload_mutex_;  // Held over a reload.

@@ -35,9 +35,17 @@ void DaemonContext::SetReady() {
   if (!stopping_) readiness_ = {true, ""};
 }
 
+void DaemonContext::SetReadiness(std::function<std::string()> problem) {
+  MutexLock lock(mutex_);
+  if (!stopping_) problem_ = std::move(problem);
+}
+
 Readiness DaemonContext::readiness() const {
   MutexLock lock(mutex_);
-  return readiness_;
+  if (!problem_) return readiness_;
+  std::string problem = problem_();
+  const bool ready = problem.empty();
+  return {ready, std::move(problem)};
 }
 
 void DaemonContext::Fail(Status reason) {
@@ -73,6 +81,7 @@ void DaemonContext::BeginStop() {
   SetReload(nullptr);
   MutexLock lock(mutex_);
   stopping_ = true;
+  problem_ = nullptr;
   readiness_ = {false, "stopping"};
 }
 
