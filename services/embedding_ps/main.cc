@@ -8,6 +8,7 @@
 #include "services/embedding_ps/dense_methods.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_ps/row_methods.h"
+#include "services/embedding_ps/serve_rows.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/listener.h"
 #include "simurgh/base/log.h"
@@ -75,14 +76,17 @@ class EmbeddingPs : public Daemon {
 }  // namespace simurgh
 
 int main(int argc, char** argv) {
+  if (simurgh::HasServeFlag(argc, argv)) return simurgh::ServeRows(argc, argv);
   bool with_digests = false;
   simurgh::DaemonDescription description{
       .role = "embedding-ps",
       .usage = {.program = "embedding-ps",
-                .summary = "Parameter server of a Simurgh cluster: stores embedding rows in "
-                           "memory, applies the "
-                           "sparse optimizer and evicts the least recently used rows."},
-      .section = "embedding_ps",
+                .summary =
+                    "Parameter server of a Simurgh cluster: stores embedding rows in "
+                    "memory, applies the "
+                    "sparse optimizer and evicts the least recently used rows. With --serve MODEL "
+                    "it serves the rows of a trained model; see --serve MODEL --help."},
+      .instances_key = "embedding_ps.instances",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.embedding_ps.instances;
       }};

@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
            .summary =
                "Embedding worker of a Simurgh cluster: deduplicates the ids of batches, pulls and "
                "pools their rows, and sums gradients per row."},
-      .section = "embedding_worker",
+      .instances_key = "embedding_worker.instances",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.embedding_worker.instances;
       }};

@@ -9,7 +9,7 @@
 #include "rpc/call.h"
 #include "services/api/row_server.h"
 #include "services/embedding_worker/batch_pool.h"
-#include "services/embedding_worker/row_cache.h"
+#include "services/embedding_worker/rank_row_cache.h"
 #include "services/embedding_worker/row_wire.h"
 #include "services/embedding_worker/worker_metrics.h"
 #include "simurgh/base/aligned_buffer.h"

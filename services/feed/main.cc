@@ -248,7 +248,7 @@ int main(int argc, char** argv) {
                     "each entry of loaders.instances; together they feed every row once an epoch. "
                     "Loaders may start before the nn-workers and wait for "
                     "them. A restarted loader resumes."},
-      .section = "loaders",
+      .instances_key = "loaders.instances",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.loaders.instances;
       },

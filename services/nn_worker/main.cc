@@ -548,7 +548,7 @@ int main(int argc, char** argv) {
                 .summary = "Trainer of a Simurgh cluster. Reads the data, computes the dense "
                            "network, exchanges ids, embeddings and gradients with the embedding "
                            "workers, and evaluates."},
-      .section = "nn_worker",
+      .instances_key = "nn_worker.instances",
       .instances = [](const simurgh::ClusterConfig& config) -> const auto& {
         return config.nn_worker.instances;
       },

@@ -60,13 +60,13 @@ StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
   if (flags.index < instances.size()) return instances[flags.index];
   if (instances.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(flags.config_path, " has no entry in ", description.section,
-                     ".instances; add one for this process, in the file or with --set"));
+        absl::StrCat(flags.config_path, " has no entry in ", description.instances_key,
+                     "; add one for this process, in the file or with --set"));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("--index ", flags.index, ": ", flags.config_path, " has ", instances.size(),
-                   instances.size() == 1 ? " entry in " : " entries in ", description.section,
-                   ".instances; add one or choose a smaller index, from 0"));
+                   instances.size() == 1 ? " entry in " : " entries in ", description.instances_key,
+                   "; add one or choose a smaller index, from 0"));
 }
 
 StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
@@ -87,14 +87,19 @@ StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
   return endpoint;
 }
 
-void Reload(DaemonContext& context, const DaemonFlags& flags, InputFiles files) {
-  if (!std::filesystem::is_regular_file(flags.config_path)) {
+StatusOr<ClusterConfig> Load(const DaemonDescription& description, const DaemonFlags& flags) {
+  if (description.load) return description.load(flags);
+  return LoadClusterConfig(flags.config_path, flags.overrides, description.input_files);
+}
+
+void Reload(DaemonContext& context, const DaemonDescription& description,
+            const DaemonFlags& flags) {
+  if (!flags.config_path.empty() && !std::filesystem::is_regular_file(flags.config_path)) {
     spdlog::error("SIGHUP: kept the running configuration: {} is not a regular file",
                   flags.config_path);
     return;
   }
-  const StatusOr<ClusterConfig> config =
-      LoadClusterConfig(flags.config_path, flags.overrides, files);
+  const StatusOr<ClusterConfig> config = Load(description, flags);
   const Status status = config.ok() ? context.Reload(*config) : config.status();
   if (status.ok()) {
     spdlog::info("SIGHUP: reloaded {}", flags.config_path);
@@ -105,8 +110,7 @@ void Reload(DaemonContext& context, const DaemonFlags& flags, InputFiles files) 
 
 ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& flags,
                     DaemonContext& context, const StartDaemon& start) {
-  const StopSignals signals(context.stop_source(),
-                            [&] { Reload(context, flags, description.input_files); });
+  const StopSignals signals(context.stop_source(), [&] { Reload(context, description, flags); });
   const Status files =
       RaiseOpenFiles("rpc.max_connections", context.rpc_options().server.max_connections);
   if (!files.ok()) spdlog::warn("{}", std::string(files.message()));
@@ -139,8 +143,7 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   if (const Status status = InitLogging(service, given.log_level); !status.ok()) {
     return Refuse(description.usage, Annotate(status, "--log-level"));
   }
-  StatusOr<ClusterConfig> config =
-      LoadClusterConfig(given.config_path, given.overrides, description.input_files);
+  StatusOr<ClusterConfig> config = Load(description, given);
   if (!config.ok()) return Refuse(description.usage, config.status());
   StatusOr<InstanceConfig> instance = PickInstance(description, *config, given);
   if (!instance.ok()) return Refuse(description.usage, instance.status());
@@ -149,6 +152,10 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   if (given.check_config) {
     const Status status = description.check ? description.check(*config) : absl::OkStatus();
     if (!status.ok()) return Refuse(description.usage, status);
+    if (description.load) {
+      std::cout << "ok\n";
+      return ExitCode::kOk;
+    }
     std::cout << "ok: " << given.config_path << " describes cluster '" << config->name
               << "': " << config->embedding_ps.instances.size() << " embedding-ps, "
               << config->embedding_worker.instances.size() << " embedding-worker, "
@@ -230,6 +237,11 @@ void DaemonContext::SetWaiting(Status reason) {
   waiting_ = std::move(reason);
 }
 
+void DaemonContext::SetReadiness(std::function<std::string()> problem) {
+  MutexLock lock(mutex_);
+  problem_ = std::move(problem);
+}
+
 Status DaemonContext::waiting() const {
   MutexLock lock(mutex_);
   return waiting_;
@@ -239,6 +251,11 @@ Readiness DaemonContext::readiness() const {
   MutexLock lock(mutex_);
   if (stopping_) return {false, "stopping"};
   if (!waiting_.ok()) return {false, std::string(waiting_.message())};
+  if (problem_) {
+    std::string problem = problem_();
+    const bool ready = problem.empty();
+    return {ready, std::move(problem)};
+  }
   if (!started_) return {false, "starting"};
   return {true, ""};
 }
@@ -276,6 +293,7 @@ void DaemonContext::BeginStop() {
   SetReload(nullptr);
   MutexLock lock(mutex_);
   stopping_ = true;
+  problem_ = nullptr;
 }
 
 Status DaemonContext::failure() const {

@@ -39,9 +39,11 @@ namespace simurgh {
 // is logged, nothing has changed.
 
 struct DaemonDescription {
-  std::string role;     // In HELLO, logs and metrics: "embedding-ps".
-  ProgramUsage usage;   // For --help.
-  std::string section;  // The section of the configuration: "embedding_ps".
+  std::string role;           // In HELLO, logs and metrics: "embedding-ps".
+  ProgramUsage usage;         // For --help.
+  std::string instances_key;  // "embedding_ps.instances".
+  // Reads the configuration; called again for SIGHUP, on another thread. Null: LoadClusterConfig.
+  std::function<StatusOr<ClusterConfig>(const DaemonFlags& flags)> load;
   // The section's instances; --index selects one.
   const std::vector<InstanceConfig>& (*instances)(const ClusterConfig& config) = nullptr;
   // Whether it reads data files, plug-ins and vocabularies, which are otherwise not checked.
@@ -74,6 +76,9 @@ class DaemonContext {
   // What the daemon waits for, as for peers; ok: nothing. /readyz answers 503 with the message.
   void SetWaiting(Status reason);
   Status waiting() const;
+  // Makes /readyz answer 200 while problem() returns an empty text, otherwise 503 with the text.
+  // Called until the stop begins, on any thread.
+  void SetReadiness(std::function<std::string()> problem);
   Readiness readiness() const;
 
   // Logs the reason, requests the stop and makes the process exit 3.
@@ -108,6 +113,7 @@ class DaemonContext {
   std::stop_source stop_;
   mutable Mutex mutex_;
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<std::string()> problem_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Status waiting_ ABSL_GUARDED_BY(mutex_);
   Status failure_ ABSL_GUARDED_BY(mutex_);

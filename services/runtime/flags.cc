@@ -45,8 +45,8 @@ StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int a
       "version", "print the version and exit");
   if (!usage.own_options.options().empty()) options.add(usage.own_options);
   const std::string text =
-      absl::StrCat(usage.program, ": ", usage.summary, "\n\nUsage: ", usage.program,
-                   " --config FILE [options]\n\n");
+      absl::StrCat(usage.program, ": ", usage.summary, "\n\nUsage: ", usage.program, " ",
+                   usage.arguments, " [options]\n\n");
   SIMURGH_ASSIGN_OR_RETURN(
       const bool runs,
       ParseCommandLine(argc, argv, {usage.program.c_str(), text.c_str(), kExitCodes}, options,
@@ -56,7 +56,9 @@ StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int a
     out << DescribeConfig();
     return std::nullopt;
   }
-  if (flags.config_path.empty()) return OptionProblem("--config FILE is missing");
+  if (flags.config_path.empty() && usage.arguments.starts_with("--config")) {
+    return OptionProblem("--config FILE is missing");
+  }
   if (!absl::SimpleAtoi(index, &flags.index)) {
     return OptionProblem(absl::StrCat("--index: '", index, "' is not an integer from 0 to ",
                                       std::numeric_limits<uint32_t>::max()));

@@ -24,7 +24,8 @@ struct DaemonFlags {
 // Parts of --help.
 struct ProgramUsage {
   std::string program;
-  std::string summary;  // One or two sentences.
+  std::string summary;                      // One or two sentences.
+  std::string arguments = "--config FILE";  // That are required; without --config it is optional.
 
   // A program's own options, bound to its variables (boost::program_options::value(&variable)).
   boost::program_options::options_description own_options{"Options of this program"};

@@ -30,6 +30,7 @@ HttpResponse ErrorOf(const Status& status) {
   const std::string message(status.message());
   if (absl::IsInvalidArgument(status)) return HttpResponse::Error(400, message);
   if (absl::IsOutOfRange(status)) return HttpResponse::Error(413, message);
+  if (absl::IsNotFound(status)) return HttpResponse::Error(404, message);
   // To try again helps only against what passes.
   const bool passes = absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status) ||
                       absl::IsUnavailable(status) || absl::IsCancelled(status);
@@ -298,7 +299,7 @@ HttpResponse PredictApi::Answer(const Pending& pending, StatusOr<ScoredRows> sco
     std::fill_n(scored->probabilities.begin() + static_cast<ptrdiff_t>(row * labels), labels,
                 std::numeric_limits<float>::quiet_NaN());
   }
-  const ModelName model{options_.name, pending.version.step};
+  const ModelName model{options_.name, scored->step.value_or(pending.version.step)};
   EncodedBody body = pending.kind == Kind::kInfer
                          ? EncodeV2(*pending.version.format, model, request, *scored)
                          : EncodeV1(*pending.version.format, model, *scored);

@@ -20,6 +20,7 @@ struct LoadedVersion {
   uint64_t step = 0;
   std::shared_ptr<const RowFormat> format;
   std::shared_ptr<const ModelVersion> model;  // Null in tests.
+  bool is_named = false;  // The request asks for it, and must not be scored with another one.
 };
 
 // Versions and the threads that predict with them: what the protocols need.
@@ -39,7 +40,8 @@ class ScoringBackend {
 
   // As Scorer::Refuses.
   virtual bool Refuses(std::chrono::milliseconds max_wait) = 0;
-  // As Scorer::Submit: calls `done` once, on any thread.
+  // As Scorer::Submit: calls `done` once, on any thread. ScoredRows::step: of another version, if
+  // that one was used. NOT_FOUND: the version that the request names is gone.
   using Done = absl::AnyInvocable<void(StatusOr<ScoredRows>) &&>;
   virtual void Score(const LoadedVersion& version, ScoreRequest request,
                      std::chrono::milliseconds max_wait, Done done) = 0;

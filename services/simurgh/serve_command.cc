@@ -14,6 +14,7 @@
 
 #include "services/runtime/command_line.h"
 #include "services/serving/library_backend.h"
+#include "services/serving/row_servers.h"
 #include "services/serving/serving_daemon.h"
 #include "services/simurgh/commands.h"
 #include "simurgh/config/serving_config.h"
@@ -28,7 +29,9 @@ constexpr char kUsage[] =
 
 constexpr char kNotes[] =
     "Serves the newest checkpoint of the model, and follows the training. CONFIG is a YAML file\n"
-    "with the section `serving`; other sections are not read. Prints one line when it listens.\n"
+    "with the section `serving`; with rows of other hosts, `rpc` is read, too. Prints one line "
+    "when\n"
+    "it listens.\n"
     "SIGTERM and SIGINT answer the requests that have arrived, then end. SIGHUP reads the\n"
     "certificate, the tokens and the version again.\n\n"
     "Examples:\n"
@@ -76,7 +79,9 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
   if (words.size() > 1) return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
   if (!words.empty()) own.config = words[0];
   for (std::string& one : overrides) {
-    (one.starts_with(kSection) ? own.overrides : own.model_overrides).push_back(std::move(one));
+    const bool is_own = one.starts_with(kSection) || one.starts_with("rpc.") ||
+                        one.starts_with("cluster.token_file=");
+    (is_own ? own.overrides : own.model_overrides).push_back(std::move(one));
   }
   if (!model.empty()) own.overrides.push_back(Override("model", std::filesystem::absolute(model)));
   if (!listen.empty()) own.overrides.push_back(Override("listen", listen));
@@ -87,20 +92,22 @@ StatusOr<ServingConfig> LoadConfig(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(ServingConfig config,
                            LoadServingConfig(options.config, options.overrides));
   if (config.model.empty()) return OptionProblem("--model is missing, and serving.model");
-  if (config.rows == ServingConfig::Rows::kRemote) {
-    return absl::InvalidArgumentError(
-        "serving.rows: remote is not available; use memory, on a host with room for all rows");
-  }
   return config;
 }
 
 Status Serve(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(const ServingConfig config, LoadConfig(options));
-  const ServingParts parts{.make_backend =
-                               [&options](const ServingConfig& loaded, MetricRegistry& registry) {
-                                 return std::make_unique<LibraryBackend>(
-                                     loaded, options.model_overrides, registry);
-                               },
+  const auto make_backend =
+      [&options](const ServingConfig& loaded,
+                 MetricRegistry& registry) -> StatusOr<std::unique_ptr<ScoringBackend>> {
+    std::shared_ptr<RemoteRows> rows;
+    if (loaded.rows == ServingConfig::Rows::kRemote) {
+      SIMURGH_ASSIGN_OR_RETURN(rows, RowServers::Create(loaded, registry));
+    }
+    return std::make_unique<LibraryBackend>(loaded, options.model_overrides, std::move(rows),
+                                            registry);
+  };
+  const ServingParts parts{.make_backend = make_backend,
                            .reload = [&options] { return LoadConfig(options); }};
   return RunServing(config, parts, std::cout);
 }

@@ -16,6 +16,10 @@ struct ModelShorthand;
 void ReadCluster(MapReader& root, const std::string& folder, ClusterConfig* config);
 // Paths are resolved in `folder`; each file must be readable.
 void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* config);
+// Parts of the two above, for programs that are of no cluster.
+void ReadRpcToken(MapReader& cluster, const std::string& folder, RpcConfig* rpc);
+void ReadRpc(MapReader& root, const std::string& folder, RpcConfig* rpc);
+void CheckRpc(const RpcConfig& rpc, Diagnostics* diagnostics);
 // An entry can define several tables. paths: the key with the name of each table. Files of rows
 // need not exist.
 void ReadTables(MapReader& root, const std::string& folder, std::vector<TableConfig>* tables,

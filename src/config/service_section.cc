@@ -232,6 +232,14 @@ void CheckRanks(const ClusterConfig& config, Diagnostics* diagnostics) {
 
 }  // namespace
 
+void ReadRpcToken(MapReader& cluster, const std::string& folder, RpcConfig* rpc) {
+  cluster.Text("token_file",
+               "file with a secret that daemons prove to each other, see Security; none: no token",
+               &rpc->token_file, "path of a file of mode 0600");
+  if (!rpc->token_file.empty()) ResolveFile(cluster, "token_file", folder, &rpc->token_file);
+  rpc->token_key = cluster.Where("token_file");
+}
+
 void ReadCluster(MapReader& root, const std::string& folder, ClusterConfig* config) {
   root.Map("cluster", [&](MapReader& in) {
     const auto check = [](const std::string& name) -> std::string {
@@ -245,15 +253,37 @@ void ReadCluster(MapReader& root, const std::string& folder, ClusterConfig* conf
     };
     in.Text("name", "cluster name; daemons of different clusters refuse each other", &config->name,
             "name of 1 to 63 of a-z, 0-9 and '-'", Need::kRequired, check);
-    RpcConfig& rpc = config->rpc;
-    in.Text("token_file",
-            "file with a secret that daemons prove to each other, see Security; none: no token",
-            &rpc.token_file, "path of a file of mode 0600");
-    if (!rpc.token_file.empty()) ResolveFile(in, "token_file", folder, &rpc.token_file);
-    rpc.token_key = in.Where("token_file");
+    ReadRpcToken(in, folder, &config->rpc);
     in.Integer("seed",
                "seed of initial rows, initial dense weights, sampling and stochastic rounding",
                &config->seed, 0, UINT64_MAX);
+  });
+}
+
+void ReadRpc(MapReader& root, const std::string& folder, RpcConfig* rpc) {
+  root.Map("rpc", [&](MapReader& in) {
+    ReadSecurity(in, folder, rpc);
+    in.Duration("connect_timeout", "timeout of one connection attempt", &rpc->connect_timeout,
+                kShortest, kLongest);
+    in.Duration("call_timeout", "timeout of one call, from request to response", &rpc->call_timeout,
+                kShortest, kLongest);
+    in.Integer("max_frame_bytes", "maximum bytes of a frame, sent or received",
+               &rpc->max_frame_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
+    in.Integer("max_connections",
+               "maximum number of connections to a daemon, see Addresses and connections",
+               &rpc->max_connections, 1, 1'000'000);
+    in.Integer("max_connections_per_host",
+               "maximum number of connections from one address; all Unix sockets count as one",
+               &rpc->max_connections_per_host, 1, 1'000'000);
+    in.Integer("peer_memory_bytes",
+               "maximum bytes of unanswered requests of one connection, and of responses that its "
+               "peer has not read",
+               &rpc->peer_memory_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
+    in.Duration("stall_timeout",
+                "time after which a connection that stops within a message is closed",
+                &rpc->stall_timeout, kShortest, kLongest);
+    in.Duration("spin", "time that an RPC thread polls for events before it sleeps, see Latency",
+                &rpc->spin, std::chrono::microseconds(0), std::chrono::milliseconds(10));
   });
 }
 
@@ -302,31 +332,7 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
   });
   root.Map("nn_worker", [&](MapReader& in) { ReadNnWorker(in, &config->nn_worker); });
   root.Map("loaders", [&](MapReader& in) { ReadLoaders(in, &config->loaders); });
-  root.Map("rpc", [&](MapReader& in) {
-    RpcConfig& rpc = config->rpc;
-    ReadSecurity(in, folder, &rpc);
-    in.Duration("connect_timeout", "timeout of one connection attempt", &rpc.connect_timeout,
-                kShortest, kLongest);
-    in.Duration("call_timeout", "timeout of one call, from request to response", &rpc.call_timeout,
-                kShortest, kLongest);
-    in.Integer("max_frame_bytes", "maximum bytes of a frame, sent or received",
-               &rpc.max_frame_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
-    in.Integer("max_connections",
-               "maximum number of connections to a daemon, see Addresses and connections",
-               &rpc.max_connections, 1, 1'000'000);
-    in.Integer("max_connections_per_host",
-               "maximum number of connections from one address; all Unix sockets count as one",
-               &rpc.max_connections_per_host, 1, 1'000'000);
-    in.Integer("peer_memory_bytes",
-               "maximum bytes of unanswered requests of one connection, and of responses that its "
-               "peer has not read",
-               &rpc.peer_memory_bytes, uint64_t{1} << 16, uint64_t{1} << 40);
-    in.Duration("stall_timeout",
-                "time after which a connection that stops within a message is closed",
-                &rpc.stall_timeout, kShortest, kLongest);
-    in.Duration("spin", "time that an RPC thread polls for events before it sleeps, see Latency",
-                &rpc.spin, std::chrono::microseconds(0), std::chrono::milliseconds(10));
-  });
+  ReadRpc(root, folder, &config->rpc);
 }
 
 void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
@@ -372,10 +378,13 @@ void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics) {
                         "use f32 or bf16, or device: cuda");
   }
   CheckRanks(config, diagnostics);
-  if (config.rpc.security == Security::kInsecure && config.rpc.token_file.empty()) {
-    diagnostics->Report("rpc.security", "insecure requires a token",
-                        "set cluster.token_file, or use tls, or loopback on one machine");
-  }
+  CheckRpc(config.rpc, diagnostics);
+}
+
+void CheckRpc(const RpcConfig& rpc, Diagnostics* diagnostics) {
+  if (rpc.security != Security::kInsecure || !rpc.token_file.empty()) return;
+  diagnostics->Report("rpc.security", "insecure requires a token",
+                      "set cluster.token_file, or use tls, or loopback on one machine");
 }
 
 }  // namespace simurgh

@@ -4,8 +4,11 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 #include "config/address.h"
 #include "config/document.h"
@@ -61,11 +64,40 @@ void ReadAddresses(MapReader& in, ServingConfig* config) {
   config->metrics_key = in.Where("metrics");
 }
 
+void ReadServers(MapReader& in, ServingConfig* config) {
+  constexpr size_t kMaxServers = 1'024;
+  std::vector<std::string> texts;
+  in.TextOrTexts("servers",
+                 "addresses of `embedding-ps --serve`, in the order of their `--index`; for `rows: "
+                 "remote`",
+                 &texts, {0, kMaxServers}, Need::kOptional, "host:port");
+  for (const std::string& text : texts) {
+    for (const absl::string_view address : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+      config->servers.emplace_back(absl::StripAsciiWhitespace(address));
+      const std::string problem = AddressProblem(config->servers.back(), /*allow_schemes=*/true);
+      if (!problem.empty()) in.Error("servers", problem, "use host:port");
+    }
+  }
+  config->servers_key = in.Where("servers");
+  if (config->rows == ServingConfig::Rows::kRemote && config->servers.empty()) {
+    in.Error("servers", "is missing, which rows: remote needs",
+             "give the addresses of embedding-ps --serve");
+  }
+  in.Integer("hot_row_bytes",
+             "bytes of memory for cached rows of `servers`, divided equally among threads; 0: no "
+             "cache",
+             &config->hot_row_bytes, 0, kMostBytes);
+}
+
 void ReadWork(MapReader& in, ServingConfig* config) {
   in.Integer("threads", "threads that predict; 0: one for each processor", &config->threads, 0,
              256);
-  in.Choice("rows", "place of the rows; `remote` is not available yet", &config->rows,
+  in.Choice("rows",
+            "place of the rows; `memory`: in the process; `remote`: in those of `servers`, for "
+            "models larger than a host",
+            &config->rows,
             {{"memory", ServingConfig::Rows::kMemory}, {"remote", ServingConfig::Rows::kRemote}});
+  ReadServers(in, config);
   in.Integer("memory_budget",
              "maximum bytes of rows and dense weights of both versions; one beyond it is not "
              "loaded; 0: no limit",
@@ -134,6 +166,32 @@ void ReadProtection(MapReader& in, const std::string& folder, ServingConfig* con
   }
 }
 
+void KeepKeys(absl::FunctionRef<bool(const std::string& key)> keeps, YamlNode* map) {
+  for (size_t i = map->keys.size(); i-- > 0;) {
+    if (keeps(map->keys[i].text)) continue;
+    map->keys.erase(map->keys.begin() + static_cast<ptrdiff_t>(i));
+    map->items.erase(map->items.begin() + static_cast<ptrdiff_t>(i));
+  }
+}
+
+// The section `rpc` and cluster.token_file of a document.
+StatusOr<RpcConfig> ReadConnections(YamlNode document, const std::string& folder) {
+  KeepKeys([](const std::string& key) { return key == "rpc" || key == "cluster"; }, &document);
+  if (const int cluster = FindKey(document, "cluster"); cluster >= 0) {
+    KeepKeys([](const std::string& key) { return key == "token_file"; },
+             &document.items[static_cast<size_t>(cluster)]);
+  }
+  ReadContext context(document);
+  RpcConfig rpc;
+  MapReader::Read(&document, "", &context, [&](MapReader& root) {
+    ReadRpc(root, folder, &rpc);
+    root.Map("cluster", [&](MapReader& in) { ReadRpcToken(in, folder, &rpc); });
+  });
+  if (context.diagnostics.ok()) CheckRpc(rpc, &context.diagnostics);
+  SIMURGH_RETURN_IF_ERROR(context.diagnostics.status());
+  return rpc;
+}
+
 }  // namespace
 
 void ReadServing(MapReader& root, const std::string& folder, ServingConfig* config) {
@@ -165,17 +223,17 @@ StatusOr<ServingConfig> LoadServingConfig(const std::string& path,
   std::set<std::string> others;
   for (const KnownKey& key : KnownKeys()) others.insert(key.key.substr(0, key.key.find('.')));
   others.erase(kSection);
-  for (size_t i = document.keys.size(); i-- > 0;) {
-    if (!others.contains(document.keys[i].text)) continue;
-    document.keys.erase(document.keys.begin() + static_cast<ptrdiff_t>(i));
-    document.items.erase(document.items.begin() + static_cast<ptrdiff_t>(i));
-  }
+  const YamlNode all = document;
+  KeepKeys([&](const std::string& key) { return !others.contains(key); }, &document);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
   ReadContext context(document);
   ServingConfig config;
-  MapReader::Read(&document, "", &context, [&](MapReader& root) {
-    ReadServing(root, std::filesystem::path(path).parent_path().string(), &config);
-  });
+  MapReader::Read(&document, "", &context,
+                  [&](MapReader& root) { ReadServing(root, folder, &config); });
   SIMURGH_RETURN_IF_ERROR(context.diagnostics.status());
+  if (!config.servers.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(config.rpc, ReadConnections(all, folder));
+  }
   return config;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/row_changes.h"
 #include "serve/row_table.h"
 
 #include "simurgh/feature/batch_plan.h"
@@ -30,8 +31,9 @@ struct ModelVersion::Common {
 };
 
 struct ModelVersion::Parts {
-  std::shared_ptr<const DenseModel> dense;
-  std::vector<RowLayers> tables;  // By index in the configuration.
+  std::shared_ptr<const DenseModel> dense;  // Null in a version of a share.
+  std::vector<RowLayers> tables;            // By index in the configuration; empty if remote.
+  RowChanges changes;                       // For caches, if remote.
 };
 
 // Predicts the rows of a checkpoint's probe.csv and compares. A checkpoint without one passes.

@@ -1,18 +1,18 @@
 #include "simurgh/serve/model_version.h"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "serve/model_parts.h"
+#include "serve/version_rows.h"
 
 #include "simurgh/data/batch_reader.h"
-#include "simurgh/model/row_files.h"
 #include "simurgh/model/tensor_file.h"
-#include "simurgh/table/table.h"
+#include "simurgh/table/run_number.h"
 #include "simurgh/train/dense_weights.h"
 #include "simurgh/train/model_inputs.h"
 
@@ -67,106 +67,6 @@ double StepTimeOf(const Manifest& manifest) {
   return static_cast<double>(manifest.step_time);
 }
 
-// Errors: INVALID_ARGUMENT unless the rows' weights are those of the table.
-Status CheckLayout(const RowFile& file, const TableConfig& table) {
-  const std::vector<TensorSpec> wanted = Table::FileTensors(table, 0);
-  const TensorMetadata metadata = Table::FileMetadata(table);
-  const auto describe = [](const std::vector<TensorSpec>& tensors, const TensorMetadata& texts,
-                           const char* name) -> std::string {
-    const auto found = std::ranges::find(tensors, name, &TensorSpec::name);
-    if (found == tensors.end()) return "missing";
-    const auto format = texts.find(absl::StrCat(name, ".format"));
-    return absl::StrCat(format == texts.end() ? DTypeName(found->dtype) : format->second, " [N",
-                        found->shape.size() < 2 ? "" : absl::StrCat(", ", found->shape[1]), "]");
-  };
-  for (const char* name : {"id", "weights"}) {
-    const std::string saved = describe(file.reader.tensors(), file.metadata, name);
-    const std::string configured = describe(wanted, metadata, name);
-    if (saved == configured) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        file.path, ": tensor ", name, " is ", saved, ", the model's configuration of table '",
-        table.name, "' has ", configured, "; use an undamaged copy of the model"));
-  }
-  return absl::OkStatus();
-}
-
-StatusOr<uint32_t> TableIndex(const std::string& name, const ClusterConfig& config) {
-  const auto table = std::ranges::find(config.tables, name, &TableConfig::name);
-  if (table != config.tables.end()) return static_cast<uint32_t>(table - config.tables.begin());
-  return absl::InvalidArgumentError(absl::StrCat("the model has rows of a table '", name,
-                                                 "', its configuration has none of this name"));
-}
-
-uint64_t RowsOf(std::span<const SavedRows> saved) {
-  uint64_t rows = 0;
-  for (const SavedRows& one : saved) rows += one.rows;
-  return rows;
-}
-
-Status NoRoom(const Checkpoint& checkpoint, uint64_t rows, uint64_t bytes, uint64_t max_bytes) {
-  return absl::ResourceExhaustedError(absl::StrCat(checkpoint.folder, ": its ", rows, " rows need ",
-                                                   bytes, " bytes, ", max_bytes,
-                                                   " are left of the memory budget"));
-}
-
-// The rows of one table, of all servers. on_rows: called with the rows of each piece.
-StatusOr<RowLayers> LoadTable(const Checkpoint& checkpoint, const TableConfig& config,
-                              std::span<SavedRows> saved,
-                              absl::FunctionRef<Status(uint64_t rows)> on_rows) {
-  const std::vector<std::string> tensors = {"id", "weights"};
-  const uint64_t rows = RowsOf(saved);
-  SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<RowTable> table, RowTable::Create(config, rows, 0));
-  uint64_t next = 0;
-  for (SavedRows& one : saved) {
-    for (const RowFile& file : one.files) SIMURGH_RETURN_IF_ERROR(CheckLayout(file, config));
-    SIMURGH_RETURN_IF_ERROR(one.ForEachPiece(tensors, [&](SavedRows::Parts parts) -> Status {
-      const uint64_t count = parts[0].size() / sizeof(uint64_t);
-      if (next + count > rows) {
-        return absl::DataLossError(
-            absl::StrCat(one.name, ": more rows than its files announce; use another checkpoint"));
-      }
-      std::ranges::copy(parts[0], std::as_writable_bytes(table->ids().subspan(next)).begin());
-      std::ranges::copy(parts[1], table->weights().subspan(next * table->row_bytes()).begin());
-      next += count;
-      return on_rows(count);
-    }));
-  }
-  if (next != rows) {
-    return absl::DataLossError(absl::StrCat(checkpoint.folder, ": table '", config.name, "' has ",
-                                            next, " rows instead of ", rows,
-                                            "; use another checkpoint"));
-  }
-  SIMURGH_RETURN_IF_ERROR(
-      Annotate(table->Index(), absl::StrCat(checkpoint.folder, ": table '", config.name, "'")));
-  return RowLayers({std::move(table)}, rows);
-}
-
-StatusOr<std::vector<RowLayers>> LoadRows(const Checkpoint& checkpoint, const ClusterConfig& config,
-                                          uint64_t max_bytes, ModelVersion::Progress progress) {
-  SIMURGH_ASSIGN_OR_RETURN(std::vector<SavedRows> all, OpenRows(checkpoint));
-  std::vector<std::vector<SavedRows>> tables(config.tables.size());
-  for (SavedRows& rows : all) {
-    SIMURGH_ASSIGN_OR_RETURN(const uint32_t index, TableIndex(rows.table, config));
-    tables[index].push_back(std::move(rows));
-  }
-  uint64_t all_rows = 0;
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < tables.size(); ++i) {
-    all_rows += RowsOf(tables[i]);
-    bytes += RowTable::BytesOf(config.tables[i], RowsOf(tables[i]));
-  }
-  if (bytes > max_bytes) return NoRoom(checkpoint, all_rows, bytes, max_bytes);
-  std::vector<RowLayers> layers;
-  uint64_t done = 0;
-  for (size_t i = 0; i < tables.size(); ++i) {
-    SIMURGH_ASSIGN_OR_RETURN(layers.emplace_back(),
-                             LoadTable(checkpoint, config.tables[i], tables[i], [&](uint64_t rows) {
-                               return progress(done += rows, all_rows);
-                             }));
-  }
-  return layers;
-}
-
 StatusOr<std::shared_ptr<const DenseModel>> LoadDense(const Checkpoint& checkpoint,
                                                       const ClusterConfig& config) {
   SIMURGH_ASSIGN_OR_RETURN(
@@ -179,91 +79,6 @@ StatusOr<std::shared_ptr<const DenseModel>> LoadDense(const Checkpoint& checkpoi
   std::ranges::copy(weights->statistics, dense->statistics().begin());
   SIMURGH_RETURN_IF_ERROR(dense->Pack());
   return dense;
-}
-
-StatusOr<std::vector<uint64_t>> ReadIds(TensorFileReader& file) {
-  std::vector<uint64_t> ids(file.tensors().empty() ? 0 : file.tensors().front().rows());
-  SIMURGH_RETURN_IF_ERROR(file.Read("id", 0, ids.size(), std::as_writable_bytes(std::span(ids))));
-  return ids;
-}
-
-// The rows that a delta has of a table, over all servers.
-struct DeltaFiles {
-  bool is_whole = false;  // A file has all rows of its server.
-  std::vector<TensorFileReader> rows;
-  std::vector<TensorFileReader> removed;
-  uint64_t rows_after = 0;
-};
-
-uint64_t RowsOf(const std::vector<TensorFileReader>& files) {
-  uint64_t rows = 0;
-  for (const TensorFileReader& file : files) {
-    rows += file.tensors().empty() ? 0 : file.tensors().front().rows();
-  }
-  return rows;
-}
-
-StatusOr<std::vector<DeltaFiles>> OpenDelta(const Checkpoint& delta, const ClusterConfig& config) {
-  std::vector<DeltaFiles> tables(config.tables.size());
-  for (const ModelFile& file : delta.manifest.files) {
-    const std::string name = TableOf(file);
-    if (name.empty()) continue;
-    SIMURGH_ASSIGN_OR_RETURN(const uint32_t index, TableIndex(name, config));
-    DeltaFiles& files = tables[index];
-    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, delta.OpenTensors(file.path));
-    const auto after = reader.metadata().find(kRowsAfterDelta);
-    uint64_t rows_after = 0;
-    if (after == reader.metadata().end()) {
-      files.is_whole = true;
-    } else if (!absl::SimpleAtoi(after->second, &rows_after)) {
-      return absl::DataLossError(
-          absl::StrCat(delta.Path(file.path), ": metadata ", kRowsAfterDelta, ": not a number"));
-    } else {
-      SIMURGH_ASSIGN_OR_RETURN(
-          TensorFileReader removed,
-          delta.OpenTensors(absl::StrCat("removed", file.path.substr(file.path.find('/')))));
-      files.removed.push_back(std::move(removed));
-    }
-    files.rows_after += rows_after;
-    files.rows.push_back(std::move(reader));
-  }
-  return tables;
-}
-
-StatusOr<RowLayers> LoadDelta(DeltaFiles& files, const TableConfig& config,
-                              const RowLayers& before) {
-  const uint64_t rows = RowsOf(files.rows);
-  std::vector<uint64_t> removed;
-  for (TensorFileReader& file : files.removed) {
-    SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, ReadIds(file));
-    removed.insert(removed.end(), ids.begin(), ids.end());
-  }
-  std::vector<uint64_t> changed;
-  for (TensorFileReader& file : files.rows) {
-    SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, ReadIds(file));
-    changed.insert(changed.end(), ids.begin(), ids.end());
-  }
-  // An id that went and came back has a row.
-  const absl::flat_hash_set<uint64_t> present(changed.begin(), changed.end());
-  std::erase_if(removed, [&present](uint64_t id) { return present.contains(id); });
-  SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<RowTable> table,
-                           RowTable::Create(config, rows, removed.size()));
-  std::ranges::copy(changed, table->ids().begin());
-  std::ranges::copy(removed, table->ids().begin() + static_cast<std::ptrdiff_t>(rows));
-  uint64_t next = 0;
-  for (TensorFileReader& file : files.rows) {
-    const uint64_t count = file.tensors().empty() ? 0 : file.tensors().front().rows();
-    SIMURGH_RETURN_IF_ERROR(
-        file.Read("weights", 0, count,
-                  table->weights().subspan(next * table->row_bytes(), count * table->row_bytes())));
-    next += count;
-  }
-  SIMURGH_RETURN_IF_ERROR(table->Index());
-  SIMURGH_ASSIGN_OR_RETURN(RowLayers layers, before.With(config, std::move(table)));
-  if (layers.rows() == files.rows_after) return layers;
-  return absl::DataLossError(absl::StrCat("table '", config.name, "': ", layers.rows(),
-                                          " rows after the delta instead of ", files.rows_after,
-                                          "; use a full checkpoint"));
 }
 
 // What a program makes the configuration from, in the order of a manifest.
@@ -297,6 +112,7 @@ ModelVersion::ModelVersion(const Checkpoint& checkpoint)
       step_(checkpoint.manifest.step),
       step_time_(StepTimeOf(checkpoint.manifest)),
       checksum_(checkpoint.checksum),
+      training_(TrainingOf(checkpoint.manifest.run)),
       parts_(std::make_unique<Parts>()) {}
 ModelVersion::~ModelVersion() = default;
 
@@ -311,7 +127,7 @@ uint64_t ModelVersion::rows() const {
 
 uint64_t ModelVersion::bytes(const ModelVersion* besides) const {
   const bool compares = besides != nullptr && besides->common_ == common_;
-  uint64_t bytes = parts_->dense->bytes();
+  uint64_t bytes = parts_->dense == nullptr ? 0 : parts_->dense->bytes();
   for (size_t i = 0; i < parts_->tables.size(); ++i) {
     bytes += parts_->tables[i].bytes(compares ? &besides->parts_->tables[i] : nullptr);
   }
@@ -320,20 +136,32 @@ uint64_t ModelVersion::bytes(const ModelVersion* besides) const {
 
 StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoint& checkpoint,
                                                                  const Options& options,
-                                                                 Progress progress) {
-  SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, ConfigOfModel(checkpoint, options.overrides));
-  SIMURGH_RETURN_IF_ERROR(CheckPlugins(config, options.allow_plugins));
+                                                                 Progress progress,
+                                                                 const ModelVersion* before) {
   std::shared_ptr<ModelVersion> model(new ModelVersion(checkpoint));
-  model->common_ = std::make_shared<Common>(std::move(config), options, checkpoint.manifest);
-  SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(checkpoint, model->config()));
-  SIMURGH_ASSIGN_OR_RETURN(model->parts_->tables,
-                           LoadRows(checkpoint, model->config(), options.max_bytes, progress));
-  SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, *model));
+  if (before != nullptr && before->common_->Fits(checkpoint.manifest)) {
+    model->common_ = before->common_;
+  } else {
+    SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, ConfigOfModel(checkpoint, options.overrides));
+    SIMURGH_RETURN_IF_ERROR(CheckPlugins(config, options.allow_plugins || options.share));
+    model->common_ = std::make_shared<Common>(std::move(config), options, checkpoint.manifest);
+  }
+  const ClusterConfig& config = model->config();
+  if (!options.share) {
+    SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(checkpoint, config));
+  }
+  if (options.remote == nullptr) {
+    SIMURGH_ASSIGN_OR_RETURN(model->parts_->tables,
+                             LoadRows(checkpoint, config.tables, options.share.value_or(RowShare()),
+                                      options.max_bytes, progress));
+  }
+  if (!options.share) SIMURGH_RETURN_IF_ERROR(CheckProbe(checkpoint, *model));
   return model;
 }
 
 StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Next(const Checkpoint& delta,
-                                                                 uint64_t max_bytes) const {
+                                                                 uint64_t max_bytes,
+                                                                 bool checks_probe) const {
   const std::optional<Manifest::Parent>& parent = delta.manifest.parent;
   if (!parent || parent->step != step_ || parent->checksum != checksum_) {
     return absl::AbortedError(absl::StrCat(delta.folder, ": no delta of ", folder_));
@@ -342,33 +170,67 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Next(const Checkpoin
     return absl::AbortedError(absl::StrCat(delta.folder, ": another configuration than ", folder_));
   }
   const ClusterConfig& config = common_->config;
+  const Options& options = common_->options;
   std::shared_ptr<ModelVersion> model(new ModelVersion(delta));
   model->common_ = common_;
-  SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(delta, config));
-  SIMURGH_ASSIGN_OR_RETURN(std::vector<DeltaFiles> tables, OpenDelta(delta, config));
-  uint64_t rows = 0;
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < tables.size(); ++i) {
-    const uint64_t entries = RowsOf(tables[i].rows) + RowsOf(tables[i].removed);
-    rows += entries;
-    bytes += RowTable::BytesOf(config.tables[i], entries);
+  if (!options.share) {
+    SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(delta, config));
   }
-  if (bytes > max_bytes) return NoRoom(delta, rows, bytes, max_bytes);
-  for (size_t i = 0; i < tables.size(); ++i) {
-    StatusOr<RowLayers> layers;
-    if (tables[i].is_whole) {
-      SIMURGH_ASSIGN_OR_RETURN(std::vector<SavedRows> saved,
-                               OpenRows(delta, config.tables[i].name));
-      layers = LoadTable(delta, config.tables[i], saved,
-                         [](uint64_t /*rows*/) { return absl::OkStatus(); });
-    } else {
-      layers = LoadDelta(tables[i], config.tables[i], parts_->tables[i]);
-    }
-    if (!layers.ok()) return Annotate(layers.status(), delta.folder);
-    model->parts_->tables.push_back(*std::move(layers));
+  if (options.remote == nullptr) {
+    SIMURGH_ASSIGN_OR_RETURN(model->parts_->tables,
+                             LoadDelta(delta, config.tables, options.share.value_or(RowShare()),
+                                       parts_->tables, max_bytes));
+  } else {
+    SIMURGH_ASSIGN_OR_RETURN(std::optional<ChangedIds> ids, ReadChangedIds(delta, config.tables));
+    if (ids) model->parts_->changes = parts_->changes.With(checksum_, *std::move(ids));
   }
-  SIMURGH_RETURN_IF_ERROR(CheckProbe(delta, *model));
+  if (!options.share && checks_probe) SIMURGH_RETURN_IF_ERROR(CheckProbe(delta, *model));
   return model;
+}
+
+StatusOr<RowAnswer> AnswerRead(const ModelVersion& version, std::span<const RowRead::Group> groups,
+                               std::span<const uint64_t> ids,
+                               absl::FunctionRef<RowMemory(size_t bytes)> allocate) {
+  const std::vector<RowLayers>& tables = version.parts_->tables;
+  RowAnswer answer{.present = std::vector<uint8_t>((ids.size() + 7) / 8)};
+  std::vector<const std::byte*> found(ids.size());
+  std::vector<uint32_t> scratch;
+  size_t bytes = 0;
+  const auto for_each_group = [&](const auto& visit) {
+    size_t first = 0;
+    for (const RowRead::Group& group : groups) {
+      visit(group.table, first, group.ids);
+      first += group.ids;
+    }
+  };
+  for (const RowRead::Group& group : groups) {
+    if (group.table < tables.size()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows: there is no table ", group.table, ", the model has ", tables.size()));
+  }
+  for_each_group([&](uint32_t table, size_t first, size_t count) {
+    const std::span<const std::byte*> rows = std::span(found).subspan(first, count);
+    tables[table].Find(ids.subspan(first, count), rows, scratch);
+    for (size_t i = 0; i < count; ++i) {
+      if (rows[i] == nullptr) continue;
+      const size_t id = first + i;
+      answer.present[id / 8] = static_cast<uint8_t>(answer.present[id / 8] | 1U << (id % 8));
+      bytes += RowBytes(version.config().tables[table]);
+    }
+  });
+  const RowMemory memory = allocate(bytes);
+  std::byte* to = memory.bytes.data();
+  for_each_group([&](uint32_t table, size_t first, size_t count) {
+    const size_t row_bytes = RowBytes(version.config().tables[table]);
+    for (size_t i = first; i < first + count; ++i) {
+      if (found[i] == nullptr) continue;
+      std::memcpy(to, found[i], row_bytes);
+      to += row_bytes;
+    }
+  });
+  answer.rows = memory.bytes;
+  answer.owner = memory.owner;
+  return answer;
 }
 
 }  // namespace simurgh

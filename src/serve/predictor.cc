@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "serve/model_parts.h"
+#include "serve/remote_reader.h"
 
 #include "simurgh/data/pooling.h"
 #include "simurgh/data/row_codec.h"
@@ -34,12 +35,15 @@ struct Predictor::State {
       row_codecs.emplace_back(VectorPrecisionOf(common.config.embedding_worker.row_precision),
                               std::vector<uint32_t>{table.dim});
     }
+    if (RemoteRows* const servers = common.options.remote.get(); servers != nullptr) {
+      remote.emplace(*servers, common.config.tables, common.options.hot_row_bytes);
+    }
   }
 
   // Cells of a request's column that are missing; 0 for a column that the model ignores.
   uint64_t MissingCells(const ScoreRequest& request, size_t column) const;
   // Reads the rows of the batch's ids into `rows`, in the precision in which servers send them.
-  void ReadRows(const std::vector<RowLayers>& tables, const CompactBatch& batch);
+  Status ReadRows(const ModelVersion& model, const CompactBatch& batch);
   // Adds the rows of a request to the next batch. rows: those that are in it.
   Status Add(const ScoreRequest& request, ScoredRows& scored, std::vector<size_t>& rows);
   Status ScoreBatch(Predictor& predictor, const ModelVersion& model,
@@ -54,6 +58,7 @@ struct Predictor::State {
   const VectorCodec vectors;            // Of embeddings.
   std::optional<RowCodec> sent_rows;    // If trainers get rows and pool them.
   std::vector<VectorCodec> row_codecs;  // By table.
+  std::optional<RemoteReader> remote;   // If servers have the rows.
   std::vector<uint64_t> unseen;         // By table.
   std::vector<uint64_t> missing;        // By column.
   std::vector<const std::byte*> found;  // By id.
@@ -79,28 +84,35 @@ uint64_t Predictor::State::MissingCells(const ScoreRequest& request, size_t colu
   return cells.size() == 1 ? count * request.rows : count;
 }
 
-void Predictor::State::ReadRows(const std::vector<RowLayers>& tables, const CompactBatch& batch) {
+Status Predictor::State::ReadRows(const ModelVersion& model, const CompactBatch& batch) {
   found.resize(batch.ids.size());
   positions.resize(batch.ids.size());
   size_t floats = 0;
   size_t first_id = 0;
+  std::vector<RemoteReader::List> lists;
   std::vector<size_t> feature_of(batch.list_count());
   for (size_t f = batch.feature_count(); f-- > 0;) feature_of[batch.list_of(f)] = f;
   for (size_t list = 0; list < batch.list_count(); ++list) {
     const std::span<const uint64_t> ids = batch.list(list);
     const size_t dim = common.layout.dim(feature_of[list]);
     for (size_t i = 0; i < ids.size(); ++i) positions[first_id + i] = floats + i * dim;
+    if (remote) {
+      lists.push_back({common.layout.features[feature_of[list]].table, ids,
+                       std::span(found).subspan(first_id, ids.size())});
+    }
     floats += ids.size() * dim;
     first_id += ids.size();
   }
   rows.resize(std::max(rows.size(), floats));
+  const ModelVersion::Parts& parts = *model.parts_;
+  if (remote) SIMURGH_RETURN_IF_ERROR(remote->Read(model.checksum(), parts.changes, lists));
   first_id = 0;
   for (size_t list = 0; list < batch.list_count(); ++list) {
     const std::span<const uint64_t> ids = batch.list(list);
     const uint32_t table = common.layout.features[feature_of[list]].table;
     const TableConfig& config = common.config.tables[table];
     const std::span<const std::byte*> places = std::span(found).subspan(first_id, ids.size());
-    tables[table].Find(ids, places, scratch);
+    if (!remote) parts.tables[table].Find(ids, places, scratch);
     const VectorCodec& codec = row_codecs[table];
     const bool rounds = codec.precision() != VectorPrecision::kF32 &&
                         codec.precision() != VectorPrecisionOf(config.precision);
@@ -121,6 +133,7 @@ void Predictor::State::ReadRows(const std::vector<RowLayers>& tables, const Comp
     }
     first_id += ids.size();
   }
+  return absl::OkStatus();
 }
 
 MatrixView<const float> Predictor::State::Pool(const CompactBatch& batch) {
@@ -179,7 +192,7 @@ Status Predictor::Predict(const ModelVersion& model, Batch& batch,
   probabilities.resize(batch.size() * state.common.format.labels.size());
   if (batch.size() == 0) return absl::OkStatus();
   state.common.masks.AppendTo(batch);
-  state.ReadRows(model.parts_->tables, *batch.sparse);
+  SIMURGH_RETURN_IF_ERROR(state.ReadRows(model, *batch.sparse));
   SIMURGH_RETURN_IF_ERROR(state.dense.Predict(*model.parts_->dense, state.Pool(*batch.sparse),
                                               batch.dense.matrix(), probabilities));
   CorrectForSampling(probabilities, state.common.config.training.keep_negatives);

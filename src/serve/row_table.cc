@@ -17,7 +17,6 @@ namespace {
 constexpr size_t kAhead = 32;  // Searches under way at once.
 
 uint64_t SlotsFor(uint64_t entries) { return entries * 3 / 2 + 1; }
-size_t RowBytes(const TableConfig& config) { return size_t{config.dim} * SizeOf(config.precision); }
 
 // Not the hash that places ids on servers, whose top bits are nearly equal on one of them.
 uint64_t Hash(uint64_t id) { return Mix64(id + 0x9fb21c651e98df25ULL); }

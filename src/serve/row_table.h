@@ -12,6 +12,11 @@
 
 namespace simurgh {
 
+// Of a row's weights.
+inline size_t RowBytes(const TableConfig& config) {
+  return size_t{config.dim} * SizeOf(config.precision);
+}
+
 // Rows of one table, without optimizer state, to be read. It can lie over an older table: it then
 // has the rows that changed, and the ids that went.
 //

@@ -10,11 +10,18 @@
 
 #include "simurgh/base/log.h"
 #include "simurgh/base/thread.h"
+#include "simurgh/table/run_number.h"
 
 namespace simurgh {
 namespace {
 
 constexpr std::chrono::seconds kRetry{10};  // Of a checkpoint that may be usable later.
+// Time for which servers of rows are asked for the same checkpoint.
+constexpr std::chrono::seconds kTargetTime{10};
+// Time for them to load it, which is not logged.
+constexpr std::chrono::seconds kUsualWait{5};
+// Time between words to servers of rows; well below that of VersionUsers.
+constexpr std::chrono::milliseconds kLongestRemotePoll{3'000};
 
 double SecondsSince1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -24,6 +31,15 @@ double SecondsSince1970() {
 bool IsPermanent(const Status& status) {
   return absl::IsDataLoss(status) || absl::IsInvalidArgument(status) ||
          absl::IsFailedPrecondition(status);
+}
+
+VersionName NameOf(const Checkpoint& checkpoint) {
+  return {checkpoint.manifest.step, checkpoint.checksum, TrainingOf(checkpoint.manifest.run)};
+}
+
+// Whether the cause is a server of rows, which may answer later.
+bool IsOfServers(const Status& status) {
+  return absl::IsUnavailable(status) || absl::IsNotFound(status);
 }
 
 }  // namespace
@@ -77,6 +93,14 @@ void ServedVersions::NoteAnswer(const ModelVersion& version) {
   trained_to_served_seconds_.Observe(std::max(0.0, SecondsSince1970() - version.step_time()));
 }
 
+std::shared_ptr<const ModelVersion> ServedVersions::FindChecksum(uint64_t checksum) const {
+  MutexLock lock(mutex_);
+  for (const auto& version : {current_, previous_}) {
+    if (version != nullptr && version->checksum() == checksum) return version;
+  }
+  return nullptr;
+}
+
 std::vector<uint64_t> ServedVersions::Steps() const {
   MutexLock lock(mutex_);
   std::vector<uint64_t> steps;
@@ -87,11 +111,21 @@ std::vector<uint64_t> ServedVersions::Steps() const {
   return steps;
 }
 
+std::vector<std::shared_ptr<const ModelVersion>> ServedVersions::Loaded() const {
+  MutexLock lock(mutex_);
+  std::vector<std::shared_ptr<const ModelVersion>> loaded;
+  for (const auto& version : {previous_, current_}) {
+    if (version != nullptr) loaded.push_back(version);
+  }
+  return loaded;
+}
+
 std::string ServedVersions::Problem() const {
   std::shared_ptr<const ModelVersion> version;
   {
     MutexLock lock(mutex_);
     if (current_ == nullptr) return problem_;
+    if (!rows_problem_.empty()) return rows_problem_;
     version = current_;
   }
   const double age = SecondsSince1970() - version->step_time();
@@ -114,6 +148,11 @@ void ServedVersions::Log(const Status& status) {
   const std::string problem(status.message());
   if (!status.ok() && problem != logged_) {
     spdlog::warn("the model: {}", problem);
+    // A wait is no refusal.
+    if (absl::IsUnavailable(status)) {
+      logged_ = problem;
+      return;
+    }
     registry_
         .GetCounter("simurgh_serve_versions_refused_total",
                     "Versions of the model that could not be used.",
@@ -125,6 +164,9 @@ void ServedVersions::Log(const Status& status) {
 
 void ServedVersions::Run() {
   SetThreadName("follower");
+  const std::chrono::milliseconds poll = options_.loading.remote == nullptr
+                                             ? options_.poll
+                                             : std::min(options_.poll, kLongestRemotePoll);
   bool is_low = false;
   for (;;) {
     if (!is_low && Current() != nullptr) {  // From now on, answers come first.
@@ -138,7 +180,7 @@ void ServedVersions::Run() {
       status = absl::ResourceExhaustedError("no memory to look for another version");
     }
     Log(status);
-    const auto next = Clock::now() + options_.poll;
+    const auto next = Clock::now() + poll;
     MutexLock lock(mutex_);
     if (!status.ok()) problem_ = std::string(status.message());
     while (!ends_ && !reload_ && wake_.WaitUntil(mutex_, next)) {
@@ -148,7 +190,7 @@ void ServedVersions::Run() {
   }
 }
 
-StatusOr<std::optional<Checkpoint>> ServedVersions::FindWanted() {
+StatusOr<std::optional<uint64_t>> ServedVersions::FixedStep() {
   SIMURGH_ASSIGN_OR_RETURN(std::optional<uint64_t> step, directory_.PinnedStep());
   std::string version;
   {
@@ -157,7 +199,23 @@ StatusOr<std::optional<Checkpoint>> ServedVersions::FindWanted() {
   }
   uint64_t number = 0;
   if (!step && absl::SimpleAtoi(version, &number)) step = number;
+  return step;
+}
+
+std::optional<Checkpoint> ServedVersions::FindUsed() {
+  if (options_.users == nullptr) return std::nullopt;
+  for (const VersionName& name : options_.users->Used(Clock::now())) {
+    if (FindChecksum(name.checksum) != nullptr || refused_.contains(name.checksum)) continue;
+    StatusOr<Checkpoint> checkpoint = directory_.Open(name.step);
+    if (checkpoint.ok() && NameOf(*checkpoint) == name) return *std::move(checkpoint);
+  }
+  return std::nullopt;
+}
+
+StatusOr<std::optional<Checkpoint>> ServedVersions::FindWanted() {
+  SIMURGH_ASSIGN_OR_RETURN(std::optional<uint64_t> step, FixedStep());
   if (!step) {
+    if (std::optional<Checkpoint> used = FindUsed()) return used;
     SIMURGH_ASSIGN_OR_RETURN(step, directory_.LatestStep());
   }
   if (!step) {
@@ -172,8 +230,102 @@ StatusOr<std::optional<Checkpoint>> ServedVersions::FindWanted() {
   return checkpoint;
 }
 
+StatusOr<std::optional<Checkpoint>> ServedVersions::OnAllServers(std::optional<Checkpoint> wanted) {
+  RemoteRows& rows = *options_.loading.remote;
+  const std::shared_ptr<const ModelVersion> current = Current();
+  const auto has = [](const std::vector<VersionName>& names, const VersionName& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  // Tells that `next` is about to be used, too.
+  const auto use = [&](const std::optional<Checkpoint>& next) {
+    std::vector<VersionName> names;
+    // Without one that a server does not have any more, so that all can go on.
+    if (current != nullptr && has(on_all_servers_, current->name())) {
+      names.push_back(current->name());
+    }
+    if (next) names.push_back(NameOf(*next));
+    return rows.Use(names);
+  };
+  const StatusOr<std::optional<uint64_t>> step = FixedStep();
+  const bool fixed = !step.ok() || step->has_value();
+  // Servers that load one checkpoint must not be asked for the next one meanwhile.
+  const bool keeps = !fixed && wanted && target_ && !refused_.contains(target_->checksum) &&
+                     (current == nullptr || target_->manifest.step > current->step()) &&
+                     Clock::now() < target_since_ + kTargetTime;
+  if (!keeps) {
+    target_ = wanted;
+    target_since_ = Clock::now();
+  } else {
+    const StatusOr<Checkpoint> again = directory_.Open(target_->manifest.step);
+    if (again.ok() && again->checksum == target_->checksum) wanted = target_;
+  }
+  StatusOr<std::vector<VersionName>> common = use(wanted);
+  if (!common.ok()) {
+    MutexLock lock(mutex_);
+    rows_problem_ = std::string(common.status().message());
+    return common.status();
+  }
+  on_all_servers_ = *common;
+  {
+    const std::string problem =
+        current == nullptr || has(*common, current->name()) ? "" : rows.WhoLacks(current->name());
+    MutexLock lock(mutex_);
+    if (rows_problem_ != problem) {
+      if (problem.empty()) spdlog::info("the model: all servers have the rows of the version");
+      if (!problem.empty()) spdlog::warn("the model: {}", problem);
+    }
+    rows_problem_ = problem;
+  }
+  if (!wanted) return std::nullopt;
+  if (has(*common, NameOf(*wanted))) return wanted;
+  // Trainers may save faster than the slowest server loads.
+  std::ranges::sort(*common, std::greater(), &VersionName::step);
+  for (const VersionName& name : *common) {
+    if (fixed || (current != nullptr && name.step <= current->step())) break;
+    StatusOr<Checkpoint> older = directory_.Open(name.step);
+    if (!older.ok() || NameOf(*older) != name) continue;
+    SIMURGH_ASSIGN_OR_RETURN(common, use(*older));
+    if (has(*common, name)) return *std::move(older);
+  }
+  const std::string waits = rows.WhoLacks(NameOf(*wanted));
+  {
+    MutexLock lock(mutex_);
+    problem_ = waits;
+  }
+  // Servers usually need a moment.
+  const bool is_late = current == nullptr || Clock::now() > target_since_ + kUsualWait;
+  if (is_late && std::exchange(waiting_, wanted->checksum) != wanted->checksum) {
+    spdlog::warn("the model: {}", waits);
+  }
+  return std::nullopt;
+}
+
+bool ServedVersions::MayLoad(const Checkpoint& checkpoint) {
+  if (options_.users == nullptr) return true;
+  const Clock::time_point now = Clock::now();
+  std::shared_ptr<const ModelVersion> dropped;  // Freed after the unlock, which takes long.
+  MutexLock lock(mutex_);
+  if (previous_ == nullptr || !options_.users->IsUsed(previous_->checksum(), now)) return true;
+  if (options_.users->IsUsed(current_->checksum(), now)) return false;
+  // Users may soon ask for it.
+  if (!options_.users->IsUsed(checkpoint.checksum, now) &&
+      now < current_since_ + options_.users->expiry()) {
+    return false;
+  }
+  dropped = std::exchange(current_, std::move(previous_));
+  return true;
+}
+
 Status ServedVersions::Follow() {
-  SIMURGH_ASSIGN_OR_RETURN(const std::optional<Checkpoint> checkpoint, FindWanted());
+  StatusOr<std::optional<Checkpoint>> wanted = FindWanted();
+  const bool is_remote = options_.loading.remote != nullptr;
+  if (is_remote) {
+    // Also without the model's folder, servers must keep what is in use.
+    StatusOr<std::optional<Checkpoint>> usable = OnAllServers(wanted.ok() ? *wanted : std::nullopt);
+    if (wanted.ok()) wanted = std::move(usable);
+  }
+  SIMURGH_RETURN_IF_ERROR(wanted.status());
+  const std::optional<Checkpoint>& checkpoint = *wanted;
   if (!checkpoint) return absl::OkStatus();
   if (auto loaded = Find(checkpoint->manifest.step);
       loaded != nullptr && loaded->checksum() == checkpoint->checksum) {
@@ -183,6 +335,13 @@ Status ServedVersions::Follow() {
   const Clock::time_point start = Clock::now();
   const auto refused = refused_.find(checkpoint->checksum);
   if (refused != refused_.end() && start < refused->second.retry) return refused->second.status;
+  if (!MayLoad(*checkpoint)) {
+    if (std::exchange(waiting_, checkpoint->checksum) != checkpoint->checksum) {
+      spdlog::info("the model: step {} waits until clients use newer rows than now",
+                   checkpoint->manifest.step);
+    }
+    return absl::OkStatus();
+  }
   StatusOr<std::shared_ptr<const ModelVersion>> version = absl::UnknownError("");
   try {
     version = Load(*checkpoint);
@@ -191,6 +350,9 @@ Status ServedVersions::Follow() {
   }
   if (!version.ok()) {
     if (absl::IsCancelled(version.status())) return absl::OkStatus();
+    if (is_remote && IsOfServers(version.status())) {
+      return absl::UnavailableError(version.status().message());
+    }
     const Status status(version.status().code(),
                         absl::StrCat("step ", checkpoint->manifest.step,
                                      " is not used: ", std::string(version.status().message())));
@@ -237,7 +399,8 @@ StatusOr<std::shared_ptr<const ModelVersion>> ServedVersions::LoadDelta(
     std::shared_ptr<const ModelVersion> version = Find(parent.step);
     if (version == nullptr || version->checksum() != parent.checksum) continue;
     for (; !deltas.empty(); deltas.pop_back()) {
-      SIMURGH_ASSIGN_OR_RETURN(version, version->Next(deltas.back(), BytesLeft()));
+      SIMURGH_ASSIGN_OR_RETURN(
+          version, version->Next(deltas.back(), BytesLeft(), /*checks_probe=*/deltas.size() == 1));
     }
     return version;
   }
@@ -248,11 +411,15 @@ StatusOr<std::shared_ptr<const ModelVersion>> ServedVersions::LoadWhole(
     const Checkpoint& checkpoint) {
   ModelVersion::Options loading = options_.loading;
   loading.max_bytes = BytesLeft();
-  return ModelVersion::Load(checkpoint, loading, [this](uint64_t rows, uint64_t all) -> Status {
+  const auto report = [this](uint64_t rows, uint64_t all) -> Status {
     MutexLock lock(mutex_);
     if (current_ == nullptr) problem_ = absl::StrCat("loading: rows=", rows, " of=", all);
     return ends_ ? absl::CancelledError("the server ends") : absl::OkStatus();
-  });
+  };
+  // Predictors, with their hot rows, are kept.
+  const std::shared_ptr<const ModelVersion> before =
+      loading.remote == nullptr ? nullptr : Current();
+  return ModelVersion::Load(checkpoint, loading, report, before.get());
 }
 
 uint64_t ServedVersions::BytesLeft() const {
@@ -269,6 +436,11 @@ void ServedVersions::Use(std::shared_ptr<const ModelVersion> version) {
   step_.Set(static_cast<double>(version->step()));
   step_time_.Set(version->step_time());
   bytes_.Set(static_cast<double>(version->bytes()));
+  if (RemoteRows* const rows = options_.loading.remote.get(); rows != nullptr) {
+    rows->SetCurrent(version->checksum());
+    on_all_servers_.push_back(version->name());
+  }
+  current_since_ = Clock::now();
   std::shared_ptr<const ModelVersion> old;  // Freed after the unlock, which takes long.
   {
     MutexLock lock(mutex_);

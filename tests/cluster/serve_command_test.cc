@@ -17,7 +17,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
@@ -42,27 +41,6 @@ constexpr char kOneRow[] = R"({"instances": [{"age": 39, "workclass": "Private"}
 const Trained& Adult() {
   static const Trained trained("config/adult.yaml");
   return trained;
-}
-
-// `simurgh predict` with the columns that a model reads, as the server names them: a CSV file.
-std::string PredictedRows(const Trained& trained, const ModelServer& server) {
-  const std::string metadata = server.Get("/v2/models/model").body;
-  const size_t inputs = metadata.find("\"inputs\":");
-  std::vector<std::string> names;
-  constexpr std::string_view kName = "{\"name\":\"";
-  for (size_t at = metadata.find(kName, inputs); at < metadata.find("\"outputs\":");
-       at = metadata.find(kName, at + 1)) {
-    const size_t begin = at + kName.size();
-    names.push_back(metadata.substr(begin, metadata.find('"', begin) - begin));
-  }
-  REQUIRE(!names.empty());
-  std::string path = trained.folder.Path("predictions.csv");
-  const CommandResult result =
-      Simurgh(absl::StrCat("predict --model ", trained.model, " --input ", trained.test,
-                           " --output ", path, " --columns ", absl::StrJoin(names, ",")));
-  INFO(result.error);
-  REQUIRE(result.exit_code == 0);
-  return path;
 }
 
 TEST_CASE("All protocols answer with the predictions of simurgh predict") {
@@ -96,7 +74,7 @@ TEST_CASE("All protocols answer with the predictions of simurgh predict") {
   const Trained trained(config, overrides);
   ModelServer server(trained.model, settings);
   server.AwaitReady();
-  const std::string rows = PredictedRows(trained, server);
+  const std::string rows = PredictedRows(trained, server.Get("/v2/models/model").body);
   const CommandResult compared =
       RunCommand(absl::StrCat(python, " tests/cluster/served_predictions.py ", server.address(),
                               " model ", rows, " ", model.separators));
@@ -124,7 +102,9 @@ TEST_CASE("Clients of Triton ask in their ways, also over TLS with a token") {
   {
     ModelServer server(trained.model);
     server.AwaitReady();
-    REQUIRE(RunCommand(absl::StrCat("head -301 ", PredictedRows(trained, server), " > ", rows))
+    REQUIRE(RunCommand(absl::StrCat("head -301 ",
+                                    PredictedRows(trained, server.Get("/v2/models/model").body),
+                                    " > ", rows))
                 .exit_code == 0);
     ask("http://" + server.address(), "");
     CHECK(server.Stop() == 0);

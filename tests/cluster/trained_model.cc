@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
@@ -59,6 +60,25 @@ Trained::Trained(const std::string& config, std::vector<std::string> overrides) 
 
 std::string Trained::Rows(int count) const {
   return RunCommand(absl::StrCat("(zstd -dcqf ", test, " || cat ", test, ") | head -", count)).out;
+}
+
+std::string PredictedRows(const Trained& trained, const std::string& metadata) {
+  const size_t inputs = metadata.find("\"inputs\":");
+  std::vector<std::string> names;
+  constexpr std::string_view kName = "{\"name\":\"";
+  for (size_t at = metadata.find(kName, inputs); at < metadata.find("\"outputs\":");
+       at = metadata.find(kName, at + 1)) {
+    const size_t begin = at + kName.size();
+    names.push_back(metadata.substr(begin, metadata.find('"', begin) - begin));
+  }
+  REQUIRE(!names.empty());
+  std::string path = trained.folder.Path("predictions.csv");
+  const CommandResult result =
+      Simurgh(absl::StrCat("predict --model ", trained.model, " --input ", trained.test,
+                           " --output ", path, " --columns ", absl::StrJoin(names, ",")));
+  INFO(result.error);
+  REQUIRE(result.exit_code == 0);
+  return path;
 }
 
 std::string Generate(const TemporaryFolder& folder, const char* name, const char* first) {

@@ -36,6 +36,10 @@ struct Trained {
   Checkpoint checkpoint;
 };
 
+// `simurgh predict` with the columns that a model reads: a CSV file. metadata: of the model, from a
+// server by v2, whose names the file has.
+std::string PredictedRows(const Trained& trained, const std::string& metadata);
+
 // 4,000 rows in the Criteo layout: the path of the file. first: more options of datagen.
 std::string Generate(const TemporaryFolder& folder, const char* name, const char* first = "");
 

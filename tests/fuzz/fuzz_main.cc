@@ -23,7 +23,7 @@ const std::vector<Target>& Targets() {
   static const std::vector<Target> targets = [] {
     std::vector<Target> all = FrameTargets();
     for (const auto& more : {ConversationTargets(), DenseTargets(), RowTargets(), BatchTargets(),
-                             FeedTargets(), ModelTargets(), ServingTargets()}) {
+                             FeedTargets(), ModelTargets(), ServedRowTargets(), ServingTargets()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

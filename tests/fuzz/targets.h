@@ -33,6 +33,7 @@ std::vector<Target> RowTargets();
 std::vector<Target> BatchTargets();
 std::vector<Target> FeedTargets();
 std::vector<Target> ModelTargets();
+std::vector<Target> ServedRowTargets();
 std::vector<Target> ServingTargets();
 
 // Takes an input apart, in the order in which SeedWriter put it together. An input that is too

@@ -32,7 +32,10 @@ struct ServingConfig {
   std::string metrics_key;
   uint32_t threads = 0;  // That predict; 0: one for each processor.
   Rows rows = Rows::kMemory;
-  uint64_t memory_budget = 0;  // Resident bytes; 0: no limit.
+  std::vector<std::string> servers;      // host:port of the servers of rows, in their order.
+  std::string servers_key;               // "file:line: serving.servers".
+  uint64_t hot_row_bytes = 64ULL << 20;  // Cached rows of servers.
+  uint64_t memory_budget = 0;            // Resident bytes; 0: no limit.
   uint32_t max_batch_rows = 1'024;
   std::chrono::microseconds batch_delay{0};
   uint32_t max_rows = 4'096;  // Of a request.
@@ -48,10 +51,12 @@ struct ServingConfig {
   std::string token_file;  // Empty: no token.
   std::string token_key;   // "file:line: serving.token_file".
   bool allow_plugins = false;
+  RpcConfig rpc;  // For connections between the server and the servers of rows.
 };
 
-// Reads the section of a file; other sections are not read. path: empty for defaults. Each
-// override is "serving.key=value". Errors: as LoadClusterConfig.
+// Reads the section of a file, and, with serving.servers, the section `rpc` and
+// cluster.token_file; others are not read. path: empty for defaults. Each override is
+// "section.key=value". Errors: as LoadClusterConfig.
 StatusOr<ServingConfig> LoadServingConfig(const std::string& path,
                                           const std::vector<std::string>& overrides);
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
+#include "simurgh/serve/remote_rows.h"
+#include "simurgh/serve/row_share.h"
 
 namespace simurgh {
 
@@ -43,32 +46,42 @@ class ModelVersion {
     std::vector<std::string> overrides;  // See ConfigOfModel().
     bool allow_plugins = true;
     uint64_t max_bytes = UINT64_MAX;  // Of rows.
+    // Only these rows, to answer reads of other processes: no predictions. Plug-ins are not used.
+    std::optional<RowShare> share;
+    // The servers of the rows; null: the rows are in this process.
+    std::shared_ptr<RemoteRows> remote;
+    size_t hot_row_bytes = 0;  // Of each predictor, for rows of servers.
   };
 
   // Called with rows read and all rows; an error ends the load.
   using Progress = absl::FunctionRef<Status(uint64_t rows, uint64_t all_rows)>;
 
   // Reads a checkpoint and those that it continues, then predicts the rows of its probe.csv and
-  // compares.
+  // compares. before: predictors of this version fit the new one if both have the same
+  // configuration, which is then not read again; may be null.
   // Errors: of ConfigOfModel(), OpenRows() and CheckProbe(); INVALID_ARGUMENT for tables or dense
   // weights that do not fit the configuration; RESOURCE_EXHAUSTED without memory, or for more than
   // max_bytes.
   static StatusOr<std::shared_ptr<const ModelVersion>> Load(const Checkpoint& checkpoint,
                                                             const Options& options,
-                                                            Progress progress);
+                                                            Progress progress,
+                                                            const ModelVersion* before = nullptr);
 
   // Load() of a delta that continues this version. Reads only the delta, and shares the other rows
-  // with this version. max_bytes: of rows, besides those of this version.
+  // with this version. max_bytes: of rows, besides those of this version. checks_probe: false for
+  // a version that will not be used, but continued.
   // Errors: as Load(); ABORTED if the checkpoint is no delta of this one, or has another
   // configuration: then use Load().
   StatusOr<std::shared_ptr<const ModelVersion>> Next(const Checkpoint& delta,
-                                                     uint64_t max_bytes = UINT64_MAX) const;
+                                                     uint64_t max_bytes = UINT64_MAX,
+                                                     bool checks_probe = true) const;
 
   ~ModelVersion();
 
   const std::string& folder() const { return folder_; }
   uint64_t step() const { return step_; }
   uint64_t checksum() const { return checksum_; }  // See Checkpoint.
+  VersionName name() const { return {step_, checksum_, training_}; }
   double step_time() const { return step_time_; }  // When the step ended: seconds since 1970.
   uint64_t rows() const;
   // Of rows and dense weights, without what `besides`, which may be null, shares.
@@ -78,6 +91,10 @@ class ModelVersion {
 
  private:
   friend class Predictor;
+  friend StatusOr<RowAnswer> AnswerRead(const ModelVersion& version,
+                                        std::span<const RowRead::Group> groups,
+                                        std::span<const uint64_t> ids,
+                                        absl::FunctionRef<RowMemory(size_t bytes)> allocate);
   struct Common;  // What the versions of a run share.
   struct Parts;
 
@@ -87,6 +104,7 @@ class ModelVersion {
   const uint64_t step_;
   const double step_time_;
   const uint64_t checksum_;
+  const uint64_t training_;
   std::shared_ptr<const Common> common_;
   std::unique_ptr<Parts> parts_;
 };

@@ -33,7 +33,7 @@ class Predictor {
 
   // batch: of rows(); gets the masks of raw features. probabilities: (batch.size(), labels),
   // overwritten. NaN where weights or inputs are too large.
-  // Errors: of DensePredictor.
+  // Errors: of DensePredictor; of RemoteRows::Read(), if servers have the rows.
   Status Predict(const ModelVersion& model, Batch& batch, std::vector<float>& probabilities);
 
   // Predicts the rows of requests as few batches. scored: one for each request.

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ struct RowProblem {
 // The predictions of a request.
 struct ScoredRows {
   std::vector<float> probabilities;  // (rows, labels), row by row. NaN in bad rows.
+  // Of the version that was used, if it is not the one that was asked.
+  std::optional<uint64_t> step;
   size_t bad_rows = 0;
   std::vector<RowProblem> problems;  // Of the first kMaxProblems bad rows.
 

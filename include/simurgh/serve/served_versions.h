@@ -17,6 +17,7 @@
 #include "simurgh/base/status.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/serve/model_version.h"
+#include "simurgh/serve/version_users.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {
@@ -31,6 +32,15 @@ namespace simurgh {
 //
 // MODEL/pin, a file with a step, holds all followers at this step until it is removed.
 //
+// If servers have the rows (Options::loading.remote), a version is used when all of them have it.
+// The wait for them is no error. If the newest one is not on all servers, the newest that is on all
+// is used.
+//
+// A process that has a share of the rows for others (Options::users) loads the versions that they
+// ask for, before newer ones, and does not drop one that they use. With two such versions it waits.
+// If only the older one is used, the newer one is replaced by one that users ask for, or after a
+// while by the newest.
+//
 // Threads: any.
 class ServedVersions {
  public:
@@ -41,6 +51,8 @@ class ServedVersions {
     std::chrono::milliseconds max_age{0};  // Older versions are not ready; 0: any age is.
     uint64_t memory_budget = 0;            // Of all versions' rows; 0: no limit.
     ModelVersion::Options loading;         // Without max_bytes.
+    // The users of the rows; null: this process only. Lifetime: outlives this.
+    const VersionUsers* users = nullptr;
   };
 
   // Lifetime: the registry outlives this.
@@ -56,8 +68,12 @@ class ServedVersions {
   std::shared_ptr<const ModelVersion> Current() const;
   // Null if this step is not loaded.
   std::shared_ptr<const ModelVersion> Find(uint64_t step) const;
+  std::shared_ptr<const ModelVersion> FindChecksum(uint64_t checksum) const;
   std::vector<uint64_t> Steps() const;
-  // Why there is no version, or none that is new enough; empty if ready.
+  // The loaded versions, the newest one in use last.
+  std::vector<std::shared_ptr<const ModelVersion>> Loaded() const;
+  // Why there is no version, none that is new enough, or one whose rows servers lack; empty if
+  // ready.
   std::string Problem() const;
 
   // Replaces Options::version, looks for it now, and tries one again that was refused.
@@ -74,8 +90,18 @@ class ServedVersions {
 
   void Run();
   Status Follow();
+  // The step that the configuration or the file `pin` asks for; none: the newest.
+  StatusOr<std::optional<uint64_t>> FixedStep();
+  // The newest checkpoint that users ask for and that is not loaded, if there is one.
+  std::optional<Checkpoint> FindUsed();
   // The checkpoint that the folder asks for; none if that is the version in use.
   StatusOr<std::optional<Checkpoint>> FindWanted();
+  // Of `wanted`, which may be none, and older ones: the checkpoint that all servers of rows have;
+  // none if that is the version in use, or while they do not have it. Tells the servers. Errors: of
+  // RemoteRows.
+  StatusOr<std::optional<Checkpoint>> OnAllServers(std::optional<Checkpoint> wanted);
+  // Whether a loaded version may make room for another one. Drops one if that is needed.
+  bool MayLoad(const Checkpoint& checkpoint);
   StatusOr<std::shared_ptr<const ModelVersion>> Load(const Checkpoint& checkpoint);
   StatusOr<std::shared_ptr<const ModelVersion>> LoadDelta(const Checkpoint& checkpoint);
   StatusOr<std::shared_ptr<const ModelVersion>> LoadWhole(const Checkpoint& checkpoint);
@@ -99,6 +125,13 @@ class ServedVersions {
   std::shared_ptr<const ModelVersion> current_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const ModelVersion> previous_ ABSL_GUARDED_BY(mutex_);
   std::string problem_ ABSL_GUARDED_BY(mutex_) = "the model is being loaded";
+  std::string rows_problem_ ABSL_GUARDED_BY(mutex_);  // Of current_, if servers have the rows.
+  Clock::time_point current_since_;                   // The thread's.
+  std::vector<VersionName> on_all_servers_;           // By the last answers; the thread's.
+  // The checkpoint that servers are asked for, and since when; the thread's.
+  std::optional<Checkpoint> target_;
+  Clock::time_point target_since_;
+  uint64_t waiting_ = 0;  // The checkpoint whose wait has been logged; the thread's.
   std::string version_ ABSL_GUARDED_BY(mutex_);
   bool reload_ ABSL_GUARDED_BY(mutex_) = false;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;

@@ -55,6 +55,8 @@ TEST_CASE("every key of serving is read", "[config]") {
   metrics: "127.0.0.1:9100"
   threads: 3
   rows: remote
+  servers: ["host1:9100", "127.0.0.1:9101"]
+  hot_row_bytes: 5000
   memory_budget: 1000
   max_batch_rows: 7
   batch_delay: 50us
@@ -80,6 +82,9 @@ TEST_CASE("every key of serving is read", "[config]") {
   CHECK(config.metrics == "127.0.0.1:9100");
   CHECK(config.threads == 3);
   CHECK(config.rows == ServingConfig::Rows::kRemote);
+  CHECK(config.servers == std::vector<std::string>{"host1:9100", "127.0.0.1:9101"});
+  CHECK_THAT(config.servers_key, Catch::EndsWith("serving.yaml:9: serving.servers"));
+  CHECK(config.hot_row_bytes == 5000);
   CHECK(config.memory_budget == 1000);
   CHECK(config.max_batch_rows == 7);
   CHECK(config.batch_delay == std::chrono::microseconds(50));
@@ -95,7 +100,7 @@ TEST_CASE("every key of serving is read", "[config]") {
   CHECK_THAT(config.tls.certificate, Catch::StartsWith("/") && Catch::EndsWith("/cert.pem"));
   CHECK(config.tls.key == "/key.pem");
   CHECK_THAT(config.tls.client_authority, Catch::EndsWith("/ca.pem"));
-  CHECK_THAT(config.tls.where, Catch::EndsWith("serving.yaml:21: serving.tls"));
+  CHECK_THAT(config.tls.where, Catch::EndsWith("serving.yaml:23: serving.tls"));
   CHECK_THAT(config.token_file, Catch::EndsWith("/tokens"));
   CHECK(config.allow_plugins);
 }
@@ -103,6 +108,37 @@ TEST_CASE("every key of serving is read", "[config]") {
 TEST_CASE("the newest version is the default and has a name", "[config]") {
   CHECK_FALSE(Load("serving: {version: latest}").version);
   CHECK(Load("serving: {version: latest}", {"serving.version=7"}).version == 7);
+}
+
+TEST_CASE("servers of rows are a list or a text", "[config]") {
+  const std::vector<std::string> two = {"127.0.0.1:9100", "127.0.0.1:9101"};
+  CHECK(Load("", {"serving.servers=127.0.0.1:9100,127.0.0.1:9101"}).servers == two);
+  CHECK(Load("", {"serving.servers=[127.0.0.1:9100, 127.0.0.1:9101]"}).servers == two);
+  CHECK(Load("", {"serving.servers=[::1]:9100"}).servers == std::vector<std::string>{"[::1]:9100"});
+  CHECK_THAT(Problem("serving: {servers: [host]}"), Catch::StartsWith(":1: serving.servers: "));
+  CHECK(Problem("serving: {rows: remote}") ==
+        ":1: serving.servers: is missing, which rows: remote needs; give the addresses of "
+        "embedding-ps --serve");
+}
+
+TEST_CASE("servers of rows are reached by the cluster's rules of connections", "[config]") {
+  const TemporaryFolder folder;
+  folder.Write("token", "0123456789");
+  const std::string text =
+      "cluster: {name: ads, token_file: token, seed: 3}\n"
+      "rpc: {security: insecure, stall_timeout: 7s}\n"
+      "serving: {servers: [host:9100]}\n";
+  const auto config = LoadServingConfig(folder.Write("serving.yaml", text), {});
+  REQUIRE(config.ok());
+  CHECK(config->rpc.security == Security::kInsecure);
+  CHECK(config->rpc.token_file == folder.Path("token"));
+  CHECK(config->rpc.stall_timeout == std::chrono::seconds(7));
+  CHECK_THAT(Problem("rpc: {security: insecure}\nserving: {servers: [host:9100]}\n"),
+             Catch::Contains("rpc.security: insecure requires a token"));
+  CHECK_THAT(Problem("rpc: {secure: 1}\nserving: {servers: [host:9100]}\n"),
+             Catch::Contains("rpc.secure"));
+  // Without servers the files need not exist.
+  CHECK(Load("cluster: {name: ads, token_file: /none}\n").rpc.token_file.empty());
 }
 
 TEST_CASE("a cluster's file serves, also where its data is not", "[config]") {

@@ -52,10 +52,11 @@ double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 }  // namespace
 
-VersionedModel::VersionedModel(const std::string& folder)
+VersionedModel::VersionedModel(const std::string& folder, uint64_t run)
     : directory_(folder),
       config_(ConfigBeside(folder)),
-      generation_(directory_.NewGeneration().value()) {}
+      generation_(directory_.NewGeneration().value()),
+      run_(run) {}
 
 Checkpoint VersionedModel::WriteFull(uint64_t version, const std::set<uint64_t>& missing,
                                      const std::string& probe) {
@@ -123,7 +124,7 @@ Checkpoint VersionedModel::Write(uint64_t version, const std::set<uint64_t>& mis
                                             ",\"0,0,0,0\"\n"))
                     .ok());
   Manifest manifest;
-  manifest.run = 1;
+  manifest.run = run_;
   manifest.step_time = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   if (parent != nullptr) manifest.parent = {parent->manifest.step, parent->checksum};
   manifest.extra = {{"yaml", config_.source.text},

@@ -20,7 +20,8 @@ class VersionedModel {
  public:
   static constexpr uint64_t kIds = 50;
 
-  explicit VersionedModel(const std::string& folder);
+  // run: of the training.
+  explicit VersionedModel(const std::string& folder, uint64_t run = 1);
 
   // A full checkpoint. missing: ids of `b` without a row. probe: probabilities of its one row, or
   // those that are right.
@@ -46,6 +47,7 @@ class VersionedModel {
   ModelDirectory directory_;
   ClusterConfig config_;
   uint64_t generation_;
+  uint64_t run_;
 };
 
 }  // namespace simurgh::testing

@@ -35,7 +35,7 @@ DaemonDescription Description() {
   description.role = "embedding-ps";
   description.usage.program = "simurgh-test";
   description.usage.summary = "A daemon without a purpose.";
-  description.section = "embedding_ps";
+  description.instances_key = "embedding_ps.instances";
   description.instances = [](const ClusterConfig& config) -> const std::vector<InstanceConfig>& {
     return config.embedding_ps.instances;
   };

@@ -1,0 +1,105 @@
+#include "services/serving/library_backend.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace simurgh {
+namespace {
+
+std::string VersionOf(const ServingConfig& config) {
+  return config.version ? absl::StrCat(*config.version) : "latest";
+}
+
+uint32_t ThreadsOf(const ServingConfig& config) {
+  return config.threads > 0 ? config.threads : std::max(1U, std::thread::hardware_concurrency());
+}
+
+ModelVersion::Options LoadingOf(const ServingConfig& config, std::vector<std::string> overrides,
+                                std::shared_ptr<RemoteRows> rows) {
+  return {.overrides = std::move(overrides),
+          .allow_plugins = config.allow_plugins,
+          .remote = std::move(rows),
+          .hot_row_bytes = config.hot_row_bytes / ThreadsOf(config)};
+}
+
+LoadedVersion Loaded(std::shared_ptr<const ModelVersion> model) {
+  if (model == nullptr) return {};
+  LoadedVersion version;
+  version.step = model->step();
+  version.format = std::shared_ptr<const RowFormat>(model, &model->format());
+  version.model = std::move(model);
+  return version;
+}
+
+Status Gone(const LoadedVersion& version) {
+  return absl::UnavailableError(
+      absl::StrCat("servers do not have the rows of version ", version.step, " any more"));
+}
+
+}  // namespace
+
+LibraryBackend::LibraryBackend(const ServingConfig& config, std::vector<std::string> overrides,
+                               std::shared_ptr<RemoteRows> rows, MetricRegistry& registry)
+    : is_remote_(rows != nullptr),
+      versions_({.model = config.model,
+                 .version = VersionOf(config),
+                 .poll = config.poll,
+                 .max_age = config.max_age,
+                 .memory_budget = config.memory_budget,
+                 .loading = LoadingOf(config, std::move(overrides), std::move(rows))},
+                registry),
+      scorer_({.threads = ThreadsOf(config),
+               .max_batch_rows = config.max_batch_rows,
+               .batch_delay = config.batch_delay},
+              registry) {}
+
+LoadedVersion LibraryBackend::Current() { return Loaded(versions_.Current()); }
+
+LoadedVersion LibraryBackend::Find(uint64_t step) {
+  LoadedVersion version = Loaded(versions_.Find(step));
+  version.is_named = true;
+  return version;
+}
+
+void LibraryBackend::Score(const LoadedVersion& version, ScoreRequest request,
+                           std::chrono::milliseconds max_wait, Done done) {
+  if (!is_remote_) {
+    return scorer_.Submit(version.model, std::move(request), max_wait, std::move(done));
+  }
+  ScoreRequest again = request;
+  scorer_.Submit(version.model, std::move(request), max_wait,
+                 [this, version, again = std::move(again), max_wait,
+                  done = std::move(done)](StatusOr<ScoredRows> scored) mutable {
+                   if (!absl::IsNotFound(scored.status()))
+                     return std::move(done)(std::move(scored));
+                   ScoreAgain(version, std::move(again), max_wait, std::move(done));
+                 });
+}
+
+void LibraryBackend::ScoreAgain(const LoadedVersion& version, ScoreRequest request,
+                                std::chrono::milliseconds max_wait, Done done) {
+  if (version.is_named) {
+    return std::move(done)(absl::NotFoundError(Gone(version).message()));
+  }
+  const LoadedVersion newest = Current();
+  // The cells were read for this format.
+  if (newest.step == version.step || newest.format.get() != version.format.get()) {
+    return std::move(done)(Gone(version));
+  }
+  scorer_.Submit(newest.model, std::move(request), max_wait,
+                 [newest, done = std::move(done)](StatusOr<ScoredRows> scored) mutable {
+                   if (absl::IsNotFound(scored.status())) scored = Gone(newest);
+                   if (scored.ok()) scored->step = newest.step;
+                   std::move(done)(std::move(scored));
+                 });
+}
+
+Status LibraryBackend::Reload(const ServingConfig& config) {
+  versions_.Reload(VersionOf(config));
+  return absl::OkStatus();
+}
+
+}  // namespace simurgh
