@@ -42,7 +42,7 @@ std::vector<PeerMonitor::Peer> PeerMonitor::PeersOf(const DaemonContext& context
 
 PeerMonitor::PeerMonitor(DaemonContext& context, std::vector<Peer> peers) : context_(context) {
   if (peers.empty()) return;
-  constexpr uint32_t kLines = 3;  // Burst of one peer.
+  constexpr uint32_t kLines = 1;  // Of one peer at once.
   for (Peer& peer : peers) {
     watched_.push_back(std::make_unique<Watched>(
         Watched{.peer = std::move(peer), .log = LogLimiter(kLines, std::chrono::seconds(10))}));
