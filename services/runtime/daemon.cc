@@ -140,8 +140,8 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   if (!flags->has_value()) return ExitCode::kOk;
   const DaemonFlags& given = **flags;
   const std::string service = absl::StrCat(description.role, "/", given.index);
-  if (const Status status = InitLogging(service, given.log_level); !status.ok()) {
-    return Refuse(description.usage, Annotate(status, "--log-level"));
+  if (const Status status = InitLogging(service, given.log_level, given.log_format); !status.ok()) {
+    return Refuse(description.usage, status);
   }
   StatusOr<ClusterConfig> config = Load(description, given);
   if (!config.ok()) return Refuse(description.usage, config.status());

@@ -38,8 +38,9 @@ StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int a
       "check-config", po::bool_switch(&flags.check_config),
       "check flags and file, print ok or the errors, and exit")(
       "log-level", po::value(&flags.log_level)->value_name("LEVEL")->default_value("info"),
-      "log from this level: trace, debug, info, warn, error or off")("help",
-                                                                     "print this help and exit")(
+      "log from this level: trace, debug, info, warn, error or off")(
+      "log-format", po::value(&flags.log_format)->value_name("FORMAT")->default_value("text"),
+      "log lines of text, or of json")("help", "print this help and exit")(
       "describe-config", po::bool_switch(&describes),
       "print the reference of all configuration keys as Markdown and exit")(
       "version", "print the version and exit");

@@ -18,7 +18,8 @@ struct DaemonFlags {
   uint32_t index = 0;                  // --index N: the instance of the section.
   std::vector<std::string> overrides;  // --set key=value, in order.
   bool check_config = false;           // --check-config
-  std::string log_level = "info";      // --log-level, as for InitLogging.
+  std::string log_level = "info";      // --log-level and --log-format, as for InitLogging.
+  std::string log_format = "text";
 };
 
 // Parts of --help.

@@ -35,9 +35,6 @@ class JsonEvents {
 // Errors: INVALID_ARGUMENT, naming the byte. An event that has ended the parsing is not an error.
 Status ParseJson(std::string_view json, RequestMemory& memory, JsonEvents& events);
 
-// Appends a text in quotes. Bytes that are not ASCII become \u00XX unless the text is UTF-8.
-void AppendJsonText(std::string_view text, std::string& out);
-
 // Appends the shortest text that gives this float; null for NaN.
 void AppendJsonNumber(float number, std::string& out);
 

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "simurgh/base/json_text.h"
+
 namespace simurgh {
 namespace {
 

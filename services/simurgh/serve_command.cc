@@ -47,6 +47,7 @@ struct Options {
   std::vector<std::string> overrides;        // Of the section.
   std::vector<std::string> model_overrides;  // Of the model's configuration.
   std::string log_level = "info";
+  std::string log_format = "text";
 };
 
 // serving.KEY='VALUE'
@@ -70,7 +71,9 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
       "change a key of serving, or of the model's configuration, such as the path of a "
       "vocabulary; may repeat")(
       "log-level", po::value(&own.log_level)->value_name("LEVEL")->default_value("info"),
-      "log from this level: trace, debug, info, warn, error or off");
+      "log from this level: trace, debug, info, warn, error or off")(
+      "log-format", po::value(&own.log_format)->value_name("FORMAT")->default_value("text"),
+      "log lines of text, or of json");
   std::vector<std::string> words;
   SIMURGH_ASSIGN_OR_RETURN(
       const bool runs,
@@ -118,9 +121,8 @@ ExitCode RunServeCommand(int argc, const char* const* argv) {
   const StatusOr<std::optional<Options>> options = Parse(argc, argv);
   if (!options.ok()) return Fail(options.status());
   if (!options->has_value()) return ExitCode::kOk;
-  if (const Status ready = InitLogging("serve", (*options)->log_level); !ready.ok()) {
-    return Fail(Annotate(ready, "--log-level"));
-  }
+  const Status ready = InitLogging("serve", (*options)->log_level, (*options)->log_format);
+  if (!ready.ok()) return Fail(ready);
   std::signal(SIGPIPE, SIG_IGN);  // A write to a closed connection fails instead.
   const Status status = Serve(**options);
   return status.ok() ? ExitCode::kOk : Fail(status);

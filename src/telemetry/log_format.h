@@ -12,6 +12,6 @@ namespace simurgh::internal {
 std::string EscapeControl(std::string_view text);
 
 // Formats lines as logging.h describes.
-std::unique_ptr<spdlog::formatter> MakeLogFormatter();
+std::unique_ptr<spdlog::formatter> MakeLogFormatter(bool is_json = false);
 
 }  // namespace simurgh::internal

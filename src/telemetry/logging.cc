@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "simurgh/base/json_text.h"
 #include "simurgh/base/log.h"
 #include "telemetry/log_format.h"
 
@@ -29,12 +30,24 @@ std::string ThreadName(const Message& /*message*/) {
 }
 
 std::string LevelName(const Message& message) {
-  constexpr const char* kNames[] = {"trace", "debug", "info ", "warn ", "error", "error", "error"};
+  constexpr const char* kNames[] = {"trace", "debug", "info", "warn", "error", "error", "error"};
   return kNames[message.level];
 }
 
-std::string Text(const Message& message) {
-  return EscapeControl({message.payload.data(), message.payload.size()});
+std::string AlignedLevelName(const Message& message) {
+  return fmt::format("{:5}", LevelName(message));
+}
+
+std::string_view TextOf(const Message& message) {
+  return {message.payload.data(), message.payload.size()};
+}
+
+std::string Text(const Message& message) { return EscapeControl(TextOf(message)); }
+
+std::string JsonText(const Message& message) {
+  std::string text;
+  AppendJsonText(TextOf(message), text);
+  return text;
 }
 
 template <std::string (*kFormat)(const Message&)>
@@ -68,10 +81,18 @@ std::string EscapeControl(std::string_view text) {
   return result;
 }
 
-std::unique_ptr<spdlog::formatter> MakeLogFormatter() {
+std::unique_ptr<spdlog::formatter> MakeLogFormatter(bool is_json) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
-  formatter->add_flag<Flag<LevelName>>('*');
   formatter->add_flag<Flag<ThreadName>>('~');
+  if (is_json) {
+    formatter->add_flag<Flag<LevelName>>('*');
+    formatter->add_flag<Flag<JsonText>>('_');
+    // Services and threads have names of this project, which need no escapes.
+    formatter->set_pattern(
+        R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%*","service":"%n","thread":"%~","message":%_})");
+    return formatter;
+  }
+  formatter->add_flag<Flag<AlignedLevelName>>('*');
   formatter->add_flag<Flag<Text>>('_');
   formatter->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %* %n %~: %_");
   return formatter;
@@ -94,16 +115,21 @@ std::optional<spdlog::level::level_enum> ParseLevel(std::string_view name) {
 
 }  // namespace
 
-Status InitLogging(std::string_view service, std::string_view level) {
+Status InitLogging(std::string_view service, std::string_view level, std::string_view format) {
   const auto parsed = ParseLevel(level);
   if (!parsed.has_value()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("log level '", absl::string_view(level.data(), level.size()),
+        absl::StrCat("--log-level: '", absl::string_view(level.data(), level.size()),
                      "' is unknown; use trace, debug, info, warn, error or off"));
+  }
+  if (format != "text" && format != "json") {
+    return absl::InvalidArgumentError(absl::StrCat("--log-format: '",
+                                                   absl::string_view(format.data(), format.size()),
+                                                   "' is unknown; use text or json"));
   }
   auto logger = std::make_shared<spdlog::logger>(std::string(service),
                                                  std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_formatter(internal::MakeLogFormatter());
+  logger->set_formatter(internal::MakeLogFormatter(format == "json"));
   logger->set_level(*parsed);
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));

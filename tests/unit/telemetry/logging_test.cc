@@ -38,6 +38,20 @@ TEST_CASE("a message cannot break out of its line") {
   CHECK(internal::EscapeControl("a\nb\tc\x1b[0m\x7f") == "a\\nb\\tc\\x1b[0m\\x7f");
 }
 
+TEST_CASE("a line of JSON holds the same, whatever the message is") {
+  std::ostringstream out;
+  spdlog::logger logger("embedding-ps/0", std::make_shared<spdlog::sinks::ostream_sink_mt>(out));
+  logger.set_formatter(internal::MakeLogFormatter(/*is_json=*/true));
+  std::thread([&logger] {
+    SetThreadName("partition-0");
+    logger.warn("a \"b\" \\ c\nd \xff");
+  }).join();
+  CHECK_THAT(out.str(),
+             Catch::Matches(R"(\{"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z",)"
+                            R"("level":"warn","service":"embedding-ps/0","thread":"partition-0",)"
+                            R"("message":"a \\"b\\" \\\\ c\\nd \\u00ff"\}\n)"));
+}
+
 TEST_CASE("levels are taken by name, and an unknown one changes nothing") {
   REQUIRE(InitLogging("test", "warn").ok());
   CHECK(spdlog::default_logger()->level() == spdlog::level::warn);
@@ -48,6 +62,9 @@ TEST_CASE("levels are taken by name, and an unknown one changes nothing") {
   for (const char* level : {"trace", "debug", "info", "error", "off"}) {
     CHECK(InitLogging("test", level).ok());
   }
+  CHECK(InitLogging("test", "info", "json").ok());
+  CHECK_THAT(std::string(InitLogging("test", "info", "xml").message()),
+             Catch::Contains("'xml'") && Catch::Contains("text or json"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/json_text.h"
 #include "tests/unit/services/serving/format.h"
 
 namespace simurgh {
