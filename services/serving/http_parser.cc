@@ -12,7 +12,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
-#include "services/serving/problems.h"
+#include "services/serving/predict_request.h"
 
 namespace simurgh {
 
@@ -117,5 +117,49 @@ HttpParser::State HttpParser::state() const { return impl_->state(); }
 size_t HttpParser::body_bytes() const { return impl_->body_bytes(); }
 const HttpHead& HttpParser::head() const { return impl_->head(); }
 HttpRequest HttpParser::Release() { return impl_->Release(); }
+
+HttpResponse HttpResponse::Error(int code, std::string_view message) {
+  HttpResponse response{.code = code};
+  response.body = ErrorJson(message);
+  return response;
+}
+
+const char* ReasonOf(int code) {
+  switch (code) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return "Internal Server Error";
+  }
+}
+
+std::string ResponseHead(const HttpResponse& response, bool keep_alive) {
+  std::string head = absl::StrCat("HTTP/1.1 ", response.code, " ", ReasonOf(response.code),
+                                  "\r\nContent-Type: ", response.content_type,
+                                  "\r\nContent-Length: ", response.body.size(), "\r\n");
+  for (const auto& [name, value] : response.headers) {
+    absl::StrAppend(&head, name, ": ", value, "\r\n");
+  }
+  absl::StrAppend(&head, keep_alive ? "" : "Connection: close\r\n", "\r\n");
+  return head;
+}
 
 }  // namespace simurgh

@@ -4,9 +4,13 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "simurgh/base/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "simurgh/base/settings.h"
 #include "simurgh/serve/score_request.h"
 
 namespace simurgh {
@@ -27,7 +31,11 @@ class Problems {
   // Whether to look for no more.
   bool full() const { return count_ > kShown; }
   // One line each.
-  std::string Text() const;
+  std::string Text() const {
+    std::string text = absl::StrJoin(shown_, "\n");
+    if (count_ > shown_.size()) absl::StrAppend(&text, "\nand ", count_ - shown_.size(), " more");
+    return text;
+  }
 
  private:
   std::vector<std::string> shown_;
@@ -46,6 +54,11 @@ struct BadRows {
 };
 
 // A value for a message: in quotes, printable and not too long.
-std::string Shown(std::string_view value);
+inline std::string Shown(std::string_view value) {
+  constexpr size_t kMaxBytes = 64;
+  const bool is_cut = value.size() > kMaxBytes;
+  return absl::StrCat("'", PrintableLine(std::string(value.substr(0, kMaxBytes))),
+                      is_cut ? "..." : "", "'");
+}
 
 }  // namespace simurgh

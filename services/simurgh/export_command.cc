@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,13 +25,17 @@
 #include "services/runtime/command_line.h"
 #include "services/simurgh/checkpoint_choice.h"
 #include "services/simurgh/commands.h"
-#include "services/simurgh/feature_export.h"
 #include "services/simurgh/prediction_file.h"
 #include "services/simurgh/progress_line.h"
 #include "services/simurgh/unfinished_file.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/data/batch.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/feature/raw_masks.h"
 #include "simurgh/model/table_export.h"
 #include "simurgh/model/table_reader.h"
+#include "simurgh/model/tensor_spool.h"
 #include "simurgh/nn/onnx.h"
 #include "simurgh/serve/model_version.h"
 #include "simurgh/telemetry/logging.h"
@@ -38,6 +44,111 @@
 
 namespace simurgh {
 namespace {
+
+// Samples as a trainer processes them, for a file of tensors. F: a feature's name.
+//
+//   F.ids      U64 [n]        ids of rows, sample after sample; those of a hash stack after it
+//   F.offsets  U64 [N + 1]    sample b has the ids [offsets[b], offsets[b + 1])
+//   F.weights  F32 [n]        only of features with a weight_separator or a plug-in
+//   dense      F32 [N, D]     scaled, then the masks of raw features; left out without columns
+//   labels     F32 [N, T]     0 or 1
+//
+// Threads: one owner.
+class FeatureExport {
+ public:
+  // config: with fitted statistics. folder: of a temporary file. has_labels: false to leave them
+  // out. Errors: of TensorSpool.
+  static StatusOr<FeatureExport> Create(const ClusterConfig& config, const std::string& folder,
+                                        bool has_labels);
+
+  // Errors: of TensorSpool::Append.
+  Status Add(Batch batch);
+  TensorSpool& tensors() { return spool_; }
+  uint64_t samples() const { return samples_; }
+
+ private:
+  struct Feature {
+    size_t ids;  // Index of its first tensor; offsets and weights follow.
+    bool has_weights;
+    uint64_t occurrences = 0;
+  };
+
+  FeatureExport(const ClusterConfig& config, TensorSpool spool, std::vector<Feature> features,
+                size_t dense)
+      : masks_(config.features),
+        spool_(std::move(spool)),
+        features_(std::move(features)),
+        dense_(dense) {}
+
+  RawMasks masks_;
+  TensorSpool spool_;
+  std::vector<Feature> features_;
+  size_t dense_;  // Index of the tensor; labels follow.
+  bool has_dense_ = false;
+  bool has_labels_ = false;
+  uint64_t samples_ = 0;
+};
+
+template <typename T>
+std::span<const std::byte> BytesOf(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+StatusOr<FeatureExport> FeatureExport::Create(const ClusterConfig& config,
+                                              const std::string& folder, bool has_labels) {
+  std::vector<TensorSpec> tensors;
+  std::vector<Feature> features;
+  for (const FeatureConfig& feature : config.features) {
+    features.push_back({.ids = tensors.size(),
+                        .has_weights = feature.weight_separator != '\0' ||
+                                       !feature.processing.plugin.path.empty()});
+    tensors.push_back({feature.name + ".ids", DType::kU64, {0}});
+    tensors.push_back({feature.name + ".offsets", DType::kU64, {0}});
+    if (features.back().has_weights)
+      tensors.push_back({feature.name + ".weights", DType::kF32, {0}});
+  }
+  const size_t dense = tensors.size();
+  const size_t width = InputsOf(config).dense_width;
+  if (width > 0) tensors.push_back({"dense", DType::kF32, {0, width}});
+  if (has_labels) tensors.push_back({"labels", DType::kF32, {0, LabelColumns(config.data).size()}});
+  SIMURGH_ASSIGN_OR_RETURN(TensorSpool spool, TensorSpool::Create(folder, std::move(tensors)));
+  FeatureExport result(config, std::move(spool), std::move(features), dense);
+  result.has_dense_ = width > 0;
+  result.has_labels_ = has_labels;
+  const std::vector<uint64_t> zero = {0};
+  for (const Feature& feature : result.features_) {
+    SIMURGH_RETURN_IF_ERROR(result.spool_.Append(feature.ids + 1, BytesOf(zero)));
+  }
+  return result;
+}
+
+Status FeatureExport::Add(Batch batch) {
+  masks_.AppendTo(batch);
+  std::vector<uint64_t> numbers;
+  for (size_t f = 0; f < features_.size(); ++f) {
+    Feature& feature = features_[f];
+    const FeatureView view = batch.sparse->feature(f);
+    numbers.clear();
+    for (const uint32_t occurrence : view.occurrences) numbers.push_back(view.ids[occurrence]);
+    SIMURGH_RETURN_IF_ERROR(spool_.Append(feature.ids, BytesOf(numbers)));
+    numbers.clear();
+    for (const uint32_t offset : view.offsets.subspan(1)) {
+      numbers.push_back(feature.occurrences + offset - view.offsets[0]);
+    }
+    SIMURGH_RETURN_IF_ERROR(spool_.Append(feature.ids + 1, BytesOf(numbers)));
+    if (feature.has_weights) {
+      std::vector<float> weights(view.weights.begin(), view.weights.end());
+      weights.resize(view.occurrences.size(), 1.0F);  // A batch can leave out weights of 1.
+      SIMURGH_RETURN_IF_ERROR(spool_.Append(feature.ids + 2, BytesOf(weights)));
+    }
+    feature.occurrences += view.occurrences.size();
+  }
+  size_t next = dense_;
+  if (has_dense_) SIMURGH_RETURN_IF_ERROR(spool_.Append(next++, BytesOf(batch.dense.values)));
+  if (has_labels_) SIMURGH_RETURN_IF_ERROR(spool_.Append(next, BytesOf(batch.dense.labels)));
+  samples_ += batch.size();
+  return absl::OkStatus();
+}
 
 namespace po = boost::program_options;
 
