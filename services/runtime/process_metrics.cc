@@ -29,6 +29,11 @@ void AddProcessMetrics(MetricRegistry& registry, const std::string& role) {
       .Set(1);
   registry.AddComputedGauge("simurgh_process_resident_bytes", "Resident memory.", {},
                             ResidentBytes);
+  registry.AddComputedGauge("simurgh_process_time_seconds",
+                            "Unix time of the machine, to compare clocks.", {}, [] {
+                              const auto now = std::chrono::system_clock::now();
+                              return std::chrono::duration<double>(now.time_since_epoch()).count();
+                            });
   registry.AddComputedGauge(
       "simurgh_process_uptime_seconds", "Time since the process started.", {},
       [start = std::chrono::steady_clock::now()] {

@@ -9,6 +9,8 @@ inline constexpr char kTrainUsage[] =
     "  simurgh train CONFIG [options]     run all daemons of a configuration and train\n";
 inline constexpr char kStatusUsage[] =
     "  simurgh status CONFIG [options]    show the state of all daemons, and what bounds them\n";
+inline constexpr char kDoctorUsage[] =
+    "  simurgh doctor [CONFIG] [options]  look for what is wrong with a machine and a cluster\n";
 inline constexpr char kUpUsage[] =
     "  simurgh up CONFIG [options]        start all daemons in the background on this machine\n";
 inline constexpr char kDownUsage[] =
@@ -41,6 +43,7 @@ inline constexpr char kModelUsage[] =
 // Run a command. argv[0] is its name. Output on stdout, progress and errors on stderr.
 ExitCode RunTrainCommand(int argc, const char* const* argv);
 ExitCode RunStatusCommand(int argc, const char* const* argv);
+ExitCode RunDoctorCommand(int argc, const char* const* argv);
 ExitCode RunUpCommand(int argc, const char* const* argv);
 ExitCode RunDownCommand(int argc, const char* const* argv);
 ExitCode RunLogsCommand(int argc, const char* const* argv);

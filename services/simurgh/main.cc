@@ -25,6 +25,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"train", kTrainUsage, RunTrainCommand},
     {"status", kStatusUsage, RunStatusCommand},
+    {"doctor", kDoctorUsage, RunDoctorCommand},
     {"up", kUpUsage, RunUpCommand},
     {"down", kDownUsage, RunDownCommand},
     {"logs", kLogsUsage, RunLogsCommand},

@@ -1,12 +1,14 @@
 // simurgh up, status, logs and down with real daemons.
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <signal.h>
@@ -55,7 +57,8 @@ class Commands {
     std::vector<std::string> words{command[0], "config/adult-persia.yaml"};
     words.insert(words.end(), command.begin() + 1, command.end());
     words.insert(words.end(), arguments_.begin(), arguments_.end());
-    if (command[0] != "status") words.insert(words.end(), {"--run", run()});
+    if (command[0] != "status" && command[0] != "doctor")
+      words.insert(words.end(), {"--run", run()});
     DaemonProcess process("simurgh", words, folder_.Path(absl::StrCat(runs_++, ".log")));
     Outcome outcome{.code = process.Wait(kDeadline).value_or(-1)};
     outcome.out = process.output();
@@ -236,6 +239,68 @@ TEST_CASE("Commands are listed, described and completed") {
   std::ostringstream text;
   text << std::ifstream(answer).rdbuf();
   CHECK(text.str() == "down\n--watch\n");
+}
+
+TEST_CASE("doctor names what is wrong, and how to mend it") {
+  const TemporaryFolder folder;
+  Commands commands({"checkpoint.directory=" + folder.Path("model")});
+  const Outcome healthy = commands.Run({"doctor"});
+  INFO(healthy.out << healthy.errors);
+  CHECK(healthy.code == 0);
+  CHECK_THAT(healthy.out, Contains("config/adult-persia.yaml is valid") &&
+                              Contains("GiB are free") && Contains("nn-worker/0 does not run: ") &&
+                              !Contains("error "));
+
+  // A daemon of another version on a machine whose clock is late, and a program on a port.
+  const std::string host = OwnHost();
+  const std::string fake = folder.Write("fake.py", R"(
+import http.server, sys, time
+class Fake(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        text = ('# HELP simurgh_build_info x\n# TYPE simurgh_build_info gauge\n'
+                'simurgh_build_info{service="embedding-ps",version="0.0.1"} 1\n'
+                f'simurgh_process_time_seconds {time.time() - 30}\n')
+        answer = text.encode() if self.path == '/metrics' else b'waiting for embedding-ps 7\n'
+        self.send_response(200 if self.path == '/metrics' else 503)
+        self.send_header('Content-Length', str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+    def log_message(self, *_): pass
+server = http.server.HTTPServer((sys.argv[1], int(sys.argv[2])), Fake)
+server.serve_forever()
+)");
+  const auto run_fake = [&](int port) {
+    const std::string command =
+        absl::StrCat("exec python3 ", fake, " ", host, " ", port, " & echo $!");
+    FILE* const pipe = ::popen(command.c_str(), "r");
+    int pid = 0;
+    REQUIRE(std::fscanf(pipe, "%d", &pid) == 1);
+    return std::pair(pipe, pid);
+  };
+  const auto [daemon, daemon_pid] = run_fake(7501);
+  const auto [other, other_pid] = run_fake(7999);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  Commands wrong({"checkpoint.directory=" + folder.Path("model"),
+                  absl::StrCat("embedding_worker.instances.0.address=", host, ":7999"),
+                  "nn_worker.instances.0.metrics=nowhere.invalid:7521",
+                  "data.train=[missing.csv]"});
+  const Outcome sick = wrong.Run({"doctor"});
+  ::kill(daemon_pid, SIGTERM);
+  ::kill(other_pid, SIGTERM);
+  ::pclose(daemon);
+  ::pclose(other);
+  INFO(sick.out << sick.errors);
+  CHECK(sick.code == 3);
+  CHECK_THAT(sick.out,
+             Contains("warn   ") && Contains("missing.csv") &&
+                 Contains("needed where nn-workers") &&
+                 Contains("error  embedding-ps/0: its version is not ") &&
+                 Contains("error  embedding-ps/0: not ready: waiting for embedding-ps 7") &&
+                 Contains("error  embedding-ps/0: its clock differs by -30 s") &&
+                 Contains("error  nn-worker/0: the name 'nowhere.invalid' does not resolve") &&
+                 Contains(absl::StrCat("error  embedding-worker/0 does not run: ", host,
+                                       ":7999: Address already in use; stop the program")));
+  CHECK(Commands({"embedding_ps.partitions=0"}).Run({"doctor"}).code == 3);
 }
 
 }  // namespace
