@@ -35,20 +35,24 @@ void DaemonContext::SetReady() {
   started_ = true;
 }
 
-void DaemonContext::SetWaiting(Status reason) {
+void DaemonContext::SetWaiting(const std::string& what, Status reason) {
   MutexLock lock(mutex_);
-  waiting_ = std::move(reason);
+  if (reason.ok()) {
+    waiting_.erase(what);
+  } else {
+    waiting_[what] = std::move(reason);
+  }
 }
 
 Status DaemonContext::waiting() const {
   MutexLock lock(mutex_);
-  return waiting_;
+  return waiting_.empty() ? absl::OkStatus() : waiting_.begin()->second;
 }
 
 Readiness DaemonContext::readiness() const {
   MutexLock lock(mutex_);
   if (stopping_) return {false, "stopping"};
-  if (!waiting_.ok()) return {false, std::string(waiting_.message())};
+  if (!waiting_.empty()) return {false, std::string(waiting_.begin()->second.message())};
   if (!started_) return {false, "starting"};
   return {true, ""};
 }

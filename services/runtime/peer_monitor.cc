@@ -49,7 +49,7 @@ PeerMonitor::PeerMonitor(DaemonContext& context, std::vector<Peer> peers) : cont
   }
   {
     const MutexLock lock(mutex_);
-    context_.SetWaiting(Summary());
+    context_.SetWaiting("peers", Summary());
   }
   thread_ = std::make_unique<IoThread>("peers");
   thread_->RunAndWait([this] {
@@ -97,7 +97,7 @@ void PeerMonitor::Note(Watched& watched, const Status& status) {
   }
   watched.was_ready = status.ok();
   watched.status = status;
-  context_.SetWaiting(Summary());
+  context_.SetWaiting("peers", Summary());
   changed_.NotifyAll();
 }
 
