@@ -35,7 +35,8 @@ std::vector<PeerMonitor::Peer> PeerMonitor::PeersOf(const DaemonContext& context
     peers.push_back({.name = absl::StrCat(role, " ", i),
                      .address = instances[i].address,
                      .options = OptionsFor(context.rpc_options().client, role, instances, i),
-                     .must_be_ready = must_be_ready});
+                     .must_be_ready = must_be_ready,
+                     .ends_wait = role != context.hello().role});
   }
   return peers;
 }
@@ -77,6 +78,9 @@ rpc::awaitable<void> PeerMonitor::Watch(Watched& watched) {
             .status();
     if (stopped_) co_return;
     if (!watched.peer.must_be_ready && absl::IsFailedPrecondition(status)) status = {};
+    if (!watched.peer.ends_wait && IsRefusal(status)) {
+      status = absl::UnavailableError(status.message());
+    }
     Note(watched, status);
     const rpc::Clock::duration pause = status.ok() ? rpc::Clock::duration(kInterval) : kRetryPause;
     co_await stop_->Wait(rpc::Clock::now() + pause);
