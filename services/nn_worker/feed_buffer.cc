@@ -63,6 +63,7 @@ StatusOr<uint64_t> FeedBuffer::Open(uint32_t loader) {
   MutexLock lock(mutex_);
   SIMURGH_RETURN_IF_ERROR(Check(loader));
   loaders_[loader].open = true;
+  changed_.NotifyAll();
   return loaders_[loader].taken;
 }
 
@@ -192,6 +193,19 @@ Status FeedBuffer::Abandon(uint32_t loader, std::string_view reason) {
   }
   changed_.NotifyAll();
   return absl::OkStatus();
+}
+
+std::string FeedBuffer::AwaitOpen(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  MutexLock lock(mutex_);
+  while (true) {
+    std::string missing;
+    for (size_t i = 0; i < loaders_.size(); ++i) {
+      if (!loaders_[i].open) absl::StrAppend(&missing, missing.empty() ? "" : ", ", NameOf(i));
+    }
+    if (missing.empty() || !abandoned_.empty()) return "";
+    if (!changed_.WaitUntil(mutex_, deadline)) return missing;
+  }
 }
 
 StatusOr<std::optional<Batch>> FeedBuffer::Take() {

@@ -95,6 +95,10 @@ class FeedBuffer {
   // Errors: INVALID_ARGUMENT for a loader out of range; ABORTED after Fail, with its reason.
   StatusOr<uint64_t> Open(uint32_t loader);
 
+  // Waits until all loaders have been opened or one has been abandoned, at most for `patience`.
+  // Returns the names of those that have not been opened; empty if the wait is over.
+  std::string AwaitOpen(std::chrono::milliseconds patience);
+
   // Reserves space for a batch of at most `bytes`; a loader has at most one unfilled place.
   // Errors: as Open; FAILED_PRECONDITION for a loader that has ended, or that has not been opened:
   // the trainer was restarted.

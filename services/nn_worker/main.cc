@@ -35,6 +35,7 @@
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/listener.h"
+#include "services/runtime/log_limiter.h"
 #include "services/runtime/peer_monitor.h"
 #include "services/runtime/rpc_metrics.h"
 #include "simurgh/base/log.h"
@@ -212,7 +213,8 @@ class NnWorker : public Daemon {
 
  private:
   NnWorker(DaemonContext& context, std::string trace_file)
-      : run_(RunNumber(/*generation=*/0, context.hello().incarnation)),
+      : context_(context),
+        run_(RunNumber(/*generation=*/0, context.hello().incarnation)),
         trace_file_(std::move(trace_file)),
         rank_(context.index()),
         learning_rates_(context.config().tables),
@@ -313,6 +315,20 @@ class NnWorker : public Daemon {
     fed_->AwaitNotifiedAll(std::chrono::steady_clock::now() + kLoaderGrace);
   }
 
+  // Waits without limit until all loaders have connected. Later, loaders.timeout applies.
+  Status AwaitLoaders(const std::stop_token& stop) {
+    constexpr std::chrono::milliseconds kLook{200};
+    LogLimiter log(/*lines=*/1, std::chrono::seconds(10));
+    for (std::string missing; !(missing = fed_->AwaitOpen(kLook)).empty();) {
+      if (stop.stop_requested()) return absl::CancelledError("stopped while waiting for loaders");
+      const std::string reason = absl::StrCat("waiting for ", missing);
+      context_.SetWaiting("loaders", absl::UnavailableError(reason));
+      if (log.Admit(LogLimiter::Clock::now())) spdlog::warn("{}; start them", reason);
+    }
+    context_.SetWaiting("loaders", absl::OkStatus());
+    return absl::OkStatus();
+  }
+
   // Embedding workers are ready once they have reached the servers. Ranks wait for each other.
   static std::vector<PeerMonitor::Peer> PeersOf(const DaemonContext& context) {
     const ClusterConfig& config = context.config();
@@ -331,6 +347,7 @@ class NnWorker : public Daemon {
 
   StatusOr<TrainResult> Train(DensePort* dense, const std::stop_token& stop) {
     if (monitor_ != nullptr) SIMURGH_RETURN_IF_ERROR(monitor_->Await(stop));
+    if (fed_ != nullptr) SIMURGH_RETURN_IF_ERROR(AwaitLoaders(stop));
     JointRun joint{.collective = nullptr, .run = run_};
     if (ranks_ == nullptr) {
       joint.collective = NewLocalCollective();
@@ -509,6 +526,7 @@ class NnWorker : public Daemon {
     std::printf("samples_per_sec=%.0f\n", samples_per_second);
   }
 
+  DaemonContext& context_;
   uint64_t run_;                  // Of this start. All ranks use that of rank 0.
   const std::string trace_file_;  // May be empty.
   const uint32_t rank_;

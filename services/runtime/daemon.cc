@@ -232,9 +232,13 @@ void DaemonContext::SetReady() {
   started_ = true;
 }
 
-void DaemonContext::SetWaiting(Status reason) {
+void DaemonContext::SetWaiting(const std::string& what, Status reason) {
   MutexLock lock(mutex_);
-  waiting_ = std::move(reason);
+  if (reason.ok()) {
+    waiting_.erase(what);
+  } else {
+    waiting_[what] = std::move(reason);
+  }
 }
 
 void DaemonContext::SetReadiness(std::function<std::string()> problem) {
@@ -244,13 +248,13 @@ void DaemonContext::SetReadiness(std::function<std::string()> problem) {
 
 Status DaemonContext::waiting() const {
   MutexLock lock(mutex_);
-  return waiting_;
+  return waiting_.empty() ? absl::OkStatus() : waiting_.begin()->second;
 }
 
 Readiness DaemonContext::readiness() const {
   MutexLock lock(mutex_);
   if (stopping_) return {false, "stopping"};
-  if (!waiting_.ok()) return {false, std::string(waiting_.message())};
+  if (!waiting_.empty()) return {false, std::string(waiting_.begin()->second.message())};
   if (problem_) {
     std::string problem = problem_();
     const bool ready = problem.empty();

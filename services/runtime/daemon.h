@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -73,8 +74,10 @@ class DaemonContext {
 
   // Makes /readyz answer 200, unless the daemon waits or the stop has begun.
   void SetReady();
-  // What the daemon waits for, as for peers; ok: nothing. /readyz answers 503 with the message.
-  void SetWaiting(Status reason);
+  // Why the daemon waits for something, as for "peers"; ok: it does not. While there is a reason,
+  // /readyz answers 503 with it.
+  void SetWaiting(const std::string& what, Status reason);
+  // One of the reasons, or ok.
   Status waiting() const;
   // Makes /readyz answer 200 while problem() returns an empty text, otherwise 503 with the text.
   // Called until the stop begins, on any thread.
@@ -115,7 +118,7 @@ class DaemonContext {
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<std::string()> problem_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  Status waiting_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Status> waiting_ ABSL_GUARDED_BY(mutex_);  // Reasons, by what it waits for.
   Status failure_ ABSL_GUARDED_BY(mutex_);
   Mutex reload_mutex_;  // Held over a reload.
   ReloadFunction reload_ ABSL_GUARDED_BY(reload_mutex_);

@@ -42,10 +42,10 @@ Status AwaitOwnHost(DaemonContext& context, const std::string& key, const std::s
     const std::string reason =
         absl::StrCat(key, ": host '", parsed->host, "' does not resolve: ", ::gai_strerror(error));
     spdlog::warn("waiting: {}; correct the host, or add it to the name service", reason);
-    context.SetWaiting(absl::UnavailableError(reason));
+    context.SetWaiting("host", absl::UnavailableError(reason));
     if (stopped.try_acquire_for(pause)) return absl::CancelledError("stopped while waiting");
   }
-  context.SetWaiting(absl::OkStatus());
+  context.SetWaiting("host", absl::OkStatus());
   return absl::OkStatus();
 }
 

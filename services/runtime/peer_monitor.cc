@@ -35,7 +35,8 @@ std::vector<PeerMonitor::Peer> PeerMonitor::PeersOf(const DaemonContext& context
     peers.push_back({.name = absl::StrCat(role, " ", i),
                      .address = instances[i].address,
                      .options = OptionsFor(context.rpc_options().client, role, instances, i),
-                     .must_be_ready = must_be_ready});
+                     .must_be_ready = must_be_ready,
+                     .ends_wait = role != context.hello().role});
   }
   return peers;
 }
@@ -49,7 +50,7 @@ PeerMonitor::PeerMonitor(DaemonContext& context, std::vector<Peer> peers) : cont
   }
   {
     const MutexLock lock(mutex_);
-    context_.SetWaiting(Summary());
+    context_.SetWaiting("peers", Summary());
   }
   thread_ = std::make_unique<IoThread>("peers");
   thread_->RunAndWait([this] {
@@ -77,6 +78,9 @@ rpc::awaitable<void> PeerMonitor::Watch(Watched& watched) {
             .status();
     if (stopped_) co_return;
     if (!watched.peer.must_be_ready && absl::IsFailedPrecondition(status)) status = {};
+    if (!watched.peer.ends_wait && IsRefusal(status)) {
+      status = absl::UnavailableError(status.message());
+    }
     Note(watched, status);
     const rpc::Clock::duration pause = status.ok() ? rpc::Clock::duration(kInterval) : kRetryPause;
     co_await stop_->Wait(rpc::Clock::now() + pause);
@@ -97,7 +101,7 @@ void PeerMonitor::Note(Watched& watched, const Status& status) {
   }
   watched.was_ready = status.ok();
   watched.status = status;
-  context_.SetWaiting(Summary());
+  context_.SetWaiting("peers", Summary());
   changed_.NotifyAll();
 }
 

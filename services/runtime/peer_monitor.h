@@ -27,6 +27,9 @@ class PeerMonitor {
     std::string address;
     rpc::ClientOptions options;
     bool must_be_ready = true;  // Otherwise an answer suffices, as of peers that wait for this one.
+    // Whether Await returns an error if the peer and this daemon refuse each other. Not for daemons
+    // of this one's role: a stranger at the address of one must not end the others.
+    bool ends_wait = true;
   };
 
   // The peers of one section; without this daemon itself, if they have its role. role: in HELLO.
@@ -39,7 +42,7 @@ class PeerMonitor {
 
   // Waits without limit until all peers are ready.
   // Errors: CANCELLED after a stop; INVALID_ARGUMENT or UNAUTHENTICATED if a peer and this daemon
-  // refuse each other, which waiting cannot change.
+  // refuse each other, which waiting cannot change; see Peer::ends_wait.
   Status Await(const std::stop_token& stop);
 
   // Ends the calls. /readyz keeps its last answer. Can be repeated.

@@ -173,9 +173,15 @@ TEST_CASE("A rank that hangs is named by the loaders, to the other one, too") {
 TEST_CASE("A loader that stays away ends all ranks by its name") {
   TestCluster cluster({.ranks = kRanks,
                        .loaders = 2,
-                       .overrides = {"loaders.timeout=2s", "training.retry_deadline=3s"}});
+                       .overrides = {"loaders.timeout=2s", "training.retry_deadline=3s",
+                                     "training.epochs=100000", "training.progress_interval=20ms"}});
   const Daemons trainers = cluster.StartTrainers(kRanks);
   const auto loader = cluster.StartLoader(1);
+  // A loader that has not started is waited for.
+  REQUIRE(trainers[0]->WaitForLog("waiting for loader 0 of 2 (from 0); start them", 60s));
+  const auto other = cluster.StartLoader(0);
+  REQUIRE(trainers[0]->WaitForLog("samples_per_s=", 60s));
+  other->Signal(SIGKILL);
   for (const auto* daemon : {&trainers[0], &trainers[1], &loader}) {
     CHECK((*daemon)->Wait(60s) == 3);
     CHECK_THAT((*daemon)->log(), Catch::Contains("loader 0 of 2 (from 0) has fed nothing"));

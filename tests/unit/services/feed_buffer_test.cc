@@ -214,6 +214,23 @@ TEST_CASE("unexpected loaders are rejected by name") {
              Catch::Contains("has ended after 0 batches"));
 }
 
+TEST_CASE("loaders that have not connected are named, unless one has given up") {
+  FeedBuffer buffer(3, 2, kPlenty, 30ms);
+  REQUIRE(buffer.Open(1).ok());
+  CHECK(buffer.AwaitOpen(1ms) == "loader 0 of 3 (from 0), loader 2 of 3 (from 0)");
+  REQUIRE(buffer.Open(0).ok());
+  SECTION("the last one connects") {
+    std::thread last([&] { (void)buffer.Open(2); });
+    CHECK(buffer.AwaitOpen(60s).empty());
+    last.join();
+  }
+  SECTION("the last one cannot read its share") {
+    std::thread last([&] { (void)buffer.Abandon(2, "no file"); });
+    CHECK(buffer.AwaitOpen(60s).empty());
+    last.join();
+  }
+}
+
 TEST_CASE("a silent loader times out the reader, by name") {
   FeedBuffer buffer(2, 2, kPlenty, 30ms);
   REQUIRE(buffer.Open(0).ok());
