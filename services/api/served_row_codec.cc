@@ -10,15 +10,15 @@ namespace {
 // Of a process.
 constexpr size_t kMaxVersions = 16;
 
-using VersionVector = flatbuffers::Vector<const wire::ServedVersion*>;
+using VersionVector = flatbuffers::Vector<flatbuffers::Offset<wire::ServedVersion>>;
 
 flatbuffers::Offset<VersionVector> EncodeVersions(flatbuffers::FlatBufferBuilder& builder,
                                                   std::span<const VersionName> versions) {
-  std::vector<wire::ServedVersion> encoded;
+  std::vector<flatbuffers::Offset<wire::ServedVersion>> encoded;
   for (const VersionName& one : versions) {
-    encoded.emplace_back(one.step, one.checksum, one.training);
+    encoded.push_back(wire::CreateServedVersion(builder, one.step, one.checksum, one.training));
   }
-  return builder.CreateVectorOfStructs(encoded);
+  return builder.CreateVector(encoded);
 }
 
 std::vector<VersionName> DecodeVersions(const VersionVector* versions) {

@@ -195,9 +195,12 @@ rpc::awaitable<Status> RowServers::ReadFrom(size_t server, uint64_t checksum, co
     answer.owner = response->template owner<"rows">();
     co_return absl::OkStatus();
   }
-  const std::string message = absl::StrCat(name, ": ", std::string(response.status().message()));
-  if (absl::IsNotFound(response.status())) co_return absl::NotFoundError(message);
+  const Status& status = response.status();
+  const std::string message = absl::StrCat(name, ": ", std::string(status.message()));
+  if (absl::IsNotFound(status)) co_return absl::NotFoundError(message);
   servers_[server].failures->Add();
+  // Such as an answer that is too large.
+  if (absl::IsResourceExhausted(status)) co_return absl::ResourceExhaustedError(message);
   MutexLock lock(mutex_);
   is_down_[server] = true;
   co_return absl::UnavailableError(absl::StrCat("no rows from ", message));

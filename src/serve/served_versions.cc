@@ -270,9 +270,10 @@ StatusOr<std::optional<Checkpoint>> ServedVersions::OnAllServers(std::optional<C
     const std::string problem =
         current == nullptr || has(*common, current->name()) ? "" : rows.WhoLacks(current->name());
     MutexLock lock(mutex_);
-    if (rows_problem_ != problem) {
-      if (problem.empty()) spdlog::info("the model: all servers have the rows of the version");
-      if (!problem.empty()) spdlog::warn("the model: {}", problem);
+    // The text may tell progress.
+    if (rows_problem_.empty() && !problem.empty()) spdlog::warn("the model: {}", problem);
+    if (!rows_problem_.empty() && problem.empty() && current != nullptr) {
+      spdlog::info("the model: all servers of rows have step {}", current->step());
     }
     rows_problem_ = problem;
   }

@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
+#include "rpc/testing/certificates.h"
 #include "tests/cluster/model_server.h"
 #include "tests/cluster/trained_model.h"
 #include "tests/support/http_get.h"
@@ -378,6 +379,45 @@ TEST_CASE("Servers of another order, number or model are refused with the reason
   CHECK_THAT(answer.body, Contains("serving.servers") && Contains(reason));
   CHECK(server.Stop() == 0);
   rows.Stop();
+}
+
+TEST_CASE("One file serves both programs, with a token and TLS between them") {
+  const TemporaryFolder folder;
+  const std::string path = folder.Path("model");
+  VersionedModel(path).WriteFull(1);
+  const auto write_token = [&](const std::string& name, char letter) {
+    const std::string token = folder.Write(name, std::string(40, letter));
+    std::filesystem::permissions(token, std::filesystem::perms(0600));
+  };
+  write_token("token", 'a');
+  write_token("other_token", 'b');
+  rpc::testing::TestAuthority authority;
+  const rpc::TlsOptions files = authority.Issue("localhost");
+  const auto write_config = [&](const std::string& token) {
+    return folder.Write(
+        token + ".yaml",
+        absl::StrCat("cluster: {name: ads, token_file: ", token,
+                     "}\nrpc: {security: tls, tls: {certificate: ", files.certificate_file,
+                     ", key: ", files.key_file, ", authority: ", files.authority_file,
+                     ", peer_name: localhost}}\nserving: {rows: remote, model: ", path,
+                     ", servers: [\"", OwnHost(), ":9100\"]}\n"));
+  };
+  DaemonProcess rows("embedding-ps", {"--serve", path, "--config", write_config("token")},
+                     folder.Path("log"));
+  INFO(rows.log());
+  REQUIRE(rows.WaitForLog("listening at ", 60s));
+  {
+    ModelServer server(path, {}, {write_config("token")});
+    server.AwaitVersion(1);
+    CheckAnswers(server, 1);
+    CHECK(server.Stop() == 0);
+  }
+  ModelServer server(path, {}, {write_config("other_token")});
+  CHECK(server.process().WaitForLog("another token", 60s));
+  CHECK(server.Predict(RowOf(1, 2)).code == 503);
+  CHECK(server.Stop() == 0);
+  rows.Signal(SIGTERM);
+  CHECK(rows.Wait(60s) == 0);
 }
 
 TEST_CASE("embedding-ps --serve waits for a model, and checks its arguments") {

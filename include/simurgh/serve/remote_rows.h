@@ -47,13 +47,14 @@ struct RowAnswer {
   bool Has(size_t id) const { return (present[id / 8] >> (id % 8) & 1) != 0; }
 };
 
-// Answers a read with the rows of a version that is in this process. allocate: memory for the
-// rows, in bytes; called once.
-// Errors: INVALID_ARGUMENT for a table that the model does not have.
 struct RowMemory {
   std::span<std::byte> bytes;
   std::shared_ptr<const void> owner;
 };
+
+// Answers a read with the rows of a version that is in this process. allocate: memory for the
+// rows; called once. Requires that the groups have as many ids as `ids`.
+// Errors: INVALID_ARGUMENT for a table that the model does not have.
 StatusOr<RowAnswer> AnswerRead(const ModelVersion& version, std::span<const RowRead::Group> groups,
                                std::span<const uint64_t> ids,
                                absl::FunctionRef<RowMemory(size_t bytes)> allocate);
