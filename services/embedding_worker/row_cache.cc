@@ -32,6 +32,9 @@ constexpr uint64_t kTagMask = (uint64_t{1} << kTagBits) - 1;
 // Keeps buckets half full on average if all rows have the smallest dim.
 constexpr size_t kEntriesPerRow = 2;
 
+constexpr size_t kRowsAhead = 8;  // Prefetch distance in the index.
+constexpr size_t kMaxAge = 64;
+
 uint64_t EntryFor(uint64_t position, uint64_t hash) {
   return (position / kAlignment + 1) << kTagBits | (hash & kTagMask);
 }
@@ -135,13 +138,6 @@ void RowCache::EvictOldest() {
   --rows_;
   first_ += SizeOf(header.table);
 }
-
-namespace {
-
-constexpr size_t kRowsAhead = 8;  // Prefetch distance in the index.
-constexpr size_t kMaxAge = 64;
-
-}  // namespace
 
 RankRowCache::RankRowCache(size_t capacity_bytes, uint32_t max_age_steps,
                            const std::vector<uint32_t>& table_dims,

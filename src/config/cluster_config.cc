@@ -84,6 +84,18 @@ StatusOr<std::string> ReadPipe(const std::string& path) {
   return TooLong(path);
 }
 
+// `tables.N` for `tables.N.dim`; `tables` for itself.
+std::string GroupOf(const std::string& key) { return key.substr(0, key.rfind('.')); }
+
+// Formats values as code, descriptions as text.
+std::string Default(const KnownKey& key) {
+  const std::string& text = key.fallback;
+  const bool is_value = text.find(' ') == text.npos || text.front() == '[';
+  const bool is_absent = text == "none" && !key.type.starts_with("one of none");
+  if (!is_value || text == "required" || is_absent) return text;
+  return absl::StrCat("`", text, "`");
+}
+
 }  // namespace
 
 StatusOr<std::string> ReadConfigFile(const std::string& path) {
@@ -174,22 +186,6 @@ std::vector<KnownKey> KnownKeys() {
   ReadSections(nothing, "", &context, &unused, &unused_shorthand);
   return keys;
 }
-
-namespace {
-
-// `tables.N` for `tables.N.dim`; `tables` for itself.
-std::string GroupOf(const std::string& key) { return key.substr(0, key.rfind('.')); }
-
-// Formats values as code, descriptions as text.
-std::string Default(const KnownKey& key) {
-  const std::string& text = key.fallback;
-  const bool is_value = text.find(' ') == text.npos || text.front() == '[';
-  const bool is_absent = text == "none" && !key.type.starts_with("one of none");
-  if (!is_value || text == "required" || is_absent) return text;
-  return absl::StrCat("`", text, "`");
-}
-
-}  // namespace
 
 std::string DescribeConfig() {
   const std::vector<KnownKey> keys = KnownKeys();
