@@ -12,7 +12,7 @@
 namespace simurgh {
 namespace {
 
-constexpr size_t kMaxShown = 10;
+constexpr size_t kMaxErrors = 10;
 
 std::string Legible(std::string text) {
   constexpr size_t kMaxLength = 300;
@@ -116,7 +116,7 @@ std::string Diagnostics::Where(const std::string& path) const {
 
 Status Diagnostics::status() const {
   if (errors_.empty()) return absl::OkStatus();
-  const size_t shown = std::min(errors_.size(), kMaxShown);
+  const size_t shown = std::min(errors_.size(), kMaxErrors);
   std::string message = absl::StrJoin(errors_.begin(), errors_.begin() + shown, "\n");
   if (shown < errors_.size()) {
     absl::StrAppend(&message, "\nand ", errors_.size() - shown, " more");
