@@ -5,6 +5,8 @@
 
 namespace simurgh {
 
+inline constexpr char kInitUsage[] =
+    "  simurgh init DATA.csv [options]    write a configuration that trains on a CSV file\n";
 inline constexpr char kTrainUsage[] =
     "  simurgh train CONFIG [options]     run all daemons of a configuration and train\n";
 inline constexpr char kCheckpointUsage[] =
@@ -29,6 +31,7 @@ inline constexpr char kModelUsage[] =
     "  simurgh model merge MODEL OUT      write a delta and what it continues as a full model\n";
 
 // Run a command. argv[0] is its name. Output on stdout, progress and errors on stderr.
+ExitCode RunInitCommand(int argc, const char* const* argv);
 ExitCode RunTrainCommand(int argc, const char* const* argv);
 ExitCode RunCheckpointCommand(int argc, const char* const* argv);
 ExitCode RunPredictCommand(int argc, const char* const* argv);

@@ -23,6 +23,7 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
+    {"init", kInitUsage, RunInitCommand},
     {"train", kTrainUsage, RunTrainCommand},
     {"checkpoint", kCheckpointUsage, RunCheckpointCommand},
     {"predict", kPredictUsage, RunPredictCommand},
