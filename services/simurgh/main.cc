@@ -30,6 +30,7 @@ constexpr Command kCommands[] = {
     {"serve", kServeUsage, RunServeCommand},
     {"export", kExportUsage, RunExportCommand},
     {"model", kModelUsage, RunModelCommand},
+    {"schema", kSchemaUsage, RunSchemaCommand},
 };
 
 constexpr char kNotes[] = "simurgh COMMAND --help describes a command.\n";

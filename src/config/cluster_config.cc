@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -176,7 +177,7 @@ StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
   return ParseClusterConfig(text, path, overrides);
 }
 
-std::vector<KnownKey> KnownKeys() {
+std::vector<KnownKey> KnownKeys(std::map<std::string, std::vector<std::string>>* alternatives) {
   const YamlNode nothing;
   std::vector<KnownKey> keys;
   ReadContext context(nothing);
@@ -184,6 +185,7 @@ std::vector<KnownKey> KnownKeys() {
   ClusterConfig unused;
   ModelShorthand unused_shorthand;
   ReadSections(nothing, "", &context, &unused, &unused_shorthand);
+  if (alternatives != nullptr) *alternatives = std::move(context.alternatives);
   return keys;
 }
 
