@@ -12,6 +12,37 @@
 #include "simurgh/base/check.h"
 
 namespace simurgh::rpc {
+namespace {
+
+constexpr size_t kScratchBytes = 65'536;
+constexpr size_t kFirstVectorBytes = 65'536;
+
+// Limits of one connection's turn: about 200 us of small frames or 100 us of large ones.
+constexpr uint64_t kTurnFrames = 256;
+constexpr uint64_t kTurnBytes = uint64_t{1} << 20;
+
+// Sleeping and waking takes as long as copying about 100 KiB.
+constexpr uint64_t kMinSleepBytes = 524'288;
+
+// Other connections of the thread run after this many bytes.
+constexpr uint64_t kMaxTurnBytes = uint64_t{1} << 20;
+
+// Fewer corked bytes wait until the reading coroutine does. Frames that lend this much are not
+// corked.
+constexpr uint64_t kMinCorkBytes = 16'384;
+// More corked bytes leave at once.
+constexpr uint64_t kMaxCorkBytes = uint64_t{1} << 20;
+// Longer than reading and answering four messages of 64 KiB. For handlers that compute longer, one
+// system call per answer is cheap.
+constexpr auto kMaxCorkTime = std::chrono::microseconds(100);
+
+size_t BorrowedCount(const FrameHeader& header) {
+  return header.has_borrowed() ? header.segment_count : 0;
+}
+
+asio::mutable_buffer BufferOf(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
+
+}  // namespace
 
 Connection::Connection(std::shared_ptr<Stream> stream, std::string peer, FrameLimits limits,
                        ObserverLink observer)
@@ -55,26 +86,6 @@ void Connection::CloseAfterWrites(Status reason) {
 }
 
 // --- Reading.
-
-namespace {
-
-constexpr size_t kScratchBytes = 65'536;
-constexpr size_t kFirstVectorBytes = 65'536;
-
-// Limits of one connection's turn: about 200 us of small frames or 100 us of large ones.
-constexpr uint64_t kTurnFrames = 256;
-constexpr uint64_t kTurnBytes = uint64_t{1} << 20;
-
-// Sleeping and waking takes as long as copying about 100 KiB.
-constexpr uint64_t kMinSleepBytes = 524'288;
-
-size_t BorrowedCount(const FrameHeader& header) {
-  return header.has_borrowed() ? header.segment_count : 0;
-}
-
-asio::mutable_buffer BufferOf(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
-
-}  // namespace
 
 Status Connection::AfterRead(const Stream::Progress& progress) {
   const auto& [error, bytes] = progress;
@@ -399,22 +410,6 @@ void Connection::Abandon(IncomingPayload& payload) {
 }
 
 // --- Writing.
-
-namespace {
-
-// Other connections of the thread run after this many bytes.
-constexpr uint64_t kMaxTurnBytes = uint64_t{1} << 20;
-
-// Fewer corked bytes wait until the reading coroutine does. Frames that lend this much are not
-// corked.
-constexpr uint64_t kMinCorkBytes = 16'384;
-// More corked bytes leave at once.
-constexpr uint64_t kMaxCorkBytes = uint64_t{1} << 20;
-// Longer than reading and answering four messages of 64 KiB. For handlers that compute longer, one
-// system call per answer is cheap.
-constexpr auto kMaxCorkTime = std::chrono::microseconds(100);
-
-}  // namespace
 
 Outbox::Ticket Connection::Send(OutgoingFrame&& frame) {
   if (!open()) return {.number = UINT64_MAX};

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 
 namespace simurgh {
 
@@ -23,11 +25,26 @@ class FairQueue {
     virtual bool Advance() = 0;
   };
 
-  void Add(uint64_t client, std::unique_ptr<Task> task);
+  void Add(uint64_t client, std::unique_ptr<Task> task) {
+    auto place = std::ranges::find(clients_, client, &Client::name);
+    if (place == clients_.end()) place = clients_.insert(place, {.name = client, .tasks = {}});
+    place->tasks.push_back(std::move(task));
+  }
 
   // Processes a piece of the next client whose oldest task is ready. Returns false if there is
   // none.
-  bool RunOne();
+  bool RunOne() {
+    const auto next = std::ranges::find_if(
+        clients_, [](Client& client) { return client.tasks.front()->Ready(); });
+    if (next == clients_.end()) return false;
+    // Clients that were not ready keep their order.
+    std::rotate(clients_.begin(), next, clients_.end());
+    Client client = std::move(clients_.front());
+    clients_.pop_front();
+    if (client.tasks.front()->Advance()) client.tasks.pop_front();
+    if (!client.tasks.empty()) clients_.push_back(std::move(client));
+    return true;
+  }
 
   bool empty() const { return clients_.empty(); }
 

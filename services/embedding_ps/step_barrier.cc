@@ -15,6 +15,29 @@ namespace {
 
 constexpr char kStops[] = "rows: the server is stopping";
 
+// Partial sums of one table.
+struct Sums {
+  ReducedPush::TableRows rows;
+  absl::flat_hash_map<uint64_t, size_t> places;  // Id -> row.
+  float learning_rate = 0;
+  size_t dim = 0;
+};
+
+void AddGroup(const PushGroup& group, Sums& sums) {
+  std::vector<float> gradient(sums.dim);
+  for (size_t i = 0; i < group.ids.size(); ++i) {
+    WidenRow(group.gradients.precision(), group.gradients.row(i), gradient);
+    const auto [place, is_new] = sums.places.try_emplace(group.ids[i], sums.rows.ids.size());
+    if (is_new) {
+      sums.rows.ids.push_back(group.ids[i]);
+      sums.rows.gradients.insert(sums.rows.gradients.end(), gradient.begin(), gradient.end());
+      continue;
+    }
+    float* sum = sums.rows.gradients.data() + place->second * sums.dim;
+    for (size_t d = 0; d < sums.dim; ++d) sum[d] += gradient[d];
+  }
+}
+
 }  // namespace
 
 StepBarrier::Run& StepBarrier::FindOrAdd(uint64_t run) {
@@ -97,33 +120,6 @@ void StepBarrier::Close() {
   closed_ = true;
   for (Run& run : runs_) Abort(run, kStops);
 }
-
-namespace {
-
-// Partial sums of one table.
-struct Sums {
-  ReducedPush::TableRows rows;
-  absl::flat_hash_map<uint64_t, size_t> places;  // Id -> row.
-  float learning_rate = 0;
-  size_t dim = 0;
-};
-
-void AddGroup(const PushGroup& group, Sums& sums) {
-  std::vector<float> gradient(sums.dim);
-  for (size_t i = 0; i < group.ids.size(); ++i) {
-    WidenRow(group.gradients.precision(), group.gradients.row(i), gradient);
-    const auto [place, is_new] = sums.places.try_emplace(group.ids[i], sums.rows.ids.size());
-    if (is_new) {
-      sums.rows.ids.push_back(group.ids[i]);
-      sums.rows.gradients.insert(sums.rows.gradients.end(), gradient.begin(), gradient.end());
-      continue;
-    }
-    float* sum = sums.rows.gradients.data() + place->second * sums.dim;
-    for (size_t d = 0; d < sums.dim; ++d) sum[d] += gradient[d];
-  }
-}
-
-}  // namespace
 
 std::shared_ptr<const ReducedPush> ReducePushes(std::span<const HeldPush> pushes) {
   std::map<uint32_t, Sums> tables;

@@ -15,6 +15,20 @@ namespace {
 // Between two signs of life for the servers while a failed save waits for a request.
 constexpr std::chrono::seconds kKeepAlive{1};
 
+// Longest wait of one call; the next one reports the progress.
+constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::milliseconds kPollInterval{20};
+
+rpc::Outgoing<api::SaveCheckpoint::Response> Encode(uint64_t request,
+                                                    const Checkpointer::Answer& answer) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto folder = builder.CreateString(answer.saved.folder);
+  const auto root = api::wire::CreateSaveCheckpointResponse(
+      builder, request, answer.done, folder, answer.done ? answer.saved.rows : answer.rows,
+      answer.all_rows, answer.saved.bytes);
+  return {builder, root};
+}
+
 }  // namespace
 
 Checkpointer::Checkpointer(const CheckpointConfig& config, BestCheckpoints& best, Prepare prepare,
@@ -252,24 +266,6 @@ StatusOr<Checkpointer::Answer> Checkpointer::Ask(uint64_t request) {
   }
   return answer;
 }
-
-namespace {
-
-// Longest wait of one call; the next one reports the progress.
-constexpr std::chrono::seconds kPatience{1};
-constexpr std::chrono::milliseconds kPollInterval{20};
-
-rpc::Outgoing<api::SaveCheckpoint::Response> Encode(uint64_t request,
-                                                    const Checkpointer::Answer& answer) {
-  flatbuffers::FlatBufferBuilder builder;
-  const auto folder = builder.CreateString(answer.saved.folder);
-  const auto root = api::wire::CreateSaveCheckpointResponse(
-      builder, request, answer.done, folder, answer.done ? answer.saved.rows : answer.rows,
-      answer.all_rows, answer.saved.bytes);
-  return {builder, root};
-}
-
-}  // namespace
 
 void CheckpointService::Register(rpc::Server& server) {
   rpc::Register(server, api::kSaveCheckpoint,

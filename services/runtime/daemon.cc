@@ -15,9 +15,8 @@
 #include <boost/system/system_error.hpp>
 
 #include "services/runtime/command_line.h"
-#include "services/runtime/open_files.h"
 #include "services/runtime/own_host.h"
-#include "services/runtime/process_metrics.h"
+#include "services/runtime/process.h"
 #include "services/runtime/stop_signals.h"
 #include "simurgh/base/cpu_isa.h"
 #include "simurgh/base/log.h"

@@ -10,8 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/runtime/http_endpoint.h"
-#include "services/runtime/open_files.h"
-#include "services/runtime/process_metrics.h"
+#include "services/runtime/process.h"
 #include "services/runtime/stop_signals.h"
 #include "services/serving/bearer_tokens.h"
 #include "services/serving/http_server.h"

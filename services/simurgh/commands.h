@@ -5,6 +5,8 @@
 
 namespace simurgh {
 
+inline constexpr char kInitUsage[] =
+    "  simurgh init DATA.csv [options]    write a configuration that trains on a CSV file\n";
 inline constexpr char kTrainUsage[] =
     "  simurgh train CONFIG [options]     run all daemons of a configuration and train\n";
 inline constexpr char kStatusUsage[] =
@@ -39,8 +41,11 @@ inline constexpr char kModelUsage[] =
     "  simurgh model verify MODEL [STEP]  read all files of a checkpoint and check them\n"
     "  simurgh model diff MODEL OTHER     print what differs between two models\n"
     "  simurgh model merge MODEL OUT      write a delta and what it continues as a full model\n";
+inline constexpr char kSchemaUsage[] =
+    "  simurgh schema                     print the JSON Schema of configurations\n";
 
 // Run a command. argv[0] is its name. Output on stdout, progress and errors on stderr.
+ExitCode RunInitCommand(int argc, const char* const* argv);
 ExitCode RunTrainCommand(int argc, const char* const* argv);
 ExitCode RunStatusCommand(int argc, const char* const* argv);
 ExitCode RunDoctorCommand(int argc, const char* const* argv);
@@ -53,6 +58,7 @@ ExitCode RunPredictCommand(int argc, const char* const* argv);
 ExitCode RunServeCommand(int argc, const char* const* argv);
 ExitCode RunExportCommand(int argc, const char* const* argv);
 ExitCode RunModelCommand(int argc, const char* const* argv);
+ExitCode RunSchemaCommand(int argc, const char* const* argv);
 
 // Prints an error. Returns kBadConfiguration for INVALID_ARGUMENT, otherwise kRuntimeFailure.
 ExitCode Fail(const Status& status);

@@ -23,6 +23,7 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
+    {"init", kInitUsage, RunInitCommand},
     {"train", kTrainUsage, RunTrainCommand},
     {"status", kStatusUsage, RunStatusCommand},
     {"doctor", kDoctorUsage, RunDoctorCommand},
@@ -34,6 +35,7 @@ constexpr Command kCommands[] = {
     {"serve", kServeUsage, RunServeCommand},
     {"export", kExportUsage, RunExportCommand},
     {"model", kModelUsage, RunModelCommand},
+    {"schema", kSchemaUsage, RunSchemaCommand},
     {"completion", kCompletionUsage, RunCompletionCommand},
 };
 

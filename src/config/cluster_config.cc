@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -82,6 +83,18 @@ StatusOr<std::string> ReadPipe(const std::string& path) {
     if (bytes < 0 && errno != EAGAIN && errno != EINTR) return CannotOpen(path);
   }
   return TooLong(path);
+}
+
+// `tables.N` for `tables.N.dim`; `tables` for itself.
+std::string GroupOf(const std::string& key) { return key.substr(0, key.rfind('.')); }
+
+// Formats values as code, descriptions as text.
+std::string Default(const KnownKey& key) {
+  const std::string& text = key.fallback;
+  const bool is_value = text.find(' ') == text.npos || text.front() == '[';
+  const bool is_absent = text == "none" && !key.type.starts_with("one of none");
+  if (!is_value || text == "required" || is_absent) return text;
+  return absl::StrCat("`", text, "`");
 }
 
 }  // namespace
@@ -167,7 +180,7 @@ StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
   return ParseClusterConfig(text, path, overrides, files);
 }
 
-std::vector<KnownKey> KnownKeys() {
+std::vector<KnownKey> KnownKeys(std::map<std::string, std::vector<std::string>>* alternatives) {
   const YamlNode nothing;
   std::vector<KnownKey> keys;
   ReadContext context(nothing);
@@ -175,24 +188,9 @@ std::vector<KnownKey> KnownKeys() {
   ClusterConfig unused;
   ModelShorthand unused_shorthand;
   ReadSections(nothing, "", &context, &unused, &unused_shorthand);
+  if (alternatives != nullptr) *alternatives = std::move(context.alternatives);
   return keys;
 }
-
-namespace {
-
-// `tables.N` for `tables.N.dim`; `tables` for itself.
-std::string GroupOf(const std::string& key) { return key.substr(0, key.rfind('.')); }
-
-// Formats values as code, descriptions as text.
-std::string Default(const KnownKey& key) {
-  const std::string& text = key.fallback;
-  const bool is_value = text.find(' ') == text.npos || text.front() == '[';
-  const bool is_absent = text == "none" && !key.type.starts_with("one of none");
-  if (!is_value || text == "required" || is_absent) return text;
-  return absl::StrCat("`", text, "`");
-}
-
-}  // namespace
 
 std::string DescribeConfig() {
   const std::vector<KnownKey> keys = KnownKeys();

@@ -12,22 +12,14 @@
 namespace simurgh {
 namespace {
 
+constexpr size_t kMaxErrors = 10;
+
 std::string Legible(std::string text) {
   constexpr size_t kMaxLength = 300;
   if (text.size() > kMaxLength) text = text.substr(0, kMaxLength) + "...";
   std::replace_if(text.begin(), text.end(), absl::ascii_iscntrl, '?');
   return text;
 }
-
-}  // namespace
-
-std::string ErrorLine(const std::string& place, const std::string& key, const std::string& what,
-                      const std::string& remedy) {
-  return absl::StrCat(Legible(place), ": ", key.empty() ? "" : absl::StrCat(Legible(key), ": "),
-                      Legible(what), "; ", Legible(remedy));
-}
-
-namespace {
 
 // Levenshtein's distance, one row of its table at a time.
 size_t EditDistance(const std::string& a, const std::string& b) {
@@ -45,7 +37,34 @@ size_t EditDistance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
+std::string PlaceOf(const YamlNode& root, const std::string& path) {
+  const YamlNode* node = &root;
+  std::string place = root.place;
+  const std::vector<std::string> components = absl::StrSplit(path, '.');
+  for (const std::string& component : components) {
+    size_t index = 0;
+    if (node->kind == YamlNode::Kind::kList) {
+      std::from_chars(component.data(), component.data() + component.size(), index);
+      if (index >= node->items.size()) break;
+      place = node->items[index].place;
+    } else {
+      const int found = FindKey(*node, component);
+      if (found < 0) break;
+      index = static_cast<size_t>(found);
+      place = node->keys[index].place;
+    }
+    node = &node->items[index];
+  }
+  return place;
+}
+
 }  // namespace
+
+std::string ErrorLine(const std::string& place, const std::string& key, const std::string& what,
+                      const std::string& remedy) {
+  return absl::StrCat(Legible(place), ": ", key.empty() ? "" : absl::StrCat(Legible(key), ": "),
+                      Legible(what), "; ", Legible(remedy));
+}
 
 std::string Nearest(const std::string& word, const std::vector<std::string>& candidates) {
   std::string nearest;
@@ -73,33 +92,6 @@ std::string NearestRemedy(const std::string& noun, const std::string& word,
                       shown < candidates.size() ? ", ..." : "");
 }
 
-namespace {
-
-constexpr size_t kMaxShown = 10;
-
-std::string PlaceOf(const YamlNode& root, const std::string& path) {
-  const YamlNode* node = &root;
-  std::string place = root.place;
-  const std::vector<std::string> components = absl::StrSplit(path, '.');
-  for (const std::string& component : components) {
-    size_t index = 0;
-    if (node->kind == YamlNode::Kind::kList) {
-      std::from_chars(component.data(), component.data() + component.size(), index);
-      if (index >= node->items.size()) break;
-      place = node->items[index].place;
-    } else {
-      const int found = FindKey(*node, component);
-      if (found < 0) break;
-      index = static_cast<size_t>(found);
-      place = node->keys[index].place;
-    }
-    node = &node->items[index];
-  }
-  return place;
-}
-
-}  // namespace
-
 void Diagnostics::Report(const std::string& path, const std::string& what,
                          const std::string& remedy) {
   ReportAt(PlaceOf(root_, path), path, what, remedy);
@@ -124,7 +116,7 @@ std::string Diagnostics::Where(const std::string& path) const {
 
 Status Diagnostics::status() const {
   if (errors_.empty()) return absl::OkStatus();
-  const size_t shown = std::min(errors_.size(), kMaxShown);
+  const size_t shown = std::min(errors_.size(), kMaxErrors);
   std::string message = absl::StrJoin(errors_.begin(), errors_.begin() + shown, "\n");
   if (shown < errors_.size()) {
     absl::StrAppend(&message, "\nand ", errors_.size() - shown, " more");

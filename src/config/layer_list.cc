@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/value_schema.h"
+
 namespace simurgh {
 namespace {
 
@@ -83,7 +85,10 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
 
 void ReadLayers(MapReader& in, const std::string& key, const char* meaning, Need need,
                 bool describe_elements, std::vector<LayerConfig>* layers) {
+  std::vector<std::string> words;
+  for (const auto& [word, kind] : kWords) words.emplace_back(word);
   in.List(key, meaning, {1, kMaxLayers}, need, "layers", "[]",
+          EitherSchema({WordSchema(words), DefinitionSchema("layer")}),
           [&](const YamlNode* node, const std::string& path) {
             if (node == nullptr && !describe_elements) return;
             ReadLayer(node, path, in.context(), layers);

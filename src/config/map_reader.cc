@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 
 #include "config/diagnostics.h"
 #include "config/scalar.h"
+#include "config/value_schema.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/settings.h"
 
@@ -149,12 +151,13 @@ void MapReader::Record(const std::string& key, const std::string& value) {
 }
 
 const YamlNode* MapReader::Declare(const std::string& key, const char* meaning,
-                                   const std::string& type, const std::string& fallback,
-                                   Need need) {
+                                   const std::string& type, const std::string& fallback, Need need,
+                                   const Schema& schema) {
   known_.push_back(key);
   if (describing()) {
     context_->known_keys->push_back({WithoutIndexes(PathOf(key)), type,
-                                     need == Need::kRequired ? kRequired : fallback, meaning});
+                                     need == Need::kRequired ? kRequired : fallback, meaning,
+                                     schema()});
   }
   const int found = node_ == nullptr ? -1 : FindKey(*node_, key);
   if (found >= 0) return &node_->items[found];
@@ -163,10 +166,11 @@ const YamlNode* MapReader::Declare(const std::string& key, const char* meaning,
 }
 
 void MapReader::Scalar(const std::string& key, const char* meaning, const std::string& type,
-                       const std::string& fallback, Need need, const Show& show,
-                       const Setter& setter) {
+                       const std::string& fallback, Need need, const Schema& schema,
+                       const Show& show, const Setter& setter) {
   const std::string initial = show();
-  const YamlNode* value = Declare(key, meaning, type, fallback.empty() ? initial : fallback, need);
+  const YamlNode* value =
+      Declare(key, meaning, type, fallback.empty() ? initial : fallback, need, schema);
   if (value == nullptr) return;
   std::string problem;
   if (value->kind == YamlNode::Kind::kNull) {
@@ -186,7 +190,8 @@ void MapReader::Scalar(const std::string& key, const char* meaning, const std::s
 void MapReader::Text(const std::string& key, const char* meaning, std::string* out,
                      const std::string& type, Need need, const TextCheck& check) {
   Scalar(
-      key, meaning, type, "", need, [&] { return TextOrNone(*out); },
+      key, meaning, type, "", need, [&] { return TextSchema(*out); },
+      [&] { return TextOrNone(*out); },
       [&](const YamlNode& value) {
         std::string problem = value.text.empty() ? "an empty text" : "";
         if (check) problem = check(value.text);
@@ -198,7 +203,8 @@ void MapReader::Text(const std::string& key, const char* meaning, std::string* o
 void MapReader::Name(const std::string& key, const char* meaning, std::string* out, Need need,
                      const std::string& fallback) {
   Scalar(
-      key, meaning, kNameType, fallback, need, [&] { return TextOrNone(*out); },
+      key, meaning, kNameType, fallback, need, [&] { return NameSchema(); },
+      [&] { return TextOrNone(*out); },
       [&](const YamlNode& value) -> std::string {
         if (!IsName(value.text)) return absl::StrCat("'", value.text, "' is not a name");
         *out = value.text;
@@ -208,7 +214,8 @@ void MapReader::Name(const std::string& key, const char* meaning, std::string* o
 
 void MapReader::Bool(const std::string& key, const char* meaning, bool* out) {
   Scalar(
-      key, meaning, "true or false", "", Need::kOptional, [&] { return *out ? "true" : "false"; },
+      key, meaning, "true or false", "", Need::kOptional, [&] { return BoolSchema(*out); },
+      [&] { return *out ? "true" : "false"; },
       [&](const YamlNode& value) -> std::string {
         const bool is_true = value.text == "true";
         if (value.quoted || (!is_true && value.text != "false")) {
@@ -227,7 +234,11 @@ void MapReader::WideInteger(const std::string& key, const char* meaning, uint64_
   };
   Scalar(
       key, meaning, absl::StrCat("integer from ", text(low), " to ", text(high)), fallback,
-      Need::kOptional, [&] { return text(*out); },
+      Need::kOptional,
+      [&] {
+        return IntegerSchema(low, high, fallback.empty() ? std::optional(*out) : std::nullopt);
+      },
+      [&] { return text(*out); },
       [&](const YamlNode& value) {
         uint64_t number = 0;
         NumberFault fault = ParseUnsigned(value.text, &number);
@@ -244,7 +255,9 @@ template <std::floating_point T>
 void MapReader::Number(const std::string& key, const char* meaning, T* out,
                        const NumberRange& range) {
   Scalar(
-      key, meaning, range.text, "", Need::kOptional, [&] { return FormatNumber(*out); },
+      key, meaning, range.text, "", Need::kOptional,
+      [&] { return NumberSchema(range.low, range.high, FormatNumber(*out)); },
+      [&] { return FormatNumber(*out); },
       [&](const YamlNode& value) {
         T number = 0;
         NumberFault fault = ParseNumber(value.text, &number);
@@ -267,7 +280,8 @@ void MapReader::Microseconds(const std::string& key, const char* meaning,
   const std::string type =
       absl::StrCat("duration from ", FormatDuration(low), " to ", FormatDuration(high));
   Scalar(
-      key, meaning, type, "", Need::kOptional, [&] { return FormatDuration(*out); },
+      key, meaning, type, "", Need::kOptional, [&] { return DurationSchema(FormatDuration(*out)); },
+      [&] { return FormatDuration(*out); },
       [&](const YamlNode& value) -> std::string {
         const auto duration = ParseDuration(value.text);
         if (!duration) {
@@ -285,7 +299,7 @@ void MapReader::Character(const std::string& key, const char* meaning, char* out
   Scalar(
       key, meaning,
       "one ASCII character in double quotes, such as \"\\t\"; no quote, letter, digit or line end",
-      "", Need::kOptional,
+      "", Need::kOptional, [&] { return CharacterSchema(*out); },
       [&] { return *out == '\0' ? "none" : absl::StrCat("\"", std::string(1, *out), "\""); },
       [&](const YamlNode& value) -> std::string {
         const unsigned char c = value.text.empty() ? '\0' : value.text[0];
@@ -309,7 +323,7 @@ void MapReader::Texts(const std::string& key, const char* meaning, std::vector<s
     if (!problem.empty()) return context_->diagnostics.Report(path, problem, Expected(type));
     texts.push_back(node->text);
   };
-  List(key, meaning, count, need, type, TextsText(*out), read);
+  List(key, meaning, count, need, type, TextsText(*out), ElementSchema(), read);
   if (!Has(key)) return;
   *out = std::move(texts);
   Record(key, TextsText(*out));
@@ -321,6 +335,10 @@ void MapReader::TextOrTexts(const std::string& key, const char* meaning,
   const int found = node_ == nullptr ? -1 : FindKey(*node_, key);
   if (found < 0 || node_->items[found].kind != YamlNode::Kind::kScalar) {
     Texts(key, meaning, out, count, need, absl::StrCat(type, "; or one of them"));
+    if (describing()) {
+      std::string& schema = context_->known_keys->back().schema;
+      schema = EitherSchema({ElementSchema(), schema});
+    }
     return;
   }
   known_.push_back(key);
@@ -332,7 +350,7 @@ void MapReader::Word(const std::string& key, const char* meaning,
                      const std::vector<std::string>& words, size_t* chosen) {
   Scalar(
       key, meaning, absl::StrCat("one of ", absl::StrJoin(words, ", ")), "", Need::kOptional,
-      [&] { return words[*chosen]; },
+      [&] { return WordSchema(words, words[*chosen]); }, [&] { return words[*chosen]; },
       [&](const YamlNode& value) -> std::string {
         const auto found = std::find(words.begin(), words.end(), value.text);
         if (found == words.end()) return absl::StrCat(Quoted(value), " is unknown");
@@ -354,14 +372,16 @@ void MapReader::Map(const std::string& key, const Body& body) {
 void MapReader::Maps(const std::string& key, const char* meaning, CountRange count,
                      const Body& body) {
   const Need need = count.low > 0 ? Need::kRequired : Need::kOptional;
-  List(key, meaning, count, need, "mappings", "[]",
+  List(key, meaning, count, need, "mappings", "[]", /*element_schema=*/"",
        [&](const YamlNode* node, const std::string& path) { Read(node, path, context_, body); });
 }
 
 void MapReader::List(const std::string& key, const char* meaning, CountRange count, Need need,
-                     const std::string& type, const std::string& fallback, const Element& element) {
+                     const std::string& type, const std::string& fallback,
+                     const std::string& element_schema, const Element& element) {
   const std::string list_type = ListType(count, type);
-  const YamlNode* list = Declare(key, meaning, list_type, fallback, need);
+  const YamlNode* list = Declare(key, meaning, list_type, fallback, need,
+                                 [&] { return ListSchema(count.low, count.high, element_schema); });
   if (describing()) element(nullptr, PathOf(absl::StrCat(key, ".0")));
   if (list == nullptr) return;
   if (list->kind != YamlNode::Kind::kList) {
@@ -375,6 +395,10 @@ void MapReader::List(const std::string& key, const char* meaning, CountRange cou
   }
   if (size > 0) Record(key, ElementCount(size));
   for (size_t i = 0; i < size; ++i) element(&list->items[i], PathOf(absl::StrCat(key, ".", i)));
+}
+
+void MapReader::OneOf(const std::vector<std::string>& keys) {
+  if (describing()) context_->alternatives[WithoutIndexes(path_)] = keys;
 }
 
 void MapReader::OnlyWith(bool holds, const std::string& remedy,

@@ -43,12 +43,14 @@ struct CountRange {
   size_t high;
 };
 
-// A key of the configuration for the reference in config/README.md.
+// A key of the configuration for the reference in config/README.md and the JSON Schema.
 struct KnownKey {
   std::string key;       // Dotted; N stands for an index.
   std::string type;      // With the range.
   std::string fallback;  // The default, or "required".
   std::string meaning;   // A noun phrase with unit.
+  std::string
+      schema;  // JSON Schema of the value. Elements that are mappings have keys of their own.
 };
 
 // State of reading one document.
@@ -60,6 +62,8 @@ struct ReadContext {
   InputFiles input_files = InputFiles::kCheck;
   // If not null, reading collects all keys instead; lists are treated as if they had one element.
   std::vector<KnownKey>* known_keys = nullptr;
+  // With known_keys: mappings of which exactly one of some keys is required, by path.
+  std::map<std::string, std::vector<std::string>> alternatives = {};
 };
 
 // A value for ClusterConfig::settings: escaped; if long, cut and with a hash.
@@ -141,8 +145,13 @@ class MapReader {
   void Maps(const std::string& key, const char* meaning, CountRange count, const Body& body);
   // A list. `element` gets each node with its path, and a null node if the document is described.
   using Element = std::function<void(const YamlNode* node, const std::string& path)>;
+  // element_schema: JSON Schema of an element that is not a mapping; else empty.
   void List(const std::string& key, const char* meaning, CountRange count, Need need,
-            const std::string& type, const std::string& fallback, const Element& element);
+            const std::string& type, const std::string& fallback, const std::string& element_schema,
+            const Element& element);
+
+  // Describes that exactly one of the keys is required. The caller checks it.
+  void OneOf(const std::vector<std::string>& keys);
 
   // Unless `holds`, reports those of the keys that are present: they have no effect. remedy: what
   // else than removing them helps, as in "set kind: adam". Not after a bad scalar in this mapping,
@@ -162,6 +171,8 @@ class MapReader {
  private:
   // Sets the field from a scalar; returns the problem, or an empty string.
   using Setter = std::function<std::string(const YamlNode&)>;
+  // JSON Schema of the value; called to describe the keys.
+  using Schema = std::function<std::string()>;
   // The field's value as text.
   using Show = std::function<std::string()>;
 
@@ -177,10 +188,11 @@ class MapReader {
             size_t* chosen);
   // Notes the key and returns its value; null if it is absent, which is an error if it is required.
   const YamlNode* Declare(const std::string& key, const char* meaning, const std::string& type,
-                          const std::string& fallback, Need need);
+                          const std::string& fallback, Need need, const Schema& schema);
   // An empty fallback: the field's value.
   void Scalar(const std::string& key, const char* meaning, const std::string& type,
-              const std::string& fallback, Need need, const Show& show, const Setter& setter);
+              const std::string& fallback, Need need, const Schema& schema, const Show& show,
+              const Setter& setter);
   void ReportStrayKeys();
 
   const YamlNode* node_;

@@ -59,7 +59,7 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
   section.List("towers",
                "chains of layers; the last one gives the logits, and a later tower must read every "
                "other one",
-               {1, kMaxTowers}, Need::kOptional, "mappings", "none",
+               {1, kMaxTowers}, Need::kOptional, "mappings", "none", /*element_schema=*/"",
                [&](const YamlNode* node, const std::string& path) {
                  MapReader::Read(node, path, section.context(), [&](MapReader& in) {
                    TowerConfig tower;
@@ -87,6 +87,46 @@ void ReadLoss(MapReader& in, LossConfig* loss) {
   in.Number("gamma", "`focal`: exponent; larger values reduce the loss of samples predicted well",
             &loss->gamma, kNonNegative);
   in.OnlyWith(loss->kind == LossKind::kFocal, "set kind: focal", {"gamma"});
+}
+
+// The output width of a layer; 0 after a report.
+size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
+                  const std::string& path, Diagnostics* diagnostics) {
+  switch (layer.kind) {
+    case Kind::kLinear:
+      return layer.width;
+    case Kind::kSum:
+      if (const uint32_t sums = std::max(layer.width, 1U); width % sums == 0) return sums;
+      diagnostics->Report(
+          path, absl::StrCat(width, " columns cannot be split into ", layer.width, " sums"),
+          "read the same number of columns for each sum");
+      return 0;
+    case Kind::kCross:
+      if (width == tower_width) return width;
+      diagnostics->Report(
+          path, absl::StrCat("cross on ", width, " columns in a tower that reads ", tower_width),
+          "move layers of other widths after it, or to another tower");
+      return 0;
+    case Kind::kDot:
+    case Kind::kFm: {
+      const size_t vectors = width / layer.width;
+      if (width % layer.width == 0 && vectors >= 2) {
+        return layer.kind == Kind::kFm ? 1 : vectors * (vectors - 1) / 2;
+      }
+      diagnostics->Report(
+          path,
+          absl::StrCat(width, " columns are not a multiple of ", layer.width, ", at least ",
+                       2 * layer.width),
+          "read embeddings of one dim and towers of this width, and set that width");
+      return 0;
+    }
+    case Kind::kBatchNorm:
+    case Kind::kRelu:
+    case Kind::kGelu:
+    case Kind::kSigmoid:
+      break;
+  }
+  return width;
 }
 
 }  // namespace
@@ -186,52 +226,6 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
   if (diagnostics->ok()) CheckWidths(config, diagnostics);
 }
-
-namespace {
-
-using Kind = LayerConfig::Kind;
-
-// The output width of a layer; 0 after a report.
-size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
-                  const std::string& path, Diagnostics* diagnostics) {
-  switch (layer.kind) {
-    case Kind::kLinear:
-      return layer.width;
-    case Kind::kSum:
-      if (const uint32_t sums = std::max(layer.width, 1U); width % sums == 0) return sums;
-      diagnostics->Report(
-          path, absl::StrCat(width, " columns cannot be split into ", layer.width, " sums"),
-          "read the same number of columns for each sum");
-      return 0;
-    case Kind::kCross:
-      if (width == tower_width) return width;
-      diagnostics->Report(
-          path, absl::StrCat("cross on ", width, " columns in a tower that reads ", tower_width),
-          "move layers of other widths after it, or to another tower");
-      return 0;
-    case Kind::kDot:
-    case Kind::kFm: {
-      const size_t vectors = width / layer.width;
-      if (width % layer.width == 0 && vectors >= 2) {
-        return layer.kind == Kind::kFm ? 1 : vectors * (vectors - 1) / 2;
-      }
-      diagnostics->Report(
-          path,
-          absl::StrCat(width, " columns are not a multiple of ", layer.width, ", at least ",
-                       2 * layer.width),
-          "read embeddings of one dim and towers of this width, and set that width");
-      return 0;
-    }
-    case Kind::kBatchNorm:
-    case Kind::kRelu:
-    case Kind::kGelu:
-    case Kind::kSigmoid:
-      break;
-  }
-  return width;
-}
-
-}  // namespace
 
 size_t DenseWidth(const ClusterConfig& config) {
   const std::vector<ColumnConfig> columns = ColumnsOf(config.data);

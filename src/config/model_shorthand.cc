@@ -198,6 +198,7 @@ class Expansion {
 }  // namespace
 
 void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
+  section.OneOf({"towers", "dlrm", "dcn_v2", "deepfm", "wide_deep"});
   std::vector<std::string> given;
   if (section.Has("towers")) given.emplace_back("towers");
   const auto model = [&](const std::string& key, Kind kind, const auto& body) {

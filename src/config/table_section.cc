@@ -199,6 +199,7 @@ void ReadTableNames(MapReader& in, std::vector<std::string>* names,
                     std::vector<std::string>* paths) {
   std::string name;
   std::vector<std::string> several;
+  in.OneOf({"name", "names"});
   in.Name("name", "table name", &name, Need::kOptional, "required, or names");
   in.Texts("names", "names of several tables with equal settings, instead of `name`", &several,
            {1, kMaxTables}, Need::kOptional, "names of 1 to 63 letters, digits, '_' or '-'",

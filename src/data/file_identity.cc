@@ -42,6 +42,21 @@ std::string Difference(const FileIdentity& before, const FileIdentity& now) {
   return absl::StrJoin(changes, ", ");
 }
 
+std::string Difference(const DataFile& read, const DataFile& now) {
+  if (read.name != now.name) {
+    return absl::StrCat("is '", now.name, "', the model has read '", read.name,
+                        "' there; list the files in the same order, new ones at the end");
+  }
+  const std::string change =
+      read.bytes != now.bytes
+          ? absl::StrCat("has ", now.bytes, " bytes, the model has read ", read.bytes)
+          : absl::StrCat("has XXH3 ", absl::Hex(now.ends, absl::kZeroPad16),
+                         " of its first and last 64 KiB, the model has read ",
+                         absl::Hex(read.ends, absl::kZeroPad16));
+  return absl::StrCat("('", now.name, "') has changed: it ", change,
+                      "; restore the file and add new rows as a new file at the end of the list");
+}
+
 }  // namespace
 
 StatusOr<FileIdentity> IdentifyFile(const std::string& path) {
@@ -80,25 +95,6 @@ Status FileIdentities::Check(const std::string& path) {
   entry->second = now;
   return absl::OkStatus();
 }
-
-namespace {
-
-std::string Difference(const DataFile& read, const DataFile& now) {
-  if (read.name != now.name) {
-    return absl::StrCat("is '", now.name, "', the model has read '", read.name,
-                        "' there; list the files in the same order, new ones at the end");
-  }
-  const std::string change =
-      read.bytes != now.bytes
-          ? absl::StrCat("has ", now.bytes, " bytes, the model has read ", read.bytes)
-          : absl::StrCat("has XXH3 ", absl::Hex(now.ends, absl::kZeroPad16),
-                         " of its first and last 64 KiB, the model has read ",
-                         absl::Hex(read.ends, absl::kZeroPad16));
-  return absl::StrCat("('", now.name, "') has changed: it ", change,
-                      "; restore the file and add new rows as a new file at the end of the list");
-}
-
-}  // namespace
 
 StatusOr<std::vector<DataFile>> IdentifyFiles(const std::vector<std::string>& paths) {
   std::vector<DataFile> files;

@@ -43,63 +43,6 @@ uint64_t TotalBytes(const Manifest& manifest) {
   return bytes;
 }
 
-}  // namespace
-
-StatusOr<std::string> ListCheckpoints(ModelDirectory& model) {
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, model.Steps());
-  SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> best, model.BestStep());
-  std::string text;
-  for (const uint64_t step : steps) {
-    const StatusOr<Checkpoint> checkpoint = model.Open(step);
-    if (!checkpoint.ok()) {
-      absl::StrAppend(&text, "step-", step, "  unreadable: ", checkpoint.status().message(), "\n");
-      continue;
-    }
-    const Manifest& manifest = checkpoint->manifest;
-    absl::StrAppend(&text, "step-", step, "  ", KindText(manifest), "  generation ",
-                    manifest.generation, "  ", TimeText(manifest.step_time), "  ", manifest.samples,
-                    " samples  ", TotalBytes(manifest), " bytes  ", MetricsText(manifest, " "),
-                    step == best ? "  best\n" : "\n");
-  }
-  return text.empty() ? absl::StrCat("no checkpoints\n") : text;
-}
-
-StatusOr<std::string> DescribeCheckpoint(const Checkpoint& checkpoint) {
-  const Manifest& manifest = checkpoint.manifest;
-  std::string text = absl::StrCat("folder: ", checkpoint.folder, "\nkind: ", KindText(manifest),
-                                  "\nrun: ", manifest.run, "\ngeneration: ", manifest.generation,
-                                  "\nstep: ", manifest.step, "\nsamples: ", manifest.samples,
-                                  "\nstep time: ", TimeText(manifest.step_time),
-                                  "\nchecksum: ", absl::Hex(checkpoint.checksum, absl::kZeroPad16),
-                                  "\nmetrics: ", MetricsText(manifest, " "), "\n");
-  for (const auto& [key, value] : manifest.extra) absl::StrAppend(&text, key, ": ", value, "\n");
-  for (const auto& [name, values] : manifest.statistics) {
-    absl::StrAppend(&text, "statistics ", name, ": ", values.size(), " numbers\n");
-  }
-  for (const ModelFile& file : manifest.files) {
-    absl::StrAppend(&text, "file ", file.path, ": ", file.bytes, " bytes, hash ",
-                    absl::Hex(file.hash, absl::kZeroPad16), "\n");
-    if (!file.path.ends_with(".safetensors")) continue;
-    SIMURGH_ASSIGN_OR_RETURN(const TensorFileReader reader,
-                             TensorFileReader::Open(checkpoint.Path(file.path)));
-    for (const TensorSpec& tensor : reader.tensors()) {
-      absl::StrAppend(&text, "  ", tensor.name, " ", DTypeName(tensor.dtype), " [",
-                      absl::StrJoin(tensor.shape, ", "), "]\n");
-    }
-    for (const auto& [key, value] : reader.metadata()) {
-      absl::StrAppend(&text, "  ", key, ": ", value, "\n");
-    }
-  }
-  for (const auto& [key, value] : manifest.config) {
-    absl::StrAppend(&text, "config ", key, " = ", value, "\n");
-  }
-  return text;
-}
-
-// What differs between two checkpoints.
-
-namespace {
-
 struct RowHash {
   uint64_t id;
   uint64_t uses;      // Hash of this tensor.
@@ -246,41 +189,6 @@ std::string CompareMaps(const Map& a, const Map& b) {
   return text;
 }
 
-}  // namespace
-
-StatusOr<std::string> DescribeDifferences(const Checkpoint& a, const Checkpoint& b) {
-  std::string text;
-  const std::vector<std::string> tables_a = TableReader::TablesOf(a.manifest);
-  const std::vector<std::string> tables_b = TableReader::TablesOf(b.manifest);
-  for (const std::string& table : tables_a) {
-    std::string difference = "only in the first";
-    if (std::ranges::binary_search(tables_b, table)) {
-      SIMURGH_ASSIGN_OR_RETURN(difference, CompareTable(a, b, table));
-    }
-    if (!difference.empty()) absl::StrAppend(&text, "table ", table, ": ", difference, "\n");
-  }
-  for (const std::string& table : tables_b) {
-    if (!std::ranges::binary_search(tables_a, table)) {
-      absl::StrAppend(&text, "table ", table, ": only in the second\n");
-    }
-  }
-  SIMURGH_ASSIGN_OR_RETURN(const TensorHashes tensors_a, HashTensors(a));
-  SIMURGH_ASSIGN_OR_RETURN(const TensorHashes tensors_b, HashTensors(b));
-  text += CompareMaps(tensors_a, tensors_b);
-  std::map<std::string, std::vector<double>> statistics_a;
-  for (const auto& [name, values] : a.manifest.statistics)
-    statistics_a["statistic " + name] = values;
-  std::map<std::string, std::vector<double>> statistics_b;
-  for (const auto& [name, values] : b.manifest.statistics)
-    statistics_b["statistic " + name] = values;
-  text += CompareMaps(statistics_a, statistics_b);
-  return text;
-}
-
-// Writes a checkpoint and those that it continues into one full checkpoint.
-
-namespace {
-
 Status MergeRows(SavedRows& server, const std::string& to) {
   const RowFile& newest = server.files.back();
   std::vector<TensorSpec> tensors = newest.reader.tensors();
@@ -328,6 +236,86 @@ Status CopyFile(const Checkpoint& checkpoint, const ModelFile& file, const std::
 }
 
 }  // namespace
+
+StatusOr<std::string> ListCheckpoints(ModelDirectory& model) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, model.Steps());
+  SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> best, model.BestStep());
+  std::string text;
+  for (const uint64_t step : steps) {
+    const StatusOr<Checkpoint> checkpoint = model.Open(step);
+    if (!checkpoint.ok()) {
+      absl::StrAppend(&text, "step-", step, "  unreadable: ", checkpoint.status().message(), "\n");
+      continue;
+    }
+    const Manifest& manifest = checkpoint->manifest;
+    absl::StrAppend(&text, "step-", step, "  ", KindText(manifest), "  generation ",
+                    manifest.generation, "  ", TimeText(manifest.step_time), "  ", manifest.samples,
+                    " samples  ", TotalBytes(manifest), " bytes  ", MetricsText(manifest, " "),
+                    step == best ? "  best\n" : "\n");
+  }
+  return text.empty() ? absl::StrCat("no checkpoints\n") : text;
+}
+
+StatusOr<std::string> DescribeCheckpoint(const Checkpoint& checkpoint) {
+  const Manifest& manifest = checkpoint.manifest;
+  std::string text = absl::StrCat("folder: ", checkpoint.folder, "\nkind: ", KindText(manifest),
+                                  "\nrun: ", manifest.run, "\ngeneration: ", manifest.generation,
+                                  "\nstep: ", manifest.step, "\nsamples: ", manifest.samples,
+                                  "\nstep time: ", TimeText(manifest.step_time),
+                                  "\nchecksum: ", absl::Hex(checkpoint.checksum, absl::kZeroPad16),
+                                  "\nmetrics: ", MetricsText(manifest, " "), "\n");
+  for (const auto& [key, value] : manifest.extra) absl::StrAppend(&text, key, ": ", value, "\n");
+  for (const auto& [name, values] : manifest.statistics) {
+    absl::StrAppend(&text, "statistics ", name, ": ", values.size(), " numbers\n");
+  }
+  for (const ModelFile& file : manifest.files) {
+    absl::StrAppend(&text, "file ", file.path, ": ", file.bytes, " bytes, hash ",
+                    absl::Hex(file.hash, absl::kZeroPad16), "\n");
+    if (!file.path.ends_with(".safetensors")) continue;
+    SIMURGH_ASSIGN_OR_RETURN(const TensorFileReader reader,
+                             TensorFileReader::Open(checkpoint.Path(file.path)));
+    for (const TensorSpec& tensor : reader.tensors()) {
+      absl::StrAppend(&text, "  ", tensor.name, " ", DTypeName(tensor.dtype), " [",
+                      absl::StrJoin(tensor.shape, ", "), "]\n");
+    }
+    for (const auto& [key, value] : reader.metadata()) {
+      absl::StrAppend(&text, "  ", key, ": ", value, "\n");
+    }
+  }
+  for (const auto& [key, value] : manifest.config) {
+    absl::StrAppend(&text, "config ", key, " = ", value, "\n");
+  }
+  return text;
+}
+
+StatusOr<std::string> DescribeDifferences(const Checkpoint& a, const Checkpoint& b) {
+  std::string text;
+  const std::vector<std::string> tables_a = TableReader::TablesOf(a.manifest);
+  const std::vector<std::string> tables_b = TableReader::TablesOf(b.manifest);
+  for (const std::string& table : tables_a) {
+    std::string difference = "only in the first";
+    if (std::ranges::binary_search(tables_b, table)) {
+      SIMURGH_ASSIGN_OR_RETURN(difference, CompareTable(a, b, table));
+    }
+    if (!difference.empty()) absl::StrAppend(&text, "table ", table, ": ", difference, "\n");
+  }
+  for (const std::string& table : tables_b) {
+    if (!std::ranges::binary_search(tables_a, table)) {
+      absl::StrAppend(&text, "table ", table, ": only in the second\n");
+    }
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const TensorHashes tensors_a, HashTensors(a));
+  SIMURGH_ASSIGN_OR_RETURN(const TensorHashes tensors_b, HashTensors(b));
+  text += CompareMaps(tensors_a, tensors_b);
+  std::map<std::string, std::vector<double>> statistics_a;
+  for (const auto& [name, values] : a.manifest.statistics)
+    statistics_a["statistic " + name] = values;
+  std::map<std::string, std::vector<double>> statistics_b;
+  for (const auto& [name, values] : b.manifest.statistics)
+    statistics_b["statistic " + name] = values;
+  text += CompareMaps(statistics_a, statistics_b);
+  return text;
+}
 
 StatusOr<Checkpoint> MergeCheckpoint(const Checkpoint& checkpoint, const std::string& to) {
   ModelDirectory model(to);

@@ -20,6 +20,9 @@ namespace {
 // Of one tensor. The disk works while the rest is written.
 constexpr uint64_t kWriteBackBytes = uint64_t{8} << 20;
 
+// Of Tensor::next_row: the next Read in order does not continue a checksum.
+constexpr uint64_t kNowhere = std::numeric_limits<uint64_t>::max();
+
 }  // namespace
 
 struct TensorFileWriter::State {
@@ -183,13 +186,6 @@ StatusOr<ModelFile> TensorFileWriter::Finish() {
   state.file.reset();
   return ModelFile{state.path, state.bytes, HashOfFile(state.header, state.sums)};
 }
-
-namespace {
-
-// Of Tensor::next_row: the next Read in order does not continue a checksum.
-constexpr uint64_t kNowhere = std::numeric_limits<uint64_t>::max();
-
-}  // namespace
 
 struct TensorFileReader::State {
   Status Damaged(std::string_view what) const {

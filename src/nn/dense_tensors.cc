@@ -77,6 +77,13 @@ void AddOptimizer(const DenseOptimizerConfig& optimizer, size_t weights, TensorL
   }
 }
 
+Status NotFinite(const TowerPlan& tower, const LayerPlan& layer, const char* what,
+                 const char* remedy) {
+  return absl::FailedPreconditionError(absl::StrCat("dense network: tower '", tower.name,
+                                                    "' layer ", &layer - tower.layers.data() + 1,
+                                                    ": ", what, " are not finite; ", remedy));
+}
+
 }  // namespace
 
 std::vector<DenseTensor> TensorsOf(const ModelPlan& plan, const DenseOptimizerConfig& optimizer,
@@ -128,17 +135,6 @@ Status CheckRestored(std::span<const float> parameters, std::span<const float> s
       " values of state do not fit; this network has ", own_parameters.size(), " and ",
       own_state.size(), "; restore it with the model and dense_optimizer that it was saved with"));
 }
-
-namespace {
-
-Status NotFinite(const TowerPlan& tower, const LayerPlan& layer, const char* what,
-                 const char* remedy) {
-  return absl::FailedPreconditionError(absl::StrCat("dense network: tower '", tower.name,
-                                                    "' layer ", &layer - tower.layers.data() + 1,
-                                                    ": ", what, " are not finite; ", remedy));
-}
-
-}  // namespace
 
 Status CheckFiniteWeights(const ModelPlan& plan, std::span<const float> parameters,
                           std::span<const float> statistics) {

@@ -32,6 +32,44 @@ AlignedBuffer Allocate(size_t bytes) {
   return {static_cast<std::byte*>(memory), bytes, [](std::byte* data) { std::free(data); }};
 }
 
+// The rows of both; those of `newer` count. is_whole: there is no older table.
+StatusOr<std::shared_ptr<const RowTable>> Join(const TableConfig& config, const RowTable& older,
+                                               const RowTable& newer, bool is_whole) {
+  std::vector<uint32_t> replaced(older.entries());
+  newer.Find(older.ids(), replaced);
+  uint64_t rows = newer.rows();
+  uint64_t removed = is_whole ? 0 : newer.entries() - newer.rows();
+  for (uint64_t i = 0; i < older.entries(); ++i) {
+    if (replaced[i] != RowTable::kAbsent) continue;
+    ++(i < older.rows() ? rows : removed);
+  }
+  SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<RowTable> joined,
+                           RowTable::Create(config, rows, removed));
+  const size_t row_bytes = joined->row_bytes();
+  uint64_t next = newer.rows();
+  uint64_t next_removed = rows;
+  std::ranges::copy(newer.ids().first(newer.rows()), joined->ids().begin());
+  const std::span<const std::byte> weights = newer.weights();
+  std::ranges::copy(weights, joined->weights().begin());
+  for (uint64_t i = 0; i < older.rows(); ++i) {
+    if (replaced[i] != RowTable::kAbsent) continue;
+    joined->ids()[next] = older.ids()[i];
+    std::memcpy(joined->weights().data() + next * row_bytes, older.row(static_cast<uint32_t>(i)),
+                row_bytes);
+    ++next;
+  }
+  if (!is_whole) {
+    for (uint64_t i = newer.rows(); i < newer.entries(); ++i) {
+      joined->ids()[next_removed++] = newer.ids()[i];
+    }
+    for (uint64_t i = older.rows(); i < older.entries(); ++i) {
+      if (replaced[i] == RowTable::kAbsent) joined->ids()[next_removed++] = older.ids()[i];
+    }
+  }
+  SIMURGH_RETURN_IF_ERROR(joined->Index());
+  return joined;
+}
+
 }  // namespace
 
 StatusOr<std::shared_ptr<RowTable>> RowTable::Create(const TableConfig& config, uint64_t rows,
@@ -144,48 +182,6 @@ void RowLayers::Find(std::span<const uint64_t> ids, std::span<const std::byte*> 
     }
   }
 }
-
-namespace {
-
-// The rows of both; those of `newer` count. is_whole: there is no older table.
-StatusOr<std::shared_ptr<const RowTable>> Join(const TableConfig& config, const RowTable& older,
-                                               const RowTable& newer, bool is_whole) {
-  std::vector<uint32_t> replaced(older.entries());
-  newer.Find(older.ids(), replaced);
-  uint64_t rows = newer.rows();
-  uint64_t removed = is_whole ? 0 : newer.entries() - newer.rows();
-  for (uint64_t i = 0; i < older.entries(); ++i) {
-    if (replaced[i] != RowTable::kAbsent) continue;
-    ++(i < older.rows() ? rows : removed);
-  }
-  SIMURGH_ASSIGN_OR_RETURN(std::shared_ptr<RowTable> joined,
-                           RowTable::Create(config, rows, removed));
-  const size_t row_bytes = joined->row_bytes();
-  uint64_t next = newer.rows();
-  uint64_t next_removed = rows;
-  std::ranges::copy(newer.ids().first(newer.rows()), joined->ids().begin());
-  const std::span<const std::byte> weights = newer.weights();
-  std::ranges::copy(weights, joined->weights().begin());
-  for (uint64_t i = 0; i < older.rows(); ++i) {
-    if (replaced[i] != RowTable::kAbsent) continue;
-    joined->ids()[next] = older.ids()[i];
-    std::memcpy(joined->weights().data() + next * row_bytes, older.row(static_cast<uint32_t>(i)),
-                row_bytes);
-    ++next;
-  }
-  if (!is_whole) {
-    for (uint64_t i = newer.rows(); i < newer.entries(); ++i) {
-      joined->ids()[next_removed++] = newer.ids()[i];
-    }
-    for (uint64_t i = older.rows(); i < older.entries(); ++i) {
-      if (replaced[i] == RowTable::kAbsent) joined->ids()[next_removed++] = older.ids()[i];
-    }
-  }
-  SIMURGH_RETURN_IF_ERROR(joined->Index());
-  return joined;
-}
-
-}  // namespace
 
 StatusOr<RowLayers> RowLayers::With(const TableConfig& config,
                                     std::shared_ptr<const RowTable> newest) const {

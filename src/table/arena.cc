@@ -49,6 +49,20 @@ StatusOr<std::byte*> ReserveAddresses(uint64_t bytes) {
   return first + before;
 }
 
+Status FileProblem(const std::string& path, absl::string_view what) {
+  return {
+      absl::ErrnoToStatusCode(errno),
+      absl::StrCat("embedding_ps.arena_directory: '", path, "': ", what, ": ", std::strerror(errno),
+                   "; name a folder with room for the rows, in which this user may create files")};
+}
+
+std::string FirstLine(const char* path) {
+  std::string line;
+  std::ifstream in(path);
+  std::getline(in, line);
+  return line;
+}
+
 }  // namespace
 
 PrefaultThread::~PrefaultThread() {
@@ -190,24 +204,6 @@ void ArenaRegion::PrefaultAhead() {
 }
 
 // Arenas in files, and the kinds of pages that the system provides.
-
-namespace {
-
-Status FileProblem(const std::string& path, absl::string_view what) {
-  return {
-      absl::ErrnoToStatusCode(errno),
-      absl::StrCat("embedding_ps.arena_directory: '", path, "': ", what, ": ", std::strerror(errno),
-                   "; name a folder with room for the rows, in which this user may create files")};
-}
-
-std::string FirstLine(const char* path) {
-  std::string line;
-  std::ifstream in(path);
-  std::getline(in, line);
-  return line;
-}
-
-}  // namespace
 
 StatusOr<Arena> Arena::CreateInDirectory(const std::string& directory, uint64_t reserved_bytes) {
   const uint64_t size = RoundUp(reserved_bytes, kHugePage);

@@ -10,6 +10,12 @@ namespace {
 // Ids of a small table are noted even when most of them have gone.
 constexpr uint64_t kMinRemoved = 1'024;
 
+constexpr uint64_t kBlockBytes = uint64_t{64} << 10;
+// Rows that are examined for one that is copied, so that a piece with few of them ends soon.
+constexpr size_t kExaminedRows = 8;
+// The same for rows of a log, which are bits.
+constexpr size_t kExaminedBits = 512;
+
 }  // namespace
 
 void ChangeLog::Changes::BoundRemoved(uint64_t all_rows) {
@@ -67,16 +73,6 @@ uint64_t ChangeLog::Count() const {
   for (const uint64_t word : copied_.rows) count += static_cast<uint64_t>(std::popcount(word));
   return count;
 }
-
-namespace {
-
-constexpr uint64_t kBlockBytes = uint64_t{64} << 10;
-// Rows that are examined for one that is copied, so that a piece with few of them ends soon.
-constexpr size_t kExaminedRows = 8;
-// The same for rows of a log, which are bits.
-constexpr size_t kExaminedBits = 512;
-
-}  // namespace
 
 void RowCopy::Begin(uint32_t bound, uint32_t end, uint64_t count, CopyMemory& memory) {
   End();

@@ -20,6 +20,12 @@ constexpr uint32_t kMaxSegmentBuckets = 2039;  // A prime.
 // Extra depth for uneven hashes.
 constexpr uint32_t kExtraDepth = 3;
 
+// Prefetch distance of ids.
+constexpr size_t kIdsAhead = 32;
+// One bucket per two insertions: there are more than two per bucket between splits.
+constexpr uint32_t kInsertionsPerRenewal = 16;
+constexpr uint32_t kBucketsPerRenewal = 8;
+
 struct Plan {
   uint32_t depth;
   uint32_t segment_buckets;
@@ -164,16 +170,6 @@ void RowIndex::Place(const SegmentState& segment, const Entry& entry) {
 }
 
 // Growth of an index: segments grow to the planned size and then split.
-
-namespace {
-
-// Prefetch distance of ids.
-constexpr size_t kIdsAhead = 32;
-// One bucket per two insertions: there are more than two per bucket between splits.
-constexpr uint32_t kInsertionsPerRenewal = 16;
-constexpr uint32_t kBucketsPerRenewal = 8;
-
-}  // namespace
 
 // Turnover at constant size fills and splits a few segments in a hundred.
 Status RowIndex::Commit(size_t rows_more) {

@@ -27,6 +27,19 @@ RowUpdateRule RuleOf(const SparseOptimizerConfig& config) {
   return RowUpdateRule::kGroupFtrl;
 }
 
+// By squaring, because std::pow is not bit-identical across machines. Without branches on the bits
+// of the exponent, because they are unpredictable.
+double Power(double base, uint32_t exponent) {
+  double power = 1;
+  while (exponent != 0) {
+    const double factors[] = {1, base};
+    power *= factors[exponent & 1];
+    base *= base;
+    exponent >>= 1;
+  }
+  return power;
+}
+
 }  // namespace
 
 RowUpdateParameters ParametersOf(const TableConfig& config) {
@@ -78,23 +91,6 @@ void InitializeStateFor(const RowUpdateParameters& parameters, std::span<const f
     state[i] = -(weights[i] * strength * growth + std::copysign(parameters.l1, weights[i]));
   }
 }
-
-namespace {
-
-// By squaring, because std::pow is not bit-identical across machines. Without branches on the bits
-// of the exponent, because they are unpredictable.
-double Power(double base, uint32_t exponent) {
-  double power = 1;
-  while (exponent != 0) {
-    const double factors[] = {1, base};
-    power *= factors[exponent & 1];
-    base *= base;
-    exponent >>= 1;
-  }
-  return power;
-}
-
-}  // namespace
 
 AdamScales AdamScalesOf(const RowUpdateParameters& parameters, float updates) {
   const auto count = static_cast<uint32_t>(updates);

@@ -29,6 +29,11 @@ namespace {
 constexpr size_t kBlock = 1024;
 static_assert(kBlock <= BatchLookup::kBlock && kBlock % kAgeEvery == 0);
 
+constexpr uint32_t kMaxSketchWidth = 65'536;
+constexpr float kMaxF16 = 65'504.0F;
+// Bytes of index and eviction queue per row while the index grows.
+constexpr uint64_t kIndexBytesPerRow = 24;
+
 // A part of records, from the first one on.
 struct Column {
   const std::byte* first;
@@ -57,6 +62,18 @@ void CopyColumn(Column column, size_t bytes, size_t count, std::byte* to) {
     default:
       return CopyColumnOf<0>(column, bytes, count, to);
   }
+}
+
+bool Positive(float value) { return value > 0 && std::isfinite(value); }
+
+bool ValidEviction(const EvictionConfig& eviction) {
+  const auto valid_steps = [](uint32_t steps) {
+    return steps > 0 && steps <= EvictionConfig::kMaxIdleSteps;
+  };
+  return eviction.idle_steps <= EvictionConfig::kMaxIdleSteps && eviction.idle_time.count() >= 0 &&
+         eviction.low_use.below <= kMaxUseCount && valid_steps(eviction.low_use.idle_steps) &&
+         eviction.small_norm.below >= 0 && std::isfinite(eviction.small_norm.below) &&
+         valid_steps(eviction.small_norm.idle_steps);
 }
 
 }  // namespace
@@ -413,27 +430,6 @@ TableStats Table::stats() const {
   stats.overhead_bytes = stats.bytes - stats.rows * s.store.format().payload_bytes();
   return stats;
 }
-
-namespace {
-
-constexpr uint32_t kMaxSketchWidth = 65'536;
-constexpr float kMaxF16 = 65'504.0F;
-// Bytes of index and eviction queue per row while the index grows.
-constexpr uint64_t kIndexBytesPerRow = 24;
-
-bool Positive(float value) { return value > 0 && std::isfinite(value); }
-
-bool ValidEviction(const EvictionConfig& eviction) {
-  const auto valid_steps = [](uint32_t steps) {
-    return steps > 0 && steps <= EvictionConfig::kMaxIdleSteps;
-  };
-  return eviction.idle_steps <= EvictionConfig::kMaxIdleSteps && eviction.idle_time.count() >= 0 &&
-         eviction.low_use.below <= kMaxUseCount && valid_steps(eviction.low_use.idle_steps) &&
-         eviction.small_norm.below >= 0 && std::isfinite(eviction.small_norm.below) &&
-         valid_steps(eviction.small_norm.idle_steps);
-}
-
-}  // namespace
 
 Status Table::Validate(const TableConfig& config) {
   const AdmissionConfig& admission = config.admission;

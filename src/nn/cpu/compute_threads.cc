@@ -29,6 +29,25 @@ size_t PartBegin(size_t count, size_t part, size_t parts) {
 // libgomp's idle threads spin for milliseconds on cores that other daemons of the machine need.
 void KeepOneDnnOnThisThread() { omp_set_num_threads(1); }
 
+// About thirty microseconds: enough to wait for the next layer's work, not for the next step. On a
+// virtual machine an idle processor takes longer to wake.
+constexpr int kSpins = 500;
+
+void Relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+// Waits until the word differs from `value`: spins, then sleeps.
+void AwaitChange(const std::atomic<uint32_t>& word, uint32_t value) {
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (word.load(std::memory_order_acquire) != value) return;
+    Relax();
+  }
+  word.wait(value, std::memory_order_acquire);
+}
+
 }  // namespace
 
 void SetComputeThreads(uint32_t threads) {
@@ -58,29 +77,6 @@ void ForEachPart(size_t count, size_t min, absl::FunctionRef<void(size_t, size_t
     if (first < end) work(first, end);
   });
 }
-
-namespace {
-
-// About thirty microseconds: enough to wait for the next layer's work, not for the next step. On a
-// virtual machine an idle processor takes longer to wake.
-constexpr int kSpins = 500;
-
-void Relax() {
-#if defined(__x86_64__)
-  _mm_pause();
-#endif
-}
-
-// Waits until the word differs from `value`: spins, then sleeps.
-void AwaitChange(const std::atomic<uint32_t>& word, uint32_t value) {
-  for (int spin = 0; spin < kSpins; ++spin) {
-    if (word.load(std::memory_order_acquire) != value) return;
-    Relax();
-  }
-  word.wait(value, std::memory_order_acquire);
-}
-
-}  // namespace
 
 ComputePool::ComputePool(size_t helpers, void (*on_start)()) {
   threads_.reserve(helpers);

@@ -66,25 +66,6 @@ dnnl::status MultiplyPiece(Operand a, Operand b, size_t depth, float beta, Matri
                      b.matrix.data(), dim(b.matrix.stride()), beta, c.data(), dim(c.stride()));
 }
 
-}  // namespace
-
-void SetProductPrecision(ProductPrecision value) { precision = value; }
-
-Status Multiply(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c) {
-  if (precision == ProductPrecision::kBf16) return MultiplyBf16(a, b, depth, beta, c);
-  std::atomic<dnnl::status> status = dnnl::status::success;
-  InPieces(a, b, depth, c, [&](Operand a_piece, Operand b_piece, MatrixView<float> piece) {
-    const dnnl::status result = MultiplyPiece(a_piece, b_piece, depth, beta, piece);
-    if (result != dnnl::status::success) status = result;
-  });
-  if (status == dnnl::status::success) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("oneDNN sgemm (", c.rows(), " x ", depth, ") times (",
-                                          depth, " x ", c.columns(), ") failed with status ",
-                                          static_cast<int>(status.load())));
-}
-
-namespace {
-
 using dnnl::memory;
 
 struct Bf16Operand {
@@ -142,6 +123,21 @@ void MultiplyPiece(Bf16Operand a, Bf16Operand b, size_t depth, float beta, Matri
 }
 
 }  // namespace
+
+void SetProductPrecision(ProductPrecision value) { precision = value; }
+
+Status Multiply(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c) {
+  if (precision == ProductPrecision::kBf16) return MultiplyBf16(a, b, depth, beta, c);
+  std::atomic<dnnl::status> status = dnnl::status::success;
+  InPieces(a, b, depth, c, [&](Operand a_piece, Operand b_piece, MatrixView<float> piece) {
+    const dnnl::status result = MultiplyPiece(a_piece, b_piece, depth, beta, piece);
+    if (result != dnnl::status::success) status = result;
+  });
+  if (status == dnnl::status::success) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("oneDNN sgemm (", c.rows(), " x ", depth, ") times (",
+                                          depth, " x ", c.columns(), ") failed with status ",
+                                          static_cast<int>(status.load())));
+}
 
 bool HasBf16Products() {
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();

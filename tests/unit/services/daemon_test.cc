@@ -21,7 +21,7 @@
 
 #include "services/runtime/exit_code.h"
 #include "services/runtime/io_thread.h"
-#include "services/runtime/open_files.h"
+#include "services/runtime/process.h"
 #include "simurgh/base/log.h"
 
 namespace simurgh {

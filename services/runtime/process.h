@@ -1,10 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "simurgh/base/status.h"
+#include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {
+
+// Adds the version, resident memory and uptime of the process. role: label `service`.
+void AddProcessMetrics(MetricRegistry& registry, const std::string& role);
 
 // Raises the soft limit of open files, usually 1,024, to the hard limit.
 // key: the configuration key of `max_connections`.

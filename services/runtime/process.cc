@@ -1,10 +1,13 @@
-#include "services/runtime/process_metrics.h"
+#include "services/runtime/process.h"
 
 #include <chrono>
 #include <cstdint>
 #include <fstream>
 
+#include <sys/resource.h>
 #include <unistd.h>
+
+#include "absl/strings/str_cat.h"
 
 #include "simurgh/base/version.h"
 
@@ -19,6 +22,9 @@ double ResidentBytes() {
   statm >> total_pages >> resident_pages;
   return static_cast<double>(resident_pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
+
+// Connections to other daemons, data, metrics and logs.
+constexpr uint64_t kOtherFiles = 128;
 
 }  // namespace
 
@@ -39,6 +45,19 @@ void AddProcessMetrics(MetricRegistry& registry, const std::string& role) {
       [start = std::chrono::steady_clock::now()] {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       });
+}
+
+Status RaiseOpenFiles(const char* key, uint32_t max_connections) {
+  rlimit limit{};
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  rlimit raised = limit;
+  raised.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &raised) != 0) raised = limit;
+  const uint64_t needed = max_connections + kOtherFiles;
+  if (raised.rlim_cur >= needed) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      key, ": ", max_connections, " connections need ", needed, " open files, but the limit is ",
+      raised.rlim_cur, "; raise the hard limit (ulimit -Hn, LimitNOFILE of a systemd unit)"));
 }
 
 }  // namespace simurgh

@@ -1,3 +1,5 @@
+// What shells and editors complete and check with.
+
 #include <iostream>
 #include <string>
 #include <vector>
@@ -7,6 +9,7 @@
 
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
+#include "simurgh/config/config_schema.h"
 
 namespace simurgh {
 namespace {
@@ -28,6 +31,15 @@ _simurgh() {
 complete -o default -F _simurgh simurgh
 )";
 
+constexpr char kSchemaNotes[] =
+    "Editors with a YAML language server complete and check keys by the schema, if the first line\n"
+    "of the configuration is\n"
+    "  # yaml-language-server: $schema=simurgh.schema.json\n"
+    "The schema has types, ranges, words, defaults and descriptions of all keys. It has no rules\n"
+    "that concern several keys; --check-config of a daemon checks those, too.\n\n"
+    "Example:\n"
+    "  simurgh schema > simurgh.schema.json\n";
+
 }  // namespace
 
 ExitCode RunCompletionCommand(int argc, const char* const* argv) {
@@ -46,6 +58,20 @@ ExitCode RunCompletionCommand(int argc, const char* const* argv) {
     return Fail(OptionProblem("completion: name a shell; use bash"));
   }
   std::cout << kScript;
+  return ExitCode::kOk;
+}
+
+ExitCode RunSchemaCommand(int argc, const char* const* argv) {
+  boost::program_options::options_description options("Options");
+  options.add_options()("help", "print this help");
+  const StatusOr<bool> runs = ParseCommandLine(
+      argc, argv,
+      {"simurgh",
+       "simurgh schema: prints the JSON Schema of configurations\n\nUsage: simurgh schema\n\n",
+       kSchemaNotes},
+      options, std::cout);
+  if (!runs.ok()) return Fail(runs.status());
+  if (*runs) std::cout << ConfigSchema();
   return ExitCode::kOk;
 }
 

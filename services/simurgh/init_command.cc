@@ -1,0 +1,278 @@
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+#include "services/runtime/command_line.h"
+#include "services/simurgh/commands.h"
+#include "simurgh/base/file_descriptor.h"
+#include "simurgh/base/hash.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/file_writer.h"
+#include "simurgh/data/starter_config.h"
+
+namespace simurgh {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kNotes[] =
+    "DATA is a CSV file with a header, plain or compressed by gzip or zstd. Cells are separated "
+    "by\n"
+    "',', ';', '|' or tabs. The label has two values, such as 0 and 1, or yes and no. Without "
+    "--test\n"
+    "the rows are copied to DATA.train.csv and DATA.test.csv, compressed if DATA is. The choice "
+    "of\n"
+    "rows is the same in each run. Rows that cannot be read, at most 1 %, are left out.\n\n"
+    "Prints a line for each column, with its kind and the reason, and the next command.\n\n"
+    "Examples:\n"
+    "  simurgh init clicks.csv\n"
+    "  simurgh init january.csv.gz --test february.csv.gz --label bought\n\n"
+    "Exit codes: 0 done, 2 bad arguments or data, 3 failed otherwise.\n";
+
+struct Options {
+  std::string data;
+  std::string test;
+  std::string output;  // Of the configuration.
+  std::string label;
+  uint64_t rows = 0;
+  bool force = false;
+};
+
+// "clicks" for "/data/clicks.csv.gz".
+std::string StemOf(const fs::path& path) {
+  std::string name = path.filename();
+  for (const char* const ending : {".gz", ".zst", ".csv", ".tsv", ".txt"}) {
+    if (name.ends_with(ending) && name.size() > std::string_view(ending).size()) {
+      name.resize(name.size() - std::string_view(ending).size());
+    }
+  }
+  return name;
+}
+
+// Nothing after --help.
+StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
+  namespace po = boost::program_options;
+  Options own;
+  po::options_description options("Options");
+  options.add_options()("output", po::value(&own.output)->value_name("FILE"),
+                        "write the configuration to FILE (default: DATA with the ending .yaml)")(
+      "label", po::value(&own.label)->value_name("COLUMN"),
+      "use this column as the label (default: by its name, or the last with two values)")(
+      "test", po::value(&own.test)->value_name("FILE"),
+      "test on FILE, and train on all rows of DATA")(
+      "rows", po::value(&own.rows)->value_name("N")->default_value(200'000),
+      "look at the first N rows")("force", po::bool_switch(&own.force), "replace existing files")(
+      "help", "print this help");
+  std::vector<std::string> words;
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool runs,
+      ParseCommandLine(argc, argv,
+                       {"simurgh",
+                        "simurgh init: writes a configuration that trains on a CSV file\n\n"
+                        "Usage: simurgh init DATA [options]\n\n",
+                        kNotes},
+                       options, std::cout, &words));
+  if (!runs) return std::nullopt;
+  if (words.empty()) return OptionProblem("init: DATA is missing");
+  if (words.size() > 1) return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
+  if (own.rows == 0) return OptionProblem("--rows 0 is out of range; use 1 or more");
+  own.data = words[0];
+  if (own.output.empty())
+    own.output = fs::path(own.data).parent_path() / (StemOf(own.data) + ".yaml");
+  return own;
+}
+
+// 1 to 63 of a-z, 0-9 and '-'.
+std::string ClusterName(const std::string& stem) {
+  constexpr size_t kMaxLength = 63;
+  std::string name;
+  for (const char c : stem.substr(0, kMaxLength)) {
+    const auto byte = static_cast<unsigned char>(c);
+    name.push_back(absl::ascii_isalnum(byte) ? absl::ascii_tolower(byte) : '-');
+  }
+  return name;
+}
+
+bool IsFree(uint16_t port) {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return ::bind(socket.number(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+// Consecutive free ports below those that the kernel gives to clients. They depend on the name, so
+// that configurations seldom share them.
+std::array<uint16_t, 6> FreePorts(const std::string& name) {
+  constexpr uint64_t kFirst = 20'000;
+  constexpr uint64_t kBlocks = 1'200;
+  constexpr uint64_t kBlock = 10;
+  std::array<uint16_t, 6> ports{};
+  const uint64_t start = HashBytes(name);
+  for (uint64_t i = 0; i < kBlocks; ++i) {
+    const uint64_t first = kFirst + (start + i) % kBlocks * kBlock;
+    for (size_t p = 0; p < ports.size(); ++p) ports[p] = static_cast<uint16_t>(first + p);
+    if (std::ranges::all_of(ports, IsFree)) break;
+  }
+  return ports;
+}
+
+// A path for a configuration in `folder`: relative if the file is in it.
+std::string PathFrom(const fs::path& folder, const fs::path& file) {
+  const fs::path relative = file.lexically_relative(folder);
+  return relative.empty() || *relative.begin() == ".." ? file : relative;
+}
+
+const char* KindName(ColumnConfig::Kind kind) {
+  switch (kind) {
+    case ColumnConfig::Kind::kLabel:
+      return "label";
+    case ColumnConfig::Kind::kDense:
+      return "dense";
+    case ColumnConfig::Kind::kId:
+      return "id";
+    case ColumnConfig::Kind::kSkip:
+      break;
+  }
+  return "skip";
+}
+
+void Print(const CsvGuess& guess) {
+  size_t width = 0;
+  for (const ColumnGuess& column : guess.columns)
+    width = std::max(width, column.config.name.size());
+  for (const ColumnGuess& column : guess.columns) {
+    std::cout << absl::StreamFormat("  %-*s  %-5s  %s\n", static_cast<int>(width),
+                                    column.config.name, KindName(column.config.kind),
+                                    column.reason);
+  }
+}
+
+Status CheckAbsent(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": exists; use --force to replace it, or another --output"));
+  }
+  return absl::OkStatus();
+}
+
+void PrintCounts(const std::string& path, const RowCounts& counts) {
+  std::cout << path << ": " << counts.rows << " rows, " << counts.positives
+            << " of them with label 1";
+  if (counts.bad_rows > 0)
+    std::cout << "; " << counts.bad_rows << " bad rows, first: " << counts.first_bad;
+  std::cout << "\n";
+}
+
+// The files of training and test, with what is known of their rows.
+struct Files {
+  std::string train;
+  std::string test;
+  uint64_t train_rows = 0;
+  bool has_bad_rows = false;
+};
+
+Status UseTestFile(const CsvGuess& guess, Files& files) {
+  const auto ignore = [](std::string_view /*line*/, bool /*label*/) { return absl::OkStatus(); };
+  SIMURGH_ASSIGN_OR_RETURN(const RowCounts train, ReadGuessed(guess, files.train, ignore));
+  SIMURGH_ASSIGN_OR_RETURN(const RowCounts test, ReadGuessed(guess, files.test, ignore));
+  PrintCounts(files.train, train);
+  PrintCounts(files.test, test);
+  files.train_rows = train.rows;
+  files.has_bad_rows = train.bad_rows + test.bad_rows > 0;
+  return absl::OkStatus();
+}
+
+Status Split(const CsvGuess& guess, const Options& options, Files& files) {
+  constexpr uint64_t kFewRows = 20'000;
+  const uint64_t test_every = guess.is_whole && guess.rows < kFewRows ? 5 : 10;
+  SIMURGH_ASSIGN_OR_RETURN(const SplitCounts counts,
+                           SplitCsv(guess, options.data, files.train, files.test, test_every));
+  PrintCounts(options.data, counts.all);
+  std::cout << "  copied " << counts.train << " rows to " << files.train << " and " << counts.test
+            << ", 1 of " << test_every << ", to " << files.test << "\n";
+  files.train_rows = counts.train;
+  return absl::OkStatus();
+}
+
+Status Write(const std::string& path, const std::string& text) {
+  SIMURGH_ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(path));
+  SIMURGH_RETURN_IF_ERROR(file.Append(text));
+  return file.Commit();
+}
+
+Status Init(const Options& options) {
+  const fs::path data = options.data;
+  const std::string stem = StemOf(data);
+  const bool splits = options.test.empty();
+  Files files{.train = options.data, .test = options.test};
+  std::vector<std::string> written = {options.output};
+  if (splits) {
+    const bool is_compressed = data.extension() == ".gz" || data.extension() == ".zst";
+    const std::string ending = is_compressed ? ".csv.zst" : ".csv";
+    files.train = data.parent_path() / (stem + ".train" + ending);
+    files.test = data.parent_path() / (stem + ".test" + ending);
+    written.insert(written.end(), {files.train, files.test});
+  }
+  if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent(written));
+
+  SIMURGH_ASSIGN_OR_RETURN(const CsvGuess guess,
+                           GuessCsv(options.data, options.label, options.rows));
+  std::cout << "columns of the first " << guess.rows << " rows, separated by "
+            << (guess.separator == '\t' ? "tabs"
+                                        : absl::StrCat("'", std::string(1, guess.separator), "'"))
+            << ":\n";
+  Print(guess);
+  SIMURGH_RETURN_IF_ERROR(splits ? Split(guess, options, files) : UseTestFile(guess, files));
+
+  const fs::path output = fs::absolute(options.output);
+  const fs::path folder = output.parent_path();
+  const auto from_output = [&](const std::string& file) {
+    return PathFrom(folder.lexically_normal(), fs::absolute(file).lexically_normal());
+  };
+  const std::string text = StarterConfig(guess, {.cluster = ClusterName(stem),
+                                                 .source = data.filename(),
+                                                 .train = from_output(files.train),
+                                                 .test = from_output(files.test),
+                                                 .model = output.stem().string() + "-model",
+                                                 .train_rows = files.train_rows,
+                                                 .has_bad_rows = files.has_bad_rows,
+                                                 .ports = FreePorts(output)});
+  const StatusOr<ClusterConfig> config = ParseClusterConfig(text, options.output, {});
+  if (!config.ok()) return config.status();
+  SIMURGH_RETURN_IF_ERROR(Write(options.output, text));
+  std::error_code ignored;
+  if (const std::string model = config->checkpoint.directory; fs::exists(model, ignored)) {
+    std::cout << model << " has a model, from which training continues; remove it to train anew\n";
+  }
+  std::cout << "wrote " << options.output << "; next:\n  simurgh train " << options.output << "\n";
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ExitCode RunInitCommand(int argc, const char* const* argv) {
+  const StatusOr<std::optional<Options>> options = Parse(argc, argv);
+  if (!options.ok()) return Fail(options.status());
+  if (!options->has_value()) return ExitCode::kOk;
+  const Status status = Init(**options);
+  return status.ok() ? ExitCode::kOk : Fail(status);
+}
+
+}  // namespace simurgh

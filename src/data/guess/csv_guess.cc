@@ -1,0 +1,245 @@
+#include "simurgh/data/csv_guess.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "data/csv_cells.h"
+#include "data/guess/bad_rows.h"
+#include "data/guess/column_guess.h"
+#include "data/guess/csv_sample.h"
+#include "data/process/numbers.h"
+#include "data/row_parser.h"
+#include "simurgh/base/hash.h"
+#include "simurgh/data/file_writer.h"
+#include "simurgh/data/row_lines.h"
+
+namespace simurgh {
+namespace {
+
+// A name of the configuration for the name in a header: 1 to 63 letters, digits, '_' and '-'.
+std::string ConfigName(std::string_view text, size_t column, std::set<std::string>& taken) {
+  constexpr size_t kMaxLength = 56;  // Leaves room for suffixes.
+  std::string name;
+  for (const char c : text) {
+    const bool allowed = absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-';
+    if (allowed) {
+      name.push_back(c);
+    } else if (!name.empty() && name.back() != '_') {
+      name.push_back('_');
+    }
+  }
+  name.resize(std::min(name.size(), kMaxLength));
+  while (name.ends_with('_')) name.pop_back();
+  if (name.empty()) name = absl::StrCat("column_", column + 1);
+  std::string unique = name;
+  for (int i = 2; !taken.insert(unique).second; ++i) unique = absl::StrCat(name, "_", i);
+  return unique;
+}
+
+// Texts of missing cells, over all columns.
+std::vector<std::string> MissingValues(const CsvSample& sample,
+                                       const std::vector<ColumnGuess>& columns) {
+  std::set<std::string> texts = {""};
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const ColumnProfile& profile = sample.columns[i];
+    const auto kind = columns[i].config.kind;
+    if (kind == ColumnConfig::Kind::kSkip || kind == ColumnConfig::Kind::kLabel) continue;
+    for (const auto& [text, count] : profile.missing) texts.insert(text);
+    if (!profile.is_numeric()) continue;
+    for (const auto& [text, count] : profile.doubtful) texts.insert(text);
+  }
+  return {texts.begin(), texts.end()};
+}
+
+// Splits rows and checks them against a guess.
+class RowChecker {
+ public:
+  explicit RowChecker(const CsvGuess& guess)
+      : guess_(guess), splitter_(guess.separator), label_(guess.label().config) {}
+
+  // The label of a row. Errors: INVALID_ARGUMENT for a bad row.
+  StatusOr<bool> LabelOf(const Line& line) {
+    if (!line.whole) return LongLineError();
+    SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter_.Split(line.text));
+    SIMURGH_RETURN_IF_ERROR(CheckLength(cells->size(), guess_.columns.size()));
+    bool label = false;
+    for (size_t i = 0; i < cells->size(); ++i) {
+      const std::string_view cell = (*cells)[i];
+      switch (guess_.columns[i].config.kind) {
+        case ColumnConfig::Kind::kLabel: {
+          SIMURGH_ASSIGN_OR_RETURN(label, ParseLabel(cell));
+          break;
+        }
+        case ColumnConfig::Kind::kDense:
+          if (!ParseNumberCell(cell) && !IsMissing(cell)) {
+            return BadCell(guess_.columns[i].config, cell,
+                           absl::StrCat("is no number, unlike those of the first ", guess_.rows,
+                                        " rows; correct it"));
+          }
+          break;
+        case ColumnConfig::Kind::kId:
+        case ColumnConfig::Kind::kSkip:
+          break;
+      }
+    }
+    return label;
+  }
+
+ private:
+  static Status BadCell(const ColumnConfig& column, std::string_view cell, std::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "': ", Quoted(cell),
+                                                   " ",
+                                                   absl::string_view(what.data(), what.size())));
+  }
+  bool IsMissing(std::string_view cell) const {
+    return std::ranges::find(guess_.missing_values, cell) != guess_.missing_values.end();
+  }
+  StatusOr<bool> ParseLabel(std::string_view cell) const {
+    if (!label_.positive.empty()) {
+      if (cell == label_.positive[0]) return true;
+      if (cell == label_.negative[0]) return false;
+    } else if (const auto number = ParseNumberCell(cell);
+               number && (*number == 0 || *number == 1)) {
+      return *number == 1;
+    }
+    return BadCell(label_, cell, "is neither label; correct it, or remove the row");
+  }
+
+  const CsvGuess& guess_;
+  CsvSplitter splitter_;
+  const ColumnConfig& label_;
+};
+
+Status CheckNames(const CsvGuess& guess, std::string_view line) {
+  CsvSplitter splitter(guess.separator);
+  const auto names = splitter.Split(line);
+  if (names.ok() && std::ranges::equal(**names, guess.header)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("another header than that of the first file; give files with the columns ",
+                   absl::StrJoin(guess.header, std::string(1, guess.separator))));
+}
+
+}  // namespace
+
+const ColumnGuess& CsvGuess::label() const {
+  return *std::ranges::find(columns, ColumnConfig::Kind::kLabel,
+                            [](const ColumnGuess& column) { return column.config.kind; });
+}
+
+StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, uint64_t max_rows) {
+  SIMURGH_ASSIGN_OR_RETURN(const CsvSample sample, SampleCsv(path, max_rows));
+  StatusOr<size_t> label_column = FindLabel(sample, label);
+  if (!label_column.ok()) return Annotate(label_column.status(), path);
+  CsvGuess guess{.separator = sample.separator,
+                 .header = sample.header,
+                 .header_line = sample.header_line,
+                 .rows = sample.rows,
+                 .is_whole = sample.is_whole};
+  std::set<std::string> taken;
+  for (size_t i = 0; i < sample.columns.size(); ++i) {
+    guess.columns.push_back(
+        i == *label_column ? GuessLabel(sample.columns[i])
+                           : GuessColumn(sample.header[i], sample.columns[i], sample.is_whole));
+    guess.columns.back().config.name = ConfigName(sample.header[i], i, taken);
+  }
+  guess.missing_values = MissingValues(sample, guess.columns);
+  for (ColumnGuess& column : guess.columns) {
+    std::erase_if(column.vocabulary, [&](const std::string& text) {
+      return std::ranges::find(guess.missing_values, text) != guess.missing_values.end();
+    });
+  }
+  const bool has_inputs = std::ranges::any_of(guess.columns, [](const ColumnGuess& column) {
+    return column.config.kind == ColumnConfig::Kind::kId ||
+           column.config.kind == ColumnConfig::Kind::kDense;
+  });
+  if (has_inputs) return guess;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path,
+                   ": no column to learn from; add columns whose values repeat, or choose another "
+                   "label with --label"));
+}
+
+StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
+                                absl::FunctionRef<Status(std::string_view line, bool label)> take) {
+  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(DataConfig(), {path}, nullptr, false));
+  SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines.Next());
+  if (line) SIMURGH_RETURN_IF_ERROR(lines.AtLine(CheckNames(guess, line->text)));
+  RowChecker checker(guess);
+  RowCounts counts;
+  BadRows bad;
+  while (line) {
+    SIMURGH_ASSIGN_OR_RETURN(line, lines.Next());
+    if (!line) break;
+    const StatusOr<bool> label = checker.LabelOf(*line);
+    if (!label.ok()) {
+      bad.Add(lines.AtLine(label.status()));
+      continue;
+    }
+    ++counts.rows;
+    if (*label) ++counts.positives;
+    SIMURGH_RETURN_IF_ERROR(take(line->text, *label));
+  }
+  SIMURGH_RETURN_IF_ERROR(bad.Check(counts.rows));
+  if (counts.rows == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": no rows below the header; give some with both labels"));
+  }
+  counts.bad_rows = bad.count;
+  counts.first_bad = bad.first;
+  return counts;
+}
+
+StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
+                               const std::string& train, const std::string& test,
+                               uint64_t test_every) {
+  constexpr size_t kPieceBytes = size_t{1} << 20;
+  struct Output {
+    FileWriter file;
+    std::string text = {};
+    uint64_t rows = 0;
+
+    Status Flush() {
+      const Status status = file.Append(text);
+      text.clear();
+      return status;
+    }
+  };
+  const std::string header = guess.header_line + "\n";
+  SIMURGH_ASSIGN_OR_RETURN(FileWriter train_file, FileWriter::Create(train));
+  SIMURGH_ASSIGN_OR_RETURN(FileWriter test_file, FileWriter::Create(test));
+  Output outputs[] = {{std::move(train_file), header}, {std::move(test_file), header}};
+  uint64_t rows[] = {0, 0};  // By label.
+  const auto is_test = [&](bool label) {
+    const uint64_t row = rows[label ? 1 : 0]++;
+    const uint64_t block = row / test_every;
+    // The choice within a block is random, since rows can repeat in a pattern. The second row of a
+    // rare label is a test row, so that both files have it.
+    const uint64_t chosen =
+        block == 0 ? 1 : HashBytes(absl::StrCat(block, label ? "+" : "-")) % test_every;
+    return row % test_every == chosen;
+  };
+  SplitCounts counts;
+  SIMURGH_ASSIGN_OR_RETURN(
+      counts.all, ReadGuessed(guess, path, [&](std::string_view line, bool label) -> Status {
+        Output& output = outputs[is_test(label) ? 1 : 0];
+        output.text.append(line);
+        output.text.push_back('\n');
+        ++output.rows;
+        return output.text.size() < kPieceBytes ? absl::OkStatus() : output.Flush();
+      }));
+  for (Output& output : outputs) {
+    SIMURGH_RETURN_IF_ERROR(output.Flush());
+    SIMURGH_RETURN_IF_ERROR(output.file.Commit());
+  }
+  counts.train = outputs[0].rows;
+  counts.test = outputs[1].rows;
+  return counts;
+}
+
+}  // namespace simurgh

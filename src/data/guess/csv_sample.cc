@@ -1,0 +1,151 @@
+#include "data/guess/csv_sample.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "data/csv_cells.h"
+#include "data/guess/bad_rows.h"
+#include "data/process/numbers.h"
+#include "data/row_parser.h"
+#include "simurgh/data/row_lines.h"
+
+namespace simurgh {
+namespace {
+
+constexpr std::string_view kSeparators = ",;\t|";
+constexpr size_t kFirstRows = 1'000;  // Enough to find the separator.
+
+// The number of cells of a line; 0 if it cannot be split.
+size_t CellsOf(std::string_view line, char separator) {
+  CsvSplitter splitter(separator);
+  const auto cells = splitter.Split(line);
+  return cells.ok() ? (*cells)->size() : 0;
+}
+
+// The separator that gives most lines the number of cells of the first one, more than one. Ties:
+// the most cells. Nothing if none gives more than one cell.
+std::optional<char> FindSeparator(const std::vector<std::string>& lines) {
+  std::optional<char> best;
+  std::pair<uint64_t, size_t> most;
+  for (const char separator : kSeparators) {
+    const size_t cells = CellsOf(lines[0], separator);
+    if (cells < 2) continue;
+    const auto equal = static_cast<uint64_t>(std::ranges::count_if(
+        lines, [&](const std::string& line) { return CellsOf(line, separator) == cells; }));
+    if (std::pair(equal, cells) <= most) continue;
+    most = {equal, cells};
+    best = separator;
+  }
+  return best;
+}
+
+bool IsText(std::string_view line) {
+  return std::ranges::none_of(line, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < ' ' && c != '\t' && c != '\r' && c != '\f' && c != '\v';
+  });
+}
+
+Status NoHeader(std::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("no header: ", absl::string_view(what.data(), what.size()),
+                   "; insert a first line with the names of the columns, or correct it"));
+}
+
+// A header has no numbers, no name twice, and its cells are not those of the rows below.
+Status CheckHeader(const CsvSample& sample) {
+  std::set<std::string_view> names;
+  size_t values = 0;
+  for (size_t i = 0; i < sample.header.size(); ++i) {
+    const std::string& name = sample.header[i];
+    if (ParseNumberCell(name)) {
+      return NoHeader(absl::StrCat("the first line has the number ", name, " in column ", i + 1));
+    }
+    if (!name.empty() && !names.insert(name).second) {
+      return NoHeader(absl::StrCat("the first line has ", Quoted(name), " twice"));
+    }
+    if (sample.columns[i].values.contains(name)) ++values;
+  }
+  if (values * 2 <= sample.header.size()) return absl::OkStatus();
+  return NoHeader(absl::StrCat(values, " cells of the first line are values of the rows below"));
+}
+
+Status CheckFirstLine(const RowLines& lines, const Line& first) {
+  if (!first.whole) return LongLineError();
+  if (!IsText(first.text)) {
+    return absl::InvalidArgumentError(
+        "this is no text in UTF-8; give a CSV file, which may be compressed by gzip or zstd");
+  }
+  if (lines.line_number() == 1) return absl::OkStatus();
+  return NoHeader("the first line is empty");
+}
+
+Status Add(std::string_view line, CsvSplitter& splitter, CsvSample& sample) {
+  SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter.Split(line));
+  SIMURGH_RETURN_IF_ERROR(CheckLength(cells->size(), sample.columns.size()));
+  ++sample.rows;
+  for (size_t i = 0; i < cells->size(); ++i) {
+    sample.columns[i].Add((*cells)[i], sample.separator);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows) {
+  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(DataConfig(), {path}, nullptr, false));
+  SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines.Next());
+  if (!line) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": empty; give a CSV file with a header and rows"));
+  }
+  SIMURGH_RETURN_IF_ERROR(lines.AtLine(CheckFirstLine(lines, *line)));
+  std::vector<std::string> first;  // The header and the first rows.
+  std::vector<size_t> numbers;     // By line.
+  while (line) {
+    first.emplace_back(line->text);
+    numbers.push_back(lines.line_number());
+    if (first.size() > std::min<uint64_t>(kFirstRows, max_rows)) break;
+    SIMURGH_ASSIGN_OR_RETURN(line, lines.Next());
+  }
+  const std::optional<char> separator = FindSeparator(first);
+  if (!separator) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     ":1: one column; separate the cells of a row by ',', ';', '|' or a tab, "
+                     "and give a label column and others"));
+  }
+  if (first.size() == 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": no rows below the header; give some with both labels"));
+  }
+
+  CsvSample sample{.separator = *separator, .header_line = first[0]};
+  CsvSplitter splitter(*separator);
+  SIMURGH_ASSIGN_OR_RETURN(const auto* names, splitter.Split(first[0]));
+  sample.header.assign(names->begin(), names->end());
+  sample.columns.resize(names->size());
+  BadRows bad;
+  for (size_t i = 1; i < first.size(); ++i) {
+    const Status added = Add(first[i], splitter, sample);
+    bad.Add(Annotate(added, absl::StrCat(path, ":", numbers[i])));
+  }
+  while (line && sample.rows < max_rows) {
+    SIMURGH_ASSIGN_OR_RETURN(line, lines.Next());
+    if (!line) break;
+    const Status added = line->whole ? Add(line->text, splitter, sample) : LongLineError();
+    bad.Add(lines.AtLine(added));
+  }
+  sample.is_whole = !line;
+  SIMURGH_RETURN_IF_ERROR(bad.Check(sample.rows));
+  SIMURGH_RETURN_IF_ERROR(Annotate(CheckHeader(sample), path + ":1"));
+  return sample;
+}
+
+}  // namespace simurgh

@@ -1,0 +1,382 @@
+// Guesses from CSV files: columns, labels, missing values, separators, splits.
+
+#include "simurgh/data/csv_guess.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include <catch2/catch.hpp>
+
+#include "data/guess/column_profile.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/data/starter_config.h"
+#include "tests/support/temporary_folder.h"
+
+namespace simurgh {
+namespace {
+
+using Catch::Contains;
+using Kind = ColumnConfig::Kind;
+
+constexpr uint64_t kAllRows = 1'000'000;
+
+// A file whose rows are made by number.
+std::string Rows(const std::string& header, size_t rows,
+                 const std::function<std::string(size_t)>& row) {
+  std::string text = header + "\n";
+  for (size_t i = 0; i < rows; ++i) absl::StrAppend(&text, row(i), "\n");
+  return text;
+}
+
+struct Guessed {
+  explicit Guessed(const std::string& text, const std::string& label = "",
+                   uint64_t max_rows = kAllRows) {
+    const StatusOr<CsvGuess> found = GuessCsv(folder.Write("a.csv", text), label, max_rows);
+    INFO(found.status().ToString());
+    REQUIRE(found.ok());
+    guess = *found;
+  }
+  const ColumnGuess& operator[](size_t column) const { return guess.columns.at(column); }
+  Kind kind(size_t column) const { return guess.columns.at(column).config.kind; }
+
+  TemporaryFolder folder;
+  CsvGuess guess;
+};
+
+// The error without the folder.
+std::string ErrorOf(const std::string& text, const std::string& label = "") {
+  const TemporaryFolder folder;
+  const StatusOr<CsvGuess> guess = GuessCsv(folder.Write("a.csv", text), label, kAllRows);
+  REQUIRE_FALSE(guess.ok());
+  CHECK(absl::IsInvalidArgument(guess.status()));
+  std::string message(guess.status().message());
+  REQUIRE_THAT(message, Catch::StartsWith(folder.path()));
+  return message.substr(folder.path().size() + 1);
+}
+
+std::vector<std::string> LinesOf(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_CASE("Columns get kinds by their cells", "[guess]") {
+  std::mt19937 random(1);
+  const Guessed guessed(
+      Rows("constant,empty,row,id,user_id,zip,uuid,city,words,amount,count,skewed,flag,label",
+           3'000, [&](size_t i) {
+             const auto pick = [&](size_t n) { return random() % n; };
+             std::string words = absl::StrCat("w", pick(20));
+             for (size_t n = pick(4); n > 0; --n) absl::StrAppend(&words, "|w", pick(20));
+             return absl::StrCat("x,,", i + 7, ",", random(), ",", pick(500), ",0", pick(9000),
+                                 ",u", i * 7919, ",c", pick(50), ",", words, ",",
+                                 pick(100'000) / 7.0, ",", pick(10), ",",
+                                 std::exp(pick(1000) / 100.0), ",", pick(2), ",", pick(2));
+           }));
+  CHECK(guessed.guess.rows == 3'000);
+  CHECK(guessed.guess.is_whole);
+  CHECK(guessed.kind(0) == Kind::kSkip);
+  CHECK(guessed.kind(1) == Kind::kSkip);
+  CHECK(guessed.kind(2) == Kind::kSkip);
+  CHECK(guessed[2].reason == "row numbers");
+  CHECK(guessed.kind(3) == Kind::kSkip);
+  CHECK(guessed.kind(4) == Kind::kId);
+  CHECK(guessed[4].vocabulary.empty());
+  CHECK(guessed.kind(5) == Kind::kId);
+  CHECK(guessed.kind(6) == Kind::kSkip);
+  CHECK(guessed.kind(7) == Kind::kId);
+  CHECK(guessed[7].distinct == 50);
+  CHECK(guessed.kind(8) == Kind::kId);
+  CHECK(guessed[8].config.separator == '|');
+  CHECK(guessed[8].distinct == 20);
+  CHECK(guessed.kind(9) == Kind::kDense);
+  CHECK(guessed[9].config.fit);
+  CHECK(guessed[9].config.transform == ColumnConfig::Transform::kNone);
+  CHECK(guessed[9].quantiles > 0);
+  CHECK(guessed.kind(10) == Kind::kDense);
+  CHECK(guessed[10].is_also_id);
+  CHECK(guessed.kind(11) == Kind::kDense);
+  CHECK(guessed[11].config.transform == ColumnConfig::Transform::kLog1p);
+  CHECK(guessed.kind(12) == Kind::kId);
+  CHECK(guessed[12].vocabulary == std::vector<std::string>{"0", "1"});
+  CHECK(guessed.kind(13) == Kind::kLabel);
+}
+
+TEST_CASE("A column that begins equal and a zero-inflated one have no ranges", "[guess]") {
+  // 60 % zeros: the boundaries of equal ranges would coincide.
+  const Guessed guessed(Rows("a,label", 2'000, [](size_t i) {
+    return absl::StrCat(i % 5 < 3 ? 0.0 : static_cast<double>(i) + 0.5, ",", i % 2);
+  }));
+  CHECK(guessed.kind(0) == Kind::kDense);
+  CHECK(guessed[0].quantiles == 0);
+  const Guessed rare(Rows("a,b,label", 2'000, [](size_t i) {
+    return absl::StrCat(i < 5 ? i : 9, ",", i % 3, ",", i % 2);
+  }));
+  CHECK(rare.kind(0) == Kind::kSkip);
+}
+
+TEST_CASE("The label is found by its name, then by its values", "[guess]") {
+  const auto text = [](const std::string& header, const char* yes, const char* no) {
+    return Rows(header, 30, [&](size_t i) {
+      return absl::StrCat(i % 2, ",", i % 7, ",", i % 3 == 0 ? yes : no);
+    });
+  };
+  const Guessed named(text("Click,n,other", "1", "0"));
+  CHECK(named.kind(0) == Kind::kLabel);
+  CHECK(named[0].config.positive.empty());
+  CHECK(named.kind(2) == Kind::kId);
+
+  const Guessed last(text("a,n,b", "1", "0"));
+  CHECK(last.kind(0) == Kind::kId);
+  CHECK(last.kind(2) == Kind::kLabel);
+
+  const Guessed asked(text("a,n,label", "1", "0"), "a");
+  CHECK(asked.kind(0) == Kind::kLabel);
+  CHECK(asked.kind(2) == Kind::kId);
+
+  const auto positive = [&](const char* yes, const char* no) {
+    const Guessed guessed(text("a,n,target", yes, no));
+    REQUIRE(guessed.kind(2) == Kind::kLabel);
+    REQUIRE(guessed[2].config.negative.size() == 1);
+    return guessed[2].config.positive;
+  };
+  using Texts = std::vector<std::string>;
+  CHECK(positive("yes", "no") == Texts{"yes"});
+  CHECK(positive("No", "Yes") == Texts{"Yes"});
+  CHECK(positive("True", "False") == Texts{"True"});
+  CHECK(positive("false", "true") == Texts{"true"});
+  CHECK(positive("-1", "1") == Texts{"1"});
+  CHECK(positive("1", "2") == Texts{"2"});
+  CHECK(positive("not clicked", "clicked") == Texts{"clicked"});
+  CHECK(positive(">50K", "<=50K") == Texts{">50K"});  // The rarer one.
+  CHECK(positive("zebra", "ape") == Texts{"zebra"});
+  CHECK(positive("ape", "zebra") == Texts{"ape"});
+  // 0 and 1 in other notations are numbers.
+  CHECK(Guessed(text("a,n,target", "1.0", "0"))[2].config.positive.empty());
+}
+
+TEST_CASE("Texts of missing cells are found", "[guess]") {
+  const Guessed guessed(Rows("city,amount,label", 900, [](size_t i) {
+    return absl::StrCat(i % 9 == 0 ? "NA" : absl::StrCat("c", i % 40), ",",
+                        i % 4 == 0   ? "?"
+                        : i % 4 == 1 ? ""
+                                     : absl::StrCat(i % 90 + 10),
+                        ",", i % 2);
+  }));
+  CHECK(guessed.guess.missing_values == std::vector<std::string>{"", "?", "NA"});
+  CHECK(guessed.kind(0) == Kind::kId);
+  REQUIRE(guessed.kind(1) == Kind::kDense);
+  double sum = 0;
+  double count = 0;
+  for (size_t i = 0; i < 900; ++i) {
+    if (i % 4 < 2) continue;
+    sum += static_cast<double>(i % 90 + 10);
+    ++count;
+  }
+  CHECK(guessed[1].config.missing == Approx(sum / count));
+
+  // Among texts, a question mark is one of them.
+  const Guessed category(Rows(
+      "city,label", 90, [](size_t i) { return absl::StrCat(i % 3 == 0 ? "?" : "x", ",", i % 2); }));
+  CHECK(category.guess.missing_values == std::vector<std::string>{""});
+  CHECK(category[0].vocabulary == std::vector<std::string>{"?", "x"});
+}
+
+TEST_CASE("Separators and names are found", "[guess]") {
+  for (const char separator : {',', ';', '\t', '|'}) {
+    const std::string between(1, separator);
+    const Guessed guessed(
+        Rows(absl::StrJoin({"user name", "\"a,b;c\"", "", "label"}, between), 40, [&](size_t i) {
+          return absl::StrJoin({absl::StrCat("u", i % 5), absl::StrCat("\"", i % 4, ",5\""),
+                                absl::StrCat("x", i % 3), absl::StrCat(i % 2)},
+                               between);
+        }));
+    CAPTURE(separator);
+    CHECK(guessed.guess.separator == separator);
+    REQUIRE(guessed.guess.columns.size() == 4);
+    CHECK(guessed[0].config.name == "user_name");
+    CHECK(guessed[1].config.name == "a_b_c");
+    CHECK(guessed[2].config.name == "column_3");
+    CHECK(guessed[1].vocabulary == std::vector<std::string>{"0,5", "1,5", "2,5", "3,5"});
+  }
+  const Guessed twice(Rows("a b,a-b,a_b,\xc3\xa9,label", 40, [](size_t i) {
+    return absl::StrCat("x", i % 3, ",y", i % 3, ",z", i % 3, ",v", i % 3, ",", i % 2);
+  }));
+  std::set<std::string> names;
+  for (const ColumnGuess& column : twice.guess.columns) names.insert(column.config.name);
+  CHECK(names == std::set<std::string>{"a_b", "a-b", "a_b_2", "column_4", "label"});
+}
+
+TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
+  CHECK(ErrorOf("") == "a.csv: empty; give a CSV file with a header and rows");
+  CHECK(ErrorOf("a,label\n") == "a.csv: no rows below the header; give some with both labels");
+  CHECK_THAT(ErrorOf("label\n0\n1\n"),
+             Catch::StartsWith("a.csv:1: one column; separate the cells"));
+  CHECK_THAT(ErrorOf("39,0\n40,1\n"),
+             Catch::StartsWith("a.csv:1: no header: the first line has the number 39"));
+  CHECK_THAT(
+      ErrorOf("red,yes\nblue,no\nred,yes\nred,no\n"),
+      Contains("a.csv:1: no header: 2 cells of the first line are values of the rows below"));
+  CHECK_THAT(ErrorOf("\na,label\nx,1\ny,0\n"), Contains("no header: the first line is empty"));
+  CHECK_THAT(ErrorOf("a,a,label\nx,x,1\ny,z,0\n"), Contains("'a' twice"));
+  CHECK_THAT(ErrorOf(std::string("a,\0b\n1,2\n", 9)),
+             Contains("a.csv:1: this is no text in UTF-8"));
+  CHECK_THAT(ErrorOf("a,label\n\"x\ny\",1\nz,0\n"),
+             Catch::StartsWith("a.csv:2: cell 1: the quote is not closed on this line; close it"));
+  CHECK_THAT(ErrorOf("a,label\nx,1\ny,0,5\n"),
+             Catch::StartsWith("a.csv:3: 3 cells, but the header has 2 columns; correct the row"));
+  CHECK_THAT(ErrorOf("a,rating\nx,1\ny,2\nz,3\n"),
+             Contains("no label found: no column has two values"));
+  CHECK_THAT(ErrorOf("a,rating\nx,1\ny,2\nz,3\n"), Contains("--label, one of a, rating"));
+  CHECK_THAT(
+      ErrorOf("a,label,b\nx,1,u\ny,2,v\nz,3,u\n"),
+      Contains("column 'label' has 3 values, '1', '2', '3'; a label has two, such as 0 and 1, "
+               "or yes and no. Choose another column with --label, or convert it; columns "
+               "with two values: 'b'"));
+  CHECK_THAT(ErrorOf("a,label\nx,1\ny,1\n"), Contains("column 'label' has one value, '1'"));
+  CHECK_THAT(ErrorOf("a,label\nx,1\ny,0\n", "b"),
+             Contains("--label b: the header has no such column; use one of a, label"));
+  CHECK_THAT(ErrorOf("a,label\nx,1\nx,0\n"), Contains("no column to learn from"));
+  const StatusOr<CsvGuess> absent = GuessCsv("/nonexistent/a.csv", "", kAllRows);
+  CHECK(absl::IsNotFound(absent.status()));
+}
+
+TEST_CASE("A split has each good row once, and both labels in both files", "[guess]") {
+  const size_t rows = GENERATE(10, 1'003);
+  // One row of a thousand is bad, and every fifth is positive.
+  const auto row = [](size_t i) {
+    return i == 500 ? std::string("x,y,z,1")
+                    : absl::StrCat("\"c,", i % 11, "\",", i, ",", i % 5 == 0 ? "yes" : "no");
+  };
+  const Guessed guessed(Rows("c;x,row,label", rows, row));
+  const TemporaryFolder& folder = guessed.folder;
+  const std::string train = folder.Path("train.csv");
+  const std::string test = folder.Path("test.csv");
+  const auto split = [&] { return SplitCsv(guessed.guess, folder.Path("a.csv"), train, test, 5); };
+  const StatusOr<SplitCounts> counts = split();
+  REQUIRE(counts.ok());
+  CHECK(counts->all.bad_rows == (rows > 500 ? 1 : 0));
+  CHECK(counts->all.rows + counts->all.bad_rows == rows);
+  std::vector<std::string> lines = LinesOf(train);
+  const std::vector<std::string> test_lines = LinesOf(test);
+  CHECK(lines.size() == counts->train + 1);
+  CHECK(test_lines.size() == counts->test + 1);
+  CHECK(static_cast<double>(counts->test) == Approx(static_cast<double>(rows) / 5).margin(2));
+  for (const auto* file : std::vector<const std::vector<std::string>*>{&lines, &test_lines}) {
+    CHECK(file->front() == "c;x,row,label");
+    for (const char* label : {",yes", ",no"}) {
+      CHECK(std::ranges::any_of(*file, [&](const auto& line) { return line.ends_with(label); }));
+    }
+  }
+  lines.insert(lines.end(), test_lines.begin() + 1, test_lines.end());
+  std::vector<std::string> expected = {"c;x,row,label"};
+  for (size_t i = 0; i < rows; ++i) {
+    if (i != 500) expected.push_back(row(i));
+  }
+  std::ranges::sort(lines);
+  std::ranges::sort(expected);
+  CHECK(lines == expected);
+  REQUIRE(split().ok());
+  CHECK(LinesOf(test) == test_lines);
+}
+
+TEST_CASE("Rows after those looked at are checked", "[guess]") {
+  const auto text = [](size_t bad) {
+    return Rows("a,label", 1'000, [&](size_t i) {
+      return absl::StrCat(i > 1'000 - bad ? "x" : absl::StrCat(i * 37 % 101), ",", i % 2);
+    });
+  };
+  const auto read = [&](size_t bad) {
+    const Guessed guessed(text(bad), "", 100);
+    CHECK_FALSE(guessed.guess.is_whole);
+    CHECK(guessed.kind(0) == Kind::kDense);
+    return ReadGuessed(guessed.guess, guessed.folder.Path("a.csv"),
+                       [](std::string_view, bool) { return absl::OkStatus(); });
+  };
+  CHECK(read(0)->rows == 1'000);
+  const auto few = read(5);
+  REQUIRE(few.ok());
+  CHECK(few->bad_rows == 4);
+  CHECK_THAT(few->first_bad, Contains("a.csv:998: column 'a': 'x' is no number, unlike those of"));
+  CHECK(absl::IsInvalidArgument(read(50).status()));
+}
+
+TEST_CASE("The configuration is valid, for any names and texts", "[guess]") {
+  const Guessed guessed(Rows("y,no,1st,\"say \"\"hi\"\"\",target", 60, [](size_t i) {
+    return absl::StrCat("\"a\\b", i % 3, "\",\"say \"\"", i % 3, "\"\" # x: y\",", i % 9, ",",
+                        i % 8 * 0.5, ",", i % 2 == 0 ? "\"it's\"" : "\"it: {isn't}\"");
+  }));
+  const std::string text = StarterConfig(guessed.guess, {.cluster = "a",
+                                                         .source = "a.csv",
+                                                         .train = "a.csv",
+                                                         .test = "a.csv",
+                                                         .model = "a.model",
+                                                         .train_rows = 60,
+                                                         .has_bad_rows = true,
+                                                         .ports = {1, 2, 3, 4, 5, 6}});
+  const StatusOr<ClusterConfig> config =
+      ParseClusterConfig(text, guessed.folder.Path("a.yaml"), {});
+  INFO(config.status().ToString());
+  INFO(text);
+  REQUIRE(config.ok());
+  CHECK(config->data.csv.columns.size() == guessed.guess.columns.size());
+  for (size_t i = 0; i < config->data.csv.columns.size(); ++i) {
+    const ColumnConfig& column = config->data.csv.columns[i];
+    CHECK(column.name == guessed[i].config.name);
+    CHECK(column.kind == guessed.kind(i));
+    CHECK(column.positive == guessed[i].config.positive);
+    CHECK(column.negative == guessed[i].config.negative);
+  }
+  CHECK(config->features[0].processing.vocabulary == guessed[0].vocabulary);
+  CHECK(config->features[1].processing.vocabulary == guessed[1].vocabulary);
+  CHECK(config->data.bad_rows == DataConfig::BadRows::kSkip);
+  CHECK(config->embedding_ps.instances[0].address == "127.0.0.1:1");
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::StartsWith(line, "  - ")) CHECK(line.size() <= 100);
+  }
+}
+
+TEST_CASE("Distinct texts are counted, and numbers have moments", "[guess]") {
+  for (const size_t count : {1, 100, 4'096, 20'000, 300'000}) {
+    DistinctCounter counter;
+    for (size_t i = 0; i < count * 2; ++i) counter.Add(absl::StrCat("text ", i % count));
+    CAPTURE(count);
+    if (count <= DistinctCounter::kExact) CHECK(counter.count() == count);
+    CHECK(static_cast<double>(counter.count()) == Approx(static_cast<double>(count)).epsilon(0.06));
+  }
+  // Two passes.
+  std::mt19937 random(3);
+  std::lognormal_distribution<double> numbers(0, 0.7);
+  std::vector<double> values;
+  ColumnProfile profile;
+  for (int i = 0; i < 1'000; ++i) {
+    const std::string text = absl::StrCat(numbers(random));
+    values.push_back(std::stod(text));
+    profile.Add(text, ',');
+  }
+  double mean = 0;
+  for (const double value : values) mean += value / 1'000;
+  double squares = 0;
+  double cubes = 0;
+  for (const double value : values) {
+    squares += std::pow(value - mean, 2) / 1'000;
+    cubes += std::pow(value - mean, 3) / 1'000;
+  }
+  CHECK(profile.moments.mean() == Approx(mean));
+  CHECK(profile.skewness() == Approx(cubes / std::pow(squares, 1.5)));
+}
+
+}  // namespace
+}  // namespace simurgh
