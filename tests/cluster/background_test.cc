@@ -238,7 +238,7 @@ TEST_CASE("Commands are listed, described and completed") {
   REQUIRE(std::system(("bash -c '" + command + "' > " + answer).c_str()) == 0);
   std::ostringstream text;
   text << std::ifstream(answer).rdbuf();
-  CHECK(text.str() == "down\n--watch\n");
+  CHECK(text.str() == "doctor down\n--watch\n");
 }
 
 TEST_CASE("doctor names what is wrong, and how to mend it") {
