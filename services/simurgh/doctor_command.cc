@@ -281,7 +281,8 @@ void Doctor::CheckDaemons(const std::vector<Daemon>& daemons) {
     }
     if (!resolves) continue;
     if (daemon.instance.metrics.empty()) {
-      Warn(absl::StrCat(daemon.name, ": has no `metrics` address, so it cannot be asked; add one"));
+      Warn(absl::StrCat(daemon.name,
+                        ": it has no `metrics` address; add one, so that its state can be read"));
     }
     targets.push_back({daemon.instance.metrics, "/metrics"});
     asked.push_back(&daemon);
