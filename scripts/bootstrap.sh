@@ -43,6 +43,8 @@ PACKAGES=(
 TEST_PACKAGES=(
   # Other programs that read exported models, and clients of the online server.
   curl python3-torch python3-venv
+  # The rules of config/monitoring.
+  prometheus
 )
 
 BENCH_PACKAGES=(

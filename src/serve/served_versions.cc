@@ -44,7 +44,7 @@ ServedVersions::ServedVersions(Options options, MetricRegistry& registry)
       trained_to_served_seconds_(
           registry.GetHistogram("simurgh_serve_trained_to_served_seconds",
                                 "Time from the end of a step to its first answer, of newer "
-                                "versions; by the clocks of both machines.",
+                                "versions. Uses the clocks of both machines.",
                                 LatencyBuckets())),
       version_(options_.version),
       thread_([this] { Run(); }) {}
