@@ -45,6 +45,8 @@ TEST_PACKAGES=(
   curl python3-torch python3-venv
   # To make and install the package; to run under Slurm.
   adduser dpkg-dev file munge slurm-client slurmctld slurmd systemd
+  # The rules of config/monitoring.
+  prometheus
 )
 
 BENCH_PACKAGES=(

@@ -9,7 +9,8 @@ install(FILES include/simurgh/data/plugin.h DESTINATION ${CMAKE_INSTALL_INCLUDED
 # Configurations with data, to try what was installed.
 install(DIRECTORY config/ DESTINATION ${CMAKE_INSTALL_DATADIR}/simurgh/examples
   FILES_MATCHING PATTERN "adult*.yaml" PATTERN "data/adult/*" PATTERN adult-plugin.yaml EXCLUDE
-  PATTERN plugins EXCLUDE PATTERN deploy EXCLUDE)
+  PATTERN plugins EXCLUDE PATTERN deploy EXCLUDE PATTERN monitoring EXCLUDE)
+install(DIRECTORY config/monitoring/ DESTINATION ${CMAKE_INSTALL_DATADIR}/simurgh/monitoring)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR "The Simurgh authors")

@@ -116,6 +116,10 @@ void TableMetrics::Count(uint64_t difference, const char* name, const char* help
 
 ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& config)
     : registry_(registry) {
+  if (config.embedding_ps.memory_budget > 0) {
+    registry.GetGauge("simurgh_ps_memory_budget_bytes", "embedding_ps.memory_budget, if it is set.")
+        .Set(static_cast<double>(config.embedding_ps.memory_budget));
+  }
   for (const TableConfig& table : config.tables) {
     tables_.push_back(
         std::make_unique<TableMetrics>(registry, table.name, config.embedding_ps.partitions));

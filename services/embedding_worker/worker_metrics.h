@@ -11,6 +11,14 @@ struct WorkerMetrics {
   WorkerMetrics(MetricRegistry& in, const ClusterConfig& config) : registry(in) {
     buffered_batches.Add(0);
     buffered_bytes.Add(0);
+    registry
+        .GetGauge("simurgh_worker_forward_buffer_limit_batches",
+                  "embedding_worker.forward_buffer_batches.")
+        .Set(config.embedding_worker.forward_buffer_batches);
+    registry
+        .GetGauge("simurgh_worker_forward_buffer_limit_bytes",
+                  "embedding_worker.forward_buffer_bytes.")
+        .Set(static_cast<double>(config.embedding_worker.forward_buffer_bytes));
     for (const FeatureConfig& feature : config.features) {
       non_finite_gradients.push_back(
           &registry.GetCounter("simurgh_worker_non_finite_gradients_total",

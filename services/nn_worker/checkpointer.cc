@@ -48,7 +48,11 @@ Checkpointer::Checkpointer(const CheckpointConfig& config, BestCheckpoints& best
       skipped_(registry.GetCounter(
           "simurgh_nn_checkpoint_skipped_total",
           "Intervals of checkpoint.every without a checkpoint, since a save took longer.")),
-      schedule_(config, Clock::now()) {}
+      schedule_(config, Clock::now()) {
+  if (config.every.count() == 0) return;
+  registry.GetGauge("simurgh_nn_checkpoint_every_seconds", "checkpoint.every, if it is set.")
+      .Set(std::chrono::duration<double>(config.every).count());
+}
 
 Checkpointer::~Checkpointer() {
   Stop();

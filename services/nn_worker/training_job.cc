@@ -110,7 +110,13 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
       labels_(LabelColumns(config.data)),
       skipped_train_rows_(SkippedRowsOf(registry, "train")),
       skipped_validation_rows_(SkippedRowsOf(registry, "validation")),
-      skipped_test_rows_(SkippedRowsOf(registry, "test")) {}
+      skipped_test_rows_(SkippedRowsOf(registry, "test")) {
+  if (config.training.mode == TrainingConfig::Mode::kAsync) return;
+  registry
+      .GetGauge("simurgh_nn_staleness_limit_steps",
+                "Largest possible simurgh_nn_staleness_steps, except in mode async.")
+      .Set(config.training.staleness - 1.0);
+}
 
 OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOptions options,
                                  Counter& skipped_rows, IdOverlapReport* id_overlap,

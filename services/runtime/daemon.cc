@@ -113,7 +113,8 @@ ExitCode RunStarted(const DaemonDescription& description, const DaemonFlags& fla
   const Status files =
       RaiseOpenFiles("rpc.max_connections", context.rpc_options().server.max_connections);
   if (!files.ok()) spdlog::warn("{}", std::string(files.message()));
-  AddProcessMetrics(context.metrics(), description.role);
+  AddProcessMetrics(context.metrics(), description.role,
+                    [&context] { return context.readiness(); });
   StatusOr<std::unique_ptr<HttpEndpoint>> endpoint = StartEndpoint(context);
   if (!endpoint.ok()) return ReportStart(endpoint.status());
   StatusOr<std::unique_ptr<Daemon>> daemon = start(context);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <utility>
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -28,11 +29,15 @@ constexpr uint64_t kOtherFiles = 128;
 
 }  // namespace
 
-void AddProcessMetrics(MetricRegistry& registry, const std::string& role) {
+void AddProcessMetrics(MetricRegistry& registry, const std::string& role,
+                       std::function<Readiness()> readiness) {
   registry
       .GetGauge("simurgh_build_info", "Always 1; the labels name the program.",
                 {{"service", role}, {"version", Version()}})
       .Set(1);
+  registry.AddComputedGauge(
+      "simurgh_process_ready", "1 if /readyz answers 200, else 0.", {},
+      [readiness = std::move(readiness)] { return readiness().ready ? 1 : 0; });
   registry.AddComputedGauge("simurgh_process_resident_bytes", "Resident memory.", {},
                             ResidentBytes);
   registry.AddComputedGauge("simurgh_process_time_seconds",

@@ -78,7 +78,6 @@ class Serving {
   explicit Serving(const ServingConfig& config) : config_(config) {}
 
   Status Start(const ServingParts& parts) {
-    AddProcessMetrics(registry_, "serve");
     SIMURGH_ASSIGN_OR_RETURN(const Secrets secrets, LoadSecrets(config_));
     SIMURGH_ASSIGN_OR_RETURN(backend_, parts.make_backend(config_, registry_));
     const PredictApi::Options options{
@@ -129,6 +128,7 @@ class Serving {
       const std::string problem = api_->Problem();
       return Readiness{problem.empty(), problem};
     };
+    AddProcessMetrics(registry_, "serve", readiness);
     SIMURGH_ASSIGN_OR_RETURN(
         endpoint_, HttpEndpoint::Start(config_.metrics, config_.metrics_key, registry_, readiness));
     spdlog::info("http://{} serves /metrics, /healthz and /readyz", endpoint_->address());

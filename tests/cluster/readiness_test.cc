@@ -53,11 +53,15 @@ TEST_CASE("A worker is ready while it reaches every server") {
   cluster.server(1).Signal(SIGKILL);
   REQUIRE(cluster.server(1).Wait(kDeadline));
   AwaitReadyz(cluster.worker(0), "503", "waiting for embedding-ps 1: ");
+  CHECK_THAT(HttpGet(cluster.worker(0).metrics_address(), "/metrics"),
+             Catch::Contains("\nsimurgh_process_ready 0\n"));
   CHECK_THAT(cluster.worker(0).log(),
              Catch::Contains("embedding-worker/0") &&
                  Catch::Contains("waiting for a peer: peer='embedding-ps 1'"));
   cluster.RestartServer(1);
   AwaitReadyz(cluster.worker(0), "200", "ready");
+  CHECK_THAT(HttpGet(cluster.worker(0).metrics_address(), "/metrics"),
+             Catch::Contains("\nsimurgh_process_ready 1\n"));
 }
 
 TEST_CASE("A host that does not resolve and a missing peer are waited for and named") {

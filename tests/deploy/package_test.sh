@@ -49,6 +49,10 @@ inside sed "s/127.0.0.1/127.83.41.7/g; s|data/adult|/usr/share/simurgh/examples/
   --output scores.csv
 (($(wc -l <"$root/var/lib/simurgh/scores.csv") > 10000)) || fail "predictions are missing"
 
+for one in prometheus.yml alerts.yml training.json servers.json README.md; do
+  [[ -s $root/usr/share/simurgh/monitoring/$one ]] || fail "monitoring/$one is missing"
+done
+
 # The command of a unit, as systemd would read it.
 command=$(sed -n "s/^ExecStart=\/bin\/sh -c '\(.*\)'$/\1/p" "$root/lib/systemd/system/simurgh@.service" |
   sed 's/%i/embedding-ps-1/; s/%%/%/g; s/\$\$/$/g')
