@@ -29,13 +29,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kNotes[] =
-    "DATA is a CSV file with a header, plain or compressed by gzip or zstd. Cells are separated "
-    "by\n"
-    "',', ';', '|' or tabs. The label has two values, such as 0 and 1, or yes and no. Without "
-    "--test\n"
-    "the rows are copied to DATA.train.csv and DATA.test.csv, compressed if DATA is. The choice "
-    "of\n"
-    "rows is the same in each run. Rows that cannot be read, at most 1 %, are left out.\n\n"
+    "DATA is a CSV file with a header, plain or compressed by gzip or zstd. Cells are separated\n"
+    "by ',', ';', '|' or tabs. The label has two values, such as 0 and 1, or yes and no.\n\n"
+    "Without --test the rows are copied to DATA.train.csv and DATA.test.csv, or .csv.zst if DATA\n"
+    "is compressed. The choice of rows is the same in each run. Rows that cannot be read, at most\n"
+    "1 %, are left out.\n\n"
     "Prints a line for each column, with its kind and the reason, and the next command.\n\n"
     "Examples:\n"
     "  simurgh init clicks.csv\n"

@@ -63,7 +63,7 @@ uint64_t MostFrequent(const ColumnProfile& profile) {
   return most;
 }
 
-std::string Examples(const ColumnProfile& profile, uint64_t distinct, bool is_whole) {
+std::string CountText(const ColumnProfile& profile, uint64_t distinct, bool is_whole) {
   const bool is_exact = is_whole && distinct <= DistinctCounter::kExact;
   return absl::StrCat(is_exact ? "" : "about ", distinct,
                       profile.is_numeric() ? " numbers" : " texts");
@@ -72,7 +72,7 @@ std::string Examples(const ColumnProfile& profile, uint64_t distinct, bool is_wh
 ColumnGuess Ids(const ColumnProfile& profile, bool is_whole) {
   ColumnGuess guess{.config = {.name = {}, .kind = Kind::kId}, .reason = {}};
   guess.distinct = profile.distinct.count();
-  guess.reason = Examples(profile, guess.distinct, is_whole);
+  guess.reason = CountText(profile, guess.distinct, is_whole);
   if (!is_whole || guess.distinct > kMaxVocabulary) return guess;
   for (const auto& [text, count] : profile.values) guess.vocabulary.push_back(text);
   return guess;
@@ -127,13 +127,14 @@ ColumnGuess Numbers(const ColumnProfile& profile) {
   return guess;
 }
 
-ColumnGuess GuessNumeric(const std::string& name, const ColumnProfile& profile, bool is_whole) {
+ColumnGuess GuessNumeric(const std::string& name, const ColumnProfile& profile, bool is_unique,
+                         bool is_whole) {
   const bool is_name =
       profile.integers == profile.numbers && (profile.has_leading_zeros || NamesIds(name) ||
                                               profile.greatest >= std::pow(10, kMaxIntegerDigits));
   const uint64_t distinct = profile.distinct.count();
   if (is_name || distinct <= 2) {
-    if (is_name && IsUnique(profile)) return Skip("an id that differs in nearly every row");
+    if (is_name && is_unique) return Skip("an id that differs in nearly every row");
     return Ids(profile, is_whole);
   }
   if (!profile.has_many_values && profile.numbers - MostFrequent(profile) < kMinOthers &&
@@ -151,9 +152,11 @@ ColumnGuess GuessColumn(const std::string& name, const ColumnProfile& profile, b
     return Skip("the same in all rows");
   }
   if (IsRowNumber(name, profile)) return Skip("row numbers");
-  if (profile.is_numeric()) return GuessNumeric(name, profile, is_whole);
+  // Ids of a few of many rows can still repeat.
+  const bool is_unique = IsUnique(profile) && (is_whole || !NamesIds(name));
+  if (profile.is_numeric()) return GuessNumeric(name, profile, is_unique, is_whole);
   if (const auto separator = FindListSeparator(profile)) return Lists(profile, *separator);
-  if (IsUnique(profile)) return Skip("a text that differs in nearly every row");
+  if (is_unique) return Skip("a text that differs in nearly every row");
   return Ids(profile, is_whole);
 }
 

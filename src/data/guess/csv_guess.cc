@@ -135,7 +135,13 @@ const ColumnGuess& CsvGuess::label() const {
 StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, uint64_t max_rows) {
   SIMURGH_ASSIGN_OR_RETURN(const CsvSample sample, SampleCsv(path, max_rows));
   StatusOr<size_t> label_column = FindLabel(sample, label);
-  if (!label_column.ok()) return Annotate(label_column.status(), path);
+  if (!label_column.ok()) {
+    const std::string rows = sample.is_whole ? ""
+                                             : absl::StrCat("; these are the first ", sample.rows,
+                                                            " rows, --rows N looks at more");
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", label_column.status().message(), rows));
+  }
   CsvGuess guess{.separator = sample.separator,
                  .header = sample.header,
                  .header_line = sample.header_line,

@@ -58,8 +58,20 @@ Status NoHeader(std::string_view what) {
                    "; insert a first line with the names of the columns, or correct it"));
 }
 
-// A header has no numbers, no name twice, and its cells are not those of the rows below.
+// Whether a column of numbers has a text in the first line, which is then no row.
+bool HasTextOverNumbers(const CsvSample& sample) {
+  for (size_t i = 0; i < sample.header.size(); ++i) {
+    ColumnProfile with_header = sample.columns[i];
+    with_header.Add(sample.header[i], sample.separator);
+    if (sample.columns[i].is_numeric() && !with_header.is_numeric()) return true;
+  }
+  return false;
+}
+
+// Unless a text is above numbers, a header has no numbers, no name twice, and its cells are not
+// those of the rows below.
 Status CheckHeader(const CsvSample& sample) {
+  if (HasTextOverNumbers(sample)) return absl::OkStatus();
   std::set<std::string_view> names;
   size_t values = 0;
   for (size_t i = 0; i < sample.header.size(); ++i) {

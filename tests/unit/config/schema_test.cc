@@ -15,6 +15,7 @@
 #include "simurgh/config/config_schema.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/unit/config/sample.h"
 #include "tests/unit/model/command.h"
 
 namespace simurgh::testing {
@@ -42,7 +43,9 @@ TEST_CASE("The schema accepts every committed configuration", "[config]") {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   }
   CHECK(files.size() >= 10);
-  const std::vector<std::string> found = Validate(TemporaryFolder(), files);
+  const TemporaryFolder folder;
+  files.push_back(folder.Write("sample.yaml", kSample));
+  const std::vector<std::string> found = Validate(folder, files);
   for (size_t i = 0; i < files.size(); ++i) {
     CAPTURE(files[i]);
     CHECK(found[i] == "ok");

@@ -167,6 +167,22 @@ TEST_CASE("The label is found by its name, then by its values", "[guess]") {
   CHECK(Guessed(text("a,n,target", "1.0", "0"))[2].config.positive.empty());
 }
 
+TEST_CASE("A guess from a part of the rows says so, and keeps ids that could repeat", "[guess]") {
+  const auto text = [](const std::string& name) {
+    return Rows(absl::StrCat(name, ",b,label"), 500, [](size_t i) {
+      return absl::StrCat("u", i * 7, ",", i % 3, ",", i < 300 ? 0 : 1);
+    });
+  };
+  CHECK(Guessed(text("user_id")).kind(0) == Kind::kSkip);
+  CHECK(Guessed(text("user_id"), "", 400).kind(0) == Kind::kId);
+  CHECK(Guessed(text("title"), "", 400).kind(0) == Kind::kSkip);
+  const TemporaryFolder folder;
+  const auto guess = GuessCsv(folder.Write("a.csv", text("user_id")), "", 200);
+  CHECK_THAT(std::string(guess.status().message()),
+             Contains("'label' has one value, '0'") &&
+                 Catch::EndsWith("; these are the first 200 rows, --rows N looks at more"));
+}
+
 TEST_CASE("Texts of missing cells are found", "[guess]") {
   const Guessed guessed(Rows("city,amount,label", 900, [](size_t i) {
     return absl::StrCat(i % 9 == 0 ? "NA" : absl::StrCat("c", i % 40), ",",
@@ -211,6 +227,12 @@ TEST_CASE("Separators and names are found", "[guess]") {
     CHECK(guessed[2].config.name == "column_3");
     CHECK(guessed[1].vocabulary == std::vector<std::string>{"0,5", "1,5", "2,5", "3,5"});
   }
+  // Names can be numbers or repeat, if one is above numbers.
+  const Guessed numbered(Rows("0,1,1,label", 40, [](size_t i) {
+    return absl::StrCat(i % 3, ",", i % 5, ",", i % 7, ",", i % 2);
+  }));
+  CHECK(numbered[1].config.name == "1");
+  CHECK(numbered[2].config.name == "1_2");
   const Guessed twice(Rows("a b,a-b,a_b,\xc3\xa9,label", 40, [](size_t i) {
     return absl::StrCat("x", i % 3, ",y", i % 3, ",z", i % 3, ",v", i % 3, ",", i % 2);
   }));
@@ -230,7 +252,9 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
       ErrorOf("red,yes\nblue,no\nred,yes\nred,no\n"),
       Contains("a.csv:1: no header: 2 cells of the first line are values of the rows below"));
   CHECK_THAT(ErrorOf("\na,label\nx,1\ny,0\n"), Contains("no header: the first line is empty"));
-  CHECK_THAT(ErrorOf("a,a,label\nx,x,1\ny,z,0\n"), Contains("'a' twice"));
+  CHECK_THAT(ErrorOf("a,a,label\nx,x,yes\ny,z,no\n"), Contains("'a' twice"));
+  // The first row lacks a number.
+  CHECK_THAT(ErrorOf("?,5,no\n39,6,yes\n40,7,no\n"), Contains("no header: the first line has"));
   CHECK_THAT(ErrorOf(std::string("a,\0b\n1,2\n", 9)),
              Contains("a.csv:1: this is no text in UTF-8"));
   CHECK_THAT(ErrorOf("a,label\n\"x\ny\",1\nz,0\n"),
