@@ -76,7 +76,7 @@ RowServers::RowServers(const ServingConfig& config, const ClusterConfig& cluster
       thread_("row-servers", config.rpc.spin) {
   for (const InstanceConfig& instance : cluster.embedding_ps.instances) {
     servers_.push_back(
-        {.name = absl::StrCat(instance.address_key, ": ", instance.address),
+        {.name = absl::StrCat("serving.servers.", servers_.size(), ": ", instance.address),
          .client = nullptr,
          .failures = &registry.GetCounter("simurgh_serve_row_read_failures_total",
                                           "Reads of rows that a server did not answer.",

@@ -14,6 +14,7 @@
 #include "simurgh/serve/scorer.h"
 #include "simurgh/serve/served_versions.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/unit/serve/share_servers.h"
 #include "tests/unit/serve/versioned_model.h"
 
 namespace simurgh::testing {
@@ -42,76 +43,6 @@ Status NoProgress(uint64_t /*rows*/, uint64_t /*all*/) { return absl::OkStatus()
 VersionName NameOf(const Checkpoint& checkpoint) {
   return {checkpoint.manifest.step, checkpoint.checksum, 1};
 }
-
-// A process with a share of the rows.
-struct ShareServer {
-  ShareServer(const std::string& model, RowShare share, const std::string& version = "latest",
-              milliseconds expiry = std::chrono::seconds(10))
-      : users(expiry),
-        versions({.model = model,
-                  .version = version,
-                  .poll = milliseconds(1),
-                  .loading = {.share = share},
-                  .users = &users},
-                 registry) {}
-
-  MetricRegistry registry;
-  VersionUsers users;
-  ServedVersions versions;
-};
-
-// Servers in this process, asked by calls.
-class ShareServers : public RemoteRows {
- public:
-  ShareServers(const std::string& model, uint32_t count, milliseconds expiry) {
-    for (uint32_t i = 0; i < count; ++i) {
-      all.push_back(std::make_unique<ShareServer>(model, RowShare(i, count), "latest", expiry));
-    }
-  }
-
-  uint32_t servers() const override { return static_cast<uint32_t>(all.size()); }
-  StatusOr<std::vector<VersionName>> Use(std::span<const VersionName> used) override {
-    std::map<uint64_t, std::pair<VersionName, size_t>> counts;
-    for (size_t i = 0; i < all.size(); ++i) {
-      if (down == i) return absl::UnavailableError(absl::StrCat("server ", i, " is gone"));
-      all[i]->users.Note(7, used, VersionUsers::Clock::now());
-      for (const auto& version : all[i]->versions.Loaded()) {
-        auto& [name, count] = counts[version->checksum()];
-        name = version->name();
-        ++count;
-      }
-    }
-    std::vector<VersionName> common;
-    for (const auto& [checksum, one] : counts) {
-      if (one.second == all.size()) common.push_back(one.first);
-    }
-    return common;
-  }
-  std::string WhoLacks(const VersionName& version) override {
-    return absl::StrCat("a server lacks step ", version.step);
-  }
-  Status Read(uint64_t checksum, std::span<const RowRead> reads,
-              std::span<RowAnswer> answers) override {
-    for (size_t i = 0; i < all.size(); ++i) {
-      if (reads[i].ids.empty()) continue;
-      if (down == i) return absl::UnavailableError(absl::StrCat("server ", i, " is gone"));
-      const auto version = all[i]->versions.FindChecksum(checksum);
-      if (version == nullptr) return absl::NotFoundError("gone");
-      const auto allocate = [](size_t bytes) -> RowMemory {
-        const auto memory = std::make_shared<std::vector<std::byte>>(bytes);
-        return {*memory, memory};
-      };
-      SIMURGH_ASSIGN_OR_RETURN(answers[i],
-                               AnswerRead(*version, reads[i].groups, reads[i].ids, allocate));
-    }
-    return absl::OkStatus();
-  }
-  void OnCache(uint64_t hits, uint64_t /*misses*/) override { cache_hits += hits; }
-
-  std::vector<std::unique_ptr<ShareServer>> all;
-  std::atomic<size_t> down = SIZE_MAX;  // Index of one that does not answer.
-  std::atomic<uint64_t> cache_hits = 0;
-};
 
 // The rows of both tables that a version has, as bytes by table and id.
 std::map<std::pair<uint32_t, uint64_t>, std::vector<std::byte>> RowsIn(
@@ -209,7 +140,7 @@ TEST_CASE("A process that others use keeps their version, and goes on with them"
   const Checkpoint fourth = writer.WriteDelta(4, third);
   std::this_thread::sleep_for(milliseconds(50));
   CHECK(versions.Steps() == std::vector<uint64_t>{1, 2});
-  use({first, second});
+  use({first, second, fourth});  // Of several processes: one wants the newest.
   std::this_thread::sleep_for(milliseconds(50));
   CHECK(versions.Steps() == std::vector<uint64_t>{1, 2});
   use({second});

@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,8 +51,10 @@ class FakeBackend final : public ScoringBackend {
   void Score(const LoadedVersion& version, ScoreRequest request, std::chrono::milliseconds max_wait,
              Done done) override {
     Status refusal;
+    std::optional<uint64_t> step;
     {
       MutexLock lock(mutex_);
+      step = answers_step_;
       max_wait_ = max_wait;
       last_step_ = version.step;
       refusal = refusal_;
@@ -60,7 +63,10 @@ class FakeBackend final : public ScoringBackend {
         return;
       }
     }
-    std::move(done)(refusal.ok() ? StatusOr<ScoredRows>(Predict(request)) : refusal);
+    if (!refusal.ok()) return std::move(done)(refusal);
+    ScoredRows rows = Predict(request);
+    rows.step = step;
+    std::move(done)(std::move(rows));
   }
 
   void SetSteps(std::vector<uint64_t> steps, std::string problem) {
@@ -76,6 +82,11 @@ class FakeBackend final : public ScoringBackend {
   void Fill() {
     MutexLock lock(mutex_);
     is_full_ = true;
+  }
+  // From now on answers are of this version, whatever was asked.
+  void AnswerWith(uint64_t step) {
+    MutexLock lock(mutex_);
+    answers_step_ = step;
   }
   // From now on requests wait for AnswerHeld.
   void Hold() {
@@ -130,6 +141,7 @@ class FakeBackend final : public ScoringBackend {
   std::string problem_ ABSL_GUARDED_BY(mutex_);
   Status refusal_ ABSL_GUARDED_BY(mutex_);
   bool is_full_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<uint64_t> answers_step_ ABSL_GUARDED_BY(mutex_);
   bool holds_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::pair<ScoreRequest, Done>> held_ ABSL_GUARDED_BY(mutex_);
   std::chrono::milliseconds max_wait_ ABSL_GUARDED_BY(mutex_){0};

@@ -200,6 +200,20 @@ TEST_CASE("while too many requests wait, others are 503 before they are decoded"
   CHECK(HeaderOf(response, "Retry-After") == "1");
 }
 
+TEST_CASE("a version that goes meanwhile is 404, or another one answers", "[serving]") {
+  Fixture fixture;
+  fixture.backend.AnswerWith(121);
+  CHECK(fixture.Post(kPredict, R"({"instances":[{"city":"abc"}]})").body ==
+        R"({"predictions":[0.03],"model_version":"121"})");
+  CHECK_THAT(fixture.Post(kInfer, absl::StrCat(kInputs, "}")).body,
+             Catch::Contains(R"("model_version":"121")"));
+  fixture.backend.Refuse(absl::NotFoundError("gone"));
+  const HttpResponse response =
+      fixture.Post("/v1/models/m/versions/110:predict", R"({"instances":[{}]})");
+  CHECK(response.code == 404);
+  CHECK(response.body == R"({"error":"gone"})");
+}
+
 TEST_CASE("an error that stays is 500 without Retry-After", "[serving]") {
   Fixture fixture;
   for (const Status& status :
