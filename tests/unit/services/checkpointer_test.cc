@@ -99,7 +99,7 @@ TEST_CASE("A save goes on after the servers have noted their rows") {
   saves.NoteRows();
   CHECK(saves.checkpointer.AwaitRows(kNow));
   CHECK(!saves.checkpointer.AwaitIdle(kNow));
-  CHECK_THAT(saves.metrics(), Contains("simurgh_nn_checkpoint_step 0\n"));
+  CHECK_THAT(saves.metrics(), !Contains("simurgh_nn_checkpoint_step "));
   saves.End(absl::OkStatus());
   CHECK(saves.checkpointer.failure().ok());
   for (const char* line :
