@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.error
 import urllib.parse
 
 from example_cluster import ExampleCluster, await_that, get
@@ -70,8 +71,11 @@ class Prometheus:
         return json.loads(get(self.url + path + "?" + urllib.parse.urlencode(query)))["data"]
 
     def values(self, expression):
-        """Of all series that are a number."""
-        result = self.get("query", query=expression)["result"]
+        """Of all series that are a number. None for an invalid expression."""
+        try:
+            result = self.get("query", query=expression)["result"]
+        except urllib.error.HTTPError:
+            return []
         return [one for one in result if one["value"][1] != "NaN"]
 
     def alerts(self):
@@ -126,7 +130,7 @@ def main():
         try:
             await_that("data of all expressions", all_have_data, 45)
         except SystemExit:
-            problems += [f"{title}: no data: {expression}" for title, expression in sorted(empty)]
+            problems += [f"{title}: invalid, or no data: {expression}" for title, expression in sorted(empty)]
         problems += [f"{one['name']}: {one['health']} {one.get('lastError', '')}"
                      for one in prometheus.alerts() if one["health"] != "ok"]
         problems += [f"{one['scrapeUrl']}: {one['health']} {one['lastError']}"
