@@ -107,4 +107,16 @@ fi
 echo "bootstrap: installing ${missing[*]}"
 apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get --quiet)
 "${apt[@]}" update
+# Tests start these programs themselves; as services they would run on all addresses.
+policy=/usr/sbin/policy-rc.d
+if [[ ! -e $policy ]]; then
+  trap '"${as_root[@]}" rm -f "$policy"' EXIT
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+  "${as_root[@]}" chmod 755 "$policy"
+fi
 "${apt[@]}" install --yes --no-install-recommends "${missing[@]}"
+if [[ -d /run/systemd/system ]]; then
+  for service in munge prometheus slurmctld slurmd; do
+    [[ " ${missing[*]} " != *" $service "* ]] || "${as_root[@]}" systemctl disable --quiet "$service"
+  done
+fi
