@@ -186,19 +186,14 @@ TEST_CASE("The commands of the server's documentation train, serve and ask") {
                                                 Contains("\"name\":\"adult\",\"versions\":["));
 }
 
-TEST_CASE("The commands of the README train, predict, serve and ask") {
+TEST_CASE("The commands of the README make a configuration, train, predict, serve and ask") {
   const TemporaryFolder folder;
-  std::filesystem::create_directory(folder.Path("clicks"));
   std::string rows = "clicked,site,ad,age\n";
   for (int row = 0; row < 2'000; ++row) {
     absl::StrAppend(&rows, row % 7 % 2, ",site", row % 7, ",ad", row % 5, ",", row % 60, ".5\n");
   }
-  for (const char* name : {"train", "test"}) {
-    folder.Write(absl::StrCat("clicks/clicks.", name, ".csv"), rows);
-  }
-  folder.Write("clicks/new.csv", rows);
-  folder.Write("clicks/clicks.yaml", absl::StrReplaceAll(BlocksIn("README.md", "yaml").at(0),
-                                                         {{"127.0.0.1", OwnHost()}}));
+  folder.Write("clicks.csv", rows);
+  folder.Write("new.csv", rows);
   const std::vector<std::string> blocks = BlocksIn("README.md", "sh");
   REQUIRE(blocks.size() == 3);
   CHECK_THAT(RunBlocks(blocks, folder).out,
