@@ -38,7 +38,10 @@ size_t SumOf(const ScoreRequest& request) {
   for (const auto& column : request.columns) {
     SIMURGH_CHECK(column.size() <= 1 || column.size() == request.rows) << column.size();
     for (const Cell& cell : column) {
-      for (const char c : cell.text) sum += static_cast<unsigned char>(c);
+      if (cell.kind == Cell::Kind::kText) {
+        for (const char c : cell.text) sum += static_cast<unsigned char>(c);
+      }
+      if (cell.kind != Cell::Kind::kList) continue;
       for (const std::string_view id : cell.list) {
         for (const char c : id) sum += static_cast<unsigned char>(c);
       }

@@ -16,7 +16,7 @@ struct Cell {
   };
 
   Kind kind = Kind::kMissing;
-  union {
+  union {  // Only the member of `kind` may be read; of a missing value none.
     std::string_view text = {};
     double number;
     std::span<const std::string_view> list;

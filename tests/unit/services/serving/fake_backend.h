@@ -122,8 +122,9 @@ class FakeBackend final : public ScoringBackend {
     const std::vector<Cell>& cities = request.columns[kCity];
     for (size_t row = 0; row < request.rows; ++row) {
       const Cell cell = cities.empty() ? Cell{} : cities[cities.size() == 1 ? 0 : row];
-      float value = static_cast<float>(cell.text.size()) / 100;
-      if (cell.text == "bad") {
+      const std::string_view text = cell.kind == Cell::Kind::kText ? cell.text : "";
+      float value = static_cast<float>(text.size()) / 100;
+      if (text == "bad") {
         value = std::numeric_limits<float>::quiet_NaN();
         ++rows.bad_rows;
         if (rows.problems.size() < ScoredRows::kMaxProblems) {
