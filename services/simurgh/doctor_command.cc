@@ -166,8 +166,8 @@ void Doctor::CheckFolder(const CheckpointConfig& config) {
   if (config.directory.empty()) {
     return Warn("checkpoint.directory is not set: what is trained is lost at the end; set it");
   }
-  std::filesystem::path folder = config.directory;
   std::error_code error;
+  std::filesystem::path folder = std::filesystem::absolute(config.directory, error);
   while (!std::filesystem::exists(folder, error) && folder.has_relative_path()) {
     folder = folder.parent_path();
   }
@@ -237,7 +237,6 @@ void Doctor::CheckPort(const std::string& where, const rpc::Address& address) {
   const int result = ::bind(socket.number(), found->ai_addr, found->ai_addrlen);
   const std::string text = absl::StrCat(where, ": ", rpc::ToString(address));
   if (result == 0) return Ok(text + " is free");
-  if (errno == EADDRNOTAVAIL) return Ok(text + " is of another machine");
   Error(absl::StrCat(text, ": ", std::strerror(errno),
                      errno == EADDRINUSE ? "; stop the program that has the port (ss -ltnp), or "
                                            "choose another one"
@@ -255,7 +254,10 @@ void Doctor::CheckRunning(const Daemon& daemon, const HttpAnswer& metrics,
     Error(absl::StrCat(daemon.name, ": its version is not ", Version(),
                        "; run one version on all machines"));
   }
-  if (ready.ok() && ready->code != 200) {
+  if (!ready.ok()) {
+    Error(absl::StrCat(daemon.name, ": /readyz does not answer: ", ready.status().message(),
+                       "; read its log, and start it again"));
+  } else if (ready->code != 200) {
     Error(absl::StrCat(daemon.name, ": not ready: ", absl::StripAsciiWhitespace(ready->body)));
   } else {
     Ok(absl::StrCat(daemon.name, ": ready"));
@@ -266,43 +268,6 @@ void Doctor::CheckRunning(const Daemon& daemon, const HttpAnswer& metrics,
   if (std::abs(skew) > kMostSkew) {
     Error(absl::StrCat(daemon.name, ": its clock differs by ", std::round(skew * 10) / 10,
                        " s from this machine's; synchronise the clocks, as by chrony"));
-  }
-}
-
-void Doctor::CheckDaemons(const std::vector<Daemon>& daemons) {
-  std::vector<HttpTarget> targets;
-  std::vector<const Daemon*> asked;
-  for (const Daemon& daemon : daemons) {
-    bool resolves = true;
-    for (const std::string& text : {daemon.instance.address, daemon.instance.metrics}) {
-      if (text.empty()) continue;
-      const StatusOr<rpc::Address> address = rpc::ParseAddress(text);
-      if (address.ok() && !address->has_path()) resolves &= CheckName(daemon.name, address->host);
-    }
-    if (!resolves) continue;
-    if (daemon.instance.metrics.empty()) {
-      Warn(absl::StrCat(daemon.name,
-                        ": it has no `metrics` address; add one, so that its state can be read"));
-    }
-    targets.push_back({daemon.instance.metrics, "/metrics"});
-    asked.push_back(&daemon);
-  }
-  const double before = Now();
-  const std::vector<StatusOr<HttpAnswer>> metrics = HttpGetAll(targets, kTimeout);
-  const double after = Now();
-  for (HttpTarget& target : targets) target.path = "/readyz";
-  const std::vector<StatusOr<HttpAnswer>> ready = HttpGetAll(targets, kTimeout);
-  for (size_t i = 0; i < asked.size(); ++i) {
-    const Daemon& daemon = *asked[i];
-    if (metrics[i].ok()) {
-      CheckRunning(daemon, *metrics[i], ready[i], before, after);
-      continue;
-    }
-    for (const std::string& text :
-         {daemon.instance.listens_at(), daemon.instance.metrics_listens_at()}) {
-      const StatusOr<rpc::Address> address = rpc::ParseAddress(text);
-      if (!text.empty() && address.ok()) CheckPort(daemon.name + " does not run", *address);
-    }
   }
 }
 
@@ -319,6 +284,49 @@ bool IsOfThisMachine(const std::string& text) {
   return ::bind(socket.number(), found->ai_addr, found->ai_addrlen) == 0;
 }
 
+void Doctor::CheckDaemons(const std::vector<Daemon>& daemons) {
+  std::vector<HttpTarget> targets;
+  std::vector<const Daemon*> asked;
+  for (const Daemon& daemon : daemons) {
+    bool resolves = true;
+    for (const std::string& text : {daemon.instance.address, daemon.instance.metrics}) {
+      if (text.empty()) continue;
+      const StatusOr<rpc::Address> address = rpc::ParseAddress(text);
+      if (address.ok() && !address->has_path()) resolves &= CheckName(daemon.name, address->host);
+    }
+    if (!resolves) continue;
+    if (daemon.instance.metrics.empty()) {
+      Warn(absl::StrCat(daemon.name,
+                        ": it has no `metrics` address; add one, so that its state can be read"));
+      continue;
+    }
+    targets.push_back({daemon.instance.metrics, "/metrics"});
+    asked.push_back(&daemon);
+  }
+  const double before = Now();
+  const std::vector<StatusOr<HttpAnswer>> metrics = HttpGetAll(targets, kTimeout);
+  const double after = Now();
+  for (HttpTarget& target : targets) target.path = "/readyz";
+  const std::vector<StatusOr<HttpAnswer>> ready = HttpGetAll(targets, kTimeout);
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const Daemon& daemon = *asked[i];
+    if (metrics[i].ok()) {
+      CheckRunning(daemon, *metrics[i], ready[i], before, after);
+      continue;
+    }
+    const InstanceConfig& instance = daemon.instance;
+    if (!IsOfThisMachine(instance.address.empty() ? instance.metrics : instance.address)) {
+      Warn(absl::StrCat(daemon.name, ": no answer from ", instance.metrics,
+                        "; start it, or let the firewall pass its port"));
+      continue;
+    }
+    for (const std::string& text : {instance.listens_at(), instance.metrics_listens_at()}) {
+      const StatusOr<rpc::Address> address = rpc::ParseAddress(text);
+      if (!text.empty() && address.ok()) CheckPort(daemon.name + " does not run", *address);
+    }
+  }
+}
+
 void Doctor::CheckCluster(const std::string& path, const std::vector<std::string>& overrides) {
   const std::optional<ClusterConfig> config = Load(path, overrides);
   if (!config) return;
@@ -333,7 +341,7 @@ void Doctor::CheckCluster(const std::string& path, const std::vector<std::string
   add("nn-worker", config->nn_worker.instances);
   add("loader", config->loaders.instances);
   for (const InstanceConfig& server : config->embedding_ps.instances) {
-    if (IsOfThisMachine(server.listens_at())) ++local_servers_;
+    if (IsOfThisMachine(server.address)) ++local_servers_;
   }
   CheckFolder(config->checkpoint);
   CheckMemory(*config);

@@ -44,8 +44,8 @@ struct Predictor::State {
   uint64_t MissingCells(const ScoreRequest& request, size_t column) const;
   // Reads the rows of the batch's ids into `rows`, in the precision in which servers send them.
   Status ReadRows(const ModelVersion& model, const CompactBatch& batch);
-  // Adds the rows of a request to the next batch. rows: those that are in it.
-  Status Add(const ScoreRequest& request, ScoredRows& scored, std::vector<size_t>& rows);
+  // Adds the rows of a request to the next batch. taken: those that are in it.
+  Status Add(const ScoreRequest& request, ScoredRows& scored, std::vector<size_t>& taken);
   Status ScoreBatch(Predictor& predictor, const ModelVersion& model,
                     std::span<const ScoreRequest* const> requests, std::span<ScoredRows> scored);
   // Sets `embeddings`, (B, width), as they arrive at a trainer.
@@ -200,7 +200,7 @@ Status Predictor::Predict(const ModelVersion& model, Batch& batch,
 }
 
 Status Predictor::State::Add(const ScoreRequest& request, ScoredRows& scored,
-                             std::vector<size_t>& rows) {
+                             std::vector<size_t>& taken) {
   const size_t columns = common.format.columns.size();
   static constexpr Cell kMissing{};
   std::vector<const Cell*> cells(columns);
@@ -221,7 +221,7 @@ Status Predictor::State::Add(const ScoreRequest& request, ScoredRows& scored,
     const Status added = batcher.AddCells(cells, repeated);
     if (added.ok()) {
       repeated = {is_shared.get(), columns};
-      rows.push_back(row);
+      taken.push_back(row);
     } else if (absl::IsInvalidArgument(added)) {
       scored.AddProblem(row, std::string(added.message()));
     } else {
@@ -257,18 +257,18 @@ Status Predictor::State::ScoreBatch(Predictor& predictor, const ModelVersion& mo
                                     std::span<const ScoreRequest* const> requests,
                                     std::span<ScoredRows> scored) {
   const size_t labels = common.format.labels.size();
-  std::vector<std::vector<size_t>> rows(requests.size());  // Of each request, in the batch.
+  std::vector<std::vector<size_t>> taken(requests.size());  // Rows of each request.
   for (size_t r = 0; r < requests.size(); ++r) {
     scored[r] = {};
     scored[r].probabilities.assign(requests[r]->rows * labels,
                                    std::numeric_limits<float>::quiet_NaN());
-    SIMURGH_RETURN_IF_ERROR(Add(*requests[r], scored[r], rows[r]));
+    SIMURGH_RETURN_IF_ERROR(Add(*requests[r], scored[r], taken[r]));
   }
   SIMURGH_ASSIGN_OR_RETURN(Batch batch, batcher.Build());
   SIMURGH_RETURN_IF_ERROR(predictor.Predict(model, batch, probabilities));
   std::span<const float> next = probabilities;
   for (size_t r = 0; r < requests.size(); ++r) {
-    for (const size_t row : rows[r]) {
+    for (const size_t row : taken[r]) {
       if (AllFinite(next.first(labels))) {
         std::ranges::copy(next.first(labels), scored[r].probabilities.begin() +
                                                   static_cast<std::ptrdiff_t>(row * labels));

@@ -97,6 +97,10 @@ def main():
     limits = [one[("Job", "nn-worker")]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
               for one in (cpu, gpu)]
     check("nvidia.com/gpu" not in limits[0] and limits[1]["nvidia.com/gpu"] == 1, f"GPUs: {limits}")
+    policy = cpu[("NetworkPolicy", "simurgh")]["spec"]
+    ours = {"matchLabels": {"app.kubernetes.io/part-of": "simurgh"}}
+    check(policy["podSelector"] == ours and policy["ingress"][0]["from"] == [{"podSelector": ours}],
+          f"the policy concerns other pods: {policy}")
     broken = cpu[("StatefulSet", "embedding-ps")]
     broken["spec"]["replicas"] = "two"
     check(is_refused(broken), "the schemas refuse nothing")
