@@ -267,19 +267,19 @@ class Fake(http.server.BaseHTTPRequestHandler):
         self.wfile.write(answer)
     def log_message(self, *_): pass
 server = http.server.HTTPServer((sys.argv[1], int(sys.argv[2])), Fake)
+print('ready', flush=True)
 server.serve_forever()
 )");
   const auto run_fake = [&](int port) {
-    const std::string command =
-        absl::StrCat("exec python3 ", fake, " ", host, " ", port, " & echo $!");
+    const std::string command = absl::StrCat("echo $$; exec python3 ", fake, " ", host, " ", port);
     FILE* const pipe = ::popen(command.c_str(), "r");
     int pid = 0;
-    REQUIRE(std::fscanf(pipe, "%d", &pid) == 1);
+    char ready[16] = "";
+    REQUIRE(std::fscanf(pipe, "%d %15s", &pid, ready) == 2);
     return std::pair(pipe, pid);
   };
   const auto [daemon, daemon_pid] = run_fake(7501);
   const auto [other, other_pid] = run_fake(7999);
-  std::this_thread::sleep_for(std::chrono::seconds(1));
   Commands wrong({"checkpoint.directory=" + folder.Path("model"),
                   absl::StrCat("embedding_worker.instances.0.address=", host, ":7999"),
                   "nn_worker.instances.0.metrics=nowhere.invalid:7521",
