@@ -6,6 +6,9 @@ import subprocess
 import sys
 import tempfile
 
+PYTHON = os.path.abspath("build/python/bin/python")  # Has the packages of tests/requirements.txt.
+if os.path.exists(PYTHON) and os.path.abspath(sys.executable) != PYTHON:
+    os.execv(PYTHON, [PYTHON, *sys.argv])
 FOLDER = "config/deploy/kubernetes"
 CLUSTER = "/etc/simurgh/cluster.yaml"
 try:
