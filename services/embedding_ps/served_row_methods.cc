@@ -37,8 +37,7 @@ Reply<api::UseVersions> HandleUse(rpc::RequestOf<api::UseVersions::Request> requ
 
 Reply<api::ReadServedRows> HandleRead(rpc::RequestOf<api::ReadServedRows::Request> request,
                                       const ServedVersions& versions,
-                                      rpc::asio::any_io_executor compute,
-                                      const std::shared_ptr<Counters> counters) {
+                                      rpc::asio::any_io_executor compute, Counters counters) {
   const std::span<const uint64_t> ids = request.segment<"ids">();
   SIMURGH_CO_ASSIGN_OR_RETURN(const std::vector<RowRead::Group> groups,
                               api::DecodeGroups(request.table(), ids.size()));
@@ -56,8 +55,8 @@ Reply<api::ReadServedRows> HandleRead(rpc::RequestOf<api::ReadServedRows::Reques
                               }));
   uint64_t present = 0;
   for (size_t i = 0; i < ids.size(); ++i) present += answer.Has(i) ? 1 : 0;
-  counters->ids.Add(ids.size());
-  counters->absent.Add(ids.size() - present);
+  counters.ids.Add(ids.size());
+  counters.absent.Add(ids.size() - present);
   const auto bits = std::make_shared<const std::vector<uint8_t>>(std::move(answer.present));
   co_return rpc::Outgoing<api::ReadServedRows::Response>({*bits, bits},
                                                          {answer.rows, answer.owner});
@@ -79,7 +78,7 @@ void RegisterServedRowMethods(rpc::Server& server, const RowShare& share,
     const auto ids = std::make_shared<std::vector<uint64_t>>(counts[0]);
     return Places{{*ids, ids}};
   };
-  const auto counters = std::make_shared<Counters>(metrics);
+  const Counters counters(metrics);
   rpc::Register(server, api::kReadServedRows, place, [&versions, compute, counters](auto request) {
     return HandleRead(std::move(request), versions, compute, counters);
   });
