@@ -9,6 +9,7 @@
 #include <dnnl.hpp>
 
 #include "nn/cpu/compute_threads.h"
+#include "nn/cpu/dnnl_engine.h"
 #include "nn/cpu/round_to_bf16.h"
 #include "simurgh/base/aligned_buffer.h"
 
@@ -84,18 +85,13 @@ Bf16Operand Round(Operand operand, AlignedBuffer& buffer) {
   return {to, operand.transposed};
 }
 
-const dnnl::engine& Engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
-
 memory Describe(const void* data, memory::data_type type, size_t rows, size_t columns,
                 size_t stride, bool transposed) {
   const auto dim = [](size_t n) { return static_cast<memory::dim>(n); };
   const memory::dims strides =
       transposed ? memory::dims{1, dim(stride)} : memory::dims{dim(stride), 1};
   // oneDNN only writes to the primitive's destination.
-  return {memory::desc({dim(rows), dim(columns)}, type, strides), Engine(),
+  return {memory::desc({dim(rows), dim(columns)}, type, strides), DnnlEngine(),
           const_cast<void*>(data)};
 }
 
@@ -115,8 +111,8 @@ void MultiplyPiece(Bf16Operand a, Bf16Operand b, size_t depth, float beta, Matri
   }
   // oneDNN caches the compiled primitive of these shapes.
   const dnnl::matmul product(dnnl::matmul::primitive_desc(
-      {source.get_desc(), weights.get_desc(), result.get_desc()}, attributes, Engine()));
-  dnnl::stream stream(Engine());
+      {source.get_desc(), weights.get_desc(), result.get_desc()}, attributes, DnnlEngine()));
+  dnnl::stream stream(DnnlEngine());
   product.execute(stream,
                   {{DNNL_ARG_SRC, source}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, result}});
   stream.wait();

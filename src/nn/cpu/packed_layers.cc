@@ -7,17 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include <dnnl.hpp>
 
+#include "nn/cpu/dnnl_engine.h"
 #include "simurgh/base/aligned_buffer.h"
 
 namespace simurgh::cpu {
 namespace {
 
 using dnnl::memory;
-
-const dnnl::engine& Engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
 
 memory::desc Rows(size_t rows, size_t columns) {
   const auto dim = [](size_t n) { return static_cast<memory::dim>(n); };
@@ -42,12 +38,12 @@ dnnl::matmul::primitive_desc Describe(const LayerPlan& layer, size_t rows, bool 
   return {{Rows(rows, layer.input_width), weights, Rows(1, layer.output_width),
            Rows(rows, layer.output_width)},
           attributes,
-          Engine()};
+          DnnlEngine()};
 }
 
 // oneDNN only writes to the destination.
 memory Of(const memory::desc& description, const void* data) {
-  return {description, Engine(), const_cast<void*>(data)};
+  return {description, DnnlEngine(), const_cast<void*>(data)};
 }
 
 struct Packed {
@@ -77,7 +73,7 @@ StatusOr<std::unique_ptr<const PackedLayers>> PackedLayers::Create(const ModelPl
   constexpr size_t kTypicalRows = 64;  // oneDNN's order of weights is the same for all batches.
   auto state = std::make_unique<State>();
   try {
-    dnnl::stream stream(Engine());
+    dnnl::stream stream(DnnlEngine());
     for (const TowerPlan& tower : plan.towers) {
       for (const LayerPlan& layer : tower.layers) {
         if (layer.config.kind != LayerConfig::Kind::kLinear) continue;
@@ -113,7 +109,7 @@ struct PackedProducts::State {
     bool relu = false;
     dnnl::matmul matmul;
   };
-  dnnl::stream stream{Engine()};
+  dnnl::stream stream{DnnlEngine()};
   absl::flat_hash_map<size_t, Product> products;
 };
 

@@ -9,7 +9,7 @@
 #include "simurgh/tensor/matrix_view.h"
 
 // Linear layers with weights in the order in which oneDNN's product reads them. sgemm brings them
-// into that order at each call, which takes a fifth of its time for wide layers.
+// into that order at each call.
 namespace simurgh::cpu {
 
 // Packed weights of a model.
