@@ -39,12 +39,8 @@ Number PerSecond(const DaemonAnswers& answers, const std::string& name) {
   return *growth / answers.seconds;
 }
 
-std::string NameOf(const ListedDaemon& daemon) {
-  return absl::StrCat(daemon.kind, "/", daemon.index);
-}
-
 DaemonLine LineOf(const DaemonAnswers& answers, double unix_time) {
-  DaemonLine line{.name = NameOf(answers.daemon),
+  DaemonLine line{.name = answers.daemon.name(),
                   .state = answers.is_ready       ? "ready"
                            : answers.is_reachable ? "not ready"
                                                   : "unreachable",
@@ -91,7 +87,7 @@ std::pair<std::string, double> SlowestServer(const std::vector<DaemonAnswers>& a
     const double mean =
         MeanOf(one, "simurgh_rpc_call_seconds", {{"side", "server"}, {"method", method}})
             .value_or(0);
-    if (mean > slowest.second) slowest = {NameOf(one.daemon), mean};
+    if (mean > slowest.second) slowest = {one.daemon.name(), mean};
   }
   return slowest;
 }
@@ -170,6 +166,20 @@ std::string CheckpointText(const DaemonLine& line) {
 }
 
 }  // namespace
+
+std::vector<ListedDaemon> DaemonsOf(const ClusterConfig& config) {
+  std::vector<ListedDaemon> daemons;
+  const auto add = [&](const char* kind, const std::vector<InstanceConfig>& instances) {
+    for (size_t i = 0; i < instances.size(); ++i) {
+      daemons.push_back({.kind = kind, .index = i, .instance = instances[i]});
+    }
+  };
+  add("embedding-ps", config.embedding_ps.instances);
+  add("embedding-worker", config.embedding_worker.instances);
+  add("nn-worker", config.nn_worker.instances);
+  add("loader", config.loaders.instances);
+  return daemons;
+}
 
 bool ClusterStatus::is_ready() const {
   return std::ranges::all_of(daemons, [](const auto& line) { return line.state == "ready"; });

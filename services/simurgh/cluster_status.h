@@ -5,7 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "services/simurgh/metrics_text.h"
+#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 
@@ -13,8 +16,12 @@ namespace simurgh {
 struct ListedDaemon {
   std::string kind;  // "embedding-ps"
   size_t index = 0;
-  std::string metrics;  // "host:port"; may be empty.
+  InstanceConfig instance;
+
+  std::string name() const { return absl::StrCat(kind, "/", index); }  // "embedding-ps/0"
 };
+
+std::vector<ListedDaemon> DaemonsOf(const ClusterConfig& config);
 
 // What a daemon has answered to two scrapes.
 struct DaemonAnswers {

@@ -27,6 +27,7 @@
 
 #include "rpc/address.h"
 #include "services/runtime/command_line.h"
+#include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/http_get.h"
 #include "services/simurgh/metrics_text.h"
@@ -72,11 +73,6 @@ class Doctor {
   const std::vector<Finding>& findings() const { return findings_; }
 
  private:
-  struct Daemon {
-    std::string name;  // "embedding-ps/0"
-    InstanceConfig instance;
-  };
-
   void Ok(std::string text) { findings_.push_back({Level::kOk, std::move(text)}); }
   void Warn(std::string text) { findings_.push_back({Level::kWarn, std::move(text)}); }
   void Error(std::string text) { findings_.push_back({Level::kError, std::move(text)}); }
@@ -86,11 +82,11 @@ class Doctor {
   void CheckFolder(const CheckpointConfig& config);
   void CheckMemory(const ClusterConfig& config);
   // Names, ports and what runs.
-  void CheckDaemons(const std::vector<Daemon>& daemons);
+  void CheckDaemons(const std::vector<ListedDaemon>& daemons);
   // Returns false for a name that does not resolve.
   bool CheckName(const std::string& where, const std::string& host);
   void CheckPort(const std::string& where, const rpc::Address& address);
-  void CheckRunning(const Daemon& daemon, const HttpAnswer& metrics,
+  void CheckRunning(const ListedDaemon& daemon, const HttpAnswer& metrics,
                     const StatusOr<HttpAnswer>& ready, double before, double after);
 
   std::vector<Finding> findings_;
@@ -205,98 +201,100 @@ void Doctor::CheckMemory(const ClusterConfig& config) {
   budget > memory ? Error(text + "; lower embedding_ps.memory_budget, or move servers") : Ok(text);
 }
 
-bool Doctor::CheckName(const std::string& where, const std::string& host) {
-  if (resolved_.contains(host)) return true;
+using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+// Null if the name does not resolve. error: of getaddrinfo().
+Addresses Resolve(const std::string& host, uint16_t port, int* error = nullptr) {
   addrinfo* found = nullptr;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
-  const int code = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (code != 0) {
-    Error(absl::StrCat(where, ": the name '", host, "' does not resolve: ", ::gai_strerror(code),
-                       "; correct it, or add it to DNS or /etc/hosts"));
-    return false;
-  }
-  ::freeaddrinfo(found);
-  resolved_.insert(host);
-  return true;
+  const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error != nullptr) *error = code;
+  return {code == 0 ? found : nullptr, &::freeaddrinfo};
 }
 
-void Doctor::CheckPort(const std::string& where, const rpc::Address& address) {
-  if (address.has_path() || address.port == 0) return;
-  addrinfo* found = nullptr;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  if (::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found) !=
-      0) {
-    return;
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, &::freeaddrinfo);
-  const FileDescriptor socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// The errno of a bind to the first address, 0 if a program could listen there.
+int TryBind(const Addresses& addresses) {
+  const FileDescriptor socket(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
   ::setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  const int result = ::bind(socket.number(), found->ai_addr, found->ai_addrlen);
-  const std::string text = absl::StrCat(where, ": ", rpc::ToString(address));
-  if (result == 0) return Ok(text + " is free");
-  Error(absl::StrCat(text, ": ", std::strerror(errno),
-                     errno == EADDRINUSE ? "; stop the program that has the port (ss -ltnp), or "
-                                           "choose another one"
-                                         : "; choose another port"));
-}
-
-void Doctor::CheckRunning(const Daemon& daemon, const HttpAnswer& metrics,
-                          const StatusOr<HttpAnswer>& ready, double before, double after) {
-  const StatusOr<MetricsText> values = MetricsText::Parse(metrics.body);
-  if (metrics.code != 200 || !values.ok() || !values->Sum("simurgh_build_info")) {
-    return Error(absl::StrCat(daemon.name, ": another program answers at ", daemon.instance.metrics,
-                              "; stop it, or choose another port"));
-  }
-  if (!values->Sum("simurgh_build_info", {{"version", Version()}})) {
-    Error(absl::StrCat(daemon.name, ": its version is not ", Version(),
-                       "; run one version on all machines"));
-  }
-  if (!ready.ok()) {
-    Error(absl::StrCat(daemon.name, ": /readyz does not answer: ", ready.status().message(),
-                       "; read its log, and start it again"));
-  } else if (ready->code != 200) {
-    Error(absl::StrCat(daemon.name, ": not ready: ", absl::StripAsciiWhitespace(ready->body)));
-  } else {
-    Ok(absl::StrCat(daemon.name, ": ready"));
-  }
-  const std::optional<double> time = values->Sum("simurgh_process_time_seconds");
-  if (!time) return;
-  const double skew = *time < before ? *time - before : std::max(0.0, *time - after);
-  if (std::abs(skew) > kMostSkew) {
-    Error(absl::StrCat(daemon.name, ": its clock differs by ", std::round(skew * 10) / 10,
-                       " s from this machine's; synchronise the clocks, as by chrony"));
-  }
+  return ::bind(socket.number(), addresses->ai_addr, addresses->ai_addrlen) == 0 ? 0 : errno;
 }
 
 bool IsOfThisMachine(const std::string& text) {
   const StatusOr<rpc::Address> address = rpc::ParseAddress(text);
   if (!address.ok()) return false;
   if (address->has_path()) return true;
-  addrinfo* found = nullptr;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  if (::getaddrinfo(address->host.c_str(), "0", &hints, &found) != 0) return false;
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, &::freeaddrinfo);
-  const FileDescriptor socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return ::bind(socket.number(), found->ai_addr, found->ai_addrlen) == 0;
+  const Addresses found = Resolve(address->host, 0);
+  return found != nullptr && TryBind(found) == 0;
 }
 
-void Doctor::CheckDaemons(const std::vector<Daemon>& daemons) {
+bool Doctor::CheckName(const std::string& where, const std::string& host) {
+  if (resolved_.contains(host)) return true;
+  int code = 0;
+  if (Resolve(host, 0, &code) == nullptr) {
+    Error(absl::StrCat(where, ": the name '", host, "' does not resolve: ", ::gai_strerror(code),
+                       "; correct it, or add it to DNS or /etc/hosts"));
+    return false;
+  }
+  resolved_.insert(host);
+  return true;
+}
+
+void Doctor::CheckPort(const std::string& where, const rpc::Address& address) {
+  if (address.has_path() || address.port == 0) return;
+  const Addresses found = Resolve(address.host, address.port);
+  if (found == nullptr) return;
+  const std::string text = absl::StrCat(where, ": ", rpc::ToString(address));
+  const int error = TryBind(found);
+  if (error == 0) return Ok(text + " is free");
+  Error(absl::StrCat(text, ": ", std::strerror(error),
+                     error == EADDRINUSE ? "; stop the program that has the port (ss -ltnp), or "
+                                           "choose another one"
+                                         : "; choose another port"));
+}
+
+void Doctor::CheckRunning(const ListedDaemon& daemon, const HttpAnswer& metrics,
+                          const StatusOr<HttpAnswer>& ready, double before, double after) {
+  const StatusOr<MetricsText> values = MetricsText::Parse(metrics.body);
+  if (metrics.code != 200 || !values.ok() || !values->Sum("simurgh_build_info")) {
+    return Error(absl::StrCat(daemon.name(), ": another program answers at ",
+                              daemon.instance.metrics, "; stop it, or choose another port"));
+  }
+  if (!values->Sum("simurgh_build_info", {{"version", Version()}})) {
+    Error(absl::StrCat(daemon.name(), ": its version is not ", Version(),
+                       "; run one version on all machines"));
+  }
+  if (!ready.ok()) {
+    Error(absl::StrCat(daemon.name(), ": /readyz does not answer: ", ready.status().message(),
+                       "; read its log, and start it again"));
+  } else if (ready->code != 200) {
+    Error(absl::StrCat(daemon.name(), ": not ready: ", absl::StripAsciiWhitespace(ready->body)));
+  } else {
+    Ok(absl::StrCat(daemon.name(), ": ready"));
+  }
+  const std::optional<double> time = values->Sum("simurgh_process_time_seconds");
+  if (!time) return;
+  const double skew = *time < before ? *time - before : std::max(0.0, *time - after);
+  if (std::abs(skew) > kMostSkew) {
+    Error(absl::StrCat(daemon.name(), ": its clock differs by ", std::round(skew * 10) / 10,
+                       " s from this machine's; synchronise the clocks, as by chrony"));
+  }
+}
+
+void Doctor::CheckDaemons(const std::vector<ListedDaemon>& daemons) {
   std::vector<HttpTarget> targets;
-  std::vector<const Daemon*> asked;
-  for (const Daemon& daemon : daemons) {
+  std::vector<const ListedDaemon*> asked;
+  for (const ListedDaemon& daemon : daemons) {
     bool resolves = true;
     for (const std::string& text : {daemon.instance.address, daemon.instance.metrics}) {
       if (text.empty()) continue;
       const StatusOr<rpc::Address> address = rpc::ParseAddress(text);
-      if (address.ok() && !address->has_path()) resolves &= CheckName(daemon.name, address->host);
+      if (address.ok() && !address->has_path()) resolves &= CheckName(daemon.name(), address->host);
     }
     if (!resolves) continue;
     if (daemon.instance.metrics.empty()) {
-      Warn(absl::StrCat(daemon.name,
+      Warn(absl::StrCat(daemon.name(),
                         ": it has no `metrics` address; add one, so that its state can be read"));
       continue;
     }
@@ -309,20 +307,20 @@ void Doctor::CheckDaemons(const std::vector<Daemon>& daemons) {
   for (HttpTarget& target : targets) target.path = "/readyz";
   const std::vector<StatusOr<HttpAnswer>> ready = HttpGetAll(targets, kTimeout);
   for (size_t i = 0; i < asked.size(); ++i) {
-    const Daemon& daemon = *asked[i];
+    const ListedDaemon& daemon = *asked[i];
     if (metrics[i].ok()) {
       CheckRunning(daemon, *metrics[i], ready[i], before, after);
       continue;
     }
     const InstanceConfig& instance = daemon.instance;
     if (!IsOfThisMachine(instance.address.empty() ? instance.metrics : instance.address)) {
-      Warn(absl::StrCat(daemon.name, ": no answer from ", instance.metrics,
+      Warn(absl::StrCat(daemon.name(), ": no answer from ", instance.metrics,
                         "; start it, or let the firewall pass its port"));
       continue;
     }
     for (const std::string& text : {instance.listens_at(), instance.metrics_listens_at()}) {
       const StatusOr<rpc::Address> address = rpc::ParseAddress(text);
-      if (!text.empty() && address.ok()) CheckPort(daemon.name + " does not run", *address);
+      if (!text.empty() && address.ok()) CheckPort(daemon.name() + " does not run", *address);
     }
   }
 }
@@ -330,22 +328,12 @@ void Doctor::CheckDaemons(const std::vector<Daemon>& daemons) {
 void Doctor::CheckCluster(const std::string& path, const std::vector<std::string>& overrides) {
   const std::optional<ClusterConfig> config = Load(path, overrides);
   if (!config) return;
-  std::vector<Daemon> daemons;
-  const auto add = [&](const char* kind, const std::vector<InstanceConfig>& instances) {
-    for (size_t i = 0; i < instances.size(); ++i) {
-      daemons.push_back({absl::StrCat(kind, "/", i), instances[i]});
-    }
-  };
-  add("embedding-ps", config->embedding_ps.instances);
-  add("embedding-worker", config->embedding_worker.instances);
-  add("nn-worker", config->nn_worker.instances);
-  add("loader", config->loaders.instances);
   for (const InstanceConfig& server : config->embedding_ps.instances) {
     if (IsOfThisMachine(server.address)) ++local_servers_;
   }
   CheckFolder(config->checkpoint);
   CheckMemory(*config);
-  CheckDaemons(daemons);
+  CheckDaemons(DaemonsOf(*config));
 }
 
 void Print(const std::vector<Finding>& findings, bool json) {

@@ -40,20 +40,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kTimeout{3};
 constexpr std::chrono::seconds kInterval{1};
 
-std::vector<ListedDaemon> DaemonsOf(const ClusterConfig& config) {
-  std::vector<ListedDaemon> daemons;
-  const auto add = [&](const char* kind, const std::vector<InstanceConfig>& instances) {
-    for (size_t i = 0; i < instances.size(); ++i) {
-      daemons.push_back({.kind = kind, .index = i, .metrics = instances[i].metrics});
-    }
-  };
-  add("embedding-ps", config.embedding_ps.instances);
-  add("embedding-worker", config.embedding_worker.instances);
-  add("nn-worker", config.nn_worker.instances);
-  add("loader", config.loaders.instances);
-  return daemons;
-}
-
 // The daemons' metrics at one time, by daemon.
 struct Scrape {
   std::vector<StatusOr<MetricsText>> metrics;
@@ -62,7 +48,7 @@ struct Scrape {
 
 std::vector<StatusOr<HttpAnswer>> Ask(const std::vector<ListedDaemon>& daemons, const char* path) {
   std::vector<HttpTarget> targets;
-  for (const ListedDaemon& daemon : daemons) targets.push_back({daemon.metrics, path});
+  for (const ListedDaemon& daemon : daemons) targets.push_back({daemon.instance.metrics, path});
   return HttpGetAll(targets, kTimeout);
 }
 
@@ -87,13 +73,14 @@ ClusterStatus Look(const std::vector<ListedDaemon>& daemons, const Scrape& befor
   std::vector<DaemonAnswers> answers;
   for (size_t i = 0; i < daemons.size(); ++i) {
     DaemonAnswers& one = answers.emplace_back(DaemonAnswers{.daemon = daemons[i]});
-    if (daemons[i].metrics.empty() || daemons[i].metrics.ends_with(":0")) {
+    const std::string& address = daemons[i].instance.metrics;
+    if (address.empty() || address.ends_with(":0")) {
       one.reason = "CONFIG has no `metrics` address with a port of it; add one";
       continue;
     }
     const Status failure = readiness[i].ok() ? now.metrics[i].status() : readiness[i].status();
     if (!failure.ok()) {
-      one.reason = absl::StrCat(daemons[i].metrics, ": ", failure.message());
+      one.reason = absl::StrCat(address, ": ", failure.message());
       continue;
     }
     one.is_reachable = true;
