@@ -148,7 +148,7 @@ TEST_CASE("A cluster in the background: up, status, logs, down") {
   const Outcome log = simurgh.Run({"logs", "embedding-ps/1"});
   CHECK_THAT(log.out, Contains("embedding-ps/1 main: starting: index=1"));
   CHECK_THAT(log.out, !Contains("embedding-ps/0"));
-  CHECK(simurgh.Run({"logs", "nobody/7"}).code == 2);
+  CHECK(simurgh.Run({"logs", "embedding-ps/7"}).code == 2);
 
   const Outcome down = simurgh.Run({"down"});
   CAPTURE(down.errors);

@@ -150,7 +150,7 @@ TEST_CASE("A process that others use keeps their version, and goes on with them"
   CHECK(versions.FindChecksum(second.checksum) != nullptr);
 }
 
-TEST_CASE("A newer version that nobody uses is replaced, the used one stays") {
+TEST_CASE("A newer version without a user is replaced, the used one stays") {
   const TemporaryFolder folder;
   const std::string model = folder.Path("model");
   VersionedModel writer(model);
