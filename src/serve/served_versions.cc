@@ -280,13 +280,14 @@ StatusOr<std::optional<Checkpoint>> ServedVersions::OnAllServers(std::optional<C
   if (!wanted) return std::nullopt;
   if (has(*common, NameOf(*wanted))) return wanted;
   // Trainers may save faster than the slowest server loads.
-  std::ranges::sort(*common, std::greater(), &VersionName::step);
-  for (const VersionName& name : *common) {
+  std::vector<VersionName> others = *std::move(common);
+  std::ranges::sort(others, std::greater(), &VersionName::step);
+  for (const VersionName& name : others) {
     if (fixed || (current != nullptr && name.step <= current->step())) break;
     StatusOr<Checkpoint> older = directory_.Open(name.step);
     if (!older.ok() || NameOf(*older) != name) continue;
-    SIMURGH_ASSIGN_OR_RETURN(common, use(*older));
-    if (has(*common, name)) return *std::move(older);
+    SIMURGH_ASSIGN_OR_RETURN(const std::vector<VersionName> after, use(*older));
+    if (has(after, name)) return *std::move(older);
   }
   const std::string waits = rows.WhoLacks(NameOf(*wanted));
   {

@@ -310,6 +310,38 @@ TEST_CASE("A version waits for the slowest server, which breaks nothing") {
   CHECK(VersionedModel::VersionOf(model.Score(model.versions.Current(), 1, 2).value()) == 6);
 }
 
+// Servers that do not tell that they have step 3.
+class BehindServers : public ShareServers {
+ public:
+  using ShareServers::ShareServers;
+  StatusOr<std::vector<VersionName>> Use(std::span<const VersionName> used) override {
+    SIMURGH_ASSIGN_OR_RETURN(std::vector<VersionName> names, ShareServers::Use(used));
+    std::erase_if(names, [](const VersionName& name) { return name.step == 3; });
+    return names;
+  }
+};
+
+TEST_CASE("While servers load the newest version, an older one that all have is used") {
+  const TemporaryFolder folder;
+  const std::string path = folder.Path("model");
+  VersionedModel writer(path);
+  const Checkpoint first = writer.WriteFull(1);
+  const auto servers = std::make_shared<BehindServers>(path, 2, std::chrono::seconds(10));
+  const auto reach = [&](uint64_t step) {
+    for (const auto& server : servers->all) REQUIRE(Reaches(server->versions, step));
+  };
+  reach(1);
+  const Checkpoint second = writer.WriteDelta(2, first);
+  reach(2);
+  writer.WriteDelta(3, second);
+  reach(3);
+  MetricRegistry registry;
+  const ServedVersions versions(
+      {.model = path, .version = "latest", .poll = milliseconds(1), .loading = {.remote = servers}},
+      registry);
+  CHECK(Reaches(versions, 2));
+}
+
 TEST_CASE("A server that passes a version over is followed") {
   const TemporaryFolder folder;
   const std::string path = folder.Path("model");
