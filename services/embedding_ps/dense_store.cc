@@ -47,6 +47,11 @@ rpc::awaitable<StatusOr<DenseAnswer>> DenseStore::Start(StartDenseCall call,
       if (runs_.size() == kMaxRuns) runs_.pop_back();
       runs_.emplace_front(call.run, call.optimizer, call.parameters, call.state);
       longest_ = std::max({longest_.load(), call.parameters.size(), state});
+      size_t floats = 0;
+      for (const Run& one : runs_) {
+        floats += one.optimizer.parameters().size() + one.optimizer.state().size();
+      }
+      bytes_.Set(static_cast<double>(floats * sizeof(float)));
     }
     SIMURGH_ASSIGN_OR_RETURN(const Run* run, Find(call.run, call.parameters.size()));
     return DenseAnswer{.version = run->version};

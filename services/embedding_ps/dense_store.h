@@ -28,7 +28,9 @@ class DenseStore : public DenseServer {
 
   explicit DenseStore(MetricRegistry& registry)
       : not_finite_(registry.GetCounter("simurgh_ps_dense_pushes_not_finite_total",
-                                        "Dense pushes dropped because they were not finite.")) {}
+                                        "Dense pushes dropped because they were not finite.")),
+        bytes_(registry.GetGauge("simurgh_ps_dense_bytes",
+                                 "Memory of dense weights and their optimizer state.")) {}
 
   // Length of the longest range or state so far: an upper bound for response buffers.
   size_t longest() const { return longest_.load(std::memory_order_relaxed); }
@@ -64,6 +66,7 @@ class DenseStore : public DenseServer {
   void NoteNotFinite(const PushDenseCall& call);
 
   Counter& not_finite_;
+  Gauge& bytes_;
   LogLimiter not_finite_log_{/*lines=*/10, std::chrono::seconds(10)};  // On the store's thread.
   std::atomic<size_t> longest_ = 0;
   std::list<Run> runs_;  // The latest run first.

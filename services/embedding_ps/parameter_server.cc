@@ -99,7 +99,10 @@ std::vector<std::vector<PushGroup>> SplitByPartition(const PushRowsCall& call, s
 template <typename Work, typename End>
 class PartitionTask : public FairQueue::Task {
  public:
-  PartitionTask(Work work, End end) : work_(std::move(work)), end_(std::move(end)) {}
+  PartitionTask(Work work, End end, ServerMetrics& metrics)
+      : work_(std::move(work)), end_(std::move(end)), metrics_(metrics) {
+    metrics_.OnQueued();
+  }
 
   bool Ready() override {
     if constexpr (requires { work_.Ready(); }) {
@@ -110,8 +113,10 @@ class PartitionTask : public FairQueue::Task {
   }
 
   bool Advance() override {
+    if (queued_) metrics_.OnStart(std::chrono::steady_clock::now() - *std::exchange(queued_, {}));
     StatusOr<bool> over = work_.Advance(ParameterServer::kIdsPerTurn);
     if (over.ok() && !*over) return false;
+    metrics_.OnEnded();
     end_(std::move(over).status(), work_);
     return true;
   }
@@ -119,11 +124,14 @@ class PartitionTask : public FairQueue::Task {
  private:
   Work work_;
   End end_;
+  ServerMetrics& metrics_;
+  // Until the first piece.
+  std::optional<std::chrono::steady_clock::time_point> queued_ = std::chrono::steady_clock::now();
 };
 
 template <typename Work, typename End>
-std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end) {
-  return std::make_unique<PartitionTask<Work, End>>(std::move(work), std::move(end));
+std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end, ServerMetrics& metrics) {
+  return std::make_unique<PartitionTask<Work, End>>(std::move(work), std::move(end), metrics);
 }
 
 // Errors: CANCELLED once the load is to stop.
@@ -192,7 +200,8 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
                    problem);
     }
     server->shards_.push_back(std::make_unique<Shard>(
-        std::move(partition), server->environment_.start_partition(absl::StrCat("partition-", p))));
+        std::move(partition), server->environment_.start_partition(absl::StrCat("partition-", p)),
+        metrics));
     if (!memory.numa_node) continue;
     Status pinned;
     server->shards_.back()->thread->Run([&] { pinned = PinThreadToNode(*memory.numa_node); }).get();
@@ -263,7 +272,7 @@ void ParameterServer::Shard::Begin(std::vector<HeldPush> pushes) {
       if (step->size() < count) return;
       for (const Ended& one : *step) one.notify(one.status, one.report);
     };
-    queue.Add(client, MakeTask(std::move(work), end));
+    queue.Add(client, MakeTask(std::move(work), end, metrics));
   }
 }
 
@@ -353,7 +362,7 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
         }
         latch->Down();
       };
-      shards_[p]->Add(call.client, MakeTask(std::move(work), end));
+      shards_[p]->Add(call.client, MakeTask(std::move(work), end, metrics_));
     }
   };
   co_await AwaitLatch(which.size(), start);
@@ -395,7 +404,7 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
         const auto end_work = [end](Status status, const PushWork& done) {
           end(std::move(status), done.report());
         };
-        shards_[p]->Add(call.client, MakeTask(std::move(work), end_work));
+        shards_[p]->Add(call.client, MakeTask(std::move(work), end_work, metrics_));
       }
     }
   };

@@ -97,8 +97,9 @@ class ParameterServer : public RowServer {
 
  private:
   struct Shard {
-    Shard(std::unique_ptr<Partition> rows, std::unique_ptr<PartitionThread> owner)
-        : partition(std::move(rows)), thread(std::move(owner)) {}
+    Shard(std::unique_ptr<Partition> rows, std::unique_ptr<PartitionThread> owner,
+          ServerMetrics& counts)
+        : partition(std::move(rows)), metrics(counts), thread(std::move(owner)) {}
 
     // Queues a task. Threads: any.
     void Add(uint64_t client, std::unique_ptr<FairQueue::Task> task);
@@ -112,6 +113,7 @@ class ParameterServer : public RowServer {
     void Resume();
 
     std::unique_ptr<Partition> partition;
+    ServerMetrics& metrics;
     FairQueue queue;
     StepBarrier barrier;
     bool running = false;  // Run() is posted. False: all requests wait, or there is none.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -89,6 +90,12 @@ class ServerMetrics {
   // Reports how many rows there are, once they have changed without a pull.
   void OnRows(size_t partition, const Partition& rows);
 
+  // A partition's share of a pull or push enters the partition's queue, starts and ends. Threads:
+  // any.
+  void OnQueued() { queued_.Add(1); }
+  void OnStart(std::chrono::nanoseconds waited) { wait_seconds_.Observe(waited); }
+  void OnEnded() { queued_.Add(-1); }
+
   // Pieces of a pull that waited for checkpoint.memory.
   void OnPullWaits(uint64_t waits) { pull_waits_.Add(waits); }
   // seconds: time of the whole save.
@@ -99,6 +106,10 @@ class ServerMetrics {
 
  private:
   MetricRegistry& registry_;
+  Gauge& queued_ = registry_.GetGauge("simurgh_ps_queued_shares",
+                                      "Partitions' shares of pulls and pushes that wait or run.");
+  Histogram& wait_seconds_ = registry_.GetHistogram(
+      "simurgh_ps_wait_seconds", "Time that a share waits for its partition.", LatencyBuckets());
   Counter& found_ = registry_.GetCounter("simurgh_ps_rows_found_total", "Rows that a pull found.");
   Counter& created_ =
       registry_.GetCounter("simurgh_ps_rows_created_total", "Rows that a training pull created.");

@@ -27,9 +27,14 @@ RankRowCache::RankRowCache(size_t capacity_bytes, uint32_t max_age_steps,
                            const rpc::asio::any_io_executor& compute, WorkerMetrics& metrics)
     : thread_(rpc::asio::make_strand(compute)),
       metrics_(metrics),
-      rows_(capacity_bytes, max_age_steps, RowBytes(table_dims)) {}
+      rows_(capacity_bytes, max_age_steps, RowBytes(table_dims)) {
+  metrics_.row_cache_bytes.Add(static_cast<double>(rows_.bytes()));
+}
 
-RankRowCache::~RankRowCache() { metrics_.row_cache.Add(-static_cast<double>(reported_rows_)); }
+RankRowCache::~RankRowCache() {
+  metrics_.row_cache.Add(-static_cast<double>(reported_rows_));
+  metrics_.row_cache_bytes.Add(-static_cast<double>(rows_.bytes()));
+}
 
 RankRowCache::Missing RankRowCache::Split(const BatchPlan& plan, uint64_t step,
                                           RowPrecision precision, std::span<float> floats,

@@ -56,6 +56,8 @@ struct WorkerMetrics {
       registry.GetCounter("simurgh_worker_row_cache_evictions_total",
                           "Rows evicted from the row cache while still valid.");
   Gauge& row_cache = registry.GetGauge("simurgh_worker_row_cache_rows", "Rows in the row cache.");
+  Gauge& row_cache_bytes =
+      registry.GetGauge("simurgh_worker_row_cache_bytes", "Memory of the row cache.");
   Histogram& row_cache_age_steps =
       registry.GetHistogram("simurgh_worker_row_cache_age_steps",
                             "Age of cached rows that pulls found.", PowersOfTwo(64));

@@ -111,6 +111,8 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
       skipped_train_rows_(SkippedRowsOf(registry, "train")),
       skipped_validation_rows_(SkippedRowsOf(registry, "validation")),
       skipped_test_rows_(SkippedRowsOf(registry, "test")) {
+  registry.GetGauge("simurgh_nn_queue_limit_batches", "training.loader_queue_batches.")
+      .Set(config.training.loader_queue_batches);
   if (config.training.mode == TrainingConfig::Mode::kAsync) return;
   registry
       .GetGauge("simurgh_nn_staleness_limit_steps",

@@ -115,6 +115,9 @@ TEST_CASE("a push that is not finite is counted by server and table, with every 
   CHECK(dropped == 1);
   CHECK_THAT(registry.Serialize(), Catch::Contains("simurgh_ps_table_gradients_not_finite_total"
                                                    "{table=\"ids\"} 1\n"));
+  CHECK_THAT(registry.Serialize(), Catch::Contains("simurgh_ps_queued_shares 0\n"));
+  // A pull and two pushes.
+  CHECK_THAT(registry.Serialize(), Catch::Contains("simurgh_ps_wait_seconds_count 3\n"));
 }
 
 }  // namespace

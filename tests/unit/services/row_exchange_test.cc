@@ -188,6 +188,8 @@ TEST_CASE("Cached rows are used while valid, and pulls report their age") {
   CHECK(fixture.metrics.row_cache_hits.value() == 3);
   CHECK(fixture.metrics.row_cache_misses.value() == 4);
   CHECK(fixture.metrics.row_cache.value() == 3);
+  CHECK(fixture.metrics.row_cache_bytes.value() > 0);
+  CHECK(fixture.metrics.row_cache_bytes.value() <= 100'000);
   CHECK(fixture.metrics.row_cache_evictions.value() == 0);
   const auto ages = fixture.metrics.row_cache_age_steps.snapshot();
   CHECK(ages.total() == 3);
