@@ -50,6 +50,7 @@ Histogram::Histogram(std::vector<double> bounds)
 }
 
 void Histogram::Observe(double value, uint64_t times) {
+  if constexpr (!internal::kCounts) return;
   const size_t slot = internal::MetricSlot();
   size_t bucket = bounds_.size();
   if (std::isfinite(value)) {

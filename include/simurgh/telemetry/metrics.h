@@ -20,6 +20,13 @@ namespace internal {
 // Threads beyond this number share cells, which only costs time.
 inline constexpr size_t kMetricSlots = 16;
 
+// False only in the programs that bench/e2e/bench_telemetry compares with.
+#ifdef SIMURGH_NO_METRICS
+inline constexpr bool kCounts = false;
+#else
+inline constexpr bool kCounts = true;
+#endif
+
 // The cell of the calling thread, in [0, kMetricSlots).
 size_t MetricSlot();
 
@@ -46,6 +53,7 @@ using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 class Counter {
  public:
   void Add(uint64_t count = 1) {
+    if constexpr (!internal::kCounts) return;
     cells_[internal::MetricSlot()].value.fetch_add(count, std::memory_order_relaxed);
   }
 
@@ -61,9 +69,12 @@ class Counter {
 // Threads: any. All write the same word: too slow for the row path.
 class Gauge {
  public:
-  void Set(double value) { value_.store(value, std::memory_order_relaxed); }
+  void Set(double value) {
+    if constexpr (internal::kCounts) value_.store(value, std::memory_order_relaxed);
+  }
   // Adds to 0 if there is no value.
   void Add(double difference) {
+    if constexpr (!internal::kCounts) return;
     double before = value();
     while (!value_.compare_exchange_weak(
         before, std::isnan(before) ? difference : before + difference, std::memory_order_relaxed)) {
