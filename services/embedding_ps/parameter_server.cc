@@ -25,7 +25,7 @@ namespace {
 // Largest part of a memory budget that is reserved for requests.
 constexpr uint64_t kMaxReserve = uint64_t{1} << 30;
 
-uint64_t KeptFree(uint64_t limit_bytes) { return std::min(limit_bytes / 8, kMaxReserve); }
+uint64_t ReserveOf(uint64_t limit_bytes) { return std::min(limit_bytes / 8, kMaxReserve); }
 
 // Requires that all tables have been created and are empty.
 Status CheckBudget(uint64_t limit_bytes, uint64_t kept_free) {
@@ -43,18 +43,6 @@ PartitionMemory MemoryOf(const EmbeddingPsConfig& config, uint64_t partition) {
     memory.numa_node = config.numa_nodes[partition % config.numa_nodes.size()];
   }
   return memory;
-}
-
-// The tables with a partition's share of their capacity.
-std::vector<TableConfig> SharesOf(const ClusterConfig& config) {
-  const uint64_t shares =
-      uint64_t{config.embedding_ps.partitions} * config.embedding_ps.instances.size();
-  std::vector<TableConfig> tables = config.tables;
-  for (TableConfig& table : tables) {
-    if (table.capacity_bytes > 0) table.capacity_rows = Table::RowsIn(table, table.capacity_bytes);
-    table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
-  }
-  return tables;
 }
 
 // The most that tables need to note their changes between checkpoints.
@@ -144,6 +132,21 @@ Status ReportLoad(RowTask::Progress& progress, uint64_t rows, uint64_t all_rows)
 
 }  // namespace
 
+std::vector<TableConfig> SharesOf(const ClusterConfig& config) {
+  const uint64_t shares =
+      uint64_t{config.embedding_ps.partitions} * config.embedding_ps.instances.size();
+  std::vector<TableConfig> tables = config.tables;
+  for (TableConfig& table : tables) {
+    if (table.capacity_bytes > 0) table.capacity_rows = Table::RowsIn(table, table.capacity_bytes);
+    table.capacity_rows = (table.capacity_rows + shares - 1) / shares;
+  }
+  return tables;
+}
+
+uint64_t KeptFree(const ClusterConfig& config) {
+  return ReserveOf(config.embedding_ps.memory_budget) + BytesOfChanges(config);
+}
+
 ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& metrics,
                                  uint32_t server, ServerEnvironment environment)
     : environment_(std::move(environment)),
@@ -161,7 +164,7 @@ ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& met
 
 uint64_t PeerBytes(uint64_t memory_budget) {
   const uint64_t most = rpc::ServerOptions().peer_bytes;
-  return memory_budget == 0 ? most : std::min(most, KeptFree(memory_budget) / 2);
+  return memory_budget == 0 ? most : std::min(most, ReserveOf(memory_budget) / 2);
 }
 
 ParameterServer::~ParameterServer() = default;
@@ -189,7 +192,7 @@ StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Cluster
       new ParameterServer(config, metrics, index, std::move(environment)));
   const uint64_t partitions = config.embedding_ps.partitions;
   const uint64_t limit = config.embedding_ps.memory_budget;
-  const uint64_t kept_free = KeptFree(limit) + BytesOfChanges(config);
+  const uint64_t kept_free = KeptFree(config);
   if (limit > 0) server->budget_ = std::make_unique<MemoryBudget>(limit, kept_free);
   for (uint64_t p = 0; p < partitions; ++p) {
     const PartitionMemory memory = MemoryOf(config.embedding_ps, p);

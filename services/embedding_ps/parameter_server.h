@@ -27,6 +27,12 @@ namespace simurgh {
 // The part of a memory budget for requests and answers, see rpc::ServerOptions. 0: no budget.
 uint64_t PeerBytes(uint64_t memory_budget);
 
+// The part of embedding_ps.memory_budget that tables leave free.
+uint64_t KeptFree(const ClusterConfig& config);
+
+// The tables with a partition's share of their capacity.
+std::vector<TableConfig> SharesOf(const ClusterConfig& config);
+
 // A server's partitions, each with the thread that owns it. A request fans out over the partitions
 // and completes when all have processed their share. Each partition interleaves the requests of its
 // clients in pieces. A partition completes a push that it has begun even if the caller has died.

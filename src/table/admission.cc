@@ -101,9 +101,10 @@ Status Admission::Put(std::span<const std::span<const std::byte>> parts,
   return absl::OkStatus();
 }
 
-uint64_t Admission::bytes_used() const {
-  return groups_.size() * sizeof(groups_[0]) + groups_in_use_ * sizeof(Group) +
-         sketches_in_use_ * counters();
+uint64_t Admission::BytesFor(const AdmissionConfig& config, uint64_t groups, uint64_t sketches) {
+  if (config.kind != Kind::kOccurrences) return 0;
+  return kGroups * sizeof(std::unique_ptr<Group>) + groups * sizeof(Group) +
+         sketches * kRows * config.sketch_width;
 }
 
 }  // namespace simurgh

@@ -48,7 +48,10 @@ class Admission {
   bool always() const { return config_.kind == Kind::kAlways; }
 
   // Memory of all sketches.
-  uint64_t bytes_used() const;
+  uint64_t bytes_used() const { return BytesFor(config_, groups_in_use_, sketches_in_use_); }
+  // The same for this many sketches, in this many of the groups of 256 buckets.
+  static uint64_t BytesFor(const AdmissionConfig& config, uint64_t groups, uint64_t sketches);
+  static constexpr uint32_t kBucketsPerGroup = 256;
 
   // The sketches of a file: the buckets in ascending order, what each has counted, and its
   // counters. Empty but for occurrences.
@@ -65,7 +68,6 @@ class Admission {
   using Kind = AdmissionConfig::Kind;
 
   static constexpr uint32_t kGroups = 256;
-  static constexpr uint32_t kBucketsPerGroup = 256;
   static constexpr uint32_t kRows = 4;  // Hash functions of a sketch.
   static constexpr uint32_t kAgeAfter = 8;
 

@@ -186,18 +186,14 @@ uint64_t ArenaRegion::AddedMemory(uint64_t bytes) const {
   return end - std::min(end, taken);
 }
 
-uint64_t ArenaRegion::NextHugePage(uint64_t used) const {
-  return RoundUp(offset_ + used, kHugePage) - offset_;
-}
-
-uint64_t ArenaRegion::AheadOf(uint64_t used) const {
+uint64_t ArenaRegion::AheadOf(uint64_t used, uint64_t capacity, uint64_t offset) {
   const uint64_t ahead = std::clamp(used / 16, kMinAhead, kMaxAhead);
-  return std::min(NextHugePage(used) + ahead / kHugePage * kHugePage, capacity_);
+  return std::min(NextHugePage(used, offset) + ahead / kHugePage * kHugePage, capacity);
 }
 
 // Runs once per huge page used, so it also retries ranges that the prefault thread's queue refused.
 void ArenaRegion::PrefaultAhead() {
-  const uint64_t first = std::max(prefaulted_, NextHugePage(used_));
+  const uint64_t first = std::max(prefaulted_, NextHugePage(used_, offset_));
   const uint64_t last = AheadOf(used_);
   prefault_at_ = used_ + kHugePage;
   if (first < last && arena_.Prefault(offset_ + first, last - first)) prefaulted_ = last;

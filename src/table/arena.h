@@ -137,6 +137,11 @@ class ArenaRegion {
   // pages, prefaulted ones included.
   uint64_t AddedMemory(uint64_t bytes) const;
 
+  // Resident memory of a region of whole pages, of which `used` bytes are used.
+  static uint64_t ResidentBytes(uint64_t used, uint64_t capacity) {
+    return used > kHugePageThreshold ? AheadOf(used, capacity, 0) : used;
+  }
+
   std::byte* base() const { return base_; }
   uint64_t used_bytes() const { return used_; }
   uint64_t capacity_bytes() const { return capacity_; }
@@ -145,9 +150,12 @@ class ArenaRegion {
   // Granularity of Commit() while the region uses small pages.
   static constexpr uint64_t kCommitBytes = uint64_t{64} << 10;
 
-  uint64_t NextHugePage(uint64_t used) const;
-  // End of the prefaulted bytes when `used` bytes are used.
-  uint64_t AheadOf(uint64_t used) const;
+  static uint64_t NextHugePage(uint64_t used, uint64_t offset) {
+    return RoundUp(offset + used, kHugePage) - offset;
+  }
+  // End of the prefaulted bytes when `used` bytes are used. offset: of the region in its arena.
+  static uint64_t AheadOf(uint64_t used, uint64_t capacity, uint64_t offset);
+  uint64_t AheadOf(uint64_t used) const { return AheadOf(used, capacity_, offset_); }
   void PrefaultAhead();
 
   Arena& arena_;

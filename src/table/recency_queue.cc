@@ -13,6 +13,13 @@ uint64_t RecencyQueue::ReservationFor(uint64_t capacity_rows) {
   return (capacity_rows / kRowsPerChunk + kBuckets + 2) * sizeof(Chunk);
 }
 
+uint64_t RecencyQueue::BytesFor(uint64_t rows, bool evicts) {
+  // Rows of one step share chunks, those of many steps have one in each bucket.
+  const uint64_t partial = std::min<uint64_t>(rows, kBuckets) / 2;
+  return ((rows - partial) / kRowsPerChunk + partial) * sizeof(Chunk) + sizeof(ring_) +
+         (evicts ? std::min<uint64_t>(rows, kSortLimit) * sizeof(Ready) : 0);
+}
+
 RecencyQueue::RecencyQueue(Arena& arena, uint64_t capacity_rows, RowField<uint32_t> stamps,
                            RowField<uint64_t> ids)
     : stamps_(stamps),

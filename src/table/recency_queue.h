@@ -40,6 +40,9 @@ class RecencyQueue {
 
   static uint64_t ReservationFor(uint64_t capacity_rows);
 
+  // Estimates bytes_used() of a queue of `rows` rows. evicts: whether rows are evicted for space.
+  static uint64_t BytesFor(uint64_t rows, bool evicts);
+
   // Commits memory for `rows_more` rows. Errors: see ArenaRegion::Commit().
   Status Commit(size_t rows_more) {
     return region_.Commit((rows_more / kRowsPerChunk + kBuckets + 2) * sizeof(Chunk));

@@ -51,6 +51,30 @@ uint64_t RowIndex::ReservationFor(uint64_t capacity_rows) {
          sizeof(IndexBucket);
 }
 
+// The growth of MakeRoom(): the first segment to the planned size, then splits of all segments.
+uint64_t RowIndex::BytesFor(uint64_t capacity_rows, uint64_t rows) {
+  const uint32_t planned = PlanFor(capacity_rows).segment_buckets;
+  SegmentState first{.where = {nullptr, 1, 0}};
+  uint64_t buckets = 0;
+  while (first.where.bucket_count < planned && rows > LimitOf(first)) {
+    first.where.bucket_count = std::min(PrimeFrom(2 * first.where.bucket_count), planned);
+    buckets += first.where.bucket_count;
+  }
+  double segments = 1;
+  if (first.where.bucket_count == planned && rows > LimitOf(first)) {
+    double filled = static_cast<double>(rows) / planned;  // Rows in a bucket.
+    for (; filled > kRowsPerBucketTo; filled /= 2) segments *= 2;
+    // Limits are spread evenly, so this share has split.
+    segments *= 1 + std::max(0.0, (filled - kRowsPerBucketFrom) /
+                                      (kRowsPerBucketTo - kRowsPerBucketFrom));
+    segments = std::max(segments, 2.0);
+  }
+  const auto whole = static_cast<uint64_t>(std::llround(segments));
+  buckets += (whole - 1) * planned;
+  return buckets * sizeof(IndexBucket) +
+         std::bit_ceil(whole) * (sizeof(Segment) + sizeof(SegmentState));
+}
+
 RowIndex::RowIndex(Arena& arena, uint64_t capacity_rows, RowField<uint64_t> ids)
     : ids_(ids),
       code_(capacity_rows),

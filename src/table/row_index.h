@@ -130,6 +130,9 @@ class RowIndex {
     return static_cast<uint16_t>(tag + (tag == 0));
   }
 
+  // Estimates bytes_used() of an index with `rows` rows, of which none was evicted.
+  static uint64_t BytesFor(uint64_t capacity_rows, uint64_t rows);
+
   // Prefetches what an insertion or erasure touches first.
   void Prefetch(uint64_t hash) const {
     const Segment& segment = SegmentOf(hash);

@@ -89,6 +89,19 @@ PullReport& PullReport::operator+=(const PullReport& other) {
   return *this;
 }
 
+TableMemory& TableMemory::operator+=(const TableMemory& other) {
+  rows += other.rows;
+  sketches += other.sketches;
+  weights += other.weights;
+  state += other.state;
+  headers += other.headers;
+  index += other.index;
+  queue += other.queue;
+  admission += other.admission;
+  ahead += other.ahead;
+  return *this;
+}
+
 PushReport& PushReport::operator+=(const PushReport& other) {
   updated += other.updated;
   missing += other.missing;
@@ -474,6 +487,38 @@ uint64_t Table::ReservationFor(const TableConfig& config) {
 uint64_t Table::RowsIn(const TableConfig& config, uint64_t bytes) {
   const RowLayout layout(RowStore::FormatOf(config));
   return std::max<uint64_t>(1, bytes / (layout.stride_bytes + kIndexBytesPerRow));
+}
+
+TableMemory Table::MemoryOf(const TableConfig& config, uint64_t ids, uint32_t buckets) {
+  const bool by_chance = config.admission.kind == AdmissionConfig::Kind::kProbability;
+  const double admitted =
+      static_cast<double>(ids) * (by_chance ? double{config.admission.probability} : 1.0);
+  TableMemory memory{.rows = std::min(static_cast<uint64_t>(std::llround(admitted)),
+                                      config.capacity_rows)};
+  // How many of `all` have an id, if ids fall into them at random.
+  const auto with_ids = [ids](double all) {
+    return static_cast<uint64_t>(std::llround(-all * std::expm1(-static_cast<double>(ids) / all)));
+  };
+  if (config.admission.kind == AdmissionConfig::Kind::kOccurrences) {
+    memory.sketches = with_ids(buckets);
+  }
+  const RowLayout layout(RowStore::FormatOf(config));
+  const bool evicts = admitted > static_cast<double>(config.capacity_rows);
+  memory.weights = memory.rows * layout.format.weight_bytes();
+  memory.state = memory.rows * layout.format.payload_bytes() - memory.weights;
+  const uint64_t store = memory.rows * layout.stride_bytes;
+  memory.headers = store - memory.weights - memory.state;
+  memory.index = RowIndex::BytesFor(config.capacity_rows, memory.rows);
+  memory.queue = RecencyQueue::BytesFor(memory.rows, evicts);
+  const double groups = std::ceil(1.0 * buckets / Admission::kBucketsPerGroup);
+  memory.admission = Admission::BytesFor(config.admission, with_ids(groups), memory.sketches);
+  const auto ahead = [](uint64_t used, uint64_t capacity) {
+    return ArenaRegion::ResidentBytes(used, capacity) - used;
+  };
+  memory.ahead = ahead(store, config.capacity_rows * layout.stride_bytes) +
+                 ahead(memory.index, RowIndex::ReservationFor(config.capacity_rows)) +
+                 ahead(memory.queue, RecencyQueue::ReservationFor(config.capacity_rows));
+  return memory;
 }
 
 }  // namespace simurgh

@@ -56,6 +56,23 @@ struct TableStats {
   std::array<uint64_t, 33> pulled_before{};
 };
 
+// What a table will take, in bytes.
+struct TableMemory {
+  uint64_t rows = 0;      // Number of rows.
+  uint64_t sketches = 0;  // Number of sketches of admission by occurrences.
+  uint64_t weights = 0;
+  uint64_t state = 0;      // Of the optimizer.
+  uint64_t headers = 0;    // Of rows, with padding.
+  uint64_t index = 0;      // From ids to rows.
+  uint64_t queue = 0;      // Order of eviction.
+  uint64_t admission = 0;  // Sketches.
+  uint64_t ahead = 0;      // Resident beyond these: pages prepared for the next rows.
+
+  // As TableStats::bytes.
+  uint64_t bytes() const { return weights + state + headers + index + queue + admission; }
+  TableMemory& operator+=(const TableMemory& other);
+};
+
 struct PullReport {
   uint64_t found = 0;
   uint64_t created = 0;
@@ -130,6 +147,11 @@ class Table {
   // Number of rows that fit into `bytes`, with their share of index and queue while the table
   // grows; at least 1. Excludes sketches of admission.
   static uint64_t RowsIn(const TableConfig& config, uint64_t bytes);
+
+  // Estimates the memory of a table whose training pulls have had `ids` distinct ids, without rules
+  // of eviction. By occurrences, every id is admitted. buckets: of the 65,536 of the bucket map, how
+  // many the table has. Requires a valid config.
+  static TableMemory MemoryOf(const TableConfig& config, uint64_t ids, uint32_t buckets);
 
   // Requires a valid config. Ignores config.capacity_bytes. seed: of initial weights and rounding.
   // budget: the table grows only as the budget grants, and a denial has the effect of a full table;

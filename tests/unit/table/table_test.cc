@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"
 #include "table/arena.h"
 
@@ -230,6 +231,36 @@ TEST_CASE("header, index and queue cost 32 bytes a row when the table is full, 4
   INFO("capacity " << capacity << ": " << full << " full, " << worst << " at worst");
   CHECK(full <= 32.0);
   CHECK(worst <= 40.0);
+}
+
+TEST_CASE("the memory of a table is known before it has rows") {
+  TableConfig config = Config(8, 1 << 19);
+  const int variant = GENERATE(0, 1, 2, 3);
+  if (variant == 1) config.precision = config.state_precision = RowPrecision::kBf16;
+  if (variant == 2) config.optimizer.kind = SparseOptimizerConfig::Kind::kAdam;
+  if (variant == 3) {
+    config.admission = {.kind = AdmissionConfig::Kind::kOccurrences, .occurrences = 2};
+  }
+  CAPTURE(variant);
+  OwnedTable t(config);
+  uint64_t ids = 0;
+  for (const uint64_t total : {0, 7, 300, 5'000, 40'000, 123'456, 400'000, 600'000}) {
+    CAPTURE(total);
+    for (uint64_t stamp = ids / 1'000 + 1; ids < total; ++stamp) {
+      std::vector<uint64_t> some;
+      while (some.size() < 1'000 && ids < total) some.push_back(Mix64(ids++));
+      // The second pull admits what the first has counted.
+      t.Pull(some, 2 * stamp);
+      t.Pull(some, 2 * stamp + 1);
+    }
+    const TableStats stats = t.table.stats();
+    const TableMemory memory = Table::MemoryOf(config, total, 65'536);
+    CHECK(memory.rows == stats.rows);
+    CHECK(memory.sketches == Approx(t.table.sketches()).epsilon(0.03));
+    CHECK(memory.bytes() == Approx(stats.bytes).epsilon(0.08).margin(8'192));
+    CHECK(memory.bytes() - memory.weights - memory.state ==
+          Approx(stats.overhead_bytes).epsilon(0.2).margin(8'192));
+  }
 }
 
 }  // namespace

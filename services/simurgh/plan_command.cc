@@ -1,0 +1,626 @@
+// What a configuration will need: memory, network and disk, before any daemon runs.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/value_semantic.hpp>
+#include <nlohmann/json.hpp>
+
+#include "services/api/dense_codec.h"
+#include "services/embedding_ps/parameter_server.h"
+#include "services/runtime/command_line.h"
+#include "services/simurgh/commands.h"
+#include "services/simurgh/step_traffic.h"
+#include "simurgh/data/batch_builder.h"
+#include "simurgh/data/batch_reader.h"
+#include "simurgh/nn/dense_optimizer.h"
+#include "simurgh/telemetry/logging.h"
+#include "simurgh/train/model_inputs.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kNotes[] =
+    "Prints the memory of each embedding-ps, the bytes that a training step sends, and the size\n"
+    "of a full checkpoint. Needs no daemon. If the training data can be read, the bytes of a step\n"
+    "are those of its first 200,000 samples; otherwise they are an upper bound, in which all ids\n"
+    "of a batch differ.\n\n"
+    "--ids is the number of distinct ids that get a row. Its total is split over the tables by\n"
+    "the sample: beyond the ids seen there, in proportion to those in one batch only. Without\n"
+    "data tables get equal parts. No table gets more than its features can have.\n\n"
+    "With a memory limit, of --memory-per-server or embedding_ps.memory_budget, it recommends a\n"
+    "number of servers. It recommends as many embedding workers as give the forward buffers room\n"
+    "for all batches read ahead.\n\n"
+    "Examples:\n"
+    "  simurgh plan clicks.yaml --ids 500000000 --memory-per-server 64G\n"
+    "  simurgh plan clicks.yaml --ids site=1000000 --ids ad=40000000\n\n"
+    "Exit codes:\n"
+    "  0  done\n"
+    "  2  bad arguments or configuration\n"
+    "  3  the data cannot be read, or memory is short\n";
+
+constexpr uint64_t kSampledRows = 200'000;
+constexpr uint64_t kMostIds = uint64_t{1} << 48;
+
+struct PlanOptions {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::optional<uint64_t> all_ids;
+  std::map<std::string, uint64_t> ids;  // By table.
+  uint64_t server_memory = 0;           // 0: no limit.
+  bool json = false;
+};
+
+// "64G", "64GiB" or bytes.
+StatusOr<uint64_t> ParseSize(const std::string& text) {
+  constexpr absl::string_view kUnits = "KMGT";
+  absl::string_view number = text;
+  absl::ConsumeSuffix(&number, "iB");
+  const size_t unit = number.empty() ? kUnits.npos : kUnits.find(number.back());
+  if (unit != kUnits.npos) number.remove_suffix(1);
+  const size_t shift = unit == kUnits.npos ? 0 : 10 * (unit + 1);
+  uint64_t value = 0;
+  if (!absl::SimpleAtoi(number, &value) || value == 0 || value > (uint64_t{1} << 50) >> shift) {
+    return OptionProblem(absl::StrCat("--memory-per-server: '", text,
+                                      "' is not a size; use bytes up to 1024T, such as 64G"));
+  }
+  return value << shift;
+}
+
+Status ParseIds(const std::string& text, PlanOptions& options) {
+  const size_t equals = text.find('=');
+  const std::string table = equals == text.npos ? "" : text.substr(0, equals);
+  uint64_t ids = 0;
+  if (!absl::SimpleAtoi(equals == text.npos ? text : text.substr(equals + 1), &ids) || ids == 0 ||
+      ids > kMostIds) {
+    return OptionProblem(absl::StrCat("--ids: '", text,
+                                      "' is not a number of ids; use N or TABLE=N, with N from 1 "
+                                      "to 2^48"));
+  }
+  const bool is_first = equals == text.npos ? !std::exchange(options.all_ids, ids)
+                                            : options.ids.emplace(table, ids).second;
+  if (is_first) return absl::OkStatus();
+  return OptionProblem(
+      absl::StrCat("--ids: ", table.empty() ? "the total" : table, " is given twice"));
+}
+
+// Nothing after --help.
+StatusOr<std::optional<PlanOptions>> ParseOptions(int argc, const char* const* argv) {
+  namespace po = boost::program_options;
+  const std::string usage =
+      absl::StrCat("simurgh plan: estimates what a configuration needs\n\nUsage:\n", kPlanUsage,
+                   "\n");
+  PlanOptions parsed;
+  std::vector<std::string> ids;
+  std::string memory;
+  po::options_description options("Options");
+  options.add_options()("ids", po::value(&ids)->value_name("N|TABLE=N")->composing(),
+                        "set the number of distinct ids, of all tables or of one; may be repeated")(
+      "memory-per-server", po::value(&memory)->value_name("SIZE"),
+      "limit the memory of an embedding-ps; default: embedding_ps.memory_budget")(
+      "json", po::bool_switch(&parsed.json), "print one JSON object on a line, in bytes")(
+      "set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
+      "override a key of CONFIG; may be repeated")("help", "print this help and exit");
+  std::vector<std::string> words;
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool runs,
+      ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words));
+  if (!runs) return std::nullopt;
+  if (words.empty()) return OptionProblem("plan: CONFIG is missing");
+  if (words.size() > 1) return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
+  parsed.config = words[0];
+  if (ids.empty()) {
+    return OptionProblem("plan: --ids is missing; give the number of distinct ids of the data");
+  }
+  for (const std::string& one : ids) SIMURGH_RETURN_IF_ERROR(ParseIds(one, parsed));
+  if (!memory.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(parsed.server_memory, ParseSize(memory));
+  }
+  return parsed;
+}
+
+// --- Steps.
+
+// The ids that a feature can have.
+double MostIdsOf(const FeatureConfig& feature) {
+  const ProcessingConfig& processing = feature.processing;
+  if (feature.hash_stack.rounds > 0) {
+    return feature.hash_stack.rounds * static_cast<double>(feature.hash_stack.buckets);
+  }
+  double most = std::numeric_limits<double>::infinity();
+  if (processing.quantiles > 0) most = processing.quantiles;
+  if (!processing.boundaries.empty()) most = static_cast<double>(processing.boundaries.size()) + 1;
+  if (!processing.vocabulary.empty()) {
+    most = static_cast<double>(processing.vocabulary.size() + processing.oov_ids);
+  }
+  if (processing.modulo > 0) most = std::min(most, static_cast<double>(processing.modulo));
+  const bool has_missing = processing.missing == ProcessingConfig::Missing::kId;
+  return most + (has_missing || processing.pad ? 1 : 0);
+}
+
+// What is known of a table's ids.
+struct TableIds {
+  double most = 0;  // That its features can have.
+  double ids = 0;   // The estimate.
+  // The number of features of sampled batches with each id.
+  absl::flat_hash_map<uint64_t, uint32_t> seen;
+
+  // Ids that were seen once. The new ids of later batches are in proportion to these (Good, 1953).
+  double singles = 0;
+};
+
+std::vector<TableIds> TablesOf(const ClusterConfig& config) {
+  std::vector<TableIds> tables(config.tables.size());
+  for (const FeatureConfig& feature : config.features) {
+    tables[feature.table_index].most += MostIdsOf(feature);
+  }
+  return tables;
+}
+
+// Splits a total over tables, and takes what one cannot have to the others.
+void Split(double total, std::vector<TableIds*> tables) {
+  double seen = 0;
+  double singles = 0;
+  for (const TableIds* table : tables) {
+    seen += static_cast<double>(table->seen.size());
+    singles += table->singles;
+  }
+  const double share = seen == 0 ? 0 : std::min(1.0, total / seen);
+  for (TableIds* table : tables) table->ids = static_cast<double>(table->seen.size()) * share;
+  double rest = total - seen * share;
+  while (rest >= 1 && !tables.empty()) {
+    const auto weight = [&](const TableIds& table) { return singles > 0 ? table.singles : 1; };
+    double weights = 0;
+    for (const TableIds* table : tables) weights += weight(*table);
+    if (weights == 0) return;
+    const double part = rest / weights;
+    for (TableIds* table : tables) {
+      const double more = std::min(part * weight(*table), std::max(0.0, table->most - table->ids));
+      table->ids += more;
+      rest -= more;
+    }
+    std::erase_if(tables, [](const TableIds* table) { return table->ids >= table->most; });
+  }
+}
+
+Status SetIds(const PlanOptions& options, const ClusterConfig& config,
+              std::vector<TableIds>& tables) {
+  std::vector<TableIds*> rest;
+  std::map<std::string, uint64_t> given = options.ids;
+  double left = static_cast<double>(options.all_ids.value_or(0));
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const auto own = given.extract(config.tables[t].name);
+    if (own.empty() && !options.all_ids) {
+      return OptionProblem(absl::StrCat("--ids: no number for table '", config.tables[t].name,
+                                        "'; add one, or a total of all tables"));
+    }
+    if (own.empty()) {
+      rest.push_back(&tables[t]);
+    } else {
+      tables[t].ids = static_cast<double>(own.mapped());
+      left -= tables[t].ids;
+    }
+  }
+  if (!given.empty()) {
+    return OptionProblem(
+        absl::StrCat("--ids: '", given.begin()->first, "' is not a table of ", options.config));
+  }
+  if (options.all_ids && left < 0) {
+    return OptionProblem("--ids: the total is less than the numbers of the tables");
+  }
+  Split(left, std::move(rest));
+  return absl::OkStatus();
+}
+
+// Takes the first samples of the training data through a step, and notes their ids.
+Status MeasureData(ClusterConfig config, StepMeter& meter, std::vector<TableIds>& tables) {
+  // Statistics of dense columns need a reading of all data, and change no id.
+  for (ColumnConfig& column : config.data.csv.columns) column.fit = false;
+  config.data.criteo.fit = false;
+  SIMURGH_RETURN_IF_ERROR(FitStatistics(config.data, config.features));
+  const uint32_t size = config.training.batch_size;
+  const ReadOptions options{.keep_negatives = config.training.keep_negatives,
+                            .seed = config.seed,
+                            .shares = static_cast<uint32_t>(config.nn_worker.instances.size())};
+  SIMURGH_ASSIGN_OR_RETURN(const auto reader, OpenBatchReader(config.data, config.features,
+                                                              config.data.train, size, options));
+  uint64_t steps = 0;
+  for (; steps * size < kSampledRows; ++steps) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
+    if (!batch || (batch->size() < size && (config.training.drop_last || steps > 0))) break;
+    if (steps > 0 && steps == config.training.row_age_steps) meter.Forget();
+    SIMURGH_RETURN_IF_ERROR(meter.Step(batch->sparse));
+    for (size_t f = 0; f < config.features.size(); ++f) {
+      TableIds& table = tables[config.features[f].table_index];
+      for (const uint64_t id : batch->sparse->feature(f).ids) {
+        const uint32_t times = ++table.seen[id];
+        table.singles += times == 1 ? 1 : times == 2 ? -1 : 0;
+      }
+    }
+  }
+  if (steps > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.train: the share of an nn-worker is less than a batch of ", size,
+                   " samples; lower training.batch_size, or set training.drop_last: false"));
+}
+
+// The same for a batch whose ids all differ, as far as the tables have so many.
+Status MeasureBound(const ClusterConfig& config, StepMeter& meter,
+                    const std::vector<TableIds>& tables) {
+  BatchBuilder builder(config.features.size(), /*dense_width=*/0);
+  std::vector<uint64_t> next(tables.size());
+  for (uint32_t sample = 0; sample < config.training.batch_size; ++sample) {
+    for (size_t f = 0; f < config.features.size(); ++f) {
+      const FeatureConfig& feature = config.features[f];
+      const uint32_t table = feature.table_index;
+      const uint64_t count = uint64_t{std::max(feature.processing.max_length, 1U)} *
+                             std::max(feature.hash_stack.rounds, 1U);
+      const auto ids = static_cast<uint64_t>(std::max(tables[table].ids, 1.0));
+      for (uint64_t i = 0; i < count; ++i) {
+        builder.AddId(f, Mix64(next[table]++ % ids + 1),
+                      feature.weight_separator == '\0' ? 1.0F : 0.5F);
+      }
+    }
+    builder.EndSample();
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const Batch batch, builder.Build());
+  return meter.Step(batch.sparse);
+}
+
+// --- The plan.
+
+struct Dense {
+  uint64_t weights = 0;  // Numbers, all of 4 bytes.
+  uint64_t state = 0;
+  uint64_t file_bytes = 0;
+};
+
+struct Plan {
+  bool is_sampled = false;
+  std::vector<std::string> notes;
+  StepTraffic traffic;  // Of one rank.
+  CallBytes push_dense;  // Likewise, to all servers: training.mode async.
+  Dense dense;
+  uint64_t empty_server = 0;
+  uint64_t recommended_servers = 0;  // 0: none.
+  uint64_t recommended_workers = 0;
+};
+
+StatusOr<Dense> DenseOf(const ClusterConfig& config) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<DenseTensor> tensors,
+                           PredictionTensors(config.model, InputsOf(config)));
+  const DenseOptimizerConfig& optimizer = config.training.dense_optimizer;
+  Dense dense;
+  std::vector<TensorSpec> specs;
+  for (const DenseTensor& tensor : tensors) {
+    const TensorSpec& spec = specs.emplace_back(
+        TensorSpec{tensor.name, DType::kF32, {tensor.shape.begin(), tensor.shape.end()}});
+    if (!tensor.in_state) dense.weights += spec.rows() * spec.row_bytes() / sizeof(float);
+  }
+  dense.state = DenseOptimizer::StateSize(optimizer, dense.weights);
+  specs.push_back({"optimizer", DType::kF32, {dense.state}});
+  if (optimizer.average_decay > 0) specs.push_back({"average", DType::kF32, {dense.weights + 1}});
+  dense.file_bytes = TensorFileWriter::BytesOf(specs, {});
+  return dense;
+}
+
+// Bytes of a server's memory by what has them, in the order of the output.
+using Memory = std::vector<std::pair<std::string, uint64_t>>;
+
+uint64_t TotalOf(const Memory& memory) {
+  uint64_t total = 0;
+  for (const auto& [name, bytes] : memory) total += bytes;
+  return total;
+}
+
+// One table on one server.
+TableMemory TableOn(const ClusterConfig& config, const TableConfig& share, double ids) {
+  const BucketMap map = MapOf(config);
+  const auto own = static_cast<uint64_t>(std::llround(ids / map.slots()));
+  TableMemory sum;
+  for (uint32_t p = 0; p < map.partitions(); ++p) {
+    sum += Table::MemoryOf(share, own, BucketMap::kBuckets / map.slots());
+  }
+  return sum;
+}
+
+Memory MemoryOf(const ClusterConfig& config, const Plan& plan, std::span<const TableIds> tables) {
+  const uint64_t servers = config.embedding_ps.instances.size();
+  const std::vector<TableConfig> shares = SharesOf(config);
+  TableMemory rows;
+  for (size_t t = 0; t < shares.size(); ++t) rows += TableOn(config, shares[t], tables[t].ids);
+  const bool is_async = config.training.mode == TrainingConfig::Mode::kAsync;
+  // Answers and gradients of all ranks' batches between pull and acknowledged push.
+  const double steps = plan.traffic.steps == 0 ? 1 : static_cast<double>(plan.traffic.steps);
+  const double messages =
+      (plan.traffic.pull_rows.both() + plan.traffic.push_rows.both()) / steps *
+      static_cast<double>(config.nn_worker.instances.size() * config.training.staleness) /
+      static_cast<double>(servers);
+  return {{"weights", rows.weights},
+          {"optimizer_state", rows.state},
+          {"row_headers", rows.headers},
+          {"index", rows.index},
+          {"eviction_queue", rows.queue},
+          {"admission", rows.admission},
+          {"pages_ahead", rows.ahead},
+          {"dense_weights", is_async ? (plan.dense.weights + plan.dense.state) * 4 / servers : 0},
+          {"empty_server", plan.empty_server},
+          // Tables leave this free, if there is a budget.
+          {"messages", std::max(KeptFree(config), static_cast<uint64_t>(messages))}};
+}
+
+StatusOr<uint64_t> ServersFor(ClusterConfig config, uint64_t limit, const Plan& plan,
+                              std::span<const TableIds> tables) {
+  config.embedding_ps.memory_budget = limit;
+  const uint64_t most = std::min<uint64_t>(1024, BucketMap::kBuckets / config.embedding_ps.partitions);
+  const auto need = [&](uint64_t servers) {
+    config.embedding_ps.instances.resize(servers);
+    return TotalOf(MemoryOf(config, plan, tables));
+  };
+  uint64_t low = 1;
+  for (uint64_t high = most; low < high;) {
+    const uint64_t middle = (low + high) / 2;
+    need(middle) <= limit ? high = middle : low = middle + 1;
+  }
+  if (const uint64_t needed = need(low); needed > limit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memory: each of ", low, " servers needs ", needed, " bytes, more than ",
+                     limit, "; raise the limit, or lower --ids"));
+  }
+  return low;
+}
+
+// A server without rows, in this process.
+StatusOr<uint64_t> EmptyServer(ClusterConfig config) {
+  config.embedding_ps.memory_budget = 0;
+  config.embedding_ps.numa_nodes.clear();
+  config.embedding_ps.arena_directory.clear();
+  MetricRegistry registry;
+  ServerMetrics metrics(registry, config);
+  SIMURGH_ASSIGN_OR_RETURN(const auto server, ParameterServer::Create(config, metrics));
+  return ResidentBytes();
+}
+
+// A push of dense weights to all servers.
+CallBytes PushDenseOf(uint64_t weights, uint64_t servers) {
+  CallBytes bytes;
+  std::vector<float> range((weights + servers - 1) / servers);
+  for (uint64_t s = 0; s < servers; ++s) {
+    bytes.Add(api::Encode(PushDenseCall{.run = 1,
+                                        .number = 1,
+                                        .base_version = 1,
+                                        .learning_rate = 1,
+                                        .gradients = range,
+                                        .parameters = range}),
+              api::EncodeWeights<api::PushDense>({.version = 1, .gap = 1}, {range}));
+  }
+  return bytes;
+}
+
+uint64_t WorkersFor(const ClusterConfig& config, const StepTraffic& traffic) {
+  const TrainingConfig& training = config.training;
+  const double batches = static_cast<double>(config.nn_worker.instances.size()) *
+                         (training.loader_queue_batches + training.staleness + 1.0);
+  const double by_bytes = traffic.buffered_bytes * batches /
+                          static_cast<double>(config.embedding_worker.forward_buffer_bytes);
+  const double by_number = batches / config.embedding_worker.forward_buffer_batches;
+  return static_cast<uint64_t>(std::max(1.0, std::ceil(std::max(by_bytes, by_number))));
+}
+
+StatusOr<Plan> MakePlan(const PlanOptions& options, const ClusterConfig& config,
+                        const Status& data_problem, std::vector<TableIds>& tables) {
+  Plan plan;
+  SIMURGH_ASSIGN_OR_RETURN(plan.empty_server, EmptyServer(config));
+  SIMURGH_ASSIGN_OR_RETURN(plan.dense, DenseOf(config));
+  StepMeter meter(config);
+  plan.is_sampled = data_problem.ok() && !config.data.train.empty();
+  if (plan.is_sampled) SIMURGH_RETURN_IF_ERROR(MeasureData(config, meter, tables));
+  SIMURGH_RETURN_IF_ERROR(SetIds(options, config, tables));
+  if (!plan.is_sampled) {
+    plan.notes.push_back(absl::StrCat("the data cannot be read, so network bytes are an upper "
+                                      "bound: ",
+                                      data_problem.message()));
+    SIMURGH_RETURN_IF_ERROR(MeasureBound(config, meter, tables));
+  }
+  plan.traffic = meter.traffic();
+  const std::vector<TableConfig> shares = SharesOf(config);
+  for (size_t t = 0; t < shares.size(); ++t) {
+    const uint64_t capacity = shares[t].capacity_rows * MapOf(config).slots();
+    if (tables[t].ids <= static_cast<double>(capacity)) continue;
+    plan.notes.push_back(absl::StrFormat("table '%s' has room for %d of %.0f ids; raise its "
+                                         "capacity to keep all",
+                                         shares[t].name, capacity, tables[t].ids));
+  }
+  if (config.training.mode == TrainingConfig::Mode::kAsync) {
+    plan.push_dense = PushDenseOf(plan.dense.weights, config.embedding_ps.instances.size());
+  }
+  const uint64_t limit =
+      options.server_memory > 0 ? options.server_memory : config.embedding_ps.memory_budget;
+  if (limit > 0) {
+    SIMURGH_ASSIGN_OR_RETURN(plan.recommended_servers, ServersFor(config, limit, plan, tables));
+  }
+  plan.recommended_workers = WorkersFor(config, plan.traffic);
+  return plan;
+}
+
+uint64_t RowFileBytes(const ClusterConfig& config, const TableConfig& table,
+                      const TableMemory& on_server) {
+  uint64_t bytes = TensorFileWriter::BytesOf(Table::FileTensors(table, on_server.rows),
+                                             Table::FileMetadata(table));
+  const auto sketches = Table::AdmissionTensors(table, on_server.sketches);
+  if (!sketches.empty()) {
+    bytes += TensorFileWriter::BytesOf(sketches, {{"table", table.name}});
+  }
+  return bytes * config.embedding_ps.instances.size();
+}
+
+nlohmann::ordered_json ToJson(const ClusterConfig& config, const Plan& plan,
+                              std::span<const TableIds> tables) {
+  using Json = nlohmann::ordered_json;
+  const auto whole = [](double value) { return static_cast<uint64_t>(std::llround(value)); };
+  const uint64_t servers = config.embedding_ps.instances.size();
+  const auto workers = static_cast<double>(config.embedding_worker.instances.size());
+  const auto ranks = static_cast<double>(config.nn_worker.instances.size());
+
+  Json of_tables = Json::array();
+  uint64_t row_files = 0;
+  double all_ids = 0;
+  const std::vector<TableConfig> shares = SharesOf(config);
+  for (size_t t = 0; t < shares.size(); ++t) {
+    const TableMemory memory = TableOn(config, shares[t], tables[t].ids);
+    row_files += RowFileBytes(config, shares[t], memory);
+    all_ids += tables[t].ids;
+    of_tables.push_back({{"table", shares[t].name},
+                         {"ids", whole(tables[t].ids)},
+                         {"rows_per_server", memory.rows},
+                         {"bytes_per_server", memory.bytes()}});
+  }
+
+  Json memory = Json::object();
+  const Memory of_server = MemoryOf(config, plan, tables);
+  for (const auto& [name, bytes] : of_server) memory[name] = bytes;
+  memory["total"] = TotalOf(of_server);
+  memory["more_during_checkpoint"] =
+      config.checkpoint.directory.empty() ? 0 : config.checkpoint.memory;
+
+  Json network = Json::object();
+  double at_ranks = 0;
+  double at_workers = 0;
+  double at_servers = 0;
+  const StepTraffic& traffic = plan.traffic;
+  const auto steps = static_cast<double>(traffic.steps);
+  const auto add = [&](std::string_view method, const CallBytes& sum, double divisor,
+                       std::initializer_list<double*> ends) {
+    const double factor = ranks / divisor;
+    network[std::string(method)] = {{"request", whole(sum.request * factor)},
+                                    {"response", whole(sum.response * factor)}};
+    for (double* end : ends) *end += sum.both() * factor;
+  };
+  add(api::kSubmitBatch.name, traffic.submit, steps, {&at_ranks, &at_workers});
+  add(api::kPullBatch.name, traffic.pull, steps, {&at_ranks, &at_workers});
+  add(api::kPushBatch.name, traffic.push, steps, {&at_ranks, &at_workers});
+  add(api::kPullRows.name, traffic.pull_rows, steps, {&at_workers, &at_servers});
+  add(api::kPushRows.name, traffic.push_rows, steps, {&at_workers, &at_servers});
+  if (plan.push_dense.request > 0) {
+    add(api::kPushDense.name, plan.push_dense, 1, {&at_ranks, &at_servers});
+  }
+  network["total"] = whole((at_ranks + at_workers + at_servers) / 2);
+  network["each_nn_worker"] = whole(at_ranks / ranks);
+  network["each_embedding_worker"] = whole(at_workers / workers);
+  network["each_embedding_ps"] = whole(at_servers / static_cast<double>(servers));
+
+  Json recommended = {{"embedding_worker", plan.recommended_workers}};
+  if (plan.recommended_servers > 0) recommended["embedding_ps"] = plan.recommended_servers;
+  return {{"servers", servers},
+          {"ids", whole(all_ids)},
+          {"sampled_steps", plan.is_sampled ? traffic.steps : 0},
+          {"samples_per_step", whole(ranks * config.training.batch_size)},
+          {"rows_per_step", whole(traffic.rows / steps * ranks)},
+          {"memory_of_each_embedding_ps", memory},
+          {"tables", of_tables},
+          {"network_per_step", network},
+          {"checkpoint", {{"rows", row_files},
+                          {"dense", plan.dense.file_bytes},
+                          {"total", row_files + plan.dense.file_bytes}}},
+          {"recommended", recommended},
+          {"notes", plan.notes}};
+}
+
+std::string Human(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return absl::StrFormat("%.*f %s", unit == 0 || value >= 100 ? 0 : 1, value, kUnits[unit]);
+}
+
+// The same for people.
+std::string ToText(const nlohmann::ordered_json& plan) {
+  std::string out;
+  const auto line = [&out](std::string name, const nlohmann::ordered_json& bytes) {
+    std::ranges::replace(name, '_', ' ');
+    absl::StrAppendFormat(&out, "  %-26s %10s\n", name, Human(bytes.get<uint64_t>()));
+  };
+  absl::StrAppend(&out, "memory of each of ", plan["servers"].get<uint64_t>(), " embedding-ps\n");
+  for (const auto& [name, bytes] : plan["memory_of_each_embedding_ps"].items()) {
+    if (bytes != 0) line(name, bytes);
+  }
+  absl::StrAppendFormat(&out, "\n%-24s %14s %16s %16s\n", "table", "ids", "rows per server",
+                        "bytes per server");
+  for (const auto& table : plan["tables"]) {
+    absl::StrAppendFormat(&out, "%-24s %14d %16d %16s\n", table["table"].get<std::string>(),
+                          table["ids"].get<uint64_t>(), table["rows_per_server"].get<uint64_t>(),
+                          Human(table["bytes_per_server"].get<uint64_t>()));
+  }
+  const auto steps = plan["sampled_steps"].get<uint64_t>();
+  absl::StrAppend(&out, "\nnetwork per step of ", plan["samples_per_step"].get<uint64_t>(),
+                  " samples and ", plan["rows_per_step"].get<uint64_t>(), " rows, ",
+                  steps == 0 ? "at most" : absl::StrCat("the mean of ", steps, " steps"), "\n");
+  for (const auto& [name, bytes] : plan["network_per_step"].items()) {
+    if (!bytes.is_object()) {
+      line(name, bytes);
+      continue;
+    }
+    line(name + " request", bytes["request"]);
+    line(name + " response", bytes["response"]);
+  }
+  out += "\na full checkpoint\n";
+  for (const auto& [name, bytes] : plan["checkpoint"].items()) line(name, bytes);
+  const auto& recommended = plan["recommended"];
+  const auto workers = recommended["embedding_worker"].get<uint64_t>();
+  out += "\nrecommended: ";
+  if (recommended.contains("embedding_ps")) {
+    absl::StrAppend(&out, recommended["embedding_ps"].get<uint64_t>(), " embedding-ps, ");
+  }
+  absl::StrAppend(&out, workers, " or more embedding-workers\n");
+  for (const auto& note : plan["notes"]) {
+    absl::StrAppend(&out, "note: ", note.get<std::string>(), "\n");
+  }
+  return out;
+}
+
+Status Run(const PlanOptions& options) {
+  StatusOr<ClusterConfig> config =
+      LoadClusterConfig(options.config, options.overrides, InputFiles::kCheck);
+  const Status data_problem = config.status();
+  if (!config.ok()) {
+    config = LoadClusterConfig(options.config, options.overrides, InputFiles::kIgnore);
+  }
+  if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
+  std::vector<TableIds> tables = TablesOf(*config);
+  SIMURGH_ASSIGN_OR_RETURN(const Plan plan, MakePlan(options, *config, data_problem, tables));
+  const nlohmann::ordered_json json = ToJson(*config, plan, tables);
+  std::cout << (options.json ? json.dump() + "\n" : ToText(json));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ExitCode RunPlanCommand(int argc, const char* const* argv) {
+  const auto options = ParseOptions(argc, argv);
+  if (!options.ok()) return Fail(options.status());
+  if (!options->has_value()) return ExitCode::kOk;
+  if (const Status ready = InitLogging("simurgh", "error"); !ready.ok()) return Fail(ready);
+  const Status status = Run(**options);
+  return status.ok() ? ExitCode::kOk : Fail(status);
+}
+
+}  // namespace simurgh
