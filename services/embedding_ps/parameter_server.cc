@@ -18,6 +18,7 @@
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/table/partition_work.h"
 #include "simurgh/table/run_number.h"
+#include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {
 namespace {
@@ -99,7 +100,8 @@ std::vector<std::vector<PushGroup>> SplitByPartition(const PushRowsCall& call, s
 template <typename Work, typename End>
 class PartitionTask : public FairQueue::Task {
  public:
-  PartitionTask(Work work, End end) : work_(std::move(work)), end_(std::move(end)) {}
+  PartitionTask(const char* name, uint64_t step, uint64_t trace, Work work, End end)
+      : name_(name), step_(step), trace_(trace), work_(std::move(work)), end_(std::move(end)) {}
 
   bool Ready() override {
     if constexpr (requires { work_.Ready(); }) {
@@ -110,20 +112,31 @@ class PartitionTask : public FairQueue::Task {
   }
 
   bool Advance() override {
-    StatusOr<bool> over = work_.Advance(ParameterServer::kIdsPerTurn);
+    StatusOr<bool> over = AdvancePiece();
     if (over.ok() && !*over) return false;
     end_(std::move(over).status(), work_);
     return true;
   }
 
  private:
+  // Apart from `end_`, whose caller may answer the call at once: the span lies in the call's.
+  StatusOr<bool> AdvancePiece() {
+    const TimelineSpan span(name_, step_, trace_);
+    return work_.Advance(ParameterServer::kIdsPerTurn);
+  }
+
+  const char* const name_;  // Of the span of each piece.
+  const uint64_t step_;
+  const uint64_t trace_;
   Work work_;
   End end_;
 };
 
 template <typename Work, typename End>
-std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end) {
-  return std::make_unique<PartitionTask<Work, End>>(std::move(work), std::move(end));
+std::unique_ptr<FairQueue::Task> MakeTask(const char* name, uint64_t step, uint64_t trace,
+                                          Work work, End end) {
+  return std::make_unique<PartitionTask<Work, End>>(name, step, trace, std::move(work),
+                                                    std::move(end));
 }
 
 // Errors: CANCELLED once the load is to stop.
@@ -263,7 +276,7 @@ void ParameterServer::Shard::Begin(std::vector<HeldPush> pushes) {
       if (step->size() < count) return;
       for (const Ended& one : *step) one.notify(one.status, one.report);
     };
-    queue.Add(client, MakeTask(std::move(work), end));
+    queue.Add(client, MakeTask("push rows", push.step_id.step, push.trace, std::move(work), end));
   }
 }
 
@@ -353,7 +366,8 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
         }
         latch->Down();
       };
-      shards_[p]->Add(call.client, MakeTask(std::move(work), end));
+      shards_[p]->Add(call.client, MakeTask("pull rows", call.step_id.step, options.trace.trace_id,
+                                            std::move(work), end));
     }
   };
   co_await AwaitLatch(which.size(), start);
@@ -389,13 +403,14 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
         latch->Down();
       };
       if (held) {
-        shards_[p]->Hold({step_id, shares[p], end});
+        shards_[p]->Hold({step_id, shares[p], end, options.trace.trace_id});
       } else {
         PushWork work(*shards_[p]->partition, step_id, shares[p]);
         const auto end_work = [end](Status status, const PushWork& done) {
           end(std::move(status), done.report());
         };
-        shards_[p]->Add(call.client, MakeTask(std::move(work), end_work));
+        shards_[p]->Add(call.client, MakeTask("push rows", step_id.step, options.trace.trace_id,
+                                              std::move(work), end_work));
       }
     }
   };

@@ -13,6 +13,8 @@ inline constexpr char kStatusUsage[] =
     "  simurgh status CONFIG [options]    show the state of all daemons, and what bounds them\n";
 inline constexpr char kDoctorUsage[] =
     "  simurgh doctor [CONFIG] [options]  look for what is wrong with a machine and a cluster\n";
+inline constexpr char kTraceUsage[] =
+    "  simurgh trace CONFIG [options]     record what all daemons do, for Perfetto\n";
 inline constexpr char kUpUsage[] =
     "  simurgh up CONFIG [options]        start all daemons in the background on this machine\n";
 inline constexpr char kDownUsage[] =
@@ -49,6 +51,7 @@ ExitCode RunInitCommand(int argc, const char* const* argv);
 ExitCode RunTrainCommand(int argc, const char* const* argv);
 ExitCode RunStatusCommand(int argc, const char* const* argv);
 ExitCode RunDoctorCommand(int argc, const char* const* argv);
+ExitCode RunTraceCommand(int argc, const char* const* argv);
 ExitCode RunUpCommand(int argc, const char* const* argv);
 ExitCode RunDownCommand(int argc, const char* const* argv);
 ExitCode RunLogsCommand(int argc, const char* const* argv);

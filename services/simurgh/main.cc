@@ -27,6 +27,7 @@ constexpr Command kCommands[] = {
     {"train", kTrainUsage, RunTrainCommand},
     {"status", kStatusUsage, RunStatusCommand},
     {"doctor", kDoctorUsage, RunDoctorCommand},
+    {"trace", kTraceUsage, RunTraceCommand},
     {"up", kUpUsage, RunUpCommand},
     {"down", kDownUsage, RunDownCommand},
     {"logs", kLogsUsage, RunLogsCommand},
