@@ -10,7 +10,7 @@
 
 namespace simurgh::rpc {
 
-// A method: its number on the wire, from 1, and its name in metrics and logs.
+// A method: its number on the wire, from 1, and its name in metrics, logs and traces, a literal.
 struct MethodId {
   uint32_t number = 0;
   std::string_view name;

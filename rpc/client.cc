@@ -93,10 +93,12 @@ awaitable<StatusOr<IncomingMessage>> Client::Impl::Call(std::shared_ptr<Impl> se
   result = session.ok() ? co_await (*session)->Exchange(method.number, request, placement, options)
                         : session.status();
   co_await asio::this_coro::throw_if_cancelled(throws);
+  const Clock::time_point end = Clock::now();
   self->observer_->OnCallEnd({.method = method,
                               .trace = options.trace,
                               .status = result.status(),
-                              .duration = Clock::now() - start,
+                              .duration = end - start,
+                              .end = end,
                               .request_bytes = request_bytes,
                               .response_bytes = result.ok() ? BytesOf(*result) : 0});
   co_return std::move(result);

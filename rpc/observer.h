@@ -19,6 +19,9 @@ struct CallReport {
   // At the client the time of Client::Call; at the server from the request's arrival to the end of
   // the handler.
   std::chrono::nanoseconds duration{};
+  Clock::time_point end;
+  // Of the duration: before the handler began. 0 at the client.
+  std::chrono::nanoseconds waited{};
   // Metadata and segments. 0 for a message that does not exist, such as the response of an error.
   uint64_t request_bytes = 0;
   uint64_t response_bytes = 0;

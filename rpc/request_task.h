@@ -29,9 +29,10 @@ struct RequestTask {
   const Method* method = nullptr;
   uint64_t id = 0;
   Trace trace;
-  uint64_t bytes = 0;  // Metadata and payload.
-  uint64_t cost = 0;   // Bytes of the window.
-  Clock::time_point start;
+  uint64_t bytes = 0;         // Metadata and payload.
+  uint64_t cost = 0;          // Bytes of the window.
+  Clock::time_point start;    // The request arrived.
+  Clock::time_point handled;  // The handler began.
   Clock::time_point deadline;
   std::optional<IncomingPayload> payload;  // Until the handler begins.
   Gate::Pass unanswered;                   // Until the answer is written.

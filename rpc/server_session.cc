@@ -287,8 +287,11 @@ void ServerSession::ReportUnstarted(const FrameHeader& header, uint64_t bytes,
   const MethodId method =
       found == core_->methods.end() ? MethodId{.name = "unknown"} : found->second.id;
   core_->observer->OnCallStart(method);
-  core_->observer->OnCallEnd(
-      {.method = method, .trace = TraceOf(header), .status = error, .request_bytes = bytes});
+  core_->observer->OnCallEnd({.method = method,
+                              .trace = TraceOf(header),
+                              .status = error,
+                              .end = Clock::now(),
+                              .request_bytes = bytes});
 }
 
 void ServerSession::Discard(const std::shared_ptr<RequestTask>& task) {
@@ -307,6 +310,7 @@ void ServerSession::Start(const std::shared_ptr<RequestTask>& task) {
   (void)task->payload->TakeShare();
   task->in_handler = core_->requests.Enter();
   task->running = true;
+  task->handled = Clock::now();
   NoteArrived();
   task->session = shared_from_this();
   deadlines_.Note(task->deadline);
@@ -360,6 +364,8 @@ void ServerSession::Answer(RequestTask& task, StatusOr<OutgoingMessage> response
                               .trace = task.trace,
                               .status = response.status(),
                               .duration = now - task.start,
+                              .end = now,
+                              .waited = task.handled - task.start,
                               .request_bytes = task.bytes,
                               .response_bytes = response.ok() ? BytesOf(*response) : 0});
   OutgoingFrame frame =

@@ -1,6 +1,7 @@
 #include "services/api/dense_client.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "services/api/answer.h"
@@ -41,17 +42,23 @@ rpc::awaitable<StatusOr<DenseAnswer>> RemoteDenseServer::Push(PushDenseCall call
 DenseClient::DenseClient(rpc::asio::any_io_executor executor,
                          std::vector<std::unique_ptr<DenseServer>> servers,
                          std::chrono::milliseconds call_timeout)
-    : executor_(std::move(executor)), servers_(std::move(servers)), call_timeout_(call_timeout) {
+    : executor_(std::move(executor)),
+      servers_(std::move(servers)),
+      call_timeout_(call_timeout),
+      traces_(std::random_device()()) {
   SIMURGH_CHECK(!servers_.empty());
 }
 
 template <typename Call>
 void DenseClient::OnServers(Call call, std::function<void(StatusOr<DenseVersions>)> done) {
   auto all = [this, call = std::move(call)]() -> rpc::awaitable<StatusOr<DenseVersions>> {
-    const rpc::CallOptions options = rpc::Clock::now() + call_timeout_;
+    const rpc::CallOptions options(rpc::Clock::now() + call_timeout_,
+                                   {.trace_id = traces_() | 1});  // Never 0.
     DenseVersions result{.versions = std::vector<uint64_t>(servers_.size())};
     const auto one = [&](size_t server) -> rpc::awaitable<Status> {
-      SIMURGH_CO_ASSIGN_OR_RETURN(const DenseAnswer answer, co_await call(server, options));
+      SIMURGH_CO_ASSIGN_OR_RETURN(
+          const DenseAnswer answer,
+          co_await call(server, {options.deadline, options.trace.Child(server)}));
       result.versions[server] = answer.version;
       result.gap = std::max(result.gap, answer.gap);
       co_return absl::OkStatus();

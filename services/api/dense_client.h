@@ -7,6 +7,7 @@
 
 #include "rpc/method.h"
 #include "services/api/dense_server.h"
+#include "simurgh/base/random.h"
 #include "simurgh/nn/dense_optimizer.h"
 #include "simurgh/train/ports.h"
 
@@ -61,7 +62,7 @@ class DenseClient : public DensePort {
             std::function<void(StatusOr<DenseVersions>)> done) override;
 
  private:
-  // Runs call(server, deadline) for all servers concurrently. Returns the first error.
+  // Runs call(server, options) for all servers concurrently. Returns the first error.
   template <typename Call>
   void OnServers(Call call, std::function<void(StatusOr<DenseVersions>)> done);
 
@@ -79,6 +80,7 @@ class DenseClient : public DensePort {
   const rpc::asio::any_io_executor executor_;
   const std::vector<std::unique_ptr<DenseServer>> servers_;
   const std::chrono::milliseconds call_timeout_;
+  Random traces_;  // On the executor.
 };
 
 }  // namespace simurgh

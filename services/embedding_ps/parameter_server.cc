@@ -18,6 +18,7 @@
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/table/partition_work.h"
 #include "simurgh/table/run_number.h"
+#include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {
 namespace {
@@ -87,8 +88,14 @@ std::vector<std::vector<PushGroup>> SplitByPartition(const PushRowsCall& call, s
 template <typename Work, typename End>
 class PartitionTask : public FairQueue::Task {
  public:
-  PartitionTask(Work work, End end, ServerMetrics& metrics)
-      : work_(std::move(work)), end_(std::move(end)), metrics_(metrics) {
+  PartitionTask(const char* name, uint64_t step, uint64_t trace, Work work, End end,
+                ServerMetrics& metrics)
+      : name_(name),
+        step_(step),
+        trace_(trace),
+        work_(std::move(work)),
+        end_(std::move(end)),
+        metrics_(metrics) {
     metrics_.OnQueued();
   }
 
@@ -102,7 +109,7 @@ class PartitionTask : public FairQueue::Task {
 
   bool Advance() override {
     if (queued_) metrics_.OnStart(std::chrono::steady_clock::now() - *std::exchange(queued_, {}));
-    StatusOr<bool> over = work_.Advance(ParameterServer::kIdsPerTurn);
+    StatusOr<bool> over = AdvancePiece();
     if (over.ok() && !*over) return false;
     metrics_.OnEnded();
     end_(std::move(over).status(), work_);
@@ -110,6 +117,15 @@ class PartitionTask : public FairQueue::Task {
   }
 
  private:
+  // Apart from `end_`, whose caller may answer the call at once: the span lies in the call's.
+  StatusOr<bool> AdvancePiece() {
+    const TimelineSpan span(name_, step_, trace_);
+    return work_.Advance(ParameterServer::kIdsPerTurn);
+  }
+
+  const char* const name_;  // Of the span of each piece.
+  const uint64_t step_;
+  const uint64_t trace_;
   Work work_;
   End end_;
   ServerMetrics& metrics_;
@@ -118,8 +134,10 @@ class PartitionTask : public FairQueue::Task {
 };
 
 template <typename Work, typename End>
-std::unique_ptr<FairQueue::Task> MakeTask(Work work, End end, ServerMetrics& metrics) {
-  return std::make_unique<PartitionTask<Work, End>>(std::move(work), std::move(end), metrics);
+std::unique_ptr<FairQueue::Task> MakeTask(const char* name, uint64_t step, uint64_t trace,
+                                          Work work, End end, ServerMetrics& metrics) {
+  return std::make_unique<PartitionTask<Work, End>>(name, step, trace, std::move(work),
+                                                    std::move(end), metrics);
 }
 
 // Errors: CANCELLED once the load is to stop.
@@ -275,7 +293,7 @@ void ParameterServer::Shard::Begin(std::vector<HeldPush> pushes) {
       if (step->size() < count) return;
       for (const Ended& one : *step) one.notify(one.status, one.report);
     };
-    queue.Add(client, MakeTask(std::move(work), end, metrics));
+    queue.Add(client, MakeTask("push rows", push.step_id.step, push.trace, std::move(work), end, metrics));
   }
 }
 
@@ -365,7 +383,8 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
         }
         latch->Down();
       };
-      shards_[p]->Add(call.client, MakeTask(std::move(work), end, metrics_));
+      shards_[p]->Add(call.client, MakeTask("pull rows", call.step_id.step, options.trace.trace_id,
+                                            std::move(work), end, metrics_));
     }
   };
   co_await AwaitLatch(which.size(), start);
@@ -401,13 +420,14 @@ rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
         latch->Down();
       };
       if (held) {
-        shards_[p]->Hold({step_id, shares[p], end});
+        shards_[p]->Hold({step_id, shares[p], end, options.trace.trace_id});
       } else {
         PushWork work(*shards_[p]->partition, step_id, shares[p]);
         const auto end_work = [end](Status status, const PushWork& done) {
           end(std::move(status), done.report());
         };
-        shards_[p]->Add(call.client, MakeTask(std::move(work), end_work, metrics_));
+        shards_[p]->Add(call.client, MakeTask("push rows", step_id.step, options.trace.trace_id,
+                                              std::move(work), end_work, metrics_));
       }
     }
   };

@@ -20,6 +20,7 @@ struct HeldPush {
   std::span<const PushGroup> groups;
   // Called once with the result. The memory of `groups` is valid until then.
   std::function<void(const Status&, const PushReport&)> end;
+  uint64_t trace = 0;  // Of its batch.
 };
 
 // Collects the pushes of a step and releases them, in rank order, when all ranks have pushed. Steps

@@ -23,9 +23,9 @@ Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> r
   // The segments' owner is the batch that place_batch leased.
   auto batch = std::static_pointer_cast<BufferedBatch>(
       std::const_pointer_cast<void>(request.owner<"codes">()));
-  SIMURGH_CO_ASSIGN_OR_RETURN(const BatchReference reference,
-                              co_await worker.SubmitEncoded(std::move(batch), options,
-                                                            api::AnswerBefore(request.deadline())));
+  SIMURGH_CO_ASSIGN_OR_RETURN(
+      const BatchReference reference,
+      co_await worker.SubmitEncoded(std::move(batch), options, OptionsWithin(request)));
   co_return api::Encode(reference);
 }
 

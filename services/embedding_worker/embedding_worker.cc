@@ -140,14 +140,14 @@ void EmbeddingWorker::NoteBuffer() {
 
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::Submit(
     std::shared_ptr<const CompactBatch> batch, SubmitOptions options,
-    rpc::Clock::time_point deadline) {
+    rpc::CallOptions call_options) {
   auto buffered = batches_.Lease();
   buffered->lent = std::move(batch);
-  return SubmitEncoded(std::move(buffered), options, deadline);
+  return SubmitEncoded(std::move(buffered), options, call_options);
 }
 
 rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::SubmitEncoded(
-    std::shared_ptr<BufferedBatch> batch, SubmitOptions options, rpc::Clock::time_point deadline) {
+    std::shared_ptr<BufferedBatch> batch, SubmitOptions options, rpc::CallOptions call_options) {
   if (options.rank >= ranks_) {
     co_return absl::InvalidArgumentError(
         absl::StrCat("submit: rank ", options.rank, " is out of range, the cluster has ", ranks_,
@@ -156,8 +156,8 @@ rpc::awaitable<StatusOr<BatchReference>> EmbeddingWorker::SubmitEncoded(
   const StatusOr<size_t> bytes = batch->MaxBytes(layout_.features.size());
   if (!bytes.ok()) co_return Annotate(bytes.status(), "submit");
   SIMURGH_CO_ASSIGN_OR_RETURN(ForwardBuffer::Place place,
-                              co_await ReserveSpace(options, *bytes, deadline));
-  StageTimer timer(metrics_.plan_seconds);
+                              co_await ReserveSpace(options, *bytes, call_options.deadline));
+  StageTimer timer(metrics_.plan_seconds, "plan", call_options.trace);
   const Status prepared =
       co_await rpc::RunOn(compute_, [this, batch] { return DecodeAndPlan(*batch); });
   if (!prepared.ok()) co_return Annotate(prepared, "submit");
@@ -198,7 +198,7 @@ rpc::awaitable<StatusOr<PullAnswer>> EmbeddingWorker::Pull(BatchReference refere
   SIMURGH_CO_RETURN_IF_ERROR(CheckSize(embeddings.bytes.size(), expected));
   SIMURGH_CO_ASSIGN_OR_RETURN(const RowExchange::Rows rows,
                               co_await rows_.Pull(batch, options, call_options));
-  StageTimer timer(metrics_.pool_seconds);
+  StageTimer timer(metrics_.pool_seconds, "pool", call_options.trace);
   PullAnswer answer{.row_age_steps = rows.age_steps};
   const bool training = options.mode == LookupMode::kTrain;
   const auto pool = [this, batch, rows, embeddings = std::move(embeddings), training] {
@@ -248,7 +248,7 @@ rpc::awaitable<Status> EmbeddingWorker::Push(BatchReference reference, StepId st
   SIMURGH_CO_RETURN_IF_ERROR(CheckSize(
       gradients.bytes.size(), batch->batch().batch_size * pooling_.row_bytes(gradients.precision)));
   const auto row_gradients = rows_.Lease(batch->plan.row_floats * sizeof(float));
-  StageTimer timer(metrics_.unpool_seconds);
+  StageTimer timer(metrics_.unpool_seconds, "unpool", options.trace);
   const auto unpool = [this, batch, gradients = std::move(gradients), row_gradients] {
     return UnpoolRows(*batch, gradients, *row_gradients);
   };

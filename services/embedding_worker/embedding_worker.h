@@ -45,11 +45,11 @@ class EmbeddingWorker {
   // an unknown rank; RESOURCE_EXHAUSTED if the buffer is still full at the deadline.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> Submit(
       std::shared_ptr<const CompactBatch> batch, SubmitOptions options,
-      rpc::Clock::time_point deadline);
+      rpc::CallOptions call_options);
 
   // The same for `batch->encoded`. Errors also: of DecodeBatch.
   [[nodiscard]] rpc::awaitable<StatusOr<BatchReference>> SubmitEncoded(
-      std::shared_ptr<BufferedBatch> batch, SubmitOptions options, rpc::Clock::time_point deadline);
+      std::shared_ptr<BufferedBatch> batch, SubmitOptions options, rpc::CallOptions call_options);
 
   // Bytes of embeddings or rows in a pull's response.
   // Errors: NOT_FOUND for an expired reference.

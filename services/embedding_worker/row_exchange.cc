@@ -67,8 +67,9 @@ RowExchange::RowExchange(const ClusterConfig& config, rpc::asio::any_io_executor
       memory_(kIdleBytes) {}
 
 template <typename Call>
-rpc::awaitable<Status> RowExchange::OnServers(Histogram& seconds, const Call& call) {
-  StageTimer timer(seconds);
+rpc::awaitable<Status> RowExchange::OnServers(Histogram& seconds, const char* stage,
+                                              const rpc::Trace& trace, const Call& call) {
+  StageTimer timer(seconds, stage, trace);
   std::vector<rpc::awaitable<Status>> tasks;
   for (size_t server = 0; server < servers_.size(); ++server) tasks.push_back(call(server));
   const Status status = co_await rpc::WhenAll(std::move(tasks));
@@ -142,7 +143,8 @@ rpc::awaitable<StatusOr<RowExchange::Rows>> RowExchange::Pull(
   state->options = options;
   co_await Prepare(state);
   const auto pull = [&](size_t server) { return PullFrom(server, state, call_options); };
-  SIMURGH_CO_RETURN_IF_ERROR(co_await OnServers(metrics_.pull_seconds, pull));
+  SIMURGH_CO_RETURN_IF_ERROR(
+      co_await OnServers(metrics_.pull_seconds, "pull", call_options.trace, pull));
   co_return state->rows;
 }
 
@@ -185,7 +187,7 @@ rpc::awaitable<Status> RowExchange::Push(std::shared_ptr<const BufferedBatch> ba
     for (const RowGroup& group : part.groups) rates.push_back(learning_rates[group.table]);
   }
   const auto push = [&](size_t server) { return PushTo(server, state, options); };
-  co_return co_await OnServers(metrics_.push_seconds, push);
+  co_return co_await OnServers(metrics_.push_seconds, "push", options.trace, push);
 }
 
 rpc::awaitable<Status> RowExchange::EndRun(StepId step_id, rpc::CallOptions options) {

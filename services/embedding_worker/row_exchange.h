@@ -65,9 +65,10 @@ class RowExchange {
       Call call, rpc::CallOptions options,
       rpc::awaitable<StatusOr<SaveProgress>> (RowServer::*method)(Call, rpc::CallOptions));
 
-  // Runs call(server) for all servers concurrently.
+  // Runs call(server) for all servers concurrently. seconds, stage: as for StageTimer.
   template <typename Call>
-  [[nodiscard]] rpc::awaitable<Status> OnServers(Histogram& seconds, const Call& call);
+  [[nodiscard]] rpc::awaitable<Status> OnServers(Histogram& seconds, const char* stage,
+                                                 const rpc::Trace& trace, const Call& call);
 
   // Sets the request and copies cached rows.
   [[nodiscard]] rpc::awaitable<void> Prepare(std::shared_ptr<PullState> state);

@@ -12,11 +12,13 @@
 #include "services/loader_client/loader_client.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/peer_monitor.h"
+#include "services/runtime/rpc_metrics.h"
 #include "simurgh/base/log.h"
 #include "simurgh/config/agreement.h"
 #include "simurgh/config/statistics.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/model/model_directory.h"
+#include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {
 namespace {
@@ -95,7 +97,8 @@ class Feeder : public Daemon {
         skipped_rows_(context.metrics().GetCounter(
             "simurgh_loader_skipped_rows_total",
             "Bad rows of the share that were skipped, in all readings.")),
-        progress_(config_.training.progress_interval) {}
+        progress_(config_.training.progress_interval),
+        observer_(context.metrics(), RpcSide::kClient) {}
 
   // From the model that the nn-workers continue, if there is one; otherwise fits them. Files that
   // the model has not seen do not change them.
@@ -123,6 +126,7 @@ class Feeder : public Daemon {
   Counter& samples_;
   Counter& skipped_rows_;
   Progress progress_;
+  RpcMetrics observer_;
   std::unique_ptr<PeerMonitor> monitor_;
   uint64_t number_ = 0;              // The next batch of the share.
   uint64_t skipped_in_reading_ = 0;  // Maximum over the epochs.
@@ -145,7 +149,9 @@ Status Feeder::SetStatistics() {
 Status Feeder::FeedShare(const std::stop_token& stop) {
   SIMURGH_ASSIGN_OR_RETURN(
       const auto client,
-      LoaderClient::Open(parsed_, {.loader = index_, .input = InputAgreement(config_)}, stop));
+      LoaderClient::Open(
+          parsed_, {.loader = index_, .input = InputAgreement(config_), .observer = &observer_},
+          stop));
   if (client->taken() > 0) {
     spdlog::info("resuming the share: taken_batches={}", client->taken());
   }
@@ -189,7 +195,11 @@ StatusOr<std::vector<Batch>> Feeder::ReadStep(BatchReader& reader) {
   std::vector<Batch> step;
   while (step.size() < config_.nn_worker.instances.size()) {
     const uint64_t skipped_before = reader.skipped_rows();
-    StatusOr<std::optional<Batch>> read = reader.Next();
+    StatusOr<std::optional<Batch>> read;
+    {
+      const TimelineSpan span("read", batches_.value() + step.size());
+      read = reader.Next();
+    }
     skipped_rows_.Add(reader.skipped_rows() - skipped_before);
     skipped_in_reading_ = std::max(skipped_in_reading_, reader.skipped_rows());
     SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, std::move(read));

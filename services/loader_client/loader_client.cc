@@ -18,6 +18,7 @@
 #include "services/runtime/rpc_options.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
+#include "simurgh/base/random.h"
 
 namespace simurgh {
 namespace {
@@ -41,9 +42,9 @@ struct Rank {
 
 class RemoteLoaderClient final : public LoaderClient {
  public:
-  RemoteLoaderClient(const ClusterConfig& config, uint32_t loader, const RpcOptions& rpc_options,
-                     const std::stop_token& stop)
-      : loader_(loader),
+  RemoteLoaderClient(const ClusterConfig& config, const LoaderClientOptions& options,
+                     const RpcOptions& rpc_options, const std::stop_token& stop)
+      : loader_(options.loader),
         call_timeout_(config.rpc.call_timeout),
         retry_deadline_(config.training.retry_deadline),
         in_step_(config.reads_in_step()),
@@ -61,7 +62,7 @@ class RemoteLoaderClient final : public LoaderClient {
       const std::vector<InstanceConfig>& peers = config.nn_worker.instances;
       ranks_[r].clients = std::make_unique<PeerClients>(
           thread_.executor(), peers[r].address, hello,
-          OptionsFor(rpc_options.client, "nn-worker", peers, r), nullptr);
+          OptionsFor(rpc_options.client, "nn-worker", peers, r), options.observer);
     }
     stopper_.emplace(stop, [this] { rpc::asio::post(thread_.executor(), [this] { Stop(); }); });
   }
@@ -207,12 +208,13 @@ class RemoteLoaderClient final : public LoaderClient {
   template <typename Request, typename Response, typename MakeRequest>
   [[nodiscard]] rpc::awaitable<StatusOr<rpc::Received<Response>>> Persist(
       Rank& rank, rpc::MethodOf<Request, Response> method, MakeRequest make_request) {
+    const rpc::Trace trace{.trace_id = traces_() | 1};  // Never 0.
     std::optional<rpc::Clock::time_point> failing_since;
     std::chrono::milliseconds pause = kMinPause;
     rpc::asio::steady_timer timer(co_await rpc::asio::this_coro::executor);
     const auto client = rank.clients->dedicated();
-    while (true) {
-      const auto options = api::Patient({rpc::Clock::now() + call_timeout_});
+    for (uint64_t attempt = 0;; ++attempt) {
+      const auto options = api::Patient({rpc::Clock::now() + call_timeout_, trace.Child(attempt)});
       auto response = co_await rpc::Call(*client, method, make_request(), options);
       if (response.ok()) co_return std::move(response);
       const Status& status = response.status();
@@ -292,6 +294,7 @@ class RemoteLoaderClient final : public LoaderClient {
   // Threads: thread_.
   bool stopped_ = false;
   bool failing_ = false;
+  Random traces_{std::random_device()()};
   IoThread thread_;
   std::optional<std::stop_callback<std::function<void()>>> stopper_;
 };
@@ -300,8 +303,10 @@ uint32_t LoadersOf(const ClusterConfig& config) {
   return static_cast<uint32_t>(config.loaders.instances.size());
 }
 
-StatusOr<std::unique_ptr<RemoteLoaderClient>> Connect(const ClusterConfig& config, uint32_t loader,
+StatusOr<std::unique_ptr<RemoteLoaderClient>> Connect(const ClusterConfig& config,
+                                                      const LoaderClientOptions& options,
                                                       const std::stop_token& stop) {
+  const uint32_t loader = options.loader;
   if (loader >= LoadersOf(config)) {
     return absl::InvalidArgumentError(
         absl::StrCat("loader ", loader, ": the configuration has ", LoadersOf(config),
@@ -309,7 +314,7 @@ StatusOr<std::unique_ptr<RemoteLoaderClient>> Connect(const ClusterConfig& confi
                      " in loaders.instances; add one, or use a smaller number, from 0"));
   }
   SIMURGH_ASSIGN_OR_RETURN(const RpcOptions rpc_options, MakeRpcOptions(config.rpc));
-  return std::make_unique<RemoteLoaderClient>(config, loader, rpc_options, stop);
+  return std::make_unique<RemoteLoaderClient>(config, options, rpc_options, stop);
 }
 
 }  // namespace
@@ -317,14 +322,14 @@ StatusOr<std::unique_ptr<RemoteLoaderClient>> Connect(const ClusterConfig& confi
 StatusOr<std::unique_ptr<LoaderClient>> LoaderClient::Open(const ClusterConfig& config,
                                                            const LoaderClientOptions& options,
                                                            std::stop_token stop) {
-  SIMURGH_ASSIGN_OR_RETURN(auto client, Connect(config, options.loader, stop));
+  SIMURGH_ASSIGN_OR_RETURN(auto client, Connect(config, options, stop));
   SIMURGH_RETURN_IF_ERROR(client->Introduce(LoadersOf(config), options.input));
   return client;
 }
 
 Status LoaderClient::AbandonUnopened(const ClusterConfig& config, uint32_t loader,
                                      const Status& reason, std::stop_token stop) {
-  SIMURGH_ASSIGN_OR_RETURN(const auto client, Connect(config, loader, stop));
+  SIMURGH_ASSIGN_OR_RETURN(const auto client, Connect(config, {.loader = loader}, stop));
   return client->Abandon(reason);
 }
 

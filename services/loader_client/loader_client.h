@@ -13,11 +13,16 @@
 
 namespace simurgh {
 
+namespace rpc {
+class Observer;
+}
+
 struct LoaderClientOptions {
   uint32_t loader = 0;  // Index into config.loaders.instances.
   // InputAgreement of the fitted configuration if the batches are from its training files; the
   // trainer refuses a loader with another one. Empty: only ClusterAgreement is compared.
   std::string input = {};
+  rpc::Observer* observer = nullptr;  // Of the calls, on a thread of the client. Outlives it.
 };
 
 // Feeds batches from another process into a training run:

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -110,12 +107,10 @@ class RemoteCluster {
 
 class NnWorker : public Daemon {
  public:
-  // trace_file: empty for no trace. resume: as for FindResumePoint.
+  // resume: as for FindResumePoint.
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool standalone,
-                                                 const std::string& trace_file,
                                                  const std::string& resume) {
-    std::unique_ptr<NnWorker> daemon(new NnWorker(context, trace_file));
-    SIMURGH_RETURN_IF_ERROR(daemon->OpenTrace());
+    std::unique_ptr<NnWorker> daemon(new NnWorker(context));
     SIMURGH_ASSIGN_OR_RETURN(daemon->resumed_, FindResumePoint(context.config(), resume));
     daemon->takes_newest_ = resume == "auto";
     const Checkpoint* resumed = daemon->resumed_ ? &daemon->resumed_->checkpoint : nullptr;
@@ -153,7 +148,6 @@ class NnWorker : public Daemon {
           .Set(static_cast<double>(daemon->saver_->generation()));
       daemon->token_link_.emplace(context.config());
     }
-    if (!trace_file.empty()) daemon->job_->Trace(daemon->timeline_);
     context.SetReload([daemon = daemon.get()](const ClusterConfig& config) {
       return daemon->learning_rates_.Change(config.tables);
     });
@@ -184,7 +178,6 @@ class NnWorker : public Daemon {
       if (!saved.ok()) result = Annotate(saved, "training has ended, and its model is not saved");
     }
     if (remote_ != nullptr && joined_.run != 0) remote_->port().EndRun(joined_, kEndGrace);
-    Status traced = WriteTrace();  // Also after a failure.
     if (absl::IsCancelled(result.status()) && stop.stop_requested()) {
       spdlog::info("training was stopped before its end");
       return absl::OkStatus();
@@ -192,10 +185,10 @@ class NnWorker : public Daemon {
     SIMURGH_RETURN_IF_ERROR(result.status());
     if (result->interrupted) {
       spdlog::info("training was stopped: steps={}; start it again to continue", result->steps);
-      return traced;
+      return absl::OkStatus();
     }
     Report(*result);
-    return traced;
+    return absl::OkStatus();
   }
 
   // A start continues from the last checkpoint. Another process may be back by then.
@@ -212,10 +205,9 @@ class NnWorker : public Daemon {
   }
 
  private:
-  NnWorker(DaemonContext& context, std::string trace_file)
+  explicit NnWorker(DaemonContext& context)
       : context_(context),
         run_(RunNumber(/*generation=*/0, context.hello().incarnation)),
-        trace_file_(std::move(trace_file)),
         rank_(context.index()),
         learning_rates_(context.config().tables),
         best_(context.config().checkpoint) {}
@@ -236,26 +228,6 @@ class NnWorker : public Daemon {
 
   EmbeddingPort& Port() {
     return local_ != nullptr ? static_cast<EmbeddingPort&>(*local_) : remote_->port();
-  }
-
-  // A path that cannot be written must not cost a training. Errors: INVALID_ARGUMENT.
-  Status OpenTrace() {
-    if (trace_file_.empty()) return absl::OkStatus();
-    std::error_code ignored;
-    const bool is_pipe = std::filesystem::is_fifo(trace_file_, ignored);  // Opening one would wait.
-    if (!is_pipe) trace_.open(trace_file_, std::ios::binary);
-    if (trace_.is_open()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("--trace ", trace_file_, ": cannot write it: ",
-                                                   is_pipe ? "it is a pipe" : std::strerror(errno),
-                                                   "; name a file in an existing folder"));
-  }
-
-  Status WriteTrace() {
-    if (trace_file_.empty()) return absl::OkStatus();
-    trace_ << timeline_.ToJson(rank_, absl::StrCat("nn-worker ", rank_)) << std::flush;
-    if (trace_) return absl::OkStatus();
-    return absl::UnavailableError(
-        absl::StrCat("--trace ", trace_file_, ": cannot write it: ", std::strerror(errno)));
   }
 
   void CreateCheckpointer(DaemonContext& context) {
@@ -527,13 +499,10 @@ class NnWorker : public Daemon {
   }
 
   DaemonContext& context_;
-  uint64_t run_;                  // Of this start. All ranks use that of rank 0.
-  const std::string trace_file_;  // May be empty.
+  uint64_t run_;  // Of this start. All ranks use that of rank 0.
   const uint32_t rank_;
-  std::ofstream trace_;
   StepId joined_;       // The run, once all ranks have joined it.
   uint32_t loads_ = 0;  // Of rows, in this run. One at a time.
-  Timeline timeline_;
   LearningRates learning_rates_;
   std::optional<ResumePoint> resumed_;  // The model that this training continues.
   bool takes_newest_ = false;           // Rather than one that the user has named.
@@ -559,7 +528,6 @@ class NnWorker : public Daemon {
 int main(int argc, char** argv) {
   bool standalone = false;
   std::string resume;
-  std::string trace_file;
   simurgh::DaemonDescription description{
       .role = "nn-worker",
       .usage = {.program = "nn-worker",
@@ -582,10 +550,8 @@ int main(int argc, char** argv) {
       "resume",
       boost::program_options::value(&resume)->default_value("auto", "")->value_name("WHAT"),
       "continue a model: auto (the default): the newest in checkpoint.directory, if any; never; or "
-      "the path of a model or checkpoint")(
-      "trace", boost::program_options::value(&trace_file)->value_name("FILE"),
-      "write a Chrome trace of the first steps (open it in Perfetto)");
+      "the path of a model or checkpoint");
   return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {
-    return simurgh::NnWorker::Start(context, standalone, trace_file, resume);
+    return simurgh::NnWorker::Start(context, standalone, resume);
   });
 }

@@ -266,8 +266,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
       return joined;
     }
   }
-  Trainer trainer(training, run, port, *network_, collective, std::move(data), report_, timeline_,
-                  dense);
+  Trainer trainer(training, run, port, *network_, collective, std::move(data), report_, dense);
   StatusOr<TrainResult> result = trainer.Run(std::move(stop));
   if (result.ok() || buffer_ == nullptr || !buffer_->ended_empty()) return result;
   return Annotate(result.status(), "all loaders ended without a batch");

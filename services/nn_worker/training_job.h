@@ -57,9 +57,6 @@ class TrainingJob {
   // Rank 0: see TrainerData::checkpoints. Call before Run. Lifetime: the port outlives Run.
   void SaveWith(CheckpointPort& checkpoints) { checkpoints_ = &checkpoints; }
 
-  // Records Run in a timeline, which outlives it.
-  void Trace(Timeline& timeline) { timeline_ = &timeline; }
-
   DenseNetwork& network() { return *network_; }
 
   // The given configuration, with fitted statistics.
@@ -118,7 +115,6 @@ class TrainingJob {
   std::atomic<bool> interrupted_ = false;
   CheckpointPort* checkpoints_ = nullptr;
   FeedBuffer* buffer_ = nullptr;  // Null: reads files.
-  Timeline* timeline_ = nullptr;  // May be null.
   TrainReport report_;
   IdOverlapReport id_overlap_;
   LabelCounts labels_;  // Of the training data.

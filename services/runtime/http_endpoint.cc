@@ -1,5 +1,7 @@
 #include "services/runtime/http_endpoint.h"
 
+#include <filesystem>
+#include <fstream>
 #include <list>
 #include <memory>
 #include <optional>
@@ -8,14 +10,18 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/write.hpp>
 
 #include "services/runtime/io_thread.h"
 #include "services/runtime/tcp_listener.h"
 #include "simurgh/base/log.h"
+#include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {
 namespace {
@@ -30,6 +36,7 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 struct Request {
   std::string method;
   std::string target;  // Without the query.
+  std::string query;
   bool keep_alive = false;
 };
 
@@ -39,8 +46,11 @@ std::optional<Request> Parse(const std::string& head) {
   const std::vector<std::string> lines = absl::StrSplit(head, "\r\n");
   const std::vector<std::string> words = absl::StrSplit(lines[0], ' ');
   if (words.size() != 3 || (words[2] != "HTTP/1.1" && words[2] != "HTTP/1.0")) return std::nullopt;
+  const std::pair<std::string, std::string> target =
+      absl::StrSplit(words[1], absl::MaxSplits('?', 1));
   Request request{.method = words[0],
-                  .target = words[1].substr(0, words[1].find('?')),
+                  .target = target.first,
+                  .query = target.second,
                   .keep_alive = words[2] == "HTTP/1.1"};
   for (size_t i = 1; i < lines.size(); ++i) {
     const size_t colon = lines[i].find(':');
@@ -64,10 +74,21 @@ struct Response {
   const char* more_headers = "";
 };
 
+// A name of the machine and the namespace whose clock this process reads.
+std::string ClockName() {
+  std::string name;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), name);
+  if (name.empty()) return name;
+  std::error_code none;
+  return name + std::filesystem::read_symlink("/proc/self/ns/time", none).string();
+}
+
 class Endpoint final : public HttpEndpoint {
  public:
-  Endpoint(const MetricRegistry& registry, std::function<Readiness()> readiness, HttpLimits limits)
-      : registry_(registry),
+  Endpoint(std::string process, const MetricRegistry& registry,
+           std::function<Readiness()> readiness, HttpLimits limits)
+      : process_(std::move(process)),
+        registry_(registry),
         readiness_(std::move(readiness)),
         limits_(limits),
         thread_("http"),
@@ -116,16 +137,19 @@ class Endpoint final : public HttpEndpoint {
 
   [[nodiscard]] asio::awaitable<void> Serve(std::shared_ptr<tcp::socket> socket) {
     asio::steady_timer timeout(thread_.executor());
+    const auto close_after = [&](std::chrono::milliseconds time) {
+      timeout.expires_after(time);
+      timeout.async_wait([socket](const boost::system::error_code& error) {
+        boost::system::error_code ignored;
+        if (!error) socket->close(ignored);
+      });
+    };
     std::string received;
     for (bool open = true; open && socket->is_open();) {
       // The last to begin a request; it is still in the list, since its socket is open.
       sessions_.remove(socket);
       sessions_.push_back(socket);
-      timeout.expires_after(limits_.request_timeout);
-      timeout.async_wait([socket](const boost::system::error_code& error) {
-        boost::system::error_code ignored;
-        if (!error) socket->close(ignored);
-      });
+      close_after(limits_.request_timeout);
       size_t end = received.find(kHeadEnd);
       while (end == std::string::npos && received.size() < limits_.request_bytes) {
         const size_t before = received.size();
@@ -141,8 +165,14 @@ class Endpoint final : public HttpEndpoint {
         request = Parse(received.substr(0, end));
         received.erase(0, end + kHeadEnd.size());
       }
-      const Response response =
-          request ? Answer(*request) : Response{"400 Bad Request", "malformed request\n"};
+      Response response{"400 Bad Request", "malformed request\n"};
+      if (request && request->method == "GET" && request->target == "/trace") {
+        close_after(limits_.request_timeout + std::chrono::seconds(kMaxTraceSeconds));
+        response = co_await Record(request->query);
+        close_after(limits_.request_timeout);
+      } else if (request) {
+        response = Answer(*request);
+      }
       open = request && request->keep_alive;
       // The header of HEAD announces the length that GET would send.
       const std::string bytes =
@@ -156,6 +186,28 @@ class Endpoint final : public HttpEndpoint {
     }
     boost::system::error_code ignored;
     socket->shutdown(tcp::socket::shutdown_send, ignored);
+  }
+
+  // Other requests are answered meanwhile.
+  [[nodiscard]] asio::awaitable<Response> Record(std::string query) {
+    absl::string_view text = query;
+    uint32_t seconds = 0;
+    if (!absl::ConsumePrefix(&text, "seconds=") || !absl::SimpleAtoi(text, &seconds) ||
+        seconds < 1 || seconds > kMaxTraceSeconds) {
+      co_return Response{"400 Bad Request", absl::StrCat("use /trace?seconds=N, with N from 1 to ",
+                                                         kMaxTraceSeconds, "\n")};
+    }
+    const std::unique_ptr<Timeline> timeline = Timeline::Record();
+    if (timeline == nullptr) {
+      co_return Response{"409 Conflict", "a recording is in progress; try again after its end\n"};
+    }
+    spdlog::info("recording a trace: seconds={}", seconds);
+    asio::steady_timer end(thread_.executor(), std::chrono::seconds(seconds));
+    co_await end.async_wait(rpc::kNoThrow);
+    if (!writer_) writer_.emplace(1);
+    std::string json =
+        co_await rpc::RunOn(writer_->get_executor(), [&] { return timeline->Finish(process_); });
+    co_return Response{"200 OK", std::move(json), "application/json"};
   }
 
   Response Answer(const Request& request) const {
@@ -173,9 +225,15 @@ class Endpoint final : public HttpEndpoint {
       if (state.ready) return {"200 OK", "ready\n"};
       return {"503 Service Unavailable", state.reason + "\n"};
     }
-    return {"404 Not Found", "use /metrics, /healthz or /readyz\n"};
+    if (request.target == "/trace/clock") {
+      const auto time = std::chrono::nanoseconds(Timeline::Clock::now().time_since_epoch());
+      return {"200 OK", absl::StrCat(time.count(), " ", clock_name_, "\n")};
+    }
+    return {"404 Not Found", "use /metrics, /healthz, /readyz or /trace?seconds=N\n"};
   }
 
+  const std::string process_;
+  const std::string clock_name_ = ClockName();
   const MetricRegistry& registry_;
   const std::function<Readiness()> readiness_;
   const HttpLimits limits_;
@@ -184,16 +242,15 @@ class Endpoint final : public HttpEndpoint {
   bool is_loopback_ = false;
   IoThread thread_;
   tcp::acceptor acceptor_;
+  std::optional<asio::thread_pool> writer_;  // Of traces, from the first one on.
 };
 
 }  // namespace
 
-StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(const std::string& address,
-                                                            const std::string& key,
-                                                            const MetricRegistry& registry,
-                                                            std::function<Readiness()> readiness,
-                                                            HttpLimits limits) {
-  auto endpoint = std::make_unique<Endpoint>(registry, std::move(readiness), limits);
+StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(
+    const std::string& address, const std::string& key, const std::string& process,
+    const MetricRegistry& registry, std::function<Readiness()> readiness, HttpLimits limits) {
+  auto endpoint = std::make_unique<Endpoint>(process, registry, std::move(readiness), limits);
   SIMURGH_RETURN_IF_ERROR(endpoint->Listen(address, key));
   return endpoint;
 }

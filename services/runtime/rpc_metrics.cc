@@ -1,6 +1,7 @@
 #include "services/runtime/rpc_metrics.h"
 
 #include "simurgh/base/log.h"
+#include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {
 namespace {
@@ -79,10 +80,23 @@ void RpcMetrics::OnCallEnd(const rpc::CallReport& report) {
   metrics.request_bytes.Add(report.request_bytes);
   metrics.response_bytes.Add(report.response_bytes);
   metrics.ForCode(report.status.code()).Add();
+  if (Timeline::is_recording()) RecordCall(report);
   if (IsFault(report.status) && faults_.Admit(LogLimiter::Clock::now())) {
     spdlog::warn("{} {}, trace {:016x}: {}", side_, report.method.name, report.trace.trace_id,
                  Text(report.status));
   }
+}
+
+void RpcMetrics::RecordCall(const rpc::CallReport& report) const {
+  const bool is_server = side_ == "server";
+  Timeline::Add({.name = report.method.name,
+                 .track = is_server ? "handled calls" : "calls",
+                 .begin = report.end - report.duration,
+                 .end = report.end,
+                 .kind = is_server ? SpanKind::kHandling : SpanKind::kCall,
+                 .trace_id = report.trace.trace_id,
+                 .span_id = report.trace.span_id,
+                 .waited = report.waited});
 }
 
 void RpcMetrics::OnConnect(std::string_view peer) {

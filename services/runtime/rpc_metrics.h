@@ -16,9 +16,9 @@ namespace simurgh {
 // The end of the connections that an observer watches: the label `side`.
 enum class RpcSide { kServer, kClient };
 
-// Writes events of the RPC library into metrics (simurgh_rpc_*) and the log. The first call of a
-// method creates its metrics, the first result with a code creates the counter; further calls
-// allocate nothing.
+// Writes events of the RPC library into metrics (simurgh_rpc_*), the log and the timeline. The
+// first call of a method creates its metrics, the first result with a code creates the counter;
+// further calls allocate nothing.
 //
 // Threads: one executor's, as rpc::Observer. Observers of several executors count into the same
 // series of a registry. Lifetime: the registry outlives this.
@@ -51,6 +51,7 @@ class RpcMetrics : public rpc::Observer {
     LogLimiter log{kLines, kLineInterval};
   };
 
+  void RecordCall(const rpc::CallReport& report) const;
   MethodMetrics& ForMethod(const rpc::MethodId& method);
 
   Counter& CounterOf(const char* name, const char* help) const {

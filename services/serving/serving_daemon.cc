@@ -129,8 +129,8 @@ class Serving {
       return Readiness{problem.empty(), problem};
     };
     AddProcessMetrics(registry_, "serve", readiness);
-    SIMURGH_ASSIGN_OR_RETURN(
-        endpoint_, HttpEndpoint::Start(config_.metrics, config_.metrics_key, registry_, readiness));
+    SIMURGH_ASSIGN_OR_RETURN(endpoint_, HttpEndpoint::Start(config_.metrics, config_.metrics_key,
+                                                            "serve", registry_, readiness));
     spdlog::info("http://{} serves /metrics, /healthz and /readyz", endpoint_->address());
     if (!endpoint_->is_loopback() && config_.security != Security::kInsecure) {
       spdlog::warn(

@@ -15,6 +15,8 @@ inline constexpr char kDoctorUsage[] =
     "  simurgh doctor [CONFIG] [options]  look for what is wrong with a machine and a cluster\n";
 inline constexpr char kPlanUsage[] =
     "  simurgh plan CONFIG --ids N ...    estimate memory, network and disk of a training\n";
+inline constexpr char kTraceUsage[] =
+    "  simurgh trace CONFIG [options]     record what all daemons do, for Perfetto\n";
 inline constexpr char kUpUsage[] =
     "  simurgh up CONFIG [options]        start all daemons in the background on this machine\n";
 inline constexpr char kDownUsage[] =
@@ -52,6 +54,7 @@ ExitCode RunTrainCommand(int argc, const char* const* argv);
 ExitCode RunStatusCommand(int argc, const char* const* argv);
 ExitCode RunDoctorCommand(int argc, const char* const* argv);
 ExitCode RunPlanCommand(int argc, const char* const* argv);
+ExitCode RunTraceCommand(int argc, const char* const* argv);
 ExitCode RunUpCommand(int argc, const char* const* argv);
 ExitCode RunDownCommand(int argc, const char* const* argv);
 ExitCode RunLogsCommand(int argc, const char* const* argv);

@@ -1,6 +1,7 @@
 #include "services/simurgh/http_get.h"
 
 #include <cstdint>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include <boost/asio/co_spawn.hpp>
@@ -46,6 +47,7 @@ asio::awaitable<StatusOr<HttpAnswer>> Get(HttpTarget target, std::chrono::millis
   http::request<http::empty_body> request(http::verb::get, target.path, /*version=*/11);
   request.set(http::field::host, target.address);
   request.keep_alive(false);
+  const auto sent_at = std::chrono::steady_clock::now();
   const auto [unsent, sent] = co_await http::async_write(stream, request, rpc::kNoThrow);
   if (unsent) co_return Failure(unsent);
   beast::flat_buffer buffer;
@@ -53,7 +55,10 @@ asio::awaitable<StatusOr<HttpAnswer>> Get(HttpTarget target, std::chrono::millis
   parser.body_limit(kMaxBody);
   const auto [unread, received] = co_await http::async_read(stream, buffer, parser, rpc::kNoThrow);
   if (unread) co_return Failure(unread);
-  co_return HttpAnswer{.code = parser.get().result_int(), .body = parser.get().body()};
+  co_return HttpAnswer{.code = parser.get().result_int(),
+                       .body = std::move(parser.get().body()),
+                       .sent = sent_at,
+                       .received = std::chrono::steady_clock::now()};
 }
 
 }  // namespace

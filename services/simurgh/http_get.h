@@ -11,6 +11,9 @@ namespace simurgh {
 struct HttpAnswer {
   unsigned code = 0;  // 200
   std::string body;
+  // After the connect and before the request; after the answer.
+  std::chrono::steady_clock::time_point sent;
+  std::chrono::steady_clock::time_point received;
 };
 
 struct HttpTarget {

@@ -28,6 +28,7 @@ constexpr Command kCommands[] = {
     {"status", kStatusUsage, RunStatusCommand},
     {"doctor", kDoctorUsage, RunDoctorCommand},
     {"plan", kPlanUsage, RunPlanCommand},
+    {"trace", kTraceUsage, RunTraceCommand},
     {"up", kUpUsage, RunUpCommand},
     {"down", kDownUsage, RunDownCommand},
     {"logs", kLogsUsage, RunLogsCommand},

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "simurgh/telemetry/timeline.h"
 #include "train/batch_queue.h"
 
 namespace simurgh {
@@ -171,7 +172,7 @@ void BatchPipeline::Submit(PendingBatch& pending) {
                               .step = pending.step,
                               .lookahead_steps = options_.reproducible ? options_.staleness : 1};
   port_.Submit(pending.batch.sparse, options, [this, &pending](StatusOr<BatchReference> reference) {
-    OnAnswer(pending, BatchCall::kSubmit, reference.status(),
+    OnAnswer(pending, BatchCall::kSubmit, reference.status(), reference.ok() ? reference->trace : 0,
              [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_->OnSubmitted(pending, *reference); });
   });
 }
@@ -193,7 +194,7 @@ void BatchPipeline::Pull(const StartedCall& started) {
               .acknowledged_steps = started.acknowledged_steps,
               .row_age_steps = started.row_age_steps},
              std::move(target), [this, &pending](StatusOr<PullAnswer> answer) {
-               OnAnswer(pending, BatchCall::kPull, answer.status(),
+               OnAnswer(pending, BatchCall::kPull, answer.status(), pending.reference.trace,
                         [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                           queue_->OnPulled(pending, *std::move(answer));
                         });
@@ -207,18 +208,23 @@ void BatchPipeline::Push(PendingBatch& pending) {
   gradients.argmax = pending.argmax;
   port_.Push(pending.reference, StepIdOf(pending), std::move(gradients),
              [this, &pending](const Status& status) {
-               OnAnswer(pending, BatchCall::kPush, status,
+               OnAnswer(pending, BatchCall::kPush, status, pending.reference.trace,
                         [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_->ReleaseBatch(pending); });
              });
 }
 
 void BatchPipeline::OnAnswer(PendingBatch& pending, BatchCall call, const Status& status,
-                             absl::FunctionRef<void()> on_success) {
+                             uint64_t trace, absl::FunctionRef<void()> on_success) {
   const char* const what = NameOf(call);
   EndProfileRange(pending.profile_range);
   Update([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if (options_.timeline != nullptr) {
-      options_.timeline->Add(what, what, pending.step, pending.call_began, Clock::now());
+    if (Timeline::is_recording()) {
+      Timeline::Add({.name = what,
+                     .track = what,
+                     .begin = pending.call_began,
+                     .end = Clock::now(),
+                     .step = pending.step,
+                     .trace_id = trace});
     }
     if (status.ok()) return on_success();
     queue_->OnFailed(pending, call, absl::IsUnavailable(status) || absl::IsNotFound(status));

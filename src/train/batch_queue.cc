@@ -139,6 +139,7 @@ const PulledBatch* BatchQueue::Take(PendingBatch& pending) {
   pending.handed_out = true;
   pending.pulled = {.batch = &pending.batch,
                     .step = pending.step,
+                    .trace = pending.reference.trace,
                     .block = pending.block.get(),
                     .staleness = pending.staleness};
   return &pending.pulled;

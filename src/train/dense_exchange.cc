@@ -5,6 +5,7 @@
 
 #include "simurgh/base/check.h"
 #include "simurgh/nn/dense_optimizer.h"
+#include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {
 namespace {
@@ -197,9 +198,12 @@ void DenseExchange::OnAnswer(StatusOr<DenseVersions> answer) {
     } else {
       const bool is_push = operation.kind == Operation::Kind::kPush;
       if (is_push) gaps_.push_back(answer->gap);
-      if (is_push && options_.timeline != nullptr) {
-        options_.timeline->Add("dense", "dense push", operation.step, operation.began,
-                               Clock::now());
+      if (is_push && Timeline::is_recording()) {
+        Timeline::Add({.name = "dense push",
+                       .track = "dense push",
+                       .begin = operation.began,
+                       .end = Clock::now(),
+                       .step = operation.step});
       }
       if (operation.kind == Operation::Kind::kPullState) {
         state_ = std::move(operation.received);

@@ -14,7 +14,6 @@
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
-#include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/ports.h"
 #include "train/retry.h"
 
@@ -26,7 +25,6 @@ struct DenseExchangeOptions {
   DenseOptimizerConfig optimizer;
   uint32_t staleness = 1;  // Own pushes that the next weights may lack, plus one; >= 1.
   std::chrono::milliseconds retry_deadline{60'000};  // From the first failure of a call.
-  Timeline* timeline = nullptr;                      // Records pushes. Outlives the exchange.
 };
 
 // A trainer's side of dense weights that servers own. Sends gradients one push at a time, while the
@@ -85,7 +83,7 @@ class DenseExchange {
     size_t count = 0;                         // Floats of each buffer, or weights of a state.
     bool under_way = false;
     RetryClock retry;
-    Timeline::Clock::time_point began;
+    std::chrono::steady_clock::time_point began;
   };
 
   std::shared_ptr<AlignedBuffer> CopyOf(std::span<const float> values);

@@ -5,6 +5,7 @@
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/thread.h"
+#include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {
 namespace {
@@ -16,13 +17,12 @@ constexpr ReducePrecision kPrecisions[] = {ReducePrecision::kF32, ReducePrecisio
 }  // namespace
 
 GradientReducer::GradientReducer(Collective& collective, std::span<float> gradients,
-                                 const AllReduceConfig& config, bool overlap, Timeline* timeline)
+                                 const AllReduceConfig& config, bool overlap)
     : collective_(collective),
       gradients_(gradients),
       precision_(kPrecisions[static_cast<size_t>(config.precision)]),
       bucket_floats_(config.bucket_bytes / sizeof(float)),
       overlap_(overlap),
-      timeline_(timeline),
       residuals_(precision_ == ReducePrecision::kF32 ? 0 : gradients.size()),
       open_{.first = gradients.size()},
       thread_([this] {
@@ -86,7 +86,7 @@ Status GradientReducer::AwaitThread() {
 }
 
 Status GradientReducer::SumBucket(const Bucket& bucket, absl::FunctionRef<void()> meanwhile) {
-  const TimelineSpan span(timeline_, "allreduce", "sum", bucket.step);
+  const TimelineSpan span("sum", bucket.step);
   const std::span<float> residual(residuals_);
   return collective_.Sum(
       Channel::kGradients, gradients_.subspan(bucket.first, bucket.count), precision_,

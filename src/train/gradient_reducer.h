@@ -13,7 +13,6 @@
 #include "simurgh/base/status.h"
 #include "simurgh/collective/collective.h"
 #include "simurgh/config/training_config.h"
-#include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {
 
@@ -23,10 +22,10 @@ namespace simurgh {
 // Threads: one owner.
 class GradientReducer {
  public:
-  // overlap: false sums all buckets in Finish. timeline: records sums; may be null.
-  // Lifetime: collective, gradients and timeline must outlive this.
+  // overlap: false sums all buckets in Finish.
+  // Lifetime: collective and gradients must outlive this.
   GradientReducer(Collective& collective, std::span<float> gradients, const AllReduceConfig& config,
-                  bool overlap, Timeline* timeline);
+                  bool overlap);
   // Requires Finish or the collective's Abort before.
   ~GradientReducer();
 
@@ -63,7 +62,6 @@ class GradientReducer {
   const ReducePrecision precision_;
   const size_t bucket_floats_;
   const bool overlap_;
-  Timeline* const timeline_;
   uint64_t step_ = 0;
   std::vector<float> residuals_;  // Rounding errors; empty for f32.
   Bucket open_;                   // Grows towards the front.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simurgh/base/thread.h"
+#include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {
 
@@ -47,11 +48,10 @@ void Loader::CloseReader() {
 }
 
 StatusOr<std::optional<Batch>> Loader::NextOf(BatchReader& reader) {
-  std::optional<TimelineSpan> span(std::in_place, options_.timeline, "load", "read", read_);
+  std::optional<TimelineSpan> span(std::in_place, "read", options_.first_batch + agreed_);
   SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader.Next());
   span.reset();
   if (batch && options_.drop_last && batch->size() < options_.batch_size) batch.reset();
-  read_ += batch ? 1 : 0;
   return Agree(std::move(batch));
 }
 

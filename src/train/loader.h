@@ -41,8 +41,6 @@ struct LoaderOptions {
   size_t features = 0;  // Features, dense columns and labels of an empty batch.
   size_t dense_width = 0;
   size_t tasks = 1;
-
-  Timeline* timeline = nullptr;  // Records reading. Outlives the loader.
 };
 
 // A thread that reads a data set for a number of epochs and feeds it to a pipeline.
@@ -75,7 +73,6 @@ class Loader {
   Mutex mutex_;
   std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t read_ = 0;         // Batches read.
   uint64_t agreed_ = 0;       // Steps agreed on.
   ShareProgress progress_;    // Of the last batch.
   uint32_t epochs_;           // Completed, with mark_epoch_ends.

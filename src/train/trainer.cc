@@ -37,15 +37,14 @@ PushOrder OrderOf(const TrainingConfig& config) {
 
 Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port,
                  DenseNetwork& network, Collective& collective, TrainerData data,
-                 TrainObserver& observer, Timeline* timeline, DensePort* dense_port)
+                 TrainObserver& observer, DensePort* dense_port)
     : config_(config),
       run_(run),
       port_(port),
       network_(network),
       collective_(collective),
       data_(std::move(data)),
-      observer_(observer),
-      timeline_(timeline) {
+      observer_(observer) {
   if (config.mode == Mode::kAsync) {
     SIMURGH_CHECK(dense_port != nullptr);
     exchange_ = std::make_unique<DenseExchange>(
@@ -54,13 +53,12 @@ Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port
                              .rank = collective.rank(),
                              .optimizer = config.dense_optimizer,
                              .staleness = std::min(config.staleness, kMaxDenseStaleness),
-                             .retry_deadline = config.retry_deadline,
-                             .timeline = timeline});
+                             .retry_deadline = config.retry_deadline});
     return;
   }
   if (collective.ranks() == 1 || network.sums_on_device()) return;
   reducer_ = std::make_unique<GradientReducer>(collective, network.gradients(), config.allreduce,
-                                               config.mode != Mode::kNaiveHybrid, timeline);
+                                               config.mode != Mode::kNaiveHybrid);
 }
 
 Trainer::~Trainer() = default;
@@ -320,8 +318,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
               .first_step = data_.start.steps,
               .blocks = &network_.blocks(),
               .queue_batches = config_.loader_queue_batches,
-              .retry_deadline = config_.retry_deadline,
-              .timeline = timeline_});
+              .retry_deadline = config_.retry_deadline});
   const auto stop_waits = [this, &pipeline] {
     pipeline.Stop();
     if (exchange_ != nullptr) exchange_->Stop();
@@ -344,8 +341,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
        .ranks = collective_.ranks() > 1 && data_.reads_in_step ? &collective_ : nullptr,
        .features = data_.embeddings.features(),
        .dense_width = data_.dense_width,
-       .tasks = data_.tasks,
-       .timeline = timeline_},
+       .tasks = data_.tasks},
       pipeline);
   // Ranks in step that sum on devices already use the channel for their monitor.
   if (collective_.ranks() > 1 && !(in_step() && network_.sums_on_device())) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/learning_rates.h"
 #include "simurgh/train/trainer.h"
 #include "train/dense_exchange.h"
@@ -26,7 +27,7 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   probabilities_.resize(dense.labels.size());
   const auto begin = Clock::now();
   if (exchange_ != nullptr) {
-    const TimelineSpan span(timeline_, "compute", "wait for weights", pulled.step);
+    const TimelineSpan span("wait for weights", pulled.step, pulled.trace);
     SIMURGH_RETURN_IF_ERROR(exchange_->TakeWeights(network_.parameters()));
     ReportDensePushes(meter);
   }
@@ -90,7 +91,7 @@ StatusOr<BatchResult> Trainer::ComputeStep(BatchPipeline& pipeline, const Pulled
   const DenseBatch& dense = pulled.batch->dense;
   RankStep ranks{.global_samples = pulled.batch->global_samples};
   if (ranks.global_samples == 0) ranks.global_samples = dense.batch_size * collective_.ranks();
-  const TimelineSpan span(timeline_, "compute", "forward and backward", pulled.step);
+  const TimelineSpan span("forward and backward", pulled.step, pulled.trace);
   if (reducer_ != nullptr) {
     reducer_->BeginStep(pulled.step);
     ranks.on_gradients = [this](size_t first, size_t count) {
@@ -117,7 +118,7 @@ void Trainer::Prefetch(BatchPipeline& pipeline) {
   if (!network_.overlaps() || ahead_ != nullptr) return;
   ahead_ = pipeline.TakeNext();
   if (ahead_ == nullptr) return;
-  const TimelineSpan span(timeline_, "copy", "copy in", ahead_->step);
+  const TimelineSpan span("copy in", ahead_->step, ahead_->trace);
   const DenseBatch& dense = ahead_->batch->dense;
   network_.Load(*ahead_->block, dense.matrix(), dense.labels);
 }
@@ -139,7 +140,7 @@ Status Trainer::FlushPrevious(BatchPipeline& pipeline) {
   if (last_ == nullptr) return absl::OkStatus();
   const PulledBatch& last = *std::exchange(last_, nullptr);
   if (network_.overlaps()) {
-    const TimelineSpan span(timeline_, "copy", "copy out", last.step);
+    const TimelineSpan span("copy out", last.step, last.trace);
     SIMURGH_RETURN_IF_ERROR(network_.AwaitGradients(*last.block));
   }
   pipeline.Finish();
@@ -161,7 +162,7 @@ StatusOr<Trainer::StepStatus> Trainer::GatherStepStatus(const StepStatus& own) {
 
 Status Trainer::WaitForAllReduce(uint64_t step, absl::FunctionRef<Status()> meanwhile) {
   if (reducer_ == nullptr) return meanwhile();
-  const TimelineSpan span(timeline_, "compute", "wait for sums", step);
+  const TimelineSpan span("wait for sums", step);
   Status status = absl::OkStatus();
   SIMURGH_RETURN_IF_ERROR(reducer_->Finish([&] { status = meanwhile(); }));
   return status;
@@ -172,7 +173,7 @@ Status Trainer::ApplyStep(uint64_t step, bool finite) {
     if (reducer_ != nullptr) reducer_->DropResiduals();
     return absl::OkStatus();
   }
-  const TimelineSpan span(timeline_, "compute", "dense step", step);
+  const TimelineSpan span("dense step", step);
   const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
   const float rate = LearningRateAt(optimizer.learning_rate, optimizer.schedule, step);
   if (exchange_ == nullptr) return network_.ApplyGradients(rate);

@@ -1,19 +1,15 @@
-// Reports of nn-workers about a run: trace, staleness and id overlap; real daemons.
+// Reports of nn-workers about a run: staleness and id overlap; real daemons.
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
-
-#include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
 #include "tests/support/http_get.h"
 #include "tests/support/test_cluster.h"
-#include "tests/support/trace_spans.h"
 
 namespace simurgh::testing {
 namespace {
@@ -24,56 +20,6 @@ constexpr size_t kRanks = 2;
 
 // So the pull of step t > 2 sees all pushes but those of the three steps before it.
 const std::vector<std::string> kOrdered{"training.reproducible=true", "training.staleness=4"};
-
-TEST_CASE("The traces of two ranks hold every stage of every step, one after the other") {
-  constexpr uint64_t kSteps = 40;
-  const TemporaryFolder folder;
-  const auto file_of = [&](size_t rank) { return absl::StrCat(folder.path(), "/", rank, ".json"); };
-  TestCluster cluster({.ranks = kRanks, .overrides = kOrdered});
-  std::vector<std::unique_ptr<DaemonProcess>> trainers;
-  for (size_t rank = 0; rank < kRanks; ++rank) {
-    trainers.push_back(cluster.StartTrainer(
-        {absl::StrCat("training.max_steps=", kSteps), "training.allreduce.bucket_bytes=65536"},
-        rank, {"--trace", file_of(rank)}));
-  }
-  std::vector<std::map<std::string, TraceSpans>> traces;
-  for (size_t rank = 0; rank < kRanks; ++rank) {
-    const TrainerOutcome outcome = Finish(*trainers[rank]);
-    CAPTURE(trainers[rank]->log());
-    REQUIRE(outcome.exit_code == 0);
-    std::ifstream file(file_of(rank));
-    traces.push_back(ReadTrace(file));
-  }
-
-  for (size_t rank = 0; rank < kRanks; ++rank) {
-    auto& trace = traces[rank];
-    for (uint64_t step = 0; step < kSteps; ++step) {
-      CAPTURE(rank, step);
-      // A call that fails, since a daemon is not there yet, is made again.
-      const std::vector<const char*> stages{"read", "submit", "pull", "forward and backward",
-                                            "push"};
-      for (size_t i = 0; i < stages.size(); ++i) {
-        CAPTURE(stages[i]);
-        REQUIRE_FALSE(trace[stages[i]][step].empty());
-        if (i == 0) continue;
-        CHECK(trace[stages[i - 1]][step].back().end <= trace[stages[i]][step].back().begin);
-      }
-      CHECK(trace["wait for sums"][step].size() == 1);
-      CHECK(trace["dense step"][step].size() == 1);
-    }
-  }
-
-  // Ranks wait for one another in each sum, and all times are of one clock.
-  for (uint64_t step = 0; step < kSteps; ++step) {
-    const auto& sums = traces[0]["sum"][step];
-    CAPTURE(step);
-    REQUIRE(sums.size() > 1);
-    REQUIRE(sums.size() == traces[1]["sum"][step].size());
-    for (size_t bucket = 0; bucket < sums.size(); ++bucket) {
-      CHECK(sums[bucket].Overlaps(traces[1]["sum"][step][bucket]));
-    }
-  }
-}
 
 // Runs a trainer in one process. Returns its exit code, its log and its stdout.
 struct StandaloneRun {
@@ -172,24 +118,6 @@ TEST_CASE("A result that is lost is an error") {
   CHECK(run.code == 3);
   CHECK_THAT(run.log, Catch::Contains("nn-worker: error: cannot write to stdout, its output is "
                                       "incomplete: No space left on device"));
-}
-
-TEST_CASE("A trace that cannot be written is refused at the start") {
-  const TemporaryFolder folder;
-  const std::string pipe = folder.path() + "/pipe";
-  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  for (const std::string& path : {folder.path(), folder.path() + "/none/trace", pipe}) {
-    const StandaloneRun run = RunOneProcess(kTenSteps, {"--trace", path});
-    CAPTURE(run.log);
-    CHECK(run.code == 2);
-    CHECK_THAT(run.log, Catch::Contains("--trace " + path + ": cannot write it: ") &&
-                            Catch::Contains("; name a file in an existing folder"));
-    CHECK_THAT(run.log, !Catch::Contains("trained: "));
-  }
-  const StandaloneRun run = RunOneProcess(kTenSteps, {"--trace", "/dev/full"});
-  CAPTURE(run.log);
-  CHECK(run.code == 3);
-  CHECK_THAT(run.log, Catch::Contains("--trace /dev/full: cannot write it: No space left"));
 }
 
 // Adult data: number of the 32,561 samples with the most frequent value, by feature.

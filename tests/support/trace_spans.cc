@@ -12,9 +12,10 @@ std::map<std::string, TraceSpans> ReadTrace(std::istream& json) {
   std::map<std::string, TraceSpans> spans;
   for (const auto& [key, event] : root.get_child("traceEvents")) {
     if (event.get<std::string>("ph") != "X") continue;
-    const auto name = event.get<std::string>("name");
+    const auto step = event.get_optional<uint64_t>("args.step");
+    if (!step) continue;
     const int64_t begin = std::llround(event.get<double>("ts") * 1000);
-    spans[name.substr(0, name.rfind(' '))][event.get<uint64_t>("args.step")].push_back(
+    spans[event.get<std::string>("name")][*step].push_back(
         {begin, begin + std::llround(event.get<double>("dur") * 1000)});
   }
   return spans;

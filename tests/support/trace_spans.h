@@ -19,7 +19,7 @@ struct TraceSpan {
 // By step.
 using TraceSpans = std::map<uint64_t, std::vector<TraceSpan>>;
 
-// The spans of a Chrome trace by their names, without the steps' numbers.
+// The spans of a Chrome trace that have a step, by their names.
 // What is no JSON of a trace is an exception.
 std::map<std::string, TraceSpans> ReadTrace(std::istream& json);
 

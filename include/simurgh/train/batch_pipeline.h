@@ -12,7 +12,6 @@
 #include "simurgh/base/status.h"
 #include "simurgh/data/batch.h"
 #include "simurgh/nn/batch_block.h"
-#include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {
@@ -37,13 +36,13 @@ struct PipelineOptions {
   BlockPool* blocks = nullptr;  // Leases the batches' memory. Outlives the pipeline.
   size_t queue_batches = 16;    // Maximum batches fed but not yet pulled.
   std::chrono::milliseconds retry_deadline{60'000};  // From the first failure of a batch.
-  Timeline* timeline = nullptr;                      // Records calls. Outlives the pipeline.
 };
 
 // A batch with its embeddings, valid between Next and Finish.
 struct PulledBatch {
   const Batch* batch = nullptr;
   uint64_t step = 0;
+  uint64_t trace = 0;           // See BatchReference.
   BatchBlock* block = nullptr;  // Has the embeddings; receives the gradients before Finish.
   // Maximum of this rank's earlier steps that rows lack. Below staleness + row_age_steps.
   uint32_t staleness = 0;
@@ -120,7 +119,8 @@ class BatchPipeline {
   // Calls `change` under the lock, then starts all calls that became possible. Returns whether the
   // pipeline still works.
   bool Update(absl::FunctionRef<void()> change);
-  void OnAnswer(PendingBatch& pending, BatchCall call, const Status& status,
+  // trace: of the batch; 0 if it has none yet.
+  void OnAnswer(PendingBatch& pending, BatchCall call, const Status& status, uint64_t trace,
                 absl::FunctionRef<void()> on_success);
   // Waits until `ready` holds or the pipeline has failed. Starts due retries meanwhile.
   void WaitUntil(absl::FunctionRef<bool()> ready);

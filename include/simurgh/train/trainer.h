@@ -17,7 +17,6 @@
 #include "simurgh/config/training_config.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/nn/embedding_check.h"
-#include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/batch_pipeline.h"
 #include "simurgh/train/checkpoint_port.h"
 #include "simurgh/train/evaluator.h"
@@ -138,11 +137,11 @@ struct TrainerData {
 // Threads: one owner, which owns the network meanwhile.
 class Trainer {
  public:
-  // run: the same for all ranks. timeline: may be null. dense_port: mode async only, which does not
+  // run: the same for all ranks. dense_port: mode async only, which does not
   // use the network's optimizer. Lifetime: all references and pointers must outlive this.
   Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port, DenseNetwork& network,
           Collective& collective, TrainerData data, TrainObserver& observer,
-          Timeline* timeline = nullptr, DensePort* dense_port = nullptr);
+          DensePort* dense_port = nullptr);
 
   // Trains to the end of the data. A stop waits for pending calls and drops batches pulled ahead.
   // Errors: of the readers; of the port past the retry deadline; CANCELLED after a stop;
@@ -227,7 +226,6 @@ class Trainer {
   std::unique_ptr<RankHeartbeat> heartbeat_;  // Only while several ranks train.
   const TrainerData data_;
   TrainObserver& observer_;
-  Timeline* const timeline_;            // May be null.
   const PulledBatch* ahead_ = nullptr;  // The next batch, if it has been taken already.
   const PulledBatch* last_ = nullptr;   // The previous batch, while the device has its gradients.
   std::vector<float> probabilities_;

@@ -21,7 +21,10 @@ struct Reported {
 struct CallRecorder : Observer {
   void OnCallStart(const MethodId& method) override { started.emplace_back(method.name); }
   void OnCallEnd(const CallReport& report) override {
-    CHECK(report.duration.count() >= 0);
+    CHECK(report.end <= Clock::now());
+    CHECK(Clock::now() - report.end < std::chrono::minutes(1));
+    CHECK(report.waited.count() >= 0);
+    CHECK(report.waited <= report.duration);
     ended.push_back({std::string(report.method.name), report.status.code(), report.trace.trace_id,
                      report.trace.span_id, report.request_bytes, report.response_bytes});
   }

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -12,6 +14,8 @@
 #include <boost/asio/streambuf.hpp>
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
+
+#include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {
 namespace {
@@ -45,7 +49,7 @@ struct Fixture {
   explicit Fixture(HttpLimits limits = {}) {
     registry.GetCounter("simurgh_test_events_total", "Events.").Add(7);
     auto started = HttpEndpoint::Start(
-        "127.0.0.1:0", "test.metrics", registry,
+        "127.0.0.1:0", "test.metrics", "test/0", registry,
         [this] { return ready ? Readiness{true, ""} : Readiness{false, "loading rows"}; }, limits);
     REQUIRE(started.ok());
     endpoint = *std::move(started);
@@ -105,6 +109,65 @@ TEST_CASE("HEAD answers the header of GET and no body") {
   const std::string get = fixture.Get("/metrics");
   const std::string head = fixture.Get("/metrics", "HEAD");
   CHECK(head == get.substr(0, get.size() - Body(get).size()));
+}
+
+TEST_CASE("a trace has the spans of its time, while other requests are answered") {
+  Fixture fixture;
+  RawClient client(fixture.endpoint->address());
+  client.Send("GET /trace?seconds=1 HTTP/1.1\r\nConnection: close\r\n\r\n");
+  while (!Timeline::is_recording()) std::this_thread::yield();
+  {
+    const TimelineSpan span("work", 7);
+  }
+  // Before the trace is complete.
+  CHECK_THAT(fixture.Get("/metrics"), Catch::StartsWith("HTTP/1.1 200"));
+  CHECK_THAT(fixture.Get("/trace?seconds=1"),
+             Catch::StartsWith("HTTP/1.1 409") && Catch::Contains("a recording is in progress"));
+  CHECK(Timeline::is_recording());
+  const std::string response = client.ReadToEnd();
+  CHECK_THAT(response, Catch::StartsWith("HTTP/1.1 200") &&
+                           Catch::Contains("Content-Type: application/json"));
+  CHECK_THAT(Body(response), Catch::StartsWith("{") && Catch::EndsWith("]}\n") &&
+                                 Catch::Contains("\"process\":\"test/0\"") &&
+                                 Catch::Contains("\"name\":\"work\""));
+  CHECK_FALSE(Timeline::is_recording());
+}
+
+TEST_CASE("a recording is bounded, and only GET begins one") {
+  Fixture fixture;
+  for (const char* target : {"/trace", "/trace?", "/trace?seconds=", "/trace?seconds=0",
+                             "/trace?seconds=61", "/trace?seconds=-1", "/trace?seconds=1e1",
+                             "/trace?seconds=4294967297", "/trace?minutes=1"}) {
+    CAPTURE(target);
+    CHECK_THAT(fixture.Get(target),
+               Catch::StartsWith("HTTP/1.1 400") && Catch::Contains("with N from 1 to 60"));
+  }
+  CHECK_THAT(fixture.Get("/trace?seconds=1", "HEAD"), Catch::StartsWith("HTTP/1.1 404"));
+  CHECK_THAT(fixture.Get("/trace?seconds=1", "POST"), Catch::StartsWith("HTTP/1.1 405"));
+  CHECK_FALSE(Timeline::is_recording());
+}
+
+TEST_CASE("an endpoint that ends also ends its recording") {
+  Fixture fixture;
+  RawClient client(fixture.endpoint->address());
+  client.Send("GET /trace?seconds=60 HTTP/1.1\r\n\r\n");
+  while (!Timeline::is_recording()) std::this_thread::yield();
+  fixture.endpoint = nullptr;
+  CHECK_FALSE(Timeline::is_recording());
+}
+
+TEST_CASE("the clock of traces is the steady clock, with a name") {
+  Fixture fixture;
+  const auto before = std::chrono::steady_clock::now().time_since_epoch();
+  std::istringstream answer(Body(fixture.Get("/trace/clock")));
+  const auto after = std::chrono::steady_clock::now().time_since_epoch();
+  int64_t time = 0;
+  std::string name;
+  answer >> time >> name;
+  CHECK(std::chrono::nanoseconds(time) >= before);
+  CHECK(std::chrono::nanoseconds(time) <= after);
+  Fixture other;
+  CHECK_THAT(Body(other.Get("/trace/clock")), Catch::EndsWith(name + "\n"));
 }
 
 TEST_CASE("a connection serves several requests") {
@@ -185,8 +248,8 @@ TEST_CASE("an endpoint ends with connections open") {
 TEST_CASE("an address that cannot be listened on names its key and the remedy") {
   Fixture fixture;
   const auto start = [&fixture](const std::string& address) {
-    return HttpEndpoint::Start(address, "embedding_ps.instances.0.metrics", fixture.registry,
-                               [] { return Readiness{true, ""}; })
+    return HttpEndpoint::Start(address, "embedding_ps.instances.0.metrics", "test/0",
+                               fixture.registry, [] { return Readiness{true, ""}; })
         .status();
   };
   const Status used = start(fixture.endpoint->address());

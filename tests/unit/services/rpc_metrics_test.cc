@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/telemetry/timeline.h"
 #include "tests/unit/nn/log_lines.h"
 
 namespace simurgh {
@@ -102,6 +103,35 @@ TEST_CASE("calls in flight are counted until they end or their observer does") {
     CHECK(in_flight() == 3);
   }
   CHECK(in_flight() == 1);
+}
+
+TEST_CASE("calls are spans of the timeline while it is recorded") {
+  MetricRegistry registry;
+  RpcMetrics server(registry, RpcSide::kServer);
+  RpcMetrics client(registry, RpcSide::kClient);
+  const auto end = [](RpcMetrics& metrics, std::chrono::nanoseconds duration) {
+    metrics.OnCallStart(kPull);
+    metrics.OnCallEnd({.method = kPull,
+                       .trace = {.trace_id = 0xab, .span_id = 0xcd},
+                       .status = absl::OkStatus(),
+                       .duration = duration,
+                       .end = rpc::Clock::now(),
+                       .waited = std::chrono::nanoseconds(1'250)});
+  };
+  end(server, {});
+  const auto timeline = Timeline::Record();
+  end(server, {});
+  end(client, {});
+  end(client, std::chrono::hours(1));  // Began before the recording.
+  const std::string json = timeline->Finish("test/0");
+  const std::string ids = R"("trace":"00000000000000ab","span":"00000000000000cd")";
+  CHECK_THAT(json, Catch::Contains(R"("name":"pull","cat":"handling")") &&
+                       Catch::Contains(ids + R"(,"waited_us":1.250)"));
+  CHECK_THAT(json, Catch::Contains(R"("name":"pull","cat":"call")") && Catch::Contains(ids + "}"));
+  const std::string span = R"("ph":"X")";
+  const size_t second = json.find(span, json.find(span) + 1);
+  CHECK(second != std::string::npos);
+  CHECK(json.find(span, second + 1) == std::string::npos);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "simurgh/base/mutex.h"
 #include "simurgh/nn/dense_network.h"
+#include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/trainer.h"
 #include "tests/support/trace_spans.h"
 #include "tests/unit/train/equal_ranks.h"
@@ -158,7 +159,7 @@ class MeetingNetwork final : public ForwardingNetwork {
   uint64_t steps_ = 0;
 };
 
-void TrainOn(DenseNetwork& network, Meeting& meeting, Timeline& timeline) {
+void TrainOn(DenseNetwork& network, Meeting& meeting) {
   TrainingConfig config{.batch_size = FewBatches::kSamples, .staleness = kStaleness};
   config.allreduce.bucket_bytes = sizeof(float);
   config.progress_interval = std::chrono::hours(1);
@@ -171,7 +172,7 @@ void TrainOn(DenseNetwork& network, Meeting& meeting, Timeline& timeline) {
                    .test = {},
                    .embeddings = EmbeddingCheck({{"a", 3}}, {}),
                    .dense_width = 1},
-                  observer, &timeline);
+                  observer);
   const auto result = trainer.Run({});
   CAPTURE(result.status().ToString());
   REQUIRE(result.ok());
@@ -182,10 +183,10 @@ TEST_CASE("hybrid: reading, submission, pull, compute, sum and push go on at the
   const auto network = LinearNetwork({2, 1});
   Meeting meeting;
   MeetingNetwork meeting_network(*network, meeting);
-  Timeline timeline;
-  TrainOn(meeting_network, meeting, timeline);
+  const auto timeline = Timeline::Record();
+  TrainOn(meeting_network, meeting);
 
-  std::istringstream json(timeline.ToJson(0, "trainer"));
+  std::istringstream json(timeline->Finish("trainer"));
   auto spans = ReadTrace(json);
   const std::vector<TraceSpan> at_once{
       spans["read"][kRead].at(0),    spans["submit"][kSubmitted].at(0),

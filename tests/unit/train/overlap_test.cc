@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/mutex.h"
+#include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/trainer.h"
 #include "tests/unit/nn/cuda/host_backend.h"
 #include "tests/unit/nn/test_models.h"
@@ -214,7 +215,7 @@ Outcome Train(const EmbeddingWire& wire, std::optional<uint64_t> lanes, bool ove
   config.loader_queue_batches = kSteps;
   config.progress_interval = std::chrono::hours(1);
   TablePort port(wire);
-  Timeline timeline;
+  const auto timeline = Timeline::Record();
   const auto collective = NewLocalCollective();
   TrainObserver observer;
   Trainer trainer(config, /*run=*/1, port, used, *collective,
@@ -223,7 +224,7 @@ Outcome Train(const EmbeddingWire& wire, std::optional<uint64_t> lanes, bool ove
                    .test = [] { return std::make_unique<Batches>(2); },
                    .embeddings = EmbeddingCheck(options.inputs.features, options.wire),
                    .dense_width = 1},
-                  observer, &timeline);
+                  observer);
   const auto result = trainer.Run({});
   CAPTURE(result.status().ToString());
   REQUIRE(result.ok());
@@ -233,7 +234,7 @@ Outcome Train(const EmbeddingWire& wire, std::optional<uint64_t> lanes, bool ove
           .rows = port.rows(),
           .log_loss = result->evaluation->log_loss,
           .skipped = result->skipped_steps,
-          .copies_in = Count(timeline.ToJson(0, "trainer"), "\"copy in ")};
+          .copies_in = Count(timeline->Finish("trainer"), "\"copy in\"")};
 }
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {

@@ -12,6 +12,7 @@
 
 #include "simurgh/base/mutex.h"
 #include "simurgh/nn/dense_network.h"
+#include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/trainer.h"
 #include "tests/support/trace_spans.h"
 #include "tests/unit/train/equal_ranks.h"
@@ -101,8 +102,8 @@ class PatientNetwork final : public ForwardingNetwork {
   size_t steps_ = 0;
 };
 
-void TrainOn(RoundingRanks& ranks, const TrainingConfig& config, std::chrono::milliseconds patience,
-             Timeline* timeline) {
+void TrainOn(RoundingRanks& ranks, const TrainingConfig& config,
+             std::chrono::milliseconds patience) {
   const auto network = LinearNetwork({2, 1});
   PatientNetwork patient(*network, ranks, patience);
   Port port;
@@ -113,7 +114,7 @@ void TrainOn(RoundingRanks& ranks, const TrainingConfig& config, std::chrono::mi
                    .test = {},
                    .embeddings = EmbeddingCheck({{"a", 3}}, {}),
                    .dense_width = 1},
-                  observer, timeline);
+                  observer);
   const auto result = trainer.Run({});
   CAPTURE(result.status().ToString());
   REQUIRE(result.ok());
@@ -133,11 +134,11 @@ TEST_CASE("Sums over the ranks go on during the backward pass, but after it in n
   CAPTURE(naive);
   using Mode = TrainingConfig::Mode;
   RoundingRanks ranks;
-  Timeline timeline;
+  const auto timeline = Timeline::Record();
   // A sum that must not begin yet is given the time to begin all the same.
   const std::chrono::milliseconds patience(naive ? 20 : 60'000);
-  TrainOn(ranks, ConfigOf(naive ? Mode::kNaiveHybrid : Mode::kHybrid), patience, &timeline);
-  std::istringstream json(timeline.ToJson(0, "trainer"));
+  TrainOn(ranks, ConfigOf(naive ? Mode::kNaiveHybrid : Mode::kHybrid), patience);
+  std::istringstream json(timeline->Finish("trainer"));
   auto spans = ReadTrace(json);
   for (uint64_t step = 0; step < kSteps; ++step) {
     CAPTURE(step);
@@ -153,7 +154,7 @@ TEST_CASE("A step that is left out leaves nothing of its gradients to the next o
   TrainingConfig config = ConfigOf(TrainingConfig::Mode::kHybrid);
   config.allreduce.precision = AllReduceConfig::Precision::kInt8;
   RoundingRanks ranks;
-  TrainOn(ranks, config, std::chrono::milliseconds(0), nullptr);
+  TrainOn(ranks, config, std::chrono::milliseconds(0));
   const std::vector<std::vector<float>> owed = ranks.owed();
   REQUIRE(owed.size() == kSteps * kBuckets);
   for (size_t sum = 0; sum < owed.size(); ++sum) {

@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/nn/dense_network.h"
+#include "simurgh/telemetry/timeline.h"
 #include "simurgh/train/trainer.h"
 #include "tests/support/trace_spans.h"
 #include "tests/unit/train/equal_ranks.h"
@@ -23,8 +24,8 @@ namespace {
 
 constexpr uint64_t kSteps = 6;
 
-std::map<std::string, TraceSpans> SpansOf(const Timeline& timeline) {
-  std::istringstream json(timeline.ToJson(0, "trainer"));
+std::map<std::string, TraceSpans> SpansOf(Timeline& timeline) {
+  std::istringstream json(timeline.Finish("trainer"));
   return ReadTrace(json);
 }
 
@@ -62,7 +63,7 @@ std::map<std::string, TraceSpans> TraceOf(TrainingConfig::Mode mode, uint32_t st
                                           bool pulls_wait) {
   const auto network = LinearNetwork({1});
   ChainPort port(pulls_wait);
-  Timeline timeline;
+  const auto timeline = Timeline::Record();
   const auto collective = NewLocalCollective();
   TrainObserver observer;
   Trainer trainer(ConfigOf(mode, staleness), /*run=*/1, port, *network, *collective,
@@ -71,12 +72,12 @@ std::map<std::string, TraceSpans> TraceOf(TrainingConfig::Mode mode, uint32_t st
                    .test = {},
                    .embeddings = EmbeddingCheck({{"a", 3}}, {}),
                    .dense_width = 1},
-                  observer, &timeline);
+                  observer);
   const auto result = trainer.Run({});
   CAPTURE(result.status().ToString());
   REQUIRE(result.ok());
   REQUIRE(result->steps == kSteps);
-  return SpansOf(timeline);
+  return SpansOf(*timeline);
 }
 
 constexpr char kCompute[] = "forward and backward";
@@ -158,9 +159,9 @@ TEST_CASE("Dense gradients are summed bucket by bucket during the backward pass"
   const bool overlap = GENERATE(true, false);
   std::vector<float> gradients(12, 1.0F);
   WatchedRanks ranks;
-  Timeline timeline;
+  const auto timeline = Timeline::Record();
   {
-    GradientReducer reducer(ranks, gradients, {.bucket_bytes = 16}, overlap, &timeline);
+    GradientReducer reducer(ranks, gradients, {.bucket_bytes = 16}, overlap);
     reducer.BeginStep(5);
     const auto begin = Timeline::Clock::now();
     for (size_t bucket = 0; bucket < kBuckets; ++bucket) {
@@ -169,11 +170,11 @@ TEST_CASE("Dense gradients are summed bucket by bucket during the backward pass"
       if (overlap && bucket + 1 < kBuckets) ranks.AwaitSums(bucket + 1);
     }
     CHECK(ranks.sums() == (overlap ? kBuckets - 1 : 0));
-    timeline.Add("compute", "backward", 5, begin, Timeline::Clock::now());
+    Timeline::Add({.name = "backward", .begin = begin, .end = Timeline::Clock::now(), .step = 5});
     REQUIRE(reducer.Finish([] {}).ok());
   }
   CHECK(gradients == std::vector<float>(12, 2.0F));
-  auto spans = SpansOf(timeline);
+  auto spans = SpansOf(*timeline);
   const TraceSpan backward = spans["backward"][5].at(0);
   const std::vector<TraceSpan>& sums = spans["sum"][5];
   REQUIRE(sums.size() == kBuckets);
@@ -186,7 +187,7 @@ TEST_CASE(
   const bool overlap = GENERATE(true, false);
   std::vector<float> gradients(4, 1.0F);
   WatchedRanks ranks;
-  GradientReducer reducer(ranks, gradients, {.bucket_bytes = 16}, overlap, nullptr);
+  GradientReducer reducer(ranks, gradients, {.bucket_bytes = 16}, overlap);
   reducer.BeginStep(0);
   reducer.OnGradients(0, 4);
   CHECK(ranks.sums() == 0);
