@@ -1,7 +1,7 @@
 #pragma once
 
-// Methods of nn-workers, called by other ranks. The tables are in ranks.fbs. The number and meaning
-// of a method never change; 0x0304 was an earlier meet_ranks.
+// Methods of nn-workers, called by other ranks and by the supervisors of hosts. The tables are in
+// ranks.fbs. The number and meaning of a method never change; 0x0304 was an earlier meet_ranks.
 
 #include <cstddef>
 
@@ -27,5 +27,16 @@ inline constexpr Exchange kExchange{.number = 0x0306, .name = "exchange"};
 using AwaitEnd =
     rpc::MethodOf<rpc::MessageOf<wire::AwaitEndRequest>, rpc::MessageOf<wire::AwaitEndResponse>>;
 inline constexpr AwaitEnd kAwaitEnd{.number = 0x0307, .name = "await_end"};
+
+// To rank 0, by the supervisors of other hosts. The response waits for a while until training ends,
+// and tells how; the first one of a caller does not wait. Errors: RESOURCE_EXHAUSTED while training
+// goes on; FAILED_PRECONDITION while it waits to begin, with the reason.
+using AwaitTraining =
+    rpc::MethodOf<rpc::MessageOf<rpc::NoTable>, rpc::MessageOf<wire::AwaitEndResponse>>;
+inline constexpr AwaitTraining kAwaitTraining{.number = 0x0309, .name = "await_training"};
+
+// To rank 0, by the same. Training ends as by SIGTERM.
+using StopTraining = rpc::MethodOf<rpc::MessageOf<rpc::NoTable>, rpc::MessageOf<rpc::NoTable>>;
+inline constexpr StopTraining kStopTraining{.number = 0x030a, .name = "stop_training"};
 
 }  // namespace simurgh::api

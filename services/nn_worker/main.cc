@@ -28,6 +28,7 @@
 #include "services/nn_worker/rendezvous.h"
 #include "services/nn_worker/resume.h"
 #include "services/nn_worker/token_link.h"
+#include "services/nn_worker/training_end.h"
 #include "services/nn_worker/training_job.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
@@ -156,6 +157,35 @@ class NnWorker : public Daemon {
   }
 
   Status Run(std::stop_token stop) override {
+    const Status status = TrainAndSave(stop);
+    if (rank_ == 0 && !MayStartAgain(status)) end_.Tell(status);
+    return status;
+  }
+
+  // A start continues from the last checkpoint. Another process may be back by then.
+  ExitCode CodeOf(const Status& failure) const override {
+    return MayStartAgain(failure) ? ExitCode::kStartAgain : ExitCode::kRuntimeFailure;
+  }
+
+  void Drain(std::chrono::steady_clock::time_point deadline) override {
+    if (listener_ != nullptr) listener_->Drain(deadline);
+  }
+
+  ~NnWorker() override {
+    if (listener_ != nullptr) listener_->Close();
+  }
+
+ private:
+  explicit NnWorker(DaemonContext& context)
+      : context_(context),
+        run_(RunNumber(/*generation=*/0, context.hello().incarnation)),
+        rank_(context.index()),
+        learning_rates_(context.config().tables),
+        end_(context.stop_source(),
+             [this] { return trains_ ? absl::OkStatus() : context_.waiting(); }),
+        best_(context.config().checkpoint) {}
+
+  Status TrainAndSave(const std::stop_token& stop) {
     // With a folder for the model, a stop ends training after a step and saves.
     std::stop_source cancel;
     const std::stop_callback stopper(stop, [&] {
@@ -191,27 +221,6 @@ class NnWorker : public Daemon {
     return absl::OkStatus();
   }
 
-  // A start continues from the last checkpoint. Another process may be back by then.
-  ExitCode CodeOf(const Status& failure) const override {
-    return MayStartAgain(failure) ? ExitCode::kStartAgain : ExitCode::kRuntimeFailure;
-  }
-
-  void Drain(std::chrono::steady_clock::time_point deadline) override {
-    if (listener_ != nullptr) listener_->Drain(deadline);
-  }
-
-  ~NnWorker() override {
-    if (listener_ != nullptr) listener_->Close();
-  }
-
- private:
-  explicit NnWorker(DaemonContext& context)
-      : context_(context),
-        run_(RunNumber(/*generation=*/0, context.hello().incarnation)),
-        rank_(context.index()),
-        learning_rates_(context.config().tables),
-        best_(context.config().checkpoint) {}
-
   // Whether training continues a checkpoint of this folder, rather than one of another folder.
   bool Continues(const std::string& directory) const {
     std::error_code ignored;
@@ -246,12 +255,11 @@ class NnWorker : public Daemon {
     }
   }
 
-  // Listens for other ranks, loaders and `simurgh checkpoint`.
+  // Listens for other ranks, loaders, `simurgh checkpoint` and other hosts' `simurgh train`.
   Status Listen(DaemonContext& context, bool standalone) {
     const bool has_ranks = context.config().nn_worker.instances.size() > 1;
     const bool is_fed = !context.config().loaders.instances.empty();
-    const bool may_be_asked =
-        checkpointer_ != nullptr && !standalone && !context.instance().address.empty();
+    const bool may_be_asked = rank_ == 0 && !standalone && !context.instance().address.empty();
     if (!has_ranks && !is_fed && !may_be_asked) return absl::OkStatus();
     listener_ = std::make_unique<Listener>(context);
     checkpoint_service_ = std::make_unique<CheckpointService>(checkpointer_.get());
@@ -273,7 +281,9 @@ class NnWorker : public Daemon {
     return listener_->Listen(context, [&](rpc::Server& server) {
       if (has_ranks) ranks_->Register(server);
       if (is_fed) feeding_->Register(server);
-      if (rank_ == 0) checkpoint_service_->Register(server);
+      if (rank_ > 0) return;
+      checkpoint_service_->Register(server);
+      end_.Register(server);
     });
   }
 
@@ -504,6 +514,7 @@ class NnWorker : public Daemon {
   StepId joined_;       // The run, once all ranks have joined it.
   uint32_t loads_ = 0;  // Of rows, in this run. One at a time.
   LearningRates learning_rates_;
+  TrainingEnd end_;                     // Of rank 0.
   std::optional<ResumePoint> resumed_;  // The model that this training continues.
   bool takes_newest_ = false;           // Rather than one that the user has named.
   std::unique_ptr<TrainingJob> job_;

@@ -40,7 +40,7 @@ constexpr std::chrono::milliseconds kPoll{50};
 
 constexpr char kFolderNotes[] =
     "The run has a folder for its logs, its token and its state: --run FOLDER, or by default\n"
-    "checkpoint.directory with `.run` at the end.\n\n";
+    "checkpoint.directory with `.run` at the end, and `-NAME` with --host NAME.\n\n";
 
 constexpr char kUpNotes[] =
     "Runs `simurgh train` in the background and returns once the daemons have been started. It\n"
@@ -71,6 +71,7 @@ struct Options {
   std::vector<std::string> words;  // CONFIG, then those of the command.
   std::vector<std::string> overrides;
   std::string run;
+  std::string host;
 };
 
 // Parses the command line with further options. Nothing after --help.
@@ -82,7 +83,9 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv,
   Options parsed;
   po::options_description options("Options");
   options.add_options()("run", po::value(&parsed.run)->value_name("FOLDER"),
-                        "use this folder for the run")(
+                        "use this folder for the run")("host",
+                                                       po::value(&parsed.host)->value_name("NAME"),
+                                                       "the run is of simurgh train --host NAME")(
       "set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
       "override a key of CONFIG; may be repeated")("help", "print this help and exit");
   if (more != nullptr) options.add(*more);
@@ -117,6 +120,7 @@ StatusOr<std::string> RunFolderOf(const Options& options) {
     folder = config->checkpoint.directory;
     while (folder.ends_with('/')) folder.pop_back();
     folder += ".run";
+    if (!options.host.empty()) folder += "-" + options.host;
   }
   return std::filesystem::absolute(folder).lexically_normal().string();
 }
@@ -179,6 +183,7 @@ StatusOr<ExitCode> Up(const Options& options, const std::string& resume) {
     words.insert(words.end(), {"--set", override});
   }
   words.insert(words.end(), {"--resume", resume});
+  if (!options.host.empty()) words.insert(words.end(), {"--host", options.host});
   SIMURGH_ASSIGN_OR_RETURN(const pid_t pid, StartDetached(words, folder + "/result", log));
   // It checks the configuration with all programs, and then starts them.
   for (int status = 0; !ReadRunState(folder).ok();) {

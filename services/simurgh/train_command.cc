@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,14 +23,18 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
+#include "rpc/address.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/daemon.h"
 #include "services/simurgh/child_process.h"
+#include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/log_view.h"
 #include "services/simurgh/run_state.h"
+#include "services/simurgh/training_watch.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
@@ -52,21 +57,34 @@ constexpr char kNotes[] =
     "without\n"
     "a new checkpoint: at once, then after 1 s and 2 s. Training then continues from the last\n"
     "checkpoint.\n\n"
+    "With --host, only the daemons run whose `address` has this host; for loaders, which have no\n"
+    "address, the host of `metrics` counts. Run the command on every host with its own name, in "
+    "any\n"
+    "order, with the same CONFIG, --set and --resume. They share cluster.token_file. Each ends "
+    "when\n"
+    "the training ends; a signal to one stops the training. The result is on stdout where the "
+    "first\n"
+    "nn-worker runs. If a host is lost, the others fail, at the latest after\n"
+    "nn_worker.rank_timeout. With checkpoint.directory, training continues if the host is back "
+    "by\n"
+    "then.\n\n"
     "Examples:\n"
     "  simurgh train config/adult.yaml\n"
     "  simurgh train clicks.yaml --set training.epochs=3 --set checkpoint.directory=model\n"
-    "  simurgh train clicks.yaml --logs logs > result\n\n"
+    "  simurgh train clicks.yaml --logs logs > result\n"
+    "  simurgh train clicks.yaml --host ps-0.example.org\n\n"
     "Exit codes:\n"
     "  0    trained, or stopped by one signal\n"
     "  2    bad arguments or configuration\n"
-    "  3    a daemon failed; its log has the reason\n"
+    "  3    a daemon or another host failed; the log has the reason\n"
     "  130  a second signal killed the daemons\n";
 
-// The folder of the logs, with the token of the run.
+// The folder of the logs, which may have the token of the run.
 class RunFolder {
  public:
   // given: of --logs; empty for a temporary folder.
   static StatusOr<std::unique_ptr<RunFolder>> Create(const std::string& given);
+  Status WriteToken() const;
 
   // Removes the token, and a new folder if it is empty.
   ~RunFolder() {
@@ -93,7 +111,6 @@ class RunFolder {
 
   // Two runs would overwrite each other's files. Errors: INVALID_ARGUMENT.
   static StatusOr<FileDescriptor> Lock(const std::string& path);
-  Status WriteToken() const;
 
   const std::string path_;  // Absolute.
   const FileDescriptor lock_;
@@ -117,9 +134,7 @@ StatusOr<std::unique_ptr<RunFolder>> RunFolder::Create(const std::string& given)
     path = std::filesystem::absolute(path).string();
   }
   SIMURGH_ASSIGN_OR_RETURN(FileDescriptor lock, Lock(path));
-  std::unique_ptr<RunFolder> folder(new RunFolder(path, std::move(lock), is_new, given.empty()));
-  SIMURGH_RETURN_IF_ERROR(folder->WriteToken());
-  return folder;
+  return std::unique_ptr<RunFolder>(new RunFolder(path, std::move(lock), is_new, given.empty()));
 }
 
 StatusOr<FileDescriptor> RunFolder::Lock(const std::string& path) {
@@ -151,19 +166,42 @@ Status RunFolder::WriteToken() const {
                                                  "; use --logs with a folder that you may write"));
 }
 
-// The daemons of one run, children of this process.
+// Of the daemon's address. Empty: it has none, as on a Unix socket.
+std::string HostOf(const ListedDaemon& daemon) {
+  const InstanceConfig& instance = daemon.instance;
+  const bool is_loader = daemon.kind == "loader";
+  const auto address = rpc::ParseAddress(is_loader ? instance.metrics : instance.address);
+  return address.ok() ? address->host : "";
+}
+
+// Errors: INVALID_ARGUMENT unless each daemon has a host, and one has this one.
+Status CheckHost(const ClusterConfig& config, const std::string& host) {
+  std::set<std::string> hosts;
+  for (const ListedDaemon& daemon : DaemonsOf(config)) {
+    if (!hosts.insert(HostOf(daemon)).second || !HostOf(daemon).empty()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--host: ", daemon.name(), " has no host; give it ",
+                     daemon.kind == "loader" ? "`metrics`" : "`address`", ": host:port"));
+  }
+  if (hosts.contains(host)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--host: no daemon is at '", host,
+                                                 "'; use one of: ", absl::StrJoin(hosts, ", ")));
+}
+
+// The daemons of one run, or those of it on one host, children of this process.
 //
-// An nn-worker and a loader may end before the others. When all nn-workers have ended, or one
-// daemon has ended otherwise, or a signal has come, the rest is stopped: nn-workers and loaders
-// first, since they use the others.
+// An nn-worker and a loader may end before the others. When training has ended, or one daemon has
+// ended otherwise, or a signal has come, the rest is stopped: nn-workers and loaders first, since
+// they use the others.
 class Cluster {
  public:
-  // arguments: of every daemon, for its configuration. resume: nn-worker --resume. Lifetime:
-  // `config` outlives the cluster.
-  Cluster(const ClusterConfig& config, std::string programs, std::vector<std::string> arguments,
-          std::string resume, std::string logs)
+  // arguments: of every daemon, for its configuration. resume: nn-worker --resume. host: of the
+  // daemons; empty: all. Lifetime: `config` outlives the cluster.
+  Cluster(const ClusterConfig& config, std::string folder, std::vector<std::string> arguments,
+          std::string resume, std::string logs, const std::string& host)
       : config_(config),
-        programs_(std::move(programs)),
+        folder_(std::move(folder)),
+        programs_(ProgramsOf(config, host)),
         arguments_(std::move(arguments)),
         resume_(std::move(resume)),
         logs_(std::move(logs)) {}
@@ -172,19 +210,21 @@ class Cluster {
   // Lets each program check the configuration. It prints what is wrong.
   StatusOr<ExitCode> Check() const;
   Status Start();
+  // Training also goes on as long as the watch says so. Errors: of TrainingWatch.
+  Status WatchOthers();
   // Returns when no daemon runs.
   ExitCode Supervise();
 
-  // What the first nn-worker printed.
+  // What the first nn-worker printed; no file on another host.
   std::string result_path() const { return logs_ + "/nn-worker-0.out"; }
 
  private:
   using Clock = std::chrono::steady_clock;
   enum class Role { kEmbedding, kLoader, kTrainer };
   struct Program {
-    const char* name;
+    std::string name;
     Role role;
-    size_t instances;
+    std::vector<size_t> indexes;  // Of instances; not empty.
   };
   struct Child {
     Program program;
@@ -196,8 +236,8 @@ class Cluster {
     std::string name() const { return absl::StrCat(program.name, "-", index); }  // Of the log.
   };
 
-  static std::vector<Program> Programs(const ClusterConfig& config);
-  std::vector<std::string> CommandLine(const char* program,
+  static std::vector<Program> ProgramsOf(const ClusterConfig& config, const std::string& host);
+  std::vector<std::string> CommandLine(const std::string& program,
                                        const std::vector<std::string>& more) const;
   std::string LogOf(const std::string& name) const {
     return absl::StrCat(logs_, "/", name, ".log");
@@ -214,7 +254,17 @@ class Cluster {
   // Whether the daemon is started again, and training continues.
   bool Recover(const Child& child, int wait_status);
   void StartTrainersAgain();
+  void Say(const std::string& text) {
+    if (view_) view_->EndLine();
+    std::cerr << "simurgh: " << text << std::endl;
+  }
   bool Runs(Role role) const;
+  static bool IsFirstTrainer(const Child& child) {
+    return child.program.role == Role::kTrainer && child.index == 0;
+  }
+  // Whether ranks need the daemons of this host, or may after a pause.
+  bool IsNeeded() const { return Runs(Role::kTrainer) || start_again_ || goes_on_elsewhere_; }
+  void LookElsewhere();
   void Tell(Role role);
   void StopWhatIsNotNeeded();
   void KillWhatDoesNotStop();
@@ -222,12 +272,16 @@ class Cluster {
   void Kill(Role role);
 
   const ClusterConfig& config_;
-  const std::string programs_;
+  const std::string folder_;  // Of the programs.
+  const std::vector<Program> programs_;
   const std::vector<std::string> arguments_;
   std::string resume_;
   const std::string logs_;
-  std::vector<Child> children_;  // Those that run.
-  std::optional<LogView> view_;
+  std::vector<Child> children_;                   // Those that run.
+  std::optional<LogView> view_;                   // Of the first nn-worker here.
+  std::unique_ptr<TrainingWatch> watch_;          // Null if all daemons run here.
+  bool goes_on_elsewhere_ = false;                // Training, as the watch says.
+  std::string shown_problem_;                     // Of the watch.
   std::vector<uint64_t> checkpoints_;             // Steps, at the last loss.
   std::map<std::string, int> losses_;             // Of daemons, since that checkpoint.
   std::optional<Clock::time_point> start_again_;  // Nn-workers and loaders, at the latest.
@@ -243,20 +297,24 @@ class Cluster {
   std::optional<ExitCode> failure_;  // Of the first daemon that failed.
 };
 
-std::vector<Cluster::Program> Cluster::Programs(const ClusterConfig& config) {
-  std::vector<Program> programs{
-      {"embedding-ps", Role::kEmbedding, config.embedding_ps.instances.size()},
-      {"embedding-worker", Role::kEmbedding, config.embedding_worker.instances.size()},
-      {"nn-worker", Role::kTrainer, config.nn_worker.instances.size()}};
-  if (!config.loaders.instances.empty()) {
-    programs.push_back({"simurgh-feed", Role::kLoader, config.loaders.instances.size()});
+std::vector<Cluster::Program> Cluster::ProgramsOf(const ClusterConfig& config,
+                                                  const std::string& host) {
+  std::vector<Program> programs;
+  for (const ListedDaemon& daemon : DaemonsOf(config)) {
+    if (!host.empty() && HostOf(daemon) != host) continue;
+    const std::string name = daemon.kind == "loader" ? "simurgh-feed" : daemon.kind;
+    const Role role = daemon.kind == "loader"      ? Role::kLoader
+                      : daemon.kind == "nn-worker" ? Role::kTrainer
+                                                   : Role::kEmbedding;
+    if (programs.empty() || programs.back().name != name) programs.push_back({name, role, {}});
+    programs.back().indexes.push_back(daemon.index);
   }
   return programs;
 }
 
-std::vector<std::string> Cluster::CommandLine(const char* program,
+std::vector<std::string> Cluster::CommandLine(const std::string& program,
                                               const std::vector<std::string>& more) const {
-  std::vector<std::string> words{absl::StrCat(programs_, "/", program)};
+  std::vector<std::string> words{absl::StrCat(folder_, "/", program)};
   words.insert(words.end(), arguments_.begin(), arguments_.end());
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -271,7 +329,7 @@ ExitCode CodeOf(int wait_status) {
 }
 
 StatusOr<ExitCode> Cluster::Check() const {
-  for (const Program& program : Programs(config_)) {
+  for (const Program& program : programs_) {
     SIMURGH_ASSIGN_OR_RETURN(
         const pid_t pid,
         StartChild(CommandLine(program.name, {"--check-config"}), "/dev/null", /*errors=*/""));
@@ -289,8 +347,8 @@ StatusOr<ExitCode> Cluster::Check() const {
 }
 
 Status Cluster::Start() {
-  for (const Program& program : Programs(config_)) {
-    for (size_t index = 0; index < program.instances; ++index) {
+  for (const Program& program : programs_) {
+    for (const size_t index : program.indexes) {
       std::error_code ignored;
       std::filesystem::remove(LogOf(absl::StrCat(program.name, "-", index)), ignored);
       SIMURGH_RETURN_IF_ERROR(StartOne(program, index));
@@ -301,13 +359,13 @@ Status Cluster::Start() {
 
 Status Cluster::StartOne(const Program& program, size_t index) {
   Child child{.program = program, .index = index, .pid = 0, .told_to_stop = {}};
-  const bool prints_result = program.role == Role::kTrainer && index == 0;
   std::vector<std::string> own;
   if (program.role == Role::kTrainer) own = {"--resume", resume_};
   own.insert(own.end(), {"--index", absl::StrCat(index)});
   SIMURGH_ASSIGN_OR_RETURN(
-      child.pid, StartChild(CommandLine(program.name, own),
-                            prints_result ? result_path() : "/dev/null", LogOf(child.name())));
+      child.pid,
+      StartChild(CommandLine(program.name, own),
+                 IsFirstTrainer(child) ? result_path() : "/dev/null", LogOf(child.name())));
   children_.push_back(child);
   WriteState();
   return absl::OkStatus();
@@ -315,7 +373,7 @@ Status Cluster::StartOne(const Program& program, size_t index) {
 
 void Cluster::StartDue() {
   // Without nn-workers that train or save, nothing needs the daemons.
-  if (failure_ || (!Runs(Role::kTrainer) && (interrupted_ || !start_again_))) restarts_.clear();
+  if (failure_ || !IsNeeded() || (interrupted_ && !Runs(Role::kTrainer))) restarts_.clear();
   for (const Restart& restart : std::exchange(restarts_, {})) {
     if (Clock::now() < restart.at) {
       restarts_.push_back(restart);
@@ -354,18 +412,24 @@ sigset_t HandledSignals() {
 ExitCode Cluster::Supervise() {
   constexpr timespec kViewInterval{.tv_sec = 0, .tv_nsec = 100'000'000};
   const sigset_t signals = HandledSignals();
-  view_.emplace(LogOf("nn-worker-0"));
-  while (!children_.empty() || !restarts_.empty()) {
+  for (const Program& program : programs_) {
+    if (program.role != Role::kTrainer) continue;
+    view_.emplace(LogOf(absl::StrCat(program.name, "-", program.indexes.front())));
+  }
+  const auto will_start = [this] {
+    return !restarts_.empty() || (start_again_ && !interrupted_ && !failure_);
+  };
+  while (!children_.empty() || will_start()) {
     const int signal = ::sigtimedwait(&signals, nullptr, &kViewInterval);
     if (signal > 0 && signal != SIGCHLD) {
       if (std::exchange(interrupted_, true)) {
         Kill();
         return ExitCode::kInterrupted;
       }
-      view_->EndLine();
-      std::cerr << "simurgh: stopping the daemons; a second signal kills them" << std::endl;
+      Say("stopping the daemons; a second signal kills them");
     }
     Reap();
+    LookElsewhere();
     if (start_again_ && !interrupted_ && !failure_ &&
         (!Runs(Role::kTrainer) || Clock::now() >= *start_again_) &&
         Clock::now() >= trainers_pause_) {
@@ -374,9 +438,9 @@ ExitCode Cluster::Supervise() {
     StartDue();
     StopWhatIsNotNeeded();
     KillWhatDoesNotStop();
-    if (!failure_) view_->Show();
+    if (!failure_ && view_) view_->Show();
   }
-  view_->EndLine();
+  if (view_) view_->EndLine();
   return failure_.value_or(ExitCode::kOk);
 }
 
@@ -402,13 +466,15 @@ void Cluster::OnEnd(const Child& child, int wait_status) {
   if (child.told_to_stop && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM) return;
   const bool may_end = child.program.role != Role::kEmbedding || child.told_to_stop;
   const ExitCode code = CodeOf(wait_status);
-  if (code == ExitCode::kOk && may_end) return;
+  if (code == ExitCode::kOk && may_end) {
+    if (IsFirstTrainer(child)) goes_on_elsewhere_ = false;
+    return;
+  }
   if (Recover(child, wait_status)) return;
   const std::string log = LogOf(child.name());
-  view_->EndLine();
-  std::cerr << "simurgh: " << child.name() << " " << DescribeEnd(wait_status)
-            << (may_end ? "" : " before the nn-workers") << "; its log " << log << " ends with:\n"
-            << LastLines(log, kLogLines);
+  Say(absl::StrCat(child.name(), " ", DescribeEnd(wait_status),
+                   may_end ? "" : " before the nn-workers", "; its log ", log, " ends with:"));
+  std::cerr << LastLines(log, kLogLines);
   // A rank may fail because of another one, and still end before it. Later failures are also shown.
   if (failure_) return;
   failure_ = code == ExitCode::kOk ? ExitCode::kRuntimeFailure : code;
@@ -430,17 +496,16 @@ bool Cluster::Recover(const Child& child, int wait_status) {
     checkpoints_ = *steps;
     losses_.clear();
   }
-  view_->EndLine();
   const int losses = ++losses_[is_trainer ? child.program.name : child.name()];
   const auto pause = std::chrono::seconds(losses - 1);
   if (losses > kMaxLosses) {
-    std::cerr << "simurgh: " << child.name() << " was lost " << kMaxLosses + 1
-              << " times without a new checkpoint" << std::endl;
+    Say(absl::StrCat(child.name(), " was lost ", kMaxLosses + 1,
+                     " times without a new checkpoint"));
     return false;
   }
-  std::cerr << "simurgh: " << child.name() << " " << DescribeEnd(wait_status) << "; starting "
-            << (is_trainer ? "nn-workers and loaders" : "it") << " again"
-            << (pause.count() > 0 ? absl::StrCat(" in ", pause.count(), " s") : "") << std::endl;
+  Say(absl::StrCat(child.name(), " ", DescribeEnd(wait_status), "; starting ",
+                   is_trainer ? "nn-workers and loaders" : "it", " again",
+                   pause.count() > 0 ? absl::StrCat(" in ", pause.count(), " s") : ""));
   if (is_trainer) {
     start_again_ = Clock::now() + kGrace;
     trainers_pause_ = Clock::now() + pause;
@@ -460,9 +525,10 @@ void Cluster::StartTrainersAgain() {
   if (!checkpoints_.empty()) resume_ = "auto";  // The model of --resume was for the first start.
   Kill(Role::kTrainer);
   Kill(Role::kLoader);
-  for (const Program& program : Programs(config_)) {
+  for (const Program& program : programs_) {
     if (program.role == Role::kEmbedding) continue;
-    for (size_t index = 0; index < program.instances && !failure_; ++index) {
+    for (const size_t index : program.indexes) {
+      if (failure_) return;
       const Status started = StartOne(program, index);
       if (started.ok()) continue;
       std::cerr << "simurgh: " << started.message() << std::endl;
@@ -493,19 +559,47 @@ void Cluster::KillWhatDoesNotStop() {
     if (!child.told_to_stop || child.killed || saves) continue;
     if (Clock::now() - *child.told_to_stop < patience) continue;
     child.killed = true;
-    view_->EndLine();
-    std::cerr << "simurgh: " << child.name() << " has not ended " << patience.count()
-              << " ms after SIGTERM; killing it" << std::endl;
+    Say(absl::StrCat(child.name(), " has not ended ", patience.count(),
+                     " ms after SIGTERM; killing it"));
     ::kill(child.pid, SIGKILL);
   }
 }
 
 void Cluster::StopWhatIsNotNeeded() {
-  const bool is_over = interrupted_ || failure_ || (!Runs(Role::kTrainer) && !start_again_);
-  if (!is_over) return;
+  if (IsNeeded() && !interrupted_ && !failure_) return;
   Tell(Role::kTrainer);
+  // A rank of another host may still train to the next step, and save.
+  if (goes_on_elsewhere_ && !failure_ && watch_->is_reachable()) return;
   Tell(Role::kLoader);
   if (!Runs(Role::kTrainer) && !Runs(Role::kLoader)) Tell(Role::kEmbedding);
+}
+
+Status Cluster::WatchOthers() {
+  const std::string& first = programs_.front().name;
+  SIMURGH_ASSIGN_OR_RETURN(
+      watch_, TrainingWatch::Start(config_, first == "simurgh-feed" ? "loader" : first));
+  goes_on_elsewhere_ = true;
+  return absl::OkStatus();
+}
+
+void Cluster::LookElsewhere() {
+  if (!goes_on_elsewhere_ || failure_) return;
+  const std::optional<Status> end = watch_->Look();
+  if (interrupted_ && !end) watch_->StopTraining();
+  if (!view_ && !end && std::exchange(shown_problem_, watch_->problem()) != watch_->problem()) {
+    Say(watch_->problem().empty() ? "training continues"
+                                  : absl::StrCat("waiting: ", watch_->problem()));
+  }
+  if (!end) return;
+  goes_on_elsewhere_ = false;
+  if (end->ok()) {
+    if (!view_) Say("training has ended");
+    return;
+  }
+  // Where the first nn-worker runs, its end and its log follow.
+  if (watch_->was_told() && std::ranges::any_of(children_, IsFirstTrainer)) return;
+  Say(absl::StrCat("training has failed: ", end->message()));
+  failure_ = ExitCode::kRuntimeFailure;
 }
 
 void Cluster::Kill() {
@@ -530,6 +624,7 @@ struct TrainOptions {
   std::vector<std::string> overrides;
   std::string resume;
   std::string logs;
+  std::string host;
 };
 
 // Nothing after --help.
@@ -544,7 +639,9 @@ StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* 
       "the path of a model or checkpoint")(
       "logs", po::value(&parsed.logs)->value_name("FOLDER"),
       "write the logs to FOLDER, one per daemon, and keep them (default: a temporary folder, "
-      "removed after a success)")("help", "print this help and exit");
+      "removed after a success)")("host", po::value(&parsed.host)->value_name("NAME"),
+                                  "run only the daemons that CONFIG places on this host")(
+      "help", "print this help and exit");
   std::vector<std::string> words;
   SIMURGH_ASSIGN_OR_RETURN(
       const bool runs,
@@ -570,19 +667,27 @@ StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* 
 // INVALID_ARGUMENT is an error of arguments or configuration.
 StatusOr<ExitCode> Train(const TrainOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(const auto folder, RunFolder::Create(options.logs));
-  // The first override: one that the user gives wins.
-  std::vector<std::string> overrides{absl::StrCat(
-      "cluster.token_file='", absl::StrReplaceAll(folder->token(), {{"'", "''"}}), "'")};
+  const bool is_alone = options.host.empty();
+  std::vector<std::string> overrides;
+  if (is_alone) {
+    SIMURGH_RETURN_IF_ERROR(folder->WriteToken());
+    // The first override: one that the user gives wins.
+    overrides.push_back(absl::StrCat("cluster.token_file='",
+                                     absl::StrReplaceAll(folder->token(), {{"'", "''"}}), "'"));
+  }
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
-  const StatusOr<ClusterConfig> config = LoadClusterConfig(options.config, overrides);
+  const StatusOr<ClusterConfig> config = LoadClusterConfig(
+      options.config, overrides, is_alone ? InputFiles::kCheck : InputFiles::kIgnore);
   if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
+  if (!is_alone) SIMURGH_RETURN_IF_ERROR(CheckHost(*config, options.host));
   std::vector<std::string> arguments{"--config", options.config};
   for (const std::string& override : overrides) {
     arguments.insert(arguments.end(), {"--set", override});
   }
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  Cluster cluster(*config, program.parent_path(), arguments, options.resume, folder->path());
+  Cluster cluster(*config, program.parent_path(), arguments, options.resume, folder->path(),
+                  options.host);
 
   std::signal(SIGPIPE, SIG_IGN);  // Training does not need its progress view.
   std::signal(SIGCHLD, SIG_DFL);  // Ignored, it would reap children.
@@ -590,6 +695,7 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
   if (checked != ExitCode::kOk) return checked;
+  if (!is_alone) SIMURGH_RETURN_IF_ERROR(cluster.WatchOthers());
   SIMURGH_RETURN_IF_ERROR(cluster.Start());
   const ExitCode code = cluster.Supervise();
   WriteRunState(folder->path(), {.exit_code = static_cast<int>(code)}).IgnoreError();

@@ -99,8 +99,8 @@ void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
                  InstanceConfig instance;
                  ReadAddress(
                      in,
-                     "address for loaders, other ranks and `simurgh checkpoint`; required with the "
-                     "first two",
+                     "address for loaders, other ranks, `simurgh checkpoint` and `simurgh train "
+                     "--host`; required with the first two",
                      Need::kOptional, &instance);
                  ReadMetrics(in, &instance);
                  uint32_t device = 0;

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "services/api/rank_methods.h"
+#include "services/simurgh/first_trainer.h"
+
+namespace simurgh {
+
+// How a training goes on whose first nn-worker may run on another host.
+//
+// Threads: one owner.
+class TrainingWatch {
+ public:
+  // role: as for FirstTrainer. Errors: INVALID_ARGUMENT.
+  static StatusOr<std::unique_ptr<TrainingWatch>> Start(const ClusterConfig& config,
+                                                        const std::string& role) {
+    SIMURGH_ASSIGN_OR_RETURN(auto trainer, FirstTrainer::Connect(config, role));
+    return std::unique_ptr<TrainingWatch>(
+        new TrainingWatch(std::move(trainer), config.nn_worker.rank_timeout));
+  }
+
+  ~TrainingWatch() {
+    trainer_->Stop();
+    if (answer_.valid()) answer_.wait();
+    if (stopped_.valid()) stopped_.wait();
+  }
+
+  // Call it often; it does not wait. Nothing: training goes on, or has not begun. OK: it has ended.
+  // Errors: of the training. UNAVAILABLE: its first nn-worker has been lost, or has waited to begin
+  // again, for nn_worker.rank_timeout. INVALID_ARGUMENT, UNAUTHENTICATED: it refuses this host.
+  std::optional<Status> Look() {
+    if (end_ || !IsDone(answer_)) return end_;
+    if (answer_.valid()) Note(answer_.get());
+    if (!end_) answer_ = trainer_->Call(api::kAwaitTraining, rpc::Outgoing<Nothing>(), kTimeout);
+    return end_;
+  }
+
+  // Asks the nn-worker to stop. Call it often.
+  void StopTraining() {
+    if (has_stopped_ || !IsDone(stopped_)) return;
+    has_stopped_ = stopped_.valid() && stopped_.get().ok();
+    if (!has_stopped_)
+      stopped_ = trainer_->Call(api::kStopTraining, rpc::Outgoing<Nothing>(), kTimeout);
+  }
+
+  // Whether the nn-worker itself has told the end.
+  bool was_told() const { return was_told_; }
+  // Whether the nn-worker has answered last.
+  bool is_reachable() const { return is_reachable_; }
+  // Why it has not begun; empty: it trains.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Nothing = rpc::MessageOf<rpc::NoTable>;
+  using Answer = StatusOr<rpc::Received<api::AwaitTraining::Response>>;
+
+  static constexpr std::chrono::seconds kTimeout{3};
+
+  TrainingWatch(std::unique_ptr<FirstTrainer> trainer, std::chrono::milliseconds timeout)
+      : trainer_(std::move(trainer)), timeout_(timeout) {}
+
+  template <typename Future>
+  static bool IsDone(const Future& future) {
+    return !future.valid() || future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+
+  void Note(const Answer& answer) {
+    const Status& status = answer.status();
+    const auto now = Clock::now();
+    if (answer.ok()) {
+      const auto code = static_cast<absl::StatusCode>(answer->table().code());
+      const auto* const reason = answer->table().reason();
+      was_told_ = true;
+      end_ = Status(code, reason == nullptr ? "" : reason->str());
+      return;
+    }
+    const bool trains = absl::IsResourceExhausted(status);
+    const bool waits = absl::IsFailedPrecondition(status);
+    const bool is_lost =
+        absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
+    if (!trains && !waits && !is_lost) {
+      end_ = Annotate(status, absl::StrCat("nn-worker/0 at ", trainer_->address()));
+      return;
+    }
+    is_reachable_ = !is_lost;
+    problem_ = trains ? "" : std::string(status.message());
+    was_reachable_ = was_reachable_ || is_reachable_;
+    has_trained_ = has_trained_ || trains;
+    // Before the first answer, or the first step, all daemons wait without limit.
+    if (trains || (waits && !has_trained_) || !was_reachable_) good_ = now;
+    if (now - good_ < timeout_) return;
+    end_ = absl::UnavailableError(absl::StrCat("nn-worker/0 at ", trainer_->address(),
+                                               " has not trained for ", timeout_.count(),
+                                               " ms (nn_worker.rank_timeout): ", problem_));
+  }
+
+  const std::unique_ptr<FirstTrainer> trainer_;
+  const std::chrono::milliseconds timeout_;
+  std::future<Answer> answer_;
+  std::future<StatusOr<rpc::Received<api::StopTraining::Response>>> stopped_;
+  bool has_stopped_ = false;
+  bool was_told_ = false;
+  bool is_reachable_ = false;
+  bool was_reachable_ = false;
+  bool has_trained_ = false;
+  std::string problem_ = "no answer yet";
+  Clock::time_point good_ = Clock::now();
+  std::optional<Status> end_;
+};
+
+}  // namespace simurgh
