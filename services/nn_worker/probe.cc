@@ -45,7 +45,8 @@ StatusOr<std::vector<ProbeRow>> FirstRows(const ClusterConfig& config) {
 
 // Writes the lines into a file in memory. Readers open it as /proc/self/fd/N.
 StatusOr<FileDescriptor> WriteLines(const DataConfig& data, const std::vector<ProbeRow>& rows) {
-  std::string text = data.format == DataConfig::Format::kCsv && data.csv.header ? "\n" : "";
+  const bool has_header = data.format == DataConfig::Format::kCsv && data.csv.header;
+  std::string text = has_header ? CsvHeader(data.csv) + "\n" : "";
   for (const ProbeRow& row : rows) absl::StrAppend(&text, row.line, "\n");
   FileDescriptor file(memfd_create("simurgh-probe", MFD_CLOEXEC));
   for (size_t written = 0; file.valid() && written < text.size();) {

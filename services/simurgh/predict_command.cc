@@ -137,6 +137,7 @@ class FilePrediction {
         model_(std::move(model)),
         tasks_(model_->format().labels.size()),
         metrics_(tasks_, GroupFeature()),
+        columns_(lines.columns() == nullptr ? std::nullopt : std::optional(*lines.columns())),
         lines_(std::move(lines)),
         output_(output) {}
 
@@ -168,6 +169,9 @@ class FilePrediction {
     return static_cast<size_t>(found - features.begin());
   }
 
+  // See RowLines::columns().
+  const FileColumns* columns() const { return columns_ ? &*columns_ : nullptr; }
+
   void Work() {
     const Status status = Predict();
     MutexLock lock(turn_mutex_);
@@ -181,7 +185,7 @@ class FilePrediction {
     std::optional<RowText> text;
     if (!options_.columns.empty()) {
       SIMURGH_ASSIGN_OR_RETURN(RowText chosen,
-                               RowText::Create(model_->config().data, options_.columns));
+                               RowText::Create(model_->config().data, options_.columns, columns()));
       text.emplace(std::move(chosen));
     }
     for (Chunk chunk; !failed_;) {
@@ -218,8 +222,9 @@ class FilePrediction {
     chunk.output.clear();
     std::vector<bool> is_good;
     for (size_t row = 0; row < chunk.ends.size(); ++row) {
-      const Status parsed =
-          chunk.is_whole[row] ? predictor.rows().AddLine(chunk.row(row)) : LongLineError();
+      const Status parsed = chunk.is_whole[row]
+                                ? predictor.rows().AddLine(chunk.row(row), columns())
+                                : LongLineError();
       is_good.push_back(parsed.ok());
       if (parsed.ok()) continue;
       if (!absl::IsInvalidArgument(parsed)) return parsed;
@@ -281,6 +286,7 @@ class FilePrediction {
   const std::shared_ptr<const ModelVersion> model_;
   const size_t tasks_;
   PredictionMetrics metrics_ ABSL_GUARDED_BY(turn_mutex_);
+  const std::optional<FileColumns> columns_;
   Mutex read_mutex_;
   RowLines lines_ ABSL_GUARDED_BY(read_mutex_);
   uint64_t next_chunk_ ABSL_GUARDED_BY(read_mutex_) = 0;
@@ -321,7 +327,7 @@ Status Predict(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(
       RowLines lines,
       RowLines::Open(model->config().data, {options.input == "-" ? "/dev/stdin" : options.input},
-                     nullptr, /*allow_pipes=*/true));
+                     {.ignore_labels = !options.evaluates, .allow_pipes = true}));
   FilePrediction prediction(options, model, std::move(lines), output.get());
   SIMURGH_RETURN_IF_ERROR(prediction.Run(threads));
   const double seconds = prediction.seconds();

@@ -55,9 +55,9 @@ bool IsOfTraining(std::string_view key) {
 bool IsOfModel(std::string_view key) {
   static const std::set<std::string_view> single{"cluster.seed", "training.batch_size",
                                                  "training.drop_last", "training.keep_negatives"};
-  static const std::set<std::string_view> not_of_data{"data.train",     "data.validation",
-                                                      "data.test",      "data.max_bad_rows",
-                                                      "data.on_change", "data.bad_rows"};
+  static const std::set<std::string_view> not_of_data{
+      "data.train",     "data.validation", "data.test",      "data.max_bad_rows",
+      "data.on_change", "data.bad_rows",   "data.csv.strict"};
   if (key == "model.initial_weights") return false;
   const auto has = [key](std::string_view part) { return key.find(part) != key.npos; };
   if (key.starts_with("tables")) {
@@ -67,7 +67,7 @@ bool IsOfModel(std::string_view key) {
   if (key.starts_with("training.dense_optimizer.")) {
     return !key.ends_with(".learning_rate") && !has(".schedule");
   }
-  if (key.starts_with("data.")) return !not_of_data.contains(key);
+  if (key.starts_with("data.")) return !not_of_data.contains(key) && !has(".header_name");
   return key.starts_with("features") || key.starts_with("model.") || single.contains(key);
 }
 

@@ -37,11 +37,14 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
   if (in.Has(key)) in.Record(key, TextsText(names));
 }
 
-void ReadColumn(MapReader& in, ColumnConfig* column) {
+void ReadColumn(MapReader& in, bool has_header, ColumnConfig* column) {
   in.Name("name", "column name", &column->name, Need::kRequired);
   in.Choice<Kind>(
       "kind", "role of the column; a feature must use each `id` column", &column->kind,
       {{"label", Kind::kLabel}, {"dense", Kind::kDense}, {"id", Kind::kId}, {"skip", Kind::kSkip}});
+  in.Text("header_name", "name of the column in headers; none: `name`", &column->header_name,
+          "text");
+  in.OnlyWith(has_header, "set csv.header: true", {"header_name"});
   in.Texts("positive", "`label`: texts that mean 1; empty: the cell is 0 or 1", &column->positive,
            {0, kMaxTexts}, Need::kOptional);
   in.Texts(
@@ -96,19 +99,24 @@ void ReadCsv(MapReader& in, bool is_used, CsvConfig* csv) {
   in.Character("separator", "character between cells", &csv->separator);
   in.Bool(
       "header",
-      "whether the first line of each file has names; the columns in another order are an error",
+      "whether the first line of each file has names, by which columns are found; see Data files",
       &csv->header);
+  in.Bool("strict", "whether columns of the header that `columns` lacks are an error",
+          &csv->strict);
+  in.OnlyWith(csv->header, "set header: true", {"strict"});
   in.Texts("missing_values",
            "texts of missing cells and list values, compared without surrounding blanks",
            &csv->missing_values, {0, kMaxTexts}, Need::kOptional);
   // Required for `format: csv` only.
-  in.Maps("columns",
-          "columns in the order of the file, 1 to 16 of them labels; required for `format: csv`",
-          {is_used ? size_t{1} : size_t{0}, kMaxColumns}, [&](MapReader& map) {
-            ColumnConfig column;
-            ReadColumn(map, &column);
-            csv->columns.push_back(column);
-          });
+  in.Maps(
+      "columns",
+      "columns, without a header in the order of the file, 1 to 16 of them labels; required for "
+      "`format: csv`",
+      {is_used ? size_t{1} : size_t{0}, kMaxColumns}, [&](MapReader& map) {
+        ColumnConfig column;
+        ReadColumn(map, csv->header, &column);
+        csv->columns.push_back(column);
+      });
   if (!csv->columns.empty()) CheckColumnList(in, *csv);
 }
 

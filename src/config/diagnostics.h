@@ -7,6 +7,7 @@
 
 #include "config/yaml_node.h"
 #include "simurgh/base/status.h"
+#include "simurgh/config/nearest.h"
 
 namespace simurgh {
 
@@ -18,11 +19,6 @@ std::string ErrorLine(const std::string& place, const std::string& key, const st
 // The first candidate with the smallest edit distance to `word`, ignoring case; empty if
 // that exceeds a third of the word's length, rounded up.
 std::string Nearest(const std::string& word, const std::vector<std::string>& candidates);
-
-// "the nearest NOUN is 'NAME'", or if none is near, the candidates: "use one of a, b, c". Of many
-// candidates, the first.
-std::string NearestRemedy(const std::string& noun, const std::string& word,
-                          const std::vector<std::string>& candidates);
 
 // Collects the errors of a document, so that one run shows several.
 class Diagnostics {

@@ -62,8 +62,8 @@ StatusOr<RowBatcher> RowBatcher::Create(const DataConfig& config,
       NewRowParser(config, ignore_labels, std::move(consumer)), BuilderOf(config, features)}));
 }
 
-Status RowBatcher::AddLine(std::string_view line) {
-  return state_->End(state_->parser->Parse(line, state_->builder));
+Status RowBatcher::AddLine(std::string_view line, const FileColumns* columns) {
+  return state_->End(state_->parser->Parse(line, columns, state_->builder));
 }
 
 Status RowBatcher::AddCells(std::span<const Cell* const> cells, std::span<const bool> repeated) {

@@ -54,7 +54,7 @@ class CriteoParser final : public RowParser {
     numbers_.reserve(columns_.size());
   }
 
-  Status Parse(std::string_view line, BatchBuilder& builder) override;
+  Status Parse(std::string_view line, const FileColumns* columns, BatchBuilder& builder) override;
   Status ParseCells(std::span<const Cell* const> cells, std::span<const bool> repeated,
                     BatchBuilder& builder) override;
 
@@ -84,7 +84,8 @@ Status CriteoParser::WrongCellCount(std::string_view line) const {
       count, columns_.size(), tasks_ == 1 ? "label" : absl::StrCat(tasks_, " labels"));
 }
 
-Status CriteoParser::Parse(std::string_view line, BatchBuilder& builder) {
+Status CriteoParser::Parse(std::string_view line, const FileColumns* /*columns*/,
+                           BatchBuilder& builder) {
   TabCells cells(line);
   std::string_view cell;
   const bool lacks_labels = ignores_labels_ && std::ranges::count(line, '\t') + 1 ==

@@ -11,6 +11,14 @@ std::string_view TrimBlanks(std::string_view text, char separator) {
   return text;
 }
 
+Status CheckLength(size_t cells, size_t columns) {
+  if (cells == columns) return absl::OkStatus();
+  return Invalid(
+      "%d %s, but the header has %d columns; correct the row, or quote cells that contain "
+      "separators",
+      cells, cells == 1 ? "cell" : "cells", columns);
+}
+
 StatusOr<std::string_view> CsvSplitter::TakeQuoted(std::string_view& rest) {
   rest.remove_prefix(1);
   size_t close = rest.find('"');

@@ -11,6 +11,9 @@ namespace simurgh {
 // `text` without blanks and tabs at its ends, except `separator`.
 std::string_view TrimBlanks(std::string_view text, char separator);
 
+// INVALID_ARGUMENT unless a row has as many cells as the header.
+Status CheckLength(size_t cells, size_t columns);
+
 // Splits lines of CSV into cells.
 //
 // Cells are trimmed of blanks. In a cell in double quotes, separators and blanks are text, and two

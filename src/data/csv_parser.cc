@@ -34,17 +34,18 @@ class CsvParser final : public RowParser {
       : ignores_labels_(ignore_labels),
         missing_values_(config.missing_values),
         consumer_(std::move(consumer)),
-        splitter_(config.separator) {
+        splitter_(config.separator),
+        configured_(ColumnsInOrder(config.columns, /*with_labels=*/true)),
+        unlabelled_(ColumnsInOrder(config.columns, /*with_labels=*/!ignore_labels)) {
     std::map<ColumnConfig::Kind, size_t> count;
     for (const ColumnConfig& column : config.columns) {
       columns_.push_back({column, count[column.kind]++, consumer_->Reads(columns_.size())});
     }
-    labels_ = count[ColumnConfig::Kind::kLabel];
     repeated_ = std::make_unique<bool[]>(columns_.size());
     numbers_.reserve(columns_.size());
   }
 
-  Status Parse(std::string_view line, BatchBuilder& builder) override;
+  Status Parse(std::string_view line, const FileColumns* columns, BatchBuilder& builder) override;
   Status ParseCells(std::span<const Cell* const> cells, std::span<const bool> repeated,
                     BatchBuilder& builder) override;
 
@@ -65,19 +66,23 @@ class CsvParser final : public RowParser {
   const bool ignores_labels_;
   std::vector<std::string> missing_values_;
   std::vector<Column> columns_;
-  size_t labels_ = 0;  // Number of label columns.
   std::unique_ptr<RowConsumer> consumer_;
   CsvSplitter splitter_;
+  const FileColumns configured_;
+  const FileColumns unlabelled_;      // Of rows without a header that may lack labels.
   RowCells cells_;                    // The current row.
   bool is_whole_ = false;             // It was parsed by ParseCells() without an error.
   std::unique_ptr<bool[]> repeated_;  // By column.
   std::vector<NumberText> numbers_;   // Of the current row; never reallocates.
 };
 
-Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
+Status CsvParser::Parse(std::string_view line, const FileColumns* columns, BatchBuilder& builder) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter_.Split(line));
-  const bool lacks_labels = ignores_labels_ && cells->size() + labels_ == columns_.size();
-  if (cells->size() != columns_.size() && !lacks_labels) {
+  if (columns != nullptr) SIMURGH_RETURN_IF_ERROR(CheckLength(cells->size(), columns->width));
+  if (columns == nullptr) {
+    columns = cells->size() == unlabelled_.width ? &unlabelled_ : &configured_;
+  }
+  if (cells->size() != columns->width) {
     return Invalid(
         "%d %s, but the configuration names %d columns; correct the row, data.csv.columns or "
         "data.csv.separator",
@@ -85,14 +90,14 @@ Status CsvParser::Parse(std::string_view line, BatchBuilder& builder) {
   }
   cells_.Begin(/*is_whole=*/std::exchange(is_whole_, false));
   warning_.clear();
-  size_t next = 0;
+  auto place = columns->cells.begin();
   for (const Column& column : columns_) {
-    const bool is_label = column.config.kind == ColumnConfig::Kind::kLabel;
-    if (is_label && lacks_labels) {
+    const size_t index = *place++;
+    if (index == FileColumns::kAbsent) {
       cells_.EndCell();
       continue;
     }
-    const std::string_view cell = (*cells)[next++];
+    const std::string_view cell = (*cells)[index];
     switch (column.config.kind) {
       case ColumnConfig::Kind::kLabel:
         if (!ignores_labels_) SIMURGH_RETURN_IF_ERROR(ParseLabel(column, cell, builder));

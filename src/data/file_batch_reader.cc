@@ -10,6 +10,7 @@
 #include "data/invalid.h"
 #include "data/process/negative_sampling.h"
 #include "simurgh/base/log.h"
+#include "simurgh/data/row_text.h"
 
 namespace simurgh {
 namespace {
@@ -37,8 +38,7 @@ StatusOr<std::unique_ptr<FileBatchReader>> FileBatchReader::Open(
     const DataConfig& config, std::unique_ptr<RowConsumer> consumer,
     const std::vector<std::string>& files, BatchBuilder builder, size_t batch_size,
     const ReadOptions& options) {
-  SIMURGH_ASSIGN_OR_RETURN(RowLines lines,
-                           RowLines::Open(config, files, options.identities, options.allow_pipes));
+  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(config, files, options));
   return std::unique_ptr<FileBatchReader>(new FileBatchReader(
       config, std::move(consumer), std::move(lines), std::move(builder), batch_size, options));
 }
@@ -79,21 +79,29 @@ Status FileBatchReader::ShowSkip() {
   return absl::OkStatus();
 }
 
+void FileBatchReader::Observe(std::string_view line, bool in_batch) const {
+  if (!options_.on_row) return;
+  const FileColumns* columns = lines_.columns();
+  if (columns == nullptr) return options_.on_row(line, in_batch);
+  options_.on_row(InConfiguredOrder(config_.csv, *columns, line), in_batch);
+}
+
 Status FileBatchReader::Take(const Line& line) {
   const uint64_t row = rows_++;
   if (row < read_end_ && row % 4'096 == 0) SIMURGH_RETURN_IF_ERROR(ShowSkip());
   if (division_.ShareOf(row) != options_.share) return absl::OkStatus();
   if (row < read_end_ && options_.read->IsRead({options_.epoch, row})) return absl::OkStatus();
-  const Status parsed = line.whole ? parser_->Parse(line.text, builder_) : LongLineError();
+  const Status parsed =
+      line.whole ? parser_->Parse(line.text, lines_.columns(), builder_) : LongLineError();
   if (!parsed.ok()) {
     builder_.AbandonSample();
-    if (options_.on_row) options_.on_row(line.text, false);
+    Observe(line.text, false);
     return Skip(parsed);
   }
   if (const std::string warning = parser_->TakeWarning(); !warning.empty()) Warn(warning);
   const bool keeps = builder_.positive() || KeepsNegative(options_, row);
   keeps ? builder_.EndSample() : builder_.AbandonSample();
-  if (options_.on_row) options_.on_row(line.text, keeps);
+  Observe(line.text, keeps);
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/row_parser.h"
@@ -35,6 +36,8 @@ class FileBatchReader final : public BatchReader {
   Status ShowSkip();
   // Adds a row of this reader's share to the batch, unless the row is bad or a dropped negative.
   Status Take(const Line& line);
+  // Gives the row to the observer of the options, if there is one.
+  void Observe(std::string_view line, bool in_batch) const;
   // Logs the first warnings of the parser.
   void Warn(const std::string& warning);
   // Counts a bad row. Returns its error if it ends the run.

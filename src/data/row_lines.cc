@@ -1,6 +1,8 @@
 #include "simurgh/data/row_lines.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -9,39 +11,87 @@
 #include "data/csv_cells.h"
 #include "data/invalid.h"
 #include "data/line_reader.h"
+#include "data/row_parser.h"
+#include "simurgh/base/log.h"
+#include "simurgh/config/nearest.h"
 
 namespace simurgh {
 namespace {
 
-// Refuses a header with all columns, labels apart, in another order. Other names in a header may be
-// other words for the same columns.
-Status CheckHeader(const CsvConfig& config, std::string_view line) {
+const std::string& HeaderName(const ColumnConfig& column) {
+  return column.header_name.empty() ? column.name : column.header_name;
+}
+
+// Whether the header has the name of a column.
+bool HasName(const CsvConfig& config, std::string_view header) {
   CsvSplitter splitter(config.separator);
-  const StatusOr<const std::vector<std::string_view>*> names = splitter.Split(line);
-  if (!names.ok()) return absl::OkStatus();
-  std::vector<std::string_view> wanted;
-  for (const ColumnConfig& column : config.columns) {
-    if (std::ranges::find(**names, column.name) != (*names)->end()) {
-      wanted.push_back(column.name);
-    } else if (column.kind != ColumnConfig::Kind::kLabel) {
-      return absl::OkStatus();
-    }
+  const auto names = splitter.Split(header);
+  return names.ok() && std::ranges::any_of(config.columns, [&](const ColumnConfig& column) {
+           return std::ranges::find(**names, HeaderName(column)) != (*names)->end();
+         });
+}
+
+bool IsNeeded(const ColumnConfig& column, bool needs_labels) {
+  if (column.kind == ColumnConfig::Kind::kLabel) return needs_labels;
+  return column.kind != ColumnConfig::Kind::kSkip;
+}
+
+Status Missing(size_t column, const std::string& name,
+               const std::map<std::string_view, size_t>& cells) {
+  std::vector<std::string> names;
+  for (const auto& [other, cell] : cells) {
+    const std::string quoted = Quoted(other);
+    names.push_back(quoted.substr(1, quoted.size() - 2));
   }
-  size_t next = 0;
-  for (const std::string_view name : **names) {
-    if (std::ranges::find(wanted, name) == wanted.end()) continue;
-    if (next == wanted.size()) break;
-    if (name != wanted[next]) {
-      return Invalid(
-          "the header has '%s' where data.csv.columns has '%s'; reorder the columns of the file",
-          name, wanted[next]);
-    }
-    ++next;
+  return Invalid(
+      "the header has no column %s; %s; rename it, or set data.csv.columns.%d.header_name",
+      Quoted(name), NearestRemedy("column", name, names), column);
+}
+
+// Refuses columns that the configuration does not have.
+Status CheckStrict(const CsvConfig& config, const std::vector<std::string_view>& names) {
+  std::set<std::string_view> known;
+  for (const ColumnConfig& column : config.columns) known.insert(HeaderName(column));
+  for (const std::string_view name : names) {
+    if (known.contains(name)) continue;
+    return Invalid(
+        "data.csv.columns has no column %s of the header; add it, with kind: skip if it is unused, "
+        "or set data.csv.strict: false",
+        Quoted(name));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+StatusOr<std::optional<FileColumns>> FindColumns(const CsvConfig& config, std::string_view header,
+                                                 bool needs_labels) {
+  CsvSplitter splitter(config.separator);
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string_view>* names, splitter.Split(header));
+  std::map<std::string_view, size_t> cells;
+  std::set<std::string_view> repeated;
+  for (size_t cell = 0; cell < names->size(); ++cell) {
+    if (!cells.emplace((*names)[cell], cell).second) repeated.insert((*names)[cell]);
+  }
+  FileColumns columns{.width = names->size()};
+  std::optional<size_t> missing;
+  for (size_t i = 0; i < config.columns.size(); ++i) {
+    const ColumnConfig& column = config.columns[i];
+    const auto found = cells.find(HeaderName(column));
+    columns.cells.push_back(found == cells.end() ? FileColumns::kAbsent : found->second);
+    if (!IsNeeded(column, needs_labels)) continue;
+    if (found == cells.end() && !missing) missing = i;
+    if (repeated.contains(HeaderName(column))) {
+      return Invalid("the header has column %s twice; rename one", Quoted(HeaderName(column)));
+    }
+  }
+  const auto is_absent = [](size_t cell) { return cell == FileColumns::kAbsent; };
+  if (std::ranges::all_of(columns.cells, is_absent) && !config.strict) return std::nullopt;
+  if (missing) return Missing(*missing, HeaderName(config.columns[*missing]), cells);
+  if (config.strict) SIMURGH_RETURN_IF_ERROR(CheckStrict(config, *names));
+  if (columns == ColumnsInOrder(config.columns, /*with_labels=*/true)) return std::nullopt;
+  return columns;
+}
 
 Status LongLineError() {
   return Invalid(
@@ -50,19 +100,19 @@ Status LongLineError() {
 }
 
 RowLines::RowLines(std::optional<CsvConfig> header, std::vector<std::string> files,
-                   FileIdentities* identities, bool allow_pipes)
+                   const ReadOptions& options)
     : header_(std::move(header)),
       files_(std::move(files)),
-      identities_(identities),
-      allow_pipes_(allow_pipes) {}
+      identities_(options.identities),
+      allow_pipes_(options.allow_pipes),
+      needs_labels_(!options.ignore_labels) {}
 RowLines::~RowLines() = default;
 RowLines::RowLines(RowLines&&) noexcept = default;
 
 StatusOr<RowLines> RowLines::Open(const DataConfig& config, std::vector<std::string> files,
-                                  FileIdentities* identities, bool allow_pipes) {
+                                  const ReadOptions& options) {
   const bool has_header = config.format == DataConfig::Format::kCsv && config.csv.header;
-  RowLines lines(has_header ? std::optional(config.csv) : std::nullopt, std::move(files),
-                 identities, allow_pipes);
+  RowLines lines(has_header ? std::optional(config.csv) : std::nullopt, std::move(files), options);
   SIMURGH_RETURN_IF_ERROR(lines.OpenNextFile());
   return lines;
 }
@@ -75,12 +125,21 @@ Status RowLines::OpenNextFile() {
   ++opened_;
   SIMURGH_RETURN_IF_ERROR(CheckIdentity());
   lines_ = std::make_unique<LineReader>(std::move(stream));
-  return header_ ? AtLine(PassHeader()) : absl::OkStatus();
+  return header_ ? AtLine(ReadHeader()) : absl::OkStatus();
 }
 
-Status RowLines::PassHeader() {
+Status RowLines::ReadHeader() {
+  columns_.reset();
   SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines_->Next());
-  return line ? CheckHeader(*header_, line->text) : absl::OkStatus();
+  if (!line) return absl::OkStatus();
+  if (!line->whole) return LongLineError();
+  SIMURGH_ASSIGN_OR_RETURN(columns_, FindColumns(*header_, line->text, needs_labels_));
+  if (!columns_ && opened_ == 1 && !line->text.empty() && !HasName(*header_, line->text)) {
+    spdlog::warn(
+        "{}: the header has none of the names in data.csv.columns; columns are by position",
+        file());
+  }
+  return absl::OkStatus();
 }
 
 Status RowLines::CheckIdentity() const {

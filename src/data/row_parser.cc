@@ -11,6 +11,15 @@ NumberText::NumberText(double number)
     : length_(std::to_chars(digits_.data(), digits_.data() + digits_.size(), number).ptr -
               digits_.data()) {}
 
+FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labels) {
+  FileColumns result;
+  for (const ColumnConfig& column : columns) {
+    const bool has = with_labels || column.kind != ColumnConfig::Kind::kLabel;
+    result.cells.push_back(has ? result.width++ : FileColumns::kAbsent);
+  }
+  return result;
+}
+
 std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer) {
   return config.format == DataConfig::Format::kCsv

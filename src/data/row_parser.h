@@ -13,6 +13,7 @@
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/cell.h"
+#include "simurgh/data/file_columns.h"
 
 namespace simurgh {
 
@@ -24,9 +25,10 @@ class RowParser {
   virtual ~RowParser() = default;
 
   // Sets label, dense columns and, through the consumer, ids of the builder's open sample; the
-  // caller ends or abandons it. Errors: INVALID_ARGUMENT naming column, value and remedy; the
-  // caller adds file and line.
-  virtual Status Parse(std::string_view line, BatchBuilder& builder) = 0;
+  // caller ends or abandons it. columns: of the file; null: those of the configuration. Errors:
+  // INVALID_ARGUMENT naming column, value and remedy; the caller adds file and line.
+  virtual Status Parse(std::string_view line, const FileColumns* columns,
+                       BatchBuilder& builder) = 0;
 
   // The same for a row of cells without labels: see RowBatcher::AddCells.
   virtual Status ParseCells(std::span<const Cell* const> cells, std::span<const bool> repeated,
@@ -39,6 +41,9 @@ class RowParser {
  protected:
   std::string warning_;
 };
+
+// Columns of rows that have all configured ones, or all but the labels, in their order.
+FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labels);
 
 // The parser of the format. ignore_labels: see ReadOptions.
 std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_labels,

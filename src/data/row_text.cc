@@ -7,16 +7,18 @@
 #include "absl/strings/str_join.h"
 
 #include "data/csv_cells.h"
+#include "data/row_parser.h"
 
 namespace simurgh {
 
 struct RowText::State {
-  explicit State(const DataConfig& config)
+  State(const DataConfig& config, const FileColumns* file_columns)
       : columns(ColumnsOf(config)),
         is_csv(config.format == DataConfig::Format::kCsv),
         splitter(config.csv.separator),
-        labels(static_cast<size_t>(
-            std::ranges::count(columns, ColumnConfig::Kind::kLabel, &ColumnConfig::kind))) {}
+        file(file_columns),
+        configured(ColumnsInOrder(columns, /*with_labels=*/true)),
+        unlabelled(ColumnsInOrder(columns, /*with_labels=*/false)) {}
 
   // Fills `cells`.
   void Split(std::string_view line) {
@@ -35,7 +37,9 @@ struct RowText::State {
   const std::vector<ColumnConfig> columns;
   const bool is_csv;
   CsvSplitter splitter;
-  const size_t labels;
+  const FileColumns* const file;  // May be null.
+  const FileColumns configured;
+  const FileColumns unlabelled;
   std::vector<size_t> chosen;  // Indices of columns.
   std::vector<std::string_view> cells;
 };
@@ -44,9 +48,9 @@ RowText::RowText(std::unique_ptr<State> state) : state_(std::move(state)) {}
 RowText::~RowText() = default;
 RowText::RowText(RowText&&) noexcept = default;
 
-StatusOr<RowText> RowText::Create(const DataConfig& config,
-                                  const std::vector<std::string>& columns) {
-  auto state = std::make_unique<State>(config);
+StatusOr<RowText> RowText::Create(const DataConfig& config, const std::vector<std::string>& columns,
+                                  const FileColumns* file) {
+  auto state = std::make_unique<State>(config, file);
   for (const std::string& name : columns) {
     const auto found = std::ranges::find(state->columns, name, &ColumnConfig::name);
     if (found == state->columns.end()) {
@@ -64,24 +68,46 @@ StatusOr<RowText> RowText::Create(const DataConfig& config,
 void RowText::AppendCells(std::string_view line, std::string& text) {
   State& state = *state_;
   state.Split(line);
-  const bool lacks_labels = state.cells.size() + state.labels == state.columns.size();
-  const bool fits = lacks_labels || state.cells.size() == state.columns.size();
+  const FileColumns* file = state.file;
+  if (file == nullptr) {
+    file = state.cells.size() == state.unlabelled.width ? &state.unlabelled : &state.configured;
+  }
+  const bool fits = state.cells.size() == file->width;
   for (const size_t column : state.chosen) {
-    const auto is_label = [](const ColumnConfig& one) {
-      return one.kind == ColumnConfig::Kind::kLabel;
-    };
-    const auto labels_before = static_cast<size_t>(std::count_if(
-        state.columns.begin(), state.columns.begin() + static_cast<ptrdiff_t>(column), is_label));
-    if (fits && !(lacks_labels && is_label(state.columns[column]))) {
-      AppendCsvCell(state.cells[column - (lacks_labels ? labels_before : 0)], text);
-    }
+    const size_t cell = file->cells[column];
+    if (fits && cell != FileColumns::kAbsent) AppendCsvCell(state.cells[cell], text);
     text.push_back(',');
   }
 }
 
-void AppendCsvCell(std::string_view cell, std::string& text) {
+std::string InConfiguredOrder(const CsvConfig& config, const FileColumns& file,
+                              std::string_view line) {
+  CsvSplitter splitter(config.separator);
+  const auto cells = splitter.Split(line);
+  if (!cells.ok() || (*cells)->size() != file.width) return std::string(line);
+  std::string text;
+  for (const size_t cell : file.cells) {
+    if (cell != FileColumns::kAbsent) AppendCsvCell((**cells)[cell], text, config.separator);
+    text.push_back(config.separator);
+  }
+  text.pop_back();
+  return text;
+}
+
+std::string CsvHeader(const CsvConfig& config) {
+  std::string text;
+  for (const ColumnConfig& column : config.columns) {
+    AppendCsvCell(column.header_name.empty() ? column.name : column.header_name, text,
+                  config.separator);
+    text.push_back(config.separator);
+  }
+  text.pop_back();
+  return text;
+}
+
+void AppendCsvCell(std::string_view cell, std::string& text, char separator) {
   const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
-  if (cell.find_first_of(",\"\r\n") == cell.npos &&
+  if (cell.find(separator) == cell.npos && cell.find_first_of("\"\r\n") == cell.npos &&
       (cell.empty() || (!is_blank(cell.front()) && !is_blank(cell.back())))) {
     text.append(cell);
     return;

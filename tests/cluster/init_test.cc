@@ -168,7 +168,7 @@ TEST_CASE("The configuration for a CSV file of any shape trains") {
 
 // A file's rows below a header.
 std::string WithHeader(const std::string& header, const std::string& path) {
-  StatusOr<RowLines> lines = RowLines::Open(DataConfig(), {path}, nullptr, false);
+  StatusOr<RowLines> lines = RowLines::Open(DataConfig(), {path});
   REQUIRE(lines.ok());
   std::string text = header + "\n";
   for (;;) {

@@ -28,6 +28,7 @@ struct Target {
 // Defined in <what>_targets.cc.
 std::vector<Target> FrameTargets();
 std::vector<Target> ConversationTargets();
+std::vector<Target> DataTargets();
 std::vector<Target> DenseTargets();
 std::vector<Target> RowTargets();
 std::vector<Target> BatchTargets();

@@ -24,6 +24,7 @@ struct ColumnConfig {
 
   std::string name;
   Kind kind = Kind::kSkip;
+  std::string header_name = {};  // In headers of files; empty: `name`.
   // label: texts that mean 1. Empty: the cell is 0 or 1.
   std::vector<std::string> positive = {};
   // label: texts that mean 0. Empty: all that are neither in `positive` nor missing.
@@ -39,9 +40,10 @@ struct ColumnConfig {
 
 struct CsvConfig {
   char separator = ',';
-  bool header = false;                             // The first line of each file has names.
+  bool header = false;  // The first line of each file has names, by which columns are found.
+  bool strict = false;  // Whether other columns in a header are an error.
   std::vector<std::string> missing_values = {""};  // Cells (blanks trimmed) that read as missing.
-  std::vector<ColumnConfig> columns;               // In the order of the file.
+  std::vector<ColumnConfig> columns;               // Without a header, in the order of the file.
 };
 
 struct CriteoConfig {
@@ -79,7 +81,7 @@ struct DataConfig {
       OnChange::kFail;  // A file that changes during the run: an error, or a log line.
 };
 
-// The columns of a file, in order.
+// The configured columns of a file; without a header, in its order.
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data);
 
 }  // namespace simurgh

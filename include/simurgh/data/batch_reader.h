@@ -38,7 +38,8 @@ class BatchReader {
   virtual uint64_t skipped_rows() const = 0;
 };
 
-// Called with each row, in order, before the batch with it: its line, and whether the batch has it.
+// Called with each row, in order, before the batch with it: its line, with the configured columns
+// in order, and whether the batch has it.
 using RowObserver = std::function<void(std::string_view line, bool in_batch)>;
 
 struct ReadOptions {
@@ -62,7 +63,7 @@ struct ReadOptions {
   FileIdentities* identities = nullptr;
 
   RowObserver on_row;  // May be empty.
-  // Labels are 0, whatever their cells, and rows may lack all cells of labels.
+  // Labels are 0, whatever their cells, and files or rows may lack the columns of labels.
   bool ignore_labels = false;
   bool allow_pipes = false;  // Next() then waits for the writer, also after Stop().
 };

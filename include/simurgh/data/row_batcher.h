@@ -11,6 +11,7 @@
 #include "simurgh/config/feature_config.h"
 #include "simurgh/data/batch.h"
 #include "simurgh/data/cell.h"
+#include "simurgh/data/file_columns.h"
 
 namespace simurgh {
 
@@ -27,10 +28,11 @@ class RowBatcher {
   ~RowBatcher();
   RowBatcher(RowBatcher&&) noexcept;
 
-  // Adds the row of a line. A bad row adds nothing.
+  // Adds the row of a line. columns: of its file; null: those of the configuration, in order. A bad
+  // row adds nothing.
   // Errors: INVALID_ARGUMENT naming column or feature, value and remedy; FAILED_PRECONDITION from a
   // plug-in that cannot continue.
-  Status AddLine(std::string_view line);
+  Status AddLine(std::string_view line, const FileColumns* columns = nullptr);
 
   // Adds a row without labels. cells: one per column of ColumnsOf(config) that is no label.
   // repeated: by cell, whether it equals that of the last row that AddCells() added to this batch,

@@ -9,7 +9,8 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
-#include "simurgh/data/file_identity.h"
+#include "simurgh/data/batch_reader.h"
+#include "simurgh/data/file_columns.h"
 
 namespace simurgh {
 
@@ -27,17 +28,24 @@ struct Line {
 // INVALID_ARGUMENT for a line that is not whole.
 Status LongLineError();
 
+// Finds the configured columns in a file's header, by name. Nothing: the rows have exactly these
+// columns in this order, or the header has none of the names, so that columns are by position.
+// needs_labels: false for rows that may lack labels.
+// Errors: INVALID_ARGUMENT for a header that lacks some needed columns, has one of them twice or,
+// with `strict`, has others; and for bad quotes.
+StatusOr<std::optional<FileColumns>> FindColumns(const CsvConfig& config, std::string_view header,
+                                                 bool needs_labels);
+
 // Reads the rows of files as text, in order: without headers and blank lines.
 //
 // Threads: one owner.
 class RowLines {
  public:
-  // Opens the first file. identities, allow_pipes: see ReadOptions.
-  // Errors: of OpenByteStream; those of files that change; INVALID_ARGUMENT for a header with the
-  // configured columns in another order. Other names in a header are accepted, and labels may be
-  // missing.
+  // Opens the first file. Uses `identities`, `allow_pipes` and `ignore_labels` of the options.
+  // Errors: of OpenByteStream; those of files that change; INVALID_ARGUMENT for a header that
+  // FindColumns refuses.
   static StatusOr<RowLines> Open(const DataConfig& config, std::vector<std::string> files,
-                                 FileIdentities* identities, bool allow_pipes);
+                                 const ReadOptions& options = {});
   ~RowLines();
   RowLines(RowLines&&) noexcept;
 
@@ -49,16 +57,19 @@ class RowLines {
   // File and line of the last row. Requires a row.
   const std::string& file() const { return files_[opened_ - 1]; }
   size_t line_number() const;
+  // The columns of the last opened file, by its header. Null: those of the configuration, in order.
+  // Lifetime: until the next call of Next().
+  const FileColumns* columns() const { return columns_ ? &*columns_ : nullptr; }
   // Adds file and line to an error.
   Status AtLine(const Status& status) const;
 
  private:
   RowLines(std::optional<CsvConfig> header, std::vector<std::string> files,
-           FileIdentities* identities, bool allow_pipes);
+           const ReadOptions& options);
 
-  // Opens the next file and passes its header; after the last file, sets lines_ to null.
+  // Opens the next file and reads its header; after the last file, sets lines_ to null.
   Status OpenNextFile();
-  Status PassHeader();
+  Status ReadHeader();
   // Finds a change of the last opened file.
   Status CheckIdentity() const;
 
@@ -66,6 +77,8 @@ class RowLines {
   std::vector<std::string> files_;
   FileIdentities* identities_;  // May be null.
   bool allow_pipes_;
+  bool needs_labels_;
+  std::optional<FileColumns> columns_;
   size_t opened_ = 0;
   std::unique_ptr<LineReader> lines_;  // The last opened file; null at the end.
 };

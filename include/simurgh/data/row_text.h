@@ -7,6 +7,7 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
+#include "simurgh/data/file_columns.h"
 
 namespace simurgh {
 
@@ -15,16 +16,17 @@ namespace simurgh {
 // Threads: one owner.
 class RowText {
  public:
-  // columns: names of columns of the file. Errors: INVALID_ARGUMENT for a name that the
+  // columns: names of configured columns. file: columns of the file; null: those of the
+  // configuration, in order; must outlive the result. Errors: INVALID_ARGUMENT for a name that the
   // configuration does not have, with those that it has.
-  static StatusOr<RowText> Create(const DataConfig& config,
-                                  const std::vector<std::string>& columns);
+  static StatusOr<RowText> Create(const DataConfig& config, const std::vector<std::string>& columns,
+                                  const FileColumns* file = nullptr);
   ~RowText();
   RowText(RowText&&) noexcept;
 
   // Appends the cells of a line, each followed by a comma, and quoted if needed. Blanks around a
-  // cell and its quotes are left out. Cells that the line lacks are empty: labels, see
-  // ReadOptions::ignore_labels, or all cells of a line that does not have the configured number.
+  // cell and its quotes are left out. Cells that the line lacks are empty: those of columns that
+  // the file lacks, or all cells of a line that does not have the right number.
   void AppendCells(std::string_view line, std::string& text);
 
  private:
@@ -34,7 +36,15 @@ class RowText {
   std::unique_ptr<State> state_;
 };
 
-// Appends a cell of CSV: in quotes if it has a comma, a quote, a line end or blanks at its ends.
-void AppendCsvCell(std::string_view cell, std::string& text);
+// Appends a cell of CSV: in quotes if it has a separator, a quote, a line end or blanks at its
+// ends.
+void AppendCsvCell(std::string_view cell, std::string& text, char separator = ',');
+
+// The line with the configured columns, in order. A line that cannot be split is left as it is.
+std::string InConfiguredOrder(const CsvConfig& config, const FileColumns& file,
+                              std::string_view line);
+
+// The header of files with the configured columns, in order.
+std::string CsvHeader(const CsvConfig& config);
 
 }  // namespace simurgh

@@ -2,8 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "data/invalid.h"
-
 namespace simurgh {
 
 void BadRows::Add(const Status& problem) {
@@ -18,14 +16,6 @@ Status BadRows::Check(uint64_t good_rows) const {
   if (rows == count || count == 1) return absl::InvalidArgumentError(first);
   return absl::InvalidArgumentError(
       absl::StrCat(first, " (the first of ", count, " bad rows; up to 1 % can be left out)"));
-}
-
-Status CheckLength(size_t cells, size_t columns) {
-  if (cells == columns) return absl::OkStatus();
-  return Invalid(
-      "%d %s, but the header has %d columns; correct the row, or quote cells that contain "
-      "separators",
-      cells, cells == 1 ? "cell" : "cells", columns);
 }
 
 }  // namespace simurgh

@@ -18,7 +18,4 @@ struct BadRows {
   Status Check(uint64_t good_rows) const;
 };
 
-// INVALID_ARGUMENT unless a row has as many cells as the header.
-Status CheckLength(size_t cells, size_t columns);
-
 }  // namespace simurgh

@@ -1,6 +1,7 @@
 #include "simurgh/data/csv_guess.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -148,11 +149,26 @@ StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, u
                  .rows = sample.rows,
                  .is_whole = sample.is_whole};
   std::set<std::string> taken;
+  std::map<std::string, int> uses;  // Of names in the header.
+  for (const std::string& name : sample.header) ++uses[name];
   for (size_t i = 0; i < sample.columns.size(); ++i) {
-    guess.columns.push_back(
-        i == *label_column ? GuessLabel(sample.columns[i])
-                           : GuessColumn(sample.header[i], sample.columns[i], sample.is_whole));
-    guess.columns.back().config.name = ConfigName(sample.header[i], i, taken);
+    const std::string& name = sample.header[i];
+    guess.columns.push_back(i == *label_column
+                                ? GuessLabel(sample.columns[i])
+                                : GuessColumn(name, sample.columns[i], sample.is_whole));
+    ColumnGuess& column = guess.columns.back();
+    column.config.name = ConfigName(name, i, taken);
+    if (column.config.name != name) column.config.header_name = name;
+    // Training finds columns by their names.
+    if (!name.empty() && uses[name] == 1) continue;
+    if (i == *label_column) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path,
+          ":1: the label column has no name, or that of another; correct the header, or choose "
+          "another label with --label"));
+    }
+    column = {.config = {.name = column.config.name, .kind = ColumnConfig::Kind::kSkip},
+              .reason = name.empty() ? "no name" : "its name is in the header twice"};
   }
   guess.missing_values = MissingValues(sample, guess.columns);
   for (ColumnGuess& column : guess.columns) {
@@ -173,7 +189,7 @@ StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, u
 
 StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
                                 absl::FunctionRef<Status(std::string_view line, bool label)> take) {
-  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(DataConfig(), {path}, nullptr, false));
+  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(DataConfig(), {path}));
   SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines.Next());
   if (line) SIMURGH_RETURN_IF_ERROR(lines.AtLine(CheckNames(guess, line->text)));
   RowChecker checker(guess);

@@ -111,7 +111,7 @@ Status Add(std::string_view line, CsvSplitter& splitter, CsvSample& sample) {
 }  // namespace
 
 StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows) {
-  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(DataConfig(), {path}, nullptr, false));
+  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(DataConfig(), {path}));
   SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines.Next());
   if (!line) {
     return absl::InvalidArgumentError(

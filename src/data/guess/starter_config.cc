@@ -191,6 +191,9 @@ std::string Features(const std::vector<Feature>& features) {
 
 std::string Keys(const ColumnConfig& column) {
   std::string keys = absl::StrCat("name: ", NameText(column.name));
+  if (!column.header_name.empty()) {
+    absl::StrAppend(&keys, ", header_name: ", Text(column.header_name));
+  }
   switch (column.kind) {
     case Kind::kLabel:
       keys += ", kind: label";

@@ -139,6 +139,14 @@ TEST_CASE("What ranks must agree on is named", "[config]") {
   }
 }
 
+TEST_CASE("A training continues with files of other headers", "[config]") {
+  const std::string header = "data.csv.header=true";
+  for (const char* change : {"data.csv.strict=true", "data.csv.columns.0.header_name=the age"}) {
+    CHECK(ModelAgreement(ConfigWith({header, change})) == ModelAgreement(ConfigWith({header})));
+    CHECK(InputAgreement(ConfigWith({header, change})) != InputAgreement(ConfigWith({header})));
+  }
+}
+
 TEST_CASE("Loaders agree with ranks on what decides batches", "[config]") {
   CHECK(Difference(InputAgreement, {"training.batch_size=65"}) ==
         "training.batch_size = 64 (own), 65 (peer)");

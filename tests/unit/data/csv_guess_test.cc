@@ -233,12 +233,25 @@ TEST_CASE("Separators and names are found", "[guess]") {
   }));
   CHECK(numbered[1].config.name == "1");
   CHECK(numbered[2].config.name == "1_2");
+  // Training could not tell the two apart, nor find one without a name.
+  CHECK(numbered.kind(0) == Kind::kDense);
+  CHECK(numbered.kind(1) == Kind::kSkip);
+  CHECK(numbered.kind(2) == Kind::kSkip);
+  CHECK(numbered[2].reason == "its name is in the header twice");
+  const Guessed unnamed(Rows(
+      ",b,label", 40, [](size_t i) { return absl::StrCat("x", i % 3, ",y", i % 5, ",", i % 2); }));
+  CHECK(unnamed.kind(0) == Kind::kSkip);
+  CHECK(unnamed[0].reason == "no name");
   const Guessed twice(Rows("a b,a-b,a_b,\xc3\xa9,label", 40, [](size_t i) {
     return absl::StrCat("x", i % 3, ",y", i % 3, ",z", i % 3, ",v", i % 3, ",", i % 2);
   }));
   std::set<std::string> names;
   for (const ColumnGuess& column : twice.guess.columns) names.insert(column.config.name);
   CHECK(names == std::set<std::string>{"a_b", "a-b", "a_b_2", "column_4", "label"});
+  CHECK(twice[0].config.header_name == "a b");
+  CHECK(twice[1].config.header_name.empty());
+  CHECK(twice[2].config.header_name == "a_b");
+  CHECK(twice[3].config.header_name == "\xc3\xa9");
 }
 
 TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
@@ -253,6 +266,10 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
       Contains("a.csv:1: no header: 2 cells of the first line are values of the rows below"));
   CHECK_THAT(ErrorOf("\na,label\nx,1\ny,0\n"), Contains("no header: the first line is empty"));
   CHECK_THAT(ErrorOf("a,a,label\nx,x,yes\ny,z,no\n"), Contains("'a' twice"));
+  CHECK(ErrorOf("n,b,b\n1,0,1\n2,1,0\n3,0,1\n4,1,0\n") ==
+        "a.csv:1: the label column has no name, or that of another; correct the header, or choose "
+        "another "
+        "label with --label");
   // The first row lacks a number.
   CHECK_THAT(ErrorOf("?,5,no\n39,6,yes\n40,7,no\n"), Contains("no header: the first line has"));
   CHECK_THAT(ErrorOf(std::string("a,\0b\n1,2\n", 9)),

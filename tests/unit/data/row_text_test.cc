@@ -104,30 +104,6 @@ TEST_CASE("Criteo rows without labels") {
   CHECK(copied == "ff,7,fe,8,");
 }
 
-TEST_CASE("A header with the columns in another order is refused, other names are not") {
-  DataConfig config = TwoLabels();
-  config.csv.header = true;
-  const TemporaryFolder folder;
-  const auto read = [&](const std::string& header) {
-    const std::string file = folder.Write("f", header + "\n1,u,0,1.5\n");
-    return OpenBatchReader(config, {Feature("id")}, {file}, 2, {.ignore_labels = true}).status();
-  };
-  for (const char* header : {"a,id,b,x", "\xef\xbb\xbf a , \"id\" ,b,x", "id,x", "id,b,x",
-                             "A,ID,B,X", "x,user,b,a", "one", "", "\"", "a,id,more,b,x"}) {
-    INFO(header);
-    CHECK(read(header).ok());
-  }
-  const auto error = [&](const char* name, const char* wanted) {
-    return absl::StrCat(folder.Path("f"), ":1: the header has '", name,
-                        "' where data.csv.columns has '", wanted,
-                        "'; reorder the columns of the file");
-  };
-  CHECK(read("a,x,b,id") == absl::InvalidArgumentError(error("x", "id")));
-  CHECK(read("x,id") == absl::InvalidArgumentError(error("x", "id")));
-  CHECK(read("b,id,a,x") == absl::InvalidArgumentError(error("b", "a")));
-  CHECK(read("more,x,id,a") == absl::InvalidArgumentError(error("x", "a")));
-}
-
 TEST_CASE("A pipe is read only where it is allowed") {
   const TemporaryFolder folder;
   const std::string pipe = folder.Path("pipe");

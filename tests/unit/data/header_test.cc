@@ -1,0 +1,318 @@
+// Columns found by their names in the headers of files.
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include <catch2/catch.hpp>
+
+#include "simurgh/base/random.h"
+#include "simurgh/data/data_position.h"
+#include "simurgh/data/row_batcher.h"
+#include "simurgh/data/row_lines.h"
+#include "simurgh/data/row_text.h"
+#include "tests/unit/data/data_files.h"
+#include "tests/unit/data/reader_test_support.h"
+
+namespace simurgh {
+namespace {
+
+using Kind = ColumnConfig::Kind;
+using Row = std::vector<std::string>;
+
+DataConfig Example(bool header) {
+  DataConfig config;
+  config.csv.header = header;
+  config.csv.columns = {Column("y", Kind::kLabel),   Column("x", Kind::kDense),
+                        Column("city", Kind::kId),   Column("tags", Kind::kId),
+                        Column("note", Kind::kSkip), Column("z", Kind::kDense)};
+  config.csv.columns[3].separator = '|';
+  return config;
+}
+
+std::vector<FeatureConfig> Features() { return {Feature("city"), Feature("tags")}; }
+
+std::string LineOf(const Row& row, char separator) {
+  std::string line;
+  for (const std::string& cell : row) {
+    if (&cell != &row.front()) line.push_back(separator);
+    AppendCsvCell(cell, line, separator);
+  }
+  return line + "\n";
+}
+
+// The same rows twice: in the configured order without headers, and with headers, each file in an
+// order of its own and with further columns.
+struct Files {
+  Files(Random& random, const DataConfig& config) {
+    constexpr const char* kTexts[] = {"",  "Oslo",      "New \"York\"", " a,b", "a|b", "c;d|a",
+                                      "?", "tab\there", "\"",           "7",    "ab",  "|"};
+    const auto text = [&] { return std::string(kTexts[random.Below(std::size(kTexts))]); };
+    for (int file = 0; file < 3; ++file) {
+      Row names = {"y", "x", "city", "tags", "note", "z"};
+      const size_t others = random.Below(4);
+      for (size_t i = 0; i < others; ++i) names.push_back(absl::StrCat("other, ", i));
+      std::vector<size_t> order(names.size());
+      std::iota(order.begin(), order.end(), size_t{0});
+      for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
+      const auto shuffled = [&](const Row& row) {
+        Row result;
+        for (const size_t column : order) result.push_back(row[column]);
+        return LineOf(result, config.csv.separator);
+      };
+      std::string plain;
+      std::string named = shuffled(names);
+      for (uint64_t n = random.Below(40); n > 0; --n) {
+        Row row = {absl::StrCat(random.Below(2)),
+                   absl::StrCat(random.Below(100), ".5"),
+                   text(),
+                   text(),
+                   text(),
+                   absl::StrCat(random.Below(9))};
+        plain += LineOf(row, config.csv.separator);
+        for (size_t i = 0; i < others; ++i) row.push_back(text());
+        named += shuffled(row);
+      }
+      const auto pack = [&](const std::string& content) {
+        return file == 0 ? content : file == 1 ? Gzip(content) : Zstd(content);
+      };
+      in_order.push_back(folder.Write(absl::StrCat("plain", file), pack(plain)));
+      by_name.push_back(folder.Write(absl::StrCat("named", file), pack(named)));
+    }
+  }
+
+  TemporaryFolder folder;
+  std::vector<std::string> in_order;
+  std::vector<std::string> by_name;
+};
+
+struct ReadBatch {
+  std::vector<float> labels;
+  std::vector<float> dense;
+  std::vector<std::vector<uint64_t>> ids;
+  RowNumber next;
+
+  bool operator==(const ReadBatch&) const = default;
+};
+
+std::vector<ReadBatch> ReadAll(const DataConfig& config, const std::vector<std::string>& files,
+                               size_t batch_size, const ReadOptions& options) {
+  auto reader = OpenBatchReader(config, Features(), files, batch_size, options);
+  REQUIRE(reader.status() == absl::OkStatus());
+  std::vector<ReadBatch> batches;
+  for (;;) {
+    const auto batch = (*reader)->Next();
+    REQUIRE(batch.status() == absl::OkStatus());
+    if (!batch->has_value()) return batches;
+    ReadBatch read{.labels = (*batch)->dense.labels,
+                   .dense = (*batch)->dense.values,
+                   .ids = {},
+                   .next = (*batch)->progress.next};
+    for (size_t f = 0; f < Features().size(); ++f) {
+      const FeatureView view = (*batch)->sparse->feature(f);
+      for (size_t sample = 0; sample < (*batch)->size(); ++sample) {
+        auto& ids = read.ids.emplace_back();
+        for (const uint32_t occurrence : view.sample(sample)) ids.push_back(view.ids[occurrence]);
+      }
+    }
+    batches.push_back(std::move(read));
+  }
+}
+
+TEST_CASE("Any order with any further columns gives the batches of the configured order") {
+  Random random(GENERATE(range(0, 60)));
+  DataConfig plain = Example(false);
+  DataConfig named = Example(true);
+  const char separator = ",;\t"[random.Below(3)];
+  plain.csv.separator = named.csv.separator = separator;
+  const Files files(random, plain);
+  const size_t batch_size = 1 + random.Below(12);
+  const auto shares = static_cast<uint32_t>(1 + random.Below(3));
+  for (uint32_t share = 0; share < shares; ++share) {
+    // From the beginning, and from a row in the middle.
+    DataPosition position(
+        {.batch_size = static_cast<uint32_t>(batch_size), .piece_batches = 1, .shares = shares});
+    for (int reading = 0; reading < 2; ++reading) {
+      const ReadOptions options{
+          .keep_negatives = 0.7, .seed = 3, .share = share, .shares = shares, .read = &position};
+      const std::vector<ReadBatch> batches = ReadAll(plain, files.in_order, batch_size, options);
+      CHECK(ReadAll(named, files.by_name, batch_size, options) == batches);
+      if (batches.empty()) break;
+      position.Advance({.share = share, .files = 2, .next = batches[batches.size() / 2].next});
+    }
+  }
+}
+
+TEST_CASE("Statistics are those of the configured order") {
+  Random random(7);
+  DataConfig plain = Example(false);
+  DataConfig named = Example(true);
+  const Files files(random, plain);
+  std::vector<FeatureConfig> features = Features();
+  for (DataConfig* config : {&plain, &named}) {
+    config->csv.columns[1].fit = true;
+    config->csv.columns[5].fit = true;
+    config->train = config == &plain ? files.in_order : files.by_name;
+    REQUIRE(FitStatistics(*config, features) == absl::OkStatus());
+  }
+  for (const size_t column : {1, 5}) {
+    CHECK(named.csv.columns[column].mean == plain.csv.columns[column].mean);
+    CHECK(named.csv.columns[column].stddev == plain.csv.columns[column].stddev);
+    CHECK(plain.csv.columns[column].stddev != 1.0);
+  }
+}
+
+TEST_CASE("Rows are observed, copied and predicted in the configured order") {
+  Random random(8);
+  const DataConfig named = Example(true);
+  const Files files(random, named);
+  const auto observe = [](const DataConfig& config, const std::string& file) {
+    std::string lines;
+    ReadAll(config, {file}, 4, {.on_row = [&](std::string_view line, bool in_batch) {
+              CHECK(in_batch);
+              lines.append(line).append("\n");
+            }});
+    return lines;
+  };
+  for (size_t file = 0; file < files.by_name.size(); ++file) {
+    const std::string lines = observe(named, files.by_name[file]);
+    CHECK(lines == observe(Example(false), files.in_order[file]));
+    // A header of all columns is one in the configured order.
+    const std::string copy = files.folder.Write("copy", CsvHeader(named.csv) + "\n" + lines);
+    CHECK(lines == observe(named, copy));
+    CHECK(ReadAll(named, {copy}, 4, {}) == ReadAll(named, {files.by_name[file]}, 4, {}));
+    CHECK(RowLines::Open(named, {copy})->columns() == nullptr);
+
+    RowLines rows = RowLines::Open(named, {files.by_name[file]}).value();
+    RowLines plain = RowLines::Open(Example(false), {files.in_order[file]}).value();
+    const FileColumns columns = *rows.columns();
+    RowText text = RowText::Create(named, {"z", "city", "y"}, &columns).value();
+    RowText plain_text = RowText::Create(named, {"z", "city", "y"}).value();
+    RowBatcher batcher = RowBatcher::Create(named, Features(), true).value();
+    RowBatcher plain_batcher = RowBatcher::Create(named, Features(), true).value();
+    while (const auto line = rows.Next().value()) {
+      const auto plain_line = plain.Next().value();
+      std::string copied;
+      std::string plain_copied;
+      text.AppendCells(line->text, copied);
+      plain_text.AppendCells(plain_line->text, plain_copied);
+      CHECK(copied == plain_copied);
+      REQUIRE(batcher.AddLine(line->text, &columns).ok());
+      REQUIRE(plain_batcher.AddLine(plain_line->text).ok());
+    }
+    CHECK(batcher.Build()->dense.values == plain_batcher.Build()->dense.values);
+  }
+}
+
+// The status of opening a file with this header, without the folder.
+std::string ErrorOf(const DataConfig& config, const std::string& header, bool needs_labels = true) {
+  const TemporaryFolder folder;
+  const std::string file = folder.Write("f", header + "\n");
+  const Status status =
+      OpenBatchReader(config, Features(), {file}, 2, {.ignore_labels = !needs_labels}).status();
+  if (status.ok()) return "";
+  std::string message(status.message());
+  return message.starts_with(file) ? message.substr(file.size()) : "elsewhere: " + message;
+}
+
+TEST_CASE("A header without a column is an error with the nearest name") {
+  const DataConfig config = Example(true);
+  CHECK(ErrorOf(config, "y,x,city,tags,note,z").empty());
+  CHECK(ErrorOf(config, "z,tags,city,x,y").empty());  // Nobody reads `note`.
+  CHECK(ErrorOf(config, "y,x,City,tags,z") ==
+        ":1: the header has no column 'city'; the nearest column is 'City'; rename it, or set "
+        "data.csv.columns.2.header_name");
+  CHECK(ErrorOf(config, "tags,city,y,z") ==
+        ":1: the header has no column 'x'; the nearest column is 'y'; rename it, or set "
+        "data.csv.columns.1.header_name");
+  CHECK(ErrorOf(config, "y,city") ==
+        ":1: the header has no column 'x'; the nearest column is 'y'; rename it, or set "
+        "data.csv.columns.1.header_name");
+  CHECK(ErrorOf(config, "y,x,z,city,\x01labels") ==
+        ":1: the header has no column 'tags'; use one of \\x01labels, city, x, y, z; rename it, or "
+        "set data.csv.columns.3.header_name");
+  CHECK(ErrorOf(config, "y,\"x").starts_with(":1: cell 2: the quote is not closed"));
+  CHECK(ErrorOf(config, std::string(kMaxLineBytes + 1, 'x')).starts_with(":1: the line is longer"));
+}
+
+TEST_CASE("Files of rows to predict may lack labels") {
+  const DataConfig config = Example(true);
+  CHECK(ErrorOf(config, "tags,city,z,x", /*needs_labels=*/false).empty());
+  CHECK(ErrorOf(config, "tags,city,z,x,y", /*needs_labels=*/false).empty());
+  CHECK(ErrorOf(config, "tags,city,z,x") ==
+        ":1: the header has no column 'y'; the nearest column is 'x'; rename it, or set "
+        "data.csv.columns.0.header_name");
+  const TemporaryFolder folder;
+  const std::string file = folder.Write("f", "tags,more,city,z,x\na|b,9,Oslo,1,2\n");
+  const auto batches = ReadAll(config, {file}, 2, {.ignore_labels = true});
+  REQUIRE(batches.size() == 1);
+  CHECK(batches[0].dense == std::vector<float>{2, 1});
+  CHECK(batches[0].labels == std::vector<float>{0});
+  CHECK(batches[0].ids[1].size() == 2);
+  const FileColumns columns = *RowLines::Open(config, {file}, {.ignore_labels = true})->columns();
+  RowText text = RowText::Create(config, {"note", "y", "city"}, &columns).value();
+  std::string copied;
+  text.AppendCells("a|b,9,Oslo,1,2", copied);
+  CHECK(copied == ",,Oslo,");
+}
+
+TEST_CASE("A header with none of the names leaves columns in the configured order") {
+  const DataConfig config = Example(true);
+  const TemporaryFolder folder;
+  for (const char* header : {"Y,X,CITY,TAGS,NOTE,Z", "a,b,c,d,e,f", "a", ""}) {
+    CAPTURE(header);
+    const std::string file =
+        folder.Write("f", absl::StrCat(header, "\n1,2,Oslo,a,note,3\n0,4,Oslo,a,note,5\n"));
+    const auto batches = ReadAll(config, {file}, 2, {});
+    REQUIRE(batches.size() == 1);
+    CHECK(batches[0].dense == std::vector<float>{2, 3, 4, 5});
+  }
+}
+
+TEST_CASE("A name in the header twice is an error if the column is read") {
+  const DataConfig config = Example(true);
+  CHECK(ErrorOf(config, "y,x,city,tags,z,x") == ":1: the header has column 'x' twice; rename one");
+  CHECK(ErrorOf(config, "y,x,city,tags,z,note,more,note,more").empty());
+}
+
+TEST_CASE("strict refuses other columns in a header") {
+  DataConfig config = Example(true);
+  config.csv.strict = true;
+  CHECK(ErrorOf(config, "note,y,x,city,tags,z").empty());
+  CHECK(ErrorOf(config, "y,x,city,tags,z,more") ==
+        ":1: data.csv.columns has no column 'more' of the header; add it, with kind: skip if it is "
+        "unused, or set data.csv.strict: false");
+  CHECK(ErrorOf(config, "a,b").starts_with(":1: the header has no column 'y'"));
+}
+
+TEST_CASE("header_name is the name in the files") {
+  DataConfig config = Example(true);
+  config.csv.columns[2].header_name = "City, of birth";
+  CHECK(ErrorOf(config, "\"City, of birth\",z,tags,y,x").empty());
+  CHECK(ErrorOf(config, "city,z,tags,y,x") ==
+        ":1: the header has no column 'City, of birth'; use one of city, tags, x, y, z; rename it, "
+        "or set data.csv.columns.2.header_name");
+  CHECK(CsvHeader(config.csv) == "y,x,\"City, of birth\",tags,note,z");
+}
+
+TEST_CASE("A row must have the cells of its file's header") {
+  DataConfig config = Example(true);
+  const TemporaryFolder folder;
+  const std::vector<std::string> files = {
+      folder.Write("a", "z,tags,city,x,y\n1,t,c,2,0\n"),
+      folder.Write("b", "more,z,tags,city,x,y\n1,1,t,c,2,0\n1,t,c,2,0\n")};
+  auto reader = OpenBatchReader(config, Features(), files, 9).value();
+  CHECK(reader->Next().status() ==
+        absl::InvalidArgumentError(absl::StrCat(
+            files[1],
+            ":3: 5 cells, but the header has 6 columns; correct the row, or quote cells "
+            "that contain separators")));
+}
+
+}  // namespace
+}  // namespace simurgh
