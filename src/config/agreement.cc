@@ -116,8 +116,8 @@ void AddFiles(const ClusterConfig& config, ConfigSettings* settings) {
   for (size_t i = 0; i < config.data.derived.size(); ++i) {
     AddPlugin(absl::StrCat("data.derived.", i), config.data.derived[i].plugin, settings);
   }
-  for (size_t i = 0; i < config.features.size(); ++i) {
-    AddPlugin(absl::StrCat("features.", i), config.features[i].processing.plugin, settings);
+  for (const FeatureConfig& feature : config.features) {
+    AddPlugin(feature.key, feature.processing.plugin, settings);
   }
 }
 

@@ -143,13 +143,15 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
   ClusterConfig config;
   const std::string folder = std::filesystem::path(path).parent_path().string();
   ModelShorthand shorthand;
-  const std::vector<std::string> table_paths =
+  std::vector<std::string> table_paths =
       ReadSections(document, folder, &context, &config, &shorthand);
   // The checks across sections require valid sections.
   if (context.diagnostics.ok()) {
     ApplyMode(&config);
     ApplyBest(&config);
     CheckServices(config, &context.diagnostics);
+    AddColumnFeatures(&context, &config);
+    AddTables(&context, &config, &table_paths);
     LinkFeatures(table_paths, &config, &context.diagnostics);
     CheckColumns(config, &context.diagnostics);
     CheckTraining(config, &context.diagnostics);

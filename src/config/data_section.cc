@@ -40,7 +40,7 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
 void ReadColumn(MapReader& in, bool has_header, ColumnConfig* column) {
   in.Name("name", "column name", &column->name, Need::kRequired);
   in.Choice<Kind>(
-      "kind", "role of the column; a feature must use each `id` column", &column->kind,
+      "kind", "role of the column; see Features", &column->kind,
       {{"label", Kind::kLabel}, {"dense", Kind::kDense}, {"id", Kind::kId}, {"skip", Kind::kSkip}});
   in.Text("header_name", "name of the column in headers; none: `name`", &column->header_name,
           "text");
@@ -263,18 +263,17 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
     if (IsUsable(column)) usable.push_back(column.name);
   }
   std::set<std::string> used;
-  for (size_t i = 0; i < config.features.size(); ++i) {
-    const FeatureConfig& feature = config.features[i];
+  for (const FeatureConfig& feature : config.features) {
     const std::vector<std::string> sources = feature.sources();
     for (size_t c = 0; c < sources.size(); ++c) {
       used.insert(sources[c]);
       const std::string key =
           feature.columns.empty() ? std::string(".column") : absl::StrCat(".columns.", c);
-      CheckSource(absl::StrCat("features.", i, key), sources[c], column_of, usable, diagnostics);
+      CheckSource(absl::StrCat(feature.key, key), sources[c], column_of, usable, diagnostics);
     }
     const auto column = column_of.find(sources.front());
     if (column != column_of.end() && IsUsable(*column->second)) {
-      CheckCells(absl::StrCat("features.", i), feature, *column->second, config.data, diagnostics);
+      CheckCells(feature.key, feature, *column->second, config.data, diagnostics);
     }
   }
   for (size_t i = 0; i < config.data.derived.size(); ++i) {
@@ -290,7 +289,8 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].kind != Kind::kId || used.contains(columns[i].name)) continue;
     diagnostics->Report(absl::StrCat("data.csv.columns.", i),
-                        absl::StrCat("no feature uses id column '", columns[i].name, "'"),
+                        absl::StrCat("no feature reads id column '", columns[i].name,
+                                     "', whose name another feature has"),
                         "name it in a feature, or give it kind: skip");
   }
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 
@@ -55,8 +56,9 @@ void ReadPooling(MapReader& in, FeatureConfig* feature) {
   }
 }
 
-void LinkTable(const std::string& path, const std::vector<std::string>& names,
-               ClusterConfig* config, FeatureConfig* feature, Diagnostics* diagnostics) {
+void LinkTable(const std::vector<std::string>& names, ClusterConfig* config, FeatureConfig* feature,
+               Diagnostics* diagnostics) {
+  const std::string& path = feature->key;
   if (!diagnostics->CheckKnown(absl::StrCat(path, ".table"), "table", feature->table, names))
     return;
   feature->table_index =
@@ -82,9 +84,11 @@ void LinkTable(const std::string& path, const std::vector<std::string>& names,
 void ReadFeatures(MapReader& root, const std::string& folder,
                   std::vector<FeatureConfig>* features) {
   root.Maps(
-      "features", "features of ids; their order is that of the embeddings in the model's input",
-      {1, kMaxFeatures}, [&](MapReader& in) {
-        FeatureConfig feature;
+      "features",
+      "features of ids, in the order of the embeddings in the model's input, see Features",
+      {1, kMaxFeatures},
+      [&](MapReader& in) {
+        FeatureConfig feature{.key = absl::StrCat("features.", features->size())};
         in.Name("name", "feature name", &feature.name, Need::kRequired);
         feature.column = feature.name;
         feature.table = feature.name;
@@ -101,19 +105,73 @@ void ReadFeatures(MapReader& root, const std::string& folder,
         in.Map("hash_stack", [&](MapReader& map) { ReadHashStack(map, &feature.hash_stack); });
         ReadPooling(in, &feature);
         features->push_back(feature);
-      });
+      },
+      "one for each `id` column");
   root.context()->diagnostics.CheckDistinct(*features, &FeatureConfig::name, [](size_t i) {
     return absl::StrCat("features.", i, ".name");
   });
+}
+
+void AddColumnFeatures(ReadContext* context, ClusterConfig* config) {
+  const std::vector<ColumnConfig> columns = ColumnsOf(config->data);
+  std::vector<FeatureConfig>& features = config->features;
+  std::set<std::string> taken;  // Columns that are read, and names of features.
+  for (const FeatureConfig& feature : features) {
+    const std::vector<std::string> sources = feature.sources();
+    taken.insert(sources.begin(), sources.end());
+    taken.insert(feature.name);
+  }
+  for (const DerivedConfig& derived : config->data.derived) {
+    taken.insert(derived.columns.begin(), derived.columns.end());
+  }
+  // Columns of the criteo format cannot be skipped, so features choose among them.
+  const bool is_csv = config->data.format == DataConfig::Format::kCsv;
+  const bool adds = is_csv || features.empty();
+  std::vector<FeatureConfig> added;
+  std::vector<std::string> names;
+  for (size_t i = 0; adds && i < columns.size(); ++i) {
+    const std::string& name = columns[i].name;
+    if (columns[i].kind != ColumnConfig::Kind::kId || taken.contains(name)) continue;
+    names.push_back(name);
+    added.push_back(
+        {.name = name,
+         .column = name,
+         .table = name,
+         .key = is_csv ? absl::StrCat("data.csv.columns.", i) : std::string("data.criteo")});
+  }
+  const size_t count = added.size() + features.size();
+  if (count == 0) {
+    context->diagnostics.Report("features", "no column is an id, and no feature reads numbers",
+                                "give a column kind: id, or name a feature of a dense column");
+  }
+  if (count > kMaxFeatures) {
+    return context->diagnostics.Report(
+        "features", absl::StrCat(count, " features, one for each id column"),
+        absl::StrCat("use at most ", kMaxFeatures, ", and kind: skip for other columns"));
+  }
+  features.insert(features.begin(), added.begin(), added.end());
+  if (!names.empty()) context->settings["features, of columns"] = RecordedText(TextsText(names));
+}
+
+void AddTables(ReadContext* context, ClusterConfig* config, std::vector<std::string>* paths) {
+  std::set<std::string> known;
+  for (const TableConfig& table : config->tables) known.insert(table.name);
+  std::vector<std::string> names;
+  for (const FeatureConfig& feature : config->features) {
+    // Another name has been given, so that it is an error if there is no such table.
+    if (feature.table != feature.name || !known.insert(feature.table).second) continue;
+    names.push_back(feature.table);
+    config->tables.push_back({.name = feature.table});
+    paths->push_back(feature.key);
+  }
+  if (!names.empty()) context->settings["tables, of features"] = RecordedText(TextsText(names));
 }
 
 void LinkFeatures(const std::vector<std::string>& table_paths, ClusterConfig* config,
                   Diagnostics* diagnostics) {
   std::vector<std::string> names;
   for (const TableConfig& table : config->tables) names.push_back(table.name);
-  for (size_t i = 0; i < config->features.size(); ++i) {
-    LinkTable(absl::StrCat("features.", i), names, config, &config->features[i], diagnostics);
-  }
+  for (FeatureConfig& feature : config->features) LinkTable(names, config, &feature, diagnostics);
   if (!diagnostics->ok()) return;
   std::vector<bool> used(config->tables.size(), false);
   for (const FeatureConfig& feature : config->features) used[feature.table_index] = true;

@@ -370,9 +370,10 @@ void MapReader::Map(const std::string& key, const Body& body) {
 }
 
 void MapReader::Maps(const std::string& key, const char* meaning, CountRange count,
-                     const Body& body) {
-  const Need need = count.low > 0 ? Need::kRequired : Need::kOptional;
-  List(key, meaning, count, need, "mappings", "[]", /*element_schema=*/"",
+                     const Body& body, const std::string& fallback) {
+  const bool is_required = count.low > 0 && fallback.empty();
+  List(key, meaning, count, is_required ? Need::kRequired : Need::kOptional, "mappings",
+       fallback.empty() ? "[]" : fallback, /*element_schema=*/"",
        [&](const YamlNode* node, const std::string& path) { Read(node, path, context_, body); });
 }
 

@@ -141,8 +141,10 @@ class MapReader {
   }
 
   void Map(const std::string& key, const Body& body);
-  // A list of mappings, required if it may not be empty.
-  void Maps(const std::string& key, const char* meaning, CountRange count, const Body& body);
+  // A list of mappings, required if it may not be empty and has no fallback. fallback: describes
+  // the list that an absent key stands for.
+  void Maps(const std::string& key, const char* meaning, CountRange count, const Body& body,
+            const std::string& fallback = "");
   // A list. `element` gets each node with its path, and a null node if the document is described.
   using Element = std::function<void(const YamlNode* node, const std::string& path)>;
   // element_schema: JSON Schema of an element that is not a mapping; else empty.

@@ -38,6 +38,12 @@ void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig
 // Paths are resolved in `folder`; the files need not exist.
 void ReadServing(MapReader& root, const std::string& folder, ServingConfig* config);
 
+// Adds a feature, in front, for each id column of CSV that no feature and no derived column reads;
+// without features, for each id column of Criteo.
+void AddColumnFeatures(ReadContext* context, ClusterConfig* config);
+// Adds a table with default settings for each feature that names none. Paths as above.
+void AddTables(ReadContext* context, ClusterConfig* config, std::vector<std::string>* paths);
+
 // Checks across sections. They require sections without errors.
 void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics);
 void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics);

@@ -223,8 +223,9 @@ void ReadTableNames(MapReader& in, std::vector<std::string>* names,
 void ReadTables(MapReader& root, const std::string& folder, std::vector<TableConfig>* tables,
                 std::vector<std::string>* paths) {
   root.Maps(
-      "tables", "tables, each with rows of one layout; every table needs a feature",
-      {1, kMaxTables}, [&](MapReader& in) {
+      "tables", "tables, each with rows of one layout; every table needs a feature, see Features",
+      {1, kMaxTables},
+      [&](MapReader& in) {
         std::vector<std::string> names;
         TableConfig table;
         ReadTableNames(in, &names, paths);
@@ -257,7 +258,8 @@ void ReadTables(MapReader& root, const std::string& folder, std::vector<TableCon
           }
           tables->push_back(table);
         }
-      });
+      },
+      "one for each feature");
   root.context()->diagnostics.CheckDistinct(*tables, &TableConfig::name,
                                             [&](size_t i) { return (*paths)[i]; });
 }

@@ -174,9 +174,9 @@ void CheckEmbeddings(const ClusterConfig& config, Diagnostics* diagnostics) {
                         "remove it, or set that");
     return;
   }
-  for (size_t i = 0; i < config.features.size(); ++i) {
-    if (config.features[i].pooling != Pooling::kMax) continue;
-    diagnostics->Report(absl::StrCat("features.", i, ".pooling"),
+  for (const FeatureConfig& feature : config.features) {
+    if (feature.pooling != Pooling::kMax) continue;
+    diagnostics->Report(absl::StrCat(feature.key, ".pooling"),
                         "is max, which training.embeddings: rows does not support",
                         "choose another pooling, or training.embeddings: pooled");
   }

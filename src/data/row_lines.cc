@@ -22,13 +22,19 @@ const std::string& HeaderName(const ColumnConfig& column) {
   return column.header_name.empty() ? column.name : column.header_name;
 }
 
+std::set<std::string_view> NamesOf(const CsvConfig& config) {
+  std::set<std::string_view> names;
+  for (const ColumnConfig& column : config.columns) names.insert(HeaderName(column));
+  return names;
+}
+
 // Whether the header has the name of a column.
 bool HasName(const CsvConfig& config, std::string_view header) {
+  const std::set<std::string_view> known = NamesOf(config);
   CsvSplitter splitter(config.separator);
   const auto names = splitter.Split(header);
-  return names.ok() && std::ranges::any_of(config.columns, [&](const ColumnConfig& column) {
-           return std::ranges::find(**names, HeaderName(column)) != (*names)->end();
-         });
+  return names.ok() &&
+         std::ranges::any_of(**names, [&](std::string_view name) { return known.contains(name); });
 }
 
 bool IsNeeded(const ColumnConfig& column, bool needs_labels) {
@@ -50,8 +56,7 @@ Status Missing(size_t column, const std::string& name,
 
 // Refuses columns that the configuration does not have.
 Status CheckStrict(const CsvConfig& config, const std::vector<std::string_view>& names) {
-  std::set<std::string_view> known;
-  for (const ColumnConfig& column : config.columns) known.insert(HeaderName(column));
+  const std::set<std::string_view> known = NamesOf(config);
   for (const std::string_view name : names) {
     if (known.contains(name)) continue;
     return Invalid(

@@ -52,6 +52,7 @@ struct FeatureConfig {
   bool mask = false;             // raw: add dense columns that mark filled places.
   char weight_separator = '\0';  // Between a value and its weight; 0: no weights.
   uint32_t table_index = 0;      // Into ClusterConfig::tables; set by the parser.
+  std::string key = {};          // In YAML, for errors: "features.0", or that of its column.
 
   std::vector<std::string> sources() const {
     if (!columns.empty()) return columns;

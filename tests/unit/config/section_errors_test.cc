@@ -103,9 +103,6 @@ TEST_CASE("Features, tables and columns that do not meet", "[config]") {
       {"{name: seen, column: items", "{name: seen, column: sold", "column: sold",
        "features.2.column: column 'sold' is a label column; "
        "use one of age, city, items, shop"},
-      {"{name: note, kind: skip}", "{name: note, kind: id}", "{name: note",
-       "data.csv.columns.4: no feature uses id column 'note'; "
-       "name it in a feature, or give it kind: skip"},
       {"[item, shop]", "[item, spare, shop]", "[item, spare",
        "tables.1.names.1: no feature uses table 'spare'; "
        "remove the table, or name it in a feature"},
