@@ -135,8 +135,10 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
                                            InputFiles files) {
   SIMURGH_ASSIGN_OR_RETURN(
       YamlNode document, ParseYaml(text, [&](int line) { return absl::StrCat(path, ":", line); }));
+  ExpandModelName(&document);
   for (const std::string& override_text : overrides) {
     SIMURGH_RETURN_IF_ERROR(ApplyOverride(override_text, &document));
+    ExpandModelName(&document);
   }
   ReadContext context(document);
   context.input_files = files;
@@ -152,6 +154,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
     CheckServices(config, &context.diagnostics);
     AddColumnFeatures(&context, &config);
     AddTables(&context, &config, &table_paths);
+    AddFirstOrder(&context, &shorthand, &config, &table_paths);
     LinkFeatures(table_paths, &config, &context.diagnostics);
     CheckColumns(config, &context.diagnostics);
     CheckTraining(config, &context.diagnostics);

@@ -83,14 +83,14 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
 
 }  // namespace
 
-void ReadLayers(MapReader& in, const std::string& key, const char* meaning, Need need,
-                bool describe_elements, std::vector<LayerConfig>* layers) {
+void ReadLayers(MapReader& in, const std::string& key, const char* meaning,
+                const std::string& fallback, std::vector<LayerConfig>* layers) {
   std::vector<std::string> words;
   for (const auto& [word, kind] : kWords) words.emplace_back(word);
-  in.List(key, meaning, {1, kMaxLayers}, need, "layers", "[]",
-          EitherSchema({WordSchema(words), DefinitionSchema("layer")}),
+  in.List(key, meaning, {1, kMaxLayers}, fallback.empty() ? Need::kRequired : Need::kOptional,
+          "layers", fallback, EitherSchema({WordSchema(words), DefinitionSchema("layer")}),
           [&](const YamlNode* node, const std::string& path) {
-            if (node == nullptr && !describe_elements) return;
+            if (node == nullptr && !fallback.empty()) return;
             ReadLayer(node, path, in.context(), layers);
           });
 }

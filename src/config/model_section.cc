@@ -71,7 +71,7 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
                                   &tower.inputs, {1, kMaxTowers}, Need::kRequired,
                                   "inputs: dense, embeddings, embeddings.FEATURE, earlier towers");
                    ReadLayers(in, "layers", "layers from input to output, see Layers",
-                              Need::kRequired, true, &tower.layers);
+                              /*fallback=*/"", &tower.layers);
                    towers->push_back(tower);
                  });
                });

@@ -1,13 +1,16 @@
 #include "config/model_shorthand.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "config/layer_list.h"
+#include "config/scalar.h"
 #include "config/sections.h"
 
 namespace simurgh {
@@ -18,12 +21,24 @@ using Layer = LayerConfig::Kind;
 
 constexpr uint32_t kMaxCrossLayers = 64;
 constexpr size_t kMaxFeatures = 4096;
+constexpr char kDefaultLayers[] = "[{linear: 64}, relu, {linear: 32}, relu]";
+constexpr uint32_t kDefaultWidth = 32;  // Of the last one.
+
+// The layers, or the default ones with this last width.
+std::vector<LayerConfig> OrDefault(const std::vector<LayerConfig>& layers, uint32_t width) {
+  if (!layers.empty()) return layers;
+  return {{.kind = Layer::kLinear, .width = 64},
+          {.kind = Layer::kRelu},
+          {.kind = Layer::kLinear, .width = width},
+          {.kind = Layer::kRelu}};
+}
 
 // Expands one model. Each method returns after its first report.
 class Expansion {
  public:
   Expansion(const ModelShorthand& shorthand, ClusterConfig* config, Diagnostics* diagnostics)
       : model_(shorthand),
+        deep_(OrDefault(shorthand.deep, kDefaultWidth)),
         config_(*config),
         towers_(config->model.towers),
         has_dense_(DenseWidth(*config) > 0),
@@ -57,16 +72,17 @@ class Expansion {
     }
     const uint32_t dim = CommonDim(features_, "the vectors of the interaction have one width");
     if (dim == 0) return;
-    const auto last = std::find_if(model_.bottom.rbegin(), model_.bottom.rend(),
+    const std::vector<LayerConfig> bottom = OrDefault(model_.bottom, dim);
+    const auto last = std::find_if(bottom.rbegin(), bottom.rend(),
                                    [](const LayerConfig& l) { return l.kind == Layer::kLinear; });
-    if (last == model_.bottom.rend() || last->width != dim) {
+    if (last == bottom.rend() || last->width != dim) {
       return Report("bottom",
                     absl::StrCat("must end as wide as the embeddings, whose dim is ", dim),
                     absl::StrCat("make {linear: ", dim, "} its last linear layer"));
     }
-    Add("bottom", {"dense"}, model_.bottom);
+    Add("bottom", {"dense"}, bottom);
     Add("interaction", {"bottom", "embeddings"}, {{.kind = Layer::kDot, .width = dim}});
-    Add("top", {"bottom", "interaction"}, WithLogits(model_.top));
+    Add("top", {"bottom", "interaction"}, WithLogits(OrDefault(model_.top, kDefaultWidth)));
   }
 
   void DcnV2() {
@@ -75,11 +91,11 @@ class Expansion {
                                     {.kind = Layer::kCross, .rank = model_.rank});
     if (model_.structure == ModelShorthand::Structure::kParallel) {
       Add("cross", inputs, layers);
-      Add("deep", inputs, model_.deep);
+      Add("deep", inputs, deep_);
       Add("top", {"cross", "deep"}, {Logits()});
       return;
     }
-    layers.insert(layers.end(), model_.deep.begin(), model_.deep.end());
+    layers.insert(layers.end(), deep_.begin(), deep_.end());
     Add("top", inputs, WithLogits(layers));
   }
 
@@ -94,7 +110,7 @@ class Expansion {
     }
     Add("first_order", InputsOf(model_.first_order_features), {{.kind = Layer::kSum}});
     Add("second_order", InputsOf(others), {{.kind = Layer::kFm, .width = dim}});
-    Add("deep", WithDense(InputsOf(others)), WithLogits(model_.deep));
+    Add("deep", WithDense(InputsOf(others)), WithLogits(deep_));
     std::vector<std::string> terms = {"first_order", "second_order", "deep"};
     if (has_dense_) {
       Add("numbers", {"dense"}, {Logits()});
@@ -111,7 +127,7 @@ class Expansion {
       return Report("wide", "leaves no inputs for the deep part", "add features or dense columns");
     }
     Add("wide", InputsOf(model_.first_order_features), {{.kind = Layer::kSum}});
-    Add("deep", deep_inputs, WithLogits(model_.deep));
+    Add("deep", deep_inputs, WithLogits(deep_));
     Add("top", {"wide", "deep"}, {{.kind = Layer::kSum}});
   }
 
@@ -187,6 +203,7 @@ class Expansion {
   }
 
   const ModelShorthand& model_;
+  const std::vector<LayerConfig> deep_;
   const ClusterConfig& config_;
   std::vector<TowerConfig>& towers_;
   const bool has_dense_;
@@ -208,19 +225,22 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
       shorthand->kind = kind;
       shorthand->key = key;
     }
-    const Need need = is_given || section.describing() ? Need::kRequired : Need::kOptional;
-    section.Map(key, [&](MapReader& in) { body(in, need); });
+    section.Map(key, body);
+    // A setting, also if all of its keys have their defaults.
+    if (is_given && shorthand->deep.empty() && shorthand->bottom.empty()) {
+      section.Record(key, "default layers");
+    }
   };
   const char* const deep =
       "layers over the dense columns and all other features, without the logit";
-  model("dlrm", Kind::kDlrm, [&](MapReader& in, Need need) {
+  model("dlrm", Kind::kDlrm, [&](MapReader& in) {
     ReadLayers(in, "bottom",
                "layers over the dense columns; the last width must equal the dim of the embeddings",
-               need, false, &shorthand->bottom);
+               "[{linear: 64}, relu, {linear: DIM}, relu]", &shorthand->bottom);
     ReadLayers(in, "top", "layers over the bottom's output and the dot products, without the logit",
-               need, false, &shorthand->top);
+               kDefaultLayers, &shorthand->top);
   });
-  model("dcn_v2", Kind::kDcnV2, [&](MapReader& in, Need need) {
+  model("dcn_v2", Kind::kDcnV2, [&](MapReader& in) {
     using Structure = ModelShorthand::Structure;
     in.Integer("cross_layers", "number of cross layers over all dense columns and embeddings",
                &shorthand->cross_layers, 1, kMaxCrossLayers);
@@ -230,26 +250,91 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
                          "input of the deep part: output of the cross layers, or their input",
                          &shorthand->structure,
                          {{"stacked", Structure::kStacked}, {"parallel", Structure::kParallel}});
-    ReadLayers(in, "deep", deep, need, false, &shorthand->deep);
+    ReadLayers(in, "deep", deep, kDefaultLayers, &shorthand->deep);
   });
-  model("deepfm", Kind::kDeepFm, [&](MapReader& in, Need need) {
-    in.Texts("first_order", "features with tables of dim 1, whose rows are the weights of the ids",
-             &shorthand->first_order_features, {1, kMaxFeatures}, need, "names of features");
-    ReadLayers(in, "deep", deep, need, false, &shorthand->deep);
+  model("deepfm", Kind::kDeepFm, [&](MapReader& in) {
+    in.Texts("first_order",
+             "features with tables of dim 1, whose rows are the weights of the ids; empty: see "
+             "Models",
+             &shorthand->first_order_features, {0, kMaxFeatures}, Need::kOptional,
+             "names of features");
+    ReadLayers(in, "deep", deep, kDefaultLayers, &shorthand->deep);
   });
-  model("wide_deep", Kind::kWideDeep, [&](MapReader& in, Need need) {
+  model("wide_deep", Kind::kWideDeep, [&](MapReader& in) {
     in.Texts("wide",
-             "features with tables of dim 1, usually crosses, whose summed rows are the wide part",
-             &shorthand->first_order_features, {1, kMaxFeatures}, need, "names of features");
-    ReadLayers(in, "deep", deep, need, false, &shorthand->deep);
+             "features with tables of dim 1, usually crosses, whose summed rows are the wide part; "
+             "empty: see Models",
+             &shorthand->first_order_features, {0, kMaxFeatures}, Need::kOptional,
+             "names of features");
+    ReadLayers(in, "deep", deep, kDefaultLayers, &shorthand->deep);
   });
   if (section.describing()) return;
   if (given.empty()) {
-    section.Error("towers", "missing",
-                  "describe the network by towers, dlrm, dcn_v2, deepfm or wide_deep");
+    section.Error(
+        "towers", "missing",
+        "set model: deepfm, wide_deep, dlrm or dcn_v2, or describe the network by towers");
   } else if (given.size() > 1) {
     section.Error(given[1], absl::StrCat("conflicts with '", given[0], "'"), "keep one of them");
   }
+}
+
+void ExpandModelName(YamlNode* document) {
+  const int found = document->kind == YamlNode::Kind::kMap ? FindKey(*document, "model") : -1;
+  if (found < 0) return;
+  YamlNode& model = document->items[static_cast<size_t>(found)];
+  if (model.kind != YamlNode::Kind::kScalar) return;
+  YamlNode nothing;
+  nothing.place = model.place;
+  YamlNode map;
+  map.kind = YamlNode::Kind::kMap;
+  map.place = model.place;
+  map.keys.push_back(std::move(model));
+  map.items.push_back(std::move(nothing));
+  model = std::move(map);
+}
+
+void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfig* config,
+                   std::vector<std::string>* table_paths) {
+  constexpr char kEnd[] = "_weight";
+  const bool has_first_order =
+      shorthand->kind == Kind::kDeepFm || shorthand->kind == Kind::kWideDeep;
+  if (!has_first_order || !shorthand->first_order_features.empty()) return;
+  std::set<std::string> features;
+  std::map<std::string, TableConfig> tables;
+  for (const FeatureConfig& feature : config->features) features.insert(feature.name);
+  for (const TableConfig& table : config->tables) tables.emplace(table.name, table);
+  const std::vector<FeatureConfig> given = config->features;
+  for (const FeatureConfig& feature : given) {
+    const std::string& name = feature.name;
+    const bool is_weight =
+        name.ends_with(kEnd) && features.contains(name.substr(0, name.size() - std::strlen(kEnd)));
+    if (is_weight || !tables.contains(feature.table)) continue;
+    FeatureConfig weight = feature;
+    weight.name += kEnd;
+    weight.table += kEnd;
+    weight.mask = false;
+    if (weight.pooling == Pooling::kRaw) weight.pooling = Pooling::kSum;
+    for (const std::string& added : {weight.name, weight.table}) {
+      if (IsName(added)) continue;
+      return context->diagnostics.Report(
+          absl::StrCat("model.", shorthand->key), absl::StrCat("'", added, "' is too long a name"),
+          "use a shorter name of the feature and table, or name features of the first order");
+    }
+    shorthand->first_order_features.push_back(weight.name);
+    if (features.contains(weight.name)) continue;
+    TableConfig table = tables.at(feature.table);
+    table.name = weight.table;
+    table.dim = 1;
+    table.initializer = {.kind = InitializerConfig::Kind::kZero};
+    table.initial_rows.clear();
+    if (tables.emplace(table.name, table).second) {
+      config->tables.push_back(table);
+      table_paths->push_back(feature.key);
+    }
+    config->features.push_back(std::move(weight));
+  }
+  context->settings["features, of first order"] =
+      RecordedText(TextsText(shorthand->first_order_features));
 }
 
 void ExpandModel(const ModelShorthand& shorthand, ClusterConfig* config, Diagnostics* diagnostics) {

@@ -29,6 +29,14 @@ struct ModelShorthand {
 // Reads the model given instead of `towers`. Reports none and more than one.
 void ReadShorthand(MapReader& section, ModelShorthand* shorthand);
 
+// Replaces `model: NAME` by `model: {NAME: }`.
+void ExpandModelName(YamlNode* document);
+
+// Adds the features of the first order, and their tables, if a model that has them names none: for
+// each feature a `NAME_weight` with a table of dim 1. Requires all tables.
+void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfig* config,
+                   std::vector<std::string>* table_paths);
+
 // Replaces the model by towers. Requires features with table_index.
 void ExpandModel(const ModelShorthand& shorthand, ClusterConfig* config, Diagnostics* diagnostics);
 

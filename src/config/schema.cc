@@ -45,6 +45,11 @@ class SchemaBuilder {
         node["oneOf"].push_back({{"required", Json::array({key})}});
       Require(path);
     }
+    // `model` is also the name of one that has defaults.
+    Json& model = root_["properties"]["model"];
+    std::vector<std::string> names = alternatives_.at("model");
+    std::erase(names, "towers");
+    model = {{"if", {{"type", "string"}}}, {"then", {{"enum", names}}}, {"else", std::move(model)}};
     root_["$defs"][kLayer]["minProperties"] = 1;
     root_["$defs"][kLayer]["maxProperties"] = 1;
     // The columns of one format are fixed, and must not be given.

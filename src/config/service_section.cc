@@ -58,15 +58,36 @@ void ReadAddress(MapReader& in, const char* meaning, Need need, InstanceConfig* 
   instance->listen_key = in.Where(instance->listen.empty() ? "address" : "listen");
 }
 
+// The only instance of a section that lists none. address: may be empty.
+void AddDefaultInstance(MapReader& section, const std::string& address,
+                        std::vector<InstanceConfig>* instances) {
+  if (section.Has("instances")) return;
+  const std::string key = section.Where("instances");
+  instances->push_back({.address = address,
+                        .metrics = {},
+                        .listen = {},
+                        .metrics_listen = {},
+                        .listen_key = key,
+                        .metrics_listen_key = key,
+                        .address_key = key});
+  section.Record("instances", "1 element");
+}
+
+// fallback: the address of the only instance if none are listed.
 void ReadInstances(MapReader& section, const char* meaning, size_t limit,
-                   std::vector<InstanceConfig>* instances) {
-  section.Maps("instances", meaning, {1, limit}, [&](MapReader& in) {
-    InstanceConfig instance;
-    ReadAddress(in, "address of the daemon; port 0: any free port, see Addresses and connections",
-                Need::kRequired, &instance);
-    ReadMetrics(in, &instance);
-    instances->push_back(instance);
-  });
+                   const std::string& fallback, std::vector<InstanceConfig>* instances) {
+  section.Maps(
+      "instances", meaning, {1, limit},
+      [&](MapReader& in) {
+        InstanceConfig instance;
+        ReadAddress(in,
+                    "address of the daemon; port 0: any free port, see Addresses and connections",
+                    Need::kRequired, &instance);
+        ReadMetrics(in, &instance);
+        instances->push_back(instance);
+      },
+      absl::StrCat("one at ", fallback));
+  AddDefaultInstance(section, fallback, instances);
 }
 
 void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
@@ -94,21 +115,23 @@ void ReadNnWorker(MapReader& section, NnWorkerConfig* config) {
       "rank_timeout",
       "time that ranks wait for one that is silent; must exceed `training.retry_deadline`",
       &config->rank_timeout, kShortest, kLongest);
-  section.Maps("instances", "ranks, which train together, each on its share of the data",
-               {1, kMaxRanks}, [&](MapReader& in) {
-                 InstanceConfig instance;
-                 ReadAddress(
-                     in,
-                     "address for loaders, other ranks, `simurgh checkpoint` and `simurgh train "
-                     "--host`; required with the first two",
-                     Need::kOptional, &instance);
-                 ReadMetrics(in, &instance);
-                 uint32_t device = 0;
-                 in.Integer("cuda_device", "index of the CUDA device on the rank's host", &device,
-                            0, kMaxCudaDevice, "position among the host's ranks");
-                 if (in.Has("cuda_device")) instance.cuda_device = device;
-                 config->instances.push_back(instance);
-               });
+  section.Maps(
+      "instances", "ranks, which train together, each on its share of the data", {1, kMaxRanks},
+      [&](MapReader& in) {
+        InstanceConfig instance;
+        ReadAddress(in,
+                    "address for loaders, other ranks, `simurgh checkpoint` and `simurgh train "
+                    "--host`; required with the first two",
+                    Need::kOptional, &instance);
+        ReadMetrics(in, &instance);
+        uint32_t device = 0;
+        in.Integer("cuda_device", "index of the CUDA device on the rank's host", &device, 0,
+                   kMaxCudaDevice, "position among the host's ranks");
+        if (in.Has("cuda_device")) instance.cuda_device = device;
+        config->instances.push_back(instance);
+      },
+      "one without an address");
+  AddDefaultInstance(section, "", &config->instances);
 }
 
 void ReadLoaders(MapReader& section, LoadersConfig* config) {
@@ -252,7 +275,7 @@ void ReadCluster(MapReader& root, const std::string& folder, ClusterConfig* conf
       return "";
     };
     in.Text("name", "cluster name; daemons of different clusters refuse each other", &config->name,
-            "name of 1 to 63 of a-z, 0-9 and '-'", Need::kRequired, check);
+            "name of 1 to 63 of a-z, 0-9 and '-'", Need::kOptional, check);
     ReadRpcToken(in, folder, &config->rpc);
     in.Integer("seed",
                "seed of initial rows, initial dense weights, sampling and stochastic rounding",
@@ -303,7 +326,7 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
                 &config->embedding_ps.run_timeout, kShortest, kLongest);
     ReadPartitionMemory(in, &config->embedding_ps);
     ReadInstances(in, "parameter servers; rows are spread over all partitions of all servers",
-                  kMaxServers, &config->embedding_ps.instances);
+                  kMaxServers, "127.0.0.1:7401", &config->embedding_ps.instances);
   });
   root.Map("embedding_worker", [&](MapReader& in) {
     EmbeddingWorkerConfig& worker = config->embedding_worker;
@@ -328,7 +351,7 @@ void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* con
         "bytes of memory for cached rows, divided equally among ranks; 0: no cache, see Row cache",
         &worker.row_cache_bytes, 0, uint64_t{1} << 50);
     ReadInstances(in, "embedding workers; batches are distributed to them round-robin", kMaxWorkers,
-                  &worker.instances);
+                  "127.0.0.1:7411", &worker.instances);
   });
   root.Map("nn_worker", [&](MapReader& in) { ReadNnWorker(in, &config->nn_worker); });
   root.Map("loaders", [&](MapReader& in) { ReadLoaders(in, &config->loaders); });

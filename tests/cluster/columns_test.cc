@@ -1,4 +1,4 @@
-// Columns found by name, from training over prediction to the saved model.
+// Columns found by name, with the shortest configuration: training, saved model, prediction.
 
 #include <algorithm>
 #include <string>
@@ -70,9 +70,6 @@ struct Run {
     folder.Write("train.csv", train);
     folder.Write("test.csv", test);
     const std::string config = folder.Write("clicks.yaml", R"(
-cluster: {name: clicks}
-tables: [{names: [site, ad]}]
-features: [{name: site}, {name: ad}]
 data:
   train: [train.csv]
   test: [test.csv]
@@ -83,11 +80,12 @@ data:
       - {name: site, kind: id}
       - {name: ad, kind: id}
       - {name: age, kind: dense, fit: true}
-model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 8}, relu, {linear: 1}]}]}
-training: {mode: sync, batch_size: 50}
-checkpoint: {directory: model}
+model: deepfm
 )");
-    std::string command = absl::StrCat("train ", config, " ", more);
+    std::string command = absl::StrCat("train ", config,
+                                       " --set training.mode=sync --set training.batch_size=50"
+                                       " --set checkpoint.directory=model ",
+                                       more);
     for (const char* section : {"embedding_ps", "embedding_worker", "nn_worker"}) {
       absl::StrAppend(&command, " --set '", section, ".instances=[{address: \"unix://",
                       folder.path(), "/", section, "\"}]'");

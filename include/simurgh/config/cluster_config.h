@@ -28,8 +28,8 @@ struct ConfigSource {
 
 // The configuration of one cluster, read by all daemons. config/README.md describes every key.
 struct ClusterConfig {
-  std::string name;   // YAML cluster.name
-  uint64_t seed = 1;  // YAML cluster.seed
+  std::string name = "simurgh";  // YAML cluster.name
+  uint64_t seed = 1;             // YAML cluster.seed
   EmbeddingPsConfig embedding_ps;
   EmbeddingWorkerConfig embedding_worker;
   NnWorkerConfig nn_worker;

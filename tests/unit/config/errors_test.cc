@@ -44,10 +44,6 @@ TEST_CASE("Keys: unknown, repeated, missing", "[config]") {
        "nn_worker.instances.0.metric: unknown key; the nearest known key is 'metrics'"},
       {"  staleness: 4\n", "  staleness: 4\n  batch_size: 65\n", "batch_size: 65",
        "training.batch_size: given twice; keep one; the other is at sample.yaml:49"},
-      {"cluster: {name: sample, seed: 7}", "cluster: {seed: 7}", "cluster",
-       "cluster.name: missing; expected: name of 1 to 63 of a-z, 0-9 and '-'"},
-      {"cluster: {name: sample, seed: 7}\n", "", "embedding_ps",
-       "cluster.name: missing; expected: name of 1 to 63 of a-z, 0-9 and '-'"},
       {"  train: [CMakeLists.txt]\n", "",
        "data:", "data.train: missing; expected: list of 1 to 65536 paths of files"},
       {"{address: \"unix:///tmp/ps1.sock\"}", "{}", "- {}",
@@ -225,7 +221,7 @@ TEST_CASE("YAML that is no configuration", "[config]") {
 
 TEST_CASE("An empty file lacks every required key, at its first line", "[config]") {
   const std::string error = ErrorOf("");
-  CHECK(error.starts_with("sample.yaml:1: cluster.name: missing; "));
+  CHECK(error.starts_with("sample.yaml:1: data.train: missing; "));
   CHECK(error.find("\nsample.yaml:1: model.towers: missing; ") != std::string::npos);
 }
 

@@ -83,10 +83,10 @@ TEST_CASE("A dcn_v2 is one tower or three", "[config]") {
 
 TEST_CASE("A network is described in one way", "[config]") {
   CHECK(ErrorOf(WithModel("loss: {kind: focal}")) ==
-        "model.towers: missing; describe the network by towers, dlrm, dcn_v2, deepfm or wide_deep");
+        "model.towers: missing; set model: deepfm, wide_deep, dlrm or dcn_v2, or describe the "
+        "network by towers");
   CHECK(ErrorOf(WithModel(std::string(kDlrm) + "\n  dcn_v2: {deep: [relu]}")) ==
         "model.dcn_v2: conflicts with 'dlrm'; keep one of them");
-  CHECK(ErrorOf(WithModel("dcn_v2: {rank: 2}")).starts_with("model.dcn_v2.deep: missing; "));
   CHECK(ErrorOf(WithModel("dcn_v2: {deep: [relu]}\n  loss: {gamma: 1}")) ==
         "model.loss.gamma: has no effect with kind: bce; remove it, or set kind: focal");
 }

@@ -82,8 +82,8 @@ const std::vector<Change> kChanges = {
     {"batch_norm, relu]}\n    - {name: sparse",
      "{batch_norm: {momentum: 0.2}}]}\n    - {name: sparse", "ok", true},
     {"towers:", "dlrm: {bottom: [relu], top: [relu]}\n  towers:", "model: oneOf"},
-    {"cluster: {name: adult, seed: 1}", "cluster: {seed: 1}", "cluster: required"},
-    {"cluster: {name: adult, seed: 1}\n", "", ": required"},
+    {"cluster: {name: adult, seed: 1}", "cluster: {seed: 1}", "ok", true},
+    {"cluster: {name: adult, seed: 1}\n", "", "ok", true},
     {"cluster: {name: adult, seed: 1}", "cluster: {name: adult, seed: -1}",
      "cluster.seed: minimum"},
     {"cluster: {name: adult, seed: 1}", "cluster: {name: adult, seed: 18446744073709551615}", "ok",
@@ -121,6 +121,33 @@ TEST_CASE("The schema refuses what the parser refuses: misspelt keys, types and 
     CAPTURE(kChanges[i].to);
     CHECK(found[i] == kChanges[i].found);
   }
+}
+
+TEST_CASE("A model may be a name in the schema", "[config]") {
+  const auto file = [](const std::string& model) {
+    return absl::StrCat("model: ", model,
+                        "\ndata: {train: [CMakeLists.txt], csv: {columns: [{name: a, kind: id}, "
+                        "{name: b, kind: id}, ",
+                        "{name: x, kind: dense}, {name: y, kind: label}]}}\n");
+  };
+  const TemporaryFolder folder;
+  std::vector<std::string> files;
+  std::vector<std::string> wanted;
+  for (const char* model : {"deepfm", "wide_deep", "dlrm", "dcn_v2", "{deepfm: {}}", "{dlrm: }"}) {
+    CAPTURE(model);
+    CHECK(ParseClusterConfig(file(model), "a.yaml", {}).status() == absl::OkStatus());
+    files.push_back(folder.Write(absl::StrCat(files.size(), ".yaml"), file(model)));
+    wanted.emplace_back("ok");
+  }
+  for (const auto& [model, found] :
+       {std::pair("depfm", "model: enum"), std::pair("towers", "model: enum"),
+        std::pair("{}", "model: oneOf"), std::pair("[deepfm]", "model: oneOf; model: type")}) {
+    CAPTURE(model);
+    CHECK_FALSE(ParseClusterConfig(file(model), "a.yaml", {}).ok());
+    files.push_back(folder.Write(absl::StrCat(files.size(), ".yaml"), file(model)));
+    wanted.emplace_back(found);
+  }
+  CHECK(Validate(folder, files) == wanted);
 }
 
 TEST_CASE("The schema has every key of the reference", "[config]") {

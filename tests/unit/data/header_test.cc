@@ -300,6 +300,20 @@ TEST_CASE("header_name is the name in the files") {
   CHECK(CsvHeader(config.csv) == "y,x,\"City, of birth\",tags,note,z");
 }
 
+TEST_CASE("A file whose columns change places during a run has changed") {
+  const DataConfig config = Example(true);
+  const TemporaryFolder folder;
+  const std::string file = folder.Write("f", "y,x,city,tags,z\n1,2,c,t,3\n");
+  FileIdentities failing(DataConfig::OnChange::kFail);
+  FileIdentities warning(DataConfig::OnChange::kWarn);
+  ReadAll(config, {file}, 2, {.identities = &failing});
+  const auto before = ReadAll(config, {file}, 2, {.identities = &warning});
+  folder.Write("f", "z,x,city,tags,y\n3,2,c,t,1\n");
+  CHECK(absl::IsFailedPrecondition(
+      OpenBatchReader(config, Features(), {file}, 2, {.identities = &failing}).status()));
+  CHECK(ReadAll(config, {file}, 2, {.identities = &warning}) == before);
+}
+
 TEST_CASE("A row must have the cells of its file's header") {
   DataConfig config = Example(true);
   const TemporaryFolder folder;

@@ -1,0 +1,161 @@
+// The shortest files: without instances, and with a model by its name.
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include <catch2/catch.hpp>
+
+#include "config/document.h"
+#include "simurgh/config/agreement.h"
+#include "tests/unit/config/error_cases.h"
+#include "tests/unit/config/sample.h"
+
+namespace simurgh {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// A file with an id column `a`, lists `b` of ids, numbers `x` and the label, and these sections.
+std::string File(const std::string& sections, const std::string& columns = "") {
+  return absl::StrCat(
+      "data: {train: [CMakeLists.txt], csv: {columns: [{name: y, kind: label}, {name: a, kind: "
+      "id}, ",
+      "{name: x, kind: dense}, {name: b, kind: id, separator: \"|\"}", columns, "]}}\n", sections);
+}
+
+constexpr char kTower[] =
+    "model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 1}]}]}\n";
+
+ClusterConfig Parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  StatusOr<ClusterConfig> config = ParseClusterConfig(text, kSamplePath, overrides);
+  INFO(text);
+  INFO(config.status().ToString());
+  REQUIRE(config.ok());
+  return *std::move(config);
+}
+
+Names Features(const ClusterConfig& config) {
+  Names names;
+  for (const FeatureConfig& feature : config.features) names.push_back(feature.name);
+  return names;
+}
+
+Names Tables(const ClusterConfig& config) {
+  Names names;
+  for (const TableConfig& table : config.tables) names.push_back(table.name);
+  return names;
+}
+
+std::string TowersText(const ClusterConfig& config) {
+  std::string text;
+  for (const TowerConfig& tower : config.model.towers) {
+    absl::StrAppend(&text, tower.name, ":");
+    for (const std::string& input : tower.inputs) absl::StrAppend(&text, " ", input);
+    for (const LayerConfig& layer : tower.layers) {
+      absl::StrAppend(&text, " ", static_cast<int>(layer.kind), "/", layer.width, "/", layer.rank);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+TEST_CASE("Processes must agree on models by name", "[config]") {
+  // Models by name, which have no keys.
+  const auto agreement = [](const char* model) {
+    return ModelAgreement(Parse(File(absl::StrCat("model: ", model, "\n"))));
+  };
+  CHECK(agreement("deepfm") != agreement("wide_deep"));
+  CHECK(agreement("dlrm") != agreement("dcn_v2"));
+  CHECK(ClusterAgreement(Parse(File("model: deepfm\n"))) !=
+        ClusterAgreement(Parse(File("model: dcn_v2\n"))));
+}
+
+TEST_CASE("Without instances there is one of each, on this machine", "[config]") {
+  const ClusterConfig config = Parse(File(kTower));
+  CHECK(config.name == "simurgh");
+  REQUIRE(config.embedding_ps.instances.size() == 1);
+  CHECK(config.embedding_ps.instances[0].address == "127.0.0.1:7401");
+  CHECK(config.embedding_ps.instances[0].listen_key == "sample.yaml:1: embedding_ps.instances");
+  REQUIRE(config.embedding_worker.instances.size() == 1);
+  CHECK(config.embedding_worker.instances[0].address == "127.0.0.1:7411");
+  REQUIRE(config.nn_worker.instances.size() == 1);
+  CHECK(config.nn_worker.instances[0].address.empty());
+  const std::string written =
+      "cluster: {name: simurgh}\nembedding_ps: {instances: [{address: \"127.0.0.1:7401\"}]}\n"
+      "embedding_worker: {instances: [{address: \"127.0.0.1:7411\"}]}\nnn_worker: {instances: "
+      "[{}]}\n";
+  CHECK(ClusterAgreement(Parse(File(kTower + written))) == ClusterAgreement(config));
+  CHECK(ErrorOf(File(std::string(kTower) + "embedding_ps: {instances: []}\n")) ==
+        "sample.yaml:3: embedding_ps.instances: has 0 elements; expected: list of 1 to 1024 "
+        "mappings");
+}
+
+TEST_CASE("A model by its name has default layers", "[config]") {
+  const std::string layers = ", deep: [{linear: 64}, relu, {linear: 32}, relu]}}\n";
+  const auto towers = [](const std::string& sections) { return TowersText(Parse(File(sections))); };
+  CHECK(towers("model: dcn_v2\n") == towers("model: {dcn_v2: {cross_layers: 3" + layers));
+  CHECK(
+      towers("model: dlrm\ntables: [{name: a, dim: 4}, {name: b, dim: 4}]\n") ==
+      towers("model: {dlrm: {bottom: [{linear: 64}, relu, {linear: 4}, relu], top: [{linear: 64}, "
+             "relu, {linear: 32}, relu]}}\ntables: [{name: a, dim: 4}, {name: b, dim: 4}]\n"));
+  const std::string weights =
+      "tables: [{names: [a, b]}, {names: [a_weight, b_weight], dim: 1, initializer: {kind: "
+      "zero}}]\n"
+      "features: [{name: a}, {name: b}, {name: a_weight, column: a}, {name: b_weight, column: "
+      "b}]\n";
+  for (const std::string model : {"deepfm", "wide_deep"}) {
+    const std::string key = model == "deepfm" ? "first_order" : "wide";
+    const ClusterConfig named = Parse(File("model: " + model + "\n"));
+    const ClusterConfig written =
+        Parse(File("model: {" + model + ": {" + key + ": [a_weight, b_weight]" + layers + weights));
+    CHECK(TowersText(named) == TowersText(written));
+    CHECK(Features(named) == Features(written));
+    CHECK(Tables(named) == Tables(written));
+    CHECK(named.tables[3].dim == 1);
+    CHECK(named.tables[3].initializer.kind == InitializerConfig::Kind::kZero);
+    CHECK(named.features[3].column == "b");
+  }
+  // Settings of a file's name, and overrides of its keys.
+  CHECK(towers("model: dcn_v2\n") !=
+        TowersText(Parse(File("model: dcn_v2\n"), {"model.dcn_v2.cross_layers=2"})));
+  CHECK(towers("model: dcn_v2\n") == TowersText(Parse(File(kTower), {"model=dcn_v2"})));
+}
+
+TEST_CASE("Weights of the first order follow their features", "[config]") {
+  const ClusterConfig config = Parse(File(
+      "model: deepfm\n"
+      "tables: [{name: a, capacity_rows: 77, optimizer: {kind: sgd}}, {name: b_weight, dim: 1}]\n"
+      "features: [{name: b, pooling: raw, max_length: 3, mask: true}, {name: c, column: a, table: "
+      "a}]\n"));
+  CHECK(Features(config) == Names{"b", "c", "b_weight", "c_weight"});
+  CHECK(Tables(config) == Names{"a", "b_weight", "b", "a_weight"});
+  CHECK(config.features[2].pooling == Pooling::kSum);
+  CHECK(config.features[2].mask_width() == 0);
+  CHECK(config.features[2].processing.max_length == 3);
+  CHECK(config.features[3].table == "a_weight");
+  CHECK(config.tables[3].capacity_rows == 77);
+  CHECK(config.tables[3].optimizer.kind == SparseOptimizerConfig::Kind::kSgd);
+  // One that is there is used.
+  CHECK(Features(Parse(File(
+            "model: deepfm\nfeatures: [{name: a}, {name: b}, {name: a_weight, column: a}]\n"
+            "tables: [{name: a_weight, dim: 1}]\n"))) == Names{"a", "b", "a_weight", "b_weight"});
+}
+
+TEST_CASE("Errors of models by name", "[config]") {
+  CHECK(ErrorOf(File("model: depfm\n")) ==
+        "sample.yaml:2: model.towers: missing; set model: deepfm, wide_deep, dlrm or dcn_v2, or "
+        "describe the network by towers\n"
+        "sample.yaml:2: model.depfm: unknown key; the nearest known key is 'deepfm'");
+  CHECK(
+      ErrorOf(File("model: deepfm\nfeatures: [{name: b, table: t}]\ntables: [{name: t, dim: 3}]\n"))
+          .starts_with("sample.yaml:2: model.deepfm: feature 'b' has dim 3, 'a' has dim 8"));
+  const std::string name(60, 'n');
+  CHECK(ErrorOf(File("model: deepfm\n", ", {name: " + name + ", kind: id}")) ==
+        "sample.yaml:2: model.deepfm: '" + name +
+            "_weight' is too long a name; use a shorter name of the feature and table, or name "
+            "features of the first order");
+}
+
+}  // namespace
+}  // namespace simurgh
