@@ -71,7 +71,7 @@ awk -v arrows="$ARROWS" '
     if (here == "tests") next
     daemon = "^services/(datagen|embedding_ps|embedding_worker|feed|nn_worker|simurgh)/"
     if (FILENAME ~ daemon && match(included, daemon) && index(FILENAME, substr(included, 1, RLENGTH)) != 1 &&
-        FILENAME included !~ /nn_worker.*embedding|services\/simurgh.*nn_worker/) complain("includes another daemon: " included)
+        FILENAME included !~ /nn_worker.*embedding|services\/simurgh.*(embedding|nn_worker)/) complain("includes another daemon: " included)
     if (is_public && FILENAME !~ /base\/log.h$/ && included ~ /^(boost|cuda|cublas|nccl|flatbuffers|prometheus|spdlog)/) {
       complain("a public header shows " included)
     }

@@ -48,7 +48,6 @@ PartitionMemory MemoryOf(const EmbeddingPsConfig& config, uint64_t partition) {
 
 // The most that tables need to note their changes between checkpoints.
 uint64_t BytesOfChanges(const ClusterConfig& config) {
-  constexpr uint64_t kBytesPerRow = 9;  // See src/table/README.md.
   if (config.checkpoint.directory.empty() || config.checkpoint.full_every == 1) return 0;
   uint64_t capacity = 0;
   uint64_t rows_in_budget = 0;
@@ -57,7 +56,7 @@ uint64_t BytesOfChanges(const ClusterConfig& config) {
     rows_in_budget =
         std::max(rows_in_budget, Table::RowsIn(table, config.embedding_ps.memory_budget));
   }
-  return kBytesPerRow * std::min(capacity, rows_in_budget);
+  return kBytesPerChangedRow * std::min(capacity, rows_in_budget);
 }
 
 std::vector<std::vector<PullGroup>> SplitByPartition(const PullRowsCall& call, size_t partitions) {

@@ -27,8 +27,12 @@ namespace simurgh {
 // The part of a memory budget for requests and answers, see rpc::ServerOptions. 0: no budget.
 uint64_t PeerBytes(uint64_t memory_budget);
 
-// The part of embedding_ps.memory_budget that tables leave free.
+// The part of embedding_ps.memory_budget that tables leave free. Requires a budget.
 uint64_t KeptFree(const ClusterConfig& config);
+
+// The most that a table needs to note a row that changes between checkpoints: see
+// src/table/README.md.
+inline constexpr uint64_t kBytesPerChangedRow = 9;
 
 // The tables with a partition's share of their capacity.
 std::vector<TableConfig> SharesOf(const ClusterConfig& config);

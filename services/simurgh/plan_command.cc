@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <iostream>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,23 +39,24 @@ namespace simurgh {
 namespace {
 
 constexpr char kNotes[] =
-    "Prints the memory of each embedding-ps, the bytes that a training step sends, and the size\n"
-    "of a full checkpoint. Needs no daemon. If the training data can be read, the bytes of a step\n"
-    "are those of its first 200,000 samples; otherwise they are an upper bound, in which all ids\n"
-    "of a batch differ.\n\n"
-    "--ids is the number of distinct ids that get a row. Its total is split over the tables by\n"
-    "the sample: beyond the ids seen there, in proportion to those in one batch only. Without\n"
-    "data tables get equal parts. No table gets more than its features can have.\n\n"
-    "With a memory limit, of --memory-per-server or embedding_ps.memory_budget, it recommends a\n"
-    "number of servers. It recommends as many embedding workers as give the forward buffers room\n"
-    "for all batches read ahead.\n\n"
+    "Prints the memory of each embedding-ps, the bytes of calls in a step of all ranks, and the\n"
+    "size of a full checkpoint. Needs no daemon. If the data can be read, the bytes are those of\n"
+    "the first 200,000 samples. Otherwise they are an upper bound, in which all ids of a batch\n"
+    "differ. Gradients between nn-workers and batches of loaders are not counted.\n\n"
+    "The number of ids is that of the distinct ids in the training data; each gets a row. A total\n"
+    "is split over tables: each gets the ids of the sample, then a part in proportion to those\n"
+    "that the sample has once. Without data tables get equal parts. No table gets more ids than\n"
+    "its features can have.\n\n"
+    "Recommends servers if their memory has a limit. Recommends as many embedding workers as give\n"
+    "the forward buffers room for all batches read ahead; `simurgh status` shows whether training\n"
+    "needs more.\n\n"
     "Examples:\n"
     "  simurgh plan clicks.yaml --ids 500000000 --memory-per-server 64G\n"
     "  simurgh plan clicks.yaml --ids site=1000000 --ids ad=40000000\n\n"
     "Exit codes:\n"
     "  0  done\n"
-    "  2  bad arguments or configuration\n"
-    "  3  the data cannot be read, or memory is short\n";
+    "  2  bad arguments, configuration or data\n"
+    "  3  the data is damaged, or memory is short\n";
 
 constexpr uint64_t kSampledRows = 200'000;
 constexpr uint64_t kMostIds = uint64_t{1} << 48;
@@ -105,9 +106,8 @@ Status ParseIds(const std::string& text, PlanOptions& options) {
 // Nothing after --help.
 StatusOr<std::optional<PlanOptions>> ParseOptions(int argc, const char* const* argv) {
   namespace po = boost::program_options;
-  const std::string usage =
-      absl::StrCat("simurgh plan: estimates what a configuration needs\n\nUsage:\n", kPlanUsage,
-                   "\n");
+  const std::string usage = absl::StrCat(
+      "simurgh plan: estimates what a configuration needs\n\nUsage:\n", kPlanUsage, "\n");
   PlanOptions parsed;
   std::vector<std::string> ids;
   std::string memory;
@@ -160,10 +160,10 @@ double MostIdsOf(const FeatureConfig& feature) {
 struct TableIds {
   double most = 0;  // That its features can have.
   double ids = 0;   // The estimate.
-  // The number of features of sampled batches with each id.
+  // By id: how often a batch of the sample has it, in any feature.
   absl::flat_hash_map<uint64_t, uint32_t> seen;
-
-  // Ids that were seen once. The new ids of later batches are in proportion to these (Good, 1953).
+  // Ids that were seen once. Source: I. J. Good, Biometrika 40, 1953: the chance that the next id
+  // is new is about the share of these.
   double singles = 0;
 };
 
@@ -296,8 +296,8 @@ struct Dense {
 struct Plan {
   bool is_sampled = false;
   std::vector<std::string> notes;
-  StepTraffic traffic;  // Of one rank.
-  CallBytes push_dense;  // Likewise, to all servers: training.mode async.
+  StepTraffic traffic;   // Of one rank.
+  CallBytes push_dense;  // Of a rank's step, to all servers; only in mode async.
   Dense dense;
   uint64_t empty_server = 0;
   uint64_t recommended_servers = 0;  // 0: none.
@@ -334,7 +334,7 @@ uint64_t TotalOf(const Memory& memory) {
 // One table on one server.
 TableMemory TableOn(const ClusterConfig& config, const TableConfig& share, double ids) {
   const BucketMap map = MapOf(config);
-  const auto own = static_cast<uint64_t>(std::llround(ids / map.slots()));
+  const auto own = static_cast<uint64_t>(std::ceil(ids / map.slots()));
   TableMemory sum;
   for (uint32_t p = 0; p < map.partitions(); ++p) {
     sum += Table::MemoryOf(share, own, BucketMap::kBuckets / map.slots());
@@ -347,45 +347,45 @@ Memory MemoryOf(const ClusterConfig& config, const Plan& plan, std::span<const T
   const std::vector<TableConfig> shares = SharesOf(config);
   TableMemory rows;
   for (size_t t = 0; t < shares.size(); ++t) rows += TableOn(config, shares[t], tables[t].ids);
-  const bool is_async = config.training.mode == TrainingConfig::Mode::kAsync;
-  // Answers and gradients of all ranks' batches between pull and acknowledged push.
-  const double steps = plan.traffic.steps == 0 ? 1 : static_cast<double>(plan.traffic.steps);
-  const double messages =
-      (plan.traffic.pull_rows.both() + plan.traffic.push_rows.both()) / steps *
-      static_cast<double>(config.nn_worker.instances.size() * config.training.staleness) /
-      static_cast<double>(servers);
-  return {{"weights", rows.weights},
-          {"optimizer_state", rows.state},
-          {"row_headers", rows.headers},
-          {"index", rows.index},
-          {"eviction_queue", rows.queue},
-          {"admission", rows.admission},
-          {"pages_ahead", rows.ahead},
-          {"dense_weights", is_async ? (plan.dense.weights + plan.dense.state) * 4 / servers : 0},
-          {"empty_server", plan.empty_server},
-          // Tables leave this free, if there is a budget.
-          {"messages", std::max(KeptFree(config), static_cast<uint64_t>(messages))}};
+  Memory memory = {{"weights", rows.weights},      {"optimizer_state", rows.state},
+                   {"row_headers", rows.headers},  {"index", rows.index},
+                   {"eviction_queue", rows.queue}, {"admission", rows.admission},
+                   {"pages_ahead", rows.ahead},    {"empty_server", plan.empty_server}};
+  if (config.training.mode == TrainingConfig::Mode::kAsync) {
+    memory.emplace_back("dense_weights",
+                        (plan.dense.weights + plan.dense.state) * sizeof(float) / servers);
+  }
+  if (config.embedding_ps.memory_budget > 0) {
+    memory.emplace_back("kept_free", KeptFree(config));
+    return memory;
+  }
+  if (!config.checkpoint.directory.empty() && config.checkpoint.full_every > 1) {
+    memory.emplace_back("changes", kBytesPerChangedRow * rows.rows);
+  }
+  // Of all ranks' batches between pull and acknowledged push.
+  const double messages = (plan.traffic.pull_rows.both() + plan.traffic.push_rows.both()) /
+                          static_cast<double>(plan.traffic.steps * servers);
+  memory.emplace_back("messages", static_cast<uint64_t>(messages) *
+                                      config.nn_worker.instances.size() *
+                                      config.training.staleness);
+  return memory;
 }
 
-StatusOr<uint64_t> ServersFor(ClusterConfig config, uint64_t limit, const Plan& plan,
-                              std::span<const TableIds> tables) {
+// The least number of servers that each need at most `limit` bytes. 0: there is none.
+uint64_t ServersFor(ClusterConfig config, uint64_t limit, const Plan& plan,
+                    std::span<const TableIds> tables) {
   config.embedding_ps.memory_budget = limit;
-  const uint64_t most = std::min<uint64_t>(1024, BucketMap::kBuckets / config.embedding_ps.partitions);
-  const auto need = [&](uint64_t servers) {
+  const auto fit = [&](uint64_t servers) {
     config.embedding_ps.instances.resize(servers);
-    return TotalOf(MemoryOf(config, plan, tables));
+    return TotalOf(MemoryOf(config, plan, tables)) <= limit;
   };
   uint64_t low = 1;
-  for (uint64_t high = most; low < high;) {
+  uint64_t high = std::min<uint64_t>(1024, BucketMap::kBuckets / config.embedding_ps.partitions);
+  while (low < high) {
     const uint64_t middle = (low + high) / 2;
-    need(middle) <= limit ? high = middle : low = middle + 1;
+    fit(middle) ? high = middle : low = middle + 1;
   }
-  if (const uint64_t needed = need(low); needed > limit) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("memory: each of ", low, " servers needs ", needed, " bytes, more than ",
-                     limit, "; raise the limit, or lower --ids"));
-  }
-  return low;
+  return fit(low) ? low : 0;
 }
 
 // A server without rows, in this process.
@@ -431,13 +431,15 @@ StatusOr<Plan> MakePlan(const PlanOptions& options, const ClusterConfig& config,
   SIMURGH_ASSIGN_OR_RETURN(plan.empty_server, EmptyServer(config));
   SIMURGH_ASSIGN_OR_RETURN(plan.dense, DenseOf(config));
   StepMeter meter(config);
-  plan.is_sampled = data_problem.ok() && !config.data.train.empty();
+  plan.is_sampled = data_problem.ok();
   if (plan.is_sampled) SIMURGH_RETURN_IF_ERROR(MeasureData(config, meter, tables));
   SIMURGH_RETURN_IF_ERROR(SetIds(options, config, tables));
   if (!plan.is_sampled) {
-    plan.notes.push_back(absl::StrCat("the data cannot be read, so network bytes are an upper "
-                                      "bound: ",
-                                      data_problem.message()));
+    const absl::string_view message = data_problem.message();
+    plan.notes.push_back(
+        absl::StrCat("without data, network bytes are an upper bound; a feature has max_length "
+                     "ids, or one: ",
+                     message.substr(0, message.find('\n'))));
     SIMURGH_RETURN_IF_ERROR(MeasureBound(config, meter, tables));
   }
   plan.traffic = meter.traffic();
@@ -445,9 +447,10 @@ StatusOr<Plan> MakePlan(const PlanOptions& options, const ClusterConfig& config,
   for (size_t t = 0; t < shares.size(); ++t) {
     const uint64_t capacity = shares[t].capacity_rows * MapOf(config).slots();
     if (tables[t].ids <= static_cast<double>(capacity)) continue;
-    plan.notes.push_back(absl::StrFormat("table '%s' has room for %d of %.0f ids; raise its "
-                                         "capacity to keep all",
-                                         shares[t].name, capacity, tables[t].ids));
+    plan.notes.push_back(
+        absl::StrFormat("table '%s' has room for %d of %.0f ids; raise its "
+                        "capacity to keep all",
+                        shares[t].name, capacity, tables[t].ids));
   }
   if (config.training.mode == TrainingConfig::Mode::kAsync) {
     plan.push_dense = PushDenseOf(plan.dense.weights, config.embedding_ps.instances.size());
@@ -455,7 +458,12 @@ StatusOr<Plan> MakePlan(const PlanOptions& options, const ClusterConfig& config,
   const uint64_t limit =
       options.server_memory > 0 ? options.server_memory : config.embedding_ps.memory_budget;
   if (limit > 0) {
-    SIMURGH_ASSIGN_OR_RETURN(plan.recommended_servers, ServersFor(config, limit, plan, tables));
+    plan.recommended_servers = ServersFor(config, limit, plan, tables);
+    if (plan.recommended_servers == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("plan: no number of servers of ", limit,
+                       " bytes has room for the ids; raise the memory, or lower --ids"));
+    }
   }
   plan.recommended_workers = WorkersFor(config, plan.traffic);
   return plan;
@@ -537,9 +545,10 @@ nlohmann::ordered_json ToJson(const ClusterConfig& config, const Plan& plan,
           {"memory_of_each_embedding_ps", memory},
           {"tables", of_tables},
           {"network_per_step", network},
-          {"checkpoint", {{"rows", row_files},
-                          {"dense", plan.dense.file_bytes},
-                          {"total", row_files + plan.dense.file_bytes}}},
+          {"checkpoint",
+           {{"rows", row_files},
+            {"dense", plan.dense.file_bytes},
+            {"total", row_files + plan.dense.file_bytes}}},
           {"recommended", recommended},
           {"notes", plan.notes}};
 }

@@ -65,8 +65,8 @@ uint64_t RowIndex::BytesFor(uint64_t capacity_rows, uint64_t rows) {
     double filled = static_cast<double>(rows) / planned;  // Rows in a bucket.
     for (; filled > kRowsPerBucketTo; filled /= 2) segments *= 2;
     // Limits are spread evenly, so this share has split.
-    segments *= 1 + std::max(0.0, (filled - kRowsPerBucketFrom) /
-                                      (kRowsPerBucketTo - kRowsPerBucketFrom));
+    segments *=
+        1 + std::max(0.0, (filled - kRowsPerBucketFrom) / (kRowsPerBucketTo - kRowsPerBucketFrom));
     segments = std::max(segments, 2.0);
   }
   const auto whole = static_cast<uint64_t>(std::llround(segments));

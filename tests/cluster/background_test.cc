@@ -223,7 +223,7 @@ TEST_CASE("Commands are listed, described and completed") {
     return process.output();
   };
   const std::string help = run({"--help"});
-  for (const std::string command : {"train", "up", "down", "logs", "status", "trace", "checkpoint",
+  for (const std::string command : {"train", "up", "down", "logs", "status", "plan", "trace", "checkpoint",
                                     "predict", "serve", "export", "model", "completion"}) {
     CAPTURE(command);
     CHECK_THAT(help, Contains("  simurgh " + command + " "));

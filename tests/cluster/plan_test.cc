@@ -56,6 +56,46 @@ std::vector<std::string> AsWords(const std::string& config,
   return words;
 }
 
+Json PlanOf(const TestClusterOptions& options, const TestCluster& cluster, double ids) {
+  std::vector<std::string> words = AsWords(options.config, cluster.Overrides());
+  words.insert(words.end(), {"--json", "--ids", absl::StrCat(static_cast<int64_t>(ids))});
+  const Outcome outcome = RunPlan(words);
+  CAPTURE(outcome.errors);
+  REQUIRE(outcome.code == 0);
+  return Json::parse(outcome.out);
+}
+
+// Trains to the end. Without test data, only training makes calls, and the probe of a save.
+void Train(TestCluster& cluster) {
+  const auto trainer = cluster.StartTrainer();
+  const int code = Finish(*trainer).exit_code;
+  CAPTURE(trainer->log());
+  REQUIRE(code == 0);
+}
+
+// Compares the bytes of a step, in which a method has `calls` calls at this end.
+void CompareBytes(const Json& plan, const MetricsText& metrics, const std::string& method,
+                  const std::string& side, double calls = 1) {
+  const MetricsText::Labels labels{{"method", method}, {"side", side}};
+  for (const std::string kind : {"request", "response"}) {
+    CAPTURE(method, kind);
+    const double mean = *metrics.Sum("simurgh_rpc_" + kind + "_bytes_total", labels) /
+                        *metrics.Sum("simurgh_rpc_calls_total", labels);
+    CHECK(plan["network_per_step"][method][kind].get<double>() ==
+          Approx(calls * mean).epsilon(0.05).margin(8 * calls));
+  }
+}
+
+void CompareBytes(const Json& plan, TestCluster& cluster, size_t servers) {
+  const MetricsText worker = Scrape(cluster.worker(0));
+  for (const char* method : {"submit_batch", "pull_batch", "push_batch"}) {
+    CompareBytes(plan, worker, method, "server");
+  }
+  for (const char* method : {"pull_rows", "push_rows"}) {
+    CompareBytes(plan, worker, method, "client", static_cast<double>(servers));
+  }
+}
+
 // Trains on a cluster of real daemons, and compares each estimate with what they report.
 void CompareWithTraining(TestClusterOptions options, const std::string& folder) {
   const bool saves = GENERATE(false, true);
@@ -63,22 +103,14 @@ void CompareWithTraining(TestClusterOptions options, const std::string& folder) 
   if (saves) options.overrides.push_back("checkpoint.directory=" + folder + "/model");
   options.overrides.push_back("data.test=[]");
   TestCluster cluster(options);
-  const auto trainer = cluster.StartTrainer();
-  const int code = Finish(*trainer).exit_code;
-  CAPTURE(trainer->log());
-  REQUIRE(code == 0);
-
+  Train(cluster);
   std::vector<MetricsText> servers;
   double rows = 0;
   for (size_t s = 0; s < options.servers; ++s) {
     rows += *servers.emplace_back(Scrape(cluster.server(s))).Sum("simurgh_ps_table_rows");
   }
-  std::vector<std::string> words = AsWords(options.config, cluster.Overrides());
-  words.insert(words.end(), {"--json", "--ids", absl::StrCat(rows)});
-  const Outcome outcome = RunPlan(words);
-  CAPTURE(outcome.errors, outcome.out);
-  REQUIRE(outcome.code == 0);
-  const Json plan = Json::parse(outcome.out);
+  const Json plan = PlanOf(options, cluster, rows);
+  INFO(plan.dump(1));
 
   for (const MetricsText& server : servers) {
     double bytes = 0;
@@ -94,30 +126,7 @@ void CompareWithTraining(TestClusterOptions options, const std::string& folder) 
     const auto total = plan["memory_of_each_embedding_ps"]["total"].get<double>();
     if (!saves) CHECK(total == Approx(*server.Sum("simurgh_process_resident_bytes")).epsilon(0.1));
   }
-
-  const MetricsText worker = Scrape(cluster.worker(0));
-  const auto mean = [&](const char* kind, const char* method, const char* side) {
-    const MetricsText::Labels labels{{"method", method}, {"side", side}};
-    return *worker.Sum(absl::StrCat("simurgh_rpc_", kind, "_bytes_total"), labels) /
-           *worker.Sum("simurgh_rpc_calls_total", labels);
-  };
-  for (const char* method : {"submit_batch", "pull_batch", "push_batch"}) {
-    for (const char* kind : {"request", "response"}) {
-      CAPTURE(method, kind);
-      CHECK(plan["network_per_step"][method][kind].get<double>() ==
-            Approx(mean(kind, method, "server")).epsilon(0.05).margin(8));
-    }
-  }
-  for (const char* method : {"pull_rows", "push_rows"}) {
-    for (const char* kind : {"request", "response"}) {
-      CAPTURE(method, kind);
-      CHECK(plan["network_per_step"][method][kind].get<double>() ==
-            Approx(mean(kind, method, "client") * static_cast<double>(options.servers))
-                .epsilon(0.05)
-                .margin(16));
-    }
-  }
-
+  CompareBytes(plan, cluster, options.servers);
   if (!saves) return;
   double files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder + "/model")) {
@@ -185,6 +194,35 @@ TEST_CASE("A plan is what a training takes: sequences, 16 bits and admission") {
   CompareWithTraining({.config = folder.Path("clicks.yaml"), .servers = 1}, folder.path());
 }
 
+TEST_CASE("A plan counts what a row cache saves") {
+  const TestClusterOptions options{.overrides = {"data.test=[]", "training.staleness=4",
+                                                 "training.row_age_steps=3",
+                                                 "embedding_worker.row_cache_bytes=1000000"}};
+  TestCluster cluster(options);
+  Train(cluster);
+  const Json plan = PlanOf(options, cluster, 100);
+  CompareBytes(plan, cluster, options.servers);
+  TestClusterOptions without = options;
+  without.overrides = {"data.test=[]"};
+  CHECK(PlanOf(without, TestCluster(without), 100)["rows_per_step"].get<double>() >
+        1.2 * plan["rows_per_step"].get<double>());
+}
+
+TEST_CASE("A plan counts dense weights on servers") {
+  const TestClusterOptions options{.overrides = {"data.test=[]", "training.mode=async"}};
+  TestCluster cluster(options);
+  Train(cluster);
+  const Json plan = PlanOf(options, cluster, 100);
+  CompareBytes(plan, cluster, options.servers);
+  CompareBytes(plan, Scrape(cluster.server(0)), "push_dense", "server",
+               static_cast<double>(options.servers));
+  // The towers of adult-persia.yaml, in f32: 5 x 16, 64 x 128, 144 x 256, 256 x 128 and 128 x 1,
+  // with biases, and scales and shifts of batch norm.
+  const uint64_t weights =
+      5 * 16 + 3 * 16 + 64 * 128 + 3 * 128 + 144 * 256 + 256 + 256 * 128 + 128 + 128 + 1;
+  CHECK(plan["memory_of_each_embedding_ps"]["dense_weights"] == weights * 4 / 2);
+}
+
 TEST_CASE("A plan recommends as many servers as the memory needs") {
   const std::vector<std::string> words{"config/criteo-synthetic.yaml", "--set",
                                        "data.train=[/nowhere.tsv]", "--json"};
@@ -210,6 +248,11 @@ TEST_CASE("A plan recommends as many servers as the memory needs") {
   CHECK(one["rows_per_step"] == 26 * 2048);
   CHECK(plan("26", {})["rows_per_step"] == 26);
   CHECK(!plan("26", {})["recommended"].contains("embedding_ps"));
+  // 21 batches are in flight or read ahead, and a worker has room for 4.
+  CHECK(plan("26",
+             {"--set",
+              "embedding_worker.forward_buffer_batches=4"})["recommended"]["embedding_worker"] ==
+        6);
 }
 
 TEST_CASE("A plan says what is wrong with its arguments") {
@@ -228,7 +271,7 @@ TEST_CASE("A plan says what is wrong with its arguments") {
   fails({config, "--ids", "9", "--ids", "country=5"}, "'country' is not a table");
   fails({config, "--ids", "4", "--ids", "race=5"}, "the total is less than");
   fails({config, "--ids", "5", "--memory-per-server", "2X"}, "'2X' is not a size");
-  fails({config, "--ids", "5", "--memory-per-server", "1M"}, "raise the limit");
+  fails({config, "--ids", "5", "--memory-per-server", "1M"}, "raise the memory");
   fails({"nowhere.yaml", "--ids", "5"}, "nowhere.yaml");
   const Outcome text = RunPlan({config, "--ids", "100", "--ids", "race=5"});
   CHECK(text.code == 0);

@@ -43,6 +43,8 @@ for module in src/table rpc services/api; do expect refuse layers $module/a.cc <
 expect pass layers services/nn_worker/a.cc <<<'#include "services/embedding_ps/a.h"'
 expect refuse layers services/embedding_ps/a.cc <<<'#include "services/nn_worker/a.h"'
 expect refuse layers services/nn_worker/a.cc <<<'#include "services/feed/a.h"'
+expect pass layers services/simurgh/a.cc <<<'#include "services/embedding_ps/a.h"'
+expect refuse layers services/embedding_ps/a.cc <<<'#include "services/simurgh/a.h"'
 expect refuse layers src/unheard_of/a.cc <<<'// Not in the table.'
 
 expect pass coroutines a.h <<<'[[nodiscard]] awaitable<Status> Call(int x);'

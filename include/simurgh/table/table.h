@@ -149,8 +149,8 @@ class Table {
   static uint64_t RowsIn(const TableConfig& config, uint64_t bytes);
 
   // Estimates the memory of a table whose training pulls have had `ids` distinct ids, without rules
-  // of eviction. By occurrences, every id is admitted. buckets: of the 65,536 of the bucket map, how
-  // many the table has. Requires a valid config.
+  // of eviction. By occurrences, every id is admitted. buckets: of the 65,536 of the bucket map,
+  // how many the table has. Requires a valid config.
   static TableMemory MemoryOf(const TableConfig& config, uint64_t ids, uint32_t buckets);
 
   // Requires a valid config. Ignores config.capacity_bytes. seed: of initial weights and rounding.
