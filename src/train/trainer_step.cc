@@ -57,7 +57,7 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
     return dense_first ? absl::OkStatus() : ReleaseBatch(pipeline, pulled, step.applied);
   }));
   // Mode async: an optimizer with momentum would move the weights without gradients, too.
-  const bool pushes = exchange_ == nullptr || dense.batch_size > 0;
+  const bool pushes = exchange_ == nullptr || step.samples > 0;
   SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, step.applied && pushes));
   if (dense_first) SIMURGH_RETURN_IF_ERROR(ReleaseBatch(pipeline, pulled, step.applied));
   step.computed = Clock::now() - begin;
