@@ -25,6 +25,7 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                           std::chrono::nanoseconds waited, ProgressMeter& meter) {
   const DenseBatch& dense = pulled.batch->dense;
   probabilities_.resize(dense.labels.size());
+  const uint64_t trace = pulled.trace;
   const auto begin = Clock::now();
   if (exchange_ != nullptr) {
     const TimelineSpan span("wait for weights", pulled.step, pulled.trace);
@@ -42,7 +43,7 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   // The CPU pushes gradients before the dense step, because a push takes longer.
   const bool dense_first =
       network_.overlaps() || config_.mode == TrainingConfig::Mode::kNaiveHybrid;
-  SIMURGH_RETURN_IF_ERROR(WaitForAllReduce(step.step, [&]() -> Status {
+  SIMURGH_RETURN_IF_ERROR(WaitForAllReduce(step.step, trace, [&]() -> Status {
     SIMURGH_ASSIGN_OR_RETURN(const StepStatus all, GatherStepStatus(own));
     step.applied = all.finite != 0;
     if (!step.applied) {
@@ -57,8 +58,8 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
     return dense_first ? absl::OkStatus() : ReleaseBatch(pipeline, pulled, step.applied);
   }));
   // Mode async: an optimizer with momentum would move the weights without gradients, too.
-  const bool pushes = exchange_ == nullptr || dense.batch_size > 0;
-  SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, step.applied && pushes));
+  const bool pushes = exchange_ == nullptr || step.samples > 0;
+  SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, trace, step.applied && pushes));
   if (dense_first) SIMURGH_RETURN_IF_ERROR(ReleaseBatch(pipeline, pulled, step.applied));
   step.computed = Clock::now() - begin;
   observer_.OnStep(step);
@@ -160,20 +161,21 @@ StatusOr<Trainer::StepStatus> Trainer::GatherStepStatus(const StepStatus& own) {
   return all;
 }
 
-Status Trainer::WaitForAllReduce(uint64_t step, absl::FunctionRef<Status()> meanwhile) {
+Status Trainer::WaitForAllReduce(uint64_t step, uint64_t trace,
+                                 absl::FunctionRef<Status()> meanwhile) {
   if (reducer_ == nullptr) return meanwhile();
-  const TimelineSpan span("wait for sums", step);
+  const TimelineSpan span("wait for sums", step, trace);
   Status status = absl::OkStatus();
   SIMURGH_RETURN_IF_ERROR(reducer_->Finish([&] { status = meanwhile(); }));
   return status;
 }
 
-Status Trainer::ApplyStep(uint64_t step, bool finite) {
+Status Trainer::ApplyStep(uint64_t step, uint64_t trace, bool finite) {
   if (!finite) {
     if (reducer_ != nullptr) reducer_->DropResiduals();
     return absl::OkStatus();
   }
-  const TimelineSpan span("dense step", step);
+  const TimelineSpan span("dense step", step, trace);
   const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
   const float rate = LearningRateAt(optimizer.learning_rate, optimizer.schedule, step);
   if (exchange_ == nullptr) return network_.ApplyGradients(rate);

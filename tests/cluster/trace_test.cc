@@ -279,11 +279,14 @@ TEST_CASE("A trace has all daemons on one clock, and connects the calls of each 
   size_t complete = 0;
   for (const auto& [id, spans] : ByTrace(trace)) {
     const auto has = [&](const std::string& span) { return spans.contains(span); };
+    const std::string rank = has("nn-worker/0 pull") ? "nn-worker/0 " : "nn-worker/1 ";
     complete += std::ranges::all_of(
         std::vector<std::string>{
-            "embedding-worker/0 plan", "embedding-worker/0 pull", "embedding-worker/0 pool",
-            "embedding-worker/0 unpool", "embedding-worker/0 push", "embedding-ps/0 pull rows",
-            "embedding-ps/1 pull rows", "embedding-ps/0 push rows", "embedding-ps/1 push rows"},
+            rank + "submit", rank + "pull", rank + "forward and backward", rank + "wait for sums",
+            rank + "dense step", rank + "push", "embedding-worker/0 plan",
+            "embedding-worker/0 pull", "embedding-worker/0 pool", "embedding-worker/0 unpool",
+            "embedding-worker/0 push", "embedding-ps/0 pull rows", "embedding-ps/1 pull rows",
+            "embedding-ps/0 push rows", "embedding-ps/1 push rows"},
         has);
     // A batch belongs to one rank.
     CHECK_FALSE((has("nn-worker/0 pull") && has("nn-worker/1 pull")));
