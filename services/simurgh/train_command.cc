@@ -47,9 +47,11 @@ constexpr char kNotes[] =
     "nn-worker.\n"
     "The programs are in the folder of simurgh. The daemons share a new token, so that other "
     "users\n"
-    "of the machine cannot use them. Shows the log of the first nn-worker on stderr. The last "
-    "line\n"
-    "on stdout is the result. No daemon outlives this command, even after SIGKILL.\n\n"
+    "of the machine cannot use them. Shows the log of the first nn-worker on stderr; on a "
+    "terminal\n"
+    "its last line is the progress. The last line on stdout is the result. No daemon outlives "
+    "this\n"
+    "command, even after SIGKILL.\n\n"
     "SIGINT, SIGTERM or SIGHUP stops training: first the nn-workers, then the other daemons. A\n"
     "second signal kills all of them. If a daemon fails, the others are stopped. The ends of the\n"
     "logs of all that failed are printed.\n\n"
@@ -255,7 +257,7 @@ class Cluster {
   bool Recover(const Child& child, int wait_status);
   void StartTrainersAgain();
   void Say(const std::string& text) {
-    if (view_) view_->EndLine();
+    if (view_) view_->Erase();
     std::cerr << "simurgh: " << text << std::endl;
   }
   bool Runs(Role role) const;
@@ -440,7 +442,7 @@ ExitCode Cluster::Supervise() {
     KillWhatDoesNotStop();
     if (!failure_ && view_) view_->Show();
   }
-  if (view_) view_->EndLine();
+  if (view_) view_->Erase();
   return failure_.value_or(ExitCode::kOk);
 }
 
