@@ -283,7 +283,7 @@ class Cluster {
   std::optional<LogView> view_;                   // Of the first nn-worker here.
   std::unique_ptr<TrainingWatch> watch_;          // Null if all daemons run here.
   bool goes_on_elsewhere_ = false;                // Training, as the watch says.
-  std::string shown_problem_;                     // Of the watch.
+  std::optional<std::string> shown_problem_;      // Of the watch.
   std::vector<uint64_t> checkpoints_;             // Steps, at the last loss.
   std::map<std::string, int> losses_;             // Of daemons, since that checkpoint.
   std::optional<Clock::time_point> start_again_;  // Nn-workers and loaders, at the latest.
@@ -588,9 +588,9 @@ void Cluster::LookElsewhere() {
   if (!goes_on_elsewhere_ || failure_) return;
   const std::optional<Status> end = watch_->Look();
   if (interrupted_ && !end) watch_->StopTraining();
-  if (!view_ && !end && std::exchange(shown_problem_, watch_->problem()) != watch_->problem()) {
-    Say(watch_->problem().empty() ? "training continues"
-                                  : absl::StrCat("waiting: ", watch_->problem()));
+  const std::optional<std::string>& problem = watch_->problem();
+  if (!view_ && !end && std::exchange(shown_problem_, problem) != problem) {
+    Say(problem->empty() ? "training continues" : absl::StrCat("nn-worker/0: ", *problem));
   }
   if (!end) return;
   goes_on_elsewhere_ = false;
