@@ -91,7 +91,8 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, S
   const wire::SkippedRows rows = EncodeSkipped(skipped);
   const ShareProgress& with = batch->progress;
   const wire::Progress progress(with.next.row, with.next.epoch, with.files);
-  const auto root = wire::CreateFeedBatchRequest(builder, loader, number, &rows, &progress);
+  const auto root =
+      wire::CreateFeedBatchRequest(builder, loader, number, &rows, &progress, with.rows);
   return {builder,
           root,
           {batch->sparse.plain_ids, batch},
@@ -105,7 +106,8 @@ ShareProgress DecodeProgress(const wire::FeedBatchRequest& request) {
   if (progress == nullptr) return {.share = request.loader()};
   return {.share = request.loader(),
           .files = progress->files(),
-          .next = {progress->epoch(), progress->row()}};
+          .next = {progress->epoch(), progress->row()},
+          .rows = request.rows()};
 }
 
 StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,

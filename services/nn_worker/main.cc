@@ -158,7 +158,7 @@ class NnWorker : public Daemon {
 
   Status Run(std::stop_token stop) override {
     const Status status = TrainAndSave(stop);
-    if (rank_ == 0 && !MayStartAgain(status)) end_.Tell(status);
+    MayStartAgain(status) ? end_.Leave() : end_.Tell(status);
     return status;
   }
 

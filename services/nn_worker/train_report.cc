@@ -89,8 +89,12 @@ void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {
   group_auc.Set(result.group_auc);
 }
 
-TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> tasks)
-    : registry_(registry), tasks_(std::move(tasks)) {
+TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> tasks,
+                         const TrainingConfig& training)
+    : registry_(registry),
+      tasks_(std::move(tasks)),
+      epochs_(training.epochs),
+      max_steps_(static_cast<double>(training.max_steps)) {
   if (tasks_.size() == 1) return;
   for (const std::string& task : tasks_) {
     const MetricLabels labels = {{"task", task}};
@@ -105,6 +109,7 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
 }
 
 void TrainReport::OnStep(const Step& step) {
+  if (!first_step_) first_step_ = step.step;
   steps_.Add();
   samples_.Add(step.samples);
   if (!step.applied) {
@@ -126,17 +131,37 @@ void TrainReport::OnStep(const Step& step) {
 
 void TrainReport::OnDensePush(uint64_t gap) { dense_staleness_.Observe(static_cast<double>(gap)); }
 
+double TrainReport::DoneOf(const Progress& progress) {
+  const auto rows = static_cast<double>(progress.data.rows);
+  const auto row = static_cast<double>(progress.data.next.row);
+  if (rows > 0 && row / rows > rows_part_) {
+    rows_ = rows;
+    rows_part_ = row / rows;
+  }
+  const double by_steps = max_steps_ > 0 ? static_cast<double>(progress.steps) / max_steps_ : 0;
+  const double by_rows =
+      rows_ > 0 ? (progress.data.next.epoch + std::min(row / rows_, 1.0)) / epochs_ : 0;
+  return std::min(std::max(by_steps, by_rows), 1.0);  // The first limit ends it.
+}
+
 void TrainReport::OnProgress(const Progress& progress) {
   loss_.Set(progress.loss);
   auc_.Set(progress.auc);
+  std::string rest;
+  if (const double done = DoneOf(progress); done > 0) {
+    const auto steps = static_cast<double>(progress.steps);
+    const double own = steps - static_cast<double>(first_step_.value_or(0));
+    rest = fmt::format(" of_steps={:.0f} seconds_left={:.0f}", steps / done,
+                       progress.seconds / own * (steps / done - steps));
+  }
   spdlog::info(
       "progress: step={} samples={} loss={:.4f} auc={} samples_per_s={:.0f} staleness={:.1f} "
-      "ranks_staleness={:.1f}{} skipped_steps={}",
+      "ranks_staleness={:.1f}{} skipped_steps={}{}",
       progress.steps, progress.samples, progress.loss, MetricText(progress.auc),
       progress.samples_per_second, progress.staleness, progress.ranks_staleness,
       progress.dense_staleness ? fmt::format(" dense_staleness={:.1f}", *progress.dense_staleness)
                                : std::string(),
-      progress.skipped_steps);
+      progress.skipped_steps, rest);
   for (size_t task = 0; task < progress.task_aucs.size(); ++task) {
     task_gauges_[task].auc.Set(progress.task_aucs[task]);
     spdlog::info("progress: step={} label={} auc={}", progress.steps, tasks_[task],

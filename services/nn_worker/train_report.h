@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "services/runtime/log_limiter.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/config/feature_config.h"
+#include "simurgh/config/training_config.h"
 #include "simurgh/data/id_overlap_meter.h"
 #include "simurgh/telemetry/metrics.h"
 #include "simurgh/train/trainer.h"
@@ -51,8 +54,9 @@ std::string TestResult(const EvaluationResult& result, const std::vector<std::st
 // Reports training in the log and in the metrics.
 class TrainReport : public TrainObserver {
  public:
-  // tasks: names of the labels.
-  TrainReport(MetricRegistry& registry, std::vector<std::string> tasks);
+  // tasks: names of the labels. training: its length.
+  TrainReport(MetricRegistry& registry, std::vector<std::string> tasks,
+              const TrainingConfig& training);
 
   void OnStep(const Step& step) override;
   void OnDensePush(uint64_t gap) override;
@@ -63,6 +67,8 @@ class TrainReport : public TrainObserver {
   }
 
  private:
+  // The share of the training that is done, from 0 to 1; 0: unknown.
+  double DoneOf(const Progress& progress);
   void WarnOfOneClass(const char* set, const std::string& label, const EvaluationResult& result);
 
   // The last evaluation on one set.
@@ -103,6 +109,11 @@ class TrainReport : public TrainObserver {
 
   MetricRegistry& registry_;
   const std::vector<std::string> tasks_;
+  const double epochs_;
+  const double max_steps_;              // 0: no limit.
+  std::optional<uint64_t> first_step_;  // Of this start.
+  double rows_ = 0;                     // Of an epoch: the best estimate so far; 0: none.
+  double rows_part_ = 0;                // Of the rows, when it was made.
   LogLimiter skipped_log_{/*lines=*/10, std::chrono::seconds(10)};
   Counter& steps_ = registry_.GetCounter("simurgh_nn_steps_total", "Training steps.");
   Counter& skipped_ =

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -35,6 +36,9 @@ class TrainingEnd {
     rpc::Register(server, api::kStopTraining, [this](auto request) { return OnStop(request); });
   }
 
+  // The nn-worker starts again: calls end.
+  void Leave() { is_gone_ = true; }
+
   // Training has ended, as with the status. Returns when those that have asked lately have the
   // answer, or after a short time.
   void Tell(const Status& status) {
@@ -65,11 +69,12 @@ class TrainingEnd {
     }
     rpc::asio::steady_timer timer(co_await rpc::asio::this_coro::executor);
     std::optional<Status> end = EndFor(caller);
-    while (!end && Clock::now() < until) {
+    while (!end && !is_gone_ && Clock::now() < until) {
       timer.expires_after(kLook);
       co_await timer.async_wait(rpc::kNoThrow);
       end = EndFor(caller);
     }
+    if (!end && is_gone_) co_return absl::UnavailableError("the nn-worker starts again");
     if (!end) {
       const Status waiting = waiting_();
       if (!waiting.ok()) co_return absl::FailedPreconditionError(waiting.message());
@@ -100,6 +105,7 @@ class TrainingEnd {
 
   std::stop_source stop_;
   const std::function<Status()> waiting_;
+  std::atomic<bool> is_gone_ = false;
   Mutex mutex_;
   CondVar told_;
   std::optional<Status> end_ ABSL_GUARDED_BY(mutex_);

@@ -7,29 +7,47 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 namespace simurgh {
 namespace {
 
-constexpr char kEraseLine[] = "\r\x1b[K";
+// The value of " key=value " in a line; empty: none.
+std::string ValueOf(const std::string& line, const std::string& key) {
+  const std::string start = absl::StrCat(" ", key, "=");
+  const size_t at = line.find(start);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + start.size();
+  return line.substr(begin, line.find(' ', begin) - begin);
+}
 
-size_t TerminalColumns() {
-  winsize size{};
-  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
+// "50s", "1m20s", "3h05m"
+std::string TimeText(const std::string& seconds) {
+  uint64_t all = 0;
+  if (!absl::SimpleAtoi(seconds, &all)) return "unknown";
+  if (all < 60) return absl::StrCat(all, "s");
+  if (all < 3'600) return absl::StrFormat("%dm%02ds", all / 60, all % 60);
+  return absl::StrFormat("%dh%02dm", all / 3'600, all / 60 % 60);
+}
+
+// The text for a terminal of a log's line of progress.
+std::string ProgressText(const std::string& line) {
+  const std::string steps = ValueOf(line, "of_steps");
+  return absl::StrCat("step=", ValueOf(line, "step"), steps.empty() ? "" : "/", steps,
+                      " samples_per_s=", ValueOf(line, "samples_per_s"),
+                      " loss=", ValueOf(line, "loss"), " auc=", ValueOf(line, "auc"),
+                      " eta=", TimeText(ValueOf(line, "seconds_left")));
 }
 
 }  // namespace
 
-LogView::LogView(const std::string& path)
-    : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)),
-      on_terminal_(::isatty(STDERR_FILENO) == 1) {}
+LogView::LogView(const std::string& path) : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
 
 void LogView::Show() {
   char chunk[4096];
@@ -37,30 +55,23 @@ void LogView::Show() {
     incomplete_.append(chunk, static_cast<size_t>(bytes));
   }
   size_t start = 0;
+  const std::string before = progress_;
   for (size_t end = 0; (end = incomplete_.find('\n', start)) != std::string::npos;
        start = end + 1) {
     ShowLine(incomplete_.substr(start, end - start));
   }
   incomplete_.erase(0, start);
-  std::cerr.flush();
+  if (!progress_.empty() && (!line_.is_open() || progress_ != before)) line_.Rewrite(progress_);
 }
 
 void LogView::ShowLine(const std::string& line) {
-  const size_t progress = on_terminal_ ? line.find("progress: ") : std::string::npos;
-  // With several labels, the line of all labels stays.
-  if (progress != std::string::npos && line.find(" label=") != std::string::npos) return;
-  if (may_overwrite_) std::cerr << kEraseLine;
-  may_overwrite_ = progress != std::string::npos;
-  if (may_overwrite_) {
-    std::cerr << line.substr(progress, TerminalColumns() - 1);  // A wrapped line stays.
-  } else {
-    std::cerr << line << "\n";
+  if (line_.is_terminal() && line.find(" progress: ") != std::string::npos) {
+    // With several labels, the line of all labels is shown.
+    if (ValueOf(line, "label").empty()) progress_ = ProgressText(line);
+    return;
   }
-}
-
-void LogView::EndLine() {
-  if (may_overwrite_) std::cerr << std::endl;
-  may_overwrite_ = false;
+  line_.Erase();
+  std::cerr << line << "\n";
 }
 
 std::string LastLines(const std::string& path, size_t lines) {

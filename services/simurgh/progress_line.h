@@ -1,11 +1,13 @@
 #pragma once
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <string>
 #include <utility>
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace simurgh {
@@ -13,6 +15,10 @@ namespace simurgh {
 // Shows progress on stderr: one line that changes on a terminal, otherwise a line now and then.
 class ProgressLine {
  public:
+  bool is_terminal() const { return is_terminal_; }
+  // Whether the cursor is in the line.
+  bool is_open() const { return open_; }
+
   void Show(const char* what, uint64_t rows, const std::string& of) {
     const auto now = Clock::now();
     if (now - shown_ < (is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10))) {
@@ -20,14 +26,27 @@ class ProgressLine {
     }
     shown_ = now;
     const double seconds = std::chrono::duration<double>(now - begin_).count();
-    std::fprintf(stderr, "%ssimurgh: %s: rows=%llu%s rows_per_s=%.0f%s", is_terminal_ ? "\r" : "",
-                 what, static_cast<unsigned long long>(rows), of.c_str(),
-                 static_cast<double>(rows) / seconds, is_terminal_ ? "\033[K" : "\n");
-    open_ = is_terminal_;
+    const std::string text =
+        "simurgh: " + std::string(what) + ": rows=" + std::to_string(rows) + of +
+        " rows_per_s=" + std::to_string(std::llround(static_cast<double>(rows) / seconds));
+    is_terminal_ ? Rewrite(text) : static_cast<void>(std::fprintf(stderr, "%s\n", text.c_str()));
   }
-  // Ends the line and starts the clock of the next phase.
-  void End() {
+  // On a terminal: replaces the line. Text that it has no room for is left out, since a wrapped
+  // line cannot be erased.
+  void Rewrite(const std::string& text) {
+    winsize size{};
+    const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    const int columns = known ? size.ws_col : 80;
+    std::fprintf(stderr, "\r%.*s\033[K", columns - 1, text.c_str());
+    open_ = true;
+  }
+  // Before other output.
+  void Erase() {
     if (std::exchange(open_, false)) std::fputs("\r\033[K", stderr);
+  }
+  // Erases the line and starts the clock of the next phase.
+  void End() {
+    Erase();
     begin_ = shown_ = Clock::now();
   }
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }

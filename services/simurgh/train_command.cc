@@ -47,9 +47,11 @@ constexpr char kNotes[] =
     "nn-worker.\n"
     "The programs are in the folder of simurgh. The daemons share a new token, so that other "
     "users\n"
-    "of the machine cannot use them. Shows the log of the first nn-worker on stderr. The last "
-    "line\n"
-    "on stdout is the result. No daemon outlives this command, even after SIGKILL.\n\n"
+    "of the machine cannot use them. Shows the log of the first nn-worker on stderr; on a "
+    "terminal\n"
+    "its last line is the progress. The last line on stdout is the result. No daemon outlives "
+    "this\n"
+    "command, even after SIGKILL.\n\n"
     "SIGINT, SIGTERM or SIGHUP stops training: first the nn-workers, then the other daemons. A\n"
     "second signal kills all of them. If a daemon fails, the others are stopped. The ends of the\n"
     "logs of all that failed are printed.\n\n"
@@ -255,7 +257,7 @@ class Cluster {
   bool Recover(const Child& child, int wait_status);
   void StartTrainersAgain();
   void Say(const std::string& text) {
-    if (view_) view_->EndLine();
+    if (view_) view_->Erase();
     std::cerr << "simurgh: " << text << std::endl;
   }
   bool Runs(Role role) const;
@@ -281,7 +283,7 @@ class Cluster {
   std::optional<LogView> view_;                   // Of the first nn-worker here.
   std::unique_ptr<TrainingWatch> watch_;          // Null if all daemons run here.
   bool goes_on_elsewhere_ = false;                // Training, as the watch says.
-  std::string shown_problem_;                     // Of the watch.
+  std::optional<std::string> shown_problem_;      // Of the watch.
   std::vector<uint64_t> checkpoints_;             // Steps, at the last loss.
   std::map<std::string, int> losses_;             // Of daemons, since that checkpoint.
   std::optional<Clock::time_point> start_again_;  // Nn-workers and loaders, at the latest.
@@ -440,7 +442,7 @@ ExitCode Cluster::Supervise() {
     KillWhatDoesNotStop();
     if (!failure_ && view_) view_->Show();
   }
-  if (view_) view_->EndLine();
+  if (view_) view_->Erase();
   return failure_.value_or(ExitCode::kOk);
 }
 
@@ -586,9 +588,9 @@ void Cluster::LookElsewhere() {
   if (!goes_on_elsewhere_ || failure_) return;
   const std::optional<Status> end = watch_->Look();
   if (interrupted_ && !end) watch_->StopTraining();
-  if (!view_ && !end && std::exchange(shown_problem_, watch_->problem()) != watch_->problem()) {
-    Say(watch_->problem().empty() ? "training continues"
-                                  : absl::StrCat("waiting: ", watch_->problem()));
+  const std::optional<std::string>& problem = watch_->problem();
+  if (!view_ && !end && std::exchange(shown_problem_, problem) != problem) {
+    Say(problem->empty() ? "training continues" : absl::StrCat("nn-worker/0: ", *problem));
   }
   if (!end) return;
   goes_on_elsewhere_ = false;

@@ -55,8 +55,8 @@ class TrainingWatch {
   bool was_told() const { return was_told_; }
   // Whether the nn-worker has answered last.
   bool is_reachable() const { return is_reachable_; }
-  // Why it has not begun; empty: it trains.
-  const std::string& problem() const { return problem_; }
+  // Why it has not begun; empty: it trains. Nothing: not known yet.
+  const std::optional<std::string>& problem() const { return problem_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -100,7 +100,7 @@ class TrainingWatch {
     if (now - good_ < timeout_) return;
     end_ = absl::UnavailableError(absl::StrCat("nn-worker/0 at ", trainer_->address(),
                                                " has not trained for ", timeout_.count(),
-                                               " ms (nn_worker.rank_timeout): ", problem_));
+                                               " ms (nn_worker.rank_timeout): ", *problem_));
   }
 
   const std::unique_ptr<FirstTrainer> trainer_;
@@ -112,7 +112,7 @@ class TrainingWatch {
   bool is_reachable_ = false;
   bool was_reachable_ = false;
   bool has_trained_ = false;
-  std::string problem_ = "no answer yet";
+  std::optional<std::string> problem_;
   Clock::time_point good_ = Clock::now();
   std::optional<Status> end_;
 };

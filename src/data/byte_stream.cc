@@ -38,7 +38,11 @@ class ChunkedFile {
   // The unread bytes of the current chunk.
   std::string_view chunk() const { return {buffer_.get() + begin_, end_ - begin_}; }
 
-  void Consume(size_t bytes) { begin_ += bytes; }
+  void Consume(size_t bytes) {
+    begin_ += bytes;
+    consumed_ += bytes;
+  }
+  uint64_t consumed() const { return consumed_; }
 
   // Reads the next chunk if the current one is consumed. An empty chunk is the end of the file. All
   // chunks but the last are full.
@@ -52,6 +56,7 @@ class ChunkedFile {
   std::unique_ptr<char[]> buffer_;
   size_t begin_ = 0;
   size_t end_ = 0;
+  uint64_t consumed_ = 0;  // Of the file.
 };
 
 ChunkedFile::ChunkedFile(int descriptor)
@@ -110,6 +115,7 @@ class GzipStream final : public ByteStream {
   GzipStream& operator=(const GzipStream&) = delete;
 
   StatusOr<size_t> Read(char* data, size_t size) override;
+  uint64_t file_bytes() const override { return file_.consumed(); }
 
  private:
   ChunkedFile file_;
@@ -157,6 +163,7 @@ class ZstdStream final : public ByteStream {
   ZstdStream& operator=(const ZstdStream&) = delete;
 
   StatusOr<size_t> Read(char* data, size_t size) override;
+  uint64_t file_bytes() const override { return file_.consumed(); }
 
  private:
   ChunkedFile file_;
@@ -200,6 +207,7 @@ class PlainStream final : public ByteStream {
     file_.Consume(count);
     return count;
   }
+  uint64_t file_bytes() const override { return file_.consumed(); }
 
  private:
   ChunkedFile file_;
@@ -254,6 +262,7 @@ class TextStream final : public ByteStream {
     return absl::FailedPreconditionError(
         absl::StrCat("is compressed by ", std::string(format), "; ", remedy_));
   }
+  uint64_t file_bytes() const override { return stream_->file_bytes(); }
 
  private:
   const std::unique_ptr<ByteStream> stream_;

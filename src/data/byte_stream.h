@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,6 +22,9 @@ class ByteStream {
   // content is compressed in another format, or twice; errors of read(). The message
   // does not name the file.
   virtual StatusOr<size_t> Read(char* data, size_t size) = 0;
+
+  // Bytes of the file, which may be compressed, that these were made of; 0: unknown.
+  virtual uint64_t file_bytes() const { return 0; }
 };
 
 // Opens a file, decompressed if its first bytes are those of gzip or zstd. Consecutive gzip members

@@ -116,6 +116,9 @@ StatusOr<std::optional<Batch>> FileBatchReader::Next() {
   batch.progress = {.share = options_.share,
                     .files = static_cast<uint32_t>(lines_.files_opened()),
                     .next = {options_.epoch, rows_}};
+  if (const double part = lines_.part(); part > 0) {
+    batch.progress.rows = static_cast<uint64_t>(static_cast<double>(rows_) / part);
+  }
   return batch;
 }
 

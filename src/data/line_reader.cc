@@ -34,6 +34,7 @@ StatusOr<std::optional<Line>> LineReader::PassLongLine() {
   do {
     SIMURGH_ASSIGN_OR_RETURN(end_, stream_->Read(buffer_.get(), kReadBytes));
     begin_ = end_;
+    read_ += end_;
     found = std::memchr(buffer_.get(), '\n', end_);
   } while (found == nullptr && end_ > 0);
   if (found != nullptr) begin_ = static_cast<const char*>(found) - buffer_.get() + 1;
@@ -61,6 +62,7 @@ StatusOr<std::optional<Line>> LineReader::Next() {
       return TakeLine(available, 0);
     }
     end_ += count;
+    read_ += count;
   }
 }
 

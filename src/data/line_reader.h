@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -26,6 +27,13 @@ class LineReader {
   // Number, from 1, of the line that Next returned last or failed at.
   size_t line_number() const { return line_number_; }
 
+  // Estimate of ByteStream::file_bytes() of the lines so far.
+  double file_bytes() const {
+    if (read_ == 0) return 0;
+    const double unread = static_cast<double>(end_ - begin_) / static_cast<double>(read_);
+    return static_cast<double>(stream_->file_bytes()) * (1 - unread);
+  }
+
  private:
   Line TakeLine(size_t length, size_t end_bytes);
   // Skips the rest of the line that fills the buffer.
@@ -35,6 +43,7 @@ class LineReader {
   std::unique_ptr<char[]> buffer_;
   size_t begin_ = 0;  // Unread bytes are [begin_, end_).
   size_t end_ = 0;
+  uint64_t read_ = 0;  // Bytes.
   size_t line_number_ = 0;
 };
 

@@ -1,8 +1,10 @@
 #include "simurgh/data/row_lines.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -119,6 +121,16 @@ StatusOr<RowLines> RowLines::Open(const DataConfig& config, std::vector<std::str
   const bool has_header = config.format == DataConfig::Format::kCsv && config.csv.header;
   RowLines lines(has_header ? std::optional(config.csv) : std::nullopt, std::move(files), options);
   SIMURGH_RETURN_IF_ERROR(lines.OpenNextFile());
+  lines.starts_ = {0};
+  for (const std::string& file : lines.files_) {
+    std::error_code failed;
+    const uintmax_t bytes = std::filesystem::file_size(file, failed);
+    if (failed) {  // A pipe.
+      lines.starts_.clear();
+      break;
+    }
+    lines.starts_.push_back(lines.starts_.back() + static_cast<double>(bytes));
+  }
   return lines;
 }
 
@@ -149,6 +161,12 @@ Status RowLines::ReadHeader() {
 
 Status RowLines::CheckIdentity() const {
   return identities_ == nullptr ? absl::OkStatus() : identities_->Check(file());
+}
+
+double RowLines::part() const {
+  if (starts_.empty() || starts_.back() == 0) return 0;
+  if (lines_ == nullptr) return 1;
+  return std::min((starts_[opened_ - 1] + lines_->file_bytes()) / starts_.back(), 1.0);
 }
 
 size_t RowLines::line_number() const { return lines_->line_number(); }

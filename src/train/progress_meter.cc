@@ -61,6 +61,7 @@ TrainObserver::Progress ProgressMeter::Report() {
       .ranks_staleness = ranks_staleness_ / steps,
       .dense_staleness = std::nullopt,
       .auc = aucs.front(),
+      .data = data,
       .task_aucs = {}};
   if (dense_pushes_ > 0) {
     progress.dense_staleness = dense_gaps_ / static_cast<double>(dense_pushes_);

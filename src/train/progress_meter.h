@@ -33,6 +33,7 @@ class ProgressMeter {
   TrainResult Finish();
 
   TrainResult result;
+  ShareProgress data;  // With the last step's batch.
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -281,7 +281,8 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
                                                 : SkippedError(meter.result.steps - 1);
     }
     const bool epoch_ended = pulled->batch->ends_epoch;  // The step releases the batch.
-    position_.Advance(pulled->batch->progress);
+    meter.data = pulled->batch->progress;
+    position_.Advance(meter.data);
     validation_.reset();
     SIMURGH_RETURN_IF_ERROR(TrainStep(pipeline, *pulled, Clock::now() - begin, meter));
     if (meter.due()) observer_.OnProgress(meter.Report());

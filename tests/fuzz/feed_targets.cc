@@ -297,6 +297,7 @@ void RunFeed(Input input) {
         api::EncodeFeed(table.loader(), table.number(), api::DecodeSkipped(table.skipped()),
                         std::make_shared<const api::FedBatch>(batch)));
     SIMURGH_CHECK(api::DecodeProgress(*again.table).next == batch.progress.next);
+    SIMURGH_CHECK_EQ(api::DecodeProgress(*again.table).rows, batch.progress.rows);
     SIMURGH_CHECK_EQ(again.table->number(), table.number());
     SIMURGH_CHECK_EQ(api::DecodeSkipped(again.table->skipped()).in_reading,
                      api::DecodeSkipped(table.skipped()).in_reading);

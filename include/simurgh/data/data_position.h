@@ -38,6 +38,7 @@ struct ShareProgress {
   uint32_t share = 0;
   uint32_t files = 0;  // Opened so far.
   RowNumber next;      // The rows of the share before this one have been read.
+  uint64_t rows = 0;   // Estimate for all files, exact at their end; 0: unknown.
 };
 
 // Which rows of the training data have been trained on, and where reading continues.

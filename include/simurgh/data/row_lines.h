@@ -54,6 +54,8 @@ class RowLines {
   StatusOr<std::optional<Line>> Next();
 
   size_t files_opened() const { return opened_; }
+  // Share of the bytes of all files that the rows so far have, from 0 to 1; 0: unknown.
+  double part() const;
   // File and line of the last row. Requires a row.
   const std::string& file() const { return files_[opened_ - 1]; }
   size_t line_number() const;
@@ -80,6 +82,7 @@ class RowLines {
   bool needs_labels_;
   std::optional<FileColumns> columns_;
   size_t opened_ = 0;
+  std::vector<double> starts_;  // By file and for the end: bytes of the files before; or empty.
   std::unique_ptr<LineReader> lines_;  // The last opened file; null at the end.
 };
 

@@ -67,6 +67,7 @@ class TrainObserver {
     std::optional<double> dense_staleness;  // Mode async: gap of OnDensePush, if there was a push.
     // AUC of the latest predictions (auc_window_samples), each made before its step.
     double auc = 0;
+    ShareProgress data;             // With the last step's batch.
     std::vector<double> task_aucs;  // By label if there are several; `auc` is then the first.
   };
 

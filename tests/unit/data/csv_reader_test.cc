@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/hash.h"
+#include "simurgh/base/random.h"
 #include "simurgh/data/hash_stack.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
@@ -338,6 +339,39 @@ TEST_CASE("No files are no batches") {
   const auto samples = ReadSamples(Example(), Features(), {});
   REQUIRE(samples.ok());
   CHECK(samples->empty());
+}
+
+TEST_CASE("Batches estimate the number of all rows, and know it at the end") {
+  const TemporaryFolder folder;
+  Random random(7);
+  std::vector<std::string> texts(3);
+  constexpr size_t kRows = 600'000;
+  for (size_t row = 0; row < kRows; ++row) {
+    texts[row * 3 / kRows] += std::to_string(random.Below(2)) + ",1,city" +
+                              std::to_string(random.Below(1'000'000)) + ",a|b,\n";
+  }
+  const std::vector<std::string> files{folder.Write("a.csv", texts[0]),
+                                       folder.Write("b.csv.zst", Zstd(texts[1])),
+                                       folder.Write("c.csv.gz", Gzip(texts[2]))};
+  // Rows of a compressed file are fewer bytes, so estimates are for files of one kind. A decoder
+  // reads some of the file ahead.
+  for (const size_t first : {0, 1, 2}) {
+    const std::vector<std::string> same(4, files[first]);
+    const auto reader = OpenBatchReader(Example(), Features(), same, 128);
+    REQUIRE(reader.ok());
+    uint64_t rows = 0;
+    for (uint64_t read = 0;;) {
+      const auto batch = (*reader)->Next();
+      REQUIRE(batch.ok());
+      if (!batch->has_value()) break;
+      read += (*batch)->size();
+      rows = (*batch)->progress.rows;
+      if (read < 100'000 || std::abs(static_cast<double>(rows) - 800'000) < 80'000) continue;
+      INFO("file " << first << ", row " << read);
+      FAIL_CHECK(rows << " is not near the number of rows");
+    }
+    CHECK(rows == 800'000);
+  }
 }
 
 TEST_CASE("Dense columns are in the order of the file") {
