@@ -66,10 +66,12 @@ struct Response {
 
 class Endpoint final : public HttpEndpoint {
  public:
-  Endpoint(const MetricRegistry& registry, std::function<Readiness()> readiness, HttpLimits limits)
+  Endpoint(const MetricRegistry& registry, std::function<Readiness()> readiness, HttpLimits limits,
+           std::string configuration)
       : registry_(registry),
         readiness_(std::move(readiness)),
         limits_(limits),
+        configuration_(std::move(configuration)),
         thread_("http"),
         acceptor_(thread_.executor()) {}
 
@@ -173,12 +175,16 @@ class Endpoint final : public HttpEndpoint {
       if (state.ready) return {"200 OK", "ready\n"};
       return {"503 Service Unavailable", state.reason + "\n"};
     }
+    if (request.target == "/configuration" && !configuration_.empty()) {
+      return {"200 OK", configuration_};
+    }
     return {"404 Not Found", "use /metrics, /healthz or /readyz\n"};
   }
 
   const MetricRegistry& registry_;
   const std::function<Readiness()> readiness_;
   const HttpLimits limits_;
+  const std::string configuration_;
   std::list<std::shared_ptr<tcp::socket>> sessions_;  // By the begin of their request.
   std::string address_;
   bool is_loopback_ = false;
@@ -188,12 +194,11 @@ class Endpoint final : public HttpEndpoint {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(const std::string& address,
-                                                            const std::string& key,
-                                                            const MetricRegistry& registry,
-                                                            std::function<Readiness()> readiness,
-                                                            HttpLimits limits) {
-  auto endpoint = std::make_unique<Endpoint>(registry, std::move(readiness), limits);
+StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(
+    const std::string& address, const std::string& key, const MetricRegistry& registry,
+    std::function<Readiness()> readiness, HttpLimits limits, std::string configuration) {
+  auto endpoint =
+      std::make_unique<Endpoint>(registry, std::move(readiness), limits, std::move(configuration));
   SIMURGH_RETURN_IF_ERROR(endpoint->Listen(address, key));
   return endpoint;
 }

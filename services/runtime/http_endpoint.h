@@ -23,21 +23,21 @@ struct HttpLimits {
   std::chrono::milliseconds request_timeout{10'000};
 };
 
-// An HTTP/1.1 server for GET and HEAD of /metrics (the registry), /healthz (200) and /readyz (200,
-// or 503 with the reason). It runs on its own thread from Start() until it is destroyed.
+// An HTTP/1.1 server for GET and HEAD of /metrics (the registry), /healthz (200), /readyz (200,
+// or 503 with the reason) and, if there is one, /configuration (lines "key = value"). It runs on
+// its own thread from Start() until it is destroyed.
 //
 // Threads: any. The endpoint's thread calls `readiness`, which must not block.
 // Lifetime: the registry and what `readiness` uses outlive the endpoint.
 class HttpEndpoint {
  public:
   // address: "host:port"; port 0 takes any free port. key: its configuration key, for errors.
+  // configuration: of /configuration; empty: 404.
   // Errors: INVALID_ARGUMENT if the address cannot be parsed or resolved; ALREADY_EXISTS if it is
   // in use; UNAVAILABLE for other errors of the system.
-  static StatusOr<std::unique_ptr<HttpEndpoint>> Start(const std::string& address,
-                                                       const std::string& key,
-                                                       const MetricRegistry& registry,
-                                                       std::function<Readiness()> readiness,
-                                                       HttpLimits limits = {});
+  static StatusOr<std::unique_ptr<HttpEndpoint>> Start(
+      const std::string& address, const std::string& key, const MetricRegistry& registry,
+      std::function<Readiness()> readiness, HttpLimits limits = {}, std::string configuration = "");
   virtual ~HttpEndpoint() = default;
 
   // The numeric "host:port" that the endpoint listens on.
