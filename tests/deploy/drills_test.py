@@ -4,7 +4,6 @@ The alerts are those of config/monitoring, with durations that are shorter by FA
 """
 
 import contextlib
-import os
 import pathlib
 import random
 import re
@@ -19,7 +18,9 @@ from example_cluster import BIN, Processes, await_that
 from prometheus import FOLDER, Prometheus, missing_program
 
 FACTOR = 200
-DAEMONS = ["embedding-ps/0", "embedding-ps/1", "embedding-worker/0", "nn-worker/0", "nn-worker/1"]
+# Ports of the metrics.
+DAEMONS = {"embedding-ps/0": 7501, "embedding-ps/1": 7502, "embedding-worker/0": 7511,
+           "nn-worker/0": 7521, "nn-worker/1": 7522}
 CONFIG = """
 cluster: {name: drills, seed: 1}
 embedding_ps:
@@ -60,15 +61,14 @@ def server_of(item):
 class Cluster(Processes):
     """Two servers, an embedding worker and two ranks, which nothing starts again."""
 
-    targets = property(lambda self: {
-        "embedding-ps": [self.metrics("embedding-ps/0"), self.metrics("embedding-ps/1")],
-        "embedding-worker": [self.metrics("embedding-worker/0")],
-        "nn-worker": [self.metrics("nn-worker/0"), self.metrics("nn-worker/1")],
-        "loader": [], "serve": []})
+    def __init__(self):
+        super().__init__()
+        self.targets = {"loader": [], "serve": []}  # Of Prometheus.
+        for daemon in DAEMONS:
+            self.targets.setdefault(daemon.split("/")[0], []).append(self.metrics(daemon))
 
     def metrics(self, daemon):
-        kind, index = daemon.split("/")
-        return f"{self.address}:{dict(zip(['embedding-ps', 'embedding-worker', 'nn-worker'], [7501, 7511, 7521]))[kind] + int(index)}"
+        return f"{self.address}:{DAEMONS[daemon]}"
 
     def __enter__(self):
         super().__enter__()
@@ -164,7 +164,8 @@ def killed(daemon):
 
 @contextlib.contextmanager
 def clock_skew(cluster):
-    cluster.restart("embedding-worker/0", prefix=["env", f"LD_PRELOAD={pathlib.Path(BIN, 'fast_clock.so').resolve()}"])
+    clock = pathlib.Path(BIN, "fast_clock.so").resolve()
+    cluster.restart("embedding-worker/0", prefix=["env", f"LD_PRELOAD={clock}"])
     yield
     cluster.kill("embedding-worker/0")
 
