@@ -292,7 +292,8 @@ void ParameterServer::Shard::Begin(std::vector<HeldPush> pushes) {
       if (step->size() < count) return;
       for (const Ended& one : *step) one.notify(one.status, one.report);
     };
-    queue.Add(client, MakeTask("push rows", push.step_id.step, push.trace, std::move(work), end, metrics));
+    queue.Add(client,
+              MakeTask("push rows", push.step_id.step, push.trace, std::move(work), end, metrics));
   }
 }
 

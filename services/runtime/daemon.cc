@@ -72,11 +72,12 @@ StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
   const std::string& address = context.instance().metrics_listens_at();
   if (address.empty()) return nullptr;
   SIMURGH_RETURN_IF_ERROR(AwaitOwnHost(context, context.instance().metrics_listen_key, address));
-  SIMURGH_ASSIGN_OR_RETURN(
-      auto endpoint,
-      HttpEndpoint::Start(address, context.instance().metrics_listen_key,
-                          absl::StrCat(context.hello().role, "/", context.index()),
-                          context.metrics(), [&context] { return context.readiness(); }));
+  SIMURGH_ASSIGN_OR_RETURN(auto endpoint,
+                           HttpEndpoint::Start(
+                               address, context.instance().metrics_listen_key,
+                               absl::StrCat(context.hello().role, "/", context.index()),
+                               context.metrics(), [&context] { return context.readiness(); },
+                               HttpLimits(), ClusterAgreement(context.config())));
   spdlog::info("http://{} serves /metrics, /healthz and /readyz", endpoint->address());
   if (!endpoint->is_loopback() && context.config().rpc.security != Security::kInsecure) {
     spdlog::warn(

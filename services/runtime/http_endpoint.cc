@@ -86,11 +86,12 @@ std::string ClockName() {
 class Endpoint final : public HttpEndpoint {
  public:
   Endpoint(std::string process, const MetricRegistry& registry,
-           std::function<Readiness()> readiness, HttpLimits limits)
+           std::function<Readiness()> readiness, HttpLimits limits, std::string configuration)
       : process_(std::move(process)),
         registry_(registry),
         readiness_(std::move(readiness)),
         limits_(limits),
+        configuration_(std::move(configuration)),
         thread_("http"),
         acceptor_(thread_.executor()) {}
 
@@ -225,6 +226,9 @@ class Endpoint final : public HttpEndpoint {
       if (state.ready) return {"200 OK", "ready\n"};
       return {"503 Service Unavailable", state.reason + "\n"};
     }
+    if (request.target == "/configuration" && !configuration_.empty()) {
+      return {"200 OK", configuration_};
+    }
     if (request.target == "/trace/clock") {
       const auto time = std::chrono::nanoseconds(Timeline::Clock::now().time_since_epoch());
       return {"200 OK", absl::StrCat(time.count(), " ", clock_name_, "\n")};
@@ -237,6 +241,7 @@ class Endpoint final : public HttpEndpoint {
   const MetricRegistry& registry_;
   const std::function<Readiness()> readiness_;
   const HttpLimits limits_;
+  const std::string configuration_;
   std::list<std::shared_ptr<tcp::socket>> sessions_;  // By the begin of their request.
   std::string address_;
   bool is_loopback_ = false;
@@ -249,8 +254,10 @@ class Endpoint final : public HttpEndpoint {
 
 StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(
     const std::string& address, const std::string& key, const std::string& process,
-    const MetricRegistry& registry, std::function<Readiness()> readiness, HttpLimits limits) {
-  auto endpoint = std::make_unique<Endpoint>(process, registry, std::move(readiness), limits);
+    const MetricRegistry& registry, std::function<Readiness()> readiness, HttpLimits limits,
+    std::string configuration) {
+  auto endpoint = std::make_unique<Endpoint>(process, registry, std::move(readiness), limits,
+                                             std::move(configuration));
   SIMURGH_RETURN_IF_ERROR(endpoint->Listen(address, key));
   return endpoint;
 }

@@ -31,14 +31,14 @@ struct HttpLimits {
 //   /metrics           the registry
 //   /healthz           200
 //   /readyz            200, or 503 with the reason
+//   /configuration     lines "key = value", if there are some
 //   /trace/clock       the time of the clock of traces in ns, and a name of the clock: processes
 //                      whose clocks have one name share the clock; empty if unknown
 //
 // and GET of
 //
 //   /trace?seconds=N   records a Timeline for N seconds, 1 to kMaxTraceSeconds, and answers with
-//   its
-//                      JSON; 409 while another recording is in progress
+//                      its JSON; 409 while another recording is in progress
 //
 // It runs on its own thread from Start() until it is destroyed.
 //
@@ -47,12 +47,13 @@ struct HttpLimits {
 class HttpEndpoint {
  public:
   // address: "host:port"; port 0 takes any free port. key: its configuration key, for errors.
-  // process: its name in traces, "embedding-ps/0".
+  // process: its name in traces, "embedding-ps/0". configuration: of /configuration; empty: 404.
   // Errors: INVALID_ARGUMENT if the address cannot be parsed or resolved; ALREADY_EXISTS if it is
   // in use; UNAVAILABLE for other errors of the system.
   static StatusOr<std::unique_ptr<HttpEndpoint>> Start(
       const std::string& address, const std::string& key, const std::string& process,
-      const MetricRegistry& registry, std::function<Readiness()> readiness, HttpLimits limits = {});
+      const MetricRegistry& registry, std::function<Readiness()> readiness, HttpLimits limits = {},
+      std::string configuration = "");
   virtual ~HttpEndpoint() = default;
 
   // The numeric "host:port" that the endpoint listens on.

@@ -78,18 +78,33 @@ double WorkerStage(const std::vector<DaemonAnswers>& answers, const char* stage)
   return slowest;
 }
 
-// The server with the slowest handler of a method: its name and seconds per call.
-std::pair<std::string, double> SlowestServer(const std::vector<DaemonAnswers>& answers,
-                                             const char* method) {
-  std::pair<std::string, double> slowest;
+using ServerTime = std::pair<std::string, double>;  // Name, seconds per call.
+
+// The servers with the slowest and the fastest handler of a method. Empty names: no server gave
+// times.
+struct ServerTimes {
+  ServerTime slowest;
+  ServerTime fastest;
+
+  // As ServerSlow of config/monitoring/alerts.yml.
+  bool are_uneven() const {
+    return slowest.second > 0.01 && slowest.second > 4 * fastest.second &&
+           slowest.first != fastest.first;
+  }
+};
+
+ServerTimes TimesOfServers(const std::vector<DaemonAnswers>& answers, const char* method) {
+  ServerTimes times;
   for (const DaemonAnswers& one : answers) {
     if (one.daemon.kind != "embedding-ps") continue;
-    const double mean =
-        MeanOf(one, "simurgh_rpc_call_seconds", {{"side", "server"}, {"method", method}})
-            .value_or(0);
-    if (mean > slowest.second) slowest = {one.daemon.name(), mean};
+    const Number mean =
+        MeanOf(one, "simurgh_rpc_call_seconds", {{"side", "server"}, {"method", method}});
+    if (!mean) continue;
+    const ServerTime time{one.daemon.name(), *mean};
+    if (times.slowest.first.empty() || time.second > times.slowest.second) times.slowest = time;
+    if (times.fastest.first.empty() || time.second < times.fastest.second) times.fastest = time;
   }
-  return slowest;
+  return times;
 }
 
 std::string Milliseconds(double seconds) { return absl::StrFormat("%.3g ms", seconds * 1e3); }
@@ -109,8 +124,15 @@ std::string BoundOfEmbeddings(const std::vector<DaemonAnswers>& answers) {
     return absl::StrCat("embedding workers: ", stage, " takes ", per_batch,
                         "; raise embedding_worker.threads or add embedding workers");
   }
-  const auto server = SlowestServer(answers, stage == "pull" ? "pull_rows" : "push_rows");
+  const ServerTimes times = TimesOfServers(answers, stage == "pull" ? "pull_rows" : "push_rows");
+  const ServerTime& server = times.slowest;
   const std::string of_call = absl::StrCat(stage, " of rows takes ", per_batch);
+  if (times.are_uneven()) {
+    return absl::StrCat("the slow server ", server.first, ": ", of_call, ", ",
+                        Milliseconds(server.second), " of it in ", server.first, ", and ",
+                        Milliseconds(times.fastest.second), " in ", times.fastest.first,
+                        "; remove other load from its machine, or move it");
+  }
   if (server.second >= slowest.second / 2) {
     return absl::StrCat("servers: ", of_call, ", ", Milliseconds(server.second), " of it in ",
                         server.first, "; raise embedding_ps.partitions or add servers");
@@ -125,12 +147,16 @@ std::string BoundOf(const std::vector<DaemonAnswers>& answers) {
   double computed = 0;
   double queued = 0;
   size_t trainers = 0;
+  bool at_limit = false;
   for (const DaemonAnswers& one : answers) {
     if (one.daemon.kind != "nn-worker") continue;
     const std::string stages = "simurgh_nn_stage_seconds_sum";
     waited += Growth(one, stages, {{"stage", "wait"}}).value_or(0);
     computed += Growth(one, stages, {{"stage", "compute"}}).value_or(0);
     queued += one.now.Sum("simurgh_nn_queued_batches").value_or(0);
+    const Number staleness = MeanOf(one, "simurgh_nn_staleness_steps");
+    const Number limit = one.now.Sum("simurgh_nn_staleness_limit_steps");
+    at_limit |= staleness && limit && *limit > 0 && *staleness > 0.9 * *limit;
     ++trainers;
   }
   if (trainers == 0 || waited + computed == 0) return "nothing: no nn-worker trains now";
@@ -145,7 +171,10 @@ std::string BoundOf(const std::vector<DaemonAnswers>& answers) {
   if (queued < static_cast<double>(trainers)) {
     return absl::StrCat("reading: no batches are read ahead; add loaders", idle);
   }
-  return absl::StrCat(BoundOfEmbeddings(answers), idle);
+  return absl::StrCat(BoundOfEmbeddings(answers), idle,
+                      at_limit ? ", and staleness is at its limit; a larger training.staleness "
+                                 "hides latency and can cost AUC"
+                               : "");
 }
 
 std::string Text(const Number& number, const char* format) {

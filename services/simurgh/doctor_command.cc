@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -19,8 +20,10 @@
 #include <unistd.h>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
@@ -33,7 +36,9 @@
 #include "services/simurgh/metrics_text.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/json_text.h"
+#include "simurgh/base/settings.h"
 #include "simurgh/base/version.h"
+#include "simurgh/config/agreement.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
 
@@ -43,8 +48,9 @@ namespace {
 constexpr char kNotes[] =
     "Checks this machine: huge pages, limits, memory. With CONFIG also the file, its names, "
     "ports,\n"
-    "folders and memory, and the daemons that run: versions, readiness and clocks. Each line is\n"
-    "ok, warn or error; what follows a semicolon is the remedy. Starts and changes nothing.\n\n"
+    "folders and memory, and the daemons: which run, versions, configurations, readiness, clocks,\n"
+    "checkpoints, skipped data, memory and skew. Each line is ok, warn or error; what follows a\n"
+    "semicolon is the remedy. Starts and changes nothing.\n\n"
     "Exit codes:\n"
     "  0  no error\n"
     "  2  bad arguments\n"
@@ -52,6 +58,10 @@ constexpr char kNotes[] =
 
 constexpr std::chrono::seconds kTimeout{3};
 constexpr double kMostSkew = 1;  // Seconds.
+// As in config/monitoring/alerts.yml.
+constexpr double kNearBudget = 0.85;
+constexpr double kCheckpointIntervals = 3;
+constexpr double kManyRowsSkipped = 0.001;  // Of the samples.
 
 enum class Level { kOk, kWarn, kError };
 
@@ -81,13 +91,23 @@ class Doctor {
                                     const std::vector<std::string>& overrides);
   void CheckFolder(const CheckpointConfig& config);
   void CheckMemory(const ClusterConfig& config);
-  // Names, ports and what runs.
-  void CheckDaemons(const std::vector<ListedDaemon>& daemons);
+  // Names, ports and what runs. agreement: ClusterAgreement of CONFIG.
+  void CheckDaemons(const std::vector<ListedDaemon>& daemons, const std::string& agreement);
   // Returns false for a name that does not resolve.
   bool CheckName(const std::string& where, const std::string& host);
   void CheckPort(const std::string& where, const rpc::Address& address);
-  void CheckRunning(const ListedDaemon& daemon, const HttpAnswer& metrics,
-                    const StatusOr<HttpAnswer>& ready, double before, double after);
+  // others_run: other daemons do.
+  void CheckStopped(const ListedDaemon& daemon, bool others_run);
+  // Returns the metrics, or nothing if this is another program.
+  std::optional<MetricsText> CheckRunning(const std::string& name, const std::string& address,
+                                          const HttpAnswer& metrics,
+                                          const StatusOr<HttpAnswer>& ready);
+  void CheckClock(const std::string& name, const MetricsText& metrics, double before, double after);
+  void CheckSaves(const std::string& name, const MetricsText& metrics);
+  void CheckData(const std::string& name, const MetricsText& metrics);
+  void CheckBudget(const std::string& name, const MetricsText& metrics);
+  // rows: by the server's name.
+  void CheckSkew(const std::vector<std::pair<std::string, double>>& rows);
 
   std::vector<Finding> findings_;
   std::set<std::string> resolved_;
@@ -111,8 +131,9 @@ uint64_t MemoryInfo(const std::string& name) {
   return 0;
 }
 
-std::string Gib(uint64_t bytes) {
-  return absl::StrCat(std::round(static_cast<double>(bytes) / (1 << 30) * 10) / 10, " GiB");
+std::string Gib(double bytes) {
+  if (bytes < 1 << 30) return absl::StrCat(std::round(bytes / (1 << 20)), " MiB");
+  return absl::StrCat(std::round(bytes / (1 << 30) * 10) / 10, " GiB");
 }
 
 void Doctor::CheckMachine() {
@@ -254,35 +275,129 @@ void Doctor::CheckPort(const std::string& where, const rpc::Address& address) {
                                          : "; choose another port"));
 }
 
-void Doctor::CheckRunning(const ListedDaemon& daemon, const HttpAnswer& metrics,
-                          const StatusOr<HttpAnswer>& ready, double before, double after) {
-  const StatusOr<MetricsText> values = MetricsText::Parse(metrics.body);
-  if (metrics.code != 200 || !values.ok() || !values->Sum("simurgh_build_info")) {
-    return Error(absl::StrCat(daemon.name(), ": another program answers at ",
-                              daemon.instance.metrics, "; stop it, or choose another port"));
+std::optional<MetricsText> Doctor::CheckRunning(const std::string& name, const std::string& address,
+                                                const HttpAnswer& metrics,
+                                                const StatusOr<HttpAnswer>& ready) {
+  StatusOr<MetricsText> values = MetricsText::Parse(metrics.body);
+  const auto version = values.ok() ? values->Label("version", "simurgh_build_info") : std::nullopt;
+  if (metrics.code != 200 || !version) {
+    Error(absl::StrCat(name, ": another program answers at ", address,
+                       "; stop it, or choose another port"));
+    return std::nullopt;
   }
-  if (!values->Sum("simurgh_build_info", {{"version", Version()}})) {
-    Error(absl::StrCat(daemon.name(), ": its version is not ", Version(),
+  if (*version != Version()) {
+    Error(absl::StrCat(name, ": its version is ", *version, ", and this program's is ", Version(),
                        "; run one version on all machines"));
   }
   if (!ready.ok()) {
-    Error(absl::StrCat(daemon.name(), ": /readyz does not answer: ", ready.status().message(),
+    Error(absl::StrCat(name, ": /readyz does not answer: ", ready.status().message(),
                        "; read its log, and start it again"));
   } else if (ready->code != 200) {
-    Error(absl::StrCat(daemon.name(), ": not ready: ", absl::StripAsciiWhitespace(ready->body)));
+    const absl::string_view reason = absl::StripAsciiWhitespace(ready->body);
+    Error(absl::StrCat(name, ": not ready: ", reason,
+                       absl::StartsWith(reason, "waiting for ")
+                           ? "; start that daemon, or correct its address in the file of this one"
+                           : ""));
   } else {
-    Ok(absl::StrCat(daemon.name(), ": ready"));
+    Ok(absl::StrCat(name, ": ready"));
   }
-  const std::optional<double> time = values->Sum("simurgh_process_time_seconds");
+  return *std::move(values);
+}
+
+void Doctor::CheckClock(const std::string& name, const MetricsText& metrics, double before,
+                        double after) {
+  const std::optional<double> time = metrics.Sum("simurgh_process_time_seconds");
   if (!time) return;
   const double skew = *time < before ? *time - before : std::max(0.0, *time - after);
   if (std::abs(skew) > kMostSkew) {
-    Error(absl::StrCat(daemon.name(), ": its clock differs by ", std::round(skew * 10) / 10,
+    Error(absl::StrCat(name, ": its clock differs by ", std::round(skew * 10) / 10,
                        " s from this machine's; synchronise the clocks, as by chrony"));
   }
 }
 
-void Doctor::CheckDaemons(const std::vector<ListedDaemon>& daemons) {
+void Doctor::CheckSaves(const std::string& name, const MetricsText& metrics) {
+  const double failures = metrics.Sum("simurgh_nn_checkpoint_failures_total").value_or(0) +
+                          metrics.Sum("simurgh_ps_save_failures_total").value_or(0);
+  if (failures > 0) {
+    Warn(
+        absl::StrCat(name, ": ", failures,
+                     " saves have failed since its start. Its log has the error; make room in "
+                     "checkpoint.directory, or correct its rights, then run `simurgh checkpoint`"));
+  }
+  const auto every = metrics.Sum("simurgh_nn_checkpoint_every_seconds");
+  const auto uptime = metrics.Sum("simurgh_process_uptime_seconds");
+  const auto now = metrics.Sum("simurgh_process_time_seconds");
+  if (!every || !uptime || !now) return;
+  const auto last = metrics.Sum("simurgh_nn_checkpoint_time_seconds");
+  const double age = std::min(*uptime, last ? *now - *last : *uptime);
+  if (age <= kCheckpointIntervals * *every) return;
+  Error(absl::StrCat(name, ": no checkpoint for ", std::round(age), " s, and checkpoint.every is ",
+                     *every,
+                     " s; if saves do not fail, raise checkpoint.bandwidth, full_every or "
+                     "every"));
+}
+
+void Doctor::CheckData(const std::string& name, const MetricsText& metrics) {
+  const double rows = metrics.Sum("simurgh_nn_skipped_rows_total").value_or(0) +
+                      metrics.Sum("simurgh_loader_skipped_rows_total").value_or(0);
+  const double samples = metrics.Sum("simurgh_nn_samples_total").value_or(0) +
+                         metrics.Sum("simurgh_loader_samples_total").value_or(0);
+  if (rows > kManyRowsSkipped * samples) {
+    Warn(absl::StrCat(name, ": ", rows, " bad rows were skipped, and ", samples,
+                      " samples used; its log names the first of them: correct the data"));
+  }
+  const double steps = metrics.Sum("simurgh_nn_skipped_steps_total").value_or(0);
+  if (steps > 0) {
+    Warn(absl::StrCat(name, ": ", steps,
+                      " steps were skipped, whose loss or gradients were not finite; lower the "
+                      "learning rate, or scale the dense columns"));
+  }
+}
+
+void Doctor::CheckBudget(const std::string& name, const MetricsText& metrics) {
+  const auto budget = metrics.Sum("simurgh_ps_memory_budget_bytes");
+  if (!budget) return;
+  const double tables = metrics.Sum("simurgh_ps_table_bytes").value_or(0);
+  const double process = metrics.Sum("simurgh_process_resident_bytes").value_or(0);
+  if (std::max(tables, process) <= kNearBudget * *budget) return;
+  Warn(absl::StrCat(name, ": tables have ", Gib(tables), " and the process ", Gib(process),
+                    " of embedding_ps.memory_budget, ", Gib(*budget),
+                    "; add servers or raise it, or limit tables: capacity_rows, admission, "
+                    "eviction"));
+}
+
+void Doctor::CheckSkew(const std::vector<std::pair<std::string, double>>& rows) {
+  double mean = 0;
+  for (const auto& server : rows) mean += server.second / static_cast<double>(rows.size());
+  for (const auto& [name, own] : rows) {
+    if (own <= 1.5 * mean + 1'000) continue;
+    Warn(
+        absl::StrFormat("%s: it has %.0f rows, and the mean of all servers is %.0f; give them the "
+                        "same memory. If the "
+                        "ids are uneven, set another features.N.seed and train anew",
+                        name, own, mean));
+  }
+}
+
+void Doctor::CheckStopped(const ListedDaemon& daemon, bool others_run) {
+  const InstanceConfig& instance = daemon.instance;
+  if (!IsOfThisMachine(instance.address.empty() ? instance.metrics : instance.address)) {
+    return Warn(absl::StrCat(daemon.name(), ": no answer from ", instance.metrics,
+                             "; start it, or let the firewall pass its port"));
+  }
+  for (const std::string& text : {instance.listens_at(), instance.metrics_listens_at()}) {
+    const StatusOr<rpc::Address> address = rpc::ParseAddress(text);
+    if (!text.empty() && address.ok()) CheckPort(daemon.name() + " does not run", *address);
+  }
+  if (!others_run) return;
+  // Nn-workers and loaders end with the training.
+  const bool ends = daemon.kind == "nn-worker" || daemon.kind == "loader";
+  const std::string text = absl::StrCat(daemon.name(), ": it does not run, and other daemons do");
+  ends ? Warn(text + "; if training has not ended, read its log, and start it again")
+       : Error(text + "; read its log, and start it again");
+}
+
+void Doctor::CheckDaemons(const std::vector<ListedDaemon>& daemons, const std::string& agreement) {
   std::vector<HttpTarget> targets;
   std::vector<const ListedDaemon*> asked;
   for (const ListedDaemon& daemon : daemons) {
@@ -306,23 +421,37 @@ void Doctor::CheckDaemons(const std::vector<ListedDaemon>& daemons) {
   const double after = Now();
   for (HttpTarget& target : targets) target.path = "/readyz";
   const std::vector<StatusOr<HttpAnswer>> ready = HttpGetAll(targets, kTimeout);
+  for (HttpTarget& target : targets) target.path = "/configuration";
+  const std::vector<StatusOr<HttpAnswer>> configurations = HttpGetAll(targets, kTimeout);
+  const bool one_runs = std::ranges::any_of(metrics, [](const auto& one) { return one.ok(); });
+  std::vector<std::pair<std::string, double>> rows;
   for (size_t i = 0; i < asked.size(); ++i) {
     const ListedDaemon& daemon = *asked[i];
-    if (metrics[i].ok()) {
-      CheckRunning(daemon, *metrics[i], ready[i], before, after);
+    if (!metrics[i].ok()) {
+      CheckStopped(daemon, one_runs);
       continue;
     }
-    const InstanceConfig& instance = daemon.instance;
-    if (!IsOfThisMachine(instance.address.empty() ? instance.metrics : instance.address)) {
-      Warn(absl::StrCat(daemon.name(), ": no answer from ", instance.metrics,
-                        "; start it, or let the firewall pass its port"));
-      continue;
+    const std::string name = daemon.name();
+    const auto values = CheckRunning(name, daemon.instance.metrics, *metrics[i], ready[i]);
+    if (!values) continue;
+    // Programs of other versions may lack it.
+    if (configurations[i].ok() && configurations[i]->code == 200) {
+      const std::string difference =
+          SettingsDifference(configurations[i]->body, name, agreement, "CONFIG");
+      if (!difference.empty()) {
+        Error(absl::StrCat(name, ": it runs with another configuration: ", difference,
+                           "; give all daemons the same file, and start it again"));
+      }
     }
-    for (const std::string& text : {instance.listens_at(), instance.metrics_listens_at()}) {
-      const StatusOr<rpc::Address> address = rpc::ParseAddress(text);
-      if (!text.empty() && address.ok()) CheckPort(daemon.name() + " does not run", *address);
+    CheckClock(name, *values, before, after);
+    CheckSaves(name, *values);
+    CheckData(name, *values);
+    CheckBudget(name, *values);
+    if (daemon.kind == "embedding-ps") {
+      rows.emplace_back(name, values->Sum("simurgh_ps_table_rows").value_or(0));
     }
   }
+  CheckSkew(rows);
 }
 
 void Doctor::CheckCluster(const std::string& path, const std::vector<std::string>& overrides) {
@@ -333,7 +462,7 @@ void Doctor::CheckCluster(const std::string& path, const std::vector<std::string
   }
   CheckFolder(config->checkpoint);
   CheckMemory(*config);
-  CheckDaemons(DaemonsOf(*config));
+  CheckDaemons(DaemonsOf(*config), ClusterAgreement(*config));
 }
 
 void Print(const std::vector<Finding>& findings, bool json) {

@@ -82,4 +82,13 @@ std::optional<double> MetricsText::Sum(const std::string& name, const Labels& la
   return sum;
 }
 
+std::optional<std::string> MetricsText::Label(const std::string& label,
+                                              const std::string& name) const {
+  const auto found = series_.find(name);
+  if (found == series_.end()) return std::nullopt;
+  const Labels& labels = found->second.front().first;
+  const auto value = labels.find(label);
+  return value == labels.end() ? std::nullopt : std::optional(value->second);
+}
+
 }  // namespace simurgh

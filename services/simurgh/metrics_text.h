@@ -22,6 +22,9 @@ class MetricsText {
   // The sum of all series of this name that have all these labels. Nothing if there are none.
   std::optional<double> Sum(const std::string& name, const Labels& labels = {}) const;
 
+  // A label of the first series of this name. Nothing without the series or the label.
+  std::optional<std::string> Label(const std::string& label, const std::string& name) const;
+
  private:
   std::map<std::string, std::vector<std::pair<Labels, double>>> series_;  // By name.
 };

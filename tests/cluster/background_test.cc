@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -223,8 +224,9 @@ TEST_CASE("Commands are listed, described and completed") {
     return process.output();
   };
   const std::string help = run({"--help"});
-  for (const std::string command : {"train", "up", "down", "logs", "status", "plan", "trace", "checkpoint",
-                                    "predict", "serve", "export", "model", "completion"}) {
+  for (const std::string command :
+       {"train", "up", "down", "logs", "status", "plan", "trace", "checkpoint", "predict", "serve",
+        "export", "model", "completion"}) {
     CAPTURE(command);
     CHECK_THAT(help, Contains("  simurgh " + command + " "));
     CHECK_THAT(run({command, "--help"}), Contains("simurgh " + command));
@@ -294,13 +296,41 @@ server.serve_forever()
   CHECK_THAT(sick.out,
              Contains("warn   ") && Contains("missing.csv") &&
                  Contains("needed where nn-workers") &&
-                 Contains("error  embedding-ps/0: its version is not ") &&
+                 Contains("error  embedding-ps/0: its version is 0.0.1, and this program's is ") &&
                  Contains("error  embedding-ps/0: not ready: waiting for embedding-ps 7") &&
                  Contains("error  embedding-ps/0: its clock differs by -30 s") &&
                  Contains("error  nn-worker/0: the name 'nowhere.invalid' does not resolve") &&
                  Contains(absl::StrCat("error  embedding-worker/0 does not run: ", host,
                                        ":7999: Address already in use; stop the program")));
   CHECK(Commands({"embedding_ps.partitions=0"}).Run({"doctor"}).code == 3);
+}
+
+TEST_CASE("doctor names daemons that run with another configuration") {
+  const TemporaryFolder folder;
+  const std::string host = OwnHost();
+  std::vector<std::unique_ptr<DaemonProcess>> servers;
+  for (const std::string index : {"0", "1"}) {
+    servers.push_back(std::make_unique<DaemonProcess>(
+        "embedding-ps",
+        std::vector<std::string>{
+            "--config", "config/adult-persia.yaml", "--index", index, "--set",
+            absl::StrCat("embedding_ps.instances=[{address: 'unix://", folder.path(),
+                         "/0', metrics: '", host, ":7501'}, {address: 'unix://", folder.path(),
+                         "/1', metrics: '", host, ":7502'}]"),
+            "--set", index == "0" ? "tables.0.dim=8" : "tables.0.dim=16"},
+        folder.Path("server-" + index)));
+    REQUIRE(servers.back()->WaitForLog("listening at", kDeadline));
+  }
+  const Outcome outcome =
+      Commands({"checkpoint.directory=" + folder.Path("model")}).Run({"doctor"});
+  INFO(outcome.out << outcome.errors);
+  CHECK(outcome.code == 3);
+  CHECK_THAT(outcome.out,
+             Contains("error  embedding-ps/1: it runs with another configuration: tables.0.dim = "
+                      "16 (embedding-ps/1), 8 (CONFIG); give all daemons the same file") &&
+                 !Contains("embedding-ps/0: it runs with another") &&
+                 Contains("error  embedding-worker/0: it does not run, and other daemons do") &&
+                 Contains("warn   nn-worker/0: it does not run, and other daemons do"));
 }
 
 }  // namespace

@@ -1,20 +1,16 @@
 """Runs the real Prometheus with config/monitoring on a cluster that trains and serves."""
 
 import json
-import pathlib
 import re
-import shutil
 import subprocess
 import sys
-import urllib.error
-import urllib.parse
 
-from example_cluster import ExampleCluster, await_that, get
+from example_cluster import ExampleCluster, await_that
+from prometheus import FOLDER, Prometheus, missing_program
 
 sys.path.insert(0, "scripts/dev.d")
 import metrics  # noqa: E402
 
-FOLDER = pathlib.Path("config/monitoring").resolve()
 # Counters that appear with a failure.
 RARE = {"simurgh_serve_versions_refused_total"}
 # Of metrics; those of recording rules have a colon.
@@ -51,44 +47,12 @@ def expressions(dashboard):
             yield f"{dashboard.name}: {panel['title']}", target["expr"]
 
 
-class Prometheus:
-    def __init__(self, cluster):
-        self.url = f"http://{cluster.address}:9090/api/v1/"
-        text = (FOLDER / "prometheus.yml").read_text().replace("15s", "1s")
-        text = text.replace("[alerts.yml]", f"['{FOLDER}/alerts.yml']")
-        for job, addresses in cluster.targets.items():
-            text, count = re.subn(rf"(job_name: {job}\n.*\n.*targets: )\[.*?\]",
-                                  lambda found: found[1] + json.dumps(addresses), text)
-            if count != 1:
-                raise SystemExit(f"prometheus.yml has {count} jobs {job}")
-        config = pathlib.Path(cluster.folder, "prometheus.yml")
-        config.write_text(text)
-        cluster.start("prometheus", "prometheus", f"--config.file={config}",
-                      f"--storage.tsdb.path={cluster.folder}/tsdb",
-                      f"--web.listen-address={cluster.address}:9090")
-
-    def get(self, path, **query):
-        return json.loads(get(self.url + path + "?" + urllib.parse.urlencode(query)))["data"]
-
-    def values(self, expression):
-        """Of all series that are a number. None for an invalid expression."""
-        try:
-            result = self.get("query", query=expression)["result"]
-        except urllib.error.HTTPError:
-            return []
-        return [one for one in result if one["value"][1] != "NaN"]
-
-    def alerts(self):
-        return [rule for group in self.get("rules")["groups"] for rule in group["rules"]
-                if rule["type"] == "alerting"]
-
-
 def queries(prometheus):
     """All that must return data: name, expression."""
     for dashboard in sorted(FOLDER.glob("*.json")):
         for title, expression in expressions(dashboard):
             yield title, expression.replace("$__rate_interval", "10s")
-    for alert in prometheus.alerts():
+    for alert in prometheus.rules():
         # With `bool` a comparison returns its result instead of dropping the series.
         loose = re.sub(r"(?<= )([<>]=?|==)(?= )", r"\1 bool", alert["query"]).replace(" unless ", " or ")
         yield alert["name"], loose
@@ -105,9 +69,7 @@ def check_metrics(expressions_of):
 
 
 def main():
-    missing = [program for program in ("prometheus", "promtool") if not shutil.which(program)]
-    if missing:
-        print(f"SKIPPED: {missing[0]} is missing; scripts/bootstrap.sh --tests installs it")
+    if missing_program():
         return 77
     problems = list(check_files())
     with ExampleCluster() as cluster:
@@ -117,7 +79,7 @@ def main():
             cluster.predict()
             return all(one["health"] == "up" for one in prometheus.get("targets")["activeTargets"])
         await_that("target that is down", targets_are_up)
-        alerts = await_that("alerts", prometheus.alerts)
+        alerts = await_that("alerts", prometheus.rules)
         problems += check_runbooks(alerts)
         wanted = list(queries(prometheus))
         problems += check_metrics(wanted)
@@ -132,7 +94,7 @@ def main():
         except SystemExit:
             problems += [f"{title}: invalid, or no data: {expression}" for title, expression in sorted(empty)]
         problems += [f"{one['name']}: {one['health']} {one.get('lastError', '')}"
-                     for one in prometheus.alerts() if one["health"] != "ok"]
+                     for one in prometheus.rules() if one["health"] != "ok"]
         problems += [f"{one['scrapeUrl']}: {one['health']} {one['lastError']}"
                      for one in prometheus.get("targets")["activeTargets"] if one["health"] != "up"]
         targets = len(prometheus.get("targets")["activeTargets"])

@@ -9,6 +9,7 @@ namespace simurgh {
 namespace {
 
 using Catch::Contains;
+using Catch::EndsWith;
 using Catch::StartsWith;
 
 MetricsText Text(const std::string& text) { return MetricsText::Parse(text).value(); }
@@ -124,6 +125,32 @@ TEST_CASE("The stage that takes the most time bounds the throughput") {
              StartsWith("network between embedding workers and servers: push of rows takes 200 ms "
                         "per batch, 50 ms of it in embedding-ps/3"));
   CHECK_THAT(bound(Stages(5, 5, 16), "", ""), StartsWith("nothing"));
+}
+
+TEST_CASE("A server that is four times as slow as another bounds the throughput") {
+  const auto bound = [](double slow, double fast, const std::string& staleness) {
+    DaemonAnswers other = Ready("embedding-ps", "", Server("pull_rows", fast, 100));
+    other.daemon.index = 4;
+    return StatusOf({Ready("nn-worker", Stages(5, 5, 16), Stages(6.8, 5.2, 16) + staleness),
+                     Ready("embedding-worker", "", Worker("pull", 20, 100)), other,
+                     Ready("embedding-ps", "", Server("pull_rows", slow, 100))},
+                    0)
+        .bound;
+  };
+  CHECK(bound(5, 1, "") ==
+        "the slow server embedding-ps/3: pull of rows takes 200 ms per batch, 50 ms of it in "
+        "embedding-ps/3, and 10 ms in embedding-ps/4; remove other load from its machine, or move "
+        "it; nn-workers wait 90 % of their time");
+  CHECK_THAT(bound(3, 1, ""), StartsWith("network between "));
+  CHECK_THAT(bound(0.9, 0.1, ""), StartsWith("network between "));  // Below 10 ms.
+  const auto staleness = [](int sum) {
+    return "simurgh_nn_staleness_steps_sum " + std::to_string(sum) +
+           "\nsimurgh_nn_staleness_steps_count 10\nsimurgh_nn_staleness_limit_steps 3\n";
+  };
+  CHECK_THAT(bound(5, 1, staleness(29)),
+             EndsWith("; nn-workers wait 90 % of their time, and staleness is at its limit; a "
+                      "larger training.staleness hides latency and can cost AUC"));
+  CHECK_THAT(bound(5, 1, staleness(20)), EndsWith("; nn-workers wait 90 % of their time"));
 }
 
 }  // namespace

@@ -46,11 +46,12 @@ class RawClient {
 };
 
 struct Fixture {
-  explicit Fixture(HttpLimits limits = {}) {
+  explicit Fixture(HttpLimits limits = {}, const std::string& configuration = "") {
     registry.GetCounter("simurgh_test_events_total", "Events.").Add(7);
     auto started = HttpEndpoint::Start(
         "127.0.0.1:0", "test.metrics", "test/0", registry,
-        [this] { return ready ? Readiness{true, ""} : Readiness{false, "loading rows"}; }, limits);
+        [this] { return ready ? Readiness{true, ""} : Readiness{false, "loading rows"}; }, limits,
+        configuration);
     REQUIRE(started.ok());
     endpoint = *std::move(started);
   }
@@ -93,6 +94,12 @@ TEST_CASE("health is constant, readiness follows the daemon") {
   CHECK(Body(not_ready) == "loading rows\n");
   fixture.ready = true;
   CHECK_THAT(fixture.Get("/readyz"), Catch::StartsWith("HTTP/1.1 200"));
+}
+
+TEST_CASE("a configuration is served if there is one") {
+  Fixture fixture({}, "tables.0.dim = 8\n");
+  CHECK(Body(fixture.Get("/configuration")) == "tables.0.dim = 8\n");
+  CHECK_THAT(Fixture().Get("/configuration"), Catch::StartsWith("HTTP/1.1 404"));
 }
 
 TEST_CASE("other targets and methods are refused") {

@@ -34,6 +34,9 @@ TEST_CASE("Series are summed over the labels that are not given") {
   CHECK(metrics.Sum("http_requests_total", {{"code", "400"}, {"method", "post"}}) == 3);
   CHECK(metrics.Sum("http_requests_total", {{"code", "500"}}) == std::nullopt);
   CHECK(metrics.Sum("http_requests") == std::nullopt);
+  CHECK(metrics.Label("method", "http_requests_total") == "post");
+  CHECK(metrics.Label("host", "http_requests_total") == std::nullopt);
+  CHECK(metrics.Label("method", "http_requests") == std::nullopt);
   CHECK(metrics.Sum("metric_without_timestamp_and_labels") == 12.47);
   CHECK(metrics.Sum("msdos_file_access_time_seconds",
                     {{"path", "C:\\DIR\\FILE.TXT"},
