@@ -13,6 +13,7 @@
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/first_trainer.h"
+#include "services/simurgh/json_output.h"
 #include "services/simurgh/progress_line.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/telemetry/logging.h"
@@ -55,7 +56,7 @@ StatusOr<rpc::Received<api::SaveCheckpoint::Response>> Ask(FirstTrainer& trainer
 
 // directory: of --directory; may be empty.
 Status Save(const std::string& path, const std::vector<std::string>& overrides,
-            const std::string& directory) {
+            const std::string& directory, bool json) {
   const StatusOr<ClusterConfig> config = LoadClusterConfig(path, overrides, InputFiles::kIgnore);
   if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
   SIMURGH_ASSIGN_OR_RETURN(const auto trainer, FirstTrainer::Connect(*config, "nn-worker"));
@@ -75,7 +76,15 @@ Status Save(const std::string& path, const std::vector<std::string>& overrides,
     std::fprintf(stderr, "simurgh: saved: rows=%llu bytes=%llu seconds=%.2f\n",
                  static_cast<unsigned long long>(table.rows()),
                  static_cast<unsigned long long>(table.bytes()), seconds);
-    if (table.folder() != nullptr) std::cout << table.folder()->string_view() << "\n";
+    const std::string folder = table.folder() == nullptr ? "" : table.folder()->str();
+    if (json) {
+      PrintJson({{"folder", folder},
+                 {"rows", table.rows()},
+                 {"bytes", table.bytes()},
+                 {"seconds", seconds}});
+    } else if (!folder.empty()) {
+      std::cout << folder << "\n";
+    }
     return absl::OkStatus();
   }
 }
@@ -90,6 +99,8 @@ ExitCode RunCheckpointCommand(int argc, const char* const* argv) {
   po::options_description options("Options");
   std::vector<std::string> overrides;
   std::string directory;
+  bool json = false;
+  AddJsonOption(options, &json);
   options.add_options()("help", "print this help and exit")(
       "directory", po::value(&directory)->value_name("FOLDER"),
       "save to FOLDER, once the save of the end to checkpoint.directory has failed")(
@@ -106,7 +117,7 @@ ExitCode RunCheckpointCommand(int argc, const char* const* argv) {
   }
   if (const Status ready = InitLogging("simurgh", "warn"); !ready.ok()) return Fail(ready);
   if (!directory.empty()) directory = std::filesystem::absolute(directory).lexically_normal();
-  const Status saved = Save(words[0], overrides, directory);
+  const Status saved = Save(words[0], overrides, directory, json);
   return saved.ok() ? ExitCode::kOk : Fail(saved);
 }
 

@@ -7,9 +7,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
+#include "services/simurgh/json_output.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/model/model_report.h"
 
@@ -22,7 +24,7 @@ constexpr char kNotes[] =
     "continues, as a full one into the new model OUT.\n\n"
     "Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.\n";
 
-ExitCode Verify(ModelDirectory& model, const Checkpoint& checkpoint) {
+ExitCode Verify(ModelDirectory& model, const Checkpoint& checkpoint, bool json) {
   auto shown = std::chrono::steady_clock::now();
   const auto show = [&](const std::string& file, uint64_t bytes, uint64_t of) {
     const auto now = std::chrono::steady_clock::now();
@@ -33,6 +35,12 @@ ExitCode Verify(ModelDirectory& model, const Checkpoint& checkpoint) {
   const auto damage = model.Verify(checkpoint.manifest.step, show);
   if (!damage.ok()) return Fail(damage.status());
   for (const std::string& one : *damage) std::cerr << "simurgh: " << one << "\n";
+  if (json) {
+    PrintJson({{"folder", checkpoint.folder},
+               {"files", checkpoint.manifest.files.size()},
+               {"damage", *damage}});
+    return damage->empty() ? ExitCode::kOk : ExitCode::kRuntimeFailure;
+  }
   if (!damage->empty()) return ExitCode::kRuntimeFailure;
   std::cout << checkpoint.folder << ": all " << checkpoint.manifest.files.size()
             << " files are sound\n";
@@ -62,23 +70,32 @@ StatusOr<Checkpoint> FindByPath(const std::string& path) {
   return std::move(found.checkpoint);
 }
 
-ExitCode Diff(const std::string& model, const std::string& other) {
+ExitCode Diff(const std::string& model, const std::string& other, bool json) {
   const auto a = FindByPath(model);
   if (!a.ok()) return Fail(a.status());
   const auto b = FindByPath(other);
   if (!b.ok()) return Fail(b.status());
   const StatusOr<std::string> text = DescribeDifferences(*a, *b);
   if (!text.ok()) return Fail(text.status());
-  std::cout << *text;
+  if (json) {
+    const std::vector<std::string> lines = absl::StrSplit(*text, '\n', absl::SkipEmpty());
+    PrintJson({{"differences", lines}});
+  } else {
+    std::cout << *text;
+  }
   return ExitCode::kOk;
 }
 
-ExitCode Merge(const std::string& model, const std::string& to) {
+ExitCode Merge(const std::string& model, const std::string& to, bool json) {
   const auto checkpoint = FindByPath(model);
   if (!checkpoint.ok()) return Fail(checkpoint.status());
   const StatusOr<Checkpoint> merged = MergeCheckpoint(*checkpoint, to);
   if (!merged.ok()) return Fail(merged.status());
-  std::cout << merged->folder << "\n";
+  if (json) {
+    PrintJson({{"folder", merged->folder}});
+  } else {
+    std::cout << merged->folder << "\n";
+  }
   return ExitCode::kOk;
 }
 
@@ -89,6 +106,8 @@ ExitCode RunModelCommand(int argc, const char* const* argv) {
       absl::StrCat("simurgh model: shows and checks trained models\n\nUsage:\n", kModelUsage, "\n");
   boost::program_options::options_description options("Options");
   options.add_options()("help", "print this help and exit");
+  bool json = false;
+  AddJsonOption(options, &json);
   std::vector<std::string> words;
   const StatusOr<bool> runs =
       ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words);
@@ -112,11 +131,12 @@ ExitCode RunModelCommand(int argc, const char* const* argv) {
     if (words.size() < most) {
       return Fail(OptionProblem(absl::StrCat("model ", action, ": an argument is missing")));
     }
-    return action == "diff" ? Diff(words[1], words[2]) : Merge(words[1], words[2]);
+    return action == "diff" ? Diff(words[1], words[2], json) : Merge(words[1], words[2], json);
   }
+  const ReportForm form = json ? ReportForm::kJson : ReportForm::kText;
   ModelDirectory model(words[1]);
   if (action == "list") {
-    const StatusOr<std::string> text = ListCheckpoints(model);
+    const StatusOr<std::string> text = ListCheckpoints(model, form);
     if (!text.ok()) return Fail(text.status());
     std::cout << *text;
     return ExitCode::kOk;
@@ -125,10 +145,10 @@ ExitCode RunModelCommand(int argc, const char* const* argv) {
   if (!found.ok()) return Fail(found.status());
   PrintWarnings(*found);
   if (action == "verify") {
-    const ExitCode code = Verify(model, found->checkpoint);
+    const ExitCode code = Verify(model, found->checkpoint, json);
     return found->warnings.empty() ? code : ExitCode::kRuntimeFailure;
   }
-  const StatusOr<std::string> text = DescribeCheckpoint(found->checkpoint);
+  const StatusOr<std::string> text = DescribeCheckpoint(found->checkpoint, form);
   if (!text.ok()) return Fail(text.status());
   std::cout << *text;
   return ExitCode::kOk;

@@ -27,6 +27,7 @@
 #include "services/runtime/command_line.h"
 #include "services/simurgh/checkpoint_choice.h"
 #include "services/simurgh/commands.h"
+#include "services/simurgh/json_output.h"
 #include "services/simurgh/prediction_file.h"
 #include "services/simurgh/progress_line.h"
 #include "simurgh/base/log.h"
@@ -71,6 +72,7 @@ struct Options {
   std::string output;  // Empty: none.
   std::vector<std::string> columns;
   bool evaluates = false;
+  bool json = false;
   int64_t threads = 0;  // 0: one per processor.
   std::vector<std::string> overrides;
 };
@@ -338,7 +340,15 @@ Status Predict(const Options& options) {
                static_cast<double>(prediction.rows()) / seconds);
   if (!options.evaluates) return absl::OkStatus();
   SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result, prediction.Evaluate());
-  (options.output == "-" ? std::cerr : std::cout) << TestResult(result, labels) << "\n";
+  std::ostream& out = options.output == "-" ? std::cerr : std::cout;
+  if (!options.json) {
+    out << TestResult(result, labels) << "\n";
+    return absl::OkStatus();
+  }
+  nlohmann::ordered_json json = ResultJson(TestResult(result, labels));
+  json["rows"] = prediction.rows();
+  json["bad_rows"] = prediction.bad_rows();
+  PrintJson(json, out);
   return absl::OkStatus();
 }
 
@@ -361,6 +371,7 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
       "use N threads; 0, the default: one per processor")(
       "set", po::value(&own.overrides)->value_name("KEY=VALUE"),
       "change a configuration key, such as the path of a vocabulary; may repeat");
+  AddJsonOption(options, &own.json);
   SIMURGH_ASSIGN_OR_RETURN(
       const bool runs,
       ParseCommandLine(argc, argv, {"simurgh", kUsage, kNotes}, options, std::cout));
@@ -370,6 +381,7 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
   if (own.output.empty() && !own.evaluates) {
     return OptionProblem("--output is missing; name a file, or use --evaluate");
   }
+  if (own.json && !own.evaluates) return OptionProblem("--json needs --evaluate");
   if (own.threads < 0 || own.threads > kMaxThreads) {
     return OptionProblem(absl::StrCat("--threads: ", own.threads, " is out of range; use 1 to ",
                                       kMaxThreads, ", or 0 for one per processor"));

@@ -18,6 +18,7 @@
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/http_get.h"
+#include "services/simurgh/json_output.h"
 #include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
@@ -111,9 +112,9 @@ StatusOr<std::optional<StatusOptions>> ParseOptions(int argc, const char* const*
   po::options_description options("Options");
   options.add_options()("watch", po::bool_switch(&parsed.watch),
                         "print again and again, until it is interrupted")(
-      "json", po::bool_switch(&parsed.json), "print one JSON object on a line")(
       "set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
       "override a key of CONFIG; may be repeated")("help", "print this help and exit");
+  AddJsonOption(options, &parsed.json);
   std::vector<std::string> words;
   SIMURGH_ASSIGN_OR_RETURN(
       const bool runs,

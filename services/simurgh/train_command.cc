@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,7 @@
 #include "services/simurgh/child_process.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
+#include "services/simurgh/json_output.h"
 #include "services/simurgh/log_view.h"
 #include "services/simurgh/run_state.h"
 #include "services/simurgh/training_watch.h"
@@ -66,10 +68,9 @@ constexpr char kNotes[] =
     "when\n"
     "the training ends; a signal to one stops the training. The result is on stdout where the "
     "first\n"
-    "nn-worker runs. If a host is lost, the others fail, at the latest after\n"
-    "nn_worker.rank_timeout. With checkpoint.directory, training continues if the host is back "
-    "by\n"
-    "then.\n\n"
+    "nn-worker runs. If a host is lost, the others fail. With checkpoint.directory they first "
+    "wait\n"
+    "for nn_worker.rank_timeout, and training continues if the host is back by then.\n\n"
     "Examples:\n"
     "  simurgh train config/adult.yaml\n"
     "  simurgh train clicks.yaml --set training.epochs=3 --set checkpoint.directory=model\n"
@@ -627,6 +628,7 @@ struct TrainOptions {
   std::string resume;
   std::string logs;
   std::string host;
+  bool json = false;
 };
 
 // Nothing after --help.
@@ -644,6 +646,7 @@ StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* 
       "removed after a success)")("host", po::value(&parsed.host)->value_name("NAME"),
                                   "run only the daemons that CONFIG places on this host")(
       "help", "print this help and exit");
+  AddJsonOption(options, &parsed.json);
   std::vector<std::string> words;
   SIMURGH_ASSIGN_OR_RETURN(
       const bool runs,
@@ -702,8 +705,13 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
   const ExitCode code = cluster.Supervise();
   WriteRunState(folder->path(), {.exit_code = static_cast<int>(code)}).IgnoreError();
   if (code != ExitCode::kOk) return code;
-  std::ifstream result(cluster.result_path());
-  for (std::string line; std::getline(result, line);) std::cout << line << "\n";
+  std::ifstream file(cluster.result_path());
+  const std::string result{std::istreambuf_iterator<char>(file), {}};
+  if (options.json && !result.empty()) {
+    PrintJson(ResultJson(result));
+  } else {
+    std::cout << result;
+  }
   folder->Discard();
   return code;
 }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "model/json.h"
 
 #include "simurgh/base/hash.h"
 #include "simurgh/model/row_files.h"
@@ -41,6 +42,40 @@ uint64_t TotalBytes(const Manifest& manifest) {
   uint64_t bytes = 0;
   for (const ModelFile& file : manifest.files) bytes += file.bytes;
   return bytes;
+}
+
+// Of a list of checkpoints.
+Json EntryOf(ModelDirectory& model, uint64_t step, bool is_best) {
+  const StatusOr<Checkpoint> checkpoint = model.Open(step);
+  if (!checkpoint.ok()) {
+    return {{"step", step}, {"problem", std::string(checkpoint.status().message())}};
+  }
+  Json entry = {{"bytes", TotalBytes(checkpoint->manifest)}, {"best", is_best}};
+  const Json manifest = Json::parse(checkpoint->manifest.ToJson());
+  for (const char* key :
+       {"step", "kind", "parent", "generation", "step_time", "samples", "metrics"}) {
+    if (manifest.contains(key)) entry[key] = manifest[key];
+  }
+  return entry;
+}
+
+StatusOr<std::string> DescribeAsJson(const Checkpoint& checkpoint) {
+  Json tensors = Json::object();
+  for (const ModelFile& file : checkpoint.manifest.files) {
+    if (!file.path.ends_with(".safetensors")) continue;
+    SIMURGH_ASSIGN_OR_RETURN(const TensorFileReader reader,
+                             TensorFileReader::Open(checkpoint.Path(file.path)));
+    Json& list = tensors[file.path] = Json::array();
+    for (const TensorSpec& tensor : reader.tensors()) {
+      list.push_back(
+          {{"name", tensor.name}, {"dtype", DTypeName(tensor.dtype)}, {"shape", tensor.shape}});
+    }
+  }
+  const Json all = {{"folder", checkpoint.folder},
+                    {"checksum", absl::StrCat(absl::Hex(checkpoint.checksum, absl::kZeroPad16))},
+                    {"manifest", Json::parse(checkpoint.manifest.ToJson())},
+                    {"tensors", tensors}};
+  return JsonText(all) + "\n";
 }
 
 struct RowHash {
@@ -237,9 +272,14 @@ Status CopyFile(const Checkpoint& checkpoint, const ModelFile& file, const std::
 
 }  // namespace
 
-StatusOr<std::string> ListCheckpoints(ModelDirectory& model) {
+StatusOr<std::string> ListCheckpoints(ModelDirectory& model, ReportForm form) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, model.Steps());
   SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> best, model.BestStep());
+  if (form == ReportForm::kJson) {
+    Json list = Json::array();
+    for (const uint64_t step : steps) list.push_back(EntryOf(model, step, step == best));
+    return JsonText({{"checkpoints", list}}) + "\n";
+  }
   std::string text;
   for (const uint64_t step : steps) {
     const StatusOr<Checkpoint> checkpoint = model.Open(step);
@@ -256,7 +296,8 @@ StatusOr<std::string> ListCheckpoints(ModelDirectory& model) {
   return text.empty() ? absl::StrCat("no checkpoints\n") : text;
 }
 
-StatusOr<std::string> DescribeCheckpoint(const Checkpoint& checkpoint) {
+StatusOr<std::string> DescribeCheckpoint(const Checkpoint& checkpoint, ReportForm form) {
+  if (form == ReportForm::kJson) return DescribeAsJson(checkpoint);
   const Manifest& manifest = checkpoint.manifest;
   std::string text = absl::StrCat("folder: ", checkpoint.folder, "\nkind: ", KindText(manifest),
                                   "\nrun: ", manifest.run, "\ngeneration: ", manifest.generation,

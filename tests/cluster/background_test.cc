@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/daemon_process.h"
 #include "tests/support/temporary_folder.h"
@@ -137,8 +138,10 @@ TEST_CASE("A cluster in the background: up, status, logs, down") {
   CHECK_THAT(status.out, Contains("bound by "));
   const Outcome json = simurgh.Run({"status", "--json"});
   CHECK(json.code == 0);
-  CHECK_THAT(json.out, StartsWith("{\"ready\":true,"));
-  CHECK_THAT(json.out, !Contains("\"samples_per_second\":0.0"));
+  const auto parsed = nlohmann::json::parse(json.out);
+  CHECK(parsed["ready"] == true);
+  CHECK(parsed["daemons"].size() == 4);
+  CHECK(parsed["daemons"][3]["samples_per_second"] > 0);
 
   const std::vector<pid_t> pids = PidsOf(simurgh.Read("state"));
   CHECK(pids.size() == 5);
@@ -253,6 +256,9 @@ TEST_CASE("doctor names what is wrong, and how to mend it") {
                               Contains("GiB are free") && Contains("nn-worker/0 does not run: ") &&
                               !Contains("error "));
 
+  const auto findings = nlohmann::json::parse(commands.Run({"doctor", "--json"}).out);
+  for (const auto& one : findings) CHECK((one["level"] == "ok" || one["level"] == "warn"));
+
   // A daemon of another version on a machine whose clock is late, and a program on a port.
   const std::string host = OwnHost();
   const std::string fake = folder.Write("fake.py", R"(
@@ -263,17 +269,19 @@ class Fake(http.server.BaseHTTPRequestHandler):
                 'simurgh_build_info{service="embedding-ps",version="0.0.1"} 1\n'
                 f'simurgh_process_time_seconds {time.time() - 30}\n')
         answer = text.encode() if self.path == '/metrics' else b'waiting for embedding-ps 7\n'
+        if self.path != '/metrics' and 'hangs' in sys.argv: time.sleep(60)
         self.send_response(200 if self.path == '/metrics' else 503)
         self.send_header('Content-Length', str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
     def log_message(self, *_): pass
-server = http.server.HTTPServer((sys.argv[1], int(sys.argv[2])), Fake)
+server = http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Fake)
 print('ready', flush=True)
 server.serve_forever()
 )");
-  const auto run_fake = [&](int port) {
-    const std::string command = absl::StrCat("echo $$; exec python3 ", fake, " ", host, " ", port);
+  const auto run_fake = [&](int port, const char* how = "") {
+    const std::string command =
+        absl::StrCat("echo $$; exec python3 ", fake, " ", host, " ", port, " ", how);
     FILE* const pipe = ::popen(command.c_str(), "r");
     int pid = 0;
     char ready[16] = "";
@@ -282,15 +290,25 @@ server.serve_forever()
   };
   const auto [daemon, daemon_pid] = run_fake(7501);
   const auto [other, other_pid] = run_fake(7999);
+  const auto [slow, slow_pid] = run_fake(7502, "hangs");
   Commands wrong({"checkpoint.directory=" + folder.Path("model"),
                   absl::StrCat("embedding_worker.instances.0.address=", host, ":7999"),
                   "nn_worker.instances.0.metrics=nowhere.invalid:7521",
                   "data.train=[missing.csv]"});
   const Outcome sick = wrong.Run({"doctor"});
-  ::kill(daemon_pid, SIGTERM);
-  ::kill(other_pid, SIGTERM);
-  ::pclose(daemon);
-  ::pclose(other);
+  const std::string token = folder.Write("token", std::string(32, 'x'));
+  std::filesystem::permissions(token, std::filesystem::perms(0600));
+  Commands open(
+      {"rpc.security=insecure", "cluster.token_file=" + token,
+       absl::StrCat("embedding_worker.instances=[{address: '", host,
+                    ":7998', listen: '0.0.0.0:7999', metrics: '", host, ":7997'}]"),
+       absl::StrCat("nn_worker.instances=[{address: '", host, ":7996', listen: '0.0.0.0:7996'}]")});
+  const Outcome listens = open.Run({"doctor"});
+  for (const auto& [pipe, pid] :
+       {std::pair(daemon, daemon_pid), std::pair(other, other_pid), std::pair(slow, slow_pid)}) {
+    ::kill(pid, SIGTERM);
+    ::pclose(pipe);
+  }
   INFO(sick.out << sick.errors);
   CHECK(sick.code == 3);
   CHECK_THAT(sick.out,
@@ -301,7 +319,22 @@ server.serve_forever()
                  Contains("error  embedding-ps/0: its clock differs by -30 s") &&
                  Contains("error  nn-worker/0: the name 'nowhere.invalid' does not resolve") &&
                  Contains(absl::StrCat("error  embedding-worker/0 does not run: ", host,
-                                       ":7999: Address already in use; stop the program")));
+                                       ":7999: Address already in use; stop the program")) &&
+                 Contains("error  embedding-ps/1: /readyz does not answer: "));
+  CHECK_THAT(listens.out,
+             Contains("error  embedding-worker/0 does not run: 0.0.0.0:7999: Address already") &&
+                 Contains("warn   nn-worker/0: it has no `metrics` address; add one"));
+
+  // Folders are relative to that of the YAML file.
+  std::ofstream(folder.Path("models")) << "no folder";
+  std::filesystem::copy("config/adult-persia.yaml", folder.Path("cluster.yaml"));
+  DaemonProcess relative(
+      "simurgh",
+      {"doctor", folder.Path("cluster.yaml"), "--set", "checkpoint.directory=models/clicks"},
+      folder.Path("relative.log"));
+  CHECK(relative.Wait(kDeadline) == 3);
+  CHECK_THAT(relative.output(), Contains("error  checkpoint.directory: " + folder.Path("models") +
+                                         ": Permission denied; choose a folder"));
   CHECK(Commands({"embedding_ps.partitions=0"}).Run({"doctor"}).code == 3);
 }
 

@@ -21,6 +21,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/daemon_process.h"
 #include "tests/support/temporary_folder.h"
@@ -65,6 +66,36 @@ TEST_CASE("simurgh train prints the result, keeps the model and leaves nothing r
   REQUIRE_THAT(evaluated, StartsWith("test_auc=0.") && Catch::EndsWith("\n"));
   evaluated.pop_back();
   CHECK_THAT(command->output(), StartsWith(evaluated + " "));
+}
+
+TEST_CASE("The results of a training and of a test are JSON objects") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  TrainCommand command({"checkpoint.directory=" + model}, 1, 0, "logs", {"--json"});
+  CHECK(command->Wait(kDeadline) == 0);
+  const auto trained = nlohmann::json::parse(command->output());
+  CHECK(trained["test_auc"] > 0.5);
+  CHECK(trained["samples_per_sec"] > 0);
+  std::vector<std::string> words{"predict",    "--model", model,
+                                 "--evaluate", "--input", "config/data/adult/adult.test.csv.zst"};
+  for (const bool json : {false, true}) {
+    if (json) words.emplace_back("--json");
+    DaemonProcess predict("simurgh", words, folder.Path(absl::StrCat("predict-", json)));
+    CHECK(predict.Wait(kDeadline) == 0);
+    if (!json) continue;
+    const auto tested = nlohmann::json::parse(predict.output());
+    CHECK(tested["test_auc"] == trained["test_auc"]);
+    CHECK(tested["test_logloss"] == trained["test_logloss"]);
+    CHECK(tested["rows"] == 16'281);
+    CHECK(tested["bad_rows"] == 0);
+  }
+  DaemonProcess tasks(
+      "simurgh", {"train", "config/adult-tasks.yaml", "--json", "--set", "training.max_steps=3"},
+      folder.Path("tasks"));
+  CHECK(tasks.Wait(kDeadline) == 0);
+  const auto labels = nlohmann::json::parse(tasks.output())["labels"];
+  REQUIRE(labels.size() == 2);
+  for (const auto& label : labels) CHECK(label["test_auc"].is_number());
 }
 
 TEST_CASE("The folder of a run is for one command, its token for its user only") {
@@ -173,10 +204,18 @@ TEST_CASE("simurgh checkpoint saves a training of simurgh train, which continues
       words.insert(words.end(), {"--set", command.words()[i + 1]});
     }
   }
+  const bool json = GENERATE(false, true);
+  if (json) words.emplace_back("--json");
   DaemonProcess checkpoint("simurgh", words, folder.Path("checkpoint.log"));
   CHECK(checkpoint.Wait(kDeadline) == 0);
   CAPTURE(checkpoint.log(), command.LogOf("nn-worker-0"));
   std::string saved = checkpoint.output();
+  if (json) {
+    const auto parsed = nlohmann::json::parse(saved);
+    CHECK(parsed["rows"] > 0);
+    CHECK(parsed["bytes"] > 0);
+    saved = parsed["folder"].get<std::string>() + "\n";
+  }
   REQUIRE_THAT(saved, StartsWith(model + "/step-"));
   saved.pop_back();
   command->Signal(SIGTERM);

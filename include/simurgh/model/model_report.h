@@ -7,13 +7,19 @@
 
 namespace simurgh {
 
-// What `simurgh model list` prints: a line per checkpoint, the oldest step first.
-// Errors: of ModelDirectory::Steps.
-StatusOr<std::string> ListCheckpoints(ModelDirectory& model);
+// For people: lines. For programs: one JSON object on a line.
+enum class ReportForm { kText, kJson };
 
-// What `simurgh model info` prints: the manifest, and the tensors of each file.
+// What `simurgh model list` prints: a line per checkpoint, the oldest step first. As JSON: the list
+// `checkpoints`.
+// Errors: of ModelDirectory::Steps.
+StatusOr<std::string> ListCheckpoints(ModelDirectory& model, ReportForm form = ReportForm::kText);
+
+// What `simurgh model info` prints: the manifest, and the tensors of each file. As JSON: `folder`,
+// `checksum`, `manifest` as in the file, and `tensors` by file.
 // Errors: of TensorFileReader::Open.
-StatusOr<std::string> DescribeCheckpoint(const Checkpoint& checkpoint);
+StatusOr<std::string> DescribeCheckpoint(const Checkpoint& checkpoint,
+                                         ReportForm form = ReportForm::kText);
 
 // What `simurgh model diff` prints: a line for each table, dense tensor and fitted statistic that
 // differs; empty if a prediction or further training cannot tell the models from each other. Rows

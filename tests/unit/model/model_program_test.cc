@@ -6,6 +6,7 @@
 #include <string>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "simurgh/base/check.h"
 #include "tests/support/temporary_folder.h"
@@ -50,6 +51,9 @@ TEST_CASE("simurgh compares models and exports rows") {
   CHECK(same.out.empty());
   CHECK_THAT(Simurgh("model diff " + path + "/step-10 " + path).out,
              StartsWith("table t: ") && Contains(" rows only in the second, such as id "));
+  const CommandResult differ = Simurgh("model diff --json " + path + "/step-10 " + path);
+  CHECK_THAT(nlohmann::json::parse(differ.out)["differences"][0].get<std::string>(),
+             StartsWith("table t: "));
   const testing::TestRows rows(10);
   const std::string ids = model.folder.Path("ids");
   WriteText(ids, std::to_string(rows.id[4]) + "\n1\n");
@@ -97,8 +101,23 @@ TEST_CASE("simurgh model lists and describes checkpoints") {
                            Contains("\nconfig training.batch_size = 256\n"));
   CHECK_THAT(Simurgh("model info " + model.model.path() + " 10").out,
              Contains("\n  weights F32 [10, 3]\n"));
+  const auto json = [&](const std::string& words) {
+    return nlohmann::json::parse(Simurgh(words + " --json").out);
+  };
+  auto listed = json("model list " + model.model.path())["checkpoints"];
+  REQUIRE(listed.size() == 2);
+  CHECK(listed[0]["step"] == 10);
+  CHECK(listed[0]["kind"] == "full");
+  CHECK(listed[1]["metrics"]["auc"].get<double>() == Approx(0.3));
+  CHECK(listed[1]["bytes"] > 0);
+  const auto described = json("model info " + model.model.path());
+  CHECK(described["manifest"]["step"] == 20);
+  CHECK(described["folder"] == model.newest.folder);
+  CHECK(described["tensors"]["rows/t/0.safetensors"].dump().find(
+            "{\"dtype\":\"F32\",\"name\":\"weights\",\"shape\":[70000,3]}") != std::string::npos);
   std::filesystem::resize_file(model.newest.Path("manifest.json"), 9);
   CHECK_THAT(Simurgh("model list " + model.model.path()).out, Contains("\nstep-20  unreadable: "));
+  CHECK(json("model list " + model.model.path())["checkpoints"][1].contains("problem"));
 }
 
 TEST_CASE("simurgh model verify finds damage, and names file, tensor and rows") {
@@ -107,6 +126,9 @@ TEST_CASE("simurgh model verify finds damage, and names file, tensor and rows") 
   const CommandResult sound = Simurgh(verify);
   CHECK(sound.exit_code == 0);
   CHECK(sound.out == model.newest.folder + ": all 2 files are sound\n");
+  CHECK(nlohmann::json::parse(Simurgh(verify + " --json").out) ==
+        nlohmann::json(
+            {{"folder", model.newest.folder}, {"files", 2}, {"damage", nlohmann::json::array()}}));
   CHECK_THAT(sound.error, Contains("simurgh: rows/t/0.safetensors: 0 of "));
 
   std::string message;
