@@ -21,7 +21,8 @@
 
 namespace simurgh {
 
-// Tells the supervisors of other hosts how training goes on and how it ends, and stops it for them.
+// Tells the supervisors of other hosts whether training continues and how it ends, and stops it for
+// them.
 //
 // Threads: any; `waiting` is called on the server's. Lifetime: outlives the server.
 class TrainingEnd {
@@ -46,7 +47,7 @@ class TrainingEnd {
     const auto deadline = Clock::now() + kGrace;
     const MutexLock lock(mutex_);
     end_ = status;
-    std::erase_if(asked_, [](const auto& one) { return Clock::now() - one.second > kForgotten; });
+    ForgetOld();
     while (!asked_.empty() && told_.WaitUntil(mutex_, deadline)) {
     }
   }
@@ -57,12 +58,17 @@ class TrainingEnd {
   static constexpr std::chrono::milliseconds kLook{50};
   static constexpr std::chrono::seconds kForgotten{30};  // Longer than any call.
 
+  void ForgetOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    std::erase_if(asked_, [](const auto& one) { return Clock::now() - one.second > kForgotten; });
+  }
+
   [[nodiscard]] Reply<api::AwaitTraining> OnAwait(
       rpc::RequestOf<api::AwaitTraining::Request> request) {
     const uint64_t caller = request.peer().incarnation;
     auto until = api::AnswerBefore(std::min(request.deadline(), Clock::now() + kForgotten));
     {
       const MutexLock lock(mutex_);
+      ForgetOld();
       const bool is_first = !asked_.contains(caller);
       asked_[caller] = Clock::now();
       if (is_first) until = Clock::now();  // It learns at once that this rank is there.

@@ -63,6 +63,11 @@ Status FlushOutput() {
                    errno == 0 ? "" : absl::StrCat(": ", std::strerror(errno))));
 }
 
+void RefuseEmptyHost(const std::string& host) {
+  if (!host.empty()) return;
+  throw boost::program_options::error("--host: the name is empty; use a host of CONFIG");
+}
+
 Status OptionProblem(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(what, " (--help lists the options)"));
 }

@@ -30,4 +30,8 @@ Status FlushOutput();
 // INVALID_ARGUMENT, with a hint to --help.
 Status OptionProblem(const std::string& what);
 
+// For an option --host: throws boost::program_options::error if the name is empty, as that of an
+// unset variable.
+void RefuseEmptyHost(const std::string& host);
+
 }  // namespace simurgh

@@ -176,13 +176,14 @@ class Endpoint final : public HttpEndpoint {
       }
       open = request && request->keep_alive;
       // The header of HEAD announces the length that GET would send.
-      const std::string bytes =
+      const std::string head =
           absl::StrCat("HTTP/1.1 ", response.status, "\r\nContent-Type: ", response.content_type,
                        "\r\nContent-Length: ", response.body.size(), "\r\n", response.more_headers,
-                       open ? "" : "Connection: close\r\n", "\r\n",
-                       request && request->method == "HEAD" ? "" : response.body);
-      const auto [error, sent] =
-          co_await asio::async_write(*socket, asio::buffer(bytes), rpc::kNoThrow);
+                       open ? "" : "Connection: close\r\n", "\r\n");
+      if (request && request->method == "HEAD") response.body.clear();
+      const std::array<asio::const_buffer, 2> bytes = {asio::buffer(head),
+                                                       asio::buffer(response.body)};
+      const auto [error, sent] = co_await asio::async_write(*socket, bytes, rpc::kNoThrow);
       if (error) co_return;
     }
     boost::system::error_code ignored;

@@ -83,9 +83,9 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv,
   Options parsed;
   po::options_description options("Options");
   options.add_options()("run", po::value(&parsed.run)->value_name("FOLDER"),
-                        "use this folder for the run")("host",
-                                                       po::value(&parsed.host)->value_name("NAME"),
-                                                       "the run is of simurgh train --host NAME")(
+                        "use this folder for the run")(
+      "host", po::value(&parsed.host)->value_name("NAME")->notifier(RefuseEmptyHost),
+      "the run is of simurgh train --host NAME")(
       "set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
       "override a key of CONFIG; may be repeated")("help", "print this help and exit");
   if (more != nullptr) options.add(*more);

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,10 +44,11 @@ constexpr char kNotes[] =
     "size of a full checkpoint. Needs no daemon. If the data can be read, the bytes are those of\n"
     "the first 200,000 samples. Otherwise they are an upper bound, in which all ids of a batch\n"
     "differ. Gradients between nn-workers and batches of loaders are not counted.\n\n"
-    "The number of ids is that of the distinct ids in the training data; each gets a row. A total\n"
-    "is split over tables: each gets the ids of the sample, then a part in proportion to those\n"
-    "that the sample has once. Without data tables get equal parts. No table gets more ids than\n"
-    "its features can have.\n\n"
+    "The number of ids is that of the distinct ids in the training data. A total is split over\n"
+    "tables: each gets the ids of the sample, then a part in proportion to those that the sample\n"
+    "has once. Without data tables get equal parts. Tables of the same columns have the same ids,\n"
+    "which count once; each table has a row for them. No table gets more ids than its features\n"
+    "can have.\n\n"
     "Recommends servers if their memory has a limit. Recommends as many embedding workers as give\n"
     "the forward buffers room for all batches read ahead; `simurgh status` shows whether training\n"
     "needs more.\n\n"
@@ -175,8 +177,8 @@ std::vector<TableIds> TablesOf(const ClusterConfig& config) {
   return tables;
 }
 
-// Splits a total over tables, and takes what one cannot have to the others.
-void Split(double total, std::vector<TableIds*> tables) {
+// Splits a total over tables, and takes what one cannot have to the others. Returns what none can.
+double Split(double total, std::vector<TableIds*> tables) {
   double seen = 0;
   double singles = 0;
   for (const TableIds* table : tables) {
@@ -190,7 +192,7 @@ void Split(double total, std::vector<TableIds*> tables) {
     const auto weight = [&](const TableIds& table) { return singles > 0 ? table.singles : 1; };
     double weights = 0;
     for (const TableIds* table : tables) weights += weight(*table);
-    if (weights == 0) return;
+    if (weights == 0) break;
     const double part = rest / weights;
     for (TableIds* table : tables) {
       const double more = std::min(part * weight(*table), std::max(0.0, table->most - table->ids));
@@ -199,15 +201,36 @@ void Split(double total, std::vector<TableIds*> tables) {
     }
     std::erase_if(tables, [](const TableIds* table) { return table->ids >= table->most; });
   }
+  return rest;
 }
 
-Status SetIds(const PlanOptions& options, const ClusterConfig& config,
-              std::vector<TableIds>& tables) {
+// By table: the first table of the same columns, which has the same ids.
+std::vector<size_t> FirstOfColumns(const ClusterConfig& config) {
+  std::vector<std::multiset<std::string>> columns(config.tables.size());
+  for (const FeatureConfig& feature : config.features) {
+    columns[feature.table_index].insert(feature.column);
+  }
+  std::vector<size_t> firsts;
+  for (const auto& own : columns) {
+    firsts.push_back(static_cast<size_t>(std::ranges::find(columns, own) - columns.begin()));
+  }
+  return firsts;
+}
+
+// Returns how many of the ids no table can have.
+StatusOr<double> SetIds(const PlanOptions& options, const ClusterConfig& config,
+                        std::vector<TableIds>& tables) {
+  const std::vector<size_t> firsts = FirstOfColumns(config);
+  std::vector<size_t> copies;
   std::vector<TableIds*> rest;
   std::map<std::string, uint64_t> given = options.ids;
   double left = static_cast<double>(options.all_ids.value_or(0));
   for (size_t t = 0; t < tables.size(); ++t) {
     const auto own = given.extract(config.tables[t].name);
+    if (own.empty() && firsts[t] != t) {
+      copies.push_back(t);
+      continue;
+    }
     if (own.empty() && !options.all_ids) {
       return OptionProblem(absl::StrCat("--ids: no number for table '", config.tables[t].name,
                                         "'; add one, or a total of all tables"));
@@ -216,7 +239,13 @@ Status SetIds(const PlanOptions& options, const ClusterConfig& config,
       rest.push_back(&tables[t]);
     } else {
       tables[t].ids = static_cast<double>(own.mapped());
-      left -= tables[t].ids;
+      if (tables[t].ids > tables[t].most) {
+        return OptionProblem(
+            absl::StrFormat("--ids: table '%s' can have at most %.0f ids, because "
+                            "of `modulo` or the like of its features",
+                            config.tables[t].name, tables[t].most));
+      }
+      if (firsts[t] == t) left -= tables[t].ids;
     }
   }
   if (!given.empty()) {
@@ -226,8 +255,9 @@ Status SetIds(const PlanOptions& options, const ClusterConfig& config,
   if (options.all_ids && left < 0) {
     return OptionProblem("--ids: the total is less than the numbers of the tables");
   }
-  Split(left, std::move(rest));
-  return absl::OkStatus();
+  const double none_has = options.all_ids ? Split(left, std::move(rest)) : 0;
+  for (const size_t t : copies) tables[t].ids = std::min(tables[firsts[t]].ids, tables[t].most);
+  return none_has;
 }
 
 // Takes the first samples of the training data through a step, and notes their ids.
@@ -262,7 +292,7 @@ Status MeasureData(ClusterConfig config, StepMeter& meter, std::vector<TableIds>
                    " samples; lower training.batch_size, or set training.drop_last: false"));
 }
 
-// The same for a batch whose ids all differ, as far as the tables have so many.
+// The same for a batch whose ids all differ, as far as the tables have them.
 Status MeasureBound(const ClusterConfig& config, StepMeter& meter,
                     const std::vector<TableIds>& tables) {
   BatchBuilder builder(config.features.size(), /*dense_width=*/0);
@@ -433,7 +463,13 @@ StatusOr<Plan> MakePlan(const PlanOptions& options, const ClusterConfig& config,
   StepMeter meter(config);
   plan.is_sampled = data_problem.ok();
   if (plan.is_sampled) SIMURGH_RETURN_IF_ERROR(MeasureData(config, meter, tables));
-  SIMURGH_RETURN_IF_ERROR(SetIds(options, config, tables));
+  SIMURGH_ASSIGN_OR_RETURN(const double none_has, SetIds(options, config, tables));
+  if (none_has >= 1) {
+    plan.notes.push_back(
+        absl::StrFormat("%.0f of the ids are not counted: the sample has shown all ids of some "
+                        "features, and the others cannot have more; give the ids by table",
+                        none_has));
+  }
   if (!plan.is_sampled) {
     const absl::string_view message = data_problem.message();
     plan.notes.push_back(

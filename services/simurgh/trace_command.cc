@@ -35,8 +35,8 @@ constexpr char kNotes[] =
     "Records the daemons of CONFIG, which run, at their `metrics` addresses. Writes one trace "
     "with\n"
     "a process per daemon: stages of batches, and calls, which arrows connect with their handling\n"
-    "in another daemon. All spans of a batch have one trace id. Times are of one clock. The\n"
-    "daemons record nothing at other times.\n"
+    "in another daemon. Calls and stages of a batch have one trace id. Times are of one clock.\n"
+    "The daemons record nothing at other times.\n"
     "Open the trace at https://ui.perfetto.dev, which keeps it in the browser.\n\n"
     "Exit codes:\n"
     "  0  all daemons are in the trace\n"
@@ -126,8 +126,8 @@ std::vector<Traced> DaemonsToTrace(const ClusterConfig& config) {
     const bool has_address = !address.empty() && !address.ends_with(":0");
     daemons.push_back({.daemon = std::move(daemon), .problem = {}, .clock = {}});
     if (has_address) continue;
-    daemons.back().problem =
-        absl::FailedPreconditionError("CONFIG has no `metrics` address with a port of it; add one");
+    daemons.back().problem = absl::FailedPreconditionError(
+        "CONFIG gives it no `metrics` address with a fixed port; add one");
   }
   return daemons;
 }
@@ -191,9 +191,10 @@ StatusOr<ExitCode> Record(const TraceOptions& options) {
               << " is not in the trace: " << one.problem.message() << "\n";
   }
   if (traced == 0) {
-    return absl::UnavailableError(absl::StrCat("no daemon of ", options.config,
-                                               " has answered; start them, as with simurgh "
-                                               "up, and give their `metrics` addresses"));
+    return absl::UnavailableError(
+        absl::StrCat("no daemon of ", options.config,
+                     " is in the trace, for the reasons above. Start those that do not answer, as "
+                     "with simurgh up"));
   }
   const uint64_t connected = trace.Write(out);
   out.close();

@@ -643,9 +643,9 @@ StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* 
       "the path of a model or checkpoint")(
       "logs", po::value(&parsed.logs)->value_name("FOLDER"),
       "write the logs to FOLDER, one per daemon, and keep them (default: a temporary folder, "
-      "removed after a success)")("host", po::value(&parsed.host)->value_name("NAME"),
-                                  "run only the daemons that CONFIG places on this host")(
-      "help", "print this help and exit");
+      "removed after a success)")(
+      "host", po::value(&parsed.host)->value_name("NAME")->notifier(RefuseEmptyHost),
+      "run only the daemons that CONFIG places on this host")("help", "print this help and exit");
   AddJsonOption(options, &parsed.json);
   std::vector<std::string> words;
   SIMURGH_ASSIGN_OR_RETURN(

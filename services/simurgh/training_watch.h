@@ -14,7 +14,7 @@
 
 namespace simurgh {
 
-// How a training goes on whose first nn-worker may run on another host.
+// Whether a training continues whose first nn-worker may run on another host.
 //
 // Threads: one owner.
 class TrainingWatch {

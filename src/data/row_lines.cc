@@ -151,11 +151,18 @@ Status RowLines::ReadHeader() {
   if (!line) return absl::OkStatus();
   if (!line->whole) return LongLineError();
   SIMURGH_ASSIGN_OR_RETURN(columns_, FindColumns(*header_, line->text, needs_labels_));
-  if (!columns_ && opened_ == 1 && !line->text.empty() && !HasName(*header_, line->text)) {
-    spdlog::warn(
-        "{}: the header has none of the names in data.csv.columns; columns are by position",
-        file());
+  if (columns_ || HasName(*header_, line->text)) {
+    has_names_ = true;
+    return absl::OkStatus();
   }
+  if (has_names_) {
+    return Invalid(
+        "the header has none of the names in data.csv.columns; an earlier file has them; add such "
+        "a header");
+  }
+  if (line->text.empty()) return absl::OkStatus();
+  spdlog::warn("{}: the header has none of the names in data.csv.columns; columns are by position",
+               file());
   return absl::OkStatus();
 }
 

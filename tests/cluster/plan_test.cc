@@ -255,6 +255,23 @@ TEST_CASE("A plan recommends as many servers as the memory needs") {
         6);
 }
 
+TEST_CASE("Tables of the same columns have the same ids") {
+  const Outcome outcome =
+      RunPlan({"config/adult-persia.yaml", "--set", "model=deepfm", "--ids", "9000000", "--json"});
+  REQUIRE(outcome.code == 0);
+  std::map<std::string, double> ids;
+  const Json plan = Json::parse(outcome.out);
+  for (const Json& table : plan["tables"]) ids[table["table"]] = table["ids"];
+  REQUIRE(ids.size() == 16);
+  double all = 0;
+  for (const auto& [table, count] : ids) {
+    if (table.ends_with("_weight")) continue;
+    CHECK(ids.at(table + "_weight") == count);
+    all += count;
+  }
+  CHECK(all == Approx(9'000'000).margin(16));
+}
+
 TEST_CASE("A plan says what is wrong with its arguments") {
   const std::string config = "config/adult-persia.yaml";
   const auto fails = [](const std::vector<std::string>& words, const std::string& what) {
@@ -272,6 +289,8 @@ TEST_CASE("A plan says what is wrong with its arguments") {
   fails({config, "--ids", "4", "--ids", "race=5"}, "the total is less than");
   fails({config, "--ids", "5", "--memory-per-server", "2X"}, "'2X' is not a size");
   fails({config, "--ids", "5", "--memory-per-server", "1M"}, "raise the memory");
+  fails({config, "--ids", "900", "--ids", "race=50", "--set", "features.5.modulo=4"},
+        "table 'race' can have at most 4 ids");
   fails({"nowhere.yaml", "--ids", "5"}, "nowhere.yaml");
   const Outcome text = RunPlan({config, "--ids", "100", "--ids", "race=5"});
   CHECK(text.code == 0);

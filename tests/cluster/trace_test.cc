@@ -346,8 +346,8 @@ TEST_CASE("Without an answer there is no trace") {
            "nn_worker.instances=[{metrics: '127.0.0.1:2'}]"});
   CHECK(none->Wait(kDeadline) == 3);
   CHECK_THAT(none->log(),
-             Contains("embedding-ps/0 is not in the trace: CONFIG has no `metrics` address") &&
-                 Contains("no daemon of config/adult-persia.yaml has answered; start them"));
+             Contains("embedding-ps/0 is not in the trace: CONFIG gives it no `metrics` address") &&
+                 Contains("no daemon of config/adult-persia.yaml is in the trace"));
   CHECK_FALSE(std::filesystem::exists(path));
 
   for (const char* seconds : {"0", "61"}) {

@@ -223,6 +223,12 @@ TEST_CASE("simurgh up --host runs a host in the background") {
 TEST_CASE("--host needs a host of the configuration, and hosts in all addresses") {
   const TwoHosts hosts({});
   const TemporaryFolder folder;
+  for (const char* command : {"train", "up", "logs", "down"}) {
+    DaemonProcess unset("simurgh", {command, "config/adult.yaml", "--host", ""},
+                        folder.Path("unset"));
+    CHECK(unset.Wait(kDeadline) == 2);
+    CHECK_THAT(unset.log(), Contains("--host: the name is empty"));
+  }
   DaemonProcess other("simurgh", hosts.Words("train", "elsewhere"), folder.Path("log"));
   CHECK(other.Wait(kDeadline) == 2);
   CHECK_THAT(other.log(),

@@ -81,6 +81,7 @@ class RowLines {
   bool allow_pipes_;
   bool needs_labels_;
   std::optional<FileColumns> columns_;
+  bool has_names_ = false;  // A file's header had the name of a column.
   size_t opened_ = 0;
   std::vector<double> starts_;  // By file and for the end: bytes of the files before; or empty.
   std::unique_ptr<LineReader> lines_;  // The last opened file; null at the end.

@@ -43,7 +43,7 @@ struct SpanRecord {
   std::chrono::nanoseconds waited{};  // kHandling: until the handler began.
 };
 
-// Records the spans of a process while somebody asks for them. There is at most one recording.
+// Records the spans of a process on request. There is at most one recording.
 //
 // Threads: any may add spans; a recording has one owner.
 // Cost: a relaxed load per span without a recording; otherwise a lock and a copy, without

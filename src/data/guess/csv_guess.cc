@@ -181,10 +181,10 @@ StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, u
            column.config.kind == ColumnConfig::Kind::kDense;
   });
   if (has_inputs) return guess;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path,
-                   ": no column to learn from; add columns whose values repeat, or choose another "
-                   "label with --label"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      path,
+      ": no column to learn from; add columns whose values repeat, or choose another "
+      "label with --label. Columns without a name, or with a doubled one, are skipped"));
 }
 
 StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,

@@ -223,7 +223,7 @@ std::string ErrorOf(const DataConfig& config, const std::string& header, bool ne
 TEST_CASE("A header without a column is an error with the nearest name") {
   const DataConfig config = Example(true);
   CHECK(ErrorOf(config, "y,x,city,tags,note,z").empty());
-  CHECK(ErrorOf(config, "z,tags,city,x,y").empty());  // Nobody reads `note`.
+  CHECK(ErrorOf(config, "z,tags,city,x,y").empty());  // `note` is unused.
   CHECK(ErrorOf(config, "y,x,City,tags,z") ==
         ":1: the header has no column 'city'; the nearest column is 'City'; rename it, or set "
         "data.csv.columns.2.header_name");
@@ -272,6 +272,27 @@ TEST_CASE("A header with none of the names leaves columns in the configured orde
     REQUIRE(batches.size() == 1);
     CHECK(batches[0].dense == std::vector<float>{2, 3, 4, 5});
   }
+}
+
+TEST_CASE("A later file without the names of the first one is an error") {
+  const TemporaryFolder folder;
+  const DataConfig config = Example(true);
+  const std::string row = "1,2,3,4,5\n";
+  const std::string named = folder.Write("named", "y,x,city,tags,z\n" + row);
+  const std::string unnamed = folder.Write("unnamed", row + row);
+  const auto read = [&](const std::vector<std::string>& files) {
+    Status status = absl::OkStatus();
+    auto reader = OpenBatchReader(config, Features(), files, 2, {.ignore_labels = true});
+    while (status.ok()) {
+      const auto batch = (*reader)->Next();
+      status = batch.status();
+      if (status.ok() && !*batch) break;
+    }
+    return status;
+  };
+  CHECK(read({named, named}).ok());
+  CHECK_THAT(std::string(read({named, unnamed}).message()),
+             Catch::StartsWith(unnamed + ":1: the header has none of the names"));
 }
 
 TEST_CASE("A name in the header twice is an error if the column is read") {
