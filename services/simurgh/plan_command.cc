@@ -263,7 +263,7 @@ StatusOr<double> SetIds(const PlanOptions& options, const ClusterConfig& config,
 // Takes the first samples of the training data through a step, and notes their ids.
 Status MeasureData(ClusterConfig config, StepMeter& meter, std::vector<TableIds>& tables) {
   // Statistics of dense columns need a reading of all data, and change no id.
-  for (ColumnConfig& column : config.data.csv.columns) column.fit = false;
+  for (ColumnConfig& column : config.data.columns) column.fit = false;
   config.data.criteo.fit = false;
   SIMURGH_RETURN_IF_ERROR(FitStatistics(config.data, config.features));
   const uint32_t size = config.training.batch_size;

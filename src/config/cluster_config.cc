@@ -136,9 +136,11 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
   SIMURGH_ASSIGN_OR_RETURN(
       YamlNode document, ParseYaml(text, [&](int line) { return absl::StrCat(path, ":", line); }));
   ExpandModelName(&document);
+  MoveColumns(&document);
   for (const std::string& override_text : overrides) {
     SIMURGH_RETURN_IF_ERROR(ApplyOverride(override_text, &document));
     ExpandModelName(&document);
+    MoveColumns(&document);
   }
   ReadContext context(document);
   context.input_files = files;

@@ -74,15 +74,15 @@ void ReadColumn(MapReader& in, bool has_header, ColumnConfig* column) {
   in.OnlyWith(column->kind == Kind::kId, "set kind: id", {"separator"});
 }
 
-void CheckColumnList(MapReader& in, const CsvConfig& csv) {
-  in.context()->diagnostics.CheckDistinct(csv.columns, &ColumnConfig::name, [&](size_t i) {
+void CheckColumnList(MapReader& in, const DataConfig& data) {
+  in.context()->diagnostics.CheckDistinct(data.columns, &ColumnConfig::name, [&](size_t i) {
     return in.PathOf(absl::StrCat("columns.", i, ".name"));
   });
   size_t labels = 0;
-  for (size_t i = 0; i < csv.columns.size(); ++i) {
-    const ColumnConfig& column = csv.columns[i];
+  for (size_t i = 0; i < data.columns.size(); ++i) {
+    const ColumnConfig& column = data.columns[i];
     const std::string key = absl::StrCat("columns.", i);
-    if (column.separator == csv.separator) {
+    if (column.separator == data.csv.separator) {
       in.Error(absl::StrCat(key, ".separator"), "the same as csv.separator",
                "use another separator within cells");
     }
@@ -95,29 +95,34 @@ void CheckColumnList(MapReader& in, const CsvConfig& csv) {
     in.Error("columns", "no label", "give one column kind: label");
 }
 
-void ReadCsv(MapReader& in, bool is_used, CsvConfig* csv) {
+void ReadCsv(MapReader& in, CsvConfig* csv) {
   in.Character("separator", "character between cells", &csv->separator);
   in.Bool(
       "header",
       "whether the first line of each file has names, by which columns are found; see Data files",
       &csv->header);
-  in.Bool("strict", "whether columns of the header that `columns` lacks are an error",
+  in.Bool("strict", "whether columns of the header that `data.columns` lacks are an error",
           &csv->strict);
   in.OnlyWith(csv->header, "set header: true", {"strict"});
+}
+
+void ReadColumns(MapReader& in, DataConfig* data) {
+  const bool has_columns = data->format != Format::kCriteo;
   in.Texts("missing_values",
            "texts of missing cells and list values, compared without surrounding blanks",
-           &csv->missing_values, {0, kMaxTexts}, Need::kOptional);
-  // Required for `format: csv` only.
-  in.Maps(
-      "columns",
-      "columns, without a header in the order of the file, 1 to 16 of them labels; required for "
-      "`format: csv`",
-      {is_used ? size_t{1} : size_t{0}, kMaxColumns}, [&](MapReader& map) {
-        ColumnConfig column;
-        ReadColumn(map, csv->header, &column);
-        csv->columns.push_back(column);
-      });
-  if (!csv->columns.empty()) CheckColumnList(in, *csv);
+           &data->missing_values, {0, kMaxTexts}, Need::kOptional);
+  // Required where the format does not have its own.
+  in.Maps("columns",
+          "columns, in files without a header in their order, 1 to 16 of them labels; not for "
+          "`format: criteo`",
+          {has_columns && !in.describing() ? size_t{1} : size_t{0}, kMaxColumns},
+          [&](MapReader& map) {
+            ColumnConfig column;
+            ReadColumn(map, data->csv.header, &column);
+            data->columns.push_back(column);
+          });
+  in.OnlyWith(has_columns, "choose another format", {"columns", "missing_values"});
+  if (!data->columns.empty()) CheckColumnList(in, *data);
 }
 
 void ReadDerived(MapReader& in, const std::string& folder, std::vector<DerivedConfig>* derived) {
@@ -219,7 +224,7 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                         &data->on_change, {{"fail", OnChange::kFail}, {"warn", OnChange::kWarn}});
     const bool is_csv = data->format == Format::kCsv;
     in.OnlyWith(is_csv, "set format: csv", {"csv"});
-    in.Map("csv", [&](MapReader& map) { ReadCsv(map, is_csv, &data->csv); });
+    in.Map("csv", [&](MapReader& map) { ReadCsv(map, &data->csv); });
     in.OnlyWith(!is_csv, "set format: criteo", {"criteo"});
     in.Map("criteo", [&](MapReader& map) {
       map.Integer("labels", "number of label columns, named `label`, `label2` and so on",
@@ -229,12 +234,34 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                "Statistics",
                &data->criteo.fit);
     });
+    ReadColumns(in, data);
     ReadDerived(in, folder, &data->derived);
   });
 }
 
+void MoveColumns(YamlNode* document) {
+  const auto find = [](YamlNode* map, const char* key) -> YamlNode* {
+    const int found = map->kind == YamlNode::Kind::kMap ? FindKey(*map, key) : -1;
+    return found < 0 ? nullptr : &map->items[static_cast<size_t>(found)];
+  };
+  YamlNode* data = find(document, "data");
+  YamlNode* csv = data == nullptr ? nullptr : find(data, "csv");
+  if (csv == nullptr) return;
+  for (const char* key : {"missing_values", "columns"}) {
+    const int found = csv->kind == YamlNode::Kind::kMap ? FindKey(*csv, key) : -1;
+    if (found < 0) continue;
+    YamlNode moved_key = std::move(csv->keys[static_cast<size_t>(found)]);
+    YamlNode moved = std::move(csv->items[static_cast<size_t>(found)]);
+    csv->keys.erase(csv->keys.begin() + found);
+    csv->items.erase(csv->items.begin() + found);
+    data->keys.push_back(std::move(moved_key));
+    data->items.push_back(std::move(moved));
+    csv = find(data, "csv");  // The list may have moved.
+  }
+}
+
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data) {
-  if (data.format == Format::kCsv) return data.csv.columns;
+  if (data.format == Format::kCsv) return data.columns;
   const CriteoConfig& criteo = data.criteo;
   std::vector<ColumnConfig> columns;
   for (uint32_t i = 1; i <= criteo.labels; ++i) {
@@ -288,7 +315,7 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (config.data.format != Format::kCsv || !diagnostics->ok()) return;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].kind != Kind::kId || used.contains(columns[i].name)) continue;
-    diagnostics->Report(absl::StrCat("data.csv.columns.", i),
+    diagnostics->Report(absl::StrCat("data.columns.", i),
                         absl::StrCat("no feature reads id column '", columns[i].name,
                                      "', whose name another feature has"),
                         "name it in a feature, or give it kind: skip");

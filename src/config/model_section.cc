@@ -192,7 +192,7 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
   std::vector<std::string> unread = {kEmbeddings};
   // Not of the criteo format, whose columns cannot be skipped.
-  const std::vector<ColumnConfig>& columns = config.data.csv.columns;
+  const std::vector<ColumnConfig>& columns = config.data.columns;
   if (std::ranges::count(columns, ColumnConfig::Kind::kDense, &ColumnConfig::kind) > 0) {
     unread.emplace_back(kDense);
   }

@@ -27,6 +27,8 @@ void ReadTables(MapReader& root, const std::string& folder, std::vector<TableCon
 // Paths as above.
 void ReadFeatures(MapReader& root, const std::string& folder, std::vector<FeatureConfig>* features);
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data);
+// Moves the columns of older files, in data.csv, to data.
+void MoveColumns(YamlNode* document);
 // shorthand: a model for ExpandModel. The file of weights need not exist.
 void ReadModel(MapReader& root, const std::string& folder, ModelConfig* model,
                ModelShorthand* shorthand);

@@ -30,11 +30,11 @@ Status BadCell(const ColumnConfig& column, std::string_view cell, std::string_vi
 
 class CsvParser final : public RowParser {
  public:
-  CsvParser(const CsvConfig& config, bool ignore_labels, std::unique_ptr<RowConsumer> consumer)
+  CsvParser(const DataConfig& config, bool ignore_labels, std::unique_ptr<RowConsumer> consumer)
       : ignores_labels_(ignore_labels),
         missing_values_(config.missing_values),
         consumer_(std::move(consumer)),
-        splitter_(config.separator),
+        splitter_(config.csv.separator),
         configured_(ColumnsInOrder(config.columns, /*with_labels=*/true)),
         unlabelled_(ColumnsInOrder(config.columns, /*with_labels=*/!ignore_labels)) {
     std::map<ColumnConfig::Kind, size_t> count;
@@ -84,7 +84,7 @@ Status CsvParser::Parse(std::string_view line, const FileColumns* columns, Batch
   }
   if (cells->size() != columns->width) {
     return Invalid(
-        "%d %s, but the configuration names %d columns; correct the row, data.csv.columns or "
+        "%d %s, but the configuration names %d columns; correct the row, data.columns or "
         "data.csv.separator",
         cells->size(), cells->size() == 1 ? "cell" : "cells", columns_.size());
   }
@@ -152,7 +152,7 @@ Status CsvParser::ParseDense(const Column& column, std::string_view cell, BatchB
   const std::optional<double> number = ParseNumberCell(cell);
   if (!number) {
     return BadCell(config, cell,
-                   "is not a finite number; correct it, or add it to data.csv.missing_values");
+                   "is not a finite number; correct it, or add it to data.missing_values");
   }
   return SetDense(column, number, cell, builder);
 }
@@ -186,7 +186,7 @@ Status CsvParser::ParseCells(std::span<const Cell* const> cells, std::span<const
   size_t next = 0;
   for (const Column& column : columns_) {
     bool is_repeated = true;
-    if (column.config.kind != ColumnConfig::Kind::kLabel) {
+    if (column.config.kind != ColumnConfig::Kind::kLabel || !ignores_labels_) {
       const bool is_dense = column.config.kind == ColumnConfig::Kind::kDense;
       is_repeated = !repeated.empty() && repeated[next];
       // The text of a number is this row's.
@@ -209,6 +209,16 @@ Status CsvParser::ParseCells(std::span<const Cell* const> cells, std::span<const
 
 Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& builder) {
   const ColumnConfig& config = column.config;
+  if (config.kind == ColumnConfig::Kind::kLabel) {
+    const bool is_text = cell.kind == Cell::Kind::kText;
+    if (is_text || cell.kind == Cell::Kind::kMissing) {
+      return ParseLabel(column, is_text ? cell.text : "", builder);
+    }
+    if (cell.kind == Cell::Kind::kNumber) {
+      return ParseLabel(column, NumberText(cell.number).view(), builder);
+    }
+    return Invalid("column '%s': a label is one value, not a list; correct the row", config.name);
+  }
   if (config.kind == ColumnConfig::Kind::kDense) {
     switch (cell.kind) {
       case Cell::Kind::kMissing:
@@ -278,7 +288,7 @@ void CsvParser::AddTokens(const ColumnConfig& column, std::string_view cell) {
 
 }  // namespace
 
-std::unique_ptr<RowParser> NewCsvParser(const CsvConfig& config, bool ignore_labels,
+std::unique_ptr<RowParser> NewCsvParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer) {
   return std::make_unique<CsvParser>(config, ignore_labels, std::move(consumer));
 }

@@ -23,7 +23,7 @@ FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labe
 std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer) {
   return config.format == DataConfig::Format::kCsv
-             ? NewCsvParser(config.csv, ignore_labels, std::move(consumer))
+             ? NewCsvParser(config, ignore_labels, std::move(consumer))
              : NewCriteoParser(config, ignore_labels, std::move(consumer));
 }
 

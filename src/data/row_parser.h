@@ -30,7 +30,8 @@ class RowParser {
   virtual Status Parse(std::string_view line, const FileColumns* columns,
                        BatchBuilder& builder) = 0;
 
-  // The same for a row of cells without labels: see RowBatcher::AddCells.
+  // The same for a row of cells: one per column of ColumnsOf() that is no label or, without
+  // ignore_labels, per column. repeated: see RowBatcher::AddCells.
   virtual Status ParseCells(std::span<const Cell* const> cells, std::span<const bool> repeated,
                             BatchBuilder& builder) = 0;
 
@@ -51,7 +52,7 @@ std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_la
 
 // Parses cells of CSV. A cell in double quotes may contain separators and, doubled, quotes, but no
 // line end. A missing cell has no tokens; missing values of a list are left out.
-std::unique_ptr<RowParser> NewCsvParser(const CsvConfig& config, bool ignore_labels,
+std::unique_ptr<RowParser> NewCsvParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer);
 
 // Parses cells of the Criteo layout. Tokens of id columns are numbers.

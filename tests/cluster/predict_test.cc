@@ -406,7 +406,7 @@ TEST_CASE("A damaged or different model is refused") {
                Contains("probe.csv: the file has ") && Contains("; the manifest has "));
   }
   SECTION("another processing than the training's") {
-    const CommandResult result = predict(" --set data.csv.columns.0.mean=39");
+    const CommandResult result = predict(" --set data.columns.0.mean=39");
     CHECK(result.exit_code == 3);
     CHECK_THAT(result.error, Contains("probe.csv:2: the trainer predicted 0.") &&
                                  Contains(" for this row, this program predicts 0."));

@@ -131,11 +131,10 @@ features:
 data:
   train: [train.csv]
   test: [train.csv]
-  csv:
-    columns:
-      - {name: tags, kind: id, separator: "|"}
-      - {name: number, kind: dense, fit: true}
-      - {name: label, kind: label}
+  columns:
+    - {name: tags, kind: id, separator: "|"}
+    - {name: number, kind: dense, fit: true}
+    - {name: label, kind: label}
 model:
   towers:
     - {name: keys, input: [embeddings.f, dense], layers: [gelu, {cross: {rank: 2}}, {linear: 8}, sigmoid, {fm: 4}]}

@@ -28,11 +28,11 @@ void RunCsvFile(Input input) {
   config.csv.separator = (options & 2) != 0 ? '\t' : ',';
   const bool needs_labels = (options & 4) != 0;
   using Kind = ColumnConfig::Kind;
-  config.csv.columns = {{.name = "y", .kind = Kind::kLabel},
-                        {.name = "x", .kind = Kind::kDense},
-                        {.name = "a", .kind = Kind::kId, .header_name = "the \"a\", b"},
-                        {.name = "s", .kind = Kind::kSkip}};
-  const auto columns = FindColumns(config.csv, TextOf(header), needs_labels);
+  config.columns = {{.name = "y", .kind = Kind::kLabel},
+                    {.name = "x", .kind = Kind::kDense},
+                    {.name = "a", .kind = Kind::kId, .header_name = "the \"a\", b"},
+                    {.name = "s", .kind = Kind::kSkip}};
+  const auto columns = FindColumns(config, TextOf(header), needs_labels);
   if (!columns.ok()) {
     SIMURGH_CHECK(absl::IsInvalidArgument(columns.status())) << columns.status();
     return;
@@ -45,7 +45,7 @@ void RunCsvFile(Input input) {
   SIMURGH_CHECK(added.ok() || absl::IsInvalidArgument(added)) << added;
   if (file == nullptr || !added.ok()) return;
   auto ordered = RowBatcher::Create(config, {feature}, !needs_labels);
-  SIMURGH_CHECK(ordered->AddLine(InConfiguredOrder(config.csv, *file, row)).ok());
+  SIMURGH_CHECK(ordered->AddLine(InConfiguredOrder(config, *file, row)).ok());
   const Batch one = batcher->Build().value();
   const Batch other = ordered->Build().value();
   SIMURGH_CHECK(one.dense.values == other.dense.values);

@@ -17,14 +17,14 @@ inline constexpr uint32_t kMaxTasks = 16;
 inline constexpr size_t kCriteoDenseColumns = 13;
 inline constexpr size_t kCriteoIdColumns = 26;
 
-// One column of a CSV file.
+// One column of the data.
 struct ColumnConfig {
   enum class Kind { kLabel, kDense, kId, kSkip };
   enum class Transform { kNone, kLog1p };
 
   std::string name;
   Kind kind = Kind::kSkip;
-  std::string header_name = {};  // In headers of files; empty: `name`.
+  std::string header_name = {};  // In headers and records; empty: `name`.
   // label: texts that mean 1. Empty: the cell is 0 or 1.
   std::vector<std::string> positive = {};
   // label: texts that mean 0. Empty: all that are neither in `positive` nor missing.
@@ -42,8 +42,6 @@ struct CsvConfig {
   char separator = ',';
   bool header = false;  // The first line of each file has names, by which columns are found.
   bool strict = false;  // Whether other columns in a header are an error.
-  std::vector<std::string> missing_values = {""};  // Cells (blanks trimmed) that read as missing.
-  std::vector<ColumnConfig> columns;               // Without a header, in the order of the file.
 };
 
 struct CriteoConfig {
@@ -71,6 +69,9 @@ struct DataConfig {
   Format format = Format::kCsv;
   CsvConfig csv;
   CriteoConfig criteo;
+  // The columns; of CSV files without a header, in their order. None with `criteo`.
+  std::vector<ColumnConfig> columns;
+  std::vector<std::string> missing_values = {""};  // Cells (blanks trimmed) that read as missing.
   std::vector<DerivedConfig> derived;
   std::vector<std::string> train;       // Read in this order.
   std::vector<std::string> validation;  // For evaluations during training; empty: the test files.

@@ -231,13 +231,13 @@ std::string Data(const CsvGuess& guess, const StarterOptions& options) {
     absl::StrAppend(&text, "  max_bad_rows: ", std::max<uint64_t>(1'000, options.train_rows / 50),
                     "\n");
   }
-  absl::StrAppend(&text, "  csv:\n    separator: ", Text(std::string(1, guess.separator)),
-                  "\n    header: true\n    missing_values: ", Texts(guess.missing_values),
-                  "\n    # `fit` scales numbers by the mean and deviation of the training data. "
+  absl::StrAppend(&text, "  csv: {separator: ", Text(std::string(1, guess.separator)),
+                  ", header: true}\n  missing_values: ", Texts(guess.missing_values),
+                  "\n  # `fit` scales numbers by the mean and deviation of the training data. "
                   "`missing` is read "
-                  "for a\n    # missing number.\n    columns:\n");
+                  "for a\n  # missing number.\n  columns:\n");
   for (const ColumnGuess& column : guess.columns) {
-    text += Entry("      ", Keys(column.config), column.reason);
+    text += Entry("    ", Keys(column.config), column.reason);
   }
   return text;
 }

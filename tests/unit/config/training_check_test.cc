@@ -204,7 +204,7 @@ TEST_CASE("Room for a batch of rows is for rows", "[config]") {
 }
 
 TEST_CASE("Every label column is a task", "[config]") {
-  const std::string second = "data.csv.columns.4={name: liked, kind: label}";
+  const std::string second = "data.columns.4={name: liked, kind: label}";
   const std::string logits = "model.towers.1.layers.3={linear: 2}";
   REQUIRE(With({}).ok());
   CHECK(With({})->model.tasks.size() == 1);
@@ -245,7 +245,7 @@ TEST_CASE("Every label column is a task", "[config]") {
 TEST_CASE("Models that support one label refuse more", "[config]") {
   const auto with_two = [](const std::string& file) {
     return LoadClusterConfig(file,
-                             {"data.csv.columns.2={name: fnlwgt, kind: label, positive: [\"1\"]}"});
+                             {"data.columns.2={name: fnlwgt, kind: label, positive: [\"1\"]}"});
   };
   for (const char* file : {"config/adult-dlrm.yaml", "config/adult-dcn-v2.yaml"}) {
     const auto config = with_two(file);

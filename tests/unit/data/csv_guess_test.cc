@@ -372,9 +372,9 @@ TEST_CASE("The configuration is valid, for any names and texts", "[guess]") {
   INFO(config.status().ToString());
   INFO(text);
   REQUIRE(config.ok());
-  CHECK(config->data.csv.columns.size() == guessed.guess.columns.size());
-  for (size_t i = 0; i < config->data.csv.columns.size(); ++i) {
-    const ColumnConfig& column = config->data.csv.columns[i];
+  CHECK(config->data.columns.size() == guessed.guess.columns.size());
+  for (size_t i = 0; i < config->data.columns.size(); ++i) {
+    const ColumnConfig& column = config->data.columns[i];
     CHECK(column.name == guessed[i].config.name);
     CHECK(column.kind == guessed.kind(i));
     CHECK(column.positive == guessed[i].config.positive);

@@ -20,11 +20,10 @@ using Ids = std::vector<uint64_t>;
 // y,x,city,tags,note: label, dense, id, ids separated by |, skipped.
 DataConfig Example() {
   DataConfig config;
-  config.csv.missing_values = {"", "?"};
-  config.csv.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
-                        Column("city", Kind::kId), Column("tags", Kind::kId),
-                        Column("note", Kind::kSkip)};
-  config.csv.columns[3].separator = '|';
+  config.missing_values = {"", "?"};
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense), Column("city", Kind::kId),
+                    Column("tags", Kind::kId), Column("note", Kind::kSkip)};
+  config.columns[3].separator = '|';
   return config;
 }
 
@@ -76,7 +75,7 @@ TEST_CASE("Parts of a cell are trimmed, and missing parts are no ids") {
 
 TEST_CASE("A missing value is put in place before transform and scaling") {
   DataConfig config = Example();
-  ColumnConfig& x = config.csv.columns[1];
+  ColumnConfig& x = config.columns[1];
   x.missing = -3.0;
   x.transform = ColumnConfig::Transform::kLog1p;
   x.mean = 1.0;
@@ -90,8 +89,8 @@ TEST_CASE("A missing value is put in place before transform and scaling") {
 
 TEST_CASE("Several label columns are several labels of a sample, in their order") {
   DataConfig config = Example();
-  config.csv.columns[4] = Column("bought", Kind::kLabel);
-  config.csv.columns[4].positive = {"yes"};
+  config.columns[4] = Column("bought", Kind::kLabel);
+  config.columns[4].positive = {"yes"};
   CHECK(LabelColumns(config) == std::vector<std::string>{"y", "bought"});
   const TemporaryFolder folder;
   const std::string file =
@@ -110,7 +109,7 @@ TEST_CASE("Several label columns are several labels of a sample, in their order"
 
 TEST_CASE("Texts that mean a positive label") {
   DataConfig config = Example();
-  config.csv.columns[0].positive = {"yes", "si"};
+  config.columns[0].positive = {"yes", "si"};
   const auto samples = ReadText(config, "si,1,c,t,\nno,1,c,t,\n yes ,1,c,t,\n", Features());
   REQUIRE(samples.ok());
   CHECK((*samples)[0].label == 1.0F);
@@ -223,7 +222,7 @@ TEST_CASE("A bad row is named with file, line, column, value and remedy") {
 
 TEST_CASE("Labels are texts of `positive` and `negative`; missing and other texts are bad rows") {
   DataConfig config = Example();
-  ColumnConfig& y = config.csv.columns[0];
+  ColumnConfig& y = config.columns[0];
   y.positive = {"yes", "1"};
   const auto label_of = [&config](const std::string& cell) -> StatusOr<float> {
     SIMURGH_ASSIGN_OR_RETURN(const auto samples, ReadText(config, cell + ",1,c,t,\n", Features()));
@@ -256,8 +255,8 @@ TEST_CASE("Labels are texts of `positive` and `negative`; missing and other text
 TEST_CASE(
     "A `missing` that is too large once it is scaled is named with the row that lacks a value") {
   DataConfig config = Example();
-  config.csv.columns[1].missing = 3e38F;
-  config.csv.columns[1].stddev = 0.001;
+  config.columns[1].missing = 3e38F;
+  config.columns[1].stddev = 0.001;
   const auto samples = ReadText(config, "1,1,c,t,\n1,,c,t,\n", Features());
   CHECK(samples.status().code() == absl::StatusCode::kInvalidArgument);
   CHECK_THAT(std::string(samples.status().message()),
@@ -267,7 +266,7 @@ TEST_CASE(
 
 TEST_CASE("A dense value far above all usual ones is named in the log, with its line") {
   DataConfig config = Example();
-  config.csv.columns[1].stddev = 2;
+  config.columns[1].stddev = 2;
   std::string text = "1,1e6,c,t,\n0,-1e20,c,t,\n1,2000002,c,t,\n";
   {
     const testing::LogLines lines;
@@ -376,7 +375,7 @@ TEST_CASE("Batches estimate the number of all rows, and know it at the end") {
 
 TEST_CASE("Dense columns are in the order of the file") {
   DataConfig config = Example();
-  config.csv.columns[4].kind = Kind::kDense;
+  config.columns[4].kind = Kind::kDense;
   CHECK(DenseColumns(config) == std::vector<std::string>{"x", "note"});
 }
 
