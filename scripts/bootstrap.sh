@@ -4,11 +4,12 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/bootstrap.sh [--tests] [--bench] [--check]
+Usage: scripts/bootstrap.sh [--tests] [--bench] [--arrow] [--check]
 
 Installs the missing Debian 12 packages for building and testing.
 
   --tests  also install PyTorch, Slurm and more, for tests with other programs: 650 MB
+  --arrow  also get Arrow C++ from PyPI, 75 MB, into build/arrow, for the module that reads Parquet
   --bench  also install peers and load generators of the benches
   --check  install nothing; list missing packages and exit with 1 if there are any
   --help   print this text
@@ -73,11 +74,27 @@ missing_packages() {
       }'
 }
 
+# Arrow C++ of PyPI's pyarrow, and the Python package, whose writers the tests use.
+ARROW=(pyarrow==26.0.1 'numpy>=2')
+
+get_arrow() {
+  local folder made
+  folder=$(dirname "$0")/../build/arrow
+  made=$folder/version
+  [[ -f $made && $(<"$made") == "${ARROW[*]}" ]] && return
+  echo "bootstrap: getting ${ARROW[*]}"
+  /usr/bin/python3 -m venv --clear "$folder"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "${ARROW[@]}"
+  echo "${ARROW[*]}" >"$made"
+}
+
+arrow=false
 check_only=false
 for argument in "$@"; do
   case "$argument" in
     --tests) PACKAGES+=("${TEST_PACKAGES[@]}") ;;
     --bench) PACKAGES+=("${BENCH_PACKAGES[@]}") ;;
+    --arrow) arrow=true; PACKAGES+=(python3-venv) ;;
     --check) check_only=true ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
@@ -91,6 +108,7 @@ system=$(. /etc/os-release 2>/dev/null && echo "${ID-} ${VERSION_ID-}") || syste
 mapfile -t missing < <(missing_packages)
 if ((${#missing[@]} == 0)); then
   echo "bootstrap: all ${#PACKAGES[@]} packages are installed"
+  ! $arrow || $check_only || get_arrow
   exit 0
 fi
 if $check_only; then
@@ -120,3 +138,4 @@ if [[ -d /run/systemd/system ]]; then
     [[ " ${missing[*]} " != *" $service "* ]] || "${as_root[@]}" systemctl disable --quiet "$service"
   done
 fi
+! $arrow || get_arrow

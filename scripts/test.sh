@@ -122,6 +122,7 @@ make_python() {
 
 if $bootstrap; then
   scripts/bootstrap.sh --tests
+  scripts/bootstrap.sh --arrow || echo "build/arrow could not be made; tests that need it are skipped"
   make_python || echo "build/python could not be made; tests that need it are skipped"
 fi
 first=true

@@ -1,5 +1,6 @@
 #include "services/nn_worker/probe.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -32,6 +33,9 @@ struct ProbeRow {
 StatusOr<std::vector<ProbeRow>> FirstRows(const ClusterConfig& config) {
   const std::vector<std::string>& files =
       config.data.test.empty() ? config.data.train : config.data.test;
+  if (std::ranges::any_of(files, IsStream)) {
+    return absl::FailedPreconditionError("rows of a stream cannot be read again; set data.test");
+  }
   std::vector<ProbeRow> rows;
   ReadOptions reading;
   reading.on_row = [&](std::string_view line, bool in_batch) {
@@ -45,8 +49,9 @@ StatusOr<std::vector<ProbeRow>> FirstRows(const ClusterConfig& config) {
 
 // Writes the lines into a file in memory. Readers open it as /proc/self/fd/N.
 StatusOr<FileDescriptor> WriteLines(const DataConfig& data, const std::vector<ProbeRow>& rows) {
-  const bool has_header = data.format == DataConfig::Format::kCsv && data.csv.header;
-  std::string text = has_header ? CsvHeader(data) + "\n" : "";
+  const DataConfig lines = LinesOf(data);
+  const bool has_header = lines.format == DataConfig::Format::kCsv && lines.csv.header;
+  std::string text = has_header ? CsvHeader(lines) + "\n" : "";
   for (const ProbeRow& row : rows) absl::StrAppend(&text, row.line, "\n");
   FileDescriptor file(memfd_create("simurgh-probe", MFD_CLOEXEC));
   for (size_t written = 0; file.valid() && written < text.size();) {
@@ -63,7 +68,7 @@ Status PredictRows(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t
                    std::vector<ProbeRow>& rows) {
   SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor file, WriteLines(job.config().data, rows));
   size_t next = 0;
-  ReadOptions reading;
+  ReadOptions reading{.are_lines = true};
   std::vector<bool> is_good;
   reading.on_row = [&](std::string_view /*line*/, bool in_batch) { is_good.push_back(in_batch); };
   std::vector<float> all;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,7 @@
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/collective/collective.h"
+#include "simurgh/data/batch_reader.h"
 #include "simurgh/data/row_lines.h"
 #include "simurgh/data/row_text.h"
 #include "simurgh/model/model_directory.h"
@@ -115,6 +117,7 @@ struct Chunk {
   std::vector<size_t> ends;    // By row: the end of its line in `text`.
   std::vector<bool> is_whole;  // By row: see Line.
   std::vector<size_t> lines;   // By row: the number of its line.
+  std::vector<bool> is_good;   // By row: it could be parsed.
 
   std::string_view row(size_t index) const {
     const size_t first = index == 0 ? 0 : ends[index - 1];
@@ -132,16 +135,26 @@ struct Chunk {
 // writes the result when it is its turn.
 class FilePrediction {
  public:
-  FilePrediction(const Options& options, std::shared_ptr<const ModelVersion> model, RowLines lines,
-                 OutputFile* output)
+  FilePrediction(const Options& options, std::shared_ptr<const ModelVersion> model,
+                 std::string input, OutputFile* output)
       : options_(options),
-        input_(lines.file()),
+        input_(std::move(input)),
         model_(std::move(model)),
         tasks_(model_->format().labels.size()),
         metrics_(tasks_, GroupFeature()),
-        columns_(lines.columns() == nullptr ? std::nullopt : std::optional(*lines.columns())),
-        lines_(std::move(lines)),
         output_(output) {}
+
+  // Opens the input.
+  Status Open() {
+    MutexLock lock(read_mutex_);
+    const ReadOptions reading{.ignore_labels = !options_.evaluates, .allow_pipes = true};
+    if (IsArrow(model_->config().data)) return OpenReader(reading);
+    SIMURGH_ASSIGN_OR_RETURN(RowLines lines,
+                             RowLines::Open(model_->config().data, {input_}, reading));
+    if (lines.columns() != nullptr) columns_ = *lines.columns();
+    lines_.emplace(std::move(lines));
+    return absl::OkStatus();
+  }
 
   Status Run(uint32_t threads) {
     std::vector<std::jthread> others;
@@ -171,6 +184,25 @@ class FilePrediction {
     return static_cast<size_t>(found - features.begin());
   }
 
+  // Opens an input without lines, whose rows are parsed as they are read.
+  Status OpenReader(ReadOptions reading) ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mutex_) {
+    ClusterConfig config = model_->config();
+    config.data.bad_rows = DataConfig::BadRows::kSkip;  // The reader logs them.
+    config.data.max_bad_rows = std::numeric_limits<uint64_t>::max();
+    reading.copies_skipped = true;
+    // Called by Next(), with the mutex held.
+    reading.on_row = [this](std::string_view line, bool in_batch) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      Chunk& chunk = *observed_;
+      if (!options_.columns.empty()) chunk.text.append(line);
+      chunk.ends.push_back(chunk.text.size());
+      chunk.lines.push_back(++rows_read_);
+      chunk.is_good.push_back(in_batch);
+    };
+    SIMURGH_ASSIGN_OR_RETURN(
+        reader_, OpenBatchReader(config.data, config.features, {input_}, Chunk::kRows, reading));
+    return absl::OkStatus();
+  }
+
   // See RowLines::columns().
   const FileColumns* columns() const { return columns_ ? &*columns_ : nullptr; }
 
@@ -186,8 +218,8 @@ class FilePrediction {
     SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(*model_, !options_.evaluates));
     std::optional<RowText> text;
     if (!options_.columns.empty()) {
-      SIMURGH_ASSIGN_OR_RETURN(RowText chosen,
-                               RowText::Create(model_->config().data, options_.columns, columns()));
+      SIMURGH_ASSIGN_OR_RETURN(RowText chosen, RowText::Create(LinesOf(model_->config().data),
+                                                               options_.columns, columns()));
       text.emplace(std::move(chosen));
     }
     for (Chunk chunk; !failed_;) {
@@ -205,11 +237,19 @@ class FilePrediction {
     chunk.ends.clear();
     chunk.is_whole.clear();
     chunk.lines.clear();
+    chunk.is_good.clear();
     MutexLock lock(read_mutex_);
+    if (reader_ != nullptr) {
+      observed_ = &chunk;
+      SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader_->Next());
+      chunk.batch = batch ? *std::move(batch) : Batch();
+      chunk.number = next_chunk_++;
+      return absl::OkStatus();
+    }
     while (chunk.ends.size() < Chunk::kRows && chunk.text.size() < Chunk::kBytes) {
-      SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines_.Next());
+      SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines_->Next());
       if (!line) break;
-      chunk.lines.push_back(lines_.line_number());
+      chunk.lines.push_back(lines_->line_number());
       chunk.text.append(line->text);
       chunk.ends.push_back(chunk.text.size());
       chunk.is_whole.push_back(line->whole);
@@ -222,19 +262,22 @@ class FilePrediction {
     chunk.bad_rows = 0;
     chunk.problems.clear();
     chunk.output.clear();
-    std::vector<bool> is_good;
-    for (size_t row = 0; row < chunk.ends.size(); ++row) {
+    const bool is_parsed = !chunk.is_good.empty();
+    if (is_parsed) chunk.bad_rows = std::ranges::count(chunk.is_good, false);
+    for (size_t row = 0; !is_parsed && row < chunk.ends.size(); ++row) {
       const Status parsed = chunk.is_whole[row]
                                 ? predictor.rows().AddLine(chunk.row(row), columns())
                                 : LongLineError();
-      is_good.push_back(parsed.ok());
+      chunk.is_good.push_back(parsed.ok());
       if (parsed.ok()) continue;
       if (!absl::IsInvalidArgument(parsed)) return parsed;
       if (++chunk.bad_rows > kLoggedRows) continue;
       chunk.problems.push_back(
           absl::StrCat(input_, ":", chunk.lines[row], ": ", std::string(parsed.message())));
     }
-    SIMURGH_ASSIGN_OR_RETURN(chunk.batch, predictor.rows().Build());
+    if (!is_parsed || chunk.batch.sparse == nullptr) {
+      SIMURGH_ASSIGN_OR_RETURN(chunk.batch, predictor.rows().Build());
+    }
     SIMURGH_RETURN_IF_ERROR(predictor.Predict(*model_, chunk.batch, chunk.probabilities));
     if (!AllFinite(chunk.probabilities)) {
       return absl::FailedPreconditionError(
@@ -244,11 +287,11 @@ class FilePrediction {
     }
     if (output_ == nullptr) return absl::OkStatus();
     size_t next = 0;
-    for (size_t row = 0; row < is_good.size(); ++row) {
+    for (size_t row = 0; row < chunk.is_good.size(); ++row) {
       if (text) text->AppendCells(chunk.row(row), chunk.output);
       for (size_t task = 0; task < tasks_; ++task) {
         if (task > 0) chunk.output.push_back(',');
-        if (!is_good[row]) continue;
+        if (!chunk.is_good[row]) continue;
         std::array<char, 32> digits;
         const auto end = std::to_chars(digits.data(), digits.data() + digits.size(),
                                        chunk.probabilities[next++]);
@@ -288,9 +331,12 @@ class FilePrediction {
   const std::shared_ptr<const ModelVersion> model_;
   const size_t tasks_;
   PredictionMetrics metrics_ ABSL_GUARDED_BY(turn_mutex_);
-  const std::optional<FileColumns> columns_;
+  std::optional<FileColumns> columns_;  // Set by Open().
   Mutex read_mutex_;
-  RowLines lines_ ABSL_GUARDED_BY(read_mutex_);
+  std::optional<RowLines> lines_ ABSL_GUARDED_BY(read_mutex_);        // Either these,
+  std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(read_mutex_);  // or rows without lines.
+  Chunk* observed_ ABSL_GUARDED_BY(read_mutex_) = nullptr;            // Gets the reader's rows.
+  uint64_t rows_read_ ABSL_GUARDED_BY(read_mutex_) = 0;
   uint64_t next_chunk_ ABSL_GUARDED_BY(read_mutex_) = 0;
   Mutex turn_mutex_;
   CondVar turn_;
@@ -326,11 +372,9 @@ Status Predict(const Options& options) {
     SIMURGH_ASSIGN_OR_RETURN(output, OutputFile::Open(options.output));
     SIMURGH_RETURN_IF_ERROR(output->Append(HeaderOf(options, labels)));
   }
-  SIMURGH_ASSIGN_OR_RETURN(
-      RowLines lines,
-      RowLines::Open(model->config().data, {options.input == "-" ? "/dev/stdin" : options.input},
-                     {.ignore_labels = !options.evaluates, .allow_pipes = true}));
-  FilePrediction prediction(options, model, std::move(lines), output.get());
+  FilePrediction prediction(options, model, options.input == "-" ? "/dev/stdin" : options.input,
+                            output.get());
+  SIMURGH_RETURN_IF_ERROR(prediction.Open());
   SIMURGH_RETURN_IF_ERROR(prediction.Run(threads));
   const double seconds = prediction.seconds();
   if (output != nullptr) SIMURGH_RETURN_IF_ERROR(output->Finish());

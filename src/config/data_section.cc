@@ -26,25 +26,35 @@ using OnChange = DataConfig::OnChange;
 using Transform = ColumnConfig::Transform;
 
 void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_t at_least,
-               const std::string& folder, std::vector<std::string>* files) {
+               const std::string& folder, Format format, std::vector<std::string>* files) {
   in.Texts(key, meaning, files, {at_least, kMaxFiles},
            at_least > 0 ? Need::kRequired : Need::kOptional, "paths of files");
+  const bool is_arrow = format == Format::kParquet || format == Format::kArrow;
+  if (is_arrow && in.context()->input_files == InputFiles::kCheck) {
+    ExpandFiles(in, key, folder, files);
+  }
   std::vector<std::string> names;
   for (size_t i = 0; i < files->size(); ++i) {
-    ResolveInputFile(in, absl::StrCat(key, ".", i), folder, &(*files)[i]);
-    names.push_back(FileName((*files)[i]));
+    std::string& file = (*files)[i];
+    constexpr std::string_view kUnix = "unix:";
+    if (format == Format::kArrow && file.starts_with(kUnix)) {
+      file = std::string(kUnix) + PathIn(folder, file.substr(kUnix.size()));
+    } else if (!(format == Format::kArrow && IsStream(file)) && !(is_arrow && IsRemoteFile(file))) {
+      ResolveInputFile(in, absl::StrCat(key, ".", i), folder, &file);
+    }
+    names.push_back(FileName(file));
   }
   if (in.Has(key)) in.Record(key, TextsText(names));
 }
 
-void ReadColumn(MapReader& in, bool has_header, ColumnConfig* column) {
+void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
   in.Name("name", "column name", &column->name, Need::kRequired);
   in.Choice<Kind>(
       "kind", "role of the column; see Features", &column->kind,
       {{"label", Kind::kLabel}, {"dense", Kind::kDense}, {"id", Kind::kId}, {"skip", Kind::kSkip}});
   in.Text("header_name", "name of the column in headers; none: `name`", &column->header_name,
           "text");
-  in.OnlyWith(has_header, "set csv.header: true", {"header_name"});
+  in.OnlyWith(has_names, "set csv.header: true", {"header_name"});
   in.Texts("positive", "`label`: texts that mean 1; empty: the cell is 0 or 1", &column->positive,
            {0, kMaxTexts}, Need::kOptional);
   in.Texts(
@@ -82,7 +92,7 @@ void CheckColumnList(MapReader& in, const DataConfig& data) {
   for (size_t i = 0; i < data.columns.size(); ++i) {
     const ColumnConfig& column = data.columns[i];
     const std::string key = absl::StrCat("columns.", i);
-    if (column.separator == data.csv.separator) {
+    if (data.format == Format::kCsv && column.separator == data.csv.separator) {
       in.Error(absl::StrCat(key, ".separator"), "the same as csv.separator",
                "use another separator within cells");
     }
@@ -118,7 +128,7 @@ void ReadColumns(MapReader& in, DataConfig* data) {
           {has_columns && !in.describing() ? size_t{1} : size_t{0}, kMaxColumns},
           [&](MapReader& map) {
             ColumnConfig column;
-            ReadColumn(map, data->csv.header, &column);
+            ReadColumn(map, data->csv.header || IsArrow(*data), &column);
             data->columns.push_back(column);
           });
   in.OnlyWith(has_columns, "choose another format", {"columns", "missing_values"});
@@ -167,7 +177,9 @@ std::string WeightProblem(char separator, const ColumnConfig& column, const Data
   if (column.kind == Kind::kDense) {
     return absl::StrCat("column '", column.name, "' is dense: its cells are single numbers");
   }
-  if (separator == data.csv.separator) return "the same as between columns";
+  if (data.format == Format::kCsv && separator == data.csv.separator) {
+    return "the same as between columns";
+  }
   if (separator == column.separator) {
     return absl::StrCat("the same as between the values of column '", column.name, "'");
   }
@@ -205,13 +217,16 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
   root.Map("data", [&](MapReader& in) {
     in.Choice<Format>("format", "file format, see Data files", &data->format,
-                      {{"csv", Format::kCsv}, {"criteo", Format::kCriteo}});
+                      {{"csv", Format::kCsv},
+                       {"criteo", Format::kCriteo},
+                       {"parquet", Format::kParquet},
+                       {"arrow", Format::kArrow}});
     ReadFiles(in, "train", "files to train on, in this order, see Data files", 1, folder,
-              &data->train);
-    ReadFiles(in, "validation", "files of evaluations during training", 0, folder,
+              data->format, &data->train);
+    ReadFiles(in, "validation", "files of evaluations during training", 0, folder, data->format,
               &data->validation);
     ReadFiles(in, "test", "files of the final evaluation, and of others without `validation`", 0,
-              folder, &data->test);
+              folder, data->format, &data->test);
     in.Choice<BadRows>("bad_rows",
                        "reaction to a row that cannot be read: end the run, or skip and count it",
                        &data->bad_rows, {{"fail", BadRows::kFail}, {"skip", BadRows::kSkip}});
@@ -225,7 +240,7 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
     const bool is_csv = data->format == Format::kCsv;
     in.OnlyWith(is_csv, "set format: csv", {"csv"});
     in.Map("csv", [&](MapReader& map) { ReadCsv(map, &data->csv); });
-    in.OnlyWith(!is_csv, "set format: criteo", {"criteo"});
+    in.OnlyWith(data->format == Format::kCriteo, "set format: criteo", {"criteo"});
     in.Map("criteo", [&](MapReader& map) {
       map.Integer("labels", "number of label columns, named `label`, `label2` and so on",
                   &data->criteo.labels, 1, kMaxTasks);
@@ -261,7 +276,7 @@ void MoveColumns(YamlNode* document) {
 }
 
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data) {
-  if (data.format == Format::kCsv) return data.columns;
+  if (data.format != Format::kCriteo) return data.columns;
   const CriteoConfig& criteo = data.criteo;
   std::vector<ColumnConfig> columns;
   for (uint32_t i = 1; i <= criteo.labels; ++i) {
@@ -312,7 +327,7 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
     }
   }
   // Columns of the criteo format cannot be skipped. A bad name leaves a column unused.
-  if (config.data.format != Format::kCsv || !diagnostics->ok()) return;
+  if (config.data.format == Format::kCriteo || !diagnostics->ok()) return;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].kind != Kind::kId || used.contains(columns[i].name)) continue;
     diagnostics->Report(absl::StrCat("data.columns.", i),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/map_reader.h"
 
@@ -17,7 +18,13 @@ std::string PathIn(const std::string& folder, const std::string& path);
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file);
 
-// The same for an input file. Returns false without an error if input files are ignored.
+// Replaces folders by their files whose names end in `.parquet`, also those in folders in them, and
+// paths with `*`, `?` or `[...]` by the files that match, each in the order of their names. Reports
+// those without any. Relative to `folder`; the results are, too, or absolute.
+void ExpandFiles(MapReader& in, const std::string& key, const std::string& folder,
+                 std::vector<std::string>* files);
+
+// ResolveFile() for an input file. Returns false without an error if input files are ignored.
 bool ResolveInputFile(MapReader& in, const std::string& key, const std::string& folder,
                       std::string* file);
 

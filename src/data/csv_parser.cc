@@ -32,6 +32,7 @@ class CsvParser final : public RowParser {
  public:
   CsvParser(const DataConfig& config, bool ignore_labels, std::unique_ptr<RowConsumer> consumer)
       : ignores_labels_(ignore_labels),
+        is_csv_(config.format == DataConfig::Format::kCsv),
         missing_values_(config.missing_values),
         consumer_(std::move(consumer)),
         splitter_(config.csv.separator),
@@ -64,6 +65,7 @@ class CsvParser final : public RowParser {
   void AddTokens(const ColumnConfig& column, std::string_view cell);
 
   const bool ignores_labels_;
+  const bool is_csv_;
   std::vector<std::string> missing_values_;
   std::vector<Column> columns_;
   std::unique_ptr<RowConsumer> consumer_;
@@ -215,6 +217,10 @@ Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& 
       return ParseLabel(column, is_text ? cell.text : "", builder);
     }
     if (cell.kind == Cell::Kind::kNumber) {
+      if (config.positive.empty() && (cell.number == 0.0 || cell.number == 1.0)) {
+        builder.SetLabel(static_cast<float>(cell.number), column.index);
+        return absl::OkStatus();
+      }
       return ParseLabel(column, NumberText(cell.number).view(), builder);
     }
     return Invalid("column '%s': a label is one value, not a list; correct the row", config.name);
@@ -250,12 +256,15 @@ Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& 
       return Invalid("column '%s': it has ids, not dense numbers; send texts or integers",
                      config.name);
     case Cell::Kind::kList:
-      if (config.separator == '\0') {
+      if (is_csv_ && config.separator == '\0') {
         return Invalid("column '%s': it has one id, not a list; correct the row", config.name);
       }
-      for (const std::string_view token : cell.list) {
-        const std::string_view trimmed = TrimBlanks(token, config.separator);
-        if (!IsMissing(trimmed)) cells_.Add({.text = trimmed});
+      for (size_t i = 0; i < cell.list.size(); ++i) {
+        const std::string_view trimmed = TrimBlanks(cell.list[i], config.separator);
+        if (IsMissing(trimmed)) continue;
+        cells_.Add(cell.weights.empty()
+                       ? Token{.text = trimmed}
+                       : Token{.text = trimmed, .has_weight = true, .weight = cell.weights[i]});
       }
       break;
   }

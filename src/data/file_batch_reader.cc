@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "data/arrow_source.h"
 #include "data/process/negative_sampling.h"
 #include "data/row_parser.h"
 #include "simurgh/base/log.h"
@@ -67,9 +68,14 @@ StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
                                                    std::unique_ptr<RowConsumer> consumer,
                                                    const std::vector<std::string>& files,
                                                    const ReadOptions& options) {
-  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(config, files, options));
+  if (IsArrow(config) && !options.are_lines) {
+    return OpenArrowSource(config, std::move(consumer), files, options);
+  }
+  const DataConfig of_lines = LinesOf(config);
+  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(of_lines, files, options));
   return std::make_unique<LineSource>(
-      config, NewRowParser(config, options.ignore_labels, std::move(consumer)), std::move(lines));
+      of_lines, NewRowParser(of_lines, options.ignore_labels, std::move(consumer)),
+      std::move(lines));
 }
 
 FileBatchReader::FileBatchReader(const DataConfig& config, std::unique_ptr<RowSource> rows,
@@ -127,11 +133,26 @@ void FileBatchReader::Observe(bool in_batch) const {
   if (options_.on_row) options_.on_row(source_->Text(), in_batch);
 }
 
+uint64_t FileBatchReader::EndOfUnwanted() const {
+  constexpr uint64_t kMost = uint64_t{1} << 20;  // Between reports of a long skip.
+  const uint64_t chunk = uint64_t{division_.batch_size} * division_.piece_batches;
+  uint64_t row = rows_;
+  while (row - rows_ < kMost) {
+    if (division_.ShareOf(row) != options_.share) {
+      row = (row / chunk + 1) * chunk;
+    } else if (row < read_end_ && options_.read->IsRead({options_.epoch, row})) {
+      ++row;
+    } else {
+      break;
+    }
+  }
+  return row;
+}
+
 Status FileBatchReader::Take() {
   const uint64_t row = rows_++;
   if (row < read_end_ && row % 4'096 == 0) SIMURGH_RETURN_IF_ERROR(ShowSkip());
-  if (division_.ShareOf(row) != options_.share) return absl::OkStatus();
-  if (row < read_end_ && options_.read->IsRead({options_.epoch, row})) return absl::OkStatus();
+  if (row < wanted_) return absl::OkStatus();
   const Status parsed = source_->Parse(builder_);
   if (!parsed.ok()) {
     builder_.AbandonSample();
@@ -147,6 +168,15 @@ Status FileBatchReader::Take() {
 
 StatusOr<std::optional<Batch>> FileBatchReader::Next() {
   while (builder_.size() < batch_size_) {
+    if (rows_ >= wanted_) wanted_ = EndOfUnwanted();
+    if (rows_ < wanted_) {
+      const uint64_t skipped = source_->Skip(wanted_ - rows_);
+      rows_ += skipped;
+      if (skipped > 0) {
+        if (rows_ < read_end_) SIMURGH_RETURN_IF_ERROR(ShowSkip());
+        continue;
+      }
+    }
     SIMURGH_ASSIGN_OR_RETURN(const bool has_row, source_->Next());
     if (!has_row) break;
     SIMURGH_RETURN_IF_ERROR(Take());

@@ -30,9 +30,11 @@ class FileBatchReader final : public BatchReader {
   FileBatchReader(const DataConfig& config, std::unique_ptr<RowSource> rows, BatchBuilder builder,
                   size_t batch_size, const ReadOptions& options);
 
+  // The first row from rows_ on that is of this share and has not been read, or one before it.
+  uint64_t EndOfUnwanted() const;
   // Logs progress of a long skip. Errors: CANCELLED after Stop.
   Status ShowSkip();
-  // Adds the row, of this reader's share, to the batch, unless it is bad or a dropped negative.
+  // Adds the row to the batch, unless it is bad, a dropped negative or unwanted.
   Status Take();
   // Gives the row to the observer of the options, if there is one.
   void Observe(bool in_batch) const;
@@ -48,7 +50,8 @@ class FileBatchReader final : public BatchReader {
   uint64_t read_end_;  // No row from here on has been read.
   std::unique_ptr<RowSource> source_;
   BatchBuilder builder_;
-  uint64_t rows_ = 0;  // Rows read from all files, including bad ones.
+  uint64_t rows_ = 0;    // Rows read from all files, including bad ones.
+  uint64_t wanted_ = 0;  // Rows before it, from rows_ on, are left out.
   uint64_t skipped_rows_ = 0;
   uint64_t warnings_ = 0;
   std::chrono::steady_clock::time_point shown_ = std::chrono::steady_clock::now();

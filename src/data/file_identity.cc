@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
+#include "data/arrow_source.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/log.h"
@@ -57,9 +58,17 @@ std::string Difference(const DataFile& read, const DataFile& now) {
                       "; restore the file and add new rows as a new file at the end of the list");
 }
 
+FileIdentity IdentityOf(const RemoteFile& file) {
+  return {.bytes = file.bytes, .modified_ns = file.modified_ns};
+}
+
 }  // namespace
 
 StatusOr<FileIdentity> IdentifyFile(const std::string& path) {
+  if (IsRemoteFile(path)) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::vector<RemoteFile> files, ListRemoteFiles(path));
+    return IdentityOf(files.front());
+  }
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
   struct stat about{};
@@ -98,9 +107,19 @@ Status FileIdentities::Check(const std::string& path) {
 
 StatusOr<std::vector<DataFile>> IdentifyFiles(const std::vector<std::string>& paths) {
   std::vector<DataFile> files;
-  for (const std::string& path : paths) {
-    SIMURGH_ASSIGN_OR_RETURN(const FileIdentity identity, IdentifyFile(path));
+  const auto add = [&files](const std::string& path, const FileIdentity& identity) {
     files.push_back({path.substr(path.rfind('/') + 1), identity.bytes, identity.ends});
+  };
+  for (const std::string& path : paths) {
+    if (IsStream(path)) {
+      add(path, {});
+    } else if (IsRemoteFile(path)) {
+      SIMURGH_ASSIGN_OR_RETURN(const std::vector<RemoteFile> remote, ListRemoteFiles(path));
+      for (const RemoteFile& file : remote) add(file.path, IdentityOf(file));
+    } else {
+      SIMURGH_ASSIGN_OR_RETURN(const FileIdentity identity, IdentifyFile(path));
+      add(path, identity);
+    }
   }
   return files;
 }

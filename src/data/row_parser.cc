@@ -22,9 +22,9 @@ FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labe
 
 std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer) {
-  return config.format == DataConfig::Format::kCsv
-             ? NewCsvParser(config, ignore_labels, std::move(consumer))
-             : NewCriteoParser(config, ignore_labels, std::move(consumer));
+  return config.format == DataConfig::Format::kCriteo
+             ? NewCriteoParser(config, ignore_labels, std::move(consumer))
+             : NewCsvParser(config, ignore_labels, std::move(consumer));
 }
 
 std::string Quoted(std::string_view cell) {

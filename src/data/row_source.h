@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,6 +26,9 @@ class RowSource {
   // Errors: of opening and reading, with the file and, if known, the row.
   virtual StatusOr<bool> Next() = 0;
 
+  // Leaves out as many of the next rows as is cheaper than Next(), at most `rows`.
+  virtual uint64_t Skip(uint64_t /*rows*/) { return 0; }
+
   // Sets label, dense columns and, through the consumer, ids of the builder's open sample; the
   // caller ends or abandons it. At most once a row. Errors: INVALID_ARGUMENT for a bad row, naming
   // column, value and remedy; FAILED_PRECONDITION from a plug-in that cannot continue.
@@ -34,7 +38,7 @@ class RowSource {
   // is none.
   virtual std::string TakeWarning() = 0;
 
-  // The row as a line: of its format, or of CSV with the configured columns, in order.
+  // The row as a line of the format of LinesOf(), with the configured columns, in order.
   virtual std::string Text() = 0;
 
   // Where the row is: "file:line", or the like.

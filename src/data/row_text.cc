@@ -94,11 +94,22 @@ std::string InConfiguredOrder(const DataConfig& config, const FileColumns& file,
   return text;
 }
 
+DataConfig LinesOf(const DataConfig& config) {
+  DataConfig lines = config;
+  if (!IsArrow(config)) return lines;
+  lines.format = DataConfig::Format::kCsv;
+  lines.csv = {.header = true};
+  for (ColumnConfig& column : lines.columns) {
+    const bool has_lists = column.kind == ColumnConfig::Kind::kId && column.separator == '\0';
+    if (has_lists) column.separator = '\x1f';
+  }
+  return lines;
+}
+
 std::string CsvHeader(const DataConfig& config) {
   std::string text;
   for (const ColumnConfig& column : config.columns) {
-    AppendCsvCell(column.header_name.empty() ? column.name : column.header_name, text,
-                  config.csv.separator);
+    AppendCsvCell(HeaderName(column), text, config.csv.separator);
     text.push_back(config.csv.separator);
   }
   text.pop_back();

@@ -68,7 +68,7 @@ RowFormat FormatOf(const ClusterConfig& config) {
     format.columns.push_back(
         {.name = column.name,
          .is_dense = is_dense,
-         .is_list = column.separator != '\0',
+         .is_list = column.separator != '\0' || (!is_dense && IsArrow(config.data)),
          .is_read = is_dense || std::ranges::find(read, column.name) != read.end()});
   }
   return format;

@@ -23,8 +23,8 @@ const std::vector<Target>& Targets() {
   static const std::vector<Target> targets = [] {
     std::vector<Target> all = FrameTargets();
     for (const auto& more :
-         {ConversationTargets(), DataTargets(), DenseTargets(), RowTargets(), BatchTargets(),
-          FeedTargets(), ModelTargets(), ServedRowTargets(), ServingTargets()}) {
+         {ArrowTargets(), ConversationTargets(), DataTargets(), DenseTargets(), RowTargets(),
+          BatchTargets(), FeedTargets(), ModelTargets(), ServedRowTargets(), ServingTargets()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

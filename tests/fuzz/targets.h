@@ -26,6 +26,7 @@ struct Target {
 };
 
 // Defined in <what>_targets.cc.
+std::vector<Target> ArrowTargets();
 std::vector<Target> FrameTargets();
 std::vector<Target> ConversationTargets();
 std::vector<Target> DataTargets();

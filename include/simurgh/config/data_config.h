@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "simurgh/config/plugin_config.h"
@@ -24,7 +25,7 @@ struct ColumnConfig {
 
   std::string name;
   Kind kind = Kind::kSkip;
-  std::string header_name = {};  // In headers and records; empty: `name`.
+  std::string header_name = {};  // In headers and records; empty: `name`; see HeaderName().
   // label: texts that mean 1. Empty: the cell is 0 or 1.
   std::vector<std::string> positive = {};
   // label: texts that mean 0. Empty: all that are neither in `positive` nor missing.
@@ -62,7 +63,7 @@ struct DerivedConfig {
 
 // YAML section `data`. Paths are absolute or relative to the YAML file.
 struct DataConfig {
-  enum class Format { kCsv, kCriteo };
+  enum class Format { kCsv, kCriteo, kParquet, kArrow };
   enum class BadRows { kFail, kSkip };
   enum class OnChange { kFail, kWarn };
 
@@ -81,6 +82,24 @@ struct DataConfig {
   OnChange on_change =
       OnChange::kFail;  // A file that changes during the run: an error, or a log line.
 };
+
+// The column's name in headers and records.
+inline const std::string& HeaderName(const ColumnConfig& column) {
+  return column.header_name.empty() ? column.name : column.header_name;
+}
+
+// Whether libsimurgh_arrow.so reads the data.
+inline bool IsArrow(const DataConfig& data) {
+  return data.format == DataConfig::Format::kParquet || data.format == DataConfig::Format::kArrow;
+}
+
+// Whether it is a URI, such as s3://bucket/key.
+inline bool IsRemoteFile(std::string_view path) { return path.find("://") != path.npos; }
+
+// Whether it is read once, front to back: standard input, or the socket of `unix:PATH`.
+inline bool IsStream(std::string_view path) {
+  return path == "-" || path == "/dev/stdin" || path.starts_with("unix:");
+}
 
 // The configured columns of a file; without a header, in its order.
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data);

@@ -65,7 +65,9 @@ struct ReadOptions {
   RowObserver on_row;  // May be empty.
   // Labels are 0, whatever their cells, and files or rows may lack the columns of labels.
   bool ignore_labels = false;
-  bool allow_pipes = false;  // Next() then waits for the writer, also after Stop().
+  bool are_lines = false;       // The files have the format of LinesOf().
+  bool copies_skipped = false;  // `on_row` also gets columns of kind `skip`.
+  bool allow_pipes = false;     // Next() then waits for the writer, also after Stop().
 };
 
 // Opens `files` in the format of `config`; detects gzip and zstd by their first bytes. The batch

@@ -12,7 +12,7 @@ struct Cell {
     kMissing,
     kText,    // The text of a cell of a file, without quotes.
     kNumber,  // Of a dense column.
-    kList,    // Of an id column with a separator: its ids, apart.
+    kList,    // Of an id column that may have several: its ids, apart.
   };
 
   Kind kind = Kind::kMissing;
@@ -21,6 +21,7 @@ struct Cell {
     double number;
     std::span<const std::string_view> list;
   };
+  std::span<const float> weights = {};  // kList: of its ids; empty: each is 1.
 };
 
 }  // namespace simurgh

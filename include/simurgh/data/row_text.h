@@ -44,6 +44,10 @@ void AppendCsvCell(std::string_view cell, std::string& text, char separator = ',
 std::string InConfiguredOrder(const DataConfig& config, const FileColumns& file,
                               std::string_view line);
 
+// The configuration of files with the lines of RowSource::Text(): `config`, or for formats without
+// lines, CSV with a header and lists separated by the ASCII unit separator.
+DataConfig LinesOf(const DataConfig& config);
+
 // The header of files with the configured columns, in order.
 std::string CsvHeader(const DataConfig& config);
 

@@ -111,6 +111,12 @@ Status Add(std::string_view line, CsvSplitter& splitter, CsvSample& sample) {
 }  // namespace
 
 StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows) {
+  for (const char* const end : {".parquet", ".arrow", ".feather"}) {
+    if (!path.ends_with(end)) continue;
+    return absl::InvalidArgumentError(
+        "only CSV can be guessed; write a configuration with `format: parquet` or `arrow`, see "
+        "'Data files' in config/README.md");
+  }
   SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(DataConfig(), {path}));
   SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines.Next());
   if (!line) {

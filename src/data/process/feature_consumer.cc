@@ -1,6 +1,7 @@
 #include "data/process/feature_consumer.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "data/process/feature_ids.h"
@@ -23,6 +24,7 @@ class FeatureConsumer final : public RowConsumer {
 
   void Add(FeatureIds feature) {
     for (const size_t column : feature.columns()) is_read_[column] = true;
+    numbers_.push_back(features_.size());
     features_.push_back(std::move(feature));
   }
 
@@ -33,12 +35,28 @@ class FeatureConsumer final : public RowConsumer {
 
   bool Reads(size_t column) const override { return is_read_[column]; }
 
+  std::vector<Hashed> TakeHashed(std::span<const size_t> columns) override {
+    std::vector<Hashed> taken;
+    for (const size_t column : columns) {
+      const std::optional<uint64_t> seed = OnlySeedOf(column);
+      if (!seed) continue;
+      is_read_[column] = false;
+      for (size_t f = features_.size(); f-- > 0;) {
+        if (features_[f].columns().front() != column) continue;
+        taken.push_back({.feature = numbers_[f], .column = column, .seed = *seed});
+        features_.erase(features_.begin() + static_cast<ptrdiff_t>(f));
+        numbers_.erase(numbers_.begin() + static_cast<ptrdiff_t>(f));
+      }
+    }
+    return taken;
+  }
+
   Status Consume(const RowCells& cells, BatchBuilder& builder) override {
     for (size_t f = 0; f < features_.size(); ++f) {
       SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t>* ids, features_[f].Of(cells));
       const std::vector<float>& weights = features_[f].weights();
       for (size_t i = 0; i < ids->size(); ++i) {
-        builder.AddId(f, (*ids)[i], weights.empty() ? 1.0F : weights[i]);
+        builder.AddId(numbers_[f], (*ids)[i], weights.empty() ? 1.0F : weights[i]);
       }
     }
     size_t column = first_derived_;
@@ -50,9 +68,28 @@ class FeatureConsumer final : public RowConsumer {
   }
 
  private:
+  // The seed, if all that is made of a column are hashes by it.
+  std::optional<uint64_t> OnlySeedOf(size_t column) const {
+    const auto reads = [column](const std::vector<size_t>& columns) {
+      return std::ranges::find(columns, column) != columns.end();
+    };
+    std::optional<uint64_t> only;
+    for (const FeatureIds& feature : features_) {
+      if (!reads(feature.columns())) continue;
+      const std::optional<uint64_t> seed = feature.plain_seed();
+      if (!seed || (only && *only != *seed)) return std::nullopt;
+      only = seed;
+    }
+    for (const Derived& derived : derived_) {
+      if (reads(derived.columns)) return std::nullopt;
+    }
+    return only;
+  }
+
   std::vector<bool> is_read_;  // By column.
   size_t first_derived_;       // Index of the first derived value among the dense columns.
   std::vector<FeatureIds> features_;
+  std::vector<size_t> numbers_;  // Of features_ among all features.
   std::vector<Derived> derived_;
 };
 
@@ -71,16 +108,13 @@ std::vector<size_t> PlacesOf(const std::vector<std::string>& sources,
 
 StatusOr<std::unique_ptr<RowConsumer>> NewFeatureConsumer(
     const DataConfig& config, const std::vector<FeatureConfig>& features) {
-  const bool is_csv = config.format == DataConfig::Format::kCsv;
-  const std::vector<std::string> missing_values =
-      is_csv ? config.missing_values : std::vector<std::string>{""};
   const std::vector<ColumnConfig> columns = ColumnsOf(config);
   auto consumer = std::make_unique<FeatureConsumer>(
       columns.size(), std::ranges::count(columns, ColumnConfig::Kind::kDense, &ColumnConfig::kind));
   for (const FeatureConfig& feature : features) {
     SIMURGH_ASSIGN_OR_RETURN(
         FeatureIds ids,
-        FeatureIds::Create(feature, PlacesOf(feature.sources(), columns), missing_values));
+        FeatureIds::Create(feature, PlacesOf(feature.sources(), columns), config.missing_values));
     consumer->Add(std::move(ids));
   }
   for (const DerivedConfig& one : config.derived) {

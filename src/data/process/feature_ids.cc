@@ -1,6 +1,7 @@
 #include "data/process/feature_ids.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -62,6 +63,16 @@ StatusOr<FeatureIds> FeatureIds::Create(const FeatureConfig& config, std::vector
   return FeatureIds(config, std::move(columns), std::move(plugin), missing_values);
 }
 
+std::optional<uint64_t> FeatureIds::plain_seed() const {
+  const ProcessingConfig& processing = config_.processing;
+  const bool is_plain = columns_.size() == 1 && !plugin_ && processing.boundaries.empty() &&
+                        vocabulary_.empty() && processing.hash != Hash::kNone &&
+                        processing.hash != Hash::kInteger && processing.missing == Missing::kSkip &&
+                        processing.max_length == 0 && !processing.pad && processing.modulo == 0 &&
+                        config_.hash_stack.rounds == 0 && config_.weight_separator == '\0';
+  return is_plain ? std::optional(processing.seed) : std::nullopt;
+}
+
 Status FeatureIds::BadToken(const Token& token, std::string_view problem) const {
   return Invalid("feature '%s': %s %s", config_.name, Quoted(token.text), problem);
 }
@@ -107,15 +118,17 @@ Status FeatureIds::OfCell(std::span<const Token> tokens, std::vector<uint64_t>& 
 
 Status FeatureIds::OfWeightedCell(std::span<const Token> tokens) {
   for (const Token& token : tokens) {
-    const size_t separator = token.text.rfind(config_.weight_separator);
     Token value = token;
-    value.text = TrimBlanks(token.text.substr(0, separator), '\0');
-    if (std::ranges::find(missing_values_, value.text) != missing_values_.end()) continue;
-    std::optional<float> weight = 1.0F;
-    if (separator != std::string_view::npos) {
-      weight = ParseFloatCell(TrimBlanks(token.text.substr(separator + 1), '\0'));
+    std::optional<float> weight = token.weight;
+    if (!token.has_weight) {
+      const size_t separator = token.text.rfind(config_.weight_separator);
+      value.text = TrimBlanks(token.text.substr(0, separator), '\0');
+      if (std::ranges::find(missing_values_, value.text) != missing_values_.end()) continue;
+      if (separator != std::string_view::npos) {
+        weight = ParseFloatCell(TrimBlanks(token.text.substr(separator + 1), '\0'));
+      }
     }
-    if (!weight) {
+    if (!weight || !std::isfinite(*weight)) {
       return BadToken(token,
                       "has a weight that is not a finite number; correct it, or leave it out");
     }
@@ -210,9 +223,17 @@ void FeatureIds::Fold() {
   weights_.swap(folded);
 }
 
+// A feature of several columns ignores weights of their cells.
+bool FeatureIds::HasWeights(const RowCells& cells) const {
+  if (config_.weight_separator != '\0') return true;
+  if (columns_.size() > 1) return false;
+  const std::span<const Token> tokens = cells.cell(columns_[0]);
+  return !tokens.empty() && tokens.front().has_weight;
+}
+
 Status FeatureIds::MakeIds(const RowCells& cells) {
   if (plugin_.has_value()) return plugin_->MakeIds(cells, columns_, ids_, weights_);
-  if (config_.weight_separator != '\0') return OfWeightedCell(cells.cell(columns_[0]));
+  if (HasWeights(cells)) return OfWeightedCell(cells.cell(columns_[0]));
   return columns_.size() == 1 ? OfCell(cells.cell(columns_[0]), ids_) : Cross(cells);
 }
 
@@ -236,7 +257,7 @@ StatusOr<const std::vector<uint64_t>*> FeatureIds::Of(const RowCells& cells) {
 }
 
 Status FeatureIds::SetIds(const RowCells& cells) {
-  const bool weighted = plugin_.has_value() || config_.weight_separator != '\0';
+  const bool weighted = plugin_.has_value() || HasWeights(cells);
   ids_.clear();
   weights_.clear();
   unknown_.reset();

@@ -38,6 +38,9 @@ class FeatureIds {
   const std::string& name() const { return config_.name; }
   const std::vector<size_t>& columns() const { return columns_; }
 
+  // The seed, if an id is HashText() of a value of the only column, and nothing more is done.
+  std::optional<uint64_t> plain_seed() const;
+
   // The sample's ids; valid until the next call. Those of the last call if cells.AreRepeated().
   // Errors: INVALID_ARGUMENT naming the feature, the value and the remedy.
   StatusOr<const std::vector<uint64_t>*> Of(const RowCells& cells);
@@ -57,6 +60,7 @@ class FeatureIds {
   StatusOr<std::optional<uint64_t>> IdOf(const Token& token) const;
   Status BadToken(const Token& token, std::string_view problem) const;
   Status NoIds(const RowCells& cells) const;
+  bool HasWeights(const RowCells& cells) const;
   Status MakeIds(const RowCells& cells);
   // The common case. False if a token is not a number; then there are no ids.
   bool TakeNumbers(std::span<const Token> tokens);

@@ -18,6 +18,8 @@ struct Token {
   std::string_view text;
   uint64_t number = 0;  // If is_number.
   bool is_number = false;
+  bool has_weight = false;
+  float weight = 1.0F;
 };
 
 // The cells of a row as lists of tokens. A missing or unread cell is empty.
@@ -72,6 +74,16 @@ class RowConsumer {
 
   // Whether the consumer reads the column. Parsers may leave the cells of others empty.
   virtual bool Reads(size_t column) const = 0;
+
+  // Features whose ids are the hashes of one column's values, and no more.
+  struct Hashed {
+    size_t feature;
+    size_t column;
+    uint64_t seed;  // Of HashText().
+  };
+  // Hands over those of these columns of which nothing else is made, by one seed each. The caller
+  // adds their ids; Consume() no longer does, and their cells may be empty.
+  virtual std::vector<Hashed> TakeHashed(std::span<const size_t> /*columns*/) { return {}; }
 
   // cells: one per column.
   // Errors: INVALID_ARGUMENT naming feature or column, value and remedy.

@@ -1,0 +1,141 @@
+/* The interface between the programs and libsimurgh_arrow.so, which reads Parquet and Arrow data.
+ *
+ * C99. The programs do not link Arrow: they load the module when data need it. Columns cross the
+ * boundary by the Arrow C data interface, whose two structs are repeated here.
+ * Source: Apache Arrow, "The Arrow C data interface",
+ * https://arrow.apache.org/docs/format/CDataInterface.html
+ *
+ * Threads: any; a reader has one owner at a time.
+ */
+#ifndef SIMURGH_DATA_ARROW_MODULE_H_
+#define SIMURGH_DATA_ARROW_MODULE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_MAP_KEYS_SORTED 4
+
+struct ArrowSchema {
+  const char* format;
+  const char* name;
+  const char* metadata;
+  int64_t flags;
+  int64_t n_children;
+  struct ArrowSchema** children;
+  struct ArrowSchema* dictionary;
+  void (*release)(struct ArrowSchema*);
+  void* private_data;
+};
+
+struct ArrowArray {
+  int64_t length;
+  int64_t null_count;
+  int64_t offset;
+  int64_t n_buffers;
+  int64_t n_children;
+  const void** buffers;
+  struct ArrowArray** children;
+  struct ArrowArray* dictionary;
+  void (*release)(struct ArrowArray*);
+  void* private_data;
+};
+
+#endif /* ARROW_C_DATA_INTERFACE */
+
+#define SIMURGH_ARROW_VERSION 1
+#define SIMURGH_ARROW_ENTRY "simurgh_arrow_entry"
+
+enum simurgh_arrow_result {
+  SIMURGH_ARROW_OK = 0,
+  SIMURGH_ARROW_END = 1,
+  SIMURGH_ARROW_NOT_FOUND = 2,
+  SIMURGH_ARROW_DENIED = 3,
+  SIMURGH_ARROW_FAILED = 4,  /* Reading or the network. */
+  SIMURGH_ARROW_DAMAGED = 5, /* The content is not what it should be. */
+  SIMURGH_ARROW_REFUSED = 6  /* An argument, or a kind of data that the module does not read. */
+};
+
+/* Receives the reason for a failure: at most size - 1 characters and a zero. */
+struct simurgh_arrow_message {
+  char* text;
+  size_t size;
+};
+
+enum simurgh_arrow_kind {
+  SIMURGH_ARROW_PARQUET = 0,
+  SIMURGH_ARROW_IPC_FILE = 1,
+  SIMURGH_ARROW_IPC_STREAM = 2
+};
+
+/* What to read. */
+struct simurgh_arrow_input {
+  enum simurgh_arrow_kind kind;
+  const char* path; /* A file, or a URI such as s3://bucket/key; a stream's is for messages. */
+  int descriptor;   /* Of a stream; stays open, and with the caller. Otherwise -1. */
+};
+
+struct simurgh_arrow_reader; /* Of the module. */
+
+/* A file that list() finds. */
+struct simurgh_arrow_file {
+  const char* path; /* As open() takes it. */
+  uint64_t bytes;
+  int64_t modified_ns; /* Since 1970. */
+};
+typedef void (*simurgh_arrow_file_function)(void* context, const struct simurgh_arrow_file* file);
+
+struct simurgh_arrow_module {
+  uint32_t version; /* SIMURGH_ARROW_VERSION */
+
+  /* Opens an input at its first row. */
+  enum simurgh_arrow_result (*open)(const struct simurgh_arrow_input* input,
+                                    struct simurgh_arrow_reader** reader,
+                                    struct simurgh_arrow_message* message);
+  void (*close)(struct simurgh_arrow_reader* reader);
+
+  /* The columns of the input, as a struct; the caller releases it. */
+  enum simurgh_arrow_result (*schema)(struct simurgh_arrow_reader* reader,
+                                      struct ArrowSchema* schema,
+                                      struct simurgh_arrow_message* message);
+
+  /* Chooses columns by their index in the schema, once and before next(). Others are not read.
+   * types: as a struct, the types in which next() gives them; the caller releases it. */
+  enum simurgh_arrow_result (*select)(struct simurgh_arrow_reader* reader, const size_t* columns,
+                                      size_t count, struct ArrowSchema* types,
+                                      struct simurgh_arrow_message* message);
+
+  /* Rows of the input; -1: unknown. */
+  int64_t (*rows)(struct simurgh_arrow_reader* reader);
+
+  /* Leaves out as many of the next rows as cost no decoding, at most `rows`. */
+  uint64_t (*skip)(struct simurgh_arrow_reader* reader, uint64_t rows);
+
+  /* The next rows, as a struct of the selected columns in their order; the caller releases it.
+   * SIMURGH_ARROW_END: there are no more. */
+  enum simurgh_arrow_result (*next)(struct simurgh_arrow_reader* reader, struct ArrowArray* rows,
+                                    struct simurgh_arrow_message* message);
+
+  /* The files that a URI names, in order of their paths: one, those of a folder whose names end in
+   * `.parquet`, or those that match `*` and `[...]` in a path. What follows `?` in a URI are
+   * options of the file system. */
+  enum simurgh_arrow_result (*list)(const char* uri, simurgh_arrow_file_function found,
+                                    void* context, struct simurgh_arrow_message* message);
+};
+
+/* Exported under the name SIMURGH_ARROW_ENTRY. */
+typedef const struct simurgh_arrow_module* (*simurgh_arrow_entry_function)(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SIMURGH_DATA_ARROW_MODULE_H_ */

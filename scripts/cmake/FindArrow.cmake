@@ -1,0 +1,21 @@
+# Finds Arrow C++ with Parquet, and defines Arrow::libraries. scripts/bootstrap.sh --arrow puts PyPI's pyarrow, which has
+# headers and libraries, into build/arrow. Set ARROW_ROOT for others: a folder with include/arrow/api.h.
+file(GLOB arrow_roots CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/build/arrow/lib/python3*/site-packages/pyarrow")
+find_path(ARROW_INCLUDE_DIR arrow/api.h HINTS "${ARROW_ROOT}" ${arrow_roots} PATH_SUFFIXES include)
+foreach(library arrow parquet)
+  # The wheel's libraries have versions in their names only.
+  file(GLOB versions "${ARROW_INCLUDE_DIR}/../lib${library}.so*" "${ARROW_INCLUDE_DIR}/../lib/lib${library}.so*")
+  if(versions)
+    list(GET versions 0 ARROW_${library}_LIBRARY)
+  else()
+    find_library(ARROW_${library}_LIBRARY ${library})
+  endif()
+endforeach()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Arrow REQUIRED_VARS ARROW_INCLUDE_DIR ARROW_arrow_LIBRARY ARROW_parquet_LIBRARY)
+if(Arrow_FOUND AND NOT TARGET Arrow::libraries)
+  add_library(Arrow::libraries INTERFACE IMPORTED)
+  target_include_directories(Arrow::libraries SYSTEM INTERFACE ${ARROW_INCLUDE_DIR})
+  target_link_libraries(Arrow::libraries INTERFACE ${ARROW_arrow_LIBRARY} ${ARROW_parquet_LIBRARY})
+endif()
+mark_as_advanced(ARROW_INCLUDE_DIR)

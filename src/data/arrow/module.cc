@@ -1,0 +1,527 @@
+// libsimurgh_arrow.so: reads Parquet and Arrow data by Arrow C++. See simurgh/data/arrow_module.h.
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <arrow/c/bridge.h>
+#include <arrow/filesystem/filesystem.h>
+#include <arrow/io/file.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/record_batch.h>
+#include <arrow/result.h>
+#include <arrow/status.h>
+#include <arrow/util/io_util.h>
+#include <dlfcn.h>
+#include <fnmatch.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/arrow/schema.h>
+#include <parquet/file_reader.h>
+#include <parquet/metadata.h>
+#include <unistd.h>
+
+#include "simurgh/data/arrow_module.h"
+
+// A reader of one input. Not in a namespace: the interface names it.
+struct simurgh_arrow_reader {
+  virtual ~simurgh_arrow_reader() = default;
+  virtual arrow::Result<std::shared_ptr<arrow::Schema>> Schema() = 0;
+  virtual arrow::Result<std::shared_ptr<arrow::Schema>> Select(std::vector<int> columns) = 0;
+  virtual int64_t Rows() const { return -1; }
+  virtual uint64_t Skip(uint64_t /*rows*/) { return 0; }
+  // Null: there are no more rows.
+  virtual arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() = 0;
+};
+
+namespace simurgh {
+namespace {
+
+using RandomAccessFile = arrow::io::RandomAccessFile;
+
+// Cells that are decoded at once.
+constexpr int64_t kCells = int64_t{1} << 21;
+constexpr int64_t kMinRows = 1'024;
+constexpr int64_t kMaxRows = 65'536;
+// Bytes of a column that are read at once.
+constexpr int64_t kLocalBytes = int64_t{1} << 20;
+constexpr int64_t kRemoteBytes = int64_t{8} << 20;
+
+bool IsUri(std::string_view path) { return path.find("://") != path.npos; }
+
+// Arrow keeps S3 in a library of its own, beside its others.
+arrow::Status LoadS3() {
+  static const arrow::Status loaded = [] {
+    // File systems must end before the libraries.
+    std::atexit([] { arrow::fs::EnsureFinalized(); });
+    Dl_info about{};
+    // Any function of libarrow.
+    if (dladdr(reinterpret_cast<void*>(&arrow::internal::ErrnoFromStatus), &about) == 0 ||
+        about.dli_fname == nullptr) {
+      return arrow::Status::OK();
+    }
+    std::string library = about.dli_fname;
+    const size_t at = library.rfind("libarrow");
+    if (at == library.npos) return arrow::Status::OK();
+    library.insert(at + std::strlen("libarrow"), "_s3");
+    if (!std::filesystem::exists(library)) return arrow::Status::OK();  // It is in libarrow.
+    return arrow::fs::LoadFileSystemFactories(library.c_str());
+  }();
+  return loaded;
+}
+
+// The file system of a URI, and the path in it.
+arrow::Result<std::shared_ptr<arrow::fs::FileSystem>> FileSystemOf(const std::string& uri,
+                                                                   std::string* path) {
+  ARROW_RETURN_NOT_OK(LoadS3());
+  return arrow::fs::FileSystemFromUri(uri, path);
+}
+
+arrow::Result<std::shared_ptr<RandomAccessFile>> OpenFile(const std::string& path) {
+  if (!IsUri(path)) return arrow::io::ReadableFile::Open(path);
+  std::string inner;
+  ARROW_ASSIGN_OR_RAISE(const auto files, FileSystemOf(path, &inner));
+  return files->OpenInputFile(inner);
+}
+
+void AddLeaves(const parquet::arrow::SchemaField& field, std::vector<int>& leaves) {
+  if (field.is_leaf()) leaves.push_back(field.column_index);
+  for (const auto& child : field.children) AddLeaves(child, leaves);
+}
+
+// Whether all values of a column of texts are places in a dictionary, at least in the first row
+// group: they are then read as such.
+bool HasDictionary(const parquet::FileMetaData& metadata, int column) {
+  const parquet::ColumnDescriptor* about = metadata.schema()->Column(column);
+  if (about->physical_type() != parquet::Type::BYTE_ARRAY || metadata.num_row_groups() == 0 ||
+      about->max_repetition_level() > 0) {
+    return false;
+  }
+  const auto chunk = metadata.RowGroup(0)->ColumnChunk(column);
+  const auto& pages = chunk->encoding_stats();
+  return !pages.empty() && std::ranges::all_of(pages, [](const parquet::PageEncodingStats& page) {
+    return page.page_type == parquet::PageType::DICTIONARY_PAGE ||
+           page.encoding == parquet::Encoding::RLE_DICTIONARY ||
+           page.encoding == parquet::Encoding::PLAIN_DICTIONARY;
+  });
+}
+
+// One row group after the other.
+class ParquetReader final : public simurgh_arrow_reader {
+ public:
+  static arrow::Result<std::unique_ptr<simurgh_arrow_reader>> Open(const std::string& path) {
+    auto reader = std::make_unique<ParquetReader>();
+    ARROW_ASSIGN_OR_RAISE(reader->file_, OpenFile(path));
+    reader->properties_.enable_buffered_stream();
+    reader->properties_.set_buffer_size(IsUri(path) ? kRemoteBytes : kLocalBytes);
+    parquet::arrow::FileReaderBuilder builder;
+    ARROW_RETURN_NOT_OK(builder.Open(reader->file_, reader->properties_));
+    reader->metadata_ = builder.raw_reader()->metadata();
+    ARROW_ASSIGN_OR_RAISE(reader->reader_, builder.Build());
+    return reader;
+  }
+
+  arrow::Result<std::shared_ptr<arrow::Schema>> Schema() override {
+    std::shared_ptr<arrow::Schema> schema;
+    ARROW_RETURN_NOT_OK(reader_->GetSchema(&schema));
+    return schema;
+  }
+
+  arrow::Result<std::shared_ptr<arrow::Schema>> Select(std::vector<int> columns) override {
+    columns_ = std::move(columns);
+    parquet::ArrowReaderProperties properties(/*use_threads=*/false);
+    properties.set_pre_buffer(false);
+    std::vector<int> leaves;
+    for (const int column : columns_) {
+      AddLeaves(reader_->manifest().schema_fields[static_cast<size_t>(column)], leaves);
+    }
+    for (const int leaf : leaves) {
+      if (HasDictionary(*metadata_, leaf)) properties.set_read_dictionary(leaf, true);
+    }
+    const auto width = std::max<int64_t>(1, static_cast<int64_t>(leaves.size()));
+    properties.set_batch_size(std::clamp(kCells / width, kMinRows, kMaxRows));
+    parquet::arrow::FileReaderBuilder builder;
+    ARROW_RETURN_NOT_OK(builder.Open(file_, properties_, metadata_));
+    ARROW_ASSIGN_OR_RAISE(reader_, builder.properties(properties)->Build());
+    // Leaves of a file are in the order of its schema, and so are the columns of a batch.
+    std::vector<int> in_order = columns_;
+    std::ranges::sort(in_order);
+    for (const int column : in_order) {
+      AddLeaves(reader_->manifest().schema_fields[static_cast<size_t>(column)], leaves_);
+    }
+    for (const int column : columns_) {
+      places_.push_back(
+          static_cast<int>(std::ranges::lower_bound(in_order, column) - in_order.begin()));
+    }
+    std::shared_ptr<arrow::Schema> schema;
+    ARROW_RETURN_NOT_OK(reader_->GetSchema(&schema));
+    return Chosen(*schema, columns_);
+  }
+
+  int64_t Rows() const override { return metadata_->num_rows(); }
+
+  uint64_t Skip(uint64_t rows) override {
+    uint64_t skipped = 0;
+    if (batches_ != nullptr) {
+      if (rows < left_) return 0;
+      skipped = left_;
+      batches_.reset();
+      left_ = 0;
+    }
+    for (; group_ < metadata_->num_row_groups(); ++group_) {
+      const auto count = static_cast<uint64_t>(metadata_->RowGroup(group_)->num_rows());
+      if (rows - skipped < count) break;
+      skipped += count;
+    }
+    return skipped;
+  }
+
+  arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() override {
+    for (;;) {
+      if (batches_ == nullptr) {
+        if (group_ == metadata_->num_row_groups()) return nullptr;
+        left_ = static_cast<uint64_t>(metadata_->RowGroup(group_)->num_rows());
+        ARROW_ASSIGN_OR_RAISE(batches_, reader_->GetRecordBatchReader({group_++}, leaves_));
+      }
+      std::shared_ptr<arrow::RecordBatch> batch;
+      if (const arrow::Status read = Read(&batch); !read.ok()) return Explain(read);
+      if (batch == nullptr) {
+        if (left_ > 0) {
+          return arrow::Status::SerializationError("row group ", group_ - 1, " lacks ", left_,
+                                                   " rows");
+        }
+        batches_.reset();
+        continue;
+      }
+      if (batch->num_rows() == 0) continue;
+      left_ -= std::min(left_, static_cast<uint64_t>(batch->num_rows()));
+      return batch->SelectColumns(places_);
+    }
+  }
+
+ private:
+  static std::shared_ptr<arrow::Schema> Chosen(const arrow::Schema& schema,
+                                               const std::vector<int>& columns) {
+    std::vector<std::shared_ptr<arrow::Field>> fields;
+    for (const int column : columns) fields.push_back(schema.field(column));
+    return arrow::schema(std::move(fields));
+  }
+
+  arrow::Status Read(std::shared_ptr<arrow::RecordBatch>* batch) {
+    try {
+      return batches_->ReadNext(batch);
+    } catch (const std::exception& problem) {
+      return arrow::Status::SerializationError(problem.what());
+    }
+  }
+
+  // Names the column that cannot be read: the error does not.
+  arrow::Status Explain(const arrow::Status& problem) const {
+    for (const int column : columns_) {
+      const auto& field = reader_->manifest().schema_fields[static_cast<size_t>(column)];
+      std::vector<int> leaves;
+      AddLeaves(field, leaves);
+      arrow::Status alone;
+      std::shared_ptr<arrow::Table> table;
+      try {
+        alone = reader_->ReadRowGroup(group_ - 1, leaves).Value(&table);
+      } catch (const std::exception& thrown) {
+        alone = arrow::Status::SerializationError(thrown.what());
+      }
+      if (alone.ok()) continue;
+      return alone.WithMessage("column '", field.field->name(), "': ", alone.message());
+    }
+    return problem;
+  }
+
+  std::shared_ptr<RandomAccessFile> file_;
+  parquet::ReaderProperties properties_;
+  std::shared_ptr<parquet::FileMetaData> metadata_;
+  std::unique_ptr<parquet::arrow::FileReader> reader_;
+  std::vector<int> columns_;
+  std::vector<int> leaves_;
+  std::vector<int> places_;                            // Of the columns in a batch.
+  int group_ = 0;                                      // The next one to open.
+  uint64_t left_ = 0;                                  // Rows of the open group.
+  std::unique_ptr<arrow::RecordBatchReader> batches_;  // Of the open group.
+};
+
+// Record batches, one after the other.
+class IpcFileReader final : public simurgh_arrow_reader {
+ public:
+  static arrow::Result<std::unique_ptr<simurgh_arrow_reader>> Open(const std::string& path) {
+    auto reader = std::make_unique<IpcFileReader>();
+    ARROW_ASSIGN_OR_RAISE(reader->file_, OpenFile(path));
+    ARROW_ASSIGN_OR_RAISE(reader->reader_, arrow::ipc::RecordBatchFileReader::Open(reader->file_));
+    return reader;
+  }
+
+  arrow::Result<std::shared_ptr<arrow::Schema>> Schema() override { return reader_->schema(); }
+
+  arrow::Result<std::shared_ptr<arrow::Schema>> Select(std::vector<int> columns) override {
+    std::vector<int> in_order = columns;
+    std::ranges::sort(in_order);
+    for (const int column : columns) {
+      places_.push_back(
+          static_cast<int>(std::ranges::lower_bound(in_order, column) - in_order.begin()));
+    }
+    arrow::ipc::IpcReadOptions options;
+    options.use_threads = false;
+    options.included_fields = std::move(in_order);
+    // No column at all would mean all of them.
+    if (!columns.empty()) {
+      ARROW_ASSIGN_OR_RAISE(reader_, arrow::ipc::RecordBatchFileReader::Open(file_, options));
+    }
+    std::vector<std::shared_ptr<arrow::Field>> fields;
+    for (const int place : places_) fields.push_back(reader_->schema()->field(place));
+    return arrow::schema(std::move(fields));
+  }
+
+  arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() override {
+    while (next_ < reader_->num_record_batches()) {
+      ARROW_ASSIGN_OR_RAISE(const auto batch, reader_->ReadRecordBatch(next_++));
+      if (batch->num_rows() > 0) return batch->SelectColumns(places_);
+    }
+    return nullptr;
+  }
+
+ private:
+  std::shared_ptr<RandomAccessFile> file_;
+  std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader_;
+  std::vector<int> places_;
+  int next_ = 0;
+};
+
+// A descriptor that cannot seek. The caller closes it.
+class DescriptorStream final : public arrow::io::InputStream {
+ public:
+  explicit DescriptorStream(int descriptor) : descriptor_(descriptor) {}
+
+  arrow::Status Close() override {
+    closed_ = true;
+    return arrow::Status::OK();
+  }
+  bool closed() const override { return closed_; }
+  arrow::Result<int64_t> Tell() const override { return position_; }
+
+  arrow::Result<int64_t> Read(int64_t bytes, void* out) override {
+    int64_t done = 0;
+    while (done < bytes) {
+      const ssize_t count =
+          ::read(descriptor_, static_cast<char*>(out) + done, static_cast<size_t>(bytes - done));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) {
+        return arrow::internal::IOErrorFromErrno(errno, "cannot read the stream");
+      }
+      if (count == 0) break;
+      done += count;
+    }
+    position_ += done;
+    return done;
+  }
+
+  arrow::Result<std::shared_ptr<arrow::Buffer>> Read(int64_t bytes) override {
+    ARROW_ASSIGN_OR_RAISE(auto buffer, arrow::AllocateResizableBuffer(bytes));
+    ARROW_ASSIGN_OR_RAISE(const int64_t count, Read(bytes, buffer->mutable_data()));
+    ARROW_RETURN_NOT_OK(buffer->Resize(count));
+    return std::shared_ptr<arrow::Buffer>(std::move(buffer));
+  }
+
+ private:
+  const int descriptor_;
+  int64_t position_ = 0;
+  bool closed_ = false;
+};
+
+class IpcStreamReader final : public simurgh_arrow_reader {
+ public:
+  static arrow::Result<std::unique_ptr<simurgh_arrow_reader>> Open(int descriptor) {
+    auto reader = std::make_unique<IpcStreamReader>();
+    arrow::ipc::IpcReadOptions options;
+    options.use_threads = false;
+    ARROW_ASSIGN_OR_RAISE(reader->reader_,
+                          arrow::ipc::RecordBatchStreamReader::Open(
+                              std::make_shared<DescriptorStream>(descriptor), options));
+    return reader;
+  }
+
+  arrow::Result<std::shared_ptr<arrow::Schema>> Schema() override { return reader_->schema(); }
+
+  arrow::Result<std::shared_ptr<arrow::Schema>> Select(std::vector<int> columns) override {
+    columns_ = std::move(columns);
+    std::vector<std::shared_ptr<arrow::Field>> fields;
+    for (const int column : columns_) fields.push_back(reader_->schema()->field(column));
+    return arrow::schema(std::move(fields));
+  }
+
+  arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() override {
+    for (;;) {
+      std::shared_ptr<arrow::RecordBatch> batch;
+      ARROW_RETURN_NOT_OK(reader_->ReadNext(&batch));
+      if (batch == nullptr) return nullptr;
+      if (batch->num_rows() > 0) return batch->SelectColumns(columns_);
+    }
+  }
+
+ private:
+  std::shared_ptr<arrow::ipc::RecordBatchStreamReader> reader_;
+  std::vector<int> columns_;
+};
+
+arrow::Result<std::unique_ptr<simurgh_arrow_reader>> Open(const simurgh_arrow_input& input) {
+  switch (input.kind) {
+    case SIMURGH_ARROW_PARQUET:
+      return ParquetReader::Open(input.path);
+    case SIMURGH_ARROW_IPC_FILE:
+      return IpcFileReader::Open(input.path);
+    case SIMURGH_ARROW_IPC_STREAM:
+      return IpcStreamReader::Open(input.descriptor);
+  }
+  return arrow::Status::Invalid("unknown kind of input");
+}
+
+simurgh_arrow_result ResultOf(const arrow::Status& status) {
+  if (status.ok()) return SIMURGH_ARROW_OK;
+  const int error = arrow::internal::ErrnoFromStatus(status);
+  if (error == ENOENT) return SIMURGH_ARROW_NOT_FOUND;
+  if (error == EACCES || error == EPERM) return SIMURGH_ARROW_DENIED;
+  if (error != 0) return SIMURGH_ARROW_FAILED;
+  if (status.IsNotImplemented()) return SIMURGH_ARROW_REFUSED;
+  // Arrow gives the code of I/O errors to damaged content, too.
+  return SIMURGH_ARROW_DAMAGED;
+}
+
+// The status of a function that may throw, as a result and a message.
+template <typename Function>
+simurgh_arrow_result Guarded(simurgh_arrow_message* message, const Function& function) {
+  arrow::Status status;
+  try {
+    status = function();
+  } catch (const std::exception& problem) {
+    status = arrow::Status::SerializationError(problem.what());
+  }
+  if (!status.ok() && message->size > 0) {
+    const std::string text = status.message();
+    const size_t count = std::min(text.size(), message->size - 1);
+    std::memcpy(message->text, text.data(), count);
+    message->text[count] = '\0';
+  }
+  return ResultOf(status);
+}
+
+simurgh_arrow_result OpenInput(const simurgh_arrow_input* input, simurgh_arrow_reader** reader,
+                               simurgh_arrow_message* message) {
+  return Guarded(message, [&] {
+    ARROW_ASSIGN_OR_RAISE(auto opened, Open(*input));
+    *reader = opened.release();
+    return arrow::Status::OK();
+  });
+}
+
+void CloseReader(simurgh_arrow_reader* reader) { delete reader; }
+
+simurgh_arrow_result SchemaOf(simurgh_arrow_reader* reader, ArrowSchema* schema,
+                              simurgh_arrow_message* message) {
+  return Guarded(message, [&] {
+    ARROW_ASSIGN_OR_RAISE(const auto all, reader->Schema());
+    return arrow::ExportSchema(*all, schema);
+  });
+}
+
+simurgh_arrow_result SelectColumns(simurgh_arrow_reader* reader, const size_t* columns,
+                                   size_t count, ArrowSchema* types,
+                                   simurgh_arrow_message* message) {
+  return Guarded(message, [&] {
+    ARROW_ASSIGN_OR_RAISE(const auto selected,
+                          reader->Select(std::vector<int>(columns, columns + count)));
+    return arrow::ExportSchema(*selected, types);
+  });
+}
+
+int64_t RowsOf(simurgh_arrow_reader* reader) { return reader->Rows(); }
+
+uint64_t SkipRows(simurgh_arrow_reader* reader, uint64_t rows) { return reader->Skip(rows); }
+
+simurgh_arrow_result NextRows(simurgh_arrow_reader* reader, ArrowArray* rows,
+                              simurgh_arrow_message* message) {
+  bool is_end = false;
+  const simurgh_arrow_result result = Guarded(message, [&] {
+    ARROW_ASSIGN_OR_RAISE(const auto batch, reader->Next());
+    is_end = batch == nullptr;
+    return is_end ? arrow::Status::OK() : arrow::ExportRecordBatch(*batch, rows);
+  });
+  return is_end ? SIMURGH_ARROW_END : result;
+}
+
+// What comes before the first part of a path that has a wildcard.
+std::string FolderOfPattern(const std::string& path) {
+  const size_t wildcard = path.find_first_of("*?[");
+  return path.substr(0, path.rfind('/', wildcard));
+}
+
+simurgh_arrow_result ListFiles(const char* uri, simurgh_arrow_file_function found, void* context,
+                               simurgh_arrow_message* message) {
+  return Guarded(message, [&]() -> arrow::Status {
+    // The parts of a URI in front of `?` name the file, those behind it are options.
+    const std::string text = uri;
+    const size_t scheme = text.find("://");
+    const size_t options = text.find('?', scheme);
+    const std::string tail = options == text.npos ? "" : text.substr(options);
+    const std::string head = text.substr(0, options);
+    const bool is_pattern = head.find_first_of("*[") != head.npos;
+    const std::string base = is_pattern ? FolderOfPattern(head) : head;
+    std::string path;
+    ARROW_ASSIGN_OR_RAISE(const auto files, FileSystemOf(base + tail, &path));
+    const std::string pattern = is_pattern ? path + head.substr(base.size()) : "";
+    ARROW_ASSIGN_OR_RAISE(const arrow::fs::FileInfo about, files->GetFileInfo(path));
+    std::vector<arrow::fs::FileInfo> all{about};
+    const bool is_folder = about.type() == arrow::fs::FileType::Directory;
+    if (is_folder) {
+      arrow::fs::FileSelector selector;
+      selector.base_dir = path;
+      selector.recursive = true;
+      ARROW_ASSIGN_OR_RAISE(all, files->GetFileInfo(selector));
+    } else if (about.type() == arrow::fs::FileType::NotFound) {
+      return arrow::internal::IOErrorFromErrno(ENOENT, "there is no such file or folder");
+    }
+    std::ranges::sort(all, {}, &arrow::fs::FileInfo::path);
+    for (const arrow::fs::FileInfo& file : all) {
+      if (!file.IsFile()) continue;
+      if (is_pattern ? fnmatch(pattern.c_str(), file.path().c_str(), FNM_PATHNAME) != 0
+                     : is_folder && !file.path().ends_with(".parquet")) {
+        continue;
+      }
+      const std::string name = head.substr(0, scheme + 3) + file.path() + tail;
+      const simurgh_arrow_file one{.path = name.c_str(),
+                                   .bytes = static_cast<uint64_t>(file.size()),
+                                   .modified_ns = file.mtime().time_since_epoch().count()};
+      found(context, &one);
+    }
+    return arrow::Status::OK();
+  });
+}
+
+constexpr simurgh_arrow_module kModule{.version = SIMURGH_ARROW_VERSION,
+                                       .open = OpenInput,
+                                       .close = CloseReader,
+                                       .schema = SchemaOf,
+                                       .select = SelectColumns,
+                                       .rows = RowsOf,
+                                       .skip = SkipRows,
+                                       .next = NextRows,
+                                       .list = ListFiles};
+
+}  // namespace
+}  // namespace simurgh
+
+extern "C" __attribute__((visibility("default"))) const simurgh_arrow_module*
+simurgh_arrow_entry() {
+  return &simurgh::kModule;
+}

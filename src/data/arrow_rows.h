@@ -1,0 +1,103 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/data_config.h"
+#include "simurgh/data/arrow_module.h"
+#include "simurgh/data/cell.h"
+#include "simurgh/data/file_columns.h"
+
+namespace simurgh {
+
+// Owns an ArrowSchema or ArrowArray, or none. Move-only.
+template <typename Struct>
+class ArrowOwner {
+ public:
+  ArrowOwner() = default;
+  ArrowOwner(ArrowOwner&& other) noexcept : value_(std::exchange(other.value_, {})) {}
+  ArrowOwner& operator=(ArrowOwner&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~ArrowOwner() {
+    if (value_.release != nullptr) value_.release(&value_);
+  }
+
+  Struct* get() { return &value_; }
+  const Struct* get() const { return &value_; }
+
+ private:
+  Struct value_{};
+};
+
+// Finds configured columns by name among those of a schema: for each of ColumnsOf(), its place, or
+// FileColumns::kAbsent. needs_labels: see FindColumns.
+// Errors: INVALID_ARGUMENT for a schema that is no struct, lacks a needed column or has it twice.
+StatusOr<std::vector<size_t>> FindArrowColumns(const DataConfig& config, const ArrowSchema& schema,
+                                               bool needs_labels);
+
+// Reads rows of Arrow arrays as cells, in place.
+//
+// Read: integers, booleans (0 and 1), floats, texts and bytes, dates and times (as integers), each
+// also as a dictionary; and lists of those. A list of structs of two is one of values and weights.
+// A null is missing, and so is a float that is no number. An id of an integer is its decimal text.
+//
+// The arrays are of the module, which is trusted to give buffers of the size that Arrow requires.
+// Counts, offsets and places beyond them are errors.
+//
+// Threads: one owner.
+class ArrowRows {
+ public:
+  // columns: those of the rows, in the order of the schema's children.
+  // Errors: INVALID_ARGUMENT for a type that is not read, or that the column cannot have.
+  static StatusOr<ArrowRows> Create(const ArrowSchema& schema, std::vector<ColumnConfig> columns);
+  ~ArrowRows();
+  ArrowRows(ArrowRows&&) noexcept;
+  ArrowRows& operator=(ArrowRows&&) noexcept;
+
+  // Computes the HashText() of a column's ids when rows are taken, which is faster than Read().
+  // Texts in missing_values are missing. Requires a column of ids without weights or a separator.
+  void Hash(size_t column, uint64_t seed, const std::vector<std::string>& missing_values);
+  bool CanHash(size_t column) const;
+  struct RowHashes {
+    const uint64_t* hashes = nullptr;
+    const uint32_t* ends = nullptr;  // By row.
+
+    std::span<const uint64_t> of(size_t row) const {
+      const size_t first = row == 0 ? 0 : ends[row - 1];
+      return {hashes + first, ends[row] - first};
+    }
+  };
+  // Of a column of Hash(), the hashes of the ids that rows have. Lifetime: until Take().
+  RowHashes Hashes(size_t column) const;
+
+  // Takes the next rows. Errors: DATA_LOSS naming the column, for arrays that do not fit the
+  // schema.
+  Status Take(ArrowOwner<ArrowArray> rows);
+
+  size_t rows() const { return rows_; }
+  void Clear() { rows_ = 0; }
+
+  // Sets the cell of each column, or of each that is not hashed. Requires row < rows(). Lifetime of
+  // texts and lists: until the next call. Errors: DATA_LOSS naming the column.
+  Status Read(size_t row, std::span<Cell> cells, bool with_hashed = true);
+
+ private:
+  struct Column;
+  ArrowRows();
+
+  std::vector<Column> columns_;
+  ArrowOwner<ArrowArray> array_;
+  size_t rows_ = 0;
+};
+
+}  // namespace simurgh

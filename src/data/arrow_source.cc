@@ -1,0 +1,495 @@
+#include "data/arrow_source.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+
+#include "data/arrow_rows.h"
+#include "data/invalid.h"
+#include "data/row_parser.h"
+#include "simurgh/base/file_descriptor.h"
+#include "simurgh/data/arrow_module.h"
+#include "simurgh/data/row_text.h"
+
+namespace simurgh {
+namespace {
+
+constexpr char kLibrary[] = "libsimurgh_arrow.so";
+constexpr char kVariable[] = "SIMURGH_ARROW_MODULE";
+constexpr std::string_view kUnix = "unix:";
+
+// Room for a message of the module.
+class Message {
+ public:
+  simurgh_arrow_message* room() { return &room_; }
+
+  Status Of(simurgh_arrow_result result) const {
+    const absl::string_view bytes(bytes_.data(), strnlen(bytes_.data(), bytes_.size()));
+    // As one line of printable characters.
+    const std::string text =
+        absl::StrReplaceAll(absl::CHexEscape(absl::StripTrailingAsciiWhitespace(bytes)),
+                            {{"\\n", "; "}, {"\\'", "'"}, {"\\\"", "\""}});
+    switch (result) {
+      case SIMURGH_ARROW_OK:
+      case SIMURGH_ARROW_END:
+        return absl::OkStatus();
+      case SIMURGH_ARROW_NOT_FOUND:
+        return absl::NotFoundError(text);
+      case SIMURGH_ARROW_DENIED:
+        return absl::PermissionDeniedError(text);
+      case SIMURGH_ARROW_FAILED:
+        return absl::UnavailableError(text);
+      case SIMURGH_ARROW_DAMAGED:
+        return absl::DataLossError(text);
+      case SIMURGH_ARROW_REFUSED:
+        break;
+    }
+    return absl::FailedPreconditionError(text);
+  }
+
+ private:
+  std::array<char, 1'024> bytes_{};
+  simurgh_arrow_message room_{bytes_.data(), bytes_.size()};
+};
+
+std::vector<std::string> PlacesOfModule() {
+  if (const char* const named = std::getenv(kVariable); named != nullptr && *named != '\0') {
+    return {named};
+  }
+  std::error_code failed;
+  const std::filesystem::path folder =
+      std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+  return {(folder / kLibrary).string(), (folder / "../lib/simurgh" / kLibrary).string()};
+}
+
+// The module; it stays loaded.
+StatusOr<const simurgh_arrow_module*> LoadModule() {
+  const std::vector<std::string> places = PlacesOfModule();
+  std::string found;
+  for (const std::string& place : places) {
+    if (std::filesystem::exists(place)) {
+      found = place;
+      break;
+    }
+  }
+  if (found.empty()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "Parquet and Arrow data need %s, and there is no %s; build it: scripts/bootstrap.sh "
+        "--arrow gets Arrow C++, the next build makes the module; or name it in the environment "
+        "variable %s",
+        kLibrary, places.front(), kVariable));
+  }
+  void* const object = dlopen(found.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (object == nullptr) {
+    const char* const reason = dlerror();
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s cannot be loaded: %s; it needs the Arrow libraries that it was built "
+                        "with, see scripts/bootstrap.sh --arrow",
+                        found, reason == nullptr ? "unknown reason" : reason));
+  }
+  void* const symbol = dlsym(object, SIMURGH_ARROW_ENTRY);
+  const simurgh_arrow_module* const module =
+      symbol == nullptr ? nullptr : reinterpret_cast<simurgh_arrow_entry_function>(symbol)();
+  if (module == nullptr || module->version != SIMURGH_ARROW_VERSION) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s is not the module of this program's version; build both together", found));
+  }
+  return module;
+}
+
+StatusOr<const simurgh_arrow_module*> Module() {
+  static const StatusOr<const simurgh_arrow_module*> module = LoadModule();
+  return module;
+}
+
+// Whether the standard input of the process has been read.
+std::atomic<bool> standard_input_is_read = false;
+
+StatusOr<FileDescriptor> OpenStream(const std::string& path) {
+  if (path == "-" || path == "/dev/stdin") {
+    if (standard_input_is_read.exchange(true)) {
+      return absl::FailedPreconditionError(
+          "standard input can be read once; set training.epochs: 1 and mean and stddev of dense "
+          "columns, or use a socket, unix:PATH, or a file");
+    }
+    FileDescriptor input(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
+    if (!input.valid()) return ErrnoStatus(errno, "cannot read standard input");
+    return input;
+  }
+  if (!path.starts_with(kUnix)) {
+    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+    return file;
+  }
+  const std::string_view place = std::string_view(path).substr(kUnix.size());
+  sockaddr_un address{.sun_family = AF_UNIX};
+  if (place.size() >= sizeof(address.sun_path)) {
+    return Invalid("the path of a socket has at most %d bytes; shorten it",
+                   sizeof(address.sun_path) - 1);
+  }
+  std::memcpy(address.sun_path, place.data(), place.size());
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket.valid() || ::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address),
+                                   sizeof(address)) != 0) {
+    return ErrnoStatus(errno, "cannot connect; start the program that listens there first");
+  }
+  return socket;
+}
+
+// Whether a local file is in the format of IPC files, which begins with these bytes; streams do
+// not.
+bool HasMagic(int descriptor) {
+  std::array<char, 6> bytes{};
+  return ::pread(descriptor, bytes.data(), bytes.size(), 0) == 6 &&
+         std::string_view(bytes.data(), bytes.size()) == "ARROW1";
+}
+
+// One file or stream.
+class ArrowFile {
+ public:
+  static StatusOr<std::unique_ptr<ArrowFile>> Open(const simurgh_arrow_module& module,
+                                                   DataConfig::Format format,
+                                                   const std::string& path) {
+    auto file = std::make_unique<ArrowFile>(module);
+    simurgh_arrow_input input{
+        .kind = SIMURGH_ARROW_PARQUET, .path = path.c_str(), .descriptor = -1};
+    if (format == DataConfig::Format::kArrow) {
+      input.kind = SIMURGH_ARROW_IPC_FILE;
+      if (!IsRemoteFile(path)) {
+        SIMURGH_ASSIGN_OR_RETURN(file->stream_, OpenStream(path));
+        if (!HasMagic(file->stream_.number())) {
+          input.kind = SIMURGH_ARROW_IPC_STREAM;
+          input.descriptor = file->stream_.number();
+        }
+      }
+    }
+    Message message;
+    SIMURGH_RETURN_IF_ERROR(message.Of(module.open(&input, &file->reader_, message.room())));
+    return file;
+  }
+
+  explicit ArrowFile(const simurgh_arrow_module& module) : module_(module) {}
+  ArrowFile(const ArrowFile&) = delete;
+  ArrowFile& operator=(const ArrowFile&) = delete;
+  ~ArrowFile() {
+    if (reader_ != nullptr) module_.close(reader_);
+  }
+
+  StatusOr<ArrowOwner<ArrowSchema>> Schema() {
+    ArrowOwner<ArrowSchema> schema;
+    Message message;
+    SIMURGH_RETURN_IF_ERROR(message.Of(module_.schema(reader_, schema.get(), message.room())));
+    return schema;
+  }
+  StatusOr<ArrowOwner<ArrowSchema>> Select(std::span<const size_t> columns) {
+    ArrowOwner<ArrowSchema> types;
+    Message message;
+    SIMURGH_RETURN_IF_ERROR(message.Of(
+        module_.select(reader_, columns.data(), columns.size(), types.get(), message.room())));
+    return types;
+  }
+  // Nothing: there are no more rows.
+  StatusOr<std::optional<ArrowOwner<ArrowArray>>> Next() {
+    ArrowOwner<ArrowArray> rows;
+    Message message;
+    const simurgh_arrow_result result = module_.next(reader_, rows.get(), message.room());
+    if (result == SIMURGH_ARROW_END) return std::nullopt;
+    SIMURGH_RETURN_IF_ERROR(message.Of(result));
+    return rows;
+  }
+  uint64_t Skip(uint64_t rows) { return module_.skip(reader_, rows); }
+  int64_t rows() const { return module_.rows(reader_); }
+
+ private:
+  const simurgh_arrow_module& module_;
+  FileDescriptor stream_;
+  simurgh_arrow_reader* reader_ = nullptr;
+};
+
+void AppendText(const Cell& cell, char separator, std::string& text) {
+  switch (cell.kind) {
+    case Cell::Kind::kMissing:
+      return;
+    case Cell::Kind::kText:
+      return AppendCsvCell(cell.text, text);
+    case Cell::Kind::kNumber:
+      text.append(NumberText(cell.number).view());
+      return;
+    case Cell::Kind::kList: {
+      std::string joined;
+      for (const std::string_view id : cell.list) {
+        if (!joined.empty()) joined.push_back(separator);
+        joined.append(id);
+      }
+      return AppendCsvCell(joined, text);
+    }
+  }
+}
+
+class ArrowSource final : public RowSource {
+ public:
+  ArrowSource(const simurgh_arrow_module& module, const DataConfig& config,
+              std::unique_ptr<RowConsumer> consumer, std::vector<std::string> files,
+              const ReadOptions& options)
+      : module_(module),
+        config_(config),
+        lines_(LinesOf(config)),
+        needs_labels_(!options.ignore_labels),
+        copies_skipped_(options.copies_skipped),
+        identities_(options.identities),
+        files_(std::move(files)),
+        cells_(config.columns.size()) {
+    for (size_t c = 0; c < config.columns.size(); ++c) {
+      const ColumnConfig::Kind kind = config.columns[c].kind;
+      const bool is_label = kind == ColumnConfig::Kind::kLabel;
+      if (is_label && !needs_labels_) continue;
+      order_.push_back(&cells_[c]);
+    }
+    consumer_ = std::move(consumer);
+  }
+
+  Status OpenNextFile() {
+    if (file_ != nullptr) SIMURGH_RETURN_IF_ERROR(CheckIdentity());
+    file_.reset();
+    rows_.reset();
+    next_ = 0;
+    before_ = 0;
+    if (opened_ == files_.size()) return absl::OkStatus();
+    const std::string& path = files_[opened_++];
+    SIMURGH_RETURN_IF_ERROR(CheckIdentity());
+    const Status opened = Open(path);
+    return opened.ok() ? opened : Annotate(opened, path);
+  }
+
+  StatusOr<bool> Next() override {
+    while (file_ != nullptr) {
+      if (next_ < rows_->rows()) {
+        ++next_;
+        return true;
+      }
+      LeaveRows();
+      SIMURGH_ASSIGN_OR_RETURN(const bool has_rows, TakeRows());
+      if (!has_rows) SIMURGH_RETURN_IF_ERROR(OpenNextFile());
+    }
+    return false;
+  }
+
+  uint64_t Skip(uint64_t rows) override {
+    if (file_ == nullptr) return 0;
+    const uint64_t skipped = std::min<uint64_t>(rows, rows_->rows() - next_);
+    next_ += skipped;
+    if (next_ < rows_->rows()) return skipped;
+    LeaveRows();
+    const uint64_t more = file_->Skip(rows - skipped);
+    before_ += more;
+    return skipped + more;
+  }
+
+  Status Parse(BatchBuilder& builder) override {
+    for (const Hashed& one : hashed_) {
+      for (const uint64_t id : one.ids.of(next_ - 1)) {
+        builder.AddId(one.of.feature, id);
+      }
+    }
+    SIMURGH_RETURN_IF_ERROR(ReadCells(/*with_hashed=*/false));
+    return parser_->ParseCells(order_, {}, builder);
+  }
+
+  std::string TakeWarning() override { return parser_->TakeWarning(); }
+
+  std::string Text() override {
+    std::string text;
+    if (!ReadCells(/*with_hashed=*/true).ok()) return text;
+    for (size_t c = 0; c < cells_.size(); ++c) {
+      if (c > 0) text.push_back(',');
+      AppendText(cells_[c], lines_.columns[c].separator, text);
+    }
+    return text;
+  }
+
+  std::string Place() const override {
+    return absl::StrCat(files_[opened_ - 1], ": row ", before_ + next_);
+  }
+  size_t files_opened() const override { return opened_; }
+
+  double part() const override {
+    if (file_ == nullptr) return 1;
+    const int64_t rows = file_->rows();
+    if (rows < 0) return 0;
+    const double of_file =
+        rows == 0 ? 1 : static_cast<double>(before_ + next_) / static_cast<double>(rows);
+    return (static_cast<double>(opened_ - 1) + of_file) / static_cast<double>(files_.size());
+  }
+
+ private:
+  Status Open(const std::string& path) {
+    SIMURGH_ASSIGN_OR_RETURN(file_, ArrowFile::Open(module_, config_.format, path));
+    SIMURGH_ASSIGN_OR_RETURN(const auto schema, file_->Schema());
+    SIMURGH_ASSIGN_OR_RETURN(const std::vector<size_t> places,
+                             FindArrowColumns(config_, *schema.get(), needs_labels_));
+    std::vector<ColumnConfig> columns;
+    chosen_.clear();
+    read_.clear();
+    for (size_t c = 0; c < places.size(); ++c) {
+      cells_[c] = {};
+      const ColumnConfig& column = config_.columns[c];
+      const bool is_used = (column.kind != ColumnConfig::Kind::kSkip ||
+                            (copies_skipped_ && places[c] != FileColumns::kAbsent)) &&
+                           (needs_labels_ || column.kind != ColumnConfig::Kind::kLabel);
+      if (!is_used) continue;
+      chosen_.push_back(places[c]);
+      columns.push_back(column);
+      read_.push_back(c);
+    }
+    SIMURGH_ASSIGN_OR_RETURN(const auto types, file_->Select(chosen_));
+    SIMURGH_ASSIGN_OR_RETURN(rows_, ArrowRows::Create(*types.get(), std::move(columns)));
+    row_cells_.resize(read_.size());
+    if (parser_ == nullptr) TakeHashed();
+    for (Hashed& one : hashed_) {
+      one.place = static_cast<size_t>(std::ranges::find(read_, one.of.column) - read_.begin());
+      if (!rows_->CanHash(one.place)) {
+        return Invalid("column '%s': it has weights, and those of the first file have none",
+                       config_.columns[one.of.column].name);
+      }
+      rows_->Hash(one.place, one.of.seed, config_.missing_values);
+    }
+    return absl::OkStatus();
+  }
+
+  // Takes over the features whose ids the rows can compute at once. By the types of the first file.
+  void TakeHashed() {
+    std::vector<size_t> columns;
+    for (size_t i = 0; i < read_.size(); ++i) {
+      if (rows_->CanHash(i)) columns.push_back(read_[i]);
+    }
+    for (const RowConsumer::Hashed& one : consumer_->TakeHashed(columns)) {
+      hashed_.push_back({.of = one});
+    }
+    parser_ = NewRowParser(config_, !needs_labels_, std::move(consumer_));
+  }
+
+  // Leaves the present rows behind.
+  void LeaveRows() {
+    before_ += rows_->rows();
+    next_ = 0;
+    rows_->Clear();
+  }
+
+  // Takes the next rows of the open file. False: there are none.
+  StatusOr<bool> TakeRows() {
+    for (;;) {
+      auto next = file_->Next();
+      if (!next.ok()) {
+        SIMURGH_RETURN_IF_ERROR(CheckIdentity());  // A change is the likely cause.
+        return Annotate(next.status(), files_[opened_ - 1]);
+      }
+      if (!next->has_value()) return false;
+      const Status taken = rows_->Take(**std::move(next));
+      if (!taken.ok()) return Annotate(taken, files_[opened_ - 1]);
+      for (Hashed& one : hashed_) one.ids = rows_->Hashes(one.place);
+      if (rows_->rows() > 0) return true;
+    }
+  }
+
+  Status CheckIdentity() const {
+    const std::string& path = files_[opened_ - 1];
+    return identities_ == nullptr || IsStream(path) ? absl::OkStatus() : identities_->Check(path);
+  }
+
+  Status ReadCells(bool with_hashed) {
+    SIMURGH_RETURN_IF_ERROR(rows_->Read(next_ - 1, row_cells_, with_hashed));
+    for (size_t i = 0; i < read_.size(); ++i) cells_[read_[i]] = row_cells_[i];
+    return absl::OkStatus();
+  }
+
+  struct Hashed {
+    RowConsumer::Hashed of;
+    size_t place = 0;  // Among the columns of rows_.
+    ArrowRows::RowHashes ids = {};
+  };
+
+  const simurgh_arrow_module& module_;
+  const DataConfig config_;
+  const DataConfig lines_;  // Of Text().
+  const bool needs_labels_;
+  const bool copies_skipped_;
+  FileIdentities* const identities_;  // May be null.
+  const std::vector<std::string> files_;
+  std::unique_ptr<RowConsumer> consumer_;  // Until there is a parser.
+  std::unique_ptr<RowParser> parser_;
+  std::vector<Hashed> hashed_;
+  std::vector<Cell> cells_;         // By configured column.
+  std::vector<const Cell*> order_;  // As the parser takes them.
+
+  size_t opened_ = 0;
+  std::unique_ptr<ArrowFile> file_;  // The last opened one; null at the end.
+  std::vector<size_t> chosen_;       // Its columns that are read, by their place in it.
+  std::vector<size_t> read_;         // The same, by their place in cells_.
+  std::vector<Cell> row_cells_;      // Of these.
+  std::optional<ArrowRows> rows_;    // Its present rows.
+  size_t next_ = 0;                  // Among them: the present row is the one before.
+  uint64_t before_ = 0;              // Rows of the file before them.
+};
+
+}  // namespace
+
+StatusOr<std::vector<RemoteFile>> ListRemoteFiles(const std::string& uri) {
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh_arrow_module* module, Module());
+  std::vector<RemoteFile> files;
+  Message message;
+  const auto found = [](void* context, const simurgh_arrow_file* file) {
+    static_cast<std::vector<RemoteFile>*>(context)->push_back(
+        {.path = file->path, .bytes = file->bytes, .modified_ns = file->modified_ns});
+  };
+  const Status listed = message.Of(module->list(uri.c_str(), found, &files, message.room()));
+  if (!listed.ok()) return Annotate(listed, uri);
+  if (files.empty()) {
+    return absl::NotFoundError(absl::StrCat(uri, ": it names no .parquet file; check the path"));
+  }
+  return files;
+}
+
+StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
+                                                     std::unique_ptr<RowConsumer> consumer,
+                                                     const std::vector<std::string>& files,
+                                                     const ReadOptions& options) {
+  const auto module = Module();
+  if (!module.ok()) {
+    return files.empty() ? module.status() : Annotate(module.status(), files.front());
+  }
+  std::vector<std::string> all;
+  for (const std::string& file : files) {
+    if (!IsRemoteFile(file)) {
+      all.push_back(file);
+      continue;
+    }
+    SIMURGH_ASSIGN_OR_RETURN(const std::vector<RemoteFile> remote, ListRemoteFiles(file));
+    for (const RemoteFile& one : remote) all.push_back(one.path);
+  }
+  auto source =
+      std::make_unique<ArrowSource>(**module, config, std::move(consumer), std::move(all), options);
+  SIMURGH_RETURN_IF_ERROR(source->OpenNextFile());
+  return source;
+}
+
+}  // namespace simurgh

