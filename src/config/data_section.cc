@@ -37,14 +37,14 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
   if (in.Has(key)) in.Record(key, TextsText(names));
 }
 
-void ReadColumn(MapReader& in, bool has_header, ColumnConfig* column) {
+void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
   in.Name("name", "column name", &column->name, Need::kRequired);
   in.Choice<Kind>(
       "kind", "role of the column; see Features", &column->kind,
       {{"label", Kind::kLabel}, {"dense", Kind::kDense}, {"id", Kind::kId}, {"skip", Kind::kSkip}});
-  in.Text("header_name", "name of the column in headers; none: `name`", &column->header_name,
-          "text");
-  in.OnlyWith(has_header, "set csv.header: true", {"header_name"});
+  in.Text("header_name", "name of the column in headers, or the key in JSON; none: `name`",
+          &column->header_name, "text");
+  in.OnlyWith(has_names, "set csv.header: true", {"header_name"});
   in.Texts("positive", "`label`: texts that mean 1; empty: the cell is 0 or 1", &column->positive,
            {0, kMaxTexts}, Need::kOptional);
   in.Texts(
@@ -82,7 +82,7 @@ void CheckColumnList(MapReader& in, const DataConfig& data) {
   for (size_t i = 0; i < data.columns.size(); ++i) {
     const ColumnConfig& column = data.columns[i];
     const std::string key = absl::StrCat("columns.", i);
-    if (column.separator == data.csv.separator) {
+    if (data.format == Format::kCsv && column.separator == data.csv.separator) {
       in.Error(absl::StrCat(key, ".separator"), "the same as csv.separator",
                "use another separator within cells");
     }
@@ -113,12 +113,12 @@ void ReadColumns(MapReader& in, DataConfig* data) {
            &data->missing_values, {0, kMaxTexts}, Need::kOptional);
   // Required where the format does not have its own.
   in.Maps("columns",
-          "columns, in files without a header in their order, 1 to 16 of them labels; not for "
+          "columns, of CSV without a header in its order, 1 to 16 of them labels; not for "
           "`format: criteo`",
           {has_columns && !in.describing() ? size_t{1} : size_t{0}, kMaxColumns},
           [&](MapReader& map) {
             ColumnConfig column;
-            ReadColumn(map, data->csv.header, &column);
+            ReadColumn(map, data->csv.header || data->format == Format::kJson, &column);
             data->columns.push_back(column);
           });
   in.OnlyWith(has_columns, "choose another format", {"columns", "missing_values"});
@@ -167,7 +167,8 @@ std::string WeightProblem(char separator, const ColumnConfig& column, const Data
   if (column.kind == Kind::kDense) {
     return absl::StrCat("column '", column.name, "' is dense: its cells are single numbers");
   }
-  if (separator == data.csv.separator) return "the same as between columns";
+  if (data.format == Format::kCsv && separator == data.csv.separator)
+    return "the same as between columns";
   if (separator == column.separator) {
     return absl::StrCat("the same as between the values of column '", column.name, "'");
   }
@@ -204,8 +205,9 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
 
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
   root.Map("data", [&](MapReader& in) {
-    in.Choice<Format>("format", "file format, see Data files", &data->format,
-                      {{"csv", Format::kCsv}, {"criteo", Format::kCriteo}});
+    in.Choice<Format>(
+        "format", "file format, see Data files", &data->format,
+        {{"csv", Format::kCsv}, {"criteo", Format::kCriteo}, {"json", Format::kJson}});
     ReadFiles(in, "train", "files to train on, in this order, see Data files", 1, folder,
               &data->train);
     ReadFiles(in, "validation", "files of evaluations during training", 0, folder,
@@ -225,7 +227,7 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
     const bool is_csv = data->format == Format::kCsv;
     in.OnlyWith(is_csv, "set format: csv", {"csv"});
     in.Map("csv", [&](MapReader& map) { ReadCsv(map, &data->csv); });
-    in.OnlyWith(!is_csv, "set format: criteo", {"criteo"});
+    in.OnlyWith(data->format == Format::kCriteo, "set format: criteo", {"criteo"});
     in.Map("criteo", [&](MapReader& map) {
       map.Integer("labels", "number of label columns, named `label`, `label2` and so on",
                   &data->criteo.labels, 1, kMaxTasks);
@@ -261,7 +263,7 @@ void MoveColumns(YamlNode* document) {
 }
 
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data) {
-  if (data.format == Format::kCsv) return data.columns;
+  if (data.format != Format::kCriteo) return data.columns;
   const CriteoConfig& criteo = data.criteo;
   std::vector<ColumnConfig> columns;
   for (uint32_t i = 1; i <= criteo.labels; ++i) {
@@ -312,7 +314,7 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
     }
   }
   // Columns of the criteo format cannot be skipped. A bad name leaves a column unused.
-  if (config.data.format != Format::kCsv || !diagnostics->ok()) return;
+  if (config.data.format == Format::kCriteo || !diagnostics->ok()) return;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].kind != Kind::kId || used.contains(columns[i].name)) continue;
     diagnostics->Report(absl::StrCat("data.columns.", i),

@@ -125,8 +125,8 @@ void AddColumnFeatures(ReadContext* context, ClusterConfig* config) {
     taken.insert(derived.columns.begin(), derived.columns.end());
   }
   // Columns of the criteo format cannot be skipped, so features choose among them.
-  const bool is_csv = config->data.format == DataConfig::Format::kCsv;
-  const bool adds = is_csv || features.empty();
+  const bool is_criteo = config->data.format == DataConfig::Format::kCriteo;
+  const bool adds = !is_criteo || features.empty();
   std::vector<FeatureConfig> added;
   std::vector<std::string> names;
   for (size_t i = 0; adds && i < columns.size(); ++i) {
@@ -137,7 +137,7 @@ void AddColumnFeatures(ReadContext* context, ClusterConfig* config) {
         {.name = name,
          .column = name,
          .table = name,
-         .key = is_csv ? absl::StrCat("data.columns.", i) : std::string("data.criteo")});
+         .key = is_criteo ? std::string("data.criteo") : absl::StrCat("data.columns.", i)});
   }
   const size_t count = added.size() + features.size();
   if (count == 0) {

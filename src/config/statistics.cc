@@ -74,7 +74,7 @@ Status ApplyStatistics(const Statistics& statistics, DataConfig& data,
   for (size_t i = 0; i < columns.size(); ++i) {
     if (!columns[i].fit) continue;
     const std::vector<double>& numbers = statistics.at(NameOf(columns[i]));
-    if (data.format == DataConfig::Format::kCsv) {
+    if (data.format != DataConfig::Format::kCriteo) {
       data.columns[i].mean = numbers[0];
       data.columns[i].stddev = numbers[1];
     } else {

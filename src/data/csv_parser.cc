@@ -32,13 +32,14 @@ class CsvParser final : public RowParser {
  public:
   CsvParser(const DataConfig& config, bool ignore_labels, std::unique_ptr<RowConsumer> consumer)
       : ignores_labels_(ignore_labels),
+        is_csv_(config.format == DataConfig::Format::kCsv),
         missing_values_(config.missing_values),
         consumer_(std::move(consumer)),
         splitter_(config.csv.separator),
-        configured_(ColumnsInOrder(config.columns, /*with_labels=*/true)),
-        unlabelled_(ColumnsInOrder(config.columns, /*with_labels=*/!ignore_labels)) {
+        configured_(ColumnsInOrder(ColumnsOf(config), /*with_labels=*/true)),
+        unlabelled_(ColumnsInOrder(ColumnsOf(config), /*with_labels=*/!ignore_labels)) {
     std::map<ColumnConfig::Kind, size_t> count;
-    for (const ColumnConfig& column : config.columns) {
+    for (const ColumnConfig& column : ColumnsOf(config)) {
       columns_.push_back({column, count[column.kind]++, consumer_->Reads(columns_.size())});
     }
     repeated_ = std::make_unique<bool[]>(columns_.size());
@@ -64,6 +65,7 @@ class CsvParser final : public RowParser {
   void AddTokens(const ColumnConfig& column, std::string_view cell);
 
   const bool ignores_labels_;
+  const bool is_csv_;
   std::vector<std::string> missing_values_;
   std::vector<Column> columns_;
   std::unique_ptr<RowConsumer> consumer_;
@@ -250,7 +252,7 @@ Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& 
       return Invalid("column '%s': it has ids, not dense numbers; send texts or integers",
                      config.name);
     case Cell::Kind::kList:
-      if (config.separator == '\0') {
+      if (is_csv_ && config.separator == '\0') {
         return Invalid("column '%s': it has one id, not a list; correct the row", config.name);
       }
       for (const std::string_view token : cell.list) {

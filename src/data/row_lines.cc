@@ -20,10 +20,6 @@
 namespace simurgh {
 namespace {
 
-const std::string& HeaderName(const ColumnConfig& column) {
-  return column.header_name.empty() ? column.name : column.header_name;
-}
-
 std::set<std::string_view> NamesOf(const DataConfig& config) {
   std::set<std::string_view> names;
   for (const ColumnConfig& column : config.columns) names.insert(HeaderName(column));

@@ -5,6 +5,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
+#include "data/text_cells.h"
+
 namespace simurgh {
 
 NumberText::NumberText(double number)
@@ -20,8 +22,48 @@ FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labe
   return result;
 }
 
+namespace {
+
+// Rows of text that are no CSV, parsed as cells.
+class CellsParser final : public RowParser {
+ public:
+  CellsParser(const DataConfig& config, bool ignore_labels, std::unique_ptr<CellSplitter> splitter,
+              std::unique_ptr<RowConsumer> consumer)
+      : splitter_(std::move(splitter)),
+        cells_parser_(NewCsvParser(config, ignore_labels, std::move(consumer))) {
+    const std::vector<ColumnConfig> columns = ColumnsOf(config);
+    for (size_t c = 0; c < columns.size(); ++c) {
+      if (ignore_labels && columns[c].kind == ColumnConfig::Kind::kLabel) continue;
+      cells_.push_back(&splitter_->cells()[c]);
+    }
+  }
+
+  Status Parse(std::string_view line, const FileColumns* /*columns*/,
+               BatchBuilder& builder) override {
+    SIMURGH_RETURN_IF_ERROR(splitter_->Split(line));
+    return ParseCells(cells_, {}, builder);
+  }
+  Status ParseCells(std::span<const Cell* const> cells, std::span<const bool> repeated,
+                    BatchBuilder& builder) override {
+    const Status parsed = cells_parser_->ParseCells(cells, repeated, builder);
+    warning_ = cells_parser_->TakeWarning();
+    return parsed;
+  }
+
+ private:
+  const std::unique_ptr<CellSplitter> splitter_;
+  const std::unique_ptr<RowParser> cells_parser_;
+  std::vector<const Cell*> cells_;  // Of the splitter.
+};
+
+}  // namespace
+
 std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer) {
+  if (auto splitter = NewCellSplitter(config); splitter != nullptr) {
+    return std::make_unique<CellsParser>(config, ignore_labels, std::move(splitter),
+                                         std::move(consumer));
+  }
   return config.format == DataConfig::Format::kCsv
              ? NewCsvParser(config, ignore_labels, std::move(consumer))
              : NewCriteoParser(config, ignore_labels, std::move(consumer));

@@ -50,8 +50,9 @@ FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labe
 std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer);
 
-// Parses cells of CSV. A cell in double quotes may contain separators and, doubled, quotes, but no
-// line end. A missing cell has no tokens; missing values of a list are left out.
+// Parses rows of CSV, and cells of all formats but Criteo's. A cell in double quotes may contain
+// separators and, doubled, quotes, but no line end. A missing cell has no tokens; missing values of
+// a list are left out.
 std::unique_ptr<RowParser> NewCsvParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer);
 

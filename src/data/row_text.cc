@@ -8,6 +8,7 @@
 
 #include "data/csv_cells.h"
 #include "data/row_parser.h"
+#include "data/text_cells.h"
 
 namespace simurgh {
 
@@ -16,6 +17,7 @@ struct RowText::State {
       : columns(ColumnsOf(config)),
         is_csv(config.format == DataConfig::Format::kCsv),
         splitter(config.csv.separator),
+        cell_splitter(NewCellSplitter(config)),
         file(file_columns),
         configured(ColumnsInOrder(columns, /*with_labels=*/true)),
         unlabelled(ColumnsInOrder(columns, /*with_labels=*/false)) {}
@@ -23,6 +25,10 @@ struct RowText::State {
   // Fills `cells`.
   void Split(std::string_view line) {
     cells.clear();
+    if (cell_splitter != nullptr) {
+      if (cell_splitter->Split(line).ok()) TakeCells();
+      return;
+    }
     if (is_csv) {
       if (const auto split = splitter.Split(line); split.ok()) cells = **split;
       return;
@@ -34,14 +40,32 @@ struct RowText::State {
     }
   }
 
+  void TakeCells() {
+    lists.clear();
+    lists.reserve(columns.size());  // It must not move texts.
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const Cell& cell = cell_splitter->cells()[c];
+      if (cell.kind == Cell::Kind::kList) {
+        const char separator = columns[c].separator == '\0' ? ' ' : columns[c].separator;
+        cells.push_back(lists.emplace_back(
+            absl::StrJoin(cell.list, std::string(1, separator),
+                          [](std::string* out, std::string_view id) { out->append(id); })));
+      } else {
+        cells.push_back(cell.kind == Cell::Kind::kText ? cell.text : "");
+      }
+    }
+  }
+
   const std::vector<ColumnConfig> columns;
   const bool is_csv;
   CsvSplitter splitter;
-  const FileColumns* const file;  // May be null.
+  const std::unique_ptr<CellSplitter> cell_splitter;  // May be null.
+  const FileColumns* const file;                      // May be null.
   const FileColumns configured;
   const FileColumns unlabelled;
   std::vector<size_t> chosen;  // Indices of columns.
   std::vector<std::string_view> cells;
+  std::vector<std::string> lists;  // Cells that are lists, as text.
 };
 
 RowText::RowText(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -97,8 +121,7 @@ std::string InConfiguredOrder(const DataConfig& config, const FileColumns& file,
 std::string CsvHeader(const DataConfig& config) {
   std::string text;
   for (const ColumnConfig& column : config.columns) {
-    AppendCsvCell(column.header_name.empty() ? column.name : column.header_name, text,
-                  config.csv.separator);
+    AppendCsvCell(HeaderName(column), text, config.csv.separator);
     text.push_back(config.csv.separator);
   }
   text.pop_back();

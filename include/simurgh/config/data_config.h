@@ -24,7 +24,7 @@ struct ColumnConfig {
 
   std::string name;
   Kind kind = Kind::kSkip;
-  std::string header_name = {};  // In headers and records; empty: `name`.
+  std::string header_name = {};  // In headers and records; empty: `name`; see HeaderName().
   // label: texts that mean 1. Empty: the cell is 0 or 1.
   std::vector<std::string> positive = {};
   // label: texts that mean 0. Empty: all that are neither in `positive` nor missing.
@@ -62,7 +62,7 @@ struct DerivedConfig {
 
 // YAML section `data`. Paths are absolute or relative to the YAML file.
 struct DataConfig {
-  enum class Format { kCsv, kCriteo };
+  enum class Format { kCsv, kCriteo, kJson };
   enum class BadRows { kFail, kSkip };
   enum class OnChange { kFail, kWarn };
 
@@ -81,6 +81,11 @@ struct DataConfig {
   OnChange on_change =
       OnChange::kFail;  // A file that changes during the run: an error, or a log line.
 };
+
+// The column's name in headers and records.
+inline const std::string& HeaderName(const ColumnConfig& column) {
+  return column.header_name.empty() ? column.name : column.header_name;
+}
 
 // The configured columns of a file; without a header, in its order.
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data);

@@ -71,16 +71,13 @@ std::vector<size_t> PlacesOf(const std::vector<std::string>& sources,
 
 StatusOr<std::unique_ptr<RowConsumer>> NewFeatureConsumer(
     const DataConfig& config, const std::vector<FeatureConfig>& features) {
-  const bool is_csv = config.format == DataConfig::Format::kCsv;
-  const std::vector<std::string> missing_values =
-      is_csv ? config.missing_values : std::vector<std::string>{""};
   const std::vector<ColumnConfig> columns = ColumnsOf(config);
   auto consumer = std::make_unique<FeatureConsumer>(
       columns.size(), std::ranges::count(columns, ColumnConfig::Kind::kDense, &ColumnConfig::kind));
   for (const FeatureConfig& feature : features) {
     SIMURGH_ASSIGN_OR_RETURN(
         FeatureIds ids,
-        FeatureIds::Create(feature, PlacesOf(feature.sources(), columns), missing_values));
+        FeatureIds::Create(feature, PlacesOf(feature.sources(), columns), config.missing_values));
     consumer->Add(std::move(ids));
   }
   for (const DerivedConfig& one : config.derived) {

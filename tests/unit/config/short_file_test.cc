@@ -130,6 +130,24 @@ TEST_CASE("Criteo has all features, or those that are listed", "[config]") {
   CHECK(Features(Parse(data + kTower + "features: [{name: C3}]\n")) == Names{"C3"});
 }
 
+TEST_CASE("Columns of JSON are those of data.columns", "[config]") {
+  const auto file = [](const std::string& more) {
+    return absl::StrCat(
+        "data: {format: json, train: [CMakeLists.txt], columns: [{name: y, kind: label}, "
+        "{name: a, kind: id, header_name: the a}, {name: b, kind: id, separator: \",\"}]",
+        more, "}\n", kTower);
+  };
+  const ClusterConfig config = Parse(file(""));
+  CHECK(config.data.format == DataConfig::Format::kJson);
+  CHECK(config.data.columns[1].header_name == "the a");
+  CHECK(Features(config) == Names{"a", "b"});
+  CHECK(ErrorOf(file(", csv: {header: true}")) ==
+        "sample.yaml:1: data.csv: has no effect with format: json; remove it, or set format: csv");
+  CHECK(ErrorOf(file(", criteo: {labels: 2}")) ==
+        "sample.yaml:1: data.criteo: has no effect with format: json; remove it, or set format: "
+        "criteo");
+}
+
 TEST_CASE("Daemons must agree on features and tables that are left out", "[config]") {
   const std::string one = ClusterAgreement(Parse(File(kTower)));
   CHECK(one == ClusterAgreement(Parse(File(kTower))));
