@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kMaxFiles = 65'536;
 constexpr size_t kMaxColumns = 65'536;
 constexpr size_t kMaxTexts = 1'024;
+constexpr uint32_t kMaxFields = 4'096;
 constexpr uint32_t kMaxDerivedWidth = 1'024;
 constexpr uint64_t kMaxBadRows = uint64_t{1} << 40;
 
@@ -107,14 +108,14 @@ void ReadCsv(MapReader& in, CsvConfig* csv) {
 }
 
 void ReadColumns(MapReader& in, DataConfig* data) {
-  const bool has_columns = data->format != Format::kCriteo;
+  const bool has_columns = data->format == Format::kCsv || data->format == Format::kJson;
   in.Texts("missing_values",
            "texts of missing cells and list values, compared without surrounding blanks",
            &data->missing_values, {0, kMaxTexts}, Need::kOptional);
   // Required where the format does not have its own.
   in.Maps("columns",
-          "columns, of CSV without a header in its order, 1 to 16 of them labels; not for "
-          "`format: criteo`",
+          "columns, of CSV without a header in its order, 1 to 16 of them labels; only for "
+          "`format: csv` and `json`",
           {has_columns && !in.describing() ? size_t{1} : size_t{0}, kMaxColumns},
           [&](MapReader& map) {
             ColumnConfig column;
@@ -159,11 +160,15 @@ void CheckSource(const std::string& path, const std::string& column,
   diagnostics->Report(path, what, NearestRemedy("id or dense column", column, usable));
 }
 
+constexpr char kPairSeparator = ':';
 constexpr std::string_view kInNumbers = "+-.";
 
 // Why values and weights of the column cannot be separated, or an empty string.
 std::string WeightProblem(char separator, const ColumnConfig& column, const DataConfig& data) {
   if (data.format == Format::kCriteo) return "the criteo format has no weights";
+  if (HasPairs(data)) {
+    return separator == kPairSeparator ? "" : "':' separates index and value in this format";
+  }
   if (column.kind == Kind::kDense) {
     return absl::StrCat("column '", column.name, "' is dense: its cells are single numbers");
   }
@@ -193,8 +198,13 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
                           "use another character between values and weights, or omit weights");
     }
   }
-  if (data.format != Format::kCriteo || column.kind != Kind::kId) return;
+  if (column.kind != Kind::kId) return;
   const ProcessingConfig& processing = feature.processing;
+  if (HasPairs(data) && (feature.columns.size() > 1 || processing.quantiles > 0)) {
+    diagnostics->Report(absl::StrCat(path, feature.columns.empty() ? ".quantiles" : ".columns"),
+                        "not for indices with values", "leave it out");
+  }
+  if (data.format != Format::kCriteo) return;
   if (processing.boundaries.empty() && processing.quantiles == 0) return;
   diagnostics->Report(absl::StrCat(path, processing.quantiles == 0 ? ".boundaries" : ".quantiles"),
                       absl::StrCat("column '", column.name, "' contains ids, not numbers"),
@@ -207,7 +217,7 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
   root.Map("data", [&](MapReader& in) {
     in.Choice<Format>(
         "format", "file format, see Data files", &data->format,
-        {{"csv", Format::kCsv}, {"criteo", Format::kCriteo}, {"json", Format::kJson}});
+        {{"csv", Format::kCsv}, {"criteo", Format::kCriteo}, {"json", Format::kJson}, {"libsvm", Format::kLibsvm}, {"libffm", Format::kLibffm}});
     ReadFiles(in, "train", "files to train on, in this order, see Data files", 1, folder,
               &data->train);
     ReadFiles(in, "validation", "files of evaluations during training", 0, folder,
@@ -236,7 +246,17 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                "Statistics",
                &data->criteo.fit);
     });
+    const bool is_libffm = data->format == Format::kLibffm;
+    in.OnlyWith(is_libffm, "set format: libffm", {"libffm"});
+    in.Map("libffm", [&](MapReader& map) {
+      map.Integer("fields", "number of fields, which are columns named `field0`, `field1` and so on",
+                  &data->libffm_fields, 1, kMaxFields, "required with `format: libffm`");
+    });
+    if (is_libffm && data->libffm_fields == 0 && !in.describing()) {
+      in.Error("libffm.fields", "missing", "give the number of fields");
+    }
     ReadColumns(in, data);
+    if (HasPairs(*data)) data->columns = PairColumns(*data);
     ReadDerived(in, folder, &data->derived);
   });
 }
@@ -260,6 +280,18 @@ void MoveColumns(YamlNode* document) {
     data->items.push_back(std::move(moved));
     csv = find(data, "csv");  // The list may have moved.
   }
+}
+
+std::vector<ColumnConfig> PairColumns(const DataConfig& data) {
+  std::vector<ColumnConfig> columns{{.name = "label", .kind = Kind::kLabel}};
+  if (data.format == Format::kLibsvm) {
+    columns.push_back({.name = "features", .kind = Kind::kId, .separator = ' '});
+  }
+  for (uint32_t field = 0; field < data.libffm_fields; ++field) {
+    columns.push_back(
+        {.name = absl::StrCat("field", field), .kind = Kind::kId, .separator = ' '});
+  }
+  return columns;
 }
 
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data) {
@@ -313,8 +345,8 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
                   diagnostics);
     }
   }
-  // Columns of the criteo format cannot be skipped. A bad name leaves a column unused.
-  if (config.data.format == Format::kCriteo || !diagnostics->ok()) return;
+  // Columns of formats that have their own cannot be skipped. A bad name leaves a column unused.
+  if (config.data.format == Format::kCriteo || HasPairs(config.data) || !diagnostics->ok()) return;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].kind != Kind::kId || used.contains(columns[i].name)) continue;
     diagnostics->Report(absl::StrCat("data.columns.", i),

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "data/invalid.h"
+#include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/data/json_events.h"
 
@@ -143,6 +144,87 @@ class JsonCells final : public CellSplitter, JsonEvents {
   Status error_;
 };
 
+// Rows of libsvm or libffm. Pairs keep their order within a list.
+class PairCells final : public CellSplitter {
+ public:
+  explicit PairCells(const DataConfig& config)
+      : CellSplitter(config.columns.size()),
+        fields_(config.format == DataConfig::Format::kLibffm ? config.libffm_fields : 0) {}
+
+  Status Split(std::string_view row) override {
+    std::ranges::fill(cells_, Cell());
+    lists_.Clear();
+    pairs_.clear();
+    std::string_view token = Take(row);
+    if (token.find(':') == token.npos) {
+      SetLabel(token);
+      token = Take(row);
+    }
+    for (; !token.empty(); token = Take(row)) SIMURGH_RETURN_IF_ERROR(AddPair(token));
+    if (!std::ranges::is_sorted(pairs_, {}, &Pair::column)) {
+      std::ranges::stable_sort(pairs_, {}, &Pair::column);
+    }
+    for (size_t i = 0; i < pairs_.size(); ++i) {
+      if (i == 0 || pairs_[i].column != pairs_[i - 1].column) lists_.Begin(pairs_[i].column);
+      lists_.Add(pairs_[i].text);
+    }
+    lists_.SetCells(cells_);
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Pair {
+    size_t column;
+    std::string_view text;  // index:value
+  };
+
+  // The text up to the next blank, and removes it from `rest`; empty at the end.
+  static std::string_view Take(std::string_view& rest) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
+    const std::string_view token = rest.substr(0, rest.find_first_of(" \t"));
+    rest.remove_prefix(token.size());
+    return token;
+  }
+
+  void SetLabel(std::string_view text) {
+    if (text.starts_with('+')) text.remove_prefix(1);
+    if (text == "-1") text = "0";
+    cells_[0] = {.kind = Cell::Kind::kText, .text = text};
+  }
+
+  Status AddPair(std::string_view token) {
+    size_t column = 1;
+    std::string_view pair = token;
+    if (fields_ > 0) {
+      const std::string_view digits = token.substr(0, token.find(':'));
+      const std::optional<uint64_t> field = ParseIntegerCell(digits);
+      if (!field || digits.size() == token.size()) return BadPair(token);
+      if (*field >= fields_) {
+        return Invalid("pair %d: field %s is not below data.libffm.fields, %d; correct one of them",
+                       pairs_.size() + 1, Quoted(digits), fields_);
+      }
+      column = 1 + *field;
+      pair.remove_prefix(digits.size() + 1);
+    }
+    const size_t colon = pair.find(':');
+    if (colon == pair.npos || pair.starts_with('-') || !ParseIntegerCell(pair.substr(0, colon)) ||
+        !ParseFloatCell(pair.substr(colon + 1))) {
+      return BadPair(token);
+    }
+    pairs_.push_back({column, pair});
+    return absl::OkStatus();
+  }
+
+  Status BadPair(std::string_view token) const {
+    return Invalid("pair %d: %s is not %sindex:value, an integer and a number; correct the row",
+                   pairs_.size() + 1, Quoted(token), fields_ > 0 ? "field:" : "");
+  }
+
+  const uint32_t fields_;  // 0: libsvm.
+  std::vector<Pair> pairs_;
+  Lists lists_;
+};
+
 }  // namespace
 
 std::unique_ptr<CellSplitter> NewCellSplitter(const DataConfig& config) {
@@ -152,6 +234,9 @@ std::unique_ptr<CellSplitter> NewCellSplitter(const DataConfig& config) {
       return nullptr;
     case DataConfig::Format::kJson:
       return std::make_unique<JsonCells>(config.columns);
+    case DataConfig::Format::kLibsvm:
+    case DataConfig::Format::kLibffm:
+      return std::make_unique<PairCells>(config);
   }
   return nullptr;
 }

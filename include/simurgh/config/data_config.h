@@ -62,14 +62,16 @@ struct DerivedConfig {
 
 // YAML section `data`. Paths are absolute or relative to the YAML file.
 struct DataConfig {
-  enum class Format { kCsv, kCriteo, kJson };
+  enum class Format { kCsv, kCriteo, kJson, kLibsvm, kLibffm };
   enum class BadRows { kFail, kSkip };
   enum class OnChange { kFail, kWarn };
 
   Format format = Format::kCsv;
   CsvConfig csv;
   CriteoConfig criteo;
-  // The columns; of CSV files without a header, in their order. None with `criteo`.
+  uint32_t libffm_fields = 0;  // Fields 0 to libffm_fields - 1, each a column.
+  // The columns; of CSV files without a header, in their order. None with `criteo`; PairColumns()
+  // with `libsvm` and `libffm`.
   std::vector<ColumnConfig> columns;
   std::vector<std::string> missing_values = {""};  // Cells (blanks trimmed) that read as missing.
   std::vector<DerivedConfig> derived;
@@ -86,6 +88,15 @@ struct DataConfig {
 inline const std::string& HeaderName(const ColumnConfig& column) {
   return column.header_name.empty() ? column.name : column.header_name;
 }
+
+// Whether the values of id columns are index:value pairs.
+inline bool HasPairs(const DataConfig& data) {
+  return data.format == DataConfig::Format::kLibsvm || data.format == DataConfig::Format::kLibffm;
+}
+
+// The columns of libsvm, `label` and `features`, or of libffm, `label` and `field0`, `field1`, ...
+// Requires HasPairs().
+std::vector<ColumnConfig> PairColumns(const DataConfig& data);
 
 // The configured columns of a file; without a header, in its order.
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data);

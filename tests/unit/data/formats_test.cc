@@ -1,4 +1,4 @@
-// Rows of JSON through the reader, compared with the same rows in CSV.
+// Rows of JSON, libsvm and libffm through the reader, compared with the same rows in CSV.
 
 #include <string>
 #include <vector>
@@ -111,6 +111,81 @@ TEST_CASE("Cells of JSON are copied as text") {
   out.clear();
   text.AppendCells("{\"y\": 1", out);
   CHECK(out == ",,,,");
+}
+
+DataConfig Pairs(uint32_t fields) {
+  DataConfig config;
+  config.format = fields == 0 ? DataConfig::Format::kLibsvm : DataConfig::Format::kLibffm;
+  config.libffm_fields = fields;
+  config.columns = PairColumns(config);
+  return config;
+}
+
+FeatureConfig Weighted(const std::string& name) {
+  FeatureConfig feature = Feature(name);
+  feature.pooling = Pooling::kWeightedSum;
+  feature.weight_separator = ':';
+  return feature;
+}
+
+// The only batch of a file.
+Batch OneBatch(const DataConfig& config, const std::vector<FeatureConfig>& features,
+               const std::string& text) {
+  const TemporaryFolder folder;
+  const auto reader = OpenBatchReader(config, features, {folder.Write("rows", text)}, 100);
+  REQUIRE(reader.ok());
+  auto batch = (*reader)->Next();
+  REQUIRE(batch.status() == absl::OkStatus());
+  REQUIRE(batch->has_value());
+  return **std::move(batch);
+}
+
+void CheckEqual(const Batch& one, const Batch& other) {
+  CHECK(one.dense.labels == other.dense.labels);
+  CHECK(one.sparse->ids == other.sparse->ids);
+  CHECK(one.sparse->occurrences == other.sparse->occurrences);
+  CHECK(one.sparse->offsets == other.sparse->offsets);
+  CHECK(one.sparse->weights == other.sparse->weights);
+}
+
+TEST_CASE("libsvm and libffm give the batches of weighted lists in CSV") {
+  DataConfig csv;
+  csv.columns = {Column("y", Kind::kLabel), Column("a", Kind::kId), Column("b", Kind::kId)};
+  for (const size_t column : {1, 2}) csv.columns[column].separator = ' ';
+  CheckEqual(OneBatch(Pairs(0), {Weighted("features")},
+                      "+1 3:0.5 7:1 3:-2e3\n-1\n\n0 \t 8:0  9:4 \r\n1 18446744073709551615:1"),
+             OneBatch(csv, {Weighted("a")},
+                      "1,3:0.5 7:1 3:-2e3,\n0,,\n0,8:0 9:4,\n1,18446744073709551615:1,\n"));
+  CheckEqual(OneBatch(Pairs(2), {Weighted("field0"), Weighted("field1")},
+                      "1 1:5:0.5 0:6:1 1:7:2\n-1 0:5:1\n0\n"),
+             OneBatch(csv, {Weighted("a"), Weighted("b")}, "1,6:1,5:0.5 7:2\n0,5:1,\n0,,\n"));
+}
+
+TEST_CASE("Bad rows of libsvm and libffm name file, line, and pair or column") {
+  const TemporaryFolder folder;
+  const auto error = [&folder](uint32_t fields, const std::string& row) {
+    const std::string file = folder.Write("rows", "1\n" + row + "\n");
+    const Status status =
+        ReadSamples(Pairs(fields), {Weighted(fields == 0 ? "features" : "field0")}, {file}, 1)
+            .status();
+    const std::string message(status.message());
+    CHECK(message.starts_with(file + ":2: "));
+    return message.substr(std::min(message.size(), file.size() + 4));
+  };
+  const std::string svm = " is not index:value, an integer and a number; correct the row";
+  const std::string ffm = " is not field:index:value, an integer and a number; correct the row";
+  CHECK(error(0, "1 2:3 a:1") == "pair 2: 'a:1'" + svm);
+  CHECK(error(0, "1 7") == "pair 1: '7'" + svm);
+  CHECK(error(0, "1 7:") == "pair 1: '7:'" + svm);
+  CHECK(error(0, "1 7:nan") == "pair 1: '7:nan'" + svm);
+  CHECK(error(0, "1 -7:1") == "pair 1: '-7:1'" + svm);
+  CHECK(error(0, "1 qid:1 7:1") == "pair 1: 'qid:1'" + svm);
+  CHECK(error(2, "1 0:7") == "pair 1: '0:7'" + ffm);
+  CHECK(error(2, "1 :7:1") == "pair 1: ':7:1'" + ffm);
+  CHECK(error(2, "1 2:7:1") ==
+        "pair 1: field '2' is not below data.libffm.fields, 2; correct one of them");
+  CHECK_THAT(error(0, "2 7:1"), Catch::StartsWith("column 'label': '2' is not a label, 0 or 1"));
+  CHECK_THAT(error(0, "7:1"), Catch::StartsWith("column 'label': '' is not a label, 0 or 1"));
 }
 
 }  // namespace
