@@ -57,7 +57,7 @@ bool IsOfModel(std::string_view key) {
                                                  "training.drop_last", "training.keep_negatives"};
   static const std::set<std::string_view> not_of_data{
       "data.train",     "data.validation", "data.test",      "data.max_bad_rows",
-      "data.on_change", "data.bad_rows",   "data.csv.strict"};
+      "data.on_change", "data.bad_rows",   "data.csv.strict", "data.csv.header"};
   if (key == "model.initial_weights") return false;
   const auto has = [key](std::string_view part) { return key.find(part) != key.npos; };
   if (key.starts_with("tables")) {

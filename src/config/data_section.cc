@@ -29,11 +29,23 @@ using Transform = ColumnConfig::Transform;
 void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_t at_least,
                const std::string& folder, std::vector<std::string>* files) {
   in.Texts(key, meaning, files, {at_least, kMaxFiles},
-           at_least > 0 ? Need::kRequired : Need::kOptional, "paths of files");
+           at_least > 0 ? Need::kRequired : Need::kOptional, "paths of files, or patterns");
+  std::vector<std::string> paths;
   std::vector<std::string> names;
   for (size_t i = 0; i < files->size(); ++i) {
-    ResolveInputFile(in, absl::StrCat(key, ".", i), folder, &(*files)[i]);
-    names.push_back(FileName((*files)[i]));
+    const bool reads = in.context()->input_files == InputFiles::kCheck;
+    const std::string& given = (*files)[i];
+    for (std::string& path : reads && IsPattern(given) ? FilesOfPattern(PathIn(folder, given))
+                                                       : std::vector{given}) {
+      ResolveInputFile(in, absl::StrCat(key, ".", i), folder, &path);
+      names.push_back(FileName(path));
+      paths.push_back(std::move(path));
+    }
+  }
+  *files = std::move(paths);
+  if (files->size() > kMaxFiles) {
+    in.Error(key, absl::StrCat("its patterns match ", files->size(), " files"),
+             absl::StrCat("use at most ", kMaxFiles));
   }
   if (in.Has(key)) in.Record(key, TextsText(names));
 }
@@ -97,14 +109,15 @@ void CheckColumnList(MapReader& in, const DataConfig& data) {
 }
 
 void ReadCsv(MapReader& in, CsvConfig* csv) {
+  csv->finds_header = !in.Has("header");
   in.Character("separator", "character between cells", &csv->separator);
   in.Bool(
       "header",
       "whether the first line of each file has names, by which columns are found; see Data files",
-      &csv->header);
+      &csv->header, "by the first line");
   in.Bool("strict", "whether columns of the header that `data.columns` lacks are an error",
           &csv->strict);
-  in.OnlyWith(csv->header, "set header: true", {"strict"});
+  in.OnlyWith(csv->header || csv->finds_header, "set header: true", {"strict"});
 }
 
 void ReadColumns(MapReader& in, DataConfig* data) {
@@ -119,7 +132,8 @@ void ReadColumns(MapReader& in, DataConfig* data) {
           {has_columns && !in.describing() ? size_t{1} : size_t{0}, kMaxColumns},
           [&](MapReader& map) {
             ColumnConfig column;
-            ReadColumn(map, data->csv.header || data->format == Format::kJson, &column);
+            const bool is_csv = data->format == Format::kCsv;
+            ReadColumn(map, !is_csv || data->csv.header || data->csv.finds_header, &column);
             data->columns.push_back(column);
           });
   in.OnlyWith(has_columns, "choose another format", {"columns", "missing_values"});
@@ -218,7 +232,7 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
     in.Choice<Format>(
         "format", "file format, see Data files", &data->format,
         {{"csv", Format::kCsv}, {"criteo", Format::kCriteo}, {"json", Format::kJson}, {"libsvm", Format::kLibsvm}, {"libffm", Format::kLibffm}});
-    ReadFiles(in, "train", "files to train on, in this order, see Data files", 1, folder,
+    ReadFiles(in, "train", "files to train on, in this order, also as patterns, see Data files", 1, folder,
               &data->train);
     ReadFiles(in, "validation", "files of evaluations during training", 0, folder,
               &data->validation);

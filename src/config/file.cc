@@ -1,9 +1,12 @@
 #include "config/file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+
+#include <glob.h>
 
 #include "absl/strings/str_cat.h"
 
@@ -36,6 +39,21 @@ std::string PathIn(const std::string& folder, const std::string& path) {
   return (std::filesystem::path(folder) / path).lexically_normal().string();
 }
 
+bool IsPattern(const std::string& path) { return path.find_first_of("*?[") != path.npos; }
+
+std::vector<std::string> FilesOfPattern(const std::string& path) {
+  std::error_code error;
+  if (!IsPattern(path) || std::filesystem::exists(path, error)) return {path};
+  glob_t found{};
+  std::vector<std::string> files;
+  if (glob(path.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
+    files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  }
+  globfree(&found);
+  std::ranges::sort(files);
+  return files.empty() ? std::vector{path} : files;
+}
+
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file) {
   const bool has_tilde = file->starts_with("~/");
@@ -43,7 +61,8 @@ bool ResolveFile(MapReader& in, const std::string& key, const std::string& folde
   const std::string problem = FileProblem(*file);
   if (problem.empty()) return true;
   in.Error(key, absl::StrCat("cannot read '", *file, "': ", problem),
-           has_tilde ? "~ is not expanded; write out the path of the home folder"
+           IsPattern(*file) ? "no file matches the pattern; correct it"
+           : has_tilde ? "~ is not expanded; write out the path of the home folder"
            : problem == kFolder
                ? "name the files in it"
                : "give a path that is absolute or relative to the folder of the YAML file");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/map_reader.h"
 
@@ -20,5 +21,12 @@ bool ResolveFile(MapReader& in, const std::string& key, const std::string& folde
 // The same for an input file. Returns false without an error if input files are ignored.
 bool ResolveInputFile(MapReader& in, const std::string& key, const std::string& folder,
                       std::string* file);
+
+// The files that match a pattern with *, ? or [...], in the order of their bytes, like the shell's
+// LC_ALL=C ls. A file of this very name, or none that matches: the path itself.
+std::vector<std::string> FilesOfPattern(const std::string& path);
+
+// Whether a path has *, ? or [.
+bool IsPattern(const std::string& path);
 
 }  // namespace simurgh

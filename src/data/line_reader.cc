@@ -12,15 +12,18 @@ constexpr size_t kReadBytes = size_t{128} * 1024;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 // The longest line, its \r\n, and a byte order mark.
 constexpr size_t kBufferBytes = kMaxLineBytes + 2 + kByteOrderMark.size();
+constexpr size_t kTooLong = kBufferBytes + 1;
 
 }  // namespace
 
 LineReader::LineReader(std::unique_ptr<ByteStream> stream)
     : stream_(std::move(stream)), buffer_(std::make_unique_for_overwrite<char[]>(kBufferBytes)) {}
 
-Line LineReader::TakeLine(size_t length, size_t end_bytes) {
-  std::string_view line(buffer_.get() + begin_, length);
-  begin_ += length + end_bytes;
+Line LineReader::Take(size_t bytes) {
+  std::string_view line(buffer_.get() + begin_, bytes);
+  row_begin_ = begin_;
+  begin_ += bytes;
+  if (line.ends_with('\n')) line.remove_suffix(1);
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line_number_ == 1 && line.starts_with(kByteOrderMark)) {
     line.remove_prefix(kByteOrderMark.size());
@@ -41,15 +44,13 @@ StatusOr<std::optional<Line>> LineReader::PassLongLine() {
   return Line{.whole = false};
 }
 
-StatusOr<std::optional<Line>> LineReader::Next() {
-  ++line_number_;
-  size_t searched = 0;  // Bytes from begin_ without a line end.
+StatusOr<size_t> LineReader::FindEnd(size_t searched) {
   for (;;) {
     const char* start = buffer_.get() + begin_;
     const size_t available = end_ - begin_;
     const void* found = std::memchr(start + searched, '\n', available - searched);
-    if (found != nullptr) return TakeLine(static_cast<const char*>(found) - start, 1);
-    if (available == kBufferBytes) return PassLongLine();
+    if (found != nullptr) return static_cast<const char*>(found) - start + 1;
+    if (available == kBufferBytes) return kTooLong;
     std::memmove(buffer_.get(), start, available);
     begin_ = 0;
     end_ = available;
@@ -57,13 +58,37 @@ StatusOr<std::optional<Line>> LineReader::Next() {
     SIMURGH_ASSIGN_OR_RETURN(
         const size_t count,
         stream_->Read(buffer_.get() + end_, std::min(kReadBytes, kBufferBytes - end_)));
-    if (count == 0) {
-      if (available == 0) return std::nullopt;
-      return TakeLine(available, 0);
-    }
+    if (count == 0) return available;
     end_ += count;
     read_ += count;
   }
+}
+
+StatusOr<std::optional<Line>> LineReader::Next() {
+  line_number_ += 1 + std::exchange(more_lines_, 0);
+  SIMURGH_ASSIGN_OR_RETURN(first_bytes_, FindEnd(0));
+  if (first_bytes_ == 0) return std::nullopt;
+  if (first_bytes_ == kTooLong) return PassLongLine();
+  return Take(first_bytes_);
+}
+
+StatusOr<std::optional<Line>> LineReader::Extend() {
+  const size_t taken = begin_ - row_begin_;
+  begin_ = row_begin_;
+  SIMURGH_ASSIGN_OR_RETURN(const size_t bytes, FindEnd(taken));
+  if (bytes == taken || bytes > kMaxLineBytes) {
+    row_begin_ = begin_;
+    begin_ += taken;
+    return std::nullopt;
+  }
+  ++more_lines_;
+  return Take(bytes);
+}
+
+Line LineReader::Shorten() {
+  more_lines_ = 0;
+  begin_ = row_begin_;
+  return Take(first_bytes_);
 }
 
 }  // namespace simurgh

@@ -24,6 +24,13 @@ class LineReader {
   // Errors: as ByteStream::Read.
   StatusOr<std::optional<Line>> Next();
 
+  // Extends the line that Next returned last, which was whole, by its end and the next line.
+  // Nothing: there is none, or both are longer than kMaxLineBytes; the line is as before.
+  // Lifetime, errors: as Next.
+  StatusOr<std::optional<Line>> Extend();
+  // Takes back all extensions of the line.
+  Line Shorten();
+
   // Number, from 1, of the line that Next returned last or failed at.
   size_t line_number() const { return line_number_; }
 
@@ -35,7 +42,10 @@ class LineReader {
   }
 
  private:
-  Line TakeLine(size_t length, size_t end_bytes);
+  // Bytes from begin_ to the first line end after `searched` of them, which it includes; at the end
+  // of the stream, all. kTooLong: they do not fit into the buffer.
+  StatusOr<size_t> FindEnd(size_t searched);
+  Line Take(size_t bytes);
   // Skips the rest of the line that fills the buffer.
   StatusOr<std::optional<Line>> PassLongLine();
 
@@ -44,6 +54,10 @@ class LineReader {
   size_t begin_ = 0;  // Unread bytes are [begin_, end_).
   size_t end_ = 0;
   uint64_t read_ = 0;  // Bytes.
+  // Of the last line:
+  size_t row_begin_ = 0;    // It is [row_begin_, begin_), with its end.
+  size_t first_bytes_ = 0;  // With its end, without extensions.
+  size_t more_lines_ = 0;   // Extensions.
   size_t line_number_ = 0;
 };
 

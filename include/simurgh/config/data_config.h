@@ -41,6 +41,8 @@ struct ColumnConfig {
 struct CsvConfig {
   char separator = ',';
   bool header = false;  // The first line of each file has names, by which columns are found.
+  // Without `header`: whether the first line of the first file says that it is one, see Data files.
+  bool finds_header = false;
   bool strict = false;  // Whether other columns in a header are an error.
 };
 

@@ -14,12 +14,13 @@
 
 namespace simurgh {
 
+class CsvSplitter;
 class LineReader;
 
 // Longest line, without its end.
 inline constexpr size_t kMaxLineBytes = size_t{1024} * 1024;
 
-// A line of a file.
+// A row of a file: one line or, if quoted cells of CSV have line ends, several.
 struct Line {
   std::string_view text;  // Without its end.
   bool whole = true;      // False: longer than kMaxLineBytes; `text` is empty.
@@ -66,16 +67,22 @@ class RowLines {
   Status AtLine(const Status& status) const;
 
  private:
-  RowLines(std::optional<DataConfig> header, std::vector<std::string> files,
-           const ReadOptions& options);
+  RowLines(const DataConfig& config, std::vector<std::string> files, const ReadOptions& options);
 
   // Opens the next file and reads its header; after the last file, sets lines_ to null.
   Status OpenNextFile();
   Status ReadHeader();
+  // Whether the line is a header, and logs it. Decides it for all files.
+  bool FindHeader(const Line& line);
+  // The next line, with further ones that belong to a quoted cell.
+  StatusOr<std::optional<Line>> NextLine();
   // Finds a change of the last opened file.
   Status CheckIdentity() const;
 
   std::optional<DataConfig> header_;  // None: the files have no header.
+  bool finds_header_ = false;         // Whether the next line decides whether they have.
+  std::optional<Line> first_row_;     // Has been read, because it could have been a header.
+  std::unique_ptr<CsvSplitter> splitter_;  // Null: not CSV.
   std::vector<std::string> files_;
   FileIdentities* identities_;  // May be null.
   bool allow_pipes_;

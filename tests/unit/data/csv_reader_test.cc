@@ -210,7 +210,7 @@ TEST_CASE("A bad row is named with file, line, column, value and remedy") {
       {"1,1,c,t", "a.csv:2: 4 cells, but the configuration names 5 columns"},
       {"1,1,c,t,,", "6 cells"},
       {"1", "1 cell, but"},
-      {"1,1,\"c,t,", "a.csv:2: cell 3: the quote is not closed on this line"},
+      {"1,1,\"c,t,", "a.csv:2: cell 3: the quote is not closed;"},
       {"1,1,\"c\"d,t,", "cell 3: text after the closing quote"},
       {"1,\x01\xff" + std::string(100, 'z') + ",c,t,", "'\\x01\\xffzzz"},
   }));
