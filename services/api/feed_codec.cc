@@ -76,23 +76,13 @@ rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders, u
   return {builder, root};
 }
 
-wire::SkippedRows EncodeSkipped(SkippedRows skipped) {
-  return {skipped.in_all, skipped.in_reading};
-}
-
-SkippedRows DecodeSkipped(const wire::SkippedRows* skipped) {
-  if (skipped == nullptr) return {};
-  return {.in_all = skipped->in_all(), .in_reading = skipped->in_reading()};
-}
-
-rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, SkippedRows skipped,
+rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, uint64_t skipped,
                                              const std::shared_ptr<const FedBatch>& batch) {
   flatbuffers::FlatBufferBuilder builder;
-  const wire::SkippedRows rows = EncodeSkipped(skipped);
   const ShareProgress& with = batch->progress;
   const wire::Progress progress(with.next.row, with.next.epoch, with.files);
   const auto root =
-      wire::CreateFeedBatchRequest(builder, loader, number, &rows, &progress, with.rows);
+      wire::CreateFeedBatchRequest(builder, loader, number, skipped, &progress, with.rows);
   return {builder,
           root,
           {batch->sparse.plain_ids, batch},

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "services/api/feed_methods.h"
-#include "services/api/skipped_rows.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/batch.h"
@@ -25,11 +24,9 @@ struct FedBatch {
 };
 
 // The segments refer to the batch's arrays.
-rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, SkippedRows skipped,
+rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, uint64_t skipped,
                                              const std::shared_ptr<const FedBatch>& batch);
 
-wire::SkippedRows EncodeSkipped(SkippedRows skipped);
-SkippedRows DecodeSkipped(const wire::SkippedRows* skipped);
 
 ShareProgress DecodeProgress(const wire::FeedBatchRequest& request);
 

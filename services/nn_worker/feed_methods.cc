@@ -82,7 +82,7 @@ struct FeedService::Methods {
         });
         SIMURGH_CO_ASSIGN_OR_RETURN(Batch batch, std::move(decoded));
         batch.progress = api::DecodeProgress(table);
-        reserved.place->Fill(std::move(batch), api::DecodeSkipped(table.skipped()));
+        reserved.place->Fill(std::move(batch), table.skipped());
       } else if (reserved.answer != FeedBuffer::Answer::kWait) {
         if (reserved.answer == FeedBuffer::Answer::kTaken) service.batches_.Add();
         co_return Encode(reserved.answer);
@@ -103,11 +103,10 @@ struct FeedService::Methods {
           service.buffer_.Abandon(table.loader(), table.error()->string_view()));
       co_return rpc::Outgoing<api::EndFeed::Response>();
     }
-    const SkippedRows skipped = api::DecodeSkipped(table.skipped());
     SIMURGH_CO_RETURN_IF_ERROR(
-        service.buffer_.End(table.loader(), table.batches(), skipped, table.short_step()));
+        service.buffer_.End(table.loader(), table.batches(), table.skipped(), table.short_step()));
     spdlog::info("loader ended: loader={} batches={} bad_rows={}", table.loader(), table.batches(),
-                 skipped.in_all);
+                 table.skipped());
     co_return rpc::Outgoing<api::EndFeed::Response>();
   }
 };

@@ -105,6 +105,7 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
       rank_(rank),
       masks_(config.features),
       identities_(config.data.on_change),
+      bad_rows_(config.checkpoint, rank == 0 ? "" : absl::StrCat("-rank-", rank)),
       report_(registry, LabelColumns(config.data), config.training),
       id_overlap_(registry, config.features),
       labels_(LabelColumns(config.data)),
@@ -125,6 +126,7 @@ OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOpti
                                  LabelCounts* labels) {
   options.share = rank_;
   options.identities = &identities_;
+  options.bad_rows = &bad_rows_;
   options.shares = static_cast<uint32_t>(config_.nn_worker.instances.size());
   return [this, &files, options, &skipped_rows, id_overlap,
           labels]() -> StatusOr<std::unique_ptr<BatchReader>> {

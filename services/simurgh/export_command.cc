@@ -290,8 +290,8 @@ Status ExportFeatures(const Options& options) {
   }
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
   SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, ConfigOfModel(checkpoint, options.overrides));
-  config.data.bad_rows = DataConfig::BadRows::kSkip;
-  config.data.max_bad_rows = std::numeric_limits<uint64_t>::max();
+  config.data.on_bad_row = DataConfig::OnBadRow::kSkip;
+  config.data.max_bad_share = 1;
   const ReadOptions reading{.ignore_labels = options.unlabeled, .allow_pipes = true};
   SIMURGH_ASSIGN_OR_RETURN(
       const auto reader,

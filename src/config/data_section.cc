@@ -18,11 +18,11 @@ constexpr size_t kMaxColumns = 65'536;
 constexpr size_t kMaxTexts = 1'024;
 constexpr uint32_t kMaxFields = 4'096;
 constexpr uint32_t kMaxDerivedWidth = 1'024;
-constexpr uint64_t kMaxBadRows = uint64_t{1} << 40;
+constexpr uint64_t kMaxRows = uint64_t{1} << 40;
 
 using Kind = ColumnConfig::Kind;
 using Format = DataConfig::Format;
-using BadRows = DataConfig::BadRows;
+using OnBadRow = DataConfig::OnBadRow;
 using OnChange = DataConfig::OnChange;
 using Transform = ColumnConfig::Transform;
 
@@ -73,7 +73,11 @@ void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
             kPositive);
   in.Bool("fit",
           "`dense`: whether mean and stddev are computed from the training files, see Statistics",
-          &column->fit);
+          &column->fit, "true, without mean and stddev");
+  if (column->kind == ColumnConfig::Kind::kDense && !in.Has("mean") && !in.Has("stddev") &&
+      !in.Has("fit")) {
+    column->fit = true;
+  }
   in.Character("separator", "`id`: character between the ids of a cell", &column->separator);
   in.OnlyWith(!column->fit, "leave out fit", {"mean", "stddev"});
   in.OnlyWith(column->kind == Kind::kLabel, "set kind: label", {"positive", "negative"});
@@ -238,12 +242,17 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
               &data->validation);
     ReadFiles(in, "test", "files of the final evaluation, and of others without `validation`", 0,
               folder, &data->test);
-    in.Choice<BadRows>("bad_rows",
-                       "reaction to a row that cannot be read: end the run, or skip and count it",
-                       &data->bad_rows, {{"fail", BadRows::kFail}, {"skip", BadRows::kSkip}});
-    in.Integer("max_bad_rows", "`skip`: maximum number of bad rows in one reading of the files",
-               &data->max_bad_rows, 0, kMaxBadRows);
-    in.OnlyWith(data->bad_rows == BadRows::kSkip, "set bad_rows: skip", {"max_bad_rows"});
+    in.Choice<OnBadRow>(
+        "on_bad_row",
+        "reaction to a row that cannot be read: end the run, or skip and count it, see Data files",
+        &data->on_bad_row, {{"fail", OnBadRow::kFail}, {"skip", OnBadRow::kSkip}});
+    in.Number("max_bad_share", "`skip`: maximum share of bad rows among those read so far",
+              &data->max_bad_share, kShare);
+    in.OnlyWith(data->on_bad_row == OnBadRow::kSkip, "set on_bad_row: skip", {"max_bad_share"});
+    in.Integer("fit_rows",
+               "maximum number of rows of `train`, from the first, that statistics are computed "
+               "from, see Statistics; 0: all",
+               &data->fit_rows, 0, kMaxRows);
     in.Choice<OnChange>("on_change",
                         "reaction to a file that changes during the run: end the run, or log a "
                         "warning, see Data files",

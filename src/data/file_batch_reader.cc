@@ -1,5 +1,6 @@
 #include "data/file_batch_reader.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "data/process/negative_sampling.h"
 #include "data/row_parser.h"
 #include "simurgh/base/log.h"
+#include "simurgh/data/bad_row_file.h"
 #include "simurgh/data/row_lines.h"
 #include "simurgh/data/row_text.h"
 
@@ -17,6 +19,7 @@ namespace simurgh {
 namespace {
 
 constexpr std::chrono::seconds kSkipInterval{5};  // Between reports of a long skip.
+constexpr uint64_t kLeastRows = 1'000;  // Of which a share of bad rows is too large.
 constexpr uint64_t kLoggedRows = 10;  // Bad rows, and rows with a warning, that a reader logs.
 
 // Rows that are lines.
@@ -96,11 +99,18 @@ StatusOr<std::unique_ptr<FileBatchReader>> FileBatchReader::Open(
 
 Status FileBatchReader::Skip(const Status& problem) {
   const Status where = Annotate(problem, source_->Place());
-  const bool skips = config_.bad_rows == DataConfig::BadRows::kSkip;
+  const bool skips = config_.on_bad_row == DataConfig::OnBadRow::kSkip;
   if (!skips || !absl::IsInvalidArgument(problem)) return where;
-  if (++skipped_rows_ > config_.max_bad_rows) {
-    return Annotate(
-        where, absl::StrFormat("more bad rows than data.max_bad_rows, %d", config_.max_bad_rows));
+  ++skipped_rows_;
+  if (options_.bad_rows != nullptr) {
+    options_.bad_rows->Add(source_->Place(), problem.message(), source_->Text());
+  }
+  const auto rows = static_cast<double>(std::max(parsed_rows_, kLeastRows));
+  if (static_cast<double>(skipped_rows_) > config_.max_bad_share * rows) {
+    return Annotate(where,
+                    absl::StrFormat("%d of %d rows are bad, more than data.max_bad_share, %g%s",
+                                    skipped_rows_, parsed_rows_, config_.max_bad_share,
+                                    parsed_rows_ < kLeastRows ? ", of 1000" : ""));
   }
   if (skipped_rows_ <= kLoggedRows) spdlog::warn("row skipped: {}", std::string(where.message()));
   if (skipped_rows_ == kLoggedRows) spdlog::warn("further bad rows are counted, not logged");
@@ -132,6 +142,7 @@ Status FileBatchReader::Take() {
   if (row < read_end_ && row % 4'096 == 0) SIMURGH_RETURN_IF_ERROR(ShowSkip());
   if (division_.ShareOf(row) != options_.share) return absl::OkStatus();
   if (row < read_end_ && options_.read->IsRead({options_.epoch, row})) return absl::OkStatus();
+  ++parsed_rows_;
   const Status parsed = source_->Parse(builder_);
   if (!parsed.ok()) {
     builder_.AbandonSample();

@@ -49,6 +49,7 @@ class FileBatchReader final : public BatchReader {
   std::unique_ptr<RowSource> source_;
   BatchBuilder builder_;
   uint64_t rows_ = 0;  // Rows read from all files, including bad ones.
+  uint64_t parsed_rows_ = 0;  // Of this reader's share, including bad ones.
   uint64_t skipped_rows_ = 0;
   uint64_t warnings_ = 0;
   std::chrono::steady_clock::time_point shown_ = std::chrono::steady_clock::now();

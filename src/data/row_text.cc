@@ -1,6 +1,11 @@
 #include "simurgh/data/row_text.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +14,8 @@
 #include "data/csv_cells.h"
 #include "data/row_parser.h"
 #include "data/text_cells.h"
+#include "simurgh/base/log.h"
+#include "simurgh/data/bad_row_file.h"
 
 namespace simurgh {
 
@@ -102,6 +109,33 @@ void RowText::AppendCells(std::string_view line, std::string& text) {
     if (fits && cell != FileColumns::kAbsent) AppendCsvCell(state.cells[cell], text);
     text.push_back(',');
   }
+}
+
+BadRowFile::BadRowFile(const CheckpointConfig& checkpoint, std::string_view process) {
+  if (checkpoint.directory.empty()) return;
+  std::filesystem::path path = std::filesystem::path(checkpoint.directory).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // It ends in a slash.
+  path_ = absl::StrCat(path.string(), ".bad-rows", std::string(process), ".csv");
+}
+
+void BadRowFile::Add(std::string_view place, std::string_view reason, std::string_view row) {
+  const MutexLock lock(mutex_);
+  if (path_.empty() || rows_ == kRows) return;
+  std::string text = rows_ == 0 ? "place,reason,row\n" : "";
+  AppendCsvCell(place, text);
+  text.push_back(',');
+  AppendCsvCell(reason, text);
+  text.push_back(',');
+  AppendCsvCell(row.substr(0, kTextBytes), text);
+  std::error_code ignored;  // Opening the file fails, too.
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
+  std::ofstream file(path_, rows_ == 0 ? std::ios::trunc : std::ios::app);
+  if (file << text << "\n" << std::flush) {
+    if (rows_++ == 0) spdlog::warn("the first {} bad rows are in {}", kRows, path_);
+    return;
+  }
+  spdlog::warn("cannot write bad rows to {}: {}", path_, std::strerror(errno));
+  rows_ = kRows;
 }
 
 std::string InConfiguredOrder(const DataConfig& config, const FileColumns& file,

@@ -239,28 +239,27 @@ std::string ConfigWithBadRows(const TemporaryFolder& folder) {
   for (int r = 1; r <= 400; ++r) {
     rows << r % 2 << "," << (r % 100 == 7 || r == 20 ? "forty" : "40") << ",id" << r % 9 << "\n";
   }
-  return WriteConfig(folder, "kind: dense", "  bad_rows: skip");
+  return WriteConfig(folder, "kind: dense", "  on_bad_row: skip");
 }
 
-FedRun FeedBadRows(const std::string& max_bad_rows) {
+FedRun FeedBadRows(const std::string& max_bad_share) {
   const TemporaryFolder folder;
   return Feed({.config = ConfigWithBadRows(folder),
-               .overrides = {"data.max_bad_rows=" + max_bad_rows, "training.epochs=2",
+               .overrides = {"data.max_bad_share=" + max_bad_share, "training.epochs=2",
                              "loaders.timeout=30m", "training.retry_deadline=5s"}});
 }
 
 TEST_CASE("The trainer reports the bad rows that loaders skipped") {
-  const FedRun run = FeedBadRows("5");
+  const FedRun run = FeedBadRows("0.003");
   CHECK(run.outcome.exit_code == 0);
   CHECK_THAT(run.log, Catch::Contains(" bad_rows=10 network_digest="));
 }
 
-TEST_CASE("Bad rows of all loaders together end the run when they are too many") {
-  const FedRun run = FeedBadRows("4");
+TEST_CASE("Too many bad rows of a loader end the run") {
+  const FedRun run = FeedBadRows("0.002");
   CHECK(run.outcome.exit_code == 3);
   CHECK_THAT(run.log,
-             Catch::Contains("the loaders skipped 5 bad rows in one reading of the training "
-                             "files, data.max_bad_rows allows 4"));
+             Catch::Contains("rows are bad, more than data.max_bad_share, 0.002, of 1000: "));
 }
 
 TEST_CASE("Loaders without a batch end the run with what to do") {

@@ -65,7 +65,7 @@ struct DerivedConfig {
 // YAML section `data`. Paths are absolute or relative to the YAML file.
 struct DataConfig {
   enum class Format { kCsv, kCriteo, kJson, kLibsvm, kLibffm };
-  enum class BadRows { kFail, kSkip };
+  enum class OnBadRow { kFail, kSkip };
   enum class OnChange { kFail, kWarn };
 
   Format format = Format::kCsv;
@@ -77,11 +77,13 @@ struct DataConfig {
   std::vector<ColumnConfig> columns;
   std::vector<std::string> missing_values = {""};  // Cells (blanks trimmed) that read as missing.
   std::vector<DerivedConfig> derived;
+  uint64_t fit_rows = uint64_t{1} << 20;  // Of `train`, that statistics are computed from; 0: all.
   std::vector<std::string> train;       // Read in this order.
   std::vector<std::string> validation;  // For evaluations during training; empty: the test files.
   std::vector<std::string> test;
-  BadRows bad_rows = BadRows::kFail;  // Bad rows end the run, or are skipped and counted.
-  uint64_t max_bad_rows = 1'000;      // kSkip: per reading of a data set; one more ends the run.
+  OnBadRow on_bad_row = OnBadRow::kFail;  // It ends the run, or is skipped and counted.
+  // kSkip: maximum share of the rows that a reader has read; of the first 1,000, that of 1,000.
+  double max_bad_share = 0.01;
   OnChange on_change =
       OnChange::kFail;  // A file that changes during the run: an error, or a log line.
 };

@@ -227,9 +227,8 @@ std::string Data(const CsvGuess& guess, const StarterOptions& options) {
       "data:\n  train: [",
       Text(options.train), "]\n  test: [", Text(options.test), "]\n");
   if (options.has_bad_rows) {
-    text += "  bad_rows: skip  # rows that cannot be read; the log has the first ones\n";
-    absl::StrAppend(&text, "  max_bad_rows: ", std::max<uint64_t>(1'000, options.train_rows / 50),
-                    "\n");
+    text += "  on_bad_row: skip  # rows that cannot be read; the log has the first ones\n";
+    text += "  max_bad_share: 0.02  # of the rows read so far\n";
   }
   absl::StrAppend(&text, "  csv: {separator: ", Text(std::string(1, guess.separator)),
                   ", header: true}\n  missing_values: ", Texts(guess.missing_values),

@@ -108,10 +108,11 @@ TEST_CASE("Features, tables and columns that do not meet", "[config]") {
        "remove the table, or name it in a feature"},
       {"kind: label, positive: [\"yes\", 1]", "kind: skip",
        "columns:", "data.columns: no label; give one column kind: label"},
-      {"separator: \";\"", "strict: true", "strict",
+      {"separator: \";\"", "header: false\n    strict: true", "strict",
        "data.csv.strict: has no effect; remove it, or set header: true"},
-      {"{name: note, kind: skip}", "{name: note, kind: skip, header_name: a note}", "{name: note",
-       "data.columns.4.header_name: has no effect; remove it, or set csv.header: true"},
+      {"separator: \";\"\n  columns:\n    - {name: age",
+       "header: false\n  columns:\n    - {header_name: the age, name: age", "header_name",
+       "data.columns.0.header_name: has no effect; remove it, or set csv.header: true"},
       {"positive: [\"yes\", 1]", "negative: [\"no\"]", "negative",
        "data.columns.5.negative: has no effect; remove it, or give positive"},
       {"positive: [\"yes\", 1]", "positive: [\"yes\"], negative: [\"no\", \"yes\"]", "negative",
@@ -195,6 +196,38 @@ TEST_CASE("Data files that cannot be read", "[config]") {
        "data.train.0: cannot read '~/a.csv': No such file or directory; "
        "~ is not expanded; write out the path of the home folder"},
   });
+}
+
+TEST_CASE("Patterns of data files", "[config]") {
+  const TemporaryFolder folder;
+  for (const char* name : {"b-1.csv", "a-10.csv", "a-2.csv", "a[1].csv", "c.tsv"}) {
+    folder.Write(name, "1\n");
+  }
+  const auto files = [&folder](const std::string& given) {
+    const auto config =
+        ParseClusterConfig(kSample, kSamplePath, {"data.train=[" + given + "]"});
+    REQUIRE(config.status() == absl::OkStatus());
+    std::vector<std::string> names;
+    for (const std::string& path : config->data.train) {
+      CHECK(path.starts_with(folder.Path("")));
+      names.push_back(path.substr(folder.Path("").size()));
+    }
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  const std::string quote = "\"";
+  CHECK(files(quote + folder.Path("*.csv") + quote) ==
+        Names{"a-10.csv", "a-2.csv", "a[1].csv", "b-1.csv"});
+  CHECK(files(quote + folder.Path("b*") + quote + ", " + quote + folder.Path("a-?.csv") + quote) ==
+        Names{"b-1.csv", "a-2.csv"});
+  CHECK(files(quote + folder.Path("a[1].csv") + quote) == Names{"a[1].csv"});
+  CHECK(files(quote + folder.Path("[bc]*") + quote) == Names{"b-1.csv", "c.tsv"});
+  const std::string none = folder.Path("d*.csv");
+  CHECK(ParseClusterConfig(kSample, kSamplePath, {"data.train=[\"" + none + "\"]"})
+            .status()
+            .message() ==
+        "--set data.train=[\"" + none + "\"]: data.train.0: cannot read '" + none +
+            "': No such file or directory; no file matches the pattern; correct it");
 }
 
 TEST_CASE("Security: missing and unusable files are errors", "[config]") {

@@ -382,7 +382,7 @@ TEST_CASE("The configuration is valid, for any names and texts", "[guess]") {
   }
   CHECK(config->features[0].processing.vocabulary == guessed[0].vocabulary);
   CHECK(config->features[1].processing.vocabulary == guessed[1].vocabulary);
-  CHECK(config->data.bad_rows == DataConfig::BadRows::kSkip);
+  CHECK(config->data.on_bad_row == DataConfig::OnBadRow::kSkip);
   CHECK(config->embedding_ps.instances[0].address == "127.0.0.1:1");
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     if (!absl::StartsWith(line, "  - ")) CHECK(line.size() <= 100);

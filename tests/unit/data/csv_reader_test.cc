@@ -186,6 +186,36 @@ TEST_CASE("A file may begin with a byte order mark, with a header or without, pa
   }
 }
 
+TEST_CASE("A quoted cell may have line ends; a quote that is not closed ends with its line") {
+  const TemporaryFolder folder;
+  DataConfig config = Example();
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
+  config.max_bad_share = 1;
+  const auto read = [&](const std::string& text) {
+    std::vector<std::string> rows;
+    const ReadOptions options{.on_row = [&rows](std::string_view line, bool in_batch) {
+      rows.push_back((in_batch ? "+" : "-") + std::string(line));
+    }};
+    const auto reader =
+        OpenBatchReader(config, Features(), {folder.Write("rows", text)}, 100, options);
+    REQUIRE(reader.ok());
+    REQUIRE((*reader)->Next().ok());
+    return rows;
+  };
+  using Rows = std::vector<std::string>;
+  CHECK(read("1,1,\"a\nb\",t,\n0,2,\"\r\n\"\"\n\",\"t\n\n\",\n") ==
+        Rows{"+1,1,\"a\nb\",t,", "+0,2,\"\r\n\"\"\n\",\"t\n\n\","});
+  CHECK(read("1,1,\"a,t,\n0,2,b,t,\n1,3,\"c\",t,\n") ==
+        Rows{"-1,1,\"a,t,", "+0,2,b,t,", "+1,3,\"c\",t,"});
+  CHECK(read("1,1,\"a,t,\n0,2,b,t,\n") == Rows{"-1,1,\"a,t,", "+0,2,b,t,"});
+  CHECK(read("1,1,5\" pipe,t,\n0,2,6\" pipe,t,\n") ==
+        Rows{"+1,1,5\" pipe,t,", "+0,2,6\" pipe,t,"});
+  const std::string file = folder.Write("rows", "1,1,\"a\n\nb\",t,\n0,x,c,t,\n");
+  config.on_bad_row = DataConfig::OnBadRow::kFail;
+  CHECK_THAT(std::string(ReadSamples(config, Features(), {file}).status().message()),
+             Catch::StartsWith(file + ":4: column 'x': 'x' is not"));
+}
+
 TEST_CASE("A header that is read as a row is an error that names data.csv.header") {
   const auto problem = [](const std::string& text) {
     return std::string(ReadText(Example(), text, Features()).status().message());
@@ -317,7 +347,7 @@ TEST_CASE("A file in another compression is named, also when bad rows are skippe
   const TemporaryFolder folder;
   const std::string file = folder.Write("a.csv.xz", std::string("\xfd\x37zXZ\0\0\4\n\n", 10));
   DataConfig config = Example();
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
   CHECK(ReadSamples(config, Features(), {file}).status() ==
         absl::FailedPreconditionError(
             file + ":1: is compressed by xz; decompress it first, or use gzip or zstd"));

@@ -191,7 +191,8 @@ TEST_CASE("Rows that a feature refuses count in no statistics, as if they were n
                       Column("b", Kind::kId)};
     config.columns[1].fit = true;
     for (const size_t list : {5, 6}) config.columns[list].separator = '|';
-    config.bad_rows = DataConfig::BadRows::kSkip;
+    config.on_bad_row = DataConfig::OnBadRow::kSkip;
+    config.max_bad_share = 1;
     config.train = {folder.Write("a.csv", text)};
     std::vector<FeatureConfig> features = {Quantiles("age", 2), Feature("colour"),
                                            Feature("weighted"), Feature("crossed")};

@@ -19,7 +19,7 @@ DataConfig Example() {
   config.columns.resize(2);
   config.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
   config.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense};
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
   return config;
 }
 
