@@ -81,8 +81,10 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, u
   flatbuffers::FlatBufferBuilder builder;
   const ShareProgress& with = batch->progress;
   const wire::Progress progress(with.next.row, with.next.epoch, with.files);
+  const std::array<uint64_t, 4>& at = with.place.at;
+  const wire::Place place(with.place.row, with.place.file, at[0], at[1], at[2], at[3]);
   const auto root =
-      wire::CreateFeedBatchRequest(builder, loader, number, skipped, &progress, with.rows);
+      wire::CreateFeedBatchRequest(builder, loader, number, skipped, &progress, with.rows, &place);
   return {builder,
           root,
           {batch->sparse.plain_ids, batch},
@@ -94,10 +96,17 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, u
 ShareProgress DecodeProgress(const wire::FeedBatchRequest& request) {
   const wire::Progress* const progress = request.progress();
   if (progress == nullptr) return {.share = request.loader()};
+  ReadPlace place;
+  if (const wire::Place* const sent = request.place(); sent != nullptr) {
+    place = {.row = sent->row(),
+             .file = sent->file(),
+             .at = {sent->at0(), sent->at1(), sent->at2(), sent->at3()}};
+  }
   return {.share = request.loader(),
           .files = progress->files(),
           .next = {progress->epoch(), progress->row()},
-          .rows = request.rows()};
+          .rows = request.rows(),
+          .place = place};
 }
 
 StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,

@@ -210,6 +210,7 @@ Status TrainingJob::CheckFiles() {
   if (!files.ok() && !config_.loaders.instances.empty()) return absl::OkStatus();
   SIMURGH_RETURN_IF_ERROR(files.status());
   const Status same = CheckReadFiles(start_.files, *files);
+  if (!same.ok()) start_.position.ForgetPlaces();
   start_.files = *std::move(files);
   if (same.ok()) return same;
   if (config_.data.on_change == DataConfig::OnChange::kFail) {

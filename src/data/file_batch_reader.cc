@@ -54,6 +54,7 @@ class LineSource final : public RowSource {
   std::string Place() const override {
     return absl::StrCat(lines_.file(), ":", lines_.line_number());
   }
+  std::optional<ReadPlace> place() const override { return lines_.place(); }
   size_t files_opened() const override { return lines_.files_opened(); }
   double part() const override { return lines_.part(); }
 
@@ -64,37 +65,49 @@ class LineSource final : public RowSource {
   Line line_;  // The current row.
 };
 
+Division DivisionOf(size_t batch_size, const ReadOptions& options) {
+  return {.batch_size = static_cast<uint32_t>(batch_size),
+          .piece_batches = options.piece_batches,
+          .shares = options.shares};
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
                                                    std::unique_ptr<RowConsumer> consumer,
                                                    const std::vector<std::string>& files,
-                                                   const ReadOptions& options) {
-  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(config, files, options));
+                                                   const ReadOptions& options,
+                                                   const ReadPlace& from) {
+  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(config, files, options, from));
   return std::make_unique<LineSource>(
       config, NewRowParser(config, options.ignore_labels, std::move(consumer)), std::move(lines));
 }
 
 FileBatchReader::FileBatchReader(const DataConfig& config, std::unique_ptr<RowSource> rows,
                                  BatchBuilder builder, size_t batch_size,
-                                 const ReadOptions& options)
+                                 const ReadOptions& options, const ReadPlace& from)
     : config_(config),
       batch_size_(batch_size),
       options_(options),
-      division_{.batch_size = static_cast<uint32_t>(batch_size),
-                .piece_batches = options.piece_batches,
-                .shares = options.shares},
+      division_(DivisionOf(batch_size, options)),
       read_end_(options.read == nullptr ? 0 : options.read->EndOfRead(options.epoch)),
+      place_(from),
       source_(std::move(rows)),
-      builder_(std::move(builder)) {}
+      builder_(std::move(builder)),
+      rows_(from.row) {}
 
 StatusOr<std::unique_ptr<FileBatchReader>> FileBatchReader::Open(
     const DataConfig& config, std::unique_ptr<RowConsumer> consumer,
     const std::vector<std::string>& files, BatchBuilder builder, size_t batch_size,
     const ReadOptions& options) {
-  SIMURGH_ASSIGN_OR_RETURN(auto rows, OpenRowSource(config, std::move(consumer), files, options));
+  const ReadPlace from =
+      options.read == nullptr
+          ? ReadPlace()
+          : options.read->PlaceOf(DivisionOf(batch_size, options), options.share, options.epoch);
+  SIMURGH_ASSIGN_OR_RETURN(auto rows,
+                           OpenRowSource(config, std::move(consumer), files, options, from));
   return std::unique_ptr<FileBatchReader>(
-      new FileBatchReader(config, std::move(rows), std::move(builder), batch_size, options));
+      new FileBatchReader(config, std::move(rows), std::move(builder), batch_size, options, from));
 }
 
 Status FileBatchReader::Skip(const Status& problem) {
@@ -167,6 +180,11 @@ StatusOr<std::optional<Batch>> FileBatchReader::Next() {
   batch.progress = {.share = options_.share,
                     .files = static_cast<uint32_t>(source_->files_opened()),
                     .next = {options_.epoch, rows_}};
+  if (const std::optional<ReadPlace> place = source_->place()) {
+    place_ = *place;
+    place_.row = rows_;
+  }
+  batch.progress.place = place_;
   if (const double part = source_->part(); part > 0) {
     batch.progress.rows = static_cast<uint64_t>(static_cast<double>(rows_) / part);
   }

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace simurgh {
 namespace {
 
@@ -62,6 +64,32 @@ StatusOr<size_t> LineReader::FindEnd(size_t searched) {
     end_ += count;
     read_ += count;
   }
+}
+
+Status LineReader::SkipTo(const LinePlace& place) {
+  if (place.text == 0) return absl::OkStatus();
+  line_number_ = place.lines;
+  for (read_ = place.stream.text; read_ + 1 < place.text;) {
+    SIMURGH_ASSIGN_OR_RETURN(
+        const size_t count,
+        stream_->Read(buffer_.get(), std::min<uint64_t>(kReadBytes, place.text - 1 - read_)));
+    if (count == 0) break;
+    read_ += count;
+  }
+  // The end of the line before, or the last byte of a file without an end of its last line.
+  SIMURGH_ASSIGN_OR_RETURN(const size_t bytes, FindEnd(0));
+  if (bytes != 1) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no row begins at byte ", place.text,
+        " of its text, where the reading is to continue; restore the file that was read"));
+  }
+  begin_ += 1;
+  return absl::OkStatus();
+}
+
+LinePlace LineReader::place() {
+  const uint64_t text = read_ - (end_ - begin_);
+  return {line_number_ + more_lines_, text, stream_->PlaceBefore(text == 0 ? 0 : text - 1)};
 }
 
 StatusOr<std::optional<Line>> LineReader::Next() {

@@ -11,6 +11,13 @@
 
 namespace simurgh {
 
+// Where a line of a file begins.
+struct LinePlace {
+  uint64_t lines = 0;  // Before it.
+  uint64_t text = 0;   // Bytes before it.
+  StreamPlace stream;  // Of the byte before it, or an earlier one.
+};
+
 // Reads lines that end in \n, \r\n or, for the last one, at the end of the stream. Skips a UTF-8
 // byte order mark at the beginning.
 //
@@ -18,6 +25,13 @@ namespace simurgh {
 class LineReader {
  public:
   explicit LineReader(std::unique_ptr<ByteStream> stream);
+
+  // Goes to a place. Call at most once, before Next(), with a stream that begins at place.stream.
+  // Errors: as ByteStream::Read; FAILED_PRECONDITION if no line begins there.
+  Status SkipTo(const LinePlace& place);
+
+  // Where the next line begins.
+  LinePlace place();
 
   // The next line; nothing after the last.
   // Lifetime: until the next call.
@@ -53,7 +67,7 @@ class LineReader {
   std::unique_ptr<char[]> buffer_;
   size_t begin_ = 0;  // Unread bytes are [begin_, end_).
   size_t end_ = 0;
-  uint64_t read_ = 0;  // Bytes.
+  uint64_t read_ = 0;  // Bytes of the text.
   // Of the last line:
   size_t row_begin_ = 0;    // It is [row_begin_, begin_), with its end.
   size_t first_bytes_ = 0;  // With its end, without extensions.

@@ -153,9 +153,17 @@ RowLines::~RowLines() = default;
 RowLines::RowLines(RowLines&&) noexcept = default;
 
 StatusOr<RowLines> RowLines::Open(const DataConfig& config, std::vector<std::string> files,
-                                  const ReadOptions& options) {
+                                  const ReadOptions& options, const ReadPlace& from) {
   RowLines lines(config, std::move(files), options);
-  SIMURGH_RETURN_IF_ERROR(lines.OpenNextFile());
+  // The first file decides whether there are headers.
+  while (lines.finds_header_ && lines.opened_ < std::min<size_t>(from.file, lines.files_.size())) {
+    SIMURGH_RETURN_IF_ERROR(lines.OpenNextFile({}));
+  }
+  lines.first_row_.reset();
+  lines.lines_.reset();
+  lines.opened_ = std::min<size_t>(from.file, lines.files_.size());
+  const auto& [before, text, stream_text, stream_byte] = from.at;
+  SIMURGH_RETURN_IF_ERROR(lines.OpenNextFile({before, text, {stream_text, stream_byte}}));
   lines.starts_ = {0};
   for (const std::string& file : lines.files_) {
     std::error_code failed;
@@ -169,7 +177,14 @@ StatusOr<RowLines> RowLines::Open(const DataConfig& config, std::vector<std::str
   return lines;
 }
 
-Status RowLines::OpenNextFile() {
+ReadPlace RowLines::place() const {
+  if (lines_ == nullptr) return {.file = files_.size()};
+  const LinePlace place = lines_->place();
+  return {.file = opened_ - 1,
+          .at = {place.lines, place.text, place.stream.text, place.stream.file}};
+}
+
+Status RowLines::OpenNextFile(const LinePlace& from) {
   if (lines_ != nullptr) SIMURGH_RETURN_IF_ERROR(CheckIdentity());
   lines_.reset();
   if (opened_ == files_.size()) return absl::OkStatus();
@@ -177,7 +192,12 @@ Status RowLines::OpenNextFile() {
   ++opened_;
   SIMURGH_RETURN_IF_ERROR(CheckIdentity());
   lines_ = std::make_unique<LineReader>(std::move(stream));
-  return header_ ? AtLine(ReadHeader()) : absl::OkStatus();
+  if (header_) SIMURGH_RETURN_IF_ERROR(AtLine(ReadHeader()));
+  if (from.text == 0) return absl::OkStatus();
+  SIMURGH_ASSIGN_OR_RETURN(stream, OpenByteStream(file(), allow_pipes_, from.stream));
+  lines_ = std::make_unique<LineReader>(std::move(stream));
+  first_row_.reset();
+  return Annotate(lines_->SkipTo(from), file());
 }
 
 Status RowLines::ReadHeader() {
@@ -263,7 +283,7 @@ StatusOr<std::optional<Line>> RowLines::Next() {
       return AtLine(line.status());
     }
     if (!line->has_value()) {
-      SIMURGH_RETURN_IF_ERROR(OpenNextFile());
+      SIMURGH_RETURN_IF_ERROR(OpenNextFile({}));
       continue;
     }
     // Files often end in an empty line.

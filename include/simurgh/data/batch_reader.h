@@ -55,8 +55,8 @@ struct ReadOptions {
   uint32_t shares = 1;
   uint32_t piece_batches = 1;
 
-  // Leaves out rows of the epoch that have been read: their lines are not parsed. Null: none.
-  // Outlives the reader.
+  // Leaves out rows of the epoch that have been read: reading begins at the share's place, and
+  // later rows that have been read are not parsed. Null: none. Outlives the reader.
   const DataPosition* read = nullptr;
   uint32_t epoch = 0;
 

@@ -10,12 +10,14 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/data/data_position.h"
 #include "simurgh/data/file_columns.h"
 
 namespace simurgh {
 
 class CsvSplitter;
 class LineReader;
+struct LinePlace;
 
 // Longest line, without its end.
 inline constexpr size_t kMaxLineBytes = size_t{1024} * 1024;
@@ -45,8 +47,9 @@ class RowLines {
   // Opens the first file. Uses `identities`, `allow_pipes` and `ignore_labels` of the options.
   // Errors: of OpenByteStream; those of files that change; INVALID_ARGUMENT for a header that
   // FindColumns refuses.
+  // from: a place() of the same files.
   static StatusOr<RowLines> Open(const DataConfig& config, std::vector<std::string> files,
-                                 const ReadOptions& options = {});
+                                 const ReadOptions& options = {}, const ReadPlace& from = {});
   ~RowLines();
   RowLines(RowLines&&) noexcept;
 
@@ -55,6 +58,8 @@ class RowLines {
   StatusOr<std::optional<Line>> Next();
 
   size_t files_opened() const { return opened_; }
+  // Where the next row begins, without its number.
+  ReadPlace place() const;
   // Share of the bytes of all files that the rows so far have, from 0 to 1; 0: unknown.
   double part() const;
   // File and line of the last row. Requires a row.
@@ -70,7 +75,8 @@ class RowLines {
   RowLines(const DataConfig& config, std::vector<std::string> files, const ReadOptions& options);
 
   // Opens the next file and reads its header; after the last file, sets lines_ to null.
-  Status OpenNextFile();
+  // from: where its rows begin.
+  Status OpenNextFile(const LinePlace& from);
   Status ReadHeader();
   // Whether the line is a header, and logs it. Decides it for all files.
   bool FindHeader(const Line& line);
