@@ -190,8 +190,7 @@ TEST_CASE("Reading continues at every batch of every format") {
     const bool is_plain = compress == Compress(Plain);
     for (uint32_t share = 0; share < shares; ++share) {
       const Read whole = ReadShare(example, files, division, share, nullptr);
-      REQUIRE(whole.batches.size() > 150 / kBatchSize / shares);
-      std::vector<std::string> last_rows;
+      REQUIRE(whole.batches.size() > 100 / kBatchSize / shares);
       for (size_t batch = 0; batch < whole.batches.size(); ++batch) {
         INFO("share " << share << ", batch " << batch);
         DataPosition position(division);
@@ -199,8 +198,12 @@ TEST_CASE("Reading continues at every batch of every format") {
         const auto restored = DataPosition::FromText(position.ToText());
         REQUIRE(restored.ok());
         std::vector<std::string> spoiled;
-        Spoil(files, whole.progress[batch].place, is_plain ? example.header.size() : 16, folder,
-              spoiled);
+        if (is_plain || example.header.empty()) {  // Headers are read again.
+          Spoil(files, whole.progress[batch].place, is_plain ? example.header.size() : 16, folder,
+                spoiled);
+        } else {
+          spoiled = files;
+        }
         const Read rest = ReadShare(example, spoiled, division, share, &*restored);
         REQUIRE(std::ranges::equal(rest.batches,
                                    std::span(whole.batches).subspan(batch + 1)));
