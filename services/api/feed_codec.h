@@ -27,7 +27,6 @@ struct FedBatch {
 rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, uint64_t skipped,
                                              const std::shared_ptr<const FedBatch>& batch);
 
-
 ShareProgress DecodeProgress(const wire::FeedBatchRequest& request);
 
 // Allocates the segments of a feed request in a new FedBatch, which owns them. tasks: labels of a

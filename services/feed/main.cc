@@ -130,7 +130,7 @@ class Feeder : public Daemon {
   Progress progress_;
   RpcMetrics observer_;
   std::unique_ptr<PeerMonitor> monitor_;
-  uint64_t number_ = 0;              // The next batch of the share.
+  uint64_t number_ = 0;  // The next batch of the share.
 };
 
 Status Feeder::SetStatistics() {

@@ -194,8 +194,8 @@ class RemoteLoaderClient final : public LoaderClient {
       flatbuffers::FlatBufferBuilder builder;
       flatbuffers::Offset<flatbuffers::String> text;
       if (!error.empty()) text = builder.CreateString(error);
-      const auto root =
-          api::wire::CreateEndFeedRequest(builder, loader_, batches, ReportedTo(rank, skipped), text, short_step);
+      const auto root = api::wire::CreateEndFeedRequest(
+          builder, loader_, batches, ReportedTo(rank, skipped), text, short_step);
       return rpc::Outgoing<api::EndFeed::Request>(builder, root);
     });
     co_return response.status();

@@ -29,14 +29,14 @@ using Transform = ColumnConfig::Transform;
 void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_t at_least,
                const std::string& folder, std::vector<std::string>* files) {
   in.Texts(key, meaning, files, {at_least, kMaxFiles},
-           at_least > 0 ? Need::kRequired : Need::kOptional, "paths of files, or patterns");
+           at_least > 0 ? Need::kRequired : Need::kOptional, "paths of files");
   std::vector<std::string> paths;
   std::vector<std::string> names;
   for (size_t i = 0; i < files->size(); ++i) {
     const bool reads = in.context()->input_files == InputFiles::kCheck;
     const std::string& given = (*files)[i];
-    for (std::string& path : reads && IsPattern(given) ? FilesOfPattern(PathIn(folder, given))
-                                                       : std::vector{given}) {
+    for (std::string& path :
+         reads&& IsPattern(given) ? FilesOfPattern(PathIn(folder, given)) : std::vector{given}) {
       ResolveInputFile(in, absl::StrCat(key, ".", i), folder, &path);
       names.push_back(FileName(path));
       paths.push_back(std::move(path));
@@ -131,8 +131,7 @@ void ReadColumns(MapReader& in, DataConfig* data) {
            &data->missing_values, {0, kMaxTexts}, Need::kOptional);
   // Required where the format does not have its own.
   in.Maps("columns",
-          "columns, of CSV without a header in its order, 1 to 16 of them labels; only for "
-          "`format: csv` and `json`",
+          "columns, 1 to 16 of them labels, see Data files; only for `format: csv` and `json`",
           {has_columns && !in.describing() ? size_t{1} : size_t{0}, kMaxColumns},
           [&](MapReader& map) {
             ColumnConfig column;
@@ -218,7 +217,8 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
   }
   if (column.kind != Kind::kId) return;
   const ProcessingConfig& processing = feature.processing;
-  if (HasPairs(data) && (feature.columns.size() > 1 || processing.quantiles > 0)) {
+  if (HasPairs(data) && processing.plugin.path.empty() &&
+      (feature.columns.size() > 1 || processing.quantiles > 0)) {
     diagnostics->Report(absl::StrCat(path, feature.columns.empty() ? ".quantiles" : ".columns"),
                         "not for indices with values", "leave it out");
   }
@@ -233,11 +233,14 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
 
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
   root.Map("data", [&](MapReader& in) {
-    in.Choice<Format>(
-        "format", "file format, see Data files", &data->format,
-        {{"csv", Format::kCsv}, {"criteo", Format::kCriteo}, {"json", Format::kJson}, {"libsvm", Format::kLibsvm}, {"libffm", Format::kLibffm}});
-    ReadFiles(in, "train", "files to train on, in this order, also as patterns, see Data files", 1, folder,
-              &data->train);
+    in.Choice<Format>("format", "file format, see Data files", &data->format,
+                      {{"csv", Format::kCsv},
+                       {"criteo", Format::kCriteo},
+                       {"json", Format::kJson},
+                       {"libsvm", Format::kLibsvm},
+                       {"libffm", Format::kLibffm}});
+    ReadFiles(in, "train", "files to train on, in this order, also as patterns, see Data files", 1,
+              folder, &data->train);
     ReadFiles(in, "validation", "files of evaluations during training", 0, folder,
               &data->validation);
     ReadFiles(in, "test", "files of the final evaluation, and of others without `validation`", 0,
@@ -272,7 +275,8 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
     const bool is_libffm = data->format == Format::kLibffm;
     in.OnlyWith(is_libffm, "set format: libffm", {"libffm"});
     in.Map("libffm", [&](MapReader& map) {
-      map.Integer("fields", "number of fields, which are columns named `field0`, `field1` and so on",
+      map.Integer("fields",
+                  "number of fields, which are columns named `field0`, `field1` and so on",
                   &data->libffm_fields, 1, kMaxFields, "required with `format: libffm`");
     });
     if (is_libffm && data->libffm_fields == 0 && !in.describing()) {
@@ -311,8 +315,7 @@ std::vector<ColumnConfig> PairColumns(const DataConfig& data) {
     columns.push_back({.name = "features", .kind = Kind::kId, .separator = ' '});
   }
   for (uint32_t field = 0; field < data.libffm_fields; ++field) {
-    columns.push_back(
-        {.name = absl::StrCat("field", field), .kind = Kind::kId, .separator = ' '});
+    columns.push_back({.name = absl::StrCat("field", field), .kind = Kind::kId, .separator = ' '});
   }
   return columns;
 }

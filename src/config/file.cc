@@ -62,7 +62,7 @@ bool ResolveFile(MapReader& in, const std::string& key, const std::string& folde
   if (problem.empty()) return true;
   in.Error(key, absl::StrCat("cannot read '", *file, "': ", problem),
            IsPattern(*file) ? "no file matches the pattern; correct it"
-           : has_tilde ? "~ is not expanded; write out the path of the home folder"
+           : has_tilde      ? "~ is not expanded; write out the path of the home folder"
            : problem == kFolder
                ? "name the files in it"
                : "give a path that is absolute or relative to the folder of the YAML file");

@@ -144,8 +144,7 @@ constexpr int kGzipWrapper = 16;  // Added to the window size: expect gzip's hea
 
 class GzipStream final : public ByteStream {
  public:
-  GzipStream(ChunkedFile file, const StreamPlace& from)
-      : file_(std::move(file)), restarts_(from) {
+  GzipStream(ChunkedFile file, const StreamPlace& from) : file_(std::move(file)), restarts_(from) {
     SIMURGH_CHECK(inflateInit2(&inflater_, MAX_WBITS + kGzipWrapper) == Z_OK) << "out of memory";
   }
   ~GzipStream() override { inflateEnd(&inflater_); }

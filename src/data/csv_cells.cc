@@ -32,9 +32,8 @@ StatusOr<std::string_view> CsvSplitter::TakeQuoted(std::string_view& rest) {
     close = rest.find('"');
     if (close == rest.npos) {
       is_open_ = true;
-      return Invalid(
-          "cell %d: the quote is not closed; close it, or double a quote that is text",
-          cells_.size() + 1);
+      return Invalid("cell %d: the quote is not closed; close it, or double a quote that is text",
+                     cells_.size() + 1);
     }
     unescaped_.append(rest.substr(0, close));
     rest.remove_prefix(close + 1);

@@ -63,8 +63,7 @@ size_t DataPosition::Reading::first_share() const {
 }
 RowNumber DataPosition::Reading::max() const { return *std::ranges::max_element(next); }
 
-DataPosition::DataPosition(const Division& division)
-    : readings_{Reading(division)} {}
+DataPosition::DataPosition(const Division& division) : readings_{Reading(division)} {}
 
 DataPosition DataPosition::ContinueWith(const Division& division) const {
   DataPosition result = *this;
@@ -197,7 +196,8 @@ StatusOr<DataPosition> DataPosition::FromText(const std::string& text) {
     Division division;
     std::vector<RowNumber> next;
     const std::vector<std::string> fields = absl::StrSplit(lines[i], ' ');
-    valid = fields.size() == (has_places ? 4 : 3) && ReadNumber(fields[0], "batch_size=", division.batch_size) &&
+    valid = fields.size() == (has_places ? 4 : 3) &&
+            ReadNumber(fields[0], "batch_size=", division.batch_size) &&
             ReadNumber(fields[1], "piece_batches=", division.piece_batches) &&
             ReadRows(fields[2], next) && division.batch_size > 0 && division.piece_batches > 0;
     division.shares = static_cast<uint32_t>(next.size());

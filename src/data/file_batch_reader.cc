@@ -19,7 +19,7 @@ namespace simurgh {
 namespace {
 
 constexpr std::chrono::seconds kSkipInterval{5};  // Between reports of a long skip.
-constexpr uint64_t kLeastRows = 1'000;  // Of which a share of bad rows is too large.
+constexpr uint64_t kLeastRows = 1'000;            // Of which a share of bad rows is too large.
 constexpr uint64_t kLoggedRows = 10;  // Bad rows, and rows with a warning, that a reader logs.
 
 // Rows that are lines.
@@ -116,7 +116,7 @@ Status FileBatchReader::Skip(const Status& problem) {
   if (!skips || !absl::IsInvalidArgument(problem)) return where;
   ++skipped_rows_;
   if (options_.bad_rows != nullptr) {
-    options_.bad_rows->Add(source_->Place(), problem.message(), source_->Text());
+    options_.bad_rows->Add(source_->Place(), std::string(problem.message()), source_->Text());
   }
   const auto rows = static_cast<double>(std::max(parsed_rows_, kLeastRows));
   if (static_cast<double>(skipped_rows_) > config_.max_bad_share * rows) {

@@ -49,7 +49,7 @@ class FileBatchReader final : public BatchReader {
   ReadPlace place_;    // The last one of the source.
   std::unique_ptr<RowSource> source_;
   BatchBuilder builder_;
-  uint64_t rows_;  // Number of the next row.
+  uint64_t rows_;             // Number of the next row.
   uint64_t parsed_rows_ = 0;  // Of this reader's share, including bad ones.
   uint64_t skipped_rows_ = 0;
   uint64_t warnings_ = 0;

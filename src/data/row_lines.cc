@@ -114,7 +114,8 @@ bool IsHeader(const DataConfig& config, std::string_view line, bool needs_labels
   bool has_names = true;
   for (size_t i = 0; i < config.columns.size(); ++i) {
     const ColumnConfig& column = config.columns[i];
-    if (IsNeeded(column, needs_labels)) has_names &= std::ranges::count(**cells, HeaderName(column)) == 1;
+    if (IsNeeded(column, needs_labels))
+      has_names &= std::ranges::count(**cells, HeaderName(column)) == 1;
     const bool is_label = column.kind == ColumnConfig::Kind::kLabel;
     if (!is_label && column.kind != ColumnConfig::Kind::kDense) continue;
     if (places.cells[i] >= (*cells)->size()) continue;

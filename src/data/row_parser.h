@@ -51,8 +51,8 @@ std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_la
                                         std::unique_ptr<RowConsumer> consumer);
 
 // Parses rows of CSV, and cells of all formats but Criteo's. A cell in double quotes may contain
-// separators and, doubled, quotes, but no line end. A missing cell has no tokens; missing values of
-// a list are left out.
+// separators, line ends and, doubled, quotes. A missing cell has no tokens; missing values of a
+// list are left out.
 std::unique_ptr<RowParser> NewCsvParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer);
 

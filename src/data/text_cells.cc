@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 
@@ -161,9 +162,8 @@ class PairCells final : public CellSplitter {
       token = Take(row);
     }
     for (; !token.empty(); token = Take(row)) SIMURGH_RETURN_IF_ERROR(AddPair(token));
-    if (!std::ranges::is_sorted(pairs_, {}, &Pair::column)) {
-      std::ranges::stable_sort(pairs_, {}, &Pair::column);
-    }
+    const auto order = [](const Pair& pair) { return std::pair(pair.column, pair.text.data()); };
+    if (!std::ranges::is_sorted(pairs_, {}, order)) std::ranges::sort(pairs_, {}, order);
     for (size_t i = 0; i < pairs_.size(); ++i) {
       if (i == 0 || pairs_[i].column != pairs_[i - 1].column) lists_.Begin(pairs_[i].column);
       lists_.Add(pairs_[i].text);

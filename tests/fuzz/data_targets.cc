@@ -116,8 +116,7 @@ ReadFile Read(const DataConfig& config, const std::string& path, size_t batch_si
                                                       : "a";
   if (HasPairs(config)) feature.weight_separator = ':';
   ReadFile read;
-  const auto reader =
-      OpenBatchReader(config, {feature}, {path}, batch_size, {.read = position});
+  const auto reader = OpenBatchReader(config, {feature}, {path}, batch_size, {.read = position});
   read.end = reader.status();
   while (read.end.ok()) {
     const auto batch = (*reader)->Next();
@@ -128,8 +127,8 @@ ReadFile Read(const DataConfig& config, const std::string& path, size_t batch_si
     read.dense.push_back((*batch)->dense.values);
     read.progress.push_back((*batch)->progress);
   }
-  SIMURGH_CHECK(read.end.ok() || absl::IsInvalidArgument(read.end) ||
-                absl::IsDataLoss(read.end) || absl::IsFailedPrecondition(read.end))
+  SIMURGH_CHECK(read.end.ok() || absl::IsInvalidArgument(read.end) || absl::IsDataLoss(read.end) ||
+                absl::IsFailedPrecondition(read.end))
       << read.end;
   return read;
 }
@@ -156,9 +155,8 @@ void RunFile(Input input) {
   SIMURGH_CHECK_EQ(rest.ids.size(), whole.ids.size() - last - 1);
   for (size_t batch = 0; batch < rest.ids.size(); ++batch) {
     SIMURGH_CHECK(rest.ids[batch] == whole.ids[last + 1 + batch]);
-    SIMURGH_CHECK(std::ranges::equal(
-        std::as_bytes(std::span(rest.dense[batch])),
-        std::as_bytes(std::span(whole.dense[last + 1 + batch]))));
+    SIMURGH_CHECK(std::ranges::equal(std::as_bytes(std::span(rest.dense[batch])),
+                                     std::as_bytes(std::span(whole.dense[last + 1 + batch]))));
   }
 }
 
@@ -191,8 +189,9 @@ std::vector<Bytes> CriteoSeeds() {
 }
 
 std::vector<Bytes> JsonSeeds() {
-  return FileSeeds({"{\"y\": 1, \"x\": 2e1, \"a\": [\"b\", 7, null]}\n{\"y\": true, \"a\": "
-                    "\"c\\u00e9|d\", \"o\": {\"a\": [{}]}}\n[1]\n{\"y\": 0}"});
+  return FileSeeds(
+      {"{\"y\": 1, \"x\": 2e1, \"a\": [\"b\", 7, null]}\n{\"y\": true, \"a\": "
+       "\"c\\u00e9|d\", \"o\": {\"a\": [{}]}}\n[1]\n{\"y\": 0}"});
 }
 
 std::vector<Bytes> LibsvmSeeds() {

@@ -293,10 +293,11 @@ void RunFeed(Input input) {
     api::FedBatch batch;
     batch.progress = api::DecodeProgress(table);
     const Received<api::wire::FeedBatchRequest> again(
-        api::EncodeFeed(table.loader(), table.number(), api::DecodeSkipped(table.skipped()),
+        api::EncodeFeed(table.loader(), table.number(), table.skipped(),
                         std::make_shared<const api::FedBatch>(batch)));
     SIMURGH_CHECK(api::DecodeProgress(*again.table).next == batch.progress.next);
     SIMURGH_CHECK_EQ(api::DecodeProgress(*again.table).rows, batch.progress.rows);
+    SIMURGH_CHECK(api::DecodeProgress(*again.table).place == batch.progress.place);
     SIMURGH_CHECK_EQ(again.table->number(), table.number());
     SIMURGH_CHECK_EQ(again.table->skipped(), table.skipped());
   } else if (which == 3) {
@@ -310,9 +311,7 @@ void RunFeed(Input input) {
     const auto& table = *message.table;
     const std::string error = TextOf(table.error());
     const Received<api::wire::EndFeedRequest> again(
-        End(table.loader(), table.batches(), api::DecodeSkipped(table.skipped()), error));
-    SIMURGH_CHECK_EQ(api::DecodeSkipped(again.table->skipped()).in_all,
-                     api::DecodeSkipped(table.skipped()).in_all);
+        End(table.loader(), table.batches(), table.skipped(), error));
     SIMURGH_CHECK_EQ(TextOf(again.table->error()), error);
   }
 }
@@ -321,10 +320,10 @@ std::vector<Bytes> FeedSeeds() {
   return {Seed(0, api::EncodeOpen(1, 2, 0, 1, "")),
           Seed(0, api::EncodeOpen(1, 2, 2, 3, "data.format = csv\ntraining.epochs = 9\n")),
           Seed(1, Taken(5, DataPosition().ToText())),
-          Seed(2, api::EncodeFeed(1, 3, {.in_all = 2}, std::make_shared<const api::FedBatch>())),
+          Seed(2, api::EncodeFeed(1, 3, 2, std::make_shared<const api::FedBatch>())),
           Seed(3, Wanted(true)),
           Seed(4, End(1, 9, 2, "")),
-          Seed(4, End(0, 3, {}, "rows.csv:7: 'forty'"))};
+          Seed(4, End(0, 3, 0, "rows.csv:7: 'forty'"))};
 }
 
 }  // namespace

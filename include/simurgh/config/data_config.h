@@ -78,8 +78,8 @@ struct DataConfig {
   std::vector<std::string> missing_values = {""};  // Cells (blanks trimmed) that read as missing.
   std::vector<DerivedConfig> derived;
   uint64_t fit_rows = uint64_t{1} << 20;  // Of `train`, that statistics are computed from; 0: all.
-  std::vector<std::string> train;       // Read in this order.
-  std::vector<std::string> validation;  // For evaluations during training; empty: the test files.
+  std::vector<std::string> train;         // Read in this order.
+  std::vector<std::string> validation;    // For evaluations during training; empty: the test files.
   std::vector<std::string> test;
   OnBadRow on_bad_row = OnBadRow::kFail;  // It ends the run, or is skipped and counted.
   // kSkip: maximum share of the rows that a reader has read; of the first 1,000, that of 1,000.

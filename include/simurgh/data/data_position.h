@@ -104,7 +104,7 @@ class DataPosition {
  private:
   struct Reading {
     Division division;
-    std::vector<RowNumber> next;  // By share.
+    std::vector<RowNumber> next;    // By share.
     std::vector<ReadPlace> places;  // By share.
 
     bool operator==(const Reading&) const = default;

@@ -85,9 +85,9 @@ class RowLines {
   // Finds a change of the last opened file.
   Status CheckIdentity() const;
 
-  std::optional<DataConfig> header_;  // None: the files have no header.
-  bool finds_header_ = false;         // Whether the next line decides whether they have.
-  std::optional<Line> first_row_;     // Has been read, because it could have been a header.
+  std::optional<DataConfig> header_;       // None: the files have no header.
+  bool finds_header_ = false;              // Whether the next line decides whether they have.
+  std::optional<Line> first_row_;          // Has been read, because it could have been a header.
   std::unique_ptr<CsvSplitter> splitter_;  // Null: not CSV.
   std::vector<std::string> files_;
   FileIdentities* identities_;  // May be null.

@@ -189,7 +189,9 @@ StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, u
 
 StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
                                 absl::FunctionRef<Status(std::string_view line, bool label)> take) {
-  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(DataConfig(), {path}));
+  DataConfig config;
+  config.csv.separator = guess.separator;
+  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(config, {path}));
   SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines.Next());
   if (line) SIMURGH_RETURN_IF_ERROR(lines.AtLine(CheckNames(guess, line->text)));
   RowChecker checker(guess);

@@ -59,7 +59,8 @@ TEST_CASE("Steps of processing are read", "[config]") {
               "}\n"
               "  - {name: outside, column: shop, table: shop, plugin: {path: LICENSE, "
               "parameters: [1, two], max_ids: 7}}"),
-      kSamplePath, {"data.on_bad_row=skip", "data.max_bad_share=0.05", "training.keep_negatives=0.25"});
+      kSamplePath,
+      {"data.on_bad_row=skip", "data.max_bad_share=0.05", "training.keep_negatives=0.25"});
   REQUIRE(config.status() == absl::OkStatus());
   const ProcessingConfig& cross = config->features[3].processing;
   CHECK(config->features[3].sources() == std::vector<std::string>{"shop", "city"});

@@ -9,6 +9,7 @@
 
 #include "config/document.h"
 #include "simurgh/config/cluster_config.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/config/error_cases.h"
 #include "tests/unit/config/sample.h"
 
@@ -204,8 +205,7 @@ TEST_CASE("Patterns of data files", "[config]") {
     folder.Write(name, "1\n");
   }
   const auto files = [&folder](const std::string& given) {
-    const auto config =
-        ParseClusterConfig(kSample, kSamplePath, {"data.train=[" + given + "]"});
+    const auto config = ParseClusterConfig(kSample, kSamplePath, {"data.train=[" + given + "]"});
     REQUIRE(config.status() == absl::OkStatus());
     std::vector<std::string> names;
     for (const std::string& path : config->data.train) {

@@ -134,7 +134,8 @@ TEST_CASE("Columns of JSON are those of data.columns", "[config]") {
   const auto file = [](const std::string& more) {
     return absl::StrCat(
         "data: {format: json, train: [CMakeLists.txt], columns: [{name: y, kind: label}, "
-        "{name: a, kind: id, header_name: the a}, {name: b, kind: id, separator: \",\"}]",
+        "{name: a, kind: id, header_name: the a}, {name: b, kind: id, separator: \",\"}, "
+        "{name: x, kind: dense, fit: false}]",
         more, "}\n", kTower);
   };
   const ClusterConfig config = Parse(file(""));
@@ -173,8 +174,7 @@ TEST_CASE("libsvm and libffm have columns of their own, whose features have weig
         "sample.yaml:1: data.libffm: has no effect with format: libsvm; remove it, or set format: "
         "libffm");
   CHECK(ErrorOf(file("format: libsvm, columns: [{name: y, kind: label}]")) ==
-        "sample.yaml:1: data.columns: has no effect with format: libsvm; remove it, or choose "
-        "another format");
+        "sample.yaml:1: data.columns: has no effect; remove it, or choose another format");
   CHECK(ErrorOf(file(libffm, "features: [{name: f, columns: [field0, field1]}]\n")) ==
         "sample.yaml:3: features.0.columns: not for indices with values; leave it out");
   CHECK(ErrorOf(file("format: libsvm", "features: [{name: features, quantiles: 3}]\n")) ==

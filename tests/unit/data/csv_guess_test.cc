@@ -274,8 +274,8 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
   CHECK_THAT(ErrorOf("?,5,no\n39,6,yes\n40,7,no\n"), Contains("no header: the first line has"));
   CHECK_THAT(ErrorOf(std::string("a,\0b\n1,2\n", 9)),
              Contains("a.csv:1: this is no text in UTF-8"));
-  CHECK_THAT(ErrorOf("a,label\n\"x\ny\",1\nz,0\n"),
-             Catch::StartsWith("a.csv:2: cell 1: the quote is not closed on this line; close it"));
+  CHECK_THAT(ErrorOf("a,label\n\"x,1\nz,0\n"),
+             Catch::StartsWith("a.csv:2: cell 1: the quote is not closed; close it"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,0,5\n"),
              Catch::StartsWith("a.csv:3: 3 cells, but the header has 2 columns; correct the row"));
   CHECK_THAT(ErrorOf("a,rating\nx,1\ny,2\nz,3\n"),

@@ -216,7 +216,8 @@ TEST_CASE("A position keeps divisions until a later one has passed them") {
   CHECK(position.IsRead({0, 11}));
   CHECK_FALSE(position.IsRead({0, 16}));  // Of share 0.
   CHECK(position.IsRead({0, 36}));        // Of share 1.
-  CHECK(position.ToText() == "version=2 files=2 turn=0\nbatch_size=4 piece_batches=1 next=0:12,0:40 "
+  CHECK(position.ToText() ==
+        "version=2 files=2 turn=0\nbatch_size=4 piece_batches=1 next=0:12,0:40 "
         "places=10:1:2:3:4:5,0:0:0:0:0:0");
   DataPosition next = position.ContinueWith(one);
   CHECK(next.next(0) == RowNumber{0, 12});
@@ -265,20 +266,21 @@ TEST_CASE("Texts that are no position are refused") {
     const auto position = DataPosition::FromText(valid.substr(0, bytes));
     if (position.ok()) CHECK(position->ToText() == valid.substr(0, bytes));
   }
-  for (const std::string text : {"", "epoch=1 batches=2", "files=2 turn=0",
-                                 ("files=2 turn=2\nbatch_size=4 piece_batches=1 "
-                                  "next=0:12,0:40"),
-                                 "files=2 turn=0 \nbatch_size=4 piece_batches=1 next=0:1",
-                                 "files=2 turn=0\nbatch_size=0 piece_batches=1 next=0:1",
-                                 "files=2 turn=0\nbatch_size=1 piece_batches=0 next=0:1",
-                                 "files=2 turn=0\nbatch_size=1 piece_batches=1 next=",
-                                 "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:-1",
-                                 "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1,",
-                                 "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places=0:0:0:0:0:0",
-                                 "version=2 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1",
-                                 "version=3 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places=0:0:0:0:0:0",
-                                 "version=2 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places=0:0:0:0:0",
-                                 "version=2 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places="}) {
+  for (const std::string text :
+       {"", "epoch=1 batches=2", "files=2 turn=0",
+        ("files=2 turn=2\nbatch_size=4 piece_batches=1 "
+         "next=0:12,0:40"),
+        "files=2 turn=0 \nbatch_size=4 piece_batches=1 next=0:1",
+        "files=2 turn=0\nbatch_size=0 piece_batches=1 next=0:1",
+        "files=2 turn=0\nbatch_size=1 piece_batches=0 next=0:1",
+        "files=2 turn=0\nbatch_size=1 piece_batches=1 next=",
+        "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:-1",
+        "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1,",
+        "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places=0:0:0:0:0:0",
+        "version=2 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1",
+        "version=3 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places=0:0:0:0:0:0",
+        "version=2 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places=0:0:0:0:0",
+        "version=2 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places="}) {
     CAPTURE(text);
     CHECK(absl::IsDataLoss(DataPosition::FromText(text).status()));
   }

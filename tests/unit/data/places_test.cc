@@ -173,7 +173,8 @@ void Spoil(const std::vector<std::string>& files, const ReadPlace& place, size_t
 }
 
 TEST_CASE("Reading continues at every batch of every format") {
-  const Compress compress = GENERATE(Plain, Gzip, Zstd, Parts<Gzip>, Parts<Zstd>);
+  const Compress compress =
+      GENERATE(values<Compress>({Plain, Gzip, Zstd, Parts<Gzip>, Parts<Zstd>}));
   const uint32_t shares = GENERATE(1U, 3U);
   for (const Example& example : Examples()) {
     INFO(example.name);
@@ -205,10 +206,8 @@ TEST_CASE("Reading continues at every batch of every format") {
           spoiled = files;
         }
         const Read rest = ReadShare(example, spoiled, division, share, &*restored);
-        REQUIRE(std::ranges::equal(rest.batches,
-                                   std::span(whole.batches).subspan(batch + 1)));
-        REQUIRE(std::ranges::equal(
-            rest.rows, std::span(whole.rows).last(rest.rows.size())));
+        REQUIRE(std::ranges::equal(rest.batches, std::span(whole.batches).subspan(batch + 1)));
+        REQUIRE(std::ranges::equal(rest.rows, std::span(whole.rows).last(rest.rows.size())));
         REQUIRE(rest.rows.size() < whole.rows.size());
         // Another division begins at the same place.
         const Division other{.batch_size = 7, .piece_batches = 1, .shares = 1};
@@ -222,7 +221,7 @@ TEST_CASE("Reading continues at every batch of every format") {
 }
 
 TEST_CASE("Members and frames before the place are not decompressed") {
-  const Compress compress = GENERATE(Parts<Gzip>, Parts<Zstd>);
+  const Compress compress = GENERATE(values<Compress>({Parts<Gzip>, Parts<Zstd>}));
   const Example example = Examples().front();
   const TemporaryFolder folder;
   std::string text;
@@ -231,7 +230,9 @@ TEST_CASE("Members and frames before the place are not decompressed") {
   const Division division{.batch_size = kBatchSize, .piece_batches = 1, .shares = 1};
   const Read whole = ReadShare(example, files, division, 0, nullptr);
   std::vector<uint64_t> starts;
-  for (const ShareProgress& progress : whole.progress) starts.push_back(progress.place.at[3]);
+  for (const ShareProgress& progress : whole.progress) {
+    if (progress.place.file == 0) starts.push_back(progress.place.at[3]);
+  }
   CHECK(std::ranges::is_sorted(starts));
   starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
   CHECK(starts.size() >= 3);

@@ -20,6 +20,7 @@ DataConfig Example() {
   config.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
   config.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense};
   config.on_bad_row = DataConfig::OnBadRow::kSkip;
+  config.max_bad_share = 1;
   return config;
 }
 

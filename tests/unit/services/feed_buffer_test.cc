@@ -77,7 +77,7 @@ TEST_CASE(
 TEST_CASE("The loader whose turn it was before a checkpoint is the first") {
   DataPosition begin(Division{.batch_size = 1, .piece_batches = 1, .shares = 3});
   begin.Advance({.share = 0, .files = 1, .next = {0, 1}});
-  FeedBuffer buffer(3, 4, kPlenty, 10s, 0, begin);
+  FeedBuffer buffer(3, 4, kPlenty, 10s, begin);
   for (uint32_t loader : {0, 1, 2}) {
     REQUIRE(buffer.Open(loader).ok());
     Offer(buffer, loader, 0, static_cast<float>(loader));
@@ -94,10 +94,10 @@ TEST_CASE("batches are read round-robin from the loaders that have not ended") {
   }
   CHECK(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
   CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kTaken);
-  CHECK(buffer.End(1, 0, {.in_all = 5}).ok());
+  CHECK(buffer.End(1, 0, 5).ok());
   CHECK(buffer.End(0, 2).ok());
-  CHECK(buffer.End(2, 3, {.in_all = 7}).ok());
-  CHECK(buffer.End(2, 3, {.in_all = 7}).ok());
+  CHECK(buffer.End(2, 3, 7).ok());
+  CHECK(buffer.End(2, 3, 7).ok());
   CHECK(TakeAll(buffer) == std::vector<float>{0, 20, 1, 21, 22});
   CHECK(buffer.skipped_rows() == 12);
 }
