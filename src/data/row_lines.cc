@@ -40,7 +40,7 @@ bool HasName(const DataConfig& config, std::string_view header) {
 }
 
 bool IsNeeded(const ColumnConfig& column, bool needs_labels) {
-  if (column.kind == ColumnConfig::Kind::kLabel) return needs_labels;
+  if (IsTarget(column.kind)) return needs_labels;
   return column.kind != ColumnConfig::Kind::kSkip;
 }
 

@@ -14,7 +14,7 @@ NumberText::NumberText(double number)
 FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labels) {
   FileColumns result;
   for (const ColumnConfig& column : columns) {
-    const bool has = with_labels || column.kind != ColumnConfig::Kind::kLabel;
+    const bool has = with_labels || !IsTarget(column.kind);
     result.cells.push_back(has ? result.width++ : FileColumns::kAbsent);
   }
   return result;

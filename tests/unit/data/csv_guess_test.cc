@@ -284,7 +284,8 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
   CHECK_THAT(
       ErrorOf("a,label,b\nx,1,u\ny,2,v\nz,3,u\n"),
       Contains("column 'label' has 3 values, '1', '2', '3'; a label has two, such as 0 and 1, "
-               "or yes and no. Choose another column with --label, or convert it; columns "
+               "or yes and no, or at least five numbers. Choose another column with --label, or "
+               "convert it; columns "
                "with two values: 'b'"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,1\n"), Contains("column 'label' has one value, '1'"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,0\n", "b"),
