@@ -52,7 +52,8 @@ using PredictionSink =
 
 // Collects predictions of samples with labels, and computes their metrics.
 //
-// Threads: one owner.
+// Memory: 8 bytes per sample and label; per sample 4 with weights and 8 with groups. Compute()
+// needs up to 40 more per sample, and 64 MiB for those of other ranks. Threads: one owner.
 class PredictionMetrics {
  public:
   // See EvaluationOptions.
