@@ -52,9 +52,13 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
 
 void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
   in.Name("name", "column name", &column->name, Need::kRequired);
-  in.Choice<Kind>(
-      "kind", "role of the column; see Features", &column->kind,
-      {{"label", Kind::kLabel}, {"dense", Kind::kDense}, {"id", Kind::kId}, {"skip", Kind::kSkip}});
+  in.Choice<Kind>("kind", "role of the column; see Features", &column->kind,
+                  {{"label", Kind::kLabel},
+                   {"dense", Kind::kDense},
+                   {"id", Kind::kId},
+                   {"skip", Kind::kSkip},
+                   {"weight", Kind::kWeight},
+                   {"group", Kind::kGroup}});
   in.Text("header_name", "name of the column in headers, or the key in JSON; none: `name`",
           &column->header_name, "text");
   in.OnlyWith(has_names, "set csv.header: true", {"header_name"});
@@ -96,6 +100,7 @@ void CheckColumnList(MapReader& in, const DataConfig& data) {
     return in.PathOf(absl::StrCat("columns.", i, ".name"));
   });
   size_t labels = 0;
+  std::map<Kind, size_t> count;
   for (size_t i = 0; i < data.columns.size(); ++i) {
     const ColumnConfig& column = data.columns[i];
     const std::string key = absl::StrCat("columns.", i);
@@ -106,6 +111,11 @@ void CheckColumnList(MapReader& in, const DataConfig& data) {
     if (column.kind == Kind::kLabel && ++labels > kMaxTasks) {
       in.Error(absl::StrCat(key, ".kind"), "too many labels",
                absl::StrCat("keep at most ", kMaxTasks, " labels"));
+    }
+    const bool is_single = column.kind == Kind::kWeight || column.kind == Kind::kGroup;
+    if (++count[column.kind] > 1 && is_single) {
+      in.Error(absl::StrCat(key, ".kind"), "a second column of this kind",
+               "keep one, and give the other kind: skip");
     }
   }
   if (labels == 0 && in.context()->diagnostics.ok())
@@ -169,11 +179,14 @@ void CheckSource(const std::string& path, const std::string& column,
                  const std::vector<std::string>& usable, Diagnostics* diagnostics) {
   const auto found = column_of.find(column);
   if (found != column_of.end() && IsUsable(*found->second)) return;
-  const std::string what =
-      found == column_of.end()
-          ? absl::StrCat("no column is named '", column, "'")
-          : absl::StrCat("column '", column, "' is a ",
-                         found->second->kind == Kind::kLabel ? "label" : "skip", " column");
+  const std::string what = found == column_of.end()
+                               ? absl::StrCat("no column is named '", column, "'")
+                               : absl::StrCat("column '", column, "' is a ",
+                                              found->second->kind == Kind::kLabel    ? "label"
+                                              : found->second->kind == Kind::kWeight ? "weight"
+                                              : found->second->kind == Kind::kGroup  ? "group"
+                                                                                     : "skip",
+                                              " column");
   diagnostics->Report(path, what, NearestRemedy("id or dense column", column, usable));
 }
 

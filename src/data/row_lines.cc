@@ -38,7 +38,7 @@ bool HasName(const DataConfig& config, std::string_view header) {
 }
 
 bool IsNeeded(const ColumnConfig& column, bool needs_labels) {
-  if (column.kind == ColumnConfig::Kind::kLabel) return needs_labels;
+  if (IsTarget(column.kind)) return needs_labels;
   return column.kind != ColumnConfig::Kind::kSkip;
 }
 
@@ -116,8 +116,9 @@ bool IsHeader(const DataConfig& config, std::string_view line, bool needs_labels
     const ColumnConfig& column = config.columns[i];
     if (IsNeeded(column, needs_labels))
       has_names &= std::ranges::count(**cells, HeaderName(column)) == 1;
-    const bool is_label = column.kind == ColumnConfig::Kind::kLabel;
-    if (!is_label && column.kind != ColumnConfig::Kind::kDense) continue;
+    using Kind = ColumnConfig::Kind;
+    const bool is_number = column.kind == Kind::kDense || column.kind == Kind::kWeight;
+    if (!is_number && column.kind != Kind::kLabel) continue;
     if (places.cells[i] >= (*cells)->size()) continue;
     const std::string_view cell = (**cells)[places.cells[i]];
     if (has(config.missing_values, cell) || has(column.positive, cell) ||

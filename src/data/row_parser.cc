@@ -16,7 +16,7 @@ NumberText::NumberText(double number)
 FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labels) {
   FileColumns result;
   for (const ColumnConfig& column : columns) {
-    const bool has = with_labels || column.kind != ColumnConfig::Kind::kLabel;
+    const bool has = with_labels || !IsTarget(column.kind);
     result.cells.push_back(has ? result.width++ : FileColumns::kAbsent);
   }
   return result;
@@ -33,7 +33,7 @@ class CellsParser final : public RowParser {
         cells_parser_(NewCsvParser(config, ignore_labels, std::move(consumer))) {
     const std::vector<ColumnConfig> columns = ColumnsOf(config);
     for (size_t c = 0; c < columns.size(); ++c) {
-      if (ignore_labels && columns[c].kind == ColumnConfig::Kind::kLabel) continue;
+      if (ignore_labels && IsTarget(columns[c].kind)) continue;
       cells_.push_back(&splitter_->cells()[c]);
     }
   }

@@ -115,6 +115,7 @@ class JsonCells final : public CellSplitter, JsonEvents {
     if (value.kind == JsonScalar::Kind::kBool) {
       const ColumnConfig& column = columns_[*column_];
       const bool is_number = column.kind == ColumnConfig::Kind::kDense ||
+                             column.kind == ColumnConfig::Kind::kWeight ||
                              (column.kind == ColumnConfig::Kind::kLabel && column.positive.empty());
       if (!is_number) return value.text == "true" ? "true" : "false";
       return value.text == "true" ? "1" : "0";
@@ -150,7 +151,8 @@ class PairCells final : public CellSplitter {
  public:
   explicit PairCells(const DataConfig& config)
       : CellSplitter(config.columns.size()),
-        fields_(config.format == DataConfig::Format::kLibffm ? config.libffm_fields : 0) {}
+        fields_(config.format == DataConfig::Format::kLibffm ? config.libffm_fields : 0),
+        is_binary_(config.columns.front().label_values == ColumnConfig::LabelValues::kBinary) {}
 
   Status Split(std::string_view row) override {
     std::ranges::fill(cells_, Cell());
@@ -188,7 +190,7 @@ class PairCells final : public CellSplitter {
 
   void SetLabel(std::string_view text) {
     if (text.starts_with('+')) text.remove_prefix(1);
-    if (text == "-1") text = "0";
+    if (is_binary_ && text == "-1") text = "0";
     cells_[0] = {.kind = Cell::Kind::kText, .text = text};
   }
 
@@ -221,6 +223,7 @@ class PairCells final : public CellSplitter {
   }
 
   const uint32_t fields_;  // 0: libsvm.
+  const bool is_binary_;   // The label.
   std::vector<Pair> pairs_;
   Lists lists_;
 };

@@ -64,7 +64,7 @@ RowFormat FormatOf(const ClusterConfig& config) {
   }
   const bool has_lists = config.data.format == DataConfig::Format::kJson;
   for (const ColumnConfig& column : ColumnsOf(config.data)) {
-    if (column.kind == ColumnConfig::Kind::kLabel) continue;
+    if (IsTarget(column.kind)) continue;
     const bool is_dense = column.kind == ColumnConfig::Kind::kDense;
     format.columns.push_back(
         {.name = column.name,

@@ -43,7 +43,7 @@ double WorstDifference(const std::vector<std::string>& a, const std::vector<std:
       double x = 0;
       double y = 1;
       REQUIRE((absl::SimpleAtod(own[i], &x) && absl::SimpleAtod(other[i], &y)));
-      worst = std::max(worst, std::abs(x - y));
+      worst = std::max(worst, std::abs(x - y) / std::max(1.0, std::abs(y)));
     }
   }
   return worst;

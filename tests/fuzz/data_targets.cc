@@ -41,7 +41,11 @@ void RunCsvFile(Input input) {
   config.columns = {{.name = "y", .kind = Kind::kLabel},
                     {.name = "x", .kind = Kind::kDense},
                     {.name = "a", .kind = Kind::kId, .header_name = "the \"a\", b"},
-                    {.name = "s", .kind = Kind::kSkip}};
+                    {.name = "s", .kind = Kind::kSkip},
+                    {.name = "w", .kind = Kind::kWeight}};
+  if ((options & 8) != 0) {
+    config.columns[0].label_values = ColumnConfig::LabelValues::kNumbers;
+  }
   const auto columns = FindColumns(config, TextOf(header), needs_labels);
   if (!columns.ok()) {
     SIMURGH_CHECK(absl::IsInvalidArgument(columns.status())) << columns.status();
@@ -71,9 +75,10 @@ std::vector<Bytes> CsvFileSeeds() {
         .Rest(std::as_bytes(std::span(row)))
         .bytes();
   };
-  return {seed(4, "x,\"the \"\"a\"\", b\",y", "1.5,\"a,\"\"b\",1"),
+  return {seed(4, "x,\"the \"\"a\"\", b\",y,w", "1.5,\"a,\"\"b\",1,1"),
           seed(0, "more,\"the \"\"a\"\", b\",x", ",a,2"),
-          seed(7, "y\tx\t\"the \"\"a\"\", b\"\ts", "1\t2\tb\t")};
+          seed(7, "y\tx\t\"the \"\"a\"\", b\"\ts\tw", "1\t2\tb\t\t0.5"),
+          seed(12, "w,x,\"the \"\"a\"\", b\",y", "2,1.5,a,-7.25")};
 }
 
 // --- files of a format: with reading that continues after a batch.

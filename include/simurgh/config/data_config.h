@@ -19,8 +19,10 @@ inline constexpr size_t kCriteoIdColumns = 26;
 
 // One column of the data.
 struct ColumnConfig {
-  enum class Kind { kLabel, kDense, kId, kSkip };
+  // kWeight: of the sample. kGroup: its text groups samples for their AUC.
+  enum class Kind { kLabel, kDense, kId, kSkip, kWeight, kGroup };
   enum class Transform { kNone, kLog1p };
+  enum class LabelValues { kBinary, kNumbers, kCounts };  // kCounts: numbers of at least 0.
 
   std::string name;
   Kind kind = Kind::kSkip;
@@ -29,7 +31,8 @@ struct ColumnConfig {
   std::vector<std::string> positive = {};
   // label: texts that mean 0. Empty: all that are neither in `positive` nor missing.
   std::vector<std::string> negative = {};
-  double missing = 0.0;  // dense: value of a missing cell.
+  LabelValues label_values = LabelValues::kBinary;  // label: follows from the loss of its task.
+  double missing = 0.0;                             // dense: value of a missing cell.
   // dense: (transform(x) - mean) / stddev. log1p: sign(x) * log(1 + |x|).
   Transform transform = Transform::kNone;
   double mean = 0.0;
@@ -37,6 +40,12 @@ struct ColumnConfig {
   bool fit = false;       // dense: compute mean and stddev from the training files.
   char separator = '\0';  // id: between the ids of a cell; 0: one id.
 };
+
+// Whether only training and evaluation need a column of this kind.
+inline bool IsTarget(ColumnConfig::Kind kind) {
+  return kind == ColumnConfig::Kind::kLabel || kind == ColumnConfig::Kind::kWeight ||
+         kind == ColumnConfig::Kind::kGroup;
+}
 
 struct CsvConfig {
   char separator = ',';

@@ -214,6 +214,8 @@ std::string Keys(const ColumnConfig& column) {
       }
       break;
     case Kind::kSkip:
+    case Kind::kWeight:
+    case Kind::kGroup:  // Never guessed.
       keys += ", kind: skip";
       break;
   }
@@ -258,6 +260,14 @@ std::string Model(const CsvGuess& guess) {
          "      layers: [{linear: 128}, relu, {linear: 64}, relu, {linear: 1}]\n";
 }
 
+// What follows from the label.
+std::string Loss(const CsvGuess& guess) {
+  if (guess.label().config.label_values == ColumnConfig::LabelValues::kBinary) return "";
+  return "  # The label is a number; `poisson` suits counts. Training is fastest with labels of a\n"
+         "  # deviation near 1.\n"
+         "  loss: {kind: squared_error}\n";
+}
+
 // Few rows need small batches and several epochs for enough steps.
 std::string Training(uint64_t rows) {
   struct Size {
@@ -284,7 +294,7 @@ std::string StarterConfig(const CsvGuess& guess, const StarterOptions& options) 
       ".\n# All keys: config/README.md. `simurgh train FILE --set training.epochs=5` overrides a "
       "key.\n",
       Services(options), Tables(features), Features(features), Data(guess, options), Model(guess),
-      Training(options.train_rows),
+      Loss(guess), Training(options.train_rows),
       "\n# Training continues from the newest model in the folder.\ncheckpoint:\n  directory: ",
       Text(options.model), "\n  every: 10m\n");
 }

@@ -160,11 +160,11 @@ TEST_CASE("Models that do not hold together", "[config]") {
       {"- name: top", "- name: dense", "- name: dense",
        "model.towers.1.name: 'dense' is an input of the model; give the tower another name"},
       {"relu, {linear: 1}]", "relu, {linear: 2}]", "layers: [{linear: 32}",
-       "model.towers.1.layers.3: the last tower must output one number, the logit; "
-       "end its layers with {linear: 1} or sum; the loss applies the sigmoid"},
+       "model.towers.1.layers.3: the last tower must output one number; "
+       "end its layers with {linear: 1} or sum; the loss applies sigmoid or exp"},
       {"relu, {linear: 1}]", "relu, {linear: 1}, sigmoid]", "layers: [{linear: 32}",
-       "model.towers.1.layers.4: the last tower must output one number, the logit; "
-       "end its layers with {linear: 1} or sum; the loss applies the sigmoid"},
+       "model.towers.1.layers.4: the last tower must output one number; "
+       "end its layers with {linear: 1} or sum; the loss applies sigmoid or exp"},
       {"batch_norm, relu", "batchnorm, relu", "batchnorm",
        "model.towers.1.layers.1: 'batchnorm' is not a layer; expected: {linear: width}, "
        "batch_norm, "

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/hash.h"
@@ -14,6 +15,7 @@
 namespace simurgh {
 namespace {
 
+using Catch::Contains;
 using Kind = ColumnConfig::Kind;
 using Ids = std::vector<uint64_t>;
 
@@ -105,6 +107,60 @@ TEST_CASE("Several label columns are several labels of a sample, in their order"
   const auto second = (*reader)->Next();
   REQUIRE((second.ok() && second->has_value()));
   CHECK((*second)->dense.labels == std::vector<float>{1, 1});
+}
+
+TEST_CASE("a label of numbers is the number, a count at least 0") {
+  using Values = ColumnConfig::LabelValues;
+  DataConfig config;
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense)};
+  config.columns[0].label_values = Values::kNumbers;
+  const TemporaryFolder folder;
+  const auto labels = [&](const std::string& cell) -> StatusOr<std::vector<float>> {
+    const std::string path = folder.Write("a.csv", cell + ",1\n");
+    SIMURGH_ASSIGN_OR_RETURN(const auto reader, OpenBatchReader(config, {}, {path}, 4));
+    SIMURGH_ASSIGN_OR_RETURN(const auto batch, reader->Next());
+    return batch->dense.labels;
+  };
+  CHECK(labels("-1.5").value() == std::vector<float>{-1.5F});
+  CHECK(labels("1").value() == std::vector<float>{1});
+  for (const char* bad : {"", "x", "nan", "1e60"}) {
+    CHECK_THAT(std::string(labels(bad).status().message()),
+               Contains(absl::StrCat("a.csv:1: column 'y': '", bad, "' is not a finite number")));
+  }
+  config.columns[0].label_values = Values::kCounts;
+  CHECK(labels("2.5").value() == std::vector<float>{2.5F});
+  CHECK_THAT(std::string(labels("-1").status().message()),
+             Contains("'-1' is not a number of at least 0, as the loss poisson needs; correct it"));
+}
+
+TEST_CASE("weights of samples follow the labels, and their cells are not missing") {
+  DataConfig config;
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
+                    Column("city", Kind::kSkip), Column("w", Kind::kWeight)};
+  CHECK(HasSampleWeights(config));
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("a.csv", "1,1,a,0.5\n0,1,a,3\n1,1,a,0\n");
+  const auto reader = OpenBatchReader(config, {}, {path}, 2);
+  REQUIRE(reader.ok());
+  const auto first = (*reader)->Next();
+  CHECK((*first)->dense.labels == std::vector<float>{1, 0, 0.5F, 3});
+  CHECK((*first)->dense.weights().size() == 2);
+  const auto second = (*reader)->Next();
+  CHECK((*second)->dense.labels == std::vector<float>{1, 0});
+
+  for (const char* bad : {"", "-1", "inf", "x"}) {
+    const std::string row = folder.Write("b.csv", absl::StrCat("1,1,a,", bad, "\n1,1,a,2\n"));
+    const auto refused = OpenBatchReader(config, {}, {row}, 2);
+    CHECK_THAT(std::string((*refused)->Next().status().message()),
+               Contains(absl::StrCat("b.csv:1: column 'w': '", bad, "' is not a weight")));
+    // The bad row leaves nothing behind.
+    CHECK((*(*refused)->Next())->dense.labels == std::vector<float>{1, 2});
+  }
+
+  // Rows to predict have neither label nor weight, or both, whatever they are.
+  const std::string rows = folder.Write("c.csv", "1,a\nx,2,a,y\n");
+  const auto predicted = OpenBatchReader(config, {}, {rows}, 2, {.ignore_labels = true});
+  CHECK((*(*predicted)->Next())->dense.labels == std::vector<float>{0, 0, 1, 1});
 }
 
 TEST_CASE("Texts that mean a positive label") {
@@ -221,7 +277,8 @@ TEST_CASE("A header that is read as a row is an error that names data.csv.header
   };
   CHECK_THAT(problem("y,x,city,tags,note\n"),
              Catch::EndsWith("; if the line is a header, set data.csv.header: true"));
-  CHECK_THAT(problem("1,1,c,t,\ny,x,city,tags,note\n"), Catch::EndsWith("as `positive`"));
+  CHECK_THAT(problem("1,1,c,t,\ny,x,city,tags,note\n"),
+             Catch::EndsWith("choose the loss squared_error"));
 }
 
 TEST_CASE("A bad row is named with file, line, column, value and remedy") {

@@ -89,11 +89,11 @@ TEST_CASE("Bad rows of JSON name file, line, and column or byte") {
        "column 'city': is an object; give a text, a number, or an array of these"},
       {"{\"y\": 1, \"tags\": [[1]]}", "column 'tags': has an array in an array; give one array"},
       {"{\"y\": 1, \"x\": [1]}", "column 'x': it has one number, not a list; correct the row"},
-      {"{\"y\": [1]}", "column 'y': a label is one value, not a list; correct the row"},
+      {"{\"y\": [1]}", "column 'y': it has one value, not a list; correct the row"},
       {"{\"y\": 1, \"y\": 1}", "column 'y': is given twice; remove one"},
       {"{\"x\": 1}",
-       "column 'y': '' is not a label, 0 or 1; correct it, or list the texts that mean 1 as "
-       "`positive`"},
+       "column 'y': '' is not a label, 0 or 1; correct it, list the texts of 1 as `positive`, or "
+       "choose the loss squared_error"},
       {"{\"y\": 1, \"x\": \"a\"}",
        "column 'x': 'a' is not a finite number; correct it, or add it to data.missing_values"}};
   for (const auto& [row, error] : cases) {
@@ -159,6 +159,15 @@ TEST_CASE("libsvm and libffm give the batches of weighted lists in CSV") {
   CheckEqual(OneBatch(Pairs(2), {Weighted("field0"), Weighted("field1")},
                       "1 1:5:0.5 0:6:1 1:7:2\n-1 0:5:1\n0\n"),
              OneBatch(csv, {Weighted("a"), Weighted("b")}, "1,6:1,5:0.5 7:2\n0,5:1,\n0,,\n"));
+}
+
+TEST_CASE("Labels of libsvm are -1 and 1, or numbers") {
+  DataConfig config = Pairs(0);
+  const std::string rows = "-1 1:1\n+1\n0\n";
+  CHECK(OneBatch(config, {Weighted("features")}, rows).dense.labels == std::vector<float>{0, 1, 0});
+  config.columns[0].label_values = ColumnConfig::LabelValues::kNumbers;
+  CHECK(OneBatch(config, {Weighted("features")}, rows + "-2.5 3:1\n").dense.labels ==
+        std::vector<float>{-1, 1, 0, -2.5});
 }
 
 TEST_CASE("Bad rows of libsvm and libffm name file, line, and pair or column") {

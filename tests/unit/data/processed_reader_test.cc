@@ -147,8 +147,8 @@ TEST_CASE("Bad rows are a share of those so far, and the first ten are in a file
     std::string expected = "place,reason,row\n";
     for (int row = 1; row <= 10; ++row) {
       expected += file + ":" + std::to_string(row * 100 + row - 1) +
-                  ",\"column 'y': '2' is not a label, 0 or 1; correct it, or list the texts that "
-                  "mean 1 as `positive`\",\"2,\"\"a\nb\"\",Oslo,\"\n";
+                  ",\"column 'y': '2' is not a label, 0 or 1; correct it, list the texts of 1 as "
+                  "`positive`, or choose the loss squared_error\",\"2,\"\"a\nb\"\",Oslo,\"\n";
     }
     CHECK(ReadWholeFile(folder.Path("models/m.bad-rows-rank-1.csv")) == expected);
   }
