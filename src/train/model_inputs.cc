@@ -10,8 +10,8 @@ ModelInputs InputsOf(const ClusterConfig& config) {
       .dense_width = DenseColumns(config.data).size() + RawMasks(config.features).width(),
       .embedding_width = config.embedding_width()};
   for (const FeatureConfig& feature : config.features) {
-    inputs.features.push_back(
-        {feature.name, feature.width(config.tables[feature.table_index].dim)});
+    inputs.features.push_back({feature.name, feature.width(config.tables[feature.table_index].dim),
+                               feature.mask_width()});
   }
   return inputs;
 }
