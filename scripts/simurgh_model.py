@@ -148,8 +148,15 @@ class Model(torch.nn.Module):
         return x
 
     def forward(self, dense, embeddings):
-        """Probabilities [N, labels], corrected for keep_negatives."""
-        return torch.sigmoid(self.logits(dense, embeddings) + math.log(self.network["keep_negatives"]))
+        """Predictions [N, labels]: probabilities, corrected for keep_negatives, or numbers."""
+        outputs = self.logits(dense, embeddings)
+        probabilities = torch.sigmoid(outputs + math.log(self.network["keep_negatives"]))
+        by_loss = {"squared_error": outputs, "poisson": torch.exp(outputs)}
+        losses = self.network.get("losses", [])  # Older models have none: all labels are binary.
+        if not any(loss in by_loss for loss in losses):
+            return probabilities
+        columns = [by_loss.get(loss, probabilities)[:, i] for i, loss in enumerate(losses)]
+        return torch.stack(columns, 1)
 
     def embed(self, samples):
         """Embeddings [N, E] of the arrays of `simurgh export features`. Needs load(tables=True)."""

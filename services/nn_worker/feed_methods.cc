@@ -138,11 +138,12 @@ void FeedService::Register(rpc::Server& server) {
                 [this](auto request) { return Methods::Open(std::move(request), *this); });
   const size_t dense_width = DenseColumns(config_.data).size();
   const size_t tasks = LabelColumns(config_.data).size();
+  const bool is_weighted = HasSampleWeights(config_.data);
   rpc::Register(
       server, api::kFeedBatch,
-      [dense_width, tasks](const api::wire::FeedBatchRequest& /*request*/,
-                           const api::FeedBatch::Request::Counts& counts) {
-        return api::PlaceFeed(counts, dense_width, tasks);
+      [dense_width, tasks, is_weighted](const api::wire::FeedBatchRequest& /*request*/,
+                                        const api::FeedBatch::Request::Counts& counts) {
+        return api::PlaceFeed(counts, dense_width, tasks, is_weighted);
       },
       [this](auto request) { return Methods::Feed(std::move(request), *this); });
   rpc::Register(server, api::kEndFeed,

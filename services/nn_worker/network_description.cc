@@ -109,7 +109,10 @@ std::string DescribeNetwork(const ClusterConfig& config) {
   }
   Json towers = Json::array();
   for (const TowerConfig& tower : config.model.towers) towers.push_back(Describe(tower, config));
+  Json losses = Json::array();
+  for (const TaskConfig& task : config.model.tasks) losses.push_back(NameOf(task.loss.kind));
   const Json network = {{"labels", LabelColumns(config.data)},
+                        {"losses", std::move(losses)},
                         {"keep_negatives", config.training.keep_negatives},
                         {"dense", DenseNames(config)},
                         {"embeddings", std::move(embeddings)},

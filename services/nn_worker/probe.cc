@@ -46,7 +46,7 @@ StatusOr<std::vector<ProbeRow>> FirstRows(const ClusterConfig& config) {
 // Writes the lines into a file in memory. Readers open it as /proc/self/fd/N.
 StatusOr<FileDescriptor> WriteLines(const DataConfig& data, const std::vector<ProbeRow>& rows) {
   const bool has_header = data.format == DataConfig::Format::kCsv && data.csv.header;
-  std::string text = has_header ? CsvHeader(data.csv) + "\n" : "";
+  std::string text = has_header ? CsvHeader(data) + "\n" : "";
   for (const ProbeRow& row : rows) absl::StrAppend(&text, row.line, "\n");
   FileDescriptor file(memfd_create("simurgh-probe", MFD_CLOEXEC));
   for (size_t written = 0; file.valid() && written < text.size();) {

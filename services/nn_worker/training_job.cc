@@ -241,7 +241,8 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
   TrainerData data{.train = std::move(train),
                    .embeddings = EmbeddingCheck(InputsOf(config_).features, WireOf(config_)),
                    .dense_width = InputsOf(config_).dense_width,
-                   .tasks = LabelColumns(config_.data).size(),
+                   .tasks = config_.model.tasks,
+                   .is_weighted = InputsOf(config_).has_sample_weights,
                    .group_feature = GroupFeature(config_),
                    .async_staleness = AsyncStaleness(config_),
                    .start = start_,
@@ -282,7 +283,8 @@ StatusOr<EvaluationResult> TrainingJob::Predict(EmbeddingPort& port, uint64_t ru
     return NewJobReader(std::move(reader), masks_, skipped_test_rows_, nullptr, nullptr);
   };
   const EvaluationOptions options{
-      .tasks = LabelColumns(config_.data).size(),
+      .tasks = config_.model.tasks,
+      .is_weighted = InputsOf(config_).has_sample_weights,
       .kept_negatives = config_.training.keep_negatives,
       .group_feature = GroupFeature(config_),
       .embeddings = EmbeddingCheck(InputsOf(config_).features, WireOf(config_)),

@@ -39,6 +39,8 @@ bool IsOfInput(std::string_view key) {
   static const std::set<std::string_view> not_of_data{"data.validation", "data.test",
                                                       "data.max_bad_rows"};
   if (IsVocabularyFile(key)) return true;
+  // Decides which labels are numbers.
+  if (key.starts_with("model.") && key.ends_with("loss.kind")) return true;
   return key.starts_with("data.") ? !not_of_data.contains(key) : of_training.contains(key);
 }
 

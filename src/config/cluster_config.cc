@@ -136,9 +136,11 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
   SIMURGH_ASSIGN_OR_RETURN(
       YamlNode document, ParseYaml(text, [&](int line) { return absl::StrCat(path, ":", line); }));
   ExpandModelName(&document);
+  MoveColumns(&document);
   for (const std::string& override_text : overrides) {
     SIMURGH_RETURN_IF_ERROR(ApplyOverride(override_text, &document));
     ExpandModelName(&document);
+    MoveColumns(&document);
   }
   ReadContext context(document);
   context.input_files = files;
@@ -150,6 +152,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
   // The checks across sections require valid sections.
   if (context.diagnostics.ok()) {
     ApplyMode(&config);
+    LinkTasks(&config, &context.diagnostics);
     ApplyBest(&config);
     CheckServices(config, &context.diagnostics);
     AddColumnFeatures(&context, &config);
@@ -158,7 +161,6 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
     LinkFeatures(table_paths, &config, &context.diagnostics);
     CheckColumns(config, &context.diagnostics);
     CheckTraining(config, &context.diagnostics);
-    LinkTasks(&config, &context.diagnostics);
     if (shorthand.kind == ModelShorthand::Kind::kNone) {
       CheckModel(config, &context.diagnostics);
     } else if (context.diagnostics.ok()) {

@@ -39,9 +39,13 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
 
 void ReadColumn(MapReader& in, bool has_header, ColumnConfig* column) {
   in.Name("name", "column name", &column->name, Need::kRequired);
-  in.Choice<Kind>(
-      "kind", "role of the column; see Features", &column->kind,
-      {{"label", Kind::kLabel}, {"dense", Kind::kDense}, {"id", Kind::kId}, {"skip", Kind::kSkip}});
+  in.Choice<Kind>("kind", "role of the column; see Features", &column->kind,
+                  {{"label", Kind::kLabel},
+                   {"dense", Kind::kDense},
+                   {"id", Kind::kId},
+                   {"skip", Kind::kSkip},
+                   {"weight", Kind::kWeight},
+                   {"group", Kind::kGroup}});
   in.Text("header_name", "name of the column in headers; none: `name`", &column->header_name,
           "text");
   in.OnlyWith(has_header, "set csv.header: true", {"header_name"});
@@ -74,15 +78,16 @@ void ReadColumn(MapReader& in, bool has_header, ColumnConfig* column) {
   in.OnlyWith(column->kind == Kind::kId, "set kind: id", {"separator"});
 }
 
-void CheckColumnList(MapReader& in, const CsvConfig& csv) {
-  in.context()->diagnostics.CheckDistinct(csv.columns, &ColumnConfig::name, [&](size_t i) {
+void CheckColumnList(MapReader& in, const DataConfig& data) {
+  in.context()->diagnostics.CheckDistinct(data.columns, &ColumnConfig::name, [&](size_t i) {
     return in.PathOf(absl::StrCat("columns.", i, ".name"));
   });
   size_t labels = 0;
-  for (size_t i = 0; i < csv.columns.size(); ++i) {
-    const ColumnConfig& column = csv.columns[i];
+  std::map<Kind, size_t> count;
+  for (size_t i = 0; i < data.columns.size(); ++i) {
+    const ColumnConfig& column = data.columns[i];
     const std::string key = absl::StrCat("columns.", i);
-    if (column.separator == csv.separator) {
+    if (column.separator == data.csv.separator) {
       in.Error(absl::StrCat(key, ".separator"), "the same as csv.separator",
                "use another separator within cells");
     }
@@ -90,34 +95,44 @@ void CheckColumnList(MapReader& in, const CsvConfig& csv) {
       in.Error(absl::StrCat(key, ".kind"), "too many labels",
                absl::StrCat("keep at most ", kMaxTasks, " labels"));
     }
+    const bool is_single = column.kind == Kind::kWeight || column.kind == Kind::kGroup;
+    if (++count[column.kind] > 1 && is_single) {
+      in.Error(absl::StrCat(key, ".kind"), "a second column of this kind",
+               "keep one, and give the other kind: skip");
+    }
   }
   if (labels == 0 && in.context()->diagnostics.ok())
     in.Error("columns", "no label", "give one column kind: label");
 }
 
-void ReadCsv(MapReader& in, bool is_used, CsvConfig* csv) {
+void ReadCsv(MapReader& in, CsvConfig* csv) {
   in.Character("separator", "character between cells", &csv->separator);
   in.Bool(
       "header",
       "whether the first line of each file has names, by which columns are found; see Data files",
       &csv->header);
-  in.Bool("strict", "whether columns of the header that `columns` lacks are an error",
+  in.Bool("strict", "whether columns of the header that `data.columns` lacks are an error",
           &csv->strict);
   in.OnlyWith(csv->header, "set header: true", {"strict"});
+}
+
+void ReadColumns(MapReader& in, DataConfig* data) {
+  const bool has_columns = data->format != Format::kCriteo;
   in.Texts("missing_values",
            "texts of missing cells and list values, compared without surrounding blanks",
-           &csv->missing_values, {0, kMaxTexts}, Need::kOptional);
-  // Required for `format: csv` only.
-  in.Maps(
-      "columns",
-      "columns, without a header in the order of the file, 1 to 16 of them labels; required for "
-      "`format: csv`",
-      {is_used ? size_t{1} : size_t{0}, kMaxColumns}, [&](MapReader& map) {
-        ColumnConfig column;
-        ReadColumn(map, csv->header, &column);
-        csv->columns.push_back(column);
-      });
-  if (!csv->columns.empty()) CheckColumnList(in, *csv);
+           &data->missing_values, {0, kMaxTexts}, Need::kOptional);
+  // Required where the format does not have its own.
+  in.Maps("columns",
+          "columns, in files without a header in their order, 1 to 16 of them labels; not for "
+          "`format: criteo`",
+          {has_columns && !in.describing() ? size_t{1} : size_t{0}, kMaxColumns},
+          [&](MapReader& map) {
+            ColumnConfig column;
+            ReadColumn(map, data->csv.header, &column);
+            data->columns.push_back(column);
+          });
+  in.OnlyWith(has_columns, "choose another format", {"columns", "missing_values"});
+  if (!data->columns.empty()) CheckColumnList(in, *data);
 }
 
 void ReadDerived(MapReader& in, const std::string& folder, std::vector<DerivedConfig>* derived) {
@@ -146,11 +161,14 @@ void CheckSource(const std::string& path, const std::string& column,
                  const std::vector<std::string>& usable, Diagnostics* diagnostics) {
   const auto found = column_of.find(column);
   if (found != column_of.end() && IsUsable(*found->second)) return;
-  const std::string what =
-      found == column_of.end()
-          ? absl::StrCat("no column is named '", column, "'")
-          : absl::StrCat("column '", column, "' is a ",
-                         found->second->kind == Kind::kLabel ? "label" : "skip", " column");
+  const std::string what = found == column_of.end()
+                               ? absl::StrCat("no column is named '", column, "'")
+                               : absl::StrCat("column '", column, "' is a ",
+                                              found->second->kind == Kind::kLabel    ? "label"
+                                              : found->second->kind == Kind::kWeight ? "weight"
+                                              : found->second->kind == Kind::kGroup  ? "group"
+                                                                                     : "skip",
+                                              " column");
   diagnostics->Report(path, what, NearestRemedy("id or dense column", column, usable));
 }
 
@@ -219,7 +237,7 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                         &data->on_change, {{"fail", OnChange::kFail}, {"warn", OnChange::kWarn}});
     const bool is_csv = data->format == Format::kCsv;
     in.OnlyWith(is_csv, "set format: csv", {"csv"});
-    in.Map("csv", [&](MapReader& map) { ReadCsv(map, is_csv, &data->csv); });
+    in.Map("csv", [&](MapReader& map) { ReadCsv(map, &data->csv); });
     in.OnlyWith(!is_csv, "set format: criteo", {"criteo"});
     in.Map("criteo", [&](MapReader& map) {
       map.Integer("labels", "number of label columns, named `label`, `label2` and so on",
@@ -229,12 +247,34 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                "Statistics",
                &data->criteo.fit);
     });
+    ReadColumns(in, data);
     ReadDerived(in, folder, &data->derived);
   });
 }
 
+void MoveColumns(YamlNode* document) {
+  const auto find = [](YamlNode* map, const char* key) -> YamlNode* {
+    const int found = map->kind == YamlNode::Kind::kMap ? FindKey(*map, key) : -1;
+    return found < 0 ? nullptr : &map->items[static_cast<size_t>(found)];
+  };
+  YamlNode* data = find(document, "data");
+  YamlNode* csv = data == nullptr ? nullptr : find(data, "csv");
+  if (csv == nullptr) return;
+  for (const char* key : {"missing_values", "columns"}) {
+    const int found = csv->kind == YamlNode::Kind::kMap ? FindKey(*csv, key) : -1;
+    if (found < 0) continue;
+    YamlNode moved_key = std::move(csv->keys[static_cast<size_t>(found)]);
+    YamlNode moved = std::move(csv->items[static_cast<size_t>(found)]);
+    csv->keys.erase(csv->keys.begin() + found);
+    csv->items.erase(csv->items.begin() + found);
+    data->keys.push_back(std::move(moved_key));
+    data->items.push_back(std::move(moved));
+    csv = find(data, "csv");  // The list may have moved.
+  }
+}
+
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data) {
-  if (data.format == Format::kCsv) return data.csv.columns;
+  if (data.format == Format::kCsv) return data.columns;
   const CriteoConfig& criteo = data.criteo;
   std::vector<ColumnConfig> columns;
   for (uint32_t i = 1; i <= criteo.labels; ++i) {
@@ -288,7 +328,7 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (config.data.format != Format::kCsv || !diagnostics->ok()) return;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].kind != Kind::kId || used.contains(columns[i].name)) continue;
-    diagnostics->Report(absl::StrCat("data.csv.columns.", i),
+    diagnostics->Report(absl::StrCat("data.columns.", i),
                         absl::StrCat("no feature reads id column '", columns[i].name,
                                      "', whose name another feature has"),
                         "name it in a feature, or give it kind: skip");

@@ -137,7 +137,7 @@ void AddColumnFeatures(ReadContext* context, ClusterConfig* config) {
         {.name = name,
          .column = name,
          .table = name,
-         .key = is_csv ? absl::StrCat("data.csv.columns.", i) : std::string("data.criteo")});
+         .key = is_csv ? absl::StrCat("data.columns.", i) : std::string("data.criteo")});
   }
   const size_t count = added.size() + features.size();
   if (count == 0) {

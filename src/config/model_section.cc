@@ -47,14 +47,14 @@ void CheckLastTower(const std::vector<TowerConfig>& towers, size_t tasks,
   if (gives_logits && std::max(last.width, 1U) == tasks) return;
   const std::string path = absl::StrCat(towers[index].key, ".layers.", layers.size() - 1);
   if (tasks == 1) {
-    diagnostics->Report(path, "the last tower must output one number, the logit",
-                        "end its layers with {linear: 1} or sum; the loss applies the sigmoid");
+    diagnostics->Report(path, "the last tower must output one number",
+                        "end its layers with {linear: 1} or sum; the loss applies sigmoid or exp");
     return;
   }
   diagnostics->Report(path,
-                      absl::StrCat("the last tower must output ", tasks, " logits, one per label"),
+                      absl::StrCat("the last tower must output ", tasks, " numbers, one per label"),
                       absl::StrCat("end its layers with {linear: ", tasks, "}, or {sum: ", tasks,
-                                   "} of as many towers; the loss applies the sigmoid"));
+                                   "} of as many towers; the loss applies sigmoid or exp"));
 }
 
 // Adds the towers of a mixture of experts: copies of `tower`, and for each gate the tower of the
@@ -128,13 +128,50 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
 void ReadLoss(MapReader& in, LossConfig* loss) {
   using LossKind = LossConfig::Kind;
   in.Choice<LossKind>("kind", "loss of a sample, see Losses", &loss->kind,
-                      {{"bce", LossKind::kBce}, {"focal", LossKind::kFocal}});
+                      {{"bce", LossKind::kBce},
+                       {"focal", LossKind::kFocal},
+                       {"squared_error", LossKind::kSquaredError},
+                       {"poisson", LossKind::kPoisson}});
   in.Number("positive_weight",
-            "factor of the loss of positive samples; values other than 1 shift the predictions",
+            "`bce`, `focal`: factor of the loss of positive samples; values other than 1 shift the "
+            "predictions",
             &loss->positive_weight, kPositive);
   in.Number("gamma", "`focal`: exponent; larger values reduce the loss of samples predicted well",
             &loss->gamma, kNonNegative);
   in.OnlyWith(loss->kind == LossKind::kFocal, "set kind: focal", {"gamma"});
+  in.OnlyWith(!IsRegression(loss->kind), "set kind: bce or focal", {"positive_weight"});
+}
+
+// Sets which cells the labels may have. Only binary labels have texts.
+void LinkLabels(ClusterConfig* config, const std::vector<TaskConfig>& given,
+                Diagnostics* diagnostics) {
+  using Values = ColumnConfig::LabelValues;
+  for (const TaskConfig& task : config->model.tasks) {
+    const LossConfig::Kind kind = task.loss.kind;
+    if (!IsRegression(kind)) continue;
+    const auto entry = std::ranges::find(given, task.label, &TaskConfig::label);
+    const std::string key = entry == given.end()
+                                ? "model.loss.kind"
+                                : absl::StrCat("model.tasks.", entry - given.begin(), ".loss.kind");
+    if (config->data.format != DataConfig::Format::kCsv) {
+      diagnostics->Report(key, absl::StrCat("is ", NameOf(kind), ", but criteo labels are 0 or 1"),
+                          "choose bce or focal, or data.format: csv");
+      continue;
+    }
+    if (config->training.keep_negatives < 1.0F) {
+      diagnostics->Report("training.keep_negatives",
+                          absl::StrCat("requires a binary label; the loss is ", NameOf(kind)),
+                          "set it to 1");
+    }
+    std::vector<ColumnConfig>& columns = config->data.columns;
+    const auto column = std::ranges::find(columns, task.label, &ColumnConfig::name);
+    column->label_values = kind == LossConfig::Kind::kPoisson ? Values::kCounts : Values::kNumbers;
+    if (column->positive.empty()) continue;
+    diagnostics->Report(
+        absl::StrCat("data.columns.", column - columns.begin(), ".positive"),
+        absl::StrCat("label '", task.label, "' is a number, as its loss is ", NameOf(kind)),
+        absl::StrCat("remove it, or set ", key, " to bce or focal"));
+  }
 }
 
 // The output width of a layer; 0 after a report.
@@ -264,6 +301,7 @@ void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics) {
   if (labels.size() > 1 && config->training.keep_negatives < 1.0F) {
     diagnostics->Report("training.keep_negatives", "requires a single label", "set it to 1");
   }
+  LinkLabels(config, given, diagnostics);
 }
 
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
@@ -276,7 +314,7 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
   }
   std::vector<std::string> unread = {kEmbeddings};
   // Not of the criteo format, whose columns cannot be skipped.
-  const std::vector<ColumnConfig>& columns = config.data.csv.columns;
+  const std::vector<ColumnConfig>& columns = config.data.columns;
   if (std::ranges::count(columns, ColumnConfig::Kind::kDense, &ColumnConfig::kind) > 0) {
     unread.emplace_back(kDense);
   }

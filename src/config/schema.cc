@@ -54,11 +54,10 @@ class SchemaBuilder {
     root_["$defs"][kLayer]["maxProperties"] = 1;
     // The columns of one format are fixed, and must not be given.
     Json& data = root_["properties"]["data"];
-    std::erase(data["required"].get_ref<Json::array_t&>(), Json("csv"));
     data["if"] = {{"properties", {{"format", {{"const", "criteo"}}}}},
                   {"required", Json::array({"format"})}};
-    data["then"] = {{"properties", {{"csv", false}}}};
-    data["else"] = {{"properties", {{"criteo", false}}}, {"required", Json::array({"csv"})}};
+    data["then"] = {{"properties", {{"csv", false}, {"columns", false}}}};
+    data["else"] = {{"properties", {{"criteo", false}}}, {"required", Json::array({"columns"})}};
     AllowEmpty(root_);
     return std::move(root_);
   }

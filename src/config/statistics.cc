@@ -75,8 +75,8 @@ Status ApplyStatistics(const Statistics& statistics, DataConfig& data,
     if (!columns[i].fit) continue;
     const std::vector<double>& numbers = statistics.at(NameOf(columns[i]));
     if (data.format == DataConfig::Format::kCsv) {
-      data.csv.columns[i].mean = numbers[0];
-      data.csv.columns[i].stddev = numbers[1];
+      data.columns[i].mean = numbers[0];
+      data.columns[i].stddev = numbers[1];
     } else {
       data.criteo.mean.push_back(numbers[0]);
       data.criteo.stddev.push_back(numbers[1]);

@@ -4,17 +4,15 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "data/row_parser.h"
+#include "data/row_source.h"
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/batch_reader.h"
-#include "simurgh/data/row_lines.h"
 
 namespace simurgh {
 
-// Reads lines of files, in order, through a parser into batches.
+// Collects the rows of files, in order, in batches.
 class FileBatchReader final : public BatchReader {
  public:
   // Opens the first file.
@@ -29,15 +27,15 @@ class FileBatchReader final : public BatchReader {
   void Stop() override { stopped_ = true; }
 
  private:
-  FileBatchReader(const DataConfig& config, std::unique_ptr<RowConsumer> consumer, RowLines lines,
-                  BatchBuilder builder, size_t batch_size, const ReadOptions& options);
+  FileBatchReader(const DataConfig& config, std::unique_ptr<RowSource> rows, BatchBuilder builder,
+                  size_t batch_size, const ReadOptions& options);
 
   // Logs progress of a long skip. Errors: CANCELLED after Stop.
   Status ShowSkip();
-  // Adds a row of this reader's share to the batch, unless the row is bad or a dropped negative.
-  Status Take(const Line& line);
+  // Adds the row, of this reader's share, to the batch, unless it is bad or a dropped negative.
+  Status Take();
   // Gives the row to the observer of the options, if there is one.
-  void Observe(std::string_view line, bool in_batch) const;
+  void Observe(bool in_batch) const;
   // Logs the first warnings of the parser.
   void Warn(const std::string& warning);
   // Counts a bad row. Returns its error if it ends the run.
@@ -48,9 +46,8 @@ class FileBatchReader final : public BatchReader {
   ReadOptions options_;
   Division division_;
   uint64_t read_end_;  // No row from here on has been read.
-  std::unique_ptr<RowParser> parser_;
+  std::unique_ptr<RowSource> source_;
   BatchBuilder builder_;
-  RowLines lines_;
   uint64_t rows_ = 0;  // Rows read from all files, including bad ones.
   uint64_t skipped_rows_ = 0;
   uint64_t warnings_ = 0;

@@ -24,23 +24,23 @@ const std::string& HeaderName(const ColumnConfig& column) {
   return column.header_name.empty() ? column.name : column.header_name;
 }
 
-std::set<std::string_view> NamesOf(const CsvConfig& config) {
+std::set<std::string_view> NamesOf(const DataConfig& config) {
   std::set<std::string_view> names;
   for (const ColumnConfig& column : config.columns) names.insert(HeaderName(column));
   return names;
 }
 
 // Whether the header has the name of a column.
-bool HasName(const CsvConfig& config, std::string_view header) {
+bool HasName(const DataConfig& config, std::string_view header) {
   const std::set<std::string_view> known = NamesOf(config);
-  CsvSplitter splitter(config.separator);
+  CsvSplitter splitter(config.csv.separator);
   const auto names = splitter.Split(header);
   return names.ok() &&
          std::ranges::any_of(**names, [&](std::string_view name) { return known.contains(name); });
 }
 
 bool IsNeeded(const ColumnConfig& column, bool needs_labels) {
-  if (column.kind == ColumnConfig::Kind::kLabel) return needs_labels;
+  if (IsTarget(column.kind)) return needs_labels;
   return column.kind != ColumnConfig::Kind::kSkip;
 }
 
@@ -51,18 +51,17 @@ Status Missing(size_t column, const std::string& name,
     const std::string quoted = Quoted(other);
     names.push_back(quoted.substr(1, quoted.size() - 2));
   }
-  return Invalid(
-      "the header has no column %s; %s; rename it, or set data.csv.columns.%d.header_name",
-      Quoted(name), NearestRemedy("column", name, names), column);
+  return Invalid("the header has no column %s; %s; rename it, or set data.columns.%d.header_name",
+                 Quoted(name), NearestRemedy("column", name, names), column);
 }
 
 // Refuses columns that the configuration does not have.
-Status CheckStrict(const CsvConfig& config, const std::vector<std::string_view>& names) {
+Status CheckStrict(const DataConfig& config, const std::vector<std::string_view>& names) {
   const std::set<std::string_view> known = NamesOf(config);
   for (const std::string_view name : names) {
     if (known.contains(name)) continue;
     return Invalid(
-        "data.csv.columns has no column %s of the header; add it, with kind: skip if it is unused, "
+        "data.columns has no column %s of the header; add it, with kind: skip if it is unused, "
         "or set data.csv.strict: false",
         Quoted(name));
   }
@@ -71,9 +70,9 @@ Status CheckStrict(const CsvConfig& config, const std::vector<std::string_view>&
 
 }  // namespace
 
-StatusOr<std::optional<FileColumns>> FindColumns(const CsvConfig& config, std::string_view header,
+StatusOr<std::optional<FileColumns>> FindColumns(const DataConfig& config, std::string_view header,
                                                  bool needs_labels) {
-  CsvSplitter splitter(config.separator);
+  CsvSplitter splitter(config.csv.separator);
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string_view>* names, splitter.Split(header));
   std::map<std::string_view, size_t> cells;
   std::set<std::string_view> repeated;
@@ -93,9 +92,9 @@ StatusOr<std::optional<FileColumns>> FindColumns(const CsvConfig& config, std::s
     }
   }
   const auto is_absent = [](size_t cell) { return cell == FileColumns::kAbsent; };
-  if (std::ranges::all_of(columns.cells, is_absent) && !config.strict) return std::nullopt;
+  if (std::ranges::all_of(columns.cells, is_absent) && !config.csv.strict) return std::nullopt;
   if (missing) return Missing(*missing, HeaderName(config.columns[*missing]), cells);
-  if (config.strict) SIMURGH_RETURN_IF_ERROR(CheckStrict(config, *names));
+  if (config.csv.strict) SIMURGH_RETURN_IF_ERROR(CheckStrict(config, *names));
   if (columns == ColumnsInOrder(config.columns, /*with_labels=*/true)) return std::nullopt;
   return columns;
 }
@@ -106,7 +105,7 @@ Status LongLineError() {
       kMaxLineBytes);
 }
 
-RowLines::RowLines(std::optional<CsvConfig> header, std::vector<std::string> files,
+RowLines::RowLines(std::optional<DataConfig> header, std::vector<std::string> files,
                    const ReadOptions& options)
     : header_(std::move(header)),
       files_(std::move(files)),
@@ -119,7 +118,7 @@ RowLines::RowLines(RowLines&&) noexcept = default;
 StatusOr<RowLines> RowLines::Open(const DataConfig& config, std::vector<std::string> files,
                                   const ReadOptions& options) {
   const bool has_header = config.format == DataConfig::Format::kCsv && config.csv.header;
-  RowLines lines(has_header ? std::optional(config.csv) : std::nullopt, std::move(files), options);
+  RowLines lines(has_header ? std::optional(config) : std::nullopt, std::move(files), options);
   SIMURGH_RETURN_IF_ERROR(lines.OpenNextFile());
   lines.starts_ = {0};
   for (const std::string& file : lines.files_) {
@@ -157,11 +156,11 @@ Status RowLines::ReadHeader() {
   }
   if (has_names_) {
     return Invalid(
-        "the header has none of the names in data.csv.columns; an earlier file has them; add such "
+        "the header has none of the names in data.columns; an earlier file has them; add such "
         "a header");
   }
   if (line->text.empty()) return absl::OkStatus();
-  spdlog::warn("{}: the header has none of the names in data.csv.columns; columns are by position",
+  spdlog::warn("{}: the header has none of the names in data.columns; columns are by position",
                file());
   return absl::OkStatus();
 }

@@ -14,7 +14,7 @@ NumberText::NumberText(double number)
 FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labels) {
   FileColumns result;
   for (const ColumnConfig& column : columns) {
-    const bool has = with_labels || column.kind != ColumnConfig::Kind::kLabel;
+    const bool has = with_labels || !IsTarget(column.kind);
     result.cells.push_back(has ? result.width++ : FileColumns::kAbsent);
   }
   return result;
@@ -23,7 +23,7 @@ FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labe
 std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer) {
   return config.format == DataConfig::Format::kCsv
-             ? NewCsvParser(config.csv, ignore_labels, std::move(consumer))
+             ? NewCsvParser(config, ignore_labels, std::move(consumer))
              : NewCriteoParser(config, ignore_labels, std::move(consumer));
 }
 

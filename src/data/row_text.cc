@@ -80,26 +80,26 @@ void RowText::AppendCells(std::string_view line, std::string& text) {
   }
 }
 
-std::string InConfiguredOrder(const CsvConfig& config, const FileColumns& file,
+std::string InConfiguredOrder(const DataConfig& config, const FileColumns& file,
                               std::string_view line) {
-  CsvSplitter splitter(config.separator);
+  CsvSplitter splitter(config.csv.separator);
   const auto cells = splitter.Split(line);
   if (!cells.ok() || (*cells)->size() != file.width) return std::string(line);
   std::string text;
   for (const size_t cell : file.cells) {
-    if (cell != FileColumns::kAbsent) AppendCsvCell((**cells)[cell], text, config.separator);
-    text.push_back(config.separator);
+    if (cell != FileColumns::kAbsent) AppendCsvCell((**cells)[cell], text, config.csv.separator);
+    text.push_back(config.csv.separator);
   }
   text.pop_back();
   return text;
 }
 
-std::string CsvHeader(const CsvConfig& config) {
+std::string CsvHeader(const DataConfig& config) {
   std::string text;
   for (const ColumnConfig& column : config.columns) {
     AppendCsvCell(column.header_name.empty() ? column.name : column.header_name, text,
-                  config.separator);
-    text.push_back(config.separator);
+                  config.csv.separator);
+    text.push_back(config.csv.separator);
   }
   text.pop_back();
   return text;

@@ -29,6 +29,7 @@ class Planner {
   Planner(const ModelConfig& model, const ModelInputs& inputs) : model_(model), inputs_(inputs) {
     plan_.dense_width = inputs.dense_width;
     plan_.embedding_width = inputs.embedding_width;
+    plan_.has_sample_weights = inputs.has_sample_weights;
   }
 
   StatusOr<ModelPlan> Build() && {
@@ -306,13 +307,13 @@ class Planner {
     if (top.output_width() != tasks) {
       return Invalid("tower '", top.name, "' has output width ", top.output_width(),
                      "; end the last tower with linear or sum of width ", tasks,
-                     ", one logit per label");
+                     ", one output per label");
     }
     const LayerConfig::Kind kind = top.last().config.kind;
     if (kind != LayerConfig::Kind::kLinear && kind != LayerConfig::Kind::kSum) {
       return Invalid("tower '", top.name, "' layer ", top.layers.size(),
                      " is neither linear nor sum; end the last tower with one of width ", tasks,
-                     " (the loss applies the sigmoid)");
+                     " (the loss applies sigmoid or exp)");
     }
     return absl::OkStatus();
   }

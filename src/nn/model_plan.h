@@ -120,8 +120,13 @@ struct ModelPlan {
   std::vector<ColumnRange> parameter_blocks;  // Every weight, bias, scale and shift, in order.
   size_t statistics_count = 0;
   size_t activation_width = 0;  // Columns of all tower inputs, layer outputs and scratch.
+  bool has_sample_weights = false;
 
   const TowerPlan& top() const { return towers.back(); }
+  // Values of labels, and then weights, of some samples.
+  size_t LabelCount(size_t rows) const {
+    return rows * (top().output_width() + (has_sample_weights ? 1 : 0));
+  }
   bool IsLogit(size_t tower, size_t layer) const {
     return tower + 1 == towers.size() && layer + 1 == top().layers.size();
   }

@@ -127,9 +127,9 @@ class OnnxGraph {
 // Translates a plan into nodes. Outputs of layers are named TOWER.LAYER.
 class Translator {
  public:
-  Translator(const ModelPlan& plan, std::span<const float> parameters,
-             std::span<const float> statistics)
-      : plan_(plan), parameters_(parameters), statistics_(statistics) {
+  Translator(const ModelPlan& plan, std::span<const TaskConfig> tasks,
+             std::span<const float> parameters, std::span<const float> statistics)
+      : plan_(plan), tasks_(tasks), parameters_(parameters), statistics_(statistics) {
     if (plan.dense_width > 0) graph_.Input("dense", plan.dense_width);
     if (plan.embedding_width > 0) graph_.Input("embeddings", plan.embedding_width);
     for (const TowerPlan& tower : plan.towers) AddTower(tower);
@@ -143,17 +143,29 @@ class Translator {
                            {logits, Number("log_kept_negatives", std::log(options.kept_negatives))},
                            "corrected_logits");
     }
-    const std::string probabilities = graph_.Node("Sigmoid", {logits}, "probabilities");
     for (size_t task = 0; task < options.outputs.size(); ++task) {
+      const std::string predictions = Predictions(tasks_[task].loss.kind, logits);
       const std::string index =
           graph_.Integer(absl::StrCat("label.", task), static_cast<int64_t>(task));
-      graph_.Node("Gather", {probabilities, index}, options.outputs[task], {{"axis", int64_t{1}}});
+      graph_.Node("Gather", {predictions, index}, options.outputs[task], {{"axis", int64_t{1}}});
       graph_.Output(options.outputs[task]);
     }
     return std::move(graph_);
   }
 
  private:
+  // The predictions of all labels by the loss of one.
+  std::string Predictions(LossConfig::Kind kind, const std::string& outputs) {
+    if (kind == LossConfig::Kind::kSquaredError) return outputs;
+    const bool is_exp = kind == LossConfig::Kind::kPoisson;
+    std::string& name = is_exp ? exponentials_ : probabilities_;
+    if (name.empty()) {
+      name = graph_.Node(is_exp ? "Exp" : "Sigmoid", {outputs},
+                         is_exp ? "exponentials" : "probabilities");
+    }
+    return name;
+  }
+
   void AddTower(const TowerPlan& tower) {
     std::vector<std::string> blocks;
     for (const TowerInput& input : tower.inputs) blocks.push_back(Block(input));
@@ -395,11 +407,14 @@ class Translator {
   }
 
   const ModelPlan& plan_;
+  const std::span<const TaskConfig> tasks_;
   const std::span<const float> parameters_;
   const std::span<const float> statistics_;
   OnnxGraph graph_;
   std::vector<std::string> outputs_;  // By tower.
   std::set<std::string> slices_;
+  std::string probabilities_;  // Node; empty: there is none.
+  std::string exponentials_;
 };
 
 }  // namespace
@@ -417,7 +432,8 @@ StatusOr<std::string> OnnxModel(const ModelConfig& model, const ModelInputs& inp
                                                    " bytes of weights; an ONNX file has at most ",
                                                    kMaxWeightBytes, "; make its layers narrower"));
   }
-  const OnnxGraph graph = Translator(plan, parameters, statistics).AddOutputs(options);
+  const std::vector<TaskConfig> tasks = TasksOf(model);
+  const OnnxGraph graph = Translator(plan, tasks, parameters, statistics).AddOutputs(options);
   ProtobufMessage opset;
   opset.AddBytes(1, "");
   opset.AddInteger(2, kOpset);

@@ -63,7 +63,7 @@ RowFormat FormatOf(const ClusterConfig& config) {
     read.insert(read.end(), derived.columns.begin(), derived.columns.end());
   }
   for (const ColumnConfig& column : ColumnsOf(config.data)) {
-    if (column.kind == ColumnConfig::Kind::kLabel) continue;
+    if (IsTarget(column.kind)) continue;
     const bool is_dense = column.kind == ColumnConfig::Kind::kDense;
     format.columns.push_back(
         {.name = column.name,

@@ -78,7 +78,7 @@ uint64_t Predictor::State::MissingCells(const ScoreRequest& request, size_t colu
     const DataConfig& data = common.config.data;
     if (cell.kind != Cell::Kind::kText) return cell.kind == Cell::Kind::kMissing;
     if (data.format != DataConfig::Format::kCsv) return cell.text.empty();
-    return std::ranges::find(data.csv.missing_values, cell.text) != data.csv.missing_values.end();
+    return std::ranges::find(data.missing_values, cell.text) != data.missing_values.end();
   };
   const auto count = static_cast<uint64_t>(std::ranges::count_if(cells, is_missing));
   return cells.size() == 1 ? count * request.rows : count;

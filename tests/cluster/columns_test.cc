@@ -75,11 +75,11 @@ data:
   test: [test.csv]
   csv:
     header: true
-    columns:
-      - {name: clicked, kind: label}
-      - {name: site, kind: id}
-      - {name: ad, kind: id}
-      - {name: age, kind: dense, fit: true}
+  columns:
+    - {name: clicked, kind: label}
+    - {name: site, kind: id}
+    - {name: ad, kind: id}
+    - {name: age, kind: dense, fit: true}
 model: deepfm
 )");
     std::string command = absl::StrCat("train ", config,
@@ -156,10 +156,10 @@ TEST_CASE("A file without a column is refused with the nearest name") {
   const Run run(text, InOrder(rows));
   CHECK(run.exit_code != 0);
   CHECK_THAT(run.error, Contains("train.csv:1: the header has no column 'site'; the nearest column "
-                                 "is 'sites'; rename it, or set data.csv.columns.1.header_name"));
+                                 "is 'sites'; rename it, or set data.columns.1.header_name"));
   const Run strict(Shuffled(rows, kOrder), InOrder(rows), "--set data.csv.strict=true");
   CHECK(strict.exit_code != 0);
-  CHECK_THAT(strict.error, Contains("data.csv.columns has no column 'row id' of the header"));
+  CHECK_THAT(strict.error, Contains("data.columns has no column 'row id' of the header"));
 }
 
 }  // namespace

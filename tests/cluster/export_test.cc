@@ -92,6 +92,7 @@ TEST_CASE("PyTorch and onnxruntime predict exported models as the trainer does")
        {"features.8.plugin.path=" + plugin, "data.derived.0.plugin.path=" + plugin,
         "features.8.pooling=weighted_sum"}},
       {"adult-tasks", {}},
+      {"adult-regression", {"model.tasks.1.loss={kind: focal}"}},
       {"adult-dcn-v2", {"tables.0.precision=bf16"}},
       {"adult-deepfm", {"tables.0.precision=f16"}},
       {"adult-dlrm", {"checkpoint.at_steps=[20,40]", "checkpoint.full_every=9"}},

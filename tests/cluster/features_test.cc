@@ -78,7 +78,7 @@ TEST_CASE("Rows that are left out are counted, of training and of evaluation apa
   std::vector<std::string> overrides = kWithPlugin;
   overrides.insert(overrides.end(),
                    {"data.bad_rows=skip", "data.max_bad_rows=100000", "training.epochs=1",
-                    "data.csv.missing_values=[\"\"]", "features.1.missing=fail",
+                    "data.missing_values=[\"\"]", "features.1.missing=fail",
                     "features.1.vocabulary=[Bachelors, HS-grad, Some-college, Masters]",
                     "features.1.oov_ids=0"});
   std::string metrics;

@@ -329,9 +329,9 @@ TEST_CASE("A feeder without a trainer or with other inputs reports it") {
 
   const auto trainer = cluster.StartTrainer();
   REQUIRE(trainer->WaitForLog("waiting for loaders: loaders=1", 60s));
-  const auto different = cluster.StartLoader(0, {"data.csv.columns.0.stddev=2"});
+  const auto different = cluster.StartLoader(0, {"data.columns.0.stddev=2"});
   CHECK(different->Wait(30s) == 3);
-  CHECK_THAT(different->log(), Catch::Contains("data.csv.columns.0.stddev = "));
+  CHECK_THAT(different->log(), Catch::Contains("data.columns.0.stddev = "));
   CHECK_THAT(trainer->log(), Catch::Contains("refused loader 0: "));
   const auto right = cluster.StartLoader(0);
   CHECK(Finish(*trainer).exit_code == 0);

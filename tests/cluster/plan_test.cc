@@ -180,8 +180,7 @@ features:
   - {name: site}
 data:
   train: [clicks.csv]
-  csv:
-    columns: [{name: clicked, kind: label}, {name: tags, kind: id, separator: "/"}, {name: site, kind: id}]
+  columns: [{name: clicked, kind: label}, {name: tags, kind: id, separator: "/"}, {name: site, kind: id}]
 model:
   towers: [{name: top, input: embeddings, layers: [{linear: 4}, relu, {linear: 1}]}]
 training: {batch_size: 512, epochs: 3, embedding_precision: int8, gradient_precision: f16}

@@ -237,8 +237,8 @@ TEST_CASE("Training does not continue with another model, or over rows of anothe
   CHECK_THAT(refusal({"tables.0.dim=4"}), Catch::Contains("tables.0.dim = 8 (the model), 4"));
   CHECK_THAT(refusal({"tables.0.optimizer.kind=sgd"}),
              Catch::Contains("tables.0.optimizer.kind = adagrad (the model), sgd (the config"));
-  CHECK_THAT(refusal({"data.csv.columns.0.mean=39"}),
-             Catch::Contains("data.csv.columns.0.mean = 38.581647 (the model), 39 (the config") &&
+  CHECK_THAT(refusal({"data.columns.0.mean=39"}),
+             Catch::Contains("data.columns.0.mean = 38.581647 (the model), 39 (the config") &&
                  Catch::Contains("use the model's configuration, or another checkpoint.directory"));
   CHECK_THAT(refusal({"training.batch_size=64"}),
              Catch::Contains("training.batch_size = ") && Catch::Contains(", 64 (the config"));

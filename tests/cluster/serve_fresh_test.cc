@@ -43,8 +43,7 @@ tables: [{names: [item], dim: 16, optimizer: {kind: adagrad, learning_rate: 0.1}
 features: [{name: item}]
 data:
   train: [items.csv]
-  csv:
-    columns: [{name: item, kind: id}, {name: label, kind: label}]
+  columns: [{name: item, kind: id}, {name: label, kind: label}]
 model: {towers: [{name: top, input: embeddings, layers: [{linear: 16}, relu, {linear: 1}]}]}
 training: {batch_size: 50, epochs: 1000000, dense_optimizer: {kind: adam, learning_rate: 0.01}}
 checkpoint: {directory: model, keep: 1000}

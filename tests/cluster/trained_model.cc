@@ -43,7 +43,7 @@ double WorstDifference(const std::vector<std::string>& a, const std::vector<std:
       double x = 0;
       double y = 1;
       REQUIRE((absl::SimpleAtod(own[i], &x) && absl::SimpleAtod(other[i], &y)));
-      worst = std::max(worst, std::abs(x - y));
+      worst = std::max(worst, std::abs(x - y) / std::max(1.0, std::abs(y)));
     }
   }
   return worst;
@@ -131,11 +131,10 @@ features:
 data:
   train: [train.csv]
   test: [train.csv]
-  csv:
-    columns:
-      - {name: tags, kind: id, separator: "|"}
-      - {name: number, kind: dense, fit: true}
-      - {name: label, kind: label}
+  columns:
+    - {name: tags, kind: id, separator: "|"}
+    - {name: number, kind: dense, fit: true}
+    - {name: label, kind: label}
 model:
   towers:
     - {name: keys, input: [embeddings.f, dense], layers: [gelu, {cross: {rank: 2}}, {linear: 8}, sigmoid, {fm: 4}]}

@@ -8,16 +8,15 @@ import pathlib
 import random
 import re
 import resource
-import signal
 import subprocess
 import sys
-import threading
 import time
 
 from example_cluster import BIN, Processes, await_that
 from prometheus import FOLDER, Prometheus, missing_program
 
 FACTOR = 200
+FAULTY_CLOCK = pathlib.Path(BIN, "faulty_clock.so").resolve()
 # Ports of the metrics.
 DAEMONS = {"embedding-ps/0": 7501, "embedding-ps/1": 7502, "embedding-worker/0": 7511,
            "nn-worker/0": 7521, "nn-worker/1": 7522}
@@ -75,6 +74,7 @@ class Cluster(Processes):
         self.config = pathlib.Path(self.folder, "drills.yaml")
         self.config.write_text(CONFIG.replace("HOST", self.address))
         self.running, self.settings, self.models = {}, [], 0
+        self.slow = pathlib.Path(self.folder, "slow")  # While it exists, server 1 is slow.
         self.disk = pathlib.Path(self.folder, "disk")
         self.disk.mkdir()
         # Containers may lack the right to mount.
@@ -94,6 +94,8 @@ class Cluster(Processes):
 
     def start_daemon(self, daemon, *settings, prefix=()):
         kind, index = daemon.split("/")
+        if daemon == "embedding-ps/1":
+            prefix = ["env", f"SLOW_PARTITIONS={self.slow}", f"LD_PRELOAD={FAULTY_CLOCK}"]
         self.running[daemon] = self.start(
             daemon.replace("/", "-"), *prefix, f"{BIN}/{kind}", "--config", str(self.config), "--index",
             index, *self.options(*settings))
@@ -135,23 +137,16 @@ class Cluster(Processes):
 
 @contextlib.contextmanager
 def slow_server(cluster):
-    """Stops a server most of the time."""
-    end = threading.Event()
-    server = cluster.running["embedding-ps/1"]
+    cluster.slow.touch()
+    yield
+    cluster.slow.unlink()
 
-    def brake():
-        while not end.is_set():
-            server.send_signal(signal.SIGSTOP)
-            time.sleep(0.03)
-            server.send_signal(signal.SIGCONT)
-            time.sleep(0.0005 * random.random())
-    thread = threading.Thread(target=brake)
-    thread.start()
-    try:
+
+@contextlib.contextmanager
+def staleness_at_its_bound(cluster):
+    cluster.begin("training.staleness=2")
+    with slow_server(cluster):
         yield
-    finally:
-        end.set()
-        thread.join()
 
 
 def killed(daemon):
@@ -164,8 +159,7 @@ def killed(daemon):
 
 @contextlib.contextmanager
 def clock_skew(cluster):
-    clock = pathlib.Path(BIN, "fast_clock.so").resolve()
-    cluster.restart("embedding-worker/0", prefix=["env", f"LD_PRELOAD={clock}"])
+    cluster.restart("embedding-worker/0", prefix=["env", "FAST_CLOCK=1", f"LD_PRELOAD={FAULTY_CLOCK}"])
     yield
     cluster.kill("embedding-worker/0")
 
@@ -205,9 +199,6 @@ def trained_with(*settings):
 DRILLS = {
     "slow server": (slow_server, "ServerSlow", "embedding-ps/1", "status",
                     "bound by the slow server embedding-ps/1: .*; remove other load from its machine"),
-    "staleness at its bound": (
-        slow_server, "StalenessAtLimit", "nn-worker/0", "status",
-        "; nn-workers wait .* staleness is at its limit; a larger training.staleness hides latency"),
     "clock skew": (clock_skew, "ClockSkew", "embedding-worker/0", "doctor",
                    "embedding-worker/0: its clock differs by 90 s .*; synchronise the clocks"),
     "wrong address": (wrong_address, "DaemonNotReady", "embedding-worker/0", "doctor",
@@ -221,6 +212,9 @@ DRILLS = {
                       "embedding-ps/1: it does not run, and other daemons do; .* start it again"),
     "NaN data": (trained_with("data.train=[nan.csv]"), "DataSkipped", "nn-worker/0", "doctor",
                  "nn-worker/0: .* bad rows were skipped, .*: correct the data"),
+    "staleness at its bound": (
+        staleness_at_its_bound, "StalenessAtLimit", "nn-worker/0", "status",
+        "; nn-workers wait .* staleness is at its limit; a larger training.staleness hides latency"),
     "memory budget": (
         trained_with("data.train=[many.csv]", "tables.0.dim=1024", "embedding_ps.memory_budget=80000000",
                      "checkpoint.every=10m"),

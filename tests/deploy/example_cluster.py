@@ -98,7 +98,7 @@ def get(url):
         return response.read().decode()
 
 
-def await_that(what, condition, seconds=60):
+def await_that(what, condition, seconds=120):
     """Returns the first result of `condition` that is true."""
     deadline = time.monotonic() + seconds
     while True:

@@ -28,11 +28,15 @@ void RunCsvFile(Input input) {
   config.csv.separator = (options & 2) != 0 ? '\t' : ',';
   const bool needs_labels = (options & 4) != 0;
   using Kind = ColumnConfig::Kind;
-  config.csv.columns = {{.name = "y", .kind = Kind::kLabel},
-                        {.name = "x", .kind = Kind::kDense},
-                        {.name = "a", .kind = Kind::kId, .header_name = "the \"a\", b"},
-                        {.name = "s", .kind = Kind::kSkip}};
-  const auto columns = FindColumns(config.csv, TextOf(header), needs_labels);
+  config.columns = {{.name = "y", .kind = Kind::kLabel},
+                    {.name = "x", .kind = Kind::kDense},
+                    {.name = "a", .kind = Kind::kId, .header_name = "the \"a\", b"},
+                    {.name = "s", .kind = Kind::kSkip},
+                    {.name = "w", .kind = Kind::kWeight}};
+  if ((options & 8) != 0) {
+    config.columns[0].label_values = ColumnConfig::LabelValues::kNumbers;
+  }
+  const auto columns = FindColumns(config, TextOf(header), needs_labels);
   if (!columns.ok()) {
     SIMURGH_CHECK(absl::IsInvalidArgument(columns.status())) << columns.status();
     return;
@@ -45,7 +49,7 @@ void RunCsvFile(Input input) {
   SIMURGH_CHECK(added.ok() || absl::IsInvalidArgument(added)) << added;
   if (file == nullptr || !added.ok()) return;
   auto ordered = RowBatcher::Create(config, {feature}, !needs_labels);
-  SIMURGH_CHECK(ordered->AddLine(InConfiguredOrder(config.csv, *file, row)).ok());
+  SIMURGH_CHECK(ordered->AddLine(InConfiguredOrder(config, *file, row)).ok());
   const Batch one = batcher->Build().value();
   const Batch other = ordered->Build().value();
   SIMURGH_CHECK(one.dense.values == other.dense.values);
@@ -61,9 +65,10 @@ std::vector<Bytes> CsvFileSeeds() {
         .Rest(std::as_bytes(std::span(row)))
         .bytes();
   };
-  return {seed(4, "x,\"the \"\"a\"\", b\",y", "1.5,\"a,\"\"b\",1"),
+  return {seed(4, "x,\"the \"\"a\"\", b\",y,w", "1.5,\"a,\"\"b\",1,1"),
           seed(0, "more,\"the \"\"a\"\", b\",x", ",a,2"),
-          seed(7, "y\tx\t\"the \"\"a\"\", b\"\ts", "1\t2\tb\t")};
+          seed(7, "y\tx\t\"the \"\"a\"\", b\"\ts\tw", "1\t2\tb\t\t0.5"),
+          seed(12, "w,x,\"the \"\"a\"\", b\",y", "2,1.5,a,-7.25")};
 }
 
 }  // namespace

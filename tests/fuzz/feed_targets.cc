@@ -1,5 +1,6 @@
 // What loaders, other ranks and `simurgh checkpoint` send to nn-workers.
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,11 +21,14 @@ namespace {
 constexpr size_t kDenseWidth = 2;
 constexpr size_t kTasks = 2;
 constexpr uint32_t kBatchSize = 64;
+constexpr size_t kLabelValues = kTasks + 1;  // With the weight.
 
 const ClusterConfig& Config() {
   static const ClusterConfig config = [] {
     ClusterConfig cluster;
     cluster.training.batch_size = kBatchSize;
+    cluster.model.tasks.resize(kTasks);
+    cluster.model.tasks[1].loss.kind = LossConfig::Kind::kPoisson;
     for (const uint32_t table : {0, 0, 1}) {
       FeatureConfig feature;
       feature.name = "f" + std::to_string(cluster.features.size());
@@ -36,7 +40,7 @@ const ClusterConfig& Config() {
   return config;
 }
 
-// --- feed_batch: how many labels, dense values and plain ids, these, then the codes.
+// --- feed_batch: how many labels and weights, dense values and plain ids, these, then the codes.
 
 template <typename T>
 void Fill(std::vector<T>& values, size_t count, SeedReader& reader) {
@@ -51,7 +55,7 @@ std::shared_ptr<api::FedBatch> Land(Input input) {
   const auto dense = reader.Value<uint8_t>();
   const auto plain_ids = reader.Value<uint8_t>();
   auto batch = std::make_shared<api::FedBatch>();
-  batch->dense.batch_size = labels / kTasks;
+  batch->dense.batch_size = labels / kLabelValues;
   batch->dense.tasks = kTasks;
   batch->dense.width = kDenseWidth;
   Fill(batch->dense.labels, labels, reader);
@@ -76,7 +80,7 @@ void RunFeedBatch(Input input) {
   const auto batch = Land(input);
   const auto places = api::PlaceFeed({batch->sparse.plain_ids.size(), batch->sparse.codes.size(),
                                       batch->dense.values.size(), batch->dense.labels.size()},
-                                     kDenseWidth, kTasks);
+                                     kDenseWidth, kTasks, /*is_weighted=*/true);
   if (IsRefusal(places.status())) return;
   rpc::IncomingMessage message;
   message.segments.resize(4);
@@ -92,8 +96,14 @@ void RunFeedBatch(Input input) {
   SIMURGH_CHECK_EQ(decoded->sparse->batch_size, decoded->dense.batch_size);
   SIMURGH_CHECK_LE(decoded->dense.batch_size, size_t{kBatchSize});
   SIMURGH_CHECK_EQ(decoded->dense.values.size(), decoded->dense.batch_size * kDenseWidth);
-  SIMURGH_CHECK_EQ(decoded->dense.labels.size(), decoded->dense.batch_size * kTasks);
-  for (const float label : decoded->dense.labels) SIMURGH_CHECK(label == 0.0F || label == 1.0F);
+  const size_t samples = decoded->dense.batch_size;
+  SIMURGH_CHECK_EQ(decoded->dense.labels.size(), samples * kLabelValues);
+  SIMURGH_CHECK_EQ(decoded->dense.weights().size(), samples);
+  for (size_t i = 0; i < samples * kLabelValues; ++i) {
+    const float value = decoded->dense.labels[i];
+    const bool is_binary = i < samples * kTasks && i % kTasks == 0;
+    SIMURGH_CHECK(is_binary ? value == 0.0F || value == 1.0F : std::isfinite(value) && value >= 0);
+  }
 }
 
 std::vector<Bytes> FeedBatchSeeds() {
@@ -107,10 +117,10 @@ std::vector<Bytes> FeedBatchSeeds() {
     const auto encoded = EncodeBatch(*builder.Build()->sparse);
     SIMURGH_CHECK(encoded.ok());
     SeedWriter seed;
-    seed.Value(static_cast<uint8_t>(samples * kTasks));
+    seed.Value(static_cast<uint8_t>(samples * kLabelValues));
     seed.Value(static_cast<uint8_t>(samples * kDenseWidth));
     seed.Value(static_cast<uint8_t>(encoded->plain_ids.size()));
-    for (size_t i = 0; i < samples * kTasks; ++i) seed.Value(static_cast<float>(i % 3 / 2));
+    for (size_t i = 0; i < samples * kLabelValues; ++i) seed.Value(static_cast<float>(i % 3 / 2));
     for (size_t i = 0; i < samples * kDenseWidth; ++i) seed.Value(0.5F * static_cast<float>(i));
     for (const uint64_t id : encoded->plain_ids) seed.Value(id);
     seeds.push_back(seed.Rest(encoded->codes).bytes());

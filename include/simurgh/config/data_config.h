@@ -17,19 +17,22 @@ inline constexpr uint32_t kMaxTasks = 16;
 inline constexpr size_t kCriteoDenseColumns = 13;
 inline constexpr size_t kCriteoIdColumns = 26;
 
-// One column of a CSV file.
+// One column of the data.
 struct ColumnConfig {
-  enum class Kind { kLabel, kDense, kId, kSkip };
+  // kWeight: of the sample. kGroup: its text groups samples for their AUC.
+  enum class Kind { kLabel, kDense, kId, kSkip, kWeight, kGroup };
   enum class Transform { kNone, kLog1p };
+  enum class LabelValues { kBinary, kNumbers, kCounts };  // kCounts: numbers of at least 0.
 
   std::string name;
   Kind kind = Kind::kSkip;
-  std::string header_name = {};  // In headers of files; empty: `name`.
+  std::string header_name = {};  // In headers and records; empty: `name`.
   // label: texts that mean 1. Empty: the cell is 0 or 1.
   std::vector<std::string> positive = {};
   // label: texts that mean 0. Empty: all that are neither in `positive` nor missing.
   std::vector<std::string> negative = {};
-  double missing = 0.0;  // dense: value of a missing cell.
+  LabelValues label_values = LabelValues::kBinary;  // label: follows from the loss of its task.
+  double missing = 0.0;                             // dense: value of a missing cell.
   // dense: (transform(x) - mean) / stddev. log1p: sign(x) * log(1 + |x|).
   Transform transform = Transform::kNone;
   double mean = 0.0;
@@ -38,12 +41,16 @@ struct ColumnConfig {
   char separator = '\0';  // id: between the ids of a cell; 0: one id.
 };
 
+// Whether only training and evaluation need a column of this kind.
+inline bool IsTarget(ColumnConfig::Kind kind) {
+  return kind == ColumnConfig::Kind::kLabel || kind == ColumnConfig::Kind::kWeight ||
+         kind == ColumnConfig::Kind::kGroup;
+}
+
 struct CsvConfig {
   char separator = ',';
   bool header = false;  // The first line of each file has names, by which columns are found.
   bool strict = false;  // Whether other columns in a header are an error.
-  std::vector<std::string> missing_values = {""};  // Cells (blanks trimmed) that read as missing.
-  std::vector<ColumnConfig> columns;               // Without a header, in the order of the file.
 };
 
 struct CriteoConfig {
@@ -71,6 +78,9 @@ struct DataConfig {
   Format format = Format::kCsv;
   CsvConfig csv;
   CriteoConfig criteo;
+  // The columns; of CSV files without a header, in their order. None with `criteo`.
+  std::vector<ColumnConfig> columns;
+  std::vector<std::string> missing_values = {""};  // Cells (blanks trimmed) that read as missing.
   std::vector<DerivedConfig> derived;
   std::vector<std::string> train;       // Read in this order.
   std::vector<std::string> validation;  // For evaluations during training; empty: the test files.

@@ -63,7 +63,7 @@ struct ReadOptions {
   FileIdentities* identities = nullptr;
 
   RowObserver on_row;  // May be empty.
-  // Labels are 0, whatever their cells, and files or rows may lack the columns of labels.
+  // Labels are 0 and weights 1, whatever their cells, and files or rows may lack their columns.
   bool ignore_labels = false;
   bool allow_pipes = false;  // Next() then waits for the writer, also after Stop().
 };
@@ -94,6 +94,8 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
 
 // Names of the label columns in file order: one task each.
 std::vector<std::string> LabelColumns(const DataConfig& config);
+
+bool HasSampleWeights(const DataConfig& config);
 
 // Names of the dense columns in file order, then the derived ones.
 std::vector<std::string> DenseColumns(const DataConfig& config);

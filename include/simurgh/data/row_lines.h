@@ -33,7 +33,7 @@ Status LongLineError();
 // needs_labels: false for rows that may lack labels.
 // Errors: INVALID_ARGUMENT for a header that lacks some needed columns, has one of them twice or,
 // with `strict`, has others; and for bad quotes.
-StatusOr<std::optional<FileColumns>> FindColumns(const CsvConfig& config, std::string_view header,
+StatusOr<std::optional<FileColumns>> FindColumns(const DataConfig& config, std::string_view header,
                                                  bool needs_labels);
 
 // Reads the rows of files as text, in order: without headers and blank lines.
@@ -66,7 +66,7 @@ class RowLines {
   Status AtLine(const Status& status) const;
 
  private:
-  RowLines(std::optional<CsvConfig> header, std::vector<std::string> files,
+  RowLines(std::optional<DataConfig> header, std::vector<std::string> files,
            const ReadOptions& options);
 
   // Opens the next file and reads its header; after the last file, sets lines_ to null.
@@ -75,7 +75,7 @@ class RowLines {
   // Finds a change of the last opened file.
   Status CheckIdentity() const;
 
-  std::optional<CsvConfig> header_;  // None: the files have no header.
+  std::optional<DataConfig> header_;  // None: the files have no header.
   std::vector<std::string> files_;
   FileIdentities* identities_;  // May be null.
   bool allow_pipes_;

@@ -41,10 +41,10 @@ class RowText {
 void AppendCsvCell(std::string_view cell, std::string& text, char separator = ',');
 
 // The line with the configured columns, in order. A line that cannot be split is left as it is.
-std::string InConfiguredOrder(const CsvConfig& config, const FileColumns& file,
+std::string InConfiguredOrder(const DataConfig& config, const FileColumns& file,
                               std::string_view line);
 
 // The header of files with the configured columns, in order.
-std::string CsvHeader(const CsvConfig& config);
+std::string CsvHeader(const DataConfig& config);
 
 }  // namespace simurgh

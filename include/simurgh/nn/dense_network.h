@@ -81,8 +81,10 @@ class DenseNetwork {
   virtual ~DenseNetwork() = default;
 
   // block: of B samples, from blocks(); its embeddings are set. Shape: dense (B, dense_width);
-  // labels, each 0 or 1, and probabilities (B, tasks). Overwrites the block's gradients with those
-  // of the mean loss over the global batch, and probabilities with the predictions before the step.
+  // labels and probabilities (B, tasks), see LossConfig; labels are followed by the factors (B) of
+  // the samples' losses if ModelInputs::has_sample_weights. Overwrites the block's gradients with
+  // those of the mean loss over the global batch, and probabilities with the predictions before the
+  // step. The mean of weighted losses is over the number of samples.
   // A rank without samples calls with B = 0: its gradients are zeros.
   //
   // A network that overlaps() calls `meanwhile` while it computes. The block's gradients are ready

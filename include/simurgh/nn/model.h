@@ -22,6 +22,7 @@ struct ModelInputs {
   size_t embedding_width = 0;  // 0: the data has no embeddings.
   // Consecutive columns of the embeddings, for towers that read single features.
   std::vector<Feature> features;
+  bool has_sample_weights = false;
 };
 
 // Whether a network of this model can be built from these inputs. Cost: that of the layers' number.

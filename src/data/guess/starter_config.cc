@@ -214,6 +214,8 @@ std::string Keys(const ColumnConfig& column) {
       }
       break;
     case Kind::kSkip:
+    case Kind::kWeight:
+    case Kind::kGroup:  // Never guessed.
       keys += ", kind: skip";
       break;
   }
@@ -231,13 +233,13 @@ std::string Data(const CsvGuess& guess, const StarterOptions& options) {
     absl::StrAppend(&text, "  max_bad_rows: ", std::max<uint64_t>(1'000, options.train_rows / 50),
                     "\n");
   }
-  absl::StrAppend(&text, "  csv:\n    separator: ", Text(std::string(1, guess.separator)),
-                  "\n    header: true\n    missing_values: ", Texts(guess.missing_values),
-                  "\n    # `fit` scales numbers by the mean and deviation of the training data. "
+  absl::StrAppend(&text, "  csv: {separator: ", Text(std::string(1, guess.separator)),
+                  ", header: true}\n  missing_values: ", Texts(guess.missing_values),
+                  "\n  # `fit` scales numbers by the mean and deviation of the training data. "
                   "`missing` is read "
-                  "for a\n    # missing number.\n    columns:\n");
+                  "for a\n  # missing number.\n  columns:\n");
   for (const ColumnGuess& column : guess.columns) {
-    text += Entry("      ", Keys(column.config), column.reason);
+    text += Entry("    ", Keys(column.config), column.reason);
   }
   return text;
 }
@@ -257,6 +259,14 @@ std::string Model(const CsvGuess& guess) {
          "    - {name: sparse, input: embeddings, layers: [{linear: 128}, batch_norm, relu]}\n"
          "    - name: top\n      input: [bottom, sparse]\n"
          "      layers: [{linear: 128}, relu, {linear: 64}, relu, {linear: 1}]\n";
+}
+
+// What follows from the label.
+std::string Loss(const CsvGuess& guess) {
+  if (guess.label().config.label_values == ColumnConfig::LabelValues::kBinary) return "";
+  return "  # The label is a number; `poisson` suits counts. Training is fastest with labels of a\n"
+         "  # deviation near 1.\n"
+         "  loss: {kind: squared_error}\n";
 }
 
 // Few rows need small batches and several epochs for enough steps.
@@ -285,7 +295,7 @@ std::string StarterConfig(const CsvGuess& guess, const StarterOptions& options) 
       ".\n# All keys: config/README.md. `simurgh train FILE --set training.epochs=5` overrides a "
       "key.\n",
       Services(options), Tables(features), Features(features), Data(guess, options), Model(guess),
-      Training(options.train_rows),
+      Loss(guess), Training(options.train_rows),
       "\n# Training continues from the newest model in the folder.\ncheckpoint:\n  directory: ",
       Text(options.model), "\n  every: 10m\n");
 }

@@ -73,7 +73,7 @@ StatusOr<std::unique_ptr<RowConsumer>> NewFeatureConsumer(
     const DataConfig& config, const std::vector<FeatureConfig>& features) {
   const bool is_csv = config.format == DataConfig::Format::kCsv;
   const std::vector<std::string> missing_values =
-      is_csv ? config.csv.missing_values : std::vector<std::string>{""};
+      is_csv ? config.missing_values : std::vector<std::string>{""};
   const std::vector<ColumnConfig> columns = ColumnsOf(config);
   auto consumer = std::make_unique<FeatureConsumer>(
       columns.size(), std::ranges::count(columns, ColumnConfig::Kind::kDense, &ColumnConfig::kind));

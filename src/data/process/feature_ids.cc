@@ -73,7 +73,7 @@ StatusOr<std::optional<uint64_t>> FeatureIds::IdOf(const Token& token) const {
     const auto value = token.is_number ? std::nullopt : ParseNumberCell(token.text);
     if (!value) {
       return BadToken(token,
-                      "is not a finite number; correct it, or add it to data.csv.missing_values");
+                      "is not a finite number; correct it, or add it to data.missing_values");
     }
     return BucketOf(processing.boundaries, *value);
   }

@@ -63,7 +63,7 @@ class ObservingSink final : public RowConsumer {
         const auto value = token.is_number ? std::nullopt : ParseNumberCell(token.text);
         if (!value) {
           return Invalid(
-              "%s: %s is not a finite number; correct it, or add it to data.csv.missing_values",
+              "%s: %s is not a finite number; correct it, or add it to data.missing_values",
               one.name, Quoted(token.text));
         }
         numbers_.push_back(*value);
@@ -102,7 +102,7 @@ std::vector<FeatureConfig> WithAnyBoundaries(std::vector<FeatureConfig> features
 
 // Reads the dense columns to fit as texts: without a scale yet, no value is too large.
 DataConfig WithUnscaled(DataConfig config) {
-  for (ColumnConfig& column : config.csv.columns) {
+  for (ColumnConfig& column : config.columns) {
     if (column.fit) column.kind = ColumnConfig::Kind::kId;
   }
   return config;

@@ -75,10 +75,10 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
                                                   std::span<float> probabilities,
                                                   const RankStep& step,
                                                   const std::function<void()>& /*meanwhile*/) {
-  const size_t rows = labels.size() / tasks_.size();
+  const size_t rows = probabilities.size() / tasks_.size();
   const NetworkInputs inputs = Prepare(block, dense, rows);
-  SIMURGH_CHECK_EQ(labels.size(), rows * tasks_.size());
-  SIMURGH_CHECK_EQ(probabilities.size(), labels.size());
+  SIMURGH_CHECK_EQ(labels.size(), plan_.LabelCount(rows));
+  SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks_.size());
   SIMURGH_CHECK_EQ(block.gradients.rows(), rows);
   step_ = Step::kNone;
   gradients_finite_ = true;
@@ -192,6 +192,7 @@ std::span<const float> CpuNetwork::Weights(Mode mode) {
 
 PredictPass CpuNetwork::PassOf(Mode mode) {
   return {.plan = plan_,
+          .tasks = tasks_,
           .weights = Weights(mode),
           .statistics = running_statistics(),
           .activations = activations_,

@@ -141,7 +141,7 @@ TEST_CASE("What ranks must agree on is named", "[config]") {
 
 TEST_CASE("A training continues with files of other headers", "[config]") {
   const std::string header = "data.csv.header=true";
-  for (const char* change : {"data.csv.strict=true", "data.csv.columns.0.header_name=the age"}) {
+  for (const char* change : {"data.csv.strict=true", "data.columns.0.header_name=the age"}) {
     CHECK(ModelAgreement(ConfigWith({header, change})) == ModelAgreement(ConfigWith({header})));
     CHECK(InputAgreement(ConfigWith({header, change})) != InputAgreement(ConfigWith({header})));
   }
@@ -150,8 +150,8 @@ TEST_CASE("A training continues with files of other headers", "[config]") {
 TEST_CASE("Loaders agree with ranks on what decides batches", "[config]") {
   CHECK(Difference(InputAgreement, {"training.batch_size=65"}) ==
         "training.batch_size = 64 (own), 65 (peer)");
-  CHECK(Difference(InputAgreement, {"data.csv.columns.0.missing=3"}) ==
-        "data.csv.columns.0.missing = -1 (own), 3 (peer)");
+  CHECK(Difference(InputAgreement, {"data.columns.0.missing=3"}) ==
+        "data.columns.0.missing = -1 (own), 3 (peer)");
   CHECK_THAT(Difference(InputAgreement, {"data.train=[CMakeLists.txt, README.md]"}),
              Catch::Contains("data.train = [\"CMakeLists.txt\"] (own), "
                              "[\"CMakeLists.txt\", \"README.md\"] (peer)") &&
@@ -167,7 +167,7 @@ TEST_CASE("Files are compared by name, size and content, statistics by value", "
   TemporaryFolder one, other;
   const auto parse = [](const TemporaryFolder& folder) {
     return ConfigWith({"data.train=[" + folder.Path("rows.csv") + ", CMakeLists.txt]",
-                       "data.csv.columns.0={name: age, kind: dense, fit: true}",
+                       "data.columns.0={name: age, kind: dense, fit: true}",
                        "data.derived=[{name: soft, columns: [age], plugin: {path: " +
                            folder.Path("bins.so") + ", parameters: [1]}}]",
                        "features.3.plugin.path=" + folder.Path("bins.so"),
@@ -184,7 +184,7 @@ TEST_CASE("Files are compared by name, size and content, statistics by value", "
   CHECK(differing(parse(other)).empty());
   CHECK(ClusterAgreement(config) == ClusterAgreement(parse(other)));
   ClusterConfig fitted = config;
-  fitted.data.csv.columns[0].mean = 1.6e9 + 1;
+  fitted.data.columns[0].mean = 1.6e9 + 1;
   CHECK(differing(fitted) == "statistics, columns.age = 0, 1 (a), 1600000001, 1 (b)");
   fitted = config;
   fitted.features[4].processing.boundaries = {1, 2};
@@ -208,8 +208,8 @@ TEST_CASE("Settings that are too large for a HELLO are an error", "[config]") {
   }
   const auto config =
       ParseClusterConfig(kSample, kSamplePath,
-                         {tables + "]", features + "]", "data.csv.columns.2={name: items}",
-                          "data.csv.columns.3={name: shop}"});
+                         {tables + "]", features + "]", "data.columns.2={name: items}",
+                          "data.columns.3={name: shop}"});
   CHECK_THAT(std::string(config.status().message()), Catch::Contains("use at most 262144"));
 }
 

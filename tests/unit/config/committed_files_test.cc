@@ -33,7 +33,7 @@ std::vector<std::string> FeatureNames(const ClusterConfig& config) {
 
 std::vector<std::string> ColumnNames(const ClusterConfig& config, ColumnConfig::Kind kind) {
   std::vector<std::string> names;
-  for (const ColumnConfig& column : config.data.csv.columns) {
+  for (const ColumnConfig& column : config.data.columns) {
     if (column.kind == kind) names.push_back(column.name);
   }
   return names;
@@ -106,13 +106,13 @@ TEST_CASE("adult-persia.yaml is PERSIA's model of the Adult data", "[config]") {
   }
   CHECK(ColumnNames(config, ColumnConfig::Kind::kDense) == kNumbers);
   CHECK(ColumnNames(config, ColumnConfig::Kind::kId) == kCategories);
-  CHECK(config.data.csv.columns.size() == 15);
-  for (const ColumnConfig& column : config.data.csv.columns) {
+  CHECK(config.data.columns.size() == 15);
+  for (const ColumnConfig& column : config.data.columns) {
     CHECK(column.transform == ColumnConfig::Transform::kNone);
     CHECK(column.mean == 0.0);
     CHECK(column.stddev == 1.0);
   }
-  CHECK(config.data.csv.missing_values == std::vector<std::string>{""});
+  CHECK(config.data.missing_values == std::vector<std::string>{""});
 
   REQUIRE(config.model.towers.size() == 3);
   CHECK(Describe(config.model.towers[0]) == "dense > 16 > bn ");
@@ -136,7 +136,7 @@ TEST_CASE("adult.yaml uses every number twice, scaled and as an ID", "[config]")
   CHECK(FeatureNames(config) == expected);
   CHECK(config.embedding_width() == 8 * expected.size());
   CHECK(ColumnNames(config, ColumnConfig::Kind::kDense) == kNumbers);
-  for (const ColumnConfig& column : config.data.csv.columns) {
+  for (const ColumnConfig& column : config.data.columns) {
     const bool is_capital = column.name.starts_with("capital_");
     CHECK((column.transform == ColumnConfig::Transform::kLog1p) == is_capital);
     if (column.kind == ColumnConfig::Kind::kDense) CHECK(column.stddev != 1.0);

@@ -38,8 +38,8 @@ TEST_CASE("Keys: unknown, repeated, missing", "[config]") {
        "trainig: unknown key; the nearest known key is 'training'"},
       {"row_wise: true", "row_wide: true", "row_wide",
        "tables.0.optimizer.row_wide: unknown key; the nearest known key is 'row_wise'"},
-      {"format: csv", "format: csv\n  missing_values: []", "missing_values",
-       "data.missing_values: unknown key; use data.csv.missing_values"},
+      {"format: csv", "format: csv\n  strict: true", "strict",
+       "data.strict: unknown key; use data.csv.strict"},
       {"metrics: \"localhost", "metric: \"localhost", "metric: \"localhost",
        "nn_worker.instances.0.metric: unknown key; the nearest known key is 'metrics'"},
       {"  staleness: 4\n", "  staleness: 4\n  batch_size: 65\n", "batch_size: 65",
@@ -77,15 +77,15 @@ TEST_CASE("Values: wrong type, out of range", "[config]") {
       {"drop_last: false", "drop_last: no", "drop_last",
        "training.drop_last: 'no' is not a boolean; expected: true or false"},
       {"stddev: 0.25", "stddev: 0", "{name: age",
-       "data.csv.columns.0.stddev: 0 is out of range; use 1.2e-38 to 3.4e38"},
+       "data.columns.0.stddev: 0 is out of range; use 1.2e-38 to 3.4e38"},
       {"mean: 2", "mean: .nan", "{name: age",
-       "data.csv.columns.0.mean: '.nan' is not a finite number; expected: number from -3.4e38 to "
+       "data.columns.0.mean: '.nan' is not a finite number; expected: number from -3.4e38 to "
        "3.4e38"},
       {"mean: 2", "mean: inf", "{name: age",
-       "data.csv.columns.0.mean: 'inf' is not a finite number; expected: number from -3.4e38 to "
+       "data.columns.0.mean: 'inf' is not a finite number; expected: number from -3.4e38 to "
        "3.4e38"},
       {"mean: 2", "mean: 1e309", "{name: age",
-       "data.csv.columns.0.mean: 1e309 is out of range; use -3.4e38 to 3.4e38"},
+       "data.columns.0.mean: 1e309 is out of range; use -3.4e38 to 3.4e38"},
       {"momentum: 0.2", "momentum: 1.5", "momentum",
        "model.towers.0.layers.1.batch_norm.momentum: 1.5 is out of range; "
        "use 1.2e-38 to 1"},
@@ -100,7 +100,7 @@ TEST_CASE("Values: wrong type, out of range", "[config]") {
        "adagrad, "
        "lamb"},
       {"separator: \"|\"", "separator: \"||\"", "{name: items",
-       "data.csv.columns.2.separator: '||' is not a separator; "
+       "data.columns.2.separator: '||' is not a separator; "
        "expected: one ASCII character in double quotes, such as \"\\t\"; no quote, letter, digit "
        "or line end"},
       {"{name: shop}", "{name: \"a shop\", table: shop}", "a shop",
@@ -165,7 +165,7 @@ TEST_CASE("Keys without effect and contradictory values are errors", "[config]")
        "training.dense_optimizer.beta1: has no effect with kind: sgd; remove it, or set kind: adam "
        "or lamb"},
       {"{name: city, kind: id}", "{name: city, kind: id, mean: 1}", "{name: city, kind: id",
-       "data.csv.columns.1.mean: has no effect with kind: id; remove it, or set kind: dense"},
+       "data.columns.1.mean: has no effect with kind: id; remove it, or set kind: dense"},
       {"names: [item, shop]", "name: item, names: [shop]", "name: item, names",
        "tables.1.name: conflicts with names; give either name or names"},
       {"rounds: 2, ", "", "buckets: 500",
@@ -177,7 +177,7 @@ TEST_CASE("Keys without effect and contradictory values are errors", "[config]")
        "features.0.hash_stack: needs 1500 rows, table 'city' holds 1000; "
        "lower rounds or buckets, or raise the table's capacity_rows"},
       {"separator: \"|\"", "separator: \";\"", "{name: items",
-       "data.csv.columns.2.separator: the same as csv.separator; "
+       "data.columns.2.separator: the same as csv.separator; "
        "use another separator within cells"},
   });
 }
@@ -185,9 +185,11 @@ TEST_CASE("Keys without effect and contradictory values are errors", "[config]")
 TEST_CASE("One mistake is one error", "[config]") {
   CheckCases({
       {"{name: age, kind: dense", "{name: age, kind: dens", "{name: age",
-       "data.csv.columns.0.kind: 'dens' is unknown; expected: one of label, dense, id, skip"},
+       "data.columns.0.kind: 'dens' is unknown; expected: one of label, dense, id, skip, "
+       "weight, group"},
       {"kind: label,", "kind: lable,", "{name: sold",
-       "data.csv.columns.5.kind: 'lable' is unknown; expected: one of label, dense, id, skip"},
+       "data.columns.5.kind: 'lable' is unknown; expected: one of label, dense, id, skip, "
+       "weight, group"},
       {"stddev: 0.5", "low: 1", "low: 1",
        "tables.0.initializer.low: has no effect with kind: normal; remove it, or set kind: "
        "uniform"},

@@ -175,7 +175,7 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "features.3.weight_separator: has no effect; remove it, or use one column without quantiles "
        "or plugin"},
       {"mean: 2, stddev: 0.25", "fit: true, stddev: 0.25", "stddev: 0.25",
-       "data.csv.columns.0.stddev: has no effect; remove it, or leave out fit"},
+       "data.columns.0.stddev: has no effect; remove it, or leave out fit"},
       {"  train: [CMakeLists.txt]", "  train: [CMakeLists.txt]\n  max_bad_rows: 7", "max_bad_rows",
        "data.max_bad_rows: has no effect with bad_rows: fail; remove it, or set bad_rows: skip"},
   });
@@ -205,7 +205,7 @@ TEST_CASE("Weights are separated from the text around them", "[config]") {
   for (const char separator : {'.', '-', '+'}) {
     const auto config = ParseClusterConfig(
         Replaced(shop, with(":")), kSamplePath,
-        {absl::StrCat("data.csv.columns.2.separator=\"", std::string(1, separator), "\"")});
+        {absl::StrCat("data.columns.2.separator=\"", std::string(1, separator), "\"")});
     CHECK_THAT(std::string(config.status().message()),
                Catch::Contains(key + "the separator of column 'items', '" + separator +
                                "', occurs in numbers, and so in weights" + remedy));

@@ -72,7 +72,7 @@ TEST_CASE("The shortest file of the reference is valid", "[config]") {
   CHECK(config->rpc.max_frame_bytes == initial.rpc.max_frame_bytes);
   CHECK(config->tables[0].capacity_rows == TableConfig().capacity_rows);
   CHECK(config->tables[0].optimizer.epsilon == SparseOptimizerConfig().epsilon);
-  CHECK(config->data.csv.missing_values == initial.data.csv.missing_values);
+  CHECK(config->data.missing_values == initial.data.missing_values);
   CHECK(config->training.batch_size == initial.training.batch_size);
   CHECK(config->training.drop_last == initial.training.drop_last);
   CHECK(config->training.dense_optimizer.kind == initial.training.dense_optimizer.kind);

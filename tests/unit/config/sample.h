@@ -40,13 +40,13 @@ data:
   train: [CMakeLists.txt]
   csv:
     separator: ";"
-    columns:
-      - {name: age, kind: dense, transform: log1p, mean: 2, stddev: 0.25, missing: -1}
-      - {name: city, kind: id}
-      - {name: items, kind: id, separator: "|"}
-      - {name: shop, kind: id}
-      - {name: note, kind: skip}
-      - {name: sold, kind: label, positive: ["yes", 1]}
+  columns:
+    - {name: age, kind: dense, transform: log1p, mean: 2, stddev: 0.25, missing: -1}
+    - {name: city, kind: id}
+    - {name: items, kind: id, separator: "|"}
+    - {name: shop, kind: id}
+    - {name: note, kind: skip}
+    - {name: sold, kind: label, positive: ["yes", 1]}
 model:
   towers:
     - {name: bottom, input: dense, layers: [{linear: 8}, {batch_norm: {momentum: 0.2}}, sigmoid]}

@@ -126,9 +126,9 @@ TEST_CASE("The schema refuses what the parser refuses: misspelt keys, types and 
 TEST_CASE("A model may be a name in the schema", "[config]") {
   const auto file = [](const std::string& model) {
     return absl::StrCat("model: ", model,
-                        "\ndata: {train: [CMakeLists.txt], csv: {columns: [{name: a, kind: id}, "
+                        "\ndata: {train: [CMakeLists.txt], columns: [{name: a, kind: id}, "
                         "{name: b, kind: id}, ",
-                        "{name: x, kind: dense}, {name: y, kind: label}]}}\n");
+                        "{name: x, kind: dense}, {name: y, kind: label}]}\n");
   };
   const TemporaryFolder folder;
   std::vector<std::string> files;

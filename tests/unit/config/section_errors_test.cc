@@ -86,7 +86,7 @@ TEST_CASE("Names taken twice", "[config]") {
       {"{name: seen,", "{name: bought,", "{name: bought, column: items, table: item}\n  - {name: s",
        "features.2.name: 'bought' repeats features.1.name; use each name once"},
       {"{name: note, kind", "{name: city, kind", "{name: city, kind: skip",
-       "data.csv.columns.4.name: 'city' repeats data.csv.columns.1.name; "
+       "data.columns.4.name: 'city' repeats data.columns.1.name; "
        "use each name once"},
   });
 }
@@ -107,19 +107,20 @@ TEST_CASE("Features, tables and columns that do not meet", "[config]") {
        "tables.1.names.1: no feature uses table 'spare'; "
        "remove the table, or name it in a feature"},
       {"kind: label, positive: [\"yes\", 1]", "kind: skip",
-       "columns:", "data.csv.columns: no label; give one column kind: label"},
+       "columns:", "data.columns: no label; give one column kind: label"},
       {"separator: \";\"", "strict: true", "strict",
        "data.csv.strict: has no effect; remove it, or set header: true"},
       {"{name: note, kind: skip}", "{name: note, kind: skip, header_name: a note}", "{name: note",
-       "data.csv.columns.4.header_name: has no effect; remove it, or set csv.header: true"},
+       "data.columns.4.header_name: has no effect; remove it, or set csv.header: true"},
       {"positive: [\"yes\", 1]", "negative: [\"no\"]", "negative",
-       "data.csv.columns.5.negative: has no effect; remove it, or give positive"},
+       "data.columns.5.negative: has no effect; remove it, or give positive"},
       {"positive: [\"yes\", 1]", "positive: [\"yes\"], negative: [\"no\", \"yes\"]", "negative",
-       "data.csv.columns.5.negative: 'yes' is also in positive; keep it in one list"},
+       "data.columns.5.negative: 'yes' is also in positive; keep it in one list"},
       {"  threads: 4", "  precision: f16\n  device: cpu", "precision",
        "nn_worker.precision: f16 requires a CUDA device; use f32 or bf16, or device: cuda"},
-      {"format: csv", "format: criteo",
-       "  csv:", "data.csv: has no effect with format: criteo; remove it, or set format: csv"},
+      {"format: csv", "format: criteo", "  csv:",
+       "data.csv: has no effect with format: criteo; remove it, or set format: csv\n"
+       "sample.yaml:35: data.columns: has no effect; remove it, or choose another format"},
   });
 }
 
@@ -161,11 +162,11 @@ TEST_CASE("Models that do not hold together", "[config]") {
       {"- name: top", "- name: dense", "- name: dense",
        "model.towers.1.name: 'dense' is an input of the model; give the tower another name"},
       {"relu, {linear: 1}]", "relu, {linear: 2}]", "layers: [{linear: 32}",
-       "model.towers.1.layers.3: the last tower must output one number, the logit; "
-       "end its layers with {linear: 1} or sum; the loss applies the sigmoid"},
+       "model.towers.1.layers.3: the last tower must output one number; "
+       "end its layers with {linear: 1} or sum; the loss applies sigmoid or exp"},
       {"relu, {linear: 1}]", "relu, {linear: 1}, sigmoid]", "layers: [{linear: 32}",
-       "model.towers.1.layers.4: the last tower must output one number, the logit; "
-       "end its layers with {linear: 1} or sum; the loss applies the sigmoid"},
+       "model.towers.1.layers.4: the last tower must output one number; "
+       "end its layers with {linear: 1} or sum; the loss applies sigmoid or exp"},
       {"batch_norm, relu", "batchnorm, relu", "batchnorm",
        "model.towers.1.layers.1: 'batchnorm' is not a layer; expected: " + layers},
       {"{linear: 32}", "{}", "layers: [{}",

@@ -121,7 +121,7 @@ TEST_CASE("Features default to the column and table of their name", "[config]") 
 
 TEST_CASE("Columns, model and training are read", "[config]") {
   const ClusterConfig config = Parse(kSample);
-  const std::vector<ColumnConfig>& columns = config.data.csv.columns;
+  const std::vector<ColumnConfig>& columns = config.data.columns;
   CHECK(config.data.csv.separator == ';');
   CHECK(config.data.train == std::vector<std::string>{"CMakeLists.txt"});
   CHECK(config.data.test.empty());

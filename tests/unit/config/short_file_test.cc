@@ -17,6 +17,7 @@ namespace {
 using Names = std::vector<std::string>;
 
 // A file with an id column `a`, lists `b` of ids, numbers `x` and the label, and these sections.
+// Its columns are in data.csv, as in older files.
 std::string File(const std::string& sections, const std::string& columns = "") {
   return absl::StrCat(
       "data: {train: [CMakeLists.txt], csv: {columns: [{name: y, kind: label}, {name: a, kind: "
@@ -104,14 +105,14 @@ TEST_CASE("A column that another feature or derived column reads has no feature"
 
 TEST_CASE("Errors of features and tables that are left out", "[config]") {
   CHECK(ErrorOf(File(absl::StrCat(kTower, "features: [{name: b, column: a}]\n"))) ==
-        "sample.yaml:1: data.csv.columns.3: no feature reads id column 'b', whose name another "
+        "sample.yaml:1: data.columns.3: no feature reads id column 'b', whose name another "
         "feature has; name it in a feature, or give it kind: skip");
   CHECK(ErrorOf(File(absl::StrCat(kTower, "tables: [{name: c}]\n"))) ==
         "sample.yaml:7: tables.0.name: no feature uses table 'c'; remove the table, or name it in "
         "a feature");
   CHECK(ErrorOf(File(absl::StrCat(kTower, "features: [{name: c, column: a, table: aa}]\n"))) ==
         "sample.yaml:7: features.0.table: no table is named 'aa'; use one of b");
-  CHECK(ErrorOf(File(kTower), {"data.csv.columns.1.kind=skip", "data.csv.columns.3={name: b}"}) ==
+  CHECK(ErrorOf(File(kTower), {"data.columns.1.kind=skip", "data.columns.3={name: b}"}) ==
         "sample.yaml:1: features: no column is an id, and no feature reads numbers; give a column "
         "kind: id, or name a feature of a dense column");
   std::string many;

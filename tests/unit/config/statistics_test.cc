@@ -9,9 +9,9 @@ namespace {
 
 DataConfig Csv() {
   DataConfig data;
-  data.csv.columns = {{.name = "y", .kind = ColumnConfig::Kind::kLabel},
-                      {.name = "age", .kind = ColumnConfig::Kind::kDense, .fit = true},
-                      {.name = "sum", .kind = ColumnConfig::Kind::kDense, .mean = 3}};
+  data.columns = {{.name = "y", .kind = ColumnConfig::Kind::kLabel},
+                  {.name = "age", .kind = ColumnConfig::Kind::kDense, .fit = true},
+                  {.name = "sum", .kind = ColumnConfig::Kind::kDense, .mean = 3}};
   return data;
 }
 
@@ -31,9 +31,9 @@ TEST_CASE("Statistics are set where they are computed, and only there", "[config
   std::vector<FeatureConfig> features = Features();
   const Statistics statistics = {{"columns.age", {1.5, 0.25}}, {"features.group", {-1, 7}}};
   REQUIRE(ApplyStatistics(statistics, data, features) == absl::OkStatus());
-  CHECK(data.csv.columns[1].mean == 1.5);
-  CHECK(data.csv.columns[1].stddev == 0.25);
-  CHECK(data.csv.columns[2].mean == 3);
+  CHECK(data.columns[1].mean == 1.5);
+  CHECK(data.columns[1].stddev == 0.25);
+  CHECK(data.columns[2].mean == 3);
   CHECK(features[0].processing.boundaries == std::vector<double>{-1, 7});
   CHECK(features[1].processing.boundaries == std::vector<double>{5});
   CHECK(StatisticsOf(data, features) == statistics);

@@ -18,7 +18,7 @@ using Kind = ColumnConfig::Kind;
 
 DataConfig Adult() {
   DataConfig config;
-  config.csv.missing_values = {"?"};
+  config.missing_values = {"?"};
   for (const auto& [name, kind] : {std::pair{"age", Kind::kDense},
                                    {"workclass", Kind::kId},
                                    {"fnlwgt", Kind::kSkip},
@@ -38,7 +38,7 @@ DataConfig Adult() {
     column.name = name;
     column.kind = kind;
     if (kind == Kind::kLabel) column.positive = {">50K"};
-    config.csv.columns.push_back(column);
+    config.columns.push_back(column);
   }
   return config;
 }
@@ -58,7 +58,7 @@ constexpr Part kTest = {"config/data/adult/adult.test.csv.zst", "../shared/data/
 TEST_CASE("The Adult files have the official counts") {
   const Part part = GENERATE(kTrain, kTest);
   std::vector<FeatureConfig> features;
-  for (const ColumnConfig& column : Adult().csv.columns) {
+  for (const ColumnConfig& column : Adult().columns) {
     if (column.kind == Kind::kId) features.push_back(Feature(column.name));
   }
   REQUIRE(features.size() == 8);

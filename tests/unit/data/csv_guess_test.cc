@@ -167,6 +167,23 @@ TEST_CASE("The label is found by its name, then by its values", "[guess]") {
   CHECK(Guessed(text("a,n,target", "1.0", "0"))[2].config.positive.empty());
 }
 
+TEST_CASE("A label of many numbers is one of a regression", "[guess]") {
+  const auto rows = [](const char* name) {
+    return Rows(absl::StrCat("a,", name, ",b"), 200, [](size_t i) {
+      return absl::StrCat(i % 7, ",", 0.25 * static_cast<double>(i % 90), ",", i % 3);
+    });
+  };
+  using Values = ColumnConfig::LabelValues;
+  const Guessed target(rows("target"));
+  CHECK(target.kind(1) == Kind::kLabel);
+  CHECK(target[1].config.label_values == Values::kNumbers);
+  CHECK(target[1].config.positive.empty());
+  CHECK(Guessed(rows("price"), "price")[1].config.label_values == Values::kNumbers);
+  CHECK(Guessed(rows("price"), "a")[0].config.label_values == Values::kNumbers);
+  // Few numbers may be classes.
+  CHECK_THAT(ErrorOf(rows("price"), "b"), Contains("column 'b' has 3 values, '0', '1', '2'"));
+}
+
 TEST_CASE("A guess from a part of the rows says so, and keeps ids that could repeat", "[guess]") {
   const auto text = [](const std::string& name) {
     return Rows(absl::StrCat(name, ",b,label"), 500, [](size_t i) {
@@ -284,7 +301,8 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
   CHECK_THAT(
       ErrorOf("a,label,b\nx,1,u\ny,2,v\nz,3,u\n"),
       Contains("column 'label' has 3 values, '1', '2', '3'; a label has two, such as 0 and 1, "
-               "or yes and no. Choose another column with --label, or convert it; columns "
+               "or yes and no, or at least five numbers. Choose another column with --label, or "
+               "convert it; columns "
                "with two values: 'b'"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,1\n"), Contains("column 'label' has one value, '1'"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,0\n", "b"),
@@ -372,9 +390,9 @@ TEST_CASE("The configuration is valid, for any names and texts", "[guess]") {
   INFO(config.status().ToString());
   INFO(text);
   REQUIRE(config.ok());
-  CHECK(config->data.csv.columns.size() == guessed.guess.columns.size());
-  for (size_t i = 0; i < config->data.csv.columns.size(); ++i) {
-    const ColumnConfig& column = config->data.csv.columns[i];
+  CHECK(config->data.columns.size() == guessed.guess.columns.size());
+  for (size_t i = 0; i < config->data.columns.size(); ++i) {
+    const ColumnConfig& column = config->data.columns[i];
     CHECK(column.name == guessed[i].config.name);
     CHECK(column.kind == guessed.kind(i));
     CHECK(column.positive == guessed[i].config.positive);

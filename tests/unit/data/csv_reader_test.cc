@@ -2,6 +2,7 @@
 #include <cmath>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/hash.h"
@@ -14,17 +15,17 @@
 namespace simurgh {
 namespace {
 
+using Catch::Contains;
 using Kind = ColumnConfig::Kind;
 using Ids = std::vector<uint64_t>;
 
 // y,x,city,tags,note: label, dense, id, ids separated by |, skipped.
 DataConfig Example() {
   DataConfig config;
-  config.csv.missing_values = {"", "?"};
-  config.csv.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
-                        Column("city", Kind::kId), Column("tags", Kind::kId),
-                        Column("note", Kind::kSkip)};
-  config.csv.columns[3].separator = '|';
+  config.missing_values = {"", "?"};
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense), Column("city", Kind::kId),
+                    Column("tags", Kind::kId), Column("note", Kind::kSkip)};
+  config.columns[3].separator = '|';
   return config;
 }
 
@@ -76,7 +77,7 @@ TEST_CASE("Parts of a cell are trimmed, and missing parts are no ids") {
 
 TEST_CASE("A missing value is put in place before transform and scaling") {
   DataConfig config = Example();
-  ColumnConfig& x = config.csv.columns[1];
+  ColumnConfig& x = config.columns[1];
   x.missing = -3.0;
   x.transform = ColumnConfig::Transform::kLog1p;
   x.mean = 1.0;
@@ -90,8 +91,8 @@ TEST_CASE("A missing value is put in place before transform and scaling") {
 
 TEST_CASE("Several label columns are several labels of a sample, in their order") {
   DataConfig config = Example();
-  config.csv.columns[4] = Column("bought", Kind::kLabel);
-  config.csv.columns[4].positive = {"yes"};
+  config.columns[4] = Column("bought", Kind::kLabel);
+  config.columns[4].positive = {"yes"};
   CHECK(LabelColumns(config) == std::vector<std::string>{"y", "bought"});
   const TemporaryFolder folder;
   const std::string file =
@@ -108,9 +109,63 @@ TEST_CASE("Several label columns are several labels of a sample, in their order"
   CHECK((*second)->dense.labels == std::vector<float>{1, 1});
 }
 
+TEST_CASE("a label of numbers is the number, a count at least 0") {
+  using Values = ColumnConfig::LabelValues;
+  DataConfig config;
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense)};
+  config.columns[0].label_values = Values::kNumbers;
+  const TemporaryFolder folder;
+  const auto labels = [&](const std::string& cell) -> StatusOr<std::vector<float>> {
+    const std::string path = folder.Write("a.csv", cell + ",1\n");
+    SIMURGH_ASSIGN_OR_RETURN(const auto reader, OpenBatchReader(config, {}, {path}, 4));
+    SIMURGH_ASSIGN_OR_RETURN(const auto batch, reader->Next());
+    return batch->dense.labels;
+  };
+  CHECK(labels("-1.5").value() == std::vector<float>{-1.5F});
+  CHECK(labels("1").value() == std::vector<float>{1});
+  for (const char* bad : {"", "x", "nan", "1e60"}) {
+    CHECK_THAT(std::string(labels(bad).status().message()),
+               Contains(absl::StrCat("a.csv:1: column 'y': '", bad, "' is not a finite number")));
+  }
+  config.columns[0].label_values = Values::kCounts;
+  CHECK(labels("2.5").value() == std::vector<float>{2.5F});
+  CHECK_THAT(std::string(labels("-1").status().message()),
+             Contains("'-1' is not a number of at least 0, as the loss poisson needs; correct it"));
+}
+
+TEST_CASE("weights of samples follow the labels, and their cells are not missing") {
+  DataConfig config;
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
+                    Column("city", Kind::kSkip), Column("w", Kind::kWeight)};
+  CHECK(HasSampleWeights(config));
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("a.csv", "1,1,a,0.5\n0,1,a,3\n1,1,a,0\n");
+  const auto reader = OpenBatchReader(config, {}, {path}, 2);
+  REQUIRE(reader.ok());
+  const auto first = (*reader)->Next();
+  CHECK((*first)->dense.labels == std::vector<float>{1, 0, 0.5F, 3});
+  CHECK((*first)->dense.weights().size() == 2);
+  const auto second = (*reader)->Next();
+  CHECK((*second)->dense.labels == std::vector<float>{1, 0});
+
+  for (const char* bad : {"", "-1", "inf", "x"}) {
+    const std::string row = folder.Write("b.csv", absl::StrCat("1,1,a,", bad, "\n1,1,a,2\n"));
+    const auto refused = OpenBatchReader(config, {}, {row}, 2);
+    CHECK_THAT(std::string((*refused)->Next().status().message()),
+               Contains(absl::StrCat("b.csv:1: column 'w': '", bad, "' is not a weight")));
+    // The bad row leaves nothing behind.
+    CHECK((*(*refused)->Next())->dense.labels == std::vector<float>{1, 2});
+  }
+
+  // Rows to predict have neither label nor weight, or both, whatever they are.
+  const std::string rows = folder.Write("c.csv", "1,a\nx,2,a,y\n");
+  const auto predicted = OpenBatchReader(config, {}, {rows}, 2, {.ignore_labels = true});
+  CHECK((*(*predicted)->Next())->dense.labels == std::vector<float>{0, 0, 1, 1});
+}
+
 TEST_CASE("Texts that mean a positive label") {
   DataConfig config = Example();
-  config.csv.columns[0].positive = {"yes", "si"};
+  config.columns[0].positive = {"yes", "si"};
   const auto samples = ReadText(config, "si,1,c,t,\nno,1,c,t,\n yes ,1,c,t,\n", Features());
   REQUIRE(samples.ok());
   CHECK((*samples)[0].label == 1.0F);
@@ -193,7 +248,8 @@ TEST_CASE("A header that is read as a row is an error that names data.csv.header
   };
   CHECK_THAT(problem("y,x,city,tags,note\n"),
              Catch::EndsWith("; if the line is a header, set data.csv.header: true"));
-  CHECK_THAT(problem("1,1,c,t,\ny,x,city,tags,note\n"), Catch::EndsWith("as `positive`"));
+  CHECK_THAT(problem("1,1,c,t,\ny,x,city,tags,note\n"),
+             Catch::EndsWith("choose the loss squared_error"));
 }
 
 TEST_CASE("A bad row is named with file, line, column, value and remedy") {
@@ -223,7 +279,7 @@ TEST_CASE("A bad row is named with file, line, column, value and remedy") {
 
 TEST_CASE("Labels are texts of `positive` and `negative`; missing and other texts are bad rows") {
   DataConfig config = Example();
-  ColumnConfig& y = config.csv.columns[0];
+  ColumnConfig& y = config.columns[0];
   y.positive = {"yes", "1"};
   const auto label_of = [&config](const std::string& cell) -> StatusOr<float> {
     SIMURGH_ASSIGN_OR_RETURN(const auto samples, ReadText(config, cell + ",1,c,t,\n", Features()));
@@ -256,8 +312,8 @@ TEST_CASE("Labels are texts of `positive` and `negative`; missing and other text
 TEST_CASE(
     "A `missing` that is too large once it is scaled is named with the row that lacks a value") {
   DataConfig config = Example();
-  config.csv.columns[1].missing = 3e38F;
-  config.csv.columns[1].stddev = 0.001;
+  config.columns[1].missing = 3e38F;
+  config.columns[1].stddev = 0.001;
   const auto samples = ReadText(config, "1,1,c,t,\n1,,c,t,\n", Features());
   CHECK(samples.status().code() == absl::StatusCode::kInvalidArgument);
   CHECK_THAT(std::string(samples.status().message()),
@@ -267,7 +323,7 @@ TEST_CASE(
 
 TEST_CASE("A dense value far above all usual ones is named in the log, with its line") {
   DataConfig config = Example();
-  config.csv.columns[1].stddev = 2;
+  config.columns[1].stddev = 2;
   std::string text = "1,1e6,c,t,\n0,-1e20,c,t,\n1,2000002,c,t,\n";
   {
     const testing::LogLines lines;
@@ -376,7 +432,7 @@ TEST_CASE("Batches estimate the number of all rows, and know it at the end") {
 
 TEST_CASE("Dense columns are in the order of the file") {
   DataConfig config = Example();
-  config.csv.columns[4].kind = Kind::kDense;
+  config.columns[4].kind = Kind::kDense;
   CHECK(DenseColumns(config) == std::vector<std::string>{"x", "note"});
 }
 

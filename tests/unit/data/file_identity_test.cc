@@ -126,7 +126,7 @@ class Readings {
  public:
   StatusOr<std::unique_ptr<BatchReader>> Open() {
     DataConfig config;
-    config.csv.columns = {Column("y", ColumnConfig::Kind::kLabel)};
+    config.columns = {Column("y", ColumnConfig::Kind::kLabel)};
     return OpenBatchReader(config, {}, {path_}, 10'000, {.identities = &identities_});
   }
   void Append(const std::string& rows) const { std::ofstream(path_, std::ios::app) << rows; }

@@ -77,9 +77,9 @@ TEST_CASE("Criteo's dense columns, fitted, have mean 0 and deviation 1 where the
 TEST_CASE("Fitted statistics, applied to the configuration, replace fitting") {
   const TemporaryFolder folder;
   DataConfig csv;
-  csv.csv.columns = {{.name = "y", .kind = ColumnConfig::Kind::kLabel},
-                     {.name = "x", .kind = ColumnConfig::Kind::kDense, .fit = true},
-                     {.name = "z", .kind = ColumnConfig::Kind::kDense, .mean = 2}};
+  csv.columns = {{.name = "y", .kind = ColumnConfig::Kind::kLabel},
+                 {.name = "x", .kind = ColumnConfig::Kind::kDense, .fit = true},
+                 {.name = "z", .kind = ColumnConfig::Kind::kDense, .mean = 2}};
   csv.train = {folder.Write("a.csv", "1,0.1,3\n0,0.7,4\n1,-5.3,8\n0,2,2.5\n")};
   for (const DataConfig& data : {Criteo({folder.Write("a.tsv", GeneratedText())}), csv}) {
     const bool is_csv = data.format == DataConfig::Format::kCsv;
@@ -137,15 +137,15 @@ TEST_CASE("CSV columns, fitted, have mean 0 and deviation 1, and fitting again c
     for (int n = 0; n < 300; ++n) text += "1," + std::to_string(5 + random.Normal() * 3) + "\n";
     const TemporaryFolder folder;
     DataConfig config;
-    config.csv.columns.resize(2);
-    config.csv.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
-    config.csv.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense, .fit = true};
+    config.columns.resize(2);
+    config.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
+    config.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense, .fit = true};
     config.train = {folder.Write("a.zst", Zstd(text))};
     std::vector<FeatureConfig> features;
     REQUIRE(FitStatistics(config, features) == absl::OkStatus());
-    const double mean = config.csv.columns[1].mean;
+    const double mean = config.columns[1].mean;
     REQUIRE(FitStatistics(config, features) == absl::OkStatus());
-    REQUIRE(config.csv.columns[1].mean == mean);
+    REQUIRE(config.columns[1].mean == mean);
     const auto samples = ReadSamples(config, {}, config.train, 300);
     REQUIRE(samples.ok());
     double sum = 0;
@@ -166,8 +166,8 @@ TEST_CASE("A number that makes up most of a column's deviation is named in the l
     for (int n = 0; n < 2'000; ++n) text += "1," + std::to_string(random.Normal()) + "\n";
     const TemporaryFolder folder;
     DataConfig config;
-    config.csv.columns = {{.name = "y", .kind = ColumnConfig::Kind::kLabel},
-                          {.name = "x", .kind = ColumnConfig::Kind::kDense, .fit = true}};
+    config.columns = {{.name = "y", .kind = ColumnConfig::Kind::kLabel},
+                      {.name = "x", .kind = ColumnConfig::Kind::kDense, .fit = true}};
     config.train = {folder.Write("a.csv", text)};
     std::vector<FeatureConfig> features;
     const testing::LogLines lines;
@@ -185,12 +185,12 @@ TEST_CASE("Rows that a feature refuses count in no statistics, as if they were n
     const TemporaryFolder folder;
     using Kind = ColumnConfig::Kind;
     DataConfig config;
-    config.csv.columns = {Column("y", Kind::kLabel),     Column("x", Kind::kDense),
-                          Column("age", Kind::kId),      Column("colour", Kind::kId),
-                          Column("weighted", Kind::kId), Column("a", Kind::kId),
-                          Column("b", Kind::kId)};
-    config.csv.columns[1].fit = true;
-    for (const size_t list : {5, 6}) config.csv.columns[list].separator = '|';
+    config.columns = {Column("y", Kind::kLabel),     Column("x", Kind::kDense),
+                      Column("age", Kind::kId),      Column("colour", Kind::kId),
+                      Column("weighted", Kind::kId), Column("a", Kind::kId),
+                      Column("b", Kind::kId)};
+    config.columns[1].fit = true;
+    for (const size_t list : {5, 6}) config.columns[list].separator = '|';
     config.bad_rows = DataConfig::BadRows::kSkip;
     config.train = {folder.Write("a.csv", text)};
     std::vector<FeatureConfig> features = {Quantiles("age", 2), Feature("colour"),
@@ -206,8 +206,8 @@ TEST_CASE("Rows that a feature refuses count in no statistics, as if they were n
     REQUIRE(samples.ok());
     CHECK(samples->size() == 3);
     std::vector<double> statistics = features[0].processing.boundaries;
-    statistics.push_back(config.csv.columns[1].mean);
-    statistics.push_back(config.csv.columns[1].stddev);
+    statistics.push_back(config.columns[1].mean);
+    statistics.push_back(config.columns[1].stddev);
     return statistics;
   };
   std::string many = "0";
@@ -240,7 +240,7 @@ TEST_CASE("What cannot be fitted is refused by name") {
   CHECK_THAT(
       std::string(FitStatistics(config, features).message()),
       Catch::EndsWith("b.tsv:1: feature 'C1_group': 'ff' is not a finite number; correct it, or "
-                      "add it to data.csv.missing_values"));
+                      "add it to data.missing_values"));
 }
 
 }  // namespace

@@ -28,10 +28,10 @@ using Row = std::vector<std::string>;
 DataConfig Example(bool header) {
   DataConfig config;
   config.csv.header = header;
-  config.csv.columns = {Column("y", Kind::kLabel),   Column("x", Kind::kDense),
-                        Column("city", Kind::kId),   Column("tags", Kind::kId),
-                        Column("note", Kind::kSkip), Column("z", Kind::kDense)};
-  config.csv.columns[3].separator = '|';
+  config.columns = {Column("y", Kind::kLabel),   Column("x", Kind::kDense),
+                    Column("city", Kind::kId),   Column("tags", Kind::kId),
+                    Column("note", Kind::kSkip), Column("z", Kind::kDense)};
+  config.columns[3].separator = '|';
   return config;
 }
 
@@ -155,15 +155,15 @@ TEST_CASE("Statistics are those of the configured order") {
   const Files files(random, plain);
   std::vector<FeatureConfig> features = Features();
   for (DataConfig* config : {&plain, &named}) {
-    config->csv.columns[1].fit = true;
-    config->csv.columns[5].fit = true;
+    config->columns[1].fit = true;
+    config->columns[5].fit = true;
     config->train = config == &plain ? files.in_order : files.by_name;
     REQUIRE(FitStatistics(*config, features) == absl::OkStatus());
   }
   for (const size_t column : {1, 5}) {
-    CHECK(named.csv.columns[column].mean == plain.csv.columns[column].mean);
-    CHECK(named.csv.columns[column].stddev == plain.csv.columns[column].stddev);
-    CHECK(plain.csv.columns[column].stddev != 1.0);
+    CHECK(named.columns[column].mean == plain.columns[column].mean);
+    CHECK(named.columns[column].stddev == plain.columns[column].stddev);
+    CHECK(plain.columns[column].stddev != 1.0);
   }
 }
 
@@ -183,7 +183,7 @@ TEST_CASE("Rows are observed, copied and predicted in the configured order") {
     const std::string lines = observe(named, files.by_name[file]);
     CHECK(lines == observe(Example(false), files.in_order[file]));
     // A header of all columns is one in the configured order.
-    const std::string copy = files.folder.Write("copy", CsvHeader(named.csv) + "\n" + lines);
+    const std::string copy = files.folder.Write("copy", CsvHeader(named) + "\n" + lines);
     CHECK(lines == observe(named, copy));
     CHECK(ReadAll(named, {copy}, 4, {}) == ReadAll(named, {files.by_name[file]}, 4, {}));
     CHECK(RowLines::Open(named, {copy})->columns() == nullptr);
@@ -226,16 +226,16 @@ TEST_CASE("A header without a column is an error with the nearest name") {
   CHECK(ErrorOf(config, "z,tags,city,x,y").empty());  // `note` is unused.
   CHECK(ErrorOf(config, "y,x,City,tags,z") ==
         ":1: the header has no column 'city'; the nearest column is 'City'; rename it, or set "
-        "data.csv.columns.2.header_name");
+        "data.columns.2.header_name");
   CHECK(ErrorOf(config, "tags,city,y,z") ==
         ":1: the header has no column 'x'; the nearest column is 'y'; rename it, or set "
-        "data.csv.columns.1.header_name");
+        "data.columns.1.header_name");
   CHECK(ErrorOf(config, "y,city") ==
         ":1: the header has no column 'x'; the nearest column is 'y'; rename it, or set "
-        "data.csv.columns.1.header_name");
+        "data.columns.1.header_name");
   CHECK(ErrorOf(config, "y,x,z,city,\x01labels") ==
         ":1: the header has no column 'tags'; use one of \\x01labels, city, x, y, z; rename it, or "
-        "set data.csv.columns.3.header_name");
+        "set data.columns.3.header_name");
   CHECK(ErrorOf(config, "y,\"x").starts_with(":1: cell 2: the quote is not closed"));
   CHECK(ErrorOf(config, std::string(kMaxLineBytes + 1, 'x')).starts_with(":1: the line is longer"));
 }
@@ -246,7 +246,7 @@ TEST_CASE("Files of rows to predict may lack labels") {
   CHECK(ErrorOf(config, "tags,city,z,x,y", /*needs_labels=*/false).empty());
   CHECK(ErrorOf(config, "tags,city,z,x") ==
         ":1: the header has no column 'y'; the nearest column is 'x'; rename it, or set "
-        "data.csv.columns.0.header_name");
+        "data.columns.0.header_name");
   const TemporaryFolder folder;
   const std::string file = folder.Write("f", "tags,more,city,z,x\na|b,9,Oslo,1,2\n");
   const auto batches = ReadAll(config, {file}, 2, {.ignore_labels = true});
@@ -306,19 +306,19 @@ TEST_CASE("strict refuses other columns in a header") {
   config.csv.strict = true;
   CHECK(ErrorOf(config, "note,y,x,city,tags,z").empty());
   CHECK(ErrorOf(config, "y,x,city,tags,z,more") ==
-        ":1: data.csv.columns has no column 'more' of the header; add it, with kind: skip if it is "
+        ":1: data.columns has no column 'more' of the header; add it, with kind: skip if it is "
         "unused, or set data.csv.strict: false");
   CHECK(ErrorOf(config, "a,b").starts_with(":1: the header has no column 'y'"));
 }
 
 TEST_CASE("header_name is the name in the files") {
   DataConfig config = Example(true);
-  config.csv.columns[2].header_name = "City, of birth";
+  config.columns[2].header_name = "City, of birth";
   CHECK(ErrorOf(config, "\"City, of birth\",z,tags,y,x").empty());
   CHECK(ErrorOf(config, "city,z,tags,y,x") ==
         ":1: the header has no column 'City, of birth'; use one of city, tags, x, y, z; rename it, "
-        "or set data.csv.columns.2.header_name");
-  CHECK(CsvHeader(config.csv) == "y,x,\"City, of birth\",tags,note,z");
+        "or set data.columns.2.header_name");
+  CHECK(CsvHeader(config) == "y,x,\"City, of birth\",tags,note,z");
 }
 
 TEST_CASE("A file whose columns change places during a run has changed") {

@@ -24,7 +24,7 @@ constexpr uint64_t kSeeds = 50;
 // y,x.
 DataConfig Example() {
   DataConfig config;
-  config.csv.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense)};
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense)};
   return config;
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("Scaled values are rounded once, at their end") {
   CHECK(Scaled(column, kShift + 4) == 0.75F);
   column.missing = kShift + 3;
   DataConfig config = Example();
-  config.csv.columns[1] = column;
+  config.columns[1] = column;
   const TemporaryFolder folder;
   const auto samples = ReadSamples(config, {}, {folder.Write("a.csv", "1,\n0,1600000009\n")});
   REQUIRE(samples.ok());
@@ -110,7 +110,7 @@ TEST_CASE("A shift of all numbers shifts their quantiles and mean, and changes n
     const std::vector<double> numbers = Halves(random, 300);
     const auto fit = [](const std::vector<double>& values, DataConfig& config) {
       const TemporaryFolder folder;
-      config.csv.columns[1].fit = true;
+      config.columns[1].fit = true;
       config.train = {folder.Write("a.csv", Rows(values))};
       std::vector<FeatureConfig> features = {Bucketised({})};
       features[0].processing.quantiles = 7;
@@ -123,7 +123,7 @@ TEST_CASE("A shift of all numbers shifts their quantiles and mean, and changes n
     const auto shifted = fit(Shifted(numbers), far);
     REQUIRE(plain[0].processing.boundaries.size() == 6);
     REQUIRE(shifted[0].processing.boundaries == Shifted(plain[0].processing.boundaries));
-    REQUIRE(far.csv.columns[1].stddev == Approx(near.csv.columns[1].stddev).epsilon(1e-7));
+    REQUIRE(far.columns[1].stddev == Approx(near.columns[1].stddev).epsilon(1e-7));
     const auto ones = Read(near, plain, numbers);
     const auto others = Read(far, shifted, Shifted(numbers));
     for (size_t n = 0; n < numbers.size(); ++n) {
@@ -136,12 +136,12 @@ TEST_CASE("A shift of all numbers shifts their quantiles and mean, and changes n
 TEST_CASE("What is no number that a double holds is refused by feature, row and value") {
   const TemporaryFolder folder;
   DataConfig config = Example();
-  config.csv.columns[1].kind = Kind::kId;
+  config.columns[1].kind = Kind::kId;
   const std::string cell = GENERATE(as<std::string>(), "1e400", "-1e400", "nan", "inf", "1,6e9");
   const std::string file = folder.Write("a.csv", "1,1e308\n0,\"" + cell + "\"\n");
   const std::string error =
       file + ":2: feature 'x': '" + cell +
-      "' is not a finite number; correct it, or add it to data.csv.missing_values";
+      "' is not a finite number; correct it, or add it to data.missing_values";
   CHECK(ReadSamples(config, {Bucketised({0.0})}, {file}).status().message() == error);
   config.train = {file};
   std::vector<FeatureConfig> features = {Bucketised({})};
@@ -152,13 +152,13 @@ TEST_CASE("What is no number that a double holds is refused by feature, row and 
 TEST_CASE("Numbers beyond floats are fitted, and scaled by what was fitted") {
   const TemporaryFolder folder;
   DataConfig config = Example();
-  config.csv.columns[1].fit = true;
+  config.columns[1].fit = true;
   config.train = {folder.Write("a.csv", "1,1e39\n0,3e39\n1,\n")};
   std::vector<FeatureConfig> features;
   REQUIRE(FitStatistics(config, features) == absl::OkStatus());
-  CHECK(config.csv.columns[1].mean == Approx(2e39));
-  CHECK(config.csv.columns[1].stddev == Approx(1e39));
-  config.csv.columns[1].missing = 2e39;
+  CHECK(config.columns[1].mean == Approx(2e39));
+  CHECK(config.columns[1].stddev == Approx(1e39));
+  config.columns[1].missing = 2e39;
   const auto samples = ReadSamples(config, features, config.train);
   REQUIRE(samples.status() == absl::OkStatus());
   CHECK((*samples)[0].dense[0] == Approx(-1));
@@ -173,15 +173,15 @@ TEST_CASE("Numbers beyond floats are fitted, and scaled by what was fitted") {
 TEST_CASE("A row that is bad in one column counts in no other's statistics") {
   const TemporaryFolder folder;
   DataConfig config = Example();
-  config.csv.columns.push_back(Column("z", Kind::kId));
-  config.csv.columns[1].fit = true;
+  config.columns.push_back(Column("z", Kind::kId));
+  config.columns[1].fit = true;
   config.bad_rows = DataConfig::BadRows::kSkip;
   config.train = {folder.Write("a.csv", "1,1,1\n0,1000,bad\n1,3,2\n")};
   std::vector<FeatureConfig> features = {Feature("z")};
   features[0].processing.quantiles = 2;
   REQUIRE(FitStatistics(config, features) == absl::OkStatus());
-  CHECK(config.csv.columns[1].mean == 2.0);
-  CHECK(config.csv.columns[1].stddev == 1.0);
+  CHECK(config.columns[1].mean == 2.0);
+  CHECK(config.columns[1].stddev == 1.0);
   CHECK(features[0].processing.boundaries == std::vector<double>{2});
 }
 

@@ -24,9 +24,9 @@ const std::string kFolder = PLUGIN_FOLDER;
 // y,x,word.
 DataConfig Example() {
   DataConfig config;
-  config.csv.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
-                        Column("word", Kind::kId)};
-  config.csv.columns[2].separator = '|';
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
+                    Column("word", Kind::kId)};
+  config.columns[2].separator = '|';
   return config;
 }
 
@@ -204,7 +204,7 @@ TEST_CASE("Rows that a plug-in refuses count in no statistics, as if they were n
   const auto fitted = [makes_ids](const std::string& text) {
     const TemporaryFolder folder;
     DataConfig config = Example();
-    config.csv.columns[1].fit = true;
+    config.columns[1].fit = true;
     config.bad_rows = DataConfig::BadRows::kSkip;
     config.train = {folder.Write("a.csv", text)};
     FeatureConfig binned = Feature("binned");
@@ -220,8 +220,8 @@ TEST_CASE("Rows that a plug-in refuses count in no statistics, as if they were n
     }
     REQUIRE(FitStatistics(config, features) == absl::OkStatus());
     std::vector<double> statistics = features[0].processing.boundaries;
-    statistics.push_back(config.csv.columns[1].mean);
-    statistics.push_back(config.csv.columns[1].stddev);
+    statistics.push_back(config.columns[1].mean);
+    statistics.push_back(config.columns[1].stddev);
     return statistics;
   };
   const std::string first = "1,1,ok\n0,3,ok\n";
@@ -236,7 +236,7 @@ TEST_CASE("Rows that a plug-in refuses count in no statistics, as if they were n
 TEST_CASE("A plug-in that cannot continue ends the first pass for statistics, too") {
   const TemporaryFolder folder;
   DataConfig config = Example();
-  config.csv.columns[1].fit = true;
+  config.columns[1].fit = true;
   config.bad_rows = DataConfig::BadRows::kSkip;
   config.train = {folder.Write("a.csv", "1,1,ok\n1,2,fail\n")};
   std::vector<FeatureConfig> features = {Bad("bad_misbehaves")};

@@ -19,9 +19,9 @@ using Ids = std::vector<uint64_t>;
 // y,x,city,tags.
 DataConfig Example() {
   DataConfig config;
-  config.csv.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
-                        Column("city", Kind::kId), Column("tags", Kind::kId)};
-  config.csv.columns[3].separator = '|';
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense), Column("city", Kind::kId),
+                    Column("tags", Kind::kId)};
+  config.columns[3].separator = '|';
   return config;
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("Bad rows end the reading, or are left out up to a limit") {
   CHECK(ReadSamples(config, {city, Feature("tags")}, {file}).status().message() ==
         file +
             ":2: column 'x': 'much' is not a finite number; correct it, or add it to "
-            "data.csv.missing_values");
+            "data.missing_values");
   config.bad_rows = DataConfig::BadRows::kSkip;
   config.max_bad_rows = 3;
   const auto samples = ReadSamples(config, {city, Feature("tags")}, {file});
@@ -213,14 +213,14 @@ TEST_CASE("Statistics of the training files apply to the test files") {
   const TemporaryFolder folder;
   DataConfig config = Example();
   config.train = {folder.Write("a.csv", "1,1,,\n0,2,,\n1,,,\n"), folder.Write("b.csv", "1,3,,\n")};
-  config.csv.columns[1].fit = true;
-  config.csv.columns[1].missing = 2.0;
+  config.columns[1].fit = true;
+  config.columns[1].missing = 2.0;
   std::vector<FeatureConfig> features = {Feature("city"), Feature("tags"), Feature("bucket")};
   features[2].column = "x";
   features[2].processing.quantiles = 3;
   REQUIRE(FitStatistics(config, features).ok());
-  CHECK(config.csv.columns[1].mean == 2.0);
-  CHECK(config.csv.columns[1].stddev == Approx(std::sqrt(2.0 / 3.0)));
+  CHECK(config.columns[1].mean == 2.0);
+  CHECK(config.columns[1].stddev == Approx(std::sqrt(2.0 / 3.0)));
   CHECK(features[2].processing.boundaries == std::vector<double>{2, 3});
   const auto samples = ReadSamples(config, features, {folder.Write("t.csv", "0,2.5,,\n1,,,\n")});
   REQUIRE(samples.ok());
@@ -234,7 +234,7 @@ TEST_CASE("Columns without statistics are refused by name") {
   const TemporaryFolder folder;
   DataConfig config = Example();
   config.train = {folder.Write("a.csv", "1,1,,\n0,1,,\n")};
-  config.csv.columns[1].fit = true;
+  config.columns[1].fit = true;
   std::vector<FeatureConfig> features;
   CHECK_THAT(std::string(FitStatistics(config, features).message()),
              Catch::StartsWith("column 'x': its 2 numbers in the training files are all the same"));
@@ -250,7 +250,7 @@ TEST_CASE("The same rows are the same tensors in training and in evaluation") {
   DataConfig config = Example();
   config.train = {folder.Write("train.csv", rows)};
   config.test = {folder.Write("test.csv", rows)};
-  config.csv.columns[1].fit = true;
+  config.columns[1].fit = true;
   std::vector<FeatureConfig> features = {Feature("city"), Feature("tags"), Feature("bucket")};
   features[1].processing.seed = 3;
   features[1].processing.max_length = 2;

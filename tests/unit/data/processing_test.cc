@@ -138,7 +138,7 @@ TEST_CASE("Buckets are counted by the boundaries at or below") {
   CHECK(*Process(config, {{"2.5", "-3"}}) == Ids{3, 0});
   CHECK(Process(config, {{"cheap"}}).status().message() ==
         "feature 'price': 'cheap' is not a finite number; correct it, or add it to "
-        "data.csv.missing_values");
+        "data.missing_values");
 }
 
 TEST_CASE("Quantiles part the values evenly, and equal ones not at all") {

@@ -26,10 +26,10 @@ struct Setup {
 // y,x,z,city,tags; x is also read as buckets.
 Setup Csv() {
   Setup setup;
-  setup.data.csv.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
-                            Column("z", Kind::kDense), Column("city", Kind::kId),
-                            Column("tags", Kind::kId)};
-  setup.data.csv.columns[4].separator = '|';
+  setup.data.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
+                        Column("z", Kind::kDense), Column("city", Kind::kId),
+                        Column("tags", Kind::kId)};
+  setup.data.columns[4].separator = '|';
   FeatureConfig cross = Feature("cross");
   cross.columns = {"city", "tags"};
   FeatureConfig bucket = Feature("bucket");

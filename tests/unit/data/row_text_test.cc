@@ -27,8 +27,8 @@ using Rows = std::vector<std::pair<std::string, bool>>;
 // Two labels around an id column and a dense one.
 DataConfig TwoLabels() {
   DataConfig config;
-  config.csv.columns = {Column("a", Kind::kLabel), Column("id", Kind::kId),
-                        Column("b", Kind::kLabel), Column("x", Kind::kDense)};
+  config.columns = {Column("a", Kind::kLabel), Column("id", Kind::kId), Column("b", Kind::kLabel),
+                    Column("x", Kind::kDense)};
   config.bad_rows = DataConfig::BadRows::kSkip;
   return config;
 }
@@ -44,7 +44,7 @@ Read ReadRows(const DataConfig& config, const std::string& file, ReadOptions opt
   options.on_row = [&](std::string_view line, bool in_batch) {
     read.rows.emplace_back(line, in_batch);
   };
-  auto reader = OpenBatchReader(config, {Feature(config.csv.columns.empty() ? "C1" : "id")}, {file},
+  auto reader = OpenBatchReader(config, {Feature(config.columns.empty() ? "C1" : "id")}, {file},
                                 /*batch_size=*/2, options)
                     .value();
   while (const auto batch = reader->Next().value()) {

@@ -16,9 +16,9 @@ namespace {
 // y,x: x numbers the rows.
 DataConfig Example() {
   DataConfig config;
-  config.csv.columns.resize(2);
-  config.csv.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
-  config.csv.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense};
+  config.columns.resize(2);
+  config.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
+  config.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense};
   config.bad_rows = DataConfig::BadRows::kSkip;
   return config;
 }

@@ -22,9 +22,9 @@ using Missing = ProcessingConfig::Missing;
 // y,tags: lists separated by |.
 DataConfig Example() {
   DataConfig config;
-  config.csv.missing_values = {"", "?"};
-  config.csv.columns = {Column("y", Kind::kLabel), Column("tags", Kind::kId)};
-  config.csv.columns[1].separator = '|';
+  config.missing_values = {"", "?"};
+  config.columns = {Column("y", Kind::kLabel), Column("tags", Kind::kId)};
+  config.columns[1].separator = '|';
   return config;
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("A missing value is dropped with its weight") {
              Catch::EndsWith("a.csv:1: feature 'tags': its value is missing; correct the row, or "
                              "choose another rule for `missing`"));
   DataConfig config = Example();
-  config.csv.missing_values = {"N:A"};
+  config.missing_values = {"N:A"};
   CHECK(ReadCell(Weighted(), "a:1|N:A|N:A:3", config)->ids == Hashes({"a"}));
   CHECK(ReadCell(Weighted(), ":2", config)->ids == Hashes({""}));
 }

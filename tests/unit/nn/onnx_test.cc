@@ -102,7 +102,7 @@ class Exports {
       float most = 0;
       for (size_t i = 0; i < wanted.size(); ++i) {
         CAPTURE(i, found[i], wanted[i]);
-        CHECK(std::abs(found[i] - wanted[i]) <= 1e-6F);
+        CHECK(std::abs(found[i] - wanted[i]) <= 1e-6F * std::max(1.0F, std::abs(wanted[i])));
         least = std::min(least, wanted[i]);
         most = std::max(most, wanted[i]);
       }
@@ -157,6 +157,12 @@ TEST_CASE("Towers, inputs, labels and the sampling correction predict the same i
   exports.Add("no_embeddings", {.towers = {{"top", {"dense"}, {Linear(1)}}}},
               {.dense_width = kWidth});
   exports.Add("sampled", Chain({Linear(4), Relu(), Linear(1)}), TestInputs(kWidth), 0.01);
+  ModelConfig numbers = Chain({Linear(4), Gelu(), Linear(4)});
+  numbers.tasks.resize(4);
+  numbers.tasks[1].loss.kind = LossConfig::Kind::kPoisson;
+  numbers.tasks[2].loss.kind = LossConfig::Kind::kSquaredError;
+  numbers.tasks[3].loss.kind = LossConfig::Kind::kPoisson;
+  exports.Add("numbers", numbers);
   Random random(3);
   for (int i = 0; i < 20; ++i) {
     exports.Add(absl::StrCat("random_", i), RandomModel(random));

@@ -25,12 +25,11 @@ features: [{name: a, hash: none}, {name: b, hash: none}]
 data:
   format: csv
   train: [train.csv]
-  csv:
-    columns:
-      - {name: torn, kind: label}
-      - {name: a, kind: id}
-      - {name: b, kind: id}
-      - {name: version, kind: label}
+  columns:
+    - {name: torn, kind: label}
+    - {name: a, kind: id}
+    - {name: b, kind: id}
+    - {name: version, kind: label}
 model: {towers: [{name: top, input: embeddings, layers: [{linear: 2}]}]}
 training: {batch_size: 8, dense_optimizer: {kind: sgd, learning_rate: 0.1}}
 )";

@@ -77,13 +77,12 @@ features:
 data:
   train: [train.csv]
   test: [test.csv]
-  csv:
-    columns:
-      - {name: label, kind: label}
-      - {name: age, kind: dense, fit: true, transform: log1p}
-      - {name: words, kind: id, separator: " "}
-      - {name: stamp, kind: id}
-      - {name: scores, kind: id, separator: "|"}
+  columns:
+    - {name: label, kind: label}
+    - {name: age, kind: dense, fit: true, transform: log1p}
+    - {name: words, kind: id, separator: " "}
+    - {name: stamp, kind: id}
+    - {name: scores, kind: id, separator: "|"}
 model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 1}]}]}
 )"),
                                           {});

@@ -192,7 +192,7 @@ TEST_CASE_METHOD(Fixture, "a loader with other settings is rejected, naming the 
   CHECK(refusal(config_).empty());
   ClusterConfig other = config_;
   other.settings["training.keep_negatives"] = "0.5";
-  other.settings["data.csv.columns.0.mean"] = "40";
+  other.settings["data.columns.0.mean"] = "40";
   CHECK_THAT(refusal(other),
              Catch::Contains(", 40 (loader); training.keep_negatives = 1 (trainer), 0.5 (loader); "
                              "use the same file"));
