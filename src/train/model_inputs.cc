@@ -11,8 +11,8 @@ ModelInputs InputsOf(const ClusterConfig& config) {
       .embedding_width = config.embedding_width(),
       .has_sample_weights = HasSampleWeights(config.data)};
   for (const FeatureConfig& feature : config.features) {
-    inputs.features.push_back(
-        {feature.name, feature.width(config.tables[feature.table_index].dim)});
+    inputs.features.push_back({feature.name, feature.width(config.tables[feature.table_index].dim),
+                               feature.mask_width()});
   }
   return inputs;
 }

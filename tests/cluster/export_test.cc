@@ -97,7 +97,7 @@ TEST_CASE("PyTorch and onnxruntime predict exported models as the trainer does")
       {"adult-deepfm", {"tables.0.precision=f16"}},
       {"adult-dlrm", {"checkpoint.at_steps=[20,40]", "checkpoint.full_every=9"}},
       {"adult-wide-deep", {}},
-      {"", {}},
+      {"", {"training.dense_optimizer.average_decay=0.9"}},
   }));
   CAPTURE(model.config);
   const std::string python = Python("numpy, onnxruntime, safetensors.numpy, torch");

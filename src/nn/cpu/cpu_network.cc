@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "nn/cpu/activation.h"
+#include "nn/cpu/attention.h"
 #include "nn/cpu/batch_norm.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/cross.h"
@@ -17,7 +18,6 @@
 #include "nn/cpu/loss.h"
 #include "nn/cpu/matmul.h"
 #include "nn/cpu/optimizer.h"
-#include "nn/cpu/weight_average.h"
 #include "nn/initialize.h"
 #include "simurgh/base/check.h"
 
@@ -352,6 +352,24 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
       break;
     case LayerConfig::Kind::kSum:
       SumBackward(output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kMean:
+      MeanBackward(SequenceOf(layer, input), output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kLast:
+      LastBackward(SequenceOf(layer, input), output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kAttention:
+      SIMURGH_RETURN_IF_ERROR(AttentionBackward(
+          layer, {weights, gradients()}, SequenceOf(layer, input),
+          {activations_, activation_gradients_}, output_gradient, input_gradient));
+      ReportGradients(layer, rank_step);
+      break;
+    case LayerConfig::Kind::kSoftmax:
+      SoftmaxBackward(activations_.Output(layer), output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kMix:
+      MixBackward(input, layer.config.width, output_gradient, input_gradient);
       break;
   }
   return absl::OkStatus();

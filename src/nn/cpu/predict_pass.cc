@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "nn/cpu/activation.h"
+#include "nn/cpu/attention.h"
 #include "nn/cpu/batch_norm.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/interaction.h"
@@ -43,7 +44,7 @@ void GatherInput(const PredictPass& pass, const NetworkInputs& inputs, const Tow
         pass.activations.Input(tower).Columns(input.column, input.width);
     switch (input.source) {
       case TowerInput::Source::kDense:
-        CopyRows(inputs.dense, block);
+        CopyRows(inputs.dense.Columns(input.source_column, input.width), block);
         break;
       case TowerInput::Source::kEmbeddings:
         CopyRows(inputs.embeddings.Columns(input.source_column, input.width), block);
@@ -88,6 +89,20 @@ Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, const Layer
       break;
     case LayerConfig::Kind::kSum:
       SumForward(input, output);
+      break;
+    case LayerConfig::Kind::kMean:
+      MeanForward(SequenceOf(layer, input), output);
+      break;
+    case LayerConfig::Kind::kLast:
+      LastForward(SequenceOf(layer, input), output);
+      break;
+    case LayerConfig::Kind::kAttention:
+      return AttentionForward(layer, weights, SequenceOf(layer, input), activations, output);
+    case LayerConfig::Kind::kSoftmax:
+      SoftmaxForward(input, output);
+      break;
+    case LayerConfig::Kind::kMix:
+      MixForward(input, layer.config.width, output);
       break;
   }
   return absl::OkStatus();

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "nn/cpu/optimizer.h"
-#include "nn/cpu/weight_average.h"
 #include "nn/cuda/loss_kernels.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/optimizer_kernels.h"

@@ -139,6 +139,10 @@ TEST_CASE("Embeddings together too wide for a layer", "[config]") {
 }
 
 TEST_CASE("Models that do not hold together", "[config]") {
+  const std::string layers =
+      "{linear: width}, batch_norm, {batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, "
+      "softmax, {dot: width}, {fm: width}, cross, {cross: {rank}}, sum, {sum: width}, {mix: "
+      "terms}, mean, last or {attention: {hidden}}";
   CheckCases({
       {"input: dense", "input: dens", "input: dens",
        "model.towers.0.input: 'dens' is neither dense, embeddings nor an earlier tower; "
@@ -166,14 +170,9 @@ TEST_CASE("Models that do not hold together", "[config]") {
        "model.towers.1.layers.4: the last tower must output one number; "
        "end its layers with {linear: 1} or sum; the loss applies sigmoid or exp"},
       {"batch_norm, relu", "batchnorm, relu", "batchnorm",
-       "model.towers.1.layers.1: 'batchnorm' is not a layer; expected: {linear: width}, "
-       "batch_norm, "
-       "{batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, {dot: width}, {fm: width}, cross, "
-       "{cross: {rank}}, sum or {sum: width}"},
+       "model.towers.1.layers.1: 'batchnorm' is not a layer; expected: " + layers},
       {"{linear: 32}", "{}", "layers: [{}",
-       "model.towers.1.layers.0: not a single layer; expected: {linear: width}, batch_norm, "
-       "{batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, {dot: width}, {fm: width}, cross, "
-       "{cross: {rank}}, sum or {sum: width}"},
+       "model.towers.1.layers.0: not a single layer; expected: " + layers},
       {"input: dense", "input: embeddings", "towers:",
        "model.towers: no tower reads dense; give a tower input: dense, or columns kind: skip"},
       {"{name: bottom", "{name: dense", "{name: dense",
@@ -183,6 +182,36 @@ TEST_CASE("Models that do not hold together", "[config]") {
        "model.towers.0.input: 'dense' is neither dense, embeddings nor an earlier tower; "
        "use one of embeddings, embeddings.city, embeddings.bought, embeddings.seen, "
        "embeddings.shop"},
+  });
+}
+
+TEST_CASE("Sequences and experts that do not hold together", "[config]") {
+  const std::string bottom = "{name: bottom, input: dense";
+  const auto with = [&](const std::string& tower) { return tower + "\n    - " + bottom; };
+  CheckCases({
+      {bottom, with("{name: x, input: [embeddings.city, mask.city], layers: [mean]}"), "mask.city",
+       "model.towers.0.input.1: 'mask.city' is neither dense, embeddings nor an earlier tower; "
+       "give the feature pooling: raw and mask: true"},
+      {"[{linear: 32}", "[last, {linear: 32}", "layers: [last",
+       "model.towers.1.layers.0: the last inputs are not a raw feature and its mask; "
+       "end the tower's input with embeddings.FEATURE and mask.FEATURE"},
+      {"[{linear: 32}", "[{mix: 7}, {linear: 32}", "layers: [{mix",
+       "model.towers.1.layers.0: 60 columns are not 7 factors and 7 pieces of one width; "
+       "read a tower with a factor for each piece first, then the pieces"},
+      {bottom, with("{name: x, input: embeddings.city, layers: [relu], experts: 2}"), "experts",
+       "model.towers.0.experts: has no effect without gates; name gates"},
+      {bottom, with("{name: x, input: embeddings.city, layers: [relu], gates: [a]}"), "gates",
+       "model.towers.0.gates: has no effect; remove it, or set experts"},
+      {bottom, with("{name: x, input: embeddings.city, layers: [relu], experts: 2, gates: [a]}"),
+       "{name: x",
+       "model.towers.0.name: no later tower reads 'x.a'; name it in an input, or remove the tower"},
+      {bottom, with("{name: x, input: y, layers: [relu], experts: 2, gates: [a]}"), "input: y",
+       "model.towers.0.input: 'y' is neither dense, embeddings nor an earlier tower; "
+       "use one of embeddings, dense, embeddings.city, embeddings.bought, embeddings.seen, "
+       "embeddings.shop"},
+      {"[{linear: 32}, batch_norm", "[{attention: {hidden: [0]}}, batch_norm", "[0]",
+       "model.towers.1.layers.0.attention.hidden.0: '0' is not a width; "
+       "expected: integers from 1 to 65536"},
   });
 }
 

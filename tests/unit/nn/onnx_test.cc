@@ -48,7 +48,13 @@ class Exports {
  public:
   // Gives the network random weights and statistics.
   void Add(const std::string& name, const ModelConfig& model,
-           ModelInputs inputs = TestInputs(kWidth), double kept = 1.0) {
+           const ModelInputs& inputs = TestInputs(kWidth), double kept = 1.0) {
+    Add(name, model, inputs, kept,
+        TestBatch(kRows, inputs.dense_width, inputs.embedding_width, random_));
+  }
+
+  void Add(const std::string& name, const ModelConfig& model, const ModelInputs& inputs,
+           double kept, const TestBatch& batch) {
     CAPTURE(name);
     auto network = CreateCpuNetwork(model, {.inputs = inputs});
     REQUIRE(network.ok());
@@ -65,7 +71,6 @@ class Exports {
         OnnxModel(model, inputs, (*network)->parameters(), (*network)->statistics(), options);
     REQUIRE(onnx.ok());
     std::ofstream(folder.Path(name + ".onnx"), std::ios::binary) << *onnx;
-    const TestBatch batch(kRows, inputs.dense_width, inputs.embedding_width, random_);
     Write(folder.Path(name + ".dense"), batch.dense_values);
     Write(folder.Path(name + ".embeddings"), batch.embedding_values);
     std::vector<float> rows(kRows * tasks.size());
@@ -127,6 +132,15 @@ TEST_CASE("Every layer kind predicts the same in onnxruntime") {
   exports.Add("fm", Chain({Linear(8), Fm(4), out}));
   exports.Add("sum", Chain({Linear(4), Sum()}));
   exports.Add("sum_2", Chain({Linear(6), Sum(2), out}));
+  exports.Check();
+}
+
+TEST_CASE("Sequences and experts predict the same in onnxruntime") {
+  Exports exports;
+  Random random(7);
+  // The first row, which is also predicted alone, has some rows; others have none or all places.
+  exports.Add("sequences", Sequences(), SequenceInputs(), 1.0,
+              SequenceBatch(kRows, random, [](size_t row) { return (row + 2) % 5; }));
   exports.Check();
 }
 

@@ -1,6 +1,7 @@
 #include "tests/unit/nn/reference_network.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <numbers>
 #include <numeric>
 #include <utility>
@@ -288,6 +289,12 @@ std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& paramete
             row = sums;
           }
           break;
+        case LayerConfig::Kind::kMean:
+        case LayerConfig::Kind::kLast:
+        case LayerConfig::Kind::kAttention:
+        case LayerConfig::Kind::kSoftmax:
+        case LayerConfig::Kind::kMix:
+          std::abort();  // PyTorch is their reference.
       }
     }
     values[tower.name] = std::move(x);
