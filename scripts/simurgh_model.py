@@ -58,6 +58,13 @@ class Layer(torch.nn.Module):
             return origin * (product + self.bias) + x
         if kind == "sum":
             return x.reshape(len(x), self.config["width"], -1).sum(2)
+        if kind == "softmax":
+            return torch.softmax(x, 1)
+        if kind == "mix":
+            gates, rest = x[:, :self.config["width"]], x[:, self.config["width"]:]
+            return (gates[:, :, None] * rest.reshape(*gates.shape, -1)).sum(1)
+        if kind in ("mean", "last", "attention"):
+            return self._pool(x, self.config["dim"])
         vectors = x.reshape(len(x), -1, self.config["width"])
         if kind == "dot":
             rows, columns = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
@@ -65,6 +72,24 @@ class Layer(torch.nn.Module):
         if kind == "fm":
             return 0.5 * (vectors.sum(1) ** 2 - (vectors**2).sum(1)).sum(1, keepdim=True)
         raise ValueError(f"a layer of kind '{kind}' is not known; use the program's version of this file")
+
+    def _pool(self, x, dim):
+        """Pools rows of this dim. Columns of x: a query (attention), the rows, a mask that begins with its ones."""
+        places = x.shape[1] // (dim + 1)
+        query, rows, mask = x.split([x.shape[1] - places * (dim + 1), places * dim, places], 1)
+        rows, lengths = rows.reshape(len(x), places, dim), mask.sum(1, keepdim=True)
+        if self.config["kind"] == "mean":
+            weights = mask / lengths.clamp(min=1)
+        elif self.config["kind"] == "last":
+            weights = (torch.arange(1, places + 1) == lengths).to(x.dtype)
+        else:
+            queries = query[:, None].expand_as(rows)
+            scores, last = torch.cat([queries, rows, queries - rows, queries * rows], 2), len(self.config["hidden"]) + 1
+            for i in range(1, last + 1):
+                scores = scores @ getattr(self, f"weight_{i}") + getattr(self, f"bias_{i}")
+                scores = torch.relu(scores) if i < last else scores[:, :, 0]
+            weights = mask * scores
+        return (weights[:, :, None] * rows).sum(1)
 
 
 class Table(torch.nn.Module):
@@ -95,7 +120,7 @@ class Model(torch.nn.Module):
         for tower, index, layer in self.plan():
             prefix = f"{tower['name']}.{index}."
             own = {name[len(prefix):]: value for name, value in values.items() if name.startswith(prefix)}
-            self.layers[f"{tower['name']} {index}"] = Layer(layer, own)
+            self.layers[_key(tower, index)] = Layer(layer, own)
         self.tables = torch.nn.ModuleDict({f"table {name}": table for name, table in (tables or {}).items()})
         self.eval()
 
@@ -111,16 +136,27 @@ class Model(torch.nn.Module):
         for feature in self.network["embeddings"]:
             blocks["embeddings." + feature["feature"]] = embeddings[:, first:first + feature["width"]]
             first += feature["width"]
+            mask = f"mask.{feature['feature']}"
+            columns = [i for i, name in enumerate(self.network["dense"]) if name.startswith(mask + ".")]
+            if columns:
+                blocks[mask] = dense[:, columns]
         for tower in self.network["towers"]:
             x = origin = torch.cat([blocks[name] for name in tower["inputs"]], 1)
             for index in range(1, len(tower["layers"]) + 1):
-                x = self.layers[f"{tower['name']} {index}"](x, origin)
+                x = self.layers[_key(tower, index)](x, origin)
             blocks[tower["name"]] = x
         return x
 
     def forward(self, dense, embeddings):
-        """Probabilities [N, labels], corrected for keep_negatives."""
-        return torch.sigmoid(self.logits(dense, embeddings) + math.log(self.network["keep_negatives"]))
+        """Predictions [N, labels]: probabilities, corrected for keep_negatives, or numbers."""
+        outputs = self.logits(dense, embeddings)
+        probabilities = torch.sigmoid(outputs + math.log(self.network["keep_negatives"]))
+        by_loss = {"squared_error": outputs, "poisson": torch.exp(outputs)}
+        losses = self.network.get("losses", [])  # Older models have none: all labels are binary.
+        if not any(loss in by_loss for loss in losses):
+            return probabilities
+        columns = [by_loss.get(loss, probabilities)[:, i] for i, loss in enumerate(losses)]
+        return torch.stack(columns, 1)
 
     def embed(self, samples):
         """Embeddings [N, E] of the arrays of `simurgh export features`. Needs load(tables=True)."""
@@ -171,9 +207,14 @@ def save_dense(model, path):
     """Writes weights and running statistics to a file for model.initial_weights."""
     values = {}
     for tower, index, _ in model.plan():
-        for name, value in model.layers[f"{tower['name']} {index}"].state_dict().items():
+        for name, value in model.layers[_key(tower, index)].state_dict().items():
             values[f"{tower['name']}.{index}.{name}"] = numpy.ascontiguousarray(value.cpu().numpy().astype("f4"))
     save_file(values, path)
+
+
+def _key(tower, index):
+    """Of a layer in Model.layers. PyTorch allows no dot, which the names of experts have."""
+    return f"{tower['name']} {index}".replace(".", ":")
 
 
 def _weights(network):
@@ -183,6 +224,9 @@ def _weights(network):
             parts = {"linear": ("weight", "bias"), "batch_norm": ("scale", "shift"), "cross": ("weight", "bias")}
             if layer.get("rank"):
                 parts["cross"] = ("down", "up", "bias")
+            if layer["kind"] == "attention":
+                numbers = range(1, len(layer["hidden"]) + 2)
+                parts["attention"] = [f"{part}_{i}" for i in numbers for part in ("weight", "bias")]
             for part in parts.get(layer["kind"], ()):
                 yield f"{tower['name']}.{index}.{part}"
 

@@ -27,11 +27,24 @@ Status CheckSamples(size_t samples, uint32_t max) {
       absl::StrCat(samples, " samples are out of range; use 1 to ", max, " (training.batch_size)"));
 }
 
-Status CheckDense(const DenseBatch& dense) {
-  for (const float label : dense.labels) {
+Status CheckDense(const DenseBatch& dense, const std::vector<TaskConfig>& tasks) {
+  for (size_t i = 0; i < dense.batch_size * dense.tasks; ++i) {
+    const float label = dense.labels[i];
+    const LossConfig::Kind loss = tasks[i % tasks.size()].loss.kind;
+    if (IsRegression(loss)) {
+      const bool is_count = loss == LossConfig::Kind::kPoisson;
+      if (std::isfinite(label) && (!is_count || label >= 0)) continue;
+      return Bad(absl::StrCat("label ", label, " is out of range; use ",
+                              is_count ? "finite values of at least 0" : "finite values"));
+    }
     if (label != 0.0F && label != 1.0F) {
       return Bad(absl::StrCat("label ", label, " is out of range; use 0 or 1"));
     }
+  }
+  for (const float weight : dense.weights()) {
+    if (std::isfinite(weight) && weight >= 0) continue;
+    return Bad(
+        absl::StrCat("weight ", weight, " is out of range; use finite values of at least 0"));
   }
   const auto finite = [](float value) { return std::isfinite(value); };
   if (!std::all_of(dense.values.begin(), dense.values.end(), finite)) {
@@ -76,23 +89,15 @@ rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders, u
   return {builder, root};
 }
 
-wire::SkippedRows EncodeSkipped(SkippedRows skipped) {
-  return {skipped.in_all, skipped.in_reading};
-}
-
-SkippedRows DecodeSkipped(const wire::SkippedRows* skipped) {
-  if (skipped == nullptr) return {};
-  return {.in_all = skipped->in_all(), .in_reading = skipped->in_reading()};
-}
-
-rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, SkippedRows skipped,
+rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, uint64_t skipped,
                                              const std::shared_ptr<const FedBatch>& batch) {
   flatbuffers::FlatBufferBuilder builder;
-  const wire::SkippedRows rows = EncodeSkipped(skipped);
   const ShareProgress& with = batch->progress;
   const wire::Progress progress(with.next.row, with.next.epoch, with.files);
+  const std::array<uint64_t, 4>& at = with.place.at;
+  const wire::Place place(with.place.row, with.place.file, at[0], at[1], at[2], at[3]);
   const auto root =
-      wire::CreateFeedBatchRequest(builder, loader, number, &rows, &progress, with.rows);
+      wire::CreateFeedBatchRequest(builder, loader, number, skipped, &progress, with.rows, &place);
   return {builder,
           root,
           {batch->sparse.plain_ids, batch},
@@ -104,22 +109,33 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, S
 ShareProgress DecodeProgress(const wire::FeedBatchRequest& request) {
   const wire::Progress* const progress = request.progress();
   if (progress == nullptr) return {.share = request.loader()};
+  ReadPlace place;
+  if (const wire::Place* const sent = request.place(); sent != nullptr) {
+    place = {.row = sent->row(),
+             .file = sent->file(),
+             .at = {sent->at0(), sent->at1(), sent->at2(), sent->at3()}};
+  }
   return {.share = request.loader(),
           .files = progress->files(),
           .next = {progress->epoch(), progress->row()},
-          .rows = request.rows()};
+          .rows = request.rows(),
+          .place = place};
 }
 
 StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
-                                                          size_t dense_width, size_t tasks) {
+                                                          size_t dense_width, size_t tasks,
+                                                          bool is_weighted) {
   const auto [plain_ids, codes, dense, labels] = counts;
-  const uint64_t samples = labels / tasks;
+  const uint64_t per_sample = tasks + (is_weighted ? 1 : 0);
+  const uint64_t samples = labels / per_sample;
   if (plain_ids > kMaxBatchOccurrences || codes > kMaxBatchCodeBytes ||
-      samples > kMaxBatchSamples || labels != samples * tasks || dense != samples * dense_width) {
+      samples > kMaxBatchSamples || labels != samples * per_sample ||
+      dense != samples * dense_width) {
     return Bad(absl::StrCat("segments of ", plain_ids, " ids, ", codes, " bytes, ", dense,
                             " dense values and ", labels, " labels are out of range; use at most ",
                             kMaxBatchOccurrences, " ids and ", kMaxBatchSamples, " samples of ",
-                            dense_width, " dense values and ", tasks, " labels"));
+                            dense_width, " dense values and ", tasks, " labels",
+                            is_weighted ? " and a weight" : ""));
   }
   auto batch = std::make_shared<FedBatch>();
   batch->dense.batch_size = samples;
@@ -148,7 +164,7 @@ StatusOr<Batch> DecodeFeed(const rpc::Received<FeedBatch::Request>& request,
                            const ClusterConfig& config) {
   const auto fed = FedBatchOf(request);  // Consumed by DecodeBatch.
   SIMURGH_RETURN_IF_ERROR(CheckSamples(fed->dense.batch_size, config.training.batch_size));
-  SIMURGH_RETURN_IF_ERROR(CheckDense(fed->dense));
+  SIMURGH_RETURN_IF_ERROR(CheckDense(fed->dense, TasksOf(config.model)));
   SIMURGH_ASSIGN_OR_RETURN(CompactBatch sparse,
                            DecodeBatch(std::move(fed->sparse), config.features.size()));
   SIMURGH_RETURN_IF_ERROR(CheckSparse(sparse, fed->dense, config.features));

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "services/api/feed_methods.h"
-#include "services/api/skipped_rows.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/batch.h"
@@ -25,19 +24,17 @@ struct FedBatch {
 };
 
 // The segments refer to the batch's arrays.
-rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, SkippedRows skipped,
+rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, uint64_t skipped,
                                              const std::shared_ptr<const FedBatch>& batch);
-
-wire::SkippedRows EncodeSkipped(SkippedRows skipped);
-SkippedRows DecodeSkipped(const wire::SkippedRows* skipped);
 
 ShareProgress DecodeProgress(const wire::FeedBatchRequest& request);
 
 // Allocates the segments of a feed request in a new FedBatch, which owns them. tasks: labels of a
-// sample. Errors: INVALID_ARGUMENT for lengths that exceed a batch's limits or do not fit
-// dense_width and tasks.
+// sample. is_weighted: whether weights follow the labels. Errors: INVALID_ARGUMENT for lengths that
+// exceed a batch's limits or do not fit dense_width, tasks and is_weighted.
 StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
-                                                          size_t dense_width, size_t tasks);
+                                                          size_t dense_width, size_t tasks,
+                                                          bool is_weighted = false);
 
 // Upper bound of the memory of PlaceFeed's batch once decoded. Cost: of DecodedSizes.
 // Errors: those errors of DecodeFeed that the batch's header and number of samples reveal.
@@ -46,8 +43,8 @@ StatusOr<size_t> FeedBytes(const rpc::Received<FeedBatch::Request>& request,
 
 // Decodes PlaceFeed's batch, without its progress. Call once. Cost: of DecodeBatch.
 // Errors: INVALID_ARGUMENT for a malformed batch, a wrong number of features, a list shared across
-// tables, more samples than training.batch_size, labels other than 0 and 1, or dense values that
-// are not finite.
+// tables, more samples than training.batch_size, labels that the losses do not
+// allow, weights below 0, or weights or dense values that are not finite.
 StatusOr<Batch> DecodeFeed(const rpc::Received<FeedBatch::Request>& request,
                            const ClusterConfig& config);
 

@@ -18,7 +18,7 @@ using OpenFeed =
 inline constexpr OpenFeed kOpenFeed{
     .number = 0x0301, .name = "open_feed", .max_head_bytes = 16 << 20};
 
-// plain_ids and codes: an EncodedBatch. dense: (B, dense width). labels: (B).
+// plain_ids and codes: an EncodedBatch. dense: (B, dense width). labels: see DenseBatch::labels.
 using FeedBatch =
     rpc::MethodOf<rpc::MessageOf<wire::FeedBatchRequest, rpc::Segment<"plain_ids", uint64_t>,
                                  rpc::Segment<"codes", std::byte>, rpc::Segment<"dense", float>,

@@ -1,4 +1,4 @@
-// Writes generated data; simurgh/data/generator.h describes it.
+// Writes generated data; simurgh/data/generator.h and teachers.h describe them.
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +14,7 @@
 
 #include "services/datagen/options.h"
 #include "services/datagen/report.h"
+#include "services/datagen/teachers.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/exit_code.h"
 #include "simurgh/data/file_writer.h"
@@ -31,12 +32,11 @@ struct Block {
 };
 
 // Samples [first, first + count), with verdicts of the first `reported`.
-Block Generate(const Generator& generator, uint64_t first, uint64_t count, uint64_t reported) {
+Block Generate(const SampleWriter& writer, uint64_t first, uint64_t count, uint64_t reported) {
   Block block;
   block.samples = count;
   for (uint64_t n = 0; n < count; ++n) {
-    const GeneratedSample sample = generator.Sample(first + n);
-    generator.AppendLine(sample, block.text);
+    const GeneratedSample sample = writer.append(first + n, block.text);
     block.positives += sample.labels[0] == 1.0F ? 1 : 0;
     if (n < reported) block.verdicts.Add(sample);
   }
@@ -44,7 +44,7 @@ Block Generate(const Generator& generator, uint64_t first, uint64_t count, uint6
 }
 
 // Several threads generate blocks ahead; the file has them in order.
-Status Run(const Generator& generator, const DatagenOptions& options, FileWriter file) {
+Status Run(const SampleWriter& writer, const DatagenOptions& options, FileWriter file) {
   const auto start = std::chrono::steady_clock::now();
   auto shown = start;
   std::deque<std::future<Block>> ahead;
@@ -52,11 +52,12 @@ Status Run(const Generator& generator, const DatagenOptions& options, FileWriter
   uint64_t started = 0;
   uint64_t written = 0;
   uint64_t positives = 0;
+  SIMURGH_RETURN_IF_ERROR(file.Append(writer.header));
   while (written < options.samples) {
     while (ahead.size() < options.threads && started < options.samples) {
       const uint64_t count = std::min(kBlockSamples, options.samples - started);
       const uint64_t reported = options.report_samples - std::min(options.report_samples, started);
-      ahead.push_back(std::async(std::launch::async, Generate, std::cref(generator),
+      ahead.push_back(std::async(std::launch::async, Generate, std::cref(writer),
                                  options.first + started, count, reported));
       started += count;
     }
@@ -74,10 +75,28 @@ Status Run(const Generator& generator, const DatagenOptions& options, FileWriter
               << static_cast<uint64_t>(static_cast<double>(written) / seconds) << " per second\n";
   }
   SIMURGH_RETURN_IF_ERROR(file.Commit());
-  const auto& cardinalities = generator.cardinalities();
-  const uint64_t ids = std::accumulate(cardinalities.begin(), cardinalities.end(), uint64_t{0});
-  std::cout << Report(verdicts, written, positives, ids, options.json);
+  std::cout << Report(verdicts, written, positives, writer.distinct_ids, options.json);
   return absl::OkStatus();
+}
+
+StatusOr<SampleWriter> WriterOf(const DatagenOptions& options) {
+  switch (options.teacher) {
+    case Teacher::kSequence:
+      return SequenceTeacher(options.generator.seed);
+    case Teacher::kExperts:
+      return ExpertsTeacher(options.generator.seed);
+    case Teacher::kClicks:
+      break;
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const Generator generator, Generator::Create(options.generator));
+  const auto& cardinalities = generator.cardinalities();
+  return SampleWriter{
+      .distinct_ids = std::accumulate(cardinalities.begin(), cardinalities.end(), uint64_t{0}),
+      .append = [generator](uint64_t number, std::string& text) {
+        GeneratedSample sample = generator.Sample(number);
+        generator.AppendLine(sample, text);
+        return sample;
+      }};
 }
 
 int Fail(const Status& status, ExitCode code) {
@@ -95,11 +114,11 @@ int Main(int argc, const char* const* argv) {
   if (!parsed.ok()) return Fail(parsed.status(), ExitCode::kBadConfiguration);
   const std::optional<DatagenOptions>& options = *parsed;
   if (!options.has_value()) return End(FlushOutput());
-  const auto generator = Generator::Create(options->generator);
-  if (!generator.ok()) return Fail(generator.status(), ExitCode::kBadConfiguration);
+  const StatusOr<SampleWriter> writer = WriterOf(*options);
+  if (!writer.ok()) return Fail(writer.status(), ExitCode::kBadConfiguration);
   StatusOr<FileWriter> file = FileWriter::Create(options->output);
   if (!file.ok()) return Fail(Annotate(file.status(), "--output"), ExitCode::kBadConfiguration);
-  Status done = Run(*generator, *options, *std::move(file));
+  Status done = Run(*writer, *options, *std::move(file));
   done.Update(FlushOutput());
   return End(done);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <ostream>
 #include <thread>
 
@@ -18,7 +19,7 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr char kUsage[] =
-    "datagen: writes synthetic click data in the Criteo layout, of known difficulty\n\n"
+    "datagen: writes synthetic click data of known difficulty, in the Criteo layout or as CSV\n\n"
     "Usage: datagen --output FILE --samples N [options]\n\n";
 
 constexpr char kNotes[] =
@@ -27,6 +28,10 @@ constexpr char kNotes[] =
     "  datagen --output test.tsv.zst  --samples 200000  --distinct-ids 1000000 --first 2000000\n\n"
     "The report on stdout has the AUC of the teacher, which bounds that of any model, of the\n"
     "teacher without feature interactions, and of its dense part alone.\n\n"
+    "The teachers `sequence` (columns item, seen, label) and `experts` (segment, x1 to x8, y1, "
+    "y2)\n"
+    "have the labels of config/sequence.yaml and config/experts.yaml, which need target attention\n"
+    "and a mixture of experts. Of the options for ids, labels and cells they use none.\n\n"
     "Exit codes: 0 done, 2 bad options, 3 failed while writing.\n";
 
 po::options_description Describe(DatagenOptions& options) {
@@ -53,6 +58,20 @@ po::options_description Describe(DatagenOptions& options) {
       "first", count("first", options.first, 0, kAny)->default_value(0), "start at sample N")(
       "seed", count("seed", generator.seed, 0, kAny)->default_value(1),
       "choose the teacher, the ids and the samples")(
+      "teacher",
+      po::value<std::string>()->value_name("NAME")->default_value("clicks")->notifier(
+          [&options](const std::string& name) {
+            const std::map<std::string, Teacher> teachers = {{"clicks", Teacher::kClicks},
+                                                             {"sequence", Teacher::kSequence},
+                                                             {"experts", Teacher::kExperts}};
+            const auto found = teachers.find(name);
+            if (found == teachers.end()) {
+              throw po::error(absl::StrCat("--teacher: '", name,
+                                           "' is unknown; use clicks, sequence or experts"));
+            }
+            options.teacher = found->second;
+          }),
+      "write data of this teacher; clicks has Criteo's layout, the others are CSV with a header")(
       "distinct-ids", count("distinct-ids", generator.distinct_ids, 0, kAny)->default_value(0),
       "set the number of distinct ids over all features; 0: use --cardinality-scale")(
       "cardinality-scale", real(generator.cardinality_scale, "1"),

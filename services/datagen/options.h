@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "services/datagen/teachers.h"
 #include "simurgh/base/status.h"
 #include "simurgh/data/generator.h"
 
@@ -12,6 +13,7 @@ namespace simurgh {
 
 struct DatagenOptions {
   GeneratorConfig generator;
+  Teacher teacher = Teacher::kClicks;
   std::string output;
   uint64_t samples = 0;
   uint64_t first = 0;           // Number of the first sample.

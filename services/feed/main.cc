@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "services/loader_client/loader_client.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/peer_monitor.h"
@@ -16,6 +18,7 @@
 #include "simurgh/base/log.h"
 #include "simurgh/config/agreement.h"
 #include "simurgh/config/statistics.h"
+#include "simurgh/data/bad_row_file.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/telemetry/timeline.h"
@@ -90,6 +93,7 @@ class Feeder : public Daemon {
         config_(context.config()),
         index_(context.index()),
         identities_(config_.data.on_change),
+        bad_rows_(config_.checkpoint, absl::StrCat("-loader-", index_)),
         batches_(context.metrics().GetCounter("simurgh_loader_batches_total",
                                               "Batches submitted to the nn-worker.")),
         samples_(context.metrics().GetCounter("simurgh_loader_samples_total",
@@ -109,9 +113,6 @@ class Feeder : public Daemon {
   static Status Abandon(const Status& reason, LoaderClient& client) {
     return Abandon(reason, [&] { return client.Abandon(reason); });
   }
-  SkippedRows skipped() const {
-    return {.in_all = skipped_rows_.value(), .in_reading = skipped_in_reading_};
-  }
   // One batch for each rank; fewer at the end, or none with drop_last.
   StatusOr<std::vector<Batch>> ReadStep(BatchReader& reader);
   // False: the trainer needs no more batches.
@@ -122,14 +123,14 @@ class Feeder : public Daemon {
   ClusterConfig config_;         // Statistics fitted.
   const uint32_t index_;
   FileIdentities identities_;
+  BadRowFile bad_rows_;
   Counter& batches_;
   Counter& samples_;
   Counter& skipped_rows_;
   Progress progress_;
   RpcMetrics observer_;
   std::unique_ptr<PeerMonitor> monitor_;
-  uint64_t number_ = 0;              // The next batch of the share.
-  uint64_t skipped_in_reading_ = 0;  // Maximum over the epochs.
+  uint64_t number_ = 0;  // The next batch of the share.
 };
 
 Status Feeder::SetStatistics() {
@@ -168,10 +169,10 @@ Status Feeder::FeedShare(const std::stop_token& stop) {
   if (number_ == 0 && begin.next(index_) == RowNumber()) {
     spdlog::warn(
         "this share has no batch. data.train may have too few rows for loaders.instances and "
-        "training.batch_size; training.drop_last drops partial batches. data.bad_rows or "
+        "training.batch_size; training.drop_last drops partial batches. data.on_bad_row or "
         "training.keep_negatives may leave none; check data.train");
   }
-  const Status ended = client->End(skipped());
+  const Status ended = client->End(skipped_rows_.value());
   if (absl::IsInvalidArgument(ended)) return Abandon(ended, *client);  // A batch was refused.
   SIMURGH_RETURN_IF_ERROR(ended);
   spdlog::info("{}: batches={} samples={} bad_rows={}",
@@ -201,7 +202,6 @@ StatusOr<std::vector<Batch>> Feeder::ReadStep(BatchReader& reader) {
       read = reader.Next();
     }
     skipped_rows_.Add(reader.skipped_rows() - skipped_before);
-    skipped_in_reading_ = std::max(skipped_in_reading_, reader.skipped_rows());
     SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, std::move(read));
     const bool is_full = batch && batch->size() == training.batch_size;
     if (training.drop_last && !is_full) return std::vector<Batch>();
@@ -223,7 +223,8 @@ StatusOr<bool> Feeder::FeedEpoch(uint32_t epoch, const DataPosition& begin, Load
                        .piece_batches = static_cast<uint32_t>(config_.nn_worker.instances.size()),
                        .read = &begin,
                        .epoch = epoch,
-                       .identities = &identities_});
+                       .identities = &identities_,
+                       .bad_rows = &bad_rows_});
   if (!reader.ok()) return Abandon(reader.status(), client);
   const std::stop_callback stopper(stop, [&] { (*reader)->Stop(); });  // Ends a long skip.
   while (!stop.stop_requested()) {
@@ -234,7 +235,7 @@ StatusOr<bool> Feeder::FeedEpoch(uint32_t epoch, const DataPosition& begin, Load
     for (Batch& batch : *step) {
       if (client.HasTaken(number_++)) continue;
       const size_t samples = batch.size();
-      const StatusOr<bool> wanted = client.Feed(std::move(batch), skipped());
+      const StatusOr<bool> wanted = client.Feed(std::move(batch), skipped_rows_.value());
       if (absl::IsInvalidArgument(wanted.status())) return Abandon(wanted.status(), client);
       if (!wanted.ok() || !*wanted) return wanted;
       batches_.Add();

@@ -111,7 +111,7 @@ class RemoteLoaderClient final : public LoaderClient {
     return number / ranks_.size() < ranks_[number % ranks_.size()].taken;
   }
 
-  StatusOr<bool> Feed(Batch batch, SkippedRows skipped) override {
+  StatusOr<bool> Feed(Batch batch, uint64_t skipped) override {
     SIMURGH_ASSIGN_OR_RETURN(EncodedBatch encoded, EncodeBatch(*batch.sparse));
     auto fed = std::make_shared<const api::FedBatch>(
         api::FedBatch{std::move(encoded), std::move(batch.dense), batch.progress});
@@ -133,7 +133,7 @@ class RemoteLoaderClient final : public LoaderClient {
     return true;
   }
 
-  Status End(SkippedRows skipped) override {
+  Status End(uint64_t skipped) override {
     {
       MutexLock lock(mutex_);
       while (failure_.ok() && AnyInFlight()) changed_.Wait(mutex_);
@@ -188,15 +188,14 @@ class RemoteLoaderClient final : public LoaderClient {
   }
 
   // error: empty if the share is complete.
-  [[nodiscard]] rpc::awaitable<Status> SendEnd(Rank& rank, uint64_t batches, SkippedRows skipped,
+  [[nodiscard]] rpc::awaitable<Status> SendEnd(Rank& rank, uint64_t batches, uint64_t skipped,
                                                std::string error, bool short_step = false) {
     const auto response = co_await Persist(rank, api::kEndFeed, [&] {
       flatbuffers::FlatBufferBuilder builder;
       flatbuffers::Offset<flatbuffers::String> text;
       if (!error.empty()) text = builder.CreateString(error);
-      const api::wire::SkippedRows rows = api::EncodeSkipped(ReportedTo(rank, skipped));
-      const auto root =
-          api::wire::CreateEndFeedRequest(builder, loader_, batches, &rows, text, short_step);
+      const auto root = api::wire::CreateEndFeedRequest(
+          builder, loader_, batches, ReportedTo(rank, skipped), text, short_step);
       return rpc::Outgoing<api::EndFeed::Request>(builder, root);
     });
     co_return response.status();
@@ -245,11 +244,11 @@ class RemoteLoaderClient final : public LoaderClient {
   }
 
   // Rank 0 counts the bad rows.
-  static SkippedRows ReportedTo(const Rank& rank, SkippedRows skipped) {
-    return rank.number == 0 ? skipped : SkippedRows{};
+  static uint64_t ReportedTo(const Rank& rank, uint64_t skipped) {
+    return rank.number == 0 ? skipped : 0;
   }
 
-  [[nodiscard]] rpc::awaitable<void> Deliver(Rank& rank, uint64_t number, SkippedRows skipped,
+  [[nodiscard]] rpc::awaitable<void> Deliver(Rank& rank, uint64_t number, uint64_t skipped,
                                              std::shared_ptr<const api::FedBatch> batch) {
     const uint64_t of_rank = number / ranks_.size();
     const auto response = co_await Persist(rank, api::kFeedBatch, [&] {

@@ -5,7 +5,6 @@
 #include <stop_token>
 #include <vector>
 
-#include "services/api/skipped_rows.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/agreement.h"
 #include "simurgh/config/cluster_config.h"
@@ -75,18 +74,17 @@ class LoaderClient {
 
   // Feeds the first batch that has neither been taken nor fed; a few may be in flight. Waits,
   // without a timeout, while the batch's rank is full. Returns false if no rank needs more batches.
-  // skipped: bad rows up to this batch. The trainer fails if those of all loaders exceed
-  // data.max_bad_rows.
+  // skipped: bad rows up to this batch.
   // Errors: of this or an earlier batch. INVALID_ARGUMENT if the trainer refused it; UNAVAILABLE or
   // DEADLINE_EXCEEDED if an nn-worker was lost for training.retry_deadline; FAILED_PRECONDITION if
   // the trainer was restarted; ABORTED, with the reason, if training ended before its data;
   // CANCELLED after a stop.
   // Cost: encodes the batch, about 10 ns per id.
-  virtual StatusOr<bool> Feed(Batch batch, SkippedRows skipped) = 0;
+  virtual StatusOr<bool> Feed(Batch batch, uint64_t skipped) = 0;
 
   // Waits until the trainer has all batches, then ends the share.
   // Errors: as Feed.
-  virtual Status End(SkippedRows skipped) = 0;
+  virtual Status End(uint64_t skipped) = 0;
 
   // Reports to all nn-workers that the rest of the share cannot be fed. They fail with this reason
   // at once, instead of after loaders.timeout, and report it to the other loaders. No Feed may

@@ -29,11 +29,10 @@ class FeedReader final : public BatchReader {
 }  // namespace
 
 FeedBuffer::FeedBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
-                       std::chrono::milliseconds timeout, uint64_t max_bad_rows, DataPosition begin)
+                       std::chrono::milliseconds timeout, DataPosition begin)
     : capacity_batches_(capacity_batches),
       capacity_bytes_(capacity_bytes),
       timeout_(timeout),
-      max_bad_rows_(max_bad_rows),
       begin_(std::move(begin)),
       loaders_(loaders),
       turn_(begin_.turn()) {}
@@ -67,19 +66,6 @@ StatusOr<uint64_t> FeedBuffer::Open(uint32_t loader) {
   return loaders_[loader].taken;
 }
 
-// A restarted loader reports the same rows again, with the same batches.
-void FeedBuffer::Count(Loader& from, SkippedRows skipped) {
-  from.skipped = skipped;
-  uint64_t rows = 0;
-  for (const Loader& loader : loaders_) rows += loader.skipped.in_reading;
-  if (rows <= max_bad_rows_ || !abandoned_.empty()) return;
-  abandoned_ = absl::StrCat(
-      "the loaders skipped ", rows,
-      " bad rows in one reading of the training files, data.max_bad_rows allows ", max_bad_rows_,
-      "; see their logs for the first ones; correct the files or raise "
-      "data.max_bad_rows");
-}
-
 bool FeedBuffer::HasRoom(uint32_t loader, size_t bytes) const {
   const Loader& from = loaders_[loader];
   if (loader == turn_ && from.waiting.empty()) return true;
@@ -111,7 +97,7 @@ StatusOr<FeedBuffer::Reservation> FeedBuffer::Reserve(uint32_t loader, uint64_t 
   return Reservation{Answer::kRoom, Place(*this, loader, bytes)};
 }
 
-void FeedBuffer::Fill(uint32_t loader, size_t bytes, Batch batch, SkippedRows skipped) {
+void FeedBuffer::Fill(uint32_t loader, size_t bytes, Batch batch, uint64_t skipped) {
   {
     MutexLock lock(mutex_);
     Loader& from = loaders_[loader];
@@ -121,7 +107,7 @@ void FeedBuffer::Fill(uint32_t loader, size_t bytes, Batch batch, SkippedRows sk
     } else {
       from.waiting.push_back({std::move(batch), bytes});
       ++from.taken;
-      Count(from, skipped);
+      from.skipped = skipped;
     }
   }
   NotifyChange();
@@ -155,7 +141,7 @@ void FeedBuffer::DropAll() {
   }
 }
 
-Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped, bool short_step) {
+Status FeedBuffer::End(uint32_t loader, uint64_t batches, uint64_t skipped, bool short_step) {
   {
     MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(Check(loader));
@@ -170,7 +156,7 @@ Status FeedBuffer::End(uint32_t loader, uint64_t batches, SkippedRows skipped, b
       from.waiting.push_back({Batch{.progress = {.share = loader}}, 0});
     }
     from.ended = true;
-    Count(from, skipped);
+    from.skipped = skipped;
     EpochEnded();
   }
   NotifyChange();
@@ -277,7 +263,7 @@ void FeedBuffer::AwaitNotifiedAll(std::chrono::steady_clock::time_point deadline
 uint64_t FeedBuffer::skipped_rows() const {
   MutexLock lock(mutex_);
   uint64_t rows = 0;
-  for (const Loader& loader : loaders_) rows += loader.skipped.in_all;
+  for (const Loader& loader : loaders_) rows += loader.skipped;
   return rows;
 }
 

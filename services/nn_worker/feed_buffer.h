@@ -14,7 +14,6 @@
 
 #include "absl/base/thread_annotations.h"
 
-#include "services/api/skipped_rows.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 #include "simurgh/data/batch_reader.h"
@@ -59,7 +58,7 @@ class FeedBuffer {
 
     // Adds the batch, unless the run or its loader has ended. skipped: bad rows of the loader up to
     // this batch. Call once.
-    void Fill(Batch batch, SkippedRows skipped = {}) {
+    void Fill(Batch batch, uint64_t skipped = 0) {
       std::exchange(buffer_, nullptr)->Fill(loader_, bytes_, std::move(batch), skipped);
     }
 
@@ -79,11 +78,10 @@ class FeedBuffer {
   };
 
   // capacity_batches: of each loader. capacity_bytes: of all loaders, not counting the batch that
-  // is taken next. timeout: see Take. max_bad_rows: of all loaders in one reading; one more fails
-  // the next Take. begin: where the loaders begin, and whose turn it is.
+  // is taken next. timeout: see Take. begin: where the loaders begin, and whose turn
+  // it is.
   FeedBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
-             std::chrono::milliseconds timeout,
-             uint64_t max_bad_rows = std::numeric_limits<uint64_t>::max(), DataPosition begin = {});
+             std::chrono::milliseconds timeout, DataPosition begin = {});
 
   const DataPosition& begin() const { return begin_; }
 
@@ -107,7 +105,7 @@ class FeedBuffer {
   // The loader has fed all its batches. short_step: its last step has none for this rank. May be
   // repeated.
   // Errors: as Reserve; FAILED_PRECONDITION when another number of batches has been taken.
-  Status End(uint32_t loader, uint64_t batches, SkippedRows skipped = {}, bool short_step = false);
+  Status End(uint32_t loader, uint64_t batches, uint64_t skipped = 0, bool short_step = false);
 
   // The loader cannot feed its share: the trainer's next Take fails with this reason. May be
   // repeated.
@@ -151,7 +149,7 @@ class FeedBuffer {
     bool reserved = false;  // Its next batch has an unfilled place.
     uint64_t taken = 0;     // Batches so far; the first waiting one is taken - waiting.size().
     std::deque<Waiting> waiting;
-    SkippedRows skipped;
+    uint64_t skipped = 0;  // Bad rows.
   };
 
   Status Check(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -159,9 +157,8 @@ class FeedBuffer {
   bool NotifyIfFinished(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string NameOf(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(uint32_t loader, size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Fill(uint32_t loader, size_t bytes, Batch batch, SkippedRows skipped);
+  void Fill(uint32_t loader, size_t bytes, Batch batch, uint64_t skipped);
   void Release(uint32_t loader, size_t bytes);
-  void Count(Loader& from, SkippedRows skipped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Advances turn_ to the next loader that may have a batch, if any.
   void EpochEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -171,7 +168,6 @@ class FeedBuffer {
   const size_t capacity_batches_;
   const size_t capacity_bytes_;
   const std::chrono::milliseconds timeout_;
-  const uint64_t max_bad_rows_;
   const DataPosition begin_;
   std::function<void()> on_change_;
   mutable Mutex mutex_;

@@ -82,7 +82,7 @@ struct FeedService::Methods {
         });
         SIMURGH_CO_ASSIGN_OR_RETURN(Batch batch, std::move(decoded));
         batch.progress = api::DecodeProgress(table);
-        reserved.place->Fill(std::move(batch), api::DecodeSkipped(table.skipped()));
+        reserved.place->Fill(std::move(batch), table.skipped());
       } else if (reserved.answer != FeedBuffer::Answer::kWait) {
         if (reserved.answer == FeedBuffer::Answer::kTaken) service.batches_.Add();
         co_return Encode(reserved.answer);
@@ -103,11 +103,10 @@ struct FeedService::Methods {
           service.buffer_.Abandon(table.loader(), table.error()->string_view()));
       co_return rpc::Outgoing<api::EndFeed::Response>();
     }
-    const SkippedRows skipped = api::DecodeSkipped(table.skipped());
     SIMURGH_CO_RETURN_IF_ERROR(
-        service.buffer_.End(table.loader(), table.batches(), skipped, table.short_step()));
+        service.buffer_.End(table.loader(), table.batches(), table.skipped(), table.short_step()));
     spdlog::info("loader ended: loader={} batches={} bad_rows={}", table.loader(), table.batches(),
-                 skipped.in_all);
+                 table.skipped());
     co_return rpc::Outgoing<api::EndFeed::Response>();
   }
 };
@@ -138,11 +137,12 @@ void FeedService::Register(rpc::Server& server) {
                 [this](auto request) { return Methods::Open(std::move(request), *this); });
   const size_t dense_width = DenseColumns(config_.data).size();
   const size_t tasks = LabelColumns(config_.data).size();
+  const bool is_weighted = HasSampleWeights(config_.data);
   rpc::Register(
       server, api::kFeedBatch,
-      [dense_width, tasks](const api::wire::FeedBatchRequest& /*request*/,
-                           const api::FeedBatch::Request::Counts& counts) {
-        return api::PlaceFeed(counts, dense_width, tasks);
+      [dense_width, tasks, is_weighted](const api::wire::FeedBatchRequest& /*request*/,
+                                        const api::FeedBatch::Request::Counts& counts) {
+        return api::PlaceFeed(counts, dense_width, tasks, is_weighted);
       },
       [this](auto request) { return Methods::Feed(std::move(request), *this); });
   rpc::Register(server, api::kEndFeed,

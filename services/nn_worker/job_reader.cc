@@ -1,5 +1,6 @@
 #include "services/nn_worker/job_reader.h"
 
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -52,19 +53,23 @@ class JobReader final : public BatchReader {
 }  // namespace
 
 void LabelCounts::Add(const DenseBatch& batch) {
+  const size_t tasks = columns_.size();
+  if (samples_ == 0) {
+    const auto first = std::span(batch.labels).first(tasks);
+    first_.assign(first.begin(), first.end());
+  }
   samples_ += batch.batch_size;
-  for (size_t i = 0; i < batch.labels.size(); ++i) {
-    positives_[i % positives_.size()] += batch.labels[i] == 1.0F ? 1 : 0;
+  for (size_t i = 0; i < batch.batch_size * tasks; ++i) {
+    if (batch.labels[i] != first_[i % tasks]) differs_[i % tasks] = true;
   }
 }
 
 std::vector<std::string> LabelCounts::Warnings() const {
   std::vector<std::string> warnings;
   for (size_t task = 0; task < columns_.size() && samples_ > 0; ++task) {
-    if (0 < positives_[task] && positives_[task] < samples_) continue;
+    if (differs_[task]) continue;
     warnings.push_back(absl::StrCat("all ", samples_, " training labels of column '",
-                                    columns_[task], "' that this rank read are ",
-                                    positives_[task] == 0 ? 0 : 1,
+                                    columns_[task], "' that this rank read are ", first_[task],
                                     "; check the column, and its `positive` texts"));
   }
   return warnings;

@@ -13,15 +13,16 @@
 
 namespace simurgh {
 
-// Counts the labels of samples that were read.
+// Finds labels of which all samples have the same value.
 //
 // Threads: one at a time.
 class LabelCounts {
  public:
   // columns: names of the labels.
   explicit LabelCounts(std::vector<std::string> columns)
-      : columns_(std::move(columns)), positives_(columns_.size()) {}
+      : columns_(std::move(columns)), differs_(columns_.size()) {}
 
+  // Requires a sample.
   void Add(const DenseBatch& batch);
 
   // A warning for each label of which all samples have the same value; none without samples.
@@ -29,7 +30,9 @@ class LabelCounts {
 
  private:
   std::vector<std::string> columns_;
-  std::vector<uint64_t> positives_;  // By column.
+  // By column.
+  std::vector<float> first_;  // The first sample's.
+  std::vector<bool> differs_;
   uint64_t samples_ = 0;
 };
 

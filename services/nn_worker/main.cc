@@ -271,8 +271,7 @@ class NnWorker : public Daemon {
       const size_t loaders = config.loaders.instances.size();
       fed_ = std::make_unique<FeedBuffer>(
           loaders, std::max<size_t>(2, config.training.loader_queue_batches / loaders),
-          config.loaders.feed_buffer_bytes, config.loaders.timeout, config.data.max_bad_rows,
-          job_->start().position);
+          config.loaders.feed_buffer_bytes, config.loaders.timeout, job_->start().position);
       feeding_ = std::make_unique<FeedService>(config, context.index(), *fed_, context.metrics(),
                                                listener_->thread().executor());
       job_->TakeFrom(*fed_);

@@ -20,14 +20,14 @@
 
 namespace simurgh {
 
-std::optional<double> BestCheckpoints::ScoreOf(double auc, double log_loss) const {
-  const double score = metric_ == EvaluationMetric::kAuc ? auc : -log_loss;
+std::optional<double> BestCheckpoints::ScoreOf(double value) const {
+  const double score = simurgh::ScoreOf(metric_, value);
   return std::isnan(score) ? std::nullopt : std::optional(score);
 }
 
 std::optional<double> BestCheckpoints::ScoreOf(const TrainState& state) const {
   if (!enabled() || !state.validation) return std::nullopt;
-  return ScoreOf(state.validation->auc, state.validation->log_loss);
+  return ScoreOf(ValueOf(*state.validation, metric_));
 }
 
 bool BestCheckpoints::Admits(const TrainState& state) {
@@ -48,10 +48,9 @@ void BestCheckpoints::Add(const Manifest& manifest) {
   MutexLock lock(mutex_);
   // The new one may replace a checkpoint of the same step.
   std::erase_if(best_, [&](const Scored& one) { return one.step == manifest.step; });
-  const auto auc = manifest.metrics.find("validation_auc");
-  const auto log_loss = manifest.metrics.find("validation_logloss");
-  if (auc == manifest.metrics.end() || log_loss == manifest.metrics.end()) return;
-  const std::optional<double> score = ScoreOf(auc->second, log_loss->second);
+  const auto value = manifest.metrics.find(absl::StrCat("validation_", ReportedName(metric_)));
+  if (value == manifest.metrics.end()) return;
+  const std::optional<double> score = ScoreOf(value->second);
   if (!score) return;
   const auto worse = std::ranges::find_if(best_, [&](const Scored& one) {
     return one.score < *score || (one.score == *score && one.step > manifest.step);
@@ -306,8 +305,9 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   if (is_delta) manifest.parent = continued_->parent;
   WriteState(model.state, manifest);
   if (model.evaluation) {
-    manifest.metrics["test_auc"] = model.evaluation->auc;
-    manifest.metrics["test_logloss"] = model.evaluation->log_loss;
+    for (const auto& [metric, value] : ReportedMetrics(*model.evaluation)) {
+      manifest.metrics["test_" + metric] = value;
+    }
   }
   const StatusOr<Checkpoint> published = attempt.Publish(std::move(manifest));
   if (absl::IsFailedPrecondition(published.status())) return NoRetry(published.status());

@@ -57,8 +57,8 @@ class BestCheckpoints {
     uint64_t step;
   };
 
-  // The score of an evaluation; none for NaN.
-  std::optional<double> ScoreOf(double auc, double log_loss) const;
+  // The score of a metric's value; none for NaN.
+  std::optional<double> ScoreOf(double value) const;
   std::optional<double> ScoreOf(const TrainState& state) const;
 
   const size_t count_;

@@ -54,13 +54,30 @@ Json Describe(const LayerConfig& layer) {
       return {{"kind", "fm"}, {"width", layer.width}};
     case LayerConfig::Kind::kSum:
       return {{"kind", "sum"}, {"width", std::max(layer.width, 1U)}};
+    case LayerConfig::Kind::kMean:
+      return {{"kind", "mean"}};
+    case LayerConfig::Kind::kLast:
+      return {{"kind", "last"}};
+    case LayerConfig::Kind::kAttention:
+      return {{"kind", "attention"}, {"hidden", layer.hidden}};
+    case LayerConfig::Kind::kSoftmax:
+      return {{"kind", "softmax"}};
+    case LayerConfig::Kind::kMix:
+      return {{"kind", "mix"}, {"width", layer.width}};
   }
   return {};
 }
 
-Json Describe(const TowerConfig& tower) {
+Json Describe(const TowerConfig& tower, const ClusterConfig& config) {
   Json layers = Json::array();
-  for (const LayerConfig& layer : tower.layers) layers.push_back(Describe(layer));
+  for (const LayerConfig& layer : tower.layers) {
+    layers.push_back(Describe(layer));
+    if (!PoolsSequence(layer)) continue;
+    for (const FeatureConfig& feature : config.features) {
+      if (tower.inputs.back() != kMaskInput + feature.name) continue;
+      layers.back()["dim"] = config.tables[feature.table_index].dim;
+    }
+  }
   return {{"name", tower.name}, {"inputs", tower.inputs}, {"layers", std::move(layers)}};
 }
 
@@ -91,8 +108,11 @@ std::string DescribeNetwork(const ClusterConfig& config) {
     embeddings.push_back(Describe(feature, config.tables[feature.table_index]));
   }
   Json towers = Json::array();
-  for (const TowerConfig& tower : config.model.towers) towers.push_back(Describe(tower));
+  for (const TowerConfig& tower : config.model.towers) towers.push_back(Describe(tower, config));
+  Json losses = Json::array();
+  for (const TaskConfig& task : config.model.tasks) losses.push_back(NameOf(task.loss.kind));
   const Json network = {{"labels", LabelColumns(config.data)},
+                        {"losses", std::move(losses)},
                         {"keep_negatives", config.training.keep_negatives},
                         {"dense", DenseNames(config)},
                         {"embeddings", std::move(embeddings)},

@@ -211,8 +211,9 @@ void WriteState(const TrainState& state, Manifest& manifest) {
   manifest.extra["train.no_better"] = absl::StrCat(state.stopping.no_better);
   manifest.extra["train.stopped_early"] = state.stopped_early ? "1" : "0";
   if (state.validation) {
-    manifest.metrics["validation_auc"] = state.validation->auc;
-    manifest.metrics["validation_logloss"] = state.validation->log_loss;
+    for (const auto& [metric, value] : ReportedMetrics(*state.validation)) {
+      manifest.metrics["validation_" + metric] = value;
+    }
   }
   if (state.stopping.best) manifest.metrics["early_stopping_best"] = *state.stopping.best;
 }

@@ -56,12 +56,22 @@ namespace {
 
 // All digits of a double: logs of two runs show whether they are equal to the bit.
 std::string MetricsText(const EvaluationResult& result) {
+  if (IsRegression(result.loss_kind)) {
+    return fmt::format("rmse={:.17g} loss={:.17g} calibration={:.4f}", result.rmse, result.loss,
+                       result.calibration);
+  }
   std::string text =
       fmt::format("auc={} log_loss={:.17g} calibration={:.4f} normalized_entropy={}",
                   std::isnan(result.auc) ? "undefined" : fmt::format("{:.17g}", result.auc),
                   result.log_loss, result.calibration, MetricText(result.normalized_entropy));
   if (!std::isnan(result.group_auc)) text += fmt::format(" group_auc={:.4f}", result.group_auc);
+  if (result.loss_kind != LossConfig::Kind::kBce) text += fmt::format(" loss={:.17g}", result.loss);
   return text;
+}
+
+std::string ProgressText(const TrainObserver::Progress::Metrics& metrics) {
+  if (!std::isnan(metrics.rmse)) return fmt::format("rmse={:.6g}", metrics.rmse);
+  return fmt::format("auc={}", MetricText(metrics.auc));
 }
 
 }  // namespace
@@ -71,14 +81,28 @@ std::string MetricText(double value) {
 }
 
 std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels) {
-  const auto describe = [](const EvaluationResult& one) {
-    return fmt::format("test_auc={} test_logloss={:.4f}", MetricText(one.auc), one.log_loss);
+  const auto describe = [](const EvaluationResult& one, bool is_last) {
+    // The last line of a binary label is short.
+    const bool is_short = is_last && one.loss_kind == LossConfig::Kind::kBce;
+    std::string all;
+    if (one.loss_kind != LossConfig::Kind::kBce) {
+      all = fmt::format("loss={} ", NameOf(one.loss_kind));
+    }
+    for (const auto& [metric, value] : ReportedMetrics(one)) {
+      if (is_short && metric == "calibration") continue;
+      // Numbers of labels have any scale.
+      const bool is_scaled = IsRegression(one.loss_kind) && metric != "calibration";
+      all += fmt::format("test_{}={} ", metric,
+                         is_scaled ? fmt::format("{:.6g}", value) : MetricText(value));
+    }
+    all.pop_back();
+    return all;
   };
   std::string text;
   for (size_t task = 0; task < result.tasks.size(); ++task) {
-    text += fmt::format("label={} {}\n", labels[task], describe(result.tasks[task]));
+    text += fmt::format("label={} {}\n", labels[task], describe(result.tasks[task], false));
   }
-  return text + describe(result);
+  return text + describe(result, true);
 }
 
 void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {
@@ -87,6 +111,8 @@ void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {
   calibration.Set(result.calibration);
   normalized_entropy.Set(result.normalized_entropy);
   group_auc.Set(result.group_auc);
+  rmse.Set(result.rmse);
+  loss.Set(result.loss);
 }
 
 TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> tasks,
@@ -103,6 +129,10 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
              "simurgh_nn_task_auc",
              "AUC of the latest predictions of one label, each made before training on it.",
              labels),
+         registry.GetGauge("simurgh_nn_task_rmse",
+                           "Root mean squared error of one label since the last report, of "
+                           "predictions made before training on them.",
+                           labels),
          {registry, "task_validation", labels},
          {registry, "task_test", labels}});
   }
@@ -146,7 +176,8 @@ double TrainReport::DoneOf(const Progress& progress) {
 
 void TrainReport::OnProgress(const Progress& progress) {
   loss_.Set(progress.loss);
-  auc_.Set(progress.auc);
+  auc_.Set(progress.metrics.auc);
+  rmse_.Set(progress.metrics.rmse);
   std::string rest;
   if (const double done = DoneOf(progress); done > 0) {
     const auto steps = static_cast<double>(progress.steps);
@@ -155,17 +186,18 @@ void TrainReport::OnProgress(const Progress& progress) {
                        progress.seconds / own * (steps / done - steps));
   }
   spdlog::info(
-      "progress: step={} samples={} loss={:.4f} auc={} samples_per_s={:.0f} staleness={:.1f} "
+      "progress: step={} samples={} loss={:.4f} {} samples_per_s={:.0f} staleness={:.1f} "
       "ranks_staleness={:.1f}{} skipped_steps={}{}",
-      progress.steps, progress.samples, progress.loss, MetricText(progress.auc),
+      progress.steps, progress.samples, progress.loss, ProgressText(progress.metrics),
       progress.samples_per_second, progress.staleness, progress.ranks_staleness,
       progress.dense_staleness ? fmt::format(" dense_staleness={:.1f}", *progress.dense_staleness)
                                : std::string(),
       progress.skipped_steps, rest);
-  for (size_t task = 0; task < progress.task_aucs.size(); ++task) {
-    task_gauges_[task].auc.Set(progress.task_aucs[task]);
-    spdlog::info("progress: step={} label={} auc={}", progress.steps, tasks_[task],
-                 MetricText(progress.task_aucs[task]));
+  for (size_t task = 0; task < progress.tasks.size(); ++task) {
+    task_gauges_[task].auc.Set(progress.tasks[task].auc);
+    task_gauges_[task].rmse.Set(progress.tasks[task].rmse);
+    spdlog::info("progress: step={} label={} {}", progress.steps, tasks_[task],
+                 ProgressText(progress.tasks[task]));
   }
 }
 
@@ -186,6 +218,7 @@ void TrainReport::OnEvaluation(uint64_t step, EvaluationSet set, const Evaluatio
 
 void TrainReport::WarnOfOneClass(const char* set, const std::string& label,
                                  const EvaluationResult& result) {
+  if (IsRegression(result.loss_kind)) return;
   if (0 < result.positives && result.positives < result.samples) return;
   spdlog::warn(
       "{} has one class only, so the AUC is undefined; check the label column and its texts: "

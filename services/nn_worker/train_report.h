@@ -48,7 +48,9 @@ class IdOverlapReport {
 // A number with four decimals, or "undefined" for NaN.
 std::string MetricText(double value);
 
-// "test_auc=... test_logloss=..." of a test, after a line for each label if there are several.
+// "test_auc=... test_logloss=..." of a test, after a line for each label if there are several. A
+// loss other than bce is named: "loss=poisson test_rmse=...". The calibration is left out of the
+// last line if the loss is bce.
 std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels);
 
 // Reports training in the log and in the metrics.
@@ -88,11 +90,14 @@ class TrainReport : public TrainObserver {
     Gauge& normalized_entropy = Get(
         "normalized_entropy", "Log loss over the entropy of the labels, of the last evaluation.");
     Gauge& group_auc = Get("group_auc", "Mean AUC within groups, of the last evaluation.");
+    Gauge& rmse = Get("rmse", "Root mean squared error of the last evaluation.");
+    Gauge& loss = Get("loss", "Mean loss of the last evaluation, without weights of tasks.");
   };
 
   // One of several labels.
   struct TaskGauges {
     Gauge& auc;
+    Gauge& rmse;
     EvaluationGauges validation;
     EvaluationGauges test;
   };
@@ -125,6 +130,9 @@ class TrainReport : public TrainObserver {
   Gauge& loss_ = registry_.GetGauge("simurgh_nn_loss", "Mean loss since the last report.");
   Gauge& auc_ = registry_.GetGauge(
       "simurgh_nn_auc", "AUC of the latest predictions, each made before training on it.");
+  Gauge& rmse_ = registry_.GetGauge("simurgh_nn_rmse",
+                                    "Root mean squared error since the last report, of predictions "
+                                    "made before training on them; labels of numbers.");
   EvaluationGauges validation_{registry_, "validation"};
   EvaluationGauges test_{registry_, "test"};
   std::vector<TaskGauges> task_gauges_;

@@ -105,6 +105,7 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
       rank_(rank),
       masks_(config.features),
       identities_(config.data.on_change),
+      bad_rows_(config.checkpoint, rank == 0 ? "" : absl::StrCat("-rank-", rank)),
       report_(registry, LabelColumns(config.data), config.training),
       id_overlap_(registry, config.features),
       labels_(LabelColumns(config.data)),
@@ -125,6 +126,7 @@ OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOpti
                                  LabelCounts* labels) {
   options.share = rank_;
   options.identities = &identities_;
+  options.bad_rows = &bad_rows_;
   options.shares = static_cast<uint32_t>(config_.nn_worker.instances.size());
   return [this, &files, options, &skipped_rows, id_overlap,
           labels]() -> StatusOr<std::unique_ptr<BatchReader>> {
@@ -208,6 +210,7 @@ Status TrainingJob::CheckFiles() {
   if (!files.ok() && !config_.loaders.instances.empty()) return absl::OkStatus();
   SIMURGH_RETURN_IF_ERROR(files.status());
   const Status same = CheckReadFiles(start_.files, *files);
+  if (!same.ok()) start_.position.ForgetPlaces();
   start_.files = *std::move(files);
   if (same.ok()) return same;
   if (config_.data.on_change == DataConfig::OnChange::kFail) {
@@ -241,7 +244,8 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
   TrainerData data{.train = std::move(train),
                    .embeddings = EmbeddingCheck(InputsOf(config_).features, WireOf(config_)),
                    .dense_width = InputsOf(config_).dense_width,
-                   .tasks = LabelColumns(config_.data).size(),
+                   .tasks = config_.model.tasks,
+                   .is_weighted = InputsOf(config_).has_sample_weights,
                    .group_feature = GroupFeature(config_),
                    .async_staleness = AsyncStaleness(config_),
                    .start = start_,
@@ -282,7 +286,8 @@ StatusOr<EvaluationResult> TrainingJob::Predict(EmbeddingPort& port, uint64_t ru
     return NewJobReader(std::move(reader), masks_, skipped_test_rows_, nullptr, nullptr);
   };
   const EvaluationOptions options{
-      .tasks = LabelColumns(config_.data).size(),
+      .tasks = config_.model.tasks,
+      .is_weighted = InputsOf(config_).has_sample_weights,
       .kept_negatives = config_.training.keep_negatives,
       .group_feature = GroupFeature(config_),
       .embeddings = EmbeddingCheck(InputsOf(config_).features, WireOf(config_)),

@@ -14,6 +14,7 @@
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/data/bad_row_file.h"
 #include "simurgh/data/file_identity.h"
 #include "simurgh/feature/raw_masks.h"
 #include "simurgh/model/model_directory.h"
@@ -111,6 +112,7 @@ class TrainingJob {
   const uint32_t rank_;
   const RawMasks masks_;
   FileIdentities identities_;
+  BadRowFile bad_rows_;
   TrainState start_;
   std::atomic<bool> interrupted_ = false;
   CheckpointPort* checkpoints_ = nullptr;

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "services/serving/json_events.h"
 #include "services/serving/problems.h"
 #include "services/serving/request_memory.h"
 #include "simurgh/base/status.h"
+#include "simurgh/data/json_events.h"
 #include "simurgh/serve/model_version.h"
 #include "simurgh/serve/score_request.h"
 
@@ -63,6 +63,11 @@ class CellCollector {
   const RowFormat& format() const { return format_; }
   size_t max_rows() const { return limits_.max_rows; }
   RequestMemory& memory() { return *memory_; }
+  // The value with its text in the memory.
+  JsonScalar Kept(const JsonScalar& value) {
+    if (value.kind != JsonScalar::Kind::kText) return value;
+    return {value.kind, memory_->Keep(value.text)};
+  }
   std::vector<Cell>& cells(size_t column) { return request_.columns[column]; }
   Problems& problems() { return problems_; }
   BadRows& bad() { return bad_; }
@@ -81,6 +86,13 @@ class CellCollector {
   bool gave_up() const {
     return !too_many_.ok() || problems_.full() ||
            (!limits_.allows_bad_rows && bad_.problems.full());
+  }
+
+  // Parses a part of the memory's body. Errors: of ParseJson.
+  static Status Parse(std::string_view json, JsonEvents& events) {
+    const Status parsed = ParseJson(json, events);
+    if (parsed.ok()) return parsed;
+    return absl::InvalidArgumentError(absl::StrCat("the body is ", parsed.message()));
   }
 
   // Errors: OUT_OF_RANGE for more rows or ids than the limits; INVALID_ARGUMENT with the problems.

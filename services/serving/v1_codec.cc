@@ -111,7 +111,8 @@ class V1Events final : public JsonEvents {
     return !cells_.gave_up();
   }
 
-  bool Scalar(const JsonScalar& value) override {
+  bool Scalar(const JsonScalar& given) override {
+    const JsonScalar value = cells_.Kept(given);
     switch (place_) {
       case Place::kStart:
         return RefuseStart();
@@ -254,7 +255,7 @@ StatusOr<PredictRequest> DecodeV1(const RowFormat& format, const RequestLimits& 
   CellCollector cells(format, limits, memory);
   bool has_instances = false;
   V1Events events(cells, &has_instances);
-  SIMURGH_RETURN_IF_ERROR(ParseJson(memory->body(), *memory, events));
+  SIMURGH_RETURN_IF_ERROR(CellCollector::Parse(memory->body(), events));
   if (!cells.gave_up() && cells.problems().empty() && events.rows() == 0) {
     cells.problems().Add(has_instances
                              ? "instances: has no rows; send one object for each row"

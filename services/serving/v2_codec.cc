@@ -301,7 +301,8 @@ class V2Events final : public JsonEvents {
     return true;
   }
 
-  bool Scalar(const JsonScalar& value) override {
+  bool Scalar(const JsonScalar& given) override {
+    const JsonScalar value = cells_.Kept(given);
     switch (place_) {
       case Place::kStart:
         return RefuseStart();
@@ -563,7 +564,7 @@ StatusOr<PredictRequest> DecodeV2(const RowFormat& format, const RequestLimits& 
   CellCollector cells(format, limits, memory);
   TensorReader tensors(cells, body.substr(json.size()));
   V2Events events(cells, tensors);
-  SIMURGH_RETURN_IF_ERROR(ParseJson(json, *memory, events));
+  SIMURGH_RETURN_IF_ERROR(CellCollector::Parse(json, events));
   events.Finish();
   // Without inputs, all are missing.
   const size_t rows = cells.problems().empty() ? tensors.Finish() : 0;

@@ -9,6 +9,8 @@
 #include "absl/strings/str_format.h"
 #include <nlohmann/json.hpp>
 
+#include "services/simurgh/bytes_text.h"
+
 namespace simurgh {
 namespace {
 
@@ -183,8 +185,7 @@ std::string Text(const Number& number, const char* format) {
 
 std::string BytesText(const Number& bytes) {
   if (!bytes) return "-";
-  if (*bytes < 10e9) return absl::StrFormat("%.0f MB", *bytes / 1e6);
-  return absl::StrFormat("%.1f GB", *bytes / 1e9);
+  return BytesText(*bytes);
 }
 
 std::string CheckpointText(const DaemonLine& line) {

@@ -30,6 +30,7 @@
 
 #include "rpc/address.h"
 #include "services/runtime/command_line.h"
+#include "services/simurgh/bytes_text.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/http_get.h"
@@ -131,11 +132,6 @@ uint64_t MemoryInfo(const std::string& name) {
   return 0;
 }
 
-std::string Gib(double bytes) {
-  if (bytes < 1 << 30) return absl::StrCat(std::round(bytes / (1 << 20)), " MiB");
-  return absl::StrCat(std::round(bytes / (1 << 30) * 10) / 10, " GiB");
-}
-
 void Doctor::CheckMachine() {
   constexpr char kHugePages[] = "/sys/kernel/mm/transparent_hugepage/enabled";
   std::ifstream file(kHugePages);
@@ -157,8 +153,8 @@ void Doctor::CheckMachine() {
   } else {
     Ok(absl::StrCat("a process may open ", files.rlim_max, " files"));
   }
-  Ok(absl::StrCat("memory: ", Gib(MemoryInfo("MemAvailable")), " of ", Gib(MemoryInfo("MemTotal")),
-                  " are available"));
+  Ok(absl::StrCat("memory: ", BytesText(MemoryInfo("MemAvailable")), " of ",
+                  BytesText(MemoryInfo("MemTotal")), " are available"));
 }
 
 std::optional<ClusterConfig> Doctor::Load(const std::string& path,
@@ -204,8 +200,8 @@ void Doctor::CheckFolder(const CheckpointConfig& config) {
     }
   }
   const std::string text =
-      absl::StrCat("checkpoint.directory: ", Gib(space.available), " are free",
-                   last == 0 ? "" : ", the last checkpoint has ", last == 0 ? "" : Gib(last));
+      absl::StrCat("checkpoint.directory: ", BytesText(space.available), " are free",
+                   last == 0 ? "" : ", the last checkpoint has ", last == 0 ? "" : BytesText(last));
   // A new checkpoint is written before an old one is removed.
   constexpr uint64_t kLeast = uint64_t{64} << 20;
   space.available < std::max(2 * last, kLeast)
@@ -218,7 +214,7 @@ void Doctor::CheckMemory(const ClusterConfig& config) {
   const uint64_t memory = MemoryInfo("MemTotal");
   if (local_servers_ == 0 || budget == 0) return;
   const std::string text = absl::StrCat(local_servers_, " servers of this machine may use ",
-                                        Gib(budget), " of its ", Gib(memory));
+                                        BytesText(budget), " of its ", BytesText(memory));
   budget > memory ? Error(text + "; lower embedding_ps.memory_budget, or move servers") : Ok(text);
 }
 
@@ -360,8 +356,8 @@ void Doctor::CheckBudget(const std::string& name, const MetricsText& metrics) {
   const double tables = metrics.Sum("simurgh_ps_table_bytes").value_or(0);
   const double process = metrics.Sum("simurgh_process_resident_bytes").value_or(0);
   if (std::max(tables, process) <= kNearBudget * *budget) return;
-  Warn(absl::StrCat(name, ": tables have ", Gib(tables), " and the process ", Gib(process),
-                    " of embedding_ps.memory_budget, ", Gib(*budget),
+  Warn(absl::StrCat(name, ": tables have ", BytesText(tables), " and the process ",
+                    BytesText(process), " of embedding_ps.memory_budget, ", BytesText(*budget),
                     "; add servers or raise it, or limit tables: capacity_rows, admission, "
                     "eviction"));
 }

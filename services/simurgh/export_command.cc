@@ -51,7 +51,8 @@ namespace {
 //   F.offsets  U64 [N + 1]    sample b has the ids [offsets[b], offsets[b + 1])
 //   F.weights  F32 [n]        only of features with a weight_separator or a plug-in
 //   dense      F32 [N, D]     scaled, then the masks of raw features; left out without columns
-//   labels     F32 [N, T]     0 or 1
+//   labels     F32 [N, T]     0 or 1, or the numbers of a regression
+//   weights    F32 [N]        of the samples; only with a column of them
 //
 // Threads: one owner.
 class FeatureExport {
@@ -83,7 +84,7 @@ class FeatureExport {
   RawMasks masks_;
   TensorSpool spool_;
   std::vector<Feature> features_;
-  size_t dense_;  // Index of the tensor; labels follow.
+  size_t dense_;  // Index of the tensor; labels and weights follow.
   bool has_dense_ = false;
   bool has_labels_ = false;
   uint64_t samples_ = 0;
@@ -111,6 +112,9 @@ StatusOr<FeatureExport> FeatureExport::Create(const ClusterConfig& config,
   const size_t width = InputsOf(config).dense_width;
   if (width > 0) tensors.push_back({"dense", DType::kF32, {0, width}});
   if (has_labels) tensors.push_back({"labels", DType::kF32, {0, LabelColumns(config.data).size()}});
+  if (has_labels && HasSampleWeights(config.data)) {
+    tensors.push_back({"weights", DType::kF32, {0}});
+  }
   SIMURGH_ASSIGN_OR_RETURN(TensorSpool spool, TensorSpool::Create(folder, std::move(tensors)));
   FeatureExport result(config, std::move(spool), std::move(features), dense);
   result.has_dense_ = width > 0;
@@ -145,7 +149,13 @@ Status FeatureExport::Add(Batch batch) {
   }
   size_t next = dense_;
   if (has_dense_) SIMURGH_RETURN_IF_ERROR(spool_.Append(next++, BytesOf(batch.dense.values)));
-  if (has_labels_) SIMURGH_RETURN_IF_ERROR(spool_.Append(next, BytesOf(batch.dense.labels)));
+  const std::span<const float> weights = batch.dense.weights();
+  if (has_labels_) {
+    const std::span<const float> labels(batch.dense.labels);
+    SIMURGH_RETURN_IF_ERROR(
+        spool_.Append(next++, std::as_bytes(labels.first(labels.size() - weights.size()))));
+    if (!weights.empty()) SIMURGH_RETURN_IF_ERROR(spool_.Append(next, std::as_bytes(weights)));
+  }
   samples_ += batch.size();
   return absl::OkStatus();
 }
@@ -181,7 +191,7 @@ std::vector<std::string> OutputNames(const ClusterConfig& config) {
 
 constexpr char kOnnxNotes[] =
     "Writes the towers, opset 17. Inputs are `dense` [N, columns] and `embeddings` [N, columns],\n"
-    "without those of no columns; outputs are the probabilities `p` [N], or `p_LABEL` of each of\n"
+    "without those of no columns; outputs are the predictions `p` [N], or `p_LABEL` of each of\n"
     "several labels, as `simurgh predict` writes them. The model's metadata `network` describes\n"
     "the columns in JSON: src/model/FORMAT.md.\n";
 
@@ -274,7 +284,8 @@ constexpr char kFeaturesNotes[] =
     "`F.ids` and `F.offsets`: sample b has the ids from offsets[b] to before offsets[b + 1].\n"
     "`F.weights` is there for features with a weight_separator or a plug-in. `dense` [rows, "
     "columns] are the\n"
-    "scaled numbers, and the masks of raw features. `labels` [rows, labels] are 0 or 1. The\n"
+    "scaled numbers, and the masks of raw features. `labels` [rows, labels] are 0 or 1,\n"
+    "or the numbers of a regression; `weights` [rows] are those of samples. The\n"
     "metadata `network` of a .safetensors file describes the columns: src/model/FORMAT.md.\n\n"
     "Bad rows are left out; stderr has their number and the first reasons. The folder of FILE\n"
     "needs room for twice its size.\n";
@@ -290,8 +301,8 @@ Status ExportFeatures(const Options& options) {
   }
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
   SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, ConfigOfModel(checkpoint, options.overrides));
-  config.data.bad_rows = DataConfig::BadRows::kSkip;
-  config.data.max_bad_rows = std::numeric_limits<uint64_t>::max();
+  config.data.on_bad_row = DataConfig::OnBadRow::kSkip;
+  config.data.max_bad_share = 1;
   const ReadOptions reading{.ignore_labels = options.unlabeled, .allow_pipes = true};
   SIMURGH_ASSIGN_OR_RETURN(
       const auto reader,

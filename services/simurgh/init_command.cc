@@ -30,7 +30,8 @@ namespace fs = std::filesystem;
 
 constexpr char kNotes[] =
     "DATA is a CSV file with a header, plain or compressed by gzip or zstd. Cells are separated\n"
-    "by ',', ';', '|' or tabs. The label has two values, such as 0 and 1, or yes and no.\n\n"
+    "by ',', ';', '|' or tabs. The label has two values, such as 0 and 1, or yes and no, or it is\n"
+    "a number of many values.\n\n"
     "Without --test the rows are copied to DATA.train.csv and DATA.test.csv, or .csv.zst if DATA\n"
     "is compressed. The choice of rows is the same in each run. Rows that cannot be read, at most\n"
     "1 %, are left out.\n\n"
@@ -144,6 +145,8 @@ const char* KindName(ColumnConfig::Kind kind) {
     case ColumnConfig::Kind::kId:
       return "id";
     case ColumnConfig::Kind::kSkip:
+    case ColumnConfig::Kind::kWeight:
+    case ColumnConfig::Kind::kGroup:  // Never guessed.
       break;
   }
   return "skip";
@@ -170,9 +173,11 @@ Status CheckAbsent(const std::vector<std::string>& paths) {
   return absl::OkStatus();
 }
 
-void PrintCounts(const std::string& path, const RowCounts& counts) {
-  std::cout << path << ": " << counts.rows << " rows, " << counts.positives
-            << " of them with label 1";
+void PrintCounts(const std::string& path, const ColumnConfig& label, const RowCounts& counts) {
+  std::cout << path << ": " << counts.rows << " rows";
+  if (label.label_values == ColumnConfig::LabelValues::kBinary) {
+    std::cout << ", " << counts.positives << " of them with label 1";
+  }
   if (counts.bad_rows > 0)
     std::cout << "; " << counts.bad_rows << " bad rows, first: " << counts.first_bad;
   std::cout << "\n";
@@ -190,8 +195,8 @@ Status UseTestFile(const CsvGuess& guess, Files& files) {
   const auto ignore = [](std::string_view /*line*/, bool /*label*/) { return absl::OkStatus(); };
   SIMURGH_ASSIGN_OR_RETURN(const RowCounts train, ReadGuessed(guess, files.train, ignore));
   SIMURGH_ASSIGN_OR_RETURN(const RowCounts test, ReadGuessed(guess, files.test, ignore));
-  PrintCounts(files.train, train);
-  PrintCounts(files.test, test);
+  PrintCounts(files.train, guess.label().config, train);
+  PrintCounts(files.test, guess.label().config, test);
   files.train_rows = train.rows;
   files.has_bad_rows = train.bad_rows + test.bad_rows > 0;
   return absl::OkStatus();
@@ -202,7 +207,7 @@ Status Split(const CsvGuess& guess, const Options& options, Files& files) {
   const uint64_t test_every = guess.is_whole && guess.rows < kFewRows ? 5 : 10;
   SIMURGH_ASSIGN_OR_RETURN(const SplitCounts counts,
                            SplitCsv(guess, options.data, files.train, files.test, test_every));
-  PrintCounts(options.data, counts.all);
+  PrintCounts(options.data, guess.label().config, counts.all);
   std::cout << "  copied " << counts.train << " rows to " << files.train << " and " << counts.test
             << ", 1 of " << test_every << ", to " << files.test << "\n";
   files.train_rows = counts.train;

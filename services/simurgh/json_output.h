@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -52,7 +53,8 @@ inline nlohmann::ordered_json ResultJson(const std::string& text) {
     if (line.starts_with(kWarning)) {
       all["warnings"].push_back(line.substr(kWarning.size()));
     } else if (line.starts_with(kLabel)) {
-      const size_t end = line.rfind(" test_auc=");  // A name may have blanks.
+      // A name may have blanks.
+      const size_t end = std::min(line.rfind(" loss="), line.rfind(" test_auc="));
       nlohmann::ordered_json& one = all["labels"].emplace_back();
       one["label"] = line.substr(kLabel.size(), end - kLabel.size());
       add(line.substr(end), one);

@@ -39,9 +39,11 @@ std::string TimeText(const std::string& seconds) {
 // The text for a terminal of a log's line of progress.
 std::string ProgressText(const std::string& line) {
   const std::string steps = ValueOf(line, "of_steps");
+  const std::string rmse = ValueOf(line, "rmse");  // In place of an AUC.
   return absl::StrCat("step=", ValueOf(line, "step"), steps.empty() ? "" : "/", steps,
                       " samples_per_s=", ValueOf(line, "samples_per_s"),
-                      " loss=", ValueOf(line, "loss"), " auc=", ValueOf(line, "auc"),
+                      " loss=", ValueOf(line, "loss"),
+                      rmse.empty() ? " auc=" : " rmse=", rmse.empty() ? ValueOf(line, "auc") : rmse,
                       " eta=", TimeText(ValueOf(line, "seconds_left")));
 }
 

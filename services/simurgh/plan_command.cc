@@ -28,6 +28,7 @@
 #include "services/api/dense_codec.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/runtime/command_line.h"
+#include "services/simurgh/bytes_text.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/step_traffic.h"
 #include "simurgh/data/batch_builder.h"
@@ -589,20 +590,12 @@ nlohmann::ordered_json ToJson(const ClusterConfig& config, const Plan& plan,
           {"notes", plan.notes}};
 }
 
-std::string Human(uint64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
-  return absl::StrFormat("%.*f %s", unit == 0 || value >= 100 ? 0 : 1, value, kUnits[unit]);
-}
-
 // The same for people.
 std::string ToText(const nlohmann::ordered_json& plan) {
   std::string out;
   const auto line = [&out](std::string name, const nlohmann::ordered_json& bytes) {
     std::ranges::replace(name, '_', ' ');
-    absl::StrAppendFormat(&out, "  %-26s %10s\n", name, Human(bytes.get<uint64_t>()));
+    absl::StrAppendFormat(&out, "  %-26s %10s\n", name, BytesText(bytes.get<double>()));
   };
   absl::StrAppend(&out, "memory of each of ", plan["servers"].get<uint64_t>(), " embedding-ps\n");
   for (const auto& [name, bytes] : plan["memory_of_each_embedding_ps"].items()) {
@@ -613,7 +606,7 @@ std::string ToText(const nlohmann::ordered_json& plan) {
   for (const auto& table : plan["tables"]) {
     absl::StrAppendFormat(&out, "%-24s %14d %16d %16s\n", table["table"].get<std::string>(),
                           table["ids"].get<uint64_t>(), table["rows_per_server"].get<uint64_t>(),
-                          Human(table["bytes_per_server"].get<uint64_t>()));
+                          BytesText(table["bytes_per_server"].get<double>()));
   }
   const auto steps = plan["sampled_steps"].get<uint64_t>();
   absl::StrAppend(&out, "\nnetwork per step of ", plan["samples_per_step"].get<uint64_t>(),

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +42,7 @@
 #include "simurgh/telemetry/logging.h"
 #include "simurgh/tensor/finite.h"
 #include "simurgh/train/evaluator.h"
+#include "simurgh/train/model_inputs.h"
 
 namespace simurgh {
 namespace {
@@ -57,11 +57,10 @@ constexpr char kNotes[] =
     "The input has the format of the training data, also compressed by gzip or zstd. Columns of\n"
     "labels may be missing unless --evaluate is given. The output is CSV: a header, then a line "
     "for\n"
-    "each row of the input, in order: the named columns, then p, the probability of label 1, "
-    "or\n"
-    "p_LABEL for each of several labels. A row that cannot be parsed has no probability; stderr "
-    "has\n"
-    "their number and the first reasons. Blank lines are not rows.\n\n"
+    "each row of the input, in order: the named columns, then p, the probability of label 1 or "
+    "the\n"
+    "predicted number, or p_LABEL for each of several labels. A row that cannot be parsed has no\n"
+    "prediction; stderr has their number and the first reasons. Blank lines are not rows.\n\n"
     "Example:\n"
     "  simurgh predict --model /models/adult --input new.csv --output scores.csv --columns age\n\n"
     "Exit codes: 0 done, 2 bad arguments or configuration, 3 damaged or failed otherwise.\n";
@@ -141,7 +140,8 @@ class FilePrediction {
         input_(std::move(input)),
         model_(std::move(model)),
         tasks_(model_->format().labels.size()),
-        metrics_(tasks_, GroupFeature()),
+        metrics_(model_->config().model.tasks, GroupFeature(),
+                 InputsOf(model_->config()).has_sample_weights),
         output_(output) {}
 
   // Opens the input.
@@ -187,8 +187,8 @@ class FilePrediction {
   // Opens an input without lines, whose rows are parsed as they are read.
   Status OpenReader(ReadOptions reading) ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mutex_) {
     ClusterConfig config = model_->config();
-    config.data.bad_rows = DataConfig::BadRows::kSkip;  // The reader logs them.
-    config.data.max_bad_rows = std::numeric_limits<uint64_t>::max();
+    config.data.on_bad_row = DataConfig::OnBadRow::kSkip;  // The reader logs them.
+    config.data.max_bad_share = 1;
     reading.copies_skipped = true;
     // Called by Next(), with the mutex held.
     reading.on_row = [this](std::string_view line, bool in_batch) ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -390,6 +390,7 @@ Status Predict(const Options& options) {
     return absl::OkStatus();
   }
   nlohmann::ordered_json json = ResultJson(TestResult(result, labels));
+  json["test_calibration"] = result.calibration;
   json["rows"] = prediction.rows();
   json["bad_rows"] = prediction.bad_rows();
   PrintJson(json, out);
@@ -410,7 +411,8 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
       "write predictions to FILE, which appears when it is complete; -: stdout")(
       "columns", po::value(&columns)->value_name("NAME,..."),
       "copy these columns of the input to the output")(
-      "evaluate", po::bool_switch(&own.evaluates), "compare with the labels: print AUC and loss")(
+      "evaluate", po::bool_switch(&own.evaluates),
+      "compare with the labels: print loss and metrics")(
       "threads", po::value(&own.threads)->value_name("N"),
       "use N threads; 0, the default: one per processor")(
       "set", po::value(&own.overrides)->value_name("KEY=VALUE"),

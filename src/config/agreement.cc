@@ -37,8 +37,10 @@ bool IsOfInput(std::string_view key) {
   static const std::set<std::string_view> of_training{
       "training.batch_size", "training.epochs", "training.drop_last", "training.keep_negatives"};
   static const std::set<std::string_view> not_of_data{"data.validation", "data.test",
-                                                      "data.max_bad_rows"};
+                                                      "data.max_bad_share"};
   if (IsVocabularyFile(key)) return true;
+  // Decides which labels are numbers.
+  if (key.starts_with("model.") && key.ends_with("loss.kind")) return true;
   return key.starts_with("data.") ? !not_of_data.contains(key) : of_training.contains(key);
 }
 
@@ -56,8 +58,9 @@ bool IsOfModel(std::string_view key) {
   static const std::set<std::string_view> single{"cluster.seed", "training.batch_size",
                                                  "training.drop_last", "training.keep_negatives"};
   static const std::set<std::string_view> not_of_data{
-      "data.train",     "data.validation", "data.test",      "data.max_bad_rows",
-      "data.on_change", "data.bad_rows",   "data.csv.strict"};
+      "data.train",         "data.validation", "data.test",
+      "data.max_bad_share", "data.on_change",  "data.on_bad_row",
+      "data.csv.strict",    "data.csv.header", "data.fit_rows"};
   if (key == "model.initial_weights") return false;
   const auto has = [key](std::string_view part) { return key.find(part) != key.npos; };
   if (key.starts_with("tables")) {

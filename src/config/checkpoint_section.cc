@@ -47,11 +47,8 @@ void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig
                "number of checkpoints with the best evaluations to keep, too; requires evaluations "
                "of `data.validation` while training, see Best checkpoint",
                &checkpoint->keep_best, 0, 1'000);
-    EvaluationMetric best_by = EvaluationMetric::kAuc;
-    in.Choice("best_by", "metric of the best checkpoints; with `early_stopping`, its `metric`",
-              &best_by,
-              {{"auc", EvaluationMetric::kAuc}, {"log_loss", EvaluationMetric::kLogLoss}});
-    if (in.Has("best_by")) checkpoint->best_by = best_by;
+    ReadMetric(in, "best_by", "metric of the best checkpoints; with `early_stopping`, its `metric`",
+               &checkpoint->best_by);
     in.Integer("memory",
                "maximum bytes per server for rows that change before they are saved; "
                "beyond it, pulls wait for the disk",

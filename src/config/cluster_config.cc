@@ -152,6 +152,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
   // The checks across sections require valid sections.
   if (context.diagnostics.ok()) {
     ApplyMode(&config);
+    LinkTasks(&config, &context.diagnostics);
     ApplyBest(&config);
     CheckServices(config, &context.diagnostics);
     AddColumnFeatures(&context, &config);
@@ -160,7 +161,6 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
     LinkFeatures(table_paths, &config, &context.diagnostics);
     CheckColumns(config, &context.diagnostics);
     CheckTraining(config, &context.diagnostics);
-    LinkTasks(&config, &context.diagnostics);
     if (shorthand.kind == ModelShorthand::Kind::kNone) {
       CheckModel(config, &context.diagnostics);
     } else if (context.diagnostics.ok()) {

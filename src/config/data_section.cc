@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string_view>
@@ -16,44 +17,82 @@ namespace {
 constexpr size_t kMaxFiles = 65'536;
 constexpr size_t kMaxColumns = 65'536;
 constexpr size_t kMaxTexts = 1'024;
+constexpr uint32_t kMaxFields = 4'096;
 constexpr uint32_t kMaxDerivedWidth = 1'024;
-constexpr uint64_t kMaxBadRows = uint64_t{1} << 40;
+constexpr uint64_t kMaxRows = uint64_t{1} << 40;
 
 using Kind = ColumnConfig::Kind;
 using Format = DataConfig::Format;
-using BadRows = DataConfig::BadRows;
+using OnBadRow = DataConfig::OnBadRow;
 using OnChange = DataConfig::OnChange;
 using Transform = ColumnConfig::Transform;
+
+// Whether it names data that are no files of this machine.
+bool IsElsewhere(Format format, const std::string& file) {
+  const bool is_stream = format == Format::kArrow && IsStream(file);
+  return is_stream ||
+         ((format == Format::kArrow || format == Format::kParquet) && IsRemoteFile(file));
+}
+
+// Such a name; the path of a socket may be relative to the folder.
+std::string PathElsewhere(const std::string& folder, const std::string& name) {
+  constexpr std::string_view kUnix = "unix:";
+  if (!name.starts_with(kUnix)) return name;
+  return std::string(kUnix) + PathIn(folder, name.substr(kUnix.size()));
+}
 
 void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_t at_least,
                const std::string& folder, Format format, std::vector<std::string>* files) {
   in.Texts(key, meaning, files, {at_least, kMaxFiles},
            at_least > 0 ? Need::kRequired : Need::kOptional, "paths of files");
   const bool is_arrow = format == Format::kParquet || format == Format::kArrow;
-  if (is_arrow && in.context()->input_files == InputFiles::kCheck) {
-    ExpandFiles(in, key, folder, files);
-  }
+  const bool reads = in.context()->input_files == InputFiles::kCheck;
+  std::vector<std::string> paths;
   std::vector<std::string> names;
   for (size_t i = 0; i < files->size(); ++i) {
-    std::string& file = (*files)[i];
-    constexpr std::string_view kUnix = "unix:";
-    if (format == Format::kArrow && file.starts_with(kUnix)) {
-      file = std::string(kUnix) + PathIn(folder, file.substr(kUnix.size()));
-    } else if (!(format == Format::kArrow && IsStream(file)) && !(is_arrow && IsRemoteFile(file))) {
-      ResolveInputFile(in, absl::StrCat(key, ".", i), folder, &file);
+    const std::string& given = (*files)[i];
+    if (IsElsewhere(format, given)) {
+      names.push_back(FileName(given));
+      paths.push_back(PathElsewhere(folder, given));
+      continue;
     }
-    names.push_back(FileName(file));
+    const std::string path_given = PathIn(folder, given);
+    std::vector<std::string> found{given};
+    if (reads && is_arrow && std::filesystem::is_directory(path_given)) {
+      found = ParquetFilesIn(path_given);
+      if (found.empty()) {
+        in.Error(absl::StrCat(key, ".", i),
+                 absl::StrCat("no file in '", path_given, "' has a name that ends in .parquet"),
+                 "correct the path, or give a pattern");
+      }
+    } else if (reads && IsPattern(given)) {
+      found = FilesOfPattern(path_given);
+    }
+    for (std::string& path : found) {
+      ResolveInputFile(in, absl::StrCat(key, ".", i), folder, &path);
+      names.push_back(FileName(path));
+      paths.push_back(std::move(path));
+    }
+  }
+  *files = std::move(paths);
+  if (files->size() > kMaxFiles) {
+    in.Error(key, absl::StrCat("its patterns match ", files->size(), " files"),
+             absl::StrCat("use at most ", kMaxFiles));
   }
   if (in.Has(key)) in.Record(key, TextsText(names));
 }
 
 void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
   in.Name("name", "column name", &column->name, Need::kRequired);
-  in.Choice<Kind>(
-      "kind", "role of the column; see Features", &column->kind,
-      {{"label", Kind::kLabel}, {"dense", Kind::kDense}, {"id", Kind::kId}, {"skip", Kind::kSkip}});
-  in.Text("header_name", "name of the column in headers; none: `name`", &column->header_name,
-          "text");
+  in.Choice<Kind>("kind", "role of the column; see Features", &column->kind,
+                  {{"label", Kind::kLabel},
+                   {"dense", Kind::kDense},
+                   {"id", Kind::kId},
+                   {"skip", Kind::kSkip},
+                   {"weight", Kind::kWeight},
+                   {"group", Kind::kGroup}});
+  in.Text("header_name", "name of the column in headers, or the key in JSON; none: `name`",
+          &column->header_name, "text");
   in.OnlyWith(has_names, "set csv.header: true", {"header_name"});
   in.Texts("positive", "`label`: texts that mean 1; empty: the cell is 0 or 1", &column->positive,
            {0, kMaxTexts}, Need::kOptional);
@@ -70,7 +109,11 @@ void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
             kPositive);
   in.Bool("fit",
           "`dense`: whether mean and stddev are computed from the training files, see Statistics",
-          &column->fit);
+          &column->fit, "true, without mean and stddev");
+  if (column->kind == ColumnConfig::Kind::kDense && !in.Has("mean") && !in.Has("stddev") &&
+      !in.Has("fit")) {
+    column->fit = true;
+  }
   in.Character("separator", "`id`: character between the ids of a cell", &column->separator);
   in.OnlyWith(!column->fit, "leave out fit", {"mean", "stddev"});
   in.OnlyWith(column->kind == Kind::kLabel, "set kind: label", {"positive", "negative"});
@@ -89,6 +132,7 @@ void CheckColumnList(MapReader& in, const DataConfig& data) {
     return in.PathOf(absl::StrCat("columns.", i, ".name"));
   });
   size_t labels = 0;
+  std::map<Kind, size_t> count;
   for (size_t i = 0; i < data.columns.size(); ++i) {
     const ColumnConfig& column = data.columns[i];
     const std::string key = absl::StrCat("columns.", i);
@@ -100,35 +144,43 @@ void CheckColumnList(MapReader& in, const DataConfig& data) {
       in.Error(absl::StrCat(key, ".kind"), "too many labels",
                absl::StrCat("keep at most ", kMaxTasks, " labels"));
     }
+    const bool is_single = column.kind == Kind::kWeight || column.kind == Kind::kGroup;
+    if (++count[column.kind] > 1 && is_single) {
+      in.Error(absl::StrCat(key, ".kind"), "a second column of this kind",
+               "keep one, and give the other kind: skip");
+    }
   }
   if (labels == 0 && in.context()->diagnostics.ok())
     in.Error("columns", "no label", "give one column kind: label");
 }
 
 void ReadCsv(MapReader& in, CsvConfig* csv) {
+  csv->finds_header = !in.Has("header");
   in.Character("separator", "character between cells", &csv->separator);
   in.Bool(
       "header",
       "whether the first line of each file has names, by which columns are found; see Data files",
-      &csv->header);
+      &csv->header, "by the first line");
   in.Bool("strict", "whether columns of the header that `data.columns` lacks are an error",
           &csv->strict);
-  in.OnlyWith(csv->header, "set header: true", {"strict"});
+  in.OnlyWith(csv->header || csv->finds_header, "set header: true", {"strict"});
 }
 
 void ReadColumns(MapReader& in, DataConfig* data) {
-  const bool has_columns = data->format != Format::kCriteo;
+  const bool has_columns =
+      data->format == Format::kCsv || data->format == Format::kJson || IsArrow(*data);
   in.Texts("missing_values",
            "texts of missing cells and list values, compared without surrounding blanks",
            &data->missing_values, {0, kMaxTexts}, Need::kOptional);
   // Required where the format does not have its own.
   in.Maps("columns",
-          "columns, in files without a header in their order, 1 to 16 of them labels; not for "
-          "`format: criteo`",
+          "columns, 1 to 16 of them labels, see Data files; not for `format: criteo`, `libsvm` and "
+          "`libffm`",
           {has_columns && !in.describing() ? size_t{1} : size_t{0}, kMaxColumns},
           [&](MapReader& map) {
             ColumnConfig column;
-            ReadColumn(map, data->csv.header || IsArrow(*data), &column);
+            const bool is_csv = data->format == Format::kCsv;
+            ReadColumn(map, !is_csv || data->csv.header || data->csv.finds_header, &column);
             data->columns.push_back(column);
           });
   in.OnlyWith(has_columns, "choose another format", {"columns", "missing_values"});
@@ -161,19 +213,26 @@ void CheckSource(const std::string& path, const std::string& column,
                  const std::vector<std::string>& usable, Diagnostics* diagnostics) {
   const auto found = column_of.find(column);
   if (found != column_of.end() && IsUsable(*found->second)) return;
-  const std::string what =
-      found == column_of.end()
-          ? absl::StrCat("no column is named '", column, "'")
-          : absl::StrCat("column '", column, "' is a ",
-                         found->second->kind == Kind::kLabel ? "label" : "skip", " column");
+  const std::string what = found == column_of.end()
+                               ? absl::StrCat("no column is named '", column, "'")
+                               : absl::StrCat("column '", column, "' is a ",
+                                              found->second->kind == Kind::kLabel    ? "label"
+                                              : found->second->kind == Kind::kWeight ? "weight"
+                                              : found->second->kind == Kind::kGroup  ? "group"
+                                                                                     : "skip",
+                                              " column");
   diagnostics->Report(path, what, NearestRemedy("id or dense column", column, usable));
 }
 
+constexpr char kPairSeparator = ':';
 constexpr std::string_view kInNumbers = "+-.";
 
 // Why values and weights of the column cannot be separated, or an empty string.
 std::string WeightProblem(char separator, const ColumnConfig& column, const DataConfig& data) {
   if (data.format == Format::kCriteo) return "the criteo format has no weights";
+  if (HasPairs(data)) {
+    return separator == kPairSeparator ? "" : "':' separates index and value in this format";
+  }
   if (column.kind == Kind::kDense) {
     return absl::StrCat("column '", column.name, "' is dense: its cells are single numbers");
   }
@@ -204,8 +263,14 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
                           "use another character between values and weights, or omit weights");
     }
   }
-  if (data.format != Format::kCriteo || column.kind != Kind::kId) return;
+  if (column.kind != Kind::kId) return;
   const ProcessingConfig& processing = feature.processing;
+  if (HasPairs(data) && processing.plugin.path.empty() &&
+      (feature.columns.size() > 1 || processing.quantiles > 0)) {
+    diagnostics->Report(absl::StrCat(path, feature.columns.empty() ? ".quantiles" : ".columns"),
+                        "not for indices with values", "leave it out");
+  }
+  if (data.format != Format::kCriteo) return;
   if (processing.boundaries.empty() && processing.quantiles == 0) return;
   diagnostics->Report(absl::StrCat(path, processing.quantiles == 0 ? ".boundaries" : ".quantiles"),
                       absl::StrCat("column '", column.name, "' contains ids, not numbers"),
@@ -220,19 +285,27 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                       {{"csv", Format::kCsv},
                        {"criteo", Format::kCriteo},
                        {"parquet", Format::kParquet},
-                       {"arrow", Format::kArrow}});
-    ReadFiles(in, "train", "files to train on, in this order, see Data files", 1, folder,
-              data->format, &data->train);
+                       {"arrow", Format::kArrow},
+                       {"json", Format::kJson},
+                       {"libsvm", Format::kLibsvm},
+                       {"libffm", Format::kLibffm}});
+    ReadFiles(in, "train", "files to train on, in this order, also as patterns, see Data files", 1,
+              folder, data->format, &data->train);
     ReadFiles(in, "validation", "files of evaluations during training", 0, folder, data->format,
               &data->validation);
     ReadFiles(in, "test", "files of the final evaluation, and of others without `validation`", 0,
               folder, data->format, &data->test);
-    in.Choice<BadRows>("bad_rows",
-                       "reaction to a row that cannot be read: end the run, or skip and count it",
-                       &data->bad_rows, {{"fail", BadRows::kFail}, {"skip", BadRows::kSkip}});
-    in.Integer("max_bad_rows", "`skip`: maximum number of bad rows in one reading of the files",
-               &data->max_bad_rows, 0, kMaxBadRows);
-    in.OnlyWith(data->bad_rows == BadRows::kSkip, "set bad_rows: skip", {"max_bad_rows"});
+    in.Choice<OnBadRow>(
+        "on_bad_row",
+        "reaction to a row that cannot be read: end the run, or skip and count it, see Data files",
+        &data->on_bad_row, {{"fail", OnBadRow::kFail}, {"skip", OnBadRow::kSkip}});
+    in.Number("max_bad_share", "`skip`: maximum share of bad rows among those read so far",
+              &data->max_bad_share, kShare);
+    in.OnlyWith(data->on_bad_row == OnBadRow::kSkip, "set on_bad_row: skip", {"max_bad_share"});
+    in.Integer("fit_rows",
+               "maximum number of rows of `train`, from the first, that statistics are computed "
+               "from, see Statistics; 0: all",
+               &data->fit_rows, 0, kMaxRows);
     in.Choice<OnChange>("on_change",
                         "reaction to a file that changes during the run: end the run, or log a "
                         "warning, see Data files",
@@ -249,7 +322,18 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                "Statistics",
                &data->criteo.fit);
     });
+    const bool is_libffm = data->format == Format::kLibffm;
+    in.OnlyWith(is_libffm, "set format: libffm", {"libffm"});
+    in.Map("libffm", [&](MapReader& map) {
+      map.Integer("fields",
+                  "number of fields, which are columns named `field0`, `field1` and so on",
+                  &data->libffm_fields, 1, kMaxFields, "required with `format: libffm`");
+    });
+    if (is_libffm && data->libffm_fields == 0 && !in.describing()) {
+      in.Error("libffm.fields", "missing", "give the number of fields");
+    }
     ReadColumns(in, data);
+    if (HasPairs(*data)) data->columns = PairColumns(*data);
     ReadDerived(in, folder, &data->derived);
   });
 }
@@ -273,6 +357,17 @@ void MoveColumns(YamlNode* document) {
     data->items.push_back(std::move(moved));
     csv = find(data, "csv");  // The list may have moved.
   }
+}
+
+std::vector<ColumnConfig> PairColumns(const DataConfig& data) {
+  std::vector<ColumnConfig> columns{{.name = "label", .kind = Kind::kLabel}};
+  if (data.format == Format::kLibsvm) {
+    columns.push_back({.name = "features", .kind = Kind::kId, .separator = ' '});
+  }
+  for (uint32_t field = 0; field < data.libffm_fields; ++field) {
+    columns.push_back({.name = absl::StrCat("field", field), .kind = Kind::kId, .separator = ' '});
+  }
+  return columns;
 }
 
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data) {
@@ -326,8 +421,8 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
                   diagnostics);
     }
   }
-  // Columns of the criteo format cannot be skipped. A bad name leaves a column unused.
-  if (config.data.format == Format::kCriteo || !diagnostics->ok()) return;
+  // Columns of formats that have their own cannot be skipped. A bad name leaves a column unused.
+  if (config.data.format == Format::kCriteo || HasPairs(config.data) || !diagnostics->ok()) return;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].kind != Kind::kId || used.contains(columns[i].name)) continue;
     diagnostics->Report(absl::StrCat("data.columns.", i),

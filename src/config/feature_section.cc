@@ -79,6 +79,15 @@ void LinkTable(const std::vector<std::string>& names, ClusterConfig* config, Fea
   }
 }
 
+// Features that read index:value pairs.
+void SetWeights(std::vector<FeatureConfig>& features) {
+  for (FeatureConfig& feature : features) {
+    if (!feature.processing.plugin.path.empty()) continue;  // It gets pairs as texts.
+    feature.weight_separator = ':';
+    if (feature.pooling == Pooling::kSum) feature.pooling = Pooling::kWeightedSum;
+  }
+}
+
 }  // namespace
 
 void ReadFeatures(MapReader& root, const std::string& folder,
@@ -124,9 +133,10 @@ void AddColumnFeatures(ReadContext* context, ClusterConfig* config) {
   for (const DerivedConfig& derived : config->data.derived) {
     taken.insert(derived.columns.begin(), derived.columns.end());
   }
-  // Columns of the criteo format cannot be skipped, so features choose among them.
-  const bool is_criteo = config->data.format == DataConfig::Format::kCriteo;
-  const bool adds = !is_criteo || features.empty();
+  // Columns of formats that have their own cannot be skipped, so features choose among them.
+  const bool are_fixed =
+      config->data.format == DataConfig::Format::kCriteo || HasPairs(config->data);
+  const bool adds = !are_fixed || features.empty();
   std::vector<FeatureConfig> added;
   std::vector<std::string> names;
   for (size_t i = 0; adds && i < columns.size(); ++i) {
@@ -137,7 +147,7 @@ void AddColumnFeatures(ReadContext* context, ClusterConfig* config) {
         {.name = name,
          .column = name,
          .table = name,
-         .key = is_criteo ? std::string("data.criteo") : absl::StrCat("data.columns.", i)});
+         .key = are_fixed ? std::string("data.format") : absl::StrCat("data.columns.", i)});
   }
   const size_t count = added.size() + features.size();
   if (count == 0) {
@@ -150,6 +160,7 @@ void AddColumnFeatures(ReadContext* context, ClusterConfig* config) {
         absl::StrCat("use at most ", kMaxFeatures, ", and kind: skip for other columns"));
   }
   features.insert(features.begin(), added.begin(), added.end());
+  if (HasPairs(config->data)) SetWeights(features);
   if (!names.empty()) context->settings["features, of columns"] = RecordedText(TextsText(names));
 }
 

@@ -41,6 +41,35 @@ std::string PathIn(const std::string& folder, const std::string& path) {
   return (std::filesystem::path(folder) / path).lexically_normal().string();
 }
 
+bool IsPattern(const std::string& path) { return path.find_first_of("*?[") != path.npos; }
+
+std::vector<std::string> FilesOfPattern(const std::string& path) {
+  std::error_code error;
+  if (!IsPattern(path) || std::filesystem::exists(path, error)) return {path};
+  glob_t found{};
+  std::vector<std::string> files;
+  if (glob(path.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
+    files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  }
+  globfree(&found);
+  std::ranges::sort(files);
+  return files.empty() ? std::vector{path} : files;
+}
+
+std::vector<std::string> ParquetFilesIn(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  std::error_code failed;
+  for (auto entry = fs::recursive_directory_iterator(folder, failed);
+       !failed && entry != fs::recursive_directory_iterator(); entry.increment(failed)) {
+    if (entry->path().extension() == ".parquet" && entry->is_regular_file(failed)) {
+      files.push_back(entry->path().string());
+    }
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file) {
   const bool has_tilde = file->starts_with("~/");
@@ -48,51 +77,12 @@ bool ResolveFile(MapReader& in, const std::string& key, const std::string& folde
   const std::string problem = FileProblem(*file);
   if (problem.empty()) return true;
   in.Error(key, absl::StrCat("cannot read '", *file, "': ", problem),
-           has_tilde ? "~ is not expanded; write out the path of the home folder"
+           IsPattern(*file) ? "no file matches the pattern; correct it"
+           : has_tilde      ? "~ is not expanded; write out the path of the home folder"
            : problem == kFolder
                ? "name the files in it"
                : "give a path that is absolute or relative to the folder of the YAML file");
   return false;
-}
-
-void ExpandFiles(MapReader& in, const std::string& key, const std::string& folder,
-                 std::vector<std::string>* files) {
-  namespace fs = std::filesystem;
-  std::vector<std::string> all;
-  for (size_t i = 0; i < files->size(); ++i) {
-    const std::string& name = (*files)[i];
-    const std::string path = PathIn(folder, name);
-    std::vector<std::string> found;
-    std::error_code failed;
-    if (IsRemoteFile(name) || IsStream(name)) {
-      all.push_back(name);
-      continue;
-    }
-    if (fs::is_directory(path, failed)) {
-      for (auto entry = fs::recursive_directory_iterator(path, failed);
-           !failed && entry != fs::recursive_directory_iterator(); entry.increment(failed)) {
-        if (entry->path().extension() == ".parquet" && entry->is_regular_file(failed)) {
-          found.push_back(entry->path().string());
-        }
-      }
-    } else if (name.find_first_of("*?[") != name.npos && !fs::exists(path, failed)) {
-      glob_t matches{};
-      if (::glob(path.c_str(), 0, nullptr, &matches) == 0) {
-        found.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
-      }
-      ::globfree(&matches);
-    } else {
-      all.push_back(name);
-      continue;
-    }
-    std::ranges::sort(found);
-    if (found.empty()) {
-      in.Error(absl::StrCat(key, ".", i), absl::StrCat("no file is in '", path, "'"),
-               "name a folder with .parquet files, or correct the pattern");
-    }
-    all.insert(all.end(), found.begin(), found.end());
-  }
-  *files = std::move(all);
 }
 
 bool ResolveInputFile(MapReader& in, const std::string& key, const std::string& folder,

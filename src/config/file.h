@@ -18,14 +18,18 @@ std::string PathIn(const std::string& folder, const std::string& path);
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file);
 
-// Replaces folders by their files whose names end in `.parquet`, also those in folders in them, and
-// paths with `*`, `?` or `[...]` by the files that match, each in the order of their names. Reports
-// those without any. Relative to `folder`; the results are, too, or absolute.
-void ExpandFiles(MapReader& in, const std::string& key, const std::string& folder,
-                 std::vector<std::string>* files);
+// The files in a folder, and in folders in it, whose names end in `.parquet`, in order.
+std::vector<std::string> ParquetFilesIn(const std::string& folder);
 
 // ResolveFile() for an input file. Returns false without an error if input files are ignored.
 bool ResolveInputFile(MapReader& in, const std::string& key, const std::string& folder,
                       std::string* file);
+
+// The files that match a pattern with *, ? or [...], in the order of their bytes, like the shell's
+// LC_ALL=C ls. A file of this very name, or none that matches: the path itself.
+std::vector<std::string> FilesOfPattern(const std::string& path);
+
+// Whether a path has *, ? or [.
+bool IsPattern(const std::string& path);
 
 }  // namespace simurgh

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 #include "config/value_schema.h"
@@ -15,22 +16,44 @@ using Kind = LayerConfig::Kind;
 
 constexpr size_t kMaxLayers = 256;
 constexpr char kLayerType[] =
-    "{linear: width}, batch_norm, {batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, {dot: "
-    "width}, {fm: width}, cross, {cross: {rank}}, sum or {sum: width}";
+    "{linear: width}, batch_norm, {batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, softmax, "
+    "{dot: width}, {fm: width}, cross, {cross: {rank}}, sum, {sum: width}, {mix: terms}, mean, "
+    "last or {attention: {hidden}}";
 
-constexpr std::array<std::pair<const char*, Kind>, 6> kWords = {{{"batch_norm", Kind::kBatchNorm},
+constexpr std::array<std::pair<const char*, Kind>, 9> kWords = {{{"batch_norm", Kind::kBatchNorm},
                                                                  {"relu", Kind::kRelu},
                                                                  {"gelu", Kind::kGelu},
                                                                  {"sigmoid", Kind::kSigmoid},
+                                                                 {"softmax", Kind::kSoftmax},
                                                                  {"cross", Kind::kCross},
-                                                                 {"sum", Kind::kSum}}};
+                                                                 {"sum", Kind::kSum},
+                                                                 {"mean", Kind::kMean},
+                                                                 {"last", Kind::kLast}}};
 
-constexpr std::array<std::pair<const char*, Kind>, 6> kKeys = {{{"linear", Kind::kLinear},
+constexpr std::array<std::pair<const char*, Kind>, 8> kKeys = {{{"linear", Kind::kLinear},
                                                                 {"batch_norm", Kind::kBatchNorm},
                                                                 {"dot", Kind::kDot},
                                                                 {"fm", Kind::kFm},
                                                                 {"cross", Kind::kCross},
-                                                                {"sum", Kind::kSum}}};
+                                                                {"sum", Kind::kSum},
+                                                                {"mix", Kind::kMix},
+                                                                {"attention", Kind::kAttention}}};
+
+constexpr size_t kMaxHidden = 8;
+
+void ReadAttention(MapReader& in, LayerConfig* layer) {
+  std::vector<std::string> widths = {"32", "16"};
+  const auto width_of = [](const std::string& text) {
+    uint32_t width = 0;
+    return absl::SimpleAtoi(text, &width) && width <= kMaxLayerWidth ? width : 0;
+  };
+  in.Texts("hidden", "widths of the hidden layers that weigh a row for the query, see Sequences",
+           &widths, {0, kMaxHidden}, Need::kOptional,
+           absl::StrCat("integers from 1 to ", kMaxLayerWidth), [&](const std::string& text) {
+             return width_of(text) > 0 ? "" : absl::StrCat("'", text, "' is not a width");
+           });
+  for (const std::string& width : widths) layer->hidden.push_back(width_of(width));
+}
 
 void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* context,
                std::vector<LayerConfig>* layers) {
@@ -62,6 +85,11 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
     in.Integer("sum",
                "number of equal pieces of the input; the output is the sum of each; `sum` is 1",
                &layer.width, 1, kMaxLayerWidth, "none");
+    in.Integer("mix",
+               "number of terms: the first columns are factors of equal pieces of the others; the "
+               "output is the sum",
+               &layer.width, 1, kMaxLayerWidth, "none");
+    in.Map("attention", [&](MapReader& map) { ReadAttention(map, &layer); });
     in.Map("cross", [&](MapReader& map) {
       map.Integer("rank", "rank of `W` in `x0 * (x W + b) + x`; 0: full", &layer.rank, 0,
                   kMaxLayerWidth);
@@ -78,6 +106,7 @@ void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* conte
                                   absl::StrCat("expected: ", kLayerType));
     }
   });
+  if (layer.kind != Kind::kAttention) layer.hidden.clear();
   layers->push_back(layer);
 }
 

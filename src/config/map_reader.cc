@@ -212,9 +212,11 @@ void MapReader::Name(const std::string& key, const char* meaning, std::string* o
       });
 }
 
-void MapReader::Bool(const std::string& key, const char* meaning, bool* out) {
+void MapReader::Bool(const std::string& key, const char* meaning, bool* out,
+                     const std::string& fallback) {
   Scalar(
-      key, meaning, "true or false", "", Need::kOptional, [&] { return BoolSchema(*out); },
+      key, meaning, "true or false", fallback, Need::kOptional,
+      [&] { return BoolSchema(fallback.empty() ? std::optional(*out) : std::nullopt); },
       [&] { return *out ? "true" : "false"; },
       [&](const YamlNode& value) -> std::string {
         const bool is_true = value.text == "true";

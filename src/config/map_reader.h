@@ -96,7 +96,9 @@ class MapReader {
   // A name, see IsName. `fallback`: the default for the reference; empty: the field's value.
   void Name(const std::string& key, const char* meaning, std::string* out,
             Need need = Need::kOptional, const std::string& fallback = "");
-  void Bool(const std::string& key, const char* meaning, bool* out);
+  // `fallback` is as for Name.
+  void Bool(const std::string& key, const char* meaning, bool* out,
+            const std::string& fallback = "");
   // T: float or double.
   template <std::floating_point T>
   void Number(const std::string& key, const char* meaning, T* out, const NumberRange& range);

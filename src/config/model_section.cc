@@ -7,21 +7,23 @@
 #include "config/file.h"
 #include "config/layer_list.h"
 #include "config/model_shorthand.h"
+#include "config/scalar.h"
 #include "config/sections.h"
 
 namespace simurgh {
 namespace {
 
 constexpr size_t kMaxTowers = 256;
+constexpr uint32_t kMaxExperts = 64;
 constexpr char kDense[] = "dense";
 constexpr char kEmbeddings[] = "embeddings";
 
 using Kind = LayerConfig::Kind;
 
-// Checks a tower's inputs against `known`, the inputs before it, and removes them from `unread`.
-void CheckInputs(size_t index, const TowerConfig& tower, const std::vector<std::string>& known,
-                 std::vector<std::string>* unread, Diagnostics* diagnostics) {
-  const std::string path = absl::StrCat("model.towers.", index, ".input");
+// Checks a tower's inputs against `known`, the inputs before it.
+void CheckInputs(const TowerConfig& tower, const std::vector<std::string>& known,
+                 Diagnostics* diagnostics) {
+  const std::string path = tower.key + ".input";
   diagnostics->CheckDistinct(tower.inputs, std::identity(),
                              [&](size_t i) { return absl::StrCat(path, ".", i); });
   for (size_t i = 0; i < tower.inputs.size(); ++i) {
@@ -30,9 +32,9 @@ void CheckInputs(size_t index, const TowerConfig& tower, const std::vector<std::
       diagnostics->Report(
           tower.inputs.size() > 1 ? absl::StrCat(path, ".", i) : path,
           absl::StrCat("'", input, "' is neither dense, embeddings nor an earlier tower"),
-          NearestRemedy("input", input, known));
+          input.starts_with(kMaskInput) ? "give the feature pooling: raw and mask: true"
+                                        : NearestRemedy("input", input, known));
     }
-    std::erase(*unread, input.starts_with(kFeatureInput) ? kEmbeddings : input);
   }
 }
 
@@ -43,16 +45,41 @@ void CheckLastTower(const std::vector<TowerConfig>& towers, size_t tasks,
   const LayerConfig& last = layers.back();
   const bool gives_logits = last.kind == Kind::kSum || last.kind == Kind::kLinear;
   if (gives_logits && std::max(last.width, 1U) == tasks) return;
-  const std::string path = absl::StrCat("model.towers.", index, ".layers.", layers.size() - 1);
+  const std::string path = absl::StrCat(towers[index].key, ".layers.", layers.size() - 1);
   if (tasks == 1) {
-    diagnostics->Report(path, "the last tower must output one number, the logit",
-                        "end its layers with {linear: 1} or sum; the loss applies the sigmoid");
+    diagnostics->Report(path, "the last tower must output one number",
+                        "end its layers with {linear: 1} or sum; the loss applies sigmoid or exp");
     return;
   }
   diagnostics->Report(path,
-                      absl::StrCat("the last tower must output ", tasks, " logits, one per label"),
+                      absl::StrCat("the last tower must output ", tasks, " numbers, one per label"),
                       absl::StrCat("end its layers with {linear: ", tasks, "}, or {sum: ", tasks,
-                                   "} of as many towers; the loss applies the sigmoid"));
+                                   "} of as many towers; the loss applies sigmoid or exp"));
+}
+
+// Adds the towers of a mixture of experts: copies of `tower`, and for each gate the tower of the
+// gate and that of the mixture.
+void AddExperts(const TowerConfig& tower, uint32_t count, const std::vector<std::string>& gates,
+                std::vector<TowerConfig>* towers) {
+  std::vector<std::string> experts;
+  for (uint32_t i = 1; i <= count; ++i) {
+    experts.push_back(absl::StrCat(tower.name, ".expert_", i));
+    towers->push_back(tower);
+    towers->back().name = experts.back();
+  }
+  for (const std::string& gate : gates) {
+    const std::string gate_name = absl::StrCat(tower.name, ".gate_", gate);
+    std::vector<std::string> terms = {gate_name};
+    terms.insert(terms.end(), experts.begin(), experts.end());
+    towers->push_back({gate_name,
+                       tower.inputs,
+                       {{.kind = Kind::kLinear, .width = count}, {.kind = Kind::kSoftmax}},
+                       tower.key});
+    towers->push_back({absl::StrCat(tower.name, ".", gate),
+                       std::move(terms),
+                       {{.kind = Kind::kMix, .width = count}},
+                       tower.key});
+  }
 }
 
 void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
@@ -67,12 +94,33 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
                            Need::kRequired);
                    in.TextOrTexts("input",
                                   "concatenated inputs: `dense`, `embeddings`, "
-                                  "`embeddings.<feature>` or earlier towers",
+                                  "`embeddings.<feature>`, `mask.<feature>` or earlier towers",
                                   &tower.inputs, {1, kMaxTowers}, Need::kRequired,
-                                  "inputs: dense, embeddings, embeddings.FEATURE, earlier towers");
+                                  "inputs: dense, embeddings, embeddings.FEATURE, mask.FEATURE, "
+                                  "earlier towers");
                    ReadLayers(in, "layers", "layers from input to output, see Layers",
                               /*fallback=*/"", &tower.layers);
-                   towers->push_back(tower);
+                   tower.key = path;
+                   uint32_t experts = 0;
+                   std::vector<std::string> gates;
+                   in.Integer("experts",
+                              "number of experts, copies of the layers with different weights; "
+                              "0: one, without gates",
+                              &experts, 0, kMaxExperts);
+                   in.Texts("gates",
+                            "mixtures of the experts, usually one for each task; later towers read "
+                            "`<tower>.<gate>`",
+                            &gates, {0, kMaxTasks}, Need::kOptional, "names", [](const auto& name) {
+                              return IsName(name) ? "" : absl::StrCat("'", name, "' is not a name");
+                            });
+                   in.OnlyWith(experts > 0, "set experts", {"gates"});
+                   if (experts == 0) {
+                     towers->push_back(tower);
+                   } else if (gates.empty()) {
+                     in.Error("experts", "has no effect without gates", "name gates");
+                   } else {
+                     AddExperts(tower, experts, gates, towers);
+                   }
                  });
                });
 }
@@ -80,13 +128,50 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
 void ReadLoss(MapReader& in, LossConfig* loss) {
   using LossKind = LossConfig::Kind;
   in.Choice<LossKind>("kind", "loss of a sample, see Losses", &loss->kind,
-                      {{"bce", LossKind::kBce}, {"focal", LossKind::kFocal}});
+                      {{"bce", LossKind::kBce},
+                       {"focal", LossKind::kFocal},
+                       {"squared_error", LossKind::kSquaredError},
+                       {"poisson", LossKind::kPoisson}});
   in.Number("positive_weight",
-            "factor of the loss of positive samples; values other than 1 shift the predictions",
+            "`bce`, `focal`: factor of the loss of positive samples; values other than 1 shift the "
+            "predictions",
             &loss->positive_weight, kPositive);
   in.Number("gamma", "`focal`: exponent; larger values reduce the loss of samples predicted well",
             &loss->gamma, kNonNegative);
   in.OnlyWith(loss->kind == LossKind::kFocal, "set kind: focal", {"gamma"});
+  in.OnlyWith(!IsRegression(loss->kind), "set kind: bce or focal", {"positive_weight"});
+}
+
+// Sets which cells the labels may have. Only binary labels have texts.
+void LinkLabels(ClusterConfig* config, const std::vector<TaskConfig>& given,
+                Diagnostics* diagnostics) {
+  using Values = ColumnConfig::LabelValues;
+  for (const TaskConfig& task : config->model.tasks) {
+    const LossConfig::Kind kind = task.loss.kind;
+    if (!IsRegression(kind)) continue;
+    const auto entry = std::ranges::find(given, task.label, &TaskConfig::label);
+    const std::string key = entry == given.end()
+                                ? "model.loss.kind"
+                                : absl::StrCat("model.tasks.", entry - given.begin(), ".loss.kind");
+    if (config->data.format == DataConfig::Format::kCriteo) {
+      diagnostics->Report(key, absl::StrCat("is ", NameOf(kind), ", but criteo labels are 0 or 1"),
+                          "choose bce or focal, or another data.format");
+      continue;
+    }
+    if (config->training.keep_negatives < 1.0F) {
+      diagnostics->Report("training.keep_negatives",
+                          absl::StrCat("requires a binary label; the loss is ", NameOf(kind)),
+                          "set it to 1");
+    }
+    std::vector<ColumnConfig>& columns = config->data.columns;
+    const auto column = std::ranges::find(columns, task.label, &ColumnConfig::name);
+    column->label_values = kind == LossConfig::Kind::kPoisson ? Values::kCounts : Values::kNumbers;
+    if (column->positive.empty()) continue;
+    diagnostics->Report(
+        absl::StrCat("data.columns.", column - columns.begin(), ".positive"),
+        absl::StrCat("label '", task.label, "' is a number, as its loss is ", NameOf(kind)),
+        absl::StrCat("remove it, or set ", key, " to bce or focal"));
+  }
 }
 
 // The output width of a layer; 0 after a report.
@@ -120,13 +205,48 @@ size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
           "read embeddings of one dim and towers of this width, and set that width");
       return 0;
     }
+    case Kind::kMix: {
+      const size_t terms = layer.width;
+      if (width > terms && width % terms == 0) return width / terms - 1;
+      diagnostics->Report(path,
+                          absl::StrCat(width, " columns are not ", terms, " factors and ", terms,
+                                       " pieces of one width"),
+                          "read a tower with a factor for each piece first, then the pieces");
+      return 0;
+    }
     case Kind::kBatchNorm:
     case Kind::kRelu:
     case Kind::kGelu:
     case Kind::kSigmoid:
+    case Kind::kSoftmax:
+    case Kind::kMean:
+    case Kind::kLast:
+    case Kind::kAttention:
       break;
   }
   return width;
+}
+
+// The dim of the rows that the tower's first layer pools; 0 after a report.
+size_t SequenceDim(const ClusterConfig& config, const TowerConfig& tower, size_t tower_width,
+                   const std::string& path, Diagnostics* diagnostics) {
+  const bool attends = tower.layers[0].kind == Kind::kAttention;
+  const size_t inputs = tower.inputs.size();
+  for (const FeatureConfig& feature : config.features) {
+    const bool is_read = inputs >= 2 && tower.inputs[inputs - 2] == kFeatureInput + feature.name &&
+                         tower.inputs[inputs - 1] == kMaskInput + feature.name;
+    if (!is_read) continue;
+    const uint32_t dim = config.tables[feature.table_index].dim;
+    const size_t query = tower_width - feature.width(dim) - feature.mask_width();
+    if (query == (attends ? dim : 0)) return dim;
+    diagnostics->Report(
+        path, absl::StrCat("the query has ", query, " columns, a row has ", dim),
+        attends ? "read a query of the rows' dim first" : "remove the other inputs");
+    return 0;
+  }
+  diagnostics->Report(path, "the last inputs are not a raw feature and its mask",
+                      "end the tower's input with embeddings.FEATURE and mask.FEATURE");
+  return 0;
 }
 
 }  // namespace
@@ -181,6 +301,7 @@ void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics) {
   if (labels.size() > 1 && config->training.keep_negatives < 1.0F) {
     diagnostics->Report("training.keep_negatives", "requires a single label", "set it to 1");
   }
+  LinkLabels(config, given, diagnostics);
 }
 
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
@@ -189,6 +310,7 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (DenseWidth(config) > 0) known.emplace_back(kDense);
   for (const FeatureConfig& feature : config.features) {
     known.push_back(kFeatureInput + feature.name);
+    if (feature.mask) known.push_back(kMaskInput + feature.name);
   }
   std::vector<std::string> unread = {kEmbeddings};
   // Not of the criteo format, whose columns cannot be skipped.
@@ -196,17 +318,23 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (std::ranges::count(columns, ColumnConfig::Kind::kDense, &ColumnConfig::kind) > 0) {
     unread.emplace_back(kDense);
   }
-  const auto path_of = [](size_t i) { return absl::StrCat("model.towers.", i, ".name"); };
+  const auto path_of = [&](size_t i) { return towers[i].key + ".name"; };
   diagnostics->CheckDistinct(towers, &TowerConfig::name, path_of);
   for (size_t i = 0; i < towers.size(); ++i) {
-    if (towers[i].name == kDense || towers[i].name == kEmbeddings) {
-      return diagnostics->Report(path_of(i),
-                                 absl::StrCat("'", towers[i].name, "' is an input of the model"),
+    const std::string& name = towers[i].name;
+    const bool is_input = name == kDense || name == kEmbeddings || name.starts_with(kMaskInput) ||
+                          name.starts_with(kFeatureInput);
+    if (is_input) {
+      return diagnostics->Report(path_of(i), absl::StrCat("'", name, "' is an input of the model"),
                                  "give the tower another name");
     }
   }
   for (size_t i = 0; i < towers.size(); ++i) {
-    CheckInputs(i, towers[i], known, &unread, diagnostics);
+    // The experts of a tower have the same inputs.
+    if (i == 0 || towers[i].key != towers[i - 1].key) CheckInputs(towers[i], known, diagnostics);
+    for (const std::string& input : towers[i].inputs) {
+      std::erase(unread, input.starts_with(kFeatureInput) ? kEmbeddings : input);
+    }
     known.push_back(towers[i].name);
     if (i + 1 < towers.size()) unread.push_back(towers[i].name);
   }
@@ -240,6 +368,7 @@ void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics) {
   std::map<std::string, size_t> widths = {{"dense", DenseWidth(config)},
                                           {"embeddings", config.embedding_width()}};
   for (const FeatureConfig& feature : config.features) {
+    widths[kMaskInput + feature.name] = feature.mask_width();
     widths[kFeatureInput + feature.name] = feature.width(config.tables[feature.table_index].dim);
   }
   const std::vector<TowerConfig>& towers = config.model.towers;
@@ -248,8 +377,15 @@ void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics) {
     for (const std::string& input : towers[t].inputs) tower_width += widths[input];
     size_t width = tower_width;
     for (size_t i = 0; i < towers[t].layers.size(); ++i) {
-      width = WidthAfter(towers[t].layers[i], width, tower_width,
-                         absl::StrCat("model.towers.", t, ".layers.", i), diagnostics);
+      const LayerConfig& layer = towers[t].layers[i];
+      const std::string path = absl::StrCat(towers[t].key, ".layers.", i);
+      if (i > 0 && PoolsSequence(layer)) {
+        diagnostics->Report(path, "pools a sequence, but is not the tower's first layer",
+                            "begin another tower with it");
+        return;
+      }
+      width = PoolsSequence(layer) ? SequenceDim(config, towers[t], tower_width, path, diagnostics)
+                                   : WidthAfter(layer, width, tower_width, path, diagnostics);
       if (width == 0) return;
     }
     widths[towers[t].name] = width;

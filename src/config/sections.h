@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ void ReadModel(MapReader& root, const std::string& folder, ModelConfig* model,
                ModelShorthand* shorthand);
 // ftrl: whether the optimizer divides by the rate, which then must not become 0.
 void ReadLearningRateSchedule(MapReader& in, bool ftrl, LearningRateSchedule* schedule);
+// Reads a metric that ApplyBest chooses if the key is absent.
+void ReadMetric(MapReader& in, const std::string& key, const std::string& meaning,
+                std::optional<EvaluationMetric>* metric);
 void ReadTraining(MapReader& root, TrainingConfig* training);
 // The folder is resolved in `folder` and need not exist.
 void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig* checkpoint);
@@ -55,7 +59,8 @@ void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics);
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics);
 // Switches off what `mode: sync` excludes, so that one key changes the mode.
 void ApplyMode(ClusterConfig* config);
-// Decides keep_best and best_by of the checkpoints.
+// Decides keep_best and best_by of the checkpoints, and the metric of early stopping. Requires
+// tasks.
 void ApplyBest(ClusterConfig* config);
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics);
 void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics);

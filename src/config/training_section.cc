@@ -116,14 +116,36 @@ void ReadAllReduce(MapReader& in, AllReduceConfig* allreduce) {
              &allreduce->bucket_bytes, 1'024, 1 << 30);
 }
 
+bool HasGroups(const ClusterConfig& config) {
+  return std::ranges::find(config.data.columns, ColumnConfig::Kind::kGroup, &ColumnConfig::kind) !=
+         config.data.columns.end();
+}
+
+// Errors of a metric that evaluations of the first label do not have.
+void CheckMetric(const std::string& key, EvaluationMetric metric, const ClusterConfig& config,
+                 Diagnostics* diagnostics) {
+  const TaskConfig& first = config.model.tasks.front();
+  const bool of_numbers = metric == EvaluationMetric::kRmse;
+  const bool of_all = metric == EvaluationMetric::kLoss;
+  if (!of_all && of_numbers != IsRegression(first.loss.kind)) {
+    diagnostics->Report(
+        key,
+        absl::StrCat(NameOf(metric), " is no metric of label '", first.label, "', whose loss is ",
+                     NameOf(first.loss.kind)),
+        of_numbers ? "choose auc, log_loss, group_auc or loss" : "choose rmse or loss");
+  } else if (metric == EvaluationMetric::kGroupAuc && config.training.auc_group_feature.empty() &&
+             !HasGroups(config)) {
+    diagnostics->Report(key, "group_auc requires groups",
+                        "give a column kind: group, or set training.auc_group_feature");
+  }
+}
+
 void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
-  using Metric = EarlyStoppingConfig::Metric;
   in.Integer("patience",
              "number of evaluations in a row without improvement that end training; 0: off; "
              "requires `data.validation`",
              &stopping->patience, 0, 1'000'000);
-  in.Choice<Metric>("metric", "metric that must improve", &stopping->metric,
-                    {{"auc", Metric::kAuc}, {"log_loss", Metric::kLogLoss}});
+  ReadMetric(in, "metric", "metric of the first label that must improve", &stopping->metric);
   in.Number("min_improvement", "difference that counts as an improvement",
             &stopping->min_improvement, kNonNegative);
   in.OnlyWith(stopping->patience > 0, "set patience above 0", {"metric", "min_improvement"});
@@ -255,6 +277,21 @@ void CheckBatchNorm(const ClusterConfig& config, Diagnostics* diagnostics) {
 
 }  // namespace
 
+void ReadMetric(MapReader& in, const std::string& key, const std::string& meaning,
+                std::optional<EvaluationMetric>* metric) {
+  using Metric = EvaluationMetric;
+  Metric read = Metric::kAuc;
+  const std::string text =
+      absl::StrCat(meaning, "; of a label of numbers `loss` (default) or `rmse`");
+  in.Choice<Metric>(key, text.c_str(), &read,
+                    {{"auc", Metric::kAuc},
+                     {"log_loss", Metric::kLogLoss},
+                     {"group_auc", Metric::kGroupAuc},
+                     {"rmse", Metric::kRmse},
+                     {"loss", Metric::kLoss}});
+  if (in.Has(key)) *metric = read;
+}
+
 void ReadTraining(MapReader& root, TrainingConfig* training) {
   root.Map("training", [&](MapReader& in) {
     using Mode = TrainingConfig::Mode;
@@ -299,7 +336,7 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
            [&](MapReader& map) { ReadEarlyStopping(map, &training->early_stopping); });
     in.Name(
         "auc_group_feature",
-        "feature whose first id groups samples; evaluations then report the mean AUC within groups",
+        "feature whose first id groups samples, in place of a column of `kind: group`; see Metrics",
         &training->auc_group_feature);
     in.Integer("auc_window_samples",
                "number of latest predictions in the AUC of progress lines and metrics",
@@ -333,9 +370,12 @@ void ApplyBest(ClusterConfig* config) {
                          (training.evaluate_every_steps > 0 || training.evaluate_every_epochs > 0);
   const bool saves = !checkpoint.directory.empty() && training.mode != TrainingConfig::Mode::kAsync;
   if (!evaluates || !saves) checkpoint.keep_best = 0;
+  std::optional<EvaluationMetric>& stops_by = config->training.early_stopping.metric;
+  const bool is_regression = IsRegression(config->model.tasks.front().loss.kind);
+  const auto by_default = is_regression ? EvaluationMetric::kLoss : EvaluationMetric::kAuc;
+  if (!stops_by) stops_by = by_default;
   if (!checkpoint.best_by) {
-    checkpoint.best_by =
-        training.early_stopping.patience > 0 ? training.early_stopping.metric : EvaluationMetric();
+    checkpoint.best_by = training.early_stopping.patience > 0 ? *stops_by : by_default;
   }
 }
 
@@ -348,6 +388,10 @@ void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (!training.auc_group_feature.empty()) {
     diagnostics->CheckKnown("training.auc_group_feature", "feature", training.auc_group_feature,
                             features);
+    if (HasGroups(config)) {
+      diagnostics->Report("training.auc_group_feature",
+                          "a column of kind: group groups samples, too", "remove one of them");
+    }
   }
   if (training.mode == TrainingConfig::Mode::kNaiveHybrid && training.reproducible) {
     diagnostics->Report("training.reproducible", "is not supported by mode: naive_hybrid",
@@ -361,6 +405,7 @@ void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
                         "is not supported with loaders, which hide the ends of epochs",
                         "set training.evaluate_every_steps instead");
   }
+  CheckMetric("checkpoint.best_by", *config.checkpoint.best_by, config, diagnostics);
   if (training.early_stopping.patience == 0) return;
   if (config.checkpoint.best_by != training.early_stopping.metric) {
     diagnostics->Report("checkpoint.best_by", "differs from training.early_stopping.metric",

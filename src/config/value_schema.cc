@@ -31,8 +31,10 @@ std::string NameSchema() {
   return schema.dump();
 }
 
-std::string BoolSchema(bool fallback) {
-  return Json{{"type", "boolean"}, {"default", fallback}}.dump();
+std::string BoolSchema(std::optional<bool> fallback) {
+  Json schema = {{"type", "boolean"}};
+  if (fallback) schema["default"] = *fallback;
+  return schema.dump();
 }
 
 std::string IntegerSchema(uint64_t low, uint64_t high, std::optional<uint64_t> fallback) {

@@ -14,7 +14,7 @@ std::string TextSchema(const std::string& fallback);
 // A text in a list.
 std::string ElementSchema();
 std::string NameSchema();
-std::string BoolSchema(bool fallback);
+std::string BoolSchema(std::optional<bool> fallback);
 std::string IntegerSchema(uint64_t low, uint64_t high, std::optional<uint64_t> fallback);
 std::string NumberSchema(double low, double high, const std::string& fallback);
 std::string DurationSchema(const std::string& fallback);

@@ -465,8 +465,8 @@ StatusOr<std::vector<size_t>> FindArrowColumns(const DataConfig& config, const A
     const ColumnConfig& column = config.columns[i];
     const std::string& name = HeaderName(column);
     const auto place = places.find(name);
-    const bool is_needed = column.kind != ColumnConfig::Kind::kSkip &&
-                           (needs_labels || column.kind != ColumnConfig::Kind::kLabel);
+    const bool is_needed =
+        column.kind != ColumnConfig::Kind::kSkip && (needs_labels || !IsTarget(column.kind));
     if (place == places.end() && is_needed) {
       return Invalid("there is no column %s; %s; rename it, or set data.columns.%d.header_name",
                      Quoted(name), NearestRemedy("column", name, names), i);
@@ -724,7 +724,8 @@ Status ArrowRows::Column::Read(int64_t row, Cell& cell) {
     SIMURGH_ASSIGN_OR_RETURN(const auto range, ListOf(row));
     return ReadList(range.first, range.second, cell);
   }
-  if (config.kind != ColumnConfig::Kind::kId && config.kind != ColumnConfig::Kind::kSkip) {
+  using Kind = ColumnConfig::Kind;
+  if (config.kind == Kind::kLabel || config.kind == Kind::kWeight || config.kind == Kind::kDense) {
     return SetNumber(values, row, cell);
   }
   digits.Reset(1);

@@ -260,9 +260,7 @@ class ArrowSource final : public RowSource {
         files_(std::move(files)),
         cells_(config.columns.size()) {
     for (size_t c = 0; c < config.columns.size(); ++c) {
-      const ColumnConfig::Kind kind = config.columns[c].kind;
-      const bool is_label = kind == ColumnConfig::Kind::kLabel;
-      if (is_label && !needs_labels_) continue;
+      if (IsTarget(config.columns[c].kind) && !needs_labels_) continue;
       order_.push_back(&cells_[c]);
     }
     consumer_ = std::move(consumer);
@@ -355,7 +353,7 @@ class ArrowSource final : public RowSource {
       const ColumnConfig& column = config_.columns[c];
       const bool is_used = (column.kind != ColumnConfig::Kind::kSkip ||
                             (copies_skipped_ && places[c] != FileColumns::kAbsent)) &&
-                           (needs_labels_ || column.kind != ColumnConfig::Kind::kLabel);
+                           (needs_labels_ || !IsTarget(column.kind));
       if (!is_used) continue;
       chosen_.push_back(places[c]);
       columns.push_back(column);

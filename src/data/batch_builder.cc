@@ -79,12 +79,13 @@ size_t CountLists(const std::vector<uint32_t>& lists) {
 
 // Samples and ids beyond a limit are counted but not kept, which bounds memory.
 struct BatchBuilder::State {
-  State(std::vector<uint32_t> lists_of_features, size_t dense_width, size_t tasks)
+  State(std::vector<uint32_t> lists_of_features, size_t dense_width, size_t tasks, bool weighted)
       : list_of(std::move(lists_of_features)),
         lists(CountLists(list_of)),
         features(list_of.size()),
         dense_row(dense_width),
-        labels(tasks) {}
+        labels(tasks),
+        is_weighted(weighted) {}
 
   std::vector<uint32_t> list_of;  // By feature.
   size_t lists = 0;
@@ -92,7 +93,11 @@ struct BatchBuilder::State {
   IdIndex index;
   std::vector<float> dense_row;  // The open sample's.
   std::vector<float> labels;
-  DenseBatch dense;            // Finished samples.
+  float weight = 1;
+  uint64_t group = 0;
+  DenseBatch dense;  // Finished samples, without weights.
+  const bool is_weighted;
+  std::vector<float> weights;  // Of finished samples.
   std::vector<uint32_t> ends;  // (F, room_samples) where samples end among their feature's ids.
   size_t room_samples = 0;
   size_t samples = 0;
@@ -102,6 +107,8 @@ struct BatchBuilder::State {
   void OpenSample() {
     std::fill(dense_row.begin(), dense_row.end(), 0.0F);
     std::fill(labels.begin(), labels.end(), 0.0F);
+    weight = 1;
+    group = 0;
   }
 
   size_t finished_ids(size_t feature) const {
@@ -121,8 +128,9 @@ struct BatchBuilder::State {
 
 BatchBuilder::BatchBuilder(size_t feature_count, size_t dense_width, size_t tasks)
     : BatchBuilder(OwnLists(feature_count), dense_width, tasks) {}
-BatchBuilder::BatchBuilder(std::vector<uint32_t> lists, size_t dense_width, size_t tasks)
-    : state_(std::make_unique<State>(std::move(lists), dense_width, tasks)) {
+BatchBuilder::BatchBuilder(std::vector<uint32_t> lists, size_t dense_width, size_t tasks,
+                           bool is_weighted)
+    : state_(std::make_unique<State>(std::move(lists), dense_width, tasks, is_weighted)) {
   SIMURGH_CHECK_LT(0U, tasks);
 }
 BatchBuilder::~BatchBuilder() = default;
@@ -133,6 +141,10 @@ void BatchBuilder::SetLabel(float label, size_t task) {
   SIMURGH_CHECK_LT(task, state_->labels.size());
   state_->labels[task] = label;
 }
+
+void BatchBuilder::SetWeight(float weight) { state_->weight = weight; }
+
+void BatchBuilder::SetGroup(uint64_t group) { state_->group = std::max<uint64_t>(group, 1); }
 
 void BatchBuilder::SetDense(size_t column, float value) {
   SIMURGH_CHECK_LT(column, state_->dense_row.size());
@@ -182,6 +194,11 @@ void BatchBuilder::EndSample() {
     state.dense.values.insert(state.dense.values.end(), state.dense_row.begin(),
                               state.dense_row.end());
     state.dense.labels.insert(state.dense.labels.end(), state.labels.begin(), state.labels.end());
+    if (state.is_weighted) state.weights.push_back(state.weight);
+    if (state.group != 0) {
+      state.dense.groups.resize(state.samples);
+      state.dense.groups.push_back(state.group);
+    }
   }
   ++state.samples;
   state.finished_occurrences = state.occurrences;
@@ -278,6 +295,9 @@ void BatchBuilder::State::AppendWeights(CompactBatch& batch) const {
 }
 
 DenseBatch BatchBuilder::State::TakeDense() {
+  dense.labels.insert(dense.labels.end(), weights.begin(), weights.end());
+  weights.clear();
+  if (!dense.groups.empty()) dense.groups.resize(samples);
   DenseBatch next;  // Reserves once per batch.
   next.values.reserve(dense.values.size());
   next.labels.reserve(dense.labels.size());
@@ -291,6 +311,8 @@ void BatchBuilder::State::Clear() {
   for (FeatureState& feature : features) feature.Shorten(0);
   dense.values.clear();
   dense.labels.clear();
+  dense.groups.clear();
+  weights.clear();
   samples = 0;
   occurrences = 0;
   finished_occurrences = 0;

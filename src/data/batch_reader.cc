@@ -35,7 +35,8 @@ std::vector<uint32_t> ListsOf(const std::vector<FeatureConfig>& features) {
 }
 
 BatchBuilder BuilderOf(const DataConfig& config, const std::vector<FeatureConfig>& features) {
-  return {ListsOf(features), DenseColumns(config).size(), LabelColumns(config).size()};
+  return {ListsOf(features), DenseColumns(config).size(), LabelColumns(config).size(),
+          HasSampleWeights(config)};
 }
 
 }  // namespace
@@ -76,6 +77,10 @@ StatusOr<Batch> RowBatcher::Build() { return state_->builder.Build(); }
 
 std::vector<std::string> LabelColumns(const DataConfig& config) {
   return NamesOf(config, ColumnConfig::Kind::kLabel);
+}
+
+bool HasSampleWeights(const DataConfig& config) {
+  return !NamesOf(config, ColumnConfig::Kind::kWeight).empty();
 }
 
 std::vector<std::string> DenseColumns(const DataConfig& config) {

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -43,6 +44,9 @@ class ChunkedFile {
     consumed_ += bytes;
   }
   uint64_t consumed() const { return consumed_; }
+
+  // Continues at another byte. Errors: as Refill.
+  Status Seek(uint64_t byte);
 
   // Reads the next chunk if the current one is consumed. An empty chunk is the end of the file. All
   // chunks but the last are full.
@@ -103,11 +107,44 @@ Status ChunkedFile::Refill() {
   return absl::OkStatus();
 }
 
+Status ChunkedFile::Seek(uint64_t byte) {
+  if (::lseek(descriptor_, static_cast<off_t>(byte), SEEK_SET) < 0) {
+    return ErrnoStatus(errno, "cannot seek");
+  }
+  begin_ = end_ = 0;
+  consumed_ = byte;
+  return Refill();
+}
+
+// Members or frames of a compressed file that have begun.
+//
+// Memory: 16 bytes for each 64 KiB between a reader and its callers.
+class Restarts {
+ public:
+  explicit Restarts(const StreamPlace& from) : text_(from.text), places_{from} {}
+
+  // A member or frame begins at this byte of the file.
+  void Begin(uint64_t file) {
+    constexpr uint64_t kDistance = uint64_t{64} * 1024;
+    if (text_ >= places_.back().text + kDistance) places_.push_back({text_, file});
+  }
+  void Add(uint64_t text) { text_ += text; }
+
+  StreamPlace Before(uint64_t text) {
+    while (places_.size() > 1 && places_[1].text <= text) places_.pop_front();
+    return places_.front();
+  }
+
+ private:
+  uint64_t text_;  // So far.
+  std::deque<StreamPlace> places_;
+};
+
 constexpr int kGzipWrapper = 16;  // Added to the window size: expect gzip's header, not zlib's.
 
 class GzipStream final : public ByteStream {
  public:
-  explicit GzipStream(ChunkedFile file) : file_(std::move(file)) {
+  GzipStream(ChunkedFile file, const StreamPlace& from) : file_(std::move(file)), restarts_(from) {
     SIMURGH_CHECK(inflateInit2(&inflater_, MAX_WBITS + kGzipWrapper) == Z_OK) << "out of memory";
   }
   ~GzipStream() override { inflateEnd(&inflater_); }
@@ -116,9 +153,11 @@ class GzipStream final : public ByteStream {
 
   StatusOr<size_t> Read(char* data, size_t size) override;
   uint64_t file_bytes() const override { return file_.consumed(); }
+  StreamPlace PlaceBefore(uint64_t text) override { return restarts_.Before(text); }
 
  private:
   ChunkedFile file_;
+  Restarts restarts_;
   z_stream inflater_{};
   bool in_member_ = false;       // Between a member's first byte and its last.
   bool output_waiting_ = false;  // The inflater may hold bytes that did not fit.
@@ -134,7 +173,10 @@ StatusOr<size_t> GzipStream::Read(char* data, size_t size) {
         return absl::DataLossError("the gzip stream ends too early; write or copy the file again");
       }
     }
-    if (!in_member_) inflateReset(&inflater_);
+    if (!in_member_) {
+      inflateReset(&inflater_);
+      restarts_.Begin(file_.consumed());
+    }
     in_member_ = true;
     inflater_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(file_.chunk().data()));
     inflater_.avail_in = static_cast<uInt>(file_.chunk().size());
@@ -149,13 +191,17 @@ StatusOr<size_t> GzipStream::Read(char* data, size_t size) {
     file_.Consume(file_.chunk().size() - inflater_.avail_in);
     in_member_ = result != Z_STREAM_END;
     output_waiting_ = in_member_ && inflater_.avail_out == 0;
-    if (inflater_.avail_out < size) return size - inflater_.avail_out;
+    if (inflater_.avail_out < size) {
+      restarts_.Add(size - inflater_.avail_out);
+      return size - inflater_.avail_out;
+    }
   }
 }
 
 class ZstdStream final : public ByteStream {
  public:
-  explicit ZstdStream(ChunkedFile file) : file_(std::move(file)), decoder_(ZSTD_createDCtx()) {
+  ZstdStream(ChunkedFile file, const StreamPlace& from)
+      : file_(std::move(file)), restarts_(from), decoder_(ZSTD_createDCtx()) {
     SIMURGH_CHECK(decoder_ != nullptr) << "out of memory";
   }
   ~ZstdStream() override { ZSTD_freeDCtx(decoder_); }
@@ -164,9 +210,11 @@ class ZstdStream final : public ByteStream {
 
   StatusOr<size_t> Read(char* data, size_t size) override;
   uint64_t file_bytes() const override { return file_.consumed(); }
+  StreamPlace PlaceBefore(uint64_t text) override { return restarts_.Before(text); }
 
  private:
   ChunkedFile file_;
+  Restarts restarts_;
   ZSTD_DCtx* decoder_;           // Owned.
   bool in_frame_ = false;        // Between a frame's first byte and its last.
   bool output_waiting_ = false;  // The decoder may hold bytes that did not fit.
@@ -181,6 +229,7 @@ StatusOr<size_t> ZstdStream::Read(char* data, size_t size) {
         return absl::DataLossError("the zstd stream ends too early; write or copy the file again");
       }
     }
+    if (!in_frame_) restarts_.Begin(file_.consumed());
     ZSTD_inBuffer input{file_.chunk().data(), file_.chunk().size(), 0};
     ZSTD_outBuffer output{data, size, 0};
     const size_t result = ZSTD_decompressStream(decoder_, &output, &input);
@@ -192,6 +241,7 @@ StatusOr<size_t> ZstdStream::Read(char* data, size_t size) {
     file_.Consume(input.pos);
     in_frame_ = result != 0;
     output_waiting_ = in_frame_ && output.pos == size;
+    restarts_.Add(output.pos);
     if (output.pos > 0) return output.pos;
   }
 }
@@ -208,6 +258,7 @@ class PlainStream final : public ByteStream {
     return count;
   }
   uint64_t file_bytes() const override { return file_.consumed(); }
+  StreamPlace PlaceBefore(uint64_t text) override { return {text, text}; }
 
  private:
   ChunkedFile file_;
@@ -263,6 +314,7 @@ class TextStream final : public ByteStream {
         absl::StrCat("is compressed by ", std::string(format), "; ", remedy_));
   }
   uint64_t file_bytes() const override { return stream_->file_bytes(); }
+  StreamPlace PlaceBefore(uint64_t text) override { return stream_->PlaceBefore(text); }
 
  private:
   const std::unique_ptr<ByteStream> stream_;
@@ -272,15 +324,22 @@ class TextStream final : public ByteStream {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path, bool allow_pipes) {
+StatusOr<std::unique_ptr<ByteStream>> OpenByteStream(const std::string& path, bool allow_pipes,
+                                                     const StreamPlace& from) {
   SIMURGH_ASSIGN_OR_RETURN(ChunkedFile file, ChunkedFile::Open(path, allow_pipes));
-  if (IsGzip(file.chunk())) {
-    return std::make_unique<TextStream>(std::make_unique<GzipStream>(std::move(file)), kTwice);
+  const bool is_gzip = IsGzip(file.chunk());
+  const bool is_zstd = IsZstd(file.chunk());
+  if (from.file > 0) SIMURGH_RETURN_IF_ERROR(Annotate(file.Seek(from.file), path));
+  std::unique_ptr<ByteStream> stream;
+  if (is_gzip) {
+    stream = std::make_unique<GzipStream>(std::move(file), from);
+  } else if (is_zstd) {
+    stream = std::make_unique<ZstdStream>(std::move(file), from);
+  } else {
+    stream = std::make_unique<PlainStream>(std::move(file));
   }
-  if (IsZstd(file.chunk())) {
-    return std::make_unique<TextStream>(std::make_unique<ZstdStream>(std::move(file)), kTwice);
-  }
-  return std::make_unique<TextStream>(std::make_unique<PlainStream>(std::move(file)), kOther);
+  if (from.file > 0) return stream;
+  return std::make_unique<TextStream>(std::move(stream), is_gzip || is_zstd ? kTwice : kOther);
 }
 
 }  // namespace simurgh

@@ -31,10 +31,9 @@ StatusOr<std::string_view> CsvSplitter::TakeQuoted(std::string_view& rest) {
   for (;;) {
     close = rest.find('"');
     if (close == rest.npos) {
-      return Invalid(
-          "cell %d: the quote is not closed on this line; close it, or double a "
-          "quote that is text",
-          cells_.size() + 1);
+      is_open_ = true;
+      return Invalid("cell %d: the quote is not closed; close it, or double a quote that is text",
+                     cells_.size() + 1);
     }
     unescaped_.append(rest.substr(0, close));
     rest.remove_prefix(close + 1);
@@ -47,6 +46,7 @@ StatusOr<std::string_view> CsvSplitter::TakeQuoted(std::string_view& rest) {
 StatusOr<const std::vector<std::string_view>*> CsvSplitter::Split(std::string_view line) {
   cells_.clear();
   unescaped_.clear();
+  is_open_ = false;
   std::string_view rest = line;
   for (;;) {
     const size_t start = rest.find_first_not_of(" \t");

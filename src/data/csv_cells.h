@@ -17,15 +17,18 @@ Status CheckLength(size_t cells, size_t columns);
 // Splits lines of CSV into cells.
 //
 // Cells are trimmed of blanks. In a cell in double quotes, separators and blanks are text, and two
-// quotes are one. Threads: one owner. Source: RFC 4180, without line ends inside quotes.
+// quotes are one. Threads: one owner. Source: RFC 4180.
 class CsvSplitter {
  public:
   explicit CsvSplitter(char separator) : separator_(separator) {}
 
-  // The cells of `line`; an empty line has one empty cell.
+  // The cells of `line`, which may have line ends in quotes; an empty line has one empty cell.
   // Lifetime: until the next call, and the line's.
   // Errors: INVALID_ARGUMENT for an unclosed quote, or text after the closing quote.
   StatusOr<const std::vector<std::string_view>*> Split(std::string_view line);
+
+  // Whether the last Split failed because of an unclosed quote.
+  bool is_open() const { return is_open_; }
 
  private:
   // Reads a quoted cell and removes it from `rest`, which starts at its opening quote.
@@ -33,6 +36,7 @@ class CsvSplitter {
 
   char separator_;
   std::vector<std::string_view> cells_;
+  bool is_open_ = false;
   std::string unescaped_;  // Cells with doubled quotes; does not reallocate within a line.
 };
 

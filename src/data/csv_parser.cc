@@ -10,6 +10,7 @@
 #include "data/invalid.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
+#include "simurgh/base/hash.h"
 
 namespace simurgh {
 namespace {
@@ -36,10 +37,10 @@ class CsvParser final : public RowParser {
         missing_values_(config.missing_values),
         consumer_(std::move(consumer)),
         splitter_(config.csv.separator),
-        configured_(ColumnsInOrder(config.columns, /*with_labels=*/true)),
-        unlabelled_(ColumnsInOrder(config.columns, /*with_labels=*/!ignore_labels)) {
+        configured_(ColumnsInOrder(ColumnsOf(config), /*with_labels=*/true)),
+        unlabelled_(ColumnsInOrder(ColumnsOf(config), /*with_labels=*/!ignore_labels)) {
     std::map<ColumnConfig::Kind, size_t> count;
-    for (const ColumnConfig& column : config.columns) {
+    for (const ColumnConfig& column : ColumnsOf(config)) {
       columns_.push_back({column, count[column.kind]++, consumer_->Reads(columns_.size())});
     }
     repeated_ = std::make_unique<bool[]>(columns_.size());
@@ -55,7 +56,10 @@ class CsvParser final : public RowParser {
     return std::find(missing_values_.begin(), missing_values_.end(), cell) != missing_values_.end();
   }
 
+  // Of a label, weight or group.
+  Status ParseTarget(const Column& column, std::string_view cell, BatchBuilder& builder) const;
   Status ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder) const;
+  static Status ParseWeight(const Column& column, std::string_view cell, BatchBuilder& builder);
   Status ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder);
   // number: none for a missing cell.
   Status SetDense(const Column& column, std::optional<double> number, std::string_view cell,
@@ -102,7 +106,9 @@ Status CsvParser::Parse(std::string_view line, const FileColumns* columns, Batch
     const std::string_view cell = (*cells)[index];
     switch (column.config.kind) {
       case ColumnConfig::Kind::kLabel:
-        if (!ignores_labels_) SIMURGH_RETURN_IF_ERROR(ParseLabel(column, cell, builder));
+      case ColumnConfig::Kind::kWeight:
+      case ColumnConfig::Kind::kGroup:
+        if (!ignores_labels_) SIMURGH_RETURN_IF_ERROR(ParseTarget(column, cell, builder));
         break;
       case ColumnConfig::Kind::kDense:
         SIMURGH_RETURN_IF_ERROR(ParseDense(column, cell, builder));
@@ -115,6 +121,19 @@ Status CsvParser::Parse(std::string_view line, const FileColumns* columns, Batch
     cells_.EndCell();
   }
   return consumer_->Consume(cells_, builder);
+}
+
+Status CsvParser::ParseTarget(const Column& column, std::string_view cell,
+                              BatchBuilder& builder) const {
+  switch (column.config.kind) {
+    case ColumnConfig::Kind::kWeight:
+      return ParseWeight(column, cell, builder);
+    case ColumnConfig::Kind::kGroup:
+      if (!IsMissing(cell)) builder.SetGroup(HashBytes(cell));
+      return absl::OkStatus();
+    default:
+      return ParseLabel(column, cell, builder);
+  }
 }
 
 Status CsvParser::ParseLabel(const Column& column, std::string_view cell,
@@ -139,12 +158,35 @@ Status CsvParser::ParseLabel(const Column& column, std::string_view cell,
     return absl::OkStatus();
   }
   const std::optional<double> value = ParseNumberCell(cell);
+  if (config.label_values != ColumnConfig::LabelValues::kBinary) {
+    const bool is_count = config.label_values == ColumnConfig::LabelValues::kCounts;
+    if (!value || !std::isfinite(static_cast<float>(*value)) || (is_count && *value < 0)) {
+      return BadCell(config, cell,
+                     is_count
+                         ? "is not a number of at least 0, as the loss poisson needs; correct it"
+                         : "is not a finite number; correct it, or set the loss to bce");
+    }
+    builder.SetLabel(static_cast<float>(*value), column.index);
+    return absl::OkStatus();
+  }
   if (!value || (*value != 0.0 && *value != 1.0)) {
     return BadCell(
         column.config, cell,
-        "is not a label, 0 or 1; correct it, or list the texts that mean 1 as `positive`");
+        "is not a label, 0 or 1; correct it, list the texts of 1 as `positive`, or choose the loss "
+        "squared_error");
   }
   builder.SetLabel(static_cast<float>(*value), column.index);
+  return absl::OkStatus();
+}
+
+Status CsvParser::ParseWeight(const Column& column, std::string_view cell, BatchBuilder& builder) {
+  const std::optional<double> value = ParseNumberCell(cell);
+  const auto weight = static_cast<float>(value.value_or(-1));
+  if (!std::isfinite(weight) || weight < 0) {
+    return BadCell(column.config, cell,
+                   "is not a weight, a finite number of at least 0; correct it");
+  }
+  builder.SetWeight(weight);
   return absl::OkStatus();
 }
 
@@ -188,7 +230,7 @@ Status CsvParser::ParseCells(std::span<const Cell* const> cells, std::span<const
   size_t next = 0;
   for (const Column& column : columns_) {
     bool is_repeated = true;
-    if (column.config.kind != ColumnConfig::Kind::kLabel || !ignores_labels_) {
+    if (!IsTarget(column.config.kind) || !ignores_labels_) {
       const bool is_dense = column.config.kind == ColumnConfig::Kind::kDense;
       is_repeated = !repeated.empty() && repeated[next];
       // The text of a number is this row's.
@@ -211,19 +253,20 @@ Status CsvParser::ParseCells(std::span<const Cell* const> cells, std::span<const
 
 Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& builder) {
   const ColumnConfig& config = column.config;
-  if (config.kind == ColumnConfig::Kind::kLabel) {
-    const bool is_text = cell.kind == Cell::Kind::kText;
-    if (is_text || cell.kind == Cell::Kind::kMissing) {
-      return ParseLabel(column, is_text ? cell.text : "", builder);
+  if (IsTarget(config.kind)) {
+    if (cell.kind == Cell::Kind::kList) {
+      return Invalid("column '%s': it has one value, not a list; correct the row", config.name);
     }
     if (cell.kind == Cell::Kind::kNumber) {
-      if (config.positive.empty() && (cell.number == 0.0 || cell.number == 1.0)) {
+      const bool is_binary = config.kind == ColumnConfig::Kind::kLabel && config.positive.empty() &&
+                             (cell.number == 0.0 || cell.number == 1.0);
+      if (is_binary) {  // Whatever the loss.
         builder.SetLabel(static_cast<float>(cell.number), column.index);
         return absl::OkStatus();
       }
-      return ParseLabel(column, NumberText(cell.number).view(), builder);
+      return ParseTarget(column, NumberText(cell.number).view(), builder);
     }
-    return Invalid("column '%s': a label is one value, not a list; correct the row", config.name);
+    return ParseTarget(column, cell.kind == Cell::Kind::kText ? cell.text : "", builder);
   }
   if (config.kind == ColumnConfig::Kind::kDense) {
     switch (cell.kind) {
@@ -234,6 +277,11 @@ Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& 
         if (column.is_read) AddTokens(config, cell.text);
         return absl::OkStatus();
       case Cell::Kind::kNumber: {
+        const float scaled = Scaled(config, cell.number);
+        if (!column.is_read && std::abs(scaled) <= kLargeDense) {  // Needs no text.
+          builder.SetDense(column.index, scaled);
+          return absl::OkStatus();
+        }
         const NumberText& text = numbers_.emplace_back(cell.number);
         if (!std::isfinite(cell.number)) {
           return BadCell(config, text.view(), "is not a finite number; correct it");

@@ -36,24 +36,50 @@ bool ReadRows(const std::string& field, std::vector<RowNumber>& rows) {
   return true;
 }
 
+// Reads "places=ROW:FILE:AT:AT:AT:AT,...".
+bool ReadPlaces(const std::string& field, std::vector<ReadPlace>& places) {
+  constexpr std::string_view kName = "places=";
+  if (!field.starts_with(kName)) return false;
+  const std::vector<std::string> texts = absl::StrSplit(field.substr(kName.size()), ',');
+  if (texts.size() != places.size()) return false;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    ReadPlace& place = places[i];
+    const std::vector<std::string> numbers = absl::StrSplit(texts[i], ':');
+    if (numbers.size() != 2 + place.at.size() || !absl::SimpleAtoi(numbers[0], &place.row) ||
+        !absl::SimpleAtoi(numbers[1], &place.file)) {
+      return false;
+    }
+    for (size_t k = 0; k < place.at.size(); ++k) {
+      if (!absl::SimpleAtoi(numbers[2 + k], &place.at[k])) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
-RowNumber DataPosition::Reading::min() const { return *std::ranges::min_element(next); }
+size_t DataPosition::Reading::first_share() const {
+  return static_cast<size_t>(std::ranges::min_element(next) - next.begin());
+}
 RowNumber DataPosition::Reading::max() const { return *std::ranges::max_element(next); }
 
-DataPosition::DataPosition(const Division& division)
-    : readings_{{division, std::vector<RowNumber>(division.shares)}} {}
+DataPosition::DataPosition(const Division& division) : readings_{Reading(division)} {}
 
 DataPosition DataPosition::ContinueWith(const Division& division) const {
   DataPosition result = *this;
   if (division != this->division()) result.turn_ = 0;
-  Reading reading{division, std::vector<RowNumber>(division.shares)};
+  Reading reading(division);
   const auto same = std::ranges::find(result.readings_, division, &Reading::division);
   if (same != result.readings_.end()) {
     reading = std::move(*same);
     result.readings_.erase(same);
   }
-  for (RowNumber& next : reading.next) next = std::max(next, first());
+  const Reading& from = FirstReading();
+  for (size_t share = 0; share < reading.next.size(); ++share) {
+    if (reading.next[share] >= from.min()) continue;
+    reading.next[share] = from.min();
+    reading.places[share] = from.places[from.first_share()];
+  }
   result.readings_.push_back(std::move(reading));
   result.Forget();
   return result;
@@ -67,37 +93,61 @@ void DataPosition::Forget() {
 }
 
 void DataPosition::Advance(const ShareProgress& progress) {
-  std::vector<RowNumber>& next = readings_.back().next;
+  Reading& reading = readings_.back();
+  std::vector<RowNumber>& next = reading.next;
   SIMURGH_CHECK_LT(progress.share, next.size());
-  next[progress.share] = std::max(next[progress.share], progress.next);
+  if (progress.next > next[progress.share]) {
+    next[progress.share] = progress.next;
+    reading.places[progress.share] = progress.place;
+  }
   files_ = std::max(files_, progress.files);
   turn_ = (progress.share + 1) % static_cast<uint32_t>(next.size());
 }
 
 std::vector<uint64_t> DataPosition::Numbers() const {
   std::vector<uint64_t> numbers{files_};
-  for (const RowNumber& next : readings_.back().next) {
-    numbers.push_back(next.epoch);
-    numbers.push_back(next.row);
+  const Reading& reading = readings_.back();
+  for (size_t share = 0; share < reading.next.size(); ++share) {
+    const RowNumber& next = reading.next[share];
+    const ReadPlace& place = reading.places[share];
+    numbers.insert(numbers.end(), {next.epoch, next.row, place.row, place.file});
+    numbers.insert(numbers.end(), place.at.begin(), place.at.end());
   }
   return numbers;
 }
 
 void DataPosition::Merge(std::span<const uint64_t> numbers) {
-  std::vector<RowNumber>& next = readings_.back().next;
-  SIMURGH_CHECK_EQ(numbers.size(), 1 + 2 * next.size());
+  Reading& reading = readings_.back();
+  constexpr size_t kNumbers = 4 + std::tuple_size_v<decltype(ReadPlace::at)>;  // Of a share.
+  SIMURGH_CHECK_EQ(numbers.size(), 1 + kNumbers * reading.next.size());
   files_ = std::max(files_, static_cast<uint32_t>(numbers[0]));
-  for (size_t share = 0; share < next.size(); ++share) {
-    next[share] = std::max(next[share], RowNumber{static_cast<uint32_t>(numbers[1 + 2 * share]),
-                                                  numbers[2 + 2 * share]});
+  for (size_t share = 0; share < reading.next.size(); ++share) {
+    const std::span<const uint64_t> one = numbers.subspan(1 + kNumbers * share, kNumbers);
+    const RowNumber next{static_cast<uint32_t>(one[0]), one[1]};
+    if (next <= reading.next[share]) continue;
+    reading.next[share] = next;
+    ReadPlace& place = reading.places[share];
+    place = {.row = one[2], .file = one[3]};
+    std::ranges::copy(one.subspan(4), place.at.begin());
   }
   Forget();
 }
 
-RowNumber DataPosition::first() const {
-  RowNumber first;
-  for (const Reading& reading : readings_) first = std::max(first, reading.min());
-  return first;
+const DataPosition::Reading& DataPosition::FirstReading() const {
+  return *std::ranges::max_element(readings_, {}, &Reading::min);
+}
+
+RowNumber DataPosition::first() const { return FirstReading().min(); }
+
+ReadPlace DataPosition::PlaceOf(const Division& division, uint32_t share, uint32_t epoch) const {
+  const Reading& last = readings_.back();
+  if (last.division == division && last.next[share].epoch == epoch) return last.places[share];
+  const Reading& from = FirstReading();
+  return from.min().epoch == epoch ? from.places[from.first_share()] : ReadPlace();
+}
+
+void DataPosition::ForgetPlaces() {
+  for (Reading& reading : readings_) std::ranges::fill(reading.places, ReadPlace());
 }
 
 bool DataPosition::IsRead(const RowNumber& row) const {
@@ -117,14 +167,18 @@ uint64_t DataPosition::EndOfRead(uint32_t epoch) const {
 }
 
 std::string DataPosition::ToText() const {
-  std::string text = absl::StrCat("files=", files_, " turn=", turn_);
+  std::string text = absl::StrCat("version=2 files=", files_, " turn=", turn_);
   for (const Reading& reading : readings_) {
     const auto format = [](std::string* out, const RowNumber& row) {
       absl::StrAppend(out, row.epoch, ":", row.row);
     };
+    const auto format_place = [](std::string* out, const ReadPlace& place) {
+      absl::StrAppend(out, place.row, ":", place.file, ":", absl::StrJoin(place.at, ":"));
+    };
     absl::StrAppend(&text, "\nbatch_size=", reading.division.batch_size,
                     " piece_batches=", reading.division.piece_batches,
-                    " next=", absl::StrJoin(reading.next, ",", format));
+                    " next=", absl::StrJoin(reading.next, ",", format),
+                    " places=", absl::StrJoin(reading.places, ",", format_place));
   }
   return text;
 }
@@ -133,18 +187,23 @@ StatusOr<DataPosition> DataPosition::FromText(const std::string& text) {
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
   DataPosition position;
   position.readings_.clear();
-  const std::vector<std::string> head = absl::StrSplit(lines[0], ' ');
+  std::vector<std::string> head = absl::StrSplit(lines[0], ' ');
+  const bool has_places = head[0] == "version=2";
+  if (has_places) head.erase(head.begin());
   bool valid = head.size() == 2 && ReadNumber(head[0], "files=", position.files_) &&
                ReadNumber(head[1], "turn=", position.turn_);
   for (size_t i = 1; i < lines.size() && valid; ++i) {
-    Reading reading;
-    Division& division = reading.division;
+    Division division;
+    std::vector<RowNumber> next;
     const std::vector<std::string> fields = absl::StrSplit(lines[i], ' ');
-    valid = fields.size() == 3 && ReadNumber(fields[0], "batch_size=", division.batch_size) &&
+    valid = fields.size() == (has_places ? 4 : 3) &&
+            ReadNumber(fields[0], "batch_size=", division.batch_size) &&
             ReadNumber(fields[1], "piece_batches=", division.piece_batches) &&
-            ReadRows(fields[2], reading.next) && division.batch_size > 0 &&
-            division.piece_batches > 0;
-    division.shares = static_cast<uint32_t>(reading.next.size());
+            ReadRows(fields[2], next) && division.batch_size > 0 && division.piece_batches > 0;
+    division.shares = static_cast<uint32_t>(next.size());
+    Reading reading(division);
+    reading.next = std::move(next);
+    valid = valid && (!has_places || ReadPlaces(fields[3], reading.places));
     position.readings_.push_back(std::move(reading));
   }
   if (!valid || position.readings_.empty() || position.turn_ >= position.division().shares) {

@@ -1,5 +1,6 @@
 #include "data/file_batch_reader.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "data/process/negative_sampling.h"
 #include "data/row_parser.h"
 #include "simurgh/base/log.h"
+#include "simurgh/data/bad_row_file.h"
 #include "simurgh/data/row_lines.h"
 #include "simurgh/data/row_text.h"
 
@@ -18,6 +20,7 @@ namespace simurgh {
 namespace {
 
 constexpr std::chrono::seconds kSkipInterval{5};  // Between reports of a long skip.
+constexpr uint64_t kLeastRows = 1'000;            // Of which a share of bad rows is too large.
 constexpr uint64_t kLoggedRows = 10;  // Bad rows, and rows with a warning, that a reader logs.
 
 // Rows that are lines.
@@ -52,6 +55,7 @@ class LineSource final : public RowSource {
   std::string Place() const override {
     return absl::StrCat(lines_.file(), ":", lines_.line_number());
   }
+  std::optional<ReadPlace> place() const override { return lines_.place(); }
   size_t files_opened() const override { return lines_.files_opened(); }
   double part() const override { return lines_.part(); }
 
@@ -62,17 +66,24 @@ class LineSource final : public RowSource {
   Line line_;  // The current row.
 };
 
+Division DivisionOf(size_t batch_size, const ReadOptions& options) {
+  return {.batch_size = static_cast<uint32_t>(batch_size),
+          .piece_batches = options.piece_batches,
+          .shares = options.shares};
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
                                                    std::unique_ptr<RowConsumer> consumer,
                                                    const std::vector<std::string>& files,
-                                                   const ReadOptions& options) {
+                                                   const ReadOptions& options,
+                                                   const ReadPlace& from) {
   if (IsArrow(config) && !options.are_lines) {
     return OpenArrowSource(config, std::move(consumer), files, options);
   }
   const DataConfig of_lines = LinesOf(config);
-  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(of_lines, files, options));
+  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(of_lines, files, options, from));
   return std::make_unique<LineSource>(
       of_lines, NewRowParser(of_lines, options.ignore_labels, std::move(consumer)),
       std::move(lines));
@@ -80,33 +91,45 @@ StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
 
 FileBatchReader::FileBatchReader(const DataConfig& config, std::unique_ptr<RowSource> rows,
                                  BatchBuilder builder, size_t batch_size,
-                                 const ReadOptions& options)
+                                 const ReadOptions& options, const ReadPlace& from)
     : config_(config),
       batch_size_(batch_size),
       options_(options),
-      division_{.batch_size = static_cast<uint32_t>(batch_size),
-                .piece_batches = options.piece_batches,
-                .shares = options.shares},
+      division_(DivisionOf(batch_size, options)),
       read_end_(options.read == nullptr ? 0 : options.read->EndOfRead(options.epoch)),
+      place_(from),
       source_(std::move(rows)),
-      builder_(std::move(builder)) {}
+      builder_(std::move(builder)),
+      rows_(from.row) {}
 
 StatusOr<std::unique_ptr<FileBatchReader>> FileBatchReader::Open(
     const DataConfig& config, std::unique_ptr<RowConsumer> consumer,
     const std::vector<std::string>& files, BatchBuilder builder, size_t batch_size,
     const ReadOptions& options) {
-  SIMURGH_ASSIGN_OR_RETURN(auto rows, OpenRowSource(config, std::move(consumer), files, options));
+  const ReadPlace from =
+      options.read == nullptr
+          ? ReadPlace()
+          : options.read->PlaceOf(DivisionOf(batch_size, options), options.share, options.epoch);
+  SIMURGH_ASSIGN_OR_RETURN(auto rows,
+                           OpenRowSource(config, std::move(consumer), files, options, from));
   return std::unique_ptr<FileBatchReader>(
-      new FileBatchReader(config, std::move(rows), std::move(builder), batch_size, options));
+      new FileBatchReader(config, std::move(rows), std::move(builder), batch_size, options, from));
 }
 
 Status FileBatchReader::Skip(const Status& problem) {
   const Status where = Annotate(problem, source_->Place());
-  const bool skips = config_.bad_rows == DataConfig::BadRows::kSkip;
+  const bool skips = config_.on_bad_row == DataConfig::OnBadRow::kSkip;
   if (!skips || !absl::IsInvalidArgument(problem)) return where;
-  if (++skipped_rows_ > config_.max_bad_rows) {
-    return Annotate(
-        where, absl::StrFormat("more bad rows than data.max_bad_rows, %d", config_.max_bad_rows));
+  ++skipped_rows_;
+  if (options_.bad_rows != nullptr) {
+    options_.bad_rows->Add(source_->Place(), std::string(problem.message()), source_->Text());
+  }
+  const auto rows = static_cast<double>(std::max(parsed_rows_, kLeastRows));
+  if (static_cast<double>(skipped_rows_) > config_.max_bad_share * rows) {
+    return Annotate(where,
+                    absl::StrFormat("%d of %d rows are bad, more than data.max_bad_share, %g%s",
+                                    skipped_rows_, parsed_rows_, config_.max_bad_share,
+                                    parsed_rows_ < kLeastRows ? ", of 1000" : ""));
   }
   if (skipped_rows_ <= kLoggedRows) spdlog::warn("row skipped: {}", std::string(where.message()));
   if (skipped_rows_ == kLoggedRows) spdlog::warn("further bad rows are counted, not logged");
@@ -153,6 +176,7 @@ Status FileBatchReader::Take() {
   const uint64_t row = rows_++;
   if (row < read_end_ && row % 4'096 == 0) SIMURGH_RETURN_IF_ERROR(ShowSkip());
   if (row < wanted_) return absl::OkStatus();
+  ++parsed_rows_;
   const Status parsed = source_->Parse(builder_);
   if (!parsed.ok()) {
     builder_.AbandonSample();
@@ -186,6 +210,11 @@ StatusOr<std::optional<Batch>> FileBatchReader::Next() {
   batch.progress = {.share = options_.share,
                     .files = static_cast<uint32_t>(source_->files_opened()),
                     .next = {options_.epoch, rows_}};
+  if (const std::optional<ReadPlace> place = source_->place()) {
+    place_ = *place;
+    place_.row = rows_;
+  }
+  batch.progress.place = place_;
   if (const double part = source_->part(); part > 0) {
     batch.progress.rows = static_cast<uint64_t>(static_cast<double>(rows_) / part);
   }

@@ -28,7 +28,7 @@ class FileBatchReader final : public BatchReader {
 
  private:
   FileBatchReader(const DataConfig& config, std::unique_ptr<RowSource> rows, BatchBuilder builder,
-                  size_t batch_size, const ReadOptions& options);
+                  size_t batch_size, const ReadOptions& options, const ReadPlace& from);
 
   // The first row from rows_ on that is of this share and has not been read, or one before it.
   uint64_t EndOfUnwanted() const;
@@ -48,10 +48,12 @@ class FileBatchReader final : public BatchReader {
   ReadOptions options_;
   Division division_;
   uint64_t read_end_;  // No row from here on has been read.
+  ReadPlace place_;    // The last one of the source.
   std::unique_ptr<RowSource> source_;
   BatchBuilder builder_;
-  uint64_t rows_ = 0;    // Rows read from all files, including bad ones.
-  uint64_t wanted_ = 0;  // Rows before it, from rows_ on, are left out.
+  uint64_t rows_;             // Number of the next row.
+  uint64_t wanted_ = 0;       // Rows before it, from rows_ on, are left out.
+  uint64_t parsed_rows_ = 0;  // Of this reader's share, including bad ones.
   uint64_t skipped_rows_ = 0;
   uint64_t warnings_ = 0;
   std::chrono::steady_clock::time_point shown_ = std::chrono::steady_clock::now();

@@ -1,6 +1,7 @@
 #include "simurgh/data/row_lines.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -13,6 +14,7 @@
 #include "data/csv_cells.h"
 #include "data/invalid.h"
 #include "data/line_reader.h"
+#include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/base/log.h"
 #include "simurgh/config/nearest.h"
@@ -36,7 +38,7 @@ bool HasName(const DataConfig& config, std::string_view header) {
 }
 
 bool IsNeeded(const ColumnConfig& column, bool needs_labels) {
-  if (column.kind == ColumnConfig::Kind::kLabel) return needs_labels;
+  if (IsTarget(column.kind)) return needs_labels;
   return column.kind != ColumnConfig::Kind::kSkip;
 }
 
@@ -95,27 +97,75 @@ StatusOr<std::optional<FileColumns>> FindColumns(const DataConfig& config, std::
   return columns;
 }
 
+namespace {
+
+// Whether the first line of a file has names: no cell has a number or a known label, where a row
+// needs one. If none needs one, whether all needed names are there.
+bool IsHeader(const DataConfig& config, std::string_view line, bool needs_labels) {
+  CsvSplitter splitter(config.csv.separator);
+  const auto cells = splitter.Split(line);
+  if (!cells.ok()) return false;
+  const auto has = [](const std::vector<std::string>& texts, std::string_view cell) {
+    return std::ranges::find(texts, cell) != texts.end();
+  };
+  FileColumns places = ColumnsInOrder(config.columns, needs_labels);
+  if ((*cells)->size() != places.width) places = ColumnsInOrder(config.columns, true);
+  size_t expected = 0;
+  bool has_names = true;
+  for (size_t i = 0; i < config.columns.size(); ++i) {
+    const ColumnConfig& column = config.columns[i];
+    if (IsNeeded(column, needs_labels))
+      has_names &= std::ranges::count(**cells, HeaderName(column)) == 1;
+    using Kind = ColumnConfig::Kind;
+    const bool is_number = column.kind == Kind::kDense || column.kind == Kind::kWeight;
+    if (!is_number && column.kind != Kind::kLabel) continue;
+    if (places.cells[i] >= (*cells)->size()) continue;
+    const std::string_view cell = (**cells)[places.cells[i]];
+    if (has(config.missing_values, cell) || has(column.positive, cell) ||
+        has(column.negative, cell)) {
+      return false;
+    }
+    if (!column.positive.empty() && column.negative.empty()) continue;  // Any text is a label.
+    if (column.positive.empty() && ParseNumberCell(cell)) return false;
+    ++expected;
+  }
+  return expected > 0 || has_names;
+}
+
+}  // namespace
+
 Status LongLineError() {
   return Invalid(
       "the line is longer than %d bytes; shorten it, or check whether this is a text file",
       kMaxLineBytes);
 }
 
-RowLines::RowLines(std::optional<DataConfig> header, std::vector<std::string> files,
+RowLines::RowLines(const DataConfig& config, std::vector<std::string> files,
                    const ReadOptions& options)
-    : header_(std::move(header)),
-      files_(std::move(files)),
+    : files_(std::move(files)),
       identities_(options.identities),
       allow_pipes_(options.allow_pipes),
-      needs_labels_(!options.ignore_labels) {}
+      needs_labels_(!options.ignore_labels) {
+  if (config.format != DataConfig::Format::kCsv) return;
+  finds_header_ = config.csv.finds_header && !config.csv.header;
+  if (finds_header_ || config.csv.header) header_ = config;
+  splitter_ = std::make_unique<CsvSplitter>(config.csv.separator);
+}
 RowLines::~RowLines() = default;
 RowLines::RowLines(RowLines&&) noexcept = default;
 
 StatusOr<RowLines> RowLines::Open(const DataConfig& config, std::vector<std::string> files,
-                                  const ReadOptions& options) {
-  const bool has_header = config.format == DataConfig::Format::kCsv && config.csv.header;
-  RowLines lines(has_header ? std::optional(config) : std::nullopt, std::move(files), options);
-  SIMURGH_RETURN_IF_ERROR(lines.OpenNextFile());
+                                  const ReadOptions& options, const ReadPlace& from) {
+  RowLines lines(config, std::move(files), options);
+  // The first file decides whether there are headers.
+  while (lines.finds_header_ && lines.opened_ < std::min<size_t>(from.file, lines.files_.size())) {
+    SIMURGH_RETURN_IF_ERROR(lines.OpenNextFile({}));
+  }
+  lines.first_row_.reset();
+  lines.lines_.reset();
+  lines.opened_ = std::min<size_t>(from.file, lines.files_.size());
+  const auto& [before, text, stream_text, stream_byte] = from.at;
+  SIMURGH_RETURN_IF_ERROR(lines.OpenNextFile({before, text, {stream_text, stream_byte}}));
   lines.starts_ = {0};
   for (const std::string& file : lines.files_) {
     std::error_code failed;
@@ -129,7 +179,14 @@ StatusOr<RowLines> RowLines::Open(const DataConfig& config, std::vector<std::str
   return lines;
 }
 
-Status RowLines::OpenNextFile() {
+ReadPlace RowLines::place() const {
+  if (lines_ == nullptr) return {.file = files_.size()};
+  const LinePlace place = lines_->place();
+  return {.file = opened_ - 1,
+          .at = {place.lines, place.text, place.stream.text, place.stream.file}};
+}
+
+Status RowLines::OpenNextFile(const LinePlace& from) {
   if (lines_ != nullptr) SIMURGH_RETURN_IF_ERROR(CheckIdentity());
   lines_.reset();
   if (opened_ == files_.size()) return absl::OkStatus();
@@ -137,13 +194,22 @@ Status RowLines::OpenNextFile() {
   ++opened_;
   SIMURGH_RETURN_IF_ERROR(CheckIdentity());
   lines_ = std::make_unique<LineReader>(std::move(stream));
-  return header_ ? AtLine(ReadHeader()) : absl::OkStatus();
+  if (header_) SIMURGH_RETURN_IF_ERROR(AtLine(ReadHeader()));
+  if (from.text == 0) return absl::OkStatus();
+  SIMURGH_ASSIGN_OR_RETURN(stream, OpenByteStream(file(), allow_pipes_, from.stream));
+  lines_ = std::make_unique<LineReader>(std::move(stream));
+  first_row_.reset();
+  return Annotate(lines_->SkipTo(from), file());
 }
 
 Status RowLines::ReadHeader() {
   columns_.reset();
-  SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines_->Next());
+  SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, NextLine());
   if (!line) return absl::OkStatus();
+  if (finds_header_ && !FindHeader(*line)) {
+    first_row_ = line;
+    return absl::OkStatus();
+  }
   if (!line->whole) return LongLineError();
   SIMURGH_ASSIGN_OR_RETURN(columns_, FindColumns(*header_, line->text, needs_labels_));
   if (columns_ || HasName(*header_, line->text)) {
@@ -159,6 +225,38 @@ Status RowLines::ReadHeader() {
   spdlog::warn("{}: the header has none of the names in data.columns; columns are by position",
                file());
   return absl::OkStatus();
+}
+
+bool RowLines::FindHeader(const Line& line) {
+  finds_header_ = false;
+  const bool is_header = line.whole && IsHeader(*header_, line.text, needs_labels_);
+  if (!is_header) {
+    header_.reset();
+    return false;
+  }
+  static std::atomic<bool> is_said = false;  // Every reading finds it again.
+  if (is_said.exchange(true)) return true;
+  spdlog::info(
+      "{}: the first line has no number where data.columns needs one, so it is a header; "
+      "data.csv.header: false makes it a row",
+      file());
+  return true;
+}
+
+StatusOr<std::optional<Line>> RowLines::NextLine() {
+  SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines_->Next());
+  if (!line || splitter_ == nullptr) return line;
+  const auto is_odd = [](std::string_view text) { return std::ranges::count(text, '"') % 2 == 1; };
+  if (!is_odd(line->text) || splitter_->Split(line->text).ok()) return line;
+  bool odd = true;
+  for (size_t bytes = line->text.size(); splitter_->is_open();) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> more, lines_->Extend());
+    if (!more) break;
+    odd ^= is_odd(more->text.substr(bytes));
+    bytes = more->text.size();
+    if (!odd && splitter_->Split(more->text).ok()) return more;
+  }
+  return lines_->Shorten();
 }
 
 Status RowLines::CheckIdentity() const {
@@ -180,13 +278,14 @@ Status RowLines::AtLine(const Status& status) const {
 
 StatusOr<std::optional<Line>> RowLines::Next() {
   while (lines_ != nullptr) {
-    auto line = lines_->Next();
+    StatusOr<std::optional<Line>> line =
+        first_row_ ? std::exchange(first_row_, std::nullopt) : NextLine();
     if (!line.ok()) {
       SIMURGH_RETURN_IF_ERROR(CheckIdentity());  // A change is the likely cause.
       return AtLine(line.status());
     }
     if (!line->has_value()) {
-      SIMURGH_RETURN_IF_ERROR(OpenNextFile());
+      SIMURGH_RETURN_IF_ERROR(OpenNextFile({}));
       continue;
     }
     // Files often end in an empty line.

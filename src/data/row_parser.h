@@ -24,13 +24,13 @@ class RowParser {
  public:
   virtual ~RowParser() = default;
 
-  // Sets label, dense columns and, through the consumer, ids of the builder's open sample; the
-  // caller ends or abandons it. columns: of the file; null: those of the configuration. Errors:
+  // Sets labels, weight, dense columns and, through the consumer, ids of the builder's open sample;
+  // the caller ends or abandons it. columns: of the file; null: those of the configuration. Errors:
   // INVALID_ARGUMENT naming column, value and remedy; the caller adds file and line.
   virtual Status Parse(std::string_view line, const FileColumns* columns,
                        BatchBuilder& builder) = 0;
 
-  // The same for a row of cells: one per column of ColumnsOf() that is no label or, without
+  // The same for a row of cells: one per column of ColumnsOf() without IsTarget or, without
   // ignore_labels, per column. repeated: see RowBatcher::AddCells.
   virtual Status ParseCells(std::span<const Cell* const> cells, std::span<const bool> repeated,
                             BatchBuilder& builder) = 0;
@@ -43,15 +43,16 @@ class RowParser {
   std::string warning_;
 };
 
-// Columns of rows that have all configured ones, or all but the labels, in their order.
+// Columns of rows that have all configured ones, or all but labels and weights, in their order.
 FileColumns ColumnsInOrder(std::span<const ColumnConfig> columns, bool with_labels);
 
 // The parser of the format. ignore_labels: see ReadOptions.
 std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer);
 
-// Parses cells of CSV. A cell in double quotes may contain separators and, doubled, quotes, but no
-// line end. A missing cell has no tokens; missing values of a list are left out.
+// Parses rows of CSV, and cells of all formats but Criteo's. A cell in double quotes may contain
+// separators, line ends and, doubled, quotes. A missing cell has no tokens; missing values of a
+// list are left out.
 std::unique_ptr<RowParser> NewCsvParser(const DataConfig& config, bool ignore_labels,
                                         std::unique_ptr<RowConsumer> consumer);
 

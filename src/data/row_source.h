@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/data/data_position.h"
 
 namespace simurgh {
 
@@ -44,16 +46,21 @@ class RowSource {
   // Where the row is: "file:line", or the like.
   virtual std::string Place() const = 0;
 
+  // Where the row after this one begins, without its number. Nothing: reading cannot begin there.
+  virtual std::optional<ReadPlace> place() const { return std::nullopt; }
+
   virtual size_t files_opened() const = 0;
   // Share of all rows that those so far are, from 0 to 1; 0: unknown.
   virtual double part() const = 0;
 };
 
 // Opens the first file, in the format of `config`. The consumer gets the rows that are parsed.
+// from: place() of an earlier source of the same files; that of a new one is their begin.
 // Errors: see OpenBatchReader().
 StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
                                                    std::unique_ptr<RowConsumer> consumer,
                                                    const std::vector<std::string>& files,
-                                                   const ReadOptions& options);
+                                                   const ReadOptions& options,
+                                                   const ReadPlace& from);
 
 }  // namespace simurgh

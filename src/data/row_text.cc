@@ -1,6 +1,11 @@
 #include "simurgh/data/row_text.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +13,9 @@
 
 #include "data/csv_cells.h"
 #include "data/row_parser.h"
+#include "data/text_cells.h"
+#include "simurgh/base/log.h"
+#include "simurgh/data/bad_row_file.h"
 
 namespace simurgh {
 
@@ -16,6 +24,7 @@ struct RowText::State {
       : columns(ColumnsOf(config)),
         is_csv(config.format == DataConfig::Format::kCsv),
         splitter(config.csv.separator),
+        cell_splitter(NewCellSplitter(config)),
         file(file_columns),
         configured(ColumnsInOrder(columns, /*with_labels=*/true)),
         unlabelled(ColumnsInOrder(columns, /*with_labels=*/false)) {}
@@ -23,6 +32,10 @@ struct RowText::State {
   // Fills `cells`.
   void Split(std::string_view line) {
     cells.clear();
+    if (cell_splitter != nullptr) {
+      if (cell_splitter->Split(line).ok()) TakeCells();
+      return;
+    }
     if (is_csv) {
       if (const auto split = splitter.Split(line); split.ok()) cells = **split;
       return;
@@ -34,14 +47,32 @@ struct RowText::State {
     }
   }
 
+  void TakeCells() {
+    lists.clear();
+    lists.reserve(columns.size());  // It must not move texts.
+    for (size_t c = 0; c < columns.size(); ++c) {
+      const Cell& cell = cell_splitter->cells()[c];
+      if (cell.kind == Cell::Kind::kList) {
+        const char separator = columns[c].separator == '\0' ? ' ' : columns[c].separator;
+        cells.push_back(lists.emplace_back(
+            absl::StrJoin(cell.list, std::string(1, separator),
+                          [](std::string* out, std::string_view id) { out->append(id); })));
+      } else {
+        cells.push_back(cell.kind == Cell::Kind::kText ? cell.text : "");
+      }
+    }
+  }
+
   const std::vector<ColumnConfig> columns;
   const bool is_csv;
   CsvSplitter splitter;
-  const FileColumns* const file;  // May be null.
+  const std::unique_ptr<CellSplitter> cell_splitter;  // May be null.
+  const FileColumns* const file;                      // May be null.
   const FileColumns configured;
   const FileColumns unlabelled;
   std::vector<size_t> chosen;  // Indices of columns.
   std::vector<std::string_view> cells;
+  std::vector<std::string> lists;  // Cells that are lists, as text.
 };
 
 RowText::RowText(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -78,6 +109,33 @@ void RowText::AppendCells(std::string_view line, std::string& text) {
     if (fits && cell != FileColumns::kAbsent) AppendCsvCell(state.cells[cell], text);
     text.push_back(',');
   }
+}
+
+BadRowFile::BadRowFile(const CheckpointConfig& checkpoint, std::string_view process) {
+  if (checkpoint.directory.empty()) return;
+  std::filesystem::path path = std::filesystem::path(checkpoint.directory).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // It ends in a slash.
+  path_ = absl::StrCat(path.string(), ".bad-rows", std::string(process), ".csv");
+}
+
+void BadRowFile::Add(std::string_view place, std::string_view reason, std::string_view row) {
+  const MutexLock lock(mutex_);
+  if (path_.empty() || rows_ == kRows) return;
+  std::string text = rows_ == 0 ? "place,reason,row\n" : "";
+  AppendCsvCell(place, text);
+  text.push_back(',');
+  AppendCsvCell(reason, text);
+  text.push_back(',');
+  AppendCsvCell(row.substr(0, kTextBytes), text);
+  std::error_code ignored;  // Opening the file fails, too.
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
+  std::ofstream file(path_, rows_ == 0 ? std::ios::trunc : std::ios::app);
+  if (file << text << "\n" << std::flush) {
+    if (rows_++ == 0) spdlog::warn("the first {} bad rows are in {}", kRows, path_);
+    return;
+  }
+  spdlog::warn("cannot write bad rows to {}: {}", path_, std::strerror(errno));
+  rows_ = kRows;
 }
 
 std::string InConfiguredOrder(const DataConfig& config, const FileColumns& file,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "nn/cpu/matmul.h"
@@ -14,9 +15,27 @@ namespace {
 constexpr const char* kPrecisionNames[] = {"f32", "tf32", "bf16", "f16"};  // By ComputePrecision.
 #endif
 
-// Errors: NOT_FOUND without a usable device.
+// Whether the model has layers that no device computes.
+bool NeedsCpu(const ModelConfig& model) {
+  using Kind = LayerConfig::Kind;
+  return std::ranges::any_of(model.towers, [](const TowerConfig& tower) {
+    return std::ranges::any_of(tower.layers, [](const LayerConfig& layer) {
+      return PoolsSequence(layer) || layer.kind == Kind::kSoftmax || layer.kind == Kind::kMix;
+    });
+  });
+}
+
+// Errors: NOT_FOUND without a usable device, or if the model needs the CPU; for the device `cuda`
+// that is INVALID_ARGUMENT.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateOnDevice(const ModelConfig& model,
                                                        const DenseNetworkOptions& options) {
+  if (NeedsCpu(model)) {
+    constexpr char kNeedsCpu[] =
+        "attention, mean, last, softmax, mix and experts have no CUDA kernels; set "
+        "nn_worker.device: cpu";
+    if (options.device == ComputeDevice::kCuda) return absl::InvalidArgumentError(kNeedsCpu);
+    return absl::NotFoundError(kNeedsCpu);
+  }
 #if defined(SIMURGH_CUDA)
   SIMURGH_ASSIGN_OR_RETURN(cuda::CudaNetwork created, cuda::CreateCudaNetwork(model, options));
   spdlog::info("dense network: on {}, precision={}", created.device,

@@ -50,6 +50,14 @@ void AddParameters(const std::string& prefix, const LayerPlan& layer, TensorList
     list.Add(prefix + ".shift", {outputs});
     return;
   }
+  if (!layer.scorer.empty()) {
+    for (size_t i = 0; i < layer.scorer.size(); ++i) {
+      const LayerPlan& linear = layer.scorer[i];
+      list.Add(absl::StrCat(prefix, ".weight_", i + 1), {linear.input_width, linear.output_width});
+      list.Add(absl::StrCat(prefix, ".bias_", i + 1), {linear.output_width});
+    }
+    return;
+  }
   if (rank > 0) {
     list.Add(prefix + ".down", {inputs, rank});
     list.Add(prefix + ".up", {rank, outputs});

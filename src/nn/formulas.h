@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "nn/host_device.h"
+#include "simurgh/config/model_config.h"
 
 // Formulas of all backends, so that they agree to the bit.
 namespace simurgh {
@@ -74,6 +75,47 @@ SIMURGH_HOST_DEVICE inline LossPoint Focal(double z, double y, double p, double 
   const double factor = std::pow(other, gamma);
   const double slope = -factor * (other + gamma * own * entropy);
   return {factor * entropy, y == 1.0 ? slope : -slope};
+}
+
+// The prediction for an output, see LossConfig.
+SIMURGH_HOST_DEVICE inline double PredictionOf(LossConfig::Kind kind, double z) {
+  if (kind == LossConfig::Kind::kSquaredError) return z;
+  if (kind == LossConfig::Kind::kPoisson) return std::exp(z);
+  return Probability(z, std::exp(-std::abs(z)));
+}
+
+// The loss of a task.
+struct LossFormula {
+  LossConfig::Kind kind;
+  double task_weight;
+  double positive_weight;
+  double gamma;
+
+  // prediction: PredictionOf(kind, z). weight: of the sample.
+  SIMURGH_HOST_DEVICE LossPoint operator()(double z, double y, double prediction,
+                                           double weight) const {
+    const LossPoint point = OfKind(z, y, prediction);
+    const bool is_positive =
+        y == 1.0 && (kind == LossConfig::Kind::kBce || kind == LossConfig::Kind::kFocal);
+    const double factor = task_weight * (is_positive ? positive_weight : 1.0) * weight;
+    return {factor * point.loss, factor * point.slope};
+  }
+
+ private:
+  SIMURGH_HOST_DEVICE LossPoint OfKind(double z, double y, double prediction) const {
+    if (kind == LossConfig::Kind::kSquaredError) return {(z - y) * (z - y), 2.0 * (z - y)};
+    if (kind == LossConfig::Kind::kPoisson) return {prediction - y * z, prediction - y};
+    const double decay = std::exp(-std::abs(z));
+    return kind == LossConfig::Kind::kFocal ? Focal(z, y, prediction, decay, gamma)
+                                            : CrossEntropy(z, y, prediction, decay);
+  }
+};
+
+inline LossFormula FormulaOf(const TaskConfig& task) {
+  return {.kind = task.loss.kind,
+          .task_weight = task.weight,
+          .positive_weight = task.loss.positive_weight,
+          .gamma = task.loss.gamma};
 }
 
 }  // namespace simurgh

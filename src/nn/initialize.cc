@@ -31,6 +31,11 @@ void InitializeParameters(const ModelPlan& plan, uint64_t seed, std::span<float>
                     (rank == 0 ? layer.Weight(parameters) : layer.Down(parameters)).flat());
         if (rank > 0) FillUniform(rank, random, layer.Up(parameters).flat());
         std::ranges::fill(layer.Bias(parameters), 0.0F);
+      } else if (layer.config.kind == LayerConfig::Kind::kAttention) {
+        for (const LayerPlan& linear : layer.scorer) {
+          FillUniform(linear.input_width, random,
+                      parameters.subspan(linear.parameter_offset, linear.parameter_count));
+        }
       } else if (layer.config.kind == LayerConfig::Kind::kBatchNorm) {
         std::ranges::fill(layer.Scale(parameters), 1.0F);
         std::ranges::fill(layer.Shift(parameters), 0.0F);

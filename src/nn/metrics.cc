@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/formulas.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -43,30 +44,49 @@ void SortScores(std::vector<uint64_t>& scores) {
   }
 }
 
-void AucSum::Add(uint64_t ranked_score) {
+template <typename Weight>
+void AucSumOf<Weight>::Add(uint64_t ranked_score, Weight weight) {
   if (ranked_score >> 1 != score_) {
     CloseTies();
     score_ = ranked_score >> 1;
   }
-  ++((ranked_score & 1) != 0 ? tied_positives_ : tied_negatives_);
+  ((ranked_score & 1) != 0 ? tied_positives_ : tied_negatives_) += weight;
 }
 
-void AucSum::CloseTies() {
+template <typename Weight>
+void AucSumOf<Weight>::CloseTies() {
   doubled_wins_ += tied_positives_ * (2 * negatives_ + tied_negatives_);
-  positives_ += std::exchange(tied_positives_, 0);
-  negatives_ += std::exchange(tied_negatives_, 0);
+  positives_ += std::exchange(tied_positives_, Weight{});
+  negatives_ += std::exchange(tied_negatives_, Weight{});
 }
 
-double AucSum::value() const {
-  AucSum all = *this;
+template <typename Weight>
+double AucSumOf<Weight>::value() const {
+  AucSumOf all = *this;
   all.CloseTies();
   if (all.positives_ == 0 || all.negatives_ == 0) return std::numeric_limits<double>::quiet_NaN();
   return static_cast<double>(all.doubled_wins_) /
          (2.0 * static_cast<double>(all.positives_) * static_cast<double>(all.negatives_));
 }
 
-double ExactAuc(std::span<const float> labels, std::span<const float> scores) {
+template class AucSumOf<uint64_t>;
+template class AucSumOf<double>;
+
+double ExactAuc(std::span<const float> labels, std::span<const float> scores,
+                std::span<const float> weights) {
   SIMURGH_CHECK_EQ(labels.size(), scores.size());
+  if (!weights.empty()) {
+    SIMURGH_CHECK_EQ(labels.size(), weights.size());
+    std::vector<WeightedScore> weighted(scores.size());
+    for (size_t i = 0; i < scores.size(); ++i) {
+      if (std::isnan(scores[i])) return std::numeric_limits<double>::quiet_NaN();
+      weighted[i] = {RankedScore(labels[i], scores[i]), double{weights[i]}};
+    }
+    std::ranges::sort(weighted);
+    AucSumOf<double> auc;
+    for (const WeightedScore& score : weighted) auc.Add(score.ranked_score, score.weight);
+    return auc.value();
+  }
   std::vector<uint64_t> ranked(scores.size());
   for (size_t i = 0; i < scores.size(); ++i) {
     if (std::isnan(scores[i])) return std::numeric_limits<double>::quiet_NaN();
@@ -83,36 +103,51 @@ void GroupAucSum::Add(const GroupedScore& score) {
     CloseGroup();
     group_ = score.group;
   }
-  of_group_.Add(score.ranked_score);
+  of_group_.Add(score.ranked_score, score.weight);
 }
 
 void GroupAucSum::CloseGroup() {
-  const AucSum group = std::exchange(of_group_, {});
+  const AucSumOf<double> group = std::exchange(of_group_, {});
   const double auc = group.value();
   if (std::isnan(auc)) return;  // A class is missing.
-  const auto count = static_cast<double>(group.samples());
-  sum_ += count * auc;
-  samples_ += count;
+  sum_ += group.weight() * auc;
+  weight_ += group.weight();
 }
 
 double GroupAucSum::value() const {
   GroupAucSum all = *this;
   all.CloseGroup();
-  return all.sum_ / all.samples_;
+  return all.sum_ / all.weight_;
 }
 
-void PredictionSums::Add(float label, float probability) {
-  constexpr double kSmallest = 1e-7;
-  const double p = std::clamp(static_cast<double>(probability), kSmallest, 1 - kSmallest);
+void PredictionSums::Add(const LossConfig& task, float label, float prediction,
+                         float sample_weight) {
   const double y = label;
+  const double w = sample_weight;
+  const double error = double{prediction} - y;
   ++samples;
-  positives += label;
-  predicted += probability;
-  loss -= y * std::log(p) + (1 - y) * std::log1p(-p);
+  positives += label == 1.0F ? 1 : 0;
+  weight += w;
+  labels += w * y;
+  predicted += w * double{prediction};
+  squared_errors += w * (error * error);
+  const LossFormula formula = FormulaOf({.label = {}, .loss = task});
+  double z = prediction;
+  if (task.kind == LossConfig::Kind::kPoisson) {
+    z = std::log(std::max(z, std::numeric_limits<double>::min()));
+  } else if (!IsRegression(task.kind)) {
+    constexpr double kSmallest = 1e-7;
+    const double p = std::clamp(static_cast<double>(prediction), kSmallest, 1 - kSmallest);
+    cross_entropy -= w * (y * std::log(p) + (1 - y) * std::log1p(-p));
+    z = std::log(p) - std::log1p(-p);
+  }
+  loss += formula(z, y, PredictionOf(task.kind, z), w).loss;
 }
+
+double PredictionSums::rmse() const { return std::sqrt(squared_errors / weight); }
 
 double PredictionSums::normalized_entropy() const {
-  const double share = positives / samples;
+  const double share = labels / weight;
   return log_loss() / -(share * std::log(share) + (1 - share) * std::log1p(-share));
 }
 
@@ -127,20 +162,23 @@ void CorrectForSampling(std::span<float> probabilities, double kept) {
 
 SlidingAuc::SlidingAuc(size_t window) : window_(window) { SIMURGH_CHECK_LT(0U, window); }
 
-void SlidingAuc::Add(std::span<const float> labels, std::span<const float> scores) {
+void SlidingAuc::Add(std::span<const float> labels, std::span<const float> scores,
+                     std::span<const float> weights) {
   SIMURGH_CHECK_EQ(labels.size(), scores.size());
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels_.size() < window_) {
       labels_.push_back(labels[i]);
       scores_.push_back(scores[i]);
+      if (!weights.empty()) weights_.push_back(weights[i]);
     } else {
       labels_[next_] = labels[i];
       scores_[next_] = scores[i];
+      if (!weights.empty()) weights_[next_] = weights[i];
     }
     next_ = (next_ + 1) % window_;
   }
 }
 
-double SlidingAuc::Value() const { return ExactAuc(labels_, scores_); }
+double SlidingAuc::Value() const { return ExactAuc(labels_, scores_, weights_); }
 
 }  // namespace simurgh

@@ -29,6 +29,7 @@ class Planner {
   Planner(const ModelConfig& model, const ModelInputs& inputs) : model_(model), inputs_(inputs) {
     plan_.dense_width = inputs.dense_width;
     plan_.embedding_width = inputs.embedding_width;
+    plan_.has_sample_weights = inputs.has_sample_weights;
   }
 
   StatusOr<ModelPlan> Build() && {
@@ -69,7 +70,9 @@ class Planner {
     if (config.layers.empty()) {
       return Invalid("tower '", config.name, "' has no layers; add at least one");
     }
-    for (const LayerConfig& layer : config.layers) SIMURGH_RETURN_IF_ERROR(AddLayer(layer, tower));
+    for (const LayerConfig& layer : config.layers) {
+      SIMURGH_RETURN_IF_ERROR(AddLayer(layer, config, tower));
+    }
     plan_.towers.push_back(std::move(tower));
     return absl::OkStatus();
   }
@@ -84,6 +87,8 @@ class Planner {
       input.width = plan_.embedding_width;
     } else if (name.starts_with(kFeatureInput)) {
       SIMURGH_RETURN_IF_ERROR(FindFeature(name, tower, input));
+    } else if (name.starts_with(kMaskInput)) {
+      FindMask(name, input);
     } else {
       input.source = TowerInput::Source::kTower;
       input.tower = FindTower(name);
@@ -109,16 +114,22 @@ class Planner {
     return absl::OkStatus();
   }
 
-  Status AddLayer(const LayerConfig& config, TowerPlan& tower) {
+  Status AddLayer(const LayerConfig& config, const TowerConfig& of, TowerPlan& tower) {
     LayerPlan layer;
     layer.config = config;
     layer.input_width = tower.layers.empty() ? tower.input_width : tower.output_width();
     layer.output_width = layer.input_width;
     const std::string place =
         absl::StrCat("tower '", tower.name, "' layer ", tower.layers.size() + 1);
-    SIMURGH_RETURN_IF_ERROR(SizeLayer(place, tower, layer));
+    SIMURGH_RETURN_IF_ERROR(PoolsSequence(config) ? SizeSequence(place, of, tower, layer)
+                                                  : SizeLayer(place, tower, layer));
     layer.parameter_offset = plan_.parameter_count;
-    AddParameterBlocks(layer);
+    for (LayerPlan& linear : layer.scorer) {
+      linear.parameter_offset = layer.parameter_offset + layer.parameter_count;
+      layer.parameter_count += linear.parameter_count;
+      AddParameterBlocks(linear);
+    }
+    if (layer.scorer.empty()) AddParameterBlocks(layer);
     plan_.parameter_count += layer.parameter_count;
     layer.activation_column = plan_.activation_width;
     plan_.activation_width += layer.output_width;
@@ -130,6 +141,14 @@ class Planner {
         plan_.activation_width += tower.input_width;
       }
       tower.last_cross = tower.layers.size();
+    }
+    if (!layer.scorer.empty()) {
+      layer.scratch_column = plan_.activation_width;
+      plan_.activation_width += layer.places * layer.scorer.front().input_width;
+      for (LayerPlan& linear : layer.scorer) {
+        linear.activation_column = plan_.activation_width;
+        plan_.activation_width += layer.places * linear.output_width;
+      }
     }
     tower.layers.push_back(layer);
     return absl::OkStatus();
@@ -183,7 +202,21 @@ class Planner {
       case LayerConfig::Kind::kRelu:
       case LayerConfig::Kind::kGelu:
       case LayerConfig::Kind::kSigmoid:
+      case LayerConfig::Kind::kSoftmax:
+      case LayerConfig::Kind::kMean:
+      case LayerConfig::Kind::kLast:
+      case LayerConfig::Kind::kAttention:
         break;
+      case LayerConfig::Kind::kMix: {
+        const size_t terms = config.width;
+        const bool fits = terms > 0 && layer.input_width > terms && layer.input_width % terms == 0;
+        if (!fits) {
+          return Invalid(place, ": mix of ", terms, " terms on ", layer.input_width,
+                         " columns; read that many gates, then that many blocks of one width");
+        }
+        layer.output_width = layer.input_width / terms - 1;
+        break;
+      }
       case LayerConfig::Kind::kDot:
       case LayerConfig::Kind::kFm:
         return SizeInteraction(place, layer);
@@ -197,6 +230,46 @@ class Planner {
         }
         break;
     }
+    return absl::OkStatus();
+  }
+
+  // of: the tower's configuration.
+  Status SizeSequence(const std::string& place, const TowerConfig& of, const TowerPlan& tower,
+                      LayerPlan& layer) const {
+    const bool attends = layer.config.kind == LayerConfig::Kind::kAttention;
+    for (const ModelInputs::Feature& feature : inputs_.features) {
+      const size_t inputs = of.inputs.size();
+      const bool is_read = tower.layers.empty() && inputs >= 2 && feature.mask_width > 0 &&
+                           of.inputs[inputs - 2] == kFeatureInput + feature.name &&
+                           of.inputs[inputs - 1] == kMaskInput + feature.name;
+      if (!is_read) continue;
+      layer.places = feature.mask_width;
+      layer.output_width = feature.width / feature.mask_width;
+      const size_t query = tower.input_width - feature.width - feature.mask_width;
+      if (query == (attends ? layer.output_width : 0)) return SizeScorer(place, layer);
+    }
+    return Invalid(place, ": begin the tower with it, and read ",
+                   attends ? "a query as wide as a row, " : "",
+                   "`embeddings.F` and `mask.F` of a raw feature F with mask: true");
+  }
+
+  static Status SizeScorer(const std::string& place, LayerPlan& layer) {
+    if (layer.config.kind != LayerConfig::Kind::kAttention) return absl::OkStatus();
+    size_t width = 4 * layer.output_width;
+    const auto add = [&](uint32_t outputs) {
+      LayerPlan linear{.config = {.width = outputs}, .input_width = width, .output_width = outputs};
+      linear.parameter_count = (width + 1) * outputs;
+      layer.scorer.push_back(linear);
+      width = outputs;
+    };
+    for (const uint32_t outputs : layer.config.hidden) {
+      if (outputs == 0 || outputs > kMaxLayerWidth) {
+        return Invalid(place, ": attention hidden width ", outputs, " is out of range; use 1 to ",
+                       kMaxLayerWidth);
+      }
+      add(outputs);
+    }
+    add(1);
     return absl::OkStatus();
   }
 
@@ -234,13 +307,13 @@ class Planner {
     if (top.output_width() != tasks) {
       return Invalid("tower '", top.name, "' has output width ", top.output_width(),
                      "; end the last tower with linear or sum of width ", tasks,
-                     ", one logit per label");
+                     ", one output per label");
     }
     const LayerConfig::Kind kind = top.last().config.kind;
     if (kind != LayerConfig::Kind::kLinear && kind != LayerConfig::Kind::kSum) {
       return Invalid("tower '", top.name, "' layer ", top.layers.size(),
                      " is neither linear nor sum; end the last tower with one of width ", tasks,
-                     " (the loss applies the sigmoid)");
+                     " (the loss applies sigmoid or exp)");
     }
     return absl::OkStatus();
   }
@@ -277,6 +350,16 @@ class Planner {
     }
     return Invalid("tower '", tower.name, "' reads '", name,
                    "', but there is no such feature; correct the name");
+  }
+
+  // The width stays 0 if the feature has no mask.
+  void FindMask(const std::string& name, TowerInput& input) const {
+    input.source_column = inputs_.dense_width;
+    for (size_t i = inputs_.features.size(); i-- > 0 && input.width == 0;) {
+      const ModelInputs::Feature& feature = inputs_.features[i];
+      input.source_column -= feature.mask_width;
+      if (name == kMaskInput + feature.name) input.width = feature.mask_width;
+    }
   }
 
   // The tower's index, or the number of towers if there is none of that name yet.

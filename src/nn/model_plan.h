@@ -20,11 +20,18 @@ struct LayerPlan {
   size_t output_width = 0;
   // linear: weight (I, O), bias (O). batch_norm: scale (O), shift (O).
   // cross: weight (O, O), or with a rank: down (O, rank) and up (rank, O); bias (O).
+  // attention: those of its scorer.
   size_t parameter_offset = 0;
   size_t parameter_count = 0;
   size_t statistics_offset = 0;  // batch_norm: mean (O), variance (O).
   size_t activation_column = 0;  // First column of the output.
-  size_t scratch_column = 0;     // cross: of the product, (O), then of a rank's, (rank).
+  // cross: of the product, (O), then of a rank's, (rank).
+  // attention: of the scorer's input, (places * 4 * O).
+  size_t scratch_column = 0;
+  size_t places = 0;  // mean, last, attention: rows of a sample, each O wide.
+  // attention: linear layers that give the weight of each row. Each but the last is followed by
+  // relu. activation_column: of (places * width).
+  std::vector<LayerPlan> scorer;
 
   // Parts of a buffer with the layout of the parameters.
   template <typename T>
@@ -71,7 +78,7 @@ struct TowerInput {
 
   Source source = Source::kDense;
   size_t tower = 0;          // kTower: its index.
-  size_t source_column = 0;  // kEmbeddings: the block's first column there.
+  size_t source_column = 0;  // kDense, kEmbeddings: the block's first column there.
   size_t column = 0;         // The block's first column in the tower's input.
   size_t width = 0;
   // No later tower reads the same block. In the backward pass this tower writes the block's
@@ -93,7 +100,7 @@ struct TowerPlan {
   std::vector<TowerInput> inputs;
   size_t input_width = 0;
   size_t activation_column = 0;       // First column of the input.
-  bool needs_input_gradient = false;  // False if all inputs are `dense`.
+  bool needs_input_gradient = false;  // False if all inputs are `dense` or masks.
   std::optional<size_t> last_cross;   // Index of the last cross layer.
   size_t origin_column = 0;           // Cross layers' part of the gradient of the input.
   std::vector<LayerPlan> layers;      // At least one.
@@ -113,8 +120,13 @@ struct ModelPlan {
   std::vector<ColumnRange> parameter_blocks;  // Every weight, bias, scale and shift, in order.
   size_t statistics_count = 0;
   size_t activation_width = 0;  // Columns of all tower inputs, layer outputs and scratch.
+  bool has_sample_weights = false;
 
   const TowerPlan& top() const { return towers.back(); }
+  // Values of labels, and then weights, of some samples.
+  size_t LabelCount(size_t rows) const {
+    return rows * (top().output_width() + (has_sample_weights ? 1 : 0));
+  }
   bool IsLogit(size_t tower, size_t layer) const {
     return tower + 1 == towers.size() && layer + 1 == top().layers.size();
   }

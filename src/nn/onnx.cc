@@ -127,9 +127,9 @@ class OnnxGraph {
 // Translates a plan into nodes. Outputs of layers are named TOWER.LAYER.
 class Translator {
  public:
-  Translator(const ModelPlan& plan, std::span<const float> parameters,
-             std::span<const float> statistics)
-      : plan_(plan), parameters_(parameters), statistics_(statistics) {
+  Translator(const ModelPlan& plan, std::span<const TaskConfig> tasks,
+             std::span<const float> parameters, std::span<const float> statistics)
+      : plan_(plan), tasks_(tasks), parameters_(parameters), statistics_(statistics) {
     if (plan.dense_width > 0) graph_.Input("dense", plan.dense_width);
     if (plan.embedding_width > 0) graph_.Input("embeddings", plan.embedding_width);
     for (const TowerPlan& tower : plan.towers) AddTower(tower);
@@ -143,17 +143,29 @@ class Translator {
                            {logits, Number("log_kept_negatives", std::log(options.kept_negatives))},
                            "corrected_logits");
     }
-    const std::string probabilities = graph_.Node("Sigmoid", {logits}, "probabilities");
     for (size_t task = 0; task < options.outputs.size(); ++task) {
+      const std::string predictions = Predictions(tasks_[task].loss.kind, logits);
       const std::string index =
           graph_.Integer(absl::StrCat("label.", task), static_cast<int64_t>(task));
-      graph_.Node("Gather", {probabilities, index}, options.outputs[task], {{"axis", int64_t{1}}});
+      graph_.Node("Gather", {predictions, index}, options.outputs[task], {{"axis", int64_t{1}}});
       graph_.Output(options.outputs[task]);
     }
     return std::move(graph_);
   }
 
  private:
+  // The predictions of all labels by the loss of one.
+  std::string Predictions(LossConfig::Kind kind, const std::string& outputs) {
+    if (kind == LossConfig::Kind::kSquaredError) return outputs;
+    const bool is_exp = kind == LossConfig::Kind::kPoisson;
+    std::string& name = is_exp ? exponentials_ : probabilities_;
+    if (name.empty()) {
+      name = graph_.Node(is_exp ? "Exp" : "Sigmoid", {outputs},
+                         is_exp ? "exponentials" : "probabilities");
+    }
+    return name;
+  }
+
   void AddTower(const TowerPlan& tower) {
     std::vector<std::string> blocks;
     for (const TowerInput& input : tower.inputs) blocks.push_back(Block(input));
@@ -169,24 +181,22 @@ class Translator {
   }
 
   std::string Block(const TowerInput& input) {
-    switch (input.source) {
-      case TowerInput::Source::kDense:
-        return "dense";
-      case TowerInput::Source::kTower:
-        return outputs_[input.tower];
-      case TowerInput::Source::kEmbeddings:
-        break;
-    }
-    if (input.width == plan_.embedding_width) return "embeddings";
-    const auto first = static_cast<int64_t>(input.source_column);
-    const auto end = first + static_cast<int64_t>(input.width);
-    const std::string name = absl::StrCat("embeddings.", first, ".", end);
+    if (input.source == TowerInput::Source::kTower) return outputs_[input.tower];
+    const bool is_dense = input.source == TowerInput::Source::kDense;
+    const char* const source = is_dense ? "dense" : "embeddings";
+    if (input.width == (is_dense ? plan_.dense_width : plan_.embedding_width)) return source;
+    const size_t end = input.source_column + input.width;
+    const std::string name = absl::StrCat(source, ".", input.source_column, ".", end);
     if (!slices_.insert(name).second) return name;
+    return Columns(source, input.source_column, input.width, name);
+  }
+
+  std::string Columns(const std::string& x, size_t first, size_t count, const std::string& name) {
+    const auto column = [&](size_t index) {
+      return graph_.Integers(absl::StrCat("column.", index), {static_cast<int64_t>(index)});
+    };
     return graph_.Node(
-        "Slice",
-        {"embeddings", graph_.Integers(absl::StrCat("column.", first), {first}),
-         graph_.Integers(absl::StrCat("column.", end), {end}), graph_.Integers("axis.1", {1})},
-        name);
+        "Slice", {x, column(first), column(first + count), graph_.Integers("axis.1", {1})}, name);
   }
 
   // origin: the tower's input. x: the layer's. name: of the output.
@@ -220,8 +230,79 @@ class Translator {
         return Fm(layer, x, name);
       case LayerConfig::Kind::kSum:
         return Sum(Pieces(layer, x, name, layer.output_width), 2, name, /*keep=*/false);
+      case LayerConfig::Kind::kMean:
+      case LayerConfig::Kind::kLast:
+      case LayerConfig::Kind::kAttention:
+        return Pool(layer, x, name);
+      case LayerConfig::Kind::kSoftmax:
+        return graph_.Node("Softmax", {x}, name, {{"axis", int64_t{1}}});
+      case LayerConfig::Kind::kMix: {
+        const size_t terms = layer.config.width;
+        const std::string gates = Columns(x, 0, terms, name + ".gates");
+        const std::string vectors = Columns(x, terms, layer.input_width - terms, name + ".vectors");
+        return Weighted(Shaped(gates, terms, 1), Shaped(vectors, terms, layer.output_width), name);
+      }
     }
     return x;
+  }
+
+  // The weighted sum of a sample's rows. Weights are 0 at empty places.
+  std::string Pool(const LayerPlan& layer, const std::string& x, const std::string& name) {
+    const size_t dim = layer.output_width;
+    const size_t query = layer.input_width - layer.places * (dim + 1);
+    const std::string rows =
+        Shaped(Columns(x, query, layer.places * dim, name + ".of"), layer.places, dim);
+    std::string mask = Columns(x, query + layer.places * dim, layer.places, name + ".mask");
+    if (layer.config.kind == LayerConfig::Kind::kMean) {
+      const std::string length = Sum(mask, 1, name + ".length", /*keep=*/true);
+      const std::string divisor =
+          graph_.Node("Max", {length, Number("one", 1.0)}, name + ".divisor");
+      mask = graph_.Node("Div", {mask, divisor}, name + ".shares");
+    } else if (layer.config.kind == LayerConfig::Kind::kLast) {
+      // The mask less the mask from the second place on.
+      std::vector<float> steps(layer.places * layer.places, 0.0F);
+      for (size_t l = 0; l < layer.places; ++l) {
+        steps[l * layer.places + l] = 1.0F;
+        if (l > 0) steps[l * layer.places + l - 1] = -1.0F;
+      }
+      mask = graph_.Node(
+          "MatMul", {mask, graph_.Floats(name + ".steps", {layer.places, layer.places}, steps)},
+          name + ".last");
+    }
+    std::string weights = Shaped(mask, layer.places, 1);
+    if (layer.config.kind == LayerConfig::Kind::kAttention) {
+      const std::string q = Shaped(Columns(x, 0, dim, name + ".query"), 1, dim);
+      const std::string scores = Scores(layer, q, rows, name);
+      weights = graph_.Node("Mul", {scores, weights}, name + ".weights");
+    }
+    return Weighted(weights, rows, name);
+  }
+
+  // The scorer's output (N, places, 1) for a query (N, 1, dim) and rows (N, places, dim).
+  std::string Scores(const LayerPlan& layer, const std::string& q, const std::string& rows,
+                     const std::string& name) {
+    const std::vector<float> ones(layer.places, 1.0F);
+    const std::string each = graph_.Node(
+        "Mul", {q, graph_.Floats(name + ".ones", {1, layer.places, 1}, ones)}, name + ".each");
+    const std::string difference = graph_.Node("Sub", {q, rows}, name + ".difference");
+    const std::string product = graph_.Node("Mul", {q, rows}, name + ".product");
+    std::string x = graph_.Node("Concat", {each, rows, difference, product}, name + ".pairs",
+                                {{"axis", int64_t{2}}});
+    for (size_t i = 0; i < layer.scorer.size(); ++i) {
+      const LayerPlan& linear = layer.scorer[i];
+      const std::string of = absl::StrCat(name, ".score.", i + 1);
+      const std::string outer = graph_.Node("MatMul", {x, Weight(linear, of)}, of + ".outer");
+      x = graph_.Node("Add", {outer, Bias(linear, of)}, of);
+      if (i + 1 < layer.scorer.size()) x = graph_.Node("Relu", {x}, of + ".relu");
+    }
+    return x;
+  }
+
+  // weights: (N, rows, 1). rows: (N, rows, dim). Returns (N, dim).
+  std::string Weighted(const std::string& weights, const std::string& rows,
+                       const std::string& name) {
+    const std::string terms = graph_.Node("Mul", {weights, rows}, name + ".terms");
+    return Sum(terms, 1, name, /*keep=*/false);
   }
 
   std::string Weight(const LayerPlan& layer, const std::string& name) {
@@ -302,12 +383,17 @@ class Translator {
   // The layer's input as (N, pieces, width of a piece).
   std::string Pieces(const LayerPlan& layer, const std::string& x, const std::string& name,
                      size_t pieces) {
-    const auto count = static_cast<int64_t>(pieces);
-    const auto width = static_cast<int64_t>(layer.input_width / pieces);
+    return Shaped(x, pieces, layer.input_width / pieces, name + ".pieces");
+  }
+
+  // x as (N, rows, columns). name: by default the name of x with the shape.
+  std::string Shaped(const std::string& x, size_t rows, size_t columns, std::string name = "") {
+    const std::string shape = absl::StrCat("shape.", rows, ".", columns);
+    if (name.empty()) name = absl::StrCat(x, ".", shape);
     return graph_.Node(
         "Reshape",
-        {x, graph_.Integers(absl::StrCat("shape.", count, ".", width), {0, count, width})},
-        name + ".pieces");
+        {x, graph_.Integers(shape, {0, static_cast<int64_t>(rows), static_cast<int64_t>(columns)})},
+        name);
   }
 
   std::string Sum(const std::string& x, int64_t axis, const std::string& name, bool keep) {
@@ -321,11 +407,14 @@ class Translator {
   }
 
   const ModelPlan& plan_;
+  const std::span<const TaskConfig> tasks_;
   const std::span<const float> parameters_;
   const std::span<const float> statistics_;
   OnnxGraph graph_;
   std::vector<std::string> outputs_;  // By tower.
   std::set<std::string> slices_;
+  std::string probabilities_;  // Node; empty: there is none.
+  std::string exponentials_;
 };
 
 }  // namespace
@@ -343,7 +432,8 @@ StatusOr<std::string> OnnxModel(const ModelConfig& model, const ModelInputs& inp
                                                    " bytes of weights; an ONNX file has at most ",
                                                    kMaxWeightBytes, "; make its layers narrower"));
   }
-  const OnnxGraph graph = Translator(plan, parameters, statistics).AddOutputs(options);
+  const std::vector<TaskConfig> tasks = TasksOf(model);
+  const OnnxGraph graph = Translator(plan, tasks, parameters, statistics).AddOutputs(options);
   ProtobufMessage opset;
   opset.AddBytes(1, "");
   opset.AddInteger(2, kOpset);

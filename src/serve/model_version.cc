@@ -62,13 +62,14 @@ RowFormat FormatOf(const ClusterConfig& config) {
   for (const DerivedConfig& derived : config.data.derived) {
     read.insert(read.end(), derived.columns.begin(), derived.columns.end());
   }
+  const bool has_lists = config.data.format == DataConfig::Format::kJson || IsArrow(config.data);
   for (const ColumnConfig& column : ColumnsOf(config.data)) {
-    if (column.kind == ColumnConfig::Kind::kLabel) continue;
+    if (IsTarget(column.kind)) continue;
     const bool is_dense = column.kind == ColumnConfig::Kind::kDense;
     format.columns.push_back(
         {.name = column.name,
          .is_dense = is_dense,
-         .is_list = column.separator != '\0' || (!is_dense && IsArrow(config.data)),
+         .is_list = column.separator != '\0' || (!is_dense && has_lists),
          .is_read = is_dense || std::ranges::find(read, column.name) != read.end()});
   }
   return format;

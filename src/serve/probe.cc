@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -20,7 +21,8 @@ constexpr char kFile[] = "probe.csv";
 constexpr uint64_t kMaxBytes = uint64_t{256}
                                << 20;  // Lines have at most 1 MiB, quotes are doubled.
 
-// Largest difference. Products of lower precision differ between devices.
+// Largest difference of a probability, or of a number in parts of it or of 1. Products of lower
+// precision differ between devices.
 double Tolerance(ComputePrecision precision) {
   return precision == ComputePrecision::kF32 ? 1e-6 : 1e-2;
 }
@@ -80,7 +82,7 @@ Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model) {
     for (size_t task = 0; task < tasks; ++task) {
       const double found = probabilities[i * tasks + task];
       const double wanted = rows[i].probabilities[task];
-      if (std::abs(found - wanted) <= tolerance) continue;
+      if (std::abs(found - wanted) <= tolerance * std::max(1.0, std::abs(wanted))) continue;
       return absl::FailedPreconditionError(absl::StrCat(
           checkpoint.Path(kFile), ":", i + 2, ": the trainer predicted ", wanted,
           " for this row, this program predicts ", found, "; at most ", tolerance,

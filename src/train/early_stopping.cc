@@ -6,8 +6,8 @@ namespace simurgh {
 
 bool EarlyStopping::IsOver(const EvaluationResult& result) {
   if (config_.patience == 0) return false;
-  const bool by_auc = config_.metric == EarlyStoppingConfig::Metric::kAuc;
-  const double value = by_auc ? result.auc : -result.log_loss;
+  const EvaluationMetric metric = config_.metric.value_or(EvaluationMetric::kAuc);
+  const double value = ScoreOf(metric, ValueOf(result, metric));
   const bool better =
       state_.best ? value > *state_.best + double{config_.min_improvement} : !std::isnan(value);
   if (better) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,8 @@ namespace {
 
 // Batches pulled ahead: enough to keep the workers busy while the network computes.
 constexpr uint32_t kBatchesAhead = 8;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Memory for predictions of other ranks.
 constexpr size_t kMergeBytes = size_t{64} << 20;
@@ -47,63 +50,142 @@ Status NotFinite::Check(Collective& collective, const EmbeddingCheck& embeddings
 
 }  // namespace
 
+double ValueOf(const EvaluationResult& result, EvaluationMetric metric) {
+  switch (metric) {
+    case EvaluationMetric::kAuc:
+      return result.auc;
+    case EvaluationMetric::kLogLoss:
+      return result.log_loss;
+    case EvaluationMetric::kGroupAuc:
+      return result.group_auc;
+    case EvaluationMetric::kRmse:
+      return result.rmse;
+    case EvaluationMetric::kLoss:
+      return result.loss;
+  }
+  return kNaN;
+}
+
+std::vector<std::pair<std::string, double>> ReportedMetrics(const EvaluationResult& result) {
+  std::vector<std::pair<std::string, double>> metrics;
+  const auto add = [&](EvaluationMetric metric) {
+    metrics.emplace_back(ReportedName(metric), ValueOf(result, metric));
+  };
+  if (IsRegression(result.loss_kind)) {
+    add(EvaluationMetric::kRmse);
+  } else {
+    add(EvaluationMetric::kAuc);
+    add(EvaluationMetric::kLogLoss);
+    if (!std::isnan(result.group_auc)) add(EvaluationMetric::kGroupAuc);
+  }
+  metrics.emplace_back("calibration", result.calibration);
+  if (result.loss_kind != LossConfig::Kind::kBce) add(EvaluationMetric::kLoss);
+  return metrics;
+}
+
 void PredictionMetrics::Add(const Batch& batch, std::span<const float> probabilities) {
-  std::optional<FeatureView> groups;
-  if (group_feature_) groups = batch.sparse->feature(*group_feature_);
-  for (size_t i = 0; i < probabilities.size(); ++i) {
-    Prediction prediction{
-        .label = batch.dense.labels[i], .probability = probabilities[i], .group = {}};
-    if (groups) {
-      const std::span<const uint32_t> occurrences = groups->sample(i / tasks_);
-      if (!occurrences.empty()) prediction.group = groups->ids[occurrences.front()];
+  const DenseBatch& dense = batch.dense;
+  const auto labels = std::span(dense.labels).first(probabilities.size());
+  labels_.insert(labels_.end(), labels.begin(), labels.end());
+  predictions_.insert(predictions_.end(), probabilities.begin(), probabilities.end());
+  if (is_weighted_) {
+    const std::span<const float> weights = dense.weights();
+    weights_.insert(weights_.end(), weights.begin(), weights.end());
+  }
+  if (!group_feature_) {
+    // A batch without groups, and those before the first one with groups, have zeros.
+    if (dense.groups.empty() && groups_.empty()) return;
+    const size_t samples = labels_.size() / tasks_.size();
+    groups_.resize(samples - batch.size(), 0);
+    groups_.insert(groups_.end(), dense.groups.begin(), dense.groups.end());
+    groups_.resize(samples, 0);
+    return;
+  }
+  const FeatureView groups = batch.sparse->feature(*group_feature_);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const std::span<const uint32_t> occurrences = groups.sample(i);
+    if (occurrences.empty()) {
+      groups_.push_back(0);
+      continue;
     }
-    predictions_.push_back(prediction);
+    const uint64_t id = groups.ids[occurrences.front()];
+    groups_.push_back(id == UINT64_MAX ? id : id + 1);
   }
 }
 
-StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective,
-                                                      const std::vector<Prediction>& own) {
-  PredictionSums sums;
+Status PredictionMetrics::ComputeAucs(Collective& collective, size_t task,
+                                      EvaluationResult& result) const {
   std::vector<uint64_t> scores;
+  std::vector<WeightedScore> weighted;
   std::vector<GroupedScore> grouped;
-  for (const Prediction& prediction : own) {
-    sums.Add(prediction.label, prediction.probability);
-    scores.push_back(RankedScore(prediction.label, prediction.probability));
-    if (prediction.group) grouped.push_back({*prediction.group, scores.back()});
+  for (size_t i = task, sample = 0; i < labels_.size(); i += tasks_.size(), ++sample) {
+    const uint64_t score = RankedScore(labels_[i], predictions_[i]);
+    const double weight = is_weighted_ ? double{weights_[sample]} : 1.0;
+    is_weighted_ ? weighted.push_back({score, weight}) : scores.push_back(score);
+    if (!groups_.empty() && groups_[sample] != 0) {
+      grouped.push_back({groups_[sample], score, weight});
+    }
   }
-  std::array<double, 4> values = {sums.samples, sums.positives, sums.predicted, sums.loss};
+  const auto merge = [&]<typename Score>(std::vector<Score>& own, auto consume) {
+    return MergeSorted<Score>(collective, own, kMergeBytes / sizeof(Score), consume);
+  };
+  if (is_weighted_) {
+    std::ranges::sort(weighted);
+    AucSumOf<double> auc;
+    SIMURGH_RETURN_IF_ERROR(
+        merge(weighted, [&](const WeightedScore& one) { auc.Add(one.ranked_score, one.weight); }));
+    result.auc = auc.value();
+  } else {
+    SortScores(scores);
+    AucSum auc;
+    SIMURGH_RETURN_IF_ERROR(merge(scores, [&](uint64_t score) { auc.Add(score); }));
+    result.auc = auc.value();
+  }
+  std::ranges::sort(grouped);
+  GroupAucSum group_auc;
+  SIMURGH_RETURN_IF_ERROR(merge(grouped, [&](const GroupedScore& one) { group_auc.Add(one); }));
+  result.group_auc = group_auc.value();
+  return absl::OkStatus();
+}
+
+StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective, size_t task) const {
+  const LossConfig& loss = tasks_[task].loss;
+  PredictionSums sums;
+  for (size_t i = task, sample = 0; i < labels_.size(); i += tasks_.size(), ++sample) {
+    sums.Add(loss, labels_[i], predictions_[i], is_weighted_ ? weights_[sample] : 1.0F);
+  }
+  std::array<double, 8> values = {sums.samples,       sums.positives, sums.weight,
+                                  sums.labels,        sums.predicted, sums.squared_errors,
+                                  sums.cross_entropy, sums.loss};
   SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kStep, values));
-  sums = {values[0], values[1], values[2], values[3]};
+  sums = {values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7]};
   if (sums.samples == 0) {
     return absl::InvalidArgumentError(
         "evaluation: the data set has no rows; check data.validation and data.test");
   }
-  SortScores(scores);
-  std::ranges::sort(grouped);
-  AucSum auc;
-  SIMURGH_RETURN_IF_ERROR(MergeSorted<uint64_t>(collective, scores, kMergeBytes / sizeof(uint64_t),
-                                                [&](uint64_t score) { auc.Add(score); }));
-  GroupAucSum group_auc;
-  SIMURGH_RETURN_IF_ERROR(
-      MergeSorted<GroupedScore>(collective, grouped, kMergeBytes / sizeof(GroupedScore),
-                                [&](const GroupedScore& score) { group_auc.Add(score); }));
-  return EvaluationResult{.samples = static_cast<uint64_t>(sums.samples),
-                          .positives = static_cast<uint64_t>(sums.positives),
-                          .auc = auc.value(),
-                          .log_loss = sums.log_loss(),
+  EvaluationResult result{.loss_kind = loss.kind,
+                          .samples = static_cast<uint64_t>(sums.samples),
+                          .auc = kNaN,
+                          .log_loss = kNaN,
+                          .normalized_entropy = kNaN,
+                          .group_auc = kNaN,
                           .calibration = sums.calibration(),
-                          .normalized_entropy = sums.normalized_entropy(),
-                          .group_auc = group_auc.value(),
+                          .rmse = sums.rmse(),
+                          .loss = sums.mean_loss(),
                           .tasks = {}};
+  if (IsRegression(loss.kind)) return result;
+  result.positives = static_cast<uint64_t>(sums.positives);
+  result.log_loss = sums.log_loss();
+  result.normalized_entropy = sums.normalized_entropy();
+  SIMURGH_RETURN_IF_ERROR(ComputeAucs(collective, task, result));
+  return result;
 }
 
 StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective) const {
-  if (tasks_ == 1) return Compute(collective, predictions_);
+  if (tasks_.size() == 1) return Compute(collective, 0);
   std::vector<EvaluationResult> results;
-  for (size_t task = 0; task < tasks_; ++task) {
-    std::vector<Prediction> own;
-    for (size_t i = task; i < predictions_.size(); i += tasks_) own.push_back(predictions_[i]);
-    SIMURGH_ASSIGN_OR_RETURN(results.emplace_back(), Compute(collective, own));
+  for (size_t task = 0; task < tasks_.size(); ++task) {
+    SIMURGH_ASSIGN_OR_RETURN(results.emplace_back(), Compute(collective, task));
   }
   EvaluationResult result = results.front();
   result.tasks = std::move(results);
@@ -130,7 +212,7 @@ Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collectiv
     SIMURGH_ASSIGN_OR_RETURN(const PulledBatch* pulled, pipeline.Next());
     if (pulled == nullptr) break;
     const DenseBatch& dense = pulled->batch->dense;
-    probabilities.resize(dense.batch_size * options.tasks);
+    probabilities.resize(dense.batch_size * options.tasks.size());
     SIMURGH_RETURN_IF_ERROR(network.Predict(*pulled->block, dense.matrix(), probabilities));
     if (!AllFinite(probabilities)) {
       not_finite.counts.front() += static_cast<double>(std::ranges::count_if(
@@ -148,7 +230,7 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
                                     Collective& collective, const StepId& step_id,
                                     const OpenReader& open, const EvaluationOptions& options,
                                     std::stop_token stop) {
-  PredictionMetrics metrics(options.tasks, options.group_feature);
+  PredictionMetrics metrics(options.tasks, options.group_feature, options.is_weighted);
   EvaluationOptions collecting = options;
   collecting.sink = [&](const Batch& batch, std::span<const float> probabilities) {
     metrics.Add(batch, probabilities);

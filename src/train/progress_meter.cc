@@ -1,6 +1,7 @@
 #include "train/progress_meter.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace simurgh {
@@ -12,10 +13,16 @@ double Seconds(std::chrono::steady_clock::duration duration) {
 
 }  // namespace
 
-ProgressMeter::ProgressMeter(std::chrono::milliseconds interval, size_t auc_window, size_t tasks)
-    : interval_(interval), aucs_(tasks, SlidingAuc(auc_window)) {}
+ProgressMeter::ProgressMeter(std::chrono::milliseconds interval, size_t auc_window,
+                             std::span<const TaskConfig> tasks)
+    : interval_(interval) {
+  for (const TaskConfig& task : tasks) {
+    tasks_.push_back({.loss = task.loss, .auc = std::nullopt, .sums = {}});
+    if (!IsRegression(task.loss.kind)) tasks_.back().auc.emplace(auc_window);
+  }
+}
 
-void ProgressMeter::Add(const TrainObserver::Step& step, std::span<const float> labels,
+void ProgressMeter::Add(const TrainObserver::Step& step, const DenseBatch& batch,
                         std::span<const float> probabilities) {
   ++result.steps;
   result.samples += step.samples;
@@ -27,9 +34,17 @@ void ProgressMeter::Add(const TrainObserver::Step& step, std::span<const float> 
   if (!step.applied) return;
   loss_ += step.loss * static_cast<double>(step.samples);
   applied_samples_ += step.samples;
-  if (aucs_.size() == 1) return aucs_.front().Add(labels, probabilities);
-  for (size_t i = 0; i < labels.size(); ++i) {
-    aucs_[i % aucs_.size()].Add(labels.subspan(i, 1), probabilities.subspan(i, 1));
+  const std::span<const float> weights = batch.weights();
+  for (size_t i = 0; i < probabilities.size(); ++i) {
+    TaskMeter& task = tasks_[i % tasks_.size()];
+    const size_t sample = i / tasks_.size();
+    const auto weight = weights.empty() ? weights : weights.subspan(sample, 1);
+    if (task.auc) {
+      task.auc->Add({&batch.labels[i], 1}, probabilities.subspan(i, 1), weight);
+    } else {
+      task.sums.Add(task.loss, batch.labels[i], probabilities[i],
+                    weight.empty() ? 1.0F : weight.front());
+    }
   }
 }
 
@@ -48,8 +63,13 @@ bool ProgressMeter::due() const { return Clock::now() - last_report_ >= interval
 TrainObserver::Progress ProgressMeter::Report() {
   const auto now = Clock::now();
   const auto steps = static_cast<double>(std::max<uint64_t>(steps_, 1));
-  std::vector<double> aucs;
-  for (const SlidingAuc& auc : aucs_) aucs.push_back(auc.Value());
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  std::vector<TrainObserver::Progress::Metrics> metrics;
+  for (TaskMeter& task : tasks_) {
+    const PredictionSums sums = std::exchange(task.sums, {});
+    metrics.push_back(task.auc ? TrainObserver::Progress::Metrics{task.auc->Value(), kNaN}
+                               : TrainObserver::Progress::Metrics{kNaN, sums.rmse()});
+  }
   TrainObserver::Progress progress{
       .steps = result.steps,
       .samples = result.samples,
@@ -60,13 +80,13 @@ TrainObserver::Progress ProgressMeter::Report() {
       .staleness = staleness_ / steps,
       .ranks_staleness = ranks_staleness_ / steps,
       .dense_staleness = std::nullopt,
-      .auc = aucs.front(),
+      .metrics = metrics.front(),
       .data = data,
-      .task_aucs = {}};
+      .tasks = {}};
   if (dense_pushes_ > 0) {
     progress.dense_staleness = dense_gaps_ / static_cast<double>(dense_pushes_);
   }
-  if (aucs.size() > 1) progress.task_aucs = std::move(aucs);
+  if (metrics.size() > 1) progress.tasks = std::move(metrics);
   last_report_ = now;
   steps_ = samples_ = applied_samples_ = 0;
   dense_pushes_ = 0;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,10 +17,11 @@ namespace simurgh {
 class ProgressMeter {
  public:
   // interval: between reports. auc_window: number of latest predictions of each task's AUC.
-  ProgressMeter(std::chrono::milliseconds interval, size_t auc_window, size_t tasks);
+  ProgressMeter(std::chrono::milliseconds interval, size_t auc_window,
+                std::span<const TaskConfig> tasks);
 
-  // labels and probabilities: (batch, tasks), row by row.
-  void Add(const TrainObserver::Step& step, std::span<const float> labels,
+  // probabilities: (batch, tasks), row by row.
+  void Add(const TrainObserver::Step& step, const DenseBatch& batch,
            std::span<const float> probabilities);
   void AddDensePush(uint64_t gap);
   // Excludes time spent on evaluation.
@@ -49,7 +51,13 @@ class ProgressMeter {
   double ranks_staleness_ = 0;
   uint64_t dense_pushes_ = 0;
   double dense_gaps_ = 0;
-  std::vector<SlidingAuc> aucs_;  // By task.
+  // Of one task. Without an AUC it has a label of numbers.
+  struct TaskMeter {
+    LossConfig loss;
+    std::optional<SlidingAuc> auc;
+    PredictionSums sums;
+  };
+  std::vector<TaskMeter> tasks_;
 };
 
 }  // namespace simurgh

@@ -228,6 +228,7 @@ bool Trainer::IsEvaluationDue(uint64_t steps, bool epoch_ended) {
 StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set,
                                                 const std::stop_token& stop) {
   const EvaluationOptions options{.tasks = data_.tasks,
+                                  .is_weighted = data_.is_weighted,
                                   .kept_negatives = config_.keep_negatives,
                                   .group_feature = data_.group_feature,
                                   .embeddings = data_.embeddings,
@@ -342,7 +343,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
        .ranks = collective_.ranks() > 1 && data_.reads_in_step ? &collective_ : nullptr,
        .features = data_.embeddings.features(),
        .dense_width = data_.dense_width,
-       .tasks = data_.tasks},
+       .tasks = data_.tasks.size()},
       pipeline);
   // Ranks in step that sum on devices already use the channel for their monitor.
   if (collective_.ranks() > 1 && !(in_step() && network_.sums_on_device())) {

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
                           std::chrono::nanoseconds waited, ProgressMeter& meter) {
   const DenseBatch& dense = pulled.batch->dense;
-  probabilities_.resize(dense.labels.size());
+  probabilities_.resize(dense.batch_size * dense.tasks);
   const uint64_t trace = pulled.trace;
   const auto begin = Clock::now();
   if (exchange_ != nullptr) {
@@ -54,7 +54,7 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
     step.ranks_staleness = heartbeat_ == nullptr || in_step()
                                ? all.staleness
                                : heartbeat_->SumStaleness(pulled.staleness);
-    meter.Add(step, dense.labels, probabilities_);
+    meter.Add(step, dense, probabilities_);
     return dense_first ? absl::OkStatus() : ReleaseBatch(pipeline, pulled, step.applied);
   }));
   // Mode async: an optimizer with momentum would move the weights without gradients, too.

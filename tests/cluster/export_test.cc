@@ -92,11 +92,12 @@ TEST_CASE("PyTorch and onnxruntime predict exported models as the trainer does")
        {"features.8.plugin.path=" + plugin, "data.derived.0.plugin.path=" + plugin,
         "features.8.pooling=weighted_sum"}},
       {"adult-tasks", {}},
+      {"adult-regression", {"model.tasks.1.loss={kind: focal}"}},
       {"adult-dcn-v2", {"tables.0.precision=bf16"}},
       {"adult-deepfm", {"tables.0.precision=f16"}},
       {"adult-dlrm", {"checkpoint.at_steps=[20,40]", "checkpoint.full_every=9"}},
       {"adult-wide-deep", {}},
-      {"", {}},
+      {"", {"training.dense_optimizer.average_decay=0.9"}},
   }));
   CAPTURE(model.config);
   const std::string python = Python("numpy, onnxruntime, safetensors.numpy, torch");

@@ -77,7 +77,7 @@ TEST_CASE("A plug-in's ids and dense values train and evaluate") {
 TEST_CASE("Rows that are left out are counted, of training and of evaluation apart") {
   std::vector<std::string> overrides = kWithPlugin;
   overrides.insert(overrides.end(),
-                   {"data.bad_rows=skip", "data.max_bad_rows=100000", "training.epochs=1",
+                   {"data.on_bad_row=skip", "data.max_bad_share=1", "training.epochs=1",
                     "data.missing_values=[\"\"]", "features.1.missing=fail",
                     "features.1.vocabulary=[Bachelors, HS-grad, Some-college, Masters]",
                     "features.1.oov_ids=0"});

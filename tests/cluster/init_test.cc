@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include <catch2/catch.hpp>
@@ -198,6 +199,29 @@ TEST_CASE("Adult, with a test file: AUC at least 0.90") {
   const double auc = Train(config);
   CAPTURE(auc);
   CHECK(auc >= 0.90);
+}
+
+TEST_CASE("A label of many numbers: a regression") {
+  const TemporaryFolder folder;
+  Samples samples;
+  const std::string data =
+      folder.Write("prices.csv", Rows("shop,size,price", 3'000, [&] {
+                     const std::string shop = absl::StrCat("shop", samples.Pick(20));
+                     const double size = samples.Normal();
+                     const double price = samples.Weight(shop) + size + 0.5 * samples.Normal();
+                     return absl::StrCat(shop, ",", size, ",", price);
+                   }));
+  const CommandResult made = Simurgh("init --label price " + data);
+  INFO(made.out << made.error);
+  REQUIRE(made.exit_code == 0);
+  CHECK_THAT(made.out, Contains("a regression") && Contains("prices.csv: 3000 rows\n"));
+  const CommandResult trained = Simurgh("train " + folder.Path("prices.yaml"));
+  INFO(trained.out << trained.error);
+  REQUIRE(trained.exit_code == 0);
+  CHECK_THAT(trained.out, Catch::StartsWith("loss=squared_error test_rmse="));
+  double rmse = 0;
+  REQUIRE(absl::SimpleAtod(trained.out.substr(29, trained.out.find(' ', 29) - 29), &rmse));
+  CHECK(rmse < 0.75);  // The noise is 0.5.
 }
 
 TEST_CASE("A failure writes nothing") {

@@ -182,8 +182,9 @@ const std::vector<std::string> kNoPatience{"loaders.timeout=30m", "training.retr
 TEST_CASE("A bad row that a feeder meets ends the trainer at once, with its place and value") {
   const TemporaryFolder folder;
   WriteRows(folder.Path("rows.csv"), "forty");
-  TestCluster cluster(
-      {.config = WriteConfig(folder, "kind: dense"), .loaders = 2, .overrides = kNoPatience});
+  TestCluster cluster({.config = WriteConfig(folder, "kind: dense, fit: false"),
+                       .loaders = 2,
+                       .overrides = kNoPatience});
   const auto trainer = cluster.StartTrainer();
   const auto one = cluster.StartLoader(0);
   const auto other = cluster.StartLoader(1);
@@ -220,7 +221,7 @@ TEST_CASE("A feeder whose plug-in refuses ends the trainer, with the plug-in's r
   const std::string derived =
       "  derived: [{name: soft, columns: [age], width: 2, plugin: {path: " SOFT_BINS_PLUGIN
       ", parameters: [50, 20]}}]";
-  TestCluster cluster({.config = WriteConfig(folder, "kind: dense", derived),
+  TestCluster cluster({.config = WriteConfig(folder, "kind: dense, fit: false", derived),
                        .loaders = 1,
                        .overrides = kNoPatience});
   const auto trainer = cluster.StartTrainer();
@@ -239,35 +240,34 @@ std::string ConfigWithBadRows(const TemporaryFolder& folder) {
   for (int r = 1; r <= 400; ++r) {
     rows << r % 2 << "," << (r % 100 == 7 || r == 20 ? "forty" : "40") << ",id" << r % 9 << "\n";
   }
-  return WriteConfig(folder, "kind: dense", "  bad_rows: skip");
+  return WriteConfig(folder, "kind: dense, fit: false", "  on_bad_row: skip");
 }
 
-FedRun FeedBadRows(const std::string& max_bad_rows) {
+FedRun FeedBadRows(const std::string& max_bad_share) {
   const TemporaryFolder folder;
   return Feed({.config = ConfigWithBadRows(folder),
-               .overrides = {"data.max_bad_rows=" + max_bad_rows, "training.epochs=2",
+               .overrides = {"data.max_bad_share=" + max_bad_share, "training.epochs=2",
                              "loaders.timeout=30m", "training.retry_deadline=5s"}});
 }
 
 TEST_CASE("The trainer reports the bad rows that loaders skipped") {
-  const FedRun run = FeedBadRows("5");
+  const FedRun run = FeedBadRows("0.003");
   CHECK(run.outcome.exit_code == 0);
   CHECK_THAT(run.log, Catch::Contains(" bad_rows=10 network_digest="));
 }
 
-TEST_CASE("Bad rows of all loaders together end the run when they are too many") {
-  const FedRun run = FeedBadRows("4");
+TEST_CASE("Too many bad rows of a loader end the run") {
+  const FedRun run = FeedBadRows("0.002");
   CHECK(run.outcome.exit_code == 3);
   CHECK_THAT(run.log,
-             Catch::Contains("the loaders skipped 5 bad rows in one reading of the training "
-                             "files, data.max_bad_rows allows 4"));
+             Catch::Contains("rows are bad, more than data.max_bad_share, 0.002, of 1000: "));
 }
 
 TEST_CASE("Loaders without a batch end the run with what to do") {
   const TemporaryFolder folder;
   WriteRows(folder.Path("rows.csv"), "40");
   const FedRun run =
-      Feed({.config = WriteConfig(folder, "kind: dense"),
+      Feed({.config = WriteConfig(folder, "kind: dense, fit: false"),
             .overrides = {"training.batch_size=1000", "training.retry_deadline=5s"}});
   CHECK(run.outcome.exit_code == 3);
   CHECK_THAT(run.log, Catch::Contains("all loaders ended without a batch: ") &&

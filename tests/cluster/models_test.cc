@@ -1,11 +1,17 @@
 // The examples of models, trained on real data in one process.
 
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
 #include "tests/cluster/standalone_run.h"
+#include "tests/support/temporary_folder.h"
 
 namespace simurgh::testing {
 namespace {
@@ -55,6 +61,89 @@ TEST_CASE("Several labels train to the same last byte with 1 and 2 servers") {
   const std::string model = "config/adult-tasks.yaml";
   CHECK(TrainStandalone(model, 1, Reproducible("4")) ==
         TrainStandalone(model, 2, Reproducible("4")));
+}
+
+// Data of a teacher that needs a layer, and models with and without it.
+class TaughtData {
+ public:
+  TaughtData(const std::string& teacher, uint64_t samples)
+      : teacher_(teacher),
+        data_({"data.train=[" + Generate("train.csv", samples, 0) + "]",
+               "data.test=[" + Generate("test.csv", 20'000, samples) + "]"}) {}
+
+  // The test's AUCs of the example's model, by label.
+  std::vector<double> Train(std::vector<std::string> overrides = {}) const {
+    overrides.insert(overrides.end(), data_.begin(), data_.end());
+    const Outcome outcome = TrainStandalone("config/" + teacher_ + ".yaml", 1, overrides);
+    return outcome.task_aucs.empty() ? std::vector{outcome.auc} : outcome.task_aucs;
+  }
+
+  // Requires that the model reaches the teacher for each label, and that the others' means over the
+  // labels do not.
+  void Check(const std::vector<std::vector<std::string>>& others) const {
+    const std::vector<double> aucs = Train();
+    REQUIRE(aucs.size() == teacher_aucs_.size());
+    for (size_t i = 0; i < aucs.size(); ++i) CHECK(aucs[i] >= teacher_aucs_[i] - 0.01);
+    const double most = std::min(MeanOf(aucs), MeanOf(teacher_aucs_)) - 0.02;
+    for (const auto& overrides : others) {
+      CAPTURE(overrides.back());
+      CHECK(MeanOf(Train(overrides)) <= most);
+    }
+  }
+
+ private:
+  static double MeanOf(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  }
+
+  std::string Generate(const std::string& name, uint64_t samples, uint64_t first) {
+    std::string path = folder_.Path(name);
+    const std::string report = path + ".report";
+    const std::string command =
+        absl::StrCat(DATAGEN_PROGRAM, " --teacher ", teacher_, " --output ", path, " --samples ",
+                     samples, " --first ", first, " > ", report, " 2> /dev/null");
+    REQUIRE(std::system(command.c_str()) == 0);
+    teacher_aucs_.clear();
+    std::ifstream file(report);
+    std::string key;
+    std::string value;
+    while (file >> key >> value) {
+      if (key == "teacher_auc" || key.starts_with("teacher_auc_label")) {
+        teacher_aucs_.push_back(std::stod(value));
+      }
+    }
+    return path;
+  }
+
+  const TemporaryFolder folder_;
+  const std::string teacher_;
+  std::vector<double> teacher_aucs_;
+  const std::vector<std::string> data_;
+};
+
+TEST_CASE("Attention reaches a teacher that models with pooled and raw sequences do not") {
+  const std::string top = "layers: [{linear: 128}, relu, {linear: 64}, relu, {linear: 1}]}]";
+  const std::string adam = "optimizer: {kind: adam, learning_rate: 0.005}}";
+  TaughtData("sequence", 100'000)
+      .Check({
+          // Sum pooling, with a factorisation machine.
+          {"features.1={name: seen, table: item}",
+           "model.towers=[{name: fm, input: embeddings, layers: [{fm: 8}]}, "
+           "{name: top, input: [fm, embeddings], " +
+               top},
+          // The dot products of the item and all places, whose rows are of a table of their own.
+          {"tables.1={name: seen, dim: 8, initializer: {low: -0.5, high: 0.5}, " + adam,
+           "features.1={name: seen, pooling: raw, max_length: 20, mask: true}",
+           "model.towers=[{name: dot, input: embeddings, layers: [{dot: 8}]}, "
+           "{name: top, input: [embeddings, dot, dense], " +
+               top},
+      });
+}
+
+TEST_CASE("A mixture of experts reaches a teacher that wider models without one do not") {
+  const std::string top = "{linear: 256}, relu, {linear: 128}, relu, {linear: 2}]}]";
+  const std::string inputs = "model.towers=[{name: top, input: [dense, embeddings], layers: [";
+  TaughtData("experts", 150'000).Check({{inputs + top}, {inputs + "cross, cross, " + top}});
 }
 
 }  // namespace

@@ -52,8 +52,8 @@ features: [{name: row}, {name: shop}]
 data:
   train: [')",
                                                        first, "', '", second, R"(']
-  bad_rows: skip
-  max_bad_rows: 10000
+  on_bad_row: skip
+  max_bad_share: 1
   csv: {columns: [{name: label, kind: label}, {name: age, kind: dense, fit: true},
                   {name: row, kind: id}, {name: shop, kind: id}]}
 model: {towers: [{name: top, input: [dense, embeddings],

@@ -43,7 +43,7 @@ double WorstDifference(const std::vector<std::string>& a, const std::vector<std:
       double x = 0;
       double y = 1;
       REQUIRE((absl::SimpleAtod(own[i], &x) && absl::SimpleAtod(other[i], &y)));
-      worst = std::max(worst, std::abs(x - y));
+      worst = std::max(worst, std::abs(x - y) / std::max(1.0, std::abs(y)));
     }
   }
   return worst;
@@ -140,7 +140,11 @@ model:
     - {name: keys, input: [embeddings.f, dense], layers: [gelu, {cross: {rank: 2}}, {linear: 8}, sigmoid, {fm: 4}]}
     - {name: pairs, input: [embeddings.e, embeddings.a, embeddings.g], layers: [{dot: 4}, batch_norm]}
     - {name: all, input: embeddings, layers: [cross, {linear: 6}, {sum: 2}]}
-    - {name: top, input: [keys, pairs, all], layers: [{linear: 2}, sum]}
+    - {name: interest, input: [embeddings.a, embeddings.f, mask.f], layers: [{attention: {hidden: [5]}}]}
+    - {name: average, input: [embeddings.f, mask.f], layers: [mean]}
+    - {name: latest, input: [embeddings.f, mask.f], layers: [last]}
+    - {name: mmoe, input: [interest, average, latest], layers: [{linear: 3}, relu], experts: 2, gates: [one, two]}
+    - {name: top, input: [keys, pairs, all, mmoe.one, mmoe.two], layers: [{linear: 2}, sum]}
 training: {batch_size: 32, epochs: 9}
 )");
 }

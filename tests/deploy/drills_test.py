@@ -33,7 +33,7 @@ features: [{name: item, hash: none}]
 data:
   format: csv
   train: [even.csv]
-  bad_rows: skip
+  on_bad_row: skip
   csv: {columns: [{name: label, kind: label}, {name: x, kind: dense}, {name: item, kind: id}]}
 model:
   towers: [{name: sparse, input: embeddings, layers: [{linear: 8}, relu]},

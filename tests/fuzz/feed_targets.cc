@@ -1,5 +1,6 @@
 // What loaders, other ranks and `simurgh checkpoint` send to nn-workers.
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,11 +21,14 @@ namespace {
 constexpr size_t kDenseWidth = 2;
 constexpr size_t kTasks = 2;
 constexpr uint32_t kBatchSize = 64;
+constexpr size_t kLabelValues = kTasks + 1;  // With the weight.
 
 const ClusterConfig& Config() {
   static const ClusterConfig config = [] {
     ClusterConfig cluster;
     cluster.training.batch_size = kBatchSize;
+    cluster.model.tasks.resize(kTasks);
+    cluster.model.tasks[1].loss.kind = LossConfig::Kind::kPoisson;
     for (const uint32_t table : {0, 0, 1}) {
       FeatureConfig feature;
       feature.name = "f" + std::to_string(cluster.features.size());
@@ -36,7 +40,7 @@ const ClusterConfig& Config() {
   return config;
 }
 
-// --- feed_batch: how many labels, dense values and plain ids, these, then the codes.
+// --- feed_batch: how many labels and weights, dense values and plain ids, these, then the codes.
 
 template <typename T>
 void Fill(std::vector<T>& values, size_t count, SeedReader& reader) {
@@ -51,7 +55,7 @@ std::shared_ptr<api::FedBatch> Land(Input input) {
   const auto dense = reader.Value<uint8_t>();
   const auto plain_ids = reader.Value<uint8_t>();
   auto batch = std::make_shared<api::FedBatch>();
-  batch->dense.batch_size = labels / kTasks;
+  batch->dense.batch_size = labels / kLabelValues;
   batch->dense.tasks = kTasks;
   batch->dense.width = kDenseWidth;
   Fill(batch->dense.labels, labels, reader);
@@ -76,7 +80,7 @@ void RunFeedBatch(Input input) {
   const auto batch = Land(input);
   const auto places = api::PlaceFeed({batch->sparse.plain_ids.size(), batch->sparse.codes.size(),
                                       batch->dense.values.size(), batch->dense.labels.size()},
-                                     kDenseWidth, kTasks);
+                                     kDenseWidth, kTasks, /*is_weighted=*/true);
   if (IsRefusal(places.status())) return;
   rpc::IncomingMessage message;
   message.segments.resize(4);
@@ -92,8 +96,14 @@ void RunFeedBatch(Input input) {
   SIMURGH_CHECK_EQ(decoded->sparse->batch_size, decoded->dense.batch_size);
   SIMURGH_CHECK_LE(decoded->dense.batch_size, size_t{kBatchSize});
   SIMURGH_CHECK_EQ(decoded->dense.values.size(), decoded->dense.batch_size * kDenseWidth);
-  SIMURGH_CHECK_EQ(decoded->dense.labels.size(), decoded->dense.batch_size * kTasks);
-  for (const float label : decoded->dense.labels) SIMURGH_CHECK(label == 0.0F || label == 1.0F);
+  const size_t samples = decoded->dense.batch_size;
+  SIMURGH_CHECK_EQ(decoded->dense.labels.size(), samples * kLabelValues);
+  SIMURGH_CHECK_EQ(decoded->dense.weights().size(), samples);
+  for (size_t i = 0; i < samples * kLabelValues; ++i) {
+    const float value = decoded->dense.labels[i];
+    const bool is_binary = i < samples * kTasks && i % kTasks == 0;
+    SIMURGH_CHECK(is_binary ? value == 0.0F || value == 1.0F : std::isfinite(value) && value >= 0);
+  }
 }
 
 std::vector<Bytes> FeedBatchSeeds() {
@@ -107,10 +117,10 @@ std::vector<Bytes> FeedBatchSeeds() {
     const auto encoded = EncodeBatch(*builder.Build()->sparse);
     SIMURGH_CHECK(encoded.ok());
     SeedWriter seed;
-    seed.Value(static_cast<uint8_t>(samples * kTasks));
+    seed.Value(static_cast<uint8_t>(samples * kLabelValues));
     seed.Value(static_cast<uint8_t>(samples * kDenseWidth));
     seed.Value(static_cast<uint8_t>(encoded->plain_ids.size()));
-    for (size_t i = 0; i < samples * kTasks; ++i) seed.Value(static_cast<float>(i % 3 / 2));
+    for (size_t i = 0; i < samples * kLabelValues; ++i) seed.Value(static_cast<float>(i % 3 / 2));
     for (size_t i = 0; i < samples * kDenseWidth; ++i) seed.Value(0.5F * static_cast<float>(i));
     for (const uint64_t id : encoded->plain_ids) seed.Value(id);
     seeds.push_back(seed.Rest(encoded->codes).bytes());
@@ -141,13 +151,12 @@ rpc::Outgoing<api::OpenFeed::Response> Taken(uint64_t taken, const std::string& 
 }
 
 // error: empty for none.
-rpc::Outgoing<api::EndFeed::Request> End(uint32_t loader, uint64_t batches, SkippedRows skipped,
+rpc::Outgoing<api::EndFeed::Request> End(uint32_t loader, uint64_t batches, uint64_t skipped,
                                          std::string_view error) {
   flatbuffers::FlatBufferBuilder builder;
   flatbuffers::Offset<flatbuffers::String> text;
   if (!error.empty()) text = builder.CreateString(error.data(), error.size());
-  const api::wire::SkippedRows rows = api::EncodeSkipped(skipped);
-  const auto root = api::wire::CreateEndFeedRequest(builder, loader, batches, &rows, text);
+  const auto root = api::wire::CreateEndFeedRequest(builder, loader, batches, skipped, text);
   return {builder, root};
 }
 
@@ -294,13 +303,13 @@ void RunFeed(Input input) {
     api::FedBatch batch;
     batch.progress = api::DecodeProgress(table);
     const Received<api::wire::FeedBatchRequest> again(
-        api::EncodeFeed(table.loader(), table.number(), api::DecodeSkipped(table.skipped()),
+        api::EncodeFeed(table.loader(), table.number(), table.skipped(),
                         std::make_shared<const api::FedBatch>(batch)));
     SIMURGH_CHECK(api::DecodeProgress(*again.table).next == batch.progress.next);
     SIMURGH_CHECK_EQ(api::DecodeProgress(*again.table).rows, batch.progress.rows);
+    SIMURGH_CHECK(api::DecodeProgress(*again.table).place == batch.progress.place);
     SIMURGH_CHECK_EQ(again.table->number(), table.number());
-    SIMURGH_CHECK_EQ(api::DecodeSkipped(again.table->skipped()).in_reading,
-                     api::DecodeSkipped(table.skipped()).in_reading);
+    SIMURGH_CHECK_EQ(again.table->skipped(), table.skipped());
   } else if (which == 3) {
     const Received<api::wire::FeedBatchResponse> message(reader.rest());
     if (message.table == nullptr) return;
@@ -312,9 +321,7 @@ void RunFeed(Input input) {
     const auto& table = *message.table;
     const std::string error = TextOf(table.error());
     const Received<api::wire::EndFeedRequest> again(
-        End(table.loader(), table.batches(), api::DecodeSkipped(table.skipped()), error));
-    SIMURGH_CHECK_EQ(api::DecodeSkipped(again.table->skipped()).in_all,
-                     api::DecodeSkipped(table.skipped()).in_all);
+        End(table.loader(), table.batches(), table.skipped(), error));
     SIMURGH_CHECK_EQ(TextOf(again.table->error()), error);
   }
 }
@@ -323,10 +330,10 @@ std::vector<Bytes> FeedSeeds() {
   return {Seed(0, api::EncodeOpen(1, 2, 0, 1, "")),
           Seed(0, api::EncodeOpen(1, 2, 2, 3, "data.format = csv\ntraining.epochs = 9\n")),
           Seed(1, Taken(5, DataPosition().ToText())),
-          Seed(2, api::EncodeFeed(1, 3, {.in_all = 2}, std::make_shared<const api::FedBatch>())),
+          Seed(2, api::EncodeFeed(1, 3, 2, std::make_shared<const api::FedBatch>())),
           Seed(3, Wanted(true)),
-          Seed(4, End(1, 9, {.in_all = 2, .in_reading = 1}, "")),
-          Seed(4, End(0, 3, {}, "rows.csv:7: 'forty'"))};
+          Seed(4, End(1, 9, 2, "")),
+          Seed(4, End(0, 3, 0, "rows.csv:7: 'forty'"))};
 }
 
 }  // namespace

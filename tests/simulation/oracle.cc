@@ -176,8 +176,9 @@ void Oracle::Divide(const Plan& plan) {
       if (is_empty) break;
       steps_.push_back(std::move(step));
       positions_.push_back(absl::StrCat(
-          "files=1 turn=", 1 % plan.ranks, "\nbatch_size=", division.batch_size,
-          " piece_batches=", division.piece_batches, " next=", absl::StrJoin(next, ",")));
+          "version=2 files=1 turn=", 1 % plan.ranks, "\nbatch_size=", division.batch_size,
+          " piece_batches=", division.piece_batches, " next=", absl::StrJoin(next, ","),
+          " places=", absl::StrJoin(std::vector<std::string>(plan.ranks, "0:0:0:0:0:0"), ",")));
     }
   }
 }

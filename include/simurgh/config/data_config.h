@@ -20,8 +20,10 @@ inline constexpr size_t kCriteoIdColumns = 26;
 
 // One column of the data.
 struct ColumnConfig {
-  enum class Kind { kLabel, kDense, kId, kSkip };
+  // kWeight: of the sample. kGroup: its text groups samples for their AUC.
+  enum class Kind { kLabel, kDense, kId, kSkip, kWeight, kGroup };
   enum class Transform { kNone, kLog1p };
+  enum class LabelValues { kBinary, kNumbers, kCounts };  // kCounts: numbers of at least 0.
 
   std::string name;
   Kind kind = Kind::kSkip;
@@ -30,7 +32,8 @@ struct ColumnConfig {
   std::vector<std::string> positive = {};
   // label: texts that mean 0. Empty: all that are neither in `positive` nor missing.
   std::vector<std::string> negative = {};
-  double missing = 0.0;  // dense: value of a missing cell.
+  LabelValues label_values = LabelValues::kBinary;  // label: follows from the loss of its task.
+  double missing = 0.0;                             // dense: value of a missing cell.
   // dense: (transform(x) - mean) / stddev. log1p: sign(x) * log(1 + |x|).
   Transform transform = Transform::kNone;
   double mean = 0.0;
@@ -39,9 +42,17 @@ struct ColumnConfig {
   char separator = '\0';  // id: between the ids of a cell; 0: one id.
 };
 
+// Whether only training and evaluation need a column of this kind.
+inline bool IsTarget(ColumnConfig::Kind kind) {
+  return kind == ColumnConfig::Kind::kLabel || kind == ColumnConfig::Kind::kWeight ||
+         kind == ColumnConfig::Kind::kGroup;
+}
+
 struct CsvConfig {
   char separator = ',';
   bool header = false;  // The first line of each file has names, by which columns are found.
+  // Without `header`: whether the first line of the first file says that it is one, see Data files.
+  bool finds_header = false;
   bool strict = false;  // Whether other columns in a header are an error.
 };
 
@@ -63,22 +74,26 @@ struct DerivedConfig {
 
 // YAML section `data`. Paths are absolute or relative to the YAML file.
 struct DataConfig {
-  enum class Format { kCsv, kCriteo, kParquet, kArrow };
-  enum class BadRows { kFail, kSkip };
+  enum class Format { kCsv, kCriteo, kJson, kLibsvm, kLibffm, kParquet, kArrow };
+  enum class OnBadRow { kFail, kSkip };
   enum class OnChange { kFail, kWarn };
 
   Format format = Format::kCsv;
   CsvConfig csv;
   CriteoConfig criteo;
-  // The columns; of CSV files without a header, in their order. None with `criteo`.
+  uint32_t libffm_fields = 0;  // Fields 0 to libffm_fields - 1, each a column.
+  // The columns; of CSV files without a header, in their order. None with `criteo`; PairColumns()
+  // with `libsvm` and `libffm`.
   std::vector<ColumnConfig> columns;
   std::vector<std::string> missing_values = {""};  // Cells (blanks trimmed) that read as missing.
   std::vector<DerivedConfig> derived;
-  std::vector<std::string> train;       // Read in this order.
-  std::vector<std::string> validation;  // For evaluations during training; empty: the test files.
+  uint64_t fit_rows = uint64_t{1} << 20;  // Of `train`, that statistics are computed from; 0: all.
+  std::vector<std::string> train;         // Read in this order.
+  std::vector<std::string> validation;    // For evaluations during training; empty: the test files.
   std::vector<std::string> test;
-  BadRows bad_rows = BadRows::kFail;  // Bad rows end the run, or are skipped and counted.
-  uint64_t max_bad_rows = 1'000;      // kSkip: per reading of a data set; one more ends the run.
+  OnBadRow on_bad_row = OnBadRow::kFail;  // It ends the run, or is skipped and counted.
+  // kSkip: maximum share of the rows that a reader has read; of the first 1,000, that of 1,000.
+  double max_bad_share = 0.01;
   OnChange on_change =
       OnChange::kFail;  // A file that changes during the run: an error, or a log line.
 };
@@ -100,6 +115,15 @@ inline bool IsRemoteFile(std::string_view path) { return path.find("://") != pat
 inline bool IsStream(std::string_view path) {
   return path == "-" || path == "/dev/stdin" || path.starts_with("unix:");
 }
+
+// Whether the values of id columns are index:value pairs.
+inline bool HasPairs(const DataConfig& data) {
+  return data.format == DataConfig::Format::kLibsvm || data.format == DataConfig::Format::kLibffm;
+}
+
+// The columns of libsvm, `label` and `features`, or of libffm, `label` and `field0`, `field1`, ...
+// Requires HasPairs().
+std::vector<ColumnConfig> PairColumns(const DataConfig& data);
 
 // The configured columns of a file; without a header, in its order.
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data);

@@ -7,46 +7,94 @@
 namespace simurgh {
 
 struct LayerConfig {
-  enum class Kind { kLinear, kBatchNorm, kRelu, kGelu, kSigmoid, kDot, kCross, kFm, kSum };
+  enum class Kind {
+    kLinear,
+    kBatchNorm,
+    kRelu,
+    kGelu,
+    kSigmoid,
+    kDot,
+    kCross,
+    kFm,
+    kSum,
+    kMean,
+    kLast,
+    kAttention,
+    kSoftmax,
+    kMix
+  };
 
   Kind kind = Kind::kLinear;
-  uint32_t width = 0;     // linear, sum: outputs. dot, fm: width of a vector. 1 to 65,536;
-                          // sum: 0 is 1.
+  uint32_t width = 0;     // linear, sum: outputs. dot, fm: width of a vector. mix: terms. 1 to
+                          // 65,536; sum: 0 is 1.
   float momentum = 0.1F;  // batch_norm: running = (1 - momentum) * running + momentum * batch.
   float epsilon = 1e-5F;  // batch_norm
   uint32_t rank = 0;      // cross: rank of its weight, 1 to 65,536; 0: full.
+  std::vector<uint32_t> hidden;  // attention: widths of the hidden layers of its weights.
 };
+
+// Whether the layer pools a raw feature: the first of a tower whose last inputs are the feature and
+// its mask.
+inline bool PoolsSequence(const LayerConfig& layer) {
+  using Kind = LayerConfig::Kind;
+  return layer.kind == Kind::kMean || layer.kind == Kind::kLast || layer.kind == Kind::kAttention;
+}
 
 // Prefix of the input with one feature's embeddings: `embeddings.<feature>`.
 inline constexpr char kFeatureInput[] = "embeddings.";
+// Prefix of the input with a raw feature's mask, which `dense` has too: `mask.<feature>`.
+inline constexpr char kMaskInput[] = "mask.";
 
 // A chain of layers over the concatenation of its inputs. Inputs: `dense`, `embeddings` (all
-// features, in order), one feature's embeddings, or the name of an earlier tower.
+// features, in order), one feature's embeddings or mask, or the name of an earlier tower.
 struct TowerConfig {
   std::string name;
   std::vector<std::string> inputs;
   std::vector<LayerConfig> layers;
+  std::string key = {};  // In YAML, for errors: "model.towers.0"; empty for a model by its name.
 };
 
-// With p the predicted probability of a sample's label: bce is -log p, focal is
+// z: the network's output, y: the label. Labels of bce and focal are 0 or 1, the prediction is the
+// probability of 1. With p the predicted probability of a sample's label: bce is -log p, focal is
 // -(1 - p)^gamma log p, both times positive_weight for positive samples.
+// Labels of squared_error and poisson are numbers. squared_error predicts z, with loss (z - y)^2.
+// poisson predicts exp(z) for labels of at least 0, with loss exp(z) - y z.
 // Source: Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017, equation 4.
 struct LossConfig {
-  enum class Kind { kBce, kFocal };
+  enum class Kind { kBce, kFocal, kSquaredError, kPoisson };
 
   Kind kind = Kind::kBce;
-  float positive_weight = 1.0F;  // > 0
+  float positive_weight = 1.0F;  // bce, focal: > 0
   float gamma = 2.0F;            // focal: >= 0
 };
 
-// The logit and the loss of one label.
+inline bool IsRegression(LossConfig::Kind kind) {
+  return kind == LossConfig::Kind::kSquaredError || kind == LossConfig::Kind::kPoisson;
+}
+
+// As in YAML.
+inline const char* NameOf(LossConfig::Kind kind) {
+  switch (kind) {
+    case LossConfig::Kind::kBce:
+      return "bce";
+    case LossConfig::Kind::kFocal:
+      return "focal";
+    case LossConfig::Kind::kSquaredError:
+      return "squared_error";
+    case LossConfig::Kind::kPoisson:
+      return "poisson";
+  }
+  return "";
+}
+
+// The output and the loss of one label.
 struct TaskConfig {
   std::string label;    // Column.
   float weight = 1.0F;  // Factor of the loss, >= 0.
   LossConfig loss;
 };
 
-// YAML section `model`. The last tower outputs one logit per task.
+// YAML section `model`. The last tower has one output per task.
 struct ModelConfig {
   std::vector<TowerConfig> towers;
   LossConfig loss;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "simurgh/config/embedding_form.h"
@@ -36,8 +37,8 @@ struct DenseOptimizerConfig {
 struct EarlyStoppingConfig {
   using Metric = EvaluationMetric;
 
-  uint32_t patience = 0;  // Evaluations in a row without improvement; 0: off.
-  Metric metric = Metric::kAuc;
+  uint32_t patience = 0;         // Evaluations in a row without improvement; 0: off.
+  std::optional<Metric> metric;  // None: auc, or loss of a regression; set by LoadClusterConfig.
   float min_improvement = 0.0F;  // Difference that counts as an improvement.
 };
 

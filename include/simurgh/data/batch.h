@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "simurgh/data/compact_batch.h"
@@ -14,8 +16,14 @@ struct DenseBatch {
   size_t batch_size = 0;
   size_t width = 0;
   std::vector<float> values;  // (B, width)
-  std::vector<float> labels;  // (B, tasks) each 0 or 1
-  size_t tasks = 1;           // Labels per sample.
+  // (B, tasks), see LossConfig; then, if the samples have weights, (B) of at least 0.
+  std::vector<float> labels;
+  size_t tasks = 1;  // Labels per sample.
+  // (B) for evaluations: samples of a number are a group, those of 0 are in none. Empty: all are 0.
+  std::vector<uint64_t> groups;
+
+  // Factors of the samples' losses and in metrics; empty: each is 1.
+  std::span<const float> weights() const { return std::span(labels).subspan(batch_size * tasks); }
 
   MatrixView<const float> matrix() const { return {values.data(), batch_size, width}; }
 };

@@ -11,8 +11,9 @@ namespace simurgh {
 
 // Collects samples into a Batch and deduplicates their ids, list by list.
 //
-// Protocol, for each sample: SetLabel, SetDense and AddId in any order, then EndSample. Defaults
-// are labels 0, dense 0 and no ids. Occurrences of a sample keep the order of their AddId calls.
+// Protocol, for each sample: SetLabel, SetWeight, SetGroup, SetDense and AddId in any order, then
+// EndSample. Defaults are labels 0, weight 1, no group, dense 0 and no ids. Occurrences of a sample
+// keep the order of their AddId calls.
 //
 // Threads: one owner.
 class BatchBuilder {
@@ -21,13 +22,18 @@ class BatchBuilder {
   BatchBuilder(size_t feature_count, size_t dense_width, size_t tasks = 1);
 
   // lists: (F) the list of each feature, numbered by first use. Features of a list share a table.
-  BatchBuilder(std::vector<uint32_t> lists, size_t dense_width, size_t tasks = 1);
+  // is_weighted: whether the batches have the samples' weights.
+  BatchBuilder(std::vector<uint32_t> lists, size_t dense_width, size_t tasks = 1,
+               bool is_weighted = false);
 
   ~BatchBuilder();
   BatchBuilder(BatchBuilder&&) noexcept;
   BatchBuilder& operator=(BatchBuilder&&) noexcept;
 
   void SetLabel(float label, size_t task = 0);
+  // weight: finite, at least 0. No effect on batches without weights.
+  void SetWeight(float weight);
+  void SetGroup(uint64_t group);
   void SetDense(size_t column, float value);
   // SetDense with the value of the sample before. Requires one that is kept: see Build().
   void RepeatDense(size_t column);

@@ -42,6 +42,8 @@ class BatchReader {
 // in order, and whether the batch has it.
 using RowObserver = std::function<void(std::string_view line, bool in_batch)>;
 
+class BadRowFile;
+
 struct ReadOptions {
   // Fraction of negative rows to keep, below 1. Every read keeps the same rows.
   double keep_negatives = 1.0;
@@ -53,8 +55,8 @@ struct ReadOptions {
   uint32_t shares = 1;
   uint32_t piece_batches = 1;
 
-  // Leaves out rows of the epoch that have been read: their lines are not parsed. Null: none.
-  // Outlives the reader.
+  // Leaves out rows of the epoch that have been read: reading begins at the share's place, and
+  // later rows that have been read are not parsed. Null: none. Outlives the reader.
   const DataPosition* read = nullptr;
   uint32_t epoch = 0;
 
@@ -62,8 +64,11 @@ struct ReadOptions {
   // the reader.
   FileIdentities* identities = nullptr;
 
+  // Gets the first bad rows that are skipped; null: only the log names them. Outlives the reader.
+  BadRowFile* bad_rows = nullptr;
+
   RowObserver on_row;  // May be empty.
-  // Labels are 0, whatever their cells, and files or rows may lack the columns of labels.
+  // Labels are 0 and weights 1, whatever their cells, and files or rows may lack their columns.
   bool ignore_labels = false;
   bool are_lines = false;       // The files have the format of LinesOf().
   bool copies_skipped = false;  // `on_row` also gets columns of kind `skip`.
@@ -74,7 +79,7 @@ struct ReadOptions {
 // has `features` and DenseColumns(config), in that order. Requires fitted statistics
 // (FitStatistics).
 //
-// A bad row is an error; with config.bad_rows it is skipped, counted and, for the first few,
+// A bad row is an error; with config.on_bad_row it is skipped, counted and, for the first few,
 // logged. Blank lines are skipped. Errors: as Next, for the first file; INVALID_ARGUMENT for a
 // batch size above kMaxBatchSamples or a feature that names a missing column.
 StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
@@ -83,12 +88,13 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
                                                        size_t batch_size,
                                                        const ReadOptions& options = {});
 
-// Reads the training files once and fills in missing statistics: mean and stddev of dense columns
-// with `fit`, boundaries of features with `quantiles`. Reads nothing if none are missing. The
-// result is deterministic; a bad row counts in no statistic.
+// Reads up to fit_rows rows of the training files and fills in missing statistics: mean and stddev
+// of dense columns with `fit`, boundaries of features with `quantiles`. A column with one distinct
+// number has the deviation 1, and a warning. Reads nothing if no statistics are missing. The result
+// is deterministic; a bad row counts in no statistic.
 //
-// Errors: as reading and processing; INVALID_ARGUMENT for a column with fewer than two distinct
-// numbers, an overflowing deviation, or quantiles that give no boundary.
+// Errors: as reading and processing; INVALID_ARGUMENT for an overflowing deviation, or quantiles
+// that give no boundary.
 // identities: as in ReadOptions.
 // Cost: one epoch with processing; 8 bytes for each number of a feature with quantiles.
 Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
@@ -96,6 +102,8 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
 
 // Names of the label columns in file order: one task each.
 std::vector<std::string> LabelColumns(const DataConfig& config);
+
+bool HasSampleWeights(const DataConfig& config);
 
 // Names of the dense columns in file order, then the derived ones.
 std::vector<std::string> DenseColumns(const DataConfig& config);

@@ -42,15 +42,15 @@ struct CsvGuess {
 StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, uint64_t max_rows);
 
 struct RowCounts {
-  uint64_t rows = 0;  // Without bad rows.
-  uint64_t positives = 0;
+  uint64_t rows = 0;       // Without bad rows.
+  uint64_t positives = 0;  // Of a binary label.
   uint64_t bad_rows = 0;
   std::string first_bad;  // File, line and problem.
 };
 
-// Reads all rows of a file, and gives `take` those that fit the guess.
-// Errors: of reading and of `take`; INVALID_ARGUMENT for other columns, no row, or more than 1 %
-// bad rows.
+// Reads all rows of a file, and gives `take` those that fit the guess. label: whether it is 1;
+// false for a number. Errors: of reading and of `take`; INVALID_ARGUMENT for other columns, no row,
+// or more than 1 % bad rows.
 StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
                                 absl::FunctionRef<Status(std::string_view line, bool label)> take);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,16 @@ struct RowNumber {
   uint64_t row = 0;
 
   auto operator<=>(const RowNumber&) const = default;
+};
+
+// A row at which reading can begin, without what is before it. Opaque to all but the reader of the
+// format.
+struct ReadPlace {
+  uint64_t row = 0;  // Of the epoch.
+  uint64_t file = 0;
+  std::array<uint64_t, 4> at = {};  // In the file.
+
+  bool operator==(const ReadPlace&) const = default;
 };
 
 // How readers share the rows of a data set: chunks of `piece_batches` batches, one reader after the
@@ -39,6 +50,7 @@ struct ShareProgress {
   uint32_t files = 0;  // Opened so far.
   RowNumber next;      // The rows of the share before this one have been read.
   uint64_t rows = 0;   // Estimate for all files, exact at their end; 0: unknown.
+  ReadPlace place;     // At or before `next`, in its epoch.
 };
 
 // Which rows of the training data have been trained on, and where reading continues.
@@ -70,6 +82,10 @@ class DataPosition {
   // The first row that may not have been read. Files opened before it.
   RowNumber first() const;
   uint32_t files() const { return files_; }
+  // Where a reader of a share begins, at or before its first row of the epoch that is not read.
+  ReadPlace PlaceOf(const Division& division, uint32_t share, uint32_t epoch) const;
+  // Forgets where rows are: readers begin with the first file. Rows that are read stay so.
+  void ForgetPlaces();
   // The share whose batch follows, where one reader takes batches of all shares in turn.
   uint32_t turn() const { return turn_; }
 
@@ -79,6 +95,7 @@ class DataPosition {
 
   // One line of numbers, then a line for each division, the present one last.
   std::string ToText() const;
+  // Takes also texts of version 1, which have no places.
   // Errors: DATA_LOSS for another text.
   static StatusOr<DataPosition> FromText(const std::string& text);
 
@@ -87,13 +104,19 @@ class DataPosition {
  private:
   struct Reading {
     Division division;
-    std::vector<RowNumber> next;  // By share.
+    std::vector<RowNumber> next;    // By share.
+    std::vector<ReadPlace> places;  // By share.
 
     bool operator==(const Reading&) const = default;
-    RowNumber min() const;
+    explicit Reading(const Division& division)
+        : division(division), next(division.shares), places(division.shares) {}
+    size_t first_share() const;  // With the least `next`.
+    RowNumber min() const { return next[first_share()]; }
     RowNumber max() const;
   };
 
+  // The reading whose first share begins with first().
+  const Reading& FirstReading() const;
   // Forgets readings that the last one has passed.
   void Forget();
 

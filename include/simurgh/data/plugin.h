@@ -72,7 +72,7 @@ typedef struct simurgh_message {
 
 typedef enum simurgh_verdict {
   SIMURGH_OK = 0,
-  SIMURGH_BAD_ROW = 1, /* This row cannot be processed; data.bad_rows applies. */
+  SIMURGH_BAD_ROW = 1, /* This row cannot be processed; data.on_bad_row applies. */
   SIMURGH_FAILED = 2   /* No row can be processed: reading ends. */
 } simurgh_verdict;
 

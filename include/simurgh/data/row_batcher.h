@@ -34,7 +34,7 @@ class RowBatcher {
   // plug-in that cannot continue.
   Status AddLine(std::string_view line, const FileColumns* columns = nullptr);
 
-  // Adds a row without labels. cells: one per column of ColumnsOf(config) that is no label.
+  // Adds a row without labels. cells: one per column of ColumnsOf(config) without IsTarget.
   // repeated: by cell, whether it equals that of the last row that AddCells() added to this batch,
   // whose work is then reused; empty: none does. Requires ignore_labels. Errors: as AddLine.
   // Lifetime: texts and lists of a row are used until the next one.

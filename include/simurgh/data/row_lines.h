@@ -10,16 +10,19 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/data/data_position.h"
 #include "simurgh/data/file_columns.h"
 
 namespace simurgh {
 
+class CsvSplitter;
 class LineReader;
+struct LinePlace;
 
 // Longest line, without its end.
 inline constexpr size_t kMaxLineBytes = size_t{1024} * 1024;
 
-// A line of a file.
+// A row of a file: one line or, if quoted cells of CSV have line ends, several.
 struct Line {
   std::string_view text;  // Without its end.
   bool whole = true;      // False: longer than kMaxLineBytes; `text` is empty.
@@ -44,8 +47,9 @@ class RowLines {
   // Opens the first file. Uses `identities`, `allow_pipes` and `ignore_labels` of the options.
   // Errors: of OpenByteStream; those of files that change; INVALID_ARGUMENT for a header that
   // FindColumns refuses.
+  // from: a place() of the same files.
   static StatusOr<RowLines> Open(const DataConfig& config, std::vector<std::string> files,
-                                 const ReadOptions& options = {});
+                                 const ReadOptions& options = {}, const ReadPlace& from = {});
   ~RowLines();
   RowLines(RowLines&&) noexcept;
 
@@ -54,6 +58,8 @@ class RowLines {
   StatusOr<std::optional<Line>> Next();
 
   size_t files_opened() const { return opened_; }
+  // Where the next row begins, without its number.
+  ReadPlace place() const;
   // Share of the bytes of all files that the rows so far have, from 0 to 1; 0: unknown.
   double part() const;
   // File and line of the last row. Requires a row.
@@ -66,16 +72,23 @@ class RowLines {
   Status AtLine(const Status& status) const;
 
  private:
-  RowLines(std::optional<DataConfig> header, std::vector<std::string> files,
-           const ReadOptions& options);
+  RowLines(const DataConfig& config, std::vector<std::string> files, const ReadOptions& options);
 
   // Opens the next file and reads its header; after the last file, sets lines_ to null.
-  Status OpenNextFile();
+  // from: where its rows begin.
+  Status OpenNextFile(const LinePlace& from);
   Status ReadHeader();
+  // Whether the line is a header, and logs it. Decides it for all files.
+  bool FindHeader(const Line& line);
+  // The next line, with further ones that belong to a quoted cell.
+  StatusOr<std::optional<Line>> NextLine();
   // Finds a change of the last opened file.
   Status CheckIdentity() const;
 
-  std::optional<DataConfig> header_;  // None: the files have no header.
+  std::optional<DataConfig> header_;       // None: the files have no header.
+  bool finds_header_ = false;              // Whether the next line decides whether they have.
+  std::optional<Line> first_row_;          // Has been read, because it could have been a header.
+  std::unique_ptr<CsvSplitter> splitter_;  // Null: not CSV.
   std::vector<std::string> files_;
   FileIdentities* identities_;  // May be null.
   bool allow_pipes_;

@@ -81,8 +81,10 @@ class DenseNetwork {
   virtual ~DenseNetwork() = default;
 
   // block: of B samples, from blocks(); its embeddings are set. Shape: dense (B, dense_width);
-  // labels, each 0 or 1, and probabilities (B, tasks). Overwrites the block's gradients with those
-  // of the mean loss over the global batch, and probabilities with the predictions before the step.
+  // labels and probabilities (B, tasks), see LossConfig; labels are followed by the factors (B) of
+  // the samples' losses if ModelInputs::has_sample_weights. Overwrites the block's gradients with
+  // those of the mean loss over the global batch, and probabilities with the predictions before the
+  // step. The mean of weighted losses is over the number of samples.
   // A rank without samples calls with B = 0: its gradients are zeros.
   //
   // A network that overlaps() calls `meanwhile` while it computes. The block's gradients are ready
@@ -119,7 +121,8 @@ class DenseNetwork {
 
   // All weights, flat, tower by tower and layer by layer, and their last gradients in the same
   // order. linear: weight (inputs, outputs), row-major, then bias. cross: weight (or down (width,
-  // rank) and up (rank, width)), then bias. batch_norm: scale, then shift.
+  // rank) and up (rank, width)), then bias. batch_norm: scale, then shift. attention: weight and
+  // bias of each of its layers.
   //
   // Lifetime: the values are valid, and changes to them take effect, until the next call of another
   // function. Cost: a CUDA device copies changed values to the host, and after parameters() and
@@ -138,9 +141,10 @@ class DenseNetwork {
   virtual std::span<const float> state() const = 0;
 
   // Names of all of parameters(), then of all of state(), in their order. Each layer, counted from
-  // 1, has TOWER.LAYER.weight, .bias (cross with a rank: .down, .up, .bias), or for batch norm
-  // .scale, .shift, .running_mean, .running_variance. The rest, of all weights at once, are
-  // optimizer.steps, .m, .v, .velocity, .sum; average.steps, .weights; and loss_scale.
+  // 1, has TOWER.LAYER.weight, .bias (cross with a rank: .down, .up, .bias; attention: .weight_1,
+  // .bias_1 and so on), or for batch norm .scale, .shift, .running_mean, .running_variance. The
+  // rest, of all weights at once, are optimizer.steps, .m, .v, .velocity, .sum; average.steps,
+  // .weights; and loss_scale.
   virtual std::vector<DenseTensor> tensors() const = 0;
 
   // Replaces parameters() and state() by those of a network of the same model, optimizer and
@@ -174,9 +178,10 @@ StatusOr<std::vector<DenseTensor>> PredictionTensors(const ModelConfig& model,
                                                      const ModelInputs& inputs);
 
 // Builds the network on options.device. Falls back to the CPU, with a log line, without a CUDA
-// device or CUDA support; and to f32 on a CPU without bf16 instructions.
-// Errors: as CreateCpuNetwork; RESOURCE_EXHAUSTED when the device has no memory for the weights,
-// INTERNAL when it fails.
+// device or CUDA support; and to f32 on a CPU without bf16 instructions. A model with layers that
+// only the CPU has (mean, last, attention, softmax, mix) goes to the CPU with the device `auto`.
+// Errors: as CreateCpuNetwork, and for the device `cuda` with such a model; RESOURCE_EXHAUSTED when
+// the device has no memory for the weights, INTERNAL when it fails.
 StatusOr<std::unique_ptr<DenseNetwork>> CreateNetwork(const ModelConfig& model,
                                                       const DenseNetworkOptions& options);
 

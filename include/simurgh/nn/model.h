@@ -14,12 +14,15 @@ struct ModelInputs {
   struct Feature {
     std::string name;
     size_t width = 0;
+    size_t mask_width = 0;  // Its mask's columns, one for each of its rows; 0: it has none.
   };
 
-  size_t dense_width = 0;      // 0: the data has no dense features.
+  // 0: the data has no dense features. The last columns are the features' masks, in order.
+  size_t dense_width = 0;
   size_t embedding_width = 0;  // 0: the data has no embeddings.
   // Consecutive columns of the embeddings, for towers that read single features.
   std::vector<Feature> features;
+  bool has_sample_weights = false;
 };
 
 // Whether a network of this model can be built from these inputs. Cost: that of the layers' number.

@@ -14,7 +14,7 @@ namespace simurgh {
 
 struct OnnxOptions {
   std::vector<std::string> outputs;             // A name for each label.
-  double kept_negatives = 1.0;                  // See CorrectForSampling.
+  double kept_negatives = 1.0;                  // See CorrectForSampling; 1 with a regression.
   uint64_t step = 0;                            // The version of the ONNX model.
   std::map<std::string, std::string> metadata;  // Texts by key.
 };
@@ -23,7 +23,7 @@ struct OnnxOptions {
 // CorrectForSampling do.
 //
 // Inputs: `dense` [N, dense_width] and `embeddings` [N, embedding_width], f32; one of width 0 is
-// left out. Outputs: for each label the probabilities [N]. N may change between calls.
+// left out. Outputs: for each label the predictions [N]. N may change between calls.
 // parameters, statistics: as PredictionTensors() orders them.
 // Memory: up to three times the weights.
 // Errors: INVALID_ARGUMENT for an inconsistent model, or one beyond the 2 GiB of a protobuf file.

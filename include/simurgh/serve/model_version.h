@@ -25,7 +25,7 @@ struct RowFormat {
     bool is_read = false;   // False: the model ignores the column.
   };
 
-  std::vector<Column> columns;      // In the order of the data files, without labels.
+  std::vector<Column> columns;      // In the order of the data files, without labels and weights.
   std::vector<std::string> labels;  // One or more.
 };
 

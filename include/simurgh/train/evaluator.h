@@ -7,10 +7,14 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/collective/collective.h"
+#include "simurgh/config/evaluation_metric.h"
+#include "simurgh/config/model_config.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/nn/embedding_check.h"
@@ -18,17 +22,28 @@
 
 namespace simurgh {
 
+// Means are weighted by the samples' weights, if there are any.
 struct EvaluationResult {
+  LossConfig::Kind loss_kind = LossConfig::Kind::kBce;
   uint64_t samples = 0;
+  // Of binary labels; otherwise 0 and NaN.
   uint64_t positives = 0;  // Samples with label 1.
   double auc = 0;          // Exact; NaN when a class is missing.
   double log_loss = 0;     // Mean binary cross entropy.
-  double calibration = 0;  // Mean prediction over the share of positives.
   double normalized_entropy = 0;
   double group_auc = 0;  // See GroupAucSum; NaN when no feature groups the samples.
+  // Of all labels.
+  double calibration = 0;  // Mean prediction over the mean label.
+  double rmse = 0;         // Root of the mean squared error.
+  double loss = 0;         // Mean of the task's loss, see LossConfig.
   // The result of each label if there are several; the values above are then the first label's.
   std::vector<EvaluationResult> tasks;
 };
+
+double ValueOf(const EvaluationResult& result, EvaluationMetric metric);
+
+// Names, see ReportedName, and values of what results and manifests say of a label of this kind.
+std::vector<std::pair<std::string, double>> ReportedMetrics(const EvaluationResult& result);
 
 // Receives each batch, in order, with its probabilities: (B, tasks), row by row. An error ends the
 // predictions.
@@ -37,12 +52,14 @@ using PredictionSink =
 
 // Collects predictions of samples with labels, and computes their metrics.
 //
-// Threads: one owner.
+// Memory: 8 bytes per sample and label; per sample 4 with weights and 8 with groups. Compute()
+// needs up to 40 more per sample, and 64 MiB for those of other ranks. Threads: one owner.
 class PredictionMetrics {
  public:
-  // tasks, group_feature: see EvaluationOptions.
-  PredictionMetrics(size_t tasks, std::optional<size_t> group_feature)
-      : tasks_(tasks), group_feature_(group_feature) {}
+  // See EvaluationOptions.
+  PredictionMetrics(std::vector<TaskConfig> tasks, std::optional<size_t> group_feature,
+                    bool is_weighted)
+      : tasks_(std::move(tasks)), group_feature_(group_feature), is_weighted_(is_weighted) {}
 
   // probabilities: (B, tasks), row by row.
   void Add(const Batch& batch, std::span<const float> probabilities);
@@ -52,23 +69,26 @@ class PredictionMetrics {
   StatusOr<EvaluationResult> Compute(Collective& collective) const;
 
  private:
-  struct Prediction {
-    float label = 0;
-    float probability = 0;
-    std::optional<uint64_t> group;
-  };
-  static StatusOr<EvaluationResult> Compute(Collective& collective,
-                                            const std::vector<Prediction>& predictions);
+  StatusOr<EvaluationResult> Compute(Collective& collective, size_t task) const;
+  // Sets auc and group_auc.
+  Status ComputeAucs(Collective& collective, size_t task, EvaluationResult& result) const;
 
-  const size_t tasks_;
+  const std::vector<TaskConfig> tasks_;
   const std::optional<size_t> group_feature_;
-  std::vector<Prediction> predictions_;
+  const bool is_weighted_;
+  // By sample, and for labels and predictions by task.
+  std::vector<float> labels_;
+  std::vector<float> predictions_;
+  std::vector<float> weights_;    // Empty without weights.
+  std::vector<uint64_t> groups_;  // 0: in no group. Empty: all are.
 };
 
 struct EvaluationOptions {
-  size_t tasks = 1;           // Labels per sample.
+  std::vector<TaskConfig> tasks = {TaskConfig()};  // By label.
+  bool is_weighted = false;                        // See DenseBatch::weights().
   double kept_negatives = 1;  // Share of negatives that training kept; corrects predictions.
-  // A sample's group is the first id of this feature; samples without an id have no group.
+  // A sample's group is the first id of this feature; samples without an id have no group. None:
+  // see DenseBatch::groups.
   std::optional<size_t> group_feature;
   EmbeddingCheck embeddings;  // Names features in errors.
   std::chrono::milliseconds retry_deadline{60'000};

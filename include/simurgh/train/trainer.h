@@ -65,10 +65,16 @@ class TrainObserver {
     double staleness = 0;
     double ranks_staleness = 0;
     std::optional<double> dense_staleness;  // Mode async: gap of OnDensePush, if there was a push.
-    // AUC of the latest predictions (auc_window_samples), each made before its step.
-    double auc = 0;
-    ShareProgress data;             // With the last step's batch.
-    std::vector<double> task_aucs;  // By label if there are several; `auc` is then the first.
+    // Of predictions, each made before its step.
+    struct Metrics {
+      double auc = 0;   // Of the latest ones (auc_window_samples); NaN for a label of numbers.
+      double rmse = 0;  // Since the last report; NaN for a binary label.
+
+      bool operator==(const Metrics&) const = default;
+    };
+    Metrics metrics;
+    ShareProgress data;          // With the last step's batch.
+    std::vector<Metrics> tasks;  // By label if there are several; `metrics` is then the first.
   };
 
   virtual ~TrainObserver() = default;
@@ -100,9 +106,10 @@ struct TrainerData {
   OpenReader test;            // May be empty: no evaluation at the end.
   EmbeddingCheck embeddings;  // Of all features.
   size_t dense_width = 0;
-  size_t tasks = 1;                     // Labels per sample.
-  std::optional<size_t> group_feature;  // See EvaluationOptions.
-  uint32_t async_staleness = 1;         // Mode async: PipelineOptions::staleness.
+  std::vector<TaskConfig> tasks = {TaskConfig()};  // By label.
+  bool is_weighted = false;                        // See DenseBatch::weights().
+  std::optional<size_t> group_feature;             // See EvaluationOptions.
+  uint32_t async_staleness = 1;                    // Mode async: PipelineOptions::staleness.
   // Of the run that this one continues. The batches of `train` carry progress of shares of its
   // position.
   TrainState start;

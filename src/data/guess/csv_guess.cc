@@ -1,6 +1,7 @@
 #include "simurgh/data/csv_guess.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -64,7 +65,7 @@ class RowChecker {
   explicit RowChecker(const CsvGuess& guess)
       : guess_(guess), splitter_(guess.separator), label_(guess.label().config) {}
 
-  // The label of a row. Errors: INVALID_ARGUMENT for a bad row.
+  // Whether the label of a row is 1; false for a number. Errors: INVALID_ARGUMENT for a bad row.
   StatusOr<bool> LabelOf(const Line& line) {
     if (!line.whole) return LongLineError();
     SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter_.Split(line.text));
@@ -86,6 +87,8 @@ class RowChecker {
           break;
         case ColumnConfig::Kind::kId:
         case ColumnConfig::Kind::kSkip:
+        case ColumnConfig::Kind::kWeight:
+        case ColumnConfig::Kind::kGroup:
           break;
       }
     }
@@ -102,6 +105,11 @@ class RowChecker {
     return std::ranges::find(guess_.missing_values, cell) != guess_.missing_values.end();
   }
   StatusOr<bool> ParseLabel(std::string_view cell) const {
+    if (label_.label_values != ColumnConfig::LabelValues::kBinary) {
+      const auto number = ParseNumberCell(cell);
+      if (number && std::isfinite(static_cast<float>(*number))) return false;
+      return BadCell(label_, cell, "is no number; correct it, or remove the row");
+    }
     if (!label_.positive.empty()) {
       if (cell == label_.positive[0]) return true;
       if (cell == label_.negative[0]) return false;
@@ -189,7 +197,9 @@ StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, u
 
 StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
                                 absl::FunctionRef<Status(std::string_view line, bool label)> take) {
-  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(DataConfig(), {path}));
+  DataConfig config;
+  config.csv.separator = guess.separator;
+  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(config, {path}));
   SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines.Next());
   if (line) SIMURGH_RETURN_IF_ERROR(lines.AtLine(CheckNames(guess, line->text)));
   RowChecker checker(guess);

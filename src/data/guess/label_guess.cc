@@ -41,6 +41,14 @@ bool IsBinary(const ColumnProfile& profile) {
   return IsZeroOrOne(profile) && profile.least != profile.greatest;
 }
 
+// Whether the values are numbers of which there are too many for classes.
+bool IsNumber(const ColumnProfile& profile) {
+  constexpr uint64_t kClasses = 5;
+  return profile.is_numeric() && profile.distinct.count() >= kClasses;
+}
+
+bool IsLabel(const ColumnProfile& profile) { return IsBinary(profile) || IsNumber(profile); }
+
 std::string ValuesOf(const ColumnProfile& profile) {
   if (profile.has_many_values) {
     return absl::StrCat(profile.distinct.count(), " different values");
@@ -68,11 +76,11 @@ std::string Candidates(const CsvSample& sample) {
                        : absl::StrCat("columns with two values: ", absl::StrJoin(names, ", "));
 }
 
-Status NotBinary(const CsvSample& sample, size_t column) {
+Status NoLabel(const CsvSample& sample, size_t column) {
   return absl::InvalidArgumentError(absl::StrCat(
       "column ", Quoted(sample.header[column]), " has ", ValuesOf(sample.columns[column]),
-      "; a label has two, such as 0 and 1, or yes and no. Choose another column with --label, or "
-      "convert it; ",
+      "; a label has two, such as 0 and 1, or yes and no, or at least five numbers. Choose another "
+      "column with --label, or convert it; ",
       Candidates(sample)));
 }
 
@@ -88,13 +96,13 @@ StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name) {
                                                      absl::StrJoin(header, ", ")));
     }
     const auto column = static_cast<size_t>(found - header.begin());
-    if (!IsBinary(sample.columns[column])) return NotBinary(sample, column);
+    if (!IsLabel(sample.columns[column])) return NoLabel(sample, column);
     return column;
   }
   for (const std::string_view word : kLabels) {
     for (size_t column = 0; column < header.size(); ++column) {
       if (absl::AsciiStrToLower(header[column]) != word) continue;
-      if (!IsBinary(sample.columns[column])) return NotBinary(sample, column);
+      if (!IsLabel(sample.columns[column])) return NoLabel(sample, column);
       return column;
     }
   }
@@ -109,6 +117,11 @@ StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name) {
 
 ColumnGuess GuessLabel(const ColumnProfile& profile) {
   ColumnGuess guess{.config = {.name = {}, .kind = ColumnConfig::Kind::kLabel}, .reason = {}};
+  if (!IsBinary(profile)) {
+    guess.config.label_values = ColumnConfig::LabelValues::kNumbers;
+    guess.reason = absl::StrCat("a number of ", ValuesOf(profile), ": a regression");
+    return guess;
+  }
   if (IsZeroOrOne(profile)) {
     guess.reason = "0 and 1";
     return guess;

@@ -214,6 +214,8 @@ std::string Keys(const ColumnConfig& column) {
       }
       break;
     case Kind::kSkip:
+    case Kind::kWeight:
+    case Kind::kGroup:  // Never guessed.
       keys += ", kind: skip";
       break;
   }
@@ -227,9 +229,8 @@ std::string Data(const CsvGuess& guess, const StarterOptions& options) {
       "data:\n  train: [",
       Text(options.train), "]\n  test: [", Text(options.test), "]\n");
   if (options.has_bad_rows) {
-    text += "  bad_rows: skip  # rows that cannot be read; the log has the first ones\n";
-    absl::StrAppend(&text, "  max_bad_rows: ", std::max<uint64_t>(1'000, options.train_rows / 50),
-                    "\n");
+    text += "  on_bad_row: skip  # rows that cannot be read; the log has the first ones\n";
+    text += "  max_bad_share: 0.02  # of the rows read so far\n";
   }
   absl::StrAppend(&text, "  csv: {separator: ", Text(std::string(1, guess.separator)),
                   ", header: true}\n  missing_values: ", Texts(guess.missing_values),
@@ -259,6 +260,14 @@ std::string Model(const CsvGuess& guess) {
          "      layers: [{linear: 128}, relu, {linear: 64}, relu, {linear: 1}]\n";
 }
 
+// What follows from the label.
+std::string Loss(const CsvGuess& guess) {
+  if (guess.label().config.label_values == ColumnConfig::LabelValues::kBinary) return "";
+  return "  # The label is a number; `poisson` suits counts. Training is fastest with labels of a\n"
+         "  # deviation near 1.\n"
+         "  loss: {kind: squared_error}\n";
+}
+
 // Few rows need small batches and several epochs for enough steps.
 std::string Training(uint64_t rows) {
   struct Size {
@@ -285,7 +294,7 @@ std::string StarterConfig(const CsvGuess& guess, const StarterOptions& options) 
       ".\n# All keys: config/README.md. `simurgh train FILE --set training.epochs=5` overrides a "
       "key.\n",
       Services(options), Tables(features), Features(features), Data(guess, options), Model(guess),
-      Training(options.train_rows),
+      Loss(guess), Training(options.train_rows),
       "\n# Training continues from the newest model in the folder.\ncheckpoint:\n  directory: ",
       Text(options.model), "\n  every: 10m\n");
 }

@@ -45,9 +45,12 @@ struct Observed {
 class ObservingSink final : public RowConsumer {
  public:
   // scratch: receives samples of the features.
-  ObservingSink(std::vector<Observed>& observed, std::unique_ptr<RowConsumer> features,
-                BatchBuilder scratch)
-      : observed_(observed), features_(std::move(features)), scratch_(std::move(scratch)) {}
+  ObservingSink(uint64_t max_rows, std::vector<Observed>& observed,
+                std::unique_ptr<RowConsumer> features, BatchBuilder scratch)
+      : max_rows_(max_rows),
+        observed_(observed),
+        features_(std::move(features)),
+        scratch_(std::move(scratch)) {}
 
   bool Reads(size_t column) const override {
     return features_->Reads(column) ||
@@ -72,6 +75,7 @@ class ObservingSink final : public RowConsumer {
     const Status taken = features_->Consume(cells, scratch_);
     scratch_.AbandonSample();
     SIMURGH_RETURN_IF_ERROR(taken);
+    if (rows_++ >= max_rows_) return absl::OkStatus();
     auto next = numbers_.begin();
     for (Observed& one : observed_) {
       for (size_t n = cells.cell(one.place).size(); n > 0; --n, ++next) {
@@ -86,6 +90,8 @@ class ObservingSink final : public RowConsumer {
   }
 
  private:
+  const uint64_t max_rows_;
+  uint64_t rows_ = 0;
   std::vector<Observed>& observed_;
   std::unique_ptr<RowConsumer> features_;
   BatchBuilder scratch_;
@@ -112,17 +118,21 @@ Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& featu
                std::vector<Observed>& observed, FileIdentities* identities) {
   SIMURGH_ASSIGN_OR_RETURN(auto taking, NewFeatureConsumer(config, WithAnyBoundaries(features)));
   const size_t dense_width = DenseColumns(config).size();
-  auto observer = std::make_unique<ObservingSink>(observed, std::move(taking),
+  const uint64_t max_rows =
+      config.fit_rows == 0 ? std::numeric_limits<uint64_t>::max() : config.fit_rows;
+  auto observer = std::make_unique<ObservingSink>(max_rows, observed, std::move(taking),
                                                   BatchBuilder(features.size(), dense_width));
   SIMURGH_ASSIGN_OR_RETURN(
       const auto reader,
       FileBatchReader::Open(config, std::move(observer), config.train,
                             BatchBuilder(0, dense_width, LabelColumns(config).size()), kRowsAtOnce,
                             {.identities = identities}));
-  while (true) {
+  for (uint64_t rows = 0; rows < max_rows;) {
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
-    if (!batch.has_value()) return absl::OkStatus();
+    if (!batch.has_value()) break;
+    rows += batch->size();
   }
+  return absl::OkStatus();
 }
 
 // Warns if one number has more than half of the sum of squared distances from the mean: after
@@ -139,7 +149,9 @@ void WarnOfOutlier(const Observed& one) {
       one.name, one.moments.count(), farthest, one.moments.stddev());
 }
 
-Status CheckMoments(const Observed& one) {
+// Sets the deviation of a column.
+Status TakeDeviation(const Observed& one, double& stddev) {
+  stddev = one.moments.stddev();
   if (!std::isfinite(one.moments.stddev())) {
     return Invalid(
         "%s: its %.0f numbers in the training files are too far apart; correct them, or transform "
@@ -150,10 +162,12 @@ Status CheckMoments(const Observed& one) {
     WarnOfOutlier(one);
     return absl::OkStatus();
   }
-  return Invalid(
-      "%s: its %.0f numbers in the training files are all the same; leave it out, or set mean and "
-      "stddev",
+  spdlog::warn(
+      "{}: its {:.0f} numbers in the training files are all the same; give it kind: skip, or mean "
+      "and stddev",
       one.name, one.moments.count());
+  stddev = 1;
+  return absl::OkStatus();
 }
 
 // Computes the boundaries of a feature with quantiles. Reorders its values.
@@ -204,8 +218,9 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
       std::ranges::find_if(observed, [](const Observed& one) { return one.quantiles > 0; });
   Statistics statistics;
   for (const Observed& one : std::span(observed.begin(), bucketised)) {
-    SIMURGH_RETURN_IF_ERROR(CheckMoments(one));
-    statistics[one.key] = {one.moments.mean(), one.moments.stddev()};
+    double stddev = 0;
+    SIMURGH_RETURN_IF_ERROR(TakeDeviation(one, stddev));
+    statistics[one.key] = {one.moments.mean(), stddev};
   }
   for (Observed& one : std::span(bucketised, observed.end())) {
     SIMURGH_ASSIGN_OR_RETURN(statistics[one.key], FittedBoundaries(one));

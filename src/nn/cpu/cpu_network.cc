@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "nn/cpu/activation.h"
+#include "nn/cpu/attention.h"
 #include "nn/cpu/batch_norm.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/cross.h"
@@ -17,7 +18,6 @@
 #include "nn/cpu/loss.h"
 #include "nn/cpu/matmul.h"
 #include "nn/cpu/optimizer.h"
-#include "nn/cpu/weight_average.h"
 #include "nn/initialize.h"
 #include "simurgh/base/check.h"
 
@@ -75,10 +75,10 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
                                                   std::span<float> probabilities,
                                                   const RankStep& step,
                                                   const std::function<void()>& /*meanwhile*/) {
-  const size_t rows = labels.size() / tasks_.size();
+  const size_t rows = probabilities.size() / tasks_.size();
   const NetworkInputs inputs = Prepare(block, dense, rows);
-  SIMURGH_CHECK_EQ(labels.size(), rows * tasks_.size());
-  SIMURGH_CHECK_EQ(probabilities.size(), labels.size());
+  SIMURGH_CHECK_EQ(labels.size(), plan_.LabelCount(rows));
+  SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks_.size());
   SIMURGH_CHECK_EQ(block.gradients.rows(), rows);
   step_ = Step::kNone;
   gradients_finite_ = true;
@@ -192,6 +192,7 @@ std::span<const float> CpuNetwork::Weights(Mode mode) {
 
 PredictPass CpuNetwork::PassOf(Mode mode) {
   return {.plan = plan_,
+          .tasks = tasks_,
           .weights = Weights(mode),
           .statistics = running_statistics(),
           .activations = activations_,
@@ -351,6 +352,24 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
       break;
     case LayerConfig::Kind::kSum:
       SumBackward(output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kMean:
+      MeanBackward(SequenceOf(layer, input), output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kLast:
+      LastBackward(SequenceOf(layer, input), output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kAttention:
+      SIMURGH_RETURN_IF_ERROR(AttentionBackward(
+          layer, {weights, gradients()}, SequenceOf(layer, input),
+          {activations_, activation_gradients_}, output_gradient, input_gradient));
+      ReportGradients(layer, rank_step);
+      break;
+    case LayerConfig::Kind::kSoftmax:
+      SoftmaxBackward(activations_.Output(layer), output_gradient, input_gradient);
+      break;
+    case LayerConfig::Kind::kMix:
+      MixBackward(input, layer.config.width, output_gradient, input_gradient);
       break;
   }
   return absl::OkStatus();

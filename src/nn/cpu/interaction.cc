@@ -4,6 +4,8 @@
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include <hwy/highway.h>
 
@@ -179,6 +181,57 @@ void SumBackward(MatrixView<const float> output_gradient, MatrixView<float> inpu
     for (size_t column = 0; column < output_gradient.columns(); ++column) {
       std::ranges::fill(input_gradient.row(row).subspan(column * terms, terms),
                         output_gradient(row, column));
+    }
+  }
+}
+
+void SoftmaxForward(MatrixView<const float> input, MatrixView<float> output) {
+  for (size_t row = 0; row < input.rows(); ++row) {
+    const std::span<const float> x = input.row(row);
+    const std::span<float> y = output.row(row);
+    const float largest = *std::ranges::max_element(x);
+    float sum = 0.0F;
+    for (size_t c = 0; c < x.size(); ++c) sum += y[c] = std::exp(x[c] - largest);
+    for (float& value : y) value /= sum;
+  }
+}
+
+void SoftmaxBackward(MatrixView<const float> output, MatrixView<const float> output_gradient,
+                     MatrixView<float> input_gradient) {
+  for (size_t row = 0; row < output.rows(); ++row) {
+    const std::span<const float> y = output.row(row);
+    const std::span<const float> dy = output_gradient.row(row);
+    const float mean = std::inner_product(y.begin(), y.end(), dy.begin(), 0.0F);
+    float* dx = input_gradient.row(row).data();
+    for (size_t c = 0; c < y.size(); ++c) dx[c] = y[c] * (dy[c] - mean);
+  }
+}
+
+void MixForward(MatrixView<const float> input, size_t terms, MatrixView<float> output) {
+  const size_t dim = output.columns();
+  for (size_t row = 0; row < input.rows(); ++row) {
+    const float* gates = input.row(row).data();
+    const float* x = gates + terms;
+    float* y = output.row(row).data();
+    std::fill_n(y, dim, 0.0F);
+    for (size_t k = 0; k < terms; ++k, x += dim) {
+      for (size_t d = 0; d < dim; ++d) y[d] += gates[k] * x[d];
+    }
+  }
+}
+
+void MixBackward(MatrixView<const float> input, size_t terms,
+                 MatrixView<const float> output_gradient, MatrixView<float> input_gradient) {
+  const size_t dim = output_gradient.columns();
+  for (size_t row = 0; row < input.rows(); ++row) {
+    const float* gates = input.row(row).data();
+    const float* x = gates + terms;
+    const float* dy = output_gradient.row(row).data();
+    float* gate_gradients = input_gradient.row(row).data();
+    float* dx = gate_gradients + terms;
+    for (size_t k = 0; k < terms; ++k, x += dim, dx += dim) {
+      gate_gradients[k] = std::inner_product(x, x + dim, dy, 0.0F);
+      for (size_t d = 0; d < dim; ++d) dx[d] = gates[k] * dy[d];
     }
   }
 }

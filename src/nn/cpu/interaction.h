@@ -29,8 +29,20 @@ void FmForward(MatrixView<const float> input, size_t dim, MatrixView<float> outp
 void FmBackward(MatrixView<const float> input, size_t dim, MatrixView<const float> output_gradient,
                 MatrixView<float> input_gradient);
 
-// The sum of a sample's columns. output: (B, 1).
+// The sums of equal pieces of a sample's columns. output: (B, pieces).
 void SumForward(MatrixView<const float> input, MatrixView<float> output);
 void SumBackward(MatrixView<const float> output_gradient, MatrixView<float> input_gradient);
+
+// The softmax of a sample's columns. output: (B, V).
+void SoftmaxForward(MatrixView<const float> input, MatrixView<float> output);
+void SoftmaxBackward(MatrixView<const float> output, MatrixView<const float> output_gradient,
+                     MatrixView<float> input_gradient);
+
+// The sum of K vectors, each times a gate. input: (B, K + K * D), gates first. output: (B, D).
+// Source: Ma et al., "Modeling Task Relationships in Multi-task Learning with Multi-gate
+// Mixture-of-Experts", KDD 2018, equation 6.
+void MixForward(MatrixView<const float> input, size_t terms, MatrixView<float> output);
+void MixBackward(MatrixView<const float> input, size_t terms,
+                 MatrixView<const float> output_gradient, MatrixView<float> input_gradient);
 
 }  // namespace simurgh::cpu

@@ -5,19 +5,22 @@
 
 #include "simurgh/config/model_config.h"
 
-// T tasks; logits, labels, probabilities and gradient are (B, T), row-major.
+// T tasks; outputs, labels, predictions and gradient are (B, T), row-major. Outputs are those of
+// the last layer: logits of binary labels.
 namespace simurgh::cpu {
 
-// The mean over samples of the tasks' weighted losses; see LossConfig. Computed from
-// log(1 + exp(-|z|)), so no logit overflows.
+// The mean over samples of the tasks' weighted losses; see LossConfig. bce and focal are computed
+// from log(1 + exp(-|z|)), so no logit overflows.
 //
-// labels: each 0 or 1. probabilities: overwritten with the sigmoid of the logits. gradient:
-// overwritten with the derivative of the summed loss by logit, divided by gradient_divisor.
-double Loss(std::span<const TaskConfig> tasks, std::span<const float> logits,
-            std::span<const float> labels, std::span<float> probabilities,
-            uint64_t gradient_divisor, std::span<float> gradient);
+// labels: see LossConfig; then, if the samples have weights, the factors (B) of their losses.
+// predictions: overwritten. gradient: overwritten with the derivative of the summed loss by output,
+// divided by gradient_divisor.
+double Loss(std::span<const TaskConfig> tasks, std::span<const float> outputs,
+            std::span<const float> labels, std::span<float> predictions, uint64_t gradient_divisor,
+            std::span<float> gradient);
 
-// The sigmoid of the logits, with the same bits as Loss.
-void Probabilities(std::span<const float> logits, std::span<float> probabilities);
+// The predictions for the outputs, with the same bits as Loss.
+void Predictions(std::span<const TaskConfig> tasks, std::span<const float> outputs,
+                 std::span<float> predictions);
 
 }  // namespace simurgh::cpu

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "nn/cpu/activation.h"
+#include "nn/cpu/attention.h"
 #include "nn/cpu/batch_norm.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/interaction.h"
@@ -43,7 +44,7 @@ void GatherInput(const PredictPass& pass, const NetworkInputs& inputs, const Tow
         pass.activations.Input(tower).Columns(input.column, input.width);
     switch (input.source) {
       case TowerInput::Source::kDense:
-        CopyRows(inputs.dense, block);
+        CopyRows(inputs.dense.Columns(input.source_column, input.width), block);
         break;
       case TowerInput::Source::kEmbeddings:
         CopyRows(inputs.embeddings.Columns(input.source_column, input.width), block);
@@ -88,6 +89,20 @@ Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, const Layer
       break;
     case LayerConfig::Kind::kSum:
       SumForward(input, output);
+      break;
+    case LayerConfig::Kind::kMean:
+      MeanForward(SequenceOf(layer, input), output);
+      break;
+    case LayerConfig::Kind::kLast:
+      LastForward(SequenceOf(layer, input), output);
+      break;
+    case LayerConfig::Kind::kAttention:
+      return AttentionForward(layer, weights, SequenceOf(layer, input), activations, output);
+    case LayerConfig::Kind::kSoftmax:
+      SoftmaxForward(input, output);
+      break;
+    case LayerConfig::Kind::kMix:
+      MixForward(input, layer.config.width, output);
       break;
   }
   return absl::OkStatus();
@@ -180,7 +195,7 @@ Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs,
       input = pass.activations.Output(tower.layers[i]);
     }
   }
-  Probabilities(pass.activations.Output(pass.plan.top().last()).flat(), probabilities);
+  Predictions(pass.tasks, pass.activations.Output(pass.plan.top().last()).flat(), probabilities);
   return absl::OkStatus();
 }
 
@@ -188,9 +203,10 @@ Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs,
 
 namespace simurgh {
 
-DenseModel::DenseModel(std::unique_ptr<const ModelPlan> plan, size_t tasks, bool is_bf16)
+DenseModel::DenseModel(std::unique_ptr<const ModelPlan> plan, std::vector<TaskConfig> tasks,
+                       bool is_bf16)
     : plan_(std::move(plan)),
-      tasks_(tasks),
+      tasks_(std::move(tasks)),
       is_bf16_(is_bf16),
       parameters_(plan_->parameter_count),
       statistics_(plan_->statistics_count) {}
@@ -202,7 +218,7 @@ StatusOr<std::shared_ptr<DenseModel>> DenseModel::Create(const ModelConfig& mode
   SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, inputs));
   try {
     return std::shared_ptr<DenseModel>(
-        new DenseModel(std::make_unique<ModelPlan>(std::move(plan)), TasksOf(model).size(),
+        new DenseModel(std::make_unique<ModelPlan>(std::move(plan)), TasksOf(model),
                        precision == ComputePrecision::kBf16 && cpu::HasBf16Products()));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("dense network: no memory for the weights");
@@ -236,8 +252,9 @@ DensePredictor::DensePredictor(DensePredictor&&) noexcept = default;
 
 Status DensePredictor::Predict(const DenseModel& model, MatrixView<const float> embeddings,
                                MatrixView<const float> dense, std::span<float> probabilities) {
-  const size_t rows = probabilities.size() / model.tasks_;
-  SIMURGH_CHECK_EQ(probabilities.size(), rows * model.tasks_);
+  const size_t tasks = model.tasks_.size();
+  const size_t rows = probabilities.size() / tasks;
+  SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks);
   SIMURGH_CHECK_EQ(embeddings.columns(), model.plan_->embedding_width);
   SIMURGH_CHECK_EQ(dense.columns(), model.plan_->dense_width);
   if (rows == 0) return absl::OkStatus();
@@ -251,6 +268,7 @@ Status DensePredictor::Predict(const DenseModel& model, MatrixView<const float> 
         absl::StrCat("dense network: no memory for a batch of ", rows, " rows"));
   }
   return cpu::PredictBatch({.plan = *model.plan_,
+                            .tasks = model.tasks_,
                             .weights = model.parameters_,
                             .statistics = model.statistics_,
                             .activations = state_->activations,

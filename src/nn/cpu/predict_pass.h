@@ -20,6 +20,7 @@ struct NetworkInputs {
 // Lifetime: of what it refers to.
 struct PredictPass {
   const ModelPlan& plan;
+  std::span<const TaskConfig> tasks;
   std::span<const float> weights;        // In the layout of the parameters.
   std::span<const float> statistics;     // Running means and variances.
   Workspace& activations;                // Prepared for the batch.

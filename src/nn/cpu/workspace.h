@@ -43,6 +43,14 @@ class Workspace {
   MatrixView<float> InnerProduct(const LayerPlan& layer) {
     return View(layer.scratch_column + layer.output_width, layer.config.rank);
   }
+  // Of an attention layer, (rows, columns): the scorer's input, and the output of one of its
+  // layers. rows: at most the batch's times the layer's places.
+  MatrixView<float> ScorerInput(const LayerPlan& layer, size_t rows) {
+    return {View(layer.scratch_column, 0).data(), rows, layer.scorer.front().input_width};
+  }
+  MatrixView<float> ScorerOutput(const LayerPlan& linear, size_t rows) {
+    return {View(linear.activation_column, 0).data(), rows, linear.output_width};
+  }
   // Among gradients: the cross layers' part of the gradient of the tower's input.
   MatrixView<float> Origin(const TowerPlan& tower) {
     return View(tower.origin_column, tower.input_width);

@@ -58,8 +58,8 @@ class DeviceNetwork final : public DenseNetwork {
     PinnedBlock& block = PinnedOf(batch_block);
     const size_t rows = block.rows;
     CheckDense(dense, rows);
-    SIMURGH_CHECK_EQ(labels.size(), rows * tasks());
-    SIMURGH_CHECK_EQ(probabilities.size(), labels.size());
+    SIMURGH_CHECK_EQ(labels.size(), plan_.LabelCount(rows));
+    SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks());
     SIMURGH_CHECK_EQ(block.encoded_gradients.bytes.size(), block.transfer.embedding_gradient.bytes);
 
     // The last sums were not applied.

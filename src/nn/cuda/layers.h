@@ -69,6 +69,12 @@ class Layers {
               input.rows, SumRow<T, float>{input, tensors_.template ViewAs<float>(memory.output)});
         }
         return executor_.ForEach(input.rows, SumRow<T, T>{input, tensors_.View(memory.output)});
+      case LayerConfig::Kind::kMean:
+      case LayerConfig::Kind::kLast:
+      case LayerConfig::Kind::kAttention:
+      case LayerConfig::Kind::kSoftmax:
+      case LayerConfig::Kind::kMix:
+        return;  // CreateNetwork takes models with them to the CPU.
     }
   }
 
@@ -140,6 +146,12 @@ class Layers {
             dx);
       case LayerConfig::Kind::kSum:
         return Cells(SumBackwardCell<T>{dy, dx}, dx);
+      case LayerConfig::Kind::kMean:
+      case LayerConfig::Kind::kLast:
+      case LayerConfig::Kind::kAttention:
+      case LayerConfig::Kind::kSoftmax:
+      case LayerConfig::Kind::kMix:
+        return;  // CreateNetwork takes models with them to the CPU.
     }
   }
 

@@ -12,19 +12,6 @@
 // The loss and its gradient in one pass, in f64.
 namespace simurgh::cuda {
 
-struct LossFormula {
-  bool focal;
-  double task_weight;
-  double positive_weight;
-  double gamma;
-
-  SIMURGH_HOST_DEVICE LossPoint operator()(double z, double y, double p, double decay) const {
-    const LossPoint point = focal ? Focal(z, y, p, decay, gamma) : CrossEntropy(z, y, p, decay);
-    const double weight = task_weight * (y == 1.0 ? positive_weight : 1.0);
-    return {weight * point.loss, weight * point.slope};
-  }
-};
-
 // By task; a kernel argument.
 struct LossFormulas {
   LossFormula of[kMaxTasks];
@@ -36,6 +23,7 @@ struct LossRow {
   LossFormulas formulas;
   Matrix<const float> logits;  // (B, tasks)
   const float* labels;         // (B, tasks)
+  const float* weights;        // (B): of the samples; null: each is 1.
   double* losses;              // (B): sums over the tasks.
   float* probabilities;        // (B, tasks)
   double samples;              // Divisor of the gradient.
@@ -44,15 +32,16 @@ struct LossRow {
 
   SIMURGH_HOST_DEVICE void operator()(size_t row) const {
     const double factor = scale == nullptr ? 1.0 : static_cast<double>(*scale);
+    const double weight = weights == nullptr ? 1.0 : static_cast<double>(weights[row]);
     double sum = 0.0;
     for (size_t task = 0; task < logits.columns; ++task) {
       const size_t place = row * logits.columns + task;
       const double z = logits(row, task);
-      const double decay = std::exp(-std::abs(z));
-      const double p = Probability(z, decay);
-      const LossPoint point = formulas.of[task](z, labels[place], p, decay);
+      const LossFormula& formula = formulas.of[task];
+      const double prediction = PredictionOf(formula.kind, z);
+      const LossPoint point = formula(z, labels[place], prediction, weight);
       sum += point.loss;
-      probabilities[place] = static_cast<float>(p);
+      probabilities[place] = static_cast<float>(prediction);
       Assign(gradient(row, task), static_cast<float>(point.slope / samples * factor));
     }
     losses[row] = sum;
@@ -61,14 +50,14 @@ struct LossRow {
 
 // Called for each row.
 struct ProbabilityRow {
+  LossFormulas formulas;
   Matrix<const float> logits;
   float* probabilities;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row) const {
     for (size_t task = 0; task < logits.columns; ++task) {
-      const double z = logits(row, task);
       probabilities[row * logits.columns + task] =
-          static_cast<float>(Probability(z, std::exp(-std::abs(z))));
+          static_cast<float>(PredictionOf(formulas.of[task].kind, logits(row, task)));
     }
   }
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "nn/cpu/optimizer.h"
-#include "nn/cpu/weight_average.h"
 #include "nn/cuda/loss_kernels.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/optimizer_kernels.h"
@@ -106,7 +105,7 @@ void PlanSamples(const ModelPlan& plan, const WireCodes& codes, size_t rows, boo
                  RegionPlanner& input, BatchTransfer& transfer) {
   transfer.dense = input.Add(rows * plan.dense_width * sizeof(float));
   if (pooled) transfer.embeddings = input.Add(rows * codes.embeddings.row_bytes());
-  transfer.labels = input.Add(rows * plan.top().output_width() * sizeof(float));
+  transfer.labels = input.Add(plan.LabelCount(rows) * sizeof(float));
   if (codes.gradients.precision() == VectorPrecision::kInt8) {
     transfer.rounding = input.Add(sizeof(RoundingKey));
   }

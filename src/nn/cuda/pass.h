@@ -87,20 +87,14 @@ class Pass {
   // Computes probabilities. weights: in the layout of parameters().
   void Predict(std::span<const float> weights) {
     Forward(weights, nullptr);
-    executor_.ForEach(tensors_.rows(), ProbabilityRow{Logits(), tensors_.probabilities()});
+    executor_.ForEach(tensors_.rows(), ProbabilityRow{loss_, Logits(), tensors_.probabilities()});
   }
 
  private:
   static LossFormulas FormulasOf(std::span<const TaskConfig> tasks) {
     SIMURGH_CHECK_LE(tasks.size(), size_t{kMaxTasks});
     LossFormulas formulas{};
-    for (size_t task = 0; task < tasks.size(); ++task) {
-      const LossConfig& loss = tasks[task].loss;
-      formulas.of[task] = {.focal = loss.kind == LossConfig::Kind::kFocal,
-                           .task_weight = tasks[task].weight,
-                           .positive_weight = loss.positive_weight,
-                           .gamma = loss.gamma};
-    }
+    for (size_t task = 0; task < tasks.size(); ++task) formulas.of[task] = FormulaOf(tasks[task]);
     return formulas;
   }
 
@@ -175,7 +169,8 @@ class Pass {
     [[maybe_unused]] const auto range = executor_.Range("loss");
     const size_t rows = tensors_.rows();
     executor_.ForEach(1, BeginReport{tensors_.report()});
-    executor_.ForEach(rows, LossRow<T>{loss_, Logits(), tensors_.labels(), tensors_.losses(),
+    executor_.ForEach(rows, LossRow<T>{loss_, Logits(), tensors_.labels(),
+                                       tensors_.sample_weights(), tensors_.losses(),
                                        tensors_.probabilities(), static_cast<double>(ranks.samples),
                                        kIsScaled<T> ? &tensors_.loss_scale()->scale : nullptr,
                                        tensors_.View(LastGradient(plan_.towers.size() - 1))});

@@ -5,7 +5,6 @@
 #include <span>
 
 #include "nn/cpu/optimizer.h"
-#include "nn/cpu/weight_average.h"
 #include "nn/cuda/batch_norm_kernels.h"
 #include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/reductions.h"

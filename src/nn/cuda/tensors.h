@@ -127,6 +127,10 @@ class Tensors {
   }
   Matrix<float> pooled() const { return Embeddings(At<float>(batch_, batch_plan_.pooled)); }
   const float* labels() const { return At<float>(input(slot_), transfer_.labels); }
+  // (B); null without weights.
+  const float* sample_weights() const {
+    return plan_.has_sample_weights ? labels() + rows_ * plan_.top().output_width() : nullptr;
+  }
   StepReport* report() const { return At<StepReport>(output(), transfer_.report); }
   float* probabilities() const { return At<float>(output(), transfer_.probabilities); }
   // In f32; the memory of the encoded form if that is f32.

@@ -123,7 +123,7 @@ TEST_CASE("What ranks must agree on is named", "[config]") {
       {"tables.0.optimizer.schedule={kind: cosine}"},
       {"data.train=[CMakePresets.json]"},
       {"data.test=[CMakePresets.json]"},
-      {"data.bad_rows=skip", "data.max_bad_rows=7"},
+      {"data.on_bad_row=skip", "data.max_bad_share=0.5"},
       {"nn_worker.instances=[{address: \"a:1\"}]", "loaders.instances=[{}]"},
   };
   for (const Overrides& overrides : changes) {

@@ -72,6 +72,8 @@ std::string Describe(const TowerConfig& tower) {
       case LayerKind::kSum:
         absl::StrAppend(&text, "> sum ");
         break;
+      default:  // No layer of these files.
+        absl::StrAppend(&text, "> other ");
     }
   }
   return text;

@@ -185,9 +185,11 @@ TEST_CASE("Keys without effect and contradictory values are errors", "[config]")
 TEST_CASE("One mistake is one error", "[config]") {
   CheckCases({
       {"{name: age, kind: dense", "{name: age, kind: dens", "{name: age",
-       "data.columns.0.kind: 'dens' is unknown; expected: one of label, dense, id, skip"},
+       "data.columns.0.kind: 'dens' is unknown; expected: one of label, dense, id, skip, "
+       "weight, group"},
       {"kind: label,", "kind: lable,", "{name: sold",
-       "data.columns.5.kind: 'lable' is unknown; expected: one of label, dense, id, skip"},
+       "data.columns.5.kind: 'lable' is unknown; expected: one of label, dense, id, skip, "
+       "weight, group"},
       {"stddev: 0.5", "low: 1", "low: 1",
        "tables.0.initializer.low: has no effect with kind: normal; remove it, or set kind: "
        "uniform"},

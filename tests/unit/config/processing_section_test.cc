@@ -59,7 +59,8 @@ TEST_CASE("Steps of processing are read", "[config]") {
               "}\n"
               "  - {name: outside, column: shop, table: shop, plugin: {path: LICENSE, "
               "parameters: [1, two], max_ids: 7}}"),
-      kSamplePath, {"data.bad_rows=skip", "data.max_bad_rows=5", "training.keep_negatives=0.25"});
+      kSamplePath,
+      {"data.on_bad_row=skip", "data.max_bad_share=0.05", "training.keep_negatives=0.25"});
   REQUIRE(config.status() == absl::OkStatus());
   const ProcessingConfig& cross = config->features[3].processing;
   CHECK(config->features[3].sources() == std::vector<std::string>{"shop", "city"});
@@ -78,8 +79,8 @@ TEST_CASE("Steps of processing are read", "[config]") {
   CHECK(config->features[8].processing.plugin.path == "LICENSE");
   CHECK(config->features[8].processing.plugin.parameters == std::vector<std::string>{"1", "two"});
   CHECK(config->features[8].processing.plugin.max_ids == 7);
-  CHECK(config->data.bad_rows == DataConfig::BadRows::kSkip);
-  CHECK(config->data.max_bad_rows == 5);
+  CHECK(config->data.on_bad_row == DataConfig::OnBadRow::kSkip);
+  CHECK(config->data.max_bad_share == 0.05);
   CHECK(config->training.keep_negatives == 0.25F);
 }
 
@@ -176,8 +177,10 @@ TEST_CASE("Processing: what does not fit together", "[config]") {
        "or plugin"},
       {"mean: 2, stddev: 0.25", "fit: true, stddev: 0.25", "stddev: 0.25",
        "data.columns.0.stddev: has no effect; remove it, or leave out fit"},
-      {"  train: [CMakeLists.txt]", "  train: [CMakeLists.txt]\n  max_bad_rows: 7", "max_bad_rows",
-       "data.max_bad_rows: has no effect with bad_rows: fail; remove it, or set bad_rows: skip"},
+      {"  train: [CMakeLists.txt]", "  train: [CMakeLists.txt]\n  max_bad_share: 0.1",
+       "max_bad_share",
+       "data.max_bad_share: has no effect with on_bad_row: fail; remove it, or set on_bad_row: "
+       "skip"},
   });
 }
 

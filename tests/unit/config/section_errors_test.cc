@@ -9,6 +9,7 @@
 
 #include "config/document.h"
 #include "simurgh/config/cluster_config.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/config/error_cases.h"
 #include "tests/unit/config/sample.h"
 
@@ -108,10 +109,11 @@ TEST_CASE("Features, tables and columns that do not meet", "[config]") {
        "remove the table, or name it in a feature"},
       {"kind: label, positive: [\"yes\", 1]", "kind: skip",
        "columns:", "data.columns: no label; give one column kind: label"},
-      {"separator: \";\"", "strict: true", "strict",
+      {"separator: \";\"", "header: false\n    strict: true", "strict",
        "data.csv.strict: has no effect; remove it, or set header: true"},
-      {"{name: note, kind: skip}", "{name: note, kind: skip, header_name: a note}", "{name: note",
-       "data.columns.4.header_name: has no effect; remove it, or set csv.header: true"},
+      {"separator: \";\"\n  columns:\n    - {name: age",
+       "header: false\n  columns:\n    - {header_name: the age, name: age", "header_name",
+       "data.columns.0.header_name: has no effect; remove it, or set csv.header: true"},
       {"positive: [\"yes\", 1]", "negative: [\"no\"]", "negative",
        "data.columns.5.negative: has no effect; remove it, or give positive"},
       {"positive: [\"yes\", 1]", "positive: [\"yes\"], negative: [\"no\", \"yes\"]", "negative",
@@ -137,6 +139,10 @@ TEST_CASE("Embeddings together too wide for a layer", "[config]") {
 }
 
 TEST_CASE("Models that do not hold together", "[config]") {
+  const std::string layers =
+      "{linear: width}, batch_norm, {batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, "
+      "softmax, {dot: width}, {fm: width}, cross, {cross: {rank}}, sum, {sum: width}, {mix: "
+      "terms}, mean, last or {attention: {hidden}}";
   CheckCases({
       {"input: dense", "input: dens", "input: dens",
        "model.towers.0.input: 'dens' is neither dense, embeddings nor an earlier tower; "
@@ -158,20 +164,15 @@ TEST_CASE("Models that do not hold together", "[config]") {
       {"- name: top", "- name: dense", "- name: dense",
        "model.towers.1.name: 'dense' is an input of the model; give the tower another name"},
       {"relu, {linear: 1}]", "relu, {linear: 2}]", "layers: [{linear: 32}",
-       "model.towers.1.layers.3: the last tower must output one number, the logit; "
-       "end its layers with {linear: 1} or sum; the loss applies the sigmoid"},
+       "model.towers.1.layers.3: the last tower must output one number; "
+       "end its layers with {linear: 1} or sum; the loss applies sigmoid or exp"},
       {"relu, {linear: 1}]", "relu, {linear: 1}, sigmoid]", "layers: [{linear: 32}",
-       "model.towers.1.layers.4: the last tower must output one number, the logit; "
-       "end its layers with {linear: 1} or sum; the loss applies the sigmoid"},
+       "model.towers.1.layers.4: the last tower must output one number; "
+       "end its layers with {linear: 1} or sum; the loss applies sigmoid or exp"},
       {"batch_norm, relu", "batchnorm, relu", "batchnorm",
-       "model.towers.1.layers.1: 'batchnorm' is not a layer; expected: {linear: width}, "
-       "batch_norm, "
-       "{batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, {dot: width}, {fm: width}, cross, "
-       "{cross: {rank}}, sum or {sum: width}"},
+       "model.towers.1.layers.1: 'batchnorm' is not a layer; expected: " + layers},
       {"{linear: 32}", "{}", "layers: [{}",
-       "model.towers.1.layers.0: not a single layer; expected: {linear: width}, batch_norm, "
-       "{batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, {dot: width}, {fm: width}, cross, "
-       "{cross: {rank}}, sum or {sum: width}"},
+       "model.towers.1.layers.0: not a single layer; expected: " + layers},
       {"input: dense", "input: embeddings", "towers:",
        "model.towers: no tower reads dense; give a tower input: dense, or columns kind: skip"},
       {"{name: bottom", "{name: dense", "{name: dense",
@@ -181,6 +182,36 @@ TEST_CASE("Models that do not hold together", "[config]") {
        "model.towers.0.input: 'dense' is neither dense, embeddings nor an earlier tower; "
        "use one of embeddings, embeddings.city, embeddings.bought, embeddings.seen, "
        "embeddings.shop"},
+  });
+}
+
+TEST_CASE("Sequences and experts that do not hold together", "[config]") {
+  const std::string bottom = "{name: bottom, input: dense";
+  const auto with = [&](const std::string& tower) { return tower + "\n    - " + bottom; };
+  CheckCases({
+      {bottom, with("{name: x, input: [embeddings.city, mask.city], layers: [mean]}"), "mask.city",
+       "model.towers.0.input.1: 'mask.city' is neither dense, embeddings nor an earlier tower; "
+       "give the feature pooling: raw and mask: true"},
+      {"[{linear: 32}", "[last, {linear: 32}", "layers: [last",
+       "model.towers.1.layers.0: the last inputs are not a raw feature and its mask; "
+       "end the tower's input with embeddings.FEATURE and mask.FEATURE"},
+      {"[{linear: 32}", "[{mix: 7}, {linear: 32}", "layers: [{mix",
+       "model.towers.1.layers.0: 60 columns are not 7 factors and 7 pieces of one width; "
+       "read a tower with a factor for each piece first, then the pieces"},
+      {bottom, with("{name: x, input: embeddings.city, layers: [relu], experts: 2}"), "experts",
+       "model.towers.0.experts: has no effect without gates; name gates"},
+      {bottom, with("{name: x, input: embeddings.city, layers: [relu], gates: [a]}"), "gates",
+       "model.towers.0.gates: has no effect; remove it, or set experts"},
+      {bottom, with("{name: x, input: embeddings.city, layers: [relu], experts: 2, gates: [a]}"),
+       "{name: x",
+       "model.towers.0.name: no later tower reads 'x.a'; name it in an input, or remove the tower"},
+      {bottom, with("{name: x, input: y, layers: [relu], experts: 2, gates: [a]}"), "input: y",
+       "model.towers.0.input: 'y' is neither dense, embeddings nor an earlier tower; "
+       "use one of embeddings, dense, embeddings.city, embeddings.bought, embeddings.seen, "
+       "embeddings.shop"},
+      {"[{linear: 32}, batch_norm", "[{attention: {hidden: [0]}}, batch_norm", "[0]",
+       "model.towers.1.layers.0.attention.hidden.0: '0' is not a width; "
+       "expected: integers from 1 to 65536"},
   });
 }
 
@@ -195,6 +226,37 @@ TEST_CASE("Data files that cannot be read", "[config]") {
        "data.train.0: cannot read '~/a.csv': No such file or directory; "
        "~ is not expanded; write out the path of the home folder"},
   });
+}
+
+TEST_CASE("Patterns of data files", "[config]") {
+  const TemporaryFolder folder;
+  for (const char* name : {"b-1.csv", "a-10.csv", "a-2.csv", "a[1].csv", "c.tsv"}) {
+    folder.Write(name, "1\n");
+  }
+  const auto files = [&folder](const std::string& given) {
+    const auto config = ParseClusterConfig(kSample, kSamplePath, {"data.train=[" + given + "]"});
+    REQUIRE(config.status() == absl::OkStatus());
+    std::vector<std::string> names;
+    for (const std::string& path : config->data.train) {
+      CHECK(path.starts_with(folder.Path("")));
+      names.push_back(path.substr(folder.Path("").size()));
+    }
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  const std::string quote = "\"";
+  CHECK(files(quote + folder.Path("*.csv") + quote) ==
+        Names{"a-10.csv", "a-2.csv", "a[1].csv", "b-1.csv"});
+  CHECK(files(quote + folder.Path("b*") + quote + ", " + quote + folder.Path("a-?.csv") + quote) ==
+        Names{"b-1.csv", "a-2.csv"});
+  CHECK(files(quote + folder.Path("a[1].csv") + quote) == Names{"a[1].csv"});
+  CHECK(files(quote + folder.Path("[bc]*") + quote) == Names{"b-1.csv", "c.tsv"});
+  const std::string none = folder.Path("d*.csv");
+  CHECK(ParseClusterConfig(kSample, kSamplePath, {"data.train=[\"" + none + "\"]"})
+            .status()
+            .message() ==
+        "--set data.train=[\"" + none + "\"]: data.train.0: cannot read '" + none +
+            "': No such file or directory; no file matches the pattern; correct it");
 }
 
 TEST_CASE("Security: missing and unusable files are errors", "[config]") {

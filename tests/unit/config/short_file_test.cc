@@ -130,6 +130,57 @@ TEST_CASE("Criteo has all features, or those that are listed", "[config]") {
   CHECK(Features(Parse(data + kTower + "features: [{name: C3}]\n")) == Names{"C3"});
 }
 
+TEST_CASE("Columns of JSON are those of data.columns", "[config]") {
+  const auto file = [](const std::string& more) {
+    return absl::StrCat(
+        "data: {format: json, train: [CMakeLists.txt], columns: [{name: y, kind: label}, "
+        "{name: a, kind: id, header_name: the a}, {name: b, kind: id, separator: \",\"}, "
+        "{name: x, kind: dense, fit: false}]",
+        more, "}\n", kTower);
+  };
+  const ClusterConfig config = Parse(file(""));
+  CHECK(config.data.format == DataConfig::Format::kJson);
+  CHECK(config.data.columns[1].header_name == "the a");
+  CHECK(Features(config) == Names{"a", "b"});
+  CHECK(ErrorOf(file(", csv: {header: true}")) ==
+        "sample.yaml:1: data.csv: has no effect with format: json; remove it, or set format: csv");
+  CHECK(ErrorOf(file(", criteo: {labels: 2}")) ==
+        "sample.yaml:1: data.criteo: has no effect with format: json; remove it, or set format: "
+        "criteo");
+}
+
+TEST_CASE("libsvm and libffm have columns of their own, whose features have weights", "[config]") {
+  const auto file = [](const std::string& data, const std::string& more = "") {
+    return absl::StrCat("data: {train: [CMakeLists.txt], ", data, "}\n",
+                        "model: {towers: [{name: top, input: [embeddings], layers: [{linear: "
+                        "1}]}]}\n",
+                        more);
+  };
+  const ClusterConfig svm = Parse(file("format: libsvm"));
+  REQUIRE(Features(svm) == Names{"features"});
+  CHECK(svm.features[0].pooling == Pooling::kWeightedSum);
+  CHECK(svm.features[0].weight_separator == ':');
+  const std::string libffm = "format: libffm, libffm: {fields: 3}";
+  CHECK(Features(Parse(file(libffm))) == Names{"field0", "field1", "field2"});
+  CHECK(Tables(Parse(file(libffm))) == Names{"field0", "field1", "field2"});
+  const ClusterConfig one =
+      Parse(file(libffm, "features: [{name: f, column: field2, pooling: mean, modulo: 9}]\n"));
+  REQUIRE(Features(one) == Names{"f"});
+  CHECK(one.features[0].pooling == Pooling::kMean);
+  CHECK(one.features[0].weight_separator == ':');
+  CHECK(ErrorOf(file("format: libffm")) ==
+        "sample.yaml:1: data.libffm.fields: missing; give the number of fields");
+  CHECK(ErrorOf(file("format: libsvm, libffm: {fields: 3}")) ==
+        "sample.yaml:1: data.libffm: has no effect with format: libsvm; remove it, or set format: "
+        "libffm");
+  CHECK(ErrorOf(file("format: libsvm, columns: [{name: y, kind: label}]")) ==
+        "sample.yaml:1: data.columns: has no effect; remove it, or choose another format");
+  CHECK(ErrorOf(file(libffm, "features: [{name: f, columns: [field0, field1]}]\n")) ==
+        "sample.yaml:3: features.0.columns: not for indices with values; leave it out");
+  CHECK(ErrorOf(file("format: libsvm", "features: [{name: features, quantiles: 3}]\n")) ==
+        "sample.yaml:3: features.0.quantiles: not for indices with values; leave it out");
+}
+
 TEST_CASE("Daemons must agree on features and tables that are left out", "[config]") {
   const std::string one = ClusterAgreement(Parse(File(kTower)));
   CHECK(one == ClusterAgreement(Parse(File(kTower))));

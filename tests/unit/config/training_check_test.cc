@@ -225,12 +225,12 @@ TEST_CASE("Every label column is a task", "[config]") {
   CHECK(tasks[1].loss.positive_weight == 2.0F);
 
   CHECK(With({second, "model.towers.1.layers.3={sum: 2}"}).ok());  // Reads 32 columns.
-  CHECK(
-      ErrorOf({second}) ==
-      "model.towers.1.layers.3: the last tower must output 2 logits, one per label; end its layers "
-      "with {linear: 2}, or {sum: 2} of as many towers; the loss applies the sigmoid");
+  CHECK(ErrorOf({second}) ==
+        "model.towers.1.layers.3: the last tower must output 2 numbers, one per label; end its "
+        "layers "
+        "with {linear: 2}, or {sum: 2} of as many towers; the loss applies sigmoid or exp");
   CHECK_THAT(ErrorOf({second, "model.towers.1.layers.3={sum: 4}"}),
-             Catch::Contains("model.towers.1.layers.3: the last tower must output 2 logits"));
+             Catch::Contains("model.towers.1.layers.3: the last tower must output 2 numbers"));
   CHECK_THAT(ErrorOf({second, logits, "model.tasks=[{label: solt}]"}),
              Catch::Contains("model.tasks.0.label: no label column is named 'solt'; the nearest "
                              "label column is 'sold'"));
@@ -240,6 +240,64 @@ TEST_CASE("Every label column is a task", "[config]") {
              Catch::Contains("model.tasks.0.weight: -1 is out of range"));
   CHECK_THAT(ErrorOf({second, logits, "training.keep_negatives=0.5"}),
              Catch::Contains("training.keep_negatives: requires a single label"));
+}
+
+TEST_CASE("Labels of regressions are numbers", "[config]") {
+  using Values = ColumnConfig::LabelValues;
+  const std::string number = "data.columns.5={name: sold, kind: label}";
+  const auto values = [&](const std::string& loss) {
+    return With({number, loss}).value().data.columns[5].label_values;
+  };
+  CHECK(values("model.loss={kind: focal}") == Values::kBinary);
+  CHECK(values("model.loss={kind: squared_error}") == Values::kNumbers);
+  CHECK(values("model.loss={kind: poisson}") == Values::kCounts);
+  CHECK(values("model.tasks=[{label: sold, loss: {kind: poisson}}]") == Values::kCounts);
+  CHECK(ErrorOf({"model.loss={kind: squared_error}"}) ==
+        "data.columns.5.positive: label 'sold' is a number, as its loss is squared_error; "
+        "remove it, or set model.loss.kind to bce or focal");
+  CHECK_THAT(ErrorOf({"model.tasks=[{label: sold, loss: {kind: poisson}}]"}),
+             Catch::EndsWith("or set model.tasks.0.loss.kind to bce or focal"));
+  CHECK_THAT(ErrorOf({number, "model.loss={kind: poisson, positive_weight: 2}"}),
+             Catch::EndsWith("model.loss.positive_weight: has no effect with kind: poisson; remove "
+                             "it, or set kind: bce or focal"));
+  CHECK(ErrorOf({number, "model.loss={kind: poisson}", "training.keep_negatives=0.5"}) ==
+        "training.keep_negatives: requires a binary label; the loss is poisson; set it to 1");
+}
+
+TEST_CASE("A metric is one of the first label's kind", "[config]") {
+  const std::string number = "data.columns.5={name: sold, kind: label}";
+  const std::string loss = "model.loss={kind: squared_error}";
+  const auto metric = [&](const std::vector<std::string>& overrides) {
+    return With(overrides).value().checkpoint.best_by;
+  };
+  CHECK(metric({number, loss}) == EvaluationMetric::kLoss);
+  CHECK(metric({number, loss, "checkpoint.best_by=rmse"}) == EvaluationMetric::kRmse);
+  CHECK(metric({"checkpoint.best_by=loss"}) == EvaluationMetric::kLoss);
+  CHECK(metric({"checkpoint.best_by=group_auc", "training.auc_group_feature=seen"}) ==
+        EvaluationMetric::kGroupAuc);
+  CHECK(ErrorOf({number, loss, "checkpoint.best_by=auc"}) ==
+        "checkpoint.best_by: auc is no metric of label 'sold', whose loss is squared_error; choose "
+        "rmse or loss");
+  CHECK(ErrorOf({"checkpoint.best_by=rmse"}) ==
+        "checkpoint.best_by: rmse is no metric of label 'sold', whose loss is bce; choose auc, "
+        "log_loss, group_auc or loss");
+  CHECK(ErrorOf({"checkpoint.best_by=group_auc"}) ==
+        "checkpoint.best_by: group_auc requires groups; give a column kind: group, or set "
+        "training.auc_group_feature");
+  const std::string group = "data.columns.4={name: note, kind: group}";
+  CHECK(metric({"checkpoint.best_by=group_auc", group}) == EvaluationMetric::kGroupAuc);
+  CHECK(ErrorOf({group, "training.auc_group_feature=seen"}) ==
+        "training.auc_group_feature: a column of kind: group groups samples, too; remove one of "
+        "them");
+}
+
+TEST_CASE("One column may have the weights of samples", "[config]") {
+  const std::string first = "data.columns.4={name: note, kind: weight}";
+  CHECK(With({first})->data.columns[4].kind == ColumnConfig::Kind::kWeight);
+  CHECK_THAT(
+      ErrorOf({first, "data.columns.0={name: age, kind: weight}"}),
+      Catch::EndsWith("data.columns.4.kind: a second column of this kind; keep one, and give "
+                      "the other kind: skip"));
 }
 
 TEST_CASE("Models that support one label refuse more", "[config]") {

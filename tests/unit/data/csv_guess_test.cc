@@ -167,6 +167,23 @@ TEST_CASE("The label is found by its name, then by its values", "[guess]") {
   CHECK(Guessed(text("a,n,target", "1.0", "0"))[2].config.positive.empty());
 }
 
+TEST_CASE("A label of many numbers is one of a regression", "[guess]") {
+  const auto rows = [](const char* name) {
+    return Rows(absl::StrCat("a,", name, ",b"), 200, [](size_t i) {
+      return absl::StrCat(i % 7, ",", 0.25 * static_cast<double>(i % 90), ",", i % 3);
+    });
+  };
+  using Values = ColumnConfig::LabelValues;
+  const Guessed target(rows("target"));
+  CHECK(target.kind(1) == Kind::kLabel);
+  CHECK(target[1].config.label_values == Values::kNumbers);
+  CHECK(target[1].config.positive.empty());
+  CHECK(Guessed(rows("price"), "price")[1].config.label_values == Values::kNumbers);
+  CHECK(Guessed(rows("price"), "a")[0].config.label_values == Values::kNumbers);
+  // Few numbers may be classes.
+  CHECK_THAT(ErrorOf(rows("price"), "b"), Contains("column 'b' has 3 values, '0', '1', '2'"));
+}
+
 TEST_CASE("A guess from a part of the rows says so, and keeps ids that could repeat", "[guess]") {
   const auto text = [](const std::string& name) {
     return Rows(absl::StrCat(name, ",b,label"), 500, [](size_t i) {
@@ -274,8 +291,8 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
   CHECK_THAT(ErrorOf("?,5,no\n39,6,yes\n40,7,no\n"), Contains("no header: the first line has"));
   CHECK_THAT(ErrorOf(std::string("a,\0b\n1,2\n", 9)),
              Contains("a.csv:1: this is no text in UTF-8"));
-  CHECK_THAT(ErrorOf("a,label\n\"x\ny\",1\nz,0\n"),
-             Catch::StartsWith("a.csv:2: cell 1: the quote is not closed on this line; close it"));
+  CHECK_THAT(ErrorOf("a,label\n\"x,1\nz,0\n"),
+             Catch::StartsWith("a.csv:2: cell 1: the quote is not closed; close it"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,0,5\n"),
              Catch::StartsWith("a.csv:3: 3 cells, but the header has 2 columns; correct the row"));
   CHECK_THAT(ErrorOf("a,rating\nx,1\ny,2\nz,3\n"),
@@ -284,7 +301,8 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
   CHECK_THAT(
       ErrorOf("a,label,b\nx,1,u\ny,2,v\nz,3,u\n"),
       Contains("column 'label' has 3 values, '1', '2', '3'; a label has two, such as 0 and 1, "
-               "or yes and no. Choose another column with --label, or convert it; columns "
+               "or yes and no, or at least five numbers. Choose another column with --label, or "
+               "convert it; columns "
                "with two values: 'b'"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,1\n"), Contains("column 'label' has one value, '1'"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,0\n", "b"),
@@ -382,7 +400,7 @@ TEST_CASE("The configuration is valid, for any names and texts", "[guess]") {
   }
   CHECK(config->features[0].processing.vocabulary == guessed[0].vocabulary);
   CHECK(config->features[1].processing.vocabulary == guessed[1].vocabulary);
-  CHECK(config->data.bad_rows == DataConfig::BadRows::kSkip);
+  CHECK(config->data.on_bad_row == DataConfig::OnBadRow::kSkip);
   CHECK(config->embedding_ps.instances[0].address == "127.0.0.1:1");
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     if (!absl::StartsWith(line, "  - ")) CHECK(line.size() <= 100);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/hash.h"
@@ -14,6 +15,7 @@
 namespace simurgh {
 namespace {
 
+using Catch::Contains;
 using Kind = ColumnConfig::Kind;
 using Ids = std::vector<uint64_t>;
 
@@ -107,6 +109,60 @@ TEST_CASE("Several label columns are several labels of a sample, in their order"
   CHECK((*second)->dense.labels == std::vector<float>{1, 1});
 }
 
+TEST_CASE("a label of numbers is the number, a count at least 0") {
+  using Values = ColumnConfig::LabelValues;
+  DataConfig config;
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense)};
+  config.columns[0].label_values = Values::kNumbers;
+  const TemporaryFolder folder;
+  const auto labels = [&](const std::string& cell) -> StatusOr<std::vector<float>> {
+    const std::string path = folder.Write("a.csv", cell + ",1\n");
+    SIMURGH_ASSIGN_OR_RETURN(const auto reader, OpenBatchReader(config, {}, {path}, 4));
+    SIMURGH_ASSIGN_OR_RETURN(const auto batch, reader->Next());
+    return batch->dense.labels;
+  };
+  CHECK(labels("-1.5").value() == std::vector<float>{-1.5F});
+  CHECK(labels("1").value() == std::vector<float>{1});
+  for (const char* bad : {"", "x", "nan", "1e60"}) {
+    CHECK_THAT(std::string(labels(bad).status().message()),
+               Contains(absl::StrCat("a.csv:1: column 'y': '", bad, "' is not a finite number")));
+  }
+  config.columns[0].label_values = Values::kCounts;
+  CHECK(labels("2.5").value() == std::vector<float>{2.5F});
+  CHECK_THAT(std::string(labels("-1").status().message()),
+             Contains("'-1' is not a number of at least 0, as the loss poisson needs; correct it"));
+}
+
+TEST_CASE("weights of samples follow the labels, and their cells are not missing") {
+  DataConfig config;
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
+                    Column("city", Kind::kSkip), Column("w", Kind::kWeight)};
+  CHECK(HasSampleWeights(config));
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("a.csv", "1,1,a,0.5\n0,1,a,3\n1,1,a,0\n");
+  const auto reader = OpenBatchReader(config, {}, {path}, 2);
+  REQUIRE(reader.ok());
+  const auto first = (*reader)->Next();
+  CHECK((*first)->dense.labels == std::vector<float>{1, 0, 0.5F, 3});
+  CHECK((*first)->dense.weights().size() == 2);
+  const auto second = (*reader)->Next();
+  CHECK((*second)->dense.labels == std::vector<float>{1, 0});
+
+  for (const char* bad : {"", "-1", "inf", "x"}) {
+    const std::string row = folder.Write("b.csv", absl::StrCat("1,1,a,", bad, "\n1,1,a,2\n"));
+    const auto refused = OpenBatchReader(config, {}, {row}, 2);
+    CHECK_THAT(std::string((*refused)->Next().status().message()),
+               Contains(absl::StrCat("b.csv:1: column 'w': '", bad, "' is not a weight")));
+    // The bad row leaves nothing behind.
+    CHECK((*(*refused)->Next())->dense.labels == std::vector<float>{1, 2});
+  }
+
+  // Rows to predict have neither label nor weight, or both, whatever they are.
+  const std::string rows = folder.Write("c.csv", "1,a\nx,2,a,y\n");
+  const auto predicted = OpenBatchReader(config, {}, {rows}, 2, {.ignore_labels = true});
+  CHECK((*(*predicted)->Next())->dense.labels == std::vector<float>{0, 0, 1, 1});
+}
+
 TEST_CASE("Texts that mean a positive label") {
   DataConfig config = Example();
   config.columns[0].positive = {"yes", "si"};
@@ -186,13 +242,43 @@ TEST_CASE("A file may begin with a byte order mark, with a header or without, pa
   }
 }
 
+TEST_CASE("A quoted cell may have line ends; a quote that is not closed ends with its line") {
+  const TemporaryFolder folder;
+  DataConfig config = Example();
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
+  config.max_bad_share = 1;
+  const auto read = [&](const std::string& text) {
+    std::vector<std::string> rows;
+    const ReadOptions options{.on_row = [&rows](std::string_view line, bool in_batch) {
+      rows.push_back((in_batch ? "+" : "-") + std::string(line));
+    }};
+    const auto reader =
+        OpenBatchReader(config, Features(), {folder.Write("rows", text)}, 100, options);
+    REQUIRE(reader.ok());
+    REQUIRE((*reader)->Next().ok());
+    return rows;
+  };
+  using Rows = std::vector<std::string>;
+  CHECK(read("1,1,\"a\nb\",t,\n0,2,\"\r\n\"\"\n\",\"t\n\n\",\n") ==
+        Rows{"+1,1,\"a\nb\",t,", "+0,2,\"\r\n\"\"\n\",\"t\n\n\","});
+  CHECK(read("1,1,\"a,t,\n0,2,b,t,\n1,3,\"c\",t,\n") ==
+        Rows{"-1,1,\"a,t,", "+0,2,b,t,", "+1,3,\"c\",t,"});
+  CHECK(read("1,1,\"a,t,\n0,2,b,t,\n") == Rows{"-1,1,\"a,t,", "+0,2,b,t,"});
+  CHECK(read("1,1,5\" pipe,t,\n0,2,6\" pipe,t,\n") == Rows{"+1,1,5\" pipe,t,", "+0,2,6\" pipe,t,"});
+  const std::string file = folder.Write("rows", "1,1,\"a\n\nb\",t,\n0,x,c,t,\n");
+  config.on_bad_row = DataConfig::OnBadRow::kFail;
+  CHECK_THAT(std::string(ReadSamples(config, Features(), {file}).status().message()),
+             Catch::StartsWith(file + ":4: column 'x': 'x' is not"));
+}
+
 TEST_CASE("A header that is read as a row is an error that names data.csv.header") {
   const auto problem = [](const std::string& text) {
     return std::string(ReadText(Example(), text, Features()).status().message());
   };
   CHECK_THAT(problem("y,x,city,tags,note\n"),
              Catch::EndsWith("; if the line is a header, set data.csv.header: true"));
-  CHECK_THAT(problem("1,1,c,t,\ny,x,city,tags,note\n"), Catch::EndsWith("as `positive`"));
+  CHECK_THAT(problem("1,1,c,t,\ny,x,city,tags,note\n"),
+             Catch::EndsWith("choose the loss squared_error"));
 }
 
 TEST_CASE("A bad row is named with file, line, column, value and remedy") {
@@ -210,7 +296,7 @@ TEST_CASE("A bad row is named with file, line, column, value and remedy") {
       {"1,1,c,t", "a.csv:2: 4 cells, but the configuration names 5 columns"},
       {"1,1,c,t,,", "6 cells"},
       {"1", "1 cell, but"},
-      {"1,1,\"c,t,", "a.csv:2: cell 3: the quote is not closed on this line"},
+      {"1,1,\"c,t,", "a.csv:2: cell 3: the quote is not closed;"},
       {"1,1,\"c\"d,t,", "cell 3: text after the closing quote"},
       {"1,\x01\xff" + std::string(100, 'z') + ",c,t,", "'\\x01\\xffzzz"},
   }));
@@ -317,7 +403,7 @@ TEST_CASE("A file in another compression is named, also when bad rows are skippe
   const TemporaryFolder folder;
   const std::string file = folder.Write("a.csv.xz", std::string("\xfd\x37zXZ\0\0\4\n\n", 10));
   DataConfig config = Example();
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
   CHECK(ReadSamples(config, Features(), {file}).status() ==
         absl::FailedPreconditionError(
             file + ":1: is compressed by xz; decompress it first, or use gzip or zstd"));

@@ -28,8 +28,8 @@ DataConfig Example() {
   config.columns.resize(2);
   config.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
   config.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense};
-  config.bad_rows = DataConfig::BadRows::kSkip;
-  config.max_bad_rows = 1'000;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
+  config.max_bad_share = 1;
   return config;
 }
 
@@ -204,7 +204,10 @@ TEST_CASE("A position keeps divisions until a later one has passed them") {
   const Division two{.batch_size = 4, .piece_batches = 1, .shares = 2};
   const Division one{.batch_size = 4, .piece_batches = 1, .shares = 1};
   DataPosition position(two);
-  position.Advance({.share = 0, .files = 1, .next = {0, 12}});
+  position.Advance({.share = 0,
+                    .files = 1,
+                    .next = {0, 12},
+                    .place = {.row = 10, .file = 1, .at = {2, 3, 4, 5}}});
   position.Advance({.share = 1, .files = 2, .next = {0, 40}});
   CHECK(position.turn() == 0);
   CHECK(position.first() == RowNumber{0, 12});
@@ -213,12 +216,18 @@ TEST_CASE("A position keeps divisions until a later one has passed them") {
   CHECK(position.IsRead({0, 11}));
   CHECK_FALSE(position.IsRead({0, 16}));  // Of share 0.
   CHECK(position.IsRead({0, 36}));        // Of share 1.
-  CHECK(position.ToText() == "files=2 turn=0\nbatch_size=4 piece_batches=1 next=0:12,0:40");
+  CHECK(position.ToText() ==
+        "version=2 files=2 turn=0\nbatch_size=4 piece_batches=1 next=0:12,0:40 "
+        "places=10:1:2:3:4:5,0:0:0:0:0:0");
   DataPosition next = position.ContinueWith(one);
   CHECK(next.next(0) == RowNumber{0, 12});
   CHECK(next.ToText() ==
-        "files=2 turn=0\nbatch_size=4 piece_batches=1 next=0:12,0:40\n"
-        "batch_size=4 piece_batches=1 next=0:12");
+        "version=2 files=2 turn=0\nbatch_size=4 piece_batches=1 next=0:12,0:40 "
+        "places=10:1:2:3:4:5,0:0:0:0:0:0\n"
+        "batch_size=4 piece_batches=1 next=0:12 places=10:1:2:3:4:5");
+  CHECK(next.PlaceOf(one, 0, 0).row == 10);
+  CHECK(next.PlaceOf(one, 0, 1) == ReadPlace());
+  CHECK(next.PlaceOf(two, 1, 0).row == 10);
   CHECK(next.IsRead({0, 36}));
   // Back: the first division goes on, and leaves out what the second one has read.
   next.Advance({.share = 0, .files = 2, .next = {0, 20}});
@@ -227,33 +236,51 @@ TEST_CASE("A position keeps divisions until a later one has passed them") {
   CHECK(back.next(1) == RowNumber{0, 40});
   next.Advance({.share = 0, .files = 2, .next = {0, 40}});
   next.Merge(next.Numbers());
-  CHECK(next.ToText() == "files=2 turn=0\nbatch_size=4 piece_batches=1 next=0:40");
+  CHECK(next.ToText() ==
+        "version=2 files=2 turn=0\nbatch_size=4 piece_batches=1 next=0:40 places=0:0:0:0:0:0");
+  next.ForgetPlaces();
+  CHECK(next.next(0) == RowNumber{0, 40});
   // Ranks that have read other shares.
   DataPosition rank(two);
   rank.Advance({.share = 0, .files = 1, .next = {0, 8}});
   DataPosition other(two);
-  other.Advance({.share = 1, .files = 3, .next = {1, 0}});
+  other.Advance({.share = 1, .files = 3, .next = {1, 0}, .place = {.at = {0, 0, 0, 7}}});
   rank.Merge(other.Numbers());
-  CHECK(rank.ToText() == "files=3 turn=1\nbatch_size=4 piece_batches=1 next=0:8,1:0");
+  CHECK(rank.ToText() ==
+        "version=2 files=3 turn=1\nbatch_size=4 piece_batches=1 next=0:8,1:0 "
+        "places=0:0:0:0:0:0,0:0:0:0:0:7");
   CHECK(rank.EndOfRead(0) == ~uint64_t{0});
 }
 
 TEST_CASE("Texts that are no position are refused") {
-  const std::string valid = "files=2 turn=1\nbatch_size=4 piece_batches=1 next=0:12,0:40";
+  const std::string valid =
+      "version=2 files=2 turn=1\nbatch_size=4 piece_batches=1 next=0:12,0:40 "
+      "places=10:1:2:3:4:5,30:0:0:0:0:18446744073709551615";
   REQUIRE(DataPosition::FromText(valid).ok());
+  // Version 1.
+  const std::string old = "files=2 turn=1\nbatch_size=4 piece_batches=1 next=0:12,0:40";
+  DataPosition without = *DataPosition::FromText(valid);
+  without.ForgetPlaces();
+  CHECK(*DataPosition::FromText(old) == without);
   for (size_t bytes = 0; bytes < valid.size(); ++bytes) {
     const auto position = DataPosition::FromText(valid.substr(0, bytes));
     if (position.ok()) CHECK(position->ToText() == valid.substr(0, bytes));
   }
-  for (const std::string text : {"", "epoch=1 batches=2", "files=2 turn=0",
-                                 ("files=2 turn=2\nbatch_size=4 piece_batches=1 "
-                                  "next=0:12,0:40"),
-                                 "files=2 turn=0 \nbatch_size=4 piece_batches=1 next=0:1",
-                                 "files=2 turn=0\nbatch_size=0 piece_batches=1 next=0:1",
-                                 "files=2 turn=0\nbatch_size=1 piece_batches=0 next=0:1",
-                                 "files=2 turn=0\nbatch_size=1 piece_batches=1 next=",
-                                 "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:-1",
-                                 "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1,"}) {
+  for (const std::string text :
+       {"", "epoch=1 batches=2", "files=2 turn=0",
+        ("files=2 turn=2\nbatch_size=4 piece_batches=1 "
+         "next=0:12,0:40"),
+        "files=2 turn=0 \nbatch_size=4 piece_batches=1 next=0:1",
+        "files=2 turn=0\nbatch_size=0 piece_batches=1 next=0:1",
+        "files=2 turn=0\nbatch_size=1 piece_batches=0 next=0:1",
+        "files=2 turn=0\nbatch_size=1 piece_batches=1 next=",
+        "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:-1",
+        "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1,",
+        "files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places=0:0:0:0:0:0",
+        "version=2 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1",
+        "version=3 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places=0:0:0:0:0:0",
+        "version=2 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places=0:0:0:0:0",
+        "version=2 files=2 turn=0\nbatch_size=1 piece_batches=1 next=0:1 places="}) {
     CAPTURE(text);
     CHECK(absl::IsDataLoss(DataPosition::FromText(text).status()));
   }

@@ -62,6 +62,26 @@ TEST_CASE("The report has a line a number, or one line of JSON") {
   CHECK_THAT(none.out, Catch::Contains("\"teacher_auc\": null"));
 }
 
+TEST_CASE("Teachers of a sequence and of experts write CSV with a header, and their AUCs") {
+  const TemporaryFolder folder;
+  const std::string start = "--samples 20000 --output " + folder.Path("a") + " --teacher ";
+  const Outcome sequence = Datagen(folder, start + "sequence");
+  CHECK(sequence.exit_code == 0);
+  CHECK_THAT(sequence.out, Catch::Contains("distinct_ids 100\n"));
+  CHECK_THAT(sequence.out, Catch::Contains("\nteacher_auc 0.9"));
+  CHECK_THAT(sequence.out, Catch::Contains("\nteacher_auc_dense_only nan\n"));
+  const std::string text = ReadWholeFile(folder.Path("a"));
+  CHECK_THAT(text, Catch::StartsWith("item,seen,label\n"));
+  const std::string first = Generate(folder, "b", "--teacher sequence --samples 15000 --threads 3");
+  const std::string rest = Generate(folder, "c", "--teacher sequence --samples 5000 --first 15000");
+  CHECK(text == first + rest.substr(rest.find('\n') + 1));
+  const Outcome experts = Datagen(folder, start + "experts");
+  CHECK_THAT(experts.out, Catch::Contains("\nteacher_auc 0.8"));
+  CHECK_THAT(experts.out, Catch::Contains("\nteacher_auc_label2 0.8"));
+  CHECK_THAT(ReadWholeFile(folder.Path("a")),
+             Catch::StartsWith("segment,x1,x2,x3,x4,x5,x6,x7,x8,y1,y2\n"));
+}
+
 TEST_CASE("Help and version") {
   const TemporaryFolder folder;
   const Outcome help = Datagen(folder, "--help");
@@ -88,6 +108,8 @@ TEST_CASE("Bad options exit with 2, and nothing is written") {
       {"--output a --samples 1 --threads 0", 2, "--threads: 0 is out of range; use 1 to 1024"},
       {"--output a --samples 1 --sead 1", 2, "sead"},
       {"--output a --samples 1 stray", 2, "unexpected argument"},
+      {"--output a --samples 1 --teacher sequences", 2,
+       "--teacher: 'sequences' is unknown; use clicks, sequence or experts"},
       {"--output a --samples 1 --missing 2", 2, "--missing: 2 is out of range; use 0 to 0.9"},
       {"--output nowhere/a --samples 1", 2,
        "--output: cannot create nowhere/a: No such file or directory"},

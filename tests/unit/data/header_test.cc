@@ -124,6 +124,51 @@ std::vector<ReadBatch> ReadAll(const DataConfig& config, const std::vector<std::
   }
 }
 
+TEST_CASE("The first line of the first file tells whether files have a header") {
+  DataConfig config = Example(false);
+  config.csv.finds_header = true;
+  config.missing_values = {"", "?"};
+  const TemporaryFolder folder;
+  const auto rows = [&](const std::vector<std::string>& texts, bool needs_labels = true) {
+    std::vector<std::string> files;
+    for (const std::string& text : texts) {
+      files.push_back(folder.Write(absl::StrCat(files.size(), ".csv"), text));
+    }
+    RowLines lines = RowLines::Open(config, files, {.ignore_labels = !needs_labels}).value();
+    size_t count = 0;
+    for (;;) {
+      const auto line = lines.Next();
+      REQUIRE(line.ok());
+      if (!line->has_value()) return count;
+      ++count;
+    }
+  };
+  const std::string header = "y,x,city,tags,note,z\n";
+  const std::string row = "1,2,Oslo,a,,3\n";
+  CHECK(rows({header + row, header + row}) == 2);
+  CHECK(rows({row + row, row}) == 3);
+  CHECK(rows({"", header + row, header + row}) == 2);
+  CHECK(rows({"", row, header}) == 2);
+  CHECK(rows({"z,x,more,city,tags,y\n" + row}) == 1);
+  // One number, or a missing one, is enough for a row.
+  CHECK(rows({"?,no,Oslo,a,,no\n"}) == 1);
+  CHECK(rows({"no,no,Oslo,a,,3\n"}) == 1);
+  CHECK(rows({"y,z,city,tags,note,x,\"\n"}) == 1);
+  CHECK(rows({"x,city,tags,note,z\n2,Oslo,a,,3\n"}, false) == 1);
+  CHECK(rows({"2,Oslo,a,,3\n2,Oslo,a,,3\n"}, false) == 2);
+  // Texts are labels.
+  for (ColumnConfig& column : config.columns) {
+    if (column.kind == Kind::kDense) column.kind = Kind::kSkip;
+  }
+  config.columns[0].positive = {"yes"};
+  CHECK(rows({"no,2,Oslo,a,,3\n"}) == 1);
+  CHECK(rows({"y,2,Oslo,a,,3\n"}) == 1);
+  CHECK(rows({"city,y,tags\n"}) == 0);
+  config.columns[0].negative = {"no"};
+  CHECK(rows({"no,2,Oslo,a,,3\n"}) == 1);
+  CHECK(rows({"label,2,Oslo,a,,3\n"}) == 0);
+}
+
 TEST_CASE("Any order with any further columns gives the batches of the configured order") {
   Random random(GENERATE(range(0, 60)));
   DataConfig plain = Example(false);

@@ -56,6 +56,29 @@ TEST_CASE("Lines end in LF, CRLF or the end of the stream") {
   CHECK(*Lines("a\rb\r") == Expected{"a\rb"});
 }
 
+TEST_CASE("A line is extended by the next ones, and shortened again") {
+  const std::string lines = "a\"\r\nb\n\r\nc\n" + std::string(kMaxLineBytes, 'd') + "\ne";
+  for (const size_t piece : {size_t{1}, size_t{3}, size_t{1} << 20}) {
+    LineReader reader(std::make_unique<PiecewiseStream>(lines, 1, piece));
+    CHECK((*reader.Next())->text == "a\"");
+    CHECK((*reader.Extend())->text == "a\"\r\nb");
+    CHECK((*reader.Extend())->text == "a\"\r\nb\n");
+    CHECK(reader.Shorten().text == "a\"");
+    CHECK((*reader.Extend())->text == "a\"\r\nb");
+    CHECK(reader.line_number() == 1);
+    CHECK((*reader.Next())->text.empty());
+    CHECK(reader.line_number() == 3);
+    CHECK((*reader.Extend())->text == "\r\nc");
+    CHECK_FALSE(reader.Extend()->has_value());  // Too long.
+    CHECK((*reader.Next())->text.size() == kMaxLineBytes);
+    CHECK(reader.line_number() == 5);
+    CHECK((*reader.Next())->text == "e");
+    CHECK_FALSE(reader.Extend()->has_value());
+    CHECK(reader.Shorten().text == "e");
+    CHECK_FALSE(reader.Next()->has_value());
+  }
+}
+
 TEST_CASE("A byte order mark is left out at the beginning, and nowhere else") {
   using Expected = std::vector<std::string>;
   const std::string mark = "\xef\xbb\xbf";

@@ -175,7 +175,8 @@ TEST_CASE("A row that is bad in one column counts in no other's statistics") {
   DataConfig config = Example();
   config.columns.push_back(Column("z", Kind::kId));
   config.columns[1].fit = true;
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
+  config.max_bad_share = 1;
   config.train = {folder.Write("a.csv", "1,1,1\n0,1000,bad\n1,3,2\n")};
   std::vector<FeatureConfig> features = {Feature("z")};
   features[0].processing.quantiles = 2;

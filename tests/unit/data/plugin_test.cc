@@ -180,7 +180,7 @@ TEST_CASE("A row that a plug-in rejects follows the policy for bad rows") {
         file +
             ":1: feature 'f': the plug-in makes no ids (of 'ok'); correct the row, or choose "
             "another rule for `missing`");
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
   const auto samples = ReadSamples(config, {Bad("bad_misbehaves")}, {file});
   REQUIRE(samples.status() == absl::OkStatus());
   CHECK(samples->size() == 2);
@@ -189,7 +189,7 @@ TEST_CASE("A row that a plug-in rejects follows the policy for bad rows") {
                      .columns = {"word"},
                      .width = 2,
                      .plugin = {.path = kFolder + "bad_misbehaves.so"}}};
-  config.bad_rows = DataConfig::BadRows::kFail;
+  config.on_bad_row = DataConfig::OnBadRow::kFail;
   CHECK_THAT(
       std::string(ReadSamples(config, {Feature("word")}, {folder.Write("d.csv", "1,1,nan\n")})
                       .status()
@@ -205,7 +205,7 @@ TEST_CASE("Rows that a plug-in refuses count in no statistics, as if they were n
     const TemporaryFolder folder;
     DataConfig config = Example();
     config.columns[1].fit = true;
-    config.bad_rows = DataConfig::BadRows::kSkip;
+    config.on_bad_row = DataConfig::OnBadRow::kSkip;
     config.train = {folder.Write("a.csv", text)};
     FeatureConfig binned = Feature("binned");
     binned.column = "x";
@@ -237,7 +237,7 @@ TEST_CASE("A plug-in that cannot continue ends the first pass for statistics, to
   const TemporaryFolder folder;
   DataConfig config = Example();
   config.columns[1].fit = true;
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
   config.train = {folder.Write("a.csv", "1,1,ok\n1,2,fail\n")};
   std::vector<FeatureConfig> features = {Bad("bad_misbehaves")};
   const Status status = FitStatistics(config, features);
@@ -250,7 +250,7 @@ TEST_CASE("A plug-in that cannot continue ends the first pass for statistics, to
 TEST_CASE("A plug-in that cannot continue ends the reading, whatever the policy") {
   const TemporaryFolder folder;
   DataConfig config = Example();
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
   const Status status =
       ReadSamples(config, {Bad("bad_misbehaves")}, {folder.Write("a.csv", "1,1,ok\n1,1,fail\n")})
           .status();

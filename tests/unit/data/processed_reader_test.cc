@@ -7,6 +7,7 @@
 
 #include "data/process/feature_ids.h"
 #include "data/process/hashing.h"
+#include "simurgh/data/bad_row_file.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 
@@ -99,8 +100,8 @@ TEST_CASE("Bad rows end the reading, or are left out up to a limit") {
         file +
             ":2: column 'x': 'much' is not a finite number; correct it, or add it to "
             "data.missing_values");
-  config.bad_rows = DataConfig::BadRows::kSkip;
-  config.max_bad_rows = 3;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
+  config.max_bad_share = 0.003;
   const auto samples = ReadSamples(config, {city, Feature("tags")}, {file});
   REQUIRE(samples.ok());
   REQUIRE(samples->size() == 3);
@@ -110,10 +111,51 @@ TEST_CASE("Bad rows end the reading, or are left out up to a limit") {
   REQUIRE(reader.ok());
   REQUIRE((*reader)->Next().ok());
   CHECK((*reader)->skipped_rows() == 3);
-  config.max_bad_rows = 2;
-  CHECK_THAT(std::string(ReadSamples(config, {city, Feature("tags")}, {file}).status().message()),
-             Catch::StartsWith("more bad rows than data.max_bad_rows, 2: " + file +
-                               ":5: column 'y': '7' is not a label"));
+  config.max_bad_share = 0.002;
+  CHECK_THAT(
+      std::string(ReadSamples(config, {city, Feature("tags")}, {file}).status().message()),
+      Catch::StartsWith("3 of 5 rows are bad, more than data.max_bad_share, 0.002, of 1000: " +
+                        file + ":5: column 'y': '7' is not a label"));
+}
+
+TEST_CASE("Bad rows are a share of those so far, and the first ten are in a file") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int row = 1; row <= 3'000; ++row) {
+    text += row % 100 == 0 ? "2,\"a\nb\",Oslo,\n" : "1,1,Oslo,\n";
+  }
+  const std::string file = folder.Write("a.csv", text);
+  DataConfig config = Example();
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
+  config.max_bad_share = 0.01;
+  CheckpointConfig checkpoint;
+  checkpoint.directory = folder.Path("models/m") + "/";
+  const auto read = [&]() -> Status {
+    BadRowFile bad_rows(checkpoint, "-rank-1");
+    SIMURGH_ASSIGN_OR_RETURN(const auto reader, OpenBatchReader(config, {Feature("city")}, {file},
+                                                                64, {.bad_rows = &bad_rows}));
+    for (;;) {
+      SIMURGH_ASSIGN_OR_RETURN(const auto batch, reader->Next());
+      if (batch) continue;
+      CHECK(reader->skipped_rows() == 30);
+      return absl::OkStatus();
+    }
+  };
+  folder.Write("other", "");
+  for (int time = 0; time < 2; ++time) {
+    REQUIRE(read() == absl::OkStatus());
+    std::string expected = "place,reason,row\n";
+    for (int row = 1; row <= 10; ++row) {
+      expected += file + ":" + std::to_string(row * 100 + row - 1) +
+                  ",\"column 'y': '2' is not a label, 0 or 1; correct it, list the texts of 1 as "
+                  "`positive`, or choose the loss squared_error\",\"2,\"\"a\nb\"\",Oslo,\"\n";
+    }
+    CHECK(ReadWholeFile(folder.Path("models/m.bad-rows-rank-1.csv")) == expected);
+  }
+  config.max_bad_share = 0.0099;
+  CHECK_THAT(std::string(read().message()),
+             Catch::StartsWith("10 of 1000 rows are bad, more than data.max_bad_share, 0.0099: " +
+                               file + ":1009: "));
 }
 
 TEST_CASE("A row that a feature cannot use is refused by file, row, feature and value") {
@@ -137,7 +179,7 @@ TEST_CASE("A row that a feature cannot use is refused by file, row, feature and 
   DataConfig config = Example();
   CHECK_THAT(std::string(ReadSamples(config, {city, tags}, {file}).status().message()),
              Catch::StartsWith(file + ":3: " + error));
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
   const auto samples = ReadSamples(config, {city, tags}, {file});
   REQUIRE(samples.ok());
   CHECK(samples->size() == 2);
@@ -155,18 +197,20 @@ TEST_CASE("A line that is too long is a bad row like any") {
       file +
           ":2: the line is longer than 1048576 bytes; shorten it, or check whether this is a text "
           "file");
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
   const auto samples = ReadSamples(config, {Feature("city"), Feature("tags")}, {file});
   REQUIRE(samples.ok());
   REQUIRE(samples->size() == (config.csv.header ? 1 : 2));
   CHECK(samples->back().dense == std::vector<float>{3.0F});
   CHECK(samples->back().ids == std::vector<Ids>{{HashText("Bonn", 0)}, {}});
-  config.max_bad_rows = 1;
+  config.max_bad_share = 0.001;
   CHECK_THAT(
       std::string(
           ReadSamples(config, {Feature("city"), Feature("tags")}, {file}).status().message()),
-      Catch::StartsWith("more bad rows than data.max_bad_rows, 1: " + file +
-                        ":4: the line is longer"));
+      Catch::StartsWith(
+          (config.csv.header ? "2 of 3" : "2 of 4") +
+          std::string(" rows are bad, more than data.max_bad_share, 0.001, of 1000: ") + file +
+          ":4: the line is longer"));
 }
 
 TEST_CASE("A bad row leaves nothing to the row behind it") {
@@ -174,7 +218,7 @@ TEST_CASE("A bad row leaves nothing to the row behind it") {
   // The bad one has a number and tags by the time that its city turns out to be missing.
   const std::string file = folder.Write("a.csv", "0,1,Oslo,a\n1,5,,b|c\n0,,Rome,\n");
   DataConfig config = Example();
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
   FeatureConfig city = Feature("city");
   city.processing.missing = ProcessingConfig::Missing::kFail;
   const auto samples = ReadSamples(config, {Feature("tags"), city}, {file});
@@ -230,14 +274,15 @@ TEST_CASE("Statistics of the training files apply to the test files") {
   CHECK((*samples)[1].ids[2].empty());
 }
 
-TEST_CASE("Columns without statistics are refused by name") {
+TEST_CASE("A column of one number has the deviation 1; one of texts is refused by name") {
   const TemporaryFolder folder;
   DataConfig config = Example();
   config.train = {folder.Write("a.csv", "1,1,,\n0,1,,\n")};
   config.columns[1].fit = true;
   std::vector<FeatureConfig> features;
-  CHECK_THAT(std::string(FitStatistics(config, features).message()),
-             Catch::StartsWith("column 'x': its 2 numbers in the training files are all the same"));
+  REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+  CHECK(config.columns[1].mean == 1);
+  CHECK(config.columns[1].stddev == 1);
   config.train = {folder.Write("b.csv", "1,one,,\n")};
   CHECK_THAT(std::string(FitStatistics(config, features).message()),
              Catch::Contains("b.csv:1: column 'x': 'one' is not a finite number"));

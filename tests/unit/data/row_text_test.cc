@@ -29,7 +29,7 @@ DataConfig TwoLabels() {
   DataConfig config;
   config.columns = {Column("a", Kind::kLabel), Column("id", Kind::kId), Column("b", Kind::kLabel),
                     Column("x", Kind::kDense)};
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
   return config;
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("Criteo rows without labels") {
   DataConfig config;
   config.format = DataConfig::Format::kCriteo;
   config.criteo.labels = 2;
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
   const std::string cells = "0" + std::string(38, '\t');
   const TemporaryFolder folder;
   const std::string file =

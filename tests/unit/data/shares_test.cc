@@ -19,7 +19,8 @@ DataConfig Example() {
   config.columns.resize(2);
   config.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
   config.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense};
-  config.bad_rows = DataConfig::BadRows::kSkip;
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
+  config.max_bad_share = 1;
   return config;
 }
 

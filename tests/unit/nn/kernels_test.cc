@@ -96,7 +96,7 @@ TEST_CASE("the loss stays finite for logits of any size and equals -log p otherw
   CHECK(gradient[5] == Approx(1.0 / 6));
 
   std::vector<float> predictions(6);
-  cpu::Probabilities(logits, predictions);
+  cpu::Predictions(std::vector<TaskConfig>(1), logits, predictions);
   CHECK(predictions == probabilities);
 }
 

@@ -80,7 +80,7 @@ TEST_CASE("AUC without a class, without samples or with a NaN score is NaN") {
 
 PredictionSums SumsOf(const std::vector<float>& labels, const std::vector<float>& probabilities) {
   PredictionSums sums;
-  for (size_t i = 0; i < labels.size(); ++i) sums.Add(labels[i], probabilities[i]);
+  for (size_t i = 0; i < labels.size(); ++i) sums.Add({}, labels[i], probabilities[i]);
   return sums;
 }
 
@@ -155,6 +155,87 @@ TEST_CASE("the normalized entropy of the share of positives is 1, of a better mo
   CHECK(NormalizedEntropy(labels, std::vector<float>{0.5F, 0.1F, 0.1F, 0.1F}) ==
         Approx(loss / entropy).epsilon(1e-6));
   CHECK(std::isnan(NormalizedEntropy(std::vector<float>{1, 1}, std::vector<float>{0.5F, 0.5F})));
+}
+
+TEST_CASE("weighted metrics are those of samples repeated by their weights, and of pairs") {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    std::vector<float> labels;
+    std::vector<float> scores;
+    std::vector<float> weights;
+    std::vector<uint64_t> groups;
+    std::vector<float> all_labels;
+    std::vector<float> all_scores;
+    std::vector<uint64_t> all_groups;
+    PredictionSums weighted;
+    PredictionSums repeated;
+    for (uint64_t i = 2 + random.Below(60); i > 0; --i) {
+      labels.push_back(static_cast<float>(random.Below(2)));
+      scores.push_back(static_cast<float>(1 + random.Below(9)) / 16);
+      weights.push_back(static_cast<float>(random.Below(4)));
+      groups.push_back(random.Below(5));
+      weighted.Add({}, labels.back(), scores.back(), weights.back());
+      for (float n = 0; n < weights.back(); ++n) {
+        all_labels.push_back(labels.back());
+        all_scores.push_back(scores.back());
+        all_groups.push_back(groups.back());
+        repeated.Add({}, labels.back(), scores.back());
+      }
+    }
+    const auto same = [](double one, double other) {
+      return (std::isnan(one) && std::isnan(other)) || one == Approx(other).epsilon(1e-12);
+    };
+    const double auc = ExactAuc(labels, scores, weights);
+    CHECK(same(auc, ExactAuc(all_labels, all_scores)));
+    double wins = 0;
+    double pairs = 0;
+    for (size_t a = 0; a < labels.size(); ++a) {
+      for (size_t b = 0; b < labels.size(); ++b) {
+        if (labels[a] <= labels[b]) continue;
+        const double weight = double{weights[a]} * weights[b];
+        pairs += weight;
+        wins += weight * (scores[a] > scores[b] ? 1.0 : scores[a] == scores[b] ? 0.5 : 0.0);
+      }
+    }
+    CHECK(same(auc, wins / pairs));
+    SlidingAuc sliding(labels.size());
+    sliding.Add(labels, scores, weights);
+    CHECK(same(sliding.Value(), auc));
+    std::vector<GroupedScore> grouped;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      grouped.push_back({groups[i], RankedScore(labels[i], scores[i]), double{weights[i]}});
+    }
+    std::ranges::sort(grouped);
+    GroupAucSum group_auc;
+    for (const GroupedScore& score : grouped) group_auc.Add(score);
+    CHECK(same(group_auc.value(), GroupAuc(all_labels, all_scores, all_groups)));
+    CHECK(same(weighted.log_loss(), repeated.log_loss()));
+    CHECK(same(weighted.calibration(), repeated.calibration()));
+    CHECK(same(weighted.normalized_entropy(), repeated.normalized_entropy()));
+    CHECK(same(weighted.rmse(), repeated.rmse()));
+  }
+}
+
+TEST_CASE("the losses of known predictions") {
+  using Kind = LossConfig::Kind;
+  const auto loss = [](const LossConfig& config, float label, float prediction) {
+    PredictionSums sums;
+    sums.Add(config, label, prediction);
+    return sums.mean_loss();
+  };
+  CHECK(loss({}, 1, 0.25F) == Approx(-std::log(0.25)));
+  CHECK(loss({.positive_weight = 3}, 1, 0.25F) == Approx(-3 * std::log(0.25)));
+  CHECK(loss({.kind = Kind::kFocal}, 0, 0.25F) == Approx(-0.0625 * std::log(0.75)));
+  CHECK(loss({.kind = Kind::kSquaredError}, -2, 1) == 9);
+  CHECK(loss({.kind = Kind::kPoisson}, 3, 2) == Approx(2 - 3 * std::log(2.0)));
+  CHECK(std::isfinite(loss({.kind = Kind::kPoisson}, 3, 0)));
+  PredictionSums sums;
+  sums.Add({.kind = Kind::kSquaredError}, 1, 4, 1);
+  sums.Add({.kind = Kind::kSquaredError}, 3, 4, 3);
+  CHECK(sums.rmse() == Approx(std::sqrt((9.0 + 3.0) / 4)));
+  CHECK(sums.calibration() == Approx(16.0 / 10));
+  CHECK(std::isnan(PredictionSums().rmse()));
 }
 
 TEST_CASE("the AUC of groups weighs each group that has both classes by its samples") {

@@ -61,10 +61,10 @@ TEST_CASE("errors name the fault of a model") {
         "model: tower 'top' layer 1: batch_norm momentum nan is out of range; use 0 to 1");
   CHECK(Refusal(Chain({Linear(2)})) ==
         "model: tower 'top' has output width 2; end the last tower with linear or sum of width 1, "
-        "one logit per label");
+        "one output per label");
   CHECK(Refusal(Chain({Linear(1), Sigmoid()})) ==
         "model: tower 'top' layer 2 is neither linear nor sum; end the last tower with one of "
-        "width 1 (the loss applies the sigmoid)");
+        "width 1 (the loss applies sigmoid or exp)");
   CHECK(Refusal(Towers({{"a", {"dense"}, {Linear(3)}}, {"b", {"dense"}, {Linear(1)}}})) ==
         "model: tower 'a' has no reader; add it to the inputs of a later tower or remove it");
   CHECK(Refusal(Towers({{"a", {"embeddings.c"}, {Linear(1)}}})) ==

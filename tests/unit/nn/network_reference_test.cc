@@ -31,11 +31,30 @@ void CheckClose(const std::string& what, const Values& actual, const std::vector
   }
 }
 
+// A batch whose labels fit the losses, with the samples' weights or without.
+TestBatch BatchFor(const ModelConfig& model, size_t rows, bool weighted, Random& random) {
+  const std::vector<TaskConfig> tasks = TasksOf(model);
+  TestBatch batch(rows, kDense, kEmbeddings, random, tasks.size());
+  for (size_t i = 0; i < batch.labels.size(); ++i) {
+    const LossConfig::Kind kind = tasks[i % tasks.size()].loss.kind;
+    if (kind == LossConfig::Kind::kSquaredError) {
+      batch.labels[i] = 3.0F * static_cast<float>(random.Normal());
+    }
+    if (kind == LossConfig::Kind::kPoisson) batch.labels[i] = static_cast<float>(random.Below(5));
+  }
+  for (size_t row = 0; weighted && row < rows; ++row) {
+    batch.labels.push_back(static_cast<float>(random.Below(4)) / 2.0F);
+  }
+  return batch;
+}
+
 // Trains both for some steps on batches of varying size. follow: the reference takes the network's
 // gradients and begins each step at its weights.
 void CompareTraining(const ModelConfig& model, const DenseOptimizerConfig& optimizer, bool follow,
-                     Random& random) {
-  auto created = CreateTestNetwork(model, {.inputs = TestInputs(kDense), .optimizer = optimizer});
+                     Random& random, bool weighted = false) {
+  ModelInputs inputs = TestInputs(kDense);
+  inputs.has_sample_weights = weighted;
+  auto created = CreateTestNetwork(model, {.inputs = inputs, .optimizer = optimizer});
   REQUIRE(created.ok());
   DenseNetwork& network = **created;
   // Not batch norm's initial values: scale 1 hides errors, and shift 0 puts a batch's single row on
@@ -46,8 +65,8 @@ void CompareTraining(const ModelConfig& model, const DenseOptimizerConfig& optim
   ReferenceNetwork reference(model, optimizer, network.parameters());
 
   for (const size_t rows : {7, 5, 12, 1, 7}) {
-    const TestBatch batch(rows, kDense, kEmbeddings, random, TaskCount(model));
-    std::vector<float> probabilities(batch.labels.size());
+    const TestBatch batch = BatchFor(model, rows, weighted, random);
+    std::vector<float> probabilities(rows * TaskCount(model));
     std::vector<float> embedding_gradient(rows * kEmbeddings);
     const auto result =
         ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
@@ -153,12 +172,15 @@ TEST_CASE("each loss trains as the reference does") {
   for (const LossConfig loss :
        {LossConfig{.positive_weight = 3.5F}, LossConfig{.positive_weight = 0.25F},
         LossConfig{.kind = Kind::kFocal}, LossConfig{.kind = Kind::kFocal, .gamma = 0.0F},
-        LossConfig{.kind = Kind::kFocal, .positive_weight = 2.0F, .gamma = 0.5F}}) {
-    CAPTURE(loss.positive_weight, loss.gamma);
-    Random random(7);
-    ModelConfig model = Chain({Linear(4), Sigmoid(), Linear(1)});
-    model.loss = loss;
-    CompareTraining(model, Sgd(), false, random);
+        LossConfig{.kind = Kind::kFocal, .positive_weight = 2.0F, .gamma = 0.5F},
+        LossConfig{.kind = Kind::kSquaredError}, LossConfig{.kind = Kind::kPoisson}}) {
+    for (const bool weighted : {false, true}) {
+      CAPTURE(NameOf(loss.kind), loss.positive_weight, loss.gamma, weighted);
+      Random random(7);
+      ModelConfig model = Chain({Linear(4), Sigmoid(), Linear(1)});
+      model.loss = loss;
+      CompareTraining(model, Sgd(), false, random, weighted);
+    }
   }
 }
 
@@ -170,6 +192,9 @@ TEST_CASE("several tasks train as the reference does") {
   side_by_side.tasks = {
       {.weight = 1.0F}, {.weight = 0.0F}, {.weight = 0.5F, .loss = {.positive_weight = 3.0F}}};
   CompareTraining(side_by_side, Sgd(), false, random);
+  side_by_side.tasks[1] = {.weight = 0.5F, .loss = {.kind = LossConfig::Kind::kSquaredError}};
+  side_by_side.tasks[2].loss = {.kind = LossConfig::Kind::kPoisson};
+  CompareTraining(side_by_side, Sgd(), false, random, /*weighted=*/true);
 }
 
 TEST_CASE("towers that share inputs train as the reference does") {

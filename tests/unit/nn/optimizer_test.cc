@@ -6,7 +6,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "nn/cpu/weight_average.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {

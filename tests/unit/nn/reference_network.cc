@@ -1,6 +1,7 @@
 #include "tests/unit/nn/reference_network.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <numbers>
 #include <numeric>
 #include <utility>
@@ -81,9 +82,7 @@ ReferenceNetwork::Result ReferenceNetwork::ForwardBackward(const TestBatch& batc
   Matrix embeddings = ToMatrix(batch.embeddings());
   Result result;
   batch_.clear();
-  for (const double logit : Logits(parameters_, dense, embeddings, &batch_)) {
-    result.probabilities.push_back(LogisticOf(logit));
-  }
+  result.probabilities = Predictions(Logits(parameters_, dense, embeddings, &batch_));
   batch_rows_ = batch.rows;
   result.loss = Loss(parameters_, dense, embeddings, batch.labels);
 
@@ -146,10 +145,18 @@ void ReferenceNetwork::ApplyGradients(std::span<const double> gradient) {
 }
 
 std::vector<double> ReferenceNetwork::Predict(const TestBatch& batch) {
-  std::vector<double> result =
-      Logits(parameters_, ToMatrix(batch.dense()), ToMatrix(batch.embeddings()), nullptr);
-  for (double& value : result) value = LogisticOf(value);
-  return result;
+  return Predictions(
+      Logits(parameters_, ToMatrix(batch.dense()), ToMatrix(batch.embeddings()), nullptr));
+}
+
+std::vector<double> ReferenceNetwork::Predictions(std::vector<double> outputs) const {
+  const std::vector<TaskConfig> tasks = TasksOf(model_);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const LossConfig::Kind kind = tasks[i % tasks.size()].loss.kind;
+    if (kind == LossConfig::Kind::kPoisson) outputs[i] = std::exp(outputs[i]);
+    if (!IsRegression(kind)) outputs[i] = LogisticOf(outputs[i]);
+  }
+  return outputs;
 }
 
 std::vector<double> ReferenceNetwork::State() const {
@@ -174,6 +181,16 @@ double ReferenceNetwork::Loss(const std::vector<double>& parameters, const Matri
   double sum = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     const TaskConfig& task = tasks[i % tasks.size()];
+    const size_t weight = logits.size() + i / tasks.size();
+    const double factor = double{task.weight} * (weight < labels.size() ? labels[weight] : 1.0F);
+    if (task.loss.kind == LossConfig::Kind::kSquaredError) {
+      sum += factor * std::pow(logits[i] - labels[i], 2);
+      continue;
+    }
+    if (task.loss.kind == LossConfig::Kind::kPoisson) {
+      sum += factor * (std::exp(logits[i]) - labels[i] * logits[i]);
+      continue;
+    }
     const double p = LogisticOf(logits[i]);
     const double own = labels[i] == 1.0F ? p : 1 - p;
     double loss = -std::log(own);
@@ -181,7 +198,7 @@ double ReferenceNetwork::Loss(const std::vector<double>& parameters, const Matri
       loss *= std::pow(1 - own, double{task.loss.gamma});
     }
     if (labels[i] == 1.0F) loss *= double{task.loss.positive_weight};
-    sum += double{task.weight} * loss;
+    sum += factor * loss;
   }
   return sum / static_cast<double>(dense.size());
 }
@@ -272,6 +289,12 @@ std::vector<double> ReferenceNetwork::Logits(const std::vector<double>& paramete
             row = sums;
           }
           break;
+        case LayerConfig::Kind::kMean:
+        case LayerConfig::Kind::kLast:
+        case LayerConfig::Kind::kAttention:
+        case LayerConfig::Kind::kSoftmax:
+        case LayerConfig::Kind::kMix:
+          std::abort();  // PyTorch is their reference.
       }
     }
     values[tower.name] = std::move(x);

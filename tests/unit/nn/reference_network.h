@@ -51,6 +51,9 @@ class ReferenceNetwork {
   // ones.
   std::vector<double> Logits(const std::vector<double>& parameters, const Matrix& dense,
                              const Matrix& embeddings, AllStatistics* batch_statistics);
+  // Of outputs, sample after sample.
+  std::vector<double> Predictions(std::vector<double> outputs) const;
+  // labels: followed by the samples' weights, or not.
   double Loss(const std::vector<double>& parameters, const Matrix& dense, const Matrix& embeddings,
               const std::vector<float>& labels);
   static Matrix BatchNorm(const LayerConfig& config, const Matrix& input, const double* affine,

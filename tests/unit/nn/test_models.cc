@@ -107,6 +107,58 @@ ModelConfig RandomModel(Random& random) {
   return model;
 }
 
+ModelConfig Sequences() {
+  using Kind = LayerConfig::Kind;
+  const std::vector<std::string> seen = {"embeddings.seen", "mask.seen"};
+  const std::vector<std::string> pooled = {"interest", "second", "last", "mean", "embeddings.item"};
+  const auto expert = [&](const char* name) {
+    return TowerConfig{name, pooled, {Linear(3), Sigmoid()}};
+  };
+  const auto gate = [&](const char* name) {
+    return TowerConfig{name, pooled, {Linear(2), {.kind = Kind::kSoftmax}}};
+  };
+  const auto mixture = [&](const char* name, const char* gate_name) {
+    return TowerConfig{name,
+                       {gate_name, "mmoe.expert_1", "mmoe.expert_2"},
+                       {{.kind = Kind::kMix, .width = 2}, Linear(1)}};
+  };
+  return {.towers = {{"interest",
+                      {"embeddings.item", "embeddings.seen", "mask.seen"},
+                      {{.kind = Kind::kAttention, .hidden = {5, 4}}}},
+                     {"mean", seen, {{.kind = Kind::kMean}}},
+                     {"query", {"dense"}, {Linear(3)}},
+                     {"second",
+                      {"query", "embeddings.seen", "mask.seen"},
+                      {{.kind = Kind::kAttention}, Linear(2), Relu()}},
+                     {"last", seen, {{.kind = Kind::kLast}}},
+                     expert("mmoe.expert_1"),
+                     expert("mmoe.expert_2"),
+                     gate("mmoe.gate_a"),
+                     gate("mmoe.gate_b"),
+                     mixture("a", "mmoe.gate_a"),
+                     mixture("b", "mmoe.gate_b"),
+                     {"top", {"a", "b"}, {Sum(2)}}},
+          .tasks = {{.weight = 1.0F}, {.weight = 0.5F}}};
+}
+
+ModelInputs SequenceInputs() {
+  return {.dense_width = 2 + kTestPlaces,
+          .embedding_width = kTestDim * (1 + kTestPlaces),
+          .features = {{"item", kTestDim}, {"seen", kTestDim * kTestPlaces, kTestPlaces}}};
+}
+
+TestBatch SequenceBatch(size_t rows, Random& random,
+                        const std::function<size_t(size_t)>& length_of) {
+  const ModelInputs inputs = SequenceInputs();
+  TestBatch batch(rows, inputs.dense_width, inputs.embedding_width, random, 2);
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t l = 0; l < kTestPlaces; ++l) {
+      batch.dense_values[row * inputs.dense_width + 2 + l] = l < length_of(row) ? 1.0F : 0.0F;
+    }
+  }
+  return batch;
+}
+
 TestBatch::TestBatch(size_t row_count, size_t dense_columns, size_t embedding_columns,
                      Random& random, size_t tasks)
     : rows(row_count),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,12 @@ ModelConfig TwoTasks();
 // Up to four towers, each with a random set of inputs.
 ModelConfig RandomModel(Random& random);
 
+// Mean, last and attention over feature `seen`, rows of kTestDim, with two tasks that mix experts.
+ModelConfig Sequences();
+// Its inputs: two numbers and the mask of `seen`; features `item` and `seen`.
+ModelInputs SequenceInputs();
+inline constexpr size_t kTestPlaces = 4;
+
 // A batch of normally distributed inputs and random labels.
 struct TestBatch {
   TestBatch(size_t rows, size_t dense_columns, size_t embedding_columns, Random& random,
@@ -58,6 +65,10 @@ struct TestBatch {
   std::vector<float> embedding_values;
   std::vector<float> labels;
 };
+
+// A batch of SequenceInputs(). length_of: the number of a sample's rows.
+TestBatch SequenceBatch(size_t rows, Random& random,
+                        const std::function<size_t(size_t)>& length_of);
 
 std::vector<float> NormalValues(size_t count, Random& random);
 

@@ -76,8 +76,8 @@ TEST_CASE_METHOD(Fixture, "batches and the end of the feed arrive unchanged") {
   Batch first = Numbered(5.0F);
   first.progress = {.share = 7, .files = 2, .next = {4, 60}};
   REQUIRE(*client->Feed(std::move(first), {}));
-  REQUIRE(client->End({.in_all = 3}).ok());
-  REQUIRE(Open(1)->End({.in_all = 4}).ok());
+  REQUIRE(client->End(3).ok());
+  REQUIRE(Open(1)->End(4).ok());
   const auto batch = trainer.buffer().Take();
   REQUIRE((batch.ok() && batch->has_value()));
   const Batch sent = Numbered(5.0F);
@@ -242,9 +242,9 @@ TEST_CASE_METHOD(Fixture, "ranks get batches round-robin, and skipped rows are c
       if (!client.ok() || !(*client)->Feed(Numbered(static_cast<float>(i)), {}).value_or(false))
         return;
     }
-    static_cast<void>((*client)->End({.in_all = 3}));
+    static_cast<void>((*client)->End(3));
   });
-  REQUIRE(Open(1)->End({.in_all = 4}).ok());
+  REQUIRE(Open(1)->End(4).ok());
   std::vector<float> of_second;
   std::jthread other([&] { of_second = TakeAll(second); });
   CHECK(TakeAll(first) == std::vector<float>{0, 2, 4, 6, 8});

@@ -23,8 +23,7 @@ class TrainerEnd {
   explicit TrainerEnd(const ClusterConfig& config, uint32_t rank = 0,
                       const DataPosition& begin = {})
       : buffer_(config.loaders.instances.size(), /*capacity_batches=*/1,
-                config.loaders.feed_buffer_bytes, std::chrono::seconds(60),
-                /*max_bad_rows=*/1'000, begin) {
+                config.loaders.feed_buffer_bytes, std::chrono::seconds(60), begin) {
     service_.emplace(config, rank, buffer_, registry_, thread_.executor());
     thread_.RunAndWait([&] {
       rpc::Hello hello;

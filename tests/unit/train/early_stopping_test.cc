@@ -14,9 +14,9 @@ size_t Evaluations(const EarlyStoppingConfig& config, const std::vector<double>&
   size_t count = 0;
   for (const double value : values) {
     ++count;
-    const bool by_auc = config.metric == EarlyStoppingConfig::Metric::kAuc;
-    if (stopping.IsOver(by_auc ? EvaluationResult{.auc = value}
-                               : EvaluationResult{.log_loss = value})) {
+    const bool by_loss = config.metric == EarlyStoppingConfig::Metric::kLogLoss;
+    if (stopping.IsOver(by_loss ? EvaluationResult{.log_loss = value}
+                                : EvaluationResult{.auc = value})) {
       break;
     }
   }

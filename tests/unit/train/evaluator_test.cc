@@ -29,7 +29,10 @@ struct Sample {
   std::vector<float> predictions;
   std::vector<float> labels;
   std::optional<uint64_t> group;
+  float weight = 1;
 };
+
+std::vector<TaskConfig> Tasks() { return std::vector<TaskConfig>(kTasks); }
 
 // Few different predictions, so that some are tied; a fifth is in no group.
 std::vector<Sample> DrawSamples(size_t count, uint64_t seed) {
@@ -44,6 +47,7 @@ std::vector<Sample> DrawSamples(size_t count, uint64_t seed) {
       sample.labels.push_back(below(3) == 0 ? 1.0F : 0.0F);
     }
     if (below(5) > 0) sample.group = 100 + below(kGroups);
+    sample.weight = static_cast<float>(below(4)) / 2.0F;
   }
   return samples;
 }
@@ -74,7 +78,8 @@ std::shared_ptr<const CompactBatch> SparseOf(std::span<const Sample> samples) {
 
 class Samples final : public BatchReader {
  public:
-  explicit Samples(std::span<const Sample> samples) : left_(samples) {}
+  explicit Samples(std::span<const Sample> samples, bool weighted = false)
+      : left_(samples), weighted_(weighted) {}
 
   StatusOr<std::optional<Batch>> Next() override {
     if (left_.empty()) return std::nullopt;
@@ -88,12 +93,16 @@ class Samples final : public BatchReader {
       dense.values.insert(dense.values.end(), sample.predictions.begin(), sample.predictions.end());
       dense.labels.insert(dense.labels.end(), sample.labels.begin(), sample.labels.end());
     }
+    for (size_t i = 0; weighted_ && i < own.size(); ++i) {
+      batch.dense.labels.push_back(own[i].weight);
+    }
     return batch;
   }
   uint64_t skipped_rows() const override { return 0; }
 
  private:
   std::span<const Sample> left_;
+  const bool weighted_;
 };
 
 class Port final : public EmbeddingPort {
@@ -213,7 +222,7 @@ TEST_CASE("An evaluation's metrics are those of all ranks' samples, label by lab
             Evaluate(
                 port, oracle, *collective, {.run = 1, .rank = rank},
                 [&] { return std::make_unique<Samples>(shares[rank]); },
-                {.tasks = kTasks, .group_feature = kGroupFeature}, std::stop_token()));
+                {.tasks = Tasks(), .group_feature = kGroupFeature}, std::stop_token()));
         return absl::OkStatus();
       });
   for (const Status& status : statuses) {
@@ -234,6 +243,52 @@ TEST_CASE("An evaluation's metrics are those of all ranks' samples, label by lab
   }
 }
 
+// Two ranks: a binary label, and a number.
+TEST_CASE("Weights count in all metrics of all ranks, and a number has an error, no AUC") {
+  std::vector<TaskConfig> tasks = Tasks();
+  tasks[1].loss.kind = LossConfig::Kind::kSquaredError;
+  const std::vector<std::vector<Sample>> shares{DrawSamples(70, 1), DrawSamples(33, 2)};
+  std::vector<EvaluationResult> results(shares.size());
+  const auto statuses = RunRanks(2, [&](std::unique_ptr<Collective>& collective) -> Status {
+    const uint32_t rank = collective->rank();
+    Port port;
+    Oracle oracle;
+    SIMURGH_ASSIGN_OR_RETURN(
+        results[rank],
+        Evaluate(
+            port, oracle, *collective, {.run = 1, .rank = rank},
+            [&] { return std::make_unique<Samples>(shares[rank], /*weighted=*/true); },
+            {.tasks = tasks, .is_weighted = true, .group_feature = kGroupFeature},
+            std::stop_token()));
+    return absl::OkStatus();
+  });
+  for (const Status& status : statuses) REQUIRE(status.ok());
+  // Samples of weight w / 2, w times.
+  std::vector<Sample> all;
+  for (const auto& share : shares) {
+    for (const Sample& sample : share) {
+      all.insert(all.end(), static_cast<size_t>(2 * sample.weight), sample);
+    }
+  }
+  double squares = 0;
+  for (const Sample& sample : all) squares += std::pow(sample.predictions[1] - sample.labels[1], 2);
+  const double mean = squares / static_cast<double>(all.size());
+  for (const EvaluationResult& result : results) {
+    CHECK(result.samples == 103);
+    CHECK(result.auc == Approx(AucByPairs(all, 0)).epsilon(1e-12));
+    CHECK(result.group_auc == Approx(GroupAucByPairs(all, 0)).epsilon(1e-12));
+    CHECK(result.log_loss == Approx(LogLossOf(all, 0)).epsilon(1e-12));
+    CHECK(result.loss == Approx(result.log_loss).epsilon(1e-6));
+    const EvaluationResult& number = result.tasks[1];
+    CHECK(number.loss_kind == LossConfig::Kind::kSquaredError);
+    CHECK(number.rmse == Approx(std::sqrt(mean)).epsilon(1e-12));
+    CHECK(number.loss == Approx(mean).epsilon(1e-12));
+    CHECK(std::isnan(number.auc));
+    CHECK(std::isnan(number.log_loss));
+    CHECK(number.positives == 0);
+  }
+}
+
 TEST_CASE("An evaluation without rows is refused, on every rank") {
   const auto statuses = RunRanks(2, [](std::unique_ptr<Collective>& collective) -> Status {
     Port port;
@@ -241,7 +296,7 @@ TEST_CASE("An evaluation without rows is refused, on every rank") {
     return Evaluate(
                port, oracle, *collective, {.run = 1, .rank = collective->rank()},
                [] { return std::make_unique<Samples>(std::span<const Sample>()); },
-               {.tasks = kTasks}, std::stop_token())
+               {.tasks = Tasks()}, std::stop_token())
         .status();
   });
   for (const Status& status : statuses) {
@@ -258,7 +313,7 @@ TEST_CASE("An evaluation corrects predictions for the negatives that training le
   const std::unique_ptr<Collective> alone = NewLocalCollective();
   const auto result = Evaluate(
       port, oracle, *alone, {.run = 1}, [&] { return std::make_unique<Samples>(samples); },
-      {.tasks = kTasks, .kept_negatives = kKept}, std::stop_token());
+      {.tasks = Tasks(), .kept_negatives = kKept}, std::stop_token());
   REQUIRE(result.ok());
   for (size_t task = 0; task < kTasks; ++task) {
     double predicted = 0;

@@ -86,19 +86,23 @@ TEST_CASE("the loss and its gradient are the CPU backend's, bit for bit") {
   using Kind = LossConfig::Kind;
   for (const LossConfig config :
        {LossConfig{}, LossConfig{.positive_weight = 3.5F}, LossConfig{.kind = Kind::kFocal},
-        LossConfig{.kind = Kind::kFocal, .positive_weight = 0.5F, .gamma = 0.5F}}) {
+        LossConfig{.kind = Kind::kFocal, .positive_weight = 0.5F, .gamma = 0.5F},
+        LossConfig{.kind = Kind::kSquaredError, .positive_weight = 3.5F},
+        LossConfig{.kind = Kind::kPoisson}}) {
+    // Labels, then the samples' weights.
+    std::vector<float> weighted = labels;
+    for (size_t r = 0; r < rows; ++r) weighted.push_back(static_cast<float>(random.Below(4)) / 2);
     std::vector<float> expected_p(rows);
     std::vector<float> expected_g(rows);
     const TaskConfig task{.label = {}, .weight = 0.75F, .loss = config};
-    cpu::Loss({&task, 1}, logits, labels, expected_p, rows, expected_g);
+    cpu::Loss({&task, 1}, logits, weighted, expected_p, rows, expected_g);
     std::vector<float> p(rows, -1.0F);
     std::vector<float> g(rows, -1.0F);
     std::vector<double> losses(rows, -1.0);
-    const cuda::LossFormulas formula{
-        {{config.kind == Kind::kFocal, task.weight, config.positive_weight, config.gamma}}};
+    const cuda::LossFormulas formula{{FormulaOf(task)}};
     const cuda::LossRow<float> kernel{
-        formula,  In(logits, rows, 1),       labels.data(), losses.data(),
-        p.data(), static_cast<double>(rows), nullptr,       Out(g, rows, 1)};
+        formula,  In(logits, rows, 1),       weighted.data(), weighted.data() + rows, losses.data(),
+        p.data(), static_cast<double>(rows), nullptr,         Out(g, rows, 1)};
     for (size_t r = 0; r < rows; ++r) {
       kernel(r);
       CAPTURE(r, logits[r], labels[r]);
@@ -115,9 +119,15 @@ TEST_CASE("a NaN logit gives a NaN loss") {
   float p = 0;
   std::vector<float> g(1);
   double loss = 0;
-  cuda::LossRow<float>{
-      {{{false, 1.0, 1.0, 0.0}}}, In(logits, 1, 1), &label, &loss, &p, 1.0, nullptr, Out(g, 1, 1)}(
-      0);
+  cuda::LossRow<float>{{{FormulaOf(TaskConfig())}},
+                       In(logits, 1, 1),
+                       &label,
+                       nullptr,
+                       &loss,
+                       &p,
+                       1.0,
+                       nullptr,
+                       Out(g, 1, 1)}(0);
   CHECK(std::isnan(loss));
   CHECK(std::isnan(g[0]));
 }

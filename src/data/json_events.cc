@@ -1,4 +1,4 @@
-#include "services/serving/json_events.h"
+#include "simurgh/data/json_events.h"
 
 #include <charconv>
 #include <cmath>
@@ -22,7 +22,7 @@ class Handler {
   static constexpr size_t max_key_size = -1;
   static constexpr size_t max_string_size = -1;
 
-  Handler(RequestMemory& memory, JsonEvents& events) : memory_(memory), events_(events) {}
+  explicit Handler(JsonEvents& events) : events_(events) {}
 
   bool ended() const { return ended_; }
 
@@ -40,9 +40,9 @@ class Handler {
   }
   bool on_string_part(json::string_view part, size_t, ErrorCode&) { return AddPart(part); }
   bool on_string(json::string_view last, size_t, ErrorCode& error) {
-    const std::string_view text = memory_.Keep(Whole(last));
+    const bool go = events_.Scalar({JsonScalar::Kind::kText, Whole(last)});
     parts_.clear();
-    return Go(events_.Scalar({JsonScalar::Kind::kText, text}), error);
+    return Go(go, error);
   }
   bool on_number_part(json::string_view, ErrorCode&) { return true; }
   bool on_int64(int64_t, json::string_view digits, ErrorCode& error) {
@@ -73,7 +73,7 @@ class Handler {
   }
   bool Number(json::string_view digits, ErrorCode& error) {
     const std::string_view text{digits.data(), digits.size()};
-    return Go(events_.Scalar({JsonScalar::Kind::kNumber, memory_.Keep(text)}), error);
+    return Go(events_.Scalar({JsonScalar::Kind::kNumber, text}), error);
   }
   // The parser needs an error to stop.
   bool Go(bool go, ErrorCode& error) {
@@ -84,7 +84,6 @@ class Handler {
     return go;
   }
 
-  RequestMemory& memory_;
   JsonEvents& events_;
   std::string parts_;
   bool ended_ = false;
@@ -92,19 +91,18 @@ class Handler {
 
 }  // namespace
 
-Status ParseJson(std::string_view text, RequestMemory& memory, JsonEvents& events) {
-  json::basic_parser<Handler> parser({}, memory, events);
+Status ParseJson(std::string_view text, JsonEvents& events) {
+  json::basic_parser<Handler> parser({}, events);
   ErrorCode error;
   const size_t used = parser.write_some(/*more=*/false, text.data(), text.size(), error);
   if (parser.handler().ended()) return absl::OkStatus();
   if (error) {
-    return absl::InvalidArgumentError(absl::StrCat("the body is not JSON: ", error.message(),
-                                                   " at byte ", used,
+    return absl::InvalidArgumentError(absl::StrCat("not JSON: ", error.message(), " at byte ", used,
                                                    "; send one JSON object in UTF-8"));
   }
   if (used < text.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the body is not JSON: more text after the object at byte ", used, "; send one object"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("not JSON: more text after the object at byte ", used, "; send one object"));
   }
   return absl::OkStatus();
 }

@@ -3,7 +3,6 @@
 #include <string>
 #include <string_view>
 
-#include "services/serving/request_memory.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh {
@@ -30,10 +29,11 @@ class JsonEvents {
   virtual bool Scalar(const JsonScalar& value) = 0;
 };
 
-// Parses one document. json: a part of the memory's body. Texts are in the memory; keys are valid
-// until their event returns. Objects and arrays may be 32 deep.
-// Errors: INVALID_ARGUMENT, naming the byte. An event that has ended the parsing is not an error.
-Status ParseJson(std::string_view json, RequestMemory& memory, JsonEvents& events);
+// Parses one document. Numbers, and texts without escapes, are parts of `json`. Other texts, and
+// keys, are valid until their event returns. Objects and arrays may be 32 deep.
+// Errors: INVALID_ARGUMENT, "not JSON: ...", naming the byte. An event that has ended the parsing
+// is not an error.
+Status ParseJson(std::string_view json, JsonEvents& events);
 
 // Appends the shortest text that gives this float; null for NaN.
 void AppendJsonNumber(float number, std::string& out);

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Computes loss, probabilities and gradients of a model with PyTorch, in f64.
+
+Usage: torch_reference.py FOLDER
+FOLDER has model.json: `network` (see scripts/simurgh_model.py), `weights` (factors of the tasks' losses) and `tensors`
+(names and shapes of the parameters); and parameters, dense, embeddings and labels, f32 without a header. Writes f64
+to FOLDER/found: the loss, the probabilities, the gradients of the parameters and those of the embeddings.
+"""
+import json
+import sys
+import numpy
+import torch
+
+sys.path.insert(0, "scripts")
+import simurgh_model
+
+folder = sys.argv[1]
+with open(folder + "/model.json", encoding="utf-8") as file:
+    description = json.load(file)
+
+
+def read(name, columns=None):
+    values = numpy.fromfile(f"{folder}/{name}", "<f4").astype("f8")
+    return torch.from_numpy(values if columns is None else values.reshape(-1, columns))
+
+
+parameters, values, first = read("parameters"), {}, 0
+for name, shape in description["tensors"]:
+    values[name] = parameters[first:first + numpy.prod(shape)].reshape(shape)
+    first += numpy.prod(shape)
+network = description["network"]
+model = simurgh_model.Model(network, values)
+dense = read("dense", len(network["dense"]))
+embeddings = read("embeddings", sum(feature["width"] for feature in network["embeddings"])).requires_grad_()
+weights = torch.tensor(description["weights"], dtype=torch.float64)
+labels = read("labels", len(weights))
+logits = model.logits(dense, embeddings)
+losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+loss = (losses * weights).sum() / len(labels)
+loss.backward()
+found = {name.removeprefix("layers.").replace(" ", ".").replace(":", "."): one.grad
+         for name, one in model.named_parameters()}
+parts = [loss, torch.sigmoid(logits), *(found[name] for name, _ in description["tensors"]), embeddings.grad]
+numpy.concatenate([part.detach().numpy().ravel() for part in parts]).astype("<f8").tofile(folder + "/found")
