@@ -62,6 +62,11 @@ std::vector<std::string> ParquetFilesIn(const std::string& folder) {
   std::error_code failed;
   for (auto entry = fs::recursive_directory_iterator(folder, failed);
        !failed && entry != fs::recursive_directory_iterator(); entry.increment(failed)) {
+    const std::string name = entry->path().filename();
+    if (name.starts_with('.') || name.starts_with('_')) {  // Other programs' unfinished files.
+      entry.disable_recursion_pending();
+      continue;
+    }
     if (entry->path().extension() == ".parquet" && entry->is_regular_file(failed)) {
       files.push_back(entry->path().string());
     }

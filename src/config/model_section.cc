@@ -240,7 +240,9 @@ size_t SequenceDim(const ClusterConfig& config, const TowerConfig& tower, size_t
     const size_t query = tower_width - feature.width(dim) - feature.mask_width();
     if (query == (attends ? dim : 0)) return dim;
     diagnostics->Report(
-        path, absl::StrCat("the query has ", query, " columns, a row has ", dim),
+        path,
+        attends ? absl::StrCat("the query has ", query, " columns, a row has ", dim)
+                : std::string("the layer pools one feature, and the tower has other inputs"),
         attends ? "read a query of the rows' dim first" : "remove the other inputs");
     return 0;
   }

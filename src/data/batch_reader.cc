@@ -10,6 +10,7 @@
 #include "data/row_parser.h"
 #include "simurgh/base/check.h"
 #include "simurgh/data/row_batcher.h"
+#include "simurgh/data/row_text.h"
 
 namespace simurgh {
 
@@ -58,9 +59,10 @@ RowBatcher::RowBatcher(RowBatcher&&) noexcept = default;
 StatusOr<RowBatcher> RowBatcher::Create(const DataConfig& config,
                                         const std::vector<FeatureConfig>& features,
                                         bool ignore_labels) {
-  SIMURGH_ASSIGN_OR_RETURN(auto consumer, NewFeatureConsumer(config, features));
-  return RowBatcher(std::make_unique<State>(State{
-      NewRowParser(config, ignore_labels, std::move(consumer)), BuilderOf(config, features)}));
+  const DataConfig lines = LinesOf(config);
+  SIMURGH_ASSIGN_OR_RETURN(auto consumer, NewFeatureConsumer(lines, features));
+  return RowBatcher(std::make_unique<State>(
+      State{NewRowParser(lines, ignore_labels, std::move(consumer)), BuilderOf(config, features)}));
 }
 
 Status RowBatcher::AddLine(std::string_view line, const FileColumns* columns) {

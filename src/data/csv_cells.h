@@ -11,6 +11,9 @@ namespace simurgh {
 // `text` without blanks and tabs at its ends, except `separator`.
 std::string_view TrimBlanks(std::string_view text, char separator);
 
+// Between the ids of a list whose format has no separator. Its ids keep their blanks.
+inline constexpr char kListSeparator = '\x1f';
+
 // INVALID_ARGUMENT unless a row has as many cells as the header.
 Status CheckLength(size_t cells, size_t columns);
 

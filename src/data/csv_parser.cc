@@ -25,6 +25,12 @@ struct Column {
   bool is_read;  // By the consumer.
 };
 
+// An id of a list. Blanks around a separator in a text are not part of it.
+std::string_view IdOf(std::string_view text, char separator) {
+  const bool is_exact = separator == '\0' || separator == kListSeparator;
+  return is_exact ? text : TrimBlanks(text, separator);
+}
+
 Status BadCell(const ColumnConfig& column, std::string_view cell, std::string_view problem) {
   return Invalid("column '%s': %s %s", column.name, Quoted(cell), problem);
 }
@@ -308,11 +314,11 @@ Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& 
         return Invalid("column '%s': it has one id, not a list; correct the row", config.name);
       }
       for (size_t i = 0; i < cell.list.size(); ++i) {
-        const std::string_view trimmed = TrimBlanks(cell.list[i], config.separator);
-        if (IsMissing(trimmed)) continue;
+        const std::string_view id = IdOf(cell.list[i], config.separator);
+        if (IsMissing(id)) continue;
         cells_.Add(cell.weights.empty()
-                       ? Token{.text = trimmed}
-                       : Token{.text = trimmed, .has_weight = true, .weight = cell.weights[i]});
+                       ? Token{.text = id}
+                       : Token{.text = id, .has_weight = true, .weight = cell.weights[i]});
       }
       break;
   }
@@ -337,7 +343,7 @@ void CsvParser::AddTokens(const ColumnConfig& column, std::string_view cell) {
   }
   for (;;) {
     const size_t end = cell.find(separator);
-    add(TrimBlanks(cell.substr(0, end), separator));
+    add(IdOf(cell.substr(0, end), separator));
     if (end == cell.npos) return;
     cell.remove_prefix(end + 1);
   }

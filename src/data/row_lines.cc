@@ -99,8 +99,8 @@ StatusOr<std::optional<FileColumns>> FindColumns(const DataConfig& config, std::
 
 namespace {
 
-// Whether the first line of a file has names: no cell has a number or a known label, where a row
-// needs one. If none needs one, whether all needed names are there.
+// Whether the first line of a file has names: all needed ones; or no cell has a number or a known
+// label where a row needs one; in rows to predict, or if none needs one, half of the names.
 bool IsHeader(const DataConfig& config, std::string_view line, bool needs_labels) {
   CsvSplitter splitter(config.csv.separator);
   const auto cells = splitter.Split(line);
@@ -110,12 +110,17 @@ bool IsHeader(const DataConfig& config, std::string_view line, bool needs_labels
   };
   FileColumns places = ColumnsInOrder(config.columns, needs_labels);
   if ((*cells)->size() != places.width) places = ColumnsInOrder(config.columns, true);
+  size_t needed = 0;
+  size_t found = 0;
+  for (const ColumnConfig& column : config.columns) {
+    if (!IsNeeded(column, needs_labels)) continue;
+    ++needed;
+    found += std::ranges::count(**cells, HeaderName(column)) == 1 ? 1 : 0;
+  }
+  if (found == needed) return true;
   size_t expected = 0;
-  bool has_names = true;
   for (size_t i = 0; i < config.columns.size(); ++i) {
     const ColumnConfig& column = config.columns[i];
-    if (IsNeeded(column, needs_labels))
-      has_names &= std::ranges::count(**cells, HeaderName(column)) == 1;
     using Kind = ColumnConfig::Kind;
     const bool is_number = column.kind == Kind::kDense || column.kind == Kind::kWeight;
     if (!is_number && column.kind != Kind::kLabel) continue;
@@ -129,7 +134,7 @@ bool IsHeader(const DataConfig& config, std::string_view line, bool needs_labels
     if (column.positive.empty() && ParseNumberCell(cell)) return false;
     ++expected;
   }
-  return expected > 0 || has_names;
+  return 2 * found >= needed || (expected > 0 && needs_labels);
 }
 
 }  // namespace

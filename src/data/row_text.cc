@@ -159,7 +159,7 @@ DataConfig LinesOf(const DataConfig& config) {
   lines.csv = {.header = true};
   for (ColumnConfig& column : lines.columns) {
     const bool has_lists = column.kind == ColumnConfig::Kind::kId && column.separator == '\0';
-    if (has_lists) column.separator = '\x1f';
+    if (has_lists) column.separator = kListSeparator;
   }
   return lines;
 }

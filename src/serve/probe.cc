@@ -2,14 +2,13 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "serve/model_parts.h"
 
 #include "simurgh/serve/predictor.h"
@@ -32,13 +31,28 @@ struct ProbeRow {
   std::string line;
 };
 
-// Errors: DATA_LOSS, naming the line.
+// Takes a quoted row and the line end behind it from `rest`; nothing if there is none.
+std::optional<std::string> TakeQuoted(std::string_view& rest) {
+  if (!rest.starts_with('"')) return std::nullopt;
+  std::string row;
+  for (size_t i = 1; i + 1 < rest.size(); ++i) {
+    const bool is_quote = rest[i] == '"';
+    if (is_quote && rest[i + 1] == '\n') {
+      rest.remove_prefix(i + 2);
+      return row;
+    }
+    if (is_quote && rest[++i] != '"') return std::nullopt;
+    row.push_back(rest[i]);
+  }
+  return std::nullopt;
+}
+
+// Errors: DATA_LOSS, naming the row.
 StatusOr<std::vector<ProbeRow>> Parse(std::string_view text, size_t tasks) {
   std::vector<ProbeRow> rows;
-  std::vector<std::string> lines = absl::StrSplit(std::string(text), '\n');
-  for (size_t i = 1; i + 1 < lines.size(); ++i) {
+  std::string_view rest = text.substr(std::min(text.find('\n'), text.size() - 1) + 1);
+  while (!rest.empty()) {
     ProbeRow row;
-    std::string_view rest = lines[i];
     bool is_valid = true;
     for (size_t task = 0; task < tasks; ++task) {
       const size_t comma = std::min(rest.find(','), rest.size());
@@ -48,12 +62,13 @@ StatusOr<std::vector<ProbeRow>> Parse(std::string_view text, size_t tasks) {
       row.probabilities.push_back(number);
       rest.remove_prefix(std::min(comma + 1, rest.size()));
     }
-    if (!is_valid || rest.size() < 2 || rest.front() != '"' || rest.back() != '"') {
+    const std::optional<std::string> line = TakeQuoted(rest);
+    if (!is_valid || !line) {
       return absl::DataLossError(
-          absl::StrCat(kFile, ":", i + 1, ": not probabilities and a row; use another checkpoint"));
+          absl::StrCat(kFile, ": row ", rows.size() + 1,
+                       " is not probabilities and a row of the data; use another checkpoint"));
     }
-    const std::string quoted(rest.substr(1, rest.size() - 2));
-    row.line = absl::StrJoin(absl::StrSplit(quoted, "\"\""), "\"");
+    row.line = *line;
     rows.push_back(std::move(row));
   }
   return rows;
@@ -72,7 +87,7 @@ Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model) {
     const Status parsed = predictor.rows().AddLine(rows[i].line);
     if (parsed.ok()) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat(checkpoint.Path(kFile), ":", i + 2, ": ", std::string(parsed.message()),
+        absl::StrCat(checkpoint.Path(kFile), ": row ", i + 1, ": ", std::string(parsed.message()),
                      "; use the plug-ins and vocabularies of the training"));
   }
   SIMURGH_ASSIGN_OR_RETURN(Batch batch, predictor.rows().Build());
@@ -84,7 +99,7 @@ Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model) {
       const double wanted = rows[i].probabilities[task];
       if (std::abs(found - wanted) <= tolerance * std::max(1.0, std::abs(wanted))) continue;
       return absl::FailedPreconditionError(absl::StrCat(
-          checkpoint.Path(kFile), ":", i + 2, ": the trainer predicted ", wanted,
+          checkpoint.Path(kFile), ": row ", i + 1, ": the trainer predicted ", wanted,
           " for this row, this program predicts ", found, "; at most ", tolerance,
           " apart is allowed; use the plug-ins and vocabularies of the training, and the program's "
           "version of the training"));

@@ -160,6 +160,20 @@ TEST_CASE("A short file trains on a folder of Parquet; its model predicts Parque
   std::filesystem::create_directory(folder.Path("rows"));
   std::filesystem::rename(WriteParquet(folder, "train"), folder.Path("rows/part-0.parquet"));
   const std::string test = WriteParquet(folder, "test");
+  // Lists, and ids with blanks and line ends.
+  const std::string script = folder.Write("lists.py", R"(
+import sys
+import pyarrow
+import pyarrow.parquet
+for path in sys.argv[1:]:
+    table = pyarrow.parquet.read_table(path)
+    place = table.column_names.index("occupation")
+    lists = [[str(one), f" {one}\n"] for one in table["occupation"].to_pylist()]
+    pyarrow.parquet.write_table(table.set_column(place, "occupation", pyarrow.array(lists)), path)
+)");
+  REQUIRE(RunCommand(absl::StrCat(Python("pyarrow"), " ", script, " ", test, " ",
+                                  folder.Path("rows/part-0.parquet")))
+              .exit_code == 0);
   const std::string config =
       ShortConfig(folder, absl::StrCat("  train: [rows]\n  test: [", test, "]"));
   const std::string model = folder.Path("model");

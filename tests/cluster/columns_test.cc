@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
@@ -147,6 +148,19 @@ TEST_CASE("Files with columns in any order train, save and predict alike") {
     }
     return text;
   }());
+}
+
+TEST_CASE("Cells with line ends train, save and predict as others do") {
+  const auto broken = [](const std::string& text) {
+    return absl::StrReplaceAll(text, {{"site, ", "site\n"}});
+  };
+  const std::string train = InOrder(Clicks(1, 1'000));
+  const std::string test = InOrder(Clicks(2, 300));
+  const Run run(broken(train), broken(test));
+  INFO(run.error);
+  REQUIRE(run.exit_code == 0);
+  const std::string evaluated = run.Predict(broken(test), "--columns age --evaluate");
+  CHECK(Lines(evaluated).size() == 301);
 }
 
 TEST_CASE("A file without a column is refused with the nearest name") {

@@ -81,10 +81,10 @@ std::string PredictedRows(const Trained& trained, const std::string& metadata) {
   return path;
 }
 
-std::string Generate(const TemporaryFolder& folder, const char* name, const char* first) {
+std::string Generate(const TemporaryFolder& folder, const char* name, const std::string& options) {
   const std::string path = folder.Path(name);
-  REQUIRE(RunCommand(absl::StrCat(Program("datagen"), " --samples 4000 --distinct-ids 5000 ", first,
-                                  " --output ", path))
+  REQUIRE(RunCommand(absl::StrCat(Program("datagen"), " --samples 4000 --distinct-ids 5000 ",
+                                  options, " --output ", path))
               .exit_code == 0);
   return path;
 }

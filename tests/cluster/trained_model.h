@@ -40,8 +40,9 @@ struct Trained {
 // server by v2, whose names the file has.
 std::string PredictedRows(const Trained& trained, const std::string& metadata);
 
-// 4,000 rows in the Criteo layout: the path of the file. first: more options of datagen.
-std::string Generate(const TemporaryFolder& folder, const char* name, const char* first = "");
+// 4,000 rows, in the Criteo layout without --teacher: the path of the file. options: of datagen.
+std::string Generate(const TemporaryFolder& folder, const char* name,
+                     const std::string& options = "");
 
 // A small configuration in the Criteo layout. Its ids are numbers, its table has no hash.
 std::string PlainConfig(const TemporaryFolder& folder);

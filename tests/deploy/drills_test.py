@@ -34,6 +34,7 @@ data:
   format: csv
   train: [even.csv]
   on_bad_row: skip
+  max_bad_share: 0.1
   csv: {columns: [{name: label, kind: label}, {name: x, kind: dense}, {name: item, kind: id}]}
 model:
   towers: [{name: sparse, input: embeddings, layers: [{linear: 8}, relu]},

@@ -156,6 +156,15 @@ TEST_CASE("The first line of the first file tells whether files have a header") 
   CHECK(rows({"y,z,city,tags,note,x,\"\n"}) == 1);
   CHECK(rows({"x,city,tags,note,z\n2,Oslo,a,,3\n"}, false) == 1);
   CHECK(rows({"2,Oslo,a,,3\n2,Oslo,a,,3\n"}, false) == 2);
+  // All needed names make a header, whatever is beside them.
+  CHECK(rows({"7,x,city,tags,note,z,y\n0,1,2,Oslo,a,,3\n"}) == 1);
+  // A row to predict is one unless it has half of the names.
+  CHECK(rows({"no,Oslo,a,,no\n2,Oslo,a,,3\n"}, false) == 2);
+  CHECK_THAT(std::string(RowLines::Open(config, {folder.Write("typo", "x,town,tags,z\n")},
+                                        {.ignore_labels = true})
+                             .status()
+                             .message()),
+             Catch::Contains("the header has no column 'city'"));
   // Texts are labels.
   for (ColumnConfig& column : config.columns) {
     if (column.kind == Kind::kDense) column.kind = Kind::kSkip;
