@@ -22,7 +22,8 @@ namespace asio = boost::asio;
 class HttpParser::Impl {
  public:
   explicit Impl(const Limits& limits) : limits_(limits) {
-    parser_.header_limit(limits.header_bytes);
+    // What Beast counts depends on the pieces in which bytes arrive; Take() counts exactly.
+    parser_.header_limit(2 * limits.header_bytes);
     parser_.body_limit(limits.body_bytes);
     parser_.eager(false);
   }
@@ -35,6 +36,16 @@ class HttpParser::Impl {
       const std::string_view rest = bytes.substr(progress.used);
       const size_t used = parser_.put(asio::const_buffer(rest.data(), rest.size()), error);
       progress.used += used;
+      if (in_header) {
+        header_bytes_ += used;
+        // At least one more byte follows bytes that are no whole line.
+        const size_t unread = error == http::error::need_more ? rest.size() - used + 1 : 0;
+        if (header_bytes_ + unread > limits_.header_bytes) {
+          is_refused_ = true;
+          Refuse(http::error::header_limit, progress);
+          break;
+        }
+      }
       if (error == http::error::need_more) break;
       if (error) {
         Refuse(error, progress);
@@ -106,6 +117,7 @@ class HttpParser::Impl {
   const Limits limits_;
   http::request_parser<http::string_body> parser_;
   HttpHead head_;
+  size_t header_bytes_ = 0;  // Read so far.
   bool is_refused_ = false;  // Its head. The body was not read, even if it is empty.
 };
 

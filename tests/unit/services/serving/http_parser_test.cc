@@ -130,6 +130,20 @@ TEST_CASE("headers and bodies have a limit", "[serving]") {
   CHECK(Parse(large, 1000).code == 431);
   CHECK(Parse(large, 1).code == 431);
   CHECK(Parse("GET /" + std::string(256, 'x'), 100).code == 431);
+  // Each byte counts, in whatever pieces they arrive.
+  for (const size_t lines : {1, 3}) {
+    std::string head = "GET / HTTP/1.1\r\n";
+    for (size_t line = 1; line < lines; ++line) head += "Y: 1\r\n";
+    head += "X: ";
+    const std::string full = head + std::string(252 - head.size(), 'x') + "\r\n\r\n";
+    const std::string over = head + std::string(253 - head.size(), 'x') + "\r\n\r\n";
+    for (const size_t piece : {1, 2, 7, 1000}) {
+      CAPTURE(lines, piece);
+      CHECK(Parse(full, piece).request);
+      CHECK(Parse(over, piece).code == 431);
+      CHECK(Parse(over.substr(0, 256), piece).code == 431);
+    }
+  }
   // Refused before the body is sent.
   CHECK(Parse("POST / HTTP/1.1\r\nContent-Length: 65\r\n\r\n", 1).code == 413);
   CHECK(Parse("POST / HTTP/1.1\r\nContent-Length: 64\r\n\r\n" + std::string(64, 'x'), 9).request);
