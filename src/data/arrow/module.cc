@@ -59,8 +59,6 @@ bool IsUri(std::string_view path) { return path.find("://") != path.npos; }
 // Arrow keeps S3 in a library of its own, beside its others.
 arrow::Status LoadS3() {
   static const arrow::Status loaded = [] {
-    // File systems must end before the libraries.
-    std::atexit([] { arrow::fs::EnsureFinalized(); });
     Dl_info about{};
     // Any function of libarrow.
     if (dladdr(reinterpret_cast<void*>(&arrow::internal::ErrnoFromStatus), &about) == 0 ||
@@ -81,7 +79,11 @@ arrow::Status LoadS3() {
 arrow::Result<std::shared_ptr<arrow::fs::FileSystem>> FileSystemOf(const std::string& uri,
                                                                    std::string* path) {
   ARROW_RETURN_NOT_OK(LoadS3());
-  return arrow::fs::FileSystemFromUri(uri, path);
+  auto files = arrow::fs::FileSystemFromUri(uri, path);
+  // At exit, file systems must end before what they began with.
+  static const int registered = std::atexit([] { arrow::fs::EnsureFinalized(); });
+  static_cast<void>(registered);
+  return files;
 }
 
 arrow::Result<std::shared_ptr<RandomAccessFile>> OpenFile(const std::string& path) {
