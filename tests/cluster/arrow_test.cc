@@ -14,6 +14,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/file_descriptor.h"
+#include "tests/cluster/run_cluster.h"
 #include "tests/cluster/trained_model.h"
 #include "tests/support/python.h"
 #include "tests/support/skip.h"
@@ -57,17 +58,8 @@ std::vector<std::string> With(std::vector<std::string> overrides) {
   return overrides;
 }
 
-TrainerOutcome Read(const TestClusterOptions& options) {
-  TestCluster cluster(options);
-  const auto trainer = cluster.StartTrainer();
-  const TrainerOutcome outcome = Finish(*trainer);
-  INFO(trainer->log());
-  REQUIRE(outcome.exit_code == 0);
-  return outcome;
-}
-
 const TrainerOutcome& OfCsv() {
-  static const TrainerOutcome outcome = Read({.overrides = kReproducible});
+  static const TrainerOutcome outcome = RunCluster({.overrides = kReproducible});
   return outcome;
 }
 
@@ -75,10 +67,10 @@ TEST_CASE("Parquet files train the model that the CSV files train, to the last b
   RequireModule();
   const TemporaryFolder folder;
   WriteParquet(folder, "train");
-  const TrainerOutcome outcome =
-      Read({.overrides = With({"data.format=parquet",
-                               absl::StrCat("data.train=['", folder.path(), "/tr*.parquet']"),
-                               absl::StrCat("data.test=[", WriteParquet(folder, "test"), "]")})});
+  const TrainerOutcome outcome = RunCluster(
+      {.overrides = With({"data.format=parquet",
+                          absl::StrCat("data.train=['", folder.path(), "/tr*.parquet']"),
+                          absl::StrCat("data.test=[", WriteParquet(folder, "test"), "]")})});
   CHECK(outcome.network_digest == OfCsv().network_digest);
   CHECK(outcome.test_auc == OfCsv().test_auc);
 }

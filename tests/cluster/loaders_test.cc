@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/cluster/run_cluster.h"
 #include "tests/support/list_lengths.h"
 #include "tests/support/test_cluster.h"
 
@@ -21,15 +22,6 @@ const std::vector<std::string> kReproducible{"training.reproducible=true", "trai
 std::vector<std::string> Reproducible(std::vector<std::string> more) {
   more.insert(more.end(), kReproducible.begin(), kReproducible.end());
   return more;
-}
-
-TrainerOutcome Read(const TestClusterOptions& options) {
-  TestCluster cluster(options);
-  const auto trainer = cluster.StartTrainer();
-  const TrainerOutcome outcome = Finish(*trainer);
-  INFO(trainer->log());
-  REQUIRE(outcome.exit_code == 0);
-  return outcome;
 }
 
 // A run that two feeders fed.
@@ -69,7 +61,7 @@ FedRun FeedWell(const TestClusterOptions& options) {
 
 // Trains with and without feeders, to the last bit the same.
 FedRun CheckFedAsRead(const TestClusterOptions& options) {
-  const TrainerOutcome expected = Read(options);
+  const TrainerOutcome expected = RunCluster(options);
   FedRun run = FeedWell(options);
   CHECK(run.outcome.network_digest == expected.network_digest);
   CHECK(run.outcome.test_auc == expected.test_auc);
@@ -110,7 +102,7 @@ TEST_CASE("Masks of raw features are the same of batches that are fed") {
 
 TEST_CASE("A feeder that is killed and started again costs nothing but time") {
   const std::vector<std::string> overrides = Reproducible({"training.epochs=6"});
-  const TrainerOutcome expected = Read({.overrides = overrides});
+  const TrainerOutcome expected = RunCluster({.overrides = overrides});
   TestCluster cluster({.loaders = 2, .overrides = overrides});
   const auto trainer = cluster.StartTrainer({"training.progress_interval=20ms"});
   const auto one = cluster.StartLoader(0);
@@ -278,7 +270,7 @@ TEST_CASE("Loaders without a batch end the run with what to do") {
 }
 
 TEST_CASE("A second feeder of the same share changes nothing") {
-  const TrainerOutcome expected = Read({.overrides = kReproducible});
+  const TrainerOutcome expected = RunCluster({.overrides = kReproducible});
   TestCluster cluster({.loaders = 2, .overrides = Reproducible({"training.retry_deadline=5s"})});
   const auto trainer = cluster.StartTrainer();
   const auto one = cluster.StartLoader(0);

@@ -206,11 +206,9 @@ double GroupAucByPairs(const std::vector<Sample>& samples, size_t task) {
   return sum / weight;
 }
 
-TEST_CASE("An evaluation's metrics are those of all ranks' samples, label by label") {
-  const std::vector<std::vector<Sample>> shares{DrawSamples(70, 1), DrawSamples(33, 2),
-                                                DrawSamples(5, 3)};
-  std::vector<Sample> all;
-  for (const auto& share : shares) all.insert(all.end(), share.begin(), share.end());
+// The result of each rank, which evaluates its share.
+std::vector<EvaluationResult> EvaluateShares(const std::vector<std::vector<Sample>>& shares,
+                                             const EvaluationOptions& options) {
   std::vector<EvaluationResult> results(shares.size());
   const auto statuses = RunRanks(
       static_cast<uint32_t>(shares.size()), [&](std::unique_ptr<Collective>& collective) -> Status {
@@ -221,14 +219,23 @@ TEST_CASE("An evaluation's metrics are those of all ranks' samples, label by lab
             results[rank],
             Evaluate(
                 port, oracle, *collective, {.run = 1, .rank = rank},
-                [&] { return std::make_unique<Samples>(shares[rank]); },
-                {.tasks = Tasks(), .group_feature = kGroupFeature}, std::stop_token()));
+                [&] { return std::make_unique<Samples>(shares[rank], options.is_weighted); },
+                options, std::stop_token()));
         return absl::OkStatus();
       });
   for (const Status& status : statuses) {
     CAPTURE(status.ToString());
     REQUIRE(status.ok());
   }
+  return results;
+}
+
+TEST_CASE("An evaluation's metrics are those of all ranks' samples, label by label") {
+  const std::vector<std::vector<Sample>> shares{DrawSamples(70, 1), DrawSamples(33, 2),
+                                                DrawSamples(5, 3)};
+  std::vector<Sample> all;
+  for (const auto& share : shares) all.insert(all.end(), share.begin(), share.end());
+  const auto results = EvaluateShares(shares, {.tasks = Tasks(), .group_feature = kGroupFeature});
   CHECK(std::abs(GroupAucByPairs(all, 0) - GroupAucByPairs(all, 1)) > 0.01);
   for (const EvaluationResult& result : results) {
     REQUIRE(result.tasks.size() == kTasks);
@@ -248,21 +255,8 @@ TEST_CASE("Weights count in all metrics of all ranks, and a number has an error,
   std::vector<TaskConfig> tasks = Tasks();
   tasks[1].loss.kind = LossConfig::Kind::kSquaredError;
   const std::vector<std::vector<Sample>> shares{DrawSamples(70, 1), DrawSamples(33, 2)};
-  std::vector<EvaluationResult> results(shares.size());
-  const auto statuses = RunRanks(2, [&](std::unique_ptr<Collective>& collective) -> Status {
-    const uint32_t rank = collective->rank();
-    Port port;
-    Oracle oracle;
-    SIMURGH_ASSIGN_OR_RETURN(
-        results[rank],
-        Evaluate(
-            port, oracle, *collective, {.run = 1, .rank = rank},
-            [&] { return std::make_unique<Samples>(shares[rank], /*weighted=*/true); },
-            {.tasks = tasks, .is_weighted = true, .group_feature = kGroupFeature},
-            std::stop_token()));
-    return absl::OkStatus();
-  });
-  for (const Status& status : statuses) REQUIRE(status.ok());
+  const auto results =
+      EvaluateShares(shares, {.tasks = tasks, .is_weighted = true, .group_feature = kGroupFeature});
   // Samples of weight w / 2, w times.
   std::vector<Sample> all;
   for (const auto& share : shares) {
