@@ -33,6 +33,8 @@ PACKAGES=(
   nlohmann-json3-dev libminizip-dev
   # Hashes, checksums and compressed files.
   libxxhash-dev libfarmhash-dev libzstd-dev zlib1g-dev
+  # Kafka, for simurgh-feed.
+  librdkafka-dev
   # Arithmetic: vector kernels, dense layers and their threads.
   libhwy-dev libdnnl-dev libgomp1
   # Memory.

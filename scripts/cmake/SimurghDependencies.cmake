@@ -35,6 +35,7 @@ simurgh_system_library(simurgh_dnnl dnnl.hpp dnnl)
 # Debian's oneDNN needs GCC's OpenMP runtime, not clang's.
 find_library(SIMURGH_GOMP_LIBRARY libgomp.so.1 REQUIRED)
 target_link_libraries(simurgh_dnnl INTERFACE ${SIMURGH_GOMP_LIBRARY})
+simurgh_system_library(simurgh_rdkafka librdkafka/rdkafka.h rdkafka)
 simurgh_system_library(simurgh_jemalloc jemalloc/jemalloc.h jemalloc)
 
 # Programs link the CUDA runtime statically and load cuBLASLt and NCCL on first use, so they also start on machines

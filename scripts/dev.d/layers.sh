@@ -22,6 +22,7 @@ config: base
 telemetry: base
 rpc: base
 data: base tensor config telemetry
+kafka: base config telemetry data
 model: base tensor config telemetry
 table: base tensor config telemetry data model
 feature: base tensor config telemetry data
@@ -29,7 +30,7 @@ nn: base tensor config telemetry data
 collective: base tensor config telemetry data
 train: base tensor config telemetry data model table feature nn collective
 serve: base tensor config telemetry data model table feature nn collective train
-services: base tensor config telemetry data model table feature nn collective train serve rpc
+services: base tensor config telemetry data kafka model table feature nn collective train serve rpc
 '
 
 files=("$@")

@@ -90,14 +90,21 @@ rpc::Outgoing<OpenFeed::Request> EncodeOpen(uint32_t loader, uint32_t loaders, u
 }
 
 rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, uint64_t skipped,
-                                             const std::shared_ptr<const FedBatch>& batch) {
+                                             const std::shared_ptr<const FedBatch>& batch,
+                                             uint64_t session) {
   flatbuffers::FlatBufferBuilder builder;
   const ShareProgress& with = batch->progress;
   const wire::Progress progress(with.next.row, with.next.epoch, with.files);
   const std::array<uint64_t, 4>& at = with.place.at;
   const wire::Place place(with.place.row, with.place.file, at[0], at[1], at[2], at[3]);
-  const auto root =
-      wire::CreateFeedBatchRequest(builder, loader, number, skipped, &progress, with.rows, &place);
+  std::vector<flatbuffers::Offset<wire::StreamOffset>> offsets;
+  for (const auto& [partition, next] : with.offsets) {
+    offsets.push_back(wire::CreateStreamOffset(builder, builder.CreateString(partition), next));
+  }
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<wire::StreamOffset>>> all;
+  if (!offsets.empty()) all = builder.CreateVector(offsets);
+  const auto root = wire::CreateFeedBatchRequest(builder, loader, number, skipped, &progress,
+                                                 with.rows, &place, all, batch->idle, session);
   return {builder,
           root,
           {batch->sparse.plain_ids, batch},
@@ -115,11 +122,16 @@ ShareProgress DecodeProgress(const wire::FeedBatchRequest& request) {
              .file = sent->file(),
              .at = {sent->at0(), sent->at1(), sent->at2(), sent->at3()}};
   }
-  return {.share = request.loader(),
-          .files = progress->files(),
-          .next = {progress->epoch(), progress->row()},
-          .rows = request.rows(),
-          .place = place};
+  ShareProgress decoded{.share = request.loader(),
+                        .files = progress->files(),
+                        .next = {progress->epoch(), progress->row()},
+                        .rows = request.rows(),
+                        .place = place};
+  if (request.offsets() == nullptr) return decoded;
+  for (const wire::StreamOffset* const one : *request.offsets()) {
+    if (one->partition() != nullptr) decoded.offsets[one->partition()->str()] = one->next();
+  }
+  return decoded;
 }
 
 StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,

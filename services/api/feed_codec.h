@@ -21,11 +21,14 @@ struct FedBatch {
   EncodedBatch sparse;
   DenseBatch dense;
   ShareProgress progress = {};
+  bool idle = false;
 };
 
 // The segments refer to the batch's arrays.
+// session: of OpenFeedResponse, for a stream; else 0.
 rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, uint64_t skipped,
-                                             const std::shared_ptr<const FedBatch>& batch);
+                                             const std::shared_ptr<const FedBatch>& batch,
+                                             uint64_t session = 0);
 
 ShareProgress DecodeProgress(const wire::FeedBatchRequest& request);
 

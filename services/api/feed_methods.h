@@ -24,7 +24,9 @@ using FeedBatch =
                                  rpc::Segment<"codes", std::byte>, rpc::Segment<"dense", float>,
                                  rpc::Segment<"labels", float>>,
                   rpc::MessageOf<wire::FeedBatchResponse>>;
-inline constexpr FeedBatch kFeedBatch{.number = 0x0302, .name = "feed_batch"};
+// The head has the offsets of all partitions of a loader.
+inline constexpr FeedBatch kFeedBatch{
+    .number = 0x0302, .name = "feed_batch", .max_head_bytes = 1 << 20};
 
 using EndFeed = rpc::MethodOf<rpc::MessageOf<wire::EndFeedRequest>, rpc::MessageOf<rpc::NoTable>>;
 inline constexpr EndFeed kEndFeed{.number = 0x0303, .name = "end_feed"};

@@ -20,6 +20,7 @@
 #include "simurgh/config/statistics.h"
 #include "simurgh/data/bad_row_file.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/kafka/kafka_stream.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/telemetry/timeline.h"
 
@@ -89,7 +90,8 @@ class Feeder : public Daemon {
 
  private:
   explicit Feeder(DaemonContext& context)
-      : parsed_(context.config()),
+      : context_(context),
+        parsed_(context.config()),
         config_(context.config()),
         index_(context.index()),
         identities_(config_.data.on_change),
@@ -113,12 +115,15 @@ class Feeder : public Daemon {
   static Status Abandon(const Status& reason, LoaderClient& client) {
     return Abandon(reason, [&] { return client.Abandon(reason); });
   }
-  // One batch for each rank; fewer at the end, or none with drop_last.
+  // One batch for each rank; fewer at the end, or none with drop_last. Idle ones if a stream has no
+  // records for a step yet.
   StatusOr<std::vector<Batch>> ReadStep(BatchReader& reader);
+  StatusOr<std::unique_ptr<BatchReader>> OpenEpoch(uint32_t epoch, const DataPosition& begin);
   // False: the trainer needs no more batches.
   StatusOr<bool> FeedEpoch(uint32_t epoch, const DataPosition& begin, LoaderClient& client,
                            const std::stop_token& stop);
 
+  DaemonContext& context_;
   const ClusterConfig& parsed_;  // Peers compare its settings.
   ClusterConfig config_;         // Statistics fitted.
   const uint32_t index_;
@@ -130,7 +135,9 @@ class Feeder : public Daemon {
   Progress progress_;
   RpcMetrics observer_;
   std::unique_ptr<PeerMonitor> monitor_;
-  uint64_t number_ = 0;  // The next batch of the share.
+  std::unique_ptr<RecordStream> stream_;  // Null: reads files.
+  std::vector<Batch> step_;               // Of a stream, while it is idle.
+  uint64_t number_ = 0;                   // The next batch of the share.
 };
 
 Status Feeder::SetStatistics() {
@@ -148,11 +155,12 @@ Status Feeder::SetStatistics() {
 }
 
 Status Feeder::FeedShare(const std::stop_token& stop) {
-  SIMURGH_ASSIGN_OR_RETURN(
-      const auto client,
-      LoaderClient::Open(
-          parsed_, {.loader = index_, .input = InputAgreement(config_), .observer = &observer_},
-          stop));
+  SIMURGH_ASSIGN_OR_RETURN(const auto client, LoaderClient::Open(parsed_,
+                                                                 {.loader = index_,
+                                                                  .input = InputAgreement(config_),
+                                                                  .stream = config_.data.streams(),
+                                                                  .observer = &observer_},
+                                                                 stop));
   if (client->taken() > 0) {
     spdlog::info("resuming the share: taken_batches={}", client->taken());
   }
@@ -161,12 +169,16 @@ Status Feeder::FeedShare(const std::stop_token& stop) {
     return absl::InternalError(absl::StrCat("the trainer's position has ", begin.division().shares,
                                             " shares, expected one for each loader"));
   }
+  if (config_.data.streams()) number_ = client->taken();
   bool wanted = true;
-  for (uint32_t epoch = begin.next(index_).epoch; wanted && epoch < config_.training.epochs;
-       ++epoch) {
+  const uint32_t first = begin.next(index_).epoch;
+  const uint32_t epochs = config_.data.streams() ? 1 : config_.training.epoch_limit();
+  for (uint32_t epoch = first; wanted && epoch < epochs; ++epoch) {
+    const uint64_t before = number_;
     SIMURGH_ASSIGN_OR_RETURN(wanted, FeedEpoch(epoch, begin, *client, stop));
+    if (number_ == before && epoch > first) break;  // Further epochs are empty, too.
   }
-  if (number_ == 0 && begin.next(index_) == RowNumber()) {
+  if (number_ == 0 && begin.next(index_) == RowNumber() && !config_.data.streams()) {
     spdlog::warn(
         "this share has no batch. data.train may have too few rows for loaders.instances and "
         "training.batch_size; training.drop_last drops partial batches. data.on_bad_row or "
@@ -193,8 +205,9 @@ Status Feeder::Abandon(const Status& reason, const std::function<Status()>& repo
 
 StatusOr<std::vector<Batch>> Feeder::ReadStep(BatchReader& reader) {
   const TrainingConfig& training = config_.training;
-  std::vector<Batch> step;
-  while (step.size() < config_.nn_worker.instances.size()) {
+  const size_t ranks = config_.nn_worker.instances.size();
+  std::vector<Batch> step = std::exchange(step_, {});
+  while (step.size() < ranks) {
     const uint64_t skipped_before = reader.skipped_rows();
     StatusOr<std::optional<Batch>> read;
     {
@@ -203,6 +216,10 @@ StatusOr<std::vector<Batch>> Feeder::ReadStep(BatchReader& reader) {
     }
     skipped_rows_.Add(reader.skipped_rows() - skipped_before);
     SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, std::move(read));
+    if (batch && batch->idle) {
+      step_ = std::exchange(step, std::vector<Batch>(ranks, *batch));
+      return step;
+    }
     const bool is_full = batch && batch->size() == training.batch_size;
     if (training.drop_last && !is_full) return std::vector<Batch>();
     if (!batch) break;
@@ -211,22 +228,42 @@ StatusOr<std::vector<Batch>> Feeder::ReadStep(BatchReader& reader) {
   return step;
 }
 
+StatusOr<std::unique_ptr<BatchReader>> Feeder::OpenEpoch(uint32_t epoch,
+                                                         const DataPosition& begin) {
+  const TrainingConfig& training = config_.training;
+  const auto loaders = static_cast<uint32_t>(config_.loaders.instances.size());
+  ReadOptions options{
+      .keep_negatives = training.keep_negatives, .seed = config_.seed, .bad_rows = &bad_rows_};
+  if (config_.data.streams()) {
+    const auto on_state = [this](const Status& state) { context_.SetWaiting("kafka", state); };
+    SIMURGH_ASSIGN_OR_RETURN(
+        stream_,
+        OpenKafkaStream(
+            config_.data.kafka,
+            {.share = index_, .shares = loaders, .begin = begin.offsets(), .on_state = on_state},
+            context_.metrics()));
+    return OpenStreamReader(config_.data, config_.features, *stream_, begin.offsets(),
+                            training.batch_size, options);
+  }
+  options.share = index_;
+  options.shares = loaders;
+  options.piece_batches = static_cast<uint32_t>(config_.nn_worker.instances.size());
+  options.read = &begin;
+  options.epoch = epoch;
+  options.identities = &identities_;
+  return OpenBatchReader(config_.data, config_.features, config_.data.train, training.batch_size,
+                         options);
+}
+
 StatusOr<bool> Feeder::FeedEpoch(uint32_t epoch, const DataPosition& begin, LoaderClient& client,
                                  const std::stop_token& stop) {
   const TrainingConfig& training = config_.training;
-  const auto reader =
-      OpenBatchReader(config_.data, config_.features, config_.data.train, training.batch_size,
-                      {.keep_negatives = training.keep_negatives,
-                       .seed = config_.seed,
-                       .share = index_,
-                       .shares = static_cast<uint32_t>(config_.loaders.instances.size()),
-                       .piece_batches = static_cast<uint32_t>(config_.nn_worker.instances.size()),
-                       .read = &begin,
-                       .epoch = epoch,
-                       .identities = &identities_,
-                       .bad_rows = &bad_rows_});
+  const auto reader = OpenEpoch(epoch, begin);
   if (!reader.ok()) return Abandon(reader.status(), client);
-  const std::stop_callback stopper(stop, [&] { (*reader)->Stop(); });  // Ends a long skip.
+  const std::stop_callback stopper(stop, [&] {
+    (*reader)->Stop();  // Ends a long skip.
+    if (stream_ != nullptr) stream_->Stop();
+  });
   while (!stop.stop_requested()) {
     StatusOr<std::vector<Batch>> step = ReadStep(**reader);
     if (absl::IsCancelled(step.status())) break;
@@ -235,9 +272,11 @@ StatusOr<bool> Feeder::FeedEpoch(uint32_t epoch, const DataPosition& begin, Load
     for (Batch& batch : *step) {
       if (client.HasTaken(number_++)) continue;
       const size_t samples = batch.size();
+      const bool idle = batch.idle;
       const StatusOr<bool> wanted = client.Feed(std::move(batch), skipped_rows_.value());
       if (absl::IsInvalidArgument(wanted.status())) return Abandon(wanted.status(), client);
       if (!wanted.ok() || !*wanted) return wanted;
+      if (idle) continue;
       batches_.Add();
       samples_.Add(samples);
     }

@@ -35,6 +35,7 @@ struct Rank {
   std::unique_ptr<PeerClients> clients;  // On the thread.
   uint64_t taken = 0;                    // Batches that it had when this loader connected.
   std::string position;                  // Where the loaders begin.
+  uint64_t session = 0;                  // Of a stream; else 0.
   // Guarded by the loader's mutex.
   size_t in_flight = 0;
   bool wanted = true;  // It needs more batches.
@@ -48,6 +49,7 @@ class RemoteLoaderClient final : public LoaderClient {
         call_timeout_(config.rpc.call_timeout),
         retry_deadline_(config.training.retry_deadline),
         in_step_(config.reads_in_step()),
+        is_stream_(options.stream),
         ranks_(config.nn_worker.instances.size()),
         thread_("loader-rpc", config.rpc.spin) {
     const rpc::Hello hello{.cluster = config.name,
@@ -88,15 +90,25 @@ class RemoteLoaderClient final : public LoaderClient {
       });
       if (response.ok()) {
         rank.taken = response->table().taken();
+        if (is_stream_) rank.session = response->table().session();
         const auto* const position = response->table().position();
         if (position != nullptr) rank.position = position->str();
       }
       co_return response.status();
     }));
-    StatusOr<DataPosition> begin = DataPosition::FromText(ranks_[0].position);
-    if (!begin.ok()) return Annotate(begin.status(), ranks_[0].name);
-    begin_ = *std::move(begin);
-    return absl::OkStatus();
+    for (const Rank& rank : ranks_) {
+      StatusOr<DataPosition> begin = DataPosition::FromText(rank.position);
+      if (!begin.ok()) return Annotate(begin.status(), rank.name);
+      if (rank.number == 0) begin_ = *begin;
+      begin_.Merge(begin->offsets());
+    }
+    const Status gap = is_stream_ ? CheckGap() : absl::OkStatus();
+    if (gap.ok()) return gap;
+    const std::string error(gap.message());
+    static_cast<void>(CallAll([&, this](Rank& rank) {
+      return SendEnd(rank, 0, {}, error, /*short_step=*/false, /*start_again=*/true);
+    }));
+    return gap;
   }
 
   const DataPosition& begin() const override { return begin_; }
@@ -112,9 +124,12 @@ class RemoteLoaderClient final : public LoaderClient {
   }
 
   StatusOr<bool> Feed(Batch batch, uint64_t skipped) override {
-    SIMURGH_ASSIGN_OR_RETURN(EncodedBatch encoded, EncodeBatch(*batch.sparse));
-    auto fed = std::make_shared<const api::FedBatch>(
-        api::FedBatch{std::move(encoded), std::move(batch.dense), batch.progress});
+    api::FedBatch made{
+        .dense = std::move(batch.dense), .progress = std::move(batch.progress), .idle = batch.idle};
+    if (!batch.idle) {
+      SIMURGH_ASSIGN_OR_RETURN(made.sparse, EncodeBatch(*batch.sparse));
+    }
+    auto fed = std::make_shared<const api::FedBatch>(std::move(made));
     const uint64_t number = NextNumber();
     Rank& rank = ranks_[number % ranks_.size()];
     {
@@ -159,6 +174,18 @@ class RemoteLoaderClient final : public LoaderClient {
   }
 
  private:
+  // The offsets of a later batch do not tell which records were in an earlier one.
+  Status CheckGap() const {
+    uint64_t number = 0;
+    while (HasTaken(number)) ++number;
+    if (number == taken()) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat("an earlier process of this loader was lost between the batches of a step: ",
+                     ranks_[number % ranks_.size()].name, " lacks batch ", number,
+                     ", and others have later ones; training can only continue from its last "
+                     "checkpoint"));
+  }
+
   bool AnyInFlight() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return std::ranges::any_of(ranks_, [](const Rank& rank) { return rank.in_flight > 0; });
   }
@@ -189,13 +216,14 @@ class RemoteLoaderClient final : public LoaderClient {
 
   // error: empty if the share is complete.
   [[nodiscard]] rpc::awaitable<Status> SendEnd(Rank& rank, uint64_t batches, uint64_t skipped,
-                                               std::string error, bool short_step = false) {
+                                               std::string error, bool short_step = false,
+                                               bool start_again = false) {
     const auto response = co_await Persist(rank, api::kEndFeed, [&] {
       flatbuffers::FlatBufferBuilder builder;
       flatbuffers::Offset<flatbuffers::String> text;
       if (!error.empty()) text = builder.CreateString(error);
       const auto root = api::wire::CreateEndFeedRequest(
-          builder, loader_, batches, ReportedTo(rank, skipped), text, short_step);
+          builder, loader_, batches, ReportedTo(rank, skipped), text, short_step, start_again);
       return rpc::Outgoing<api::EndFeed::Request>(builder, root);
     });
     co_return response.status();
@@ -252,7 +280,7 @@ class RemoteLoaderClient final : public LoaderClient {
                                              std::shared_ptr<const api::FedBatch> batch) {
     const uint64_t of_rank = number / ranks_.size();
     const auto response = co_await Persist(rank, api::kFeedBatch, [&] {
-      return api::EncodeFeed(loader_, of_rank, ReportedTo(rank, skipped), batch);
+      return api::EncodeFeed(loader_, of_rank, ReportedTo(rank, skipped), batch, rank.session);
     });
     if (!response.ok()) {
       co_await Fail(rank, Annotate(response.status(), absl::StrCat("batch ", number)));
@@ -284,6 +312,7 @@ class RemoteLoaderClient final : public LoaderClient {
   const std::chrono::milliseconds call_timeout_;
   const std::chrono::milliseconds retry_deadline_;
   const bool in_step_;  // All ranks get equal numbers of batches.
+  const bool is_stream_;
   DataPosition begin_;
   uint64_t next_ = 0;  // Number of the next batch, if no rank has it.
   Mutex mutex_;

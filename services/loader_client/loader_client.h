@@ -21,6 +21,10 @@ struct LoaderClientOptions {
   // InputAgreement of the fitted configuration if the batches are from its training files; the
   // trainer refuses a loader with another one. Empty: only ClusterAgreement is compared.
   std::string input = {};
+  // The batches are of a stream: a restarted loader cannot make the same ones again. It begins at
+  // the offsets of begin(), with the batch of number taken(). While it feeds, no other process can
+  // feed its share.
+  bool stream = false;
   rpc::Observer* observer = nullptr;  // Of the calls, on a thread of the client. Outlives it.
 };
 
@@ -51,6 +55,8 @@ class LoaderClient {
   // config: of LoadClusterConfig, with or without FitStatistics; not kept.
   // Errors: INVALID_ARGUMENT for a loader that the configuration does not have, or settings that
   // differ from the trainer's; UNAVAILABLE if the trainer is unreachable; CANCELLED after a stop.
+  // FAILED_PRECONDITION, of a stream and several nn-workers, if an earlier process ended between
+  // the batches of a step: only nn-workers that start again can continue.
   static StatusOr<std::unique_ptr<LoaderClient>> Open(const ClusterConfig& config,
                                                       const LoaderClientOptions& options,
                                                       std::stop_token stop);
@@ -63,7 +69,8 @@ class LoaderClient {
   virtual ~LoaderClient() = default;
 
   // Where the loaders begin: a trainer may continue from a checkpoint. This loader begins at
-  // begin().next(loader), and leaves out rows that begin().IsRead() has.
+  // begin().next(loader), and leaves out rows that begin().IsRead() has. Of a stream the offsets
+  // are those after all batches that the trainer has taken from this loader.
   virtual const DataPosition& begin() const = 0;
 
   // Batches of this loader that the trainer had at Open().
@@ -75,6 +82,7 @@ class LoaderClient {
   // Feeds the first batch that has neither been taken nor fed; a few may be in flight. Waits,
   // without a timeout, while the batch's rank is full. Returns false if no rank needs more batches.
   // skipped: bad rows up to this batch.
+  // An idle batch tells that a stream has no records for the next step; each rank gets one.
   // Errors: of this or an earlier batch. INVALID_ARGUMENT if the trainer refused it; UNAVAILABLE or
   // DEADLINE_EXCEEDED if an nn-worker was lost for training.retry_deadline; FAILED_PRECONDITION if
   // the trainer was restarted; ABORTED, with the reason, if training ended before its data;

@@ -58,12 +58,21 @@ bool FeedBuffer::NotifyIfFinished(uint32_t loader) {
   return true;
 }
 
-StatusOr<uint64_t> FeedBuffer::Open(uint32_t loader) {
+StatusOr<FeedBuffer::Opened> FeedBuffer::Open(uint32_t loader) {
   MutexLock lock(mutex_);
   SIMURGH_RETURN_IF_ERROR(Check(loader));
-  loaders_[loader].open = true;
+  Loader& opened = loaders_[loader];
+  opened.open = true;
+  Opened answer{.taken = opened.taken, .session = ++opened.session, .position = begin_};
+  answer.position.Merge(opened.offsets);
   changed_.NotifyAll();
-  return loaders_[loader].taken;
+  return answer;
+}
+
+Status FeedBuffer::CheckSession(uint32_t loader, uint64_t session) const {
+  if (session == 0 || session == loaders_[loader].session) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("another process feeds the share of loader ", loader, "; stop one of them"));
 }
 
 bool FeedBuffer::HasRoom(uint32_t loader, size_t bytes) const {
@@ -73,7 +82,7 @@ bool FeedBuffer::HasRoom(uint32_t loader, size_t bytes) const {
 }
 
 StatusOr<FeedBuffer::Reservation> FeedBuffer::Reserve(uint32_t loader, uint64_t number,
-                                                      size_t bytes) {
+                                                      size_t bytes, uint64_t session) {
   MutexLock lock(mutex_);
   SIMURGH_RETURN_IF_ERROR(Check(loader));
   if (NotifyIfFinished(loader)) return Reservation{Answer::kEnough};
@@ -84,6 +93,7 @@ StatusOr<FeedBuffer::Reservation> FeedBuffer::Reserve(uint32_t loader, uint64_t 
                      " is not connected to this trainer, which was restarted; "
                      "restart all loaders of the run"));
   }
+  SIMURGH_RETURN_IF_ERROR(CheckSession(loader, session));
   if (number < from.taken) return Reservation{Answer::kTaken};
   if (from.ended) {
     return absl::FailedPreconditionError(
@@ -94,23 +104,27 @@ StatusOr<FeedBuffer::Reservation> FeedBuffer::Reserve(uint32_t loader, uint64_t 
   }
   from.reserved = true;
   bytes_ += bytes;
-  return Reservation{Answer::kRoom, Place(*this, loader, bytes)};
+  return Reservation{Answer::kRoom, Place(*this, loader, bytes, session)};
 }
 
-void FeedBuffer::Fill(uint32_t loader, size_t bytes, Batch batch, uint64_t skipped) {
+Status FeedBuffer::Fill(const Place& place, Batch batch, uint64_t skipped) {
+  Status status;
   {
     MutexLock lock(mutex_);
-    Loader& from = loaders_[loader];
+    Loader& from = loaders_[place.loader_];
     from.reserved = false;
-    if (finished_ || failure_ || from.ended) {
-      bytes_ -= bytes;
+    status = CheckSession(place.loader_, place.session_);
+    if (finished_ || failure_ || from.ended || !status.ok()) {
+      bytes_ -= place.bytes_;
     } else {
-      from.waiting.push_back({std::move(batch), bytes});
+      Advance(from.offsets, batch.progress.offsets);
+      from.waiting.push_back({std::move(batch), place.bytes_});
       ++from.taken;
       from.skipped = skipped;
     }
   }
   NotifyChange();
+  return status;
 }
 
 void FeedBuffer::Release(uint32_t loader, size_t bytes) {
@@ -167,13 +181,14 @@ std::string FeedBuffer::NameOf(size_t loader) const {
   return absl::StrCat("loader ", loader, " of ", loaders_.size(), " (from 0)");
 }
 
-Status FeedBuffer::Abandon(uint32_t loader, std::string_view reason) {
+Status FeedBuffer::Abandon(uint32_t loader, std::string_view reason, bool start_again) {
   {
     MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(Check(loader));
     if (NotifyIfFinished(loader)) return absl::OkStatus();
     if (abandoned_.empty()) {
       abandoned_ = absl::StrCat(NameOf(loader), ": ", std::string(reason));
+      start_again_ = start_again;
     }
     loaders_[loader].notified = true;
   }
@@ -211,7 +226,9 @@ StatusOr<std::optional<Batch>> FeedBuffer::Take() {
             since, "; see its log; a loader that restarts in time resumes"));
       }
     }
-    if (!abandoned_.empty()) return absl::InvalidArgumentError(abandoned_);
+    if (!abandoned_.empty()) {
+      return start_again_ ? absl::AbortedError(abandoned_) : absl::InvalidArgumentError(abandoned_);
+    }
     if (interrupted_) return absl::CancelledError("training was stopped");
     Waiting& next = loaders_[turn_].waiting.front();
     batch = std::move(next.batch);

@@ -33,6 +33,9 @@ namespace simurgh {
 // Each loader numbers its batches from 0. The buffer answers kTaken to a repeated batch and drops
 // it. So a loader may repeat unanswered batches, and resume after a restart at `Open`'s answer.
 //
+// Batches of a stream differ when they are made anew. A loader that reads one continues at the
+// offsets of the batches that were taken, and those of an earlier session are refused.
+//
 // Threads: any.
 class FeedBuffer {
  public:
@@ -50,7 +53,8 @@ class FeedBuffer {
     Place(Place&& other) noexcept
         : buffer_(std::exchange(other.buffer_, nullptr)),
           loader_(other.loader_),
-          bytes_(other.bytes_) {}
+          bytes_(other.bytes_),
+          session_(other.session_) {}
     Place& operator=(Place&&) = delete;
     ~Place() {
       if (buffer_ != nullptr) buffer_->Release(loader_, bytes_);
@@ -58,18 +62,20 @@ class FeedBuffer {
 
     // Adds the batch, unless the run or its loader has ended. skipped: bad rows of the loader up to
     // this batch. Call once.
-    void Fill(Batch batch, uint64_t skipped = 0) {
-      std::exchange(buffer_, nullptr)->Fill(loader_, bytes_, std::move(batch), skipped);
+    // Errors: FAILED_PRECONDITION if a later session of the loader has begun.
+    Status Fill(Batch batch, uint64_t skipped = 0) {
+      return std::exchange(buffer_, nullptr)->Fill(*this, std::move(batch), skipped);
     }
 
    private:
     friend class FeedBuffer;
-    Place(FeedBuffer& buffer, uint32_t loader, size_t bytes)
-        : buffer_(&buffer), loader_(loader), bytes_(bytes) {}
+    Place(FeedBuffer& buffer, uint32_t loader, size_t bytes, uint64_t session)
+        : buffer_(&buffer), loader_(loader), bytes_(bytes), session_(session) {}
 
     FeedBuffer* buffer_;
     uint32_t loader_;
     size_t bytes_;
+    uint64_t session_;
   };
 
   struct Reservation {
@@ -83,24 +89,30 @@ class FeedBuffer {
   FeedBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
              std::chrono::milliseconds timeout, DataPosition begin = {});
 
-  const DataPosition& begin() const { return begin_; }
+  struct Opened {
+    uint64_t taken = 0;     // Batches of the loader.
+    uint64_t session = 0;   // From 1.
+    DataPosition position;  // `begin`, with a stream's offsets after these batches.
+  };
 
   // on_change: called from any thread when an answer of kWait may have changed. Call before the
   // first Reserve.
   void SetOnChange(std::function<void()> on_change) { on_change_ = std::move(on_change); }
 
-  // A loader starts or restarts. Returns how many of its batches have been taken.
+  // A loader starts or restarts.
   // Errors: INVALID_ARGUMENT for a loader out of range; ABORTED after Fail, with its reason.
-  StatusOr<uint64_t> Open(uint32_t loader);
+  StatusOr<Opened> Open(uint32_t loader);
 
   // Waits until all loaders have been opened or one has been abandoned, at most for `patience`.
   // Returns the names of those that have not been opened; empty if the wait is over.
   std::string AwaitOpen(std::chrono::milliseconds patience);
 
   // Reserves space for a batch of at most `bytes`; a loader has at most one unfilled place.
+  // session: of a stream; 0: not compared.
   // Errors: as Open; FAILED_PRECONDITION for a loader that has ended, or that has not been opened:
-  // the trainer was restarted.
-  StatusOr<Reservation> Reserve(uint32_t loader, uint64_t number, size_t bytes);
+  // the trainer was restarted; and as Place::Fill.
+  StatusOr<Reservation> Reserve(uint32_t loader, uint64_t number, size_t bytes,
+                                uint64_t session = 0);
 
   // The loader has fed all its batches. short_step: its last step has none for this rank. May be
   // repeated.
@@ -108,13 +120,14 @@ class FeedBuffer {
   Status End(uint32_t loader, uint64_t batches, uint64_t skipped = 0, bool short_step = false);
 
   // The loader cannot feed its share: the trainer's next Take fails with this reason. May be
-  // repeated.
+  // repeated. start_again: whether another start of training may continue.
   // Errors: as Open.
-  Status Abandon(uint32_t loader, std::string_view reason);
+  Status Abandon(uint32_t loader, std::string_view reason, bool start_again = false);
 
   // The trainer's next batch; nothing when all loaders have ended.
-  // Errors: INVALID_ARGUMENT with the reason of Abandon; DEADLINE_EXCEEDED naming the loader that
-  // has fed nothing for the timeout; CANCELLED after Interrupt or Fail.
+  // Errors: INVALID_ARGUMENT, or ABORTED with start_again, with the reason of Abandon;
+  // DEADLINE_EXCEEDED naming the loader that has fed nothing for the timeout; CANCELLED after
+  // Interrupt or Fail.
   StatusOr<std::optional<Batch>> Take();
 
   // Cancels Take. Call Finish or Fail afterwards, which answer the loaders.
@@ -147,6 +160,8 @@ class FeedBuffer {
     bool ended = false;
     bool notified = false;  // It has been answered that the run is over.
     bool reserved = false;  // Its next batch has an unfilled place.
+    uint64_t session = 0;   // Times that it was opened.
+    StreamOffsets offsets;  // After the batches taken.
     uint64_t taken = 0;     // Batches so far; the first waiting one is taken - waiting.size().
     std::deque<Waiting> waiting;
     uint64_t skipped = 0;  // Bad rows.
@@ -157,7 +172,9 @@ class FeedBuffer {
   bool NotifyIfFinished(uint32_t loader) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string NameOf(size_t loader) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(uint32_t loader, size_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Fill(uint32_t loader, size_t bytes, Batch batch, uint64_t skipped);
+  Status CheckSession(uint32_t loader, uint64_t session) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status Fill(const Place& place, Batch batch, uint64_t skipped);
   void Release(uint32_t loader, size_t bytes);
   // Advances turn_ to the next loader that may have a batch, if any.
   void EpochEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -177,6 +194,7 @@ class FeedBuffer {
   // The loader whose batch is taken next. If it has ended and has none left, all loaders have.
   size_t turn_ ABSL_GUARDED_BY(mutex_);
   std::string abandoned_ ABSL_GUARDED_BY(mutex_);  // Why the next Take fails; empty: it does not.
+  bool start_again_ ABSL_GUARDED_BY(mutex_) = false;  // With it.
   bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<std::string> failure_ ABSL_GUARDED_BY(mutex_);  // Why training has failed.

@@ -57,12 +57,14 @@ struct FeedService::Methods {
       spdlog::warn("refused loader {}: {}", table.loader(), std::string(status.message()));
       co_return status;
     }
-    SIMURGH_CO_ASSIGN_OR_RETURN(const uint64_t taken, service.buffer_.Open(table.loader()));
+    SIMURGH_CO_ASSIGN_OR_RETURN(const FeedBuffer::Opened opened,
+                                service.buffer_.Open(table.loader()));
     spdlog::info("loader connected: loader={} loaders={} taken_batches={}", table.loader(), loaders,
-                 taken);
+                 opened.taken);
     flatbuffers::FlatBufferBuilder builder;
-    const auto position = builder.CreateString(service.buffer_.begin().ToText());
-    const auto root = api::wire::CreateOpenFeedResponse(builder, taken, position);
+    const auto position = builder.CreateString(opened.position.ToText());
+    const auto root =
+        api::wire::CreateOpenFeedResponse(builder, opened.taken, position, opened.session);
     co_return rpc::Outgoing<api::OpenFeed::Response>(builder, root);
   }
 
@@ -72,19 +74,27 @@ struct FeedService::Methods {
     const rpc::Clock::time_point deadline = api::AnswerBefore(request.deadline());
     const auto waiters = service.waiters_;
     const auto& table = request.table();
-    SIMURGH_CO_ASSIGN_OR_RETURN(const size_t bytes, api::FeedBytes(request, service.config_));
+    size_t bytes = 0;
+    if (!table.idle()) {
+      SIMURGH_CO_ASSIGN_OR_RETURN(bytes, api::FeedBytes(request, service.config_));
+    }
     while (true) {
-      SIMURGH_CO_ASSIGN_OR_RETURN(FeedBuffer::Reservation reserved,
-                                  service.buffer_.Reserve(table.loader(), table.number(), bytes));
-      if (reserved.answer == FeedBuffer::Answer::kRoom) {
+      SIMURGH_CO_ASSIGN_OR_RETURN(
+          FeedBuffer::Reservation reserved,
+          service.buffer_.Reserve(table.loader(), table.number(), bytes, table.session()));
+      if (reserved.answer == FeedBuffer::Answer::kRoom && table.idle()) {
+        SIMURGH_CO_RETURN_IF_ERROR(reserved.place->Fill(
+            {.idle = true, .progress = api::DecodeProgress(table)}, table.skipped()));
+      } else if (reserved.answer == FeedBuffer::Answer::kRoom) {
         auto decoded = co_await rpc::RunOn(service.decoding_.get_executor(), [&] {
           return api::DecodeFeed(request, service.config_);
         });
         SIMURGH_CO_ASSIGN_OR_RETURN(Batch batch, std::move(decoded));
         batch.progress = api::DecodeProgress(table);
-        reserved.place->Fill(std::move(batch), table.skipped());
+        SIMURGH_CO_RETURN_IF_ERROR(reserved.place->Fill(std::move(batch), table.skipped()));
       } else if (reserved.answer != FeedBuffer::Answer::kWait) {
-        if (reserved.answer == FeedBuffer::Answer::kTaken) service.batches_.Add();
+        const bool is_batch = reserved.answer == FeedBuffer::Answer::kTaken && !table.idle();
+        if (is_batch) service.batches_.Add();
         co_return Encode(reserved.answer);
       } else {
         service.waits_.Add();
@@ -99,8 +109,8 @@ struct FeedService::Methods {
                                  FeedService& service) {
     const auto& table = request.table();
     if (table.error() != nullptr) {
-      SIMURGH_CO_RETURN_IF_ERROR(
-          service.buffer_.Abandon(table.loader(), table.error()->string_view()));
+      SIMURGH_CO_RETURN_IF_ERROR(service.buffer_.Abandon(
+          table.loader(), table.error()->string_view(), table.start_again()));
       co_return rpc::Outgoing<api::EndFeed::Response>();
     }
     SIMURGH_CO_RETURN_IF_ERROR(

@@ -215,7 +215,8 @@ class NnWorker : public Daemon {
     SIMURGH_RETURN_IF_ERROR(result.status());
     if (result->interrupted) {
       spdlog::info("training was stopped: steps={}; start it again to continue", result->steps);
-      return absl::OkStatus();
+      // Endless training has no other end.
+      if (job_->config().training.epochs > 0) return absl::OkStatus();
     }
     Report(*result);
     return absl::OkStatus();
@@ -502,6 +503,9 @@ class NnWorker : public Daemon {
     }
     if (result.best_step) {
       std::printf("best_step=%llu ", static_cast<unsigned long long>(*result.best_step));
+    }
+    if (job_->config().training.epochs == 0 || job_->config().data.streams()) {
+      std::printf("%s ", WindowText(result.window).c_str());
     }
     if (!warnings.empty()) std::printf("train_labels=one_class ");
     std::printf("samples_per_sec=%.0f\n", samples_per_second);

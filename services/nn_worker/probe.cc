@@ -37,6 +37,7 @@ StatusOr<std::vector<ProbeRow>> FirstRows(const ClusterConfig& config) {
     return absl::FailedPreconditionError("rows of a stream cannot be read again; set data.test");
   }
   std::vector<ProbeRow> rows;
+  if (files.empty()) return rows;  // A stream cannot be read again.
   ReadOptions reading;
   reading.on_row = [&](std::string_view line, bool in_batch) {
     if (in_batch) rows.push_back({.probabilities = {}, .line = std::string(line)});
@@ -97,6 +98,7 @@ Status PredictRows(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t
 StatusOr<std::string> Describe(TrainingJob& job, EmbeddingPort& port, uint64_t run,
                                uint64_t steps) {
   SIMURGH_ASSIGN_OR_RETURN(std::vector<ProbeRow> rows, FirstRows(job.config()));
+  if (rows.empty()) return "";
   SIMURGH_RETURN_IF_ERROR(PredictRows(job, port, run, steps, rows));
   const std::vector<std::string> labels = LabelColumns(job.config().data);
   std::string text;

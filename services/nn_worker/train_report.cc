@@ -80,6 +80,12 @@ std::string MetricText(double value) {
   return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
 }
 
+std::string WindowText(const TrainObserver::Window& window) {
+  return fmt::format("window_auc={} window_loss={} window_calibration={} window_samples={}",
+                     MetricText(window.auc), MetricText(window.loss),
+                     MetricText(window.calibration), window.samples);
+}
+
 std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels) {
   const auto describe = [](const EvaluationResult& one, bool is_last) {
     // The last line of a binary label is short.
@@ -119,6 +125,7 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
                          const TrainingConfig& training)
     : registry_(registry),
       tasks_(std::move(tasks)),
+      is_endless_(training.epochs == 0),
       epochs_(training.epochs),
       max_steps_(static_cast<double>(training.max_steps)) {
   if (tasks_.size() == 1) return;
@@ -169,8 +176,9 @@ double TrainReport::DoneOf(const Progress& progress) {
     rows_part_ = row / rows;
   }
   const double by_steps = max_steps_ > 0 ? static_cast<double>(progress.steps) / max_steps_ : 0;
-  const double by_rows =
-      rows_ > 0 ? (progress.data.next.epoch + std::min(row / rows_, 1.0)) / epochs_ : 0;
+  const double by_rows = rows_ > 0 && epochs_ > 0
+                             ? (progress.data.next.epoch + std::min(row / rows_, 1.0)) / epochs_
+                             : 0;
   return std::min(std::max(by_steps, by_rows), 1.0);  // The first limit ends it.
 }
 
@@ -178,7 +186,11 @@ void TrainReport::OnProgress(const Progress& progress) {
   loss_.Set(progress.loss);
   auc_.Set(progress.metrics.auc);
   rmse_.Set(progress.metrics.rmse);
+  window_loss_.Set(progress.window.loss);
+  window_calibration_.Set(progress.window.calibration);
+  window_samples_.Set(static_cast<double>(progress.window.samples));
   std::string rest;
+  if (is_endless_) rest = fmt::format(" {}", WindowText(progress.window));
   if (const double done = DoneOf(progress); done > 0) {
     const auto steps = static_cast<double>(progress.steps);
     const double own = steps - static_cast<double>(first_step_.value_or(0));

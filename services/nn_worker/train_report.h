@@ -48,6 +48,9 @@ class IdOverlapReport {
 // A number with four decimals, or "undefined" for NaN.
 std::string MetricText(double value);
 
+// "window_auc=... window_loss=... window_calibration=... window_samples=..."
+std::string WindowText(const TrainObserver::Window& window);
+
 // "test_auc=... test_logloss=..." of a test, after a line for each label if there are several. A
 // loss other than bce is named: "loss=poisson test_rmse=...". The calibration is left out of the
 // last line if the loss is bce.
@@ -114,6 +117,7 @@ class TrainReport : public TrainObserver {
 
   MetricRegistry& registry_;
   const std::vector<std::string> tasks_;
+  const bool is_endless_;
   const double epochs_;
   const double max_steps_;              // 0: no limit.
   std::optional<uint64_t> first_step_;  // Of this start.
@@ -130,6 +134,13 @@ class TrainReport : public TrainObserver {
   Gauge& loss_ = registry_.GetGauge("simurgh_nn_loss", "Mean loss since the last report.");
   Gauge& auc_ = registry_.GetGauge(
       "simurgh_nn_auc", "AUC of the latest predictions, each made before training on it.");
+  Gauge& window_loss_ = registry_.GetGauge(
+      "simurgh_nn_window_loss", "Mean loss of the latest predictions, each made before its step.");
+  Gauge& window_calibration_ =
+      registry_.GetGauge("simurgh_nn_window_calibration",
+                         "Mean of the latest predictions over the mean of their labels.");
+  Gauge& window_samples_ =
+      registry_.GetGauge("simurgh_nn_window_samples", "Samples of simurgh_nn_window_loss.");
   Gauge& rmse_ = registry_.GetGauge("simurgh_nn_rmse",
                                     "Root mean squared error since the last report, of predictions "
                                     "made before training on them; labels of numbers.");

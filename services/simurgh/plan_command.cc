@@ -638,7 +638,10 @@ std::string ToText(const nlohmann::ordered_json& plan) {
 Status Run(const PlanOptions& options) {
   StatusOr<ClusterConfig> config =
       LoadClusterConfig(options.config, options.overrides, InputFiles::kCheck);
-  const Status data_problem = config.status();
+  Status data_problem = config.status();
+  if (config.ok() && config->data.streams()) {
+    data_problem = absl::UnavailableError("topics of Kafka are not read");
+  }
   if (!config.ok()) {
     config = LoadClusterConfig(options.config, options.overrides, InputFiles::kIgnore);
   }

@@ -33,12 +33,18 @@ bool IsOfCluster(std::string_view key) {
          (key.starts_with("tables") && !IsLearningRate(key));
 }
 
+// How loaders reach a stream: each may do it in its own way.
+bool IsOfConnection(std::string_view key) {
+  return key.starts_with("data.kafka.brokers") || key.starts_with("data.kafka.properties");
+}
+
 bool IsOfInput(std::string_view key) {
   static const std::set<std::string_view> of_training{
       "training.batch_size", "training.epochs", "training.drop_last", "training.keep_negatives"};
   static const std::set<std::string_view> not_of_data{"data.validation", "data.test",
                                                       "data.max_bad_share"};
   if (IsVocabularyFile(key)) return true;
+  if (IsOfConnection(key)) return false;
   // Decides which labels are numbers.
   if (key.starts_with("model.") && key.ends_with("loss.kind")) return true;
   return key.starts_with("data.") ? !not_of_data.contains(key) : of_training.contains(key);
@@ -49,6 +55,7 @@ bool IsOfTraining(std::string_view key) {
   static const std::set<std::string_view> not_of_training{
       "training.auc_window_samples", "training.progress_interval", "training.retry_deadline",
       "training.loader_queue_batches"};
+  if (IsOfConnection(key)) return false;
   return key.starts_with("data.") || key.starts_with("model.") || key == "loaders.instances" ||
          IsVocabularyFile(key) || IsLearningRate(key) ||
          (key.starts_with("training.") && !not_of_training.contains(key));
@@ -70,6 +77,7 @@ bool IsOfModel(std::string_view key) {
   if (key.starts_with("training.dense_optimizer.")) {
     return !key.ends_with(".learning_rate") && !has(".schedule");
   }
+  if (key.starts_with("data.kafka.")) return false;
   if (key.starts_with("data.")) return !not_of_data.contains(key) && !has(".header_name");
   return key.starts_with("features") || key.starts_with("model.") || single.contains(key);
 }

@@ -152,6 +152,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
   // The checks across sections require valid sections.
   if (context.diagnostics.ok()) {
     ApplyMode(&config);
+    ApplyStream(&config);
     LinkTasks(&config, &context.diagnostics);
     ApplyBest(&config);
     CheckServices(config, &context.diagnostics);
@@ -168,6 +169,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
     }
   }
   SIMURGH_RETURN_IF_ERROR(context.diagnostics.status());
+  context.settings.merge(config.settings);
   config.settings = std::move(context.settings);
   std::error_code error;
   config.source = {text, std::filesystem::absolute(path, error).string(), overrides};

@@ -4,6 +4,7 @@
 #include <set>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 #include "config/diagnostics.h"
@@ -166,6 +167,44 @@ void ReadCsv(MapReader& in, CsvConfig* csv) {
   in.OnlyWith(csv->header || csv->finds_header, "set header: true", {"strict"});
 }
 
+// A topic's name may not have other characters.
+std::string TopicProblem(const std::string& topic) {
+  constexpr size_t kMaxLength = 249;
+  const bool valid =
+      !topic.empty() && topic.size() <= kMaxLength && std::ranges::all_of(topic, [](char c) {
+        return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' ||
+               c == '-';
+      });
+  return valid ? "" : absl::StrCat("'", topic, "' is not the name of a topic");
+}
+
+void ReadKafka(MapReader& in, bool is_used, const std::string& folder, KafkaConfig* kafka) {
+  constexpr size_t kMaxBrokers = 1'024;
+  using Start = KafkaConfig::Start;
+  const Need need = is_used ? Need::kRequired : Need::kOptional;
+  in.TextOrTexts("brokers", "brokers to connect to first, see Kafka", &kafka->brokers,
+                 {1, kMaxBrokers}, need, "host:port");
+  in.Texts("topics", "topics to train on", &kafka->topics, {1, kMaxTexts}, need, "names of topics",
+           TopicProblem);
+  in.Choice<Start>("start", "where a new model begins to read a partition", &kafka->start,
+                   {{"earliest", Start::kEarliest}, {"latest", Start::kLatest}});
+  in.Bool("stop_at_end",
+          "whether training ends with the records that are there when it begins; else "
+          "`training.epochs: 0` is required",
+          &kafka->stop_at_end);
+  in.Choice<bool>("on_lost_records",
+                  "reaction to records that were deleted before they were read: end the run, or "
+                  "leave them out",
+                  &kafka->skip_lost, {{"fail", false}, {"skip", true}});
+  in.TextMap("properties", "further properties of librdkafka, see Kafka", &kafka->properties,
+             "mapping of names to texts");
+  in.Text("properties_file", "file with further properties, which may be secret, see Kafka",
+          &kafka->properties_file, "path of a file with lines NAME=VALUE");
+  if (!kafka->properties_file.empty()) {
+    ResolveInputFile(in, "properties_file", folder, &kafka->properties_file);
+  }
+}
+
 void ReadColumns(MapReader& in, DataConfig* data) {
   const bool has_columns =
       data->format == Format::kCsv || data->format == Format::kJson || IsArrow(*data);
@@ -281,7 +320,7 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
 
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
   root.Map("data", [&](MapReader& in) {
-    in.Choice<Format>("format", "file format, see Data files", &data->format,
+    in.Choice<Format>("format", "format of files and records, see Data files", &data->format,
                       {{"csv", Format::kCsv},
                        {"criteo", Format::kCriteo},
                        {"parquet", Format::kParquet},
@@ -289,8 +328,13 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                        {"json", Format::kJson},
                        {"libsvm", Format::kLibsvm},
                        {"libffm", Format::kLibffm}});
-    ReadFiles(in, "train", "files to train on, in this order, also as patterns, see Data files", 1,
-              folder, data->format, &data->train);
+    in.Map("kafka", [&](MapReader& map) { ReadKafka(map, in.Has("kafka"), folder, &data->kafka); });
+    const bool reads_files = !in.Has("kafka");
+    ReadFiles(in, "train",
+              "files to train on, in this order, also as patterns, see Data files; not with "
+              "`kafka`",
+              reads_files ? 1 : 0, folder, data->format, &data->train);
+    in.OnlyWith(reads_files, "remove data.kafka", {"train"});
     ReadFiles(in, "validation", "files of evaluations during training", 0, folder, data->format,
               &data->validation);
     ReadFiles(in, "test", "files of the final evaluation, and of others without `validation`", 0,

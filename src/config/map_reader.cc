@@ -331,6 +331,27 @@ void MapReader::Texts(const std::string& key, const char* meaning, std::vector<s
   Record(key, TextsText(*out));
 }
 
+void MapReader::TextMap(const std::string& key, const char* meaning,
+                        std::map<std::string, std::string>* out, const std::string& type) {
+  const YamlNode* map =
+      Declare(key, meaning, type, "{}", Need::kOptional, [] { return TextMapSchema(); });
+  if (map == nullptr) return;
+  if (map->kind != YamlNode::Kind::kMap) return Error(key, "is not a mapping", Expected(type));
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < map->keys.size(); ++i) {
+    const std::string& name = map->keys[i].text;
+    const YamlNode& value = map->items[i];
+    if (value.kind != YamlNode::Kind::kScalar || !out->emplace(name, value.text).second) {
+      const bool is_text = value.kind == YamlNode::Kind::kScalar;
+      context_->diagnostics.ReportAt(value.place, PathOf(absl::StrCat(key, ".", name)),
+                                     is_text ? "given twice" : "is not a text",
+                                     is_text ? "keep one" : Expected("text"));
+    }
+    texts.push_back(absl::StrCat(name, "=", value.text));
+  }
+  Record(key, TextsText(texts));
+}
+
 void MapReader::TextOrTexts(const std::string& key, const char* meaning,
                             std::vector<std::string>* out, CountRange count, Need need,
                             const std::string& type) {

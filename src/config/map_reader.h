@@ -106,6 +106,9 @@ class MapReader {
   void Texts(const std::string& key, const char* meaning, std::vector<std::string>* out,
              CountRange count, Need need, const std::string& type = "texts",
              const TextCheck& check = nullptr);
+  // A mapping of names, which may have any characters, to texts.
+  void TextMap(const std::string& key, const char* meaning, std::map<std::string, std::string>* out,
+               const std::string& type);
   // Texts, or a single text for a list of one.
   void TextOrTexts(const std::string& key, const char* meaning, std::vector<std::string>* out,
                    CountRange count, Need need, const std::string& type);

@@ -59,6 +59,8 @@ void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics);
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics);
 // Switches off what `mode: sync` excludes, so that one key changes the mode.
 void ApplyMode(ClusterConfig* config);
+// A stream is read by loaders: adds one, and an address that it finds the nn-worker at.
+void ApplyStream(ClusterConfig* config);
 // Decides keep_best and best_by of the checkpoints, and the metric of early stopping. Requires
 // tasks.
 void ApplyBest(ClusterConfig* config);

@@ -301,8 +301,10 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
                      {"naive_hybrid", Mode::kNaiveHybrid},
                      {"async", Mode::kAsync}});
     in.Integer("batch_size", "samples per rank and step", &training->batch_size, 1, 65'535);
-    in.Integer("epochs", "number of times the training data is read", &training->epochs, 1,
-               1'000'000);
+    in.Integer("epochs",
+               "number of times the training data is read; 0: until training is stopped, see "
+               "Continuous training",
+               &training->epochs, 0, 1'000'000);
     in.Bool("drop_last", "whether a last batch or step that is not full is left out, see Shares",
             &training->drop_last);
     in.Number("keep_negatives",
@@ -339,7 +341,7 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
         "feature whose first id groups samples, in place of a column of `kind: group`; see Metrics",
         &training->auc_group_feature);
     in.Integer("auc_window_samples",
-               "number of latest predictions in the AUC of progress lines and metrics",
+               "number of latest predictions in metrics of progress lines, see Continuous training",
                &training->auc_window_samples, 1, 10'000'000);
     in.Integer("max_steps", "maximum number of steps; 0: no limit beyond `epochs`",
                &training->max_steps, 0, uint64_t{1} << 40);
@@ -379,8 +381,54 @@ void ApplyBest(ClusterConfig* config) {
   }
 }
 
+void ApplyStream(ClusterConfig* config) {
+  if (!config->data.streams()) return;
+  if (config->loaders.instances.empty()) {
+    config->loaders.instances.emplace_back();
+    config->settings["loaders.instances"] = "1 element";
+  }
+  std::vector<InstanceConfig>& trainers = config->nn_worker.instances;
+  if (trainers.size() == 1 && trainers[0].address.empty()) trainers[0].address = "127.0.0.1:7421";
+}
+
+void CheckStream(const ClusterConfig& config, Diagnostics* diagnostics) {
+  if (!config.data.streams()) return;
+  const TrainingConfig& training = config.training;
+  const bool ends = config.data.kafka.stop_at_end;
+  if (ends ? training.epochs != 1 : training.epochs != 0) {
+    diagnostics->Report("training.epochs",
+                        absl::StrCat(training.epochs, " is not supported with data.kafka",
+                                     ends ? ".stop_at_end" : ""),
+                        ends ? "remove it"
+                             : "set 0 to train until training is stopped, or "
+                               "data.kafka.stop_at_end: true");
+  }
+  const auto refuse = [diagnostics](const std::string& key, const char* remedy) {
+    diagnostics->Report(key, "needs a first reading of the data, which data.kafka does not have",
+                        remedy);
+  };
+  for (size_t i = 0; i < config.data.columns.size(); ++i) {
+    if (!config.data.columns[i].fit) continue;
+    refuse(absl::StrCat("data.columns.", i, ".fit"), "give mean and stddev, or fit: false");
+  }
+  for (const FeatureConfig& feature : config.features) {
+    if (feature.processing.quantiles == 0) continue;
+    refuse(absl::StrCat(feature.key, ".quantiles"), "give boundaries");
+  }
+  if (IsArrow(config.data)) {
+    diagnostics->Report("data.format", "is not supported with data.kafka",
+                        "choose json, csv, criteo, libsvm or libffm");
+  }
+  if (config.data.criteo.fit) refuse("data.criteo.fit", "remove it");
+  if (config.data.format == DataConfig::Format::kCsv && config.data.csv.header) {
+    diagnostics->Report("data.csv.header", "is not supported with data.kafka",
+                        "remove it, and list the columns in the order of the records");
+  }
+}
+
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
+  CheckStream(config, diagnostics);
   if (training.mode == TrainingConfig::Mode::kAsync) CheckAsync(config, diagnostics);
   CheckServerLoss(config, diagnostics);
   std::vector<std::string> features;

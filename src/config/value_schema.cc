@@ -68,6 +68,11 @@ std::string ListSchema(uint64_t low, uint64_t high, const std::string& element) 
   return schema.dump();
 }
 
+std::string TextMapSchema() {
+  const Json schema = {{"type", "object"}, {"additionalProperties", Scalars()}};
+  return schema.dump();
+}
+
 std::string EitherSchema(const std::vector<std::string>& schemas) {
   Json schema = {{"anyOf", Json::array()}};
   for (const std::string& one : schemas) schema["anyOf"].push_back(Json::parse(one));

@@ -22,6 +22,8 @@ std::string CharacterSchema(char fallback);  // 0: none.
 std::string WordSchema(const std::vector<std::string>& words, const std::string& fallback = "");
 // element: a schema; empty: mappings with keys of their own.
 std::string ListSchema(uint64_t low, uint64_t high, const std::string& element);
+// A mapping of any keys to texts.
+std::string TextMapSchema();
 std::string EitherSchema(const std::vector<std::string>& schemas);
 // A reference to $defs.
 std::string DefinitionSchema(const std::string& name);

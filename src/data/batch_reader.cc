@@ -9,6 +9,7 @@
 #include "data/process/feature_consumer.h"
 #include "data/row_parser.h"
 #include "simurgh/base/check.h"
+#include "simurgh/data/record_stream.h"
 #include "simurgh/data/row_batcher.h"
 #include "simurgh/data/row_text.h"
 
@@ -105,6 +106,21 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
   SIMURGH_ASSIGN_OR_RETURN(auto consumer, NewFeatureConsumer(config, features));
   return FileBatchReader::Open(config, std::move(consumer), files, BuilderOf(config, features),
                                batch_size, options);
+}
+
+StatusOr<std::unique_ptr<BatchReader>> OpenStreamReader(const DataConfig& config,
+                                                        const std::vector<FeatureConfig>& features,
+                                                        RecordStream& stream, StreamOffsets begin,
+                                                        size_t batch_size,
+                                                        const ReadOptions& read) {
+  SIMURGH_ASSIGN_OR_RETURN(auto consumer, NewFeatureConsumer(config, features));
+  return std::make_unique<FileBatchReader>(
+      config, NewStreamSource(config, stream, std::move(begin), std::move(consumer)),
+      BuilderOf(config, features), batch_size,
+      ReadOptions{.keep_negatives = read.keep_negatives,
+                  .seed = read.seed,
+                  .bad_rows = read.bad_rows,
+                  .on_row = read.on_row});
 }
 
 }  // namespace simurgh

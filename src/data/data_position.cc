@@ -56,7 +56,33 @@ bool ReadPlaces(const std::string& field, std::vector<ReadPlace>& places) {
   return true;
 }
 
+constexpr char kStream[] = "stream=";
+
 }  // namespace
+
+void Advance(StreamOffsets& offsets, const StreamOffsets& more) {
+  for (const auto& [partition, next] : more) {
+    uint64_t& offset = offsets[partition];
+    offset = std::max(offset, next);
+  }
+}
+
+std::string OffsetsText(const StreamOffsets& offsets) {
+  return absl::StrJoin(offsets, ",", absl::PairFormatter(":"));
+}
+
+StatusOr<StreamOffsets> OffsetsFromText(const std::string& text) {
+  StreamOffsets offsets;
+  for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const std::vector<std::string> fields = absl::StrSplit(part, ':');
+    uint64_t next = 0;
+    if (fields.size() != 2 || fields[0].find('/') == std::string::npos ||
+        !absl::SimpleAtoi(fields[1], &next) || !offsets.emplace(fields[0], next).second) {
+      return absl::DataLossError("it has no valid offsets; use an undamaged copy of the model");
+    }
+  }
+  return offsets;
+}
 
 size_t DataPosition::Reading::first_share() const {
   return static_cast<size_t>(std::ranges::min_element(next) - next.begin());
@@ -101,6 +127,7 @@ void DataPosition::Advance(const ShareProgress& progress) {
     reading.places[progress.share] = progress.place;
   }
   files_ = std::max(files_, progress.files);
+  Merge(progress.offsets);
   turn_ = (progress.share + 1) % static_cast<uint32_t>(next.size());
 }
 
@@ -168,6 +195,7 @@ uint64_t DataPosition::EndOfRead(uint32_t epoch) const {
 
 std::string DataPosition::ToText() const {
   std::string text = absl::StrCat("version=2 files=", files_, " turn=", turn_);
+  if (!offsets_.empty()) absl::StrAppend(&text, "\n", kStream, OffsetsText(offsets_));
   for (const Reading& reading : readings_) {
     const auto format = [](std::string* out, const RowNumber& row) {
       absl::StrAppend(out, row.epoch, ":", row.row);
@@ -193,6 +221,11 @@ StatusOr<DataPosition> DataPosition::FromText(const std::string& text) {
   bool valid = head.size() == 2 && ReadNumber(head[0], "files=", position.files_) &&
                ReadNumber(head[1], "turn=", position.turn_);
   for (size_t i = 1; i < lines.size() && valid; ++i) {
+    if (i == 1 && lines[i].starts_with(kStream)) {
+      SIMURGH_ASSIGN_OR_RETURN(position.offsets_,
+                               OffsetsFromText(lines[i].substr(sizeof(kStream) - 1)));
+      continue;
+    }
     Division division;
     std::vector<RowNumber> next;
     const std::vector<std::string> fields = absl::StrSplit(lines[i], ' ');

@@ -11,6 +11,7 @@
 #include "data/arrow_source.h"
 #include "data/process/negative_sampling.h"
 #include "data/row_parser.h"
+#include "simurgh/base/hash.h"
 #include "simurgh/base/log.h"
 #include "simurgh/data/bad_row_file.h"
 #include "simurgh/data/row_lines.h"
@@ -66,6 +67,58 @@ class LineSource final : public RowSource {
   Line line_;  // The current row.
 };
 
+// Rows that are records of a stream.
+class StreamSource final : public RowSource {
+ public:
+  StreamSource(RecordStream& stream, StreamOffsets begin, std::unique_ptr<RowParser> parser)
+      : stream_(stream), offsets_(std::move(begin)), parser_(std::move(parser)) {}
+
+  StatusOr<bool> Next() override {
+    while (true) {
+      SIMURGH_ASSIGN_OR_RETURN(const auto record, stream_.Next());
+      if (!record) return false;
+      if (!Pass(*record) || !record->value) continue;
+      record_ = *record;
+      return true;
+    }
+  }
+  bool is_idle() const override { return !stream_.has_ended(); }
+
+  Status Parse(BatchBuilder& builder) override {
+    if (record_.value->size() > kMaxLineBytes) return LongLineError();
+    return parser_->Parse(*record_.value, /*columns=*/nullptr, builder);
+  }
+  std::string TakeWarning() override { return parser_->TakeWarning(); }
+  std::string Text() override { return std::string(*record_.value); }
+  std::string Place() const override {
+    return absl::StrCat(std::string(record_.partition), " at offset ", record_.offset);
+  }
+  void AddTo(ShareProgress& progress) override {
+    Advance(offsets_, stream_.offsets());
+    progress.offsets = offsets_;
+  }
+  uint64_t number(uint64_t /*row*/) const override {
+    return HashBytes(record_.partition, record_.offset);
+  }
+  size_t files_opened() const override { return 0; }
+  double part() const override { return 0; }
+
+ private:
+  // Moves the partition's offset past the record. False: it has been passed before.
+  bool Pass(const RecordStream::Record& record) {
+    auto found = offsets_.find(record.partition);
+    if (found == offsets_.end()) found = offsets_.emplace(record.partition, 0).first;
+    if (record.offset < found->second) return false;
+    found->second = record.offset + 1;
+    return true;
+  }
+
+  RecordStream& stream_;
+  StreamOffsets offsets_;  // Of the next records.
+  std::unique_ptr<RowParser> parser_;
+  RecordStream::Record record_;
+};
+
 Division DivisionOf(size_t batch_size, const ReadOptions& options) {
   return {.batch_size = static_cast<uint32_t>(batch_size),
           .piece_batches = options.piece_batches,
@@ -87,6 +140,13 @@ StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
   return std::make_unique<LineSource>(
       of_lines, NewRowParser(of_lines, options.ignore_labels, std::move(consumer)),
       std::move(lines));
+}
+
+std::unique_ptr<RowSource> NewStreamSource(const DataConfig& config, RecordStream& stream,
+                                           StreamOffsets begin,
+                                           std::unique_ptr<RowConsumer> consumer) {
+  return std::make_unique<StreamSource>(
+      stream, std::move(begin), NewRowParser(config, /*ignore_labels=*/false, std::move(consumer)));
 }
 
 FileBatchReader::FileBatchReader(const DataConfig& config, std::unique_ptr<RowSource> rows,
@@ -112,8 +172,8 @@ StatusOr<std::unique_ptr<FileBatchReader>> FileBatchReader::Open(
           : options.read->PlaceOf(DivisionOf(batch_size, options), options.share, options.epoch);
   SIMURGH_ASSIGN_OR_RETURN(auto rows,
                            OpenRowSource(config, std::move(consumer), files, options, from));
-  return std::unique_ptr<FileBatchReader>(
-      new FileBatchReader(config, std::move(rows), std::move(builder), batch_size, options, from));
+  return std::make_unique<FileBatchReader>(config, std::move(rows), std::move(builder), batch_size,
+                                           options, from);
 }
 
 Status FileBatchReader::Skip(const Status& problem) {
@@ -184,7 +244,7 @@ Status FileBatchReader::Take() {
     return Skip(parsed);
   }
   if (const std::string warning = source_->TakeWarning(); !warning.empty()) Warn(warning);
-  const bool keeps = builder_.positive() || KeepsNegative(options_, row);
+  const bool keeps = builder_.positive() || KeepsNegative(options_, source_->number(row));
   keeps ? builder_.EndSample() : builder_.AbandonSample();
   Observe(keeps);
   return absl::OkStatus();
@@ -202,6 +262,11 @@ StatusOr<std::optional<Batch>> FileBatchReader::Next() {
       }
     }
     SIMURGH_ASSIGN_OR_RETURN(const bool has_row, source_->Next());
+    if (!has_row && source_->is_idle()) {
+      Batch idle;
+      idle.idle = true;
+      return idle;
+    }
     if (!has_row) break;
     SIMURGH_RETURN_IF_ERROR(Take());
   }
@@ -210,6 +275,7 @@ StatusOr<std::optional<Batch>> FileBatchReader::Next() {
   batch.progress = {.share = options_.share,
                     .files = static_cast<uint32_t>(source_->files_opened()),
                     .next = {options_.epoch, rows_}};
+  source_->AddTo(batch.progress);
   if (const std::optional<ReadPlace> place = source_->place()) {
     place_ = *place;
     place_.row = rows_;

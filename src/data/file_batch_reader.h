@@ -12,7 +12,7 @@
 
 namespace simurgh {
 
-// Collects the rows of files, in order, in batches.
+// Collects the rows of a source, in order, in batches.
 class FileBatchReader final : public BatchReader {
  public:
   // Opens the first file.
@@ -21,15 +21,15 @@ class FileBatchReader final : public BatchReader {
                                                          const std::vector<std::string>& files,
                                                          BatchBuilder builder, size_t batch_size,
                                                          const ReadOptions& options);
+  // from: where the rows begin.
+  FileBatchReader(const DataConfig& config, std::unique_ptr<RowSource> rows, BatchBuilder builder,
+                  size_t batch_size, const ReadOptions& options, const ReadPlace& from = {});
 
   StatusOr<std::optional<Batch>> Next() override;
   uint64_t skipped_rows() const override { return skipped_rows_; }
   void Stop() override { stopped_ = true; }
 
  private:
-  FileBatchReader(const DataConfig& config, std::unique_ptr<RowSource> rows, BatchBuilder builder,
-                  size_t batch_size, const ReadOptions& options, const ReadPlace& from);
-
   // The first row from rows_ on that is of this share and has not been read, or one before it.
   uint64_t EndOfUnwanted() const;
   // Logs progress of a long skip. Errors: CANCELLED after Stop.

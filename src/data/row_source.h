@@ -14,6 +14,7 @@
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/data/data_position.h"
+#include "simurgh/data/record_stream.h"
 
 namespace simurgh {
 
@@ -24,9 +25,10 @@ class RowSource {
  public:
   virtual ~RowSource() = default;
 
-  // Goes to the next row. False: there are no more.
+  // Goes to the next row. False: there are no more or, if the source is_idle(), none yet.
   // Errors: of opening and reading, with the file and, if known, the row.
   virtual StatusOr<bool> Next() = 0;
+  virtual bool is_idle() const { return false; }
 
   // Leaves out as many of the next rows as is cheaper than Next(), at most `rows`.
   virtual uint64_t Skip(uint64_t /*rows*/) { return 0; }
@@ -46,6 +48,10 @@ class RowSource {
   // Where the row is: "file:line", or the like.
   virtual std::string Place() const = 0;
 
+  // Adds a stream's offsets after the rows so far.
+  virtual void AddTo(ShareProgress& /*progress*/) {}
+  // A number that identifies the row. row: rows before it.
+  virtual uint64_t number(uint64_t row) const { return row; }
   // Where the row after this one begins, without its number. Nothing: reading cannot begin there.
   virtual std::optional<ReadPlace> place() const { return std::nullopt; }
 
@@ -62,5 +68,10 @@ StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
                                                    const std::vector<std::string>& files,
                                                    const ReadOptions& options,
                                                    const ReadPlace& from);
+
+// Of the records of a stream: see OpenStreamReader().
+std::unique_ptr<RowSource> NewStreamSource(const DataConfig& config, RecordStream& stream,
+                                           StreamOffsets begin,
+                                           std::unique_ptr<RowConsumer> consumer);
 
 }  // namespace simurgh

@@ -48,11 +48,15 @@ void Loader::CloseReader() {
 }
 
 StatusOr<std::optional<Batch>> Loader::NextOf(BatchReader& reader) {
-  std::optional<TimelineSpan> span(std::in_place, "read", options_.first_batch + agreed_);
-  SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader.Next());
-  span.reset();
-  if (batch && options_.drop_last && batch->size() < options_.batch_size) batch.reset();
-  return Agree(std::move(batch));
+  while (true) {
+    std::optional<TimelineSpan> span(std::in_place, "read", options_.first_batch + agreed_);
+    SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, reader.Next());
+    span.reset();
+    const bool is_short = batch && !batch->idle && batch->size() < options_.batch_size;
+    if (options_.drop_last && is_short) batch.reset();
+    SIMURGH_ASSIGN_OR_RETURN(batch, Agree(std::move(batch)));
+    if (!batch || !batch->idle) return batch;
+  }
 }
 
 bool Loader::Evaluates() const {
@@ -65,12 +69,13 @@ bool Loader::Evaluates() const {
 StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
   constexpr uint64_t kEndsEarly = uint64_t{1} << 63;
   constexpr uint64_t kCheckpoint = uint64_t{1} << 62;
+  constexpr uint64_t kIdle = uint64_t{1} << 61;
   const bool ends = options_.ends_early != nullptr && *options_.ends_early;
   // The model of the first step exists already.
   due_ = due_ || (options_.checkpoints != nullptr && agreed_ > 0 &&
                   options_.checkpoints->IsDue(options_.first_batch + agreed_, Evaluates()));
-  const uint64_t word =
-      (own ? own->size() : 0) | (ends ? kEndsEarly : 0) | (due_ ? kCheckpoint : 0);
+  const uint64_t word = (own ? own->size() : 0) | (ends ? kEndsEarly : 0) |
+                        (due_ ? kCheckpoint : 0) | (own && own->idle ? kIdle : 0);
   std::vector<uint64_t> words{word};
   if (options_.ranks != nullptr) {
     words.resize(options_.ranks->ranks());
@@ -81,15 +86,18 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
   const bool any_ends =
       std::ranges::any_of(words, [](uint64_t one) { return (one & kEndsEarly) != 0; });
   const bool checkpoint = (words[0] & kCheckpoint) != 0;
-  for (uint64_t& one : words) one &= ~(kEndsEarly | kCheckpoint);
+  // Loaders are idle for all ranks of a step.
+  const bool is_idle = (words[0] & kIdle) != 0;
+  for (uint64_t& one : words) one &= ~(kEndsEarly | kCheckpoint | kIdle);
   const uint64_t samples = std::reduce(words.begin(), words.end());
   const bool any_ended = std::ranges::find(words, uint64_t{0}) != words.end();
   // First, since the end of an epoch would be lost with an early end.
-  if (samples == 0 || (options_.drop_last && any_ended)) return std::nullopt;
+  if (!is_idle && (samples == 0 || (options_.drop_last && any_ended))) return std::nullopt;
   if (any_ends) {
     ended_early_ = true;
     return std::nullopt;
   }
+  if (is_idle) return own;
   if (own) progress_ = own->progress;
   if (!own || own->size() == 0) {
     auto sparse = std::make_shared<CompactBatch>();
@@ -113,6 +121,8 @@ Status Loader::Load() {
     SIMURGH_ASSIGN_OR_RETURN(BatchReader * reader, OpenNext(epoch));
     if (reader == nullptr) return absl::OkStatus();
     SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, NextOf(*reader));
+    // Further epochs are empty, too. The first one may have been read.
+    if (!batch && epoch > options_.first_epoch) return absl::OkStatus();
     while (batch) {
       std::optional<Batch> following;
       if (options_.mark_epoch_ends) {

@@ -64,7 +64,7 @@ class Loader {
   StatusOr<std::optional<Batch>> NextOf(BatchReader& reader);
   // Whether training evaluates after the steps agreed on so far.
   bool Evaluates() const;
-  // Exchanges the ranks' batch sizes; returns this rank's batch of the step.
+  // Exchanges the ranks' batch sizes; returns this rank's batch of the step, or an idle one.
   StatusOr<std::optional<Batch>> Agree(std::optional<Batch> own);
 
   const OpenEpoch open_;

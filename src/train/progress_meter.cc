@@ -15,11 +15,46 @@ double Seconds(std::chrono::steady_clock::duration duration) {
 
 ProgressMeter::ProgressMeter(std::chrono::milliseconds interval, size_t auc_window,
                              std::span<const TaskConfig> tasks)
-    : interval_(interval) {
+    : interval_(interval), window_samples_(auc_window) {
   for (const TaskConfig& task : tasks) {
     tasks_.push_back({.loss = task.loss, .auc = std::nullopt, .sums = {}});
     if (!IsRegression(task.loss.kind)) tasks_.back().auc.emplace(auc_window);
   }
+}
+
+void ProgressMeter::AddToWindow(const TrainObserver::Step& step, const DenseBatch& batch,
+                                std::span<const float> probabilities) {
+  if (step.samples == 0) return;
+  Sums own{.samples = step.samples, .loss = step.loss * static_cast<double>(step.samples)};
+  const std::span<const float> weights = batch.weights();
+  for (size_t sample = 0; sample < step.samples; ++sample) {
+    const size_t first = sample * tasks_.size();
+    const double weight = weights.empty() ? 1.0 : weights[sample];
+    own.predicted += weight * probabilities[first];
+    own.labels += weight * batch.labels[first];
+  }
+  const auto add = [this](const Sums& sums, double sign) {
+    window_sums_.loss += sign * sums.loss;
+    window_sums_.predicted += sign * sums.predicted;
+    window_sums_.labels += sign * sums.labels;
+  };
+  window_.push_back(own);
+  window_sums_.samples += own.samples;
+  add(own, 1);
+  while (window_sums_.samples - window_.front().samples >= window_samples_) {
+    window_sums_.samples -= window_.front().samples;
+    add(window_.front(), -1);
+    window_.pop_front();
+  }
+}
+
+TrainObserver::Window ProgressMeter::Window() const {
+  const auto samples = static_cast<double>(window_sums_.samples);
+  const std::optional<SlidingAuc>& auc = tasks_.front().auc;
+  return {.samples = window_sums_.samples,
+          .loss = window_sums_.loss / samples,
+          .auc = auc ? auc->Value() : std::numeric_limits<double>::quiet_NaN(),
+          .calibration = window_sums_.predicted / window_sums_.labels};
 }
 
 void ProgressMeter::Add(const TrainObserver::Step& step, const DenseBatch& batch,
@@ -34,6 +69,7 @@ void ProgressMeter::Add(const TrainObserver::Step& step, const DenseBatch& batch
   if (!step.applied) return;
   loss_ += step.loss * static_cast<double>(step.samples);
   applied_samples_ += step.samples;
+  AddToWindow(step, batch, probabilities);
   const std::span<const float> weights = batch.weights();
   for (size_t i = 0; i < probabilities.size(); ++i) {
     TaskMeter& task = tasks_[i % tasks_.size()];
@@ -81,6 +117,7 @@ TrainObserver::Progress ProgressMeter::Report() {
       .ranks_staleness = ranks_staleness_ / steps,
       .dense_staleness = std::nullopt,
       .metrics = metrics.front(),
+      .window = Window(),
       .data = data,
       .tasks = {}};
   if (dense_pushes_ > 0) {
@@ -96,6 +133,7 @@ TrainObserver::Progress ProgressMeter::Report() {
 
 TrainResult ProgressMeter::Finish() {
   result.seconds = Seconds(Clock::now() - start_);
+  result.window = Window();
   return result;
 }
 

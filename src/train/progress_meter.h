@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
@@ -40,6 +41,17 @@ class ProgressMeter {
  private:
   using Clock = std::chrono::steady_clock;
 
+  // Sums over the samples of a step, or of several; of the first label.
+  struct Sums {
+    uint64_t samples = 0;
+    double loss = 0;
+    double predicted = 0;
+    double labels = 0;
+  };
+  void AddToWindow(const TrainObserver::Step& step, const DenseBatch& batch,
+                   std::span<const float> probabilities);
+  TrainObserver::Window Window() const;
+
   const std::chrono::milliseconds interval_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_report_ = start_;
@@ -58,6 +70,9 @@ class ProgressMeter {
     PredictionSums sums;
   };
   std::vector<TaskMeter> tasks_;
+  const size_t window_samples_;
+  std::deque<Sums> window_;  // Of the latest steps.
+  Sums window_sums_;
 };
 
 }  // namespace simurgh

@@ -107,13 +107,30 @@ StatusOr<TrainState> Trainer::StateAfter(const TrainResult& result) {
                    .validation = validation_};
   std::vector<uint64_t> own = position_.Numbers();
   own.push_back(result.samples);
+  const std::string offsets = OffsetsText(position_.offsets());
+  own.push_back(offsets.size());
   std::vector<uint64_t> all(own.size() * collective_.ranks());
   SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::as_bytes(std::span(own)),
                                              std::as_writable_bytes(std::span(all))));
+  uint64_t longest = 0;
   for (size_t rank = 0; rank < collective_.ranks(); ++rank) {
     const std::span<const uint64_t> one = std::span(all).subspan(rank * own.size(), own.size());
-    state.position.Merge(one.first(own.size() - 1));
-    state.samples += one.back();
+    state.position.Merge(one.first(own.size() - 2));
+    state.samples += one[own.size() - 2];
+    longest = std::max(longest, one.back());
+  }
+  if (longest > 0 && collective_.ranks() > 1) {  // The batches were of a stream.
+    std::string padded = offsets;
+    padded.resize(longest, ' ');
+    std::vector<std::byte> texts(longest * collective_.ranks());
+    SIMURGH_RETURN_IF_ERROR(
+        collective_.Gather(Channel::kStep, std::as_bytes(std::span(padded)), texts));
+    for (size_t rank = 0; rank < collective_.ranks(); ++rank) {
+      const std::string text(reinterpret_cast<const char*>(texts.data()) + rank * longest,
+                             all[(rank + 1) * own.size() - 1]);
+      SIMURGH_ASSIGN_OR_RETURN(const StreamOffsets of_rank, OffsetsFromText(text));
+      state.position.Merge(of_rank);
+    }
   }
   SIMURGH_ASSIGN_OR_RETURN(state.rank_statistics, GatherStatistics());
   if (exchange_ != nullptr && data_.checkpoints != nullptr) {
@@ -276,7 +293,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     if (pulled == nullptr) {
       SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
       // Only complete epochs are of equal length.
-      const uint64_t epochs = config_.max_steps == 0 ? config_.epochs : 1;
+      const uint64_t epochs = config_.max_steps == 0 ? std::max(config_.epochs, 1U) : 1;
       const bool had_effect = skipped_in_row_ * epochs < meter.result.steps;
       return had_effect || skipped_in_row_ == 0 ? absl::OkStatus()
                                                 : SkippedError(meter.result.steps - 1);
@@ -328,7 +345,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
   const std::stop_callback stopper(stop, stop_waits);
   const Loader loader(
       data_.train,
-      {.epochs = data_.start.stopped_early ? 0 : config_.epochs,
+      {.epochs = data_.start.stopped_early ? 0 : config_.epoch_limit(),
        .max_batches = config_.max_steps,
        .checkpoints = data_.checkpoints,
        .evaluate_every_steps = data_.validation ? config_.evaluate_every_steps : 0,

@@ -51,7 +51,7 @@ class Model {
         largest_ = std::max(largest_, bytes);
       }
     }
-    for (size_t i = 0; i < loaders_.size(); ++i) REQUIRE(*buffer_.Open(Number(i)) == 0);
+    for (size_t i = 0; i < loaders_.size(); ++i) REQUIRE(buffer_.Open(Number(i))->taken == 0);
   }
 
   void Run() {
@@ -125,7 +125,7 @@ class Model {
     if (random_.Below(4) == 0) {
       bytes_ -= loader.bytes[loader.taken];
     } else {
-      loader.place->Fill(Numbered(loader.taken++));
+      REQUIRE(loader.place->Fill(Numbered(loader.taken++)).ok());
     }
     loader.place.reset();
   }

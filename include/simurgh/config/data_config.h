@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,6 +65,19 @@ struct CriteoConfig {
   std::vector<double> stddev;
 };
 
+// Topics of Apache Kafka: the value of each record is a row.
+struct KafkaConfig {
+  enum class Start { kEarliest, kLatest };
+
+  std::vector<std::string> brokers;  // host:port
+  std::vector<std::string> topics;   // None: files are read.
+  Start start = Start::kEarliest;    // Of partitions without a position.
+  bool stop_at_end = false;  // Training ends with the records that are there when it begins.
+  bool skip_lost = false;    // Whether reading goes on after records that the brokers deleted.
+  std::map<std::string, std::string> properties = {};  // Of librdkafka, by name.
+  std::string properties_file;                         // With more; may be empty.
+};
+
 // Dense values that a plug-in computes from other columns. They follow those of the file.
 struct DerivedConfig {
   std::string name;
@@ -81,6 +95,7 @@ struct DataConfig {
   Format format = Format::kCsv;
   CsvConfig csv;
   CriteoConfig criteo;
+  KafkaConfig kafka;
   uint32_t libffm_fields = 0;  // Fields 0 to libffm_fields - 1, each a column.
   // The columns; of CSV files without a header, in their order. None with `criteo`; PairColumns()
   // with `libsvm` and `libffm`.
@@ -96,6 +111,9 @@ struct DataConfig {
   double max_bad_share = 0.01;
   OnChange on_change =
       OnChange::kFail;  // A file that changes during the run: an error, or a log line.
+
+  // Whether training reads a stream in place of `train`.
+  bool streams() const { return !kafka.topics.empty(); }
 };
 
 // The column's name in headers and records.

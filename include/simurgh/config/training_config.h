@@ -56,7 +56,7 @@ struct TrainingConfig {
 
   Mode mode = Mode::kHybrid;
   uint32_t batch_size = 128;    // Per rank; 1 to 65,535.
-  uint32_t epochs = 1;          // Times the training data is read.
+  uint32_t epochs = 1;          // Times the training data is read; 0: until training is stopped.
   bool drop_last = true;        // Drop a last batch that is not full.
   float keep_negatives = 1.0F;  // Share of negative rows trained on, (0, 1].
   // Maximum number of batches between pull and acknowledged push, 1 to 64; kSync: 1. kAsync: above
@@ -81,6 +81,8 @@ struct TrainingConfig {
   std::chrono::milliseconds progress_interval{1000};
   std::chrono::milliseconds retry_deadline{60'000};  // For a failing batch.
   uint32_t loader_queue_batches = 16;                // Batches read ahead per rank.
+
+  uint32_t epoch_limit() const { return epochs == 0 ? UINT32_MAX : epochs; }
 };
 
 }  // namespace simurgh

@@ -35,6 +35,7 @@ struct Batch {
   // Samples of all ranks at this step; 0: there is one rank.
   uint64_t global_samples = 0;
   bool ends_epoch = false;  // The epoch's last batch; set while training.
+  bool idle = false;        // No batch: a stream has no records for one yet, see RecordStream.
 
   bool checkpoint_before = false;  // The model is saved before this batch's step.
   ShareProgress progress;          // With this batch.

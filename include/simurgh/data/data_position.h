@@ -4,6 +4,8 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,6 +46,17 @@ struct Division {
   }
 };
 
+// Where a stream is read on: by "topic/partition" the offset of the next record.
+using StreamOffsets = std::map<std::string, uint64_t, std::less<>>;
+
+// Raises offsets to those of `more`.
+void Advance(StreamOffsets& offsets, const StreamOffsets& more);
+
+// "clicks/0:17,clicks/1:4"; empty without partitions.
+std::string OffsetsText(const StreamOffsets& offsets);
+// Errors: DATA_LOSS for another text.
+StatusOr<StreamOffsets> OffsetsFromText(const std::string& text);
+
 // How far a share has been read.
 struct ShareProgress {
   uint32_t share = 0;
@@ -51,6 +64,8 @@ struct ShareProgress {
   RowNumber next;      // The rows of the share before this one have been read.
   uint64_t rows = 0;   // Estimate for all files, exact at their end; 0: unknown.
   ReadPlace place;     // At or before `next`, in its epoch.
+  // Of a stream: of all partitions of the share. Empty for files, and if nothing has changed.
+  StreamOffsets offsets = {};
 };
 
 // Which rows of the training data have been trained on, and where reading continues.
@@ -58,6 +73,9 @@ struct ShareProgress {
 // Rows that shares skip make them drift apart, so the rows that were read are no prefix of the
 // data. For each share, those before a row are. Readings with other numbers of shares follow each
 // other; a row is read if it is read in any of them.
+//
+// The records of a stream are read if they are before the offset of their partition, whatever the
+// shares; rows then only count.
 //
 // Threads: one owner, or immutable.
 class DataPosition {
@@ -76,6 +94,9 @@ class DataPosition {
   void Merge(std::span<const uint64_t> numbers);
   // What Merge takes, equally long on all ranks.
   std::vector<uint64_t> Numbers() const;
+  // Offsets of a stream, of this rank and of others.
+  const StreamOffsets& offsets() const { return offsets_; }
+  void Merge(const StreamOffsets& offsets) { simurgh::Advance(offsets_, offsets); }
 
   const Division& division() const { return readings_.back().division; }
   const RowNumber& next(uint32_t share) const { return readings_.back().next[share]; }
@@ -93,7 +114,8 @@ class DataPosition {
   // The end of the rows that IsRead() has in an epoch.
   uint64_t EndOfRead(uint32_t epoch) const;
 
-  // One line of numbers, then a line for each division, the present one last.
+  // One line of numbers, one of a stream's offsets, if there are any, then a line for each
+  // division, the present one last.
   std::string ToText() const;
   // Takes also texts of version 1, which have no places.
   // Errors: DATA_LOSS for another text.
@@ -122,6 +144,7 @@ class DataPosition {
 
   uint32_t files_ = 0;
   uint32_t turn_ = 0;
+  StreamOffsets offsets_;
   std::vector<Reading> readings_;  // The last one continues. Divisions differ.
 };
 

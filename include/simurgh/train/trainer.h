@@ -53,6 +53,15 @@ class TrainObserver {
     std::chrono::nanoseconds computed{};  // Forward, backward, step.
   };
 
+  // Progressive validation: metrics of the latest predictions of this rank, each made before its
+  // step. They do not depend on the samples if each one is trained on once.
+  struct Window {
+    uint64_t samples = 0;    // Of the last steps that have auc_window_samples of them, or of all.
+    double loss = 0;         // Mean.
+    double auc = 0;          // Of the first label.
+    double calibration = 0;  // The same: mean prediction over mean label.
+  };
+
   struct Progress {
     // Totals.
     uint64_t steps = 0;
@@ -73,6 +82,7 @@ class TrainObserver {
       bool operator==(const Metrics&) const = default;
     };
     Metrics metrics;
+    Window window;
     ShareProgress data;          // With the last step's batch.
     std::vector<Metrics> tasks;  // By label if there are several; `metrics` is then the first.
   };
@@ -91,6 +101,7 @@ struct TrainResult {
   uint64_t steps = 0;          // Including those of TrainerData::start.
   uint64_t samples = 0;        // Of this rank, since TrainerData::start.
   uint64_t skipped_steps = 0;  // Of `steps`.
+  TrainObserver::Window window;
   double seconds = 0;          // Without evaluations.
   bool stopped_early = false;  // See EarlyStoppingConfig.
   bool interrupted = false;    // TrainerData::interrupt has ended it.

@@ -76,10 +76,10 @@ TEST_CASE("An override without a value does not remove a section", "[config]") {
 TEST_CASE("What an override breaks is reported at the override", "[config]") {
   CHECK(ErrorOf("training.epochs=x") ==
         "--set training.epochs=x: training.epochs: 'x' is not an integer; "
-        "expected: integer from 1 to 1000000");
+        "expected: integer from 0 to 1000000");
   CHECK(
       ErrorOf("training.epochs=") ==
-      "--set training.epochs=: training.epochs: has no value; expected: integer from 1 to 1000000");
+      "--set training.epochs=: training.epochs: has no value; expected: integer from 0 to 1000000");
   CHECK(ErrorOf("training.batchsize=1") ==
         "--set training.batchsize=1: training.batchsize: unknown key; "
         "the nearest known key is 'batch_size'");

@@ -1,9 +1,11 @@
+#include <map>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "config/document.h"
+#include "simurgh/config/agreement.h"
 #include "tests/unit/config/sample.h"
 
 namespace simurgh {
@@ -341,6 +343,51 @@ TEST_CASE("Keys of one dense optimizer are refused with another", "[config]") {
   REQUIRE(config.ok());
   CHECK(config->training.dense_optimizer.schedule.kind == LearningRateSchedule::Kind::kLinear);
   CHECK(config->training.dense_optimizer.schedule.end_factor == 0.5F);
+}
+
+TEST_CASE("Topics of Kafka take the place of training files", "[config]") {
+  const std::string stream =
+      "data={kafka: {brokers: 'localhost:9092', topics: [a.b]}, columns: "
+      "[{name: y, kind: label}, {name: city, kind: id}, {name: items, kind: "
+      "id}, {name: shop, kind: id}, {name: x, kind: dense, fit: false}]}";
+  const std::string endless = "training.epochs=0";
+  const auto config = With({stream, endless});
+  INFO(config.status().ToString());
+  REQUIRE(config.ok());
+  CHECK(config->data.streams());
+  CHECK(config->loaders.instances.size() == 1);
+  CHECK(config->nn_worker.instances[0].address == "127.0.0.1:7421");
+  CHECK(config->data.kafka.brokers == std::vector<std::string>{"localhost:9092"});
+  CHECK(With({stream, "data.kafka.stop_at_end=true"}).ok());
+  CHECK(ErrorOf({stream}) ==
+        "training.epochs: 1 is not supported with data.kafka; set 0 to train until training is "
+        "stopped, or data.kafka.stop_at_end: true");
+  CHECK(ErrorOf({stream, endless, "data.train=[CMakeLists.txt]"}) ==
+        "data.train: has no effect; remove it, or remove data.kafka");
+  CHECK(ErrorOf({stream, endless, "data.columns.4.fit=true"}) ==
+        "data.columns.4.fit: needs a first reading of the data, which data.kafka does not have; "
+        "give mean and stddev, or fit: false");
+  CHECK(ErrorOf({stream, endless, "data.kafka.topics=['a b']"}) ==
+        "data.kafka.topics.0: 'a b' is not the name of a topic; expected: names of topics");
+  CHECK(With({endless}).ok());
+}
+
+TEST_CASE("Properties of librdkafka are texts by name, and no peer gets them", "[config]") {
+  const std::string data =
+      "data={kafka: {brokers: [a:1, b:2], topics: [t], properties: "
+      "{security.protocol: SASL_SSL, sasl.password: hunter2, a: 1}}, columns: "
+      "[{name: y, kind: label}, {name: city, kind: id}, {name: items, kind: "
+      "id}, {name: shop, kind: id}, {name: x, kind: dense, fit: false}]}";
+  const auto config = With({data, "training.epochs=0"});
+  INFO(config.status().ToString());
+  REQUIRE(config.ok());
+  CHECK(config->data.kafka.properties ==
+        std::map<std::string, std::string>{
+            {"a", "1"}, {"sasl.password", "hunter2"}, {"security.protocol", "SASL_SSL"}});
+  for (const std::string& agreement :
+       {InputAgreement(*config), TrainingAgreement(*config), ModelAgreement(*config)}) {
+    CHECK_THAT(agreement, !Catch::Contains("hunter2"));
+  }
 }
 
 }  // namespace simurgh

@@ -36,7 +36,7 @@ StatusOr<Answer> Feed(FeedBuffer& buffer, uint32_t loader, uint64_t number, floa
                       uint64_t skipped = 0) {
   SIMURGH_ASSIGN_OR_RETURN(auto reserved, buffer.Reserve(loader, number, kBytes));
   if (reserved.answer != Answer::kRoom) return reserved.answer;
-  reserved.place->Fill(Numbered(value), skipped);
+  SIMURGH_RETURN_IF_ERROR(reserved.place->Fill(Numbered(value), skipped));
   return Answer::kTaken;
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("The loader whose turn it was before a checkpoint is the first") {
 
 TEST_CASE("batches are read round-robin from the loaders that have not ended") {
   FeedBuffer buffer(3, 4, kPlenty, 10s);
-  for (uint32_t loader = 0; loader < 3; ++loader) REQUIRE(*buffer.Open(loader) == 0);
+  for (uint32_t loader = 0; loader < 3; ++loader) REQUIRE(buffer.Open(loader)->taken == 0);
   for (uint64_t number = 0; number < 3; ++number) {
     CHECK(Offer(buffer, 2, number, 20.0F + static_cast<float>(number)) == Answer::kTaken);
   }
@@ -115,7 +115,7 @@ TEST_CASE("a repeated batch is taken once; an early one waits") {
   CHECK(Offer(buffer, 0, 2, 2.0F) == Answer::kWait);  // Full.
   CHECK(NumberOf(**buffer.Take()) == 0.0F);
   CHECK(changes == 3);
-  CHECK(*buffer.Open(0) == 2);  // A restarted loader continues.
+  CHECK(buffer.Open(0)->taken == 2);  // A restarted loader continues.
   CHECK(Offer(buffer, 0, 2, 2.0F) == Answer::kTaken);
   CHECK(buffer.End(0, 4).code() == absl::StatusCode::kFailedPrecondition);
   CHECK(buffer.End(0, 3).ok());
@@ -131,7 +131,7 @@ TEST_CASE("held and waiting batches are within the limit in bytes") {
   CHECK(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
   CHECK(buffer.bytes() == 2 * kBytes);
   CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kWait);
-  held->place->Fill(Numbered(10.0F));
+  REQUIRE(held->place->Fill(Numbered(10.0F)).ok());
   CHECK(buffer.bytes() == 2 * kBytes);
   CHECK(Offer(buffer, 1, 1, 11.0F) == Answer::kWait);
   CHECK(NumberOf(**buffer.Take()) == 0.0F);
@@ -192,7 +192,7 @@ TEST_CASE("a batch decoded after the end of the run is dropped") {
   } else {
     buffer.Finish();
   }
-  held->place->Fill(Numbered(0.0F));
+  REQUIRE(held->place->Fill(Numbered(0.0F)).ok());
   CHECK(buffer.bytes() == 0);
   if (fails) {
     CHECK(buffer.Reserve(0, 0, kBytes).status().code() == absl::StatusCode::kAborted);
@@ -344,6 +344,34 @@ TEST_CASE("a loader's error after the trainer has enough is ignored") {
   CHECK(buffer.Abandon(0, "too late").ok());
 }
 
+TEST_CASE("a stream's restarted loader continues at its offsets, and the earlier one is refused") {
+  DataPosition begin({.batch_size = 1, .piece_batches = 1, .shares = 2});
+  begin.Merge({{"t/0", 3}, {"t/1", 5}});
+  FeedBuffer buffer(2, 4, kPlenty, 60s, begin);
+  const auto first = buffer.Open(0);
+  REQUIRE(first.ok());
+  CHECK(first->position == begin);
+  const auto feed = [&](uint64_t number, uint64_t session, uint64_t next) -> Status {
+    SIMURGH_ASSIGN_OR_RETURN(auto reserved, buffer.Reserve(0, number, kBytes, session));
+    REQUIRE(reserved.answer == Answer::kRoom);
+    Batch batch = Numbered(0.0F);
+    batch.progress.offsets = {{"t/0", next}};
+    return reserved.place->Fill(std::move(batch));
+  };
+  REQUIRE(feed(0, first->session, 13).ok());
+  auto held = buffer.Reserve(0, 1, kBytes, first->session);
+  REQUIRE(held.ok());
+  const auto second = buffer.Open(0);
+  REQUIRE(second.ok());
+  CHECK(second->taken == 1);
+  CHECK(second->position.offsets() == StreamOffsets{{"t/0", 13}, {"t/1", 5}});
+  // It was on its way when the second one began.
+  CHECK(absl::IsFailedPrecondition(held->place->Fill(Numbered(0.0F))));
+  CHECK(absl::IsFailedPrecondition(feed(1, first->session, 23)));
+  CHECK(feed(1, second->session, 25).ok());
+  CHECK(buffer.Open(0)->position.offsets().at("t/0") == 25);
+}
+
 TEST_CASE("a stop wakes a waiting reader") {
   FeedBuffer buffer(1, 1, kPlenty, 60s);
   const auto reader = NewFeedReader(buffer);
@@ -367,7 +395,7 @@ TEST_CASE("concurrent loaders: every batch once, round-robin") {
     for (uint32_t loader = 0; loader < kLoaders; ++loader) {
       threads.emplace_back([&buffer, &changes, loader, seed] {
         Random random(seed * 100 + loader);
-        uint64_t number = *buffer.Open(loader);
+        uint64_t number = buffer.Open(loader)->taken;
         while (number < kBatches) {
           const uint64_t before = changes;
           // Sometimes repeats an earlier batch.

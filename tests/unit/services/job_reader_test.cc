@@ -178,7 +178,7 @@ TEST_CASE_METHOD(Parity, "Fed batches equal those that the trainer would have re
   constexpr uint32_t kLoaders = 2;
   FeedBuffer buffer(kLoaders, kRows, /*capacity_bytes=*/1 << 20, std::chrono::minutes(1));
   for (uint32_t loader = 0; loader < kLoaders; ++loader) {
-    REQUIRE(*buffer.Open(loader) == 0);
+    REQUIRE(buffer.Open(loader)->taken == 0);
     const auto share = Open(config_.data.train, {.share = loader, .shares = kLoaders});
     uint64_t number = 0;
     while (true) {
@@ -189,7 +189,7 @@ TEST_CASE_METHOD(Parity, "Fed batches equal those that the trainer would have re
           std::make_shared<const CompactBatch>(*DecodeBatch(*EncodeBatch(*batch->sparse)));
       auto reserved = *buffer.Reserve(loader, number++, /*bytes=*/1);
       REQUIRE(reserved.answer == FeedBuffer::Answer::kRoom);
-      reserved.place->Fill(*std::move(batch));
+      REQUIRE(reserved.place->Fill(*std::move(batch)).ok());
     }
     REQUIRE(buffer.End(loader, number).ok());
   }

@@ -262,7 +262,7 @@ TEST_CASE_METHOD(Fixture, "a restarted loader skips the batches that each rank h
     const auto client = Open(0);
     for (int i = 0; i < 4; ++i) REQUIRE(*client->Feed(Numbered(static_cast<float>(i)), {}));
     // One batch finds room at the first rank, and two at the second.
-    while (*first.buffer().Open(0) == 0) std::this_thread::yield();
+    while (first.buffer().Open(0)->taken == 0) std::this_thread::yield();
     CHECK((*second.buffer().Take())->dense.values[2] == 1.0F);
     CHECK((*second.buffer().Take())->dense.values[2] == 3.0F);
   }

@@ -59,6 +59,23 @@ TEST_CASE("a report has means of the steps since the last one, and counts of all
   CHECK_FALSE(second.dense_staleness.has_value());
 }
 
+TEST_CASE("the window has the last steps that have enough samples") {
+  ProgressMeter meter(0ms, 4, kOne);
+  Add(meter, {.samples = 3, .loss = 9}, {1, 1, 1}, {0.1F, 0.1F, 0.1F});
+  Add(meter, {.samples = 2, .loss = 1}, {0, 1}, {0.25F, 0.5F});
+  const TrainObserver::Window all = meter.Report().window;
+  CHECK(all.samples == 5);
+  CHECK(all.loss == Approx((3 * 9 + 2 * 1) / 5.0));
+  CHECK(all.calibration == Approx((0.3 + 0.75) / 4));
+  Add(meter, {.samples = 2, .loss = NAN, .applied = false}, {0, 1}, {NAN, NAN});
+  Add(meter, {.samples = 2, .loss = 2}, {1, 1}, {0.75F, 0.5F});
+  const TrainObserver::Window last = meter.Finish().window;
+  CHECK(last.samples == 4);
+  CHECK(last.loss == Approx(1.5));
+  CHECK(last.calibration == Approx(2.0 / 3));
+  CHECK(last.auc == 1);
+}
+
 TEST_CASE("a step that was left out counts as one, and its numbers do not") {
   ProgressMeter meter(0ms, 100, kOne);
   Add(meter, {.samples = 2, .loss = 1}, {0, 1}, {0.1F, 0.2F});

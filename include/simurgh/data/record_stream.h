@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/data_config.h"
+#include "simurgh/config/feature_config.h"
+#include "simurgh/data/batch_reader.h"
+#include "simurgh/data/data_position.h"
+
+namespace simurgh {
+
+// Records of the partitions of a stream, such as topics of Kafka: in order within a partition.
+//
+// Threads: one owner.
+class RecordStream {
+ public:
+  struct Record {
+    std::optional<std::string_view> value;  // Nothing: the record has none. Until the next call.
+    std::string_view partition;             // "topic/partition"; while the stream lives.
+    uint64_t offset = 0;                    // Ascending in a partition, perhaps with gaps.
+  };
+
+  virtual ~RecordStream() = default;
+
+  // The next record. A source may deliver one again. Nothing: there is none yet, or has_ended().
+  // Waits for a short time. Errors: CANCELLED after Stop(); those that waiting does not mend.
+  virtual StatusOr<std::optional<Record>> Next() = 0;
+  virtual bool has_ended() const = 0;
+
+  // Where the partitions continue, as far as this is known without their records: their first
+  // offsets, and those at their ends.
+  virtual const StreamOffsets& offsets() const = 0;
+
+  // Ends a blocked Next(), now or later. Threads: any.
+  virtual void Stop() = 0;
+};
+
+// Reads the records' values as rows in the format of `config`. A bad row is named by partition and
+// offset. A record without a value is no row. A batch's progress has the offsets after its records,
+// of all partitions. If no batch is complete yet, Next() returns an idle one, and keeps its rows.
+//
+// begin: offsets that have been read; records before them, and those that are delivered again, are
+// left out. read: as for OpenBatchReader, but only keep_negatives, seed, bad_rows
+// and on_row.
+// Lifetime: the stream outlives the reader. Errors: of OpenBatchReader.
+StatusOr<std::unique_ptr<BatchReader>> OpenStreamReader(const DataConfig& config,
+                                                        const std::vector<FeatureConfig>& features,
+                                                        RecordStream& stream, StreamOffsets begin,
+                                                        size_t batch_size,
+                                                        const ReadOptions& read = {});
+
+}  // namespace simurgh

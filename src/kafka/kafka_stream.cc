@@ -1,0 +1,350 @@
+#include "simurgh/kafka/kafka_stream.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kafka/kafka_client.h"
+
+#include "simurgh/base/log.h"
+
+namespace simurgh {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPatience{50};  // Of a read without records.
+constexpr std::chrono::milliseconds kCallPatience{2'000};
+constexpr std::chrono::milliseconds kProbePatience{200};
+constexpr std::chrono::milliseconds kPause{200};  // Between attempts to reach the brokers.
+constexpr std::chrono::seconds kProbeInterval{1};
+constexpr std::chrono::seconds kLogInterval{10};
+// Brokers may not know a topic yet that has just been created.
+constexpr std::chrono::seconds kTopicPatience{3};
+// Messages taken at once; they are not in librdkafka's bound of bytes.
+constexpr size_t kTaken = 64;
+// Series of lags. Further partitions share one.
+constexpr size_t kLagSeries = 256;
+
+class KafkaStream final : public RecordStream {
+ public:
+  KafkaStream(const KafkaConfig& config, KafkaStreamOptions options,
+              std::unique_ptr<KafkaClient> client, MetricRegistry& registry)
+      : config_(config),
+        options_(std::move(options)),
+        registry_(registry),
+        records_(registry.GetCounter("simurgh_loader_kafka_records_total",
+                                     "Records that the brokers have delivered.")),
+        bytes_(registry.GetCounter("simurgh_loader_kafka_bytes_total",
+                                   "Bytes of the values of these records.")),
+        dropped_(registry.GetCounter("simurgh_loader_kafka_repeated_records_total",
+                                     "Records that were delivered again, and left out.")),
+        lost_(
+            registry.GetCounter("simurgh_loader_kafka_lost_records_total",
+                                "Offsets that were skipped, since the brokers had deleted them.")),
+        at_end_(registry.GetGauge("simurgh_loader_kafka_partitions_at_end",
+                                  "Partitions of this loader without records left to read.")),
+        partitions_gauge_(registry.GetGauge("simurgh_loader_kafka_partitions",
+                                            "Partitions that this loader reads.")),
+        client_(std::move(client)),
+        offsets_(options_.begin) {}
+
+  ~KafkaStream() override {
+    DropMessages();
+    for (const auto& [name, one] : partitions_) client_->Stop(one.topic, one.number);
+  }
+
+  StatusOr<std::optional<Record>> Next() override {
+    while (true) {
+      if (stopped_) return absl::CancelledError("reading was stopped");
+      if (next_ == taken_.size()) {
+        SIMURGH_RETURN_IF_ERROR(LookAround());
+        if (!found_ || has_ended() || !Take()) return std::nullopt;
+        continue;
+      }
+      const rd_kafka_message_t& message = *taken_[next_++];
+      if (message.rkt == nullptr) continue;  // A problem that TakeProblem() tells, too.
+      const auto found =
+          partitions_.find(absl::StrCat(rd_kafka_topic_name(message.rkt), "/", message.partition));
+      if (found == partitions_.end()) continue;
+      if (message.err != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        SIMURGH_RETURN_IF_ERROR(OnError(found->first, found->second, message));
+        continue;
+      }
+      if (auto record = RecordOf(found->first, found->second, message)) return record;
+    }
+  }
+
+  bool has_ended() const override {
+    return config_.stop_at_end && found_ && std::ranges::all_of(partitions_, [](const auto& one) {
+             return one.second.next >= one.second.end;
+           });
+  }
+  const StreamOffsets& offsets() const override { return offsets_; }
+  void Stop() override { stopped_ = true; }
+
+ private:
+  struct Partition {
+    std::string topic;
+    int32_t number = 0;
+    uint64_t next = 0;          // Offset of the next record.
+    uint64_t end = UINT64_MAX;  // With stop_at_end.
+    bool at_end = false;        // No record is left to read.
+    Gauge* lag = nullptr;
+  };
+
+  void DropMessages() {
+    for (rd_kafka_message_t* const message : taken_) rd_kafka_message_destroy(message);
+    taken_.clear();
+    next_ = 0;
+  }
+
+  // Takes messages. False: there are none.
+  bool Take() {
+    DropMessages();
+    std::array<rd_kafka_message_t*, kTaken> messages;
+    const size_t count = client_->Read(kPatience, messages.data(), messages.size());
+    taken_.assign(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(count));
+    if (count > 0 && taken_[0]->err == RD_KAFKA_RESP_ERR_NO_ERROR) SetState(absl::OkStatus());
+    return count > 0;
+  }
+
+  std::optional<Record> RecordOf(const std::string& name, Partition& partition,
+                                 const rd_kafka_message_t& message) {
+    const auto offset = static_cast<uint64_t>(message.offset);
+    if (offset >= partition.end) {
+      partition.next = std::max(partition.next, partition.end);
+      return std::nullopt;
+    }
+    records_.Add();
+    bytes_.Add(message.len);
+    if (offset < partition.next) dropped_.Add();  // The reader leaves it out.
+    partition.next = std::max(partition.next, offset + 1);
+    SetAtEnd(partition, false);
+    Record record{.value = std::nullopt, .partition = name, .offset = offset};
+    if (message.payload != nullptr) {
+      record.value.emplace(static_cast<const char*>(message.payload), message.len);
+    }
+    return record;
+  }
+
+  Status OnError(const std::string& name, Partition& partition, const rd_kafka_message_t& message) {
+    switch (message.err) {
+      case RD_KAFKA_RESP_ERR__PARTITION_EOF:
+        // Also past records that are never delivered, as of transactions.
+        partition.next = std::max(partition.next, static_cast<uint64_t>(message.offset));
+        offsets_[name] = std::max(offsets_[name], partition.next);
+        SetAtEnd(partition, true);
+        SetState(absl::OkStatus());
+        return absl::OkStatus();
+      case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
+      case RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
+        client_->Stop(partition.topic, partition.number);
+        return Begin(name, partition);
+      case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+        return absl::PermissionDeniedError(absl::StrCat(
+            "kafka at ", client_->brokers(), ": ", name, ": ", rd_kafka_message_errstr(&message),
+            "; allow this user of data.kafka.properties to read it"));
+      default:
+        SetState(absl::UnavailableError(absl::StrCat("kafka at ", client_->brokers(), ": ", name,
+                                                     ": ", rd_kafka_message_errstr(&message))));
+        return absl::OkStatus();
+    }
+  }
+
+  // Finds partitions, at first and at intervals, and reports lags and lost brokers.
+  Status LookAround() {
+    const auto now = Clock::now();
+    if (const std::string problem = client_->TakeProblem(); !problem.empty()) {
+      SetState(
+          absl::UnavailableError(absl::StrCat("kafka at ", client_->brokers(), ": ", problem)));
+    }
+    if (!found_) {
+      SIMURGH_RETURN_IF_ERROR(Find(kCallPatience));
+      if (!found_) std::this_thread::sleep_for(kPause);
+      return absl::OkStatus();
+    }
+    if (!state_.ok() && now - probed_ > kProbeInterval) {
+      probed_ = now;
+      if (client_->PartitionsOf(config_.topics[0], kProbePatience).ok() &&
+          client_->TakeProblem().empty()) {
+        SetState(absl::OkStatus());
+      }
+    }
+    // With stop_at_end, training has the records that were there.
+    if (!config_.stop_at_end && now - refreshed_ > client_->refresh_interval()) {
+      SIMURGH_RETURN_IF_ERROR(Find(kProbePatience));
+    }
+    if (now - lags_set_ > kProbeInterval) SetLags(now);
+    return absl::OkStatus();
+  }
+
+  // Begins to read the partitions that are new. found_: all topics have answered.
+  Status Find(std::chrono::milliseconds patience) {
+    refreshed_ = Clock::now();
+    const bool is_first = !found_;
+    for (const std::string& topic : config_.topics) {
+      const StatusOr<int32_t> count = client_->PartitionsOf(topic, patience);
+      if (!count.ok()) {
+        const bool waits = absl::IsUnavailable(count.status()) ||
+                           (absl::IsNotFound(count.status()) &&
+                            (!is_first || Clock::now() - created_ < kTopicPatience));
+        if (!waits) return count.status();
+        SetState(count.status());
+        return absl::OkStatus();
+      }
+      for (int32_t number = 0; number < *count; ++number) {
+        if (static_cast<uint32_t>(number) % options_.shares != options_.share) continue;
+        const std::string name = absl::StrCat(topic, "/", number);
+        if (partitions_.contains(name)) continue;
+        Partition partition{.topic = topic, .number = number};
+        const Status begun = Begin(name, partition);
+        if (absl::IsUnavailable(begun)) {
+          SetState(begun);
+          return absl::OkStatus();
+        }
+        SIMURGH_RETURN_IF_ERROR(begun);
+        partition.lag = &LagOf(name, partition);
+        partitions_.emplace(name, std::move(partition));
+      }
+    }
+    if (is_first || partitions_.size() != shown_) {
+      shown_ = partitions_.size();
+      spdlog::info("reading kafka: brokers={} topics={} partitions={}", client_->brokers(),
+                   config_.topics.size(), shown_);
+    }
+    partitions_gauge_.Set(static_cast<double>(partitions_.size()));
+    if (is_first) SetState(absl::OkStatus());
+    found_ = true;
+    return absl::OkStatus();
+  }
+
+  // Reads the partition from its position on.
+  Status Begin(const std::string& name, Partition& partition) {
+    SIMURGH_ASSIGN_OR_RETURN(
+        const KafkaClient::Watermarks marks,
+        client_->WatermarksOf(partition.topic, partition.number, kCallPatience));
+    const auto first = static_cast<uint64_t>(marks.first);
+    const auto end = static_cast<uint64_t>(marks.end);
+    if (config_.stop_at_end && partition.end == UINT64_MAX) partition.end = end;
+    if (const auto known = offsets_.find(name); known != offsets_.end()) {
+      partition.next = std::max(partition.next, known->second);
+    } else {
+      // A partition that has been added has records of this run only.
+      const bool latest = config_.start == KafkaConfig::Start::kLatest && !found_;
+      partition.next = latest ? end : first;
+    }
+    if (partition.next < first || partition.next > end) {
+      SIMURGH_RETURN_IF_ERROR(OnLost(name, partition, first, end));
+    }
+    offsets_[name] = std::max(offsets_[name], partition.next);
+    SetAtEnd(partition, partition.next >= end);
+    return client_->Start(partition.topic, partition.number, static_cast<int64_t>(partition.next));
+  }
+
+  Status OnLost(const std::string& name, Partition& partition, uint64_t first, uint64_t end) {
+    const bool is_deleted = partition.next < first;
+    const std::string what =
+        absl::StrCat("kafka at ", client_->brokers(), ": ", name, ": training continues at offset ",
+                     partition.next, ", but the partition has offsets ", first, " to ", end,
+                     is_deleted ? ": its retention has deleted the records between"
+                                : ": its end was lost, or the topic was created anew");
+    if (!is_deleted || !config_.skip_lost) {
+      return absl::OutOfRangeError(absl::StrCat(
+          what, is_deleted ? "; raise the topic's retention, or set data.kafka.on_lost_records: "
+                             "skip to go on without them"
+                           : "; name another topic, or train a new model"));
+    }
+    spdlog::warn("{}; skipped {} offsets", what, first - partition.next);
+    lost_.Add(first - partition.next);
+    partition.next = first;
+    return absl::OkStatus();
+  }
+
+  void SetAtEnd(Partition& partition, bool at_end) {
+    if (partition.at_end == at_end) return;
+    partition.at_end = at_end;
+    ends_ += at_end ? 1 : -1;
+    at_end_.Set(ends_);
+  }
+
+  Gauge& LagOf(const std::string& name, const Partition& partition) {
+    const bool has_own = lag_series_.size() < kLagSeries;
+    const std::string topic = has_own ? partition.topic : "others";
+    const std::string number = has_own ? absl::StrCat(partition.number) : "others";
+    if (has_own) lag_series_.insert(name);
+    return registry_.GetGauge("simurgh_loader_kafka_lag_records",
+                              "Offsets from the next record to read to the partition's end.",
+                              {{"topic", topic}, {"partition", number}});
+  }
+
+  void SetLags(Clock::time_point now) {
+    lags_set_ = now;
+    std::map<Gauge*, double> lags;
+    for (const auto& [name, partition] : partitions_) {
+      const auto marks = client_->LastWatermarksOf(partition.topic, partition.number);
+      const auto end = static_cast<uint64_t>(marks.end);
+      lags[partition.lag] += end > partition.next ? static_cast<double>(end - partition.next) : 0;
+    }
+    for (const auto& [gauge, lag] : lags) gauge->Set(lag);
+  }
+
+  void SetState(const Status& state) {
+    const auto now = Clock::now();
+    const bool changed = state.ok() != state_.ok();
+    if (!changed && state == state_) return;
+    state_ = state;
+    if (options_.on_state) options_.on_state(state);
+    if (state.ok()) {
+      spdlog::info("kafka at {}: connected again", client_->brokers());
+    } else if (changed || now - logged_ > kLogInterval) {
+      logged_ = now;
+      spdlog::warn("{}; keeps trying", std::string(state.message()));
+    }
+  }
+
+  const KafkaConfig config_;
+  const KafkaStreamOptions options_;
+  MetricRegistry& registry_;
+  Counter& records_;
+  Counter& bytes_;
+  Counter& dropped_;
+  Counter& lost_;
+  Gauge& at_end_;
+  Gauge& partitions_gauge_;
+  std::unique_ptr<KafkaClient> client_;
+  std::atomic<bool> stopped_ = false;
+  std::map<std::string, Partition> partitions_;  // Of this share, by "topic/partition".
+  StreamOffsets offsets_;
+  std::set<std::string> lag_series_;
+  std::vector<rd_kafka_message_t*> taken_;
+  size_t next_ = 0;  // Of `taken_`.
+  bool found_ = false;
+  size_t shown_ = 0;
+  int ends_ = 0;
+  Status state_;
+  const Clock::time_point created_ = Clock::now();
+  Clock::time_point probed_ = created_;
+  Clock::time_point refreshed_ = created_;
+  Clock::time_point lags_set_ = created_;
+  Clock::time_point logged_ = created_;
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<RecordStream>> OpenKafkaStream(const KafkaConfig& config,
+                                                        KafkaStreamOptions options,
+                                                        MetricRegistry& registry) {
+  SIMURGH_ASSIGN_OR_RETURN(auto client, KafkaClient::Create(config));
+  return std::make_unique<KafkaStream>(config, std::move(options), std::move(client), registry);
+}
+
+}  // namespace simurgh
