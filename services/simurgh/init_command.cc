@@ -32,9 +32,10 @@ constexpr char kNotes[] =
     "DATA is a CSV file with a header, plain or compressed by gzip or zstd. Cells are separated\n"
     "by ',', ';', '|' or tabs. The label has two values, such as 0 and 1, or yes and no, or it is\n"
     "a number of many values.\n\n"
-    "Without --test the rows are copied to DATA.train.csv and DATA.test.csv, or .csv.zst if DATA\n"
-    "is compressed. The choice of rows is the same in each run. Rows that cannot be read, at most\n"
-    "1 %, are left out.\n\n"
+    "The rows are copied to DATA.train.csv, DATA.valid.csv and, without --test, DATA.test.csv; to\n"
+    ".csv.zst if DATA is compressed. Training ends when predictions of DATA.valid.csv get no\n"
+    "better. The choice of rows is the same in each run. Rows that cannot be read, at most 1 %,\n"
+    "are left out.\n\n"
     "Prints a line for each column, with its kind and the reason, and the next command.\n\n"
     "Examples:\n"
     "  simurgh init clicks.csv\n"
@@ -70,8 +71,7 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
                         "write the configuration to FILE (default: DATA with the ending .yaml)")(
       "label", po::value(&own.label)->value_name("COLUMN"),
       "use this column as the label (default: by its name, or the last with two values)")(
-      "test", po::value(&own.test)->value_name("FILE"),
-      "test on FILE, and train on all rows of DATA")(
+      "test", po::value(&own.test)->value_name("FILE"), "test on FILE, and on no row of DATA")(
       "rows", po::value(&own.rows)->value_name("N")->default_value(200'000),
       "look at the first N rows")("force", po::bool_switch(&own.force), "replace existing files")(
       "help", "print this help");
@@ -183,35 +183,23 @@ void PrintCounts(const std::string& path, const ColumnConfig& label, const RowCo
   std::cout << "\n";
 }
 
-// The files of training and test, with what is known of their rows.
-struct Files {
-  std::string train;
-  std::string test;
-  uint64_t train_rows = 0;
-  bool has_bad_rows = false;
-};
-
-Status UseTestFile(const CsvGuess& guess, Files& files) {
-  const auto ignore = [](std::string_view /*line*/, bool /*label*/) { return absl::OkStatus(); };
-  SIMURGH_ASSIGN_OR_RETURN(const RowCounts train, ReadGuessed(guess, files.train, ignore));
-  SIMURGH_ASSIGN_OR_RETURN(const RowCounts test, ReadGuessed(guess, files.test, ignore));
-  PrintCounts(files.train, guess.label().config, train);
-  PrintCounts(files.test, guess.label().config, test);
-  files.train_rows = train.rows;
-  files.has_bad_rows = train.bad_rows + test.bad_rows > 0;
-  return absl::OkStatus();
-}
-
-Status Split(const CsvGuess& guess, const Options& options, Files& files) {
+// Copies the rows. True in `has_bad_rows` if the test file has some, which training must skip.
+StatusOr<SplitCounts> Split(const CsvGuess& guess, const Options& options, const SplitFiles& files,
+                            bool& has_bad_rows) {
   constexpr uint64_t kFewRows = 20'000;
-  const uint64_t test_every = guess.is_whole && guess.rows < kFewRows ? 5 : 10;
-  SIMURGH_ASSIGN_OR_RETURN(const SplitCounts counts,
-                           SplitCsv(guess, options.data, files.train, files.test, test_every));
+  const uint64_t every = guess.is_whole && guess.rows < kFewRows ? 5 : 10;
+  SIMURGH_ASSIGN_OR_RETURN(const SplitCounts counts, SplitCsv(guess, options.data, files, every));
   PrintCounts(options.data, guess.label().config, counts.all);
-  std::cout << "  copied " << counts.train << " rows to " << files.train << " and " << counts.test
-            << ", 1 of " << test_every << ", to " << files.test << "\n";
-  files.train_rows = counts.train;
-  return absl::OkStatus();
+  std::cout << "  copied " << counts.train << " rows to " << files.train << ", "
+            << counts.validation << ", 1 of " << every << ", to " << files.validation;
+  if (!files.test.empty()) std::cout << ", and " << counts.test << " to " << files.test;
+  std::cout << "\n";
+  if (options.test.empty()) return counts;
+  const auto ignore = [](std::string_view /*line*/, bool /*label*/) { return absl::OkStatus(); };
+  SIMURGH_ASSIGN_OR_RETURN(const RowCounts test, ReadGuessed(guess, options.test, ignore));
+  PrintCounts(options.test, guess.label().config, test);
+  has_bad_rows = test.bad_rows > 0;
+  return counts;
 }
 
 Status Write(const std::string& path, const std::string& text) {
@@ -223,16 +211,14 @@ Status Write(const std::string& path, const std::string& text) {
 Status Init(const Options& options) {
   const fs::path data = options.data;
   const std::string stem = StemOf(data);
-  const bool splits = options.test.empty();
-  Files files{.train = options.data, .test = options.test};
-  std::vector<std::string> written = {options.output};
-  if (splits) {
-    const bool is_compressed = data.extension() == ".gz" || data.extension() == ".zst";
-    const std::string ending = is_compressed ? ".csv.zst" : ".csv";
-    files.train = data.parent_path() / (stem + ".train" + ending);
-    files.test = data.parent_path() / (stem + ".test" + ending);
-    written.insert(written.end(), {files.train, files.test});
-  }
+  const bool is_compressed = data.extension() == ".gz" || data.extension() == ".zst";
+  const auto part = [&](const std::string& name) {
+    return data.parent_path() / absl::StrCat(stem, ".", name, is_compressed ? ".csv.zst" : ".csv");
+  };
+  SplitFiles files{.train = part("train"), .validation = part("valid"), .test = {}};
+  if (options.test.empty()) files.test = part("test");
+  std::vector<std::string> written = {options.output, files.train, files.validation};
+  if (options.test.empty()) written.push_back(files.test);
   if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent(written));
 
   SIMURGH_ASSIGN_OR_RETURN(const CsvGuess guess,
@@ -242,21 +228,28 @@ Status Init(const Options& options) {
                                         : absl::StrCat("'", std::string(1, guess.separator), "'"))
             << ":\n";
   Print(guess);
-  SIMURGH_RETURN_IF_ERROR(splits ? Split(guess, options, files) : UseTestFile(guess, files));
+  bool has_bad_rows = false;
+  SIMURGH_ASSIGN_OR_RETURN(const SplitCounts counts, Split(guess, options, files, has_bad_rows));
+  constexpr uint64_t kFewest = 3;  // So that the validation rows have both labels.
+  const bool is_binary = guess.label().config.label_values == ColumnConfig::LabelValues::kBinary;
+  const bool has_few =
+      is_binary && std::min(counts.all.positives, counts.all.rows - counts.all.positives) < kFewest;
 
   const fs::path output = fs::absolute(options.output);
   const fs::path folder = output.parent_path();
   const auto from_output = [&](const std::string& file) {
     return PathFrom(folder.lexically_normal(), fs::absolute(file).lexically_normal());
   };
-  const std::string text = StarterConfig(guess, {.cluster = ClusterName(stem),
-                                                 .source = data.filename(),
-                                                 .train = from_output(files.train),
-                                                 .test = from_output(files.test),
-                                                 .model = output.stem().string() + "-model",
-                                                 .train_rows = files.train_rows,
-                                                 .has_bad_rows = files.has_bad_rows,
-                                                 .ports = FreePorts(output)});
+  const std::string text =
+      StarterConfig(guess, {.cluster = ClusterName(stem),
+                            .source = data.filename(),
+                            .train = from_output(files.train),
+                            .validation = has_few ? "" : from_output(files.validation),
+                            .test = from_output(options.test.empty() ? files.test : options.test),
+                            .model = output.stem().string() + "-model",
+                            .train_rows = counts.train,
+                            .has_bad_rows = has_bad_rows,
+                            .ports = FreePorts(output)});
   const StatusOr<ClusterConfig> config = ParseClusterConfig(text, options.output, {});
   if (!config.ok()) return config.status();
   SIMURGH_RETURN_IF_ERROR(Write(options.output, text));

@@ -172,7 +172,9 @@ void AddTables(ReadContext* context, ClusterConfig* config, std::vector<std::str
     // Another name has been given, so that it is an error if there is no such table.
     if (feature.table != feature.name || !known.insert(feature.table).second) continue;
     names.push_back(feature.table);
-    config->tables.push_back({.name = feature.table});
+    config->tables.push_back(
+        {.name = feature.table,
+         .optimizer = {.learning_rate = 0.05F, .initial_accumulator = 0.001F}});
     paths->push_back(feature.key);
   }
   if (!names.empty()) context->settings["tables, of features"] = RecordedText(TextsText(names));

@@ -326,6 +326,10 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
     in.Map("allreduce", [&](MapReader& map) { ReadAllReduce(map, &training->allreduce); });
     in.Bool("sync_batch_norm", "whether batch norm uses the statistics of all ranks' batches",
             &training->sync_batch_norm);
+    if (!in.describing() && !in.Has("dense_optimizer")) {
+      training->dense_optimizer = {.kind = DenseOptimizerConfig::Kind::kAdam,
+                                   .learning_rate = 0.001F};
+    }
     in.Map("dense_optimizer",
            [&](MapReader& map) { ReadDenseOptimizer(map, &training->dense_optimizer); });
     in.Integer("evaluate_every_steps",

@@ -195,7 +195,7 @@ TEST_CASE("Adult, with a test file: AUC at least 0.90") {
   INFO(made.out << made.error);
   REQUIRE(made.exit_code == 0);
   CHECK_THAT(made.out, Contains("'>50K' is 1"));
-  CHECK_FALSE(std::filesystem::exists(folder.Path("adult.train.csv")));
+  CHECK_FALSE(std::filesystem::exists(folder.Path("adult.test.csv")));
   const double auc = Train(config);
   CAPTURE(auc);
   CHECK(auc >= 0.90);

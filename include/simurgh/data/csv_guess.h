@@ -54,17 +54,25 @@ struct RowCounts {
 StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
                                 absl::FunctionRef<Status(std::string_view line, bool label)> take);
 
+// Files of a split. Without `test` there is none.
+struct SplitFiles {
+  std::string train;
+  std::string validation;
+  std::string test;
+};
+
 struct SplitCounts {
   RowCounts all;
   uint64_t train = 0;
+  uint64_t validation = 0;
   uint64_t test = 0;
 };
 
-// Copies a file's rows to two files with its header, one of `test_every` rows of each label to
-// `test`. The choice depends on the rows' order only. Leaves bad rows out. Requires test_every > 1.
+// Copies a file's rows to others with its header, one of `every` rows of each label to each of
+// `validation` and `test`. The choice depends on the rows' order only. Leaves bad rows out.
+// Requires every > 2.
 // Errors: as ReadGuessed, and of FileWriter.
 StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
-                               const std::string& train, const std::string& test,
-                               uint64_t test_every);
+                               const SplitFiles& files, uint64_t every);
 
 }  // namespace simurgh

@@ -9,9 +9,10 @@
 namespace simurgh {
 
 struct StarterOptions {
-  std::string cluster;  // Name of the cluster.
-  std::string source;   // The file that was looked at, for a comment.
-  std::string train;    // Paths as the configuration has them.
+  std::string cluster;     // Name of the cluster.
+  std::string source;      // The file that was looked at, for a comment.
+  std::string train;       // Paths as the configuration has them.
+  std::string validation;  // Empty: none; training then has a fixed number of epochs.
   std::string test;
   std::string model;  // The folder of checkpoints.
   uint64_t train_rows = 0;

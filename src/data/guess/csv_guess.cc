@@ -26,7 +26,7 @@ namespace {
 
 // A name of the configuration for the name in a header: 1 to 63 letters, digits, '_' and '-'.
 std::string ConfigName(std::string_view text, size_t column, std::set<std::string>& taken) {
-  constexpr size_t kMaxLength = 56;  // Leaves room for suffixes.
+  constexpr size_t kMaxLength = 48;  // Leaves room for suffixes.
   std::string name;
   for (const char c : text) {
     const bool allowed = absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-';
@@ -228,12 +228,11 @@ StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
 }
 
 StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
-                               const std::string& train, const std::string& test,
-                               uint64_t test_every) {
+                               const SplitFiles& files, uint64_t every) {
   constexpr size_t kPieceBytes = size_t{1} << 20;
   struct Output {
     FileWriter file;
-    std::string text = {};
+    std::string text;
     uint64_t rows = 0;
 
     Status Flush() {
@@ -242,24 +241,30 @@ StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
       return status;
     }
   };
-  const std::string header = guess.header_line + "\n";
-  SIMURGH_ASSIGN_OR_RETURN(FileWriter train_file, FileWriter::Create(train));
-  SIMURGH_ASSIGN_OR_RETURN(FileWriter test_file, FileWriter::Create(test));
-  Output outputs[] = {{std::move(train_file), header}, {std::move(test_file), header}};
+  enum Part { kTrain, kValidation, kTest };
+  std::vector<Output> outputs;
+  for (const std::string& name : {files.train, files.validation, files.test}) {
+    if (name.empty()) continue;
+    SIMURGH_ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(name));
+    outputs.push_back({std::move(file), guess.header_line + "\n"});
+  }
+  const bool has_test = outputs.size() > kTest;
   uint64_t rows[] = {0, 0};  // By label.
-  const auto is_test = [&](bool label) {
+  const auto part_of = [&](bool label) {
     const uint64_t row = rows[label ? 1 : 0]++;
-    const uint64_t block = row / test_every;
-    // The choice within a block is random, since rows can repeat in a pattern. The second row of a
-    // rare label is a test row, so that both files have it.
-    const uint64_t chosen =
-        block == 0 ? 1 : HashBytes(absl::StrCat(block, label ? "+" : "-")) % test_every;
-    return row % test_every == chosen;
+    const uint64_t block = row / every;
+    // The choice within a block is random, since rows can repeat in a pattern. The second and third
+    // row of a rare label are for test and validation, so that all files have it.
+    const uint64_t hash = HashBytes(absl::StrCat(block, label ? "+" : "-"));
+    const uint64_t test = block == 0 ? 1 : hash % every;
+    const uint64_t apart = block == 0 ? 1 : 1 + hash / every % (every - 1);
+    if (row % every == test && has_test) return kTest;
+    return row % every == (test + apart) % every ? kValidation : kTrain;
   };
   SplitCounts counts;
   SIMURGH_ASSIGN_OR_RETURN(
       counts.all, ReadGuessed(guess, path, [&](std::string_view line, bool label) -> Status {
-        Output& output = outputs[is_test(label) ? 1 : 0];
+        Output& output = outputs[part_of(label)];
         output.text.append(line);
         output.text.push_back('\n');
         ++output.rows;
@@ -269,8 +274,9 @@ StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
     SIMURGH_RETURN_IF_ERROR(output.Flush());
     SIMURGH_RETURN_IF_ERROR(output.file.Commit());
   }
-  counts.train = outputs[0].rows;
-  counts.test = outputs[1].rows;
+  counts.train = outputs[kTrain].rows;
+  counts.validation = outputs[kValidation].rows;
+  if (has_test) counts.test = outputs[kTest].rows;
   return counts;
 }
 

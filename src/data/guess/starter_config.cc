@@ -50,22 +50,16 @@ std::string NameText(const std::string& name) {
   return is_plain ? name : Text(name);
 }
 
+constexpr char kWeight[] = "_weight";  // Ending of the first order's features and tables.
+
 // A feature with its own table.
 struct Feature {
   std::string name;
   std::string keys;  // "column: age, quantiles: 16".
-  uint32_t dim;
+  bool is_frequent;
   uint64_t capacity;
   std::string comment;
 };
-
-// More values need more weights to be told apart, and are seen less often each.
-uint32_t DimOf(uint64_t distinct) {
-  constexpr uint64_t kFew = 8;
-  constexpr uint64_t kMany = 10'000;
-  if (distinct <= kFew) return 4;
-  return distinct <= kMany ? 8 : 16;
-}
 
 // Room for four times the values, in a round number.
 uint64_t CapacityOf(uint64_t distinct) {
@@ -92,17 +86,22 @@ std::vector<Feature> FeaturesOf(const CsvGuess& guess, uint64_t train_rows) {
   std::vector<Feature> features;
   const auto add = [&](const std::string& name, const std::string& keys, uint64_t distinct,
                        const std::string& comment) {
-    features.push_back({name, keys, DimOf(distinct), CapacityOf(distinct), comment});
+    constexpr uint64_t kManyRows = 10;  // Per value.
+    features.push_back(
+        {name, keys, distinct * kManyRows <= train_rows, CapacityOf(distinct), comment});
   };
   for (const ColumnGuess& column : guess.columns) {
     const std::string& name = column.config.name;
     if (column.config.kind == Kind::kId) {
       const uint64_t distinct = ExpectedDistinct(column, guess, train_rows);
-      if (column.vocabulary.empty()) {
-        add(name, "", distinct, "");
-      } else {
-        add(name, absl::StrCat("vocabulary: ", Texts(column.vocabulary)), distinct, "");
+      std::vector<std::string> keys;
+      // Features of the first order have this ending.
+      const bool is_other = name.ends_with(kWeight);
+      if (is_other) keys.push_back(absl::StrCat("column: ", NameText(name)));
+      if (!column.vocabulary.empty()) {
+        keys.push_back(absl::StrCat("vocabulary: ", Texts(column.vocabulary)));
       }
+      add(is_other ? unique(name + "_id") : name, absl::StrJoin(keys, ", "), distinct, "");
     } else if (column.is_also_id) {
       add(unique(name + "_id"), absl::StrCat("column: ", NameText(name)), column.distinct, "");
     } else if (column.quantiles > 0) {
@@ -120,11 +119,6 @@ std::vector<Feature> FeaturesOf(const CsvGuess& guess, uint64_t train_rows) {
     break;
   }
   return features;
-}
-
-bool HasDense(const CsvGuess& guess) {
-  return std::ranges::any_of(
-      guess.columns, [](const ColumnGuess& column) { return column.config.kind == Kind::kDense; });
 }
 
 // "  - {...}", with a comment in the same line if there is room.
@@ -157,22 +151,68 @@ std::string Services(const StarterOptions& options) {
       ports[4], "\", metrics: \"127.0.0.1:", ports[5], "\"}\n");
 }
 
-std::string Tables(const std::vector<Feature>& features) {
-  std::string text =
-      "\n# Tables of rows, one for each feature. A row has `dim` weights. A full table evicts the\n"
-      "# row that is unused for longest.\n"
-      "tables:\n";
-  std::map<std::pair<uint32_t, uint64_t>, std::vector<std::string>> groups;
-  for (const Feature& feature : features) {
-    groups[{feature.dim, feature.capacity}].push_back(feature.name);
-  }
-  for (const auto& [layout, names] : groups) {
+// Samples of a step, and how often the rows are read at most.
+struct Size {
+  uint64_t below;  // Rows.
+  uint32_t batch;
+  uint32_t epochs;            // At most.
+  uint32_t patience;          // Of early stopping.
+  uint32_t epochs_unchecked;  // Without validation.
+};
+
+// Few rows need small batches for enough steps, and their AUC is uncertain.
+const Size& SizeFor(uint64_t rows) {
+  constexpr static Size kSizes[] = {{200, 8, 50, 10, 10},
+                                    {2'000, 32, 30, 5, 5},
+                                    {1'000'000, 128, 20, 2, 2},
+                                    {10'000'000, 512, 5, 2, 2},
+                                    {UINT64_MAX, 1'024, 2, 1, 1}};
+  return *std::ranges::find_if(kSizes, [&](const Size& one) { return rows < one.below; });
+}
+
+uint64_t BatchOf(uint64_t rows) { return std::clamp<uint64_t>(rows, 2, SizeFor(rows).batch); }
+
+// Tables by capacity, each with the same settings.
+std::string TablesOf(const std::map<uint64_t, std::vector<std::string>>& names_by_capacity,
+                     const std::string& settings) {
+  std::string text;
+  for (const auto& [capacity, names] : names_by_capacity) {
     text += "  - names:\n";
     for (const std::string& name : names) absl::StrAppend(&text, "      - ", NameText(name), "\n");
-    absl::StrAppend(&text, "    dim: ", layout.first, "\n    capacity_rows: ", layout.second,
-                    "\n    optimizer: {kind: adagrad, learning_rate: 0.05}\n");
+    absl::StrAppend(&text, "    capacity_rows: ", capacity, "\n", settings);
   }
   return text;
+}
+
+// src/data/README.md says how the settings were chosen.
+std::string Tables(const std::vector<Feature>& features, uint64_t train_rows) {
+  std::map<uint64_t, std::vector<std::string>> frequent;
+  std::map<uint64_t, std::vector<std::string>> rare;
+  std::map<uint64_t, std::vector<std::string>> weights;
+  for (const Feature& feature : features) {
+    (feature.is_frequent ? frequent : rare)[feature.capacity].push_back(feature.name);
+    weights[feature.capacity].push_back(feature.name + kWeight);
+  }
+  // Gradients are means over a batch.
+  const auto batch = static_cast<double>(BatchOf(train_rows));
+  return absl::StrCat(
+      "\n# Tables of rows, two for each feature: vectors for products and the deep part, and the\n"
+      "# weights of the first order. A full table evicts the row that is unused for longest.\n"
+      "tables:\n",
+      TablesOf(frequent,
+               "    dim: 8\n"
+               "    initializer: {kind: normal, stddev: 0.05}\n"
+               "    optimizer: {kind: adagrad, learning_rate: 0.05}\n"),
+      TablesOf(rare,
+               "    dim: 8\n"
+               "    initializer: {kind: normal, stddev: 0.01}\n"
+               "    optimizer: {kind: adam, row_wise: true, learning_rate: 0.003}\n"),
+      TablesOf(weights,
+               absl::StrFormat("    dim: 1\n"
+                               "    initializer: {kind: zero}\n"
+                               "    optimizer: {kind: ftrl, learning_rate: 0.1, beta: %.4g, "
+                               "l2: %.4g, initial_accumulator: 0}\n",
+                               1.28 / batch, 2.56 / batch)));
 }
 
 std::string Features(const std::vector<Feature>& features) {
@@ -227,7 +267,11 @@ std::string Data(const CsvGuess& guess, const StarterOptions& options) {
       "\n# Paths are relative to the folder of this file. Files may be compressed by gzip or "
       "zstd.\n"
       "data:\n  train: [",
-      Text(options.train), "]\n  test: [", Text(options.test), "]\n");
+      Text(options.train), "]\n");
+  if (!options.validation.empty()) {
+    absl::StrAppend(&text, "  validation: [", Text(options.validation), "]\n");
+  }
+  absl::StrAppend(&text, "  test: [", Text(options.test), "]\n");
   if (options.has_bad_rows) {
     text += "  on_bad_row: skip  # rows that cannot be read; the log has the first ones\n";
     text += "  max_bad_share: 0.02  # of the rows read so far\n";
@@ -243,21 +287,13 @@ std::string Data(const CsvGuess& guess, const StarterOptions& options) {
   return text;
 }
 
-std::string Model(const CsvGuess& guess) {
-  std::string text =
-      "\n# The dense network: one tower over the numbers, one over the embeddings, and one over "
-      "both.\n"
-      "model:\n  towers:\n";
-  if (!HasDense(guess)) {
-    return "\n# The dense network.\nmodel:\n  towers:\n"
-           "    - name: top\n      input: embeddings\n"
-           "      layers: [{linear: 128}, batch_norm, relu, {linear: 64}, relu, {linear: 1}]\n";
-  }
-  return text +
-         "    - {name: bottom, input: dense, layers: [{linear: 16}, batch_norm, relu]}\n"
-         "    - {name: sparse, input: embeddings, layers: [{linear: 128}, batch_norm, relu]}\n"
-         "    - name: top\n      input: [bottom, sparse]\n"
-         "      layers: [{linear: 128}, relu, {linear: 64}, relu, {linear: 1}]\n";
+// The second order needs two features.
+std::string Model(const std::vector<Feature>& features) {
+  const bool has_pairs = features.size() > 1;
+  return absl::StrCat("\n# The sum of a weight for each value",
+                      has_pairs ? ", products of vectors" : "", " and a deep network.\nmodel:\n  ",
+                      has_pairs ? "deepfm" : "wide_deep",
+                      ": {deep: [{linear: 256}, relu, {linear: 128}, relu]}\n");
 }
 
 // What follows from the label.
@@ -268,21 +304,19 @@ std::string Loss(const CsvGuess& guess) {
          "  loss: {kind: squared_error}\n";
 }
 
-// Few rows need small batches and several epochs for enough steps.
-std::string Training(uint64_t rows) {
-  struct Size {
-    uint64_t below;
-    uint32_t batch;
-    uint32_t epochs;
-  };
-  constexpr Size kSizes[] = {{200, 8, 10},      {2'000, 16, 5},      {10'000, 32, 2},
-                             {100'000, 128, 3}, {1'000'000, 256, 2}, {UINT64_MAX, 1'024, 1}};
-  const Size& size =
-      *std::ranges::find_if(kSizes, [&](const Size& one) { return rows < one.below; });
-  const uint64_t batch = std::clamp<uint64_t>(rows, 2, size.batch);
-  return absl::StrCat("\n# For ", rows, " rows.\ntraining:\n  batch_size: ", batch,
-                      "\n  epochs: ", size.epochs,
-                      "\n  dense_optimizer: {kind: adam, learning_rate: 0.001}\n");
+std::string Training(const StarterOptions& options) {
+  const uint64_t rows = options.train_rows;
+  std::string text =
+      absl::StrCat("\n# For ", rows, " rows.\ntraining:\n  batch_size: ", BatchOf(rows), "\n");
+  if (options.validation.empty()) {
+    absl::StrAppend(&text, "  epochs: ", SizeFor(rows).epochs_unchecked, "\n");
+  } else {
+    absl::StrAppend(&text, "  epochs: ", SizeFor(rows).epochs,
+                    "  # at most\n  evaluate_every_epochs: 1\n  early_stopping: {patience: ",
+                    SizeFor(rows).patience,
+                    "}  # epochs without a better result of `validation`\n");
+  }
+  return text + "  dense_optimizer: {kind: adam, learning_rate: 0.001, average_decay: 0.999}\n";
 }
 
 }  // namespace
@@ -293,9 +327,10 @@ std::string StarterConfig(const CsvGuess& guess, const StarterOptions& options) 
       "# Written by `simurgh init` for ", options.source,
       ".\n# All keys: config/README.md. `simurgh train FILE --set training.epochs=5` overrides a "
       "key.\n",
-      Services(options), Tables(features), Features(features), Data(guess, options), Model(guess),
-      Loss(guess), Training(options.train_rows),
-      "\n# Training continues from the newest model in the folder.\ncheckpoint:\n  directory: ",
+      Services(options), Tables(features, options.train_rows), Features(features),
+      Data(guess, options), Model(features), Loss(guess), Training(options),
+      "\n# Training continues from the newest model in the folder; predictions use the best "
+      "one.\ncheckpoint:\n  directory: ",
       Text(options.model), "\n  every: 10m\n");
 }
 

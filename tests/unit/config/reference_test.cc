@@ -64,7 +64,7 @@ TEST_CASE("The shortest file of the reference is valid", "[config]") {
   INFO(config.status().ToString());
   REQUIRE(config.ok());
 
-  // Keys that it omits have the initial values of the structs.
+  // Keys that it omits have the initial values of the structs, except for optimizers.
   const ClusterConfig initial;
   CHECK(config->seed == initial.seed);
   CHECK(config->embedding_ps.partitions == initial.embedding_ps.partitions);
@@ -75,7 +75,7 @@ TEST_CASE("The shortest file of the reference is valid", "[config]") {
   CHECK(config->data.missing_values == initial.data.missing_values);
   CHECK(config->training.batch_size == initial.training.batch_size);
   CHECK(config->training.drop_last == initial.training.drop_last);
-  CHECK(config->training.dense_optimizer.kind == initial.training.dense_optimizer.kind);
+  CHECK(config->training.dense_optimizer.momentum == initial.training.dense_optimizer.momentum);
 }
 
 }  // namespace simurgh

@@ -312,8 +312,9 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
   CHECK(absl::IsNotFound(absent.status()));
 }
 
-TEST_CASE("A split has each good row once, and both labels in both files", "[guess]") {
-  const size_t rows = GENERATE(10, 1'003);
+TEST_CASE("A split has each good row once, and both labels in all files", "[guess]") {
+  const size_t rows = GENERATE(15, 1'003);
+  const bool has_test = GENERATE(true, false);
   // One row of a thousand is bad, and every fifth is positive.
   const auto row = [](size_t i) {
     return i == 500 ? std::string("x,y,z,1")
@@ -321,25 +322,33 @@ TEST_CASE("A split has each good row once, and both labels in both files", "[gue
   };
   const Guessed guessed(Rows("c;x,row,label", rows, row));
   const TemporaryFolder& folder = guessed.folder;
-  const std::string train = folder.Path("train.csv");
-  const std::string test = folder.Path("test.csv");
-  const auto split = [&] { return SplitCsv(guessed.guess, folder.Path("a.csv"), train, test, 5); };
+  const SplitFiles files{.train = folder.Path("train.csv"),
+                         .validation = folder.Path("valid.csv"),
+                         .test = has_test ? folder.Path("test.csv") : ""};
+  const auto split = [&] { return SplitCsv(guessed.guess, folder.Path("a.csv"), files, 5); };
   const StatusOr<SplitCounts> counts = split();
   REQUIRE(counts.ok());
   CHECK(counts->all.bad_rows == (rows > 500 ? 1 : 0));
   CHECK(counts->all.rows + counts->all.bad_rows == rows);
-  std::vector<std::string> lines = LinesOf(train);
-  const std::vector<std::string> test_lines = LinesOf(test);
-  CHECK(lines.size() == counts->train + 1);
-  CHECK(test_lines.size() == counts->test + 1);
-  CHECK(static_cast<double>(counts->test) == Approx(static_cast<double>(rows) / 5).margin(2));
-  for (const auto* file : std::vector<const std::vector<std::string>*>{&lines, &test_lines}) {
-    CHECK(file->front() == "c;x,row,label");
+  std::vector<std::string> lines = {"c;x,row,label"};
+  const auto add = [&](const std::string& file, uint64_t count) {
+    const std::vector<std::string> part = LinesOf(file);
+    CHECK(part.size() == count + 1);
+    CHECK(part.front() == "c;x,row,label");
     for (const char* label : {",yes", ",no"}) {
-      CHECK(std::ranges::any_of(*file, [&](const auto& line) { return line.ends_with(label); }));
+      CHECK(std::ranges::any_of(part, [&](const auto& line) { return line.ends_with(label); }));
     }
+    lines.insert(lines.end(), part.begin() + 1, part.end());
+    return part;
+  };
+  const auto fifth = Approx(static_cast<double>(rows) / 5).margin(2);
+  add(files.train, counts->train);
+  const std::vector<std::string> validation = add(files.validation, counts->validation);
+  CHECK(static_cast<double>(counts->validation) == fifth);
+  if (has_test) {
+    add(files.test, counts->test);
+    CHECK(static_cast<double>(counts->test) == fifth);
   }
-  lines.insert(lines.end(), test_lines.begin() + 1, test_lines.end());
   std::vector<std::string> expected = {"c;x,row,label"};
   for (size_t i = 0; i < rows; ++i) {
     if (i != 500) expected.push_back(row(i));
@@ -348,7 +357,7 @@ TEST_CASE("A split has each good row once, and both labels in both files", "[gue
   std::ranges::sort(expected);
   CHECK(lines == expected);
   REQUIRE(split().ok());
-  CHECK(LinesOf(test) == test_lines);
+  CHECK(LinesOf(files.validation) == validation);
 }
 
 TEST_CASE("Rows after those looked at are checked", "[guess]") {
@@ -380,6 +389,7 @@ TEST_CASE("The configuration is valid, for any names and texts", "[guess]") {
   const std::string text = StarterConfig(guessed.guess, {.cluster = "a",
                                                          .source = "a.csv",
                                                          .train = "a.csv",
+                                                         .validation = "a.csv",
                                                          .test = "a.csv",
                                                          .model = "a.model",
                                                          .train_rows = 60,
