@@ -519,6 +519,7 @@ StatusOr<ArrowRows> ArrowRows::Create(const ArrowSchema& schema,
     if (!values.ok()) return Annotate(values.status(), name);
     column.values = *std::move(values);
     rows.columns_.push_back(std::move(column));
+    rows.read_.push_back(c);
   }
   return rows;
 }
@@ -690,6 +691,7 @@ bool ArrowRows::CanHash(size_t column) const {
 
 void ArrowRows::Hash(size_t column, uint64_t seed, const std::vector<std::string>& missing_values) {
   columns_[column].hasher.emplace(seed, missing_values);
+  std::erase(read_, column);
 }
 
 ArrowRows::RowHashes ArrowRows::Hashes(size_t column) const {
@@ -736,13 +738,16 @@ Status ArrowRows::Column::Read(int64_t row, Cell& cell) {
   return absl::OkStatus();
 }
 
-Status ArrowRows::Read(size_t row, std::span<Cell> cells, bool with_hashed) {
+Status ArrowRows::Read(size_t row, std::span<Cell* const> cells, bool with_hashed) {
   const int64_t place = array_.get()->offset + static_cast<int64_t>(row);
-  for (size_t c = 0; c < columns_.size(); ++c) {
-    if (!with_hashed && columns_[c].hasher) continue;
-    if (const Status read = columns_[c].Read(place, cells[c]); !read.ok()) {
-      return Annotate(read, absl::StrFormat("column '%s'", columns_[c].config.name));
-    }
+  const auto read = [&](size_t c) {
+    const Status status = columns_[c].Read(place, *cells[c]);
+    if (status.ok()) return status;
+    return Annotate(status, absl::StrFormat("column '%s'", columns_[c].config.name));
+  };
+  for (const size_t c : read_) SIMURGH_RETURN_IF_ERROR(read(c));
+  for (size_t c = 0; with_hashed && c < columns_.size(); ++c) {
+    if (columns_[c].hasher) SIMURGH_RETURN_IF_ERROR(read(c));
   }
   return absl::OkStatus();
 }

@@ -87,15 +87,17 @@ class ArrowRows {
   size_t rows() const { return rows_; }
   void Clear() { rows_ = 0; }
 
-  // Sets the cell of each column, or of each that is not hashed. Requires row < rows(). Lifetime of
-  // texts and lists: until the next call. Errors: DATA_LOSS naming the column.
-  Status Read(size_t row, std::span<Cell> cells, bool with_hashed = true);
+  // Sets the cell of each column, or of each that is not hashed. cells: by column. Requires
+  // row < rows(). Lifetime of texts and lists: until the next call. Errors: DATA_LOSS naming the
+  // column.
+  Status Read(size_t row, std::span<Cell* const> cells, bool with_hashed = true);
 
  private:
   struct Column;
   ArrowRows();
 
   std::vector<Column> columns_;
+  std::vector<size_t> read_;  // Columns that are not hashed.
   ArrowOwner<ArrowArray> array_;
   size_t rows_ = 0;
 };

@@ -361,7 +361,8 @@ class ArrowSource final : public RowSource {
     }
     SIMURGH_ASSIGN_OR_RETURN(const auto types, file_->Select(chosen_));
     SIMURGH_ASSIGN_OR_RETURN(rows_, ArrowRows::Create(*types.get(), std::move(columns)));
-    row_cells_.resize(read_.size());
+    row_cells_.clear();
+    for (const size_t column : read_) row_cells_.push_back(&cells_[column]);
     if (parser_ == nullptr) TakeHashed();
     for (Hashed& one : hashed_) {
       one.place = static_cast<size_t>(std::ranges::find(read_, one.of.column) - read_.begin());
@@ -414,11 +415,7 @@ class ArrowSource final : public RowSource {
     return identities_ == nullptr || IsStream(path) ? absl::OkStatus() : identities_->Check(path);
   }
 
-  Status ReadCells(bool with_hashed) {
-    SIMURGH_RETURN_IF_ERROR(rows_->Read(next_ - 1, row_cells_, with_hashed));
-    for (size_t i = 0; i < read_.size(); ++i) cells_[read_[i]] = row_cells_[i];
-    return absl::OkStatus();
-  }
+  Status ReadCells(bool with_hashed) { return rows_->Read(next_ - 1, row_cells_, with_hashed); }
 
   struct Hashed {
     RowConsumer::Hashed of;
@@ -443,7 +440,7 @@ class ArrowSource final : public RowSource {
   std::unique_ptr<ArrowFile> file_;  // The last opened one; null at the end.
   std::vector<size_t> chosen_;       // Its columns that are read, by their place in it.
   std::vector<size_t> read_;         // The same, by their place in cells_.
-  std::vector<Cell> row_cells_;      // Of these.
+  std::vector<Cell*> row_cells_;     // Of these.
   std::optional<ArrowRows> rows_;    // Its present rows.
   size_t next_ = 0;                  // Among them: the present row is the one before.
   uint64_t before_ = 0;              // Rows of the file before them.

@@ -50,6 +50,14 @@ class CsvParser final : public RowParser {
       columns_.push_back({column, count[column.kind]++, consumer_->Reads(columns_.size())});
     }
     repeated_ = std::make_unique<bool[]>(columns_.size());
+    size_t cell = 0;
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      const ColumnConfig::Kind kind = columns_[c].config.kind;
+      if (IsTarget(kind) && ignore_labels) continue;
+      if (IsTarget(kind) || kind == ColumnConfig::Kind::kDense) set_.emplace_back(c, cell);
+      ++cell;
+    }
+    reads_nothing_ = std::ranges::none_of(columns_, &Column::is_read);
     numbers_.reserve(columns_.size());
   }
 
@@ -79,6 +87,8 @@ class CsvParser final : public RowParser {
   std::vector<std::string> missing_values_;
   std::vector<Column> columns_;
   std::unique_ptr<RowConsumer> consumer_;
+  bool reads_nothing_ = false;                  // The consumer.
+  std::vector<std::pair<size_t, size_t>> set_;  // Columns that need no consumer, and their cells.
   CsvSplitter splitter_;
   const FileColumns configured_;
   const FileColumns unlabelled_;      // Of rows without a header that may lack labels.
@@ -232,6 +242,12 @@ Status CsvParser::ParseCells(std::span<const Cell* const> cells, std::span<const
   cells_.Begin(/*is_whole=*/std::exchange(is_whole_, false));
   warning_.clear();
   numbers_.clear();
+  if (reads_nothing_ && repeated.empty()) {
+    for (const auto [column, cell] : set_) {
+      SIMURGH_RETURN_IF_ERROR(AddCell(columns_[column], *cells[cell], builder));
+    }
+    return absl::OkStatus();
+  }
   size_t column_number = 0;
   size_t next = 0;
   for (const Column& column : columns_) {

@@ -126,7 +126,8 @@ void RunArrowRows(Input input) {
   const Status taken = reader->Take(Owned<ArrowArray>(rows));
   SIMURGH_CHECK(taken.ok() || absl::IsDataLoss(taken)) << taken;
   if (!taken.ok()) return;
-  std::array<Cell, 1> cells;
+  Cell cell;
+  Cell* const cells[] = {&cell};
   size_t bytes = 0;  // Touches all texts.
   const auto touch = [&](std::string_view text) {
     bytes += static_cast<size_t>(std::accumulate(text.begin(), text.end(), 0) & 1);
@@ -135,10 +136,10 @@ void RunArrowRows(Input input) {
     const Status read = reader->Read(row, cells);
     SIMURGH_CHECK(read.ok() || absl::IsDataLoss(read)) << read;
     if (!read.ok()) continue;
-    if (cells[0].kind == Cell::Kind::kText) touch(cells[0].text);
-    if (cells[0].kind != Cell::Kind::kList) continue;
-    for (const std::string_view id : cells[0].list) touch(id);
-    SIMURGH_CHECK(cells[0].weights.empty() || cells[0].weights.size() == cells[0].list.size());
+    if (cell.kind == Cell::Kind::kText) touch(cell.text);
+    if (cell.kind != Cell::Kind::kList) continue;
+    for (const std::string_view id : cell.list) touch(id);
+    SIMURGH_CHECK(cell.weights.empty() || cell.weights.size() == cell.list.size());
   }
   SIMURGH_CHECK_LE(bytes, size_t{1} << 40);
 }

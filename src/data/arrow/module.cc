@@ -46,8 +46,9 @@ namespace {
 
 using RandomAccessFile = arrow::io::RandomAccessFile;
 
-// Cells that are decoded at once.
-constexpr int64_t kCells = int64_t{1} << 21;
+// Cells that are decoded at once: as many as a cache holds, but each batch has all of a dictionary.
+constexpr int64_t kCells = int64_t{1} << 18;
+constexpr int64_t kDictionaryCells = int64_t{1} << 21;
 constexpr int64_t kMinRows = 1'024;
 constexpr int64_t kMaxRows = 65'536;
 // Bytes of a column that are read at once.
@@ -144,11 +145,14 @@ class ParquetReader final : public simurgh_arrow_reader {
     for (const int column : columns_) {
       AddLeaves(reader_->manifest().schema_fields[static_cast<size_t>(column)], leaves);
     }
+    int64_t cells = kCells;
     for (const int leaf : leaves) {
-      if (HasDictionary(*metadata_, leaf)) properties.set_read_dictionary(leaf, true);
+      if (!HasDictionary(*metadata_, leaf)) continue;
+      properties.set_read_dictionary(leaf, true);
+      cells = kDictionaryCells;
     }
     const auto width = std::max<int64_t>(1, static_cast<int64_t>(leaves.size()));
-    properties.set_batch_size(std::clamp(kCells / width, kMinRows, kMaxRows));
+    properties.set_batch_size(std::clamp(cells / width, kMinRows, kMaxRows));
     parquet::arrow::FileReaderBuilder builder;
     ARROW_RETURN_NOT_OK(builder.Open(file_, properties_, metadata_));
     ARROW_ASSIGN_OR_RAISE(reader_, builder.properties(properties)->Build());

@@ -60,10 +60,11 @@ StatusOr<std::vector<std::string>> Read(const HandMade& column, Kind kind = Kind
                            ArrowRows::Create(*Owned<ArrowSchema>(rows).get(), {Column("x", kind)}));
   SIMURGH_RETURN_IF_ERROR(reader.Take(Owned<ArrowArray>(rows)));
   std::vector<std::string> shown;
-  std::vector<Cell> cells(1);
+  Cell cell;
+  Cell* const cells[] = {&cell};
   for (size_t row = 0; row < reader.rows(); ++row) {
     SIMURGH_RETURN_IF_ERROR(reader.Read(row, cells));
-    shown.push_back(Shown(cells[0]));
+    shown.push_back(Shown(cell));
   }
   return shown;
 }
