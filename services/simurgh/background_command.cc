@@ -26,10 +26,9 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "services/runtime/command_line.h"
-#include "services/simurgh/child_process.h"
 #include "services/simurgh/commands.h"
-#include "services/simurgh/log_view.h"
-#include "services/simurgh/run_state.h"
+#include "services/simurgh/progress.h"
+#include "services/simurgh/run_processes.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/config/cluster_config.h"
 

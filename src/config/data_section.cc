@@ -9,7 +9,6 @@
 
 #include "config/diagnostics.h"
 #include "config/file.h"
-#include "config/processing_section.h"
 #include "config/sections.h"
 
 namespace simurgh {
