@@ -70,7 +70,7 @@ std::vector<std::string> LabelCounts::Warnings() const {
     if (differs_[task]) continue;
     warnings.push_back(absl::StrCat("all ", samples_, " training labels of column '",
                                     columns_[task], "' that this rank read are ", first_[task],
-                                    "; check the column, and its `positive` texts"));
+                                    "; check the column, and `positive` if its labels are texts"));
   }
   return warnings;
 }

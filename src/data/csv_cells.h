@@ -17,6 +17,21 @@ inline constexpr char kListSeparator = '\x1f';
 // INVALID_ARGUMENT unless a row has as many cells as the header.
 Status CheckLength(size_t cells, size_t columns);
 
+// Finds out whether a row ends within a quoted cell, as CsvSplitter reads it. Each byte is seen
+// once, so that a row of many lines costs no more than its bytes.
+class QuoteScan {
+ public:
+  explicit QuoteScan(char separator) : separator_(separator) {}
+
+  // Continues with further text of the row. Returns whether a quote is open at its end.
+  bool IsOpen(std::string_view more);
+
+ private:
+  enum class State { kCellStart, kText, kQuoted, kClosed };
+  char separator_;
+  State state_ = State::kCellStart;
+};
+
 // Splits lines of CSV into cells.
 //
 // Cells are trimmed of blanks. In a cell in double quotes, separators and blanks are text, and two
@@ -30,16 +45,12 @@ class CsvSplitter {
   // Errors: INVALID_ARGUMENT for an unclosed quote, or text after the closing quote.
   StatusOr<const std::vector<std::string_view>*> Split(std::string_view line);
 
-  // Whether the last Split failed because of an unclosed quote.
-  bool is_open() const { return is_open_; }
-
  private:
   // Reads a quoted cell and removes it from `rest`, which starts at its opening quote.
   StatusOr<std::string_view> TakeQuoted(std::string_view& rest);
 
   char separator_;
   std::vector<std::string_view> cells_;
-  bool is_open_ = false;
   std::string unescaped_;  // Cells with doubled quotes; does not reallocate within a line.
 };
 

@@ -29,6 +29,22 @@ Status CheckLength(size_t cells, size_t columns) {
       cells, cells == 1 ? "cell" : "cells", columns);
 }
 
+bool QuoteScan::IsOpen(std::string_view more) {
+  for (const char c : more) {
+    if (state_ == State::kQuoted) {
+      // Of two quotes that are one, the first ends the cell and the second opens it again.
+      if (c == '"') state_ = State::kClosed;
+    } else if (c == '"' && state_ != State::kText) {
+      state_ = State::kQuoted;
+    } else if (c == separator_) {
+      state_ = State::kCellStart;
+    } else if (state_ == State::kClosed || (c != ' ' && c != '\t')) {
+      state_ = State::kText;
+    }
+  }
+  return state_ == State::kQuoted;
+}
+
 StatusOr<std::string_view> CsvSplitter::TakeQuoted(std::string_view& rest) {
   rest.remove_prefix(1);
   size_t close = rest.find('"');
@@ -41,7 +57,6 @@ StatusOr<std::string_view> CsvSplitter::TakeQuoted(std::string_view& rest) {
   for (;;) {
     close = rest.find('"');
     if (close == rest.npos) {
-      is_open_ = true;
       return Invalid("cell %d: the quote is not closed; close it, or double a quote that is text",
                      cells_.size() + 1);
     }
@@ -56,7 +71,6 @@ StatusOr<std::string_view> CsvSplitter::TakeQuoted(std::string_view& rest) {
 StatusOr<const std::vector<std::string_view>*> CsvSplitter::Split(std::string_view line) {
   cells_.clear();
   unescaped_.clear();
-  is_open_ = false;
   std::string_view rest = line;
   for (;;) {
     const size_t start = rest.find_first_not_of(" \t");

@@ -150,11 +150,12 @@ RowLines::RowLines(const DataConfig& config, std::vector<std::string> files,
     : files_(std::move(files)),
       identities_(options.identities),
       allow_pipes_(options.allow_pipes),
-      needs_labels_(!options.ignore_labels) {
+      needs_labels_(!options.ignore_labels),
+      has_comments_(HasPairs(config)) {
   if (config.format != DataConfig::Format::kCsv) return;
   finds_header_ = config.csv.finds_header && !config.csv.header;
   if (finds_header_ || config.csv.header) header_ = config;
-  splitter_ = std::make_unique<CsvSplitter>(config.csv.separator);
+  separator_ = config.csv.separator;
 }
 RowLines::~RowLines() = default;
 RowLines::RowLines(RowLines&&) noexcept = default;
@@ -250,16 +251,18 @@ bool RowLines::FindHeader(const Line& line) {
 
 StatusOr<std::optional<Line>> RowLines::NextLine() {
   SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines_->Next());
-  if (!line || splitter_ == nullptr) return line;
-  const auto is_odd = [](std::string_view text) { return std::ranges::count(text, '"') % 2 == 1; };
-  if (!is_odd(line->text) || splitter_->Split(line->text).ok()) return line;
-  bool odd = true;
-  for (size_t bytes = line->text.size(); splitter_->is_open();) {
+  if (!line || !separator_) return line;
+  if (line->text.find('"') == line->text.npos) return line;
+  QuoteScan scan(*separator_);
+  if (!scan.IsOpen(line->text)) return line;
+  for (size_t bytes = line->text.size();;) {
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> more, lines_->Extend());
     if (!more) break;
-    odd ^= is_odd(more->text.substr(bytes));
+    const bool is_open = scan.IsOpen(more->text.substr(bytes));
     bytes = more->text.size();
-    if (!odd && splitter_->Split(more->text).ok()) return more;
+    if (is_open) continue;
+    if (CsvSplitter(*separator_).Split(more->text).ok()) return more;
+    break;
   }
   return lines_->Shorten();
 }
@@ -295,7 +298,8 @@ StatusOr<std::optional<Line>> RowLines::Next() {
     }
     // Files often end in an empty line.
     const std::string_view text = (*line)->text;
-    if ((*line)->whole && text.find_first_not_of(' ') == text.npos) continue;
+    const bool is_blank = text.find_first_not_of(' ') == text.npos;
+    if ((*line)->whole && (is_blank || (has_comments_ && text.starts_with('#')))) continue;
     return line;
   }
   return std::nullopt;

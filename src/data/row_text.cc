@@ -120,8 +120,11 @@ BadRowFile::BadRowFile(const CheckpointConfig& checkpoint, std::string_view proc
 
 void BadRowFile::Add(std::string_view place, std::string_view reason, std::string_view row) {
   const MutexLock lock(mutex_);
-  if (path_.empty() || rows_ == kRows) return;
-  std::string text = rows_ == 0 ? "place,reason,row\n" : "";
+  if (path_.empty() || places_.size() == kRows) return;
+  if (std::ranges::find(places_, place) != places_.end()) return;
+  const bool is_first = places_.empty();
+  places_.emplace_back(place);
+  std::string text = is_first ? "place,reason,row\n" : "";
   AppendCsvCell(place, text);
   text.push_back(',');
   AppendCsvCell(reason, text);
@@ -129,13 +132,13 @@ void BadRowFile::Add(std::string_view place, std::string_view reason, std::strin
   AppendCsvCell(row.substr(0, kTextBytes), text);
   std::error_code ignored;  // Opening the file fails, too.
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
-  std::ofstream file(path_, rows_ == 0 ? std::ios::trunc : std::ios::app);
+  std::ofstream file(path_, is_first ? std::ios::trunc : std::ios::app);
   if (file << text << "\n" << std::flush) {
-    if (rows_++ == 0) spdlog::warn("the first {} bad rows are in {}", kRows, path_);
+    if (is_first) spdlog::warn("the first {} bad rows are in {}", kRows, path_);
     return;
   }
   spdlog::warn("cannot write bad rows to {}: {}", path_, std::strerror(errno));
-  rows_ = kRows;
+  path_.clear();
 }
 
 std::string InConfiguredOrder(const DataConfig& config, const FileColumns& file,

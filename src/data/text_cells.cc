@@ -159,11 +159,14 @@ class PairCells final : public CellSplitter {
     lists_.Clear();
     pairs_.clear();
     std::string_view token = Take(row);
-    if (token.find(':') == token.npos) {
+    if (token.find(':') == token.npos && !token.starts_with('#')) {
       SetLabel(token);
       token = Take(row);
     }
-    for (; !token.empty(); token = Take(row)) SIMURGH_RETURN_IF_ERROR(AddPair(token));
+    for (; !token.empty() && !token.starts_with('#'); token = Take(row)) {
+      if (fields_ == 0 && pairs_.empty() && token.starts_with("qid:")) continue;
+      SIMURGH_RETURN_IF_ERROR(AddPair(token));
+    }
     const auto order = [](const Pair& pair) { return std::pair(pair.column, pair.text.data()); };
     if (!std::ranges::is_sorted(pairs_, {}, order)) std::ranges::sort(pairs_, {}, order);
     for (size_t i = 0; i < pairs_.size(); ++i) {

@@ -90,7 +90,8 @@ TEST_CASE("Labels of one class are named in the log and in the result") {
   CHECK(run.code == 0);
   const std::string warning =
       "all 300 training labels of column 'income' that this rank read are 0; check the column, and "
-      "its `positive` texts\n";
+      "`positive` "
+      "if its labels are texts\n";
   CHECK_THAT(run.log, Catch::Contains(warning));
   CHECK_THAT(run.output, Catch::StartsWith("warning: " + warning + "test_auc=0.") &&
                              Catch::Contains(" train_labels=one_class samples_per_sec="));

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 
@@ -23,14 +24,15 @@ class BadRowFile {
   // there is none. It is written with the first row, and replaces an older one.
   BadRowFile(const CheckpointConfig& checkpoint, std::string_view process);
 
-  // Writes one of the first kRows rows. The log names the file with the first one, or why it cannot
+  // Writes one of the first kRows rows, unless a row of its place is written: later epochs find the
+  // same rows. The log names the file with the first one, or why it cannot
   // be written.
   void Add(std::string_view place, std::string_view reason, std::string_view row);
 
  private:
-  std::string path_;  // Empty: no file.
   Mutex mutex_;
-  size_t rows_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string path_ ABSL_GUARDED_BY(mutex_);                 // Empty: no file, or no longer.
+  std::vector<std::string> places_ ABSL_GUARDED_BY(mutex_);  // Of the written rows.
 };
 
 }  // namespace simurgh

@@ -15,7 +15,6 @@
 
 namespace simurgh {
 
-class CsvSplitter;
 class LineReader;
 struct LinePlace;
 
@@ -85,14 +84,15 @@ class RowLines {
   // Finds a change of the last opened file.
   Status CheckIdentity() const;
 
-  std::optional<DataConfig> header_;       // None: the files have no header.
-  bool finds_header_ = false;              // Whether the next line decides whether they have.
-  std::optional<Line> first_row_;          // Has been read, because it could have been a header.
-  std::unique_ptr<CsvSplitter> splitter_;  // Null: not CSV.
+  std::optional<DataConfig> header_;  // None: the files have no header.
+  bool finds_header_ = false;         // Whether the next line decides whether they have.
+  std::optional<Line> first_row_;     // Has been read, because it could have been a header.
+  std::optional<char> separator_;     // Nothing: not CSV.
   std::vector<std::string> files_;
   FileIdentities* identities_;  // May be null.
   bool allow_pipes_;
   bool needs_labels_;
+  bool has_comments_;  // Lines that begin with #.
   std::optional<FileColumns> columns_;
   bool has_names_ = false;  // A file's header had the name of a column.
   size_t opened_ = 0;

@@ -265,6 +265,9 @@ TEST_CASE("A quoted cell may have line ends; a quote that is not closed ends wit
         Rows{"-1,1,\"a,t,", "+0,2,b,t,", "+1,3,\"c\",t,"});
   CHECK(read("1,1,\"a,t,\n0,2,b,t,\n") == Rows{"-1,1,\"a,t,", "+0,2,b,t,"});
   CHECK(read("1,1,5\" pipe,t,\n0,2,6\" pipe,t,\n") == Rows{"+1,1,5\" pipe,t,", "+0,2,6\" pipe,t,"});
+  CHECK(read("1,1,5\" pipe,\"t\nu\",\n0,2,b,t,\n") == Rows{"+1,1,5\" pipe,\"t\nu\",", "+0,2,b,t,"});
+  CHECK(read("1,1, \"a\"\"\n\"\"b\" ,t,\n0,2,b,t,\n") ==
+        Rows{"+1,1, \"a\"\"\n\"\"b\" ,t,", "+0,2,b,t,"});
   const std::string file = folder.Write("rows", "1,1,\"a\n\nb\",t,\n0,x,c,t,\n");
   config.on_bad_row = DataConfig::OnBadRow::kFail;
   CHECK_THAT(std::string(ReadSamples(config, Features(), {file}).status().message()),

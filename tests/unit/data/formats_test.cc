@@ -161,6 +161,12 @@ TEST_CASE("libsvm and libffm give the batches of weighted lists in CSV") {
              OneBatch(csv, {Weighted("a"), Weighted("b")}, "1,6:1,5:0.5 7:2\n0,5:1,\n0,,\n"));
 }
 
+TEST_CASE("Comments and query ids of libsvm are left out") {
+  const std::string rows = "# label index:value\n1 qid:7 3:0.5 # 7:1\n0 #\n#\n+1 qid:8\n";
+  CheckEqual(OneBatch(Pairs(0), {Weighted("features")}, rows),
+             OneBatch(Pairs(0), {Weighted("features")}, "1 3:0.5\n0\n1\n"));
+}
+
 TEST_CASE("Labels of libsvm are -1 and 1, or numbers") {
   DataConfig config = Pairs(0);
   const std::string rows = "-1 1:1\n+1\n0\n";
@@ -188,7 +194,8 @@ TEST_CASE("Bad rows of libsvm and libffm name file, line, and pair or column") {
   CHECK(error(0, "1 7:") == "pair 1: '7:'" + svm);
   CHECK(error(0, "1 7:nan") == "pair 1: '7:nan'" + svm);
   CHECK(error(0, "1 -7:1") == "pair 1: '-7:1'" + svm);
-  CHECK(error(0, "1 qid:1 7:1") == "pair 1: 'qid:1'" + svm);
+  CHECK(error(0, "1 7:1 qid:1") == "pair 2: 'qid:1'" + svm);
+  CHECK(error(2, "1 qid:1") == "pair 1: 'qid:1'" + ffm);
   CHECK(error(2, "1 0:7") == "pair 1: '0:7'" + ffm);
   CHECK(error(2, "1 :7:1") == "pair 1: ':7:1'" + ffm);
   CHECK(error(2, "1 2:7:1") ==

@@ -165,9 +165,9 @@ TEST_CASE("Labels of one class are found, by column") {
   CHECK(labels.Warnings() ==
         std::vector<std::string>{
             "all 2 training labels of column 'click' that this rank read are 1; check the column, "
-            "and its `positive` texts",
+            "and `positive` if its labels are texts",
             "all 2 training labels of column 'buy' that this rank read are 0; check the column, "
-            "and its `positive` texts"});
+            "and `positive` if its labels are texts"});
   labels.Add({.batch_size = 1, .labels = {1, 1}, .tasks = 2});
   CHECK(labels.Warnings().size() == 1);
   labels.Add({.batch_size = 1, .labels = {0, 0}, .tasks = 2});
