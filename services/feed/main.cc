@@ -251,6 +251,7 @@ StatusOr<std::unique_ptr<BatchReader>> Feeder::OpenEpoch(uint32_t epoch,
   options.read = &begin;
   options.epoch = epoch;
   options.identities = &identities_;
+  options.threads = ReadingThreads(config_.data);
   return OpenBatchReader(config_.data, config_.features, config_.data.train, training.batch_size,
                          options);
 }

@@ -18,6 +18,7 @@
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/log.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/data/row_lines.h"
 #include "simurgh/data/row_text.h"
 
 namespace simurgh {
@@ -40,7 +41,9 @@ StatusOr<std::vector<ProbeRow>> FirstRows(const ClusterConfig& config) {
   if (files.empty()) return rows;  // A stream cannot be read again.
   ReadOptions reading;
   reading.on_row = [&](std::string_view line, bool in_batch) {
-    if (in_batch) rows.push_back({.probabilities = {}, .line = std::string(line)});
+    // Rows of Parquet and Arrow data may be longer than lines of text can be.
+    if (!in_batch || line.size() > kMaxLineBytes) return;
+    rows.push_back({.probabilities = {}, .line = std::string(line)});
   };
   SIMURGH_ASSIGN_OR_RETURN(const auto reader,
                            OpenBatchReader(config.data, config.features, files, kRows, reading));

@@ -127,6 +127,7 @@ OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOpti
   options.share = rank_;
   options.identities = &identities_;
   options.bad_rows = &bad_rows_;
+  options.threads = ReadingThreads(config_.data);
   options.shares = static_cast<uint32_t>(config_.nn_worker.instances.size());
   return [this, &files, options, &skipped_rows, id_overlap,
           labels]() -> StatusOr<std::unique_ptr<BatchReader>> {

@@ -54,9 +54,9 @@ constexpr char kUsage[] =
     "  simurgh predict --model MODEL --input FILE --evaluate\n\n";
 
 constexpr char kNotes[] =
-    "The input has the format of the training data, also compressed by gzip or zstd. Columns of\n"
-    "labels may be missing unless --evaluate is given. The output is CSV: a header, then a line "
-    "for\n"
+    "The input has the format of the training data, also compressed by gzip or zstd. Of Parquet and\n"
+    "Arrow data it may be a folder, a pattern or a URI. Columns of labels may be missing unless\n"
+    "--evaluate is given. The output is CSV: a header, then a line for\n"
     "each row of the input, in order: the named columns, then p, the probability of label 1 or "
     "the\n"
     "predicted number, or p_LABEL for each of several labels. A row that cannot be parsed has no\n"
@@ -190,6 +190,7 @@ class FilePrediction {
     config.data.on_bad_row = DataConfig::OnBadRow::kSkip;  // The reader logs them.
     config.data.max_bad_share = 1;
     reading.copies_skipped = true;
+    reading.threads = ReadingThreads(config.data);
     // Called by Next(), with the mutex held.
     reading.on_row = [this](std::string_view line, bool in_batch) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       Chunk& chunk = *observed_;
@@ -198,8 +199,13 @@ class FilePrediction {
       chunk.lines.push_back(++rows_read_);
       chunk.is_good.push_back(in_batch);
     };
+    const std::vector<std::string> files = NamedFiles(config.data.format, input_);
+    if (files.empty()) {
+      return absl::NotFoundError(
+          absl::StrCat(input_, ": no file in it has a name that ends in .parquet"));
+    }
     SIMURGH_ASSIGN_OR_RETURN(
-        reader_, OpenBatchReader(config.data, config.features, {input_}, Chunk::kRows, reading));
+        reader_, OpenBatchReader(config.data, config.features, files, Chunk::kRows, reading));
     return absl::OkStatus();
   }
 

@@ -41,7 +41,7 @@ bool IsOfInput(std::string_view key) {
   static const std::set<std::string_view> of_training{
       "training.batch_size", "training.epochs", "training.drop_last", "training.keep_negatives"};
   static const std::set<std::string_view> not_of_data{"data.validation", "data.test",
-                                                      "data.max_bad_share"};
+                                                      "data.max_bad_share", "data.threads"};
   if (IsVocabularyFile(key)) return true;
   if (IsOfConnection(key)) return false;
   // Decides which labels are numbers.
@@ -53,7 +53,7 @@ bool IsOfTraining(std::string_view key) {
   // Settings that may differ between ranks.
   static const std::set<std::string_view> not_of_training{
       "training.auc_window_samples", "training.progress_interval", "training.retry_deadline",
-      "training.loader_queue_batches"};
+      "training.loader_queue_batches", "data.threads"};
   if (IsOfConnection(key)) return false;
   return key.starts_with("data.") || key.starts_with("model.") || key == "loaders.instances" ||
          IsVocabularyFile(key) || IsLearningRate(key) ||
@@ -66,7 +66,8 @@ bool IsOfModel(std::string_view key) {
   static const std::set<std::string_view> not_of_data{
       "data.train",         "data.validation", "data.test",
       "data.max_bad_share", "data.on_change",  "data.on_bad_row",
-      "data.csv.strict",    "data.csv.header", "data.fit_rows"};
+      "data.csv.strict",    "data.csv.header", "data.fit_rows",
+      "data.threads"};
   if (key == "model.initial_weights") return false;
   const auto has = [key](std::string_view part) { return key.find(part) != key.npos; };
   if (key.starts_with("tables")) {

@@ -45,7 +45,6 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
                const std::string& folder, Format format, std::vector<std::string>* files) {
   in.Texts(key, meaning, files, {at_least, kMaxFiles},
            at_least > 0 ? Need::kRequired : Need::kOptional, "paths of files");
-  const bool is_arrow = format == Format::kParquet || format == Format::kArrow;
   const bool reads = in.context()->input_files == InputFiles::kCheck;
   std::vector<std::string> paths;
   std::vector<std::string> names;
@@ -58,15 +57,13 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
     }
     const std::string path_given = PathIn(folder, given);
     std::vector<std::string> found{given};
-    if (reads && is_arrow && std::filesystem::is_directory(path_given)) {
-      found = ParquetFilesIn(path_given);
-      if (found.empty()) {
-        in.Error(absl::StrCat(key, ".", i),
-                 absl::StrCat("no file in '", path_given, "' has a name that ends in .parquet"),
-                 "correct the path, or give a pattern");
-      }
-    } else if (reads && IsPattern(given)) {
-      found = FilesOfPattern(path_given);
+    if (reads && (IsPattern(given) || std::filesystem::is_directory(path_given))) {
+      found = NamedFiles(format, path_given);
+    }
+    if (found.empty()) {
+      in.Error(absl::StrCat(key, ".", i),
+               absl::StrCat("no file in '", path_given, "' has a name that ends in .parquet"),
+               "correct the path, or give a pattern");
     }
     for (std::string& path : found) {
       ResolveInputFile(in, absl::StrCat(key, ".", i), folder, &path);
@@ -349,6 +346,10 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                "maximum number of rows of `train`, from the first, that statistics are computed "
                "from, see Statistics; 0: all",
                &data->fit_rows, 0, kMaxRows);
+    in.Integer("threads",
+               "threads of a loader or nn-worker that read and parse rows, see Data files; 0: one "
+               "for each processor, at most 4",
+               &data->threads, 0, 256);
     in.Choice<OnChange>("on_change",
                         "reaction to a file that changes during the run: end the run, or log a "
                         "warning, see Data files",
@@ -473,6 +474,13 @@ void CheckColumns(const ClusterConfig& config, Diagnostics* diagnostics) {
                                      "', whose name another feature has"),
                         "name it in a feature, or give it kind: skip");
   }
+}
+
+std::vector<std::string> NamedFiles(DataConfig::Format format, const std::string& path) {
+  const bool is_arrow = format == Format::kParquet || format == Format::kArrow;
+  std::error_code failed;
+  return is_arrow && std::filesystem::is_directory(path, failed) ? ParquetFilesIn(path)
+                                                                 : FilesOfPattern(path);
 }
 
 }  // namespace simurgh

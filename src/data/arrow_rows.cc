@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #define XXH_INLINE_ALL  // A call costs as much as the hash of a short text.
@@ -411,6 +412,28 @@ Status NotStruct() {
 
 }  // namespace
 
+// Where the values of a dictionary are.
+struct DictionaryPlace {
+  const void* validity = nullptr;
+  const void* data = nullptr;
+  const void* offsets = nullptr;
+  int64_t offset = 0;
+  int64_t length = 0;
+
+  bool operator==(const DictionaryPlace&) const = default;
+};
+
+struct HashedDictionaries::Hashed {
+  DictionaryPlace place;
+  std::shared_ptr<const ArrowOwner<ArrowArray>> batch;  // Keeps the place.
+  // The hashes of each value, none or one, and where they end.
+  std::vector<uint64_t> hashes;
+  std::vector<uint32_t> ends;
+};
+
+HashedDictionaries::HashedDictionaries(size_t columns) : columns_(columns) {}
+HashedDictionaries::~HashedDictionaries() = default;
+
 struct ArrowRows::Column {
   ColumnConfig config;
   Lists lists;
@@ -424,15 +447,16 @@ struct ArrowRows::Column {
   std::optional<IdHasher> hasher;
   std::vector<uint64_t> hashes;  // Of the ids of all rows.
   std::vector<uint32_t> ends;    // By row: among them.
-  // Of a dictionary: the hashes of each value, none or one, and where they end.
-  std::vector<uint64_t> dictionary_hashes;
-  std::vector<uint32_t> dictionary_ends;
+  HashedDictionaries::Of* dictionaries = nullptr;  // Of this column, of all threads.
+  std::shared_ptr<const HashedDictionaries::Hashed> dictionary;  // The last one.
 
   bool has_lists() const { return lists.kind != Lists::Kind::kNone; }
   Status Take(const ArrowArray& array, int64_t rows);
   // Sets `hashes` and `ends` of the rows from `first` on.
-  Status HashRows(int64_t first, int64_t rows);
-  Status HashDictionary();
+  // batch: that of the array.
+  Status HashRows(int64_t first, int64_t rows,
+                  const std::shared_ptr<const ArrowOwner<ArrowArray>>& batch);
+  Status HashDictionary(const std::shared_ptr<const ArrowOwner<ArrowArray>>& batch);
   // Appends the hashes of values, and with `each_end` where each ends.
   Status HashValues(const Values& of, int64_t first, int64_t end, bool each_end,
                     std::vector<uint64_t>& into, std::vector<uint32_t>& value_ends);
@@ -568,26 +592,35 @@ Status ArrowRows::Column::Take(const ArrowArray& array, int64_t rows) {
   return lists.kind == Lists::Kind::kNone ? TakeValues(array, values) : TakeList(array);
 }
 
-Status ArrowRows::Take(ArrowOwner<ArrowArray> rows) {
+Status ArrowRows::Take(std::shared_ptr<const ArrowOwner<ArrowArray>> batch, size_t first,
+                       size_t count) {
   rows_ = 0;
-  array_ = std::move(rows);
-  const ArrowArray& array = *array_.get();
+  batch_ = std::move(batch);
+  const ArrowArray& array = *batch_->get();
   if (array.n_children != static_cast<int64_t>(columns_.size()) || array.length < 0 ||
-      array.offset < 0 || (array.n_children > 0 && array.children == nullptr)) {
+      array.offset < 0 || (array.n_children > 0 && array.children == nullptr) ||
+      first + count > static_cast<size_t>(array.length)) {
     return absl::DataLossError("an Arrow record batch does not fit its schema");
   }
   if (array.null_count > 0 && array.n_buffers > 0 && array.buffers[0] != nullptr) {
     return absl::DataLossError("an Arrow record batch has null rows");
   }
-  for (size_t c = 0; c < columns_.size(); ++c) {
+  first_ = array.offset + static_cast<int64_t>(first);
+  // Threads with other rows of the batch begin at other columns, and hash other dictionaries.
+  const size_t start =
+      first * columns_.size() / std::max<size_t>(1, static_cast<size_t>(array.length));
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    const size_t c = (start + i) % columns_.size();
     Column& column = columns_[c];
     Status taken = column.Take(*array.children[c], array.offset + array.length);
-    if (taken.ok() && column.hasher) taken = column.HashRows(array.offset, array.length);
+    if (taken.ok() && column.hasher) {
+      taken = column.HashRows(first_, static_cast<int64_t>(count), batch_);
+    }
     if (!taken.ok()) {
       return Annotate(taken, absl::StrFormat("column '%s'", columns_[c].config.name));
     }
   }
-  rows_ = static_cast<size_t>(array.length);
+  rows_ = count;
   return absl::OkStatus();
 }
 
@@ -610,11 +643,21 @@ StatusOr<std::pair<int64_t, int64_t>> ArrowRows::Column::ListOf(int64_t row) con
   return range;
 }
 
-Status ArrowRows::Column::HashDictionary() {
-  const Values& dictionary = *values.dictionary;
-  dictionary_hashes.clear();
-  dictionary_ends.clear();
-  return HashValues(dictionary, 0, dictionary.length, true, dictionary_hashes, dictionary_ends);
+Status ArrowRows::Column::HashDictionary(
+    const std::shared_ptr<const ArrowOwner<ArrowArray>>& batch) {
+  const Values& of = *values.dictionary;
+  const DictionaryPlace place{of.validity, of.data, of.offsets, of.offset, of.length};
+  if (dictionary != nullptr && dictionary->place == place) return absl::OkStatus();
+  const MutexLock lock(dictionaries->mutex);
+  if (dictionaries->last == nullptr || dictionaries->last->place != place) {
+    auto hashed = std::make_shared<HashedDictionaries::Hashed>();
+    hashed->place = place;
+    hashed->batch = batch;
+    SIMURGH_RETURN_IF_ERROR(HashValues(of, 0, of.length, true, hashed->hashes, hashed->ends));
+    dictionaries->last = std::move(hashed);
+  }
+  dictionary = dictionaries->last;
+  return absl::OkStatus();
 }
 
 Status ArrowRows::Column::HashValues(const Values& of, int64_t first, int64_t end, bool each_end,
@@ -635,7 +678,27 @@ Status ArrowRows::Column::HashValues(const Values& of, int64_t first, int64_t en
     return status;
   };
   if (of.dictionary != nullptr) {
+    const std::vector<uint64_t>& dictionary_hashes = dictionary->hashes;
+    const std::vector<uint32_t>& dictionary_ends = dictionary->ends;
     const auto known = static_cast<uint64_t>(dictionary_ends.size());
+    const bool has_all = of.validity == nullptr && dictionary_hashes.size() == known;
+    if (has_all && of.type == Type::kInt32) {  // The most frequent case gets a loop of its own.
+      const auto* const places = static_cast<const uint32_t*>(of.data) + of.offset;
+      if (first < end && *std::max_element(places + first, places + end) >= known) {
+        return Damaged("a place is outside of its dictionary");
+      }
+      const size_t before = into.size();
+      into.resize(before + static_cast<size_t>(end - first));
+      for (int64_t i = first; i < end; ++i) {
+        into[before + static_cast<size_t>(i - first)] = dictionary_hashes[places[i]];
+      }
+      if (!each_end) return absl::OkStatus();
+      const size_t ends_before = value_ends.size();
+      value_ends.resize(ends_before + static_cast<size_t>(end - first));
+      std::iota(value_ends.begin() + static_cast<ptrdiff_t>(ends_before), value_ends.end(),
+                static_cast<uint32_t>(before + 1));
+      return absl::OkStatus();
+    }
     return for_each([&](int64_t i, uint64_t* hash) -> size_t {
       const auto place =
           WithInteger(of, i, [](auto number) { return static_cast<uint64_t>(number); });
@@ -668,11 +731,12 @@ Status ArrowRows::Column::HashValues(const Values& of, int64_t first, int64_t en
   });
 }
 
-Status ArrowRows::Column::HashRows(int64_t first, int64_t rows) {
+Status ArrowRows::Column::HashRows(int64_t first, int64_t rows,
+                                   const std::shared_ptr<const ArrowOwner<ArrowArray>>& batch) {
   hashes.clear();
   ends.clear();
   if (rows == 0) return absl::OkStatus();
-  if (values.dictionary != nullptr) SIMURGH_RETURN_IF_ERROR(HashDictionary());
+  if (values.dictionary != nullptr) SIMURGH_RETURN_IF_ERROR(HashDictionary(batch));
   if (!has_lists()) return HashValues(values, first, first + rows, true, hashes, ends);
   for (int64_t row = first; row < first + rows; ++row) {
     SIMURGH_ASSIGN_OR_RETURN(const auto range, ListOf(row));
@@ -689,8 +753,10 @@ bool ArrowRows::CanHash(size_t column) const {
           !IsText((one.values.dictionary == nullptr ? one.values : *one.values.dictionary).type));
 }
 
-void ArrowRows::Hash(size_t column, uint64_t seed, const std::vector<std::string>& missing_values) {
+void ArrowRows::Hash(size_t column, uint64_t seed, const std::vector<std::string>& missing_values,
+                     HashedDictionaries& dictionaries) {
   columns_[column].hasher.emplace(seed, missing_values);
+  columns_[column].dictionaries = &dictionaries.columns_[column];
   std::erase(read_, column);
 }
 
@@ -739,7 +805,7 @@ Status ArrowRows::Column::Read(int64_t row, Cell& cell) {
 }
 
 Status ArrowRows::Read(size_t row, std::span<Cell* const> cells, bool with_hashed) {
-  const int64_t place = array_.get()->offset + static_cast<int64_t>(row);
+  const int64_t place = first_ + static_cast<int64_t>(row);
   const auto read = [&](size_t c) {
     const Status status = columns_[c].Read(place, *cells[c]);
     if (status.ok()) return status;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,6 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+
+#include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/arrow_module.h"
@@ -45,6 +49,26 @@ class ArrowOwner {
 StatusOr<std::vector<size_t>> FindArrowColumns(const DataConfig& config, const ArrowSchema& schema,
                                                bool needs_labels);
 
+// The last dictionary of each column, hashed by the first thread that needs it. For all ArrowRows
+// of a file.
+//
+// Threads: any.
+class HashedDictionaries {
+ public:
+  explicit HashedDictionaries(size_t columns);
+  ~HashedDictionaries();
+
+ private:
+  friend class ArrowRows;
+  struct Hashed;
+  struct Of {
+    Mutex mutex;
+    std::shared_ptr<const Hashed> last ABSL_GUARDED_BY(mutex);
+  };
+
+  std::deque<Of> columns_;
+};
+
 // Reads rows of Arrow arrays as cells, in place.
 //
 // Read: integers, booleans (0 and 1), floats, texts and bytes, dates and times (as integers), each
@@ -65,8 +89,11 @@ class ArrowRows {
   ArrowRows& operator=(ArrowRows&&) noexcept;
 
   // Computes the HashText() of a column's ids when rows are taken, which is faster than Read().
-  // Texts in missing_values are missing. Requires a column of ids without weights or a separator.
-  void Hash(size_t column, uint64_t seed, const std::vector<std::string>& missing_values);
+  // Texts in missing_values are missing. Requires a column of ids without weights or a separator,
+  // and for the same dictionaries the same seed and missing values. Lifetime: dictionaries outlive
+  // this.
+  void Hash(size_t column, uint64_t seed, const std::vector<std::string>& missing_values,
+            HashedDictionaries& dictionaries);
   bool CanHash(size_t column) const;
   struct RowHashes {
     const uint64_t* hashes = nullptr;
@@ -80,12 +107,11 @@ class ArrowRows {
   // Of a column of Hash(), the hashes of the ids that rows have. Lifetime: until Take().
   RowHashes Hashes(size_t column) const;
 
-  // Takes the next rows. Errors: DATA_LOSS naming the column, for arrays that do not fit the
-  // schema.
-  Status Take(ArrowOwner<ArrowArray> rows);
+  // Takes the rows [first, first + count) of a record batch. Errors: DATA_LOSS naming the column,
+  // for arrays that do not fit the schema.
+  Status Take(std::shared_ptr<const ArrowOwner<ArrowArray>> batch, size_t first, size_t count);
 
   size_t rows() const { return rows_; }
-  void Clear() { rows_ = 0; }
 
   // Sets the cell of each column, or of each that is not hashed. cells: by column. Requires
   // row < rows(). Lifetime of texts and lists: until the next call. Errors: DATA_LOSS naming the
@@ -98,7 +124,8 @@ class ArrowRows {
 
   std::vector<Column> columns_;
   std::vector<size_t> read_;  // Columns that are not hashed.
-  ArrowOwner<ArrowArray> array_;
+  std::shared_ptr<const ArrowOwner<ArrowArray>> batch_;
+  int64_t first_ = 0;  // Of the rows in the arrays of the columns.
   size_t rows_ = 0;
 };
 

@@ -246,30 +246,147 @@ void AppendText(const Cell& cell, char separator, std::string& text) {
   }
 }
 
+// How the columns of a file are read.
+struct FileTypes {
+  std::string path;
+  ArrowOwner<ArrowSchema> schema;     // Of the columns that are read.
+  std::vector<ColumnConfig> columns;  // The same,
+  std::vector<size_t> read;           // and their places among the configured columns.
+  std::unique_ptr<HashedDictionaries> dictionaries;
+};
+
+// Rows of a record batch.
+class ArrowBlock final : public RowBlock {
+ public:
+  std::shared_ptr<const FileTypes> types;
+  std::shared_ptr<const ArrowOwner<ArrowArray>> batch;
+  size_t first = 0;     // In the batch.
+  uint64_t before = 0;  // Rows of the file.
+};
+
+class ArrowParser final : public BlockParser {
+ public:
+  // hashable: configured columns whose ids can be hashed at once.
+  ArrowParser(const DataConfig& config, bool needs_labels, std::span<const size_t> hashable,
+              std::unique_ptr<RowConsumer> consumer)
+      : config_(config), lines_(LinesOf(config)), cells_(config.columns.size()) {
+    for (size_t c = 0; c < config.columns.size(); ++c) {
+      if (IsTarget(config.columns[c].kind) && !needs_labels) continue;
+      order_.push_back(&cells_[c]);
+    }
+    for (const RowConsumer::Hashed& one : consumer->TakeHashed(hashable)) {
+      hashed_.push_back({.of = one});
+    }
+    parser_ = NewRowParser(config_, !needs_labels, std::move(consumer));
+  }
+
+  Status Take(RowBlock& of_rows) override {
+    auto& block = static_cast<ArrowBlock&>(of_rows);
+    block_ = &block;
+    Status taken = types_ == block.types ? absl::OkStatus() : SetTypes(block.types);
+    // The batch ends with its last block.
+    if (taken.ok()) taken = rows_->Take(std::move(block.batch), block.first, block.rows);
+    return taken.ok() ? taken : Annotate(taken, block.types->path);
+  }
+
+  Status Parse(size_t row, BatchBuilder& builder) override {
+    SIMURGH_RETURN_IF_ERROR(rows_->Read(row, row_cells_, /*with_hashed=*/false));
+    return parser_->ParseCells(order_, {}, builder);
+  }
+
+  void AddColumns(const std::vector<uint32_t>& kept, BatchBuilder& builder) override {
+    for (const Hashed& one : hashed_) {
+      const ArrowRows::RowHashes all = rows_->Hashes(one.place);
+      if (kept.size() == rows_->rows()) {
+        const std::span ends(all.ends, kept.size());
+        builder.SetIds(one.of.feature, {all.hashes, ends.empty() ? 0 : ends.back()}, ends);
+        continue;
+      }
+      std::vector<uint64_t> ids;
+      std::vector<uint32_t> ends;
+      for (const uint32_t row : kept) {
+        const std::span<const uint64_t> of_row = all.of(row);
+        ids.insert(ids.end(), of_row.begin(), of_row.end());
+        ends.push_back(static_cast<uint32_t>(ids.size()));
+      }
+      builder.SetIds(one.of.feature, ids, ends);
+    }
+  }
+
+  std::string TakeWarning() override { return parser_->TakeWarning(); }
+
+  std::string Text(size_t row) override {
+    std::string text;
+    if (!rows_->Read(row, row_cells_, /*with_hashed=*/true).ok()) return text;
+    for (size_t c = 0; c < cells_.size(); ++c) {
+      if (c > 0) text.push_back(',');
+      AppendText(cells_[c], lines_.columns[c].separator, text);
+    }
+    return text;
+  }
+
+  std::string Place(size_t row) const override {
+    return absl::StrCat(types_->path, ": row ", block_->before + row + 1);
+  }
+
+ private:
+  Status SetTypes(std::shared_ptr<const FileTypes> types) {
+    types_ = nullptr;
+    SIMURGH_ASSIGN_OR_RETURN(rows_, ArrowRows::Create(*types->schema.get(), types->columns));
+    std::ranges::fill(cells_, Cell());
+    row_cells_.clear();
+    for (const size_t column : types->read) row_cells_.push_back(&cells_[column]);
+    for (Hashed& one : hashed_) {
+      one.place =
+          static_cast<size_t>(std::ranges::find(types->read, one.of.column) - types->read.begin());
+      if (!rows_->CanHash(one.place)) {
+        return Invalid("column '%s': it has weights, and those of the first file have none",
+                       config_.columns[one.of.column].name);
+      }
+      rows_->Hash(one.place, one.of.seed, config_.missing_values, *types->dictionaries);
+    }
+    types_ = std::move(types);
+    return absl::OkStatus();
+  }
+
+  struct Hashed {
+    RowConsumer::Hashed of;
+    size_t place = 0;  // Among the columns of rows_.
+  };
+
+  const DataConfig config_;
+  const DataConfig lines_;  // Of Text().
+  std::unique_ptr<RowParser> parser_;
+  std::vector<Hashed> hashed_;
+  std::vector<Cell> cells_;         // By configured column.
+  std::vector<const Cell*> order_;  // As the parser takes them.
+
+  const ArrowBlock* block_ = nullptr;
+  std::shared_ptr<const FileTypes> types_;
+  std::vector<Cell*> row_cells_;  // Of the columns that are read.
+  std::optional<ArrowRows> rows_;
+};
+
 class ArrowSource final : public RowSource {
  public:
   ArrowSource(const simurgh_arrow_module& module, const DataConfig& config,
-              std::unique_ptr<RowConsumer> consumer, std::vector<std::string> files,
-              const ReadOptions& options)
+              std::vector<std::string> files, const ReadOptions& options)
       : module_(module),
         config_(config),
-        lines_(LinesOf(config)),
         needs_labels_(!options.ignore_labels),
         copies_skipped_(options.copies_skipped),
         identities_(options.identities),
-        files_(std::move(files)),
-        cells_(config.columns.size()) {
-    for (size_t c = 0; c < config.columns.size(); ++c) {
-      if (IsTarget(config.columns[c].kind) && !needs_labels_) continue;
-      order_.push_back(&cells_[c]);
-    }
-    consumer_ = std::move(consumer);
+        files_(std::move(files)) {}
+
+  std::unique_ptr<RowBlock> NewBlock() const override { return std::make_unique<ArrowBlock>(); }
+  std::unique_ptr<BlockParser> NewParser(std::unique_ptr<RowConsumer> consumer) const override {
+    return std::make_unique<ArrowParser>(config_, needs_labels_, hashable_, std::move(consumer));
   }
 
   Status OpenNextFile() {
     if (file_ != nullptr) SIMURGH_RETURN_IF_ERROR(CheckIdentity());
     file_.reset();
-    rows_.reset();
+    batch_.reset();
     next_ = 0;
     before_ = 0;
     if (opened_ == files_.size()) return absl::OkStatus();
@@ -279,55 +396,39 @@ class ArrowSource final : public RowSource {
     return opened.ok() ? opened : Annotate(opened, path);
   }
 
-  StatusOr<bool> Next() override {
+  StatusOr<bool> Read(RowBlock& of_rows) override {
+    auto& block = static_cast<ArrowBlock&>(of_rows);
     while (file_ != nullptr) {
-      if (next_ < rows_->rows()) {
-        ++next_;
-        return true;
+      if (batch_ == nullptr) {
+        SIMURGH_ASSIGN_OR_RETURN(const bool has_rows, TakeBatch());
+        if (!has_rows) SIMURGH_RETURN_IF_ERROR(OpenNextFile());
+        continue;
       }
-      LeaveRows();
-      SIMURGH_ASSIGN_OR_RETURN(const bool has_rows, TakeRows());
-      if (!has_rows) SIMURGH_RETURN_IF_ERROR(OpenNextFile());
+      block.first_part = part();
+      block.files_opened = opened_;
+      block.types = types_;
+      block.batch = batch_;
+      block.first = next_;
+      block.before = before_;
+      const auto cells = std::max<size_t>(1, types_->columns.size());
+      block.rows = std::min(left(), std::clamp(kBlockCells / cells, kMinRows, kMaxRows));
+      Pass(block.rows);
+      block.last_part = part();
+      return true;
     }
     return false;
   }
 
   uint64_t Skip(uint64_t rows) override {
     if (file_ == nullptr) return 0;
-    const uint64_t skipped = std::min<uint64_t>(rows, rows_->rows() - next_);
-    next_ += skipped;
-    if (next_ < rows_->rows()) return skipped;
-    LeaveRows();
+    const uint64_t skipped = batch_ == nullptr ? 0 : std::min<uint64_t>(rows, left());
+    if (skipped > 0) Pass(skipped);
+    if (batch_ != nullptr) return skipped;
     const uint64_t more = file_->Skip(rows - skipped);
     before_ += more;
     return skipped + more;
   }
 
-  Status Parse(BatchBuilder& builder) override {
-    for (const Hashed& one : hashed_) {
-      for (const uint64_t id : one.ids.of(next_ - 1)) {
-        builder.AddId(one.of.feature, id);
-      }
-    }
-    SIMURGH_RETURN_IF_ERROR(ReadCells(/*with_hashed=*/false));
-    return parser_->ParseCells(order_, {}, builder);
-  }
-
-  std::string TakeWarning() override { return parser_->TakeWarning(); }
-
-  std::string Text() override {
-    std::string text;
-    if (!ReadCells(/*with_hashed=*/true).ok()) return text;
-    for (size_t c = 0; c < cells_.size(); ++c) {
-      if (c > 0) text.push_back(',');
-      AppendText(cells_[c], lines_.columns[c].separator, text);
-    }
-    return text;
-  }
-
-  std::string Place() const override {
-    return absl::StrCat(files_[opened_ - 1], ": row ", before_ + next_);
-  }
   size_t files_opened() const override { return opened_; }
 
   double part() const override {
@@ -335,67 +436,49 @@ class ArrowSource final : public RowSource {
     const int64_t rows = file_->rows();
     if (rows < 0) return 0;
     const double of_file =
-        rows == 0 ? 1 : static_cast<double>(before_ + next_) / static_cast<double>(rows);
+        rows == 0 ? 1 : static_cast<double>(before_) / static_cast<double>(rows);
     return (static_cast<double>(opened_ - 1) + of_file) / static_cast<double>(files_.size());
   }
 
  private:
+  // Of a block: as many as a cache holds with their ids.
+  static constexpr size_t kBlockCells = size_t{1} << 17;
+  static constexpr size_t kMinRows = 256;
+  static constexpr size_t kMaxRows = 16'384;
+
   Status Open(const std::string& path) {
     SIMURGH_ASSIGN_OR_RETURN(file_, ArrowFile::Open(module_, config_.format, path));
     SIMURGH_ASSIGN_OR_RETURN(const auto schema, file_->Schema());
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<size_t> places,
                              FindArrowColumns(config_, *schema.get(), needs_labels_));
-    std::vector<ColumnConfig> columns;
-    chosen_.clear();
-    read_.clear();
+    auto types = std::make_shared<FileTypes>();
+    types->path = path;
+    std::vector<size_t> chosen;  // By their place in the file.
     for (size_t c = 0; c < places.size(); ++c) {
-      cells_[c] = {};
       const ColumnConfig& column = config_.columns[c];
       const bool is_used = (column.kind != ColumnConfig::Kind::kSkip ||
                             (copies_skipped_ && places[c] != FileColumns::kAbsent)) &&
                            (needs_labels_ || !IsTarget(column.kind));
       if (!is_used) continue;
-      chosen_.push_back(places[c]);
-      columns.push_back(column);
-      read_.push_back(c);
+      chosen.push_back(places[c]);
+      types->columns.push_back(column);
+      types->read.push_back(c);
     }
-    SIMURGH_ASSIGN_OR_RETURN(const auto types, file_->Select(chosen_));
-    SIMURGH_ASSIGN_OR_RETURN(rows_, ArrowRows::Create(*types.get(), std::move(columns)));
-    row_cells_.clear();
-    for (const size_t column : read_) row_cells_.push_back(&cells_[column]);
-    if (parser_ == nullptr) TakeHashed();
-    for (Hashed& one : hashed_) {
-      one.place = static_cast<size_t>(std::ranges::find(read_, one.of.column) - read_.begin());
-      if (!rows_->CanHash(one.place)) {
-        return Invalid("column '%s': it has weights, and those of the first file have none",
-                       config_.columns[one.of.column].name);
+    SIMURGH_ASSIGN_OR_RETURN(types->schema, file_->Select(chosen));
+    SIMURGH_ASSIGN_OR_RETURN(const ArrowRows rows,
+                             ArrowRows::Create(*types->schema.get(), types->columns));
+    types->dictionaries = std::make_unique<HashedDictionaries>(types->columns.size());
+    if (types_ == nullptr) {
+      for (size_t i = 0; i < types->read.size(); ++i) {
+        if (rows.CanHash(i)) hashable_.push_back(types->read[i]);
       }
-      rows_->Hash(one.place, one.of.seed, config_.missing_values);
     }
+    types_ = std::move(types);
     return absl::OkStatus();
   }
 
-  // Takes over the features whose ids the rows can compute at once. By the types of the first file.
-  void TakeHashed() {
-    std::vector<size_t> columns;
-    for (size_t i = 0; i < read_.size(); ++i) {
-      if (rows_->CanHash(i)) columns.push_back(read_[i]);
-    }
-    for (const RowConsumer::Hashed& one : consumer_->TakeHashed(columns)) {
-      hashed_.push_back({.of = one});
-    }
-    parser_ = NewRowParser(config_, !needs_labels_, std::move(consumer_));
-  }
-
-  // Leaves the present rows behind.
-  void LeaveRows() {
-    before_ += rows_->rows();
-    next_ = 0;
-    rows_->Clear();
-  }
-
   // Takes the next rows of the open file. False: there are none.
-  StatusOr<bool> TakeRows() {
+  StatusOr<bool> TakeBatch() {
     for (;;) {
       auto next = file_->Next();
       if (!next.ok()) {
@@ -403,11 +486,21 @@ class ArrowSource final : public RowSource {
         return Annotate(next.status(), files_[opened_ - 1]);
       }
       if (!next->has_value()) return false;
-      const Status taken = rows_->Take(**std::move(next));
-      if (!taken.ok()) return Annotate(taken, files_[opened_ - 1]);
-      for (Hashed& one : hashed_) one.ids = rows_->Hashes(one.place);
-      if (rows_->rows() > 0) return true;
+      const int64_t rows = (*next)->get()->length;
+      if (rows < 0) return absl::DataLossError(absl::StrCat(files_[opened_ - 1], ": damaged rows"));
+      if (rows == 0) continue;
+      batch_ = std::make_shared<const ArrowOwner<ArrowArray>>(**std::move(next));
+      return true;
     }
+  }
+
+  size_t left() const { return static_cast<size_t>(batch_->get()->length) - next_; }
+  void Pass(size_t rows) {
+    before_ += rows;
+    next_ += rows;
+    if (left() > 0) return;
+    batch_.reset();
+    next_ = 0;
   }
 
   Status CheckIdentity() const {
@@ -415,35 +508,20 @@ class ArrowSource final : public RowSource {
     return identities_ == nullptr || IsStream(path) ? absl::OkStatus() : identities_->Check(path);
   }
 
-  Status ReadCells(bool with_hashed) { return rows_->Read(next_ - 1, row_cells_, with_hashed); }
-
-  struct Hashed {
-    RowConsumer::Hashed of;
-    size_t place = 0;  // Among the columns of rows_.
-    ArrowRows::RowHashes ids = {};
-  };
-
   const simurgh_arrow_module& module_;
   const DataConfig config_;
-  const DataConfig lines_;  // Of Text().
   const bool needs_labels_;
   const bool copies_skipped_;
   FileIdentities* const identities_;  // May be null.
   const std::vector<std::string> files_;
-  std::unique_ptr<RowConsumer> consumer_;  // Until there is a parser.
-  std::unique_ptr<RowParser> parser_;
-  std::vector<Hashed> hashed_;
-  std::vector<Cell> cells_;         // By configured column.
-  std::vector<const Cell*> order_;  // As the parser takes them.
+  std::vector<size_t> hashable_;  // Configured columns that can be hashed, by the first file.
 
   size_t opened_ = 0;
-  std::unique_ptr<ArrowFile> file_;  // The last opened one; null at the end.
-  std::vector<size_t> chosen_;       // Its columns that are read, by their place in it.
-  std::vector<size_t> read_;         // The same, by their place in cells_.
-  std::vector<Cell*> row_cells_;     // Of these.
-  std::optional<ArrowRows> rows_;    // Its present rows.
-  size_t next_ = 0;                  // Among them: the present row is the one before.
-  uint64_t before_ = 0;              // Rows of the file before them.
+  std::unique_ptr<ArrowFile> file_;         // The last opened one; null at the end.
+  std::shared_ptr<const FileTypes> types_;  // Its own.
+  std::shared_ptr<const ArrowOwner<ArrowArray>> batch_;  // With rows that are not read; or null.
+  size_t next_ = 0;                                      // Row of the batch.
+  uint64_t before_ = 0;                                  // Rows of the file before it.
 };
 
 }  // namespace
@@ -465,7 +543,6 @@ StatusOr<std::vector<RemoteFile>> ListRemoteFiles(const std::string& uri) {
 }
 
 StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
-                                                     std::unique_ptr<RowConsumer> consumer,
                                                      const std::vector<std::string>& files,
                                                      const ReadOptions& options) {
   const auto module = Module();
@@ -481,8 +558,7 @@ StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<RemoteFile> remote, ListRemoteFiles(file));
     for (const RemoteFile& one : remote) all.push_back(one.path);
   }
-  auto source =
-      std::make_unique<ArrowSource>(**module, config, std::move(consumer), std::move(all), options);
+  auto source = std::make_unique<ArrowSource>(**module, config, std::move(all), options);
   SIMURGH_RETURN_IF_ERROR(source->OpenNextFile());
   return source;
 }

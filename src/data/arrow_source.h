@@ -20,7 +20,6 @@ namespace simurgh {
 // IPC files, or streams: `-`, standard input; `unix:PATH`, a socket that a program listens at.
 // Errors: as OpenRowSource; FAILED_PRECONDITION without the module, with the remedy.
 StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
-                                                     std::unique_ptr<RowConsumer> consumer,
                                                      const std::vector<std::string>& files,
                                                      const ReadOptions& options);
 

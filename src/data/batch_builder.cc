@@ -1,6 +1,7 @@
 #include "simurgh/data/batch_builder.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -23,13 +24,27 @@ class alignas(64) FeatureState {
 
   void Add(uint64_t id) {
     if (next_ == ids_.data() + ids_.size()) [[unlikely]]
-      Grow();
+      Grow(count() + 1);
     *next_++ = id;
   }
   [[gnu::noinline]] void AddWeighted(uint64_t id, float weight) {
     weights_.resize(count(), 1.0F);
     weights_.push_back(weight);
     Add(id);
+  }
+  // Appends the ids [first, end) of another, and their weights.
+  void Append(const FeatureState& other, size_t first, size_t end) {
+    if (other.weights_.size() > first) {
+      weights_.resize(count(), 1.0F);
+      weights_.insert(weights_.end(), other.weights_.begin() + static_cast<ptrdiff_t>(first),
+                      other.weights_.begin() +
+                          static_cast<ptrdiff_t>(std::min(end, other.weights_.size())));
+    }
+    Append(other.ids().subspan(first, end - first));
+  }
+  void Append(std::span<const uint64_t> more) {
+    if (ids_.size() < count() + more.size()) Grow(count() + more.size());
+    next_ = std::copy(more.begin(), more.end(), next_);
   }
   // Keeps the first `count` ids.
   void Shorten(size_t count) {
@@ -43,9 +58,9 @@ class alignas(64) FeatureState {
   const std::vector<float>& weights() const { return weights_; }
 
  private:
-  [[gnu::noinline]] void Grow() {
+  [[gnu::noinline]] void Grow(size_t needed) {
     const size_t used = count();
-    ids_.resize(std::max<size_t>(64, 2 * used));
+    ids_.resize(std::max({size_t{64}, 2 * used, needed}));
     next_ = ids_.data() + used;
   }
 
@@ -85,11 +100,15 @@ struct BatchBuilder::State {
         features(list_of.size()),
         dense_row(dense_width),
         labels(tasks),
-        is_weighted(weighted) {}
+        is_weighted(weighted) {
+    by_row.resize(list_of.size());
+    std::iota(by_row.begin(), by_row.end(), 0U);
+  }
 
   std::vector<uint32_t> list_of;  // By feature.
   size_t lists = 0;
   std::vector<FeatureState> features;
+  std::vector<uint32_t> by_row;  // Features whose ids AddId adds.
   IdIndex index;
   std::vector<float> dense_row;  // The open sample's.
   std::vector<float> labels;
@@ -103,6 +122,7 @@ struct BatchBuilder::State {
   size_t samples = 0;
   size_t occurrences = 0;  // In finished and open samples, including those not kept.
   size_t finished_occurrences = 0;
+  size_t max_occurrences = kMaxBatchOccurrences;
 
   void OpenSample() {
     std::fill(dense_row.begin(), dense_row.end(), 0.0F);
@@ -116,7 +136,7 @@ struct BatchBuilder::State {
     return kept == 0 ? 0 : ends[feature * room_samples + kept - 1];
   }
 
-  void MakeRoom();
+  void MakeRoom(size_t needed);
   Status CheckLimits() const;
   std::shared_ptr<const CompactBatch> TakeSparse();
   void NumberIds(CompactBatch& batch);
@@ -162,7 +182,7 @@ void BatchBuilder::AddId(size_t feature, uint64_t id, float weight) {
   if (feature >= state.features.size()) [[unlikely]] {
     RequireFeature(feature, state.features.size());
   }
-  if (++state.occurrences > kMaxBatchOccurrences) return;
+  if (++state.occurrences > state.max_occurrences) return;
   if (weight == 1.0F) [[likely]] {
     state.features[feature].Add(id);
   } else {
@@ -170,9 +190,9 @@ void BatchBuilder::AddId(size_t feature, uint64_t id, float weight) {
   }
 }
 
-// Doubles the capacity. The odd size keeps features in different cache sets.
-void BatchBuilder::State::MakeRoom() {
-  const size_t room = std::min(2 * room_samples + 65, kMaxBatchSamples);
+// Doubles the capacity at least. The odd size keeps features in different cache sets.
+void BatchBuilder::State::MakeRoom(size_t needed) {
+  const size_t room = std::min(std::max(2 * room_samples, needed) + 65, kMaxBatchSamples);
   std::vector<uint32_t> larger(room * features.size());
   for (size_t f = 0; f < features.size(); ++f) {
     std::copy_n(ends.begin() + static_cast<ptrdiff_t>(f * room_samples), room_samples,
@@ -185,11 +205,10 @@ void BatchBuilder::State::MakeRoom() {
 void BatchBuilder::EndSample() {
   State& state = *state_;
   if (state.samples < kMaxBatchSamples) {
-    if (state.samples == state.room_samples) state.MakeRoom();
-    size_t end = state.samples;
-    for (const FeatureState& feature : state.features) {
-      state.ends[end] = static_cast<uint32_t>(feature.count());
-      end += state.room_samples;
+    if (state.samples == state.room_samples) state.MakeRoom(state.samples + 1);
+    uint32_t* const ends = state.ends.data() + state.samples;
+    for (const uint32_t f : state.by_row) {
+      ends[f * state.room_samples] = static_cast<uint32_t>(state.features[f].count());
     }
     state.dense.values.insert(state.dense.values.end(), state.dense_row.begin(),
                               state.dense_row.end());
@@ -206,7 +225,7 @@ void BatchBuilder::EndSample() {
 }
 
 void BatchBuilder::AbandonSample() {
-  for (size_t f = 0; f < state_->features.size(); ++f) {
+  for (const uint32_t f : state_->by_row) {
     state_->features[f].Shorten(state_->finished_ids(f));
   }
   state_->occurrences = state_->finished_occurrences;
@@ -219,6 +238,67 @@ bool BatchBuilder::positive() const {
 }
 
 size_t BatchBuilder::size() const { return state_->samples; }
+
+void BatchBuilder::LiftLimit() { state_->max_occurrences = std::numeric_limits<size_t>::max(); }
+
+void BatchBuilder::Append(const BatchBuilder& other, size_t first, size_t count) {
+  State& to = *state_;
+  const State& from = *other.state_;
+  SIMURGH_CHECK_EQ(to.features.size(), from.features.size());
+  if (to.samples + count > kMaxBatchSamples) {  // Build() fails.
+    to.samples += count;
+    return;
+  }
+  if (to.samples + count > to.room_samples) to.MakeRoom(to.samples + count);
+  for (size_t f = 0; f < to.features.size(); ++f) {
+    const uint32_t* const ends = from.ends.data() + f * from.room_samples;
+    const size_t begin = first == 0 ? 0 : ends[first - 1];
+    const size_t end = ends[first + count - 1];
+    const size_t before = to.features[f].count();
+    uint32_t* const ends_here = to.ends.data() + f * to.room_samples + to.samples;
+    to.occurrences += end - begin;
+    if (to.occurrences > kMaxBatchOccurrences) {  // Build() fails.
+      std::fill_n(ends_here, count, static_cast<uint32_t>(before));
+      continue;
+    }
+    to.features[f].Append(from.features[f], begin, end);
+    const auto shift = static_cast<uint32_t>(before - begin);  // Wraps.
+    for (size_t i = 0; i < count; ++i) ends_here[i] = ends[first + i] + shift;
+  }
+  const auto append = [&](std::vector<float>& all, const std::vector<float>& more, size_t width) {
+    const auto begin = more.begin() + static_cast<ptrdiff_t>(first * width);
+    all.insert(all.end(), begin, begin + static_cast<ptrdiff_t>(count * width));
+  };
+  append(to.dense.values, from.dense.values, to.dense_row.size());
+  append(to.dense.labels, from.dense.labels, to.labels.size());
+  if (to.is_weighted) append(to.weights, from.weights, 1);
+  if (const std::vector<uint64_t>& groups = from.dense.groups; groups.size() > first) {
+    to.dense.groups.resize(to.samples);
+    to.dense.groups.insert(
+        to.dense.groups.end(), groups.begin() + static_cast<ptrdiff_t>(first),
+        groups.begin() + static_cast<ptrdiff_t>(std::min(first + count, groups.size())));
+  }
+  to.samples += count;
+  to.finished_occurrences = to.occurrences;
+}
+
+void BatchBuilder::SetIds(size_t feature, std::span<const uint64_t> ids,
+                          std::span<const uint32_t> ends) {
+  State& state = *state_;
+  SIMURGH_CHECK_EQ(ends.size(), state.samples);
+  std::erase(state.by_row, feature);
+  state.features[feature].Shorten(0);
+  state.features[feature].Append(ids);
+  std::ranges::copy(ends,
+                    state.ends.begin() + static_cast<ptrdiff_t>(feature * state.room_samples));
+  state.occurrences += ids.size();
+  state.finished_occurrences = state.occurrences;
+}
+
+void BatchBuilder::Clear() {
+  state_->Clear();
+  state_->OpenSample();
+}
 
 Status BatchBuilder::State::CheckLimits() const {
   if (samples > kMaxBatchSamples) {

@@ -1,6 +1,10 @@
 #include "simurgh/data/batch_reader.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +43,21 @@ std::vector<uint32_t> ListsOf(const std::vector<FeatureConfig>& features) {
 BatchBuilder BuilderOf(const DataConfig& config, const std::vector<FeatureConfig>& features) {
   return {ListsOf(features), DenseColumns(config).size(), LabelColumns(config).size(),
           HasSampleWeights(config)};
+}
+
+StatusOr<std::vector<std::unique_ptr<RowConsumer>>> ConsumersOf(
+    const DataConfig& config, const std::vector<FeatureConfig>& features, uint32_t count) {
+  std::vector<std::unique_ptr<RowConsumer>> consumers(count);
+  for (auto& consumer : consumers) {
+    SIMURGH_ASSIGN_OR_RETURN(consumer, NewFeatureConsumer(config, features));
+  }
+  return consumers;
+}
+
+// Reading a pipe or stream ahead could wait for its writer where the caller need not.
+bool IsReadAhead(const std::string& file) {
+  std::error_code failed;
+  return IsRemoteFile(file) || std::filesystem::is_regular_file(file, failed);
 }
 
 }  // namespace
@@ -82,6 +101,11 @@ std::vector<std::string> LabelColumns(const DataConfig& config) {
   return NamesOf(config, ColumnConfig::Kind::kLabel);
 }
 
+uint32_t ReadingThreads(const DataConfig& config) {
+  return config.threads > 0 ? config.threads
+                            : std::clamp(std::thread::hardware_concurrency(), 1U, 4U);
+}
+
 bool HasSampleWeights(const DataConfig& config) {
   return !NamesOf(config, ColumnConfig::Kind::kWeight).empty();
 }
@@ -103,9 +127,12 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
                                                        const ReadOptions& options) {
   SIMURGH_CHECK(0 < batch_size && batch_size <= kMaxBatchSamples) << batch_size;
   SIMURGH_CHECK_LT(options.share, options.shares);
-  SIMURGH_ASSIGN_OR_RETURN(auto consumer, NewFeatureConsumer(config, features));
-  return FileBatchReader::Open(config, std::move(consumer), files, BuilderOf(config, features),
-                               batch_size, options);
+  SIMURGH_CHECK_LT(0U, options.threads);
+  const uint32_t threads = std::ranges::all_of(files, IsReadAhead) ? options.threads : 1;
+  SIMURGH_ASSIGN_OR_RETURN(auto consumers, ConsumersOf(config, features, threads));
+  return FileBatchReader::Open(
+      config, std::move(consumers), files, [&] { return BuilderOf(config, features); }, batch_size,
+      options);
 }
 
 StatusOr<std::unique_ptr<BatchReader>> OpenStreamReader(const DataConfig& config,
@@ -113,10 +140,10 @@ StatusOr<std::unique_ptr<BatchReader>> OpenStreamReader(const DataConfig& config
                                                         RecordStream& stream, StreamOffsets begin,
                                                         size_t batch_size,
                                                         const ReadOptions& read) {
-  SIMURGH_ASSIGN_OR_RETURN(auto consumer, NewFeatureConsumer(config, features));
+  SIMURGH_ASSIGN_OR_RETURN(auto consumers, ConsumersOf(config, features, 1));
   return std::make_unique<FileBatchReader>(
-      config, NewStreamSource(config, stream, std::move(begin), std::move(consumer)),
-      BuilderOf(config, features), batch_size,
+      config, NewStreamSource(config, stream, std::move(begin)), std::move(consumers),
+      [&] { return BuilderOf(config, features); }, batch_size,
       ReadOptions{.keep_negatives = read.keep_negatives,
                   .seed = read.seed,
                   .bad_rows = read.bad_rows,

@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 
 #include "data/arrow_source.h"
-#include "data/process/negative_sampling.h"
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/log.h"
@@ -20,27 +19,68 @@
 namespace simurgh {
 namespace {
 
-constexpr std::chrono::seconds kSkipInterval{5};  // Between reports of a long skip.
-constexpr uint64_t kLeastRows = 1'000;            // Of which a share of bad rows is too large.
-constexpr uint64_t kLoggedRows = 10;  // Bad rows, and rows with a warning, that a reader logs.
+constexpr uint64_t kLeastRows = 1'000;  // Of which a share of bad rows is too large.
+// Bad rows, and rows with a warning, that a reader logs.
+constexpr uint64_t kLoggedRows = ParsedRows::kLoggedRows;
 
-// Rows that are lines.
-class LineSource final : public RowSource {
+// Lines of a file.
+class LineBlock final : public RowBlock {
  public:
-  LineSource(const DataConfig& config, std::unique_ptr<RowParser> parser, RowLines lines)
-      : config_(config), parser_(std::move(parser)), lines_(std::move(lines)) {}
+  // Of text, if the last line does not have more.
+  static constexpr size_t kBytes = size_t{256} << 10;
+  static constexpr size_t kRows = 1'024;
 
-  StatusOr<bool> Next() override {
-    SIMURGH_ASSIGN_OR_RETURN(const auto line, lines_.Next());
-    if (line) line_ = *line;
-    return line.has_value();
+  void Clear() {
+    rows = 0;
+    text_.clear();
+    lines_.clear();
+  }
+  bool is_full() const { return rows == kRows || text_.size() >= kBytes; }
+  void Add(const Line& line, size_t number, const ReadPlace& after) {
+    text_.append(line.text);
+    lines_.push_back({.end = text_.size(), .number = number, .whole = line.whole, .after = after});
+    ++rows;
   }
 
-  Status Parse(BatchBuilder& builder) override {
-    if (!line_.whole) return LongLineError();
-    const Status parsed = parser_->Parse(line_.text, lines_.columns(), builder);
+  Line line(size_t row) const {
+    const size_t begin = row == 0 ? 0 : lines_[row - 1].end;
+    return {.text = std::string_view(text_).substr(begin, lines_[row].end - begin),
+            .whole = lines_[row].whole};
+  }
+  size_t line_number(size_t row) const { return lines_[row].number; }
+  std::optional<ReadPlace> PlaceAfter(size_t row) const override { return lines_[row].after; }
+
+  std::string file;
+  std::optional<FileColumns> columns;  // Nothing: those of the configuration, in order.
+
+ private:
+  struct Place {
+    size_t end;  // In the text.
+    size_t number;
+    bool whole;
+    ReadPlace after;
+  };
+
+  std::string text_;
+  std::vector<Place> lines_;
+};
+
+class LineParser final : public BlockParser {
+ public:
+  LineParser(const DataConfig& config, std::unique_ptr<RowParser> parser)
+      : config_(config), parser_(std::move(parser)) {}
+
+  Status Take(RowBlock& block) override {
+    block_ = static_cast<LineBlock*>(&block);
+    return absl::OkStatus();
+  }
+
+  Status Parse(size_t row, BatchBuilder& builder) override {
+    const Line line = block_->line(row);
+    if (!line.whole) return LongLineError();
+    const Status parsed = parser_->Parse(line.text, columns(), builder);
     const bool may_be_header = config_.format == DataConfig::Format::kCsv && !config_.csv.header &&
-                               lines_.line_number() == 1 &&
+                               block_->line_number(row) == 1 &&
                                absl::StartsWith(parsed.message(), "column '");
     if (!may_be_header || !absl::IsInvalidArgument(parsed)) return parsed;
     return absl::InvalidArgumentError(
@@ -48,57 +88,137 @@ class LineSource final : public RowSource {
   }
 
   std::string TakeWarning() override { return parser_->TakeWarning(); }
-  std::string Text() override {
-    const FileColumns* columns = lines_.columns();
-    return columns == nullptr ? std::string(line_.text)
-                              : InConfiguredOrder(config_, *columns, line_.text);
+  std::string Text(size_t row) override {
+    const std::string_view text = block_->line(row).text;
+    return columns() == nullptr ? std::string(text) : InConfiguredOrder(config_, *columns(), text);
   }
-  std::string Place() const override {
-    return absl::StrCat(lines_.file(), ":", lines_.line_number());
+  std::string Place(size_t row) const override {
+    return absl::StrCat(block_->file, ":", block_->line_number(row));
   }
-  std::optional<ReadPlace> place() const override { return lines_.place(); }
+
+ private:
+  const FileColumns* columns() const { return block_->columns ? &*block_->columns : nullptr; }
+
+  const DataConfig config_;
+  std::unique_ptr<RowParser> parser_;
+  const LineBlock* block_ = nullptr;
+};
+
+class LineSource final : public RowSource {
+ public:
+  LineSource(const DataConfig& config, bool ignore_labels, RowLines lines)
+      : config_(config),
+        ignores_labels_(ignore_labels),
+        lines_(std::move(lines)),
+        part_(lines_.part()) {}
+
+  std::unique_ptr<RowBlock> NewBlock() const override { return std::make_unique<LineBlock>(); }
+  std::unique_ptr<BlockParser> NewParser(std::unique_ptr<RowConsumer> consumer) const override {
+    return std::make_unique<LineParser>(
+        config_, NewRowParser(config_, ignores_labels_, std::move(consumer)));
+  }
+
+  StatusOr<bool> Read(RowBlock& of_rows) override {
+    auto& block = static_cast<LineBlock&>(of_rows);
+    block.Clear();
+    SIMURGH_RETURN_IF_ERROR(failed_);
+    if (!next_) {
+      SIMURGH_ASSIGN_OR_RETURN(next_, lines_.Next());
+    }
+    if (!next_) return false;
+    block.file = lines_.file();
+    block.files_opened = lines_.files_opened();
+    block.columns = lines_.columns() == nullptr ? std::nullopt : std::optional(*lines_.columns());
+    block.first_part = part_;
+    while (next_ && lines_.files_opened() == block.files_opened && !block.is_full()) {
+      block.Add(*next_, lines_.line_number(), *place());
+      part_ = lines_.part();
+      next_.reset();
+      if (block.is_full()) break;
+      auto next = lines_.Next();
+      if (!next.ok()) {
+        failed_ = next.status();
+        break;
+      }
+      next_ = *next;
+    }
+    if (!next_ && !block.is_full()) part_ = lines_.part();
+    block.last_part = part_;
+    return true;
+  }
+
   size_t files_opened() const override { return lines_.files_opened(); }
+  std::optional<ReadPlace> place() const override { return lines_.place(); }
   double part() const override { return lines_.part(); }
 
  private:
   const DataConfig config_;
-  std::unique_ptr<RowParser> parser_;
+  const bool ignores_labels_;
   RowLines lines_;
-  Line line_;  // The current row.
+  std::optional<Line> next_;  // Has been read, but is of no block yet.
+  Status failed_;             // After the last block.
+  double part_;               // Of the lines in blocks.
 };
 
-// Rows that are records of a stream.
+// A record of a stream.
+class RecordBlock final : public RowBlock {
+ public:
+  RecordStream::Record record;
+
+  uint64_t NumberOf(size_t /*row*/, uint64_t /*number*/) const override {
+    return HashBytes(record.partition, record.offset);
+  }
+};
+
+class RecordParser final : public BlockParser {
+ public:
+  explicit RecordParser(std::unique_ptr<RowParser> parser) : parser_(std::move(parser)) {}
+
+  Status Take(RowBlock& block) override {
+    record_ = &static_cast<RecordBlock&>(block).record;
+    return absl::OkStatus();
+  }
+  Status Parse(size_t /*row*/, BatchBuilder& builder) override {
+    if (record_->value->size() > kMaxLineBytes) return LongLineError();
+    return parser_->Parse(*record_->value, /*columns=*/nullptr, builder);
+  }
+  std::string TakeWarning() override { return parser_->TakeWarning(); }
+  std::string Text(size_t /*row*/) override { return std::string(*record_->value); }
+  std::string Place(size_t /*row*/) const override {
+    return absl::StrCat(std::string(record_->partition), " at offset ", record_->offset);
+  }
+
+ private:
+  std::unique_ptr<RowParser> parser_;
+  const RecordStream::Record* record_ = nullptr;
+};
+
 class StreamSource final : public RowSource {
  public:
-  StreamSource(RecordStream& stream, StreamOffsets begin, std::unique_ptr<RowParser> parser)
-      : stream_(stream), offsets_(std::move(begin)), parser_(std::move(parser)) {}
+  StreamSource(const DataConfig& config, RecordStream& stream, StreamOffsets begin)
+      : config_(config), stream_(stream), offsets_(std::move(begin)) {}
 
-  StatusOr<bool> Next() override {
+  std::unique_ptr<RowBlock> NewBlock() const override { return std::make_unique<RecordBlock>(); }
+  std::unique_ptr<BlockParser> NewParser(std::unique_ptr<RowConsumer> consumer) const override {
+    return std::make_unique<RecordParser>(
+        NewRowParser(config_, /*ignore_labels=*/false, std::move(consumer)));
+  }
+
+  StatusOr<bool> Read(RowBlock& block) override {
     while (true) {
       SIMURGH_ASSIGN_OR_RETURN(const auto record, stream_.Next());
       if (!record) return false;
       if (!Pass(*record) || !record->value) continue;
-      record_ = *record;
+      static_cast<RecordBlock&>(block).record = *record;
+      block.rows = 1;
       return true;
     }
   }
   bool is_idle() const override { return !stream_.has_ended(); }
 
-  Status Parse(BatchBuilder& builder) override {
-    if (record_.value->size() > kMaxLineBytes) return LongLineError();
-    return parser_->Parse(*record_.value, /*columns=*/nullptr, builder);
-  }
-  std::string TakeWarning() override { return parser_->TakeWarning(); }
-  std::string Text() override { return std::string(*record_.value); }
-  std::string Place() const override {
-    return absl::StrCat(std::string(record_.partition), " at offset ", record_.offset);
-  }
   void AddTo(ShareProgress& progress) override {
     Advance(offsets_, stream_.offsets());
     progress.offsets = offsets_;
-  }
-  uint64_t number(uint64_t /*row*/) const override {
-    return HashBytes(record_.partition, record_.offset);
   }
   size_t files_opened() const override { return 0; }
   double part() const override { return 0; }
@@ -113,10 +233,9 @@ class StreamSource final : public RowSource {
     return true;
   }
 
+  const DataConfig config_;
   RecordStream& stream_;
   StreamOffsets offsets_;  // Of the next records.
-  std::unique_ptr<RowParser> parser_;
-  RecordStream::Record record_;
 };
 
 Division DivisionOf(size_t batch_size, const ReadOptions& options) {
@@ -128,61 +247,53 @@ Division DivisionOf(size_t batch_size, const ReadOptions& options) {
 }  // namespace
 
 StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
-                                                   std::unique_ptr<RowConsumer> consumer,
                                                    const std::vector<std::string>& files,
                                                    const ReadOptions& options,
                                                    const ReadPlace& from) {
-  if (IsArrow(config) && !options.are_lines) {
-    return OpenArrowSource(config, std::move(consumer), files, options);
-  }
+  if (IsArrow(config) && !options.are_lines) return OpenArrowSource(config, files, options);
   const DataConfig of_lines = LinesOf(config);
   SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(of_lines, files, options, from));
-  return std::make_unique<LineSource>(
-      of_lines, NewRowParser(of_lines, options.ignore_labels, std::move(consumer)),
-      std::move(lines));
+  return std::make_unique<LineSource>(of_lines, options.ignore_labels, std::move(lines));
 }
 
 std::unique_ptr<RowSource> NewStreamSource(const DataConfig& config, RecordStream& stream,
-                                           StreamOffsets begin,
-                                           std::unique_ptr<RowConsumer> consumer) {
-  return std::make_unique<StreamSource>(
-      stream, std::move(begin), NewRowParser(config, /*ignore_labels=*/false, std::move(consumer)));
+                                           StreamOffsets begin) {
+  return std::make_unique<StreamSource>(config, stream, std::move(begin));
 }
 
-FileBatchReader::FileBatchReader(const DataConfig& config, std::unique_ptr<RowSource> rows,
-                                 BatchBuilder builder, size_t batch_size,
-                                 const ReadOptions& options, const ReadPlace& from)
+FileBatchReader::FileBatchReader(const DataConfig& config, std::unique_ptr<RowSource> source,
+                                 std::vector<std::unique_ptr<RowConsumer>> consumers,
+                                 const std::function<BatchBuilder()>& make_builder,
+                                 size_t batch_size, const ReadOptions& options,
+                                 const ReadPlace& from)
     : config_(config),
       batch_size_(batch_size),
       options_(options),
-      division_(DivisionOf(batch_size, options)),
-      read_end_(options.read == nullptr ? 0 : options.read->EndOfRead(options.epoch)),
       place_(from),
-      source_(std::move(rows)),
-      builder_(std::move(builder)),
-      rows_(from.row) {}
+      builder_(make_builder()),
+      rows_(std::move(source), std::move(consumers), make_builder,
+            WantedRows(DivisionOf(batch_size, options), options), options, from.row) {}
 
 StatusOr<std::unique_ptr<FileBatchReader>> FileBatchReader::Open(
-    const DataConfig& config, std::unique_ptr<RowConsumer> consumer,
-    const std::vector<std::string>& files, BatchBuilder builder, size_t batch_size,
-    const ReadOptions& options) {
+    const DataConfig& config, std::vector<std::unique_ptr<RowConsumer>> consumers,
+    const std::vector<std::string>& files, const std::function<BatchBuilder()>& make_builder,
+    size_t batch_size, const ReadOptions& options) {
   const ReadPlace from =
       options.read == nullptr
           ? ReadPlace()
           : options.read->PlaceOf(DivisionOf(batch_size, options), options.share, options.epoch);
-  SIMURGH_ASSIGN_OR_RETURN(auto rows,
-                           OpenRowSource(config, std::move(consumer), files, options, from));
-  return std::make_unique<FileBatchReader>(config, std::move(rows), std::move(builder), batch_size,
-                                           options, from);
+  SIMURGH_ASSIGN_OR_RETURN(auto source, OpenRowSource(config, files, options, from));
+  return std::make_unique<FileBatchReader>(config, std::move(source), std::move(consumers),
+                                           make_builder, batch_size, options, from);
 }
 
-Status FileBatchReader::Skip(const Status& problem) {
-  const Status where = Annotate(problem, source_->Place());
+Status FileBatchReader::Skip(const ParsedBlock::Note& note) {
+  const Status where = Annotate(note.problem, note.place);
   const bool skips = config_.on_bad_row == DataConfig::OnBadRow::kSkip;
-  if (!skips || !absl::IsInvalidArgument(problem)) return where;
+  if (!skips || !absl::IsInvalidArgument(note.problem)) return where;
   ++skipped_rows_;
   if (options_.bad_rows != nullptr) {
-    options_.bad_rows->Add(source_->Place(), std::string(problem.message()), source_->Text());
+    options_.bad_rows->Add(note.place, std::string(note.problem.message()), note.text);
   }
   const auto rows = static_cast<double>(std::max(parsed_rows_, kLeastRows));
   if (static_cast<double>(skipped_rows_) > config_.max_bad_share * rows) {
@@ -196,94 +307,85 @@ Status FileBatchReader::Skip(const Status& problem) {
   return absl::OkStatus();
 }
 
-void FileBatchReader::Warn(const std::string& warning) {
+void FileBatchReader::Warn(const ParsedBlock::Note& note) {
   if (++warnings_ > kLoggedRows) return;
-  spdlog::warn("{}: {}", source_->Place(), warning);
+  spdlog::warn("{}: {}", note.place, note.warning);
   if (warnings_ == kLoggedRows) spdlog::warn("further outliers are not logged");
 }
 
-Status FileBatchReader::ShowSkip() {
-  if (stopped_) return absl::CancelledError("reading was stopped");
-  const auto now = std::chrono::steady_clock::now();
-  if (now - shown_ < kSkipInterval) return absl::OkStatus();
-  shown_ = now;
-  spdlog::info("skipping rows that have been read: epoch={} rows={} place={}", options_.epoch + 1,
-               rows_, source_->Place());
-  return absl::OkStatus();
-}
-
-void FileBatchReader::Observe(bool in_batch) const {
-  if (options_.on_row) options_.on_row(source_->Text(), in_batch);
-}
-
-uint64_t FileBatchReader::EndOfUnwanted() const {
-  constexpr uint64_t kMost = uint64_t{1} << 20;  // Between reports of a long skip.
-  const uint64_t chunk = uint64_t{division_.batch_size} * division_.piece_batches;
-  uint64_t row = rows_;
-  while (row - rows_ < kMost) {
-    if (division_.ShareOf(row) != options_.share) {
-      row = (row / chunk + 1) * chunk;
-    } else if (row < read_end_ && options_.read->IsRead({options_.epoch, row})) {
-      ++row;
-    } else {
-      break;
-    }
-  }
-  return row;
-}
-
-Status FileBatchReader::Take() {
-  const uint64_t row = rows_++;
-  if (row < read_end_ && row % 4'096 == 0) SIMURGH_RETURN_IF_ERROR(ShowSkip());
-  if (row < wanted_) return absl::OkStatus();
+Status FileBatchReader::TakeRow() {
+  const ParsedBlock& parsed = *parsed_;
+  const ParsedBlock::Row became = parsed.rows[row_];
+  const bool is_noted = note_ < parsed.notes.size() && parsed.notes[note_].row == row_;
+  ++row_;
+  if (became == ParsedBlock::Row::kUnwanted) return absl::OkStatus();
   ++parsed_rows_;
-  const Status parsed = source_->Parse(builder_);
-  if (!parsed.ok()) {
-    builder_.AbandonSample();
-    Observe(false);
-    return Skip(parsed);
+  const ParsedBlock::Note* const note = is_noted ? &parsed.notes[note_++] : nullptr;
+  if (note != nullptr && note->problem.ok()) Warn(*note);
+  if (options_.on_row) {
+    options_.on_row(parsed.texts[text_++], became == ParsedBlock::Row::kKept);
   }
-  if (const std::string warning = source_->TakeWarning(); !warning.empty()) Warn(warning);
-  const bool keeps = builder_.positive() || KeepsNegative(options_, source_->number(row));
-  keeps ? builder_.EndSample() : builder_.AbandonSample();
-  Observe(keeps);
+  return note == nullptr || note->problem.ok() ? absl::OkStatus() : Skip(*note);
+}
+
+Status FileBatchReader::TakeRows() {
+  const std::vector<ParsedBlock::Row>& rows = parsed_->rows;
+  while (row_ < rows.size() && builder_.size() < batch_size_) {
+    const size_t first = row_;
+    const size_t end = std::min(rows.size(), first + batch_size_ - builder_.size());
+    while (row_ < end && rows[row_] == ParsedBlock::Row::kKept) SIMURGH_RETURN_IF_ERROR(TakeRow());
+    const size_t count = row_ - first;
+    if (count > 0) builder_.Append(parsed_->samples, sample_, count);
+    sample_ += count;
+    if (row_ < end) SIMURGH_RETURN_IF_ERROR(TakeRow());
+  }
   return absl::OkStatus();
+}
+
+void FileBatchReader::AddProgress(Batch& batch) {
+  const bool is_end = row_ == 0;
+  const RowBlock& block = *parsed_->block;
+  const uint64_t next = parsed_->first + row_;
+  batch.progress = {
+      .share = options_.share,
+      .files = static_cast<uint32_t>(is_end ? rows_.source().files_opened() : block.files_opened),
+      .next = {options_.epoch, next}};
+  rows_.source().AddTo(batch.progress);
+  if (const auto place = is_end ? rows_.source().place() : block.PlaceAfter(row_ - 1)) {
+    place_ = *place;
+    place_.row = next;
+  }
+  batch.progress.place = place_;
+  double part = block.first_part;
+  if (is_end) {
+    part = rows_.source().part();
+  } else {
+    part += (block.last_part - part) * static_cast<double>(row_) / static_cast<double>(block.rows);
+  }
+  if (part > 0) batch.progress.rows = static_cast<uint64_t>(static_cast<double>(next) / part);
 }
 
 StatusOr<std::optional<Batch>> FileBatchReader::Next() {
   while (builder_.size() < batch_size_) {
-    if (rows_ >= wanted_) wanted_ = EndOfUnwanted();
-    if (rows_ < wanted_) {
-      const uint64_t skipped = source_->Skip(wanted_ - rows_);
-      rows_ += skipped;
-      if (skipped > 0) {
-        if (rows_ < read_end_) SIMURGH_RETURN_IF_ERROR(ShowSkip());
-        continue;
+    if (parsed_ == nullptr || row_ == parsed_->rows.size()) {
+      parsed_ = &rows_.Next();
+      row_ = 0;
+      sample_ = 0;
+      note_ = 0;
+      text_ = 0;
+      SIMURGH_RETURN_IF_ERROR(parsed_->status);
+      if (!parsed_->has_rows && rows_.source().is_idle()) {
+        Batch idle;
+        idle.idle = true;
+        return idle;
       }
+      if (!parsed_->has_rows) break;
     }
-    SIMURGH_ASSIGN_OR_RETURN(const bool has_row, source_->Next());
-    if (!has_row && source_->is_idle()) {
-      Batch idle;
-      idle.idle = true;
-      return idle;
-    }
-    if (!has_row) break;
-    SIMURGH_RETURN_IF_ERROR(Take());
+    SIMURGH_RETURN_IF_ERROR(TakeRows());
   }
   if (builder_.size() == 0) return std::nullopt;
   SIMURGH_ASSIGN_OR_RETURN(Batch batch, builder_.Build());
-  batch.progress = {.share = options_.share,
-                    .files = static_cast<uint32_t>(source_->files_opened()),
-                    .next = {options_.epoch, rows_}};
-  source_->AddTo(batch.progress);
-  if (const std::optional<ReadPlace> place = source_->place()) {
-    place_ = *place;
-    place_.row = rows_;
-  }
-  batch.progress.place = place_;
-  if (const double part = source_->part(); part > 0) {
-    batch.progress.rows = static_cast<uint64_t>(static_cast<double>(rows_) / part);
-  }
+  AddProgress(batch);
   return batch;
 }
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "data/process/row_cells.h"
@@ -18,6 +17,54 @@
 
 namespace simurgh {
 
+// Consecutive rows of one file or stream, as they were read. Each source has its own kind.
+//
+// Threads: one owner at a time.
+class RowBlock {
+ public:
+  virtual ~RowBlock() = default;
+
+  size_t rows = 0;
+  size_t files_opened = 0;  // With the file of the rows.
+  // Shares of all rows that those before the block are, and those up to its end; 0: unknown.
+  double first_part = 0;
+  double last_part = 0;
+
+  // Where the row after this one begins, without its number. Nothing: reading cannot begin there.
+  virtual std::optional<ReadPlace> PlaceAfter(size_t /*row*/) const { return std::nullopt; }
+  // A number that identifies a row. number: rows of the epoch before it.
+  virtual uint64_t NumberOf(size_t /*row*/, uint64_t number) const { return number; }
+};
+
+// Parses the rows of a source's blocks.
+//
+// Threads: one owner. Parsers of a source and the source itself may be used at the same time.
+class BlockParser {
+ public:
+  virtual ~BlockParser() = default;
+
+  // Goes to the rows of a block, which must outlive their use. Errors: DATA_LOSS, with the file.
+  virtual Status Take(RowBlock& block) = 0;
+
+  // Sets label, dense columns and, through the consumer, ids of the builder's open sample; the
+  // caller ends or abandons it. Errors: INVALID_ARGUMENT for a bad row, naming column, value and
+  // remedy; FAILED_PRECONDITION from a plug-in that cannot continue.
+  virtual Status Parse(size_t row, BatchBuilder& builder) = 0;
+
+  // Adds what is parsed column by column. kept: the rows of the builder's samples, ascending.
+  virtual void AddColumns(const std::vector<uint32_t>& /*kept*/, BatchBuilder& /*builder*/) {}
+
+  // Takes a warning of a cell of the last parsed row, naming column, value and remedy; empty if
+  // there is none.
+  virtual std::string TakeWarning() = 0;
+
+  // The row as a line of the format of LinesOf(), with the configured columns, in order.
+  virtual std::string Text(size_t row) = 0;
+
+  // Where the row is: "file:line", or the like.
+  virtual std::string Place(size_t row) const = 0;
+};
+
 // The rows of a data set's files, in order, in any format.
 //
 // Threads: one owner.
@@ -25,53 +72,38 @@ class RowSource {
  public:
   virtual ~RowSource() = default;
 
-  // Goes to the next row. False: there are no more or, if the source is_idle(), none yet.
-  // Errors: of opening and reading, with the file and, if known, the row.
-  virtual StatusOr<bool> Next() = 0;
+  virtual std::unique_ptr<RowBlock> NewBlock() const = 0;
+  // consumer: gets the rows.
+  virtual std::unique_ptr<BlockParser> NewParser(std::unique_ptr<RowConsumer> consumer) const = 0;
+
+  // Reads the next rows, at least one and a bounded number of bytes. False: there are no more or,
+  // if the source is_idle(), none yet.
+  // block: of NewBlock(), whatever it has.
+  // Errors: of opening and reading, with the file and, if known, the row. Nothing follows them.
+  virtual StatusOr<bool> Read(RowBlock& block) = 0;
   virtual bool is_idle() const { return false; }
 
-  // Leaves out as many of the next rows as is cheaper than Next(), at most `rows`.
+  // Leaves out as many of the next rows as is cheaper than Read(), at most `rows`.
   virtual uint64_t Skip(uint64_t /*rows*/) { return 0; }
 
-  // Sets label, dense columns and, through the consumer, ids of the builder's open sample; the
-  // caller ends or abandons it. At most once a row. Errors: INVALID_ARGUMENT for a bad row, naming
-  // column, value and remedy; FAILED_PRECONDITION from a plug-in that cannot continue.
-  virtual Status Parse(BatchBuilder& builder) = 0;
-
-  // Takes a warning of a cell of the parsed row, naming column, value and remedy; empty if there
-  // is none.
-  virtual std::string TakeWarning() = 0;
-
-  // The row as a line of the format of LinesOf(), with the configured columns, in order.
-  virtual std::string Text() = 0;
-
-  // Where the row is: "file:line", or the like.
-  virtual std::string Place() const = 0;
-
-  // Adds a stream's offsets after the rows so far.
-  virtual void AddTo(ShareProgress& /*progress*/) {}
-  // A number that identifies the row. row: rows before it.
-  virtual uint64_t number(uint64_t row) const { return row; }
-  // Where the row after this one begins, without its number. Nothing: reading cannot begin there.
-  virtual std::optional<ReadPlace> place() const { return std::nullopt; }
-
+  // After the last block that was read:
   virtual size_t files_opened() const = 0;
-  // Share of all rows that those so far are, from 0 to 1; 0: unknown.
-  virtual double part() const = 0;
+  virtual std::optional<ReadPlace> place() const { return std::nullopt; }
+  virtual double part() const = 0;  // See RowBlock.
+  // Adds a stream's offsets.
+  virtual void AddTo(ShareProgress& /*progress*/) {}
 };
 
-// Opens the first file, in the format of `config`. The consumer gets the rows that are parsed.
-// from: place() of an earlier source of the same files; that of a new one is their begin.
+// Opens the first file, in the format of `config`. `ignore_labels` and others of the options apply.
+// from: of an earlier source of the same files; that of a new one is their begin.
 // Errors: see OpenBatchReader().
 StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
-                                                   std::unique_ptr<RowConsumer> consumer,
                                                    const std::vector<std::string>& files,
                                                    const ReadOptions& options,
                                                    const ReadPlace& from);
 
-// Of the records of a stream: see OpenStreamReader().
+// Of the records of a stream: see OpenStreamReader(). A block is one record.
 std::unique_ptr<RowSource> NewStreamSource(const DataConfig& config, RecordStream& stream,
-                                           StreamOffsets begin,
-                                           std::unique_ptr<RowConsumer> consumer);
+                                           StreamOffsets begin);
 
 }  // namespace simurgh

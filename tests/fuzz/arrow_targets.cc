@@ -123,7 +123,8 @@ void RunArrowRows(Input input) {
     SIMURGH_CHECK(absl::IsInvalidArgument(reader.status())) << reader.status();
     return;
   }
-  const Status taken = reader->Take(Owned<ArrowArray>(rows));
+  const auto batch = std::make_shared<const ArrowOwner<ArrowArray>>(Owned<ArrowArray>(rows));
+  const Status taken = reader->Take(batch, 0, static_cast<size_t>(batch->get()->length));
   SIMURGH_CHECK(taken.ok() || absl::IsDataLoss(taken)) << taken;
   if (!taken.ok()) return;
   Cell cell;

@@ -1,10 +1,8 @@
 // Reads files into batches and prints the seconds that it took. See --help.
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -22,7 +20,7 @@ constexpr char kUsage[] =
 Usage: read_batches parquet|tsv COLUMNS THREADS FILE...
 
 The files have a label y and id columns c0, c1, and so on, TSV in this order and without a header.
-Each thread reads the next file that no other has. Prints rows and seconds, without those of loading
+The threads are those of data.threads. Prints rows and seconds, without those of loading
 libsimurgh_arrow.so.
 )";
 
@@ -47,8 +45,9 @@ Input InputOf(const std::string& format, size_t columns) {
   return input;
 }
 
-uint64_t RowsOf(const Input& input, const std::string& file) {
-  const auto reader = OpenBatchReader(input.data, input.features, {file}, kBatch);
+uint64_t RowsOf(const Input& input, const std::vector<std::string>& files, uint32_t threads) {
+  const auto reader =
+      OpenBatchReader(input.data, input.features, files, kBatch, {.threads = threads});
   SIMURGH_CHECK(reader.ok()) << reader.status();
   uint64_t rows = 0;
   for (;;) {
@@ -63,24 +62,15 @@ int Run(const std::vector<std::string>& words) {
   uint32_t columns = 0;
   uint32_t threads = 0;
   if (words.size() < 4 || (words[0] != "parquet" && words[0] != "tsv") ||
-      !absl::SimpleAtoi(words[1], &columns) || !absl::SimpleAtoi(words[2], &threads)) {
+      !absl::SimpleAtoi(words[1], &columns) || !absl::SimpleAtoi(words[2], &threads) ||
+      threads == 0) {
     std::fputs(kUsage, words.size() == 1 && words[0] == "--help" ? stdout : stderr);
     return words.size() == 1 && words[0] == "--help" ? 0 : 2;
   }
   const Input input = InputOf(words[0], columns);
   SIMURGH_CHECK(OpenBatchReader(input.data, input.features, {words[3]}, kBatch).ok());
-  std::atomic<size_t> next = 3;
-  std::atomic<uint64_t> rows = 0;
   const auto begin = std::chrono::steady_clock::now();
-  const auto work = [&] {
-    for (size_t file = next++; file < words.size(); file = next++) {
-      rows += RowsOf(input, words[file]);
-    }
-  };
-  std::vector<std::jthread> others;
-  for (uint32_t t = 1; t < threads; ++t) others.emplace_back(work);
-  work();
-  others.clear();
+  const uint64_t rows = RowsOf(input, {words.begin() + 3, words.end()}, threads);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   std::printf("%llu %.6f\n", static_cast<unsigned long long>(rows), seconds.count());
   return 0;

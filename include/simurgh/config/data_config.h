@@ -109,6 +109,7 @@ struct DataConfig {
   OnBadRow on_bad_row = OnBadRow::kFail;  // It ends the run, or is skipped and counted.
   // kSkip: maximum share of the rows that a reader has read; of the first 1,000, that of 1,000.
   double max_bad_share = 0.01;
+  uint32_t threads = 0;  // That read; 0: one for each processor, at most 4.
   OnChange on_change =
       OnChange::kFail;  // A file that changes during the run: an error, or a log line.
 
@@ -133,6 +134,10 @@ inline bool IsRemoteFile(std::string_view path) { return path.find("://") != pat
 inline bool IsStream(std::string_view path) {
   return path == "-" || path == "/dev/stdin" || path.starts_with("unix:");
 }
+
+// The files that a path names: those of a pattern or, of Parquet and Arrow data, of a folder; in
+// order of their names. A path that is neither names itself.
+std::vector<std::string> NamedFiles(DataConfig::Format format, const std::string& path);
 
 // Whether the values of id columns are index:value pairs.
 inline bool HasPairs(const DataConfig& data) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "simurgh/base/status.h"
@@ -48,6 +49,20 @@ class BatchBuilder {
 
   // Number of finished samples.
   size_t size() const;
+
+  // Samples may have any number of ids. Requires that they are only appended to other builders.
+  void LiftLimit();
+
+  // Adds the finished samples [first, first + count) of a builder of the same shape, as if they had
+  // been set here. Requires that no sample is open.
+  void Append(const BatchBuilder& other, size_t first, size_t count);
+
+  // Gives the finished samples the ids of a feature; from then on, AddId no longer does. ends: by
+  // sample, among the ids.
+  void SetIds(size_t feature, std::span<const uint64_t> ids, std::span<const uint32_t> ends);
+
+  // Drops all samples.
+  void Clear();
 
   // Returns the finished samples and starts the next batch, reusing memory.
   // Errors: INVALID_ARGUMENT beyond kMaxBatchSamples, kMaxBatchOccurrences or kMaxBatchCells.

@@ -72,6 +72,9 @@ struct ReadOptions {
   bool ignore_labels = false;
   bool are_lines = false;       // The files have the format of LinesOf().
   bool copies_skipped = false;  // `on_row` also gets columns of kind `skip`.
+  // That read and parse rows ahead of Next(), at least 1: the batches are the same. With 1, and for
+  // pipes and streams, Next() does it.
+  uint32_t threads = 1;
   bool allow_pipes = false;     // Next() then waits for the writer, also after Stop().
 };
 
@@ -102,6 +105,9 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
 
 // Names of the label columns in file order: one task each.
 std::vector<std::string> LabelColumns(const DataConfig& config);
+
+// ReadOptions::threads by data.threads.
+uint32_t ReadingThreads(const DataConfig& config);
 
 bool HasSampleWeights(const DataConfig& config);
 

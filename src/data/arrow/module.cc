@@ -7,11 +7,16 @@
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <arrow/array.h>
+#include <arrow/array/builder_binary.h>
+#include <arrow/array/util.h>
+#include <arrow/buffer.h>
 #include <arrow/c/bridge.h>
 #include <arrow/filesystem/filesystem.h>
 #include <arrow/io/file.h>
@@ -19,11 +24,14 @@
 #include <arrow/record_batch.h>
 #include <arrow/result.h>
 #include <arrow/status.h>
+#include <arrow/type.h>
+#include <arrow/util/bit_util.h>
 #include <arrow/util/io_util.h>
 #include <dlfcn.h>
 #include <fnmatch.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
+#include <parquet/column_reader.h>
 #include <parquet/file_reader.h>
 #include <parquet/metadata.h>
 #include <unistd.h>
@@ -46,9 +54,8 @@ namespace {
 
 using RandomAccessFile = arrow::io::RandomAccessFile;
 
-// Cells that are decoded at once: as many as a cache holds, but each batch has all of a dictionary.
+// Cells that are decoded at once: as many as a cache holds.
 constexpr int64_t kCells = int64_t{1} << 18;
-constexpr int64_t kDictionaryCells = int64_t{1} << 21;
 constexpr int64_t kMinRows = 1'024;
 constexpr int64_t kMaxRows = 65'536;
 // Bytes of a column that are read at once.
@@ -99,21 +106,140 @@ void AddLeaves(const parquet::arrow::SchemaField& field, std::vector<int>& leave
   for (const auto& child : field.children) AddLeaves(child, leaves);
 }
 
-// Whether all values of a column of texts are places in a dictionary, at least in the first row
-// group: they are then read as such.
-bool HasDictionary(const parquet::FileMetaData& metadata, int column) {
-  const parquet::ColumnDescriptor* about = metadata.schema()->Column(column);
-  if (about->physical_type() != parquet::Type::BYTE_ARRAY || metadata.num_row_groups() == 0 ||
-      about->max_repetition_level() > 0) {
+// Whether a column is read as places in its dictionary if it is written as such. Readers hash the
+// values of a dictionary once.
+bool HasDictionary(const parquet::arrow::SchemaField& field,
+                   const parquet::ColumnDescriptor& column) {
+  if (!field.is_leaf() || column.max_repetition_level() > 0 || column.max_definition_level() > 1) {
     return false;
   }
-  const auto chunk = metadata.RowGroup(0)->ColumnChunk(column);
-  const auto& pages = chunk->encoding_stats();
-  return !pages.empty() && std::ranges::all_of(pages, [](const parquet::PageEncodingStats& page) {
-    return page.page_type == parquet::PageType::DICTIONARY_PAGE ||
-           page.encoding == parquet::Encoding::RLE_DICTIONARY ||
-           page.encoding == parquet::Encoding::PLAIN_DICTIONARY;
-  });
+  switch (field.field->type()->id()) {
+    case arrow::Type::INT32:
+    case arrow::Type::UINT32:
+    case arrow::Type::INT64:
+    case arrow::Type::UINT64:
+    case arrow::Type::STRING:
+    case arrow::Type::BINARY:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The dictionary of a column, whose first value is at `values`.
+template <typename Number>
+arrow::Result<std::shared_ptr<arrow::Array>> DictionaryOf(
+    const Number* values, int64_t count, const std::shared_ptr<arrow::DataType>& type) {
+  const int64_t bytes = count * static_cast<int64_t>(sizeof(Number));
+  ARROW_ASSIGN_OR_RAISE(auto buffer, arrow::AllocateBuffer(bytes));
+  if (bytes > 0) std::memcpy(buffer->mutable_data(), values, static_cast<size_t>(bytes));
+  return arrow::MakeArray(arrow::ArrayData::Make(
+      type, count, {nullptr, std::shared_ptr<arrow::Buffer>(std::move(buffer))}, 0));
+}
+
+template <>
+arrow::Result<std::shared_ptr<arrow::Array>> DictionaryOf(
+    const parquet::ByteArray* values, int64_t count, const std::shared_ptr<arrow::DataType>& type) {
+  arrow::BinaryBuilder builder(type, arrow::default_memory_pool());
+  ARROW_RETURN_NOT_OK(builder.Reserve(count));
+  for (int64_t i = 0; i < count; ++i) {
+    ARROW_RETURN_NOT_OK(builder.Append(values[i].ptr, static_cast<int32_t>(values[i].len)));
+  }
+  return builder.Finish();
+}
+
+// Reads the places of a column in its dictionary, in one row group.
+class DictionaryReader {
+ public:
+  // Null unless all values of the column are such places.
+  static std::unique_ptr<DictionaryReader> Open(parquet::RowGroupReader& group, int leaf,
+                                                std::shared_ptr<arrow::DataType> type) {
+    auto reader = std::make_unique<DictionaryReader>();
+    reader->column_ =
+        group.ColumnWithExposeEncoding(leaf, parquet::ExposedEncoding::DICTIONARY);
+    reader->type_ = std::move(type);
+    const bool is_exposed =
+        reader->column_->GetExposedEncoding() == parquet::ExposedEncoding::DICTIONARY;
+    return is_exposed ? std::move(reader) : nullptr;
+  }
+
+  arrow::Result<std::shared_ptr<arrow::Array>> Next(int64_t rows) {
+    switch (column_->type()) {
+      case parquet::Type::INT32:
+        return NextOf<parquet::Int32Type>(rows);
+      case parquet::Type::INT64:
+        return NextOf<parquet::Int64Type>(rows);
+      default:
+        return NextOf<parquet::ByteArrayType>(rows);
+    }
+  }
+
+ private:
+  template <typename Type>
+  arrow::Result<std::shared_ptr<arrow::Array>> NextOf(int64_t rows) {
+    auto& column = static_cast<parquet::TypedColumnReader<Type>&>(*column_);
+    ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::Buffer> buffer, arrow::AllocateBuffer(rows * 4));
+    auto* const places = reinterpret_cast<int32_t*>(buffer->mutable_data());
+    levels_.resize(column_->descr()->max_definition_level() > 0 ? static_cast<size_t>(rows) : 0);
+    int64_t count = 0;
+    for (int64_t done = 0; done < rows;) {
+      const typename Type::c_type* values = nullptr;
+      int32_t size = 0;
+      int64_t more = 0;
+      const int64_t read = column.ReadBatchWithDictionary(
+          rows - done, levels_.empty() ? nullptr : levels_.data() + done, nullptr, places + count,
+          &more, &values, &size);
+      if (read <= 0) {
+        return arrow::Status::SerializationError("its row group lacks ", rows - done, " values");
+      }
+      if (dictionary_ == nullptr && values != nullptr) {
+        ARROW_ASSIGN_OR_RAISE(dictionary_, DictionaryOf(values, size, type_));
+      }
+      done += read;
+      count += more;
+    }
+    if (dictionary_ == nullptr) {
+      ARROW_ASSIGN_OR_RAISE(dictionary_, arrow::MakeEmptyArray(type_));
+    }
+    std::shared_ptr<arrow::Buffer> valid;
+    if (count < rows) {
+      ARROW_ASSIGN_OR_RAISE(valid, Spread(places, count));
+    }
+    auto data = arrow::ArrayData::Make(arrow::dictionary(arrow::int32(), type_), rows,
+                                       {std::move(valid), std::move(buffer)}, rows - count);
+    data->dictionary = dictionary_->data();
+    return arrow::MakeArray(std::move(data));
+  }
+
+  // Moves the first `count` places to the rows that are not null. Returns their bits.
+  arrow::Result<std::shared_ptr<arrow::Buffer>> Spread(int32_t* places, int64_t count) const {
+    const auto rows = static_cast<int64_t>(levels_.size());
+    ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::Buffer> valid, arrow::AllocateEmptyBitmap(rows));
+    for (int64_t row = rows; row-- > 0;) {
+      const bool is_valid = levels_[static_cast<size_t>(row)] > 0 && count > 0;
+      places[row] = is_valid ? places[--count] : 0;
+      arrow::bit_util::SetBitTo(valid->mutable_data(), row, is_valid);
+    }
+    return valid;
+  }
+
+  std::shared_ptr<parquet::ColumnReader> column_;
+  std::shared_ptr<arrow::DataType> type_;  // Of the values.
+  std::shared_ptr<arrow::Array> dictionary_;
+  std::vector<int16_t> levels_;
+};
+
+// The array as one of places in itself.
+arrow::Result<std::shared_ptr<arrow::Array>> AsDictionary(
+    const std::shared_ptr<arrow::Array>& values) {
+  const int64_t rows = values->length();
+  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::Buffer> places, arrow::AllocateBuffer(rows * 4));
+  auto* const first = reinterpret_cast<int32_t*>(places->mutable_data());
+  std::iota(first, first + rows, 0);
+  auto data = arrow::ArrayData::Make(arrow::dictionary(arrow::int32(), values->type()), rows,
+                                     {nullptr, std::move(places)}, 0);
+  data->dictionary = values->data();
+  return arrow::MakeArray(std::move(data));
 }
 
 // One row group after the other.
@@ -142,43 +268,35 @@ class ParquetReader final : public simurgh_arrow_reader {
     parquet::ArrowReaderProperties properties(/*use_threads=*/false);
     properties.set_pre_buffer(false);
     std::vector<int> leaves;
-    for (const int column : columns_) {
-      AddLeaves(reader_->manifest().schema_fields[static_cast<size_t>(column)], leaves);
-    }
-    int64_t cells = kCells;
-    for (const int leaf : leaves) {
-      if (!HasDictionary(*metadata_, leaf)) continue;
-      properties.set_read_dictionary(leaf, true);
-      cells = kDictionaryCells;
-    }
+    for (const int column : columns_) AddLeaves(field(column), leaves);
     const auto width = std::max<int64_t>(1, static_cast<int64_t>(leaves.size()));
-    properties.set_batch_size(std::clamp(cells / width, kMinRows, kMaxRows));
+    rows_at_once_ = std::clamp(kCells / width, kMinRows, kMaxRows);
+    properties.set_batch_size(rows_at_once_);
     parquet::arrow::FileReaderBuilder builder;
     ARROW_RETURN_NOT_OK(builder.Open(file_, properties_, metadata_));
     ARROW_ASSIGN_OR_RAISE(reader_, builder.properties(properties)->Build());
-    // Leaves of a file are in the order of its schema, and so are the columns of a batch.
-    std::vector<int> in_order = columns_;
-    std::ranges::sort(in_order);
-    for (const int column : in_order) {
-      AddLeaves(reader_->manifest().schema_fields[static_cast<size_t>(column)], leaves_);
-    }
+    std::vector<std::shared_ptr<arrow::Field>> fields;
     for (const int column : columns_) {
-      places_.push_back(
-          static_cast<int>(std::ranges::lower_bound(in_order, column) - in_order.begin()));
+      const parquet::arrow::SchemaField& about = field(column);
+      const bool is_dictionary =
+          about.is_leaf() &&
+          HasDictionary(about, *metadata_->schema()->Column(about.column_index));
+      are_dictionaries_.push_back(is_dictionary);
+      fields.push_back(is_dictionary
+                           ? about.field->WithType(arrow::dictionary(arrow::int32(),
+                                                                     about.field->type()))
+                           : about.field);
     }
-    std::shared_ptr<arrow::Schema> schema;
-    ARROW_RETURN_NOT_OK(reader_->GetSchema(&schema));
-    return Chosen(*schema, columns_);
+    return arrow::schema(std::move(fields));
   }
 
   int64_t Rows() const override { return metadata_->num_rows(); }
 
   uint64_t Skip(uint64_t rows) override {
     uint64_t skipped = 0;
-    if (batches_ != nullptr) {
+    if (left_ > 0) {
       if (rows < left_) return 0;
       skipped = left_;
-      batches_.reset();
       left_ = 0;
     }
     for (; group_ < metadata_->num_row_groups(); ++group_) {
@@ -190,42 +308,89 @@ class ParquetReader final : public simurgh_arrow_reader {
   }
 
   arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() override {
-    for (;;) {
-      if (batches_ == nullptr) {
-        if (group_ == metadata_->num_row_groups()) return nullptr;
-        left_ = static_cast<uint64_t>(metadata_->RowGroup(group_)->num_rows());
-        ARROW_ASSIGN_OR_RAISE(batches_, reader_->GetRecordBatchReader({group_++}, leaves_));
-      }
-      std::shared_ptr<arrow::RecordBatch> batch;
-      if (const arrow::Status read = Read(&batch); !read.ok()) return Explain(read);
-      if (batch == nullptr) {
-        if (left_ > 0) {
-          return arrow::Status::SerializationError("row group ", group_ - 1, " lacks ", left_,
-                                                   " rows");
-        }
-        batches_.reset();
-        continue;
-      }
-      if (batch->num_rows() == 0) continue;
-      left_ -= std::min(left_, static_cast<uint64_t>(batch->num_rows()));
-      return batch->SelectColumns(places_);
+    std::shared_ptr<arrow::RecordBatch> batch;
+    arrow::Status read;
+    try {
+      read = Read().Value(&batch);
+    } catch (const std::exception& problem) {
+      read = arrow::Status::SerializationError(problem.what());
     }
+    if (!read.ok()) return Explain(read);
+    return batch;
   }
 
  private:
-  static std::shared_ptr<arrow::Schema> Chosen(const arrow::Schema& schema,
-                                               const std::vector<int>& columns) {
-    std::vector<std::shared_ptr<arrow::Field>> fields;
-    for (const int column : columns) fields.push_back(schema.field(column));
-    return arrow::schema(std::move(fields));
+  const parquet::arrow::SchemaField& field(int column) const {
+    return reader_->manifest().schema_fields[static_cast<size_t>(column)];
   }
 
-  arrow::Status Read(std::shared_ptr<arrow::RecordBatch>* batch) {
-    try {
-      return batches_->ReadNext(batch);
-    } catch (const std::exception& problem) {
-      return arrow::Status::SerializationError(problem.what());
+  // Opens the next row group with rows. False: there is none.
+  arrow::Result<bool> OpenGroup() {
+    while (group_ < metadata_->num_row_groups() && metadata_->RowGroup(group_)->num_rows() <= 0) {
+      ++group_;
     }
+    if (group_ == metadata_->num_row_groups()) return false;
+    const int group = group_++;
+    left_ = static_cast<uint64_t>(metadata_->RowGroup(group)->num_rows());
+    group_reader_ = reader_->parquet_reader()->RowGroup(group);
+    dictionaries_.clear();
+    std::vector<int> others;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      const parquet::arrow::SchemaField& about = field(columns_[i]);
+      dictionaries_.push_back(are_dictionaries_[i]
+                                  ? DictionaryReader::Open(*group_reader_, about.column_index,
+                                                           about.field->type())
+                                  : nullptr);
+      if (dictionaries_.back() == nullptr) others.push_back(columns_[i]);
+    }
+    // Leaves of a file are in the order of its schema, and so are the columns of a batch.
+    std::ranges::sort(others);
+    places_.clear();
+    for (const int column : columns_) {
+      places_.push_back(
+          static_cast<int>(std::ranges::lower_bound(others, column) - others.begin()));
+    }
+    std::vector<int> leaves;
+    for (const int column : others) AddLeaves(field(column), leaves);
+    batches_.reset();
+    if (others.empty()) return true;
+    ARROW_ASSIGN_OR_RAISE(batches_, reader_->GetRecordBatchReader({group}, leaves));
+    return true;
+  }
+
+  // Null: there are no more rows.
+  arrow::Result<std::shared_ptr<arrow::RecordBatch>> Read() {
+    if (left_ == 0) {
+      ARROW_ASSIGN_OR_RAISE(const bool has_rows, OpenGroup());
+      if (!has_rows) return nullptr;
+    }
+    int64_t rows = std::min(rows_at_once_, static_cast<int64_t>(left_));
+    std::shared_ptr<arrow::RecordBatch> others;
+    if (batches_ != nullptr) {
+      do {
+        ARROW_RETURN_NOT_OK(batches_->ReadNext(&others));
+        if (others == nullptr) {
+          return arrow::Status::SerializationError("row group ", group_ - 1, " lacks ", left_,
+                                                   " rows");
+        }
+      } while (others->num_rows() == 0);
+      rows = others->num_rows();
+    }
+    std::vector<std::shared_ptr<arrow::Array>> arrays;
+    std::vector<std::shared_ptr<arrow::Field>> fields;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      if (dictionaries_[i] != nullptr) {
+        ARROW_ASSIGN_OR_RAISE(arrays.emplace_back(), dictionaries_[i]->Next(rows));
+      } else {
+        arrays.push_back(others->column(places_[i]));
+        if (are_dictionaries_[i]) {
+          ARROW_ASSIGN_OR_RAISE(arrays.back(), AsDictionary(arrays.back()));
+        }
+      }
+      fields.push_back(arrow::field("", arrays.back()->type()));
+    }
+    left_ -= std::min(left_, static_cast<uint64_t>(rows));
+    return arrow::RecordBatch::Make(arrow::schema(std::move(fields)), rows, std::move(arrays));
   }
 
   // Names the column that cannot be read: the error does not.
@@ -252,11 +417,15 @@ class ParquetReader final : public simurgh_arrow_reader {
   std::shared_ptr<parquet::FileMetaData> metadata_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::vector<int> columns_;
-  std::vector<int> leaves_;
-  std::vector<int> places_;                            // Of the columns in a batch.
-  int group_ = 0;                                      // The next one to open.
-  uint64_t left_ = 0;                                  // Rows of the open group.
-  std::unique_ptr<arrow::RecordBatchReader> batches_;  // Of the open group.
+  std::vector<bool> are_dictionaries_;  // By column: how it is handed on.
+  int64_t rows_at_once_ = 0;
+  int group_ = 0;      // The next one to open.
+  uint64_t left_ = 0;  // Rows of the open group.
+  // Of the open group:
+  std::shared_ptr<parquet::RowGroupReader> group_reader_;
+  std::vector<std::unique_ptr<DictionaryReader>> dictionaries_;  // By column; or null.
+  std::unique_ptr<arrow::RecordBatchReader> batches_;            // Of all other columns.
+  std::vector<int> places_;                                      // Of these in a batch.
 };
 
 // Record batches, one after the other.

@@ -120,13 +120,15 @@ Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& featu
   const size_t dense_width = DenseColumns(config).size();
   const uint64_t max_rows =
       config.fit_rows == 0 ? std::numeric_limits<uint64_t>::max() : config.fit_rows;
-  auto observer = std::make_unique<ObservingSink>(max_rows, observed, std::move(taking),
-                                                  BatchBuilder(features.size(), dense_width));
+  std::vector<std::unique_ptr<RowConsumer>> observer;
+  observer.push_back(std::make_unique<ObservingSink>(max_rows, observed, std::move(taking),
+                                                     BatchBuilder(features.size(), dense_width)));
   SIMURGH_ASSIGN_OR_RETURN(
       const auto reader,
-      FileBatchReader::Open(config, std::move(observer), config.train,
-                            BatchBuilder(0, dense_width, LabelColumns(config).size()), kRowsAtOnce,
-                            {.identities = identities}));
+      FileBatchReader::Open(
+          config, std::move(observer), config.train,
+          [&] { return BatchBuilder(0, dense_width, LabelColumns(config).size()); }, kRowsAtOnce,
+          {.identities = identities}));
   for (uint64_t rows = 0; rows < max_rows;) {
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
     if (!batch.has_value()) break;

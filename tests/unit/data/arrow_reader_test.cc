@@ -115,6 +115,10 @@ TEST_CASE("Files of both formats and every layout have the rows of the CSV file"
   for (const char* name : {"plain.parquet", "default.parquet", "zstd.parquet"}) {
     CAPTURE(name);
     CheckSame(ReadAll(Format::kParquet, {Path(name)}), expected);
+    CheckSame(ReadAll(Format::kParquet, {Path(name)}, 64, {.threads = 3}), expected);
+    const ReadOptions some{.keep_negatives = 0.5, .seed = 3, .threads = 2};
+    CheckSame(ReadAll(Format::kParquet, {Path(name)}, 64, some),
+              ReadAll(Format::kCsv, {Path("rows.csv")}, 64, some));
   }
   for (const char* name : {"rows.arrow", "stream.arrow", "views.arrow"}) {
     CAPTURE(name);

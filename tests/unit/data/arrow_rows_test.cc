@@ -58,7 +58,8 @@ StatusOr<std::vector<std::string>> Read(const HandMade& column, Kind kind = Kind
   const HandMade rows = Rows(column.length, {column});
   SIMURGH_ASSIGN_OR_RETURN(ArrowRows reader,
                            ArrowRows::Create(*Owned<ArrowSchema>(rows).get(), {Column("x", kind)}));
-  SIMURGH_RETURN_IF_ERROR(reader.Take(Owned<ArrowArray>(rows)));
+  const auto batch = std::make_shared<const ArrowOwner<ArrowArray>>(Owned<ArrowArray>(rows));
+  SIMURGH_RETURN_IF_ERROR(reader.Take(batch, 0, static_cast<size_t>(batch->get()->length)));
   std::vector<std::string> shown;
   Cell cell;
   Cell* const cells[] = {&cell};

@@ -92,6 +92,69 @@ TEST_CASE("Batches equal the samples that went in, batch after batch, whatever w
   }
 }
 
+TEST_CASE("Samples of other builders are as if they had been set here") {
+  Random random(11);
+  BatchBuilder whole({0, 1, 0}, 2, 2, /*is_weighted=*/true);
+  BatchBuilder all({0, 1, 0}, 2, 2, true);
+  for (int round = 0; round < 3; ++round) {
+    BatchBuilder part({0, 1, 0}, 2, 2, true);
+    const size_t samples = 100 + random.Below(100);
+    std::vector<uint64_t> column;  // Ids of feature 1.
+    std::vector<uint32_t> ends;
+    for (size_t s = 0; s < samples; ++s) {
+      const uint64_t id = random.Below(30);
+      const size_t ids = random.Below(3);
+      for (BatchBuilder* builder : {&part, &whole}) {
+        builder->SetLabel(static_cast<float>(s % 2), 1);
+        builder->SetDense(1, static_cast<float>(s));
+        builder->SetWeight(static_cast<float>(s % 7));
+        if (round == 1 && s % 3 == 0) builder->SetGroup(s + 1);
+        builder->AddId(0, id, round == 2 && s == 50 ? 0.5F : 1.0F);
+        builder->AddId(2, id + s % 2);
+        for (size_t i = 0; builder == &whole && i < ids; ++i) builder->AddId(1, s + i);
+        builder->EndSample();
+        builder->AddId(0, 77);
+        builder->AbandonSample();
+      }
+      for (size_t i = 0; i < ids; ++i) column.push_back(s + i);
+      ends.push_back(static_cast<uint32_t>(column.size()));
+    }
+    part.SetIds(1, column, ends);
+    const size_t first = random.Below(samples);
+    if (first > 0) all.Append(part, 0, first);
+    all.Append(part, first, samples - first);
+    part.Clear();
+    CHECK(part.size() == 0);
+  }
+  REQUIRE(all.size() == whole.size());
+  const auto one = all.Build();
+  const auto other = whole.Build();
+  REQUIRE(one.ok());
+  REQUIRE(other.ok());
+  CHECK(one->dense.labels == other->dense.labels);
+  CHECK(one->dense.values == other->dense.values);
+  CHECK(one->dense.groups == other->dense.groups);
+  CHECK(one->sparse->ids == other->sparse->ids);
+  CHECK(one->sparse->offsets == other->sparse->offsets);
+  CHECK(one->sparse->occurrences == other->sparse->occurrences);
+  CHECK(one->sparse->weights == other->sparse->weights);
+}
+
+TEST_CASE("Appended samples have no more ids than others") {
+  BatchBuilder part(1, 0);
+  part.LiftLimit();
+  for (size_t i = 0; i <= kMaxBatchOccurrences; ++i) part.AddId(0, i % 7);
+  part.EndSample();
+  BatchBuilder whole(1, 0);
+  whole.Append(part, 0, 1);
+  CHECK(absl::IsInvalidArgument(whole.Build().status()));
+  part.Clear();
+  part.AddId(0, 1);
+  part.EndSample();
+  whole.Append(part, 0, 1);
+  CHECK(whole.Build().ok());
+}
+
 TEST_CASE("Unset values read as zero, unset features as no ids") {
   BatchBuilder builder(1, 2);
   builder.SetLabel(1.0F);

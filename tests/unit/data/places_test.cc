@@ -140,7 +140,8 @@ std::string TextOf(const Batch& batch) {
 }
 
 Read ReadShare(const Example& example, const std::vector<std::string>& files,
-               const Division& division, uint32_t share, const DataPosition* position) {
+               const Division& division, uint32_t share, const DataPosition* position,
+               uint32_t threads = 1) {
   Read read;
   const auto reader = OpenBatchReader(
       example.config, example.features, files, division.batch_size,
@@ -148,7 +149,8 @@ Read ReadShare(const Example& example, const std::vector<std::string>& files,
        .shares = division.shares,
        .piece_batches = division.piece_batches,
        .read = position,
-       .on_row = [&read](std::string_view row, bool) { read.rows.emplace_back(row); }});
+       .on_row = [&read](std::string_view row, bool) { read.rows.emplace_back(row); },
+       .threads = threads});
   REQUIRE(reader.status() == absl::OkStatus());
   for (;;) {
     const auto batch = (*reader)->Next();
@@ -205,9 +207,12 @@ TEST_CASE("Reading continues at every batch of every format") {
         } else {
           spoiled = files;
         }
-        const Read rest = ReadShare(example, spoiled, division, share, &*restored);
+        const uint32_t threads = batch % 4 == 0 ? 3 : 1;
+        const Read rest = ReadShare(example, spoiled, division, share, &*restored, threads);
         REQUIRE(std::ranges::equal(rest.batches, std::span(whole.batches).subspan(batch + 1)));
         REQUIRE(std::ranges::equal(rest.rows, std::span(whole.rows).last(rest.rows.size())));
+        REQUIRE(std::ranges::equal(rest.progress, std::span(whole.progress).subspan(batch + 1), {},
+                                   &ShareProgress::place, &ShareProgress::place));
         REQUIRE(rest.rows.size() < whole.rows.size());
         // Another division begins at the same place.
         const Division other{.batch_size = 7, .piece_batches = 1, .shares = 1};

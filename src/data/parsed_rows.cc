@@ -1,0 +1,199 @@
+#include "data/parsed_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "data/process/negative_sampling.h"
+#include "simurgh/base/check.h"
+#include "simurgh/base/log.h"
+#include "simurgh/data/bad_row_file.h"
+
+namespace simurgh {
+namespace {
+
+constexpr std::chrono::seconds kSkipInterval{5};  // Between reports of a long skip.
+
+}  // namespace
+
+WantedRows::WantedRows(const Division& division, const ReadOptions& options)
+    : division_(division),
+      share_(options.share),
+      epoch_(options.epoch),
+      read_(options.read),
+      read_end_(read_ == nullptr ? 0 : read_->EndOfRead(epoch_)) {}
+
+uint64_t WantedRows::From(uint64_t row) const {
+  constexpr uint64_t kMost = uint64_t{1} << 20;  // Between reports of a long skip.
+  const uint64_t chunk = uint64_t{division_.batch_size} * division_.piece_batches;
+  const uint64_t begin = row;
+  while (row - begin < kMost) {
+    if (division_.ShareOf(row) != share_) {
+      row = (row / chunk + 1) * chunk;
+    } else if (row < read_end_ && read_->IsRead({epoch_, row})) {
+      ++row;
+    } else {
+      break;
+    }
+  }
+  return row;
+}
+
+ParsedRows::ParsedRows(std::unique_ptr<RowSource> source,
+                       std::vector<std::unique_ptr<RowConsumer>> consumers,
+                       const std::function<BatchBuilder()>& make_builder, const WantedRows& wanted,
+                       const ReadOptions& options, uint64_t first)
+    : source_(std::move(source)),
+      next_row_(first),
+      wanted_(wanted),
+      options_(options) {
+  for (auto& consumer : consumers) parsers_.push_back(source_->NewParser(std::move(consumer)));
+  const size_t threads = parsers_.size();
+  // Each thread can read ahead while the caller takes earlier blocks.
+  const size_t blocks = threads == 1 ? 1 : 2 * threads;
+  for (size_t i = 0; i < blocks; ++i) {
+    blocks_.push_back({.block = source_->NewBlock(), .samples = make_builder()});
+    blocks_.back().samples.LiftLimit();
+  }
+  is_parsed_.resize(blocks);
+  if (threads == 1) return;
+  for (const auto& parser : parsers_) threads_.emplace_back([&] { Work(*parser); });
+}
+
+ParsedRows::~ParsedRows() {
+  stopped_ = true;
+  const MutexLock lock(mutex_);
+  has_ended_ = true;
+  changed_.NotifyAll();
+}
+
+ParsedBlock& ParsedRows::Next() {
+  const MutexLock lock(mutex_);
+  if (parsers_.size() == 1) {
+    ParsedBlock& parsed = blocks_.front();
+    if (has_ended_) return parsed;
+    Read(parsed);
+    if (parsed.has_rows) Parse(*parsers_.front(), parsed);
+    has_ended_ = !parsed.has_rows && (!parsed.status.ok() || !source_->is_idle());
+    return parsed;
+  }
+  size_t place = taken_ % blocks_.size();
+  if (is_held_ && blocks_[place].has_rows) {
+    is_parsed_[place] = false;
+    place = ++taken_ % blocks_.size();
+    changed_.NotifyAll();
+  }
+  while (!is_parsed_[place]) changed_.Wait(mutex_);
+  is_held_ = true;
+  return blocks_[place];
+}
+
+void ParsedRows::Work(BlockParser& parser) {
+  for (;;) {
+    size_t place = 0;
+    {
+      const MutexLock lock(mutex_);
+      while (!has_ended_ && (is_reading_ || read_ - taken_ == blocks_.size())) {
+        changed_.Wait(mutex_);
+      }
+      if (has_ended_) return;
+      is_reading_ = true;
+      place = read_ % blocks_.size();
+    }
+    ParsedBlock& parsed = blocks_[place];
+    Read(parsed);
+    {
+      const MutexLock lock(mutex_);
+      is_reading_ = false;
+      ++read_;
+      if (!parsed.has_rows) has_ended_ = true;
+      changed_.NotifyAll();
+    }
+    if (parsed.has_rows) Parse(parser, parsed);
+    const MutexLock lock(mutex_);
+    is_parsed_[place] = true;
+    changed_.NotifyAll();
+  }
+}
+
+void ParsedRows::Read(ParsedBlock& parsed) {
+  parsed.rows.clear();
+  parsed.notes.clear();
+  parsed.texts.clear();
+  parsed.samples.Clear();
+  parsed.has_rows = false;
+  parsed.status = ReadWanted(parsed);
+}
+
+Status ParsedRows::ReadWanted(ParsedBlock& parsed) {
+  for (;;) {
+    const uint64_t wanted = wanted_.From(next_row_);
+    if (next_row_ < wanted) {
+      const uint64_t skipped = source_->Skip(wanted - next_row_);
+      next_row_ += skipped;
+      if (skipped > 0) {
+        if (next_row_ < wanted_.read_end()) SIMURGH_RETURN_IF_ERROR(ShowSkip());
+        continue;
+      }
+    }
+    parsed.first = next_row_;
+    SIMURGH_ASSIGN_OR_RETURN(const bool has_rows, source_->Read(*parsed.block));
+    if (!has_rows) return absl::OkStatus();
+    next_row_ += parsed.block->rows;
+    parsed.has_rows = wanted < next_row_;
+    if (parsed.has_rows) return absl::OkStatus();
+    if (next_row_ <= wanted_.read_end()) SIMURGH_RETURN_IF_ERROR(ShowSkip());
+  }
+}
+
+Status ParsedRows::ShowSkip() {
+  if (stopped_) return absl::CancelledError("reading was stopped");
+  const auto now = std::chrono::steady_clock::now();
+  if (now - shown_ < kSkipInterval) return absl::OkStatus();
+  shown_ = now;
+  spdlog::info("skipping rows that have been read: epoch={} rows={} files={}", options_.epoch + 1,
+               next_row_, source_->files_opened());
+  return absl::OkStatus();
+}
+
+void ParsedRows::Parse(BlockParser& parser, ParsedBlock& parsed) const {
+  const RowBlock& block = *parsed.block;
+  parsed.status = parser.Take(*parsed.block);
+  parsed.has_rows = parsed.status.ok();
+  if (!parsed.has_rows) return;
+  parsed.rows.assign(block.rows, ParsedBlock::Row::kUnwanted);
+  std::vector<uint32_t> kept;
+  size_t bad = 0;
+  size_t warnings = 0;
+  uint64_t wanted = 0;
+  for (size_t row = 0; row < block.rows; ++row) {
+    const uint64_t number = parsed.first + row;
+    if (number >= wanted) wanted = wanted_.From(number);
+    if (number < wanted) continue;
+    const Status status = parser.Parse(row, parsed.samples);
+    if (options_.on_row) parsed.texts.push_back(parser.Text(row));
+    if (!status.ok()) {
+      parsed.samples.AbandonSample();
+      parsed.rows[row] = ParsedBlock::Row::kBad;
+      const bool is_written = options_.bad_rows != nullptr && bad++ < BadRowFile::kRows;
+      parsed.notes.push_back({.row = row,
+                              .problem = status,
+                              .place = parser.Place(row),
+                              .text = is_written ? parser.Text(row) : ""});
+      continue;
+    }
+    if (std::string warning = parser.TakeWarning(); !warning.empty()) {
+      if (warnings++ < kLoggedRows) {
+        parsed.notes.push_back(
+            {.row = row, .place = parser.Place(row), .warning = std::move(warning)});
+      }
+    }
+    const bool keeps = parsed.samples.positive() ||
+                       KeepsNegative(options_, block.NumberOf(row, number));
+    keeps ? parsed.samples.EndSample() : parsed.samples.AbandonSample();
+    parsed.rows[row] = keeps ? ParsedBlock::Row::kKept : ParsedBlock::Row::kDropped;
+    if (keeps) kept.push_back(static_cast<uint32_t>(row));
+  }
+  parser.AddColumns(kept, parsed.samples);
+}
+
+}  // namespace simurgh
