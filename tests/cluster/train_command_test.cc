@@ -337,6 +337,7 @@ TEST_CASE("Bad arguments of simurgh train exit with 2") {
       {{"train", "nowhere.yaml"}, "simurgh: nowhere.yaml: No such file"},
       {{"train", "/dev/null"}, "simurgh: /dev/null is not a regular file"},
       {{"train", "config/adult.yaml", "--log"}, "simurgh: unrecognised option '--log'"},
+      {{"train", "config/adult.yaml", "--refit"}, "simurgh: --refit requires"},
       {{"train", "config/adult.yaml", "more"}, "simurgh: unexpected argument 'more'"},
       {{"train", "config/adult.yaml", "--logs", "/proc/logs"}, "simurgh: --logs /proc/logs"},
   }));
