@@ -738,9 +738,10 @@ StatusOr<std::vector<std::string>> RefitOverrides(const ClusterConfig& config) {
       "checkpoint.keep_best=0"};
 }
 
-// One training. Adds what the first nn-worker prints to `result`: nothing if it was stopped.
+// One training. Sets `result` to what the first nn-worker prints: nothing if it was stopped.
+// is_last: another one follows if it succeeds.
 StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const std::vector<std::string>& overrides,
-                             const RunFolder& folder, std::string& result) {
+                             const RunFolder& folder, bool is_last, std::string& result) {
   const bool is_alone = options.host.empty();
   const StatusOr<ClusterConfig> config = LoadClusterConfig(
       options.config, overrides, is_alone ? InputFiles::kCheck : InputFiles::kIgnore);
@@ -760,6 +761,9 @@ StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const std::vector<std:
   const ExitCode code = cluster.Supervise();
   std::ifstream file(cluster.result_path());
   result.assign(std::istreambuf_iterator<char>(file), {});
+  if (is_last || code != ExitCode::kOk || result.empty()) {
+    WriteRunState(folder.path(), {.exit_code = static_cast<int>(code)}).IgnoreError();
+  }
   return code;
 }
 
@@ -792,14 +796,14 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
   std::string result;
   SIMURGH_ASSIGN_OR_RETURN(
       ExitCode code, TrainOnce(options, options.refit ? with(TrialOverrides(*config)) : overrides,
-                               *folder, result));
+                               *folder, /*is_last=*/!options.refit, result));
   if (options.refit && code == ExitCode::kOk && !result.empty()) {
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> more, RefitOverrides(*config));
     std::cerr << "simurgh: training again on the rows of data.validation, too: " << more[2]
               << std::endl;
-    SIMURGH_ASSIGN_OR_RETURN(code, TrainOnce(options, with(more), *folder, result));
+    SIMURGH_ASSIGN_OR_RETURN(code,
+                             TrainOnce(options, with(more), *folder, /*is_last=*/true, result));
   }
-  WriteRunState(folder->path(), {.exit_code = static_cast<int>(code)}).IgnoreError();
   if (code != ExitCode::kOk) return code;
   if (options.json && !result.empty()) {
     PrintJson(ResultJson(result));
