@@ -348,8 +348,8 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                "from, see Statistics; 0: all",
                &data->fit_rows, 0, kMaxRows);
     in.Integer("threads",
-               "threads of a loader or nn-worker that read and parse rows, see Data files; 0: one "
-               "for each processor, at most 4",
+               "threads of a loader or nn-worker that parse rows, see Data files; 0: one per "
+               "processor, at most 4",
                &data->threads, 0, 256);
     in.Choice<OnChange>("on_change",
                         "reaction to a file that changes during the run: end the run, or log a "

@@ -9,8 +9,8 @@
  *   const simurgh_plugin* simurgh_plugin_entry(void);
  *
  * Calls: create, once for every feature or derived column of every thread that reads a data set
- * (training, evaluation, loader); process, for each row; destroy, when the reader is done. The shared object
- * stays loaded until its last instance is destroyed.
+ * (training, evaluation, loader); process, for each row; destroy, when the reader is done. The
+ * shared object stays loaded until its last instance is destroyed.
  *
  * Determinism: equal cells must give equal results, independent of instance and order.
  *
