@@ -445,9 +445,9 @@ struct ArrowRows::Column {
   std::vector<float> list_weights;
 
   std::optional<IdHasher> hasher;
-  std::vector<uint64_t> hashes;  // Of the ids of all rows.
-  std::vector<uint32_t> ends;    // By row: among them.
-  HashedDictionaries::Of* dictionaries = nullptr;  // Of this column, of all threads.
+  std::vector<uint64_t> hashes;                                  // Of the ids of all rows.
+  std::vector<uint32_t> ends;                                    // By row: among them.
+  HashedDictionaries::Of* dictionaries = nullptr;                // Of this column, of all threads.
   std::shared_ptr<const HashedDictionaries::Hashed> dictionary;  // The last one.
 
   bool has_lists() const { return lists.kind != Lists::Kind::kNone; }

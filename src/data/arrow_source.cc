@@ -435,8 +435,7 @@ class ArrowSource final : public RowSource {
     if (file_ == nullptr) return 1;
     const int64_t rows = file_->rows();
     if (rows < 0) return 0;
-    const double of_file =
-        rows == 0 ? 1 : static_cast<double>(before_) / static_cast<double>(rows);
+    const double of_file = rows == 0 ? 1 : static_cast<double>(before_) / static_cast<double>(rows);
     return (static_cast<double>(opened_ - 1) + of_file) / static_cast<double>(files_.size());
   }
 
@@ -517,8 +516,8 @@ class ArrowSource final : public RowSource {
   std::vector<size_t> hashable_;  // Configured columns that can be hashed, by the first file.
 
   size_t opened_ = 0;
-  std::unique_ptr<ArrowFile> file_;         // The last opened one; null at the end.
-  std::shared_ptr<const FileTypes> types_;  // Its own.
+  std::unique_ptr<ArrowFile> file_;                      // The last opened one; null at the end.
+  std::shared_ptr<const FileTypes> types_;               // Its own.
   std::shared_ptr<const ArrowOwner<ArrowArray>> batch_;  // With rows that are not read; or null.
   size_t next_ = 0;                                      // Row of the batch.
   uint64_t before_ = 0;                                  // Rows of the file before it.

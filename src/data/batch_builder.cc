@@ -36,9 +36,9 @@ class alignas(64) FeatureState {
   void Append(const FeatureState& other, size_t first, size_t end) {
     if (other.weights_.size() > first) {
       weights_.resize(count(), 1.0F);
-      weights_.insert(weights_.end(), other.weights_.begin() + static_cast<ptrdiff_t>(first),
-                      other.weights_.begin() +
-                          static_cast<ptrdiff_t>(std::min(end, other.weights_.size())));
+      weights_.insert(
+          weights_.end(), other.weights_.begin() + static_cast<ptrdiff_t>(first),
+          other.weights_.begin() + static_cast<ptrdiff_t>(std::min(end, other.weights_.size())));
     }
     Append(other.ids().subspan(first, end - first));
   }

@@ -42,10 +42,7 @@ ParsedRows::ParsedRows(std::unique_ptr<RowSource> source,
                        std::vector<std::unique_ptr<RowConsumer>> consumers,
                        const std::function<BatchBuilder()>& make_builder, const WantedRows& wanted,
                        const ReadOptions& options, uint64_t first)
-    : source_(std::move(source)),
-      next_row_(first),
-      wanted_(wanted),
-      options_(options) {
+    : source_(std::move(source)), next_row_(first), wanted_(wanted), options_(options) {
   for (auto& consumer : consumers) parsers_.push_back(source_->NewParser(std::move(consumer)));
   const size_t threads = parsers_.size();
   // Each thread can read ahead while the caller takes earlier blocks.
@@ -187,8 +184,8 @@ void ParsedRows::Parse(BlockParser& parser, ParsedBlock& parsed) const {
             {.row = row, .place = parser.Place(row), .warning = std::move(warning)});
       }
     }
-    const bool keeps = parsed.samples.positive() ||
-                       KeepsNegative(options_, block.NumberOf(row, number));
+    const bool keeps =
+        parsed.samples.positive() || KeepsNegative(options_, block.NumberOf(row, number));
     keeps ? parsed.samples.EndSample() : parsed.samples.AbandonSample();
     parsed.rows[row] = keeps ? ParsedBlock::Row::kKept : ParsedBlock::Row::kDropped;
     if (keeps) kept.push_back(static_cast<uint32_t>(row));
