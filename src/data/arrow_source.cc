@@ -296,10 +296,9 @@ class ArrowParser final : public BlockParser {
 
   void AddColumns(const std::vector<uint32_t>& kept, BatchBuilder& builder) override {
     for (const Hashed& one : hashed_) {
-      const ArrowRows::RowHashes all = rows_->Hashes(one.place);
-      if (kept.size() == rows_->rows()) {
-        const std::span ends(all.ends, kept.size());
-        builder.SetIds(one.of.feature, {all.hashes, ends.empty() ? 0 : ends.back()}, ends);
+      ArrowRows::RowHashes& all = rows_->Hashes(one.place);
+      if (kept.size() == rows_->rows() && one.is_last) {
+        builder.SetIds(one.of.feature, all.hashes, all.ends);
         continue;
       }
       std::vector<uint64_t> ids;
@@ -345,13 +344,18 @@ class ArrowParser final : public BlockParser {
       }
       rows_->Hash(one.place, one.of.seed, config_.missing_values, *types->dictionaries);
     }
+    for (size_t i = 0; i < hashed_.size(); ++i) {
+      hashed_[i].is_last = std::ranges::count(std::span(hashed_).subspan(i + 1), hashed_[i].place,
+                                              &Hashed::place) == 0;
+    }
     types_ = std::move(types);
     return absl::OkStatus();
   }
 
   struct Hashed {
     RowConsumer::Hashed of;
-    size_t place = 0;  // Among the columns of rows_.
+    size_t place = 0;      // Among the columns of rows_.
+    bool is_last = false;  // Of the features of that column.
   };
 
   const DataConfig config_;

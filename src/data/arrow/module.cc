@@ -54,8 +54,8 @@ namespace {
 
 using RandomAccessFile = arrow::io::RandomAccessFile;
 
-// Cells that are decoded at once: as many as a cache holds.
-constexpr int64_t kCells = int64_t{1} << 18;
+// Cells that are decoded at once: as many as a cache holds with their ids.
+constexpr int64_t kCells = int64_t{1} << 17;
 constexpr int64_t kMinRows = 1'024;
 constexpr int64_t kMaxRows = 65'536;
 // Bytes of a column that are read at once.
