@@ -17,8 +17,8 @@ GROUPS = {
 
 # Labels of calls that do not name them, by file and the argument.
 LABELS = {
-    ("rpc_metrics", "labels"): ["side", "method"],
-    ("rpc_metrics", "all"): ["side", "method", "code"],
+    ("rpc_setup", "labels"): ["side", "method"],
+    ("rpc_setup", "all"): ["side", "method", "code"],
     ("server_metrics", "labels"): ["table", "cause"],
     ("server_metrics", "labels_"): ["table"],
     ("train_report", "labels"): ["task"],

@@ -5,7 +5,7 @@
 
 #include "services/api/methods.h"
 #include "simurgh/base/status.h"
-#include "simurgh/config/vector_precision.h"
+#include "simurgh/config/embedding_form.h"
 #include "simurgh/data/encoded_batch.h"
 #include "simurgh/train/ports.h"
 

@@ -16,7 +16,6 @@
 #include "services/datagen/report.h"
 #include "services/datagen/teachers.h"
 #include "services/runtime/command_line.h"
-#include "services/runtime/exit_code.h"
 #include "simurgh/data/file_writer.h"
 
 namespace simurgh {

@@ -15,7 +15,7 @@
 #include "services/api/patience.h"
 #include "services/api/peer_clients.h"
 #include "services/runtime/io_thread.h"
-#include "services/runtime/rpc_options.h"
+#include "services/runtime/rpc_setup.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/random.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "simurgh/base/status.h"
-#include "simurgh/config/agreement.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/batch.h"
 

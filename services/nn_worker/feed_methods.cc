@@ -11,7 +11,7 @@
 #include "services/api/patience.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/settings.h"
-#include "simurgh/config/agreement.h"
+#include "simurgh/config/cluster_config.h"
 #include "simurgh/data/batch_reader.h"
 
 namespace simurgh {

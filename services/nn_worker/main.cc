@@ -35,7 +35,7 @@
 #include "services/runtime/listener.h"
 #include "services/runtime/log_limiter.h"
 #include "services/runtime/peer_monitor.h"
-#include "services/runtime/rpc_metrics.h"
+#include "services/runtime/rpc_setup.h"
 #include "simurgh/base/log.h"
 #include "simurgh/table/run_number.h"
 #include "simurgh/train/learning_rates.h"

@@ -15,7 +15,7 @@
 #include "services/nn_worker/network_description.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
-#include "simurgh/config/agreement.h"
+#include "simurgh/config/cluster_config.h"
 #include "simurgh/config/statistics.h"
 
 namespace simurgh {

@@ -16,7 +16,7 @@
 #include "services/api/rank_methods.h"
 #include "services/nn_worker/rank_mesh.h"
 #include "services/runtime/daemon.h"
-#include "services/runtime/rpc_metrics.h"
+#include "services/runtime/rpc_setup.h"
 #include "simurgh/base/status.h"
 #include "simurgh/collective/collective.h"
 

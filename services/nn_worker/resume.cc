@@ -11,7 +11,7 @@
 
 #include "simurgh/base/log.h"
 #include "simurgh/base/settings.h"
-#include "simurgh/config/agreement.h"
+#include "simurgh/config/cluster_config.h"
 #include "simurgh/nn/dense_optimizer.h"
 
 namespace simurgh {

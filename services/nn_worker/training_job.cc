@@ -15,7 +15,7 @@
 #include "simurgh/base/hash.h"
 #include "simurgh/base/log.h"
 #include "simurgh/collective/nccl_library.h"
-#include "simurgh/config/agreement.h"
+#include "simurgh/config/cluster_config.h"
 #include "simurgh/config/statistics.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/train/dense_weights.h"

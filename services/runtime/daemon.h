@@ -3,23 +3,54 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include <boost/program_options/options_description.hpp>
+
 #include "rpc/message.h"
-#include "services/runtime/exit_code.h"
-#include "services/runtime/flags.h"
+#include "services/runtime/command_line.h"
 #include "services/runtime/http_endpoint.h"
-#include "services/runtime/rpc_options.h"
+#include "services/runtime/rpc_setup.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {
+
+// Flags of all daemons.
+struct DaemonFlags {
+  std::string config_path;             // --config FILE
+  uint32_t index = 0;                  // --index N: the instance of the section.
+  std::vector<std::string> overrides;  // --set key=value, in order.
+  bool check_config = false;           // --check-config
+  std::string log_level = "info";      // --log-level and --log-format, as for InitLogging.
+  std::string log_format = "text";
+};
+
+// Parts of --help.
+struct ProgramUsage {
+  std::string program;
+  std::string summary;                      // One or two sentences.
+  std::string arguments = "--config FILE";  // That are required; without --config it is optional.
+
+  // A program's own options, bound to its variables (boost::program_options::value(&variable)).
+  boost::program_options::options_description own_options{"Options of this program"};
+};
+
+// Parses a command line. Returns nothing after --help, --version or --describe-config, which write
+// to `out`.
+//
+// Errors: INVALID_ARGUMENT, one line, for an unknown or incomplete flag, a positional argument, a
+// value out of range, or a missing --config.
+StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int argc,
+                                                const char* const* argv, std::ostream& out);
 
 // The frame that all daemons share. A daemon's main is a description, a class and a call of
 // RunDaemon, which does, in this order:

@@ -19,7 +19,7 @@
 #include <boost/asio/write.hpp>
 
 #include "services/runtime/io_thread.h"
-#include "services/runtime/tcp_listener.h"
+#include "services/runtime/listener.h"
 #include "simurgh/base/log.h"
 #include "simurgh/telemetry/timeline.h"
 

@@ -1,13 +1,138 @@
 #include "services/runtime/listener.h"
 
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <semaphore>
+#include <sstream>
+#include <stop_token>
+#include <utility>
+
+#include <netdb.h>
+
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
-#include "services/runtime/own_host.h"
-#include "services/runtime/ready_method.h"
+#include "rpc/address.h"
+#include "services/runtime/peer_monitor.h"
 #include "simurgh/base/log.h"
 
 namespace simurgh {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{100};
+constexpr std::chrono::milliseconds kLongestPause{5'000};
+
+// The resolver's error, or 0.
+int Resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_flags = AI_PASSIVE;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (found != nullptr) ::freeaddrinfo(found);
+  return error;
+}
+
+}  // namespace
+
+Status AwaitOwnHost(DaemonContext& context, const std::string& key, const std::string& address) {
+  const auto parsed = rpc::ParseAddress(address);
+  if (!parsed.ok() || parsed->has_path()) return absl::OkStatus();
+  std::binary_semaphore stopped(0);
+  const std::stop_callback stopper(context.stop_source().get_token(), [&] { stopped.release(); });
+  std::chrono::milliseconds pause = kFirstPause;
+  for (int error = 0; (error = Resolve(parsed->host)) != 0;
+       pause = std::min(2 * pause, kLongestPause)) {
+    const std::string reason =
+        absl::StrCat(key, ": host '", parsed->host, "' does not resolve: ", ::gai_strerror(error));
+    spdlog::warn("waiting: {}; correct the host, or add it to the name service", reason);
+    context.SetWaiting("host", absl::UnavailableError(reason));
+    if (stopped.try_acquire_for(pause)) return absl::CancelledError("stopped while waiting");
+  }
+  context.SetWaiting("host", absl::OkStatus());
+  return absl::OkStatus();
+}
+
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+struct HostAndPort {
+  std::string host;
+  std::string port;
+};
+
+// "host:port" or "[v6 address]:port".
+std::optional<HostAndPort> SplitAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) return std::nullopt;
+  HostAndPort result{address.substr(0, colon), address.substr(colon + 1)};
+  uint32_t port = 0;
+  for (const char c : result.port) {
+    if (c < '0' || c > '9') return std::nullopt;
+    port = 10 * port + static_cast<uint32_t>(c - '0');
+    if (port > 65'535) return std::nullopt;
+  }
+  if (result.host.front() == '[' && result.host.back() == ']') {
+    result.host = result.host.substr(1, result.host.size() - 2);
+  } else if (result.host.find(':') != std::string::npos) {
+    return std::nullopt;
+  }
+  return result;
+}
+
+Status ListenOn(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const std::string& place) {
+  boost::system::error_code error;
+  if (acceptor.is_open()) acceptor.close();
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) return absl::OkStatus();
+  if (error == asio::error::address_in_use) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        place, " is in use by another process; choose another port, or 0 for any free one"));
+  }
+  return absl::UnavailableError(
+      absl::StrCat(place, ": cannot listen: ", error.message(),
+                   error == asio::error::no_descriptors
+                       ? RemedyOf(error.value())
+                       : "; give an address of this host, with a port above 1023"));
+}
+
+}  // namespace
+
+StatusOr<TcpListener> ListenAt(boost::asio::any_io_executor executor, const std::string& address,
+                               const std::string& key) {
+  const std::string place = absl::StrCat(key, ": '", address, "'");
+  const auto parts = SplitAddress(address);
+  if (!parts.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, " is not host:port; write for example 127.0.0.1:9100"));
+  }
+  boost::system::error_code error;
+  tcp::resolver resolver(executor);
+  const auto found = resolver.resolve(parts->host, parts->port, tcp::resolver::passive, error);
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, ": host cannot be resolved: ", error.message(), "; correct the host"));
+  }
+  TcpListener listener{.acceptor = tcp::acceptor(std::move(executor)), .address = ""};
+  Status status;
+  for (const auto& entry : found) {
+    status = ListenOn(listener.acceptor, entry.endpoint(), place);
+    if (!status.ok()) continue;
+    std::ostringstream text;
+    text << listener.acceptor.local_endpoint();
+    listener.address = text.str();
+    listener.is_loopback = listener.acceptor.local_endpoint().address().is_loopback();
+    return listener;
+  }
+  return status;
+}
+
 namespace {
 
 // Names the configuration key and the remedy.

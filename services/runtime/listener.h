@@ -3,14 +3,37 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 
+#include <boost/asio/ip/tcp.hpp>
+
+#include "rpc/async.h"
 #include "rpc/server.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
-#include "services/runtime/rpc_metrics.h"
+#include "services/runtime/rpc_setup.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh {
+
+// Waits until the host of a listening address resolves, as that of a container that has just
+// started. Names it in the log and in /readyz meanwhile. address: as in rpc/address.h. key: its
+// configuration key.
+// Errors: CANCELLED after a stop.
+Status AwaitOwnHost(DaemonContext& context, const std::string& key, const std::string& address);
+
+struct TcpListener {
+  boost::asio::ip::tcp::acceptor acceptor;
+  std::string address;  // The numeric "host:port".
+  bool is_loopback = false;
+};
+
+// Listens for plain connections. address: "host:port"; port 0 takes any free port. key: its
+// configuration key, for errors.
+// Errors: INVALID_ARGUMENT if the address cannot be parsed or resolved; ALREADY_EXISTS if it is in
+// use; UNAVAILABLE for other errors of the system.
+StatusOr<TcpListener> ListenAt(boost::asio::any_io_executor executor, const std::string& address,
+                               const std::string& key);
 
 // A daemon's RPC server with the thread that runs it.
 //

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
-#include "services/runtime/ready_method.h"
 #include "simurgh/base/log.h"
 
 namespace simurgh {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rpc/client.h"
+#include "rpc/method.h"
 #include "rpc/waiter.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
@@ -14,6 +15,12 @@
 #include "simurgh/base/status.h"
 
 namespace simurgh {
+
+// A method of every daemon that listens: whether it can do its job.
+// Errors: FAILED_PRECONDITION with the reason of /readyz; INVALID_ARGUMENT if only an operator can
+// change that.
+using Ready = rpc::MethodOf<rpc::MessageOf<rpc::NoTable>, rpc::MessageOf<rpc::NoTable>>;
+inline constexpr Ready kReady{.number = 0x0001, .name = "ready"};
 
 // Calls `ready` of a daemon's peers, again and again. /readyz and the log name the peers that it
 // waits for: those that cannot be reached, do not resolve, have another configuration or are not

@@ -1,5 +1,3 @@
-#include "services/serving/bearer_tokens.h"
-
 #include <algorithm>
 
 #include <openssl/crypto.h>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_split.h"
 
 #include "rpc/token.h"
+#include "services/serving/http_security.h"
 
 namespace simurgh {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "rpc/suspension.h"
 #include "services/runtime/io_thread.h"
-#include "services/runtime/tcp_listener.h"
+#include "services/runtime/listener.h"
 #include "services/serving/predict_api.h"
 #include "simurgh/base/log.h"
 

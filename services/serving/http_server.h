@@ -5,9 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "services/serving/http_message.h"
 #include "services/serving/http_parser.h"
-#include "services/serving/server_tls.h"
+#include "services/serving/http_security.h"
 #include "simurgh/base/status.h"
 #include "simurgh/telemetry/metrics.h"
 

@@ -1,10 +1,10 @@
-#include "services/serving/library_backend.h"
-
 #include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
+#include "services/serving/scoring_backend.h"
 
 namespace simurgh {
 namespace {

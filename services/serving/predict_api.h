@@ -6,16 +6,43 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
-#include "services/serving/bearer_tokens.h"
-#include "services/serving/http_message.h"
+#include "services/serving/http_parser.h"
+#include "services/serving/http_security.h"
 #include "services/serving/predict_request.h"
-#include "services/serving/route.h"
 #include "services/serving/scoring_backend.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {
+
+// What a request is about.
+struct Route {
+  enum class Kind {
+    kUnknown,
+    kServer,       // /v2
+    kLive,         // /v2/health/live
+    kReady,        // /v2/health/ready
+    kModel,        // /v2/models/NAME[/versions/N]
+    kModelReady,   // ... /ready
+    kModelConfig,  // ... /config
+    kInfer,        // ... /infer
+    kStatus,       // /v1/models/NAME[/versions/N]
+    kPredict,      // ... :predict
+  };
+
+  Kind kind = Kind::kUnknown;
+  std::string model;
+  std::optional<uint64_t> step;
+
+  bool posts() const { return kind == Kind::kInfer || kind == Kind::kPredict; }
+  // For metrics.
+  const char* name() const;
+};
+
+// target: with or without a query.
+Route ParseRoute(std::string_view target);
 
 // Answers requests of the protocols v1 and v2 with a backend.
 //

@@ -1,22 +1,116 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "services/serving/problems.h"
-#include "services/serving/request_memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "simurgh/base/settings.h"
 #include "simurgh/base/status.h"
 #include "simurgh/data/json_events.h"
 #include "simurgh/serve/model_version.h"
 #include "simurgh/serve/score_request.h"
 
 namespace simurgh {
+
+// What is wrong with a request: the first ten problems, and how many more there are.
+class Problems {
+ public:
+  static constexpr size_t kShown = ScoredRows::kMaxProblems;
+
+  void Add(std::string problem) {
+    if (shown_.size() < kShown) shown_.push_back(std::move(problem));
+    ++count_;
+  }
+  // Further `count` problems, without a text.
+  void AddMore(size_t count) { count_ += count; }
+
+  bool empty() const { return count_ == 0; }
+  // Whether to look for no more.
+  bool full() const { return count_ > kShown; }
+  // One line each.
+  std::string Text() const {
+    std::string text = absl::StrJoin(shown_, "\n");
+    if (count_ > shown_.size()) absl::StrAppend(&text, "\nand ", count_ - shown_.size(), " more");
+    return text;
+  }
+
+ private:
+  std::vector<std::string> shown_;
+  size_t count_ = 0;
+};
+
+// Rows with a cell that is not a value of its column.
+struct BadRows {
+  std::set<size_t> rows;  // From 0.
+  Problems problems;
+
+  void Add(size_t row, std::string problem) {
+    rows.insert(row);
+    problems.Add(std::move(problem));
+  }
+};
+
+// A value for a message: in quotes, printable and not too long.
+inline std::string Shown(std::string_view value) {
+  constexpr size_t kMaxBytes = 64;
+  const bool is_cut = value.size() > kMaxBytes;
+  return absl::StrCat("'", PrintableLine(std::string(value.substr(0, kMaxBytes))),
+                      is_cut ? "..." : "", "'");
+}
+
+// The body of a request, and the texts that its cells refer to and the body has not as they are.
+//
+// Threads: one writer; then immutable.
+class RequestMemory {
+ public:
+  explicit RequestMemory(std::string body) : body_(std::move(body)) {}
+  RequestMemory(const RequestMemory&) = delete;
+  RequestMemory& operator=(const RequestMemory&) = delete;
+
+  std::string_view body() const { return body_; }
+  // Memory that was taken, without the body.
+  size_t copied_bytes() const { return copied_bytes_; }
+  bool IsInBody(std::string_view text) const {
+    return text.data() >= body_.data() && text.data() + text.size() <= body_.data() + body_.size();
+  }
+
+  // Copies what is not in the body.
+  std::string_view Keep(std::string_view text) { return IsInBody(text) ? text : Copy(text); }
+  std::string_view Copy(std::string_view text) {
+    char* const copy = Allocate<char>(text.size());
+    std::copy(text.begin(), text.end(), copy);
+    return {copy, text.size()};
+  }
+  std::span<const std::string_view> Copy(std::span<const std::string_view> texts) {
+    auto* const copy = Allocate<std::string_view>(texts.size());
+    std::uninitialized_copy(texts.begin(), texts.end(), copy);
+    return {copy, texts.size()};
+  }
+
+ private:
+  template <typename T>
+  T* Allocate(size_t count) {
+    copied_bytes_ += count * sizeof(T);
+    return static_cast<T*>(arena_.allocate(count * sizeof(T), alignof(T)));
+  }
+
+  const std::string body_;
+  size_t copied_bytes_ = 0;
+  std::pmr::monotonic_buffer_resource arena_;
+};
 
 // A response without its status line.
 struct EncodedBody {

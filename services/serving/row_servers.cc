@@ -11,8 +11,8 @@
 #include <boost/asio/use_future.hpp>
 
 #include "services/api/serving_cluster.h"
-#include "services/runtime/rpc_options.h"
-#include "simurgh/config/agreement.h"
+#include "services/runtime/rpc_setup.h"
+#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 namespace {

@@ -12,7 +12,7 @@
 #include "rpc/client.h"
 #include "services/api/served_row_codec.h"
 #include "services/runtime/io_thread.h"
-#include "services/runtime/rpc_metrics.h"
+#include "services/runtime/rpc_setup.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"

@@ -12,6 +12,8 @@
 #include "simurgh/config/serving_config.h"
 #include "simurgh/serve/model_version.h"
 #include "simurgh/serve/score_request.h"
+#include "simurgh/serve/scorer.h"
+#include "simurgh/serve/served_versions.h"
 
 namespace simurgh {
 
@@ -51,6 +53,34 @@ class ScoringBackend {
 
   // After SIGHUP, with the configuration as it is now. After an error nothing has changed.
   virtual Status Reload(const ServingConfig& /*config*/) { return absl::OkStatus(); }
+};
+
+// The versions of a model's folder, and the threads that predict with them.
+class LibraryBackend final : public ScoringBackend {
+ public:
+  // overrides: see ConfigOfModel(). rows: the servers of the rows; null: they are in this process.
+  // Lifetime: the registry outlives the backend.
+  LibraryBackend(const ServingConfig& config, std::vector<std::string> overrides,
+                 std::shared_ptr<RemoteRows> rows, MetricRegistry& registry);
+
+  LoadedVersion Current() override;
+  LoadedVersion Find(uint64_t step) override;
+  std::vector<uint64_t> Steps() override { return versions_.Steps(); }
+  std::string Problem() override { return versions_.Problem(); }
+  bool Refuses(std::chrono::milliseconds max_wait) override { return scorer_.Refuses(max_wait); }
+  void Score(const LoadedVersion& version, ScoreRequest request, std::chrono::milliseconds max_wait,
+             Done done) override;
+  void NoteAnswer(const LoadedVersion& version) override { versions_.NoteAnswer(*version.model); }
+  Status Reload(const ServingConfig& config) override;
+
+ private:
+  // Scores again with the newest version, because a server has no rows of `version` any more.
+  void ScoreAgain(const LoadedVersion& version, ScoreRequest request,
+                  std::chrono::milliseconds max_wait, Done done);
+
+  const bool is_remote_;
+  ServedVersions versions_;
+  Scorer scorer_;  // Destroyed first: answers all requests.
 };
 
 }  // namespace simurgh

@@ -1,9 +1,9 @@
-#include "services/serving/server_tls.h"
-
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
 #include "absl/strings/str_cat.h"
+
+#include "services/serving/http_security.h"
 
 namespace simurgh {
 namespace {

@@ -11,11 +11,9 @@
 
 #include "services/runtime/http_endpoint.h"
 #include "services/runtime/process.h"
-#include "services/runtime/stop_signals.h"
-#include "services/serving/bearer_tokens.h"
+#include "services/serving/http_security.h"
 #include "services/serving/http_server.h"
 #include "services/serving/predict_api.h"
-#include "services/serving/server_tls.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
 

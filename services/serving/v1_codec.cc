@@ -1,8 +1,8 @@
-#include "services/serving/v1_codec.h"
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
+#include "services/serving/codecs.h"
 
 namespace simurgh {
 namespace {

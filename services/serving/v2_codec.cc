@@ -1,5 +1,3 @@
-#include "services/serving/v2_codec.h"
-
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -15,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "services/serving/codecs.h"
 #include "simurgh/base/json_text.h"
 #include "simurgh/base/version.h"
 

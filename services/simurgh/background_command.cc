@@ -26,10 +26,9 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "services/runtime/command_line.h"
-#include "services/simurgh/child_process.h"
 #include "services/simurgh/commands.h"
-#include "services/simurgh/log_view.h"
-#include "services/simurgh/run_state.h"
+#include "services/simurgh/progress.h"
+#include "services/simurgh/run_processes.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/config/cluster_config.h"
 
@@ -165,7 +164,7 @@ std::string LogOf(const std::string& folder, const std::string& name) {
   return absl::StrCat(folder, "/", name, ".log");
 }
 
-StatusOr<ExitCode> Up(const Options& options, const std::string& resume) {
+StatusOr<ExitCode> Up(const Options& options, const std::string& resume, bool refit) {
   SIMURGH_RETURN_IF_ERROR(CheckNoMoreWords(options));
   SIMURGH_ASSIGN_OR_RETURN(const std::string folder, RunFolderOf(options));
   SIMURGH_ASSIGN_OR_RETURN(const auto running, Supervisor::Find(folder));
@@ -183,6 +182,7 @@ StatusOr<ExitCode> Up(const Options& options, const std::string& resume) {
     words.insert(words.end(), {"--set", override});
   }
   words.insert(words.end(), {"--resume", resume});
+  if (refit) words.emplace_back("--refit");
   if (!options.host.empty()) words.insert(words.end(), {"--host", options.host});
   SIMURGH_ASSIGN_OR_RETURN(const pid_t pid, StartDetached(words, folder + "/result", log));
   // It checks the configuration with all programs, and then starts them.
@@ -295,12 +295,14 @@ ExitCode RunParsed(const StatusOr<std::optional<Options>>& options, const Run& r
 ExitCode RunUpCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
   std::string resume;
+  bool refit = false;
   po::options_description own;
   own.add_options()("resume", po::value(&resume)->default_value("auto", "")->value_name("WHAT"),
-                    "continue a model, as simurgh train --resume");
+                    "continue a model, as simurgh train --resume")(
+      "refit", po::bool_switch(&refit), "train twice, as simurgh train --refit");
   return RunParsed(Parse(argc, argv, "starts all daemons of a configuration on this machine",
                          kUpUsage, kUpNotes, &own),
-                   [&](const Options& options) { return Up(options, resume); });
+                   [&](const Options& options) { return Up(options, resume, refit); });
 }
 
 ExitCode RunDownCommand(int argc, const char* const* argv) {

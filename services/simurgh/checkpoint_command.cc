@@ -12,9 +12,9 @@
 #include "services/api/checkpoint_methods.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
-#include "services/simurgh/first_trainer.h"
 #include "services/simurgh/json_output.h"
-#include "services/simurgh/progress_line.h"
+#include "services/simurgh/progress.h"
+#include "services/simurgh/training_watch.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/telemetry/logging.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/simurgh/metrics_text.h"
+#include "services/simurgh/scrape.h"
 #include "simurgh/config/cluster_config.h"
 
 namespace simurgh {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "services/runtime/exit_code.h"
+#include "services/runtime/command_line.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh {

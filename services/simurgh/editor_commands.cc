@@ -9,7 +9,7 @@
 
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
-#include "simurgh/config/config_schema.h"
+#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 namespace {

@@ -34,7 +34,9 @@ constexpr char kNotes[] =
     "a number of many values.\n\n"
     "The rows are copied to DATA.train.csv, DATA.valid.csv and, without --test, DATA.test.csv; to\n"
     ".csv.zst if DATA is compressed. Training ends when predictions of DATA.valid.csv get no\n"
-    "better. The choice of rows is the same in each run. Rows that cannot be read, at most 1 %,\n"
+    "better. With --refit, which the next command has, a second training reads those rows, too. "
+    "The\n"
+    "choice of rows is the same in each run. Rows that cannot be read, at most 1 %,\n"
     "are left out.\n\n"
     "Prints a line for each column, with its kind and the reason, and the next command.\n\n"
     "Examples:\n"
@@ -257,7 +259,8 @@ Status Init(const Options& options) {
   if (const std::string model = config->checkpoint.directory; fs::exists(model, ignored)) {
     std::cout << model << " has a model, from which training continues; remove it to train anew\n";
   }
-  std::cout << "wrote " << options.output << "; next:\n  simurgh train " << options.output << "\n";
+  std::cout << "wrote " << options.output << "; next:\n  simurgh train " << options.output
+            << (has_few ? "" : " --refit") << "\n";
   return absl::OkStatus();
 }
 

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/runtime/command_line.h"
-#include "services/runtime/exit_code.h"
 #include "services/simurgh/commands.h"
 
 namespace simurgh {

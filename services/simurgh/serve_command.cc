@@ -13,8 +13,8 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "services/runtime/command_line.h"
-#include "services/serving/library_backend.h"
 #include "services/serving/row_servers.h"
+#include "services/serving/scoring_backend.h"
 #include "services/serving/serving_daemon.h"
 #include "services/simurgh/commands.h"
 #include "simurgh/config/serving_config.h"

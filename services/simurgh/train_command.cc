@@ -30,12 +30,11 @@
 #include "rpc/address.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/daemon.h"
-#include "services/simurgh/child_process.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/json_output.h"
-#include "services/simurgh/log_view.h"
-#include "services/simurgh/run_state.h"
+#include "services/simurgh/progress.h"
+#include "services/simurgh/run_processes.h"
 #include "services/simurgh/training_watch.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/config/cluster_config.h"
@@ -61,6 +60,12 @@ constexpr char kNotes[] =
     "without\n"
     "a new checkpoint: at once, then after 1 s and 2 s. Training then continues from the last\n"
     "checkpoint.\n\n"
+    "With --refit, two trainings follow each other. The first, in the folder checkpoint.directory "
+    "with\n"
+    "the ending -trial, finds the best number of epochs by data.validation. The second trains on\n"
+    "data.train and data.validation together for that number. Its model is the result. An\n"
+    "interrupted command continues either. It needs training.early_stopping and\n"
+    "training.evaluate_every_epochs.\n\n"
     "With --host, only the daemons run whose `address` has this host; for loaders, which have no\n"
     "address, the host of `metrics` counts. Run the command on every host with its own name, in "
     "any\n"
@@ -628,6 +633,7 @@ struct TrainOptions {
   std::string resume;
   std::string logs;
   std::string host;
+  bool refit = false;
   bool json = false;
 };
 
@@ -645,7 +651,10 @@ StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* 
       "write the logs to FOLDER, one per daemon, and keep them (default: a temporary folder, "
       "removed after a success)")(
       "host", po::value(&parsed.host)->value_name("NAME")->notifier(RefuseEmptyHost),
-      "run only the daemons that CONFIG places on this host")("help", "print this help and exit");
+      "run only the daemons that CONFIG places on this host")(
+      "refit", po::bool_switch(&parsed.refit),
+      "train twice: with validation, then on the rows of validation, too")(
+      "help", "print this help and exit");
   AddJsonOption(options, &parsed.json);
   std::vector<std::string> words;
   SIMURGH_ASSIGN_OR_RETURN(
@@ -669,6 +678,91 @@ StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* 
   return parsed;
 }
 
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "''"}}), "'");
+}
+
+std::string TrialOf(const std::string& model) { return model + "-trial"; }
+
+// The two trainings of --refit have different data. Neither must continue the other's model, nor
+// a training without --refit.
+Status CheckRefit(const ClusterConfig& config, const TrainOptions& options) {
+  const std::string& model = config.checkpoint.directory;
+  std::error_code ignored;
+  const bool has_trial = !model.empty() && std::filesystem::exists(TrialOf(model), ignored);
+  const bool has_model = !model.empty() && ModelDirectory::Find(model).ok();
+  if (!options.refit) {
+    if (!has_trial || !has_model || options.resume != "auto") return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(model, ": trained with --refit; use it, or another checkpoint.directory"));
+  }
+  if (model.empty() || config.training.early_stopping.patience == 0 ||
+      config.training.evaluate_every_epochs == 0) {
+    return absl::InvalidArgumentError(
+        "--refit requires checkpoint.directory, training.early_stopping and "
+        "training.evaluate_every_epochs");
+  }
+  if (!options.host.empty()) return absl::InvalidArgumentError("--refit does not support --host");
+  if (options.resume != "auto" && options.resume != "never") {
+    return absl::InvalidArgumentError("--refit: use --resume auto or never");
+  }
+  if (has_model && !has_trial && options.resume == "auto") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        model, ": trained without --refit; use another checkpoint.directory, or --resume never"));
+  }
+  return absl::OkStatus();
+}
+
+// The test rows are for the second training.
+std::vector<std::string> TrialOverrides(const ClusterConfig& config) {
+  return {absl::StrCat("checkpoint.directory=", Quoted(TrialOf(config.checkpoint.directory))),
+          "data.test=[]"};
+}
+
+// Of the second training, for as many epochs as the best model of the trial.
+StatusOr<std::vector<std::string>> RefitOverrides(const ClusterConfig& config) {
+  ModelDirectory trial(TrialOf(config.checkpoint.directory));
+  SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> step, trial.BestStep());
+  if (!step) return absl::NotFoundError(absl::StrCat(trial.path(), ": no best checkpoint"));
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint best, trial.Open(*step));
+  std::vector<std::string> files;
+  for (const std::string& file : config.data.train) files.push_back(Quoted(file));
+  for (const std::string& file : config.data.validation) files.push_back(Quoted(file));
+  return std::vector<std::string>{
+      absl::StrCat("data.train=[", absl::StrJoin(files, ", "), "]"),
+      "data.validation=[]",
+      absl::StrCat("training.epochs=", best.manifest.extra.at("train.epochs")),
+      "training.early_stopping.patience=0",
+      "training.evaluate_every_epochs=0",
+      "training.evaluate_every_steps=0",
+      "checkpoint.keep_best=0"};
+}
+
+// One training. Adds what the first nn-worker prints to `result`: nothing if it was stopped.
+StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const std::vector<std::string>& overrides,
+                             const RunFolder& folder, std::string& result) {
+  const bool is_alone = options.host.empty();
+  const StatusOr<ClusterConfig> config = LoadClusterConfig(
+      options.config, overrides, is_alone ? InputFiles::kCheck : InputFiles::kIgnore);
+  if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
+  std::vector<std::string> arguments{"--config", options.config};
+  for (const std::string& override : overrides) {
+    arguments.insert(arguments.end(), {"--set", override});
+  }
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  Cluster cluster(*config, program.parent_path(), arguments, options.resume, folder.path(),
+                  options.host);
+  SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
+  if (checked != ExitCode::kOk) return checked;
+  if (!is_alone) SIMURGH_RETURN_IF_ERROR(cluster.WatchOthers());
+  SIMURGH_RETURN_IF_ERROR(cluster.Start());
+  const ExitCode code = cluster.Supervise();
+  std::ifstream file(cluster.result_path());
+  result.assign(std::istreambuf_iterator<char>(file), {});
+  return code;
+}
+
 // INVALID_ARGUMENT is an error of arguments or configuration.
 StatusOr<ExitCode> Train(const TrainOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(const auto folder, RunFolder::Create(options.logs));
@@ -677,36 +771,36 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
   if (is_alone) {
     SIMURGH_RETURN_IF_ERROR(folder->WriteToken());
     // The first override: one that the user gives wins.
-    overrides.push_back(absl::StrCat("cluster.token_file='",
-                                     absl::StrReplaceAll(folder->token(), {{"'", "''"}}), "'"));
+    overrides.push_back(absl::StrCat("cluster.token_file=", Quoted(folder->token())));
   }
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   const StatusOr<ClusterConfig> config = LoadClusterConfig(
       options.config, overrides, is_alone ? InputFiles::kCheck : InputFiles::kIgnore);
   if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
   if (!is_alone) SIMURGH_RETURN_IF_ERROR(CheckHost(*config, options.host));
-  std::vector<std::string> arguments{"--config", options.config};
-  for (const std::string& override : overrides) {
-    arguments.insert(arguments.end(), {"--set", override});
-  }
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  Cluster cluster(*config, program.parent_path(), arguments, options.resume, folder->path(),
-                  options.host);
+  SIMURGH_RETURN_IF_ERROR(CheckRefit(*config, options));
 
   std::signal(SIGPIPE, SIG_IGN);  // Training does not need its progress view.
   std::signal(SIGCHLD, SIG_DFL);  // Ignored, it would reap children.
   const sigset_t signals = HandledSignals();
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
-  SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
-  if (checked != ExitCode::kOk) return checked;
-  if (!is_alone) SIMURGH_RETURN_IF_ERROR(cluster.WatchOthers());
-  SIMURGH_RETURN_IF_ERROR(cluster.Start());
-  const ExitCode code = cluster.Supervise();
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = overrides;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  std::string result;
+  SIMURGH_ASSIGN_OR_RETURN(
+      ExitCode code, TrainOnce(options, options.refit ? with(TrialOverrides(*config)) : overrides,
+                               *folder, result));
+  if (options.refit && code == ExitCode::kOk && !result.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> more, RefitOverrides(*config));
+    std::cerr << "simurgh: training again on the rows of data.validation, too: " << more[2]
+              << std::endl;
+    SIMURGH_ASSIGN_OR_RETURN(code, TrainOnce(options, with(more), *folder, result));
+  }
   WriteRunState(folder->path(), {.exit_code = static_cast<int>(code)}).IgnoreError();
   if (code != ExitCode::kOk) return code;
-  std::ifstream file(cluster.result_path());
-  const std::string result{std::istreambuf_iterator<char>(file), {}};
   if (options.json && !result.empty()) {
     PrintJson(ResultJson(result));
   } else {

@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
-#include "config/scalar.h"
+#include "config/map_reader.h"
 
 namespace simurgh {
 namespace {

@@ -1,5 +1,3 @@
-#include "simurgh/config/agreement.h"
-
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,8 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "config/document.h"
-#include "config/scalar.h"
+#include "config/map_reader.h"
+#include "config/sections.h"
+#include "simurgh/config/cluster_config.h"
 #include "simurgh/config/statistics.h"
 
 namespace simurgh {

@@ -17,13 +17,11 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "config/document.h"
 #include "config/model_shorthand.h"
 #include "config/sections.h"
-#include "config/yaml_override.h"
+#include "config/yaml_node.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/log.h"
-#include "simurgh/config/agreement.h"
 
 namespace simurgh {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "config/diagnostics.h"
 #include "config/file.h"
-#include "config/processing_section.h"
 #include "config/sections.h"
 
 namespace simurgh {
@@ -348,7 +347,7 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
                "from, see Statistics; 0: all",
                &data->fit_rows, 0, kMaxRows);
     in.Integer("threads",
-               "threads of a loader or nn-worker that parse rows, see Data files; 0: one per "
+               "threads of a process that read and parse rows, see Data files; 0: one per "
                "processor, at most 4",
                &data->threads, 0, 256);
     in.Choice<OnChange>("on_change",

@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "config/processing_section.h"
 #include "config/sections.h"
 
 namespace simurgh {

@@ -5,9 +5,8 @@
 
 #include "config/diagnostics.h"
 #include "config/file.h"
-#include "config/layer_list.h"
+#include "config/map_reader.h"
 #include "config/model_shorthand.h"
-#include "config/scalar.h"
 #include "config/sections.h"
 
 namespace simurgh {

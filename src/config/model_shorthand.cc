@@ -1,23 +1,138 @@
 #include "config/model_shorthand.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-#include "config/layer_list.h"
-#include "config/scalar.h"
+#include "config/map_reader.h"
 #include "config/sections.h"
+#include "config/value_schema.h"
 
 namespace simurgh {
 namespace {
 
-using Kind = ModelShorthand::Kind;
-using Layer = LayerConfig::Kind;
+using Kind = LayerConfig::Kind;
+
+constexpr size_t kMaxLayers = 256;
+constexpr char kLayerType[] =
+    "{linear: width}, batch_norm, {batch_norm: {momentum, epsilon}}, relu, gelu, sigmoid, softmax, "
+    "{dot: width}, {fm: width}, cross, {cross: {rank}}, sum, {sum: width}, {mix: terms}, mean, "
+    "last or {attention: {hidden}}";
+
+constexpr std::array<std::pair<const char*, Kind>, 9> kWords = {{{"batch_norm", Kind::kBatchNorm},
+                                                                 {"relu", Kind::kRelu},
+                                                                 {"gelu", Kind::kGelu},
+                                                                 {"sigmoid", Kind::kSigmoid},
+                                                                 {"softmax", Kind::kSoftmax},
+                                                                 {"cross", Kind::kCross},
+                                                                 {"sum", Kind::kSum},
+                                                                 {"mean", Kind::kMean},
+                                                                 {"last", Kind::kLast}}};
+
+constexpr std::array<std::pair<const char*, Kind>, 8> kKeys = {{{"linear", Kind::kLinear},
+                                                                {"batch_norm", Kind::kBatchNorm},
+                                                                {"dot", Kind::kDot},
+                                                                {"fm", Kind::kFm},
+                                                                {"cross", Kind::kCross},
+                                                                {"sum", Kind::kSum},
+                                                                {"mix", Kind::kMix},
+                                                                {"attention", Kind::kAttention}}};
+
+constexpr size_t kMaxHidden = 8;
+
+void ReadAttention(MapReader& in, LayerConfig* layer) {
+  std::vector<std::string> widths = {"32", "16"};
+  const auto width_of = [](const std::string& text) {
+    uint32_t width = 0;
+    return absl::SimpleAtoi(text, &width) && width <= kMaxLayerWidth ? width : 0;
+  };
+  in.Texts("hidden", "widths of the hidden layers that weigh a row for the query, see Sequences",
+           &widths, {0, kMaxHidden}, Need::kOptional,
+           absl::StrCat("integers from 1 to ", kMaxLayerWidth), [&](const std::string& text) {
+             return width_of(text) > 0 ? "" : absl::StrCat("'", text, "' is not a width");
+           });
+  for (const std::string& width : widths) layer->hidden.push_back(width_of(width));
+}
+
+void ReadLayer(const YamlNode* node, const std::string& path, ReadContext* context,
+               std::vector<LayerConfig>* layers) {
+  LayerConfig layer;
+  if (node != nullptr && node->kind == YamlNode::Kind::kScalar) {
+    const auto* word =
+        std::ranges::find_if(kWords, [&](const auto& entry) { return node->text == entry.first; });
+    if (word == kWords.end()) {
+      context->diagnostics.Report(path, absl::StrCat("'", node->text, "' is not a layer"),
+                                  absl::StrCat("expected: ", kLayerType));
+    } else {
+      layer.kind = word->second;
+      context->settings[path] = word->first;
+    }
+    layers->push_back(layer);
+    return;
+  }
+  MapReader::Read(node, path, context, [&](MapReader& in) {
+    in.Integer("linear", "outputs of a linear layer", &layer.width, 1, kMaxLayerWidth, "none");
+    in.Map("batch_norm", [&](MapReader& map) {
+      map.Number("momentum", "share of the batch in the update of running statistics",
+                 &layer.momentum, kPositiveShare);
+      map.Number("epsilon", "number added to the variance", &layer.epsilon, kPositive);
+    });
+    in.Integer("dot", "width of the vectors whose pairwise dot products are the output",
+               &layer.width, 1, kMaxLayerWidth, "none");
+    in.Integer("fm", "width of the vectors whose summed pairwise dot products are the output",
+               &layer.width, 1, kMaxLayerWidth, "none");
+    in.Integer("sum",
+               "number of equal pieces of the input; the output is the sum of each; `sum` is 1",
+               &layer.width, 1, kMaxLayerWidth, "none");
+    in.Integer("mix",
+               "number of terms: the first columns are factors of equal pieces of the others; the "
+               "output is the sum",
+               &layer.width, 1, kMaxLayerWidth, "none");
+    in.Map("attention", [&](MapReader& map) { ReadAttention(map, &layer); });
+    in.Map("cross", [&](MapReader& map) {
+      map.Integer("rank", "rank of `W` in `x0 * (x W + b) + x`; 0: full", &layer.rank, 0,
+                  kMaxLayerWidth);
+    });
+    size_t given = 0;
+    for (const auto& [key, kind] : kKeys) {
+      if (!in.Has(key)) continue;
+      layer.kind = kind;
+      context->settings[path] = key;
+      ++given;
+    }
+    if (given != 1) {
+      context->diagnostics.Report(path, "not a single layer",
+                                  absl::StrCat("expected: ", kLayerType));
+    }
+  });
+  if (layer.kind != Kind::kAttention) layer.hidden.clear();
+  layers->push_back(layer);
+}
+
+}  // namespace
+
+void ReadLayers(MapReader& in, const std::string& key, const char* meaning,
+                const std::string& fallback, std::vector<LayerConfig>* layers) {
+  std::vector<std::string> words;
+  for (const auto& [word, kind] : kWords) words.emplace_back(word);
+  in.List(key, meaning, {1, kMaxLayers}, fallback.empty() ? Need::kRequired : Need::kOptional,
+          "layers", fallback, EitherSchema({WordSchema(words), DefinitionSchema("layer")}),
+          [&](const YamlNode* node, const std::string& path) {
+            if (node == nullptr && !fallback.empty()) return;
+            ReadLayer(node, path, in.context(), layers);
+          });
+}
+
+namespace {
+
+using Named = ModelShorthand::Kind;
 
 constexpr uint32_t kMaxCrossLayers = 64;
 constexpr size_t kMaxFeatures = 4096;
@@ -27,10 +142,10 @@ constexpr uint32_t kDefaultWidth = 32;  // Of the last one.
 // The layers, or the default ones with this last width.
 std::vector<LayerConfig> OrDefault(const std::vector<LayerConfig>& layers, uint32_t width) {
   if (!layers.empty()) return layers;
-  return {{.kind = Layer::kLinear, .width = 64},
-          {.kind = Layer::kRelu},
-          {.kind = Layer::kLinear, .width = width},
-          {.kind = Layer::kRelu}};
+  return {{.kind = Kind::kLinear, .width = 64},
+          {.kind = Kind::kRelu},
+          {.kind = Kind::kLinear, .width = width},
+          {.kind = Kind::kRelu}};
 }
 
 // Expands one model. Each method returns after its first report.
@@ -51,15 +166,15 @@ class Expansion {
 
   void Run() {
     switch (model_.kind) {
-      case Kind::kNone:
+      case Named::kNone:
         break;
-      case Kind::kDlrm:
+      case Named::kDlrm:
         return Dlrm();
-      case Kind::kDcnV2:
+      case Named::kDcnV2:
         return DcnV2();
-      case Kind::kDeepFm:
+      case Named::kDeepFm:
         return DeepFm();
-      case Kind::kWideDeep:
+      case Named::kWideDeep:
         return WideDeep();
     }
   }
@@ -74,21 +189,21 @@ class Expansion {
     if (dim == 0) return;
     const std::vector<LayerConfig> bottom = OrDefault(model_.bottom, dim);
     const auto last = std::find_if(bottom.rbegin(), bottom.rend(),
-                                   [](const LayerConfig& l) { return l.kind == Layer::kLinear; });
+                                   [](const LayerConfig& l) { return l.kind == Kind::kLinear; });
     if (last == bottom.rend() || last->width != dim) {
       return Report("bottom",
                     absl::StrCat("must end as wide as the embeddings, whose dim is ", dim),
                     absl::StrCat("make {linear: ", dim, "} its last linear layer"));
     }
     Add("bottom", {"dense"}, bottom);
-    Add("interaction", {"bottom", "embeddings"}, {{.kind = Layer::kDot, .width = dim}});
+    Add("interaction", {"bottom", "embeddings"}, {{.kind = Kind::kDot, .width = dim}});
     Add("top", {"bottom", "interaction"}, WithLogits(OrDefault(model_.top, kDefaultWidth)));
   }
 
   void DcnV2() {
     const std::vector<std::string> inputs = WithDense({"embeddings"});
     std::vector<LayerConfig> layers(model_.cross_layers,
-                                    {.kind = Layer::kCross, .rank = model_.rank});
+                                    {.kind = Kind::kCross, .rank = model_.rank});
     if (model_.structure == ModelShorthand::Structure::kParallel) {
       Add("cross", inputs, layers);
       Add("deep", inputs, deep_);
@@ -108,15 +223,15 @@ class Expansion {
       return Report("first_order", "leaves fewer than two features for the second order",
                     "add features of a common dim");
     }
-    Add("first_order", InputsOf(model_.first_order_features), {{.kind = Layer::kSum}});
-    Add("second_order", InputsOf(others), {{.kind = Layer::kFm, .width = dim}});
+    Add("first_order", InputsOf(model_.first_order_features), {{.kind = Kind::kSum}});
+    Add("second_order", InputsOf(others), {{.kind = Kind::kFm, .width = dim}});
     Add("deep", WithDense(InputsOf(others)), WithLogits(deep_));
     std::vector<std::string> terms = {"first_order", "second_order", "deep"};
     if (has_dense_) {
       Add("numbers", {"dense"}, {Logits()});
       terms.emplace_back("numbers");
     }
-    Add("top", terms, {{.kind = Layer::kSum}});
+    Add("top", terms, {{.kind = Kind::kSum}});
   }
 
   void WideDeep() {
@@ -126,9 +241,9 @@ class Expansion {
     if (deep_inputs.empty()) {
       return Report("wide", "leaves no inputs for the deep part", "add features or dense columns");
     }
-    Add("wide", InputsOf(model_.first_order_features), {{.kind = Layer::kSum}});
+    Add("wide", InputsOf(model_.first_order_features), {{.kind = Kind::kSum}});
     Add("deep", deep_inputs, WithLogits(deep_));
-    Add("top", {"wide", "deep"}, {{.kind = Layer::kSum}});
+    Add("top", {"wide", "deep"}, {{.kind = Kind::kSum}});
   }
 
   // Checks the first-order features, given under `key`, and finds the others.
@@ -186,7 +301,7 @@ class Expansion {
 
   // One logit per label.
   LayerConfig Logits() const {
-    return {.kind = Layer::kLinear, .width = static_cast<uint32_t>(TaskCount(config_.model))};
+    return {.kind = Kind::kLinear, .width = static_cast<uint32_t>(TaskCount(config_.model))};
   }
 
   std::vector<LayerConfig> WithLogits(std::vector<LayerConfig> layers) const {
@@ -218,7 +333,7 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
   section.OneOf({"towers", "dlrm", "dcn_v2", "deepfm", "wide_deep"});
   std::vector<std::string> given;
   if (section.Has("towers")) given.emplace_back("towers");
-  const auto model = [&](const std::string& key, Kind kind, const auto& body) {
+  const auto model = [&](const std::string& key, Named kind, const auto& body) {
     const bool is_given = section.Has(key);
     if (is_given) {
       given.push_back(key);
@@ -233,14 +348,14 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
   };
   const char* const deep =
       "layers over the dense columns and all other features, without the logit";
-  model("dlrm", Kind::kDlrm, [&](MapReader& in) {
+  model("dlrm", Named::kDlrm, [&](MapReader& in) {
     ReadLayers(in, "bottom",
                "layers over the dense columns; the last width must equal the dim of the embeddings",
                "[{linear: 64}, relu, {linear: DIM}, relu]", &shorthand->bottom);
     ReadLayers(in, "top", "layers over the bottom's output and the dot products, without the logit",
                kDefaultLayers, &shorthand->top);
   });
-  model("dcn_v2", Kind::kDcnV2, [&](MapReader& in) {
+  model("dcn_v2", Named::kDcnV2, [&](MapReader& in) {
     using Structure = ModelShorthand::Structure;
     in.Integer("cross_layers", "number of cross layers over all dense columns and embeddings",
                &shorthand->cross_layers, 1, kMaxCrossLayers);
@@ -252,7 +367,7 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
                          {{"stacked", Structure::kStacked}, {"parallel", Structure::kParallel}});
     ReadLayers(in, "deep", deep, kDefaultLayers, &shorthand->deep);
   });
-  model("deepfm", Kind::kDeepFm, [&](MapReader& in) {
+  model("deepfm", Named::kDeepFm, [&](MapReader& in) {
     in.Texts("first_order",
              "features with tables of dim 1, whose rows are the weights of the ids; empty: see "
              "Models",
@@ -260,7 +375,7 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
              "names of features");
     ReadLayers(in, "deep", deep, kDefaultLayers, &shorthand->deep);
   });
-  model("wide_deep", Kind::kWideDeep, [&](MapReader& in) {
+  model("wide_deep", Named::kWideDeep, [&](MapReader& in) {
     in.Texts("wide",
              "features with tables of dim 1, usually crosses, whose summed rows are the wide part; "
              "empty: see Models",
@@ -297,7 +412,7 @@ void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfi
                    std::vector<std::string>* table_paths) {
   constexpr char kEnd[] = "_weight";
   const bool has_first_order =
-      shorthand->kind == Kind::kDeepFm || shorthand->kind == Kind::kWideDeep;
+      shorthand->kind == Named::kDeepFm || shorthand->kind == Named::kWideDeep;
   if (!has_first_order || !shorthand->first_order_features.empty()) return;
   std::set<std::string> features;
   std::map<std::string, TableConfig> tables;

@@ -1,5 +1,3 @@
-#include "config/processing_section.h"
-
 #include <fstream>
 #include <functional>
 #include <string_view>
@@ -8,7 +6,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/file.h"
-#include "config/scalar.h"
+#include "config/map_reader.h"
+#include "config/sections.h"
 
 namespace simurgh {
 namespace {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,9 +9,24 @@
 #include "config/diagnostics.h"
 #include "config/map_reader.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/config/feature_config.h"
 #include "simurgh/config/serving_config.h"
 
 namespace simurgh {
+
+// Reads `plugin` of a feature or derived column; resolves its path in `folder`. max_ids: or null.
+void ReadPlugin(MapReader& in, const std::string& folder, PluginConfig* plugin, uint32_t* max_ids);
+
+// Reads the keys of the steps from cells to ids; resolves paths in `folder`.
+void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
+                    ProcessingConfig* processing);
+
+// The text of a YAML file or pipe. Errors: NOT_FOUND, INVALID_ARGUMENT, with the path.
+StatusOr<std::string> ReadConfigFile(const std::string& path);
+
+// All keys in the order of reading. alternatives: see ReadContext; may be null.
+std::vector<KnownKey> KnownKeys(
+    std::map<std::string, std::vector<std::string>>* alternatives = nullptr);
 
 struct ModelShorthand;
 

@@ -7,7 +7,7 @@
 
 #include "config/address.h"
 #include "config/file.h"
-#include "config/scalar.h"
+#include "config/map_reader.h"
 #include "config/sections.h"
 
 namespace simurgh {

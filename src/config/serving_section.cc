@@ -11,9 +11,8 @@
 #include "absl/strings/str_split.h"
 
 #include "config/address.h"
-#include "config/document.h"
 #include "config/sections.h"
-#include "config/yaml_override.h"
+#include "config/yaml_node.h"
 #include "simurgh/config/serving_config.h"
 
 namespace simurgh {

@@ -4,7 +4,7 @@
 #include "absl/strings/str_replace.h"
 
 #include "config/file.h"
-#include "config/scalar.h"
+#include "config/map_reader.h"
 #include "config/sections.h"
 
 namespace simurgh {

@@ -16,7 +16,7 @@
 
 #include "simurgh/base/hash.h"
 #include "simurgh/model/row_files.h"
-#include "simurgh/model/table_reader.h"
+#include "simurgh/model/table_export.h"
 #include "simurgh/model/tensor_file.h"
 
 namespace simurgh {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,15 @@
 #include "simurgh/nn/dense_network.h"
 
 namespace simurgh {
+
+// Sets the initial parameters. linear: weight and bias uniform in +-1/sqrt(inputs), PyTorch's
+// default. cross: weights likewise, bias 0. batch_norm: scale 1, shift 0.
+//
+// A layer's values depend only on the seed, the tower's name, the layer's index and its widths.
+void InitializeParameters(const ModelPlan& plan, uint64_t seed, std::span<float> parameters);
+
+// Running means 0, running variances 1.
+void InitializeStatistics(const ModelPlan& plan, std::span<float> statistics);
 
 // See DenseNetwork::tensors. scales_loss: the state ends with a loss scale.
 std::vector<DenseTensor> TensorsOf(const ModelPlan& plan, const DenseOptimizerConfig& optimizer,

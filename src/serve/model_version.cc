@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "serve/model_parts.h"
 #include "serve/version_rows.h"
 
 #include "simurgh/config/statistics.h"

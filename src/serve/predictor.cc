@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "serve/model_parts.h"
 #include "serve/remote_reader.h"
+#include "serve/version_rows.h"
 
 #include "simurgh/data/pooling.h"
 #include "simurgh/data/row_codec.h"

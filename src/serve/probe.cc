@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "serve/model_parts.h"
+#include "serve/version_rows.h"
 
 #include "simurgh/serve/predictor.h"
 

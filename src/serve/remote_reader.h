@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "serve/row_changes.h"
+#include "serve/version_rows.h"
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"

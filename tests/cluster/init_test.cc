@@ -1,9 +1,11 @@
 // `simurgh init`, then `simurgh train` with the configuration as it is.
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/file_writer.h"
@@ -152,7 +155,7 @@ TEST_CASE("The configuration for a CSV file of any shape trains") {
       const std::string name = shape.file;
       const std::string stem = folder.Path(name.substr(0, name.find('.')));
       const std::string config = stem + ".yaml";
-      CHECK_THAT(made.out, Catch::EndsWith("next:\n  simurgh train " + config + "\n"));
+      CHECK_THAT(made.out, Catch::EndsWith("next:\n  simurgh train " + config + " --refit\n"));
       const double auc = Train(config);
       CAPTURE(auc);
       CHECK(auc >= shape.auc);
@@ -199,6 +202,64 @@ TEST_CASE("Adult, with a test file: AUC at least 0.90") {
   const double auc = Train(config);
   CAPTURE(auc);
   CHECK(auc >= 0.90);
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The manifest of the checkpoint that the file `name` of the model's folder names.
+nlohmann::json ManifestOf(const std::string& model, const std::string& name) {
+  std::string step;
+  std::ifstream(model + "/" + name) >> step;
+  return nlohmann::json::parse(ReadFile(absl::StrCat(model, "/", step, "/manifest.json")));
+}
+
+TEST_CASE("--refit trains on the rows of validation, too, for the best number of epochs") {
+  const TemporaryFolder folder;
+  Samples samples;
+  const std::string data =
+      folder.Write("clicks.csv", Rows("site,amount,clicked", 1'500, [&] {
+                     const std::string site = absl::StrCat("s", samples.Pick(30));
+                     const double amount = samples.Normal();
+                     return absl::StrCat(site, ",", amount, ",",
+                                         samples.Label(samples.Weight(site) + amount) ? 1 : 0);
+                   }));
+  REQUIRE(Simurgh("init " + data).exit_code == 0);
+  const std::string config = folder.Path("clicks.yaml");
+  const CommandResult trained = Simurgh("train " + config + " --refit");
+  INFO(trained.out << trained.error);
+  REQUIRE(trained.exit_code == 0);
+  CHECK_THAT(trained.out, Catch::StartsWith("test_auc=0."));
+
+  const std::string model = folder.Path("clicks-model");
+  const auto rows = [&](const std::string& part) {
+    const std::string text = ReadFile(folder.Path("clicks." + part + ".csv"));
+    return std::ranges::count(text, '\n') - 1;
+  };
+  const auto trained_on = [](int epochs, int64_t rows) {
+    return epochs * (rows / 32 * 32);  // In full batches.
+  };
+  const auto best = ManifestOf(model + "-trial", "best");
+  const auto last = ManifestOf(model, "latest");
+  int epochs = 0;
+  REQUIRE(absl::SimpleAtoi(best["extra"]["train.epochs"].get<std::string>(), &epochs));
+  CHECK(best["samples"] == trained_on(epochs, rows("train")));
+  CHECK(last["samples"] == trained_on(epochs, rows("train") + rows("valid")));
+  CHECK_FALSE(std::filesystem::exists(model + "/best"));
+
+  // Both trainings are complete.
+  const CommandResult again = Simurgh("train " + config + " --refit");
+  CHECK(again.out.substr(0, again.out.find(" samples")) ==
+        trained.out.substr(0, trained.out.find(" samples")));
+  const CommandResult without = Simurgh("train " + config);
+  CHECK(without.exit_code == 2);
+  CHECK_THAT(without.error, Contains("clicks-model: trained with --refit; use it"));
+  std::filesystem::remove_all(model + "-trial");
+  const CommandResult no_trial = Simurgh("train " + config + " --refit");
+  CHECK(no_trial.exit_code == 2);
+  CHECK_THAT(no_trial.error, Contains("clicks-model: trained without --refit"));
 }
 
 TEST_CASE("A label of many numbers: a regression") {

@@ -12,7 +12,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "services/simurgh/metrics_text.h"
+#include "services/simurgh/scrape.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/http_get.h"
 #include "tests/support/temporary_folder.h"

@@ -230,7 +230,7 @@ TEST_CASE("simurgh checkpoint saves a training of simurgh train, which continues
 
 TEST_CASE("A bad configuration exits with 2 before a daemon starts") {
   const auto [override, message] = GENERATE(table<std::string, std::string>({
-      {"training.epochs=0", "training.epochs: 0 is out of range"},
+      {"training.epochs=-1", "training.epochs: -1 is out of range"},
       {"embedding_ps.memory_budget=1", "memory_budget"},  // Checked by embedding-ps only.
       {"model.towers.2.layers=[{linear: 65536}, {linear: 65536}, {linear: 1}]",
        "weights"},  // Checked by nn-worker only.
@@ -337,6 +337,7 @@ TEST_CASE("Bad arguments of simurgh train exit with 2") {
       {{"train", "nowhere.yaml"}, "simurgh: nowhere.yaml: No such file"},
       {{"train", "/dev/null"}, "simurgh: /dev/null is not a regular file"},
       {{"train", "config/adult.yaml", "--log"}, "simurgh: unrecognised option '--log'"},
+      {{"train", "config/adult.yaml", "--refit"}, "simurgh: --refit requires"},
       {{"train", "config/adult.yaml", "more"}, "simurgh: unexpected argument 'more'"},
       {{"train", "config/adult.yaml", "--logs", "/proc/logs"}, "simurgh: --logs /proc/logs"},
   }));

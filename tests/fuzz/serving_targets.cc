@@ -3,10 +3,9 @@
 #include <memory>
 #include <string>
 
+#include "services/serving/codecs.h"
 #include "services/serving/http_parser.h"
-#include "services/serving/route.h"
-#include "services/serving/v1_codec.h"
-#include "services/serving/v2_codec.h"
+#include "services/serving/predict_api.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/targets.h"
 

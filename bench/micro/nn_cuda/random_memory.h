@@ -5,9 +5,7 @@
 
 #include <cuda_runtime.h>
 
-#include "nn/cuda/bfloat16.h"
 #include "nn/cuda/cuda_error.h"
-#include "nn/cuda/device_memory.h"
 #include "nn/cuda/float16.h"
 #include "simurgh/base/random.h"
 #include "simurgh/base/status.h"

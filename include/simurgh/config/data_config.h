@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "simurgh/config/plugin_config.h"
+#include "simurgh/config/feature_config.h"
 
 namespace simurgh {
 

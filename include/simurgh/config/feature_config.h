@@ -4,9 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/config/plugin_config.h"
-
 namespace simurgh {
+
+// A shared object that processes cells; see simurgh/data/plugin.h.
+struct PluginConfig {
+  std::string path;  // Empty: none.
+  std::vector<std::string> parameters;
+  uint32_t max_ids = 1'024;  // Per sample; features only.
+};
 
 // Maps any number of ids to rounds * buckets rows; see simurgh/data/hash_stack.h.
 struct HashStackConfig {

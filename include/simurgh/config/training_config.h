@@ -8,7 +8,6 @@
 #include "simurgh/config/embedding_form.h"
 #include "simurgh/config/evaluation_metric.h"
 #include "simurgh/config/learning_rate.h"
-#include "simurgh/config/vector_precision.h"
 
 namespace simurgh {
 

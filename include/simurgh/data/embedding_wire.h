@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "simurgh/config/vector_precision.h"
+#include "simurgh/config/embedding_form.h"
 #include "simurgh/data/pooling.h"
 
 namespace simurgh {

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "simurgh/config/embedding_form.h"
 #include "simurgh/config/table_config.h"
-#include "simurgh/config/vector_precision.h"
 #include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {

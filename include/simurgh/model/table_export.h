@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,8 +12,41 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/model/model_directory.h"
+#include "simurgh/model/row_files.h"
+#include "simurgh/model/tensor_file.h"
 
 namespace simurgh {
+
+// Reads the rows of one table of a checkpoint, over the files of all servers, and of the
+// checkpoints that a delta continues.
+//
+// Threads: one owner.
+class TableReader {
+ public:
+  // Errors: NOT_FOUND for a table that the checkpoint does not have, naming those it has; DATA_LOSS
+  // for a file that is not the one in the manifest, or whose tensors are not those of the others;
+  // of OpenRows.
+  static StatusOr<TableReader> Open(const Checkpoint& checkpoint, const std::string& table);
+  // The tables of a checkpoint, sorted.
+  static std::vector<std::string> TablesOf(const Manifest& manifest);
+
+  uint64_t rows() const { return rows_; }  // Of all servers.
+  // The tensors of each file, `id` among them. Their shapes have the rows of the first file.
+  const std::vector<TensorSpec>& tensors() const { return first().reader.tensors(); }
+  const TensorMetadata& metadata() const { return first().metadata; }
+
+  // Calls visit(parts) for each piece of the table, in the order of the files. parts: the piece's
+  // rows of each of `tensors`, indexes into tensors().
+  // Errors: DATA_LOSS for damage, naming file, tensor and rows; those of `visit`, which end it.
+  using Parts = SavedRows::Parts;
+  Status ForEachPiece(std::span<const size_t> tensors, absl::FunctionRef<Status(Parts)> visit);
+
+ private:
+  const RowFile& first() const { return servers_[0].files[0]; }
+
+  std::vector<SavedRows> servers_;
+  uint64_t rows_ = 0;
+};
 
 // Rows of a table for other programs, in the order of the files. 16-bit numbers become f32.
 struct TableExport {

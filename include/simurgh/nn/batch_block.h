@@ -5,7 +5,6 @@
 #include <span>
 
 #include "simurgh/config/embedding_form.h"
-#include "simurgh/config/vector_precision.h"
 #include "simurgh/data/compact_batch.h"
 #include "simurgh/data/embedding_wire.h"
 #include "simurgh/data/vector_codec.h"

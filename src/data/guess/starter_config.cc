@@ -158,15 +158,19 @@ struct Size {
   uint32_t epochs;            // At most.
   uint32_t patience;          // Of early stopping.
   uint32_t epochs_unchecked;  // Without validation.
+  double rate;                // Factor of all learning rates but `rare_rate`.
+  double rare_rate;           // Of vectors of features with many values.
+  bool are_all_rare;          // Vectors of all features are trained so.
 };
 
-// Few rows need small batches for enough steps, and their AUC is uncertain.
+// Few rows need small batches for enough steps, and their AUC is uncertain. With large rates, the
+// first epochs can already be too many.
 const Size& SizeFor(uint64_t rows) {
-  constexpr static Size kSizes[] = {{200, 8, 50, 10, 10},
-                                    {2'000, 32, 30, 5, 5},
-                                    {1'000'000, 128, 20, 2, 2},
-                                    {10'000'000, 512, 5, 2, 2},
-                                    {UINT64_MAX, 1'024, 2, 1, 1}};
+  constexpr static Size kSizes[] = {
+      {200, 8, 50, 10, 10, 1, 0.003, false},        {2'000, 32, 30, 5, 5, 1, 0.003, false},
+      {10'000, 128, 20, 2, 2, 0.5, 0.0015, false},  {50'000, 128, 20, 2, 2, 1, 0.005, true},
+      {1'000'000, 128, 20, 2, 2, 1, 0.003, false},  {10'000'000, 512, 5, 2, 2, 1, 0.003, false},
+      {UINT64_MAX, 1'024, 2, 1, 1, 1, 0.003, false}};
   return *std::ranges::find_if(kSizes, [&](const Size& one) { return rows < one.below; });
 }
 
@@ -189,8 +193,10 @@ std::string Tables(const std::vector<Feature>& features, uint64_t train_rows) {
   std::map<uint64_t, std::vector<std::string>> frequent;
   std::map<uint64_t, std::vector<std::string>> rare;
   std::map<uint64_t, std::vector<std::string>> weights;
+  const Size& size = SizeFor(train_rows);
   for (const Feature& feature : features) {
-    (feature.is_frequent ? frequent : rare)[feature.capacity].push_back(feature.name);
+    const bool is_rare = size.are_all_rare || !feature.is_frequent;
+    (is_rare ? rare : frequent)[feature.capacity].push_back(feature.name);
     weights[feature.capacity].push_back(feature.name + kWeight);
   }
   // Gradients are means over a batch.
@@ -199,20 +205,21 @@ std::string Tables(const std::vector<Feature>& features, uint64_t train_rows) {
       "\n# Tables of rows, two for each feature: vectors for products and the deep part, and the\n"
       "# weights of the first order. A full table evicts the row that is unused for longest.\n"
       "tables:\n",
-      TablesOf(frequent,
-               "    dim: 8\n"
-               "    initializer: {kind: normal, stddev: 0.05}\n"
-               "    optimizer: {kind: adagrad, learning_rate: 0.05}\n"),
+      TablesOf(frequent, absl::StrFormat("    dim: 8\n"
+                                         "    initializer: {kind: normal, stddev: 0.05}\n"
+                                         "    optimizer: {kind: adagrad, learning_rate: %g}\n",
+                                         0.05 * size.rate)),
       TablesOf(rare,
-               "    dim: 8\n"
-               "    initializer: {kind: normal, stddev: 0.01}\n"
-               "    optimizer: {kind: adam, row_wise: true, learning_rate: 0.003}\n"),
+               absl::StrFormat("    dim: 8\n"
+                               "    initializer: {kind: normal, stddev: 0.01}\n"
+                               "    optimizer: {kind: adam, row_wise: true, learning_rate: %g}\n",
+                               size.rare_rate)),
       TablesOf(weights,
                absl::StrFormat("    dim: 1\n"
                                "    initializer: {kind: zero}\n"
-                               "    optimizer: {kind: ftrl, learning_rate: 0.1, beta: %.4g, "
+                               "    optimizer: {kind: ftrl, learning_rate: %g, beta: %.4g, "
                                "l2: %.4g, initial_accumulator: 0}\n",
-                               1.28 / batch, 2.56 / batch)));
+                               0.1 * size.rate, 1.28 / batch, 2.56 / batch)));
 }
 
 std::string Features(const std::vector<Feature>& features) {
@@ -316,7 +323,10 @@ std::string Training(const StarterOptions& options) {
                     SizeFor(rows).patience,
                     "}  # epochs without a better result of `validation`\n");
   }
-  return text + "  dense_optimizer: {kind: adam, learning_rate: 0.001, average_decay: 0.999}\n";
+  absl::StrAppendFormat(
+      &text, "  dense_optimizer: {kind: adam, learning_rate: %g, average_decay: 0.999}\n",
+      0.001 * SizeFor(rows).rate);
+  return text;
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include "data/process/row_cells.h"
 #include "simurgh/base/status.h"
-#include "simurgh/config/plugin_config.h"
+#include "simurgh/config/feature_config.h"
 #include "simurgh/data/plugin.h"
 
 namespace simurgh {

@@ -18,7 +18,7 @@
 #include "nn/cpu/loss.h"
 #include "nn/cpu/matmul.h"
 #include "nn/cpu/optimizer.h"
-#include "nn/initialize.h"
+#include "nn/dense_tensors.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh::cpu {

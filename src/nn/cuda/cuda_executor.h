@@ -12,7 +12,6 @@
 #include <cuda_runtime.h>
 
 #include "nn/cuda/cuda_error.h"
-#include "nn/cuda/device_memory.h"
 #include "nn/cuda/gemm.h"
 #include "nn/cuda/gemm_library.h"
 #include "nn/cuda/work.h"

@@ -12,17 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "nn/cuda/batch_room.h"
-#include "nn/cuda/host_mirror.h"
 #include "nn/cuda/pass.h"
-#include "nn/cuda/pinned_blocks.h"
 #include "nn/cuda/rank_reducer.h"
 #include "nn/cuda/stepper.h"
 #include "nn/cuda/tensors.h"
 #include "nn/cuda/transfers.h"
 #include "nn/cuda/work.h"
 #include "nn/dense_tensors.h"
-#include "nn/initialize.h"
 #include "simurgh/base/check.h"
 #include "simurgh/nn/dense_network.h"
 

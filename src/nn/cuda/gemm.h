@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "nn/cuda/bfloat16.h"
+#include "nn/cuda/float16.h"
 #include "nn/cuda/matrix.h"
 
 // A matrix product with an epilogue.

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "nn/cuda/bfloat16.h"
+#include "nn/cuda/float16.h"
 #include "nn/cuda/matrix.h"
 
 // Interactions of consecutive vectors, each `dim` wide, in a sample's columns.

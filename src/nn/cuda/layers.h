@@ -7,8 +7,8 @@
 #include "nn/cuda/interaction_kernels.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/products.h"
-#include "nn/cuda/rank_pass.h"
-#include "nn/cuda/reductions.h"
+#include "nn/cuda/rank_reducer.h"
+#include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/tensors.h"
 
 namespace simurgh::cuda {

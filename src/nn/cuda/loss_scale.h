@@ -1,11 +1,97 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #include "nn/cuda/float16.h"
-#include "nn/cuda/loss_kernels.h"
+#include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
+#include "nn/formulas.h"
+#include "simurgh/config/data_config.h"
+
+// The loss and its gradient in one pass, in f64.
+namespace simurgh::cuda {
+
+// By task; a kernel argument.
+struct LossFormulas {
+  LossFormula of[kMaxTasks];
+};
+
+// Called for each row.
+template <typename T>
+struct LossRow {
+  LossFormulas formulas;
+  Matrix<const float> logits;  // (B, tasks)
+  const float* labels;         // (B, tasks)
+  const float* weights;        // (B): of the samples; null: each is 1.
+  double* losses;              // (B): sums over the tasks.
+  float* probabilities;        // (B, tasks)
+  double samples;              // Divisor of the gradient.
+  const float* scale;          // Factor of the gradient; null: 1.
+  Matrix<T> gradient;          // (B, tasks), of the mean.
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row) const {
+    const double factor = scale == nullptr ? 1.0 : static_cast<double>(*scale);
+    const double weight = weights == nullptr ? 1.0 : static_cast<double>(weights[row]);
+    double sum = 0.0;
+    for (size_t task = 0; task < logits.columns; ++task) {
+      const size_t place = row * logits.columns + task;
+      const double z = logits(row, task);
+      const LossFormula& formula = formulas.of[task];
+      const double prediction = PredictionOf(formula.kind, z);
+      const LossPoint point = formula(z, labels[place], prediction, weight);
+      sum += point.loss;
+      probabilities[place] = static_cast<float>(prediction);
+      Assign(gradient(row, task), static_cast<float>(point.slope / samples * factor));
+    }
+    losses[row] = sum;
+  }
+};
+
+// Called for each row.
+struct ProbabilityRow {
+  LossFormulas formulas;
+  Matrix<const float> logits;
+  float* probabilities;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t row) const {
+    for (size_t task = 0; task < logits.columns; ++task) {
+      probabilities[row * logits.columns + task] =
+          static_cast<float>(PredictionOf(formulas.of[task].kind, logits(row, task)));
+    }
+  }
+};
+
+// A training step's report to the host.
+struct StepReport {
+  double loss;
+  uint32_t not_finite;  // 1 if a gradient is NaN or infinite.
+  float loss_scale;     // Scale of this step.
+};
+
+// Called once, before the search for values that are not finite.
+struct BeginReport {
+  StepReport* report;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t) const {
+    report->loss = 0;
+    report->not_finite = 0;
+    report->loss_scale = 1.0F;
+  }
+};
+
+// Called once.
+struct ReportLoss {
+  const double* sum;
+  double rows;
+  StepReport* report;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t) const { report->loss = *sum / rows; }
+};
+
+}  // namespace simurgh::cuda
 
 // Loss scaling. f16 cannot represent gradients below 2^-24, so the backward pass multiplies the
 // loss's gradient by a scale and divides the resulting f32 gradients by it. The scale is a power of

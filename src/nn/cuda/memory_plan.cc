@@ -1,15 +1,84 @@
 #include "nn/cuda/memory_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "nn/cpu/optimizer.h"
-#include "nn/cuda/loss_kernels.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/reduction_kernels.h"
+#include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
 
 namespace simurgh::cuda {
+namespace {
+
+// Bytes; parts are aligned for floats and doubles.
+constexpr size_t kPartAlignment = 16;
+
+}  // namespace
+
+std::vector<ColumnRange> PlanBuckets(const ModelPlan& plan, size_t bucket_floats) {
+  std::vector<ColumnRange> buckets;
+  ColumnRange open{.first = plan.parameter_count};
+  for (auto tower = plan.towers.rbegin(); tower != plan.towers.rend(); ++tower) {
+    for (auto layer = tower->layers.rbegin(); layer != tower->layers.rend(); ++layer) {
+      if (layer->parameter_count == 0) continue;
+      open.first = layer->parameter_offset;
+      open.count += layer->parameter_count;
+      if (open.count < bucket_floats && open.first > 0) continue;
+      buckets.push_back(std::exchange(open, ColumnRange{.first = open.first}));
+    }
+  }
+  return buckets;
+}
+
+BucketParts PlanParts(size_t count, uint32_t ranks, AllReduceConfig::Precision precision) {
+  const size_t floats = (count + ranks - 1) / ranks;
+  BucketParts parts{.count = count, .part_floats = floats};
+  const size_t bytes =
+      precision == AllReduceConfig::Precision::kBf16
+          ? floats * sizeof(uint16_t)
+          : floats + (floats + kWireChunk - 1) / kWireChunk * (kWireChunkBytes - kWireChunk);
+  parts.part_bytes = (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+  return parts;
+}
+
+namespace {
+
+std::vector<uint32_t> DimsOf(const ModelPlan& plan, const EmbeddingWire& wire) {
+  if (!wire.dims.empty() || plan.embedding_width == 0) return wire.dims;
+  SIMURGH_CHECK(wire.embeddings == VectorPrecision::kF32);
+  SIMURGH_CHECK(wire.gradients == VectorPrecision::kF32);
+  return {static_cast<uint32_t>(plan.embedding_width)};
+}
+
+}  // namespace
+
+WireCodes::WireCodes(const ModelPlan& plan, const EmbeddingWire& wire)
+    : embeddings(wire.embeddings, DimsOf(plan, wire)),
+      rows(wire.embeddings, wire.rows),
+      gradients(wire.gradients, DimsOf(plan, wire)),
+      gradient_factor(wire.gradient_factor),
+      seed(wire.seed),
+      table{0} {
+  SIMURGH_CHECK_EQ(embeddings.columns(), plan.embedding_width);
+  for (const uint32_t dim : embeddings.dims()) table.push_back(table.back() + dim);
+  for (size_t v = 0; v < vectors(); ++v) {
+    table.insert(table.end(), embeddings.dims()[v], static_cast<uint32_t>(v));
+  }
+  for (size_t f = 0; f < wire.rows.size(); ++f) {
+    const auto& [dim, rule] = wire.rows[f];
+    features.push_back({.rule = rule,
+                        .dim = dim,
+                        .first_column = static_cast<uint32_t>(feature_of.size()),
+                        .row_bytes = static_cast<uint32_t>(rows.codec(f).row_bytes()),
+                        .scale_offset = static_cast<uint32_t>(rows.codec(f).scales_offset())});
+    feature_of.insert(feature_of.end(), rule.width(dim), static_cast<uint32_t>(f));
+  }
+  if (pools()) SIMURGH_CHECK_EQ(feature_of.size(), plan.embedding_width);
+}
+
 namespace {
 
 using Kind = LayerConfig::Kind;

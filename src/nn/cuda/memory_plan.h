@@ -1,14 +1,71 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
-#include "nn/cuda/wire_codes.h"
+#include "nn/cuda/pooling_kernels.h"
 #include "nn/cuda/work.h"
 #include "nn/model_plan.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/data/compact_batch.h"
+#include "simurgh/data/embedding_wire.h"
+#include "simurgh/data/row_codec.h"
+#include "simurgh/data/vector_codec.h"
+
+// Buckets of gradients that are summed over the ranks at once, and their encoded layout.
+namespace simurgh::cuda {
+
+// Buckets as ranges of parameters: whole layers, from the last to the first, each of at least
+// `bucket_floats` except the last bucket.
+std::vector<ColumnRange> PlanBuckets(const ModelPlan& plan, size_t bucket_floats);
+
+// Values that share a minimum and a step in int8; see Collective::Sum.
+inline constexpr size_t kWireChunk = 512;
+inline constexpr size_t kWireChunkBytes = kWireChunk + 2 * sizeof(float);
+
+// A bucket in one part per rank, which that rank sums. Rank r's part starts at value
+// r * part_floats; encoded parts are part_bytes apart.
+struct BucketParts {
+  size_t count = 0;
+  size_t part_floats = 0;
+  size_t part_bytes = 0;
+
+  size_t First(uint32_t rank) const { return std::min(count, rank * part_floats); }
+  size_t Count(uint32_t rank) const { return std::min(count - First(rank), part_floats); }
+};
+
+// precision: bf16 or int8.
+BucketParts PlanParts(size_t count, uint32_t ranks, AllReduceConfig::Precision precision);
+
+// Encodings of embeddings copied to the device and of gradients copied from it.
+//
+// Threads: immutable.
+struct WireCodes {
+  // Requires dims that sum to the plan's embedding width, or no dims and f32.
+  WireCodes(const ModelPlan& plan, const EmbeddingWire& wire);
+
+  // Whether gradients are encoded into separate memory.
+  bool encodes() const { return gradients.precision() != VectorPrecision::kF32; }
+  size_t vectors() const { return embeddings.dims().size(); }
+
+  // Whether blocks may hold rows, which the device pools.
+  bool pools() const { return !features.empty(); }
+
+  VectorCodec embeddings;
+  RowCodec rows;
+  VectorCodec gradients;
+  float gradient_factor;
+  uint64_t seed;
+  // Copied to the device: the vectors' first columns and the end, then each column's vector.
+  std::vector<uint32_t> table;
+  std::vector<PooledFeature> features;  // Copied to the device; empty without rows.
+  std::vector<uint32_t> feature_of;     // By column of embeddings; copied likewise.
+};
+
+}  // namespace simurgh::cuda
 
 // Layout of device memory: one block for the weights and their state, one for a batch.
 

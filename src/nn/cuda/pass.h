@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "nn/cuda/layers.h"
-#include "nn/cuda/loss_kernels.h"
 #include "nn/cuda/loss_scale.h"
-#include "nn/cuda/rank_pass.h"
-#include "nn/cuda/reductions.h"
+#include "nn/cuda/rank_reducer.h"
+#include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/tensors.h"
 #include "simurgh/base/check.h"
 #include "simurgh/config/model_config.h"

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/matrix.h"
-#include "nn/cuda/vector_kernels.h"
 #include "nn/host_device.h"
 #include "simurgh/data/pooling.h"
 

@@ -4,7 +4,7 @@
 
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/gemm.h"
-#include "nn/cuda/reductions.h"
+#include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/tensors.h"
 
 namespace simurgh::cuda {

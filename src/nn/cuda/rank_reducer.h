@@ -1,19 +1,34 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "nn/cuda/bucket_plan.h"
-#include "nn/cuda/device_memory.h"
+#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/wire_kernels.h"
 #include "simurgh/base/check.h"
 #include "simurgh/nn/device_sums.h"
 
 namespace simurgh::cuda {
+
+// How a training pass takes part in a run of several ranks. Both functions only enqueue; every rank
+// makes the same calls.
+struct RankPass {
+  // Divisor of the gradients: samples of this rank's batch, or of all ranks'.
+  uint64_t samples = 0;
+  // Replaces f64 values in device memory by their sums over the ranks. Empty: batch norm uses the
+  // statistics of this rank's batch.
+  std::function<void(double* values, size_t count)> sum_statistics;
+  // Called when gradients [first, first + count) are enqueued, from the last to the first. May be
+  // empty.
+  std::function<void(size_t first, size_t count)> on_gradients;
+};
 
 // Sums a network's gradients over the ranks in device memory, bucket by bucket, during the backward
 // pass. In bf16 and int8 each rank sums one part of a bucket, in f32 and in rank order; in f32,

@@ -7,7 +7,7 @@
 #include "nn/cpu/optimizer.h"
 #include "nn/cuda/batch_norm_kernels.h"
 #include "nn/cuda/optimizer_kernels.h"
-#include "nn/cuda/reductions.h"
+#include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/tensors.h"
 
 namespace simurgh::cuda {

@@ -2,17 +2,18 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
-#include "nn/cuda/bfloat16.h"
-#include "nn/cuda/device_memory.h"
+#include "nn/cuda/cuda_error.h"
+#include "nn/cuda/elementwise_kernels.h"
+#include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
-#include "nn/cuda/loss_kernels.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/optimizer_kernels.h"
-#include "nn/cuda/vector_kernels.h"
 #include "nn/model_plan.h"
+#include "simurgh/base/status.h"
 
 namespace simurgh::cuda {
 
@@ -170,6 +171,50 @@ class Tensors {
   size_t rows_ = 0;
   size_t slot_ = 0;
   std::vector<std::vector<ReluMask>> masks_;  // By tower and layer.
+};
+
+// A host copy of floats on the device, copied in either direction when out of date.
+//
+// Threads: one owner.
+class HostMirror {
+ public:
+  HostMirror() = default;
+  explicit HostMirror(std::span<float> device) : device_(device.data()), values_(device.size()) {}
+
+  // Marks the host's values as out of date.
+  void DeviceChanged() {
+    is_old_ = true;
+    is_written_ = false;
+  }
+
+  // Copies the values from the device if out of date. written: the caller may change them.
+  template <typename Executor>
+  Status Read(Executor& executor, bool written) {
+    if (is_old_ && !values_.empty()) {
+      executor.ToHost(values_.data(), device_, values_.size() * sizeof(float));
+      SIMURGH_RETURN_IF_ERROR(executor.Synchronize());
+    }
+    is_old_ = false;
+    is_written_ = is_written_ || written;
+    return absl::OkStatus();
+  }
+
+  // Copies changed values to the device. Call before the device uses them.
+  template <typename Executor>
+  void Send(Executor& executor) {
+    if (is_written_ && !values_.empty()) {
+      executor.ToDevice(device_, values_.data(), values_.size() * sizeof(float));
+    }
+    is_written_ = false;
+  }
+
+  std::span<float> values() { return values_; }
+
+ private:
+  float* device_ = nullptr;
+  std::vector<float> values_;
+  bool is_old_ = true;
+  bool is_written_ = false;
 };
 
 }  // namespace simurgh::cuda

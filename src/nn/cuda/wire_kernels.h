@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "nn/cuda/bfloat16.h"
-#include "nn/cuda/bucket_plan.h"
+#include "nn/cuda/float16.h"
+#include "nn/cuda/memory_plan.h"
 #include "nn/cuda/reduction_kernels.h"
 
 // Encodes gradients for other ranks with the same bytes as collective/reduce_codec.cc, so sums have

@@ -1,13 +1,12 @@
-#include "simurgh/config/agreement.h"
-
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "config/document.h"
+#include "config/sections.h"
 #include "simurgh/base/settings.h"
+#include "simurgh/config/cluster_config.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/config/sample.h"
 

@@ -6,7 +6,6 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/config/agreement.h"
 #include "simurgh/config/cluster_config.h"
 #include "tests/support/skip.h"
 

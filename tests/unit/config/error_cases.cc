@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "config/document.h"
+#include "config/sections.h"
 #include "simurgh/config/cluster_config.h"
 #include "tests/unit/config/sample.h"
 

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "config/document.h"
+#include "config/sections.h"
 #include "tests/unit/config/sample.h"
 
 namespace simurgh {

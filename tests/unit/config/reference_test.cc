@@ -6,7 +6,7 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
-#include "config/document.h"
+#include "config/sections.h"
 
 namespace simurgh {
 namespace {

@@ -1,11 +1,10 @@
-#include "config/scalar.h"
-
 #include <cmath>
 #include <limits>
 
 #include <catch2/catch.hpp>
 
 #include "config/diagnostics.h"
+#include "config/map_reader.h"
 
 namespace simurgh {
 

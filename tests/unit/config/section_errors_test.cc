@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "config/document.h"
+#include "config/sections.h"
 #include "simurgh/config/cluster_config.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/config/error_cases.h"

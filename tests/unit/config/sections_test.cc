@@ -1,8 +1,9 @@
+#include "config/sections.h"
+
 #include <chrono>
 
 #include <catch2/catch.hpp>
 
-#include "config/document.h"
 #include "tests/unit/config/sample.h"
 
 namespace simurgh {

@@ -4,7 +4,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/config/agreement.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/serving_config.h"
 #include "tests/support/temporary_folder.h"

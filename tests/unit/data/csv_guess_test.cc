@@ -417,6 +417,40 @@ TEST_CASE("The configuration is valid, for any names and texts", "[guess]") {
   }
 }
 
+TEST_CASE("Optimizers and rates follow the number of training rows", "[guess]") {
+  using Optimizer = SparseOptimizerConfig::Kind;
+  const auto [rows, kind, rate, weight_rate, dense_rate] =
+      GENERATE(table<uint64_t, Optimizer, float, float, float>({
+          {9'999, Optimizer::kAdagrad, 0.025F, 0.05F, 0.0005F},
+          {10'000, Optimizer::kAdam, 0.005F, 0.1F, 0.001F},
+          {49'999, Optimizer::kAdam, 0.005F, 0.1F, 0.001F},
+          {50'000, Optimizer::kAdagrad, 0.05F, 0.1F, 0.001F},
+          {90, Optimizer::kAdam, 0.003F, 0.1F, 0.001F},  // Less than ten rows per value.
+      }));
+  CAPTURE(rows);
+  const Guessed guessed(
+      Rows("site,label", 60, [](size_t i) { return absl::StrCat("s", i % 10, ",", i % 2); }));
+  const std::string text = StarterConfig(guessed.guess, {.cluster = "a",
+                                                         .source = "a.csv",
+                                                         .train = "a.csv",
+                                                         .validation = "a.csv",
+                                                         .test = "a.csv",
+                                                         .model = "a.model",
+                                                         .train_rows = rows,
+                                                         .has_bad_rows = false,
+                                                         .ports = {1, 2, 3, 4, 5, 6}});
+  const StatusOr<ClusterConfig> config =
+      ParseClusterConfig(text, guessed.folder.Path("a.yaml"), {});
+  INFO(config.status().ToString());
+  REQUIRE(config.ok());
+  REQUIRE(config->tables.size() == 2);
+  CHECK(config->tables[0].optimizer.kind == kind);
+  CHECK(config->tables[0].optimizer.learning_rate == rate);
+  CHECK(config->tables[1].optimizer.kind == Optimizer::kFtrl);
+  CHECK(config->tables[1].optimizer.learning_rate == weight_rate);
+  CHECK(config->training.dense_optimizer.learning_rate == dense_rate);
+}
+
 TEST_CASE("Distinct texts are counted, and numbers have moments", "[guess]") {
   for (const size_t count : {1, 100, 4'096, 20'000, 300'000}) {
     DistinctCounter counter;

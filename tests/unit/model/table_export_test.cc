@@ -12,7 +12,6 @@
 
 #include "simurgh/model/model_report.h"
 #include "simurgh/model/row_files.h"
-#include "simurgh/model/table_reader.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/command.h"

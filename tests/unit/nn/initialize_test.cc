@@ -1,11 +1,10 @@
-#include "nn/initialize.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "nn/dense_tensors.h"
 #include "simurgh/nn/dense_network.h"
 #include "tests/unit/nn/test_models.h"
 

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "services/runtime/rpc_metrics.h"
+#include "services/runtime/rpc_setup.h"
 #include "tests/support/allocation_count.h"
 #include "tests/unit/rpc/ends.h"
 

@@ -19,7 +19,7 @@
 #include <boost/system/system_error.hpp>
 #include <catch2/catch.hpp>
 
-#include "services/runtime/exit_code.h"
+#include "services/runtime/command_line.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/process.h"
 #include "simurgh/base/log.h"

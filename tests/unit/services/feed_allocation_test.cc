@@ -10,7 +10,7 @@
 #include "rpc/client.h"
 #include "services/api/feed_codec.h"
 #include "simurgh/base/random.h"
-#include "simurgh/config/agreement.h"
+#include "simurgh/config/cluster_config.h"
 #include "simurgh/data/batch_builder.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/temporary_folder.h"

@@ -1,10 +1,9 @@
-#include "services/runtime/flags.h"
-
 #include <sstream>
 
 #include <boost/program_options/value_semantic.hpp>
 #include <catch2/catch.hpp>
 
+#include "services/runtime/daemon.h"
 #include "simurgh/base/version.h"
 
 namespace simurgh {

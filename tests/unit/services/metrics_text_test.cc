@@ -1,9 +1,8 @@
-#include "services/simurgh/metrics_text.h"
-
 #include <cmath>
 
 #include <catch2/catch.hpp>
 
+#include "services/simurgh/scrape.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {

@@ -17,7 +17,7 @@
 #include "services/runtime/io_thread.h"
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/model/model_report.h"
-#include "simurgh/model/table_reader.h"
+#include "simurgh/model/table_export.h"
 #include "simurgh/table/run_number.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/services/one_table.h"

@@ -1,9 +1,8 @@
-#include "services/runtime/rpc_metrics.h"
-
 #include <algorithm>
 
 #include <catch2/catch.hpp>
 
+#include "services/runtime/rpc_setup.h"
 #include "simurgh/telemetry/timeline.h"
 #include "tests/unit/nn/log_lines.h"
 

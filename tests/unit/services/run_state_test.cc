@@ -1,11 +1,10 @@
-#include "services/simurgh/run_state.h"
-
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
+#include "services/simurgh/run_processes.h"
 #include "tests/support/temporary_folder.h"
 
 namespace simurgh {

@@ -7,7 +7,7 @@
 #include "rpc/testing/certificates.h"
 #include "rpc/tls.h"
 #include "services/runtime/listener.h"
-#include "services/runtime/rpc_options.h"
+#include "services/runtime/rpc_setup.h"
 
 namespace simurgh {
 namespace {

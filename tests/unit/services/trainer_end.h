@@ -10,8 +10,7 @@
 #include "rpc/server.h"
 #include "services/nn_worker/feed_methods.h"
 #include "services/runtime/io_thread.h"
-#include "services/runtime/rpc_options.h"
-#include "simurgh/config/agreement.h"
+#include "services/runtime/rpc_setup.h"
 #include "simurgh/config/cluster_config.h"
 
 namespace simurgh {

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <vector>
 
-#include "nn/cuda/device_memory.h"
-#include "nn/cuda/vector_kernels.h"
-#include "nn/cuda/wire_codes.h"
+#include "nn/cuda/cuda_error.h"
+#include "nn/cuda/elementwise_kernels.h"
+#include "nn/cuda/memory_plan.h"
 #include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/kernel_runs.h"
 

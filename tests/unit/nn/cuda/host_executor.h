@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "nn/cuda/device_memory.h"
+#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"

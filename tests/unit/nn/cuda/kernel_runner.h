@@ -6,15 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "nn/cuda/bfloat16.h"
-#include "nn/cuda/device_memory.h"
+#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
 #include "nn/cuda/interaction_kernels.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/memory_plan.h"
-#include "nn/cuda/reductions.h"
+#include "nn/cuda/reduction_kernels.h"
 #include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/kernel_runs.h"
 

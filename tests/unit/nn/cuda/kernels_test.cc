@@ -9,10 +9,10 @@
 #include "nn/cpu/interaction.h"
 #include "nn/cpu/loss.h"
 #include "nn/cuda/batch_norm_kernels.h"
-#include "nn/cuda/bfloat16.h"
+#include "nn/cuda/float16.h"
 #include "nn/cuda/interaction_kernels.h"
-#include "nn/cuda/loss_kernels.h"
-#include "nn/cuda/reductions.h"
+#include "nn/cuda/loss_scale.h"
+#include "nn/cuda/reduction_kernels.h"
 #include "tests/unit/nn/cuda/host_executor.h"
 #include "tests/unit/nn/test_models.h"
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "nn/cuda/device_memory.h"
+#include "nn/cuda/cuda_error.h"
+#include "nn/cuda/memory_plan.h"
 #include "nn/cuda/pooling_kernels.h"
-#include "nn/cuda/wire_codes.h"
 #include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/pooling_runs.h"
 

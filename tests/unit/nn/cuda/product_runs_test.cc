@@ -4,7 +4,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "nn/cuda/bfloat16.h"
 #include "nn/cuda/float16.h"
 #include "tests/unit/nn/cuda/kernel_runs.h"
 #include "tests/unit/nn/test_models.h"

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "nn/cuda/bucket_plan.h"
+#include "nn/cuda/memory_plan.h"
 #include "tests/unit/collective/rank_board.h"
 #include "tests/unit/collective/rank_threads.h"
 #include "tests/unit/nn/cuda/host_backend.h"

@@ -1,11 +1,10 @@
-#include "services/serving/bearer_tokens.h"
-
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "services/serving/http_security.h"
 #include "tests/support/temporary_folder.h"
 
 namespace simurgh {

@@ -1,10 +1,9 @@
-#include "services/serving/library_backend.h"
-
 #include <future>
 #include <thread>
 
 #include <catch2/catch.hpp>
 
+#include "services/serving/scoring_backend.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/serve/share_servers.h"
 #include "tests/unit/serve/versioned_model.h"

@@ -1,10 +1,10 @@
-#include "services/serving/route.h"
-
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "services/serving/predict_api.h"
 
 namespace simurgh {
 

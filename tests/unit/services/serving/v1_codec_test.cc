@@ -1,5 +1,3 @@
-#include "services/serving/v1_codec.h"
-
 #include <cmath>
 #include <limits>
 #include <string>
@@ -8,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "services/serving/codecs.h"
 #include "simurgh/base/json_text.h"
 #include "tests/unit/services/serving/format.h"
 

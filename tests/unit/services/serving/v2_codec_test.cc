@@ -1,5 +1,3 @@
-#include "services/serving/v2_codec.h"
-
 #include <cstring>
 #include <limits>
 #include <string>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include <catch2/catch.hpp>
 
+#include "services/serving/codecs.h"
 #include "tests/unit/services/serving/format.h"
 
 namespace simurgh {

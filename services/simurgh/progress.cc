@@ -1,4 +1,4 @@
-#include "services/simurgh/log_view.h"
+#include "services/simurgh/progress.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,17 +1,38 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 
+#include "rpc/client.h"
 #include "rpc/observer.h"
+#include "rpc/server.h"
 #include "services/runtime/log_limiter.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/service_config.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {
+
+// The options of the configuration's section `rpc`.
+struct RpcOptions {
+  rpc::ClientOptions client;
+  rpc::ServerOptions server;
+};
+
+// Errors: INVALID_ARGUMENT for unusable files of `rpc.tls` and `cluster.token_file`, naming key,
+// file and remedy.
+StatusOr<RpcOptions> MakeRpcOptions(const RpcConfig& config);
+
+// The options for a client of instances[index], whose daemons have this role. The client refuses a
+// server of another role or index with INVALID_ARGUMENT, naming the key and the addresses.
+rpc::ClientOptions OptionsFor(rpc::ClientOptions options, const std::string& role,
+                              const std::vector<InstanceConfig>& instances, size_t index);
 
 // The end of the connections that an observer watches: the label `side`.
 enum class RpcSide { kServer, kClient };

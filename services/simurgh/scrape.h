@@ -1,7 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "simurgh/base/status.h"
@@ -27,5 +31,23 @@ struct HttpTarget {
 // Threads: any.
 std::vector<StatusOr<HttpAnswer>> HttpGetAll(const std::vector<HttpTarget>& targets,
                                              std::chrono::milliseconds timeout);
+
+// Metrics in the Prometheus text format 0.0.4, as MetricRegistry writes them.
+class MetricsText {
+ public:
+  using Labels = std::map<std::string, std::string>;
+
+  // Skips comments and timestamps. Errors: INVALID_ARGUMENT with the number of a line.
+  static StatusOr<MetricsText> Parse(std::string_view text);
+
+  // The sum of all series of this name that have all these labels. Nothing if there are none.
+  std::optional<double> Sum(const std::string& name, const Labels& labels = {}) const;
+
+  // A label of the first series of this name. Nothing without the series or the label.
+  std::optional<std::string> Label(const std::string& label, const std::string& name) const;
+
+ private:
+  std::map<std::string, std::vector<std::pair<Labels, double>>> series_;  // By name.
+};
 
 }  // namespace simurgh
