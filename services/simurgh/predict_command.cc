@@ -54,7 +54,8 @@ constexpr char kUsage[] =
     "  simurgh predict --model MODEL --input FILE --evaluate\n\n";
 
 constexpr char kNotes[] =
-    "The input has the format of the training data, also compressed by gzip or zstd. Of Parquet and\n"
+    "The input has the format of the training data, also compressed by gzip or zstd. Of Parquet "
+    "and\n"
     "Arrow data it may be a folder, a pattern or a URI. Columns of labels may be missing unless\n"
     "--evaluate is given. The output is CSV: a header, then a line for\n"
     "each row of the input, in order: the named columns, then p, the probability of label 1 or "

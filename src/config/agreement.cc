@@ -64,10 +64,9 @@ bool IsOfModel(std::string_view key) {
   static const std::set<std::string_view> single{"cluster.seed", "training.batch_size",
                                                  "training.drop_last", "training.keep_negatives"};
   static const std::set<std::string_view> not_of_data{
-      "data.train",         "data.validation", "data.test",
-      "data.max_bad_share", "data.on_change",  "data.on_bad_row",
-      "data.csv.strict",    "data.csv.header", "data.fit_rows",
-      "data.threads"};
+      "data.train",     "data.validation", "data.test",       "data.max_bad_share",
+      "data.on_change", "data.on_bad_row", "data.csv.strict", "data.csv.header",
+      "data.fit_rows",  "data.threads"};
   if (key == "model.initial_weights") return false;
   const auto has = [key](std::string_view part) { return key.find(part) != key.npos; };
   if (key.starts_with("tables")) {

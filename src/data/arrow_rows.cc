@@ -445,9 +445,8 @@ struct ArrowRows::Column {
   std::vector<float> list_weights;
 
   std::optional<IdHasher> hasher;
-  std::vector<uint64_t> hashes;  // Of the ids of all rows.
-  std::vector<uint32_t> ends;    // By row: among them.
-  HashedDictionaries::Of* dictionaries = nullptr;  // Of this column, of all threads.
+  RowHashes ids;                                                 // Of all rows.
+  HashedDictionaries::Of* dictionaries = nullptr;                // Of this column, of all threads.
   std::shared_ptr<const HashedDictionaries::Hashed> dictionary;  // The last one.
 
   bool has_lists() const { return lists.kind != Lists::Kind::kNone; }
@@ -457,7 +456,8 @@ struct ArrowRows::Column {
   Status HashRows(int64_t first, int64_t rows,
                   const std::shared_ptr<const ArrowOwner<ArrowArray>>& batch);
   Status HashDictionary(const std::shared_ptr<const ArrowOwner<ArrowArray>>& batch);
-  // Appends the hashes of values, and with `each_end` where each ends.
+  // Appends the hashes of values or, with `each_end`, sets them and where each ends; no ends if
+  // each value has one.
   Status HashValues(const Values& of, int64_t first, int64_t end, bool each_end,
                     std::vector<uint64_t>& into, std::vector<uint32_t>& value_ends);
   // The elements of a row's list; empty for a missing one.
@@ -666,10 +666,10 @@ Status ArrowRows::Column::HashValues(const Values& of, int64_t first, int64_t en
   Status status;
   // add: sets the hash of an element, and returns how many it has.
   const auto for_each = [&](const auto& add) {
-    size_t count = into.size();
-    size_t next_end = value_ends.size();
+    size_t count = each_end ? 0 : into.size();
+    size_t next_end = 0;
     into.resize(count + static_cast<size_t>(end - first));
-    if (each_end) value_ends.resize(next_end + static_cast<size_t>(end - first));
+    if (each_end) value_ends.resize(static_cast<size_t>(end - first));
     for (int64_t i = first; i < end; ++i) {
       if (of.is_valid(i)) count += add(i, into.data() + count);
       if (each_end) value_ends[next_end++] = static_cast<uint32_t>(count);
@@ -683,20 +683,15 @@ Status ArrowRows::Column::HashValues(const Values& of, int64_t first, int64_t en
     const auto known = static_cast<uint64_t>(dictionary_ends.size());
     const bool has_all = of.validity == nullptr && dictionary_hashes.size() == known;
     if (has_all && of.type == Type::kInt32) {  // The most frequent case gets a loop of its own.
-      const auto* const places = static_cast<const uint32_t*>(of.data) + of.offset;
-      if (first < end && *std::max_element(places + first, places + end) >= known) {
+      const auto* const places = static_cast<const uint32_t*>(of.data) + of.offset + first;
+      const auto count = static_cast<size_t>(end - first);
+      if (count > 0 && *std::max_element(places, places + count) >= known) {
         return Damaged("a place is outside of its dictionary");
       }
-      const size_t before = into.size();
-      into.resize(before + static_cast<size_t>(end - first));
-      for (int64_t i = first; i < end; ++i) {
-        into[before + static_cast<size_t>(i - first)] = dictionary_hashes[places[i]];
-      }
-      if (!each_end) return absl::OkStatus();
-      const size_t ends_before = value_ends.size();
-      value_ends.resize(ends_before + static_cast<size_t>(end - first));
-      std::iota(value_ends.begin() + static_cast<ptrdiff_t>(ends_before), value_ends.end(),
-                static_cast<uint32_t>(before + 1));
+      const size_t before = each_end ? 0 : into.size();
+      into.resize(before + count);
+      for (size_t i = 0; i < count; ++i) into[before + i] = dictionary_hashes[places[i]];
+      if (each_end) value_ends.clear();
       return absl::OkStatus();
     }
     return for_each([&](int64_t i, uint64_t* hash) -> size_t {
@@ -733,15 +728,17 @@ Status ArrowRows::Column::HashValues(const Values& of, int64_t first, int64_t en
 
 Status ArrowRows::Column::HashRows(int64_t first, int64_t rows,
                                    const std::shared_ptr<const ArrowOwner<ArrowArray>>& batch) {
-  hashes.clear();
-  ends.clear();
-  if (rows == 0) return absl::OkStatus();
-  if (values.dictionary != nullptr) SIMURGH_RETURN_IF_ERROR(HashDictionary(batch));
-  if (!has_lists()) return HashValues(values, first, first + rows, true, hashes, ends);
+  if (rows > 0 && values.dictionary != nullptr) SIMURGH_RETURN_IF_ERROR(HashDictionary(batch));
+  if (rows > 0 && !has_lists()) {
+    return HashValues(values, first, first + rows, true, ids.hashes, ids.ends);
+  }
+  ids.hashes.clear();
+  ids.ends.clear();
   for (int64_t row = first; row < first + rows; ++row) {
     SIMURGH_ASSIGN_OR_RETURN(const auto range, ListOf(row));
-    SIMURGH_RETURN_IF_ERROR(HashValues(values, range.first, range.second, false, hashes, ends));
-    ends.push_back(static_cast<uint32_t>(hashes.size()));
+    SIMURGH_RETURN_IF_ERROR(
+        HashValues(values, range.first, range.second, false, ids.hashes, ids.ends));
+    ids.ends.push_back(static_cast<uint32_t>(ids.hashes.size()));
   }
   return absl::OkStatus();
 }
@@ -760,9 +757,7 @@ void ArrowRows::Hash(size_t column, uint64_t seed, const std::vector<std::string
   std::erase(read_, column);
 }
 
-ArrowRows::RowHashes ArrowRows::Hashes(size_t column) const {
-  return {.hashes = columns_[column].hashes.data(), .ends = columns_[column].ends.data()};
-}
+ArrowRows::RowHashes& ArrowRows::Hashes(size_t column) { return columns_[column].ids; }
 
 Status ArrowRows::Column::ReadList(int64_t first, int64_t end, Cell& cell) {
   list.clear();

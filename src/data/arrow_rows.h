@@ -96,16 +96,18 @@ class ArrowRows {
             HashedDictionaries& dictionaries);
   bool CanHash(size_t column) const;
   struct RowHashes {
-    const uint64_t* hashes = nullptr;
-    const uint32_t* ends = nullptr;  // By row.
+    std::vector<uint64_t> hashes;
+    std::vector<uint32_t> ends;  // By row; empty: each row has one.
 
     std::span<const uint64_t> of(size_t row) const {
+      if (ends.empty()) return {hashes.data() + row, 1};
       const size_t first = row == 0 ? 0 : ends[row - 1];
-      return {hashes + first, ends[row] - first};
+      return {hashes.data() + first, ends[row] - first};
     }
   };
-  // Of a column of Hash(), the hashes of the ids that rows have. Lifetime: until Take().
-  RowHashes Hashes(size_t column) const;
+  // Of a column of Hash(), the hashes of the ids that rows have. The caller may swap the vectors
+  // for others. Lifetime: until Take().
+  RowHashes& Hashes(size_t column);
 
   // Takes the rows [first, first + count) of a record batch. Errors: DATA_LOSS naming the column,
   // for arrays that do not fit the schema.

@@ -296,10 +296,9 @@ class ArrowParser final : public BlockParser {
 
   void AddColumns(const std::vector<uint32_t>& kept, BatchBuilder& builder) override {
     for (const Hashed& one : hashed_) {
-      const ArrowRows::RowHashes all = rows_->Hashes(one.place);
-      if (kept.size() == rows_->rows()) {
-        const std::span ends(all.ends, kept.size());
-        builder.SetIds(one.of.feature, {all.hashes, ends.empty() ? 0 : ends.back()}, ends);
+      ArrowRows::RowHashes& all = rows_->Hashes(one.place);
+      if (kept.size() == rows_->rows() && one.is_last) {
+        builder.SetIds(one.of.feature, all.hashes, all.ends);
         continue;
       }
       std::vector<uint64_t> ids;
@@ -345,13 +344,18 @@ class ArrowParser final : public BlockParser {
       }
       rows_->Hash(one.place, one.of.seed, config_.missing_values, *types->dictionaries);
     }
+    for (size_t i = 0; i < hashed_.size(); ++i) {
+      hashed_[i].is_last = std::ranges::count(std::span(hashed_).subspan(i + 1), hashed_[i].place,
+                                              &Hashed::place) == 0;
+    }
     types_ = std::move(types);
     return absl::OkStatus();
   }
 
   struct Hashed {
     RowConsumer::Hashed of;
-    size_t place = 0;  // Among the columns of rows_.
+    size_t place = 0;      // Among the columns of rows_.
+    bool is_last = false;  // Of the features of that column.
   };
 
   const DataConfig config_;
@@ -435,8 +439,7 @@ class ArrowSource final : public RowSource {
     if (file_ == nullptr) return 1;
     const int64_t rows = file_->rows();
     if (rows < 0) return 0;
-    const double of_file =
-        rows == 0 ? 1 : static_cast<double>(before_) / static_cast<double>(rows);
+    const double of_file = rows == 0 ? 1 : static_cast<double>(before_) / static_cast<double>(rows);
     return (static_cast<double>(opened_ - 1) + of_file) / static_cast<double>(files_.size());
   }
 
@@ -517,8 +520,8 @@ class ArrowSource final : public RowSource {
   std::vector<size_t> hashable_;  // Configured columns that can be hashed, by the first file.
 
   size_t opened_ = 0;
-  std::unique_ptr<ArrowFile> file_;         // The last opened one; null at the end.
-  std::shared_ptr<const FileTypes> types_;  // Its own.
+  std::unique_ptr<ArrowFile> file_;                      // The last opened one; null at the end.
+  std::shared_ptr<const FileTypes> types_;               // Its own.
   std::shared_ptr<const ArrowOwner<ArrowArray>> batch_;  // With rows that are not read; or null.
   size_t next_ = 0;                                      // Row of the batch.
   uint64_t before_ = 0;                                  // Rows of the file before it.

@@ -36,11 +36,15 @@ class alignas(64) FeatureState {
   void Append(const FeatureState& other, size_t first, size_t end) {
     if (other.weights_.size() > first) {
       weights_.resize(count(), 1.0F);
-      weights_.insert(weights_.end(), other.weights_.begin() + static_cast<ptrdiff_t>(first),
-                      other.weights_.begin() +
-                          static_cast<ptrdiff_t>(std::min(end, other.weights_.size())));
+      weights_.insert(
+          weights_.end(), other.weights_.begin() + static_cast<ptrdiff_t>(first),
+          other.weights_.begin() + static_cast<ptrdiff_t>(std::min(end, other.weights_.size())));
     }
     Append(other.ids().subspan(first, end - first));
+  }
+  void Swap(std::vector<uint64_t>& ids) {
+    ids_.swap(ids);
+    next_ = ids_.data() + ids_.size();
   }
   void Append(std::span<const uint64_t> more) {
     if (ids_.size() < count() + more.size()) Grow(count() + more.size());
@@ -101,6 +105,7 @@ struct BatchBuilder::State {
         dense_row(dense_width),
         labels(tasks),
         is_weighted(weighted) {
+    one_each.resize(list_of.size());
     by_row.resize(list_of.size());
     std::iota(by_row.begin(), by_row.end(), 0U);
   }
@@ -109,6 +114,7 @@ struct BatchBuilder::State {
   size_t lists = 0;
   std::vector<FeatureState> features;
   std::vector<uint32_t> by_row;  // Features whose ids AddId adds.
+  std::vector<bool> one_each;    // By feature: each sample has one id, and `ends` has nothing.
   IdIndex index;
   std::vector<float> dense_row;  // The open sample's.
   std::vector<float> labels;
@@ -252,8 +258,9 @@ void BatchBuilder::Append(const BatchBuilder& other, size_t first, size_t count)
   if (to.samples + count > to.room_samples) to.MakeRoom(to.samples + count);
   for (size_t f = 0; f < to.features.size(); ++f) {
     const uint32_t* const ends = from.ends.data() + f * from.room_samples;
-    const size_t begin = first == 0 ? 0 : ends[first - 1];
-    const size_t end = ends[first + count - 1];
+    const bool one_each = from.one_each[f];
+    const size_t begin = one_each ? first : first == 0 ? 0 : ends[first - 1];
+    const size_t end = one_each ? first + count : ends[first + count - 1];
     const size_t before = to.features[f].count();
     uint32_t* const ends_here = to.ends.data() + f * to.room_samples + to.samples;
     to.occurrences += end - begin;
@@ -262,6 +269,10 @@ void BatchBuilder::Append(const BatchBuilder& other, size_t first, size_t count)
       continue;
     }
     to.features[f].Append(from.features[f], begin, end);
+    if (one_each) {
+      std::iota(ends_here, ends_here + count, static_cast<uint32_t>(before + 1));
+      continue;
+    }
     const auto shift = static_cast<uint32_t>(before - begin);  // Wraps.
     for (size_t i = 0; i < count; ++i) ends_here[i] = ends[first + i] + shift;
   }
@@ -282,16 +293,16 @@ void BatchBuilder::Append(const BatchBuilder& other, size_t first, size_t count)
   to.finished_occurrences = to.occurrences;
 }
 
-void BatchBuilder::SetIds(size_t feature, std::span<const uint64_t> ids,
+void BatchBuilder::SetIds(size_t feature, std::vector<uint64_t>& ids,
                           std::span<const uint32_t> ends) {
   State& state = *state_;
-  SIMURGH_CHECK_EQ(ends.size(), state.samples);
+  state.one_each[feature] = ends.empty();
+  SIMURGH_CHECK_EQ(ends.empty() ? ids.size() : ends.size(), state.samples);
   std::erase(state.by_row, feature);
-  state.features[feature].Shorten(0);
-  state.features[feature].Append(ids);
+  state.features[feature].Swap(ids);
   std::ranges::copy(ends,
                     state.ends.begin() + static_cast<ptrdiff_t>(feature * state.room_samples));
-  state.occurrences += ids.size();
+  state.occurrences += state.features[feature].count();
   state.finished_occurrences = state.occurrences;
 }
 

@@ -12,6 +12,8 @@ namespace simurgh {
 namespace {
 
 constexpr std::chrono::seconds kSkipInterval{5};  // Between reports of a long skip.
+// As much is parsed ahead that no thread waits while another is late.
+constexpr size_t kBlocksPerThread = 2;
 
 }  // namespace
 
@@ -23,6 +25,7 @@ WantedRows::WantedRows(const Division& division, const ReadOptions& options)
       read_end_(read_ == nullptr ? 0 : read_->EndOfRead(epoch_)) {}
 
 uint64_t WantedRows::From(uint64_t row) const {
+  if (division_.shares == 1 && row >= read_end_) return row;
   constexpr uint64_t kMost = uint64_t{1} << 20;  // Between reports of a long skip.
   const uint64_t chunk = uint64_t{division_.batch_size} * division_.piece_batches;
   const uint64_t begin = row;
@@ -42,14 +45,10 @@ ParsedRows::ParsedRows(std::unique_ptr<RowSource> source,
                        std::vector<std::unique_ptr<RowConsumer>> consumers,
                        const std::function<BatchBuilder()>& make_builder, const WantedRows& wanted,
                        const ReadOptions& options, uint64_t first)
-    : source_(std::move(source)),
-      next_row_(first),
-      wanted_(wanted),
-      options_(options) {
+    : source_(std::move(source)), next_row_(first), wanted_(wanted), options_(options) {
   for (auto& consumer : consumers) parsers_.push_back(source_->NewParser(std::move(consumer)));
   const size_t threads = parsers_.size();
-  // Each thread can read ahead while the caller takes earlier blocks.
-  const size_t blocks = threads == 1 ? 1 : 2 * threads;
+  const size_t blocks = threads == 1 ? 1 : kBlocksPerThread * threads;
   for (size_t i = 0; i < blocks; ++i) {
     blocks_.push_back({.block = source_->NewBlock(), .samples = make_builder()});
     blocks_.back().samples.LiftLimit();
@@ -162,6 +161,7 @@ void ParsedRows::Parse(BlockParser& parser, ParsedBlock& parsed) const {
   if (!parsed.has_rows) return;
   parsed.rows.assign(block.rows, ParsedBlock::Row::kUnwanted);
   std::vector<uint32_t> kept;
+  kept.reserve(block.rows);
   size_t bad = 0;
   size_t warnings = 0;
   uint64_t wanted = 0;
@@ -187,8 +187,8 @@ void ParsedRows::Parse(BlockParser& parser, ParsedBlock& parsed) const {
             {.row = row, .place = parser.Place(row), .warning = std::move(warning)});
       }
     }
-    const bool keeps = parsed.samples.positive() ||
-                       KeepsNegative(options_, block.NumberOf(row, number));
+    const bool keeps =
+        parsed.samples.positive() || KeepsNegative(options_, block.NumberOf(row, number));
     keeps ? parsed.samples.EndSample() : parsed.samples.AbandonSample();
     parsed.rows[row] = keeps ? ParsedBlock::Row::kKept : ParsedBlock::Row::kDropped;
     if (keeps) kept.push_back(static_cast<uint32_t>(row));

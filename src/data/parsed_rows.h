@@ -51,12 +51,12 @@ struct ParsedBlock {
   };
 
   std::unique_ptr<RowBlock> block;
-  Status status;              // Of reading; if it failed, there are no rows.
-  bool has_rows = false;      // False: the source is idle or at its end.
-  uint64_t first = 0;         // Number of the first row.
-  std::vector<Row> rows;      // What became of each.
-  BatchBuilder samples;       // Of the kept rows.
-  std::vector<Note> notes;    // In order of rows: bad ones, and the first warnings.
+  Status status;                   // Of reading; if it failed, there are no rows.
+  bool has_rows = false;           // False: the source is idle or at its end.
+  uint64_t first = 0;              // Number of the first row.
+  std::vector<Row> rows;           // What became of each.
+  BatchBuilder samples;            // Of the kept rows.
+  std::vector<Note> notes;         // In order of rows: bad ones, and the first warnings.
   std::vector<std::string> texts;  // Of the rows that are wanted, for an observer.
 };
 
@@ -70,8 +70,7 @@ class ParsedRows {
 
   // consumers: of the rows, one for each thread; with one, the caller of Next() is the thread.
   // make_builder: for the samples of a block. first: number of the source's first row.
-  ParsedRows(std::unique_ptr<RowSource> source,
-             std::vector<std::unique_ptr<RowConsumer>> consumers,
+  ParsedRows(std::unique_ptr<RowSource> source, std::vector<std::unique_ptr<RowConsumer>> consumers,
              const std::function<BatchBuilder()>& make_builder, const WantedRows& wanted,
              const ReadOptions& options, uint64_t first);
   ~ParsedRows();

@@ -152,7 +152,7 @@ TEST_CASE("A short file trains on a folder of Parquet; its model predicts Parque
   std::filesystem::create_directory(folder.Path("rows"));
   std::filesystem::rename(WriteParquet(folder, "train"), folder.Path("rows/part-0.parquet"));
   const std::string test = WriteParquet(folder, "test");
-  // Lists, and ids with blanks and line ends.
+  // Lists, ids with blanks and line ends, and a row that is longer than a line can be.
   const std::string script = folder.Write("lists.py", R"(
 import sys
 import pyarrow
@@ -161,6 +161,8 @@ for path in sys.argv[1:]:
     table = pyarrow.parquet.read_table(path)
     place = table.column_names.index("occupation")
     lists = [[str(one), f" {one}\n"] for one in table["occupation"].to_pylist()]
+    if path == sys.argv[1]:
+        lists[0].append("x" * 1100000)
     pyarrow.parquet.write_table(table.set_column(place, "occupation", pyarrow.array(lists)), path)
 )");
   REQUIRE(RunCommand(absl::StrCat(Python("pyarrow"), " ", script, " ", test, " ",
@@ -175,6 +177,7 @@ for path in sys.argv[1:]:
       " --set \"embedding_worker.instances=[{address: 'unix://", folder.Path("worker"), "'}]\""));
   INFO(trained.error);
   REQUIRE(trained.exit_code == 0);
+  CHECK_THAT(trained.error, !Catch::Contains("probe.csv"));
   const CommandResult parquet = Simurgh(absl::StrCat("predict --model ", model, " --input ", test,
                                                      " --output - --columns education,fnlwgt"));
   INFO(parquet.error);
@@ -183,6 +186,14 @@ for path in sys.argv[1:]:
   CHECK(lines.size() == 16'282);
   CHECK(lines[0] == "education,fnlwgt,p");
   CHECK_THAT(lines[1], Catch::StartsWith("11th,226802,0."));
+  std::filesystem::create_directory(folder.Path("tests"));
+  std::filesystem::copy(test, folder.Path("tests/a.parquet"));
+  const std::string columns = " --output - --columns education,fnlwgt";
+  for (const char* input : {"tests", "tests/*.parquet"}) {
+    CHECK(Simurgh(absl::StrCat("predict --model ", model, " --input '", folder.Path(input), "'",
+                               columns))
+              .out == parquet.out);
+  }
   const CommandResult evaluated =
       Simurgh(absl::StrCat("predict --model ", model, " --input ", test, " --evaluate"));
   CHECK(evaluated.exit_code == 0);

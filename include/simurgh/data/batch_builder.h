@@ -57,9 +57,10 @@ class BatchBuilder {
   // been set here. Requires that no sample is open.
   void Append(const BatchBuilder& other, size_t first, size_t count);
 
-  // Gives the finished samples the ids of a feature; from then on, AddId no longer does. ends: by
-  // sample, among the ids.
-  void SetIds(size_t feature, std::span<const uint64_t> ids, std::span<const uint32_t> ends);
+  // Gives the finished samples the ids of a feature, which AddId then no longer does, and takes a
+  // memory of any ids in return. ends: by sample, among the ids; empty: each sample has one id.
+  // Requires that the samples are only appended to other builders.
+  void SetIds(size_t feature, std::vector<uint64_t>& ids, std::span<const uint32_t> ends);
 
   // Drops all samples.
   void Clear();

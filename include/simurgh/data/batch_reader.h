@@ -75,7 +75,7 @@ struct ReadOptions {
   // That read and parse rows ahead of Next(), at least 1: the batches are the same. With 1, and for
   // pipes and streams, Next() does it.
   uint32_t threads = 1;
-  bool allow_pipes = false;     // Next() then waits for the writer, also after Stop().
+  bool allow_pipes = false;  // Next() then waits for the writer, also after Stop().
 };
 
 // Opens `files` in the format of `config`; detects gzip and zstd by their first bytes. The batch

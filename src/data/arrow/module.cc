@@ -54,8 +54,8 @@ namespace {
 
 using RandomAccessFile = arrow::io::RandomAccessFile;
 
-// Cells that are decoded at once: as many as a cache holds.
-constexpr int64_t kCells = int64_t{1} << 18;
+// Cells that are decoded at once: as many as a cache holds with their ids.
+constexpr int64_t kCells = int64_t{1} << 17;
 constexpr int64_t kMinRows = 1'024;
 constexpr int64_t kMaxRows = 65'536;
 // Bytes of a column that are read at once.
@@ -155,8 +155,7 @@ class DictionaryReader {
   static std::unique_ptr<DictionaryReader> Open(parquet::RowGroupReader& group, int leaf,
                                                 std::shared_ptr<arrow::DataType> type) {
     auto reader = std::make_unique<DictionaryReader>();
-    reader->column_ =
-        group.ColumnWithExposeEncoding(leaf, parquet::ExposedEncoding::DICTIONARY);
+    reader->column_ = group.ColumnWithExposeEncoding(leaf, parquet::ExposedEncoding::DICTIONARY);
     reader->type_ = std::move(type);
     const bool is_exposed =
         reader->column_->GetExposedEncoding() == parquet::ExposedEncoding::DICTIONARY;
@@ -279,13 +278,11 @@ class ParquetReader final : public simurgh_arrow_reader {
     for (const int column : columns_) {
       const parquet::arrow::SchemaField& about = field(column);
       const bool is_dictionary =
-          about.is_leaf() &&
-          HasDictionary(about, *metadata_->schema()->Column(about.column_index));
+          about.is_leaf() && HasDictionary(about, *metadata_->schema()->Column(about.column_index));
       are_dictionaries_.push_back(is_dictionary);
-      fields.push_back(is_dictionary
-                           ? about.field->WithType(arrow::dictionary(arrow::int32(),
-                                                                     about.field->type()))
-                           : about.field);
+      fields.push_back(is_dictionary ? about.field->WithType(
+                                           arrow::dictionary(arrow::int32(), about.field->type()))
+                                     : about.field);
     }
     return arrow::schema(std::move(fields));
   }
@@ -337,10 +334,10 @@ class ParquetReader final : public simurgh_arrow_reader {
     std::vector<int> others;
     for (size_t i = 0; i < columns_.size(); ++i) {
       const parquet::arrow::SchemaField& about = field(columns_[i]);
-      dictionaries_.push_back(are_dictionaries_[i]
-                                  ? DictionaryReader::Open(*group_reader_, about.column_index,
-                                                           about.field->type())
-                                  : nullptr);
+      dictionaries_.push_back(
+          are_dictionaries_[i]
+              ? DictionaryReader::Open(*group_reader_, about.column_index, about.field->type())
+              : nullptr);
       if (dictionaries_.back() == nullptr) others.push_back(columns_[i]);
     }
     // Leaves of a file are in the order of its schema, and so are the columns of a batch.

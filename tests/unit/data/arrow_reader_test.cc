@@ -74,6 +74,8 @@ std::vector<FeatureConfig> Features(Format format) {
       features.back().weight_separator = ':';
     }
   }
+  features.push_back(Feature("city"));  // Two features of one column.
+  features.back().name = "town";
   return features;
 }
 

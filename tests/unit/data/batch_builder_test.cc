@@ -96,14 +96,15 @@ TEST_CASE("Samples of other builders are as if they had been set here") {
   Random random(11);
   BatchBuilder whole({0, 1, 0}, 2, 2, /*is_weighted=*/true);
   BatchBuilder all({0, 1, 0}, 2, 2, true);
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 4; ++round) {
+    const bool one_each = round == 3;
     BatchBuilder part({0, 1, 0}, 2, 2, true);
     const size_t samples = 100 + random.Below(100);
     std::vector<uint64_t> column;  // Ids of feature 1.
     std::vector<uint32_t> ends;
     for (size_t s = 0; s < samples; ++s) {
       const uint64_t id = random.Below(30);
-      const size_t ids = random.Below(3);
+      const size_t ids = one_each ? 1 : random.Below(3);
       for (BatchBuilder* builder : {&part, &whole}) {
         builder->SetLabel(static_cast<float>(s % 2), 1);
         builder->SetDense(1, static_cast<float>(s));
@@ -119,6 +120,7 @@ TEST_CASE("Samples of other builders are as if they had been set here") {
       for (size_t i = 0; i < ids; ++i) column.push_back(s + i);
       ends.push_back(static_cast<uint32_t>(column.size()));
     }
+    if (one_each) ends.clear();
     part.SetIds(1, column, ends);
     const size_t first = random.Below(samples);
     if (first > 0) all.Append(part, 0, first);

@@ -19,8 +19,8 @@ using Kind = ColumnConfig::Kind;
 
 DataConfig Config() {
   DataConfig config;
-  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense), Column("w", Kind::kWeight),
-                    Column("a", Kind::kId), Column("g", Kind::kGroup)};
+  config.columns = {Column("y", Kind::kLabel), Column("x", Kind::kDense),
+                    Column("w", Kind::kWeight), Column("a", Kind::kId), Column("g", Kind::kGroup)};
   config.columns[3].separator = ' ';
   config.on_bad_row = DataConfig::OnBadRow::kSkip;
   config.max_bad_share = 1;
@@ -37,7 +37,8 @@ std::string Rows(int first, int count) {
     }
     absl::StrAppend(&text, n % 3 == 0 ? 1 : 0, ",", n % 501 == 0 ? "1e9" : absl::StrCat(n % 10),
                     ",", n % 5, ",");
-    for (int id = 0; id < n % 4; ++id) absl::StrAppend(&text, id == 0 ? "" : " ", (n * 7 + id) % 900);
+    for (int id = 0; id < n % 4; ++id)
+      absl::StrAppend(&text, id == 0 ? "" : " ", (n * 7 + id) % 900);
     absl::StrAppend(&text, ",user", n % 11 == 0 ? "" : absl::StrCat(n % 50), "\n");
   }
   return text;
