@@ -35,6 +35,7 @@ struct RequestTask {
   Clock::time_point handled;  // The handler began.
   Clock::time_point deadline;
   std::optional<IncomingPayload> payload;  // Until the handler begins.
+  std::shared_ptr<void> context;           // Likewise; of the placement.
   Gate::Pass unanswered;                   // Until the answer is written.
   WindowShare answer_share;                // Of the server's memory, until the answer is written.
   Gate::Pass in_handler;                   // While the handler runs.
