@@ -12,7 +12,6 @@
 
 #include "services/api/batch_codec.h"
 #include "services/api/row_codec.h"
-#include "services/api/vector_wire.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/io_thread.h"
 #include "simurgh/base/aligned_buffer.h"
