@@ -6,7 +6,6 @@
 
 #include "rpc/call.h"
 #include "rpc/close_reason.h"
-#include "rpc/throttle_reason.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
