@@ -9,10 +9,10 @@
 
 #include "rpc/exchange.h"
 #include "rpc/socket_stream.h"
+#include "rpc/timers.h"
 #include "rpc/tls_stream.h"
 #include "rpc/token.h"
 #include "rpc/transport.h"
-#include "rpc/watchdog.h"
 
 namespace simurgh::rpc {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "rpc/exchange.h"
 #include "rpc/spawn.h"
+#include "rpc/timers.h"
 #include "rpc/token.h"
-#include "rpc/watchdog.h"
 
 namespace simurgh::rpc {
 namespace {

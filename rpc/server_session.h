@@ -14,11 +14,11 @@
 
 #include "rpc/connection.h"
 #include "rpc/control.h"
-#include "rpc/deadline_timer.h"
 #include "rpc/gate.h"
 #include "rpc/request_task.h"
 #include "rpc/server.h"
 #include "rpc/sharing.h"
+#include "rpc/timers.h"
 #include "rpc/window.h"
 
 namespace simurgh::rpc {
