@@ -15,7 +15,7 @@
 #include "rpc/control.h"
 #include "rpc/frame.h"
 #include "rpc/incoming_payload.h"
-#include "rpc/observer_link.h"
+#include "rpc/observer.h"
 #include "rpc/outbox.h"
 #include "rpc/stream.h"
 #include "rpc/timers.h"
