@@ -1,6 +1,7 @@
 #include "nn/cpu/cpu_network.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <new>
 #include <utility>
@@ -114,8 +115,8 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
   result.loss = Loss(tasks_, activations_.Output(logit).flat(), labels, probabilities, divisor,
                      activation_gradients_.Output(logit).flat());
   SIMURGH_RETURN_IF_ERROR(Backward(gradients, step));
-  result.finite = std::isfinite(result.loss) && gradients_finite_ && AllFinite(gradients.flat());
-  if (encodes) EncodeGradients(block, gradients);
+  const bool all_finite = encodes ? EncodeGradients(block, gradients) : AllFinite(gradients.flat());
+  result.finite = std::isfinite(result.loss) && gradients_finite_ && all_finite;
   step_rows_ = step.sum ? divisor : rows;
   step_ = result.finite ? Step::kReady : Step::kNotFinite;
   return result;
@@ -174,40 +175,38 @@ void CpuNetwork::ReportGradients(const LayerPlan& layer, const RankStep& rank_st
 }
 
 NetworkInputs CpuNetwork::Prepare(const BatchBlock& block, MatrixView<const float> dense,
-                                  size_t rows) {
+                                  size_t rows) const {
   SIMURGH_CHECK_EQ(dense.columns(), plan_.dense_width);
   if (plan_.dense_width > 0) SIMURGH_CHECK_EQ(dense.rows(), rows);
   SetComputeThreads(options_.threads);
   SetProductPrecision(options_.precision == ComputePrecision::kBf16 ? ProductPrecision::kBf16
                                                                     : ProductPrecision::kF32);
   const BatchBlock::Encoded& encoded = block.encoded_embeddings;
-  MatrixView<float> embeddings = block.embeddings;
   if (block.ids != nullptr) {
-    rows_.Pool(*block.ids, encoded.bytes, embeddings, ForEachPart);
+    rows_.Pool(*block.ids, encoded.bytes, block.embeddings, ForEachPart);
   } else if (encoded.precision != VectorPrecision::kF32) {
-    embeddings = MatrixIn(block_embeddings_, rows, plan_.embedding_width);
-    const size_t row_bytes = embedding_codec_.row_bytes();
-    ForEachPart(rows, MinRows(embeddings.columns()), [&](size_t first, size_t end) {
-      const size_t count = end - first;
-      embedding_codec_.Decode(encoded.bytes.subspan(first * row_bytes, count * row_bytes),
-                              /*factor=*/1, embeddings.Rows(first, count));
-    });
+    SIMURGH_CHECK_EQ(encoded.bytes.size(), rows * embedding_codec_.row_bytes());
+    return {.dense = dense, .codec = &embedding_codec_, .encoded = encoded.bytes};
   }
-  SIMURGH_CHECK_EQ(embeddings.rows(), rows);
-  SIMURGH_CHECK_EQ(embeddings.columns(), plan_.embedding_width);
-  return {dense, embeddings};
+  SIMURGH_CHECK_EQ(block.embeddings.rows(), rows);
+  SIMURGH_CHECK_EQ(block.embeddings.columns(), plan_.embedding_width);
+  return {.dense = dense, .embeddings = block.embeddings};
 }
 
-void CpuNetwork::EncodeGradients(BatchBlock& block, MatrixView<const float> gradients) const {
-  const size_t row_bytes = gradient_codec_.row_bytes();
+bool CpuNetwork::EncodeGradients(BatchBlock& block, MatrixView<const float> gradients) const {
+  const size_t bytes = gradient_codec_.row_bytes();
+  std::atomic<bool> finite = true;
   ForEachPart(gradients.rows(), MinRows(gradients.columns()), [&](size_t first, size_t end) {
-    const size_t count = end - first;
     RoundingKey key = block.rounding;
     key.first_row += first;
-    gradient_codec_.Encode(
-        gradients.Rows(first, count), block.gradient_factor, key,
-        block.encoded_gradients.bytes.subspan(first * row_bytes, count * row_bytes));
+    // Row by row, which stays in the cache.
+    for (size_t row = first; row < end; ++row, ++key.first_row) {
+      if (!simurgh::AllFinite(gradients.row(row))) finite = false;
+      gradient_codec_.Encode(gradients.Rows(row, 1), block.gradient_factor, key,
+                             block.encoded_gradients.bytes.subspan(row * bytes, bytes));
+    }
   });
+  return finite;
 }
 
 std::span<float> CpuNetwork::optimizer_state() {

@@ -51,11 +51,11 @@ class CpuNetwork final : public DenseNetwork {
   // State of gradients_ and batch_statistics_.
   enum class Step { kNone, kReady, kNotFinite };
 
-  // Checks the inputs, sets the calling thread's compute threads and precision, and pools or
-  // decodes embeddings that are not f32. Throws without memory.
-  NetworkInputs Prepare(const BatchBlock& block, MatrixView<const float> dense, size_t rows);
-  // Writes gradients that the block does not have in f32.
-  void EncodeGradients(BatchBlock& block, MatrixView<const float> gradients) const;
+  // Checks the inputs, sets the calling thread's compute threads and precision, and fills the
+  // embeddings of a block of rows.
+  NetworkInputs Prepare(const BatchBlock& block, MatrixView<const float> dense, size_t rows) const;
+  // Writes gradients that the block does not have in f32. Returns whether all are finite.
+  bool EncodeGradients(BatchBlock& block, MatrixView<const float> gradients) const;
 
   // Write their results to the workspace.
   Status Forward(const NetworkInputs& inputs, const RankStep& rank_step);
@@ -102,8 +102,7 @@ class CpuNetwork final : public DenseNetwork {
   AlignedBuffer state_;
   AlignedBuffer batch_statistics_;  // Same layout as the running statistics.
   AlignedBuffer interaction_scratch_;
-  AlignedBuffer block_embeddings_;  // Of a block that has none in f32.
-  AlignedBuffer block_gradients_;   // Likewise.
+  AlignedBuffer block_gradients_;  // Of a block that has none in f32.
   Workspace activations_;
   Workspace activation_gradients_;
   size_t step_rows_ = 0;  // Samples in batch_statistics_.
