@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
-#include "rpc/backoff.h"
 #include "rpc/client_session.h"
 #include "rpc/spawn.h"
+#include "rpc/timers.h"
 #include "rpc/waiter.h"
 #include "simurgh/base/random.h"
 

@@ -9,10 +9,10 @@
 
 #include "rpc/exchange.h"
 #include "rpc/socket_stream.h"
+#include "rpc/timers.h"
 #include "rpc/tls_stream.h"
 #include "rpc/token.h"
 #include "rpc/transport.h"
-#include "rpc/watchdog.h"
 
 namespace simurgh::rpc {
 namespace {
@@ -380,12 +380,13 @@ StatusOr<std::shared_ptr<IncomingPayload>> ClientSession::OnResponse(IncomingFra
   if (call->payload != nullptr) {
     return absl::DataLossError(absl::StrCat("malformed frame: a second response to request ", id));
   }
-  StatusOr<std::vector<IncomingSegment>> destinations = PlaceSegments(call->placement, frame);
-  if (!destinations.ok()) {
-    Complete(id, destinations.status());
+  StatusOr<Placed> placed = PlaceSegments(call->placement, frame);
+  if (!placed.ok()) {
+    Complete(id, placed.status());
     return nullptr;
   }
-  auto payload = std::make_shared<IncomingPayload>(std::move(frame), *std::move(destinations));
+  auto payload =
+      std::make_shared<IncomingPayload>(std::move(frame), std::move(placed->destinations));
   call->payload = payload;
   if (payload->header().chunked()) incoming_payloads_.insert_or_assign(id, payload);
   return payload;

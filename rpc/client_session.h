@@ -11,9 +11,9 @@
 #include "rpc/client.h"
 #include "rpc/connection.h"
 #include "rpc/control.h"
-#include "rpc/deadline_timer.h"
 #include "rpc/sharing.h"
 #include "rpc/suspension.h"
+#include "rpc/timers.h"
 #include "rpc/window.h"
 
 namespace simurgh::rpc {

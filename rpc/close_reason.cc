@@ -7,8 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-#include "rpc/throttle_reason.h"
-
 namespace simurgh::rpc {
 namespace {
 

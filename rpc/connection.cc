@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "rpc/timers.h"
 #include "rpc/tls_stream.h"
-#include "rpc/watchdog.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh::rpc {

@@ -13,12 +13,12 @@
 #include "rpc/async.h"
 #include "rpc/buffer.h"
 #include "rpc/control.h"
-#include "rpc/flow_watch.h"
 #include "rpc/frame.h"
 #include "rpc/incoming_payload.h"
-#include "rpc/observer_link.h"
+#include "rpc/observer.h"
 #include "rpc/outbox.h"
 #include "rpc/stream.h"
+#include "rpc/timers.h"
 
 namespace simurgh::rpc {
 

@@ -8,28 +8,28 @@
 
 namespace simurgh::rpc {
 
-StatusOr<std::vector<IncomingSegment>> PlaceSegments(const Placement& placement,
-                                                     const IncomingFrame& frame) {
-  StatusOr<std::vector<IncomingSegment>> destinations;
+StatusOr<Placed> PlaceSegments(const Placement& placement, const IncomingFrame& frame) {
+  StatusOr<Placed> placed;
   try {
-    destinations = placement(frame.metadata, frame.lengths);
+    placed = placement(frame.metadata, frame.lengths);
   } catch (...) {
     return StatusOfException(std::current_exception());
   }
-  if (!destinations.ok()) return destinations;
-  if (destinations->size() != frame.lengths.size()) {
-    return absl::InternalError(absl::StrCat("the placement returned ", destinations->size(),
+  if (!placed.ok()) return placed;
+  const std::vector<IncomingSegment>& destinations = placed->destinations;
+  if (destinations.size() != frame.lengths.size()) {
+    return absl::InternalError(absl::StrCat("the placement returned ", destinations.size(),
                                             " destinations for ", frame.lengths.size(),
                                             " segments"));
   }
-  for (size_t i = 0; i < destinations->size(); ++i) {
-    if ((*destinations)[i].allocate) continue;
-    const size_t room = (*destinations)[i].bytes.size();
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    if (destinations[i].allocate) continue;
+    const size_t room = destinations[i].bytes.size();
     if (room == frame.lengths[i]) continue;
     return absl::InternalError(absl::StrCat("the placement returned ", room, " bytes for segment ",
                                             i, " of ", frame.lengths[i], " bytes"));
   }
-  return destinations;
+  return placed;
 }
 
 uint64_t FrameBytes(const OutgoingMessage& message) {

@@ -12,8 +12,7 @@ namespace simurgh::rpc {
 
 // Calls the placement for a frame.
 // Errors: the placement's; INTERNAL when it throws or returns destinations of other lengths.
-StatusOr<std::vector<IncomingSegment>> PlaceSegments(const Placement& placement,
-                                                     const IncomingFrame& frame);
+StatusOr<Placed> PlaceSegments(const Placement& placement, const IncomingFrame& frame);
 
 // The length of the frame with this message.
 uint64_t FrameBytes(const OutgoingMessage& message);

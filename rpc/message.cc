@@ -19,15 +19,14 @@ uint64_t BytesOf(const IncomingMessage& message) {
 }
 
 Placement AllocateAll(size_t max_segments) {
-  return
-      [max_segments](std::span<const std::byte> /*metadata*/,
-                     std::span<const uint64_t> lengths) -> StatusOr<std::vector<IncomingSegment>> {
-        if (lengths.size() <= max_segments) {
-          return std::vector<IncomingSegment>(lengths.size(), IncomingSegment::kAllocate);
-        }
-        return absl::InvalidArgumentError(absl::StrCat(
-            "the message has ", lengths.size(), " segments, expected at most ", max_segments));
-      };
+  return [max_segments](std::span<const std::byte> /*metadata*/,
+                        std::span<const uint64_t> lengths) -> StatusOr<Placed> {
+    if (lengths.size() <= max_segments) {
+      return std::vector<IncomingSegment>(lengths.size(), IncomingSegment::kAllocate);
+    }
+    return absl::InvalidArgumentError(absl::StrCat("the message has ", lengths.size(),
+                                                   " segments, expected at most ", max_segments));
+  };
 }
 
 OutgoingSegment TakeMetadata(flatbuffers::FlatBufferBuilder& builder) {

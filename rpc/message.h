@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "simurgh/base/status.h"
@@ -68,11 +69,20 @@ struct IncomingMessage {
 uint64_t BytesOf(const OutgoingMessage& message);
 uint64_t BytesOf(const IncomingMessage& message);
 
-// Returns a destination for each segment, of its length or kAllocate. Called when the metadata has
-// arrived, before the payload is read.
+// What a placement returns.
+struct Placed {
+  Placed(std::vector<IncomingSegment> segments = {},  // NOLINT(google-explicit-constructor)
+         std::shared_ptr<void> made = {})
+      : destinations(std::move(segments)), context(std::move(made)) {}
+
+  std::vector<IncomingSegment> destinations;  // One for each segment, of its length or kAllocate.
+  std::shared_ptr<void> context;              // For the handler of a request: Request::context.
+};
+
+// Places a message. Called when the metadata has arrived, before the payload is read.
 // Errors: refuse the message. The payload is skipped; a server answers with the error.
-using Placement = std::function<StatusOr<std::vector<IncomingSegment>>(
-    std::span<const std::byte> metadata, std::span<const uint64_t> segment_lengths)>;
+using Placement = std::function<StatusOr<Placed>(std::span<const std::byte> metadata,
+                                                 std::span<const uint64_t> segment_lengths)>;
 
 // Accepts up to `max_segments` segments of any length into kAllocate.
 Placement AllocateAll(size_t max_segments);

@@ -59,10 +59,20 @@ class RequestOf : public Received<Message> {
   Request rest_;  // Without its message.
 };
 
+// The destinations of a request, and what its placement has read from the table: the handler's
+// second argument, so that it does not read the table again.
+template <typename Message, typename Reading>
+struct PlacedWith {
+  using Context = Reading;
+
+  Destinations<Message> destinations;
+  Context context;
+};
+
 namespace internal {
 
 template <typename Message>
-std::vector<IncomingSegment> Untyped(Destinations<Message> destinations) {
+Placed Untyped(Destinations<Message> destinations) {
   return std::apply(
       [](auto&... destination) {
         std::vector<IncomingSegment> untyped;
@@ -76,21 +86,37 @@ std::vector<IncomingSegment> Untyped(Destinations<Message> destinations) {
       destinations);
 }
 
+template <typename Message, typename Context>
+Placed Untyped(PlacedWith<Message, Context> placed) {
+  Placed untyped = Untyped<Message>(std::move(placed.destinations));
+  untyped.context = std::make_shared<Context>(std::move(placed.context));
+  return untyped;
+}
+
+// Calls place(table, counts), without the table if there is none.
 template <typename Message, typename Place>
-StatusOr<std::vector<IncomingSegment>> CallPlace(const Place& place,
-                                                 std::span<const std::byte> metadata,
-                                                 std::span<const uint64_t> lengths) {
+auto CallPlace(const Place& place, std::span<const std::byte> metadata,
+               std::span<const uint64_t> lengths) {
   typename Message::Counts counts{};
   for (size_t i = 0; i < counts.size(); ++i) counts[i] = lengths[i] / Message::kElementBytes[i];
-  StatusOr<Destinations<Message>> destinations;
   if constexpr (Message::kHasTable) {
-    destinations = place(*flatbuffers::GetRoot<typename Message::Table>(metadata.data()), counts);
+    return place(*flatbuffers::GetRoot<typename Message::Table>(metadata.data()), counts);
   } else {
-    destinations = place(counts);
+    return place(counts);
   }
-  if (!destinations.ok()) return destinations.status();
-  return Untyped<Message>(*std::move(destinations));
 }
+
+template <typename Message, typename Place>
+StatusOr<Placed> PlaceUntyped(const Place& place, std::span<const std::byte> metadata,
+                              std::span<const uint64_t> lengths) {
+  auto placed = CallPlace<Message>(place, metadata, lengths);
+  if (!placed.ok()) return std::move(placed).status();
+  return Untyped<Message>(*std::move(placed));
+}
+
+template <typename Message, typename Place>
+using PlacedBy =
+    typename decltype(CallPlace<Message>(std::declval<const Place&>(), {}, {}))::value_type;
 
 // INTERNAL, because the caller cannot fix the response of its peer.
 Status MalformedResponse(const Status& error);
@@ -112,31 +138,42 @@ template <typename Response>
 
 // Registers a method.
 //
-// place: (const Request::Table&, const Request::Counts&) -> StatusOr<Destinations<Request>>,
-// without the table if there is none. Called with a verified table before the payload is read; its
-// error refuses the request. handle: (RequestOf<Request>) ->
+// place: (const Request::Table&, const Request::Counts&) -> StatusOr<Destinations<Request>>, or
+// StatusOr<PlacedWith<Request, Context>>; without the table if there is none. Called with a
+// verified table before the payload is read; its error refuses the request. handle:
+// (RequestOf<Request>), or (RequestOf<Request>, Context&) ->
 // awaitable<StatusOr<Outgoing<Response>>>; see Server.
 template <typename Request, typename Response, typename Place, typename Handle>
 void Register(Server& server, const MethodOf<Request, Response>& method, Place place,
               Handle handle) {
-  server.Register(
-      {.id = method,
-       .max_head_bytes = method.max_head_bytes,
-       .placement = [name = method.name, place = std::move(place)](
-                        std::span<const std::byte> metadata, std::span<const uint64_t> lengths)
-           -> StatusOr<std::vector<IncomingSegment>> {
-         SIMURGH_RETURN_IF_ERROR(Verify<Request>(name, metadata, lengths));
-         return internal::CallPlace<Request>(place, metadata, lengths);
-       },
-       .handle = [name = method.name, handle = std::move(handle)](
-                     rpc::Request raw) -> awaitable<StatusOr<OutgoingMessage>> {
-         StatusOr<Received<Request>> message = Receive<Request>(name, std::move(raw.message));
-         if (!message.ok()) co_return std::move(message).status();
-         StatusOr<Outgoing<Response>> response =
-             co_await handle(RequestOf<Request>(*std::move(message), std::move(raw)));
-         if (!response.ok()) co_return std::move(response).status();
-         co_return (*std::move(response)).TakeMessage();
-       }});
+  server.Register({.id = method,
+                   .max_head_bytes = method.max_head_bytes,
+                   .placement = [name = method.name, place = std::move(place)](
+                                    std::span<const std::byte> metadata,
+                                    std::span<const uint64_t> lengths) -> StatusOr<Placed> {
+                     SIMURGH_RETURN_IF_ERROR(Verify<Request>(name, metadata, lengths));
+                     return internal::PlaceUntyped<Request>(place, metadata, lengths);
+                   },
+                   .handle = [name = method.name, handle = std::move(handle)](
+                                 rpc::Request raw) -> awaitable<StatusOr<OutgoingMessage>> {
+                     StatusOr<Received<Request>> message =
+                         Receive<Request>(name, std::move(raw.message));
+                     if (!message.ok()) co_return std::move(message).status();
+                     const std::shared_ptr<void> context = std::move(raw.context);
+                     const auto call = [&] {
+                       RequestOf<Request> request(*std::move(message), std::move(raw));
+                       using PlacedAs = internal::PlacedBy<Request, Place>;
+                       if constexpr (requires { typename PlacedAs::Context; }) {
+                         return handle(std::move(request),
+                                       *static_cast<typename PlacedAs::Context*>(context.get()));
+                       } else {
+                         return handle(std::move(request));
+                       }
+                     };
+                     StatusOr<Outgoing<Response>> response = co_await call();
+                     if (!response.ok()) co_return std::move(response).status();
+                     co_return (*std::move(response)).TakeMessage();
+                   }});
 }
 
 // Registers a method whose requests have no segments.
@@ -156,13 +193,12 @@ template <typename Request, typename Response, typename Place>
 [[nodiscard]] awaitable<StatusOr<Received<Response>>> Call(
     Client& client, const MethodOf<Request, Response>& method, Outgoing<Request> request,
     Place place, CallOptions options) {
-  Placement placement =
-      [name = method.name, place = std::move(place)](
-          std::span<const std::byte> metadata,
-          std::span<const uint64_t> lengths) -> StatusOr<std::vector<IncomingSegment>> {
+  Placement placement = [name = method.name, place = std::move(place)](
+                            std::span<const std::byte> metadata,
+                            std::span<const uint64_t> lengths) -> StatusOr<Placed> {
     const Status verified = Verify<Response>(name, metadata, lengths);
     if (!verified.ok()) return internal::MalformedResponse(verified);
-    return internal::CallPlace<Response>(place, metadata, lengths);
+    return internal::PlaceUntyped<Response>(place, metadata, lengths);
   };
   return internal::Typed<Response>(
       method.name,
@@ -175,13 +211,12 @@ template <typename Request, typename Response>
 [[nodiscard]] awaitable<StatusOr<Received<Response>>> Call(
     Client& client, const MethodOf<Request, Response>& method, Outgoing<Request> request,
     Destinations<Response> destinations, CallOptions options) {
-  Placement placement =
-      [name = method.name, destinations = std::move(destinations)](
-          std::span<const std::byte> metadata,
-          std::span<const uint64_t> lengths) -> StatusOr<std::vector<IncomingSegment>> {
+  Placement placement = [name = method.name, destinations = std::move(destinations)](
+                            std::span<const std::byte> metadata,
+                            std::span<const uint64_t> lengths) -> StatusOr<Placed> {
     const Status verified = Verify<Response>(name, metadata, lengths);
     if (!verified.ok()) return internal::MalformedResponse(verified);
-    std::vector<IncomingSegment> untyped = internal::Untyped<Response>(destinations);
+    std::vector<IncomingSegment> untyped = internal::Untyped<Response>(destinations).destinations;
     for (size_t i = 0; i < untyped.size(); ++i) {
       if (untyped[i].allocate || untyped[i].bytes.size() == lengths[i]) continue;
       const size_t element = Response::kElementBytes[i];

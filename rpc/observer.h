@@ -2,11 +2,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "rpc/call.h"
 #include "rpc/close_reason.h"
-#include "rpc/throttle_reason.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
@@ -52,6 +52,26 @@ class Observer {
   virtual void OnClose(std::string_view peer, CloseReason reason, const Status& status) {}
   // A peer has to wait; under load this is normal. For kAccept, `peer` is the listening address.
   virtual void OnThrottle(std::string_view peer, ThrottleReason reason) {}
+};
+
+// A shared pointer to an observer. Detach() of one copy detaches all, so that sessions that outlive
+// their client or server stop reporting.
+class ObserverLink {
+ public:
+  // observer: may be null; outlives the link until Detach().
+  explicit ObserverLink(Observer* observer)
+      : target_(std::make_shared<Observer*>(observer ? observer : Null())) {}
+
+  Observer* operator->() const { return *target_; }
+  void Detach() { *target_ = Null(); }
+
+ private:
+  static Observer* Null() {
+    static Observer null;
+    return &null;
+  }
+
+  std::shared_ptr<Observer*> target_;
 };
 
 }  // namespace simurgh::rpc

@@ -62,7 +62,8 @@ struct ServerOptions {
 // A request, as passed to its handler.
 struct Request {
   IncomingMessage message;
-  Clock::time_point deadline;  // Clock::time_point::max() for none.
+  std::shared_ptr<void> context = {};  // Of the placement, which has read the metadata already.
+  Clock::time_point deadline;          // Clock::time_point::max() for none.
   Trace trace;
   std::shared_ptr<const Hello> peer;                // Never null.
   std::shared_ptr<Sharing> sharing = {};            // Null without shared memory.

@@ -9,8 +9,8 @@
 
 #include "rpc/exchange.h"
 #include "rpc/spawn.h"
+#include "rpc/timers.h"
 #include "rpc/token.h"
-#include "rpc/watchdog.h"
 
 namespace simurgh::rpc {
 namespace {
@@ -250,16 +250,15 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
         absl::UnimplementedError(absl::StrCat("the server has no method ", header.method)));
   }
   if (!frame.refusal.ok()) return refuse(frame.refusal);
-  StatusOr<std::vector<IncomingSegment>> destinations =
-      PlaceSegments(method->second.placement, frame);
-  if (!destinations.ok()) return refuse(destinations.status());
+  StatusOr<Placed> placed = PlaceSegments(method->second.placement, frame);
+  if (!placed.ok()) return refuse(placed.status());
 
   has_called_ = true;
   const uint64_t bytes = frame.message_bytes();
   const uint64_t cost = Cost(frame.bytes());
   // Allocates, and may throw: before the task leaves the idle list.
   WindowShare answer_share = std::move(frame.answer_share);
-  IncomingPayload payload(std::move(frame), *std::move(destinations));
+  IncomingPayload payload(std::move(frame), std::move(placed->destinations));
   if (idle_.empty()) idle_.push_back(std::make_shared<RequestTask>());
   std::shared_ptr<RequestTask> task = std::move(idle_.back());
   idle_.pop_back();
@@ -273,6 +272,7 @@ StatusOr<std::shared_ptr<RequestTask>> ServerSession::OnRequest(IncomingFrame&& 
                        ? Clock::time_point::max()
                        : arrival + std::chrono::milliseconds(header.deadline_ms);
   task->payload.emplace(std::move(payload));
+  task->context = std::move(placed->context);
   task->unanswered = unanswered_.Enter();
   task->answer_share = std::move(answer_share);
   ++arriving_;
@@ -301,6 +301,7 @@ void ServerSession::Discard(const std::shared_ptr<RequestTask>& task) {
   task->unanswered = {};
   task->answer_share = {};
   task->payload.reset();
+  task->context.reset();
   if (idle_.size() < kMaxIdleTasks) return idle_.push_back(task);
   End(*task);
 }
@@ -328,6 +329,7 @@ awaitable<void> ServerSession::Serve(std::shared_ptr<RequestTask> task) {
     task->request.Reset();
     const std::shared_ptr<ServerSession> session = std::move(task->session);
     Request request{.message = task->payload->TakeMessage(),
+                    .context = std::move(task->context),
                     .deadline = task->deadline,
                     .trace = task->trace,
                     .peer = session->hello_,

@@ -10,9 +10,8 @@
 
 #include "rpc/async.h"
 #include "rpc/borrowed_segment.h"
-#include "rpc/incoming_region.h"
 #include "rpc/message.h"
-#include "rpc/outgoing_region.h"
+#include "rpc/region.h"
 #include "rpc/unix_socket.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/status.h"

@@ -16,8 +16,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 
+#include "rpc/timers.h"
 #include "rpc/unix_socket.h"
-#include "rpc/watchdog.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh::rpc {

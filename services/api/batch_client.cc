@@ -12,6 +12,7 @@
 #include "services/api/patience.h"
 #include "services/api/row_codec.h"
 #include "simurgh/base/check.h"
+#include "simurgh/data/vector_codec.h"
 
 namespace simurgh {
 namespace {
@@ -19,18 +20,26 @@ namespace {
 // Pause in new batches for an unreachable worker while another is reachable.
 constexpr std::chrono::seconds kAvoidance{5};
 
-// Receives embeddings in the buffer and argmax in memory of the wire.
-auto DestinationsOf(const EmbeddingBuffer& buffer, VectorWire& wire) {
+// Idle memory kept for argmax.
+constexpr size_t kIdleBytes = size_t{256} << 20;
+
+// Receives embeddings in the buffer. max_argmax: bytes.
+auto DestinationsOf(const EmbeddingBuffer& buffer, size_t max_argmax, BufferPool& memory) {
   using Answer = api::PullBatch::Response;
-  return [buffer, &wire](const Answer::Table&,
-                         const Answer::Counts& counts) -> StatusOr<rpc::Destinations<Answer>> {
+  return [buffer, max_argmax, &memory](
+             const Answer::Table&,
+             const Answer::Counts& counts) -> StatusOr<rpc::Destinations<Answer>> {
     const auto [embeddings, argmax] = counts;
     if (embeddings != buffer.bytes.size()) {
       return absl::InternalError(
           absl::StrCat("pull: ", embeddings, " bytes of embeddings, expected ", buffer.bytes.size(),
                        "; use the same configuration for all daemons"));
     }
-    SIMURGH_ASSIGN_OR_RETURN(const auto room, wire.LeaseArgmax(buffer, argmax));
+    if (argmax > max_argmax) {
+      return absl::InternalError(
+          absl::StrCat("pull: ", argmax, " bytes of argmax, the batch has at most ", max_argmax));
+    }
+    const auto room = memory.Lease(argmax);
     return rpc::Destinations<Answer>{{buffer.bytes, buffer.owner},
                                      {room->bytes().first(argmax), room}};
   };
@@ -38,17 +47,16 @@ auto DestinationsOf(const EmbeddingBuffer& buffer, VectorWire& wire) {
 
 }  // namespace
 
-BatchClient::BatchClient(rpc::asio::any_io_executor executor, rpc::asio::any_io_executor encoder,
+BatchClient::BatchClient(rpc::asio::any_io_executor executor,
                          std::vector<std::unique_ptr<PeerClients>> workers,
-                         std::chrono::milliseconds call_timeout, const LearningRates& rates,
-                         VectorWire& wire)
+                         const ClusterConfig& config, const LearningRates& rates)
     : executor_(std::move(executor)),
-      encoder_(std::move(encoder)),
       workers_(
           std::make_shared<const std::vector<std::unique_ptr<PeerClients>>>(std::move(workers))),
-      call_timeout_(call_timeout),
+      call_timeout_(config.rpc.call_timeout),
       rates_(rates),
-      wire_(wire),
+      layout_(LayoutOf(config)),
+      memory_(kIdleBytes),
       traces_(std::random_device()()),
       avoid_until_(workers_->size()) {
   SIMURGH_CHECK(!workers_->empty());
@@ -80,19 +88,33 @@ Status BatchClient::AnnotateError(uint32_t worker, uint64_t trace, const Status&
                                        absl::Hex(trace, absl::kZeroPad16)));
 }
 
-void BatchClient::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
+size_t BatchClient::MaxArgmaxBytes(const EmbeddingBuffer& buffer) const {
+  const size_t columns = layout_.max_columns();
+  if (columns == 0) return 0;
+  const size_t row_bytes = VectorCodec(buffer.precision, layout_.vector_dims()).row_bytes();
+  return buffer.bytes.size() / row_bytes * columns * kMaxArgmaxBytes;
+}
+
+StatusOr<std::shared_ptr<const EncodedBatch>> BatchClient::Encode(const CompactBatch& batch) {
+  SIMURGH_ASSIGN_OR_RETURN(EncodedBatch encoded, EncodeBatch(batch));
+  return std::make_shared<const EncodedBatch>(std::move(encoded));
+}
+
+void BatchClient::Submit(SubmittedIds ids, const SubmitOptions& options,
                          std::function<void(StatusOr<BatchReference>)> done) {
-  auto submit = [this, batch = std::move(batch), options,
+  if (ids.encoded == nullptr) {
+    auto encoded = Encode(*ids.batch);
+    if (!encoded.ok()) return done(Annotate(encoded.status(), "submit"));
+    ids.encoded = *std::move(encoded);
+  }
+  auto submit = [this, batch = std::move(ids.encoded), options,
                  deadline = Deadline()]() mutable -> rpc::awaitable<StatusOr<BatchReference>> {
-    auto encoded =
-        co_await rpc::RunOn(encoder_, [batch = std::move(batch)] { return EncodeBatch(*batch); });
-    if (!encoded.ok()) co_return Annotate(encoded.status(), "submit");
     const uint32_t worker = NextWorker(options.rank);
     const uint64_t trace = traces_() | 1;  // Never 0.
     const auto client = workers_->at(worker)->dedicated();
-    auto request = api::Encode(options, std::make_shared<const EncodedBatch>(*std::move(encoded)));
-    const auto response = co_await rpc::Call(*client, api::kSubmitBatch, std::move(request),
-                                             OptionsFor(worker, trace, deadline));
+    const auto response =
+        co_await rpc::Call(*client, api::kSubmitBatch, api::Encode(options, std::move(batch)),
+                           OptionsFor(worker, trace, deadline));
     if (!response.ok()) co_return AnnotateError(worker, trace, response.status());
     BatchReference reference = api::Decode(response->table());
     reference.worker = worker;
@@ -106,20 +128,16 @@ void BatchClient::Pull(BatchReference batch, const PullOptions& options, Embeddi
                        std::function<void(StatusOr<PullAnswer>)> done) {
   auto pull = [this, batch, options, embeddings = std::move(embeddings),
                deadline = Deadline()]() -> rpc::awaitable<StatusOr<PullAnswer>> {
-    const EmbeddingBuffer buffer = wire_.BufferFor(embeddings);
     const auto client = workers_->at(batch.worker)->shared();
     auto request = api::Encode({.reference = batch,
                                 .options = options,
-                                .precision = buffer.precision,
-                                .form = buffer.form});
-    const auto response = co_await rpc::Call(*client, api::kPullBatch, std::move(request),
-                                             DestinationsOf(buffer, wire_),
-                                             OptionsFor(batch.worker, batch.trace, deadline));
+                                .precision = embeddings.precision,
+                                .form = embeddings.form});
+    const auto response =
+        co_await rpc::Call(*client, api::kPullBatch, std::move(request),
+                           DestinationsOf(embeddings, MaxArgmaxBytes(embeddings), memory_),
+                           OptionsFor(batch.worker, batch.trace, deadline));
     if (!response.ok()) co_return AnnotateError(batch.worker, batch.trace, response.status());
-    if (wire_.decodes(embeddings)) {
-      co_await rpc::RunOn(encoder_,
-                          [this, buffer, embeddings] { wire_.Decode(buffer, embeddings); });
-    }
     co_return PullAnswer{.row_age_steps = response->table().row_age_steps(),
                          .argmax = {response->segment<"argmax">(), response->owner<"argmax">()}};
   };
@@ -131,11 +149,6 @@ void BatchClient::Push(BatchReference batch, StepId step_id, GradientBuffer grad
   auto push = [this, batch, step_id, gradients = std::move(gradients),
                rates = rates_.At(step_id.step),
                deadline = Deadline()]() mutable -> rpc::awaitable<Status> {
-    // Skip the change of threads if there is nothing to encode.
-    if (wire_.encodes(gradients)) {
-      gradients = co_await rpc::RunOn(
-          encoder_, [this, gradients, step_id] { return wire_.Encode(gradients, step_id); });
-    }
     const api::PushBatchMessage message{.reference = batch,
                                         .step_id = step_id,
                                         .learning_rates = std::move(rates),

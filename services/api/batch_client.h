@@ -7,8 +7,10 @@
 #include "services/api/batch_codec.h"
 #include "services/api/peer_clients.h"
 #include "services/api/row_server.h"
-#include "services/api/vector_wire.h"
+#include "simurgh/base/aligned_buffer.h"
 #include "simurgh/base/random.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/feature/batch_plan.h"
 #include "simurgh/train/learning_rates.h"
 #include "simurgh/train/ports.h"
 
@@ -21,13 +23,13 @@ namespace simurgh {
 // Lifetime: outlive every call. The executor's thread must run until every call has been answered.
 class BatchClient : public EmbeddingPort {
  public:
-  // workers: all on `executor`. encoder: runs encoding and decoding; its threads must end before
-  // the executor. Lifetime: `rates` and `wire` outlive the client.
-  BatchClient(rpc::asio::any_io_executor executor, rpc::asio::any_io_executor encoder,
-              std::vector<std::unique_ptr<PeerClients>> workers,
-              std::chrono::milliseconds call_timeout, const LearningRates& rates, VectorWire& wire);
+  // workers: all on `executor`. Lifetime: `rates` outlive the client.
+  BatchClient(rpc::asio::any_io_executor executor,
+              std::vector<std::unique_ptr<PeerClients>> workers, const ClusterConfig& config,
+              const LearningRates& rates);
 
-  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
+  StatusOr<std::shared_ptr<const EncodedBatch>> Encode(const CompactBatch& batch) override;
+  void Submit(SubmittedIds ids, const SubmitOptions& options,
               std::function<void(StatusOr<BatchReference>)> done) override;
   void Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;
@@ -64,15 +66,17 @@ class BatchClient : public EmbeddingPort {
   rpc::CallOptions OptionsFor(uint32_t worker, uint64_t trace, rpc::Clock::time_point deadline);
   // Adds worker and trace to the error. Records an unreachable worker.
   Status AnnotateError(uint32_t worker, uint64_t trace, const Status& status);
+  // Of the samples that the buffer has room for.
+  size_t MaxArgmaxBytes(const EmbeddingBuffer& buffer) const;
   rpc::Trace NextSpan(uint64_t trace) { return rpc::Trace{.trace_id = trace}.Child(++spans_); }
 
   const rpc::asio::any_io_executor executor_;
-  const rpc::asio::any_io_executor encoder_;
   // Shared with coroutines that may outlive this.
   const std::shared_ptr<const std::vector<std::unique_ptr<PeerClients>>> workers_;
   const std::chrono::milliseconds call_timeout_;
   const LearningRates& rates_;
-  VectorWire& wire_;
+  const BatchLayout layout_;
+  BufferPool memory_;  // For argmax.
   // On the executor:
   uint32_t next_worker_ = 0;
   Random traces_;

@@ -16,11 +16,6 @@ Status Bad(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("feed batch: ", what));
 }
 
-std::shared_ptr<FedBatch> FedBatchOf(const rpc::Received<FeedBatch::Request>& request) {
-  return std::const_pointer_cast<FedBatch>(
-      std::static_pointer_cast<const FedBatch>(request.owner<"labels">()));
-}
-
 Status CheckSamples(size_t samples, uint32_t max) {
   if (samples > 0 && samples <= max) return absl::OkStatus();
   return Bad(
@@ -134,9 +129,8 @@ ShareProgress DecodeProgress(const wire::FeedBatchRequest& request) {
   return decoded;
 }
 
-StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
-                                                          size_t dense_width, size_t tasks,
-                                                          bool is_weighted) {
+StatusOr<PlacedFeed> PlaceFeed(const FeedBatch::Request::Counts& counts, size_t dense_width,
+                               size_t tasks, bool is_weighted) {
   const auto [plain_ids, codes, dense, labels] = counts;
   const uint64_t per_sample = tasks + (is_weighted ? 1 : 0);
   const uint64_t samples = labels / per_sample;
@@ -153,35 +147,32 @@ StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Reque
   batch->dense.batch_size = samples;
   batch->dense.tasks = tasks;
   batch->dense.width = dense_width;
-  return rpc::Destinations<FeedBatch::Request>{Allocate(batch->sparse.plain_ids, plain_ids, batch),
-                                               Allocate(batch->sparse.codes, codes, batch),
-                                               Allocate(batch->dense.values, dense, batch),
-                                               Allocate(batch->dense.labels, labels, batch)};
+  return PlacedFeed{
+      {Allocate(batch->sparse.plain_ids, plain_ids, batch),
+       Allocate(batch->sparse.codes, codes, batch), Allocate(batch->dense.values, dense, batch),
+       Allocate(batch->dense.labels, labels, batch)},
+      batch};
 }
 
-StatusOr<size_t> FeedBytes(const rpc::Received<FeedBatch::Request>& request,
-                           const ClusterConfig& config) {
-  const auto fed = FedBatchOf(request);
-  SIMURGH_RETURN_IF_ERROR(CheckSamples(fed->dense.batch_size, config.training.batch_size));
+StatusOr<size_t> FeedBytes(const FedBatch& fed, const ClusterConfig& config) {
+  SIMURGH_RETURN_IF_ERROR(CheckSamples(fed.dense.batch_size, config.training.batch_size));
   const size_t features = config.features.size();
-  SIMURGH_ASSIGN_OR_RETURN(const BatchSizes sizes, DecodedSizes(fed->sparse, features));
-  if (sizes.offsets != features * fed->dense.batch_size + 1) {
+  SIMURGH_ASSIGN_OR_RETURN(const BatchSizes sizes, DecodedSizes(fed.sparse, features));
+  if (sizes.offsets != features * fed.dense.batch_size + 1) {
     return Bad(absl::StrCat("ids of ", (sizes.offsets - 1) / features, " samples and labels of ",
-                            fed->dense.batch_size));
+                            fed.dense.batch_size));
   }
-  return sizes.bytes() + (fed->dense.values.size() + fed->dense.labels.size()) * sizeof(float);
+  return sizes.bytes() + (fed.dense.values.size() + fed.dense.labels.size()) * sizeof(float);
 }
 
-StatusOr<Batch> DecodeFeed(const rpc::Received<FeedBatch::Request>& request,
-                           const ClusterConfig& config) {
-  const auto fed = FedBatchOf(request);  // Consumed by DecodeBatch.
-  SIMURGH_RETURN_IF_ERROR(CheckSamples(fed->dense.batch_size, config.training.batch_size));
-  SIMURGH_RETURN_IF_ERROR(CheckDense(fed->dense, TasksOf(config.model)));
+StatusOr<Batch> DecodeFeed(FedBatch& fed, const ClusterConfig& config) {
+  SIMURGH_RETURN_IF_ERROR(CheckSamples(fed.dense.batch_size, config.training.batch_size));
+  SIMURGH_RETURN_IF_ERROR(CheckDense(fed.dense, TasksOf(config.model)));
   SIMURGH_ASSIGN_OR_RETURN(CompactBatch sparse,
-                           DecodeBatch(std::move(fed->sparse), config.features.size()));
-  SIMURGH_RETURN_IF_ERROR(CheckSparse(sparse, fed->dense, config.features));
+                           DecodeBatch(std::move(fed.sparse), config.features.size()));
+  SIMURGH_RETURN_IF_ERROR(CheckSparse(sparse, fed.dense, config.features));
   return Batch{.sparse = std::make_shared<const CompactBatch>(std::move(sparse)),
-               .dense = std::move(fed->dense)};
+               .dense = std::move(fed.dense)};
 }
 
 }  // namespace simurgh::api

@@ -35,20 +35,18 @@ ShareProgress DecodeProgress(const wire::FeedBatchRequest& request);
 // Allocates the segments of a feed request in a new FedBatch, which owns them. tasks: labels of a
 // sample. is_weighted: whether weights follow the labels. Errors: INVALID_ARGUMENT for lengths that
 // exceed a batch's limits or do not fit dense_width, tasks and is_weighted.
-StatusOr<rpc::Destinations<FeedBatch::Request>> PlaceFeed(const FeedBatch::Request::Counts& counts,
-                                                          size_t dense_width, size_t tasks,
-                                                          bool is_weighted = false);
+using PlacedFeed = rpc::PlacedWith<FeedBatch::Request, std::shared_ptr<FedBatch>>;
+StatusOr<PlacedFeed> PlaceFeed(const FeedBatch::Request::Counts& counts, size_t dense_width,
+                               size_t tasks, bool is_weighted = false);
 
 // Upper bound of the memory of PlaceFeed's batch once decoded. Cost: of DecodedSizes.
 // Errors: those errors of DecodeFeed that the batch's header and number of samples reveal.
-StatusOr<size_t> FeedBytes(const rpc::Received<FeedBatch::Request>& request,
-                           const ClusterConfig& config);
+StatusOr<size_t> FeedBytes(const FedBatch& fed, const ClusterConfig& config);
 
-// Decodes PlaceFeed's batch, without its progress. Call once. Cost: of DecodeBatch.
+// Decodes PlaceFeed's batch, without its progress, and consumes it. Cost: of DecodeBatch.
 // Errors: INVALID_ARGUMENT for a malformed batch, a wrong number of features, a list shared across
 // tables, more samples than training.batch_size, labels that the losses do not
 // allow, weights below 0, or weights or dense values that are not finite.
-StatusOr<Batch> DecodeFeed(const rpc::Received<FeedBatch::Request>& request,
-                           const ClusterConfig& config);
+StatusOr<Batch> DecodeFeed(FedBatch& fed, const ClusterConfig& config);
 
 }  // namespace simurgh::api

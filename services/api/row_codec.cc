@@ -1,15 +1,23 @@
 #include "services/api/row_codec.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 
 namespace simurgh::api {
+namespace {
+
+// The size of a group with its padding.
+uint64_t Padded(uint64_t bytes) {
+  return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+}
+
+}  // namespace
 
 RowPayload PayloadOf(const RowGroup& group) {
   uint64_t ids = 0;
   for (const uint32_t count : group.counts) ids += count;
-  constexpr uint64_t kAlignment = sizeof(float);
-  const uint64_t bytes = ids * group.dim * SizeOf(group.precision);
-  return {.ids = ids, .bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment};
+  return {.ids = ids, .bytes = Padded(ids * group.dim * SizeOf(group.precision))};
 }
 
 RowPayload PayloadOf(std::span<const RowGroup> groups) {
@@ -20,12 +28,6 @@ RowPayload PayloadOf(std::span<const RowGroup> groups) {
     payload.bytes += one.bytes;
   }
   return payload;
-}
-
-Status CheckLength(const char* what, uint64_t given, uint64_t described) {
-  if (given == described) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("rows: the request has ", given, " ", what,
-                                                 ", its groups describe ", described));
 }
 
 flatbuffers::Offset<wire::StepId> Encode(flatbuffers::FlatBufferBuilder& builder,
@@ -58,7 +60,6 @@ StatusOr<LookupMode> DecodeLookupMode(const char* what, uint8_t mode) {
 
 namespace {
 
-constexpr uint32_t kMaxDim = 1'024;
 constexpr uint64_t kMaxIds = kMaxBatchOccurrences;
 
 // learning_rates: by group, or empty.
@@ -76,29 +77,32 @@ flatbuffers::Offset<GroupVector> Encode(flatbuffers::FlatBufferBuilder& builder,
   return builder.CreateVector(encoded);
 }
 
-// previous: null for the first group.
-Status CheckGroup(const wire::RowGroup& group, const wire::RowGroup* previous,
-                  uint32_t partitions) {
-  const uint32_t table = group.table_index();
-  if (previous != nullptr && table <= previous->table_index()) {
-    return absl::InvalidArgumentError(absl::StrCat("rows: table ", table, " follows table ",
-                                                   previous->table_index(),
-                                                   "; list each table once, in ascending order"));
+// least: the lowest table that may follow.
+Status CheckGroup(const ParsedRows::Group& group, uint32_t least, const RowShape& shape) {
+  const auto refuse = [&group](const auto&... why) {
+    return absl::InvalidArgumentError(absl::StrCat("rows: table ", group.table, why...));
+  };
+  if (group.table >= shape.dims.size()) {
+    return refuse(" is out of range, there are ", shape.dims.size());
   }
-  if (group.dim() < 1 || group.dim() > kMaxDim) {
-    return absl::InvalidArgumentError(absl::StrCat("rows: dim ", group.dim(), " of table ", table,
-                                                   " is out of range; use 1 to ", kMaxDim));
+  if (group.table < least) {
+    return refuse(" follows table ", least - 1, "; list each table once, in ascending order");
   }
-  if (group.precision() > static_cast<uint8_t>(RowPrecision::kF16)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rows: precision ", group.precision(), " of table ", table,
-                     " is unknown; use the same version for all daemons"));
+  if (group.dim != shape.dims[group.table]) {
+    return refuse(" has dim ", shape.dims[group.table], ", the request has ", group.dim);
   }
-  const size_t counts = group.counts() == nullptr ? 0 : group.counts()->size();
-  if (counts == partitions) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "rows: the ids of table ", table, " are grouped by ", counts, " partitions, this server has ",
-      partitions, "; use the same embedding_ps.partitions for all daemons and restart the caller"));
+  if (group.precision > static_cast<uint8_t>(RowPrecision::kF16)) {
+    return refuse(": precision ", group.precision,
+                  " is unknown; use the same version for all daemons");
+  }
+  if (!std::isfinite(group.learning_rate) || group.learning_rate < 0) {
+    return refuse(": learning rate ", group.learning_rate,
+                  " is out of range; use a finite number >= 0");
+  }
+  if (group.counts.size() == shape.partitions) return absl::OkStatus();
+  return refuse(": its ids are grouped by ", group.counts.size(), " partitions, this server has ",
+                shape.partitions,
+                "; use the same embedding_ps.partitions for all daemons and restart the caller");
 }
 
 }  // namespace
@@ -121,25 +125,74 @@ rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_v
   return {builder, root, {call.ids, call.owner}, {call.gradients, call.owner}};
 }
 
-StatusOr<std::vector<RowGroup>> DecodeGroups(const GroupVector& groups, uint32_t partitions) {
-  std::vector<RowGroup> decoded;
-  decoded.reserve(groups.size());
-  uint64_t ids = 0;
-  const wire::RowGroup* previous = nullptr;
+StatusOr<ParsedRows> ParsedRows::Parse(const GroupVector& groups, const RowShape& shape) {
+  std::vector<Group> views;
   for (const wire::RowGroup* group : groups) {
-    SIMURGH_RETURN_IF_ERROR(CheckGroup(*group, previous, partitions));
-    previous = group;
-    decoded.push_back({.table = group->table_index(),
-                       .dim = group->dim(),
-                       .counts = {group->counts()->begin(), group->counts()->end()},
-                       .precision = static_cast<RowPrecision>(group->precision())});
-    for (const uint32_t count : *group->counts()) ids += count;
-    if (ids > kMaxIds) {
+    const std::span<const uint32_t> none;
+    views.push_back({group->table_index(), group->dim(),
+                     group->counts() == nullptr
+                         ? none
+                         : std::span(group->counts()->data(), group->counts()->size()),
+                     group->precision(), group->learning_rate()});
+  }
+  return Parse(views, shape);
+}
+
+StatusOr<ParsedRows> ParsedRows::Parse(std::span<const RowGroup> groups,
+                                       std::span<const float> learning_rates,
+                                       const RowShape& shape) {
+  std::vector<Group> views;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    views.push_back({groups[i].table, groups[i].dim, groups[i].counts,
+                     static_cast<uint8_t>(groups[i].precision),
+                     learning_rates.empty() ? 0 : learning_rates[i]});
+  }
+  return Parse(views, shape);
+}
+
+StatusOr<ParsedRows> ParsedRows::Parse(std::span<const Group> groups, const RowShape& shape) {
+  ParsedRows rows;
+  uint32_t least = 0;
+  for (const Group& group : groups) {
+    SIMURGH_RETURN_IF_ERROR(CheckGroup(group, least, shape));
+    least = group.table + 1;
+    RowRun run{.table = group.table,
+               .dim = group.dim,
+               .precision = static_cast<RowPrecision>(group.precision),
+               .learning_rate = group.learning_rate,
+               .first_id = rows.payload_.ids,
+               .first_byte = rows.payload_.bytes};
+    for (; run.partition < shape.partitions; ++run.partition) {
+      run.count = group.counts[run.partition];
+      if (run.count > 0) rows.runs_.push_back(run);
+      run.first_id += run.count;
+      run.first_byte += run.count * run.dim * SizeOf(run.precision);
+      if (run.first_id <= kMaxIds) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("rows: the request has more than ", kMaxIds, " ids"));
     }
+    rows.payload_ = {.ids = run.first_id, .bytes = Padded(run.first_byte)};
   }
-  return decoded;
+  return rows;
+}
+
+Status ParsedRows::CheckLengths(uint64_t ids, uint64_t bytes) const {
+  if (ids == payload_.ids && bytes == payload_.bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "rows: the request has ", ids, " ids and ", bytes,
+      " bytes of rows or gradients, its groups describe ", payload_.ids, " and ", payload_.bytes));
+}
+
+Status CheckPushOrder(const StepId& step_id) {
+  if (step_id.order == PushOrder::kUnordered ||
+      (step_id.order <= PushOrder::kSum && step_id.ranks <= kMaxRanks &&
+       step_id.rank < step_id.ranks)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("rows: a push of rank ", step_id.rank, " of ", step_id.ranks, " with order ",
+                   static_cast<int>(step_id.order), " is out of range; use up to ", kMaxRanks,
+                   " ranks and orders up to ", static_cast<int>(PushOrder::kSum)));
 }
 
 rpc::Outgoing<PullRows::Response> Encode(const PullReport& report,

@@ -23,13 +23,9 @@ struct RowPayload {
   uint64_t bytes = 0;  // Size of rows or gradients, with padding.
 };
 
-// Requires bounded dims and counts, as DecodeGroups() ensures.
+// Requires the dims of a server's tables and at most kMaxBatchOccurrences ids.
 RowPayload PayloadOf(const RowGroup& group);
 RowPayload PayloadOf(std::span<const RowGroup> groups);
-
-// Errors: INVALID_ARGUMENT unless `given` equals the number that the groups describe. what: names
-// it.
-Status CheckLength(const char* what, uint64_t given, uint64_t described);
 
 // Calls visit(partition, group, first id, ids, first byte) for every non-empty part of a group that
 // belongs to one partition.
@@ -63,10 +59,66 @@ StatusOr<LookupMode> DecodeLookupMode(const char* what, uint8_t mode);
 rpc::Outgoing<PullRows::Request> Encode(const PullRowsCall& call, uint64_t map_version);
 rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_version);
 
-// Errors: INVALID_ARGUMENT for an unknown precision, a dim outside 1 to 1,024, tables that do not
-// ascend, counts for another number of partitions, or more than kMaxBatchOccurrences ids.
 using GroupVector = flatbuffers::Vector<flatbuffers::Offset<wire::RowGroup>>;
-StatusOr<std::vector<RowGroup>> DecodeGroups(const GroupVector& groups, uint32_t partitions);
+
+// What requests to a server must fit.
+struct RowShape {
+  std::vector<uint32_t> dims;  // By table.
+  uint32_t partitions = 1;
+};
+
+// The ids of one table in one partition.
+struct RowRun {
+  uint32_t partition = 0;
+  uint32_t table = 0;
+  uint32_t dim = 0;
+  RowPrecision precision = RowPrecision::kF32;
+  float learning_rate = 0;  // Push only.
+  size_t first_id = 0;
+  size_t count = 0;  // Above 0.
+  size_t first_byte = 0;
+
+  bool operator==(const RowRun&) const = default;
+};
+
+// The groups of a request. Only Parse() makes them, and it checks everything.
+class ParsedRows {
+ public:
+  // learning_rates: by group; of a pull: none.
+  // Errors: INVALID_ARGUMENT for tables that do not ascend or are unknown, dims and partitions that
+  // differ from the server's, an unknown precision, a learning rate that is not finite and at least
+  // 0, or more than kMaxBatchOccurrences ids.
+  static StatusOr<ParsedRows> Parse(const GroupVector& groups, const RowShape& shape);
+  static StatusOr<ParsedRows> Parse(std::span<const RowGroup> groups,
+                                    std::span<const float> learning_rates, const RowShape& shape);
+
+  // By group, then by partition.
+  const std::vector<RowRun>& runs() const { return runs_; }
+  const RowPayload& payload() const { return payload_; }
+
+  // Errors: INVALID_ARGUMENT for lengths that the groups do not describe.
+  Status CheckLengths(uint64_t ids, uint64_t bytes) const;
+
+  // A group of either form.
+  struct Group {
+    uint32_t table;
+    uint32_t dim;
+    std::span<const uint32_t> counts;
+    uint8_t precision;
+    float learning_rate;
+  };
+
+ private:
+  ParsedRows() = default;
+  static StatusOr<ParsedRows> Parse(std::span<const Group> groups, const RowShape& shape);
+
+  std::vector<RowRun> runs_;
+  RowPayload payload_;
+};
+
+// Errors: INVALID_ARGUMENT for an unknown order, or a rank or a number of ranks that is out of
+// range.
+Status CheckPushOrder(const StepId& step_id);
 
 // Responses.
 rpc::Outgoing<PullRows::Response> Encode(const PullReport& report,

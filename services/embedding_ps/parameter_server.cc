@@ -13,6 +13,7 @@
 #include "services/embedding_ps/initial_rows.h"
 #include "services/embedding_ps/latch.h"
 #include "services/embedding_ps/step_barrier.h"
+#include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/thread.h"
 #include "simurgh/feature/bucket_map.h"
@@ -59,27 +60,24 @@ uint64_t BytesOfChanges(const ClusterConfig& config) {
   return kBytesPerChangedRow * std::min(capacity, rows_in_budget);
 }
 
-std::vector<std::vector<PullGroup>> SplitByPartition(const PullRowsCall& call, size_t partitions) {
-  std::vector<std::vector<PullGroup>> shares(partitions);
-  api::ForEachRun(call.groups, [&](size_t p, size_t g, size_t id, size_t count, size_t byte) {
-    const RowGroup& group = call.groups[g];
-    shares[p].push_back({group.table,
-                         call.ids.subspan(id, count),
-                         {call.rows.data() + byte, group.precision, count, group.dim}});
-  });
+// The groups of each partition, made by group(run, ids).
+template <typename Group, typename Make>
+std::vector<std::vector<Group>> SplitByPartition(const api::ParsedRows& rows, size_t partitions,
+                                                 std::span<const uint64_t> ids, size_t bytes,
+                                                 const Make& group) {
+  SIMURGH_CHECK_EQ(ids.size(), rows.payload().ids);
+  SIMURGH_CHECK_EQ(bytes, rows.payload().bytes);
+  std::vector<std::vector<Group>> shares(partitions);
+  for (const api::RowRun& run : rows.runs()) {
+    shares[run.partition].push_back(group(run, ids.subspan(run.first_id, run.count)));
+  }
   return shares;
 }
 
-std::vector<std::vector<PushGroup>> SplitByPartition(const PushRowsCall& call, size_t partitions) {
-  std::vector<std::vector<PushGroup>> shares(partitions);
-  api::ForEachRun(call.groups, [&](size_t p, size_t g, size_t id, size_t count, size_t byte) {
-    const RowGroup& group = call.groups[g];
-    shares[p].push_back({group.table,
-                         call.learning_rates[g],
-                         call.ids.subspan(id, count),
-                         {call.gradients.data() + byte, group.precision, count, group.dim}});
-  });
-  return shares;
+api::RowShape ShapeOf(const ClusterConfig& config) {
+  api::RowShape shape{.dims = {}, .partitions = config.embedding_ps.partitions};
+  for (const TableConfig& table : config.tables) shape.dims.push_back(table.dim);
+  return shape;
 }
 
 // A partition's share of a request. Calls `end(status, work)` on the partition's thread and then
@@ -169,6 +167,7 @@ ParameterServer::ParameterServer(const ClusterConfig& config, ServerMetrics& met
     : environment_(std::move(environment)),
       metrics_(metrics),
       tables_(SharesOf(config)),
+      shape_(ShapeOf(config)),
       map_(MapOf(config)),
       server_(server),
       checkpoint_(config.checkpoint),
@@ -309,57 +308,23 @@ void ParameterServer::Shard::Resume() {
   rpc::asio::post(thread->executor(), [this] { Run(); });
 }
 
-StatusOr<api::RowPayload> ParameterServer::Check(std::span<const RowGroup> groups) const {
-  for (const RowGroup& group : groups) {
-    if (group.table >= tables_.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "rows: table ", group.table, " is out of range, there are ", tables_.size()));
-    }
-    if (group.dim != tables_[group.table].dim) {
-      return absl::InvalidArgumentError(absl::StrCat("rows: table ", group.table, " has dim ",
-                                                     tables_[group.table].dim, ", the request has ",
-                                                     group.dim));
-    }
-    SIMURGH_RETURN_IF_ERROR(
-        api::CheckLength("counts of partitions", group.counts.size(), shards_.size()));
-  }
-  return api::PayloadOf(groups);
-}
-
-Status ParameterServer::Check(const PushRowsCall& call) const {
-  SIMURGH_ASSIGN_OR_RETURN(const api::RowPayload payload, Check(call.groups));
-  SIMURGH_RETURN_IF_ERROR(api::CheckLength("ids", call.ids.size(), payload.ids));
-  SIMURGH_RETURN_IF_ERROR(
-      api::CheckLength("bytes of gradients", call.gradients.size(), payload.bytes));
-  const StepId& step_id = call.step_id;
-  if (step_id.order > PushOrder::kSum ||
-      (step_id.order != PushOrder::kUnordered &&
-       (step_id.ranks > kMaxRanks || step_id.rank >= step_id.ranks))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rows: a push of rank ", step_id.rank, " of ", step_id.ranks, " with order ",
-                     static_cast<int>(step_id.order), " is out of range; use up to ", kMaxRanks,
-                     " ranks and orders up to ", static_cast<int>(PushOrder::kSum)));
-  }
-  SIMURGH_RETURN_IF_ERROR(
-      api::CheckLength("learning rates", call.learning_rates.size(), call.groups.size()));
-  for (size_t i = 0; i < call.groups.size(); ++i) {
-    const float rate = call.learning_rates[i];
-    if (std::isfinite(rate) && rate >= 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat("rows: learning rate ", rate, " of table ",
-                                                   call.groups[i].table,
-                                                   " is out of range; use a finite number >= 0"));
-  }
-  return absl::OkStatus();
-}
-
 rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
                                                            rpc::CallOptions options) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(const api::RowPayload payload, Check(call.groups));
-  SIMURGH_CO_RETURN_IF_ERROR(api::CheckLength("ids", call.ids.size(), payload.ids));
-  SIMURGH_CO_RETURN_IF_ERROR(api::CheckLength("bytes of rows", call.rows.size(), payload.bytes));
+  SIMURGH_CO_ASSIGN_OR_RETURN(api::ParsedRows rows,
+                              api::ParsedRows::Parse(call.groups, {}, shape_));
+  SIMURGH_CO_RETURN_IF_ERROR(rows.CheckLengths(call.ids.size(), call.rows.size()));
+  co_return co_await Pull(std::move(call), std::move(rows), options);
+}
+
+rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call, api::ParsedRows rows,
+                                                           rpc::CallOptions options) {
   const bool training = call.mode == LookupMode::kTrain;
   if (training) rows_of_ = call.step_id.run;
-  const auto shares = SplitByPartition(call, shards_.size());
+  const auto group = [&call](const api::RowRun& run, std::span<const uint64_t> ids) -> PullGroup {
+    return {run.table, ids, {call.rows.data() + run.first_byte, run.precision, run.count, run.dim}};
+  };
+  const auto shares =
+      SplitByPartition<PullGroup>(rows, shards_.size(), call.ids, call.rows.size(), group);
   std::vector<size_t> which;
   for (size_t p = 0; p < shards_.size(); ++p) {
     if (training || !shares[p].empty()) which.push_back(p);
@@ -403,8 +368,26 @@ rpc::awaitable<StatusOr<PullReport>> ParameterServer::Pull(PullRowsCall call,
 
 rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call,
                                                            rpc::CallOptions options) {
-  SIMURGH_CO_RETURN_IF_ERROR(Check(call));
-  const auto shares = SplitByPartition(call, shards_.size());
+  if (call.learning_rates.size() != call.groups.size()) {
+    co_return absl::InvalidArgumentError("rows: a push needs a learning rate for each group");
+  }
+  SIMURGH_CO_RETURN_IF_ERROR(api::CheckPushOrder(call.step_id));
+  SIMURGH_CO_ASSIGN_OR_RETURN(api::ParsedRows rows,
+                              api::ParsedRows::Parse(call.groups, call.learning_rates, shape_));
+  SIMURGH_CO_RETURN_IF_ERROR(rows.CheckLengths(call.ids.size(), call.gradients.size()));
+  co_return co_await Push(std::move(call), std::move(rows), options);
+}
+
+rpc::awaitable<StatusOr<PushReport>> ParameterServer::Push(PushRowsCall call, api::ParsedRows rows,
+                                                           rpc::CallOptions options) {
+  const auto group = [&call](const api::RowRun& run, std::span<const uint64_t> ids) -> PushGroup {
+    return {run.table,
+            run.learning_rate,
+            ids,
+            {call.gradients.data() + run.first_byte, run.precision, run.count, run.dim}};
+  };
+  const auto shares =
+      SplitByPartition<PushGroup>(rows, shards_.size(), call.ids, call.gradients.size(), group);
   std::vector<StatusOr<PushReport>> reports(shards_.size(), PushReport());
   const StepId& step_id = call.step_id;
   const bool held = step_id.waits_for_ranks();

@@ -66,6 +66,13 @@ class ParameterServer : public RowServer {
   [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call,
                                                           rpc::CallOptions options) override;
 
+  // The same with the rows that Parse() has made of the call's groups, which are not read again.
+  // Requires ids and bytes of their lengths, and for a push CheckPushOrder().
+  [[nodiscard]] rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call, api::ParsedRows rows,
+                                                          rpc::CallOptions options);
+  [[nodiscard]] rpc::awaitable<StatusOr<PushReport>> Push(PushRowsCall call, api::ParsedRows rows,
+                                                          rpc::CallOptions options);
+
   [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
                                                                 rpc::CallOptions options) override;
 
@@ -83,9 +90,8 @@ class ParameterServer : public RowServer {
   // Threads: any but the partitions'. Blocks.
   Status LoadRows(const Checkpoint& checkpoint, uint32_t server, LoadProgress progress);
 
-  // Returns the payload that the groups describe.
-  // Errors: INVALID_ARGUMENT when they do not match the tables, dims and partitions.
-  StatusOr<api::RowPayload> Check(std::span<const RowGroup> groups) const;
+  // For ParsedRows::Parse().
+  const api::RowShape& shape() const { return shape_; }
 
   // Called once, on a partition's thread, when a table with when_full: stop is full. Set it before
   // the first call.
@@ -98,9 +104,6 @@ class ParameterServer : public RowServer {
   // Returns Table::ContentDigest() of each table, summed over the partitions. Sums over servers add
   // up as well. Requires that no call is in progress. Cost: reads all rows.
   std::vector<uint64_t> ContentDigests();
-
-  uint32_t table_count() const { return static_cast<uint32_t>(tables_.size()); }
-  uint32_t partition_count() const { return static_cast<uint32_t>(shards_.size()); }
 
   // For tests. Requires that no call is in progress.
   const Partition& partition(uint32_t index) const { return *shards_[index]->partition; }
@@ -133,10 +136,6 @@ class ParameterServer : public RowServer {
   ParameterServer(const ClusterConfig& config, ServerMetrics& metrics, uint32_t server,
                   ServerEnvironment environment);
 
-  // Errors: INVALID_ARGUMENT for a payload that does not match the groups, or a bad step id or
-  // rate.
-  Status Check(const PushRowsCall& call) const;
-
   // Drops all rows. Threads and blocking: as LoadRows.
   Status Clear(uint64_t run);
   // Loads a checkpoint's rows, or none, and begins the run. Threads and blocking: as LoadRows.
@@ -154,6 +153,7 @@ class ParameterServer : public RowServer {
   const ServerEnvironment environment_;
   ServerMetrics& metrics_;
   const std::vector<TableConfig> tables_;  // With a partition's share of their capacity.
+  const api::RowShape shape_;
   const BucketMap map_;
   const uint32_t server_;
   const CheckpointConfig checkpoint_;

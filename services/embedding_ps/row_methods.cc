@@ -24,47 +24,43 @@ Status AdmitWithRows(RunGuard& runs, ParameterServer& server, uint64_t run,
   return runs.Admit(run, request, RunGuard::Clock::now());
 }
 
+// A request as its placement has parsed it. The call has no groups and no spans.
+template <typename Call>
+struct Parsed {
+  Call call;
+  api::ParsedRows rows;
+};
+
 // Rows are gathered into the response buffer, which a client on shared memory reads in place.
 Reply<api::PullRows> HandlePull(rpc::RequestOf<api::PullRows::Request> request,
-                                ParameterServer& server, RunGuard& runs) {
-  const auto& table = request.table();
-  SIMURGH_CO_ASSIGN_OR_RETURN(const LookupMode mode,
-                              api::DecodeLookupMode("pull rows", table.mode()));
-  SIMURGH_CO_ASSIGN_OR_RETURN(const auto groups,
-                              api::DecodeGroups(*table.groups(), server.partition_count()));
+                                Parsed<PullRowsCall>& parsed, ParameterServer& server,
+                                RunGuard& runs) {
+  PullRowsCall& call = parsed.call;
   const auto kind =
-      mode == LookupMode::kTrain ? RunGuard::Request::kPull : RunGuard::Request::kEvaluate;
-  SIMURGH_CO_RETURN_IF_ERROR(AdmitWithRows(runs, server, table.step_id()->run(), kind));
-  const rpc::SegmentBuffer rows = request.Allocate(api::PayloadOf(groups).bytes);
-  const PullRowsCall call{.mode = mode,
-                          .step_id = api::Decode(*table.step_id()),
-                          .acknowledged_steps = table.acknowledged_steps(),
-                          .groups = groups,
-                          .ids = request.segment<"ids">(),
-                          .rows = rows.bytes,
-                          .client = ClientOf(request.peer())};
-  SIMURGH_CO_ASSIGN_OR_RETURN(const PullReport report,
-                              co_await server.Pull(call, {request.deadline(), request.trace()}));
+      call.mode == LookupMode::kTrain ? RunGuard::Request::kPull : RunGuard::Request::kEvaluate;
+  SIMURGH_CO_RETURN_IF_ERROR(AdmitWithRows(runs, server, call.step_id.run, kind));
+  const rpc::SegmentBuffer rows = request.Allocate(parsed.rows.payload().bytes);
+  call.ids = request.segment<"ids">();
+  call.rows = rows.bytes;
+  call.client = ClientOf(request.peer());
+  SIMURGH_CO_ASSIGN_OR_RETURN(
+      const PullReport report,
+      co_await server.Pull(call, std::move(parsed.rows), {request.deadline(), request.trace()}));
   co_return api::Encode(report, {rows.bytes, rows.owner});
 }
 
 Reply<api::PushRows> HandlePush(rpc::RequestOf<api::PushRows::Request> request,
-                                ParameterServer& server, RunGuard& runs) {
-  const auto& table = request.table();
+                                Parsed<PushRowsCall>& parsed, ParameterServer& server,
+                                RunGuard& runs) {
+  PushRowsCall& call = parsed.call;
   SIMURGH_CO_RETURN_IF_ERROR(
-      AdmitWithRows(runs, server, table.step_id()->run(), RunGuard::Request::kPush));
-  SIMURGH_CO_ASSIGN_OR_RETURN(const auto groups,
-                              api::DecodeGroups(*table.groups(), server.partition_count()));
-  std::vector<float> learning_rates;
-  for (const auto* group : *table.groups()) learning_rates.push_back(group->learning_rate());
-  const PushRowsCall call{.step_id = api::Decode(*table.step_id()),
-                          .groups = groups,
-                          .learning_rates = learning_rates,
-                          .ids = request.segment<"ids">(),
-                          .gradients = request.segment<"gradients">(),
-                          .client = ClientOf(request.peer())};
-  SIMURGH_CO_ASSIGN_OR_RETURN(const PushReport report,
-                              co_await server.Push(call, {request.deadline(), request.trace()}));
+      AdmitWithRows(runs, server, call.step_id.run, RunGuard::Request::kPush));
+  call.ids = request.segment<"ids">();
+  call.gradients = request.segment<"gradients">();
+  call.client = ClientOf(request.peer());
+  SIMURGH_CO_ASSIGN_OR_RETURN(
+      const PushReport report,
+      co_await server.Push(call, std::move(parsed.rows), {request.deadline(), request.trace()}));
   co_return api::Encode(report);
 }
 
@@ -96,20 +92,15 @@ Reply<api::RestoreRows> HandleRestore(rpc::RequestOf<api::RestoreRows::Request> 
   co_return api::Encode(progress);
 }
 
-// Checks everything before the payload is read. Returns the payload that the groups describe.
 template <typename Request>
-StatusOr<api::RowPayload> Examine(const Request& request, const ParameterServer& server,
-                                  uint64_t map_version, uint64_t ids) {
-  if (request.map_version() != map_version) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("rows: the request uses bucket map ", request.map_version(), ", this server ",
-                     map_version, "; restart the cluster with one configuration"));
+StatusOr<api::ParsedRows> Parse(const Request& request, const ParameterServer& server,
+                                uint64_t map_version) {
+  if (request.map_version() == map_version) {
+    return api::ParsedRows::Parse(*request.groups(), server.shape());
   }
-  SIMURGH_ASSIGN_OR_RETURN(const auto groups,
-                           api::DecodeGroups(*request.groups(), server.partition_count()));
-  SIMURGH_ASSIGN_OR_RETURN(const api::RowPayload payload, server.Check(groups));
-  SIMURGH_RETURN_IF_ERROR(api::CheckLength("ids", ids, payload.ids));
-  return payload;
+  return absl::FailedPreconditionError(
+      absl::StrCat("rows: the request uses bucket map ", request.map_version(), ", this server ",
+                   map_version, "; restart the cluster with one configuration"));
 }
 
 }  // namespace
@@ -119,7 +110,8 @@ StatusOr<api::RowPayload> Examine(const Request& request, const ParameterServer&
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& runs,
                         BufferPool& buffers, uint64_t map_version) {
   // A RowGroup takes less than 64 bytes and a count for each partition.
-  const uint64_t head_bytes = 65'536 + rows.table_count() * (64 + 4 * rows.partition_count());
+  const uint64_t head_bytes =
+      65'536 + rows.shape().dims.size() * (64 + uint64_t{4} * rows.shape().partitions);
   auto pull_rows = api::kPullRows;
   auto push_rows = api::kPushRows;
   pull_rows.max_head_bytes = push_rows.max_head_bytes = head_bytes;
@@ -128,30 +120,40 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
     const std::span<uint64_t> values = buffer->as<uint64_t>(ids);
     return {values, std::move(buffer)};
   };
-  using PullPlaces = rpc::Destinations<api::PullRows::Request>;
+  using PullPlaced = rpc::PlacedWith<api::PullRows::Request, Parsed<PullRowsCall>>;
   const auto place_pull =
       [&rows, lease, map_version](
           const api::wire::PullRowsRequest& request,
-          const api::PullRows::Request::Counts& counts) -> StatusOr<PullPlaces> {
-    SIMURGH_RETURN_IF_ERROR(Examine(request, rows, map_version, counts[0]).status());
-    return PullPlaces{lease(counts[0])};
+          const api::PullRows::Request::Counts& counts) -> StatusOr<PullPlaced> {
+    SIMURGH_ASSIGN_OR_RETURN(const LookupMode mode,
+                             api::DecodeLookupMode("pull rows", request.mode()));
+    SIMURGH_ASSIGN_OR_RETURN(api::ParsedRows parsed, Parse(request, rows, map_version));
+    SIMURGH_RETURN_IF_ERROR(parsed.CheckLengths(counts[0], parsed.payload().bytes));
+    return PullPlaced{{lease(counts[0])},
+                      {{.mode = mode,
+                        .step_id = api::Decode(*request.step_id()),
+                        .acknowledged_steps = request.acknowledged_steps()},
+                       std::move(parsed)}};
   };
-  rpc::Register(server, pull_rows, place_pull, [&rows, &runs](auto request) {
-    return HandlePull(std::move(request), rows, runs);
+  rpc::Register(server, pull_rows, place_pull, [&rows, &runs](auto request, auto& parsed) {
+    return HandlePull(std::move(request), parsed, rows, runs);
   });
 
-  using PushPlaces = rpc::Destinations<api::PushRows::Request>;
+  using PushPlaced = rpc::PlacedWith<api::PushRows::Request, Parsed<PushRowsCall>>;
   const auto place_push =
       [&rows, lease, map_version](
           const api::wire::PushRowsRequest& request,
-          const api::PushRows::Request::Counts& counts) -> StatusOr<PushPlaces> {
+          const api::PushRows::Request::Counts& counts) -> StatusOr<PushPlaced> {
     const auto [ids, gradients] = counts;
-    SIMURGH_ASSIGN_OR_RETURN(const auto payload, Examine(request, rows, map_version, ids));
-    SIMURGH_RETURN_IF_ERROR(api::CheckLength("bytes of gradients", gradients, payload.bytes));
-    return PushPlaces{lease(ids), rpc::SegmentDestination<std::byte>::kAllocate};
+    const StepId step_id = api::Decode(*request.step_id());
+    SIMURGH_ASSIGN_OR_RETURN(api::ParsedRows parsed, Parse(request, rows, map_version));
+    SIMURGH_RETURN_IF_ERROR(parsed.CheckLengths(ids, gradients));
+    SIMURGH_RETURN_IF_ERROR(api::CheckPushOrder(step_id));
+    return PushPlaced{{lease(ids), rpc::SegmentDestination<std::byte>::kAllocate},
+                      {{.step_id = step_id}, std::move(parsed)}};
   };
-  rpc::Register(server, push_rows, place_push, [&rows, &runs](auto request) {
-    return HandlePush(std::move(request), rows, runs);
+  rpc::Register(server, push_rows, place_push, [&rows, &runs](auto request, auto& parsed) {
+    return HandlePush(std::move(request), parsed, rows, runs);
   });
 
   rpc::Register(server, api::kSaveRows, [&rows, &runs](auto request) {

@@ -36,11 +36,10 @@ Reply<api::UseVersions> HandleUse(rpc::RequestOf<api::UseVersions::Request> requ
 }
 
 Reply<api::ReadServedRows> HandleRead(rpc::RequestOf<api::ReadServedRows::Request> request,
+                                      const std::vector<RowRead::Group>& groups,
                                       const ServedVersions& versions,
                                       rpc::asio::any_io_executor compute, Counters counters) {
   const std::span<const uint64_t> ids = request.segment<"ids">();
-  SIMURGH_CO_ASSIGN_OR_RETURN(const std::vector<RowRead::Group> groups,
-                              api::DecodeGroups(request.table(), ids.size()));
   const std::shared_ptr<const ModelVersion> version =
       versions.FindChecksum(request.table().checksum());
   if (version == nullptr) {
@@ -70,18 +69,20 @@ void RegisterServedRowMethods(rpc::Server& server, const RowShare& share,
   rpc::Register(server, api::kUseVersions, [&share, &versions, &users](auto request) {
     return HandleUse(std::move(request), share, versions, users);
   });
-  using Places = rpc::Destinations<api::ReadServedRows::Request>;
-  const auto place = [](const api::wire::ReadServedRowsRequest& request,
-                        const api::ReadServedRows::Request::Counts& counts) -> StatusOr<Places> {
-    SIMURGH_RETURN_IF_ERROR(api::DecodeGroups(request, counts[0]).status());
+  using ReadPlaced = rpc::PlacedWith<api::ReadServedRows::Request, std::vector<RowRead::Group>>;
+  const auto place =
+      [](const api::wire::ReadServedRowsRequest& request,
+         const api::ReadServedRows::Request::Counts& counts) -> StatusOr<ReadPlaced> {
+    SIMURGH_ASSIGN_OR_RETURN(auto groups, api::DecodeGroups(request, counts[0]));
     // Not shared with the client, which could change them during the search.
     const auto ids = std::make_shared<std::vector<uint64_t>>(counts[0]);
-    return Places{{*ids, ids}};
+    return ReadPlaced{{{*ids, ids}}, std::move(groups)};
   };
   const Counters counters(metrics);
-  rpc::Register(server, api::kReadServedRows, place, [&versions, compute, counters](auto request) {
-    return HandleRead(std::move(request), versions, compute, counters);
-  });
+  rpc::Register(server, api::kReadServedRows, place,
+                [&versions, compute, counters](auto request, auto& groups) {
+                  return HandleRead(std::move(request), groups, versions, compute, counters);
+                });
 }
 
 }  // namespace simurgh

@@ -17,15 +17,16 @@ rpc::CallOptions OptionsWithin(const rpc::RequestOf<Message>& request) {
   return {api::AnswerBefore(request.deadline()), request.trace()};
 }
 
+struct PlacedBatch {
+  SubmitOptions options;
+  std::shared_ptr<BufferedBatch> batch;  // Has the segments.
+};
+
 Reply<api::SubmitBatch> HandleSubmit(rpc::RequestOf<api::SubmitBatch::Request> request,
-                                     EmbeddingWorker& worker) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(const SubmitOptions options, api::Decode(request.table()));
-  // The segments' owner is the batch that place_batch leased.
-  auto batch = std::static_pointer_cast<BufferedBatch>(
-      std::const_pointer_cast<void>(request.owner<"codes">()));
-  SIMURGH_CO_ASSIGN_OR_RETURN(
-      const BatchReference reference,
-      co_await worker.SubmitEncoded(std::move(batch), options, OptionsWithin(request)));
+                                     PlacedBatch& placed, EmbeddingWorker& worker) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const BatchReference reference,
+                              co_await worker.SubmitEncoded(std::move(placed.batch), placed.options,
+                                                            OptionsWithin(request)));
   co_return api::Encode(reference);
 }
 
@@ -46,8 +47,7 @@ Reply<api::PullBatch> HandlePull(rpc::RequestOf<api::PullBatch::Request> request
 }
 
 Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request,
-                                 EmbeddingWorker& worker) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(api::PushBatchMessage message, api::Decode(request.table()));
+                                 api::PushBatchMessage& message, EmbeddingWorker& worker) {
   GradientBuffer gradients(message.precision, message.scale, request.segment<"gradients">(),
                            request.owner<"gradients">());
   gradients.argmax = {request.segment<"argmax">(), request.owner<"argmax">()};
@@ -83,21 +83,26 @@ Reply<api::RestoreRows> HandleRestore(rpc::RequestOf<api::RestoreRows::Request> 
 }  // namespace
 
 void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
-  const auto place_batch = [&worker](const api::wire::SubmitBatchRequest&,
-                                     const api::SubmitBatch::Request::Counts& counts) {
+  using SubmitPlaced = rpc::PlacedWith<api::SubmitBatch::Request, PlacedBatch>;
+  const auto place_batch =
+      [&worker](const api::wire::SubmitBatchRequest& request,
+                const api::SubmitBatch::Request::Counts& counts) -> StatusOr<SubmitPlaced> {
+    SIMURGH_ASSIGN_OR_RETURN(const SubmitOptions options, api::Decode(request));
     auto batch = worker.LeaseBatch();
-    return api::PlaceSubmit(counts, batch->encoded, batch);
+    SIMURGH_ASSIGN_OR_RETURN(auto destinations, api::PlaceSubmit(counts, batch->encoded, batch));
+    return SubmitPlaced{std::move(destinations), {options, std::move(batch)}};
   };
-  rpc::Register(server, api::kSubmitBatch, place_batch,
-                [&worker](auto request) { return HandleSubmit(std::move(request), worker); });
+  rpc::Register(server, api::kSubmitBatch, place_batch, [&worker](auto request, auto& placed) {
+    return HandleSubmit(std::move(request), placed, worker);
+  });
   rpc::Register(server, api::kPullBatch,
                 [&worker](auto request) { return HandlePull(std::move(request), worker); });
   // Over shared memory, the segments stay in the trainer's memory.
-  using Destinations = rpc::Destinations<api::PushBatch::Request>;
+  using PushPlaced = rpc::PlacedWith<api::PushBatch::Request, api::PushBatchMessage>;
   const auto place_gradients =
       [&worker](const api::wire::PushBatchRequest& request,
-                const api::PushBatch::Request::Counts& counts) -> StatusOr<Destinations> {
-    SIMURGH_ASSIGN_OR_RETURN(const auto message, api::Decode(request));
+                const api::PushBatch::Request::Counts& counts) -> StatusOr<PushPlaced> {
+    SIMURGH_ASSIGN_OR_RETURN(api::PushBatchMessage message, api::Decode(request));
     const auto [gradients, argmax] = counts;
     if (gradients > kMaxBatchSamples * worker.row_bytes(message.precision) ||
         argmax > worker.max_argmax_bytes()) {
@@ -107,10 +112,11 @@ void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
                        "daemons"));
     }
     const auto allocate = rpc::SegmentDestination<std::byte>::kAllocate;
-    return Destinations{allocate, allocate};
+    return PushPlaced{{allocate, allocate}, std::move(message)};
   };
-  rpc::Register(server, api::kPushBatch, place_gradients,
-                [&worker](auto request) { return HandlePush(std::move(request), worker); });
+  rpc::Register(server, api::kPushBatch, place_gradients, [&worker](auto request, auto& message) {
+    return HandlePush(std::move(request), message, worker);
+  });
   rpc::Register(server, api::kEndBatches,
                 [&worker](auto request) { return HandleEnd(std::move(request), worker); });
   rpc::Register(server, api::kSaveModelRows,

@@ -11,7 +11,6 @@
 #include "rpc/call.h"
 #include "rpc/waiter.h"
 #include "services/api/row_server.h"
-#include "services/api/vector_wire.h"
 #include "services/embedding_worker/batch_pooling.h"
 #include "services/embedding_worker/forward_buffer.h"
 #include "services/embedding_worker/row_exchange.h"

@@ -70,13 +70,14 @@ struct FeedService::Methods {
 
   // A waiting batch holds its encoded bytes only, and a loader has few calls in flight.
   static Reply<api::FeedBatch> Feed(rpc::RequestOf<api::FeedBatch::Request> request,
+                                    const std::shared_ptr<api::FedBatch>& fed,
                                     FeedService& service) {
     const rpc::Clock::time_point deadline = api::AnswerBefore(request.deadline());
     const auto waiters = service.waiters_;
     const auto& table = request.table();
     size_t bytes = 0;
     if (!table.idle()) {
-      SIMURGH_CO_ASSIGN_OR_RETURN(bytes, api::FeedBytes(request, service.config_));
+      SIMURGH_CO_ASSIGN_OR_RETURN(bytes, api::FeedBytes(*fed, service.config_));
     }
     while (true) {
       SIMURGH_CO_ASSIGN_OR_RETURN(
@@ -86,9 +87,8 @@ struct FeedService::Methods {
         SIMURGH_CO_RETURN_IF_ERROR(reserved.place->Fill(
             {.idle = true, .progress = api::DecodeProgress(table)}, table.skipped()));
       } else if (reserved.answer == FeedBuffer::Answer::kRoom) {
-        auto decoded = co_await rpc::RunOn(service.decoding_.get_executor(), [&] {
-          return api::DecodeFeed(request, service.config_);
-        });
+        auto decoded = co_await rpc::RunOn(service.decoding_.get_executor(),
+                                           [&] { return api::DecodeFeed(*fed, service.config_); });
         SIMURGH_CO_ASSIGN_OR_RETURN(Batch batch, std::move(decoded));
         batch.progress = api::DecodeProgress(table);
         SIMURGH_CO_RETURN_IF_ERROR(reserved.place->Fill(std::move(batch), table.skipped()));
@@ -154,7 +154,7 @@ void FeedService::Register(rpc::Server& server) {
                                         const api::FeedBatch::Request::Counts& counts) {
         return api::PlaceFeed(counts, dense_width, tasks, is_weighted);
       },
-      [this](auto request) { return Methods::Feed(std::move(request), *this); });
+      [this](auto request, auto& fed) { return Methods::Feed(std::move(request), fed, *this); });
   rpc::Register(server, api::kEndFeed,
                 [this](auto request) { return Methods::End(std::move(request), *this); });
 }

@@ -13,7 +13,6 @@ LocalCluster::LocalCluster(const ClusterConfig& config, MetricRegistry& registry
                            const LearningRates& rates)
     : call_timeout_(config.rpc.call_timeout),
       rates_(rates),
-      wire_(config),
       worker_metrics_(registry, config),
       compute_(config.embedding_worker.threads) {}
 
@@ -50,38 +49,26 @@ StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig
   return cluster;
 }
 
-void LocalCluster::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
+void LocalCluster::Submit(SubmittedIds ids, const SubmitOptions& options,
                           std::function<void(StatusOr<BatchReference>)> done) {
-  rpc::asio::co_spawn(io_.executor(), worker_->Submit(std::move(batch), options, Deadline()),
+  rpc::asio::co_spawn(io_.executor(), worker_->Submit(std::move(ids.batch), options, Deadline()),
                       CompleteWith(std::move(done)));
 }
 
 void LocalCluster::Pull(BatchReference batch, const PullOptions& options,
                         EmbeddingBuffer embeddings,
                         std::function<void(StatusOr<PullAnswer>)> done) {
-  auto pull = [this, batch, options,
-               wanted = std::move(embeddings)]() -> rpc::awaitable<StatusOr<PullAnswer>> {
-    const EmbeddingBuffer target = wire_.BufferFor(wanted);
-    SIMURGH_CO_ASSIGN_OR_RETURN(PullAnswer answer,
-                                co_await worker_->Pull(batch, options, target, Deadline()));
-    if (wire_.decodes(wanted)) {
-      co_await rpc::RunOn(compute_.get_executor(),
-                          [this, target, wanted] { wire_.Decode(target, wanted); });
-    }
-    co_return answer;
-  };
-  rpc::asio::co_spawn(io_.executor(), std::move(pull), CompleteWith(std::move(done)));
+  rpc::asio::co_spawn(io_.executor(),
+                      worker_->Pull(batch, options, std::move(embeddings), Deadline()),
+                      CompleteWith(std::move(done)));
 }
 
 void LocalCluster::Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
                         std::function<void(Status)> done) {
-  auto push = [this, batch, step_id, given = std::move(gradients)]() -> rpc::awaitable<Status> {
-    GradientBuffer source = co_await rpc::RunOn(
-        compute_.get_executor(), [this, step_id, given] { return wire_.Encode(given, step_id); });
-    co_return co_await worker_->Push(batch, step_id, rates_.At(step_id.step), std::move(source),
-                                     Deadline());
-  };
-  rpc::asio::co_spawn(io_.executor(), std::move(push), CompleteWith(std::move(done)));
+  rpc::asio::co_spawn(
+      io_.executor(),
+      worker_->Push(batch, step_id, rates_.At(step_id.step), std::move(gradients), Deadline()),
+      CompleteWith(std::move(done)));
 }
 
 StatusOr<SaveProgress> LocalCluster::SaveRows(const SaveRowsCall& call) {

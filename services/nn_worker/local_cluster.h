@@ -7,7 +7,6 @@
 
 #include "rpc/async.h"
 #include "services/api/dense_client.h"
-#include "services/api/vector_wire.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/io_thread.h"
@@ -31,7 +30,7 @@ class LocalCluster : public EmbeddingPort {
                                                         const LearningRates& rates);
   ~LocalCluster() override;
 
-  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
+  void Submit(SubmittedIds ids, const SubmitOptions& options,
               std::function<void(StatusOr<BatchReference>)> done) override;
   void Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;
@@ -55,7 +54,6 @@ class LocalCluster : public EmbeddingPort {
 
   const std::chrono::milliseconds call_timeout_;
   const LearningRates& rates_;
-  VectorWire wire_;
   std::vector<std::unique_ptr<ServerMetrics>> server_metrics_;  // By server.
   WorkerMetrics worker_metrics_;
   std::vector<ParameterServer*> servers_;

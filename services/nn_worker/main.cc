@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include <boost/asio/thread_pool.hpp>
 
 #include "services/api/batch_client.h"
 #include "services/api/dense_client.h"
@@ -54,9 +53,7 @@ constexpr std::chrono::seconds kLoaderGrace{2};
 class RemoteCluster {
  public:
   RemoteCluster(DaemonContext& context, const LearningRates& rates)
-      : observer_(context.metrics(), RpcSide::kClient),
-        wire_(context.config()),
-        thread_("rpc", context.config().rpc.spin) {
+      : observer_(context.metrics(), RpcSide::kClient), thread_("rpc", context.config().rpc.spin) {
     const ClusterConfig& config = context.config();
     rpc::Hello hello = context.hello();
     hello.run = hello.incarnation;
@@ -67,9 +64,7 @@ class RemoteCluster {
           thread_.executor(), peers[i].address, hello,
           OptionsFor(context.rpc_options().client, "embedding-worker", peers, i), &observer_));
     }
-    client_ =
-        std::make_unique<BatchClient>(thread_.executor(), encoder_.get_executor(),
-                                      std::move(workers), config.rpc.call_timeout, rates, wire_);
+    client_ = std::make_unique<BatchClient>(thread_.executor(), std::move(workers), config, rates);
     if (config.training.mode != TrainingConfig::Mode::kAsync) return;
     std::vector<std::unique_ptr<DenseServer>> servers;
     for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
@@ -99,11 +94,9 @@ class RemoteCluster {
 
  private:
   RpcMetrics observer_;
-  VectorWire wire_;
   std::unique_ptr<BatchClient> client_;
   std::unique_ptr<DenseClient> dense_;
   IoThread thread_;
-  rpc::asio::thread_pool encoder_{1};  // After thread_: it posts to it until destroyed.
 };
 
 class NnWorker : public Daemon {

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/vector_wire.h"
 #include "services/nn_worker/resume.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/log.h"
@@ -18,6 +17,7 @@
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/statistics.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/feature/batch_plan.h"
 #include "simurgh/train/dense_weights.h"
 #include "simurgh/train/model_inputs.h"
 #include "simurgh/train/nccl_sums.h"

@@ -30,7 +30,6 @@
 #include "services/api/batch_codec.h"
 #include "services/api/dense_codec.h"
 #include "services/api/row_codec.h"
-#include "services/api/vector_wire.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/command_line.h"

@@ -181,4 +181,17 @@ BatchLayout LayoutOf(const ClusterConfig& config) {
   return layout;
 }
 
+EmbeddingWire WireOf(const ClusterConfig& config) {
+  const TrainingConfig& training = config.training;
+  const bool is_f16 = training.gradient_precision == VectorPrecision::kF16;
+  const BatchLayout layout = LayoutOf(config);
+  const bool as_rows = training.embeddings == EmbeddingForm::kRows;
+  return {.dims = layout.vector_dims(),
+          .embeddings = training.embedding_precision,
+          .gradients = training.gradient_precision,
+          .gradient_factor = is_f16 ? training.gradient_scale : 1.0F,
+          .seed = config.seed,
+          .rows = as_rows ? layout.rows() : std::vector<FeatureRows>()};
+}
+
 }  // namespace simurgh

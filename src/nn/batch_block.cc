@@ -3,6 +3,7 @@
 #include <iterator>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "nn/input_blocks.h"
 #include "simurgh/base/aligned_buffer.h"
@@ -99,54 +100,70 @@ namespace {
 constexpr size_t kIdleBytes = size_t{1} << 30;
 
 struct OrdinaryBlock final : BatchBlock {
-  std::shared_ptr<AlignedBuffer> memory;
-  size_t matrix_bytes = 0;  // Bytes of embeddings and gradients.
+  std::vector<std::shared_ptr<AlignedBuffer>> memory;
 };
 
 class OrdinaryPool final : public BlockPool {
  public:
   OrdinaryPool(size_t embedding_width, const EmbeddingWire& wire)
-      : width_(embedding_width), rows_(wire.embeddings, wire.rows), buffers_(kIdleBytes) {}
+      : width_(embedding_width),
+        wire_(wire.dims.empty() ? EmbeddingWire() : wire),
+        embedding_bytes_(RowBytes(wire_.embeddings)),
+        gradient_bytes_(RowBytes(wire_.gradients)),
+        rows_(wire.embeddings, wire.rows),
+        buffers_(kIdleBytes) {}
 
   std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) override {
-    return LeaseWithRows(rows, with_gradients, 0);
+    return LeaseWithRows(rows, with_gradients, nullptr);
   }
 
   std::shared_ptr<BatchBlock> LeaseFor(const std::shared_ptr<const CompactBatch>& ids,
                                        bool with_gradients) override {
-    if (rows_.features().empty()) return Lease(ids->batch_size, with_gradients);
-    const size_t bytes = rows_.bytes(*ids);
-    auto block = LeaseWithRows(ids->batch_size, with_gradients, bytes);
-    block->encoded_embeddings = {
-        .precision = rows_.precision(),
-        .bytes = block->memory->bytes().subspan(block->matrix_bytes, bytes),
-        .form = EmbeddingForm::kRows};
-    block->ids = ids;
-    return block;
+    return LeaseWithRows(ids->batch_size, with_gradients, rows_.features().empty() ? nullptr : ids);
   }
 
  private:
-  // One buffer for the matrices, each aligned to a cache line, followed by the rows.
-  std::shared_ptr<OrdinaryBlock> LeaseWithRows(size_t rows, bool with_gradients, size_t row_bytes) {
+  // Of a sample's pooled vectors.
+  size_t RowBytes(VectorPrecision precision) const {
+    return precision == VectorPrecision::kF32 ? width_ * sizeof(float)
+                                              : VectorCodec(precision, wire_.dims).row_bytes();
+  }
+
+  // ids: of a block of rows.
+  std::shared_ptr<BatchBlock> LeaseWithRows(size_t rows, bool with_gradients,
+                                            const std::shared_ptr<const CompactBatch>& ids) {
     auto block = std::make_shared<OrdinaryBlock>();
-    constexpr size_t kLine = kBufferAlignment;
-    const size_t matrix = (rows * width_ * sizeof(float) + kLine - 1) / kLine * kLine;
-    block->matrix_bytes = matrix * (with_gradients ? 2 : 1);
-    block->memory = buffers_.Lease(block->matrix_bytes + row_bytes);
-    const auto matrix_at = [&](size_t byte) {
-      return MatrixView<float>(reinterpret_cast<float*>(block->memory->data() + byte), rows,
-                               width_);
+    const auto lease = [&](VectorPrecision precision, size_t bytes) -> BatchBlock::Encoded {
+      block->memory.push_back(buffers_.Lease(bytes));
+      return {.precision = precision, .bytes = block->memory.back()->bytes().first(bytes)};
     };
-    block->embeddings = matrix_at(0);
-    block->encoded_embeddings.bytes = std::as_writable_bytes(block->embeddings.flat());
-    if (with_gradients) {
-      block->gradients = matrix_at(matrix);
-      block->encoded_gradients.bytes = std::as_writable_bytes(block->gradients.flat());
+    // Empty unless it is f32.
+    const auto matrix_of = [&](const BatchBlock::Encoded& part) -> MatrixView<float> {
+      if (part.precision != VectorPrecision::kF32) return {};
+      return {reinterpret_cast<float*>(part.bytes.data()), rows, width_};
+    };
+    // Rows are pooled into f32.
+    block->encoded_embeddings = ids == nullptr
+                                    ? lease(wire_.embeddings, rows * embedding_bytes_)
+                                    : lease(VectorPrecision::kF32, rows * width_ * sizeof(float));
+    block->embeddings = matrix_of(block->encoded_embeddings);
+    if (ids != nullptr) {
+      block->encoded_embeddings = lease(rows_.precision(), rows_.bytes(*ids));
+      block->encoded_embeddings.form = EmbeddingForm::kRows;
+      block->ids = ids;
     }
+    if (!with_gradients) return block;
+    block->encoded_gradients = lease(wire_.gradients, rows * gradient_bytes_);
+    block->gradients = matrix_of(block->encoded_gradients);
+    if (wire_.gradients != VectorPrecision::kF32) block->gradient_factor = wire_.gradient_factor;
+    block->rounding.seed = wire_.seed;
     return block;
   }
 
   const size_t width_;
+  const EmbeddingWire wire_;
+  const size_t embedding_bytes_;
+  const size_t gradient_bytes_;
   const RowCodec rows_;  // Without features if blocks hold pooled embeddings.
   BufferPool buffers_;
 };

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "simurgh/base/check.h"
 #include "simurgh/table/partition_work.h"
 #include "simurgh/table/run_number.h"
 #include "table/partition_state.h"
@@ -14,24 +15,11 @@ namespace simurgh {
 
 constexpr size_t kAllIds = std::numeric_limits<size_t>::max();
 
-Status Partition::State::CheckGroup(absl::string_view request, uint32_t table, size_t ids,
-                                    size_t rows, size_t columns) const {
-  if (table >= tables.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(request, ": table ", table, " is out of range, there are ", tables.size()));
-  }
-  const TableConfig& config = tables[table]->config();
+void Partition::State::CheckGroup(uint32_t table, size_t ids, size_t rows, size_t columns) const {
+  SIMURGH_CHECK_LT(table, tables.size());
+  SIMURGH_CHECK_EQ(rows, ids);
   // A group without ids may have no matrix.
-  if (ids == 0 && rows == 0) return absl::OkStatus();
-  if (columns != config.dim) {
-    return absl::InvalidArgumentError(absl::StrCat(request, ": table '", config.name, "' has dim ",
-                                                   config.dim, ", the request has ", columns));
-  }
-  if (rows != ids) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(request, ": table '", config.name, "': ", ids, " ids with ", rows, " rows"));
-  }
-  return absl::OkStatus();
+  if (ids > 0) SIMURGH_CHECK_EQ(columns, tables[table]->config().dim);
 }
 
 Status Partition::State::TableFull(uint32_t table) const {

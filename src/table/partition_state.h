@@ -4,8 +4,6 @@
 #include <tuple>
 #include <vector>
 
-#include "absl/strings/string_view.h"
-
 #include "simurgh/table/partition.h"
 #include "table/arena.h"
 #include "table/push_window.h"
@@ -19,8 +17,8 @@ struct Partition::State {
 
   // Errors: FAILED_PRECONDITION for an older start of the training that Clear() was called for.
   Status CheckRun(uint64_t run) const;
-  Status CheckGroup(absl::string_view request, uint32_t table, size_t ids, size_t rows,
-                    size_t columns) const;
+  // Requires a group that fits the tables: whoever parses a request checks it.
+  void CheckGroup(uint32_t table, size_t ids, size_t rows, size_t columns) const;
   // The error of a table that is full and has when_full: stop.
   Status TableFull(uint32_t table) const;
 

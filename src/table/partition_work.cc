@@ -24,8 +24,7 @@ PullWork::PullWork(Partition& partition, LookupMode mode, const StepId& step,
 Status PullWork::Begin() {
   begun_ = true;
   for (const PullGroup& group : groups_) {
-    SIMURGH_RETURN_IF_ERROR(partition_.CheckGroup("pull", group.table, group.ids.size(),
-                                                  group.rows.rows(), group.rows.columns()));
+    partition_.CheckGroup(group.table, group.ids.size(), group.rows.rows(), group.rows.columns());
   }
   SIMURGH_RETURN_IF_ERROR(
       partition_.window.CheckAcknowledged(step_.run, step_.rank, acknowledged_steps_));
@@ -41,8 +40,6 @@ bool PullWork::Ready(size_t max_ids) {
     const PullGroup& wanted = groups_[group];
     const size_t count = std::min(wanted.ids.size() - at, max_ids);
     max_ids -= count;
-    // Begin() reports unknown tables.
-    if (wanted.table >= partition_.tables.size()) continue;
     bytes += partition_.tables[wanted.table]->EarlyBytes(count);
   }
   if (bytes > 0 && !partition_.copy_memory->Reserve(bytes)) {
@@ -105,8 +102,8 @@ bool PushWork::Ready() const {
 Status PushWork::Begin() {
   begun_ = true;
   for (const PushGroup& group : groups_) {
-    SIMURGH_RETURN_IF_ERROR(partition_.CheckGroup(
-        "push", group.table, group.ids.size(), group.gradients.rows(), group.gradients.columns()));
+    partition_.CheckGroup(group.table, group.ids.size(), group.gradients.rows(),
+                          group.gradients.columns());
   }
   SIMURGH_ASSIGN_OR_RETURN(report_.repeated,
                            partition_.window.Applied(step_.run, step_.rank, step_.step));

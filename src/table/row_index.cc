@@ -5,11 +5,23 @@
 #include <cstring>
 
 #include "simurgh/base/check.h"
-#include "table/primes.h"
 #include "table/simd/split_buckets.h"
 
 namespace simurgh {
 namespace {
+
+constexpr bool IsPrime(uint32_t number) {
+  for (uint32_t divisor = 2; divisor * divisor <= number; ++divisor) {
+    if (number % divisor == 0) return false;
+  }
+  return true;
+}
+
+// The smallest prime that is at least `number`; 1 for 1.
+constexpr uint32_t PrimeFrom(uint32_t number) {
+  while (!IsPrime(number)) ++number;
+  return number;
+}
 
 constexpr double kRowsPerBucketAtCapacity = 6.5;
 // Range of the fill limit, see LimitOf().

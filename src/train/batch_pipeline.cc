@@ -29,11 +29,13 @@ BatchPipeline::~BatchPipeline() {
 }
 
 bool BatchPipeline::Feed(Batch batch) {
+  auto encoded = port_.Encode(*batch.sparse);
   WaitUntil([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return queue_->waiting() < options_.queue_batches;
   });
   return Update([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if (status_.ok()) queue_->Add(std::move(batch));
+    if (status_.ok() && !encoded.ok()) status_ = Annotate(encoded.status(), "submit");
+    if (status_.ok()) queue_->Add(std::move(batch), *std::move(encoded));
   });
 }
 
@@ -171,10 +173,14 @@ void BatchPipeline::Submit(PendingBatch& pending) {
                               .rank = options_.rank,
                               .step = pending.step,
                               .lookahead_steps = options_.reproducible ? options_.staleness : 1};
-  port_.Submit(pending.batch.sparse, options, [this, &pending](StatusOr<BatchReference> reference) {
-    OnAnswer(pending, BatchCall::kSubmit, reference.status(), reference.ok() ? reference->trace : 0,
-             [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_->OnSubmitted(pending, *reference); });
-  });
+  // The bytes are released once they are sent: a repeated submit, which is rare, encodes again.
+  port_.Submit(
+      {pending.batch.sparse, std::move(pending.encoded)}, options,
+      [this, &pending](StatusOr<BatchReference> reference) {
+        OnAnswer(
+            pending, BatchCall::kSubmit, reference.status(), reference.ok() ? reference->trace : 0,
+            [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { queue_->OnSubmitted(pending, *reference); });
+      });
 }
 
 void BatchPipeline::Pull(const StartedCall& started) {

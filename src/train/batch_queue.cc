@@ -17,9 +17,10 @@ BatchQueue::BatchQueue(const PipelineOptions& options)
   SIMURGH_CHECK(options_.staleness > 0 && options_.queue_batches > 0);
 }
 
-void BatchQueue::Add(Batch batch) {
+void BatchQueue::Add(Batch batch, std::shared_ptr<const EncodedBatch> encoded) {
   auto pending = std::make_unique<PendingBatch>();
   pending->batch = std::move(batch);
+  pending->encoded = std::move(encoded);
   pending->step = next_step_++;
   if (pending->batch.checkpoint_before) marks_.push_back(pending->step);
   pending_.push_back(std::move(pending));

@@ -27,6 +27,7 @@ struct PendingBatch {
   };
 
   Batch batch;
+  std::shared_ptr<const EncodedBatch> encoded;  // Until the first submit; may be null.
   uint64_t step = 0;
   State state = State::kUnsubmitted;
   bool permit = false;      // Counts into the staleness: from its first pull to acknowledgement.
@@ -63,7 +64,8 @@ class BatchQueue {
 
   explicit BatchQueue(const PipelineOptions& options);
 
-  void Add(Batch batch);
+  // encoded: of EmbeddingPort::Encode.
+  void Add(Batch batch, std::shared_ptr<const EncodedBatch> encoded = nullptr);
   void EndInput() { input_ended_ = true; }
 
   // All calls that can start now.

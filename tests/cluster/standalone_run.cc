@@ -44,7 +44,7 @@ Outcome TrainStandalone(const std::string& path, int servers, std::vector<std::s
     outcome.task_aucs.push_back(task.auc);
   }
   for (const ParameterServer* server : (*cluster)->servers()) {
-    for (uint32_t p = 0; p < server->partition_count(); ++p) {
+    for (uint32_t p = 0; p < server->shape().partitions; ++p) {
       for (size_t t = 0; t < outcome.tables.size(); ++t) {
         outcome.tables[t] += server->partition(p).table(t).ContentDigest();
       }

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "rpc/spawn.h"
+#include "rpc/timers.h"
 #include "rpc/waiter.h"
-#include "rpc/watchdog.h"
 #include "tests/concurrency/soak_keepsakes.h"
 #include "tests/concurrency/soak_server.h"
 

@@ -82,12 +82,8 @@ void RunFeedBatch(Input input) {
                                       batch->dense.values.size(), batch->dense.labels.size()},
                                      kDenseWidth, kTasks, /*is_weighted=*/true);
   if (IsRefusal(places.status())) return;
-  rpc::IncomingMessage message;
-  message.segments.resize(4);
-  for (rpc::ReceivedSegment& segment : message.segments) segment.owner = batch;
-  const rpc::Received<api::FeedBatch::Request> request(std::move(message));
-  const auto bytes = api::FeedBytes(request, Config());
-  const auto decoded = api::DecodeFeed(request, Config());
+  const auto bytes = api::FeedBytes(*batch, Config());
+  const auto decoded = api::DecodeFeed(*batch, Config());
   if (IsRefusal(decoded.status())) return;
   SIMURGH_CHECK(bytes.ok()) << bytes.status().ToString();
   SIMURGH_CHECK_LE(BytesOf(*decoded), *bytes);

@@ -5,8 +5,7 @@
 
 #include "rpc/control.h"
 #include "rpc/frame.h"
-#include "rpc/incoming_region.h"
-#include "rpc/outgoing_region.h"
+#include "rpc/region.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/targets.h"

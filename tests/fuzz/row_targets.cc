@@ -1,6 +1,6 @@
 // The messages between embedding workers and parameter servers.
 
-#include <algorithm>
+#include <cmath>
 
 #include "services/api/row_codec.h"
 #include "simurgh/base/check.h"
@@ -10,70 +10,99 @@
 namespace simurgh::fuzz {
 namespace {
 
-constexpr uint32_t kPartitions = 2;
-constexpr uint32_t kMaxDim = 1'024;
 constexpr uint64_t kMaxIds = 10'000'000;
 
-bool SameGroups(std::span<const RowGroup> one, std::span<const RowGroup> other) {
-  return std::ranges::equal(one, other, [](const RowGroup& a, const RowGroup& b) {
-    return a.table == b.table && a.dim == b.dim && a.counts == b.counts &&
-           a.precision == b.precision;
-  });
+const api::RowShape& Shape() {
+  static const api::RowShape shape{.dims = {1'024, 1, 3, 8, 16}, .partitions = 2};
+  return shape;
 }
 
-// Properties of a decoded request that a server relies on.
-void CheckGroups(std::span<const RowGroup> groups) {
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const RowGroup& group = groups[i];
-    SIMURGH_CHECK(i == 0 || group.table > groups[i - 1].table);
-    SIMURGH_CHECK(group.dim >= 1 && group.dim <= kMaxDim);
-    SIMURGH_CHECK(group.precision <= RowPrecision::kF16);
-    SIMURGH_CHECK_EQ(group.counts.size(), size_t{kPartitions});
+// Properties of a parsed request that a server relies on.
+void CheckRows(const api::ParsedRows& rows) {
+  uint64_t ids = 0;
+  uint64_t bytes = 0;
+  const api::RowRun* previous = nullptr;
+  for (const api::RowRun& run : rows.runs()) {
+    SIMURGH_CHECK_LT(run.partition, Shape().partitions);
+    SIMURGH_CHECK_LT(run.table, Shape().dims.size());
+    SIMURGH_CHECK_EQ(run.dim, Shape().dims[run.table]);
+    SIMURGH_CHECK(run.precision <= RowPrecision::kF16);
+    SIMURGH_CHECK(run.learning_rate >= 0 && std::isfinite(run.learning_rate));
+    SIMURGH_CHECK_LT(0U, run.count);
+    SIMURGH_CHECK(previous == nullptr || previous->table < run.table ||
+                  (previous->table == run.table && previous->partition < run.partition));
+    // A table's rows begin at a multiple of 4 bytes.
+    if (previous != nullptr && previous->table < run.table) bytes = (bytes + 3) / 4 * 4;
+    SIMURGH_CHECK_EQ(run.first_id, ids);
+    SIMURGH_CHECK_EQ(run.first_byte, bytes);
+    ids += run.count;
+    bytes += run.count * run.dim * (run.precision == RowPrecision::kF32 ? 4 : 2);
+    previous = &run;
   }
-  const api::RowPayload payload = api::PayloadOf(groups);
-  SIMURGH_CHECK_LE(payload.ids, kMaxIds);
-  SIMURGH_CHECK_LE(payload.bytes, kMaxIds * kMaxDim * sizeof(float));
+  SIMURGH_CHECK_EQ(rows.payload().ids, ids);
+  SIMURGH_CHECK_EQ(rows.payload().bytes, (bytes + 3) / 4 * 4);
+  SIMURGH_CHECK_LE(ids, kMaxIds);
 }
+
+// The groups of a valid request.
+struct Groups {
+  explicit Groups(const api::GroupVector& from) {
+    for (const auto* group : from) {
+      groups.push_back({.table = group->table_index(),
+                        .dim = group->dim(),
+                        .counts = {group->counts()->begin(), group->counts()->end()},
+                        .precision = static_cast<RowPrecision>(group->precision())});
+      rates.push_back(group->learning_rate());
+    }
+  }
+
+  std::vector<RowGroup> groups;
+  std::vector<float> rates;
+};
 
 void RunPullRows(Input input) {
   const Received<api::wire::PullRowsRequest> request(input);
   if (request.table == nullptr) return;
   const auto mode = api::DecodeLookupMode("pull", request.table->mode());
-  const auto groups = api::DecodeGroups(*request.table->groups(), kPartitions);
-  if (IsRefusal(mode.status()) || IsRefusal(groups.status())) return;
-  CheckGroups(*groups);
+  const auto rows = api::ParsedRows::Parse(*request.table->groups(), Shape());
+  if (IsRefusal(mode.status()) || IsRefusal(rows.status())) return;
+  CheckRows(*rows);
+  const Groups groups(*request.table->groups());
   const PullRowsCall call{.mode = *mode,
                           .step_id = api::Decode(*request.table->step_id()),
                           .acknowledged_steps = request.table->acknowledged_steps(),
-                          .groups = *groups};
+                          .groups = groups.groups};
   const uint64_t map_version = request.table->map_version();
   const Received<api::wire::PullRowsRequest> again(api::Encode(call, map_version));
   SIMURGH_CHECK(api::DecodeLookupMode("pull", again.table->mode()).value() == call.mode);
   SIMURGH_CHECK(Same(api::Decode(*again.table->step_id()), call.step_id));
   SIMURGH_CHECK_EQ(again.table->acknowledged_steps(), call.acknowledged_steps);
   SIMURGH_CHECK_EQ(again.table->map_version(), map_version);
-  const auto second = api::DecodeGroups(*again.table->groups(), kPartitions);
-  SIMURGH_CHECK(second.ok());
-  SIMURGH_CHECK(SameGroups(*second, *groups));
+  const auto own = api::ParsedRows::Parse(groups.groups, groups.rates, Shape());
+  SIMURGH_CHECK(own.value().runs() == rows->runs());
+  SIMURGH_CHECK(api::ParsedRows::Parse(*again.table->groups(), Shape()).ok());
 }
 
 void RunPushRows(Input input) {
   const Received<api::wire::PushRowsRequest> request(input);
   if (request.table == nullptr) return;
-  const auto groups = api::DecodeGroups(*request.table->groups(), kPartitions);
-  if (IsRefusal(groups.status())) return;
-  CheckGroups(*groups);
-  SIMURGH_CHECK_EQ(size_t{request.table->groups()->size()}, groups->size());
-  std::vector<float> rates;
-  for (const auto* group : *request.table->groups()) rates.push_back(group->learning_rate());
-  const PushRowsCall call{.step_id = api::Decode(*request.table->step_id()),
-                          .groups = *groups,
-                          .learning_rates = rates};
+  const auto rows = api::ParsedRows::Parse(*request.table->groups(), Shape());
+  const StepId step_id = api::Decode(*request.table->step_id());
+  if (IsRefusal(rows.status())) return;
+  CheckRows(*rows);
+  if (!IsRefusal(api::CheckPushOrder(step_id)) && step_id.waits_for_ranks()) {
+    SIMURGH_CHECK_LT(step_id.rank, step_id.ranks);
+    SIMURGH_CHECK_LE(step_id.ranks, 256U);
+  }
+  const Groups groups(*request.table->groups());
+  const PushRowsCall call{
+      .step_id = step_id, .groups = groups.groups, .learning_rates = groups.rates};
   const Received<api::wire::PushRowsRequest> again(api::Encode(call, request.table->map_version()));
-  const auto second = api::DecodeGroups(*again.table->groups(), kPartitions);
-  SIMURGH_CHECK(second.ok());
   SIMURGH_CHECK(Same(api::Decode(*again.table->step_id()), call.step_id));
-  SIMURGH_CHECK(SameGroups(*second, *groups));
+  const auto second = api::ParsedRows::Parse(*again.table->groups(), Shape());
+  SIMURGH_CHECK(second.value().runs() == rows->runs());
+  const auto own = api::ParsedRows::Parse(groups.groups, groups.rates, Shape());
+  SIMURGH_CHECK(own.value().runs() == rows->runs());
 }
 
 const std::vector<RowGroup>& SomeGroups() {

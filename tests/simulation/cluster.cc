@@ -306,7 +306,7 @@ void Cluster::CheckServers(const Start& trained) {
     if (&trained != starts_.back().get() || server == nullptr || !server->HasBegun(trained.run)) {
       return;
     }
-    for (uint32_t p = 0; p < server->rows().partition_count(); ++p) {
+    for (uint32_t p = 0; p < server->rows().shape().partitions; ++p) {
       const Partition& partition = server->rows().partition(p);
       for (uint32_t t = 0; t < partition.table_count(); ++t) {
         partition.table(t).ForEachRow([&](const RowContents& row) {

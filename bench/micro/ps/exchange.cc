@@ -15,10 +15,16 @@ namespace {
 constexpr char kExchange[] = "@exchange";
 
 rpc::awaitable<StatusOr<rpc::Outgoing<api::PullRows::Response>>> AnswerPull(
-    rpc::RequestOf<api::PullRows::Request> request, uint32_t partitions) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(const auto groups,
-                              api::DecodeGroups(*request.table().groups(), partitions));
-  const rpc::SegmentBuffer rows = request.Allocate(api::PayloadOf(groups).bytes);
+    rpc::RequestOf<api::PullRows::Request> request) {
+  uint64_t bytes = 0;
+  for (const auto* group : *request.table().groups()) {
+    const auto& counts = *group->counts();
+    bytes += api::PayloadOf({.dim = group->dim(),
+                             .counts = {counts.begin(), counts.end()},
+                             .precision = static_cast<RowPrecision>(group->precision())})
+                 .bytes;
+  }
+  const rpc::SegmentBuffer rows = request.Allocate(bytes);
   co_return api::Encode(PullReport(), {rows.bytes, rows.owner});
 }
 
@@ -27,8 +33,7 @@ rpc::awaitable<StatusOr<rpc::Outgoing<api::PushRows::Response>>> AnswerPush(
   co_return api::Encode(PushReport());
 }
 
-Status Serve(IoThread& io, std::unique_ptr<rpc::Server>& server, const std::string& address,
-             uint32_t partitions) {
+Status Serve(IoThread& io, std::unique_ptr<rpc::Server>& server, const std::string& address) {
   const rpc::Hello hello{.cluster = "bench", .role = "embedding-ps"};
   server = std::make_unique<rpc::Server>(io.executor(), hello, rpc::ServerOptions(), nullptr);
   rpc::Register(
@@ -37,7 +42,7 @@ Status Serve(IoThread& io, std::unique_ptr<rpc::Server>& server, const std::stri
         return rpc::Destinations<api::PullRows::Request>{
             rpc::SegmentDestination<uint64_t>::kAllocate};
       },
-      [partitions](auto request) { return AnswerPull(std::move(request), partitions); });
+      [](auto request) { return AnswerPull(std::move(request)); });
   rpc::Register(
       *server, api::kPushRows,
       [](const auto&, const auto&) -> StatusOr<rpc::Destinations<api::PushRows::Request>> {
@@ -51,12 +56,12 @@ Status Serve(IoThread& io, std::unique_ptr<rpc::Server>& server, const std::stri
 
 }  // namespace
 
-std::vector<std::string> ExchangeArguments(const std::string& address, uint32_t partitions) {
-  return {kExchange, address, std::to_string(partitions)};
+std::vector<std::string> ExchangeArguments(const std::string& address) {
+  return {kExchange, address};
 }
 
 bool IsExchange(const std::vector<std::string>& arguments) {
-  return arguments.size() == 3 && arguments[0] == kExchange;
+  return arguments.size() == 2 && arguments[0] == kExchange;
 }
 
 int RunExchange(const std::vector<std::string>& arguments) {
@@ -64,7 +69,7 @@ int RunExchange(const std::vector<std::string>& arguments) {
   IoThread io("rpc");
   Status status;
   io.RunAndWait([&] {
-    status = Serve(io, server, arguments[1], static_cast<uint32_t>(std::stoul(arguments[2])));
+    status = Serve(io, server, arguments[1]);
     if (status.ok()) std::cout << server->address() << std::endl;
   });
   if (!status.ok()) std::cerr << "bench_ps: " << status.ToString() << "\n";

@@ -97,9 +97,8 @@ class Scene {
     server_ = std::make_unique<Process>(std::move(server));
     const std::string exchange_address =
         transport_ == "tcp" ? "127.0.0.1:0" : AddressOf(transport_, folder_, "exchange");
-    SIMURGH_ASSIGN_OR_RETURN(
-        Process exchange,
-        Process::Start(program_, ExchangeArguments(exchange_address, partitions_)));
+    SIMURGH_ASSIGN_OR_RETURN(Process exchange,
+                             Process::Start(program_, ExchangeArguments(exchange_address)));
     exchange_ = std::make_unique<Process>(std::move(exchange));
     SIMURGH_ASSIGN_OR_RETURN(const std::string listening,
                              exchange_->ReadLine(rpc::Clock::now() + kStartTimeout));

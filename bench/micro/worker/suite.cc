@@ -28,7 +28,7 @@ constexpr size_t kDistinctBatches = 64;
 constexpr double kExponent = 1.05;
 constexpr uint64_t kSeed = 1;
 
-using Batches = std::vector<std::shared_ptr<const CompactBatch>>;
+using Batches = std::vector<SubmittedIds>;
 
 // The messages of a batch, in the order in which they are sent.
 struct Hop {
@@ -76,7 +76,8 @@ StatusOr<Batches> DrawBatches(uint32_t samples) {
       builder.EndSample();
     }
     SIMURGH_ASSIGN_OR_RETURN(const Batch batch, builder.Build());
-    batches.push_back(batch.sparse);
+    SIMURGH_ASSIGN_OR_RETURN(EncodedBatch encoded, EncodeBatch(*batch.sparse));
+    batches.push_back({batch.sparse, std::make_shared<const EncodedBatch>(std::move(encoded))});
   }
   return batches;
 }
@@ -100,7 +101,7 @@ StatusOr<Figures> Measure(const WorkerCluster& cluster, WorkerDriver& driver,
   SIMURGH_ASSIGN_OR_RETURN(const Series after, Scrape(cluster.worker_metrics()));
 
   const double all = cpu[0] + cpu[1] + cpu[2];
-  const double samples = static_cast<double>(done) * batches.front()->batch_size;
+  const double samples = static_cast<double>(done) * batches.front().batch->batch_size;
   const double occurrences = samples * Generator::kFeatures;
   Figures figures{.samples_per_s = samples / elapsed.count(),
                   .occurrences_per_s = occurrences / elapsed.count(),

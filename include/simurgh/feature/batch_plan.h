@@ -10,6 +10,7 @@
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/data/compact_batch.h"
+#include "simurgh/data/embedding_wire.h"
 #include "simurgh/data/pooling.h"
 #include "simurgh/feature/bucket_map.h"
 
@@ -38,6 +39,9 @@ struct BatchLayout {
 };
 
 BatchLayout LayoutOf(const ClusterConfig& config);
+
+// The configured encoding of embeddings and gradients.
+EmbeddingWire WireOf(const ClusterConfig& config);
 
 // The rows of one table that a batch needs from one server.
 struct RowGroup {

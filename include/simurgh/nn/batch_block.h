@@ -60,7 +60,8 @@ class BlockPool {
   }
 };
 
-// Blocks in ordinary memory. Blocks of rows also have f32 embeddings.
+// Blocks in ordinary memory, in the precisions of the wire; without dims, all are f32. Blocks of
+// rows also have f32 embeddings.
 std::unique_ptr<BlockPool> NewBlockPool(size_t embedding_width, const EmbeddingWire& wire = {});
 
 }  // namespace simurgh

@@ -34,8 +34,7 @@ struct DenseNetworkOptions {
   // Bytes reserved for a batch's rows and their index. 0: enough for batch_rows samples with one id
   // of each feature, or with the full length of a raw feature.
   size_t batch_row_bytes = 0;
-  // Format of the blocks: rows on any device; embeddings and gradients on a CUDA device, which
-  // converts them. A CPU has f32 embeddings and gradients. Without dims, all are f32.
+  // Format of the blocks, which the network converts. Without dims, all are f32.
   EmbeddingWire wire;
 };
 

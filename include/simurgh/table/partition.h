@@ -73,15 +73,14 @@ class Partition {
   ~Partition();
 
   // Reads rows. acknowledged_steps: number of the rank's first steps whose pushes were
-  // acknowledged. Errors: INVALID_ARGUMENT for an unknown table or a wrong dim; DATA_LOSS when an
-  // acknowledged push is not recorded; FAILED_PRECONDITION when a table with when_full: stop is
-  // full.
+  // acknowledged. Requires groups of known tables, with their dim and a row for each id. Errors:
+  // DATA_LOSS when an acknowledged push is not recorded; FAILED_PRECONDITION when a table with
+  // when_full: stop is full.
   StatusOr<PullReport> Pull(LookupMode mode, const StepId& step, uint64_t acknowledged_steps,
                             std::span<const PullGroup> groups);
 
   // Applies the optimizer, unless the push (run, rank, step) has been applied before.
-  // Errors: INVALID_ARGUMENT for an unknown table or a wrong dim; DATA_LOSS when too many
-  // earlier pushes are missing.
+  // Requires groups as Pull(). Errors: DATA_LOSS when too many earlier pushes are missing.
   StatusOr<PushReport> Push(const StepId& step, std::span<const PushGroup> groups);
 
   // After Table::PutRows(): continues at the newest stamp of the saved rows, of all partitions. The

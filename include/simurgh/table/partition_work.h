@@ -58,7 +58,7 @@ class PullWork {
   PullReport report_;
 };
 
-// A push. Its first piece checks and records it, so a push that has begun must be completed, unless
+// A push. Its first piece records it, so a push that has begun must be completed, unless
 // Partition::Clear() has dropped its rows.
 class PushWork {
  public:

@@ -74,7 +74,7 @@ class BatchPipeline {
   BatchPipeline(EmbeddingPort& port, PipelineOptions options);
   ~BatchPipeline();
 
-  // Waits for space in the queue. False once the pipeline has stopped.
+  // Encodes the batch, then waits for space in the queue. False once the pipeline has stopped.
   bool Feed(Batch batch);
 
   // Ends the input, with an error if reading failed.

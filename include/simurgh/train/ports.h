@@ -13,6 +13,7 @@
 #include "simurgh/config/embedding_form.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/data/compact_batch.h"
+#include "simurgh/data/encoded_batch.h"
 #include "simurgh/table/partition.h"
 #include "simurgh/tensor/matrix_view.h"
 
@@ -24,6 +25,16 @@ struct BatchReference {
   uint64_t worker_incarnation = 0;  // Identifies the worker's process.
   uint64_t number = 0;
   uint64_t trace = 0;  // Identifies the batch in logs and errors of all processes; 0: none.
+};
+
+// The ids of a batch, and their bytes if EmbeddingPort::Encode has made them.
+struct SubmittedIds {
+  SubmittedIds(std::shared_ptr<const CompactBatch> of,  // NOLINT(google-explicit-constructor)
+               std::shared_ptr<const EncodedBatch> as = nullptr)
+      : batch(std::move(of)), encoded(std::move(as)) {}
+
+  std::shared_ptr<const CompactBatch> batch;
+  std::shared_ptr<const EncodedBatch> encoded;
 };
 
 // The rank of a submitted batch, and when that rank needs it.
@@ -120,22 +131,28 @@ class EmbeddingPort {
  public:
   virtual ~EmbeddingPort() = default;
 
-  // Submits a batch's ids. A full forward buffer still admits a rank's first `lookahead_steps`
-  // pending steps of each mode, for which the run waits.
-  virtual void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
+  // Encodes a batch for Submit, on the thread that made it; null if the port takes batches as they
+  // are. Errors: of EncodeBatch.
+  virtual StatusOr<std::shared_ptr<const EncodedBatch>> Encode(const CompactBatch& /*batch*/) {
+    return nullptr;
+  }
+
+  // Submits a batch's ids, and encodes them on the calling thread if that is left to do. A full
+  // forward buffer still admits a rank's first `lookahead_steps` pending steps of each mode, for
+  // which the run waits.
+  virtual void Submit(SubmittedIds ids, const SubmitOptions& options,
                       std::function<void(StatusOr<BatchReference>)> done) = 0;
 
   // Pooled embeddings, features side by side in their configured order, (B, embedding width). An
   // evaluation pull consumes the reference; a training pull leaves it for Push. Rows are at most
   // options.row_age_steps old.
-  // Requires a buffer in the precision and form of the wire, or pooled f32 if the wire's form is
-  // pooled.
+  // The buffer's precision and form are those of the wire.
   virtual void Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
                     std::function<void(StatusOr<PullAnswer>)> done) = 0;
 
   // Pushes gradients (B, embedding width); ok once every server has applied them. A repeated push
   // is applied once. Consumes the reference when ok.
-  // Requires gradients in f32 with scale 1, or in the precision of the wire.
+  // Their precision and scale are those of the wire.
   virtual void Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
                     std::function<void(Status)> done) = 0;
 

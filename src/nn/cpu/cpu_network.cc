@@ -1,6 +1,7 @@
 #include "nn/cpu/cpu_network.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <new>
 #include <utility>
@@ -40,6 +41,13 @@ void AddRows(MatrixView<const float> from, MatrixView<float> to) {
   });
 }
 
+// Enlarges the memory if it is too small. Throws std::bad_alloc.
+MatrixView<float> MatrixIn(AlignedBuffer& memory, size_t rows, size_t columns) {
+  const size_t bytes = rows * columns * sizeof(float);
+  if (memory.size() < bytes) memory = AlignedBuffer(bytes);
+  return {reinterpret_cast<float*>(memory.data()), rows, columns};
+}
+
 Status OutOfMemory(size_t rows) {
   return absl::ResourceExhaustedError(
       absl::StrCat("dense network: no memory for a batch of ", rows,
@@ -55,6 +63,8 @@ CpuNetwork::CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks,
       options_(options),
       blocks_(NewBlockPool(plan_.embedding_width, options.wire)),
       rows_(options.wire.embeddings, options.wire.rows),
+      embedding_codec_(options.wire.embeddings, options.wire.dims),
+      gradient_codec_(options.wire.gradients, options.wire.dims),
       parameters_(ZeroedFloats(plan_.parameter_count)),
       gradients_(ZeroedFloats(plan_.parameter_count)),
       state_(ZeroedFloats(
@@ -76,23 +86,27 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
                                                   const RankStep& step,
                                                   const std::function<void()>& /*meanwhile*/) {
   const size_t rows = probabilities.size() / tasks_.size();
-  const NetworkInputs inputs = Prepare(block, dense, rows);
   SIMURGH_CHECK_EQ(labels.size(), plan_.LabelCount(rows));
   SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks_.size());
-  SIMURGH_CHECK_EQ(block.gradients.rows(), rows);
+  const bool encodes = block.encoded_gradients.precision != VectorPrecision::kF32;
+  if (!encodes) SIMURGH_CHECK_EQ(block.gradients.rows(), rows);
   step_ = Step::kNone;
   gradients_finite_ = true;
+  NetworkInputs inputs;
+  MatrixView<float> gradients = block.gradients;
+  try {
+    inputs = Prepare(block, dense, rows);
+    if (encodes) gradients = MatrixIn(block_gradients_, rows, plan_.embedding_width);
+    if (rows > 0) activations_.Prepare(rows);
+    if (rows > 0) activation_gradients_.Prepare(rows);
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory(rows);
+  }
   if (rows == 0) {
     SIMURGH_RETURN_IF_ERROR(EmptyStep(step));
     step_rows_ = step.sum ? step.global_samples : 0;
     step_ = Step::kReady;
     return BatchResult();
-  }
-  try {
-    activations_.Prepare(rows);
-    activation_gradients_.Prepare(rows);
-  } catch (const std::bad_alloc&) {
-    return OutOfMemory(rows);
   }
   SIMURGH_RETURN_IF_ERROR(Forward(inputs, step));
   const LayerPlan& logit = plan_.top().last();
@@ -100,9 +114,9 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
   const uint64_t divisor = step.global_samples > 0 ? step.global_samples : rows;
   result.loss = Loss(tasks_, activations_.Output(logit).flat(), labels, probabilities, divisor,
                      activation_gradients_.Output(logit).flat());
-  SIMURGH_RETURN_IF_ERROR(Backward(block.gradients, step));
-  result.finite =
-      std::isfinite(result.loss) && gradients_finite_ && AllFinite(block.gradients.flat());
+  SIMURGH_RETURN_IF_ERROR(Backward(gradients, step));
+  const bool all_finite = encodes ? EncodeGradients(block, gradients) : AllFinite(gradients.flat());
+  result.finite = std::isfinite(result.loss) && gradients_finite_ && all_finite;
   step_rows_ = step.sum ? divisor : rows;
   step_ = result.finite ? Step::kReady : Step::kNotFinite;
   return result;
@@ -133,10 +147,11 @@ Status CpuNetwork::ApplyGradients(float learning_rate) {
 Status CpuNetwork::Predict(BatchBlock& block, MatrixView<const float> dense,
                            std::span<float> probabilities) {
   const size_t rows = probabilities.size() / tasks_.size();
-  const NetworkInputs inputs = Prepare(block, dense, rows);
   SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks_.size());
   if (rows == 0) return absl::OkStatus();
+  NetworkInputs inputs;
   try {
+    inputs = Prepare(block, dense, rows);
     activations_.Prepare(rows);
   } catch (const std::bad_alloc&) {
     return OutOfMemory(rows);
@@ -162,16 +177,36 @@ void CpuNetwork::ReportGradients(const LayerPlan& layer, const RankStep& rank_st
 NetworkInputs CpuNetwork::Prepare(const BatchBlock& block, MatrixView<const float> dense,
                                   size_t rows) const {
   SIMURGH_CHECK_EQ(dense.columns(), plan_.dense_width);
-  SIMURGH_CHECK_EQ(block.embeddings.columns(), plan_.embedding_width);
   if (plan_.dense_width > 0) SIMURGH_CHECK_EQ(dense.rows(), rows);
-  SIMURGH_CHECK_EQ(block.embeddings.rows(), rows);
   SetComputeThreads(options_.threads);
   SetProductPrecision(options_.precision == ComputePrecision::kBf16 ? ProductPrecision::kBf16
                                                                     : ProductPrecision::kF32);
+  const BatchBlock::Encoded& encoded = block.encoded_embeddings;
   if (block.ids != nullptr) {
-    rows_.Pool(*block.ids, block.encoded_embeddings.bytes, block.embeddings, ForEachPart);
+    rows_.Pool(*block.ids, encoded.bytes, block.embeddings, ForEachPart);
+  } else if (encoded.precision != VectorPrecision::kF32) {
+    SIMURGH_CHECK_EQ(encoded.bytes.size(), rows * embedding_codec_.row_bytes());
+    return {.dense = dense, .codec = &embedding_codec_, .encoded = encoded.bytes};
   }
-  return {dense, block.embeddings};
+  SIMURGH_CHECK_EQ(block.embeddings.rows(), rows);
+  SIMURGH_CHECK_EQ(block.embeddings.columns(), plan_.embedding_width);
+  return {.dense = dense, .embeddings = block.embeddings};
+}
+
+bool CpuNetwork::EncodeGradients(BatchBlock& block, MatrixView<const float> gradients) const {
+  const size_t bytes = gradient_codec_.row_bytes();
+  std::atomic<bool> finite = true;
+  ForEachPart(gradients.rows(), MinRows(gradients.columns()), [&](size_t first, size_t end) {
+    RoundingKey key = block.rounding;
+    key.first_row += first;
+    // Row by row, which stays in the cache.
+    for (size_t row = first; row < end; ++row, ++key.first_row) {
+      if (!simurgh::AllFinite(gradients.row(row))) finite = false;
+      gradient_codec_.Encode(gradients.Rows(row, 1), block.gradient_factor, key,
+                             block.encoded_gradients.bytes.subspan(row * bytes, bytes));
+    }
+  });
+  return finite;
 }
 
 std::span<float> CpuNetwork::optimizer_state() {

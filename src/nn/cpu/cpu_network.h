@@ -10,6 +10,7 @@
 #include "nn/model_plan.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/data/row_codec.h"
+#include "simurgh/data/vector_codec.h"
 #include "simurgh/nn/dense_network.h"
 
 namespace simurgh::cpu {
@@ -53,6 +54,8 @@ class CpuNetwork final : public DenseNetwork {
   // Checks the inputs, sets the calling thread's compute threads and precision, and fills the
   // embeddings of a block of rows.
   NetworkInputs Prepare(const BatchBlock& block, MatrixView<const float> dense, size_t rows) const;
+  // Writes gradients that the block does not have in f32. Returns whether all are finite.
+  bool EncodeGradients(BatchBlock& block, MatrixView<const float> gradients) const;
 
   // Write their results to the workspace.
   Status Forward(const NetworkInputs& inputs, const RankStep& rank_step);
@@ -92,11 +95,14 @@ class CpuNetwork final : public DenseNetwork {
   const DenseNetworkOptions options_;
   const std::unique_ptr<BlockPool> blocks_;
   const RowCodec rows_;
+  const VectorCodec embedding_codec_;
+  const VectorCodec gradient_codec_;
   AlignedBuffer parameters_;
   AlignedBuffer gradients_;
   AlignedBuffer state_;
   AlignedBuffer batch_statistics_;  // Same layout as the running statistics.
   AlignedBuffer interaction_scratch_;
+  AlignedBuffer block_gradients_;  // Of a block that has none in f32.
   Workspace activations_;
   Workspace activation_gradients_;
   size_t step_rows_ = 0;  // Samples in batch_statistics_.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,6 +19,23 @@
 #include "simurgh/nn/dense_model.h"
 
 namespace simurgh::cpu {
+namespace {
+
+// Row by row, which stays in the cache.
+void DecodeColumns(const NetworkInputs& inputs, size_t column, MatrixView<float> to) {
+  const VectorCodec& codec = *inputs.codec;
+  const size_t bytes = codec.row_bytes();
+  ForEachPart(to.rows(), MinRows(codec.columns()), [&](size_t first, size_t end) {
+    std::vector<float> decoded(codec.columns());
+    for (size_t row = first; row < end; ++row) {
+      codec.Decode(inputs.encoded.subspan(row * bytes, bytes), /*factor=*/1,
+                   {decoded.data(), 1, decoded.size()});
+      std::ranges::copy(std::span(decoded).subspan(column, to.columns()), to.row(row).begin());
+    }
+  });
+}
+
+}  // namespace
 
 size_t InteractionScratchSize(const ModelPlan& plan) {
   size_t size = 0;
@@ -47,6 +65,10 @@ void GatherInput(const PredictPass& pass, const NetworkInputs& inputs, const Tow
         CopyRows(inputs.dense.Columns(input.source_column, input.width), block);
         break;
       case TowerInput::Source::kEmbeddings:
+        if (inputs.codec != nullptr) {
+          DecodeColumns(inputs, input.source_column, block);
+          break;
+        }
         CopyRows(inputs.embeddings.Columns(input.source_column, input.width), block);
         break;
       case TowerInput::Source::kTower:

@@ -7,6 +7,7 @@
 #include "nn/cpu/workspace.h"
 #include "nn/model_plan.h"
 #include "simurgh/base/status.h"
+#include "simurgh/data/vector_codec.h"
 #include "simurgh/tensor/matrix_view.h"
 
 // The forward pass, as far as training and prediction share it.
@@ -15,6 +16,8 @@ namespace simurgh::cpu {
 struct NetworkInputs {
   MatrixView<const float> dense;       // (B, plan.dense_width)
   MatrixView<const float> embeddings;  // (B, plan.embedding_width)
+  const VectorCodec* codec = nullptr;  // Of `encoded`, which takes the place of `embeddings`.
+  std::span<const std::byte> encoded = {};
 };
 
 // Lifetime: of what it refers to.

@@ -32,7 +32,7 @@ float At(const cpu::Operand& operand, size_t row, size_t column) {
 }
 
 TEST_CASE("bf16 products are products of rounded operands, summed in f32") {
-  if (!BackendHasBf16()) SIMURGH_SKIP(kNoBf16);
+  if (!BackendHas(ComputePrecision::kBf16)) SIMURGH_SKIP(kNoBf16);
   struct Shape {
     size_t rows, depth, columns;
   };
@@ -70,7 +70,7 @@ TEST_CASE("bf16 products are products of rounded operands, summed in f32") {
 }
 
 TEST_CASE("values that are not finite stay so in bf16") {
-  if (!BackendHasBf16()) SIMURGH_SKIP(kNoBf16);
+  if (!BackendHas(ComputePrecision::kBf16)) SIMURGH_SKIP(kNoBf16);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const float bad : {NAN, std::bit_cast<float>(0x7f800001U), kInfinity, -kInfinity}) {
     const float one = 1.0F;
@@ -82,7 +82,7 @@ TEST_CASE("values that are not finite stay so in bf16") {
 }
 
 TEST_CASE("a network in bf16 is near one in f32, and learns") {
-  if (!BackendHasBf16()) SIMURGH_SKIP(kNoBf16);
+  if (!BackendHas(ComputePrecision::kBf16)) SIMURGH_SKIP(kNoBf16);
   const ModelConfig model = Chain({Linear(16), Relu(), Linear(8), Relu(), Linear(1)});
   DenseNetworkOptions options{.inputs = TestInputs(3), .threads = 2};
   const auto exact = CreateCpuNetwork(model, options);

@@ -94,7 +94,10 @@ TEST_CASE("released blocks are reused, and blocks may outlive their network") {
     }
     const auto again = network->blocks().Lease(40, true);
     left = network->blocks().Lease(40, true);
-    CHECK((again->embeddings.data() == place || left->embeddings.data() == place));
+    const auto uses = [place](const BatchBlock& block) {
+      return block.embeddings.data() == place || block.gradients.data() == place;
+    };
+    CHECK((uses(*again) || uses(*left)));
   }
   std::ranges::fill(left->embeddings.flat(), 1.0F);
   std::ranges::fill(left->gradients.flat(), 1.0F);

@@ -9,7 +9,8 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& mod
   return CreateCpuNetwork(model, options);
 }
 
-bool BackendHasBf16() {
+bool BackendHas(ComputePrecision precision) {
+  if (precision != ComputePrecision::kBf16) return precision == ComputePrecision::kF32;
   // oneDNN emulates bf16 on AVX-512, but has no products of bf16 for AVX2.
   const float one = 1.0F;
   float c = 0;

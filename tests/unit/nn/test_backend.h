@@ -12,7 +12,7 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& mod
                                                           const DenseNetworkOptions& options,
                                                           bool replays = true);
 
-// Whether the backend computes in bf16 on this machine.
-bool BackendHasBf16();
+// Whether the backend computes in this precision on this machine.
+bool BackendHas(ComputePrecision precision);
 
 }  // namespace simurgh::testing

@@ -1,8 +1,8 @@
-#include "rpc/backoff.h"
-
 #include <set>
 
 #include <catch2/catch.hpp>
+
+#include "rpc/timers.h"
 
 namespace simurgh::rpc {
 namespace {

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "rpc/borrowed_segment.h"
-#include "rpc/outgoing_region.h"
+#include "rpc/region.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh::rpc {

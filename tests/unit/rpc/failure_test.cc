@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 
 #include "rpc/exchange.h"
+#include "rpc/timers.h"
 #include "rpc/waiter.h"
-#include "rpc/watchdog.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {

@@ -7,7 +7,7 @@
 
 #include "rpc/control.h"
 #include "rpc/frame_generated.h"
-#include "rpc/watchdog.h"
+#include "rpc/timers.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {

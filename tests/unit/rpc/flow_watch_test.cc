@@ -1,6 +1,6 @@
-#include "rpc/flow_watch.h"
-
 #include <catch2/catch.hpp>
+
+#include "rpc/timers.h"
 
 namespace simurgh::rpc {
 namespace {

@@ -145,6 +145,56 @@ TEST_CASE("errors of placement and handler arrive unchanged") {
   CHECK(ends.scale.handled == 1);
 }
 
+// What a placement has read; counts its copies that are alive.
+struct Reading {
+  explicit Reading(float read, int* alive) : factor(read), count(alive, [](int* n) { --*n; }) {
+    ++*alive;
+  }
+  float factor;
+  std::shared_ptr<int> count;
+};
+
+TEST_CASE("a handler gets what the placement has read, which ends with the request") {
+  testing::Loop loop;
+  Server server(loop.executor(), TestHello("server"), {}, nullptr);
+  std::vector<float> values(2);
+  std::vector<uint64_t> ids(1);
+  int alive = 0;
+  std::vector<float> seen;
+  using WithReading = PlacedWith<ScaleRequest, Reading>;
+  const auto place = [&](const test::ScaleRequest& request,
+                         const ScaleRequest::Counts&) -> StatusOr<WithReading> {
+    if (request.factor() == 0) return absl::OutOfRangeError("factor 0");
+    return WithReading{{{values}, {ids}}, Reading(request.factor(), &alive)};
+  };
+  Register(server, kScale, place,
+           [&](RequestOf<ScaleRequest> request,
+               Reading& reading) -> awaitable<StatusOr<Outgoing<ScaleResponse>>> {
+             seen.push_back(reading.factor);
+             CHECK(alive == 1);
+             CHECK(request.segment<"ids">()[0] == 9);
+             if (reading.factor == 1) co_return absl::FailedPreconditionError("factor 1");
+             flatbuffers::FlatBufferBuilder builder;
+             const auto root = test::CreateScaleResponse(builder, 1);
+             co_return Outgoing<ScaleResponse>(builder, root, {values});
+           });
+  REQUIRE(server.Listen("127.0.0.1:0") == absl::OkStatus());
+  Client client(loop.executor(), server.address(), TestHello("client"), {}, nullptr);
+  std::vector<float> scaled(2);
+  const auto call = [&](float factor) {
+    const std::vector<float> sent{1, 2};
+    const std::vector<uint64_t> nine{9};
+    return loop.Run(Call(client, kScale, NewRequest(factor, sent, nine), {{scaled}}, Soon()))
+        .status();
+  };
+  CHECK(call(3) == absl::OkStatus());
+  CHECK(call(0).code() == absl::StatusCode::kOutOfRange);
+  CHECK(absl::IsFailedPrecondition(call(1)));
+  CHECK(call(5) == absl::OkStatus());
+  CHECK(seen == std::vector<float>{3, 1, 5});
+  CHECK(alive == 0);
+}
+
 TEST_CASE("a malformed request is refused, and its handler does not start") {
   TypedEnds ends;
   const auto refusal = [&](Bytes metadata, std::vector<Bytes> segments) {

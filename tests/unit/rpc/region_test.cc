@@ -1,5 +1,7 @@
 // Regions of shared memory, without a connection.
 
+#include "rpc/region.h"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -18,8 +20,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/incoming_region.h"
-#include "rpc/outgoing_region.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh::rpc {

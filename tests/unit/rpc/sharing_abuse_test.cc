@@ -18,8 +18,7 @@
 #include <catch2/catch.hpp>
 
 #include "rpc/control.h"
-#include "rpc/incoming_region.h"
-#include "rpc/outgoing_region.h"
+#include "rpc/region.h"
 #include "rpc/sharing.h"
 #include "rpc/socket_stream.h"
 #include "tests/unit/rpc/ends.h"

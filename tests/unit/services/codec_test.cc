@@ -11,7 +11,10 @@
 namespace simurgh::api {
 namespace {
 
-constexpr uint32_t kPartitions = 2;
+const RowShape& Shape() {
+  static const RowShape shape{.dims = {8, 4, 4, 8, 15, 8}, .partitions = 2};
+  return shape;
+}
 
 PushRowsCall SomePush(std::span<const RowGroup> groups, std::span<const float> rates) {
   return {.step_id = {.run = 5, .rank = 1, .step = 77}, .groups = groups, .learning_rates = rates};
@@ -24,16 +27,16 @@ std::span<const std::byte> Metadata(const rpc::Outgoing<Message>& message) {
 }
 
 // The decoded metadata.
-StatusOr<std::vector<RowGroup>> ReadPull(std::span<const std::byte> metadata) {
+StatusOr<ParsedRows> ReadPull(std::span<const std::byte> metadata) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* table,
                            rpc::VerifiedTable<wire::PullRowsRequest>("pull", metadata));
   SIMURGH_RETURN_IF_ERROR(DecodeLookupMode("pull", table->mode()).status());
-  return DecodeGroups(*table->groups(), kPartitions);
+  return ParsedRows::Parse(*table->groups(), Shape());
 }
-StatusOr<std::vector<RowGroup>> ReadPush(std::span<const std::byte> metadata) {
+StatusOr<ParsedRows> ReadPush(std::span<const std::byte> metadata) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* table,
                            rpc::VerifiedTable<wire::PushRowsRequest>("push", metadata));
-  return DecodeGroups(*table->groups(), kPartitions);
+  return ParsedRows::Parse(*table->groups(), Shape());
 }
 StatusOr<PullBatchMessage> ReadPullBatch(std::span<const std::byte> metadata) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* table,
@@ -57,18 +60,18 @@ TEST_CASE("Row requests round-trip") {
   CHECK(step_id.rank == 1);
   CHECK(step_id.step == 77);
   CHECK((*push)->map_version() == 9);
-  const auto decoded = DecodeGroups(*(*push)->groups(), kPartitions);
+  const auto decoded = ParsedRows::Parse(*(*push)->groups(), Shape());
   REQUIRE(decoded.ok());
-  REQUIRE(decoded->size() == 2);
-  for (uint32_t g = 0; g < 2; ++g) {
-    CHECK((*push)->groups()->Get(g)->learning_rate() == rates[g]);
-    CHECK(decoded->at(g).table == groups[g].table);
-    CHECK(decoded->at(g).dim == groups[g].dim);
-    CHECK(decoded->at(g).precision == groups[g].precision);
-    CHECK(decoded->at(g).counts == groups[g].counts);
-  }
-  CHECK(PayloadOf(*decoded).ids == 8);
-  CHECK(PayloadOf(*decoded).bytes == 3 * 8 * 4 + 5 * 15 * 2 + 2);  // 2 to a multiple of 4.
+  const size_t second = 3 * 8 * sizeof(float);
+  CHECK(decoded->runs() ==
+        std::vector<RowRun>{{0, 3, 8, RowPrecision::kF32, 0.5F, 0, 2, 0},
+                            {1, 3, 8, RowPrecision::kF32, 0.5F, 2, 1, 2 * 8 * sizeof(float)},
+                            {1, 4, 15, RowPrecision::kBf16, 0.25F, 3, 5, second}});
+  CHECK(decoded->payload().ids == 8);
+  CHECK(decoded->payload().bytes == second + 5 * 15 * 2 + 2);  // 2 to a multiple of 4.
+  CHECK(PayloadOf(groups).ids == 8);
+  CHECK(PayloadOf(groups).bytes == decoded->payload().bytes);
+  CHECK(ParsedRows::Parse(groups, rates, Shape()).value().runs() == decoded->runs());
 
   const PullRowsCall call{.mode = LookupMode::kEvaluate,
                           .step_id = {.run = 5, .rank = 1, .step = 77},
@@ -119,14 +122,14 @@ TEST_CASE("Invalid row requests are rejected with the reason") {
     const std::vector<float> rates(groups.size());
     return std::string(ReadPush(Metadata(Encode(SomePush(groups, rates), 1))).status().message());
   };
-  CHECK_THAT(refusal({{0, 0, {1, 1}}}), Catch::Contains("dim 0"));
-  CHECK_THAT(refusal({{0, 1025, {1, 1}}}), Catch::Contains("dim 1025"));
+  CHECK_THAT(refusal({{0, 0, {1, 1}}}), Catch::Contains("table 0 has dim 8, the request has 0"));
+  CHECK_THAT(refusal({{6, 8, {1, 1}}}), Catch::Contains("table 6 is out of range, there are 6"));
   CHECK_THAT(refusal({{0, 8, {1}}}), Catch::Contains("by 1 partitions, this server has 2") &&
                                          Catch::Contains("embedding_ps.partitions"));
   CHECK_THAT(refusal({{5, 8, {1, 1}}, {5, 8, {1, 1}}}), Catch::Contains("table 5 follows table 5"));
-  CHECK_THAT(refusal({{5, 8, {1, 1}}, {4, 8, {1, 1}}}), Catch::Contains("table 4 follows table 5"));
+  CHECK_THAT(refusal({{5, 8, {1, 1}}, {3, 8, {1, 1}}}), Catch::Contains("table 3 follows table 5"));
   CHECK_THAT(refusal({{0, 8, {1, 1}, static_cast<RowPrecision>(3)}}),
-             Catch::Contains("precision 3 of table 0 is unknown"));
+             Catch::Contains("table 0: precision 3 is unknown"));
   CHECK_THAT(refusal({{0, 8, {0xFFFFFFFF, 0xFFFFFFFF}}}),
              Catch::Contains("more than 10000000 ids"));
 }
@@ -178,7 +181,7 @@ TEST_CASE("Damaged metadata is rejected or read within bounds") {
   const uint64_t seed = 20260101;
   CAPTURE(seed);
   Random random(seed);
-  const std::vector<RowGroup> groups{{3, 8, {2, 1}}, {4, 16, {0, 5}}};
+  const std::vector<RowGroup> groups{{3, 8, {2, 1}}, {4, 15, {0, 5}}};
   const std::vector<float> rates{0.5F, 0.25F};
   const auto push = Encode(SomePush(groups, rates), 9);
   int refused = 0;

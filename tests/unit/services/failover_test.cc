@@ -52,9 +52,7 @@ class TwoWorkers : public WorkerFixture {
             io.executor(), AddressOf(w), HelloOf("nn-worker"),
             rpc::ClientOptions{.backoff_min = kBackoff, .backoff_max = kBackoff}, nullptr));
       }
-      client_ =
-          std::make_unique<BatchClient>(io.executor(), compute.get_executor(), std::move(workers),
-                                        std::chrono::seconds(60), rates_, wire_);
+      client_ = std::make_unique<BatchClient>(io.executor(), std::move(workers), config, rates_);
     });
     for (const Status& status : listening) REQUIRE(status == absl::OkStatus());
   }
@@ -89,7 +87,6 @@ class TwoWorkers : public WorkerFixture {
 
   const TemporaryFolder folder_;
   const LearningRates rates_{config.tables};
-  VectorWire wire_{config};
   std::unique_ptr<EmbeddingWorker> second_;
   std::array<std::unique_ptr<rpc::Server>, 2> listeners_;
   std::unique_ptr<BatchClient> client_;
@@ -121,7 +118,8 @@ TEST_CASE("A worker that takes a batch over uses the argmax of the trainer's pul
   const auto precision = GENERATE(VectorPrecision::kF32, VectorPrecision::kBf16);
   CAPTURE(static_cast<int>(precision));
   TwoWorkers workers(MaxCluster(precision));
-  const auto blocks = NewBlockPool(kWidth);
+  const EmbeddingWire wire = WireOf(workers.config);
+  const auto blocks = NewBlockPool(kWidth, wire);
   BatchPipeline pipeline(workers.client(), {.run = 1, .blocks = blocks.get()});
   REQUIRE(pipeline.Feed({.sparse = workers.batch, .dense = {.batch_size = kSamples}}));
   pipeline.EndInput(absl::OkStatus());
@@ -131,10 +129,14 @@ TEST_CASE("A worker that takes a batch over uses the argmax of the trainer's pul
   // Now the smallest ids have the largest numbers.
   for (RecordingServer* const server : workers.recorders) server->sign = -1;
   workers.Kill();
-  const MatrixView<float> gradients = (*pulled)->block->gradients;
+  std::vector<float> numbers(kSamples * kWidth);
+  const MatrixView<float> gradients(numbers.data(), kSamples, kWidth);
   for (size_t s = 0; s < kSamples; ++s) {
     std::ranges::fill(gradients.row(s), static_cast<float>(s + 1));
   }
+  VectorCodec(wire.gradients, wire.dims)
+      .Encode(gradients, /*factor=*/1, /*key=*/std::nullopt,
+              (*pulled)->block->encoded_gradients.bytes);
   pipeline.Finish();
   REQUIRE(pipeline.WaitForPushes() == absl::OkStatus());
   CHECK(workers.pushed == ExpectedGradients(*workers.batch));

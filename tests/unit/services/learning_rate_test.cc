@@ -38,7 +38,7 @@ class Chain {
       worker_ = std::make_unique<EmbeddingWorker>(config_, /*epoch=*/1, compute_.get_executor(),
                                                   std::move(servers), worker_metrics_);
     });
-    connection_.emplace(*worker_, config_, io_, compute_.get_executor());
+    connection_.emplace(*worker_, config_, io_);
   }
   ~Chain() {
     connection_.reset();

@@ -120,5 +120,86 @@ TEST_CASE("a push that is not finite is counted by server and table, with every 
   CHECK_THAT(registry.Serialize(), Catch::Contains("simurgh_ps_wait_seconds_count 3\n"));
 }
 
+TEST_CASE("a bad group fails the whole request of the same process before anything changes") {
+  ClusterConfig config = OneTable(/*dim=*/4, /*capacity_rows=*/10);
+  config.tables.push_back(config.tables[0]);
+  config.tables[1].name = "wide";
+  config.tables[1].dim = 8;
+  MetricRegistry registry;
+  ServerMetrics metrics(registry, config);
+  IoThread io("test-server");
+  const auto server = ParameterServer::Create(config, metrics).value();
+  const auto run = [&](auto method) {
+    return rpc::asio::co_spawn(io.executor(), method, rpc::asio::use_future).get();
+  };
+  const rpc::CallOptions options{rpc::Clock::now() + std::chrono::minutes(1)};
+  std::vector<uint64_t> ids = {5, 6, 7};
+  std::vector<float> floats(64, 1.0F);
+  const auto bytes = [&](std::vector<RowGroup> groups) {
+    return std::as_writable_bytes(std::span(floats)).first(api::PayloadOf(groups).bytes);
+  };
+  const auto pull = [&](std::vector<RowGroup> groups, size_t count, size_t more_bytes = 0) {
+    const auto rows = std::as_writable_bytes(std::span(floats));
+    return run([&]() -> rpc::awaitable<StatusOr<PullReport>> {
+      co_return co_await server->Pull({.step_id = {.run = 1},
+                                       .groups = groups,
+                                       .ids = std::span(ids).first(count),
+                                       .rows = rows.first(bytes(groups).size() + more_bytes)},
+                                      options);
+    });
+  };
+  const auto push = [&](std::vector<RowGroup> groups, std::vector<float> rates, StepId step_id,
+                        size_t more_bytes = 0) {
+    const auto gradients = std::as_bytes(std::span(floats));
+    return run([&]() -> rpc::awaitable<StatusOr<PushReport>> {
+      co_return co_await server->Push(
+          {.step_id = step_id,
+           .groups = groups,
+           .learning_rates = rates,
+           .ids = std::span(ids).first(2),
+           .gradients = gradients.first(bytes(groups).size() + more_bytes)},
+          options);
+    });
+  };
+  const RowGroup right{0, 4, {1}};
+  REQUIRE(pull({{0, 4, {2}}}, 2).ok());
+  const std::vector<uint64_t> digests = server->ContentDigests();
+  const std::vector<RowGroup> bad_groups = {{2, 4, {1}},
+                                            {1, 4, {1}},
+                                            {0, 8, {1}},
+                                            {0, 4, {1}},
+                                            {1, 8, {1, 0}},
+                                            {1, 8, {2}},
+                                            {1, 8, {1}, static_cast<RowPrecision>(3)}};
+  const StepId step_id{.run = 1};
+  ids[0] = 77;
+  for (const RowGroup& bad : bad_groups) {
+    CAPTURE(bad.table, bad.dim, bad.counts);
+    CHECK(absl::IsInvalidArgument(pull({right, bad}, 2).status()));
+    CHECK(absl::IsInvalidArgument(push({right, bad}, {0.1F, 0.1F}, step_id).status()));
+  }
+  const std::vector<RowGroup> both = {right, {1, 8, {1}}};
+  CHECK(absl::IsInvalidArgument(pull(both, 2, /*more_bytes=*/4).status()));
+  CHECK(absl::IsInvalidArgument(push(both, {0.1F, 0.1F}, step_id, /*more_bytes=*/4).status()));
+  const float infinite = std::numeric_limits<float>::infinity();
+  for (const std::vector<float>& rates :
+       {std::vector<float>{0.1F}, {0.1F, -0.1F}, {infinite, 0.1F}}) {
+    CHECK(absl::IsInvalidArgument(push(both, rates, step_id).status()));
+  }
+  for (const StepId& bad : {StepId{.run = 1, .order = static_cast<PushOrder>(3)},
+                            StepId{.run = 1, .rank = 2, .ranks = 2, .order = PushOrder::kSum},
+                            StepId{.run = 1, .ranks = 257, .order = PushOrder::kByRank}}) {
+    CHECK(absl::IsInvalidArgument(push(both, {0.1F, 0.1F}, bad).status()));
+  }
+  CHECK(server->ContentDigests() == digests);
+
+  // And the push, once it is right, is not taken for a repeat.
+  ids[0] = 5;
+  const auto report = push({{0, 4, {2}}}, {0.1F}, step_id);
+  REQUIRE(report.ok());
+  CHECK_FALSE(report->repeated);
+  CHECK(report->updated == 2);
+}
+
 }  // namespace
 }  // namespace simurgh

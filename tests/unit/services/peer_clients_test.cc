@@ -154,9 +154,9 @@ TEST_CASE("A waiting submit blocks neither calls that free space nor exempt subm
 }
 
 TEST_CASE("A rank whose calls were stopped still ends its run") {
-  const ClusterConfig config = OneTable(1, 100);
+  ClusterConfig config = OneTable(1, 100);
+  config.rpc.call_timeout = kPatience;
   const LearningRates rates(config.tables);
-  VectorWire wire(config);
   std::atomic<uint64_t> ended = 0;
   IoThread io("test");
   std::unique_ptr<rpc::Server> server;
@@ -173,8 +173,7 @@ TEST_CASE("A rank whose calls were stopped still ends its run") {
     std::vector<std::unique_ptr<PeerClients>> workers;
     workers.push_back(std::make_unique<PeerClients>(
         io.executor(), server->address(), HelloOf("nn-worker"), rpc::ClientOptions(), nullptr));
-    client = std::make_unique<BatchClient>(io.executor(), io.executor(), std::move(workers),
-                                           kPatience, rates, wire);
+    client = std::make_unique<BatchClient>(io.executor(), std::move(workers), config, rates);
   });
   REQUIRE(listening == absl::OkStatus());
   client->Stop();

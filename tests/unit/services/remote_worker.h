@@ -13,8 +13,7 @@ class RemoteWorker : public WorkerFixture {
   // observer: of the worker's end; outlives this.
   explicit RemoteWorker(ClusterConfig cluster = SmallCluster(),
                         const rpc::ServerOptions& options = {}, rpc::Observer* observer = nullptr)
-      : WorkerFixture(std::move(cluster)),
-        connection(*worker, config, io, compute.get_executor(), options, observer) {}
+      : WorkerFixture(std::move(cluster)), connection(*worker, config, io, options, observer) {}
 
   BatchClient& client() { return *connection.client; }
 

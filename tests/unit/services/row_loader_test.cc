@@ -523,9 +523,9 @@ TEST_CASE("the number of rows that a server reports is that of the rows it has l
   const Saved saved(folder);
   Server server(TwoTables(1, 2));
   const auto check = [&] {
-    for (size_t t = 0; t < server.rows->table_count(); ++t) {
+    for (size_t t = 0; t < server.rows->shape().dims.size(); ++t) {
       uint64_t rows = 0;
-      for (uint32_t p = 0; p < server.rows->partition_count(); ++p) {
+      for (uint32_t p = 0; p < server.rows->shape().partitions; ++p) {
         rows += server.rows->partition(p).table(t).stats().rows;
       }
       const std::string& name = server.rows->partition(0).table(t).config().name;

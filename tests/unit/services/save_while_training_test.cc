@@ -130,7 +130,7 @@ class Server {
 
   Rows Contents() {
     Rows contents(config_.tables.size());
-    for (uint32_t p = 0; p < rows_->partition_count(); ++p) {
+    for (uint32_t p = 0; p < rows_->shape().partitions; ++p) {
       for (size_t t = 0; t < contents.size(); ++t) {
         contents[t].merge(VisitedRows(rows_->partition(p).table(t)));
       }

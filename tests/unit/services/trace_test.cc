@@ -60,7 +60,7 @@ class Chain {
       worker_ = std::make_unique<EmbeddingWorker>(config_, /*epoch=*/7, compute_.get_executor(),
                                                   std::move(rows), metrics_);
     });
-    connection_.emplace(*worker_, config_, io, compute_.get_executor());
+    connection_.emplace(*worker_, config_, io);
   }
 
   ~Chain() {

@@ -18,11 +18,11 @@ namespace simurgh {
 // An embedding worker's listener, and a trainer's client of it, on the worker's thread.
 class WorkerConnection {
  public:
-  // encoder: as of BatchClient. observer: of the listener. Lifetime: all outlive this.
-  WorkerConnection(EmbeddingWorker& worker, const ClusterConfig& config, IoThread& io,
-                   rpc::asio::any_io_executor encoder, const rpc::ServerOptions& options = {},
-                   rpc::Observer* observer = nullptr)
-      : learning_rates(config.tables), wire(config), io_(io) {
+  // observer: of the listener. Lifetime: all outlive this.
+  WorkerConnection(EmbeddingWorker& worker, ClusterConfig config, IoThread& io,
+                   const rpc::ServerOptions& options = {}, rpc::Observer* observer = nullptr)
+      : learning_rates(config.tables), io_(io) {
+    config.rpc.call_timeout = std::chrono::seconds(60);
     Status listening;
     io_.RunAndWait([&] {
       listener = std::make_unique<rpc::Server>(io_.executor(), HelloOf("embedding-worker"), options,
@@ -33,8 +33,8 @@ class WorkerConnection {
       workers.push_back(std::make_unique<PeerClients>(io_.executor(), listener->address(),
                                                       HelloOf("nn-worker"), rpc::ClientOptions(),
                                                       nullptr));
-      client = std::make_unique<BatchClient>(io_.executor(), std::move(encoder), std::move(workers),
-                                             std::chrono::seconds(60), learning_rates, wire);
+      client =
+          std::make_unique<BatchClient>(io_.executor(), std::move(workers), config, learning_rates);
     });
     REQUIRE(listening == absl::OkStatus());
   }
@@ -47,7 +47,6 @@ class WorkerConnection {
   }
 
   LearningRates learning_rates;
-  VectorWire wire;
   std::unique_ptr<rpc::Server> listener;
   std::unique_ptr<BatchClient> client;
 

@@ -68,51 +68,6 @@ TEST_CASE("rows may be scattered into a wider matrix") {
   }
 }
 
-TEST_CASE("a bad group fails the whole request before anything changes") {
-  auto partition = TwoTables();
-  const std::vector<float> before = PullTrain(*partition, 0, 0, {5, 6});
-  const uint64_t digest = partition->table(0).ContentDigest();
-  const std::vector<uint64_t> ids = {5, 77};
-  std::vector<float> values(16, 1.0F);
-  const MatrixView<float> right(values.data(), 2, 4);
-  const MatrixView<float> wide(values.data(), 2, 8);
-  const MatrixView<float> long_one(values.data(), 3, 4);
-
-  const std::vector<PullGroup> bad_pulls = {
-      {2, ids, right}, {0, ids, wide}, {1, ids, right}, {0, ids, long_one}};
-  for (const PullGroup& bad : bad_pulls) {
-    const std::vector<PullGroup> groups = {{0, ids, right}, bad};
-    const auto report = partition->Pull(LookupMode::kTrain, {1, 0, 1}, 0, groups);
-    CHECK(report.status().code() == absl::StatusCode::kInvalidArgument);
-  }
-  const std::vector<PushGroup> bad_pushes = {
-      {2, 0.1F, ids, right}, {0, 0.1F, ids, wide}, {1, 0.1F, ids, right}, {0, 0.1F, ids, long_one}};
-  for (const PushGroup& bad : bad_pushes) {
-    const std::vector<PushGroup> groups = {{0, 0.1F, ids, right}, bad};
-    const auto report = partition->Push({1, 0, 0}, groups);
-    CHECK(report.status().code() == absl::StatusCode::kInvalidArgument);
-  }
-  CHECK(partition->table(0).ContentDigest() == digest);
-  CHECK(partition->table(0).stats().rows == 2);
-
-  // And the push, once it is right, is not taken for a repeat.
-  const PushGroup good{0, 0.1F, ids, right};
-  const auto report = partition->Push({1, 0, 0}, {&good, 1});
-  REQUIRE(report.ok());
-  CHECK_FALSE(report->repeated);
-  CHECK(report->updated == 1);
-  CHECK(report->missing == 1);
-}
-
-TEST_CASE("the error of a wrong dim names table and dims") {
-  auto partition = TwoTables();
-  const std::vector<uint64_t> ids = {1};
-  std::vector<float> values(32);
-  const PullGroup group{1, ids, {values.data(), 1, 32}};
-  const auto report = partition->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1});
-  CHECK(report.status().message() == "pull: table 'item' has dim 8, the request has 32");
-}
-
 TEST_CASE("a repeated push is applied once") {
   auto partition = TwoTables();
   const std::vector<uint64_t> ids = {5};

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/train/random_port.h"
+#include "tests/unit/train/ready_port.h"
 
 namespace simurgh {
 namespace {
@@ -315,6 +316,44 @@ TEST_CASE("Memory for a batch is allocated without the pipeline's lock") {
   pipeline.EndInput(absl::OkStatus());
   CHECK(Train(pipeline).value() == 1);
   CHECK(blocks.leases == 1);
+}
+
+// Answers every call at once, and sends batches encoded.
+class EncodingPort final : public testing::ReadyPort {
+ public:
+  StatusOr<std::shared_ptr<const EncodedBatch>> Encode(const CompactBatch& batch) override {
+    threads.push_back(std::this_thread::get_id());
+    if (batch.batch_size > kMaxSamples) return absl::InvalidArgumentError("too large");
+    encoded.push_back(std::make_shared<const EncodedBatch>());
+    return encoded.back();
+  }
+  void Submit(SubmittedIds ids, const SubmitOptions& options,
+              std::function<void(StatusOr<BatchReference>)> done) override {
+    CHECK(ids.encoded == encoded.at(options.step));
+    ReadyPort::Submit(std::move(ids), options, std::move(done));
+  }
+
+  static constexpr size_t kMaxSamples = 4;
+  std::vector<std::thread::id> threads;
+  std::vector<std::shared_ptr<const EncodedBatch>> encoded;
+};
+
+TEST_CASE("a batch is encoded on the thread that feeds it; an error ends the pipeline") {
+  EncodingPort port;
+  BatchPipeline pipeline(port, {.staleness = 2, .blocks = &TestBlocks()});
+  std::thread::id feeder;
+  std::vector<bool> works;
+  std::thread loader([&] {
+    feeder = std::this_thread::get_id();
+    for (const size_t samples : {size_t{4}, size_t{4}, EncodingPort::kMaxSamples + 1}) {
+      works.push_back(pipeline.Feed(BatchOf(samples)));
+    }
+  });
+  loader.join();
+  CHECK(port.threads == std::vector<std::thread::id>(3, feeder));
+  CHECK(port.encoded.size() == 2);
+  CHECK(works == std::vector<bool>{true, true, false});
+  CHECK(pipeline.Next().status().message() == "submit: too large");
 }
 
 }  // namespace

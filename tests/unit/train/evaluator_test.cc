@@ -107,7 +107,7 @@ class Samples final : public BatchReader {
 
 class Port final : public EmbeddingPort {
  public:
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*options*/,
+  void Submit(SubmittedIds /*ids*/, const SubmitOptions& /*options*/,
               std::function<void(StatusOr<BatchReference>)> done) override {
     done(BatchReference());
   }

@@ -87,7 +87,7 @@ class MeetingPort final : public EmbeddingPort {
  public:
   explicit MeetingPort(Meeting& meeting) : meeting_(meeting) {}
 
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*options*/,
+  void Submit(SubmittedIds /*ids*/, const SubmitOptions& /*options*/,
               std::function<void(StatusOr<BatchReference>)> done) override {
     // Submitted in the order of the steps, each when the one before it has been.
     AnswerAt(submitted_++ == kSubmitted, [done = std::move(done)] { done(BatchReference()); });

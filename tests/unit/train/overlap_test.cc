@@ -40,7 +40,7 @@ class TablePort : public EmbeddingPort {
     for (float& value : rows_) value = static_cast<float>(random.Uniform() - 0.5);
   }
 
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*options*/,
+  void Submit(SubmittedIds /*ids*/, const SubmitOptions& /*options*/,
               std::function<void(StatusOr<BatchReference>)> done) override {
     std::function<void()> first;
     {

@@ -66,12 +66,12 @@ bool RandomPort::IsOf(BatchReference batch, uint64_t step) const {
   return found != references_.end() && found->second == step;
 }
 
-void RandomPort::Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
+void RandomPort::Submit(SubmittedIds ids, const SubmitOptions& options,
                         std::function<void(StatusOr<BatchReference>)> done) {
   MutexLock lock(mutex_);
   Expect(options.lookahead_steps == (options_.reproducible ? options_.staleness : 1),
          "submit " + std::to_string(options.step) + ": other steps together");
-  Enqueue([this, step = options.step, batch, done] {
+  Enqueue([this, step = options.step, done] {
     const Status status = Draw();
     if (!status.ok()) return done(status);
     if (submissions_++ < options_.refused_submissions) {

@@ -33,7 +33,7 @@ class RandomPort : public EmbeddingPort {
   explicit RandomPort(Options options);
   ~RandomPort() override;
 
-  void Submit(std::shared_ptr<const CompactBatch> batch, const SubmitOptions& options,
+  void Submit(SubmittedIds ids, const SubmitOptions& options,
               std::function<void(StatusOr<BatchReference>)> done) override;
   void Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
             std::function<void(StatusOr<PullAnswer>)> done) override;

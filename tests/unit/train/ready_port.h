@@ -11,7 +11,7 @@ namespace simurgh::testing {
 // Answers every call at once; all embeddings are 0.5.
 class ReadyPort : public EmbeddingPort {
  public:
-  void Submit(std::shared_ptr<const CompactBatch> /*batch*/, const SubmitOptions& /*options*/,
+  void Submit(SubmittedIds /*ids*/, const SubmitOptions& /*options*/,
               std::function<void(StatusOr<BatchReference>)> done) override {
     done(BatchReference());
   }

@@ -12,6 +12,6 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& mod
   return std::move(created.network);
 }
 
-bool BackendHasBf16() { return true; }
+bool BackendHas(ComputePrecision /*precision*/) { return true; }
 
 }  // namespace simurgh::testing

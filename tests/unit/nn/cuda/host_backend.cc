@@ -30,6 +30,6 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateTestNetwork(const ModelConfig& mod
   return CreateHostNetwork(model, options, {.replays = replays});
 }
 
-bool BackendHasBf16() { return true; }
+bool BackendHas(ComputePrecision /*precision*/) { return true; }
 
 }  // namespace simurgh::testing

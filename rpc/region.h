@@ -1,20 +1,59 @@
 #pragma once
 
+// Memory that one process writes and another can only read, and the segments in it.
+
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "rpc/borrowed_segment.h"
-#include "rpc/memory_file.h"
 #include "rpc/message.h"
+#include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
+
+// A mapped file. Move-only.
+class Mapping {
+ public:
+  Mapping() = default;
+  explicit Mapping(std::span<std::byte> bytes) : bytes_(bytes) {}
+  Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Mapping();
+
+  std::byte* data() const { return bytes_.data(); }
+  size_t size() const { return bytes_.size(); }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+// Memory that this process writes and the peer reads. Its size is fixed, so that reads of the peer
+// cannot fault. Pages exist from their first use until they are released.
+struct SharedMemory {
+  Mapping mapping;      // Read and write.
+  FileDescriptor file;  // For the peer: read-only, also for mmap.
+
+  // Errors: UNAVAILABLE (no descriptors, no memfd, no /proc).
+  static StatusOr<SharedMemory> Create(const char* name, size_t size);
+};
+
+// Maps the peer's memory file to read.
+// Errors: INVALID_ARGUMENT for a file that is not a memfd, can shrink, or has a size outside
+// [min_size, max_size]; UNAVAILABLE when it cannot be mapped.
+StatusOr<Mapping> MapPeerMemory(const FileDescriptor& file, uint64_t min_size, uint64_t max_size);
 
 // First-fit allocator of page ranges. It prefers low offsets, so that recently used pages, which
 // are still in the cache, are used again.
@@ -124,6 +163,39 @@ class OutgoingRegion : public std::enable_shared_from_this<OutgoingRegion> {
   std::vector<Lent> lent_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> free_slots_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> generations_ ABSL_GUARDED_BY(mutex_);  // The current ones, by slot.
+};
+
+// The segments that this end borrows from its peer's region, and the board that returns them.
+//
+// Threads: one; any thread may destroy the owner of a borrowed segment.
+// Lifetime: a borrowed segment keeps the region, also after the connection has ended.
+class IncomingRegion : public std::enable_shared_from_this<IncomingRegion> {
+ public:
+  // Maximum size of a region.
+  static constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
+
+  // Creates the board.
+  // Errors: UNAVAILABLE.
+  static StatusOr<std::shared_ptr<IncomingRegion>> Create();
+
+  // The board's file for the peer. Requires to be called once.
+  FileDescriptor TakeBoard() { return std::move(board_.file); }
+
+  // Maps the peer's region.
+  // Errors: those of MapPeerMemory.
+  Status Connect(const FileDescriptor& file);
+
+  // Bytes of the peer's region, valid until the owner is destroyed. A malicious peer can change
+  // them at any time: code that relies on checked values must copy first. Errors: DATA_LOSS for a
+  // segment outside the region, misaligned, or in a slot that is in use.
+  StatusOr<ReceivedSegment> Borrow(const BorrowedSegment& segment, uint64_t length);
+
+ private:
+  explicit IncomingRegion(SharedMemory board) : board_(std::move(board)) {}
+
+  SharedMemory board_;
+  Mapping region_;
+  std::array<std::atomic<bool>, kMaxBorrowedSegments> held_{};
 };
 
 }  // namespace simurgh::rpc

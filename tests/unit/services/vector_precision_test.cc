@@ -28,11 +28,22 @@ class Remote : public RemoteWorker {
  public:
   using RemoteWorker::RemoteWorker;
 
-  // The result of a training pull, and the servers' gradients after a push.
+  // The result of a training pull, and the servers' gradients after a push. The test encodes and
+  // decodes as a network does.
   std::vector<float> Exchange(const std::vector<float>& gradients, StepId step_id = {}) {
+    const EmbeddingWire wire = WireOf(config);
+    const VectorCodec embedding_code(wire.embeddings, wire.dims);
+    const VectorCodec gradient_code(wire.gradients, wire.dims);
+    std::vector<std::byte> pulled(kSamples * embedding_code.row_bytes());
+    std::vector<std::byte> encoded(kSamples * gradient_code.row_bytes());
+    gradient_code.Encode(
+        {gradients.data(), kSamples, kWidth}, wire.gradient_factor,
+        RoundingKey{.seed = wire.seed, .step = step_id.step, .first_row = FirstRowOf(step_id.rank)},
+        encoded);
+    Exchange({wire.embeddings, pulled, nullptr},
+             {wire.gradients, wire.gradient_factor, encoded, nullptr}, step_id);
     std::vector<float> matrix(kSamples * kWidth);
-    Exchange({MatrixView(matrix.data(), kSamples, kWidth), nullptr},
-             {MatrixView(gradients.data(), kSamples, kWidth), nullptr}, step_id);
+    embedding_code.Decode(pulled, 1.0F, {matrix.data(), kSamples, kWidth});
     return matrix;
   }
 
@@ -47,24 +58,6 @@ class Remote : public RemoteWorker {
     std::vector<float> matrix(kSamples * kWidth);
     codec.Pool(*batch, encoded_rows, {matrix.data(), kSamples, kWidth},
                [](size_t count, size_t, auto work) { work(0, count); });
-    return matrix;
-  }
-
-  // The same, encoded and decoded by the test.
-  std::vector<float> ExchangeEncoded(const std::vector<float>& gradients, StepId step_id) {
-    const EmbeddingWire wire = WireOf(config);
-    const VectorCodec embedding_code(wire.embeddings, wire.dims);
-    const VectorCodec gradient_code(wire.gradients, wire.dims);
-    std::vector<std::byte> pulled(kSamples * embedding_code.row_bytes());
-    std::vector<std::byte> encoded(kSamples * gradient_code.row_bytes());
-    gradient_code.Encode(
-        {gradients.data(), kSamples, kWidth}, wire.gradient_factor,
-        RoundingKey{.seed = wire.seed, .step = step_id.step, .first_row = FirstRowOf(step_id.rank)},
-        encoded);
-    Exchange({wire.embeddings, pulled, nullptr},
-             {wire.gradients, wire.gradient_factor, encoded, nullptr}, step_id);
-    std::vector<float> matrix(kSamples * kWidth);
-    embedding_code.Decode(pulled, 1.0F, {matrix.data(), kSamples, kWidth});
     return matrix;
   }
 
@@ -99,12 +92,11 @@ class LyingWorker {
     io.RunAndWait([this] { listener_.reset(); });
   }
 
-  std::unique_ptr<BatchClient> ClientOf(const LearningRates& rates, VectorWire& wire) {
+  std::unique_ptr<BatchClient> ClientOf(const ClusterConfig& config, const LearningRates& rates) {
     std::vector<std::unique_ptr<PeerClients>> workers;
     workers.push_back(std::make_unique<PeerClients>(
         io.executor(), listener_->address(), HelloOf("nn-worker"), rpc::ClientOptions(), nullptr));
-    return std::make_unique<BatchClient>(io.executor(), io.executor(), std::move(workers),
-                                         std::chrono::seconds(60), rates, wire);
+    return std::make_unique<BatchClient>(io.executor(), std::move(workers), config, rates);
   }
 
   IoThread io{"test"};
@@ -183,21 +175,6 @@ TEST_CASE("Each direction uses its precision, within its error bound") {
       REQUIRE(std::abs(remote.pushed.at(key)[d] - gradient[d]) <= 40 * 5e-6F * ErrorOf(gradients));
     }
   }
-}
-
-TEST_CASE("buffers in the precision of the wire are used directly") {
-  const auto precision = GENERATE(Precision::kBf16, Precision::kF16, Precision::kInt8);
-  CAPTURE(static_cast<int>(precision));
-  ClusterConfig config = ClusterWith(precision, precision);
-  config.tables[0].optimizer.learning_rate = 0.5F;
-  config.tables[1].optimizer.learning_rate = 0.25F;
-  Remote remote(config);
-  const std::vector<float> sent = SmallGradients(11);
-  const StepId step_id{.run = 1, .rank = 2, .step = 5};
-  const std::vector<float> matrix = remote.Exchange(sent, step_id);
-  const auto pushed = remote.pushed;
-  CHECK(remote.ExchangeEncoded(sent, step_id) == matrix);
-  CHECK(remote.pushed == pushed);
 }
 
 TEST_CASE("int8 gradients repeat for the same step and rank, and differ for others") {
@@ -291,9 +268,8 @@ TEST_CASE("The trainer rejects a pull's response with sizes that its batch canno
   LyingWorker lying(embeddings, argmax);
   IoThread& io = lying.io;
   const LearningRates rates(config.tables);
-  VectorWire wire(config);
   std::unique_ptr<BatchClient> client;
-  io.RunAndWait([&] { client = lying.ClientOf(rates, wire); });
+  io.RunAndWait([&] { client = lying.ClientOf(config, rates); });
   std::vector<float> matrix(kSamples * kWidth);
   std::promise<StatusOr<PullAnswer>> answer;
   client->Pull({}, {}, {MatrixView(matrix.data(), kSamples, kWidth), nullptr},
