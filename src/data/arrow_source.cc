@@ -156,12 +156,14 @@ StatusOr<FileDescriptor> OpenStream(const std::string& path) {
   return socket;
 }
 
-// Whether a local file is in the format of IPC files, which begins with these bytes; streams do
-// not.
+// What IPC files begin with; streams do not.
+constexpr std::string_view kMagic = "ARROW1";
+
 bool HasMagic(int descriptor) {
-  std::array<char, 6> bytes{};
-  return ::pread(descriptor, bytes.data(), bytes.size(), 0) == 6 &&
-         std::string_view(bytes.data(), bytes.size()) == "ARROW1";
+  std::array<char, kMagic.size()> bytes{};
+  return ::pread(descriptor, bytes.data(), bytes.size(), 0) ==
+             static_cast<ssize_t>(kMagic.size()) &&
+         std::string_view(bytes.data(), bytes.size()) == kMagic;
 }
 
 // One file or stream.
@@ -171,8 +173,11 @@ class ArrowFile {
                                                    DataConfig::Format format,
                                                    const std::string& path) {
     auto file = std::make_unique<ArrowFile>(module);
-    simurgh_arrow_input input{
-        .kind = SIMURGH_ARROW_PARQUET, .path = path.c_str(), .descriptor = -1};
+    simurgh_arrow_input input{.kind = SIMURGH_ARROW_PARQUET,
+                              .path = path.c_str(),
+                              .descriptor = -1,
+                              .bytes = nullptr,
+                              .size = 0};
     if (format == DataConfig::Format::kArrow) {
       input.kind = SIMURGH_ARROW_IPC_FILE;
       if (!IsRemoteFile(path)) {
@@ -183,8 +188,19 @@ class ArrowFile {
         }
       }
     }
-    Message message;
-    SIMURGH_RETURN_IF_ERROR(message.Of(module.open(&input, &file->reader_, message.room())));
+    SIMURGH_RETURN_IF_ERROR(file->Open(input));
+    return file;
+  }
+  static StatusOr<std::unique_ptr<ArrowFile>> Open(const simurgh_arrow_module& module,
+                                                   std::string_view bytes) {
+    auto file = std::make_unique<ArrowFile>(module);
+    const bool is_file = bytes.starts_with(kMagic);
+    SIMURGH_RETURN_IF_ERROR(
+        file->Open({.kind = is_file ? SIMURGH_ARROW_IPC_FILE : SIMURGH_ARROW_IPC_STREAM,
+                    .path = nullptr,
+                    .descriptor = -1,
+                    .bytes = bytes.data(),
+                    .size = bytes.size()}));
     return file;
   }
 
@@ -221,6 +237,11 @@ class ArrowFile {
   int64_t rows() const { return module_.rows(reader_); }
 
  private:
+  Status Open(const simurgh_arrow_input& input) {
+    Message message;
+    return message.Of(module_.open(&input, &reader_, message.room()));
+  }
+
   const simurgh_arrow_module& module_;
   FileDescriptor stream_;
   simurgh_arrow_reader* reader_ = nullptr;
@@ -246,7 +267,7 @@ void AppendText(const Cell& cell, char separator, std::string& text) {
   }
 }
 
-class ArrowSource final : public RowSource {
+class ArrowSource final : public ArrowRecords {
  public:
   ArrowSource(const simurgh_arrow_module& module, const DataConfig& config,
               std::unique_ptr<RowConsumer> consumer, std::vector<std::string> files,
@@ -268,15 +289,19 @@ class ArrowSource final : public RowSource {
 
   Status OpenNextFile() {
     if (file_ != nullptr) SIMURGH_RETURN_IF_ERROR(CheckIdentity());
-    file_.reset();
-    rows_.reset();
-    next_ = 0;
-    before_ = 0;
+    Close();
     if (opened_ == files_.size()) return absl::OkStatus();
     const std::string& path = files_[opened_++];
     SIMURGH_RETURN_IF_ERROR(CheckIdentity());
-    const Status opened = Open(path);
+    const Status opened = Begin(ArrowFile::Open(module_, config_.format, path));
     return opened.ok() ? opened : Annotate(opened, path);
+  }
+
+  Status Open(std::string_view bytes) override {
+    Close();
+    opened_ = files_.size();
+    const Status opened = Begin(ArrowFile::Open(module_, bytes));
+    return opened.ok() ? opened : Annotate(opened, files_.back());
   }
 
   StatusOr<bool> Next() override {
@@ -340,8 +365,15 @@ class ArrowSource final : public RowSource {
   }
 
  private:
-  Status Open(const std::string& path) {
-    SIMURGH_ASSIGN_OR_RETURN(file_, ArrowFile::Open(module_, config_.format, path));
+  void Close() {
+    rows_.reset();
+    file_.reset();
+    next_ = 0;
+    before_ = 0;
+  }
+
+  Status Begin(StatusOr<std::unique_ptr<ArrowFile>> file) {
+    SIMURGH_ASSIGN_OR_RETURN(file_, std::move(file));
     SIMURGH_ASSIGN_OR_RETURN(const auto schema, file_->Schema());
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<size_t> places,
                              FindArrowColumns(config_, *schema.get(), needs_labels_));
@@ -485,6 +517,13 @@ StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
       std::make_unique<ArrowSource>(**module, config, std::move(consumer), std::move(all), options);
   SIMURGH_RETURN_IF_ERROR(source->OpenNextFile());
   return source;
+}
+
+StatusOr<std::unique_ptr<ArrowRecords>> NewArrowRecords(const DataConfig& config,
+                                                        std::unique_ptr<RowConsumer> consumer) {
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh_arrow_module* module, Module());
+  return std::make_unique<ArrowSource>(*module, config, std::move(consumer),
+                                       /*files=*/std::vector<std::string>{"record"}, ReadOptions());
 }
 
 }  // namespace simurgh

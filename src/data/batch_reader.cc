@@ -114,13 +114,14 @@ StatusOr<std::unique_ptr<BatchReader>> OpenStreamReader(const DataConfig& config
                                                         size_t batch_size,
                                                         const ReadOptions& read) {
   SIMURGH_ASSIGN_OR_RETURN(auto consumer, NewFeatureConsumer(config, features));
-  return std::make_unique<FileBatchReader>(
-      config, NewStreamSource(config, stream, std::move(begin), std::move(consumer)),
-      BuilderOf(config, features), batch_size,
-      ReadOptions{.keep_negatives = read.keep_negatives,
-                  .seed = read.seed,
-                  .bad_rows = read.bad_rows,
-                  .on_row = read.on_row});
+  SIMURGH_ASSIGN_OR_RETURN(auto rows,
+                           NewStreamSource(config, stream, std::move(begin), std::move(consumer)));
+  return std::make_unique<FileBatchReader>(config, std::move(rows), BuilderOf(config, features),
+                                           batch_size,
+                                           ReadOptions{.keep_negatives = read.keep_negatives,
+                                                       .seed = read.seed,
+                                                       .bad_rows = read.bad_rows,
+                                                       .on_row = read.on_row});
 }
 
 }  // namespace simurgh

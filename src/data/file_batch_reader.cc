@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -67,29 +68,13 @@ class LineSource final : public RowSource {
   Line line_;  // The current row.
 };
 
-// Rows that are records of a stream.
-class StreamSource final : public RowSource {
+// Rows of the records of a stream.
+class StreamSource : public RowSource {
  public:
-  StreamSource(RecordStream& stream, StreamOffsets begin, std::unique_ptr<RowParser> parser)
-      : stream_(stream), offsets_(std::move(begin)), parser_(std::move(parser)) {}
+  StreamSource(RecordStream& stream, StreamOffsets begin)
+      : stream_(stream), offsets_(std::move(begin)) {}
 
-  StatusOr<bool> Next() override {
-    while (true) {
-      SIMURGH_ASSIGN_OR_RETURN(const auto record, stream_.Next());
-      if (!record) return false;
-      if (!Pass(*record) || !record->value) continue;
-      record_ = *record;
-      return true;
-    }
-  }
   bool is_idle() const override { return !stream_.has_ended(); }
-
-  Status Parse(BatchBuilder& builder) override {
-    if (record_.value->size() > kMaxLineBytes) return LongLineError();
-    return parser_->Parse(*record_.value, /*columns=*/nullptr, builder);
-  }
-  std::string TakeWarning() override { return parser_->TakeWarning(); }
-  std::string Text() override { return std::string(*record_.value); }
   std::string Place() const override {
     return absl::StrCat(std::string(record_.partition), " at offset ", record_.offset);
   }
@@ -103,20 +88,112 @@ class StreamSource final : public RowSource {
   size_t files_opened() const override { return 0; }
   double part() const override { return 0; }
 
- private:
-  // Moves the partition's offset past the record. False: it has been passed before.
-  bool Pass(const RecordStream::Record& record) {
-    auto found = offsets_.find(record.partition);
-    if (found == offsets_.end()) found = offsets_.emplace(record.partition, 0).first;
-    if (record.offset < found->second) return false;
-    found->second = record.offset + 1;
-    return true;
+ protected:
+  // Goes to the next record that has a value and rows left to read. False: there is none yet.
+  StatusOr<bool> NextRecord() {
+    while (true) {
+      SIMURGH_ASSIGN_OR_RETURN(const auto record, stream_.Next());
+      if (!record) return false;
+      auto found = offsets_.find(record->partition);
+      if (found == offsets_.end()) found = offsets_.emplace(record->partition, 0).first;
+      next_ = &found->second;
+      if (record->offset < next_->offset) continue;
+      record_ = *record;
+      if (record->offset > next_->offset) *next_ = record->offset;
+      if (record_.value) return true;
+      EndRecord();
+    }
   }
+  void EndRecord() { *next_ = record_.offset + 1; }
+  std::string_view value() const { return *record_.value; }
+  RecordPlace& next() { return *next_; }
 
+ private:
   RecordStream& stream_;
-  StreamOffsets offsets_;  // Of the next records.
-  std::unique_ptr<RowParser> parser_;
+  StreamOffsets offsets_;  // Of the next rows.
   RecordStream::Record record_;
+  RecordPlace* next_ = nullptr;  // Of its partition.
+};
+
+// Each record is a row.
+class RowRecordSource final : public StreamSource {
+ public:
+  RowRecordSource(RecordStream& stream, StreamOffsets begin, std::unique_ptr<RowParser> parser)
+      : StreamSource(stream, std::move(begin)), parser_(std::move(parser)) {}
+
+  StatusOr<bool> Next() override {
+    SIMURGH_ASSIGN_OR_RETURN(const bool has_record, NextRecord());
+    if (has_record) EndRecord();
+    return has_record;
+  }
+  Status Parse(BatchBuilder& builder) override {
+    if (value().size() > kMaxLineBytes) return LongLineError();
+    return parser_->Parse(value(), /*columns=*/nullptr, builder);
+  }
+  std::string TakeWarning() override { return parser_->TakeWarning(); }
+  std::string Text() override { return std::string(value()); }
+
+ private:
+  std::unique_ptr<RowParser> parser_;
+};
+
+// Each record is Arrow data of any number of rows.
+class ArrowRecordSource final : public StreamSource {
+ public:
+  ArrowRecordSource(RecordStream& stream, StreamOffsets begin, std::unique_ptr<ArrowRecords> rows)
+      : StreamSource(stream, std::move(begin)), rows_(std::move(rows)) {}
+
+  StatusOr<bool> Next() override {
+    while (true) {
+      if (!in_record_) {
+        SIMURGH_ASSIGN_OR_RETURN(const bool has_record, NextRecord());
+        if (!has_record) return false;
+        in_record_ = true;
+        row_ = 0;
+        ahead_.reset();
+        if (const Status opened = rows_->Open(value()); !opened.ok()) ahead_ = opened;
+      }
+      const StatusOr<bool> has_row = ahead_ ? *std::exchange(ahead_, {}) : rows_->Next();
+      problem_ = has_row.status();
+      if (!has_row.ok() || !*has_row) {
+        in_record_ = false;
+        EndRecord();
+        if (!has_row.ok()) return true;  // What is left of the record is a bad row.
+      } else if (++row_ > next().row) {
+        next().row = row_;
+        return true;
+      }
+    }
+  }
+  Status Parse(BatchBuilder& builder) override {
+    const Status parsed = problem_.ok() ? rows_->Parse(builder) : problem_;
+    const bool is_damaged = !problem_.ok() || absl::IsDataLoss(parsed);
+    return is_damaged ? absl::InvalidArgumentError(parsed.message()) : parsed;
+  }
+  std::string TakeWarning() override { return rows_->TakeWarning(); }
+  std::string Text() override {
+    constexpr size_t kBytes = 64;  // Binary ones tell little.
+    return problem_.ok() ? rows_->Text() : absl::CHexEscape(std::string(value().substr(0, kBytes)));
+  }
+  std::string Place() const override {
+    return absl::StrCat(StreamSource::Place(), ", row ", row_ + (problem_.ok() ? 0 : 1));
+  }
+  // Behind its last row, a record has been read: brokers may delete it.
+  void AddTo(ShareProgress& progress) override {
+    if (in_record_) {
+      ahead_ = rows_->Next();
+      if (ahead_->ok() && !**ahead_) EndRecord();
+    }
+    StreamSource::AddTo(progress);
+  }
+  uint64_t number(uint64_t row) const override { return Mix64(StreamSource::number(row) + row_); }
+
+ private:
+  std::unique_ptr<ArrowRecords> rows_;
+  bool in_record_ = false;
+  uint64_t row_ = 0;                     // Rows of the record so far.
+  Status problem_;                       // Of the record.
+  std::optional<StatusOr<bool>> ahead_;  // What the next Next() returns.
 };
 
 Division DivisionOf(size_t batch_size, const ReadOptions& options) {
@@ -142,10 +219,14 @@ StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
       std::move(lines));
 }
 
-std::unique_ptr<RowSource> NewStreamSource(const DataConfig& config, RecordStream& stream,
-                                           StreamOffsets begin,
-                                           std::unique_ptr<RowConsumer> consumer) {
-  return std::make_unique<StreamSource>(
+StatusOr<std::unique_ptr<RowSource>> NewStreamSource(const DataConfig& config, RecordStream& stream,
+                                                     StreamOffsets begin,
+                                                     std::unique_ptr<RowConsumer> consumer) {
+  if (IsArrow(config)) {
+    SIMURGH_ASSIGN_OR_RETURN(auto rows, NewArrowRecords(config, std::move(consumer)));
+    return std::make_unique<ArrowRecordSource>(stream, std::move(begin), std::move(rows));
+  }
+  return std::make_unique<RowRecordSource>(
       stream, std::move(begin), NewRowParser(config, /*ignore_labels=*/false, std::move(consumer)));
 }
 
@@ -265,6 +346,8 @@ StatusOr<std::optional<Batch>> FileBatchReader::Next() {
     if (!has_row && source_->is_idle()) {
       Batch idle;
       idle.idle = true;
+      // Rows that wait are in no batch yet.
+      if (builder_.size() == 0) source_->AddTo(idle.progress);
       return idle;
     }
     if (!has_row) break;

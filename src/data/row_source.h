@@ -48,7 +48,7 @@ class RowSource {
   // Where the row is: "file:line", or the like.
   virtual std::string Place() const = 0;
 
-  // Adds a stream's offsets after the rows so far.
+  // Adds a stream's offsets after the rows so far. Next() follows.
   virtual void AddTo(ShareProgress& /*progress*/) {}
   // A number that identifies the row. row: rows before it.
   virtual uint64_t number(uint64_t row) const { return row; }
@@ -70,8 +70,8 @@ StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
                                                    const ReadPlace& from);
 
 // Of the records of a stream: see OpenStreamReader().
-std::unique_ptr<RowSource> NewStreamSource(const DataConfig& config, RecordStream& stream,
-                                           StreamOffsets begin,
-                                           std::unique_ptr<RowConsumer> consumer);
+StatusOr<std::unique_ptr<RowSource>> NewStreamSource(const DataConfig& config, RecordStream& stream,
+                                                     StreamOffsets begin,
+                                                     std::unique_ptr<RowConsumer> consumer);
 
 }  // namespace simurgh
