@@ -94,7 +94,8 @@ rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, u
   const wire::Place place(with.place.row, with.place.file, at[0], at[1], at[2], at[3]);
   std::vector<flatbuffers::Offset<wire::StreamOffset>> offsets;
   for (const auto& [partition, next] : with.offsets) {
-    offsets.push_back(wire::CreateStreamOffset(builder, builder.CreateString(partition), next));
+    offsets.push_back(
+        wire::CreateStreamOffset(builder, builder.CreateString(partition), next.offset, next.row));
   }
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<wire::StreamOffset>>> all;
   if (!offsets.empty()) all = builder.CreateVector(offsets);
@@ -124,7 +125,8 @@ ShareProgress DecodeProgress(const wire::FeedBatchRequest& request) {
                         .place = place};
   if (request.offsets() == nullptr) return decoded;
   for (const wire::StreamOffset* const one : *request.offsets()) {
-    if (one->partition() != nullptr) decoded.offsets[one->partition()->str()] = one->next();
+    if (one->partition() == nullptr) continue;
+    decoded.offsets[one->partition()->str()] = {one->next(), one->row()};
   }
   return decoded;
 }

@@ -217,6 +217,7 @@ StatusOr<std::vector<Batch>> Feeder::ReadStep(BatchReader& reader) {
     skipped_rows_.Add(reader.skipped_rows() - skipped_before);
     SIMURGH_ASSIGN_OR_RETURN(std::optional<Batch> batch, std::move(read));
     if (batch && batch->idle) {
+      if (!step.empty()) batch->progress.offsets.clear();  // The step's batches wait.
       step_ = std::exchange(step, std::vector<Batch>(ranks, *batch));
       return step;
     }

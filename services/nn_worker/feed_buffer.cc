@@ -216,8 +216,9 @@ StatusOr<std::optional<Batch>> FeedBuffer::Take() {
     const auto deadline = std::chrono::steady_clock::now() + timeout_;
     while (loaders_[turn_].waiting.empty() && abandoned_.empty() && !interrupted_) {
       if (loaders_[turn_].ended) return std::nullopt;
+      if (ends_early_) return Batch{.idle = true};
       if (!changed_.WaitUntil(mutex_, deadline) && loaders_[turn_].waiting.empty() &&
-          !loaders_[turn_].ended && !interrupted_ && abandoned_.empty()) {
+          !loaders_[turn_].ended && !interrupted_ && !ends_early_ && abandoned_.empty()) {
         const std::string since = loaders_[turn_].open
                                       ? absl::StrCat("after its batch ", loaders_[turn_].taken)
                                       : "since the trainer began to wait for it";
@@ -239,6 +240,14 @@ StatusOr<std::optional<Batch>> FeedBuffer::Take() {
   }
   if (on_change_) on_change_();
   return batch;
+}
+
+void FeedBuffer::EndEarly() {
+  {
+    MutexLock lock(mutex_);
+    ends_early_ = true;
+  }
+  changed_.NotifyAll();
 }
 
 void FeedBuffer::Interrupt() {

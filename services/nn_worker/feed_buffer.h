@@ -130,6 +130,8 @@ class FeedBuffer {
   // Interrupt or Fail.
   StatusOr<std::optional<Batch>> Take();
 
+  // Take no longer waits for a batch: it returns an idle one.
+  void EndEarly();
   // Cancels Take. Call Finish or Fail afterwards, which answer the loaders.
   void Interrupt();
   // The run has succeeded: loaders need not feed more. No effect after Fail.
@@ -195,6 +197,7 @@ class FeedBuffer {
   size_t turn_ ABSL_GUARDED_BY(mutex_);
   std::string abandoned_ ABSL_GUARDED_BY(mutex_);  // Why the next Take fails; empty: it does not.
   bool start_again_ ABSL_GUARDED_BY(mutex_) = false;  // With it.
+  bool ends_early_ ABSL_GUARDED_BY(mutex_) = false;
   bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<std::string> failure_ ABSL_GUARDED_BY(mutex_);  // Why training has failed.

@@ -44,7 +44,10 @@ class TrainingJob {
   void TakeFrom(FeedBuffer& buffer) { buffer_ = &buffer; }
 
   // See TrainerData::interrupt. Threads: any.
-  void Interrupt() { interrupted_ = true; }
+  void Interrupt() {
+    interrupted_ = true;
+    if (buffer_ != nullptr) buffer_->EndEarly();
+  }
 
   // Compares the training files with those that the resumed run has read, and remembers them for
   // checkpoints. Call before Run.

@@ -327,9 +327,9 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
     in.Map("kafka", [&](MapReader& map) { ReadKafka(map, in.Has("kafka"), folder, &data->kafka); });
     const bool reads_files = !in.Has("kafka");
     ReadFiles(in, "train",
-              "files to train on, in this order, also as patterns, see Data files; not with "
-              "`kafka`",
-              reads_files ? 1 : 0, folder, data->format, &data->train);
+              "files to train on, in this order, also as patterns, see Data files; required "
+              "without `kafka`",
+              reads_files && !in.describing() ? 1 : 0, folder, data->format, &data->train);
     in.OnlyWith(reads_files, "remove data.kafka", {"train"});
     ReadFiles(in, "validation", "files of evaluations during training", 0, folder, data->format,
               &data->validation);

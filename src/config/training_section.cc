@@ -419,9 +419,9 @@ void CheckStream(const ClusterConfig& config, Diagnostics* diagnostics) {
     if (feature.processing.quantiles == 0) continue;
     refuse(absl::StrCat(feature.key, ".quantiles"), "give boundaries");
   }
-  if (IsArrow(config.data)) {
+  if (config.data.format == DataConfig::Format::kParquet) {
     diagnostics->Report("data.format", "is not supported with data.kafka",
-                        "choose json, csv, criteo, libsvm or libffm");
+                        "choose json, arrow, csv, criteo, libsvm or libffm");
   }
   if (config.data.criteo.fit) refuse("data.criteo.fit", "remove it");
   if (config.data.format == DataConfig::Format::kCsv && config.data.csv.header) {

@@ -156,12 +156,14 @@ StatusOr<FileDescriptor> OpenStream(const std::string& path) {
   return socket;
 }
 
-// Whether a local file is in the format of IPC files, which begins with these bytes; streams do
-// not.
+// What IPC files begin with; streams do not.
+constexpr std::string_view kMagic = "ARROW1";
+
 bool HasMagic(int descriptor) {
-  std::array<char, 6> bytes{};
-  return ::pread(descriptor, bytes.data(), bytes.size(), 0) == 6 &&
-         std::string_view(bytes.data(), bytes.size()) == "ARROW1";
+  std::array<char, kMagic.size()> bytes{};
+  return ::pread(descriptor, bytes.data(), bytes.size(), 0) ==
+             static_cast<ssize_t>(kMagic.size()) &&
+         std::string_view(bytes.data(), bytes.size()) == kMagic;
 }
 
 // One file or stream.
@@ -171,8 +173,11 @@ class ArrowFile {
                                                    DataConfig::Format format,
                                                    const std::string& path) {
     auto file = std::make_unique<ArrowFile>(module);
-    simurgh_arrow_input input{
-        .kind = SIMURGH_ARROW_PARQUET, .path = path.c_str(), .descriptor = -1};
+    simurgh_arrow_input input{.kind = SIMURGH_ARROW_PARQUET,
+                              .path = path.c_str(),
+                              .descriptor = -1,
+                              .bytes = nullptr,
+                              .size = 0};
     if (format == DataConfig::Format::kArrow) {
       input.kind = SIMURGH_ARROW_IPC_FILE;
       if (!IsRemoteFile(path)) {
@@ -183,8 +188,19 @@ class ArrowFile {
         }
       }
     }
-    Message message;
-    SIMURGH_RETURN_IF_ERROR(message.Of(module.open(&input, &file->reader_, message.room())));
+    SIMURGH_RETURN_IF_ERROR(file->Open(input));
+    return file;
+  }
+  static StatusOr<std::unique_ptr<ArrowFile>> Open(const simurgh_arrow_module& module,
+                                                   std::string_view bytes) {
+    auto file = std::make_unique<ArrowFile>(module);
+    const bool is_file = bytes.starts_with(kMagic);
+    SIMURGH_RETURN_IF_ERROR(
+        file->Open({.kind = is_file ? SIMURGH_ARROW_IPC_FILE : SIMURGH_ARROW_IPC_STREAM,
+                    .path = nullptr,
+                    .descriptor = -1,
+                    .bytes = bytes.data(),
+                    .size = bytes.size()}));
     return file;
   }
 
@@ -221,6 +237,11 @@ class ArrowFile {
   int64_t rows() const { return module_.rows(reader_); }
 
  private:
+  Status Open(const simurgh_arrow_input& input) {
+    Message message;
+    return message.Of(module_.open(&input, &reader_, message.room()));
+  }
+
   const simurgh_arrow_module& module_;
   FileDescriptor stream_;
   simurgh_arrow_reader* reader_ = nullptr;
@@ -371,7 +392,7 @@ class ArrowParser final : public BlockParser {
   std::optional<ArrowRows> rows_;
 };
 
-class ArrowSource final : public RowSource {
+class ArrowSource final : public ArrowRecords {
  public:
   ArrowSource(const simurgh_arrow_module& module, const DataConfig& config,
               std::vector<std::string> files, const ReadOptions& options)
@@ -389,23 +410,32 @@ class ArrowSource final : public RowSource {
 
   Status OpenNextFile() {
     if (file_ != nullptr) SIMURGH_RETURN_IF_ERROR(CheckIdentity());
-    file_.reset();
-    batch_.reset();
-    next_ = 0;
-    before_ = 0;
+    Close();
     if (opened_ == files_.size()) return absl::OkStatus();
     const std::string& path = files_[opened_++];
     SIMURGH_RETURN_IF_ERROR(CheckIdentity());
-    const Status opened = Open(path);
+    const Status opened = Begin(ArrowFile::Open(module_, config_.format, path), path);
     return opened.ok() ? opened : Annotate(opened, path);
+  }
+
+  Status Open(std::string_view bytes) override {
+    Close();
+    opened_ = files_.size();
+    const Status opened = Begin(ArrowFile::Open(module_, bytes), files_.back());
+    return opened.ok() ? opened : Annotate(opened, files_.back());
+  }
+
+  StatusOr<bool> HasRows() override {
+    if (batch_ != nullptr) return true;
+    return TakeBatch();
   }
 
   StatusOr<bool> Read(RowBlock& of_rows) override {
     auto& block = static_cast<ArrowBlock&>(of_rows);
     while (file_ != nullptr) {
-      if (batch_ == nullptr) {
-        SIMURGH_ASSIGN_OR_RETURN(const bool has_rows, TakeBatch());
-        if (!has_rows) SIMURGH_RETURN_IF_ERROR(OpenNextFile());
+      SIMURGH_ASSIGN_OR_RETURN(const bool has_rows, HasRows());
+      if (!has_rows) {
+        SIMURGH_RETURN_IF_ERROR(OpenNextFile());
         continue;
       }
       block.first_part = part();
@@ -449,8 +479,15 @@ class ArrowSource final : public RowSource {
   static constexpr size_t kMinRows = 256;
   static constexpr size_t kMaxRows = 16'384;
 
-  Status Open(const std::string& path) {
-    SIMURGH_ASSIGN_OR_RETURN(file_, ArrowFile::Open(module_, config_.format, path));
+  void Close() {
+    batch_.reset();
+    file_.reset();
+    next_ = 0;
+    before_ = 0;
+  }
+
+  Status Begin(StatusOr<std::unique_ptr<ArrowFile>> file, const std::string& path) {
+    SIMURGH_ASSIGN_OR_RETURN(file_, std::move(file));
     SIMURGH_ASSIGN_OR_RETURN(const auto schema, file_->Schema());
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<size_t> places,
                              FindArrowColumns(config_, *schema.get(), needs_labels_));
@@ -564,6 +601,12 @@ StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
   auto source = std::make_unique<ArrowSource>(**module, config, std::move(all), options);
   SIMURGH_RETURN_IF_ERROR(source->OpenNextFile());
   return source;
+}
+
+StatusOr<std::unique_ptr<ArrowRecords>> NewArrowRecords(const DataConfig& config) {
+  SIMURGH_ASSIGN_OR_RETURN(const simurgh_arrow_module* module, Module());
+  return std::make_unique<ArrowSource>(*module, config, std::vector<std::string>{"record"},
+                                       ReadOptions());
 }
 
 }  // namespace simurgh

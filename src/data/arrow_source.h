@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/row_source.h"
@@ -22,6 +23,18 @@ namespace simurgh {
 StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
                                                      const std::vector<std::string>& files,
                                                      const ReadOptions& options);
+
+// Rows of Arrow data in memory.
+class ArrowRecords : public RowSource {
+ public:
+  // Goes before the first row of an IPC file or stream, which outlives its rows. Errors: as
+  // OpenRowSource.
+  virtual Status Open(std::string_view bytes) = 0;
+  // Whether Read() gives rows; it then has no error. Errors: as Read().
+  virtual StatusOr<bool> HasRows() = 0;
+};
+// Errors: FAILED_PRECONDITION as OpenArrowSource.
+StatusOr<std::unique_ptr<ArrowRecords>> NewArrowRecords(const DataConfig& config);
 
 // The files that a URI names, in the order of their names, as the module lists them.
 struct RemoteFile {

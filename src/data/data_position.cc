@@ -62,22 +62,27 @@ constexpr char kStream[] = "stream=";
 
 void Advance(StreamOffsets& offsets, const StreamOffsets& more) {
   for (const auto& [partition, next] : more) {
-    uint64_t& offset = offsets[partition];
-    offset = std::max(offset, next);
+    RecordPlace& place = offsets[partition];
+    place = std::max(place, next);
   }
 }
 
 std::string OffsetsText(const StreamOffsets& offsets) {
-  return absl::StrJoin(offsets, ",", absl::PairFormatter(":"));
+  return absl::StrJoin(offsets, ",", [](std::string* text, const auto& one) {
+    absl::StrAppend(text, one.first, ":", one.second.offset);
+    if (one.second.row > 0) absl::StrAppend(text, ":", one.second.row);
+  });
 }
 
 StatusOr<StreamOffsets> OffsetsFromText(const std::string& text) {
   StreamOffsets offsets;
   for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
     const std::vector<std::string> fields = absl::StrSplit(part, ':');
-    uint64_t next = 0;
-    if (fields.size() != 2 || fields[0].find('/') == std::string::npos ||
-        !absl::SimpleAtoi(fields[1], &next) || !offsets.emplace(fields[0], next).second) {
+    RecordPlace next;
+    if (fields.size() < 2 || fields.size() > 3 || fields[0].find('/') == std::string::npos ||
+        !absl::SimpleAtoi(fields[1], &next.offset) ||
+        (fields.size() == 3 && !absl::SimpleAtoi(fields[2], &next.row)) ||
+        !offsets.emplace(fields[0], next).second) {
       return absl::DataLossError("it has no valid offsets; use an undamaged copy of the model");
     }
   }

@@ -4,13 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "data/arrow_source.h"
 #include "data/row_parser.h"
-#include "simurgh/base/hash.h"
 #include "simurgh/base/log.h"
 #include "simurgh/data/bad_row_file.h"
 #include "simurgh/data/row_lines.h"
@@ -160,57 +160,101 @@ class LineSource final : public RowSource {
   double part_;               // Of the lines in blocks.
 };
 
-// A record of a stream.
-class RecordBlock final : public RowBlock {
- public:
-  RecordStream::Record record;
+std::string PlaceOfRecord(const RowBlock::Record& record) {
+  return absl::StrCat(std::string(record.partition), " at offset ", record.offset);
+}
 
-  uint64_t NumberOf(size_t /*row*/, uint64_t /*number*/) const override {
-    return HashBytes(record.partition, record.offset);
-  }
-};
-
+// Records that are rows.
 class RecordParser final : public BlockParser {
  public:
   explicit RecordParser(std::unique_ptr<RowParser> parser) : parser_(std::move(parser)) {}
 
   Status Take(RowBlock& block) override {
-    record_ = &static_cast<RecordBlock&>(block).record;
+    record_ = &*block.record;
     return absl::OkStatus();
   }
   Status Parse(size_t /*row*/, BatchBuilder& builder) override {
-    if (record_->value->size() > kMaxLineBytes) return LongLineError();
-    return parser_->Parse(*record_->value, /*columns=*/nullptr, builder);
+    if (record_->value.size() > kMaxLineBytes) return LongLineError();
+    return parser_->Parse(record_->value, /*columns=*/nullptr, builder);
   }
   std::string TakeWarning() override { return parser_->TakeWarning(); }
-  std::string Text(size_t /*row*/) override { return std::string(*record_->value); }
-  std::string Place(size_t /*row*/) const override {
-    return absl::StrCat(std::string(record_->partition), " at offset ", record_->offset);
-  }
+  std::string Text(size_t /*row*/) override { return std::string(record_->value); }
+  std::string Place(size_t /*row*/) const override { return PlaceOfRecord(*record_); }
 
  private:
   std::unique_ptr<RowParser> parser_;
-  const RecordStream::Record* record_ = nullptr;
+  const RowBlock::Record* record_ = nullptr;
+};
+
+// Records that have rows of Arrow data. What cannot be read of a record is one bad row.
+class ArrowRecordParser final : public BlockParser {
+ public:
+  explicit ArrowRecordParser(std::unique_ptr<BlockParser> parser) : parser_(std::move(parser)) {}
+
+  Status Take(RowBlock& block) override {
+    record_ = &*block.record;
+    if (record_->problem.ok()) record_->problem = parser_->Take(block);
+    if (record_->problem.ok()) return absl::OkStatus();
+    block.rows = 1;
+    record_->is_last = true;
+    return absl::OkStatus();
+  }
+  Status Parse(size_t row, BatchBuilder& builder) override {
+    const Status parsed = record_->problem.ok() ? parser_->Parse(row, builder) : record_->problem;
+    const bool is_damaged = !record_->problem.ok() || absl::IsDataLoss(parsed);
+    return is_damaged ? absl::InvalidArgumentError(parsed.message()) : parsed;
+  }
+  void AddColumns(const std::vector<uint32_t>& kept, BatchBuilder& builder) override {
+    if (record_->problem.ok()) parser_->AddColumns(kept, builder);
+  }
+  std::string TakeWarning() override { return parser_->TakeWarning(); }
+  std::string Text(size_t row) override {
+    constexpr size_t kBytes = 64;  // Binary ones tell little.
+    return record_->problem.ok()
+               ? parser_->Text(row)
+               : absl::CHexEscape(std::string(record_->value.substr(0, kBytes)));
+  }
+  std::string Place(size_t row) const override {
+    return absl::StrCat(PlaceOfRecord(*record_), ", row ", record_->before + row + 1);
+  }
+
+ private:
+  std::unique_ptr<BlockParser> parser_;
+  RowBlock::Record* record_ = nullptr;
 };
 
 class StreamSource final : public RowSource {
  public:
-  StreamSource(const DataConfig& config, RecordStream& stream, StreamOffsets begin)
-      : config_(config), stream_(stream), offsets_(std::move(begin)) {}
+  // arrow: reads records that are Arrow data; null: each record is a row.
+  StreamSource(const DataConfig& config, RecordStream& stream, StreamOffsets begin,
+               std::unique_ptr<ArrowRecords> arrow)
+      : config_(config), stream_(stream), offsets_(std::move(begin)), arrow_(std::move(arrow)) {}
 
-  std::unique_ptr<RowBlock> NewBlock() const override { return std::make_unique<RecordBlock>(); }
+  std::unique_ptr<RowBlock> NewBlock() const override {
+    return arrow_ == nullptr ? std::make_unique<RowBlock>() : arrow_->NewBlock();
+  }
   std::unique_ptr<BlockParser> NewParser(std::unique_ptr<RowConsumer> consumer) const override {
+    if (arrow_ != nullptr) {
+      return std::make_unique<ArrowRecordParser>(arrow_->NewParser(std::move(consumer)));
+    }
     return std::make_unique<RecordParser>(
         NewRowParser(config_, /*ignore_labels=*/false, std::move(consumer)));
   }
 
   StatusOr<bool> Read(RowBlock& block) override {
+    Leave(block);
     while (true) {
-      SIMURGH_ASSIGN_OR_RETURN(const auto record, stream_.Next());
-      if (!record) return false;
-      if (!Pass(*record) || !record->value) continue;
-      static_cast<RecordBlock&>(block).record = *record;
-      block.rows = 1;
+      if (!record_) {
+        SIMURGH_ASSIGN_OR_RETURN(const bool has_record, NextRecord());
+        if (!has_record) return false;
+        if (arrow_ != nullptr) problem_ = arrow_->Open(*record_->value);
+      }
+      if (arrow_ != nullptr && !ReadArrow(block)) {
+        *next_ = record_->offset + 1;
+        record_.reset();
+        continue;
+      }
+      if (arrow_ == nullptr) SetRecord(block, 1, /*is_last=*/true);
       return true;
     }
   }
@@ -224,18 +268,75 @@ class StreamSource final : public RowSource {
   double part() const override { return 0; }
 
  private:
-  // Moves the partition's offset past the record. False: it has been passed before.
-  bool Pass(const RecordStream::Record& record) {
-    auto found = offsets_.find(record.partition);
-    if (found == offsets_.end()) found = offsets_.emplace(record.partition, 0).first;
-    if (record.offset < found->second) return false;
-    found->second = record.offset + 1;
+  // Moves the partition behind the block that was read before.
+  void Leave(RowBlock& block) {
+    if (!block.record) return;
+    *next_ = block.PlaceInStream(block.rows - 1);
+    row_ = block.record->before + block.rows;
+    if (block.record->is_last) record_.reset();
+    block.record.reset();
+  }
+
+  // Goes to the next record that has a value and rows left to read. False: there is none yet.
+  StatusOr<bool> NextRecord() {
+    while (true) {
+      SIMURGH_ASSIGN_OR_RETURN(const auto record, stream_.Next());
+      if (!record) return false;
+      auto found = offsets_.find(record->partition);
+      if (found == offsets_.end()) found = offsets_.emplace(record->partition, 0).first;
+      next_ = &found->second;
+      if (record->offset < next_->offset) continue;
+      if (record->offset > next_->offset) *next_ = record->offset;
+      row_ = 0;
+      record_ = *record;
+      if (record_->value) return true;
+      *next_ = record->offset + 1;
+      record_.reset();
+    }
+  }
+
+  // Reads rows of the record, or why it cannot be read. False: all have been read.
+  bool ReadArrow(RowBlock& block) {
+    if (problem_.ok()) problem_ = ReachRow();
+    if (!problem_.ok()) {
+      SetRecord(block, 1, /*is_last=*/true);
+      block.record->problem = std::exchange(problem_, absl::OkStatus());
+      return true;
+    }
+    if (!has_rows_ || !arrow_->Read(block).value()) return false;
+    const StatusOr<bool> more = arrow_->HasRows();
+    problem_ = more.status();
+    SetRecord(block, block.rows, /*is_last=*/more.ok() && !*more);
     return true;
+  }
+
+  // Passes rows that have been read. Sets has_rows_.
+  Status ReachRow() {
+    while (true) {
+      SIMURGH_ASSIGN_OR_RETURN(has_rows_, arrow_->HasRows());
+      if (!has_rows_ || row_ >= next_->row) return absl::OkStatus();
+      row_ += arrow_->Skip(next_->row - row_);
+    }
+  }
+
+  void SetRecord(RowBlock& block, size_t rows, bool is_last) {
+    block.rows = rows;
+    block.record = RowBlock::Record{.value = *record_->value,
+                    .partition = record_->partition,
+                    .offset = record_->offset,
+                    .before = row_,
+                    .is_last = is_last};
   }
 
   const DataConfig config_;
   RecordStream& stream_;
-  StreamOffsets offsets_;  // Of the next records.
+  StreamOffsets offsets_;  // Of the next rows, without the last block.
+  const std::unique_ptr<ArrowRecords> arrow_;
+  std::optional<RecordStream::Record> record_;  // That has further rows.
+  RecordPlace* next_ = nullptr;                 // Of its partition.
+  uint64_t row_ = 0;                            // Its rows so far.
+  bool has_rows_ = false;                       // Further ones.
+  Status problem_;                              // Of reading them.
 };
 
 Division DivisionOf(size_t batch_size, const ReadOptions& options) {
@@ -256,9 +357,13 @@ StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
   return std::make_unique<LineSource>(of_lines, options.ignore_labels, std::move(lines));
 }
 
-std::unique_ptr<RowSource> NewStreamSource(const DataConfig& config, RecordStream& stream,
-                                           StreamOffsets begin) {
-  return std::make_unique<StreamSource>(config, stream, std::move(begin));
+StatusOr<std::unique_ptr<RowSource>> NewStreamSource(const DataConfig& config, RecordStream& stream,
+                                                     StreamOffsets begin) {
+  std::unique_ptr<ArrowRecords> arrow;
+  if (IsArrow(config)) {
+    SIMURGH_ASSIGN_OR_RETURN(arrow, NewArrowRecords(config));
+  }
+  return std::make_unique<StreamSource>(config, stream, std::move(begin), std::move(arrow));
 }
 
 FileBatchReader::FileBatchReader(const DataConfig& config, std::unique_ptr<RowSource> source,
@@ -351,6 +456,10 @@ void FileBatchReader::AddProgress(Batch& batch) {
       .files = static_cast<uint32_t>(is_end ? rows_.source().files_opened() : block.files_opened),
       .next = {options_.epoch, next}};
   rows_.source().AddTo(batch.progress);
+  if (!is_end && block.record) {
+    batch.progress.offsets.find(block.record->partition)->second =
+        block.PlaceInStream(row_ - 1);
+  }
   if (const auto place = is_end ? rows_.source().place() : block.PlaceAfter(row_ - 1)) {
     place_ = *place;
     place_.row = next;
@@ -377,6 +486,8 @@ StatusOr<std::optional<Batch>> FileBatchReader::Next() {
       if (!parsed_->has_rows && rows_.source().is_idle()) {
         Batch idle;
         idle.idle = true;
+        // Rows that wait are in no batch yet.
+        if (builder_.size() == 0) rows_.source().AddTo(idle.progress);
         return idle;
       }
       if (!parsed_->has_rows) break;

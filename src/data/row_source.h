@@ -5,9 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/process/row_cells.h"
+#include "simurgh/base/hash.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/batch_builder.h"
@@ -30,10 +32,30 @@ class RowBlock {
   double first_part = 0;
   double last_part = 0;
 
+  // The record of a stream that the rows are of; nothing: they are of a file.
+  struct Record {
+    std::string_view value;      // Until the next block is read.
+    std::string_view partition;  // While the stream lives.
+    uint64_t offset = 0;
+    uint64_t before = 0;  // Its rows before the block.
+    bool is_last = true;  // No block of it follows.
+    Status problem = {};  // Why it cannot be read, from here on: it is then one bad row.
+  };
+  std::optional<Record> record;
+  // Requires a record: where its partition continues after a row of the block.
+  RecordPlace PlaceInStream(size_t row) const {
+    return record->is_last && row + 1 == rows
+               ? RecordPlace(record->offset + 1)
+               : RecordPlace(record->offset, record->before + row + 1);
+  }
+
   // Where the row after this one begins, without its number. Nothing: reading cannot begin there.
   virtual std::optional<ReadPlace> PlaceAfter(size_t /*row*/) const { return std::nullopt; }
   // A number that identifies a row. number: rows of the epoch before it.
-  virtual uint64_t NumberOf(size_t /*row*/, uint64_t number) const { return number; }
+  uint64_t NumberOf(size_t row, uint64_t number) const {
+    return record ? Mix64(HashBytes(record->partition, record->offset) + record->before + row)
+                  : number;
+  }
 };
 
 // Parses the rows of a source's blocks.
@@ -90,7 +112,7 @@ class RowSource {
   virtual size_t files_opened() const = 0;
   virtual std::optional<ReadPlace> place() const { return std::nullopt; }
   virtual double part() const = 0;  // See RowBlock.
-  // Adds a stream's offsets.
+  // Adds a stream's offsets, without the rows of the last block.
   virtual void AddTo(ShareProgress& /*progress*/) {}
 };
 
@@ -102,8 +124,9 @@ StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
                                                    const ReadOptions& options,
                                                    const ReadPlace& from);
 
-// Of the records of a stream: see OpenStreamReader(). A block is one record.
-std::unique_ptr<RowSource> NewStreamSource(const DataConfig& config, RecordStream& stream,
-                                           StreamOffsets begin);
+// Of the records of a stream: see OpenStreamReader(). A block has rows of one record. Always the
+// same block is read, since a record's value is there until the next one.
+StatusOr<std::unique_ptr<RowSource>> NewStreamSource(const DataConfig& config, RecordStream& stream,
+                                                     StreamOffsets begin);
 
 }  // namespace simurgh

@@ -66,8 +66,9 @@ class KafkaStream final : public RecordStream {
     while (true) {
       if (stopped_) return absl::CancelledError("reading was stopped");
       if (next_ == taken_.size()) {
+        const bool is_first = !found_;  // The caller gets to know where partitions begin.
         SIMURGH_RETURN_IF_ERROR(LookAround());
-        if (!found_ || has_ended() || !Take()) return std::nullopt;
+        if (is_first || has_ended() || !Take()) return std::nullopt;
         continue;
       }
       const rd_kafka_message_t& message = *taken_[next_++];
@@ -141,7 +142,7 @@ class KafkaStream final : public RecordStream {
       case RD_KAFKA_RESP_ERR__PARTITION_EOF:
         // Also past records that are never delivered, as of transactions.
         partition.next = std::max(partition.next, static_cast<uint64_t>(message.offset));
-        offsets_[name] = std::max(offsets_[name], partition.next);
+        Advance(offsets_, {{name, partition.next}});
         SetAtEnd(partition, true);
         SetState(absl::OkStatus());
         return absl::OkStatus();
@@ -236,16 +237,19 @@ class KafkaStream final : public RecordStream {
     const auto end = static_cast<uint64_t>(marks.end);
     if (config_.stop_at_end && partition.end == UINT64_MAX) partition.end = end;
     if (const auto known = offsets_.find(name); known != offsets_.end()) {
-      partition.next = std::max(partition.next, known->second);
+      partition.next = std::max(partition.next, known->second.offset);
     } else {
-      // A partition that has been added has records of this run only.
-      const bool latest = config_.start == KafkaConfig::Start::kLatest && !found_;
+      // Partitions that were added to a topic are read from their beginning.
+      const auto others = options_.begin.lower_bound(partition.topic + "/");
+      const bool is_new = found_ || (others != options_.begin.end() &&
+                                     others->first.starts_with(partition.topic + "/"));
+      const bool latest = config_.start == KafkaConfig::Start::kLatest && !is_new;
       partition.next = latest ? end : first;
     }
     if (partition.next < first || partition.next > end) {
       SIMURGH_RETURN_IF_ERROR(OnLost(name, partition, first, end));
     }
-    offsets_[name] = std::max(offsets_[name], partition.next);
+    Advance(offsets_, {{name, partition.next}});
     SetAtEnd(partition, partition.next >= end);
     return client_->Start(partition.topic, partition.number, static_cast<int64_t>(partition.next));
   }

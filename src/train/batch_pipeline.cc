@@ -39,6 +39,13 @@ bool BatchPipeline::Feed(Batch batch) {
   });
 }
 
+void BatchPipeline::Mark() {
+  Update([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    queue_->Mark();
+    changed_.NotifyAll();
+  });
+}
+
 void BatchPipeline::EndInput(Status status) {
   Update([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     queue_->EndInput();
@@ -50,7 +57,7 @@ void BatchPipeline::EndInput(Status status) {
 StatusOr<const PulledBatch*> BatchPipeline::Next() {
   WaitUntil([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const PendingBatch* next = queue_->NextForTrainer();
-    return next != nullptr ? next->is_pulled() || queue_->at_mark() : queue_->input_ended();
+    return queue_->at_mark() || (next != nullptr ? next->is_pulled() : queue_->input_ended());
   });
   MutexLock lock(mutex_);
   if (!status_.ok()) return status_;

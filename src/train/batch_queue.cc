@@ -18,11 +18,11 @@ BatchQueue::BatchQueue(const PipelineOptions& options)
 }
 
 void BatchQueue::Add(Batch batch, std::shared_ptr<const EncodedBatch> encoded) {
+  if (batch.checkpoint_before) Mark();
   auto pending = std::make_unique<PendingBatch>();
   pending->batch = std::move(batch);
   pending->encoded = std::move(encoded);
   pending->step = next_step_++;
-  if (pending->batch.checkpoint_before) marks_.push_back(pending->step);
   pending_.push_back(std::move(pending));
 }
 
@@ -120,7 +120,7 @@ void BatchQueue::OnFailed(PendingBatch& pending, BatchCall call, bool must_resub
 
 bool BatchQueue::at_mark() const {
   const PendingBatch* next = NextForTrainer();
-  return next != nullptr && !marks_.empty() && next->step == marks_.front();
+  return !marks_.empty() && (next == nullptr ? next_step_ : next->step) == marks_.front();
 }
 
 void BatchQueue::Lift() {

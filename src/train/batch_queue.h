@@ -71,8 +71,9 @@ class BatchQueue {
   // All calls that can start now.
   std::vector<StartedCall> StartCalls(Clock::time_point now);
 
-  // Whether all earlier steps have been taken and the next batch has checkpoint_before: its pull
-  // and those of later steps wait for Lift.
+  // The model is saved before the step of the batch that is added next.
+  void Mark() { marks_.push_back(next_step_); }
+  // Whether all steps before a mark have been taken: pulls of later steps wait for Lift.
   bool at_mark() const;
   void Lift();
 
@@ -103,7 +104,7 @@ class BatchQueue {
   const PipelineOptions options_;
   std::deque<std::unique_ptr<PendingBatch>> pending_;
   uint64_t next_step_;
-  std::deque<uint64_t> marks_;  // Steps with checkpoint_before, ascending.
+  std::deque<uint64_t> marks_;  // Steps, ascending.
   // Rows that are pulled from here on are kept for later steps; see row_age_steps.
   uint64_t rows_kept_from_;
   uint32_t outstanding_ = 0;  // Batches that hold a permit.

@@ -72,7 +72,7 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
   constexpr uint64_t kIdle = uint64_t{1} << 61;
   const bool ends = options_.ends_early != nullptr && *options_.ends_early;
   // The model of the first step exists already.
-  due_ = due_ || (options_.checkpoints != nullptr && agreed_ > 0 &&
+  due_ = due_ || (options_.checkpoints != nullptr && agreed_ > marked_ &&
                   options_.checkpoints->IsDue(options_.first_batch + agreed_, Evaluates()));
   const uint64_t word = (own ? own->size() : 0) | (ends ? kEndsEarly : 0) |
                         (due_ ? kCheckpoint : 0) | (own && own->idle ? kIdle : 0);
@@ -97,7 +97,16 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
     ended_early_ = true;
     return std::nullopt;
   }
-  if (is_idle) return own;
+  if (is_idle) {
+    if (own) Advance(idle_offsets_, own->progress.offsets);
+    // With mark_epoch_ends, a batch waits for the next one.
+    if (checkpoint && !options_.mark_epoch_ends) {
+      pipeline_.Mark();
+      marked_ = agreed_;
+      due_ = false;
+    }
+    return own;
+  }
   if (own) progress_ = own->progress;
   if (!own || own->size() == 0) {
     auto sparse = std::make_shared<CompactBatch>();
@@ -107,6 +116,7 @@ StatusOr<std::optional<Batch>> Loader::Agree(std::optional<Batch> own) {
                 .dense = {.width = options_.dense_width, .tasks = options_.tasks},
                 .progress = progress_};
   }
+  Advance(own->progress.offsets, std::exchange(idle_offsets_, {}));
   if (options_.ranks != nullptr) own->global_samples = samples;
   own->checkpoint_before = checkpoint;
   ++agreed_;

@@ -73,11 +73,13 @@ class Loader {
   Mutex mutex_;
   std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t agreed_ = 0;       // Steps agreed on.
-  ShareProgress progress_;    // Of the last batch.
-  uint32_t epochs_;           // Completed, with mark_epoch_ends.
-  bool epoch_ended_ = false;  // By the last step agreed on, with mark_epoch_ends.
-  bool due_ = false;          // A checkpoint, before the next step.
+  uint64_t agreed_ = 0;         // Steps agreed on.
+  uint64_t marked_ = 0;         // Those before the last mark without a batch.
+  StreamOffsets idle_offsets_;  // Of idle batches since the last other one.
+  ShareProgress progress_;      // Of the last batch.
+  uint32_t epochs_;             // Completed, with mark_epoch_ends.
+  bool epoch_ended_ = false;    // By the last step agreed on, with mark_epoch_ends.
+  bool due_ = false;            // A checkpoint, before the next step.
   std::atomic<bool> ended_early_ = false;
   std::thread thread_;
 };

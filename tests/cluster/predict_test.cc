@@ -139,7 +139,8 @@ std::vector<Model> Models() {
        {"data.columns.2={name: fnlwgt, kind: weight}", "model.tasks.0.loss={kind: poisson}"}},
   };
   for (const auto& entry : std::filesystem::directory_iterator("config")) {
-    if (entry.path().extension() == ".yaml") models.push_back({entry.path().string()});
+    const bool streams = entry.path().filename() == "kafka.yaml";
+    if (entry.path().extension() == ".yaml" && !streams) models.push_back({entry.path().string()});
   }
   return models;
 }

@@ -51,7 +51,7 @@ struct ArrowArray {
 
 #endif /* ARROW_C_DATA_INTERFACE */
 
-#define SIMURGH_ARROW_VERSION 1
+#define SIMURGH_ARROW_VERSION 2
 #define SIMURGH_ARROW_ENTRY "simurgh_arrow_entry"
 
 enum simurgh_arrow_result {
@@ -79,8 +79,10 @@ enum simurgh_arrow_kind {
 /* What to read. */
 struct simurgh_arrow_input {
   enum simurgh_arrow_kind kind;
-  const char* path; /* A file, or a URI such as s3://bucket/key; a stream's is for messages. */
-  int descriptor;   /* Of a stream; stays open, and with the caller. Otherwise -1. */
+  const char* path;  /* A file, or a URI such as s3://bucket/key. Null: the next two. */
+  int descriptor;    /* Of a stream; stays open, and with the caller. -1: it is in memory. */
+  const void* bytes; /* A stream or IPC file in memory, which outlives the reader and its rows. */
+  size_t size;
 };
 
 struct simurgh_arrow_reader; /* Of the module. */

@@ -46,13 +46,24 @@ struct Division {
   }
 };
 
-// Where a stream is read on: by "topic/partition" the offset of the next record.
-using StreamOffsets = std::map<std::string, uint64_t, std::less<>>;
+// A row of a partition of a stream.
+struct RecordPlace {
+  uint64_t offset = 0;  // Of the record.
+  uint64_t row = 0;     // In the record.
+
+  RecordPlace() = default;
+  RecordPlace(uint64_t offset, uint64_t row = 0) : offset(offset), row(row) {}
+  auto operator<=>(const RecordPlace&) const = default;
+};
+
+// Where a stream is read on: by "topic/partition" the next row.
+using StreamOffsets = std::map<std::string, RecordPlace, std::less<>>;
 
 // Raises offsets to those of `more`.
 void Advance(StreamOffsets& offsets, const StreamOffsets& more);
 
-// "clicks/0:17,clicks/1:4"; empty without partitions.
+// "clicks/0:17,clicks/1:4:250", with the row if it is not the first of its record; empty without
+// partitions.
 std::string OffsetsText(const StreamOffsets& offsets);
 // Errors: DATA_LOSS for another text.
 StatusOr<StreamOffsets> OffsetsFromText(const std::string& text);

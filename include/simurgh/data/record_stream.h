@@ -41,14 +41,17 @@ class RecordStream {
   virtual void Stop() = 0;
 };
 
-// Reads the records' values as rows in the format of `config`. A bad row is named by partition and
-// offset. A record without a value is no row. A batch's progress has the offsets after its records,
-// of all partitions. If no batch is complete yet, Next() returns an idle one, and keeps its rows.
+// Reads the records' values as rows in the format of `config`: a record is one row, or an Arrow IPC
+// file or stream of rows, which batches may divide. A bad row is named by partition and offset;
+// what cannot be read of an Arrow record is one. A record without a value is no row. A batch's
+// progress has the places after its rows, of all partitions. If no batch is complete yet, Next()
+// returns an idle one, and keeps its rows.
 //
-// begin: offsets that have been read; records before them, and those that are delivered again, are
-// left out. read: as for OpenBatchReader, but only keep_negatives, seed, bad_rows
+// begin: where the partitions continue; rows before, and those that are delivered again, are left
+// out. read: as for OpenBatchReader, but only keep_negatives, seed, bad_rows
 // and on_row.
-// Lifetime: the stream outlives the reader. Errors: of OpenBatchReader.
+// Lifetime: the stream outlives the reader. Errors: of OpenBatchReader; FAILED_PRECONDITION for
+// Arrow records without the module that reads them.
 StatusOr<std::unique_ptr<BatchReader>> OpenStreamReader(const DataConfig& config,
                                                         const std::vector<FeatureConfig>& features,
                                                         RecordStream& stream, StreamOffsets begin,

@@ -67,7 +67,7 @@ struct PulledBatch {
 //
 // An evaluation does not push: Finish releases the batch.
 //
-// Threads: Feed and EndInput by a loader; Stop by any; the others by a trainer.
+// Threads: Feed, Mark and EndInput by a loader; Stop by any; the others by a trainer.
 // Lifetime: the port must outlive this. The destructor waits until the port has answered all calls.
 class BatchPipeline {
  public:
@@ -77,11 +77,14 @@ class BatchPipeline {
   // Encodes the batch, then waits for space in the queue. False once the pipeline has stopped.
   bool Feed(Batch batch);
 
+  // Makes a mark before the next batch to be fed, as checkpoint_before does with it.
+  void Mark();
+
   // Ends the input, with an error if reading failed.
   void EndInput(Status status);
 
-  // Waits for the next step's embeddings. Null after the last one, and at a mark: before a batch
-  // with checkpoint_before, none of whose rows has been pulled.
+  // Waits for the next step's embeddings. Null after the last one, and at a mark, behind which no
+  // row has been pulled.
   // Errors: of the input; of a call that is not retryable or past its deadline; CANCELLED after
   // Stop.
   StatusOr<const PulledBatch*> Next();

@@ -18,7 +18,7 @@ class CheckpointPort {
 
   // Whether all ranks stop before a step for a checkpoint. evaluates: training evaluates the
   // validation data just before. Called ahead of training, for each step but the first one; for the
-  // first one of an epoch perhaps again, until it returns true.
+  // first one of an epoch, and while a stream is quiet, perhaps again, until it returns true.
   virtual bool IsDue(uint64_t step, bool evaluates) = 0;
 
   // Whether to save at such a step: not if only an evaluation made it due, and others are better.

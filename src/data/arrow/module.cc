@@ -20,6 +20,7 @@
 #include <arrow/c/bridge.h>
 #include <arrow/filesystem/filesystem.h>
 #include <arrow/io/file.h>
+#include <arrow/io/memory.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/record_batch.h>
 #include <arrow/result.h>
@@ -425,13 +426,23 @@ class ParquetReader final : public simurgh_arrow_reader {
   std::vector<int> places_;                                      // Of these in a batch.
 };
 
+arrow::ipc::IpcReadOptions IpcOptions() {
+  arrow::ipc::IpcReadOptions options;
+  options.use_threads = false;
+  // Writers align buffers in files; where memory begins is another matter.
+  options.ensure_alignment = arrow::ipc::Alignment::kDataTypeSpecificAlignment;
+  return options;
+}
+
 // Record batches, one after the other.
 class IpcFileReader final : public simurgh_arrow_reader {
  public:
-  static arrow::Result<std::unique_ptr<simurgh_arrow_reader>> Open(const std::string& path) {
+  static arrow::Result<std::unique_ptr<simurgh_arrow_reader>> Open(
+      std::shared_ptr<RandomAccessFile> file) {
     auto reader = std::make_unique<IpcFileReader>();
-    ARROW_ASSIGN_OR_RAISE(reader->file_, OpenFile(path));
-    ARROW_ASSIGN_OR_RAISE(reader->reader_, arrow::ipc::RecordBatchFileReader::Open(reader->file_));
+    reader->file_ = std::move(file);
+    ARROW_ASSIGN_OR_RAISE(reader->reader_,
+                          arrow::ipc::RecordBatchFileReader::Open(reader->file_, IpcOptions()));
     return reader;
   }
 
@@ -444,8 +455,7 @@ class IpcFileReader final : public simurgh_arrow_reader {
       places_.push_back(
           static_cast<int>(std::ranges::lower_bound(in_order, column) - in_order.begin()));
     }
-    arrow::ipc::IpcReadOptions options;
-    options.use_threads = false;
+    arrow::ipc::IpcReadOptions options = IpcOptions();
     options.included_fields = std::move(in_order);
     // No column at all would mean all of them.
     if (!columns.empty()) {
@@ -459,6 +469,7 @@ class IpcFileReader final : public simurgh_arrow_reader {
   arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() override {
     while (next_ < reader_->num_record_batches()) {
       ARROW_ASSIGN_OR_RAISE(const auto batch, reader_->ReadRecordBatch(next_++));
+      ARROW_RETURN_NOT_OK(batch->Validate());
       if (batch->num_rows() > 0) return batch->SelectColumns(places_);
     }
     return nullptr;
@@ -514,13 +525,11 @@ class DescriptorStream final : public arrow::io::InputStream {
 
 class IpcStreamReader final : public simurgh_arrow_reader {
  public:
-  static arrow::Result<std::unique_ptr<simurgh_arrow_reader>> Open(int descriptor) {
+  static arrow::Result<std::unique_ptr<simurgh_arrow_reader>> Open(
+      std::shared_ptr<arrow::io::InputStream> stream) {
     auto reader = std::make_unique<IpcStreamReader>();
-    arrow::ipc::IpcReadOptions options;
-    options.use_threads = false;
-    ARROW_ASSIGN_OR_RAISE(reader->reader_,
-                          arrow::ipc::RecordBatchStreamReader::Open(
-                              std::make_shared<DescriptorStream>(descriptor), options));
+    ARROW_ASSIGN_OR_RAISE(reader->reader_, arrow::ipc::RecordBatchStreamReader::Open(
+                                               std::move(stream), IpcOptions()));
     return reader;
   }
 
@@ -538,6 +547,7 @@ class IpcStreamReader final : public simurgh_arrow_reader {
       std::shared_ptr<arrow::RecordBatch> batch;
       ARROW_RETURN_NOT_OK(reader_->ReadNext(&batch));
       if (batch == nullptr) return nullptr;
+      ARROW_RETURN_NOT_OK(batch->Validate());
       if (batch->num_rows() > 0) return batch->SelectColumns(columns_);
     }
   }
@@ -548,15 +558,19 @@ class IpcStreamReader final : public simurgh_arrow_reader {
 };
 
 arrow::Result<std::unique_ptr<simurgh_arrow_reader>> Open(const simurgh_arrow_input& input) {
-  switch (input.kind) {
-    case SIMURGH_ARROW_PARQUET:
-      return ParquetReader::Open(input.path);
-    case SIMURGH_ARROW_IPC_FILE:
-      return IpcFileReader::Open(input.path);
-    case SIMURGH_ARROW_IPC_STREAM:
-      return IpcStreamReader::Open(input.descriptor);
+  if (input.kind == SIMURGH_ARROW_PARQUET) return ParquetReader::Open(input.path);
+  const bool is_file = input.kind == SIMURGH_ARROW_IPC_FILE;
+  if (input.path == nullptr && input.descriptor < 0) {
+    auto memory = std::make_shared<arrow::io::BufferReader>(std::make_shared<arrow::Buffer>(
+        static_cast<const uint8_t*>(input.bytes), static_cast<int64_t>(input.size)));
+    return is_file ? IpcFileReader::Open(std::move(memory))
+                   : IpcStreamReader::Open(std::move(memory));
   }
-  return arrow::Status::Invalid("unknown kind of input");
+  if (is_file) {
+    ARROW_ASSIGN_OR_RAISE(auto file, OpenFile(input.path));
+    return IpcFileReader::Open(std::move(file));
+  }
+  return IpcStreamReader::Open(std::make_shared<DescriptorStream>(input.descriptor));
 }
 
 simurgh_arrow_result ResultOf(const arrow::Status& status) {

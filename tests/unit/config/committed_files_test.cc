@@ -228,8 +228,10 @@ TEST_CASE("Every configuration is parsed again from its source", "[config]") {
   for (const auto& entry : std::filesystem::directory_iterator("config")) {
     if (entry.path().extension() != ".yaml") continue;
     ++files;
-    std::vector<std::string> overrides = kExistingData;
-    overrides.insert(overrides.end(), {"training.epochs=7", "checkpoint={directory: model}",
+    const bool streams = entry.path().filename() == "kafka.yaml";
+    const std::string epochs = streams ? "0" : "7";
+    std::vector<std::string> overrides = streams ? std::vector<std::string>() : kExistingData;
+    overrides.insert(overrides.end(), {"training.epochs=" + epochs, "checkpoint={directory: model}",
                                        "embedding_ps.instances.0.address=[::1]:7601"});
     const ClusterConfig config = Load(entry.path(), overrides);
     const ConfigSource& source = config.source;
@@ -238,12 +240,12 @@ TEST_CASE("Every configuration is parsed again from its source", "[config]") {
     INFO(entry.path() << ": " << again.status().ToString());
     REQUIRE(again.ok());
     CHECK(again->settings == config.settings);
-    CHECK(again->settings.at("training.epochs") == "7");
+    CHECK(again->settings.at("training.epochs") == epochs);
     CHECK(ClusterAgreement(*again) == ClusterAgreement(config));
     CHECK(TrainingAgreement(*again) == TrainingAgreement(config));
     // Paths do not depend on the working directory.
     const std::filesystem::path folder = std::filesystem::current_path() / "config";
-    CHECK(again->data.train == std::vector<std::string>{folder / "adult.yaml"});
+    if (!streams) CHECK(again->data.train == std::vector<std::string>{folder / "adult.yaml"});
     CHECK(again->checkpoint.directory == folder / "model");
     CHECK(again->source.path == source.path);
   }

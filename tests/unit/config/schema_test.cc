@@ -90,8 +90,6 @@ const std::vector<Change> kChanges = {
     {"{name: age_id, ", "{name: 'the age', ", "features.0.name: pattern"},
     {"{name: age_id, ", "{", "features.0: required"},
     {"  - names:", "  - name: x\n    names:", "tables.0: oneOf"},
-    {"  train: [data/adult/adult.train.csv.zst]\n", "", "data: required"},
-    {"train: [data/adult/adult.train.csv.zst]", "train: []", "data.train: minItems"},
     {"train: [data/adult/adult.train.csv.zst]", "train: a.csv", "data.train: type"},
     {"format: csv", "format: criteo", "data: false"},
     {"missing_values: [\"\"]", "missing_values: [\"\", NA, 0]", "ok", true},

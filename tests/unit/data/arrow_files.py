@@ -95,6 +95,15 @@ with pa.ipc.new_file(f"{folder}/rows.arrow", table.schema) as out:
 with pa.ipc.new_stream(f"{folder}/stream.arrow", table.schema,
                        options=pa.ipc.IpcWriteOptions(compression="lz4")) as out:
     out.write_table(table, max_chunksize=250)
+# Records, of one or more batches; the second has none, and the last one has its columns reversed.
+starts = [0, 100, 100, 101, 350, 600, 1000]
+for i, (begin, end) in enumerate(zip(starts, starts[1:])):
+    part = table.slice(begin, end - begin)
+    if end == ROWS:
+        part = part.select(list(reversed(part.column_names)))
+    new = pa.ipc.new_file if i % 2 == 0 else pa.ipc.new_stream
+    with new(f"{folder}/record{i}", part.schema) as out:
+        out.write_table(part, max_chunksize=90)
 views = table.set_column(table.schema.get_field_index("city"), "city",
                          table["city"].cast(pa.string_view()))
 with pa.ipc.new_stream(f"{folder}/views.arrow", views.schema) as out:

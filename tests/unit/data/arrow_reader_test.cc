@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "tests/support/python.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/unit/data/fake_stream.h"
 #include "tests/unit/data/reader_test_support.h"
 
 namespace simurgh {
@@ -79,20 +81,24 @@ std::vector<FeatureConfig> Features(Format format) {
   return features;
 }
 
-std::vector<Batch> ReadAll(Format format, const std::vector<std::string>& files, size_t size = 64,
-                           const ReadOptions& options = {}) {
-  auto reader = OpenBatchReader(Example(format), Features(format), files, size, options);
-  INFO(reader.status().message());
-  REQUIRE(reader.ok());
+std::vector<Batch> AllOf(BatchReader& reader) {
   std::vector<Batch> batches;
   for (;;) {
-    auto batch = (*reader)->Next();
+    auto batch = reader.Next();
     INFO(batch.status().message());
     REQUIRE(batch.ok());
     if (!batch->has_value()) return batches;
     REQUIRE((*batch)->sparse->Validate().ok());
     batches.push_back(**std::move(batch));
   }
+}
+
+std::vector<Batch> ReadAll(Format format, const std::vector<std::string>& files, size_t size = 64,
+                           const ReadOptions& options = {}) {
+  auto reader = OpenBatchReader(Example(format), Features(format), files, size, options);
+  INFO(reader.status().message());
+  REQUIRE(reader.ok());
+  return AllOf(**reader);
 }
 
 void CheckSame(const std::vector<Batch>& some, const std::vector<Batch>& others, size_t from = 0) {
@@ -147,6 +153,89 @@ TEST_CASE("Reading continues behind every batch of every share") {
       }
     }
   }
+}
+
+std::string ContentOf(const std::string& name) {
+  std::ifstream file(Path(name), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The rows of the files, as records of a partition with gaps in its offsets.
+std::deque<FakeStream::Step> Records() {
+  std::deque<FakeStream::Step> records;
+  for (uint64_t i = 0; i < 6; ++i) {
+    records.push_back({"t/0", 10 * i, ContentOf("record" + std::to_string(i))});
+  }
+  return records;
+}
+
+TEST_CASE("Records of many rows are read on behind every batch, which may end within them") {
+  const std::vector<Batch> expected = ReadAll(Format::kCsv, {Path("rows.csv")}, 37);
+  StreamOffsets begin;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i, OffsetsText(begin));
+    std::deque<FakeStream::Step> records = Records();
+    // Delivered again.
+    for (size_t k = 0; i % 2 == 1 && k < 6; ++k) records.push_back(records[k]);
+    FakeStream stream(std::move(records));
+    const auto reader =
+        OpenStreamReader(Example(Format::kArrow), Features(Format::kArrow), stream, begin, 37);
+    REQUIRE(reader.ok());
+    const std::vector<Batch> rest = AllOf(**reader);
+    CheckSame(rest, expected, i);
+    begin = rest.front().progress.offsets;
+    // A record whose rows have all been read has been passed.
+    CHECK(rest.back().progress.offsets == StreamOffsets{{"t/0", 51}});
+  }
+}
+
+TEST_CASE("What cannot be read of a record is one bad row, with its place") {
+  std::deque<FakeStream::Step> records = Records();
+  const std::string first = *records[0].value;
+  const std::string third = *records[3].value;  // Three batches.
+  records[1].value = "";
+  records[2].value = "poison";
+  records[3].value = third.substr(0, third.size() * 5 / 6);
+  records[4].value = first.substr(0, first.size() - 1);
+  DataConfig config = Example(Format::kArrow);
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
+  FakeStream stream(records);
+  const auto reader = OpenStreamReader(config, Features(Format::kArrow), stream, {}, 1'000);
+  REQUIRE(reader.ok());
+  const std::vector<Batch> batches = AllOf(**reader);
+  REQUIRE(batches.size() == 1);
+  CHECK(batches[0].size() == 100 + 180 + 400);
+  CHECK((*reader)->skipped_rows() == 4);
+  CHECK(batches[0].progress.offsets == StreamOffsets{{"t/0", 51}});
+
+  config.on_bad_row = DataConfig::OnBadRow::kFail;
+  FakeStream again(std::deque<FakeStream::Step>{records[3]});
+  const auto failing = OpenStreamReader(config, Features(Format::kArrow), again, {}, 1'000);
+  REQUIRE(failing.ok());
+  CHECK_THAT(std::string((*failing)->Next().status().message()),
+             Contains("t/0 at offset 30, row 181: record: "));
+}
+
+// Damaged bytes are an error or other values, whatever they are.
+TEST_CASE("Records with damaged bytes do no harm") {
+  DataConfig config = Example(Format::kArrow);
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
+  config.max_bad_share = 1;
+  std::deque<FakeStream::Step> records;
+  uint64_t random = 1;
+  for (uint64_t i = 0; i < 500; ++i) {
+    std::string bytes = ContentOf(i % 2 == 0 ? "record0" : "record3");
+    for (int k = 0; k < 8; ++k) {
+      random = random * 6'364'136'223'846'793'005U + 1'442'695'040'888'963'407U;
+      bytes[(random >> 33) % bytes.size()] ^= static_cast<char>(1U << (random >> 61));
+    }
+    records.push_back({"t/0", i, std::move(bytes)});
+  }
+  FakeStream stream(std::move(records));
+  const auto reader = OpenStreamReader(config, Features(Format::kArrow), stream, {}, 1'000);
+  REQUIRE(reader.ok());
+  AllOf(**reader);
+  CHECK((*reader)->skipped_rows() > 0);
 }
 
 Status ReadStatus(const DataConfig& config, const std::string& file,

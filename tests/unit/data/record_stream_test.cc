@@ -1,12 +1,11 @@
 // Rows of a stream that repeats records, has gaps and poison, and pauses.
 
-#include "simurgh/data/record_stream.h"
-
-#include <deque>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "tests/unit/data/fake_stream.h"
 
 namespace simurgh {
 namespace {
@@ -21,36 +20,6 @@ DataConfig Example() {
   config.max_bad_share = 1;
   return config;
 }
-
-class FakeStream final : public RecordStream {
- public:
-  struct Step {
-    std::string partition;  // Empty: no record for now.
-    uint64_t offset = 0;
-    std::optional<std::string> value;
-  };
-
-  explicit FakeStream(std::deque<Step> steps) : steps_(std::move(steps)) {}
-
-  StatusOr<std::optional<Record>> Next() override {
-    if (steps_.empty()) return std::nullopt;
-    now_ = steps_.front();
-    steps_.pop_front();
-    if (now_.partition.empty()) return std::nullopt;
-    Record record{.value = std::nullopt, .partition = now_.partition, .offset = now_.offset};
-    if (now_.value) record.value = *now_.value;
-    return record;
-  }
-  bool has_ended() const override { return steps_.empty(); }
-  const StreamOffsets& offsets() const override { return offsets_; }
-  void Stop() override {}
-
-  StreamOffsets offsets_;
-
- private:
-  std::deque<Step> steps_;
-  Step now_;
-};
 
 std::vector<Batch> ReadAll(BatchReader& reader) {
   std::vector<Batch> batches;
@@ -88,8 +57,22 @@ TEST_CASE("A pause gives an idle batch, and the rows wait for the next one") {
   const std::vector<Batch> batches = ReadAll(**reader);
   REQUIRE(batches.size() == 4);
   CHECK((batches[0].idle && batches[1].idle));
+  CHECK(batches[0].progress.offsets.empty());  // A row waits.
   CHECK(batches[2].dense.values == std::vector<float>{0, 1});
   CHECK(batches[3].dense.values == std::vector<float>{2});
+}
+
+TEST_CASE("An idle batch has the offsets if no row waits") {
+  FakeStream stream({{}, {"t/0", 4, "1,0"}, {"t/0", 5, "1,0"}, {}});
+  stream.offsets_ = {{"t/0", 4}};
+  const auto reader = OpenStreamReader(Example(), {}, stream, {}, 2);
+  REQUIRE(reader.ok());
+  for (const uint64_t next : {4, 6}) {
+    const auto batch = (*reader)->Next();
+    REQUIRE((batch.ok() && batch->has_value()));
+    CHECK((*batch)->idle == (next == 4));
+    CHECK((*batch)->progress.offsets == StreamOffsets{{"t/0", next}});
+  }
 }
 
 TEST_CASE("Poison is skipped with its place, and a record without a value is no row") {
@@ -120,7 +103,9 @@ TEST_CASE("Positions with offsets read back, continue and merge") {
   position.Advance({.share = 1, .next = {0, 8}, .offsets = {{"a.b/0", 4}, {"c-d/12", 9}}});
   position.Advance({.share = 0, .next = {0, 8}, .offsets = {{"a.b/1", 2}}});
   position.Merge({{"a.b/0", 7}, {"c-d/12", 3}});
-  const StreamOffsets expected{{"a.b/0", 7}, {"a.b/1", 2}, {"c-d/12", 9}};
+  position.Merge({{"a.b/1", {2, 250}}});
+  position.Merge({{"a.b/1", {2, 31}}});
+  const StreamOffsets expected{{"a.b/0", 7}, {"a.b/1", {2, 250}}, {"c-d/12", 9}};
   CHECK(position.offsets() == expected);
   const auto read = DataPosition::FromText(position.ToText());
   REQUIRE(read.ok());
@@ -128,7 +113,10 @@ TEST_CASE("Positions with offsets read back, continue and merge") {
   CHECK(position.ContinueWith({.batch_size = 8, .piece_batches = 2, .shares = 3}).offsets() ==
         expected);
   CHECK(absl::IsDataLoss(DataPosition::FromText("files=0 turn=0\nstream=a/0:x").status()));
-  CHECK(absl::IsDataLoss(OffsetsFromText("a/0:1,a/0:2").status()));
+  CHECK(OffsetsText(expected) == "a.b/0:7,a.b/1:2:250,c-d/12:9");
+  for (const char* text : {"a/0:1,a/0:2", "a/0", "a/0:1:x", "a/0:1:2:3"}) {
+    CHECK(absl::IsDataLoss(OffsetsFromText(text).status()));
+  }
 }
 
 }  // namespace

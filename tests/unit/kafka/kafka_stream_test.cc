@@ -24,7 +24,12 @@ std::vector<std::string> Values(int first, int count) {
 }
 
 KafkaConfig ConfigOf(const KafkaBroker& broker) {
-  return {.brokers = {broker.address()}, .topics = {"clicks"}, .stop_at_end = true};
+  return {.brokers = {broker.address()},
+          .topics = {"clicks"},
+          .stop_at_end = true,
+          .properties = {{"fetch.wait.max.ms", "10"},
+                         {"reconnect.backoff.max.ms", "200"},
+                         {"topic.metadata.refresh.interval.ms", "100"}}};
 }
 
 std::unique_ptr<RecordStream> Open(const KafkaConfig& config, MetricRegistry& registry,
@@ -107,10 +112,41 @@ TEST_CASE("A new model may begin with the records that follow") {
   config.stop_at_end = false;
   MetricRegistry registry;
   const auto stream = Open(config, registry);
-  CHECK_FALSE(stream->Next()->has_value());
+  while (stream->offsets().empty()) CHECK_FALSE(stream->Next()->has_value());
   CHECK(stream->offsets() == StreamOffsets{{"clicks/0", 10}});
   broker.Produce("clicks", 0, Values(10, 5));
   CHECK(ReadAll(*stream, 5).values.at("clicks/0") == Values(10, 5));
+}
+
+TEST_CASE("Partitions that are added are dealt like the others, and read from their beginning") {
+  // The mock has no request for more partitions: a second cluster with them takes over.
+  KafkaBroker before;
+  KafkaBroker after;
+  before.Create("clicks", 2);
+  after.Create("clicks", 4);
+  for (int partition = 0; partition < 4; ++partition) {
+    after.Produce("clicks", partition, Values(partition * 100, 10));
+    if (partition < 2) before.Produce("clicks", partition, Values(partition * 100, 10));
+  }
+  after.SetDown(true);
+  KafkaConfig config = ConfigOf(before);
+  config.brokers.push_back(after.address());
+  config.start = KafkaConfig::Start::kLatest;
+  config.stop_at_end = false;
+  MetricRegistry registry;
+  const auto stream = Open(config, registry, {.share = 1, .shares = 2});
+  while (stream->offsets().empty()) REQUIRE(stream->Next().ok());
+  CHECK(stream->offsets() == StreamOffsets{{"clicks/1", 10}});
+  before.SetDown(true);
+  after.SetDown(false);
+  CHECK(ReadAll(*stream, 10).values ==
+        std::map<std::string, std::vector<std::string>>{{"clicks/3", Values(300, 10)}});
+  CHECK(stream->offsets().size() == 2);
+
+  // Also if they were added while no reader ran.
+  MetricRegistry other;
+  const auto again = Open(config, other, {.share = 0, .shares = 2, .begin = {{"clicks/1", 10}}});
+  CHECK(ReadAll(*again, 20).values.at("clicks/2") == Values(200, 10));
 }
 
 TEST_CASE("A lost broker is waited for, and named") {
@@ -119,7 +155,6 @@ TEST_CASE("A lost broker is waited for, and named") {
   broker.Produce("clicks", 0, Values(0, 10));
   KafkaConfig config = ConfigOf(broker);
   config.stop_at_end = false;
-  config.properties = {{"reconnect.backoff.max.ms", "200"}};
   Status state;
   MetricRegistry registry;
   const auto stream = Open(config, registry, {.on_state = [&](const Status& now) { state = now; }});

@@ -101,8 +101,8 @@ std::shared_ptr<RawPeer> Flood(Ends& ends, const Bytes& bytes, const Bytes& firs
 struct Ledger {
   Placement Entering() {
     return [this](std::span<const std::byte> metadata, std::span<const uint64_t> lengths) {
-      auto destinations = IntoVectors()(metadata, lengths);
-      for (IncomingSegment& destination : *destinations) {
+      auto placed = IntoVectors()(metadata, lengths);
+      for (IncomingSegment& destination : placed->destinations) {
         const size_t size = destination.bytes.size();
         taken += size;
         held += size;
@@ -110,7 +110,7 @@ struct Ledger {
             std::shared_ptr<void>(destination.bytes.data(),
                                   [this, size, owner = destination.owner](void*) { held -= size; });
       }
-      return destinations;
+      return placed;
     };
   }
   size_t taken = 0, held = 0;

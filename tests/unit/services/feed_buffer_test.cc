@@ -372,6 +372,17 @@ TEST_CASE("a stream's restarted loader continues at its offsets, and the earlier
   CHECK(buffer.Open(0)->position.offsets().at("t/0") == 25);
 }
 
+TEST_CASE("an early end does not wait for a batch") {
+  FeedBuffer buffer(1, 1, kPlenty, 60s);
+  REQUIRE(buffer.Open(0).ok());
+  std::jthread ending([&] { buffer.EndEarly(); });
+  auto taken = buffer.Take();
+  REQUIRE((taken.ok() && taken->has_value()));
+  CHECK((*taken)->idle);
+  CHECK(Offer(buffer, 0, 0, 1.0F) == Answer::kTaken);
+  CHECK(NumberOf(**buffer.Take()) == 1.0F);
+}
+
 TEST_CASE("a stop wakes a waiting reader") {
   FeedBuffer buffer(1, 1, kPlenty, 60s);
   const auto reader = NewFeedReader(buffer);

@@ -27,6 +27,10 @@ class Simulation {
     queue_.Add(std::move(batch));
     Run();
   }
+  void Mark() {
+    queue_.Mark();
+    Run();
+  }
   void EndInput() {
     queue_.EndInput();
     Run();
@@ -117,6 +121,25 @@ TEST_CASE("Marks may follow each other") {
   run.Lift();
   CHECK(run.TakeCalls() == "l2 s2 ");
   CHECK(run.drained());
+}
+
+TEST_CASE("A mark needs no batch behind it") {
+  Simulation run;
+  run.Feed();
+  run.Feed();
+  run.TakeCalls();
+  CHECK_FALSE(run.at_mark());
+  CHECK_FALSE(run.drained());
+  run.Mark();
+  CHECK(run.at_mark());
+  CHECK(run.TakeCalls() == "s0 s1 ");
+  CHECK(run.drained());
+  run.Feed();
+  CHECK(run.at_mark());
+  CHECK(run.TakeCalls().empty());
+  run.Lift();
+  CHECK_FALSE(run.at_mark());
+  CHECK(run.TakeCalls() == "l2 ");
 }
 
 TEST_CASE("No step reads rows that were cached before a checkpoint") {

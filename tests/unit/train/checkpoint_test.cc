@@ -10,6 +10,7 @@
 #include <set>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -116,7 +117,7 @@ class FakeCheckpoints : public CheckpointPort, public TrainObserver {
   Status failure_;
 };
 
-StatusOr<TrainResult> Train(FakeCheckpoints& checkpoints, uint64_t steps,
+StatusOr<TrainResult> Train(FakeCheckpoints& checkpoints, OpenEpoch train,
                             const std::atomic<bool>* interrupt = nullptr,
                             const std::stop_token& stop = {}, uint64_t evaluate_every_steps = 0,
                             const EarlyStoppingConfig& stopping = {}) {
@@ -129,7 +130,7 @@ StatusOr<TrainResult> Train(FakeCheckpoints& checkpoints, uint64_t steps,
   ReadyPort port;
   const auto collective = NewLocalCollective();
   Trainer trainer(config, /*run=*/1, port, *network, *collective,
-                  {.train = [steps](uint32_t) { return std::make_unique<FewBatches>(steps); },
+                  {.train = std::move(train),
                    .validation = evaluate_every_steps > 0 ? evaluated : OpenReader(),
                    .test = evaluate_every_steps > 0 ? evaluated : OpenReader(),
                    .embeddings = {},
@@ -145,6 +146,15 @@ StatusOr<TrainResult> Train(FakeCheckpoints& checkpoints, uint64_t steps,
   return trainer.Run(stop);
 }
 
+StatusOr<TrainResult> Train(FakeCheckpoints& checkpoints, uint64_t steps,
+                            const std::atomic<bool>* interrupt = nullptr,
+                            const std::stop_token& stop = {}, uint64_t evaluate_every_steps = 0,
+                            const EarlyStoppingConfig& stopping = {}) {
+  return Train(
+      checkpoints, [steps](uint32_t) { return std::make_unique<FewBatches>(steps); }, interrupt,
+      stop, evaluate_every_steps, stopping);
+}
+
 TEST_CASE("Steps are trained while a checkpoint is written") {
   FakeCheckpoints checkpoints;
   checkpoints.due = {0, 2};  // Of step 0 there is nothing to save.
@@ -154,6 +164,33 @@ TEST_CASE("Steps are trained while a checkpoint is written") {
   CHECK(checkpoints.events == Events{"step 0", "step 1", "begin 2", "rows noted", "step 2",
                                      "step 3", "end", "step 4", "step 5"});
   CHECK(checkpoints.waits == 1);
+}
+
+// Two batches, and a third one once the model after them has been saved.
+class PausingBatches final : public FewBatches {
+ public:
+  explicit PausingBatches(const std::atomic<int>& rows_noted)
+      : FewBatches(3), rows_noted_(rows_noted) {}
+
+  StatusOr<std::optional<Batch>> Next() override {
+    if (given_++ < 2 || rows_noted_ > 0) return FewBatches::Next();
+    return Batch{.idle = true};
+  }
+
+ private:
+  const std::atomic<int>& rows_noted_;
+  int given_ = 0;
+};
+
+TEST_CASE("A checkpoint does not wait for the next batch of a quiet stream") {
+  FakeCheckpoints checkpoints;
+  checkpoints.due = {2};
+  checkpoints.steps_of_save = 1;
+  std::atomic<int> noted = 0;
+  checkpoints.on_wait = [&] { noted += checkpoints.events.back() == "begin 2" ? 1 : 0; };
+  REQUIRE(
+      Train(checkpoints, [&](uint32_t) { return std::make_unique<PausingBatches>(noted); }).ok());
+  CHECK(checkpoints.events == Events{"step 0", "step 1", "begin 2", "rows noted", "step 2", "end"});
 }
 
 TEST_CASE("A checkpoint waits for the end of the one before it") {
