@@ -143,8 +143,8 @@ StatusOr<std::unique_ptr<BatchReader>> OpenStreamReader(const DataConfig& config
   SIMURGH_ASSIGN_OR_RETURN(auto consumers, ConsumersOf(config, features, 1));
   SIMURGH_ASSIGN_OR_RETURN(auto source, NewStreamSource(config, stream, std::move(begin)));
   return std::make_unique<FileBatchReader>(
-      config, std::move(source), std::move(consumers),
-      [&] { return BuilderOf(config, features); }, batch_size,
+      config, std::move(source), std::move(consumers), [&] { return BuilderOf(config, features); },
+      batch_size,
       ReadOptions{.keep_negatives = read.keep_negatives,
                   .seed = read.seed,
                   .bad_rows = read.bad_rows,

@@ -210,9 +210,8 @@ class ArrowRecordParser final : public BlockParser {
   std::string TakeWarning() override { return parser_->TakeWarning(); }
   std::string Text(size_t row) override {
     constexpr size_t kBytes = 64;  // Binary ones tell little.
-    return record_->problem.ok()
-               ? parser_->Text(row)
-               : absl::CHexEscape(std::string(record_->value.substr(0, kBytes)));
+    return record_->problem.ok() ? parser_->Text(row)
+                                 : absl::CHexEscape(std::string(record_->value.substr(0, kBytes)));
   }
   std::string Place(size_t row) const override {
     return absl::StrCat(PlaceOfRecord(*record_), ", row ", record_->before + row + 1);
@@ -322,10 +321,10 @@ class StreamSource final : public RowSource {
   void SetRecord(RowBlock& block, size_t rows, bool is_last) {
     block.rows = rows;
     block.record = RowBlock::Record{.value = *record_->value,
-                    .partition = record_->partition,
-                    .offset = record_->offset,
-                    .before = row_,
-                    .is_last = is_last};
+                                    .partition = record_->partition,
+                                    .offset = record_->offset,
+                                    .before = row_,
+                                    .is_last = is_last};
   }
 
   const DataConfig config_;
@@ -457,8 +456,7 @@ void FileBatchReader::AddProgress(Batch& batch) {
       .next = {options_.epoch, next}};
   rows_.source().AddTo(batch.progress);
   if (!is_end && block.record) {
-    batch.progress.offsets.find(block.record->partition)->second =
-        block.PlaceInStream(row_ - 1);
+    batch.progress.offsets.find(block.record->partition)->second = block.PlaceInStream(row_ - 1);
   }
   if (const auto place = is_end ? rows_.source().place() : block.PlaceAfter(row_ - 1)) {
     place_ = *place;

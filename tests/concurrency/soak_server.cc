@@ -48,8 +48,8 @@ SoakServer::SoakServer(asio::any_io_executor executor, uint64_t seed, Ledger& le
                     .handle = [this](Request request) { return Handle(std::move(request)); }});
 }
 
-StatusOr<std::vector<IncomingSegment>> SoakServer::PlaceSegments(
-    std::span<const std::byte> metadata, std::span<const uint64_t> lengths) {
+StatusOr<Placed> SoakServer::PlaceSegments(std::span<const std::byte> metadata,
+                                           std::span<const uint64_t> lengths) {
   const std::optional<uint64_t> id = IdOf(metadata);
   if (!id) return absl::DataLossError("a request without its number");
   const CallPlan plan = PlanOf(seed_, *id);

@@ -34,8 +34,8 @@ class SoakServer {
   }
 
  private:
-  StatusOr<std::vector<IncomingSegment>> PlaceSegments(std::span<const std::byte> metadata,
-                                                       std::span<const uint64_t> lengths);
+  StatusOr<Placed> PlaceSegments(std::span<const std::byte> metadata,
+                                 std::span<const uint64_t> lengths);
   [[nodiscard]] awaitable<StatusOr<OutgoingMessage>> Handle(Request request);
   OutgoingMessage Answer(const CallPlan& plan, uint64_t id, Request request);
 
