@@ -1,5 +1,6 @@
 #include "simurgh/train/nccl_sums.h"
 
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -194,6 +195,7 @@ TEST_CASE("a network forgets its captured sums before they are aborted") {
   Group group(2);
   std::vector<size_t> captured(2);
   std::vector<size_t> captured_by_first_step(2);
+  std::promise<void> first_step;  // Of rank 0; rank 1 may have ended its own earlier.
   const auto body = [&](std::unique_ptr<Collective>& collective, RankServer& server) -> Status {
     const uint32_t rank = collective->rank();
     group.nccl[rank]->captured_ = &captured[rank];
@@ -207,10 +209,12 @@ TEST_CASE("a network forgets its captured sums before they are aborted") {
     SIMURGH_RETURN_IF_ERROR(TrainStep(*network));
     captured_by_first_step[rank] = captured[rank];
     if (rank == 0) {
+      first_step.set_value();
       const Status failed = TrainStep(*network);
       network->LeaveRanks();
       return failed;
     }
+    first_step.get_future().wait_for(kLong);
     network->LeaveRanks();
     server.Cut();
     sums.reset();          // The other has noticed.
