@@ -125,7 +125,8 @@ ShareProgress DecodeProgress(const wire::FeedBatchRequest& request) {
                         .place = place};
   if (request.offsets() == nullptr) return decoded;
   for (const wire::StreamOffset* const one : *request.offsets()) {
-    if (one->partition() == nullptr) continue;
+    // Others have no text form, see OffsetsText().
+    if (one->partition() == nullptr || !IsPartitionName(one->partition()->string_view())) continue;
     decoded.offsets[one->partition()->str()] = {one->next(), one->row()};
   }
   return decoded;

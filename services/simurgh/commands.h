@@ -69,4 +69,10 @@ ExitCode RunSchemaCommand(int argc, const char* const* argv);
 // Prints an error. Returns kBadConfiguration for INVALID_ARGUMENT, otherwise kRuntimeFailure.
 ExitCode Fail(const Status& status);
 
+// The folder of the first training of `simurgh train --refit`.
+inline std::string TrialOf(std::string model) {
+  while (model.size() > 1 && model.ends_with('/')) model.pop_back();
+  return model + "-trial";
+}
+
 }  // namespace simurgh

@@ -185,15 +185,26 @@ void PrintCounts(const std::string& path, const ColumnConfig& label, const RowCo
   std::cout << "\n";
 }
 
-// Copies the rows. True in `has_bad_rows` if the test file has some, which training must skip.
-StatusOr<SplitCounts> Split(const CsvGuess& guess, const Options& options, const SplitFiles& files,
+// Copies the rows. Clears files.validation if the rows of a label are too few for it. True in
+// `has_bad_rows` if the test file has some, which training must skip.
+StatusOr<SplitCounts> Split(const CsvGuess& guess, const Options& options, SplitFiles& files,
                             bool& has_bad_rows) {
   constexpr uint64_t kFewRows = 20'000;
   const uint64_t every = guess.is_whole && guess.rows < kFewRows ? 5 : 10;
-  SIMURGH_ASSIGN_OR_RETURN(const SplitCounts counts, SplitCsv(guess, options.data, files, every));
+  SIMURGH_ASSIGN_OR_RETURN(SplitCounts counts, SplitCsv(guess, options.data, files, every));
+  constexpr uint64_t kFewest = 3;  // So that the validation rows have both labels.
+  const bool is_binary = guess.label().config.label_values == ColumnConfig::LabelValues::kBinary;
+  if (is_binary &&
+      std::min(counts.all.positives, counts.all.rows - counts.all.positives) < kFewest) {
+    std::error_code ignored;
+    fs::remove(std::exchange(files.validation, ""), ignored);
+    SIMURGH_ASSIGN_OR_RETURN(counts, SplitCsv(guess, options.data, files, every));
+  }
   PrintCounts(options.data, guess.label().config, counts.all);
-  std::cout << "  copied " << counts.train << " rows to " << files.train << ", "
-            << counts.validation << ", 1 of " << every << ", to " << files.validation;
+  std::cout << "  copied " << counts.train << " rows to " << files.train;
+  if (!files.validation.empty()) {
+    std::cout << ", " << counts.validation << ", 1 of " << every << ", to " << files.validation;
+  }
   if (!files.test.empty()) std::cout << ", and " << counts.test << " to " << files.test;
   std::cout << "\n";
   if (options.test.empty()) return counts;
@@ -232,10 +243,7 @@ Status Init(const Options& options) {
   Print(guess);
   bool has_bad_rows = false;
   SIMURGH_ASSIGN_OR_RETURN(const SplitCounts counts, Split(guess, options, files, has_bad_rows));
-  constexpr uint64_t kFewest = 3;  // So that the validation rows have both labels.
-  const bool is_binary = guess.label().config.label_values == ColumnConfig::LabelValues::kBinary;
-  const bool has_few =
-      is_binary && std::min(counts.all.positives, counts.all.rows - counts.all.positives) < kFewest;
+  const bool has_validation = !files.validation.empty();
 
   const fs::path output = fs::absolute(options.output);
   const fs::path folder = output.parent_path();
@@ -246,7 +254,7 @@ Status Init(const Options& options) {
       StarterConfig(guess, {.cluster = ClusterName(stem),
                             .source = data.filename(),
                             .train = from_output(files.train),
-                            .validation = has_few ? "" : from_output(files.validation),
+                            .validation = has_validation ? from_output(files.validation) : "",
                             .test = from_output(options.test.empty() ? files.test : options.test),
                             .model = output.stem().string() + "-model",
                             .train_rows = counts.train,
@@ -256,11 +264,14 @@ Status Init(const Options& options) {
   if (!config.ok()) return config.status();
   SIMURGH_RETURN_IF_ERROR(Write(options.output, text));
   std::error_code ignored;
-  if (const std::string model = config->checkpoint.directory; fs::exists(model, ignored)) {
-    std::cout << model << " has a model, from which training continues; remove it to train anew\n";
+  const std::string& model = config->checkpoint.directory;
+  for (const std::string& folder_of_model : {model, TrialOf(model)}) {
+    if (!fs::exists(folder_of_model, ignored)) continue;
+    std::cout << folder_of_model
+              << " is there, and training continues it; remove it to train anew\n";
   }
   std::cout << "wrote " << options.output << "; next:\n  simurgh train " << options.output
-            << (has_few ? "" : " --refit") << "\n";
+            << (has_validation ? " --refit" : "") << "\n";
   return absl::OkStatus();
 }
 

@@ -49,24 +49,35 @@ std::string ProgressText(const std::string& line) {
 
 }  // namespace
 
-LogView::LogView(const std::string& path) : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+LogView::LogView(const std::string& trainer, const std::vector<std::string>& loaders) {
+  const auto open = [](const std::string& path) {
+    return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  };
+  logs_.push_back({.file = open(trainer)});
+  for (const std::string& loader : loaders) {
+    logs_.push_back({.file = open(loader), .has_warnings_only = true});
+  }
+}
 
 void LogView::Show() {
-  char chunk[4096];
-  for (ssize_t bytes = 0; (bytes = ::read(file_.number(), chunk, sizeof(chunk))) > 0;) {
-    incomplete_.append(chunk, static_cast<size_t>(bytes));
-  }
-  size_t start = 0;
   const std::string before = progress_;
-  for (size_t end = 0; (end = incomplete_.find('\n', start)) != std::string::npos;
-       start = end + 1) {
-    ShowLine(incomplete_.substr(start, end - start));
+  for (Log& log : logs_) {
+    char chunk[4096];
+    for (ssize_t bytes = 0; (bytes = ::read(log.file.number(), chunk, sizeof(chunk))) > 0;) {
+      log.incomplete.append(chunk, static_cast<size_t>(bytes));
+    }
+    size_t start = 0;
+    for (size_t end = 0; (end = log.incomplete.find('\n', start)) != std::string::npos;
+         start = end + 1) {
+      ShowLine(log, log.incomplete.substr(start, end - start));
+    }
+    log.incomplete.erase(0, start);
   }
-  incomplete_.erase(0, start);
   if (!progress_.empty() && (!line_.is_open() || progress_ != before)) line_.Rewrite(progress_);
 }
 
-void LogView::ShowLine(const std::string& line) {
+void LogView::ShowLine(const Log& log, const std::string& line) {
+  if (log.has_warnings_only && line.find(" warn ") == std::string::npos) return;
   if (line_.is_terminal() && line.find(" progress: ") != std::string::npos) {
     // With several labels, the line of all labels is shown.
     if (ValueOf(line, "label").empty()) progress_ = ProgressText(line);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -62,15 +63,15 @@ class ProgressLine {
   bool open_ = false;
 };
 
-// Shows the growing log of an nn-worker on stderr. On a terminal, the last line is that of
-// progress: steps, samples per second, loss, AUC of training and the time that is left. Lines of
-// the log move up before it.
+// Shows the growing log of an nn-worker, and warnings of loaders, on stderr. On a terminal, the
+// last line is that of progress: steps, samples per second, loss, AUC of training and the time that
+// is left. Lines of the logs move up before it.
 //
 // Threads: one owner.
 class LogView {
  public:
-  // path: an existing file.
-  explicit LogView(const std::string& path);
+  // Paths of existing files.
+  explicit LogView(const std::string& trainer, const std::vector<std::string>& loaders = {});
   ~LogView() { Erase(); }
 
   // Shows the lines that are complete.
@@ -79,12 +80,17 @@ class LogView {
   void Erase() { line_.Erase(); }
 
  private:
-  void ShowLine(const std::string& line);
+  struct Log {
+    FileDescriptor file;
+    bool has_warnings_only = false;
+    std::string incomplete = {};
+  };
 
-  const FileDescriptor file_;
+  void ShowLine(const Log& log, const std::string& line);
+
+  std::vector<Log> logs_;
   ProgressLine line_;
   std::string progress_;  // The text of line_; empty: none yet.
-  std::string incomplete_;
 };
 
 // The last lines of a file, at most `lines` of them and 16 KiB. Empty if it cannot be read.

@@ -286,7 +286,7 @@ class Cluster {
   std::string resume_;
   const std::string logs_;
   std::vector<Child> children_;                   // Those that run.
-  std::optional<LogView> view_;                   // Of the first nn-worker here.
+  std::optional<LogView> view_;                   // Of the first nn-worker and the loaders here.
   std::unique_ptr<TrainingWatch> watch_;          // Null if all daemons run here.
   bool goes_on_elsewhere_ = false;                // Training, as the watch says.
   std::optional<std::string> shown_problem_;      // Of the watch.
@@ -420,9 +420,16 @@ sigset_t HandledSignals() {
 ExitCode Cluster::Supervise() {
   constexpr timespec kViewInterval{.tv_sec = 0, .tv_nsec = 100'000'000};
   const sigset_t signals = HandledSignals();
+  std::vector<std::string> loaders;
+  for (const Program& program : programs_) {
+    if (program.role != Role::kLoader) continue;
+    for (const size_t index : program.indexes) {
+      loaders.push_back(LogOf(absl::StrCat(program.name, "-", index)));
+    }
+  }
   for (const Program& program : programs_) {
     if (program.role != Role::kTrainer) continue;
-    view_.emplace(LogOf(absl::StrCat(program.name, "-", program.indexes.front())));
+    view_.emplace(LogOf(absl::StrCat(program.name, "-", program.indexes.front())), loaders);
   }
   const auto will_start = [this] {
     return !restarts_.empty() || (start_again_ && !interrupted_ && !failure_);
@@ -682,33 +689,46 @@ std::string Quoted(const std::string& text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "''"}}), "'");
 }
 
-std::string TrialOf(const std::string& model) { return model + "-trial"; }
+constexpr char kNoValidation[] = "data.validation=[]";  // Of the second training.
+
+// Whether the model is of the second training of --refit.
+bool IsRefitted(const std::string& model) {
+  const auto newest = ModelDirectory::Find(model);
+  if (!newest.ok()) return false;
+  const auto& extra = newest->checkpoint.manifest.extra;
+  const auto overrides = extra.find("yaml.overrides");
+  return overrides != extra.end() && absl::StrContains(overrides->second, kNoValidation);
+}
 
 // The two trainings of --refit have different data. Neither must continue the other's model, nor
 // a training without --refit.
 Status CheckRefit(const ClusterConfig& config, const TrainOptions& options) {
   const std::string& model = config.checkpoint.directory;
-  std::error_code ignored;
-  const bool has_trial = !model.empty() && std::filesystem::exists(TrialOf(model), ignored);
-  const bool has_model = !model.empty() && ModelDirectory::Find(model).ok();
   if (!options.refit) {
-    if (!has_trial || !has_model || options.resume != "auto") return absl::OkStatus();
+    std::error_code ignored;
+    if (options.resume != "auto" || model.empty() ||
+        !std::filesystem::exists(TrialOf(model), ignored) || !IsRefitted(model)) {
+      return absl::OkStatus();
+    }
     return absl::InvalidArgumentError(
         absl::StrCat(model, ": trained with --refit; use it, or another checkpoint.directory"));
   }
-  if (model.empty() || config.training.early_stopping.patience == 0 ||
-      config.training.evaluate_every_epochs == 0) {
+  const TrainingConfig& training = config.training;
+  if (model.empty() || training.early_stopping.patience == 0 ||
+      training.evaluate_every_epochs == 0 || training.evaluate_every_steps > 0) {
     return absl::InvalidArgumentError(
         "--refit requires checkpoint.directory, training.early_stopping and "
-        "training.evaluate_every_epochs");
+        "training.evaluate_every_epochs, without training.evaluate_every_steps");
   }
   if (!options.host.empty()) return absl::InvalidArgumentError("--refit does not support --host");
-  if (options.resume != "auto" && options.resume != "never") {
-    return absl::InvalidArgumentError("--refit: use --resume auto or never");
+  if (options.resume != "auto") {
+    return absl::InvalidArgumentError(absl::StrCat("--refit does not support --resume; remove ",
+                                                   model, " and ", TrialOf(model),
+                                                   " to train anew"));
   }
-  if (has_model && !has_trial && options.resume == "auto") {
+  if (ModelDirectory::Find(model).ok() && !IsRefitted(model)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        model, ": trained without --refit; use another checkpoint.directory, or --resume never"));
+        model, ": trained without --refit; remove it, or use another checkpoint.directory"));
   }
   return absl::OkStatus();
 }
@@ -730,7 +750,7 @@ StatusOr<std::vector<std::string>> RefitOverrides(const ClusterConfig& config) {
   for (const std::string& file : config.data.validation) files.push_back(Quoted(file));
   return std::vector<std::string>{
       absl::StrCat("data.train=[", absl::StrJoin(files, ", "), "]"),
-      "data.validation=[]",
+      kNoValidation,
       absl::StrCat("training.epochs=", best.manifest.extra.at("train.epochs")),
       "training.early_stopping.patience=0",
       "training.evaluate_every_epochs=0",

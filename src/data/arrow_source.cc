@@ -445,7 +445,8 @@ class ArrowSource final : public ArrowRecords {
       block.first = next_;
       block.before = before_;
       const auto cells = std::max<size_t>(1, types_->columns.size());
-      block.rows = std::min(left(), std::clamp(kBlockCells / cells, kMinRows, kMaxRows));
+      block.rows =
+          std::min({left(), std::clamp(kBlockCells / cells, kMinRows, kMaxRows), block.max_rows});
       Pass(block.rows);
       block.last_part = part();
       return true;

@@ -60,6 +60,10 @@ constexpr char kStream[] = "stream=";
 
 }  // namespace
 
+bool IsPartitionName(std::string_view name) {
+  return name.find('/') != name.npos && name.find_first_of(",:") == name.npos;
+}
+
 void Advance(StreamOffsets& offsets, const StreamOffsets& more) {
   for (const auto& [partition, next] : more) {
     RecordPlace& place = offsets[partition];

@@ -35,7 +35,7 @@ class LineBlock final : public RowBlock {
     text_.clear();
     lines_.clear();
   }
-  bool is_full() const { return rows == kRows || text_.size() >= kBytes; }
+  bool is_full() const { return rows >= std::min(kRows, max_rows) || text_.size() >= kBytes; }
   void Add(const Line& line, size_t number, const ReadPlace& after) {
     text_.append(line.text);
     lines_.push_back({.end = text_.size(), .number = number, .whole = line.whole, .after = after});

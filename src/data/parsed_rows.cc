@@ -14,6 +14,7 @@ namespace {
 constexpr std::chrono::seconds kSkipInterval{5};  // Between reports of a long skip.
 // As much is parsed ahead that no thread waits while another is late.
 constexpr size_t kBlocksPerThread = 2;
+constexpr size_t kLeastRows = 64;  // Of a block, for the cost of the hand-over.
 
 }  // namespace
 
@@ -51,6 +52,8 @@ ParsedRows::ParsedRows(std::unique_ptr<RowSource> source,
   const size_t blocks = threads == 1 ? 1 : kBlocksPerThread * threads;
   for (size_t i = 0; i < blocks; ++i) {
     blocks_.push_back({.block = source_->NewBlock(), .samples = make_builder()});
+    // So a block has no more ids than a batch may have, or than a few rows have.
+    blocks_.back().block->max_rows = std::max(kLeastRows, wanted.batch_size());
     blocks_.back().samples.LiftLimit();
   }
   is_parsed_.resize(blocks);

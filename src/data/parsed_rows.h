@@ -27,6 +27,7 @@ class WantedRows {
 
   // The first such row from `row` on, or one before it.
   uint64_t From(uint64_t row) const;
+  size_t batch_size() const { return division_.batch_size; }
   // No row from here on has been read.
   uint64_t read_end() const { return read_end_; }
 

@@ -298,8 +298,10 @@ StatusOr<std::optional<Line>> RowLines::Next() {
     }
     // Files often end in an empty line.
     const std::string_view text = (*line)->text;
+    const size_t begin = text.find_first_not_of(" \t");
     const bool is_blank = text.find_first_not_of(' ') == text.npos;
-    if ((*line)->whole && (is_blank || (has_comments_ && text.starts_with('#')))) continue;
+    const bool is_comment = has_comments_ && begin != text.npos && text[begin] == '#';
+    if ((*line)->whole && (is_blank || is_comment)) continue;
     return line;
   }
   return std::nullopt;

@@ -99,6 +99,7 @@ class KafkaStream final : public RecordStream {
     uint64_t next = 0;          // Offset of the next record.
     uint64_t end = UINT64_MAX;  // With stop_at_end.
     bool at_end = false;        // No record is left to read.
+    bool is_read = false;       // False: the brokers did not answer.
     Gauge* lag = nullptr;
   };
 
@@ -149,7 +150,8 @@ class KafkaStream final : public RecordStream {
       case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
       case RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
         client_->Stop(partition.topic, partition.number);
-        return Begin(name, partition);
+        partition.is_read = false;
+        return BeginOrWait(name, partition);
       case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
         return absl::PermissionDeniedError(absl::StrCat(
             "kafka at ", client_->brokers(), ": ", name, ": ", rd_kafka_message_errstr(&message),
@@ -175,6 +177,9 @@ class KafkaStream final : public RecordStream {
     }
     if (!state_.ok() && now - probed_ > kProbeInterval) {
       probed_ = now;
+      for (auto& [name, partition] : partitions_) {
+        if (!partition.is_read) SIMURGH_RETURN_IF_ERROR(BeginOrWait(name, partition));
+      }
       if (client_->PartitionsOf(config_.topics[0], kProbePatience).ok() &&
           client_->TakeProblem().empty()) {
         SetState(absl::OkStatus());
@@ -207,12 +212,8 @@ class KafkaStream final : public RecordStream {
         const std::string name = absl::StrCat(topic, "/", number);
         if (partitions_.contains(name)) continue;
         Partition partition{.topic = topic, .number = number};
-        const Status begun = Begin(name, partition);
-        if (absl::IsUnavailable(begun)) {
-          SetState(begun);
-          return absl::OkStatus();
-        }
-        SIMURGH_RETURN_IF_ERROR(begun);
+        SIMURGH_RETURN_IF_ERROR(BeginOrWait(name, partition));
+        if (!partition.is_read) return absl::OkStatus();
         partition.lag = &LagOf(name, partition);
         partitions_.emplace(name, std::move(partition));
       }
@@ -225,6 +226,15 @@ class KafkaStream final : public RecordStream {
     partitions_gauge_.Set(static_cast<double>(partitions_.size()));
     if (is_first) SetState(absl::OkStatus());
     found_ = true;
+    return absl::OkStatus();
+  }
+
+  // Begin(), later if the brokers do not answer.
+  Status BeginOrWait(const std::string& name, Partition& partition) {
+    const Status begun = Begin(name, partition);
+    partition.is_read = begun.ok();
+    if (!absl::IsUnavailable(begun)) return begun;
+    SetState(begun);
     return absl::OkStatus();
   }
 

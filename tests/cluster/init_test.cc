@@ -256,10 +256,18 @@ TEST_CASE("--refit trains on the rows of validation, too, for the best number of
   const CommandResult without = Simurgh("train " + config);
   CHECK(without.exit_code == 2);
   CHECK_THAT(without.error, Contains("clicks-model: trained with --refit; use it"));
-  std::filesystem::remove_all(model + "-trial");
-  const CommandResult no_trial = Simurgh("train " + config + " --refit");
-  CHECK(no_trial.exit_code == 2);
-  CHECK_THAT(no_trial.error, Contains("clicks-model: trained without --refit"));
+
+  // The folder of the first training alone does not tell.
+  std::filesystem::remove_all(model);
+  REQUIRE(Simurgh("train " + config).exit_code == 0);
+  const auto refused = [&](const std::string& options, const std::string& message) {
+    const CommandResult run = Simurgh("train " + config + " --refit" + options);
+    CHECK(run.exit_code == 2);
+    CHECK_THAT(run.error, Contains(message));
+  };
+  refused("", "clicks-model: trained without --refit; remove it");
+  refused(" --resume never", "--refit does not support --resume; remove ");
+  refused(" --set training.evaluate_every_steps=5", "without training.evaluate_every_steps");
 }
 
 TEST_CASE("A label of many numbers: a regression") {

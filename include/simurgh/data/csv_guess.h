@@ -57,7 +57,7 @@ StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
 // Files of a split. Without `test` there is none.
 struct SplitFiles {
   std::string train;
-  std::string validation;
+  std::string validation;  // Empty: its rows are in `train`; so are those of `test`.
   std::string test;
 };
 

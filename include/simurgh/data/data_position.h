@@ -59,6 +59,9 @@ struct RecordPlace {
 // Where a stream is read on: by "topic/partition" the next row.
 using StreamOffsets = std::map<std::string, RecordPlace, std::less<>>;
 
+// Whether a partition has a name that OffsetsText() can write: "topic/0".
+bool IsPartitionName(std::string_view name);
+
 // Raises offsets to those of `more`.
 void Advance(StreamOffsets& offsets, const StreamOffsets& more);
 

@@ -242,13 +242,13 @@ StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
     }
   };
   enum Part { kTrain, kValidation, kTest };
-  std::vector<Output> outputs;
-  for (const std::string& name : {files.train, files.validation, files.test}) {
+  std::array<std::optional<Output>, 3> outputs;
+  for (size_t part = 0; const std::string& name : {files.train, files.validation, files.test}) {
+    std::optional<Output>& output = outputs[part++];
     if (name.empty()) continue;
     SIMURGH_ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(name));
-    outputs.push_back({std::move(file), guess.header_line + "\n"});
+    output.emplace(std::move(file), guess.header_line + "\n");
   }
-  const bool has_test = outputs.size() > kTest;
   uint64_t rows[] = {0, 0};  // By label.
   const auto part_of = [&](bool label) {
     const uint64_t row = rows[label ? 1 : 0]++;
@@ -258,25 +258,27 @@ StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
     const uint64_t hash = HashBytes(absl::StrCat(block, label ? "+" : "-"));
     const uint64_t test = block == 0 ? 1 : hash % every;
     const uint64_t apart = block == 0 ? 1 : 1 + hash / every % (every - 1);
-    if (row % every == test && has_test) return kTest;
-    return row % every == (test + apart) % every ? kValidation : kTrain;
+    if (row % every == test && outputs[kTest]) return kTest;
+    const bool is_apart = row % every == (test + apart) % every;
+    return is_apart && outputs[kValidation] ? kValidation : kTrain;
   };
   SplitCounts counts;
   SIMURGH_ASSIGN_OR_RETURN(
       counts.all, ReadGuessed(guess, path, [&](std::string_view line, bool label) -> Status {
-        Output& output = outputs[part_of(label)];
+        Output& output = *outputs[part_of(label)];
         output.text.append(line);
         output.text.push_back('\n');
         ++output.rows;
         return output.text.size() < kPieceBytes ? absl::OkStatus() : output.Flush();
       }));
-  for (Output& output : outputs) {
-    SIMURGH_RETURN_IF_ERROR(output.Flush());
-    SIMURGH_RETURN_IF_ERROR(output.file.Commit());
+  for (std::optional<Output>& output : outputs) {
+    if (!output) continue;
+    SIMURGH_RETURN_IF_ERROR(output->Flush());
+    SIMURGH_RETURN_IF_ERROR(output->file.Commit());
   }
-  counts.train = outputs[kTrain].rows;
-  counts.validation = outputs[kValidation].rows;
-  if (has_test) counts.test = outputs[kTest].rows;
+  counts.train = outputs[kTrain]->rows;
+  if (outputs[kValidation]) counts.validation = outputs[kValidation]->rows;
+  if (outputs[kTest]) counts.test = outputs[kTest]->rows;
   return counts;
 }
 

@@ -162,7 +162,8 @@ TEST_CASE("libsvm and libffm give the batches of weighted lists in CSV") {
 }
 
 TEST_CASE("Comments and query ids of libsvm are left out") {
-  const std::string rows = "# label index:value\n1 qid:7 3:0.5 # 7:1\n0 #\n#\n+1 qid:8\n";
+  const std::string rows =
+      "# label index:value\n \t# indented\n1 qid:7 3:0.5 # 7:1\n0 #\n#\n+1 qid:8\n";
   CheckEqual(OneBatch(Pairs(0), {Weighted("features")}, rows),
              OneBatch(Pairs(0), {Weighted("features")}, "1 3:0.5\n0\n1\n"));
 }
