@@ -212,9 +212,9 @@ void BatchBuilder::EndSample() {
   State& state = *state_;
   if (state.samples < kMaxBatchSamples) {
     if (state.samples == state.room_samples) state.MakeRoom(state.samples + 1);
-    uint32_t* const ends = state.ends.data() + state.samples;
     for (const uint32_t f : state.by_row) {
-      ends[f * state.room_samples] = static_cast<uint32_t>(state.features[f].count());
+      state.ends[f * state.room_samples + state.samples] =
+          static_cast<uint32_t>(state.features[f].count());
     }
     state.dense.values.insert(state.dense.values.end(), state.dense_row.begin(),
                               state.dense_row.end());
