@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include <boost/asio/thread_pool.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
@@ -19,6 +18,7 @@
 #include "services/runtime/daemon.h"
 #include "services/runtime/listener.h"
 #include "simurgh/base/mutex.h"
+#include "simurgh/config/cluster_config.h"
 #include "simurgh/config/serving_config.h"
 #include "simurgh/serve/served_versions.h"
 #include "simurgh/serve/version_users.h"
@@ -44,9 +44,8 @@ class ServeFlags {
       (is_own ? overrides : settings.model_overrides).push_back(one);
     }
     if (!model.empty()) {
-      overrides.push_back(absl::StrCat(
-          "serving.model='",
-          absl::StrReplaceAll(std::filesystem::absolute(model).string(), {{"'", "''"}}), "'"));
+      overrides.push_back(
+          absl::StrCat("serving.model=", YamlText(std::filesystem::absolute(model).string())));
     }
     SIMURGH_ASSIGN_OR_RETURN(settings.serving, LoadServingConfig(flags.config_path, overrides));
     const ServingConfig& serving = settings.serving;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
@@ -17,6 +16,7 @@
 #include "services/serving/scoring_backend.h"
 #include "services/serving/serving_daemon.h"
 #include "services/simurgh/commands.h"
+#include "simurgh/config/cluster_config.h"
 #include "simurgh/config/serving_config.h"
 #include "simurgh/telemetry/logging.h"
 
@@ -52,7 +52,7 @@ struct Options {
 
 // serving.KEY='VALUE'
 std::string Override(const char* key, const std::string& value) {
-  return absl::StrCat(kSection, key, "='", absl::StrReplaceAll(value, {{"'", "''"}}), "'");
+  return absl::StrCat(kSection, key, "=", YamlText(value));
 }
 
 // Returns nothing after --help.

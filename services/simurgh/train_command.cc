@@ -25,7 +25,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 
 #include "rpc/address.h"
 #include "services/runtime/command_line.h"
@@ -685,10 +684,6 @@ StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* 
   return parsed;
 }
 
-std::string Quoted(const std::string& text) {
-  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "''"}}), "'");
-}
-
 constexpr char kNoValidation[] = "data.validation=[]";  // Of the second training.
 
 // Whether the model is of the second training of --refit.
@@ -735,7 +730,7 @@ Status CheckRefit(const ClusterConfig& config, const TrainOptions& options) {
 
 // The test rows are for the second training.
 std::vector<std::string> TrialOverrides(const ClusterConfig& config) {
-  return {absl::StrCat("checkpoint.directory=", Quoted(TrialOf(config.checkpoint.directory))),
+  return {absl::StrCat("checkpoint.directory=", YamlText(TrialOf(config.checkpoint.directory))),
           "data.test=[]"};
 }
 
@@ -746,8 +741,8 @@ StatusOr<std::vector<std::string>> RefitOverrides(const ClusterConfig& config) {
   if (!step) return absl::NotFoundError(absl::StrCat(trial.path(), ": no best checkpoint"));
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint best, trial.Open(*step));
   std::vector<std::string> files;
-  for (const std::string& file : config.data.train) files.push_back(Quoted(file));
-  for (const std::string& file : config.data.validation) files.push_back(Quoted(file));
+  for (const std::string& file : config.data.train) files.push_back(YamlText(file));
+  for (const std::string& file : config.data.validation) files.push_back(YamlText(file));
   return std::vector<std::string>{
       absl::StrCat("data.train=[", absl::StrJoin(files, ", "), "]"),
       kNoValidation,
@@ -795,7 +790,7 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
   if (is_alone) {
     SIMURGH_RETURN_IF_ERROR(folder->WriteToken());
     // The first override: one that the user gives wins.
-    overrides.push_back(absl::StrCat("cluster.token_file=", Quoted(folder->token())));
+    overrides.push_back(absl::StrCat("cluster.token_file=", YamlText(folder->token())));
   }
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   const StatusOr<ClusterConfig> config = LoadClusterConfig(

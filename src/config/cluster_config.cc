@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 #include "config/model_shorthand.h"
 #include "config/sections.h"
@@ -197,6 +198,11 @@ std::vector<KnownKey> KnownKeys(std::map<std::string, std::vector<std::string>>*
   ReadSections(nothing, "", &context, &unused, &unused_shorthand);
   if (alternatives != nullptr) *alternatives = std::move(context.alternatives);
   return keys;
+}
+
+std::string YamlText(std::string_view text) {
+  const absl::string_view all(text.data(), text.size());
+  return absl::StrCat("'", absl::StrReplaceAll(all, {{"'", "''"}}), "'");
 }
 
 std::string DescribeConfig() {

@@ -475,7 +475,7 @@ class ArrowSource final : public ArrowRecords {
   }
 
  private:
-  // Of a block: as many as a cache holds with their ids.
+  // Limits of a block. Its cells and their ids fit into a cache.
   static constexpr size_t kBlockCells = size_t{1} << 17;
   static constexpr size_t kMinRows = 256;
   static constexpr size_t kMaxRows = 16'384;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kLeastRows = 1'000;  // Of which a share of bad rows is too large.
 // Bad rows, and rows with a warning, that a reader logs.
-constexpr uint64_t kLoggedRows = ParsedRows::kLoggedRows;
+constexpr uint64_t kLoggedRows = ParsedBlocks::kLoggedRows;
 
 // Lines of a file.
 class LineBlock final : public RowBlock {

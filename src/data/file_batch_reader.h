@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "data/parsed_rows.h"
+#include "data/parsed_blocks.h"
 #include "data/row_source.h"
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/batch_reader.h"
@@ -49,7 +49,7 @@ class FileBatchReader final : public BatchReader {
   ReadOptions options_;
   ReadPlace place_;  // The last one of the source.
   BatchBuilder builder_;
-  ParsedRows rows_;
+  ParsedBlocks rows_;
   ParsedBlock* parsed_ = nullptr;  // The present block.
   // In it, the next one:
   size_t row_ = 0;

@@ -26,7 +26,7 @@ class RowBlock {
  public:
   virtual ~RowBlock() = default;
 
-  size_t max_rows = SIZE_MAX;  // That are read: limits what they become.
+  size_t max_rows = SIZE_MAX;  // Limit of Read(), which also bounds the ids of the block.
   size_t rows = 0;
   size_t files_opened = 0;  // With the file of the rows.
   // Shares of all rows that those before the block are, and those up to its end; 0: unknown.

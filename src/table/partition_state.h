@@ -17,7 +17,7 @@ struct Partition::State {
 
   // Errors: FAILED_PRECONDITION for an older start of the training that Clear() was called for.
   Status CheckRun(uint64_t run) const;
-  // Requires a group that fits the tables: whoever parses a request checks it.
+  // Requires a group that fits the tables: the parser of requests checks it.
   void CheckGroup(uint32_t table, size_t ids, size_t rows, size_t columns) const;
   // The error of a table that is full and has when_full: stop.
   Status TableFull(uint32_t table) const;

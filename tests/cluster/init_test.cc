@@ -257,7 +257,7 @@ TEST_CASE("--refit trains on the rows of validation, too, for the best number of
   CHECK(without.exit_code == 2);
   CHECK_THAT(without.error, Contains("clicks-model: trained with --refit; use it"));
 
-  // The folder of the first training alone does not tell.
+  // Without its model, the folder of the first training is no obstacle.
   std::filesystem::remove_all(model);
   REQUIRE(Simurgh("train " + config).exit_code == 0);
   const auto refused = [&](const std::string& options, const std::string& message) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "simurgh/base/status.h"
@@ -59,6 +60,9 @@ enum class InputFiles {
   kCheck,   // They must be readable; vocabularies are read.
   kIgnore,  // They need not exist on this host; vocabularies of files are empty.
 };
+
+// A text as a value of YAML, in quotes, for overrides.
+std::string YamlText(std::string_view text);
 
 // Reads the file, applies the overrides and validates. Each override is "section.key=value";
 // numbers index lists (embedding_ps.instances.0.address=...). Errors: NOT_FOUND for the file;

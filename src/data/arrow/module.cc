@@ -55,7 +55,7 @@ namespace {
 
 using RandomAccessFile = arrow::io::RandomAccessFile;
 
-// Cells that are decoded at once: as many as a cache holds with their ids.
+// Cells that are decoded at once. They and their ids fit into a cache.
 constexpr int64_t kCells = int64_t{1} << 17;
 constexpr int64_t kMinRows = 1'024;
 constexpr int64_t kMaxRows = 65'536;

@@ -358,6 +358,14 @@ TEST_CASE("A split has each good row once, and both labels in all files", "[gues
   CHECK(lines == expected);
   REQUIRE(split().ok());
   CHECK(LinesOf(files.validation) == validation);
+
+  // Without validation, its rows are for training.
+  const SplitFiles joined{.train = folder.Path("joined.csv"), .validation = {}, .test = files.test};
+  const auto less = SplitCsv(guessed.guess, folder.Path("a.csv"), joined, 5);
+  REQUIRE(less.ok());
+  CHECK(less->train == counts->train + counts->validation);
+  CHECK(less->validation == 0);
+  CHECK(LinesOf(joined.train).size() == less->train + 1);
 }
 
 TEST_CASE("Rows after those looked at are checked", "[guess]") {

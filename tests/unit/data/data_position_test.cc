@@ -15,23 +15,13 @@
 #include "simurgh/base/random.h"
 #include "simurgh/data/batch_reader.h"
 #include "tests/unit/data/data_files.h"
+#include "tests/unit/data/reader_test_support.h"
 
 namespace simurgh {
 namespace {
 
 constexpr uint32_t kEpochs = 3;
 constexpr double kKept = 0.6;
-
-// y,x: x numbers the rows.
-DataConfig Example() {
-  DataConfig config;
-  config.columns.resize(2);
-  config.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
-  config.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense};
-  config.on_bad_row = DataConfig::OnBadRow::kSkip;
-  config.max_bad_share = 1;
-  return config;
-}
 
 struct Input {
   std::vector<std::string> files;
@@ -69,7 +59,7 @@ class Share {
  private:
   void Open() {
     const Division& division = begin_.division();
-    auto reader = OpenBatchReader(Example(), {}, input_.files, division.batch_size,
+    auto reader = OpenBatchReader(LabelAndNumber(), {}, input_.files, division.batch_size,
                                   {.keep_negatives = kKept,
                                    .seed = input_.seed,
                                    .share = share_,
@@ -293,7 +283,7 @@ TEST_CASE("A stopped reader ends while it skips rows") {
   const std::vector<std::string> files = {folder.Write("a.csv", text)};
   DataPosition position;
   position.Advance({.next = {0, 9'999}});
-  const auto reader = OpenBatchReader(Example(), {}, files, 1, {.read = &position});
+  const auto reader = OpenBatchReader(LabelAndNumber(), {}, files, 1, {.read = &position});
   REQUIRE(reader.ok());
   (*reader)->Stop();
   CHECK(absl::IsCancelled((*reader)->Next().status()));

@@ -34,6 +34,15 @@ StatusOr<std::vector<ReadSample>> ReadSamples(const DataConfig& config,
   }
 }
 
+DataConfig LabelAndNumber() {
+  DataConfig config;
+  config.columns = {Column("y", ColumnConfig::Kind::kLabel),
+                    Column("x", ColumnConfig::Kind::kDense)};
+  config.on_bad_row = DataConfig::OnBadRow::kSkip;
+  config.max_bad_share = 1;
+  return config;
+}
+
 ColumnConfig Column(const std::string& name, ColumnConfig::Kind kind) {
   ColumnConfig column;
   column.name = name;

@@ -20,6 +20,9 @@ StatusOr<std::vector<ReadSample>> ReadSamples(const DataConfig& config,
                                               const std::vector<std::string>& files,
                                               size_t batch_size = 3);
 
+// CSV rows y,x: a label and a number. Bad rows are skipped.
+DataConfig LabelAndNumber();
+
 // A column of the file.
 ColumnConfig Column(const std::string& name, ColumnConfig::Kind kind);
 

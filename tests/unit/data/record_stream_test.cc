@@ -6,20 +6,10 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/data/fake_stream.h"
+#include "tests/unit/data/reader_test_support.h"
 
 namespace simurgh {
 namespace {
-
-// y,x
-DataConfig Example() {
-  DataConfig config;
-  config.columns.resize(2);
-  config.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
-  config.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense};
-  config.on_bad_row = DataConfig::OnBadRow::kSkip;
-  config.max_bad_share = 1;
-  return config;
-}
 
 std::vector<Batch> ReadAll(BatchReader& reader) {
   std::vector<Batch> batches;
@@ -40,7 +30,7 @@ TEST_CASE("Records that are delivered again are left out, and batches know their
                      {"t/0", 6, "0,6"},
                      {"t/0", 7, "1,7"}});
   stream.offsets_ = {{"t/2", 40}};
-  const auto reader = OpenStreamReader(Example(), {}, stream, {{"t/0", 5}, {"t/1", 3}}, 2);
+  const auto reader = OpenStreamReader(LabelAndNumber(), {}, stream, {{"t/0", 5}, {"t/1", 3}}, 2);
   REQUIRE(reader.ok());
   const std::vector<Batch> batches = ReadAll(**reader);
   REQUIRE(batches.size() == 2);
@@ -52,7 +42,7 @@ TEST_CASE("Records that are delivered again are left out, and batches know their
 
 TEST_CASE("A pause gives an idle batch, and the rows wait for the next one") {
   FakeStream stream({{"t/0", 0, "1,0"}, {}, {}, {"t/0", 1, "0,1"}, {"t/0", 2, "0,2"}});
-  const auto reader = OpenStreamReader(Example(), {}, stream, {}, 2);
+  const auto reader = OpenStreamReader(LabelAndNumber(), {}, stream, {}, 2);
   REQUIRE(reader.ok());
   const std::vector<Batch> batches = ReadAll(**reader);
   REQUIRE(batches.size() == 4);
@@ -65,7 +55,7 @@ TEST_CASE("A pause gives an idle batch, and the rows wait for the next one") {
 TEST_CASE("An idle batch has the offsets if no row waits") {
   FakeStream stream({{}, {"t/0", 4, "1,0"}, {"t/0", 5, "1,0"}, {}});
   stream.offsets_ = {{"t/0", 4}};
-  const auto reader = OpenStreamReader(Example(), {}, stream, {}, 2);
+  const auto reader = OpenStreamReader(LabelAndNumber(), {}, stream, {}, 2);
   REQUIRE(reader.ok());
   for (const uint64_t next : {4, 6}) {
     const auto batch = (*reader)->Next();
@@ -81,7 +71,7 @@ TEST_CASE("Poison is skipped with its place, and a record without a value is no 
                      {"t/0", 2, std::nullopt},
                      {"t/0", 3, std::string(2'000'000, '1')},
                      {"t/0", 4, "1,4"}});
-  const auto reader = OpenStreamReader(Example(), {}, stream, {}, 10);
+  const auto reader = OpenStreamReader(LabelAndNumber(), {}, stream, {}, 10);
   REQUIRE(reader.ok());
   const std::vector<Batch> batches = ReadAll(**reader);
   REQUIRE(batches.size() == 1);
@@ -90,7 +80,7 @@ TEST_CASE("Poison is skipped with its place, and a record without a value is no 
   CHECK((*reader)->skipped_rows() == 2);
 
   FakeStream again(std::deque<FakeStream::Step>{{"t/0", 17, "poison"}});
-  DataConfig strict = Example();
+  DataConfig strict = LabelAndNumber();
   strict.on_bad_row = DataConfig::OnBadRow::kFail;
   const auto failing = OpenStreamReader(strict, {}, again, {}, 10);
   REQUIRE(failing.ok());

@@ -13,24 +13,13 @@
 namespace simurgh {
 namespace {
 
-// y,x: x numbers the rows.
-DataConfig Example() {
-  DataConfig config;
-  config.columns.resize(2);
-  config.columns[0] = {.name = "y", .kind = ColumnConfig::Kind::kLabel};
-  config.columns[1] = {.name = "x", .kind = ColumnConfig::Kind::kDense};
-  config.on_bad_row = DataConfig::OnBadRow::kSkip;
-  config.max_bad_share = 1;
-  return config;
-}
-
 struct Share {
   std::vector<std::vector<float>> batches;  // Numbers of rows.
   uint64_t skipped_rows = 0;
 };
 
 Share Read(const std::vector<std::string>& files, size_t batch_size, const ReadOptions& options) {
-  const auto reader = OpenBatchReader(Example(), {}, files, batch_size, options);
+  const auto reader = OpenBatchReader(LabelAndNumber(), {}, files, batch_size, options);
   REQUIRE(reader.ok());
   Share share;
   while (true) {

@@ -1,4 +1,4 @@
-#include "data/parsed_rows.h"
+#include "data/parsed_blocks.h"
 
 #include <algorithm>
 #include <utility>
@@ -42,10 +42,10 @@ uint64_t WantedRows::From(uint64_t row) const {
   return row;
 }
 
-ParsedRows::ParsedRows(std::unique_ptr<RowSource> source,
-                       std::vector<std::unique_ptr<RowConsumer>> consumers,
-                       const std::function<BatchBuilder()>& make_builder, const WantedRows& wanted,
-                       const ReadOptions& options, uint64_t first)
+ParsedBlocks::ParsedBlocks(std::unique_ptr<RowSource> source,
+                           std::vector<std::unique_ptr<RowConsumer>> consumers,
+                           const std::function<BatchBuilder()>& make_builder,
+                           const WantedRows& wanted, const ReadOptions& options, uint64_t first)
     : source_(std::move(source)), next_row_(first), wanted_(wanted), options_(options) {
   for (auto& consumer : consumers) parsers_.push_back(source_->NewParser(std::move(consumer)));
   const size_t threads = parsers_.size();
@@ -61,14 +61,14 @@ ParsedRows::ParsedRows(std::unique_ptr<RowSource> source,
   for (const auto& parser : parsers_) threads_.emplace_back([&] { Work(*parser); });
 }
 
-ParsedRows::~ParsedRows() {
+ParsedBlocks::~ParsedBlocks() {
   stopped_ = true;
   const MutexLock lock(mutex_);
   has_ended_ = true;
   changed_.NotifyAll();
 }
 
-ParsedBlock& ParsedRows::Next() {
+ParsedBlock& ParsedBlocks::Next() {
   const MutexLock lock(mutex_);
   if (parsers_.size() == 1) {
     ParsedBlock& parsed = blocks_.front();
@@ -89,7 +89,7 @@ ParsedBlock& ParsedRows::Next() {
   return blocks_[place];
 }
 
-void ParsedRows::Work(BlockParser& parser) {
+void ParsedBlocks::Work(BlockParser& parser) {
   for (;;) {
     size_t place = 0;
     {
@@ -117,7 +117,7 @@ void ParsedRows::Work(BlockParser& parser) {
   }
 }
 
-void ParsedRows::Read(ParsedBlock& parsed) {
+void ParsedBlocks::Read(ParsedBlock& parsed) {
   parsed.rows.clear();
   parsed.notes.clear();
   parsed.texts.clear();
@@ -126,7 +126,7 @@ void ParsedRows::Read(ParsedBlock& parsed) {
   parsed.status = ReadWanted(parsed);
 }
 
-Status ParsedRows::ReadWanted(ParsedBlock& parsed) {
+Status ParsedBlocks::ReadWanted(ParsedBlock& parsed) {
   for (;;) {
     const uint64_t wanted = wanted_.From(next_row_);
     if (next_row_ < wanted) {
@@ -147,7 +147,7 @@ Status ParsedRows::ReadWanted(ParsedBlock& parsed) {
   }
 }
 
-Status ParsedRows::ShowSkip() {
+Status ParsedBlocks::ShowSkip() {
   if (stopped_) return absl::CancelledError("reading was stopped");
   const auto now = std::chrono::steady_clock::now();
   if (now - shown_ < kSkipInterval) return absl::OkStatus();
@@ -157,7 +157,7 @@ Status ParsedRows::ShowSkip() {
   return absl::OkStatus();
 }
 
-void ParsedRows::Parse(BlockParser& parser, ParsedBlock& parsed) const {
+void ParsedBlocks::Parse(BlockParser& parser, ParsedBlock& parsed) const {
   const RowBlock& block = *parsed.block;
   parsed.status = parser.Take(*parsed.block);
   parsed.has_rows = parsed.status.ok();

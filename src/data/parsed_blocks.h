@@ -65,18 +65,19 @@ struct ParsedBlock {
 // come in order, and are the same with any number of threads.
 //
 // Threads: one owner; Stop: any.
-class ParsedRows {
+class ParsedBlocks {
  public:
   static constexpr uint64_t kLoggedRows = 10;  // Warnings of a block that are kept.
 
   // consumers: of the rows, one for each thread; with one, the caller of Next() is the thread.
   // make_builder: for the samples of a block. first: number of the source's first row.
-  ParsedRows(std::unique_ptr<RowSource> source, std::vector<std::unique_ptr<RowConsumer>> consumers,
-             const std::function<BatchBuilder()>& make_builder, const WantedRows& wanted,
-             const ReadOptions& options, uint64_t first);
-  ~ParsedRows();
-  ParsedRows(const ParsedRows&) = delete;
-  ParsedRows& operator=(const ParsedRows&) = delete;
+  ParsedBlocks(std::unique_ptr<RowSource> source,
+               std::vector<std::unique_ptr<RowConsumer>> consumers,
+               const std::function<BatchBuilder()>& make_builder, const WantedRows& wanted,
+               const ReadOptions& options, uint64_t first);
+  ~ParsedBlocks();
+  ParsedBlocks(const ParsedBlocks&) = delete;
+  ParsedBlocks& operator=(const ParsedBlocks&) = delete;
 
   // The next block. Lifetime: until the next call.
   ParsedBlock& Next();
