@@ -20,12 +20,17 @@ weed, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 
 def is_free(port):
     with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) != 0
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def free_port():
     while True:
-        port = random.randrange(20000, 30000)
+        port = random.randrange(12000, 22000)  # Both are below the ports of clients.
         if is_free(port) and is_free(port + 10000):  # SeaweedFS also takes the second.
             return port
 
