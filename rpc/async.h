@@ -3,7 +3,9 @@
 // Files that wait include Boost.Asio through this header.
 
 #include <chrono>
+#include <cstddef>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -98,3 +101,250 @@ Status StatusOfException(const std::exception_ptr& thrown);
   auto result = (expression);                                         \
   if (!result.ok()) co_return std::move(result).status();             \
   declaration = std::move(result).value()
+
+namespace simurgh::rpc {
+
+// While one exists, RunEventLoop() of its thread does not spin, because the wait is expected to be
+// longer than the cost of waking.
+class LongWait {
+ public:
+  LongWait() { ++living_; }
+  ~LongWait() { --living_; }
+  LongWait(const LongWait&) = delete;
+  LongWait& operator=(const LongWait&) = delete;
+
+  static bool any() { return living_ != 0; }
+
+ private:
+  static inline thread_local int living_ = 0;
+};
+
+// Runs a context in this thread until it is stopped or has no work, like run(), but polls for up to
+// `max_spin` after the last event before it sleeps. Spinning saves the wake-up after a short wait
+// (5 us at each end, 40 us on a virtual machine that loses its core) and costs CPU time. Each wait
+// that was too long halves the share of waits that spin, down to one in 64. Spinning yields the
+// core to other threads. 0 never spins.
+//
+// Requires that no other thread runs the context.
+void RunEventLoop(asio::io_context& context, std::chrono::microseconds max_spin);
+
+namespace internal {
+
+// A completion handler with a cancellation slot.
+template <typename End>
+struct CancellableEnd {
+  using cancellation_slot_type = asio::cancellation_slot;
+  cancellation_slot_type get_cancellation_slot() const noexcept { return slot; }
+
+  template <typename... Result>
+  void operator()(Result&&... result) {
+    end(std::forward<Result>(result)...);
+  }
+
+  cancellation_slot_type slot;
+  End end;
+};
+
+}  // namespace internal
+
+// Starts a coroutine on an executor, as asio::co_spawn; `end` receives its result. `signal` cancels
+// it and must outlive it.
+//
+// asio::bind_cancellation_slot posts an emission from outside the executor with a raw pointer to
+// the signal, which may be destroyed before. Here the emission takes effect at once. Threads: that
+// of the executor.
+template <typename T, typename End>
+void SpawnCancellable(const asio::any_io_executor& executor, awaitable<T> task,
+                      asio::cancellation_signal& signal, End end) {
+  asio::co_spawn(executor, std::move(task),
+                 internal::CancellableEnd<End>{signal.slot(), std::move(end)});
+}
+
+// Lets one coroutine wait for another of the same thread, without a timer or the event loop.
+//
+// Threads: one. Lifetime: outlives the wait.
+class Suspension {
+ public:
+  Suspension() = default;
+  Suspension(const Suspension&) = delete;
+  Suspension& operator=(const Suspension&) = delete;
+
+  // Whether it has been resumed; then Wait() must not be called.
+  bool over() const { return over_; }
+
+  // Returns when resumed, or when the caller is cancelled. Requires !over() and a caller that has
+  // not been cancelled.
+  [[nodiscard]] awaitable<void> Wait() {
+    return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+        [this](Handler handler) {
+          asio::cancellation_slot slot = asio::get_associated_cancellation_slot(handler);
+          if (slot.is_connected()) {
+            // ResumeLater(), because the slot must not be cleared while it is being called.
+            slot.assign([this](asio::cancellation_type /*type*/) { ResumeLater(); });
+          }
+          handler_.emplace(std::move(handler));
+        },
+        asio::use_awaitable);
+  }
+
+  // Ends the wait. The waiting coroutine runs inside this call until its next wait and may destroy
+  // `this`.
+  void Resume() {
+    over_ = true;
+    if (std::optional<Handler> handler = Take()) (*std::move(handler))();
+  }
+
+  // The same, but the coroutine runs from the event loop.
+  void ResumeLater() {
+    over_ = true;
+    std::optional<Handler> handler = Take();
+    if (!handler) return;
+    const asio::any_io_executor executor = asio::get_associated_executor(*handler);
+    asio::post(executor, [resume = *std::move(handler)]() mutable { std::move(resume)(); });
+  }
+
+  // Requires that no coroutine waits.
+  void Reset() { over_ = false; }
+
+  // Destroys the waiting coroutine, if any.
+  void Abandon() {
+    over_ = true;
+    (void)Take();
+  }
+
+ private:
+  using Handler = asio::async_result<asio::use_awaitable_t<>, void()>::handler_type;
+
+  std::optional<Handler> Take() { return std::exchange(handler_, std::nullopt); }
+
+  std::optional<Handler> handler_;
+  bool over_ = false;
+};
+
+// Waits between coroutines of one thread, with deadlines.
+
+// One wait of one coroutine.
+class Waiter {
+ public:
+  Waiter(const asio::any_io_executor& executor, Clock::time_point deadline)
+      : timer_(executor, deadline) {}
+
+  // Ends the wait, also a later one.
+  void Wake() {
+    woken_ = true;
+    timer_.cancel();
+  }
+
+  // Returns false when the deadline passed or the caller was cancelled first.
+  [[nodiscard]] awaitable<bool> Wait() {
+    if (!woken_) {
+      const auto state = co_await asio::this_coro::cancellation_state;
+      if (state.cancelled() == asio::cancellation_type::none) co_await timer_.async_wait(kNoThrow);
+    }
+    co_return woken_;
+  }
+
+  // Waits for Wake() or the deadline and ignores cancellation.
+  [[nodiscard]] awaitable<void> WaitRegardless() {
+    if (woken_) co_return;
+    co_await timer_.async_wait(asio::bind_cancellation_slot(asio::cancellation_slot(), kNoThrow));
+  }
+
+ private:
+  asio::steady_timer timer_;
+  bool woken_ = false;
+};
+
+// Any number of coroutines that wait for the same event. Lifetime: outlives the waits.
+class WaitList {
+ public:
+  explicit WaitList(asio::any_io_executor executor) : executor_(std::move(executor)) {}
+  WaitList(const WaitList&) = delete;
+  WaitList& operator=(const WaitList&) = delete;
+
+  // Returns false when the deadline passed or the caller was cancelled before NotifyAll().
+  [[nodiscard]] awaitable<bool> Wait(Clock::time_point deadline) {
+    Waiter waiter(executor_, deadline);
+    const Entry entry(*this, waiter);
+    co_return co_await waiter.Wait();
+  }
+
+  void NotifyAll() {
+    if (waiters_.empty()) return;
+    for (Waiter* waiter : std::exchange(waiters_, {})) waiter->Wake();
+  }
+
+  bool empty() const { return waiters_.empty(); }
+
+ private:
+  struct Entry {
+    Entry(WaitList& of, Waiter& of_one) : list(of), waiter(of_one) {
+      list.waiters_.push_back(&waiter);
+    }
+    ~Entry() { std::erase(list.waiters_, &waiter); }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+    WaitList& list;
+    Waiter& waiter;
+  };
+
+  asio::any_io_executor executor_;
+  std::vector<Waiter*> waiters_;
+};
+
+// Counts running tasks and waits for their end.
+//
+// Threads: that of the executor. Lifetime: outlives the waits; passes may outlive the gate.
+class Gate {
+ private:
+  struct State {
+    explicit State(asio::any_io_executor executor) : changed(std::move(executor)) {}
+    size_t running = 0;
+    WaitList changed;
+  };
+
+ public:
+  // One running task. Move-only; empty by default.
+  class Pass {
+   public:
+    Pass() = default;
+    Pass(Pass&& other) noexcept : state_(std::move(other.state_)) {}
+    Pass& operator=(Pass&& other) noexcept {
+      std::swap(state_, other.state_);
+      return *this;
+    }
+    ~Pass() {
+      if (state_ == nullptr) return;
+      --state_->running;
+      state_->changed.NotifyAll();
+    }
+
+   private:
+    friend class Gate;
+    explicit Pass(std::shared_ptr<State> state) : state_(std::move(state)) { ++state_->running; }
+    std::shared_ptr<State> state_;
+  };
+
+  explicit Gate(asio::any_io_executor executor)
+      : state_(std::make_shared<State>(std::move(executor))) {}
+
+  Pass Enter() { return Pass(state_); }
+  size_t running() const { return state_->running; }
+
+  // Waits until at most `limit` tasks run. Returns false when the deadline passed or the caller was
+  // cancelled first.
+  [[nodiscard]] awaitable<bool> WaitUntilAtMost(size_t limit, Clock::time_point deadline) {
+    const std::shared_ptr<State> state = state_;
+    while (state->running > limit) {
+      const bool notified = co_await state->changed.Wait(deadline);
+      if (!notified) break;
+    }
+    co_return state->running <= limit;
+  }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace simurgh::rpc

@@ -5,10 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
+#include "rpc/async.h"
 #include "rpc/client_session.h"
-#include "rpc/spawn.h"
 #include "rpc/timers.h"
-#include "rpc/waiter.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh::rpc {

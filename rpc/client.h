@@ -9,7 +9,6 @@
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "rpc/message.h"
-#include "rpc/observer.h"
 
 namespace simurgh::rpc {
 

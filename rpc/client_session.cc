@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "rpc/exchange.h"
-#include "rpc/socket_stream.h"
+#include "rpc/connection.h"
+#include "rpc/stream.h"
 #include "rpc/timers.h"
-#include "rpc/tls_stream.h"
+#include "rpc/tls.h"
 #include "rpc/token.h"
 #include "rpc/transport.h"
 

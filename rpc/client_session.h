@@ -8,11 +8,11 @@
 
 #include "absl/container/flat_hash_map.h"
 
+#include "rpc/async.h"
 #include "rpc/client.h"
 #include "rpc/connection.h"
 #include "rpc/control.h"
 #include "rpc/sharing.h"
-#include "rpc/suspension.h"
 #include "rpc/timers.h"
 #include "rpc/window.h"
 

@@ -9,13 +9,15 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "rpc/async.h"
 #include "rpc/buffer.h"
+#include "rpc/call.h"
 #include "rpc/control.h"
 #include "rpc/frame.h"
 #include "rpc/incoming_payload.h"
-#include "rpc/observer.h"
+#include "rpc/message.h"
 #include "rpc/outbox.h"
 #include "rpc/stream.h"
 #include "rpc/timers.h"
@@ -222,5 +224,21 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t bytes_written_ = 0;
   uint64_t times_drained_ = 0;  // The outbox became empty.
 };
+
+// Shared by both ends of a call.
+
+// Calls the placement for a frame.
+// Errors: the placement's; INTERNAL when it throws or returns destinations of other lengths.
+StatusOr<Placed> PlaceSegments(const Placement& placement, const IncomingFrame& frame);
+
+// The length of the frame with this message.
+uint64_t FrameBytes(const OutgoingMessage& message);
+
+// Checks a message against its receiver's limits.
+// Errors: INVALID_ARGUMENT, naming the limit.
+Status CheckFits(const OutgoingMessage& message, const FrameLimits& limits);
+
+// An ERROR that answers a request.
+OutgoingFrame ErrorFrame(uint64_t request_id, const Status& error);
 
 }  // namespace simurgh::rpc

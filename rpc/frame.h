@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "rpc/borrowed_segment.h"
+#include "rpc/region.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::rpc {

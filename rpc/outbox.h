@@ -10,8 +10,8 @@
 #include "absl/container/inlined_vector.h"
 #include <boost/asio/buffer.hpp>
 
+#include "rpc/async.h"
 #include "rpc/frame.h"
-#include "rpc/gate.h"
 #include "rpc/message.h"
 #include "rpc/sharing.h"
 #include "rpc/stream.h"

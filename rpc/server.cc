@@ -3,10 +3,10 @@
 #include <utility>
 #include <vector>
 
-#include "rpc/exchange.h"
+#include "rpc/connection.h"
 #include "rpc/server_session.h"
-#include "rpc/socket_stream.h"
-#include "rpc/tls_stream.h"
+#include "rpc/stream.h"
+#include "rpc/tls.h"
 #include "rpc/transport.h"
 #include "simurgh/base/check.h"
 

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "rpc/exchange.h"
-#include "rpc/spawn.h"
+#include "rpc/async.h"
+#include "rpc/connection.h"
 #include "rpc/timers.h"
 #include "rpc/token.h"
 

@@ -16,11 +16,9 @@
 #include "rpc/async.h"
 #include "rpc/connection.h"
 #include "rpc/control.h"
-#include "rpc/gate.h"
 #include "rpc/incoming_payload.h"
 #include "rpc/server.h"
 #include "rpc/sharing.h"
-#include "rpc/suspension.h"
 #include "rpc/timers.h"
 #include "rpc/window.h"
 

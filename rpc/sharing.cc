@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "rpc/buffer.h"
-#include "rpc/close_reason.h"
+#include "rpc/call.h"
 #include "rpc/control.h"
 
 namespace simurgh::rpc {

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "rpc/async.h"
-#include "rpc/borrowed_segment.h"
 #include "rpc/message.h"
 #include "rpc/region.h"
-#include "rpc/unix_socket.h"
+#include "rpc/transport.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/status.h"
 

@@ -14,7 +14,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
-#include "rpc/close_reason.h"
+#include "rpc/call.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/file_descriptor.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "rpc/waiter.h"
+#include "rpc/async.h"
 
 namespace simurgh::rpc {
 

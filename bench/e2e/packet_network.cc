@@ -12,7 +12,7 @@
 #include <sys/signalfd.h>
 
 #include "bench/e2e/tunnel.h"
-#include "rpc/testing/delay_line.h"
+#include "rpc/testing/proxy.h"
 #include "simurgh/base/file_descriptor.h"
 
 namespace simurgh::bench {

@@ -6,7 +6,7 @@
 
 #include <boost/asio/signal_set.hpp>
 
-#include "rpc/testing/delaying_proxy.h"
+#include "rpc/testing/proxy.h"
 
 namespace simurgh::bench {
 

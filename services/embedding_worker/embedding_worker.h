@@ -9,7 +9,6 @@
 
 #include "rpc/async.h"
 #include "rpc/call.h"
-#include "rpc/waiter.h"
 #include "services/api/row_server.h"
 #include "services/embedding_worker/batch_pooling.h"
 #include "services/embedding_worker/forward_buffer.h"

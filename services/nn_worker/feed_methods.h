@@ -5,8 +5,8 @@
 
 #include <boost/asio/thread_pool.hpp>
 
+#include "rpc/async.h"
 #include "rpc/server.h"
-#include "rpc/waiter.h"
 #include "services/nn_worker/feed_buffer.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/telemetry/metrics.h"

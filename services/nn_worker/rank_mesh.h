@@ -13,9 +13,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 
+#include "rpc/async.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
-#include "rpc/waiter.h"
 #include "services/api/answer.h"
 #include "services/api/rank_methods.h"
 #include "services/runtime/io_thread.h"

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "rpc/async.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
-#include "rpc/waiter.h"
 #include "services/api/answer.h"
 #include "services/api/rank_methods.h"
 #include "services/nn_worker/rank_mesh.h"

@@ -4,7 +4,7 @@
 
 #include <boost/asio/post.hpp>
 
-#include "rpc/event_loop.h"
+#include "rpc/async.h"
 #include "simurgh/base/thread.h"
 
 namespace simurgh {

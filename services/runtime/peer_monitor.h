@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "rpc/async.h"
 #include "rpc/client.h"
 #include "rpc/method.h"
-#include "rpc/waiter.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/log_limiter.h"

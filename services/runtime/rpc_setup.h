@@ -9,8 +9,8 @@
 
 #include "absl/container/flat_hash_map.h"
 
+#include "rpc/call.h"
 #include "rpc/client.h"
-#include "rpc/observer.h"
 #include "rpc/server.h"
 #include "services/runtime/log_limiter.h"
 #include "simurgh/base/status.h"

@@ -15,7 +15,7 @@
 #include <boost/asio/use_future.hpp>
 #include <boost/asio/write.hpp>
 
-#include "rpc/suspension.h"
+#include "rpc/async.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/listener.h"
 #include "services/serving/predict_api.h"

@@ -21,7 +21,7 @@
 #include <catch2/catch.hpp>
 
 #include "rpc/testing/certificates.h"
-#include "rpc/testing/killing_proxy.h"
+#include "rpc/testing/proxy.h"
 #include "tests/concurrency/soak_caller.h"
 #include "tests/concurrency/soak_server.h"
 

@@ -5,9 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "rpc/spawn.h"
+#include "rpc/async.h"
 #include "rpc/timers.h"
-#include "rpc/waiter.h"
 #include "tests/concurrency/soak_keepsakes.h"
 #include "tests/concurrency/soak_server.h"
 

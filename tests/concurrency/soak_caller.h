@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "rpc/async.h"
 #include "rpc/client.h"
-#include "rpc/gate.h"
 #include "tests/concurrency/soak_ledger.h"
 
 namespace simurgh::rpc {

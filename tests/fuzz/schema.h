@@ -2,7 +2,7 @@
 
 // What the targets of FlatBuffers metadata share.
 
-#include "rpc/typed_message.h"
+#include "rpc/method.h"
 #include "simurgh/base/check.h"
 #include "simurgh/table/partition.h"
 #include "tests/fuzz/targets.h"

@@ -7,7 +7,7 @@
 
 #include "bench/micro/ps/batches.h"
 #include "rpc/client.h"
-#include "rpc/typed_message.h"
+#include "rpc/method.h"
 #include "services/runtime/io_thread.h"
 
 namespace simurgh::bench {

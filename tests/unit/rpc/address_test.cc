@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/unix_socket.h"
+#include "rpc/transport.h"
 #include "tests/support/skip.h"
 #include "tests/unit/rpc/ends.h"
 

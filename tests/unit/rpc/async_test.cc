@@ -9,9 +9,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <catch2/catch.hpp>
 
-#include "rpc/gate.h"
 #include "rpc/testing/loop.h"
-#include "rpc/waiter.h"
 
 namespace simurgh::rpc {
 namespace {

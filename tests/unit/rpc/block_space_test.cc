@@ -3,7 +3,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/borrowed_segment.h"
 #include "rpc/region.h"
 #include "simurgh/base/random.h"
 

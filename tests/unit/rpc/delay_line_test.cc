@@ -1,9 +1,8 @@
-#include "rpc/testing/delay_line.h"
-
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "rpc/testing/proxy.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh::rpc::testing {

@@ -1,13 +1,12 @@
 // Times have lower bounds only: a slow machine is late, never early.
 
-#include "rpc/testing/delaying_proxy.h"
-
 #include <utility>
 
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 
+#include "rpc/testing/proxy.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/waiter.h"
+#include "rpc/async.h"
 #include "tests/unit/rpc/support.h"
 
 namespace simurgh::rpc {

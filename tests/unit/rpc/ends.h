@@ -14,9 +14,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "rpc/async.h"
 #include "rpc/control.h"
 #include "rpc/testing/raw_peer.h"
-#include "rpc/waiter.h"
 #include "tests/unit/rpc/support.h"
 
 namespace simurgh::rpc {

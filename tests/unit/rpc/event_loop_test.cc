@@ -1,10 +1,10 @@
-#include "rpc/event_loop.h"
-
 #include <chrono>
 #include <functional>
 #include <thread>
 
 #include <catch2/catch.hpp>
+
+#include "rpc/async.h"
 
 namespace simurgh::rpc {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/exchange.h"
+#include "rpc/async.h"
+#include "rpc/connection.h"
 #include "rpc/timers.h"
-#include "rpc/waiter.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {

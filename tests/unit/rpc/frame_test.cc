@@ -8,8 +8,8 @@
 #include "absl/strings/cord.h"
 #include <catch2/catch.hpp>
 
+#include "rpc/connection.h"
 #include "rpc/control.h"
-#include "rpc/exchange.h"
 #include "rpc/testing/raw_peer.h"
 #include "tests/unit/rpc/support.h"
 

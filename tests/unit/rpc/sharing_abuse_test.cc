@@ -20,7 +20,7 @@
 #include "rpc/control.h"
 #include "rpc/region.h"
 #include "rpc/sharing.h"
-#include "rpc/socket_stream.h"
+#include "rpc/stream.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {

@@ -1,5 +1,3 @@
-#include "rpc/socket_stream.h"
-
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,8 +9,9 @@
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 
+#include "rpc/async.h"
 #include "rpc/connection.h"
-#include "rpc/event_loop.h"
+#include "rpc/stream.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {

@@ -1,5 +1,3 @@
-#include "rpc/tls_stream.h"
-
 #include <algorithm>
 #include <optional>
 
@@ -7,9 +5,9 @@
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 
-#include "rpc/spawn.h"
+#include "rpc/async.h"
 #include "rpc/testing/certificates.h"
-#include "rpc/waiter.h"
+#include "rpc/tls.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {

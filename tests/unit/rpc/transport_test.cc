@@ -14,7 +14,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/spawn.h"
+#include "rpc/async.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {

@@ -1,4 +1,4 @@
-#include "rpc/socket_stream.h"
+#include "rpc/stream.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "rpc/event_loop.h"
+#include "rpc/async.h"
 
 namespace simurgh::rpc {
 namespace {

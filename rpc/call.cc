@@ -1,4 +1,4 @@
-#include "rpc/close_reason.h"
+#include "rpc/call.h"
 
 #include <iterator>
 #include <string>
