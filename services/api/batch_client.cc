@@ -9,8 +9,7 @@
 #include <boost/asio/use_future.hpp>
 
 #include "services/api/answer.h"
-#include "services/api/patience.h"
-#include "services/api/row_codec.h"
+#include "services/api/row_rpc.h"
 #include "simurgh/base/check.h"
 #include "simurgh/data/vector_codec.h"
 

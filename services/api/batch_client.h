@@ -6,7 +6,7 @@
 
 #include "services/api/batch_codec.h"
 #include "services/api/peer_clients.h"
-#include "services/api/row_server.h"
+#include "services/api/row_rpc.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/base/random.h"
 #include "simurgh/config/cluster_config.h"

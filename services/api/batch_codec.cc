@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/row_codec.h"
+#include "services/api/row_rpc.h"
 
 namespace simurgh::api {
 namespace {

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "rpc/method.h"
+#include "services/api/checkpoint_generated.h"
 #include "services/api/ranks_generated.h"
 
 namespace simurgh::api {
@@ -38,5 +39,14 @@ inline constexpr AwaitTraining kAwaitTraining{.number = 0x0309, .name = "await_t
 // To rank 0, by the same. Training ends as by SIGTERM.
 using StopTraining = rpc::MethodOf<rpc::MessageOf<rpc::NoTable>, rpc::MessageOf<rpc::NoTable>>;
 inline constexpr StopTraining kStopTraining{.number = 0x030a, .name = "stop_training"};
+
+// The method of rank 0 that `simurgh checkpoint` calls. The tables are in checkpoint.fbs. The
+// number and meaning of a method never change.
+
+// The first call asks for a checkpoint at the next step; its response numbers the request. The
+// others wait for a while and report on it.
+using SaveCheckpoint = rpc::MethodOf<rpc::MessageOf<wire::SaveCheckpointRequest>,
+                                     rpc::MessageOf<wire::SaveCheckpointResponse>>;
+inline constexpr SaveCheckpoint kSaveCheckpoint{.number = 0x0308, .name = "save_checkpoint"};
 
 }  // namespace simurgh::api

@@ -4,7 +4,7 @@
 #include <list>
 #include <vector>
 
-#include "services/api/dense_server.h"
+#include "services/api/dense_rpc.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/log_limiter.h"
 #include "simurgh/config/service_config.h"

@@ -5,9 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "services/embedding_ps/dense_methods.h"
+#include "services/embedding_ps/methods.h"
 #include "services/embedding_ps/parameter_server.h"
-#include "services/embedding_ps/row_methods.h"
 #include "services/embedding_ps/serve_rows.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/listener.h"

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "rpc/server.h"
-#include "services/embedding_ps/initial_rows.h"
-#include "services/embedding_ps/latch.h"
+#include "services/embedding_ps/row_loader.h"
+#include "services/embedding_ps/row_task.h"
 #include "services/embedding_ps/step_barrier.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/log.h"

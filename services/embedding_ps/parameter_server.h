@@ -9,13 +9,11 @@
 #include <vector>
 
 #include "rpc/async.h"
-#include "services/api/row_codec.h"
-#include "services/api/row_server.h"
+#include "services/api/row_rpc.h"
 #include "services/embedding_ps/fair_queue.h"
 #include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_saver.h"
 #include "services/embedding_ps/row_task.h"
-#include "services/embedding_ps/server_environment.h"
 #include "services/embedding_ps/server_metrics.h"
 #include "services/embedding_ps/step_barrier.h"
 #include "services/runtime/log_limiter.h"

@@ -1,17 +1,29 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 
-#include "services/embedding_ps/partition_threads.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/model/model_directory.h"
+#include "simurgh/table/partition.h"
 
 namespace simurgh {
+
+// The partitions of a server, for work outside of requests.
+struct PartitionThreads {
+  uint32_t count;
+  // Calls `use` on the thread of a partition. The caller waits for the future. Afterwards requests
+  // that wait for memory try again.
+  std::function<std::future<void>(uint32_t partition, std::function<void(Partition&)> use)> on_one;
+  // The same for all partitions, each on its thread. Waits.
+  std::function<void(absl::FunctionRef<void(uint32_t partition, Partition&)> use)> on_all;
+};
 
 // Called after each piece with the rows read so far and all rows of the checkpoint, of all servers.
 // An error ends the load.
@@ -39,5 +51,13 @@ struct RowTarget {
 // Cost: reads ids and stamps of all rows, and the rest of a piece where a row is the server's.
 // Needs memory for 65,536 rows of a table, twice.
 Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgress progress);
+
+// Puts the rows of the files tables.N.initial_rows into a server that begins a new training: those
+// whose ids it owns. Their optimizer state is that of new rows, see Table::PutInitialRows().
+//
+// Requires tables without rows. After an error some rows are there: the server must not be used.
+// Errors: INVALID_ARGUMENT for a file that does not fit the table, naming table, file, tensor and
+// both shapes; of TensorFileReader and Table::PutInitialRows, naming the file.
+Status LoadInitialRows(const RowTarget& target, LoadProgress progress);
 
 }  // namespace simurgh

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "services/api/row_server.h"
-#include "services/embedding_ps/partition_threads.h"
+#include "services/api/row_rpc.h"
+#include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_task.h"
 #include "services/embedding_ps/server_metrics.h"
 #include "simurgh/config/checkpoint_config.h"

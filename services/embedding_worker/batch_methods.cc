@@ -6,8 +6,7 @@
 
 #include "services/api/answer.h"
 #include "services/api/batch_codec.h"
-#include "services/api/patience.h"
-#include "services/api/row_codec.h"
+#include "services/api/row_rpc.h"
 
 namespace simurgh {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/embedding_worker/argmax_wire.h"
-#include "services/embedding_worker/stage_timer.h"
+#include "services/embedding_worker/worker_metrics.h"
 #include "simurgh/base/log.h"
 #include "simurgh/feature/batch_plan.h"
 #include "simurgh/feature/bucket_map.h"

@@ -9,7 +9,7 @@
 
 #include "rpc/async.h"
 #include "rpc/call.h"
-#include "services/api/row_server.h"
+#include "services/api/row_rpc.h"
 #include "services/embedding_worker/batch_pooling.h"
 #include "services/embedding_worker/forward_buffer.h"
 #include "services/embedding_worker/row_exchange.h"

@@ -6,7 +6,7 @@
 
 #include <boost/asio/strand.hpp>
 
-#include "services/api/row_codec.h"
+#include "services/api/row_rpc.h"
 
 namespace simurgh {
 namespace {

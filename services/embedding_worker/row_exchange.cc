@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-#include "services/embedding_worker/stage_timer.h"
+#include "services/embedding_worker/worker_metrics.h"
 
 namespace simurgh {
 namespace {

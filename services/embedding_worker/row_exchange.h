@@ -7,7 +7,7 @@
 
 #include "rpc/async.h"
 #include "rpc/call.h"
-#include "services/api/row_server.h"
+#include "services/api/row_rpc.h"
 #include "services/embedding_worker/batch_pool.h"
 #include "services/embedding_worker/rank_row_cache.h"
 #include "services/embedding_worker/row_wire.h"

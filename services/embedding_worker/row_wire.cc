@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "services/api/row_codec.h"
+#include "services/api/row_rpc.h"
 
 namespace simurgh {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/patience.h"
+#include "services/api/answer.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/thread.h"
 

@@ -12,7 +12,7 @@
 
 #include "rpc/server.h"
 #include "services/api/answer.h"
-#include "services/api/checkpoint_methods.h"
+#include "services/api/rank_methods.h"
 #include "services/nn_worker/model_saver.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"

@@ -8,7 +8,6 @@
 
 #include "services/api/answer.h"
 #include "services/api/feed_codec.h"
-#include "services/api/patience.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/settings.h"
 #include "simurgh/config/cluster_config.h"

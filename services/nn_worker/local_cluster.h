@@ -6,7 +6,7 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "rpc/async.h"
-#include "services/api/dense_client.h"
+#include "services/api/dense_rpc.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/io_thread.h"

@@ -14,7 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 
-#include "services/api/row_server.h"
+#include "services/api/row_rpc.h"
 #include "services/nn_worker/resume.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"

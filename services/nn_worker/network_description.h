@@ -2,12 +2,21 @@
 
 #include <string>
 
+#include "services/nn_worker/training_job.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/train/ports.h"
 
 namespace simurgh {
 
 // The dense network and its inputs as JSON, for programs that do not read the configuration: the
 // text `network` of src/model/FORMAT.md.
 std::string DescribeNetwork(const ClusterConfig& config);
+
+// The content of probe.csv (src/model/FORMAT.md): the first rows of the test files, or of the
+// training files without tests, with the job's probabilities. Empty if the rows cannot be read or
+// predicted, which is logged: a model without probe is better than none.
+// Requires that all pushes are acknowledged. run, steps: see
+// TrainingJob::Predict.
+std::string MakeProbe(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t steps);
 
 }  // namespace simurgh

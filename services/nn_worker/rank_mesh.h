@@ -152,4 +152,9 @@ class RankMesh {
   std::optional<Failure> failure_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Sums and gathers over a mesh, which it ends when it is destroyed. Sums use a direct
+// reduce-scatter and all-gather, which keep the rank order; two ranks in f32 use an all-gather.
+// Lifetime: the mesh outlives it.
+std::unique_ptr<Collective> NewRankCollective(RankMesh& mesh);
+
 }  // namespace simurgh

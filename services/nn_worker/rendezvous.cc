@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
-#include "services/api/patience.h"
-#include "services/nn_worker/rank_collective.h"
+#include "services/api/answer.h"
+#include "services/nn_worker/rank_mesh.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/settings.h"
 

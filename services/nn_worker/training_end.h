@@ -13,7 +13,6 @@
 
 #include "rpc/method.h"
 #include "services/api/answer.h"
-#include "services/api/patience.h"
 #include "services/api/rank_methods.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"

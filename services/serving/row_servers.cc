@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include <boost/asio/use_future.hpp>
 
-#include "services/api/serving_cluster.h"
+#include "services/api/served_rows.h"
 #include "services/runtime/rpc_setup.h"
 #include "simurgh/config/cluster_config.h"
 

@@ -10,7 +10,7 @@
 #include "absl/base/thread_annotations.h"
 
 #include "rpc/client.h"
-#include "services/api/served_row_codec.h"
+#include "services/api/served_rows.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_setup.h"
 #include "simurgh/base/mutex.h"

@@ -9,10 +9,10 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
-#include "services/api/checkpoint_methods.h"
+#include "services/api/rank_methods.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
-#include "services/simurgh/json_output.h"
+#include "services/simurgh/output.h"
 #include "services/simurgh/progress.h"
 #include "services/simurgh/training_watch.h"
 #include "simurgh/config/cluster_config.h"

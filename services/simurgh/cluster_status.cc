@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include <nlohmann/json.hpp>
 
-#include "services/simurgh/bytes_text.h"
+#include "services/simurgh/output.h"
 
 namespace simurgh {
 namespace {

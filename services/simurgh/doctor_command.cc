@@ -30,9 +30,9 @@
 
 #include "rpc/address.h"
 #include "services/runtime/command_line.h"
-#include "services/simurgh/bytes_text.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
+#include "services/simurgh/output.h"
 #include "services/simurgh/scrape.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/json_text.h"

@@ -25,7 +25,7 @@
 #include "services/runtime/command_line.h"
 #include "services/simurgh/checkpoint_choice.h"
 #include "services/simurgh/commands.h"
-#include "services/simurgh/output_file.h"
+#include "services/simurgh/output.h"
 #include "services/simurgh/progress.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"

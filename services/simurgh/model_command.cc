@@ -11,7 +11,7 @@
 
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
-#include "services/simurgh/json_output.h"
+#include "services/simurgh/output.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/model/model_report.h"
 

@@ -28,14 +28,14 @@
 #include <nlohmann/json.hpp>
 
 #include "services/api/batch_codec.h"
-#include "services/api/dense_codec.h"
-#include "services/api/row_codec.h"
+#include "services/api/dense_rpc.h"
+#include "services/api/row_rpc.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/io_thread.h"
-#include "services/simurgh/bytes_text.h"
 #include "services/simurgh/commands.h"
+#include "services/simurgh/output.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/batch_reader.h"

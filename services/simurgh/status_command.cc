@@ -17,7 +17,7 @@
 #include "services/runtime/command_line.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
-#include "services/simurgh/json_output.h"
+#include "services/simurgh/output.h"
 #include "services/simurgh/scrape.h"
 #include "simurgh/config/cluster_config.h"
 

@@ -22,7 +22,7 @@
 #include "services/runtime/http_endpoint.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
-#include "services/simurgh/output_file.h"
+#include "services/simurgh/output.h"
 #include "services/simurgh/scrape.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/telemetry/clock_offset.h"

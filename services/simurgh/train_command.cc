@@ -31,7 +31,7 @@
 #include "services/runtime/daemon.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
-#include "services/simurgh/json_output.h"
+#include "services/simurgh/output.h"
 #include "services/simurgh/progress.h"
 #include "services/simurgh/run_processes.h"
 #include "services/simurgh/training_watch.h"

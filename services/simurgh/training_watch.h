@@ -12,7 +12,7 @@
 #include <boost/asio/use_future.hpp>
 
 #include "rpc/client.h"
-#include "services/api/patience.h"
+#include "services/api/answer.h"
 #include "services/api/rank_methods.h"
 #include "services/nn_worker/token_link.h"
 #include "services/runtime/io_thread.h"

@@ -8,7 +8,7 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
-#include "services/api/row_client.h"
+#include "services/api/row_rpc.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
 #include "simurgh/base/hash.h"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "services/api/dense_codec.h"
+#include "services/api/dense_rpc.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"

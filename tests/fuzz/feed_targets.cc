@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "services/api/checkpoint_methods.h"
 #include "services/api/feed_codec.h"
 #include "services/api/rank_methods.h"
 #include "simurgh/base/check.h"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "services/api/row_codec.h"
+#include "services/api/row_rpc.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "services/api/served_row_codec.h"
+#include "services/api/served_rows.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"

@@ -14,7 +14,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "services/api/row_codec.h"
+#include "services/api/row_rpc.h"
 #include "simurgh/base/random.h"
 #include "tests/property/row_requests_ends.h"
 

@@ -5,7 +5,7 @@
 
 #include <boost/asio/use_future.hpp>
 
-#include "services/api/row_codec.h"
+#include "services/api/row_rpc.h"
 
 namespace simurgh::bench {
 namespace {

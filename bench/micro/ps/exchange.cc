@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "rpc/server.h"
-#include "services/api/row_codec.h"
+#include "services/api/row_rpc.h"
 #include "services/runtime/io_thread.h"
 
 namespace simurgh::bench {

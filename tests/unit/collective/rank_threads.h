@@ -7,7 +7,7 @@
 
 #include "rpc/client.h"
 #include "rpc/server.h"
-#include "services/nn_worker/rank_collective.h"
+#include "services/nn_worker/rank_mesh.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::testing {

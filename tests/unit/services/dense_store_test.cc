@@ -11,7 +11,7 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
-#include "services/api/dense_client.h"
+#include "services/api/dense_rpc.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/random.h"
 #include "train/dense_exchange.h"

@@ -12,7 +12,7 @@
 
 #include "services/api/answer.h"
 #include "services/api/batch_client.h"
-#include "services/api/row_client.h"
+#include "services/api/row_rpc.h"
 #include "tests/unit/services/one_table.h"
 #include "tests/unit/services/remote_worker.h"
 #include "tests/unit/services/server_fixture.h"

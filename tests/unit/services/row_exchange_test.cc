@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "services/api/row_codec.h"
+#include "services/api/row_rpc.h"
 #include "tests/unit/services/worker_fixture.h"
 
 namespace simurgh {

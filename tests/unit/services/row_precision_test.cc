@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "services/api/row_codec.h"
+#include "services/api/row_rpc.h"
 #include "simurgh/table/row_numbers.h"
 #include "simurgh/tensor/half.h"
 #include "tests/unit/services/worker_fixture.h"

@@ -1,8 +1,8 @@
-#include "services/api/served_row_codec.h"
-
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "services/api/served_rows.h"
 
 namespace simurgh::api {
 namespace {

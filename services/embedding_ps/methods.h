@@ -1,6 +1,7 @@
 #pragma once
 
 #include "rpc/server.h"
+#include "services/embedding_ps/dense_store.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_ps/run_guard.h"
 #include "simurgh/base/aligned_buffer.h"
@@ -13,5 +14,10 @@ namespace simurgh {
 // server.
 void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& runs,
                         BufferPool& buffers, uint64_t map_version);
+
+// Registers StartDense, PullDense and PushDense. Gradients are read from the transport's buffers.
+// `runs` admits training requests. Lifetime: `store`, `runs` and `buffers` must outlive the server.
+void RegisterDenseMethods(rpc::Server& server, DenseStore& store, RunGuard& runs,
+                          BufferPool& buffers);
 
 }  // namespace simurgh

@@ -1,4 +1,4 @@
-#include "services/api/served_row_codec.h"
+#include "services/api/served_rows.h"
 
 #include "absl/strings/str_cat.h"
 

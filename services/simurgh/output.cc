@@ -1,4 +1,4 @@
-#include "services/simurgh/output_file.h"
+#include "services/simurgh/output.h"
 
 #include <atomic>
 #include <cerrno>

@@ -1,17 +1,36 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <iostream>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 #include <nlohmann/json.hpp>
+
+#include "simurgh/base/file_descriptor.h"
+#include "simurgh/base/status.h"
+
+namespace simurgh {
+
+// "1.5 GiB"
+inline std::string BytesText(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  size_t unit = 0;
+  for (; bytes >= 1000 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
+  return absl::StrFormat("%.*f %s", unit == 0 || bytes >= 100 ? 0 : 1, bytes, kUnits[unit]);
+}
+
+}  // namespace simurgh
 
 // The option --json of commands that print data.
 
@@ -64,5 +83,50 @@ inline nlohmann::ordered_json ResultJson(const std::string& text) {
   }
   return all;
 }
+
+// The name of a file until it is complete: PATH.tmp-PID. The destructor removes the file, and so do
+// SIGINT, SIGTERM and SIGHUP, which then end the process.
+//
+// Threads: one owner. At most one at a time in the process.
+class UnfinishedFile {
+ public:
+  explicit UnfinishedFile(std::string path);
+  UnfinishedFile(const UnfinishedFile&) = delete;
+  UnfinishedFile& operator=(const UnfinishedFile&) = delete;
+  ~UnfinishedFile();
+
+  const std::string& name() const { return name_; }
+  // Gives the file its path. Errors: of rename().
+  Status Finish();
+
+ private:
+  const std::string path_;
+  const std::string name_;
+};
+
+// Rows of text that go to a file or to stdout. A file gets its name when it is complete; what is
+// not finished is removed.
+//
+// Threads: one owner.
+class OutputFile {
+ public:
+  // path: "-" for stdout. Errors: those of the system calls, naming the path.
+  static StatusOr<std::unique_ptr<OutputFile>> Open(const std::string& path);
+
+  // Errors: CANCELLED if the reader of a pipe has ended; those of write(), naming the path.
+  Status Append(std::string_view text);
+  // Must be the last call.
+  Status Finish();
+
+ private:
+  OutputFile(std::string path, std::unique_ptr<UnfinishedFile> unfinished, FileDescriptor file)
+      : path_(std::move(path)), unfinished_(std::move(unfinished)), file_(std::move(file)) {}
+  Status Write();
+
+  const std::string path_;
+  const std::unique_ptr<UnfinishedFile> unfinished_;  // Null: written in place.
+  FileDescriptor file_;
+  std::string buffer_;
+};
 
 }  // namespace simurgh
