@@ -23,7 +23,7 @@
 #include "simurgh/model/manifest.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/table/run_number.h"
-#include "simurgh/train/train_state.h"
+#include "simurgh/train/checkpoint_port.h"
 #include "simurgh/train/trainer.h"
 
 namespace simurgh {

@@ -12,7 +12,7 @@
 #include "simurgh/model/model_directory.h"
 #include "simurgh/model/tensor_file.h"
 #include "simurgh/nn/dense_network.h"
-#include "simurgh/train/train_state.h"
+#include "simurgh/train/checkpoint_port.h"
 
 namespace simurgh {
 

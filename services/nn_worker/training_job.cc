@@ -19,7 +19,6 @@
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/feature/batch_plan.h"
 #include "simurgh/train/dense_weights.h"
-#include "simurgh/train/model_inputs.h"
 #include "simurgh/train/nccl_sums.h"
 
 namespace simurgh {

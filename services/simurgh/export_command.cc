@@ -38,7 +38,6 @@
 #include "simurgh/serve/model_version.h"
 #include "simurgh/telemetry/logging.h"
 #include "simurgh/train/dense_weights.h"
-#include "simurgh/train/model_inputs.h"
 
 namespace simurgh {
 namespace {

@@ -45,7 +45,7 @@
 #include "simurgh/table/run_number.h"
 #include "simurgh/telemetry/logging.h"
 #include "simurgh/telemetry/metrics.h"
-#include "simurgh/train/model_inputs.h"
+#include "simurgh/train/dense_weights.h"
 
 namespace simurgh {
 

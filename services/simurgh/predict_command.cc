@@ -40,8 +40,8 @@
 #include "simurgh/serve/predictor.h"
 #include "simurgh/telemetry/logging.h"
 #include "simurgh/tensor/finite.h"
+#include "simurgh/train/dense_weights.h"
 #include "simurgh/train/evaluator.h"
-#include "simurgh/train/model_inputs.h"
 
 namespace simurgh {
 namespace {

@@ -20,7 +20,6 @@
 #include "simurgh/model/tensor_file.h"
 #include "simurgh/table/run_number.h"
 #include "simurgh/train/dense_weights.h"
-#include "simurgh/train/model_inputs.h"
 
 namespace simurgh {
 namespace {

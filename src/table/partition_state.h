@@ -7,7 +7,7 @@
 #include "simurgh/table/partition.h"
 #include "table/arena.h"
 #include "table/push_window.h"
-#include "table/recency_clock.h"
+#include "table/recency_queue.h"
 
 namespace simurgh {
 

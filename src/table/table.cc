@@ -14,7 +14,6 @@
 #include "simurgh/tensor/finite.h"
 #include "table/arena.h"
 #include "table/recency_queue.h"
-#include "table/row_columns.h"
 #include "table/row_index.h"
 #include "table/row_layout.h"
 #include "table/row_store.h"

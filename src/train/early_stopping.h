@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "simurgh/config/training_config.h"
+#include "simurgh/train/checkpoint_port.h"
 #include "simurgh/train/evaluator.h"
-#include "simurgh/train/train_state.h"
 
 namespace simurgh {
 

@@ -13,7 +13,7 @@
 #include "train/gradient_reducer.h"
 #include "train/loader.h"
 #include "train/progress_meter.h"
-#include "train/rank_heartbeat.h"
+#include "train/rank_monitor.h"
 
 namespace simurgh {
 namespace {

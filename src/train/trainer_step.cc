@@ -12,7 +12,7 @@
 #include "train/dense_exchange.h"
 #include "train/gradient_reducer.h"
 #include "train/progress_meter.h"
-#include "train/rank_heartbeat.h"
+#include "train/rank_monitor.h"
 
 namespace simurgh {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/micro/table/batches.h"
-#include "table/row_format.h"
+#include "table/row_layout.h"
 
 namespace simurgh::bench {
 

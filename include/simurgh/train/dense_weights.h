@@ -7,8 +7,13 @@
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/tensor_file.h"
 #include "simurgh/nn/dense_network.h"
+#include "simurgh/nn/model.h"
 
 namespace simurgh {
+
+// What the dense network of a configuration reads: dense columns, masks of raw features, and
+// embeddings.
+ModelInputs InputsOf(const ClusterConfig& config);
 
 // What a network predicts with, in the order of PredictionTensors().
 struct DenseWeights {

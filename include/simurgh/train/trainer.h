@@ -21,7 +21,6 @@
 #include "simurgh/train/checkpoint_port.h"
 #include "simurgh/train/evaluator.h"
 #include "simurgh/train/ports.h"
-#include "simurgh/train/train_state.h"
 
 namespace simurgh {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "simurgh/base/hash.h"
-#include "table/row_format.h"
+#include "table/row_layout.h"
 #include "table/simd/row_update.h"
 
 namespace simurgh {

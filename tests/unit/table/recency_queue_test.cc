@@ -9,7 +9,6 @@
 
 #include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"
-#include "table/recency_clock.h"
 
 namespace simurgh {
 namespace {

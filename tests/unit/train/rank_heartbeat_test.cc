@@ -1,10 +1,9 @@
-#include "train/rank_heartbeat.h"
-
 #include <thread>
 
 #include <catch2/catch.hpp>
 
 #include "tests/unit/collective/rank_threads.h"
+#include "train/rank_monitor.h"
 
 namespace simurgh::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "table/row_columns.h"
+#include "table/row_layout.h"
 
 #include <array>
 #include <span>
