@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "nn/input_blocks.h"
+#include "nn/model_plan.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/data/row_codec.h"
 

@@ -7,8 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "nn/input_blocks.h"
-
 namespace simurgh {
 namespace {
 

@@ -137,4 +137,9 @@ struct ModelPlan {
 // Errors: INVALID_ARGUMENT; names the tower and the layer (counted from 1) and what to change.
 StatusOr<ModelPlan> PlanModel(const ModelConfig& model, const ModelInputs& inputs);
 
+// Splits the embedding columns that towers read into blocks, of which any two are equal or
+// disjoint. Finds each block's last reader and the columns without a reader. Requires all towers
+// with their inputs.
+void PlanInputBlocks(ModelPlan& plan);
+
 }  // namespace simurgh

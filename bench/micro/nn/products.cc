@@ -8,7 +8,7 @@
 #include <dnnl.hpp>
 
 #include "bench/micro/nn/random_matrix.h"
-#include "nn/cpu/linear.h"
+#include "nn/cpu/layers.h"
 #include "simurgh/base/check.h"
 
 // From libgomp; see compute_threads.cc.

@@ -4,9 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "nn/cpu/activation.h"
 #include "nn/cpu/compute_threads.h"
-#include "nn/cpu/linear.h"
+#include "nn/cpu/layers.h"
 
 namespace simurgh::cpu {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "nn/cpu/workspace.h"
+#include "nn/cpu/predict_pass.h"
 #include "nn/model_plan.h"
 #include "simurgh/base/status.h"
 #include "simurgh/tensor/matrix_view.h"

@@ -4,10 +4,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+
+#include "simurgh/tensor/finite.h"
 
 namespace simurgh::cpu {
 
@@ -80,5 +83,14 @@ class ComputePool {
   std::atomic<bool> ending_ = false;
   std::vector<std::thread> threads_;
 };
+
+// Whether no value is NaN or infinite. Cost: one pass over memory on the compute threads.
+inline bool AllFinite(std::span<const float> values) {
+  std::atomic<bool> finite = true;
+  ForEachPart(values.size(), kPartElements, [&](size_t first, size_t end) {
+    if (!simurgh::AllFinite(values.subspan(first, end - first))) finite = false;
+  });
+  return finite;
+}
 
 }  // namespace simurgh::cpu

@@ -8,15 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "nn/cpu/activation.h"
 #include "nn/cpu/attention.h"
-#include "nn/cpu/batch_norm.h"
 #include "nn/cpu/compute_threads.h"
-#include "nn/cpu/cross.h"
-#include "nn/cpu/finite.h"
 #include "nn/cpu/interaction.h"
-#include "nn/cpu/linear.h"
-#include "nn/cpu/loss.h"
+#include "nn/cpu/layers.h"
 #include "nn/cpu/matmul.h"
 #include "nn/cpu/optimizer.h"
 #include "nn/dense_tensors.h"

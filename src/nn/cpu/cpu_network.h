@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "nn/cpu/predict_pass.h"
-#include "nn/cpu/workspace.h"
 #include "nn/dense_tensors.h"
 #include "nn/model_plan.h"
 #include "simurgh/base/aligned_buffer.h"

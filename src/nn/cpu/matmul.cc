@@ -9,7 +9,6 @@
 #include <dnnl.hpp>
 
 #include "nn/cpu/compute_threads.h"
-#include "nn/cpu/dnnl_engine.h"
 #include "nn/cpu/round_to_bf16.h"
 #include "simurgh/base/aligned_buffer.h"
 

@@ -2,11 +2,19 @@
 
 #include <cstddef>
 
+#include <dnnl.hpp>
+
 #include "simurgh/base/status.h"
 #include "simurgh/config/service_config.h"
 #include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh::cpu {
+
+// The CPU as oneDNN sees it. Threads: any.
+inline const dnnl::engine& DnnlEngine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
 
 struct Operand {
   MatrixView<const float> matrix;

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include <dnnl.hpp>
 
-#include "nn/cpu/dnnl_engine.h"
+#include "nn/cpu/matmul.h"
 #include "simurgh/base/aligned_buffer.h"
 
 namespace simurgh::cpu {

@@ -1,14 +1,78 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 
-#include "nn/cpu/cross.h"
+#include "nn/cpu/layers.h"
 #include "nn/cpu/packed_layers.h"
-#include "nn/cpu/workspace.h"
 #include "nn/model_plan.h"
+#include "simurgh/base/aligned_buffer.h"
 #include "simurgh/base/status.h"
 #include "simurgh/data/vector_codec.h"
 #include "simurgh/tensor/matrix_view.h"
+
+namespace simurgh::cpu {
+
+// Activations of one batch, or their gradients: a matrix (B, width) for each tower input and layer
+// output of the plan. Every matrix is contiguous and aligned to a cache line.
+//
+// Threads: one owner.
+class Workspace {
+ public:
+  // width: ModelPlan::activation_width.
+  explicit Workspace(size_t width) : width_(width) {}
+
+  // Reserves memory for a batch and sets the number of rows. Contents are lost.
+  // Cost: allocates if the batch is larger than all before it.
+  void Prepare(size_t rows) {
+    rows_ = rows;
+    if (rows <= capacity_rows_) return;
+    constexpr size_t kLine = kBufferAlignment / sizeof(float);
+    const size_t capacity_rows = (rows + kLine - 1) / kLine * kLine;
+    capacity_rows_ = 0;
+    buffer_ = AlignedBuffer();  // Frees the old memory first.
+    buffer_ = AlignedBuffer(capacity_rows * width_ * sizeof(float));
+    capacity_rows_ = capacity_rows;
+  }
+
+  MatrixView<float> Input(const TowerPlan& tower) {
+    return View(tower.activation_column, tower.input_width);
+  }
+  MatrixView<float> Output(const LayerPlan& layer) {
+    return View(layer.activation_column, layer.output_width);
+  }
+  // Products of a cross layer: outer (B, O), inner (B, rank).
+  MatrixView<float> OuterProduct(const LayerPlan& layer) {
+    return View(layer.scratch_column, layer.output_width);
+  }
+  MatrixView<float> InnerProduct(const LayerPlan& layer) {
+    return View(layer.scratch_column + layer.output_width, layer.config.rank);
+  }
+  // Of an attention layer, (rows, columns): the scorer's input, and the output of one of its
+  // layers. rows: at most the batch's times the layer's places.
+  MatrixView<float> ScorerInput(const LayerPlan& layer, size_t rows) {
+    return {View(layer.scratch_column, 0).data(), rows, layer.scorer.front().input_width};
+  }
+  MatrixView<float> ScorerOutput(const LayerPlan& linear, size_t rows) {
+    return {View(linear.activation_column, 0).data(), rows, linear.output_width};
+  }
+  // Among gradients: the cross layers' part of the gradient of the tower's input.
+  MatrixView<float> Origin(const TowerPlan& tower) {
+    return View(tower.origin_column, tower.input_width);
+  }
+
+ private:
+  MatrixView<float> View(size_t column, size_t width) {
+    return {reinterpret_cast<float*>(buffer_.data()) + column * capacity_rows_, rows_, width};
+  }
+
+  const size_t width_;
+  size_t rows_ = 0;
+  AlignedBuffer buffer_;  // A matrix starts at its column times the capacity in rows.
+  size_t capacity_rows_ = 0;
+};
+
+}  // namespace simurgh::cpu
 
 // The forward pass, as far as training and prediction share it.
 namespace simurgh::cpu {

@@ -6,9 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "nn/cpu/activation.h"
-#include "nn/cpu/finite.h"
-#include "nn/cpu/linear.h"
+#include "nn/cpu/layers.h"
 #include "nn/cpu/optimizer.h"
 #include "simurgh/base/random.h"
 

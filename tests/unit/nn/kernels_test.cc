@@ -6,11 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "nn/cpu/activation.h"
 #include "nn/cpu/compute_threads.h"
-#include "nn/cpu/finite.h"
-#include "nn/cpu/linear.h"
-#include "nn/cpu/loss.h"
+#include "nn/cpu/layers.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {

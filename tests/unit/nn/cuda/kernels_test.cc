@@ -5,9 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "nn/cpu/batch_norm.h"
 #include "nn/cpu/interaction.h"
-#include "nn/cpu/loss.h"
+#include "nn/cpu/layers.h"
 #include "nn/cuda/batch_norm_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/interaction_kernels.h"

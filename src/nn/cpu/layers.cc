@@ -1,12 +1,117 @@
-#include "nn/cpu/batch_norm.h"
+#include "nn/cpu/layers.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
-#include "nn/cpu/column_sum.h"
+#include "nn/cpu/compute_threads.h"
+#include "nn/cpu/matmul.h"
 #include "nn/formulas.h"
 
 namespace simurgh::cpu {
+
+void BiasGradient(MatrixView<const float> output_gradient, std::span<float> bias_gradient) {
+  ForEachPart(bias_gradient.size(), MinRows(output_gradient.rows()), [=](size_t begin, size_t end) {
+    for (size_t first = begin; first < end; first += kTileColumns) {
+      const size_t columns = std::min(kTileColumns, end - first);
+      const MatrixView<const float> tile = output_gradient.Columns(first, columns);
+      double sums[kTileColumns];
+      SumColumns(
+          tile.rows(), columns, [=](size_t row, size_t column) { return tile(row, column); }, sums);
+      for (size_t i = 0; i < columns; ++i) bias_gradient[first + i] = static_cast<float>(sums[i]);
+    }
+  });
+}
+
+Status LinearForward(MatrixView<const float> input, MatrixView<const float> weight,
+                     std::span<const float> bias, MatrixView<float> output) {
+  ForEachPart(output.rows(), MinRows(output.columns()), [=](size_t first, size_t end) {
+    for (size_t row = first; row < end; ++row) std::ranges::copy(bias, output.row(row).begin());
+  });
+  return Multiply({input}, {weight}, input.columns(), 1.0F, output);
+}
+
+Status LinearBackwardWeight(MatrixView<const float> input, MatrixView<const float> output_gradient,
+                            MatrixView<float> weight_gradient, std::span<float> bias_gradient) {
+  BiasGradient(output_gradient, bias_gradient);
+  return Multiply({input, true}, {output_gradient}, input.rows(), 0.0F, weight_gradient);
+}
+
+Status LinearBackwardInput(MatrixView<const float> output_gradient, MatrixView<const float> weight,
+                           MatrixView<float> input_gradient) {
+  return Multiply({output_gradient}, {weight, true}, output_gradient.columns(), 0.0F,
+                  input_gradient);
+}
+
+namespace {
+
+bool IsFull(const CrossWeights& weights) { return weights.down.columns() == 0; }
+
+}  // namespace
+
+Status CrossForward(MatrixView<const float> origin, MatrixView<const float> input,
+                    const CrossWeights& weights, const CrossProducts& products,
+                    MatrixView<float> output) {
+  if (IsFull(weights)) {
+    SIMURGH_RETURN_IF_ERROR(LinearForward(input, weights.full, weights.bias, products.outer));
+  } else {
+    SIMURGH_RETURN_IF_ERROR(
+        Multiply({input}, {weights.down}, input.columns(), 0.0F, products.inner));
+    SIMURGH_RETURN_IF_ERROR(
+        LinearForward(products.inner, weights.up, weights.bias, products.outer));
+  }
+  for (size_t row = 0; row < output.rows(); ++row) {
+    const float* x0 = origin.row(row).data();
+    const float* x = input.row(row).data();
+    const float* u = products.outer.row(row).data();
+    float* y = output.row(row).data();
+    for (size_t c = 0; c < output.columns(); ++c) y[c] = x0[c] * u[c] + x[c];
+  }
+  return absl::OkStatus();
+}
+
+Status CrossBackwardWeights(MatrixView<const float> origin, MatrixView<const float> input,
+                            const CrossWeights& weights, const CrossProducts& products,
+                            MatrixView<const float> output_gradient,
+                            const CrossProducts& product_gradients,
+                            const CrossWeightGradients& weight_gradients, bool add_to_origin,
+                            MatrixView<float> origin_gradient) {
+  for (size_t row = 0; row < origin.rows(); ++row) {
+    if (!add_to_origin) std::ranges::fill(origin_gradient.row(row), 0.0F);
+    const float* x0 = origin.row(row).data();
+    const float* u = products.outer.row(row).data();
+    const float* dy = output_gradient.row(row).data();
+    float* du = product_gradients.outer.row(row).data();
+    float* dx0 = origin_gradient.row(row).data();
+    for (size_t c = 0; c < origin.columns(); ++c) {
+      du[c] = dy[c] * x0[c];
+      dx0[c] += dy[c] * u[c];
+    }
+  }
+  if (IsFull(weights)) {
+    return LinearBackwardWeight(input, product_gradients.outer, weight_gradients.full,
+                                weight_gradients.bias);
+  }
+  SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(products.inner, product_gradients.outer,
+                                               weight_gradients.up, weight_gradients.bias));
+  SIMURGH_RETURN_IF_ERROR(
+      LinearBackwardInput(product_gradients.outer, weights.up, product_gradients.inner));
+  return Multiply({input, true}, {product_gradients.inner}, input.rows(), 0.0F,
+                  weight_gradients.down);
+}
+
+Status CrossBackwardInput(const CrossWeights& weights, MatrixView<const float> output_gradient,
+                          const CrossProducts& product_gradients,
+                          MatrixView<float> input_gradient) {
+  for (size_t row = 0; row < input_gradient.rows(); ++row) {
+    std::ranges::copy(output_gradient.row(row), input_gradient.row(row).begin());
+  }
+  const bool full = IsFull(weights);
+  const MatrixView<const float> gradient = full ? product_gradients.outer : product_gradients.inner;
+  return Multiply({gradient}, {full ? weights.full : weights.down, true}, gradient.columns(), 1.0F,
+                  input_gradient);
+}
+
 namespace {
 
 // Calls body(first, columns) for every tile.
@@ -170,6 +275,34 @@ void BatchNormUpdateRunning(size_t batch_rows, float momentum, std::span<const f
   for (size_t c = 0; c < running_mean.size(); ++c) {
     running_mean[c] = keep * running_mean[c] + momentum * batch_mean[c];
     running_variance[c] = keep * running_variance[c] + momentum * (batch_variance[c] * unbias);
+  }
+}
+
+double Loss(std::span<const TaskConfig> tasks, std::span<const float> outputs,
+            std::span<const float> labels, std::span<float> predictions, uint64_t gradient_divisor,
+            std::span<float> gradient) {
+  const auto divisor = static_cast<double>(gradient_divisor);
+  const size_t samples = outputs.size() / tasks.size();
+  const std::span<const float> weights = labels.subspan(outputs.size());
+  double sum = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const LossFormula formula = FormulaOf(tasks[i % tasks.size()]);
+    const double z = outputs[i];
+    const double prediction = PredictionOf(formula.kind, z);
+    const double weight = weights.empty() ? 1.0 : double{weights[i / tasks.size()]};
+    const LossPoint point = formula(z, labels[i], prediction, weight);
+    sum += point.loss;
+    predictions[i] = static_cast<float>(prediction);
+    gradient[i] = static_cast<float>(point.slope / divisor);
+  }
+  return sum / static_cast<double>(samples);
+}
+
+void Predictions(std::span<const TaskConfig> tasks, std::span<const float> outputs,
+                 std::span<float> predictions) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    predictions[i] =
+        static_cast<float>(PredictionOf(tasks[i % tasks.size()].loss.kind, double{outputs[i]}));
   }
 }
 
