@@ -9,7 +9,7 @@
 #include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_task.h"
 #include "services/embedding_ps/server_metrics.h"
-#include "simurgh/config/checkpoint_config.h"
+#include "simurgh/config/service_config.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/model/tensor_file.h"
 #include "simurgh/table/memory_budget.h"

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "simurgh/base/status.h"
-#include "simurgh/data/compact_batch.h"
+#include "simurgh/data/batch.h"
 #include "simurgh/feature/batch_plan.h"
 
 namespace simurgh {

@@ -5,7 +5,7 @@
 
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
-#include "simurgh/data/compact_batch.h"
+#include "simurgh/data/batch.h"
 #include "simurgh/data/encoded_batch.h"
 #include "simurgh/feature/batch_plan.h"
 

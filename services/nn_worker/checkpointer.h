@@ -16,7 +16,7 @@
 #include "services/nn_worker/model_saver.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
-#include "simurgh/config/checkpoint_config.h"
+#include "simurgh/config/service_config.h"
 #include "simurgh/telemetry/metrics.h"
 #include "simurgh/train/checkpoint_port.h"
 #include "simurgh/train/checkpoint_schedule.h"

@@ -21,7 +21,6 @@
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/csv_guess.h"
 #include "simurgh/data/file_writer.h"
-#include "simurgh/data/starter_config.h"
 
 namespace simurgh {
 namespace {

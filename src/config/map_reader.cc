@@ -14,7 +14,6 @@
 #include "absl/strings/str_split.h"
 
 #include "config/diagnostics.h"
-#include "config/value_schema.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/settings.h"
 

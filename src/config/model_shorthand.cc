@@ -13,7 +13,6 @@
 
 #include "config/map_reader.h"
 #include "config/sections.h"
-#include "config/value_schema.h"
 
 namespace simurgh {
 namespace {

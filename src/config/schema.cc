@@ -8,8 +8,8 @@
 #include "absl/strings/str_split.h"
 #include <nlohmann/json.hpp>
 
+#include "config/map_reader.h"
 #include "config/sections.h"
-#include "config/value_schema.h"
 #include "simurgh/config/cluster_config.h"
 
 namespace simurgh {

@@ -16,7 +16,6 @@
 #include "absl/strings/str_format.h"
 
 #include "data/csv_cells.h"
-#include "data/invalid.h"
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/config/nearest.h"

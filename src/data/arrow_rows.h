@@ -17,8 +17,8 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/arrow_module.h"
-#include "simurgh/data/cell.h"
-#include "simurgh/data/file_columns.h"
+#include "simurgh/data/batch_reader.h"
+#include "simurgh/data/row_batcher.h"
 
 namespace simurgh {
 

@@ -25,7 +25,6 @@
 #include "absl/strings/strip.h"
 
 #include "data/arrow_rows.h"
-#include "data/invalid.h"
 #include "data/row_parser.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/data/arrow_module.h"

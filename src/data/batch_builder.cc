@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "data/id_index.h"
-#include "data/invalid.h"
+#include "data/row_parser.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh {

@@ -1,10 +1,9 @@
-#include "simurgh/data/compact_batch.h"
-
 #include <algorithm>
 #include <cmath>
 
-#include "data/invalid.h"
+#include "data/row_parser.h"
 #include "simurgh/base/check.h"
+#include "simurgh/data/batch.h"
 
 namespace simurgh {
 namespace {

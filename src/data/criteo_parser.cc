@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "data/invalid.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_format.h"
 
 #include "data/csv_cells.h"
-#include "data/invalid.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"

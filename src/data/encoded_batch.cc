@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_format.h"
 
-#include "data/invalid.h"
+#include "data/row_parser.h"
 
 namespace simurgh {
 namespace {

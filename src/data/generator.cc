@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_format.h"
 
-#include "data/invalid.h"
+#include "data/row_parser.h"
 #include "data/zipf.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"

@@ -12,8 +12,6 @@
 
 #include "data/byte_stream.h"
 #include "data/csv_cells.h"
-#include "data/invalid.h"
-#include "data/line_reader.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/base/log.h"

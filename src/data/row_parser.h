@@ -8,14 +8,22 @@
 #include <utility>
 #include <vector>
 
-#include "data/process/row_cells.h"
+#include "absl/strings/str_format.h"
+
+#include "data/process/feature_consumer.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/batch_builder.h"
-#include "simurgh/data/cell.h"
-#include "simurgh/data/file_columns.h"
+#include "simurgh/data/batch_reader.h"
+#include "simurgh/data/row_batcher.h"
 
 namespace simurgh {
+
+// INVALID_ARGUMENT; the message is formatted as by absl::StrFormat.
+template <typename... Args>
+Status Invalid(const absl::FormatSpec<Args...>& format, const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrFormat(format, args...));
+}
 
 // Turns a row of one format into a sample.
 //

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/process/row_cells.h"
+#include "data/process/feature_consumer.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"

@@ -7,7 +7,6 @@
 
 #include "absl/container/flat_hash_map.h"
 
-#include "data/invalid.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/data/json_events.h"

@@ -7,7 +7,7 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
-#include "simurgh/data/cell.h"
+#include "simurgh/data/row_batcher.h"
 
 namespace simurgh {
 

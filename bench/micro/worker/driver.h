@@ -8,7 +8,7 @@
 #include "services/runtime/io_thread.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/config/cluster_config.h"
-#include "simurgh/data/compact_batch.h"
+#include "simurgh/data/batch.h"
 #include "simurgh/data/vector_codec.h"
 #include "simurgh/train/learning_rates.h"
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "simurgh/base/status.h"
-#include "simurgh/config/checkpoint_config.h"
 #include "simurgh/config/data_config.h"
 #include "simurgh/config/feature_config.h"
 #include "simurgh/config/model_config.h"

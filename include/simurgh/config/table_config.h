@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/config/learning_rate.h"
+#include "simurgh/config/training_config.h"
 
 namespace simurgh {
 

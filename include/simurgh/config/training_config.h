@@ -6,10 +6,56 @@
 #include <string>
 
 #include "simurgh/config/embedding_form.h"
-#include "simurgh/config/evaluation_metric.h"
-#include "simurgh/config/learning_rate.h"
 
 namespace simurgh {
+
+// What makes an evaluation better than another one. With several labels, of the first one.
+enum class EvaluationMetric {
+  kAuc,       // Larger is better.
+  kLogLoss,   // Smaller is better.
+  kGroupAuc,  // Larger is better.
+  kRmse,      // Smaller is better.
+  kLoss,      // Mean of the task's loss. Smaller is better.
+};
+
+// As in YAML.
+inline const char* NameOf(EvaluationMetric metric) {
+  switch (metric) {
+    case EvaluationMetric::kAuc:
+      return "auc";
+    case EvaluationMetric::kLogLoss:
+      return "log_loss";
+    case EvaluationMetric::kGroupAuc:
+      return "group_auc";
+    case EvaluationMetric::kRmse:
+      return "rmse";
+    case EvaluationMetric::kLoss:
+      return "loss";
+  }
+  return "";
+}
+
+// In results and manifests.
+inline const char* ReportedName(EvaluationMetric metric) {
+  return metric == EvaluationMetric::kLogLoss ? "logloss" : NameOf(metric);
+}
+
+// The value as a score, of which larger ones are better.
+inline double ScoreOf(EvaluationMetric metric, double value) {
+  const bool larger = metric == EvaluationMetric::kAuc || metric == EvaluationMetric::kGroupAuc;
+  return larger ? value : -value;
+}
+
+// Factor of a learning rate by step; config/README.md has the formulas.
+struct LearningRateSchedule {
+  enum class Kind { kConstant, kLinear, kExponential, kCosine };
+
+  Kind kind = Kind::kConstant;  // After the warm-up.
+  uint64_t warmup_steps = 0;
+  uint64_t decay_steps = 100'000;  // This and the rest: not for kConstant.
+  float decay_factor = 0.5F;       // exponential: (0, 1], per decay_steps.
+  float end_factor = 0.0F;         // Final share of the rate, [0, 1].
+};
 
 // config/README.md has the formulas.
 struct DenseOptimizerConfig {

@@ -8,7 +8,7 @@
 #include "absl/base/thread_annotations.h"
 
 #include "simurgh/base/mutex.h"
-#include "simurgh/config/checkpoint_config.h"
+#include "simurgh/config/service_config.h"
 
 namespace simurgh {
 

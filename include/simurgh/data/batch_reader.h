@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,6 +16,16 @@
 #include "simurgh/data/file_identity.h"
 
 namespace simurgh {
+
+// Where the rows of a file have the configured columns.
+struct FileColumns {
+  static constexpr size_t kAbsent = ~size_t{0};
+
+  size_t width = 0;           // Cells of a row.
+  std::vector<size_t> cells;  // By column of ColumnsOf(): the index of its cell, or kAbsent.
+
+  bool operator==(const FileColumns&) const = default;
+};
 
 // Reads files of one data set, in order, as batches.
 //

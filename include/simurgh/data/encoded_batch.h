@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "simurgh/base/status.h"
-#include "simurgh/data/compact_batch.h"
+#include "simurgh/data/batch.h"
 
 namespace simurgh {
 

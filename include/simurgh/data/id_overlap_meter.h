@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 
-#include "simurgh/data/compact_batch.h"
+#include "simurgh/data/batch.h"
 
 namespace simurgh {
 

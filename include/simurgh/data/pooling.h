@@ -5,7 +5,7 @@
 #include <span>
 
 #include "simurgh/config/feature_config.h"
-#include "simurgh/data/compact_batch.h"
+#include "simurgh/data/batch.h"
 #include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -10,10 +11,27 @@
 #include "simurgh/config/data_config.h"
 #include "simurgh/config/feature_config.h"
 #include "simurgh/data/batch.h"
-#include "simurgh/data/cell.h"
-#include "simurgh/data/file_columns.h"
+#include "simurgh/data/batch_reader.h"
 
 namespace simurgh {
+
+// One value of a column, where rows do not come from a file.
+struct Cell {
+  enum class Kind : uint8_t {
+    kMissing,
+    kText,    // The text of a cell of a file, without quotes.
+    kNumber,  // Of a dense column.
+    kList,    // Of an id column that may have several: its ids, apart.
+  };
+
+  Kind kind = Kind::kMissing;
+  union {  // Only the member of `kind` may be read; of a missing value none.
+    std::string_view text = {};
+    double number;
+    std::span<const std::string_view> list;
+  };
+  std::span<const float> weights = {};  // kList: of its ids; empty: each is 1.
+};
 
 // Processes single rows as OpenBatchReader() processes those of files, and collects them in
 // batches.

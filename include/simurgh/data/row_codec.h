@@ -7,7 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 
-#include "simurgh/data/compact_batch.h"
+#include "simurgh/data/batch.h"
 #include "simurgh/data/pooling.h"
 #include "simurgh/data/vector_codec.h"
 

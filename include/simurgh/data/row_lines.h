@@ -11,7 +11,6 @@
 #include "simurgh/config/data_config.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/data/data_position.h"
-#include "simurgh/data/file_columns.h"
 
 namespace simurgh {
 

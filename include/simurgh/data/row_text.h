@@ -7,7 +7,7 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
-#include "simurgh/data/file_columns.h"
+#include "simurgh/data/batch_reader.h"
 
 namespace simurgh {
 

@@ -8,6 +8,7 @@
 
 #include "simurgh/config/embedding_form.h"
 #include "simurgh/config/table_config.h"
+#include "simurgh/data/pooling.h"
 #include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {
@@ -65,6 +66,17 @@ class VectorCodec {
   std::vector<uint32_t> dims_;
   size_t columns_ = 0;
   size_t row_bytes_ = 0;
+};
+
+// Wire format of a trainer's embeddings and gradients.
+struct EmbeddingWire {
+  std::vector<uint32_t> dims;  // Dims of a sample's vectors, in order.
+  VectorPrecision embeddings = VectorPrecision::kF32;
+  VectorPrecision gradients = VectorPrecision::kF32;
+  float gradient_factor = 1;  // Factor of gradients on the wire; above 0.
+  uint64_t seed = 0;          // Seed of the gradients' RoundingKey.
+  // If rows are sent instead of embeddings, those of all features, for RowCodec. Otherwise empty.
+  std::vector<FeatureRows> rows = {};
 };
 
 }  // namespace simurgh

@@ -9,9 +9,9 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/table_config.h"
-#include "simurgh/data/compact_batch.h"
-#include "simurgh/data/embedding_wire.h"
+#include "simurgh/data/batch.h"
 #include "simurgh/data/pooling.h"
+#include "simurgh/data/vector_codec.h"
 #include "simurgh/feature/bucket_map.h"
 
 namespace simurgh {

@@ -5,8 +5,7 @@
 #include <span>
 
 #include "simurgh/config/embedding_form.h"
-#include "simurgh/data/compact_batch.h"
-#include "simurgh/data/embedding_wire.h"
+#include "simurgh/data/batch.h"
 #include "simurgh/data/vector_codec.h"
 #include "simurgh/tensor/matrix_view.h"
 

@@ -12,7 +12,7 @@
 #include "simurgh/config/model_config.h"
 #include "simurgh/config/service_config.h"
 #include "simurgh/config/training_config.h"
-#include "simurgh/data/embedding_wire.h"
+#include "simurgh/data/vector_codec.h"
 #include "simurgh/nn/batch_block.h"
 #include "simurgh/nn/device_sums.h"
 #include "simurgh/nn/model.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/data/embedding_wire.h"
+#include "simurgh/data/vector_codec.h"
 #include "simurgh/nn/batch_block.h"
 #include "simurgh/nn/model.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "simurgh/data/cell.h"
+#include "simurgh/data/row_batcher.h"
 
 namespace simurgh {
 

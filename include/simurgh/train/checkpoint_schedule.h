@@ -6,7 +6,7 @@
 #include <set>
 
 #include "simurgh/base/status.h"
-#include "simurgh/config/checkpoint_config.h"
+#include "simurgh/config/service_config.h"
 
 namespace simurgh {
 

@@ -13,8 +13,8 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/collective/collective.h"
-#include "simurgh/config/evaluation_metric.h"
 #include "simurgh/config/model_config.h"
+#include "simurgh/config/training_config.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/nn/embedding_check.h"

@@ -12,7 +12,7 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/embedding_form.h"
 #include "simurgh/config/training_config.h"
-#include "simurgh/data/compact_batch.h"
+#include "simurgh/data/batch.h"
 #include "simurgh/data/encoded_batch.h"
 #include "simurgh/table/partition.h"
 #include "simurgh/tensor/matrix_view.h"

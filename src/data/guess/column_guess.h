@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "data/guess/column_profile.h"
 #include "data/guess/csv_sample.h"
 #include "simurgh/base/status.h"
 #include "simurgh/data/csv_guess.h"

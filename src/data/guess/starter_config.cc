@@ -1,5 +1,3 @@
-#include "simurgh/data/starter_config.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -12,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+
+#include "simurgh/data/csv_guess.h"
 
 namespace simurgh {
 namespace {

@@ -12,9 +12,6 @@
 #include "absl/strings/str_format.h"
 
 #include "data/csv_cells.h"
-#include "data/invalid.h"
-#include "data/process/hashing.h"
-#include "data/process/list_length.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/base/check.h"

@@ -1,20 +1,52 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 
+#include "data/process/feature_consumer.h"
 #include "data/process/plugin.h"
-#include "data/process/row_cells.h"
+#include "simurgh/base/hash.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/feature_config.h"
 
 namespace simurgh {
+
+// Stable 64-bit hashes of values: part of the data format, equal on every machine.
+//
+// Seeds are mixed first, because XXH3 only adds them to short inputs: small seeds would swap the
+// hashes of "1" and "2". Mixing leaves seed 0 unchanged.
+
+inline uint64_t HashText(std::string_view text, uint64_t seed) {
+  return HashBytes(text, Mix64(seed));
+}
+
+// A bijection for each seed: integers never collide.
+inline uint64_t HashInteger(uint64_t value, uint64_t seed) { return Mix64(value + Mix64(seed)); }
+
+// Hash of ids in this order: XXH3 of their little-endian bytes.
+inline uint64_t CrossIds(std::span<const uint64_t> ids, uint64_t seed) {
+  return HashBytes({reinterpret_cast<const char*>(ids.data()), ids.size_bytes()}, Mix64(seed));
+}
+
+// Cuts a list to config.max_length and, with config.pad, appends `padding` up to that length. Does
+// nothing if max_length is 0.
+template <typename T>
+void FitLength(const ProcessingConfig& config, T padding, std::vector<T>& list) {
+  const size_t length = config.max_length;
+  if (length == 0) return;
+  if (list.size() > length && config.keep == ProcessingConfig::Keep::kLast) {
+    list.erase(list.begin(), list.end() - static_cast<std::ptrdiff_t>(length));
+  }
+  if (list.size() > length || config.pad) list.resize(length, padding);
+}
 
 // Reserved ids. While one is in use, a value with this id is an error. `modulo` does not change
 // them; a hash stack folds them.

@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 
 #include "data/file_batch_reader.h"
-#include "data/invalid.h"
 #include "data/process/feature_consumer.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"

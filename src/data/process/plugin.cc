@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-#include "data/invalid.h"
 #include "data/row_parser.h"
 #include "simurgh/tensor/finite.h"
 

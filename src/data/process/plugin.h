@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/process/row_cells.h"
+#include "data/process/feature_consumer.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/feature_config.h"
 #include "simurgh/data/plugin.h"

@@ -10,8 +10,7 @@
 #include "nn/cuda/work.h"
 #include "nn/model_plan.h"
 #include "simurgh/config/training_config.h"
-#include "simurgh/data/compact_batch.h"
-#include "simurgh/data/embedding_wire.h"
+#include "simurgh/data/batch.h"
 #include "simurgh/data/row_codec.h"
 #include "simurgh/data/vector_codec.h"
 

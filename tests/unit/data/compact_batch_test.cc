@@ -1,5 +1,3 @@
-#include "simurgh/data/compact_batch.h"
-
 #include <functional>
 #include <limits>
 #include <string>
@@ -7,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
+#include "simurgh/data/batch.h"
 
 namespace simurgh {
 namespace {

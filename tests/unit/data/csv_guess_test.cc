@@ -18,9 +18,8 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
-#include "data/guess/column_profile.h"
+#include "data/guess/csv_sample.h"
 #include "simurgh/config/cluster_config.h"
-#include "simurgh/data/starter_config.h"
 #include "tests/support/temporary_folder.h"
 
 namespace simurgh {

@@ -1,11 +1,10 @@
-#include "data/line_reader.h"
-
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "data/byte_stream.h"
 #include "simurgh/base/random.h"
 
 namespace simurgh {

@@ -10,7 +10,6 @@
 #include <catch2/catch.hpp>
 
 #include "data/process/feature_ids.h"
-#include "data/process/hashing.h"
 #include "data/process/negative_sampling.h"
 #include "data/process/numbers.h"
 #include "simurgh/base/random.h"

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "simurgh/base/random.h"
+#include "simurgh/data/batch.h"
 #include "simurgh/data/batch_builder.h"
-#include "simurgh/data/compact_batch.h"
 
 namespace simurgh::testing {
 

@@ -7,7 +7,6 @@
 #include <catch2/catch.hpp>
 
 #include "data/process/feature_ids.h"
-#include "data/process/hashing.h"
 #include "simurgh/base/random.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"

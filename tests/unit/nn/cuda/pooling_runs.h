@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "simurgh/data/compact_batch.h"
-#include "simurgh/data/embedding_wire.h"
+#include "simurgh/data/batch.h"
+#include "simurgh/data/vector_codec.h"
 
 namespace simurgh::testing {
 
