@@ -17,7 +17,7 @@
 #include "simurgh/base/log.h"
 #include "simurgh/base/thread.h"
 #include "simurgh/feature/bucket_map.h"
-#include "simurgh/table/partition_work.h"
+#include "simurgh/table/partition.h"
 #include "simurgh/table/run_number.h"
 #include "simurgh/telemetry/timeline.h"
 

@@ -22,7 +22,6 @@
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/serving_config.h"
 #include "simurgh/serve/served_versions.h"
-#include "simurgh/serve/version_users.h"
 
 namespace simurgh {
 namespace {

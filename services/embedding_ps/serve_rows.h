@@ -3,9 +3,8 @@
 #include <boost/asio/any_io_executor.hpp>
 
 #include "rpc/server.h"
-#include "simurgh/serve/row_share.h"
+#include "simurgh/serve/remote_rows.h"
 #include "simurgh/serve/served_versions.h"
-#include "simurgh/serve/version_users.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {

@@ -25,7 +25,6 @@
 #include "services/simurgh/output.h"
 #include "services/simurgh/scrape.h"
 #include "simurgh/config/cluster_config.h"
-#include "simurgh/telemetry/clock_offset.h"
 #include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/model/npz_writer.h"
+#include "simurgh/model/table_export.h"
 
 namespace simurgh {
 namespace {

@@ -19,7 +19,7 @@
 #include "simurgh/model/model_directory.h"
 #include "simurgh/nn/dense_model.h"
 #include "simurgh/serve/model_version.h"
-#include "simurgh/serve/row_share.h"
+#include "simurgh/serve/remote_rows.h"
 
 namespace simurgh {
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/check.h"
-#include "simurgh/table/partition_work.h"
 #include "simurgh/table/run_number.h"
 #include "table/partition_state.h"
 

@@ -12,7 +12,6 @@
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/serve/remote_rows.h"
-#include "simurgh/serve/row_share.h"
 
 namespace simurgh {
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,10 +18,39 @@
 #include "simurgh/base/status.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/serve/model_version.h"
-#include "simurgh/serve/version_users.h"
+#include "simurgh/serve/remote_rows.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {
+
+// The versions that other processes use, by what they have told lately.
+//
+// Threads: any.
+class VersionUsers {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // expiry: time without a word after which a process counts as gone.
+  explicit VersionUsers(std::chrono::milliseconds expiry = std::chrono::seconds(10))
+      : expiry_(expiry) {}
+
+  std::chrono::milliseconds expiry() const { return expiry_; }
+  // A process uses these versions, or is about to, and no others. user: a random number.
+  void Note(uint64_t user, std::span<const VersionName> versions, Clock::time_point now);
+  bool IsUsed(uint64_t checksum, Clock::time_point now) const;
+  // All versions that are used, the newest first.
+  std::vector<VersionName> Used(Clock::time_point now) const;
+
+ private:
+  struct User {
+    std::vector<VersionName> versions;
+    Clock::time_point seen;
+  };
+  static constexpr size_t kMaxUsers = 10'000;  // The one that was silent longest is forgotten.
+
+  const std::chrono::milliseconds expiry_;
+  mutable Mutex mutex_;
+  std::map<uint64_t, User> users_ ABSL_GUARDED_BY(mutex_);
+};
 
 // The versions of a model that answer requests. Its thread follows the model's folder: it loads new
 // checkpoints beside the version in use, checks them, and then changes over to them at once. The

@@ -13,7 +13,6 @@
 
 #include "simurgh/serve/remote_rows.h"
 #include "simurgh/serve/served_versions.h"
-#include "simurgh/serve/version_users.h"
 
 namespace simurgh::testing {
 

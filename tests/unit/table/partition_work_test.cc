@@ -1,5 +1,3 @@
-#include "simurgh/table/partition_work.h"
-
 #include <map>
 #include <memory>
 #include <vector>
@@ -8,6 +6,7 @@
 
 #include "simurgh/base/random.h"
 #include "simurgh/table/memory_budget.h"
+#include "simurgh/table/partition.h"
 #include "simurgh/table/run_number.h"
 
 namespace simurgh {

@@ -13,7 +13,7 @@
 
 #include "simurgh/base/random.h"
 #include "simurgh/table/memory_budget.h"
-#include "simurgh/table/partition_work.h"
+#include "simurgh/table/partition.h"
 #include "simurgh/table/table.h"
 #include "table/arena.h"
 #include "tests/unit/table/copied_rows.h"

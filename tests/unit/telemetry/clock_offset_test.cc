@@ -1,5 +1,3 @@
-#include "simurgh/telemetry/clock_offset.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -9,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
+#include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {
 namespace {
