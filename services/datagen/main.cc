@@ -1,26 +1,212 @@
-// Writes generated data; simurgh/data/generator.h and teachers.h describe them.
-
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <future>
+#include <iosfwd>
 #include <iostream>
+#include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <ostream>
+#include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
-#include "services/datagen/options.h"
-#include "services/datagen/report.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include <boost/program_options/errors.hpp>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/value_semantic.hpp>
+
 #include "services/datagen/teachers.h"
 #include "services/runtime/command_line.h"
+#include "simurgh/base/status.h"
 #include "simurgh/data/file_writer.h"
+#include "simurgh/data/generator.h"
+#include "simurgh/nn/metrics.h"
 
 namespace simurgh {
 namespace {
 
+struct DatagenOptions {
+  GeneratorConfig generator;
+  Teacher teacher = Teacher::kClicks;
+  std::string output;
+  uint64_t samples = 0;
+  uint64_t first = 0;           // Number of the first sample.
+  uint64_t report_samples = 0;  // The report covers this many of the first samples written.
+  uint32_t threads = 1;
+  bool json = false;
+};
+
+// Labels of generated samples, with the scores of the teacher and of its parts.
+struct Verdicts {
+  std::vector<std::vector<float>> labels;   // Per label, by sample.
+  std::vector<std::vector<float>> teacher;  // Likewise.
+  std::vector<float> additive;
+  std::vector<float> dense;
+
+  void Add(const GeneratedSample& sample);
+  void Append(const Verdicts& other);
+};
+
+namespace po = boost::program_options;
+
+constexpr char kUsage[] =
+    "datagen: writes synthetic click data of known difficulty, in the Criteo layout or as CSV\n\n"
+    "Usage: datagen --output FILE --samples N [options]\n\n";
+
+constexpr char kNotes[] =
+    "Output depends only on the seed. Use disjoint ranges for training and test data:\n\n"
+    "  datagen --output train.tsv.zst --samples 2000000 --distinct-ids 1000000\n"
+    "  datagen --output test.tsv.zst  --samples 200000  --distinct-ids 1000000 --first 2000000\n\n"
+    "The report on stdout has the AUC of the teacher, which bounds that of any model, of the\n"
+    "teacher without feature interactions, and of its dense part alone.\n\n"
+    "The teachers `sequence` (columns item, seen, label) and `experts` (segment, x1 to x8, y1, "
+    "y2)\n"
+    "have the labels of config/sequence.yaml and config/experts.yaml, which need target attention\n"
+    "and a mixture of experts. Of the options for ids, labels and cells they use none.\n\n"
+    "Exit codes: 0 done, 2 bad options, 3 failed while writing.\n";
+
+po::options_description Describe(DatagenOptions& options) {
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  GeneratorConfig& generator = options.generator;
+  // Signed while parsed: "-1" would otherwise be a large number.
+  const auto count = [](const char* name, auto& field, int64_t low, int64_t high) {
+    return po::value<int64_t>()->value_name("N")->notifier([=, &field](int64_t value) {
+      if (value < low || value > high) {
+        const std::string range =
+            high == kAny ? absl::StrCat(low, " or more") : absl::StrCat(low, " to ", high);
+        throw po::error(absl::StrCat("--", name, ": ", value, " is out of range; use ", range));
+      }
+      field = value;
+    });
+  };
+  const auto real = [](double& value, const std::string& shown) {
+    return po::value(&value)->value_name("X")->default_value(value, shown);
+  };
+  po::options_description description("Options");
+  description.add_options()("output", po::value(&options.output)->value_name("FILE")->required(),
+                            "write this file; compress it if its name ends in .zst")(
+      "samples", count("samples", options.samples, 1, kAny)->required(), "write N samples")(
+      "first", count("first", options.first, 0, kAny)->default_value(0), "start at sample N")(
+      "seed", count("seed", generator.seed, 0, kAny)->default_value(1),
+      "choose the teacher, the ids and the samples")(
+      "teacher",
+      po::value<std::string>()->value_name("NAME")->default_value("clicks")->notifier(
+          [&options](const std::string& name) {
+            const std::map<std::string, Teacher> teachers = {{"clicks", Teacher::kClicks},
+                                                             {"sequence", Teacher::kSequence},
+                                                             {"experts", Teacher::kExperts}};
+            const auto found = teachers.find(name);
+            if (found == teachers.end()) {
+              throw po::error(absl::StrCat("--teacher: '", name,
+                                           "' is unknown; use clicks, sequence or experts"));
+            }
+            options.teacher = found->second;
+          }),
+      "write data of this teacher; clicks has Criteo's layout, the others are CSV with a header")(
+      "distinct-ids", count("distinct-ids", generator.distinct_ids, 0, kAny)->default_value(0),
+      "set the number of distinct ids over all features; 0: use --cardinality-scale")(
+      "cardinality-scale", real(generator.cardinality_scale, "1"),
+      "scale the 33.8 million distinct ids of Criteo's data; at least 3 a feature")(
+      "zipf-exponent", real(generator.zipf_exponent, "1.05"),
+      "set the exponent of each feature's id distribution")(
+      "missing", real(generator.missing, "0.03"), "set the probability of an empty cell")(
+      "id-digits", po::value(&generator.id_digits)->value_name("8|16")->default_value(16),
+      "write ids with 8 or 16 hexadecimal digits")(
+      "labels", count("labels", generator.labels, 1, kMaxTasks)->default_value(1),
+      "write N label columns at the start of each line")(
+      "report-samples",
+      count("report-samples", options.report_samples, 0, kAny)->default_value(1'000'000),
+      "compute the AUCs of the report over the first N samples")(
+      "threads",
+      count("threads", options.threads, 1, 1024)
+          ->default_value(std::max(1U, std::thread::hardware_concurrency())),
+      "use N threads; the file does not depend on them")("json", po::bool_switch(&options.json),
+                                                         "print the report as one line of JSON")(
+      "help", "print this help")("version", "print the version");
+  return description;
+}
+
+// The options of a command line; nothing after --help and --version, which write to `out`.
+// Errors: INVALID_ARGUMENT naming the option.
+StatusOr<std::optional<DatagenOptions>> ParseDatagenOptions(int argc, const char* const* argv,
+                                                            std::ostream& out) {
+  DatagenOptions options;
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool runs,
+      ParseCommandLine(argc, argv, {"datagen", kUsage, kNotes}, Describe(options), out));
+  if (!runs) return std::nullopt;
+  return options;
+}
+
+void Extend(std::vector<float>& values, const std::vector<float>& more) {
+  values.insert(values.end(), more.begin(), more.end());
+}
+
+void Verdicts::Add(const GeneratedSample& sample) {
+  labels.resize(sample.labels.size());
+  teacher.resize(sample.labels.size());
+  for (size_t i = 0; i < labels.size(); ++i) {
+    labels[i].push_back(sample.labels[i]);
+    teacher[i].push_back(static_cast<float>(sample.teacher_logits[i]));
+  }
+  additive.push_back(static_cast<float>(sample.additive_logit));
+  dense.push_back(static_cast<float>(sample.dense_logit));
+}
+
+void Verdicts::Append(const Verdicts& other) {
+  labels.resize(std::max(labels.size(), other.labels.size()));
+  teacher.resize(labels.size());
+  for (size_t i = 0; i < other.labels.size(); ++i) {
+    Extend(labels[i], other.labels[i]);
+    Extend(teacher[i], other.teacher[i]);
+  }
+  Extend(additive, other.additive);
+  Extend(dense, other.dense);
+}
+
+// Counts and AUCs, as lines of a name and a number or as one line of JSON. An undefined number,
+// such as the AUC of one class, is "nan" or, in JSON, null.
+std::string Report(const Verdicts& verdicts, uint64_t samples, uint64_t positives,
+                   uint64_t distinct_ids, bool json) {
+  const auto auc = [&](const std::vector<float>& scores, size_t label) {
+    const double value = verdicts.labels.empty() ? NAN : ExactAuc(verdicts.labels[label], scores);
+    if (std::isnan(value)) return std::string(json ? "null" : "nan");
+    return absl::StrFormat("%.6f", value);
+  };
+  std::vector<std::pair<std::string, std::string>> entries = {
+      {"samples", absl::StrCat(samples)},
+      {"distinct_ids", absl::StrCat(distinct_ids)},
+      {"positive_rate",
+       absl::StrFormat("%.6f", static_cast<double>(positives) / static_cast<double>(samples))},
+      {"auc_samples", absl::StrCat(verdicts.dense.size())},
+      {"teacher_auc", auc(verdicts.teacher.empty() ? verdicts.dense : verdicts.teacher[0], 0)},
+      {"teacher_auc_without_interactions", auc(verdicts.additive, 0)},
+      {"teacher_auc_dense_only", auc(verdicts.dense, 0)},
+  };
+  for (size_t i = 1; i < verdicts.labels.size(); ++i) {
+    entries.emplace_back(absl::StrCat("teacher_auc_label", i + 1), auc(verdicts.teacher[i], i));
+  }
+  const auto join = [&](const char* separator, const char* quote, const char* colon) {
+    return absl::StrJoin(entries, separator, [&](std::string* out, const auto& entry) {
+      absl::StrAppend(out, quote, entry.first, quote, colon, entry.second);
+    });
+  };
+  return json ? absl::StrCat("{", join(", ", "\"", ": "), "}\n")
+              : absl::StrCat(join("\n", "", " "), "\n");
+}
+
+// Writes generated data; simurgh/data/generator.h and teachers.h describe them.
 constexpr uint64_t kBlockSamples = 16'384;  // About 8 MB of text.
 
 struct Block {

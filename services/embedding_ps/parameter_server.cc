@@ -12,13 +12,13 @@
 #include "rpc/server.h"
 #include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_task.h"
-#include "services/embedding_ps/step_barrier.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/thread.h"
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/table/partition.h"
 #include "simurgh/table/run_number.h"
+#include "simurgh/table/step_barrier.h"
 #include "simurgh/telemetry/timeline.h"
 
 namespace simurgh {

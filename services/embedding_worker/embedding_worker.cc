@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/embedding_worker/argmax_wire.h"
 #include "services/embedding_worker/worker_metrics.h"
 #include "simurgh/base/log.h"
+#include "simurgh/feature/argmax_wire.h"
 #include "simurgh/feature/batch_plan.h"
 #include "simurgh/feature/bucket_map.h"
 

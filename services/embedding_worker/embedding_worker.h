@@ -10,8 +10,6 @@
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "services/api/row_rpc.h"
-#include "services/embedding_worker/batch_pooling.h"
-#include "services/embedding_worker/forward_buffer.h"
 #include "services/embedding_worker/row_exchange.h"
 #include "services/embedding_worker/worker_metrics.h"
 #include "services/runtime/log_limiter.h"
@@ -20,6 +18,8 @@
 #include "simurgh/data/row_codec.h"
 #include "simurgh/feature/batch_plan.h"
 #include "simurgh/feature/bucket_map.h"
+#include "simurgh/train/batch_pooling.h"
+#include "simurgh/train/forward_buffer.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {

@@ -8,12 +8,12 @@
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "services/api/row_rpc.h"
-#include "services/embedding_worker/batch_pool.h"
 #include "services/embedding_worker/rank_row_cache.h"
 #include "services/embedding_worker/row_wire.h"
 #include "services/embedding_worker/worker_metrics.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/feature/batch_pool.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {

@@ -7,9 +7,9 @@
 
 #include "rpc/async.h"
 #include "rpc/server.h"
-#include "services/nn_worker/feed_buffer.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/telemetry/metrics.h"
+#include "simurgh/train/feed_buffer.h"
 
 namespace simurgh {
 

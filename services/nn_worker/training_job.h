@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "services/nn_worker/feed_buffer.h"
 #include "services/nn_worker/job_reader.h"
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"
@@ -19,6 +18,7 @@
 #include "simurgh/feature/raw_masks.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/nn/dense_network.h"
+#include "simurgh/train/feed_buffer.h"
 #include "simurgh/train/trainer.h"
 
 namespace simurgh {

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "services/api/batch_codec.h"
-#include "services/embedding_worker/argmax_wire.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/encoded_batch.h"
+#include "simurgh/feature/argmax_wire.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"
 

@@ -11,8 +11,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "services/embedding_worker/forward_buffer.h"
 #include "simurgh/base/random.h"
+#include "simurgh/train/forward_buffer.h"
 
 namespace simurgh {
 namespace {

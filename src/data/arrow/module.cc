@@ -37,7 +37,7 @@
 #include <parquet/metadata.h>
 #include <unistd.h>
 
-#include "simurgh/data/arrow_module.h"
+#include "data/arrow_module.h"
 
 // A reader of one input. Not in a namespace: the interface names it.
 struct simurgh_arrow_reader {

@@ -1,4 +1,4 @@
-#include "simurgh/data/hash_stack.h"
+#include "data/process/hash_stack.h"
 
 #include <array>
 #include <set>

@@ -10,10 +10,10 @@
 #include <catch2/catch.hpp>
 
 #include "data/process/feature_ids.h"
+#include "data/process/hash_stack.h"
 #include "data/process/negative_sampling.h"
 #include "data/process/numbers.h"
 #include "simurgh/base/random.h"
-#include "simurgh/data/hash_stack.h"
 
 namespace simurgh {
 namespace {

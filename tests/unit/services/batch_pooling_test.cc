@@ -1,6 +1,6 @@
 // Un-pooling of whole batches: the order of sums, bit for bit, and overflow.
 
-#include "services/embedding_worker/batch_pooling.h"
+#include "simurgh/train/batch_pooling.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "services/embedding_ps/fair_queue.h"
+#include "simurgh/table/fair_queue.h"
 
 #include <map>
 #include <vector>

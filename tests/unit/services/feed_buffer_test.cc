@@ -1,4 +1,4 @@
-#include "services/nn_worker/feed_buffer.h"
+#include "simurgh/train/feed_buffer.h"
 
 #include <atomic>
 #include <thread>

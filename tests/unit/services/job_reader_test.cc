@@ -13,10 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "services/nn_worker/feed_buffer.h"
 #include "simurgh/base/random.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/encoded_batch.h"
+#include "simurgh/train/feed_buffer.h"
 #include "tests/unit/data/data_files.h"
 
 namespace simurgh {

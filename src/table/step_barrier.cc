@@ -1,4 +1,4 @@
-#include "services/embedding_ps/step_barrier.h"
+#include "simurgh/table/step_barrier.h"
 
 #include <algorithm>
 #include <map>

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "services/embedding_worker/batch_pool.h"
 #include "simurgh/base/status.h"
+#include "simurgh/feature/batch_pool.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {

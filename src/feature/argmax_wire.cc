@@ -1,4 +1,4 @@
-#include "services/embedding_worker/argmax_wire.h"
+#include "simurgh/feature/argmax_wire.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "services/embedding_worker/batch_pooling.h"
+#include "simurgh/train/batch_pooling.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "services/embedding_worker/forward_buffer.h"
+#include "simurgh/train/forward_buffer.h"
 
 #include <iterator>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "services/embedding_worker/batch_pool.h"
+#include "simurgh/feature/batch_pool.h"
 
 #include <algorithm>
 #include <utility>

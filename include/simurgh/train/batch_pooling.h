@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "services/embedding_worker/batch_pool.h"
 #include "simurgh/data/pooling.h"
 #include "simurgh/data/vector_codec.h"
 #include "simurgh/feature/batch_plan.h"
+#include "simurgh/feature/batch_pool.h"
 #include "simurgh/tensor/matrix_view.h"
 #include "simurgh/train/ports.h"
 
