@@ -173,7 +173,7 @@ DelayingProxy::DelayingProxy(asio::any_io_executor executor, Clock::duration del
 
 namespace {
 
-constexpr size_t kChunkBytes = 65'536;
+using Passed = std::tuple<boost::system::error_code, size_t>;  // The completion of an Asio read.
 
 boost::system::error_code LastError() { return {errno, boost::system::system_category()}; }
 

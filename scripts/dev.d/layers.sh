@@ -10,6 +10,8 @@ Checks the quoted and angled includes of the files, or of all C++ files:
   - headers under src/ are included only by their own module, and none of bench or by ../;
   - a daemon includes no other one, except nn-worker for --standalone, and simurgh;
   - include/simurgh includes no Boost, CUDA, FlatBuffers, Prometheus or spdlog. Only base/log.h includes spdlog.
+Without FILE, each header in include/simurgh is included by another module, or by such a header.
+data/plugin.h is for programs of others.
 TEXT
   exit 0
 fi
@@ -87,3 +89,26 @@ awk -v arrows="$ARROWS" '
   }
   END { exit failed }
 ' "${files[@]}" || { echo "layers: src/README.md lists what each module may include" >&2; exit 1; }
+
+((${#@} == 0)) || exit 0
+# Public headers that are included elsewhere; then the headers that these include.
+needed=$(mktemp)
+trap 'rm -f "$needed"' EXIT
+includes() { grep -H -oE '^#include "simurgh/[^"]+' "$@" | sed 's/:#include "/ /'; }
+mapfile -t product < <(sources 'include/*.h' 'src/*.h' 'src/*.cc' 'src/*.cu' 'src/*.cuh' 'services/*.h' 'services/*.cc' 'rpc/*.h' 'rpc/*.cc')
+includes "${product[@]}" | awk '
+  function module_of(path) { sub(/^include\//, "", path); sub(/^(src|simurgh)\//, "", path); sub(/\/.*/, "", path); return path }
+  { if ($1 ~ /^include\//) { shows[$1] = shows[$1] " include/" $2 } }
+  module_of($1) != module_of($2) { needed["include/" $2] = 1 }
+  END {
+    do {
+      grown = 0
+      for (header in needed) {
+        count = split(shows[header], shown, " ")
+        for (i = 1; i <= count; ++i) if (!(shown[i] in needed)) { needed[shown[i]] = 1; grown = 1 }
+      }
+    } while (grown)
+    for (header in needed) print header
+  }' | sort >"$needed"
+mapfile -t unneeded < <(sources 'include/*.h' | grep -v 'data/plugin.h$' | sort | comm -23 - "$needed")
+((${#unneeded[@]} == 0)) || { printf '%s: no other module includes it; move it to src\n' "${unneeded[@]}"; exit 1; }

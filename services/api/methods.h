@@ -12,7 +12,7 @@
 
 namespace simurgh::api {
 
-// --- Parameter servers. The format of the segments: row_codec.h.
+// --- Parameter servers. The format of the segments: row_rpc.h.
 
 using PullRows =
     rpc::MethodOf<rpc::MessageOf<wire::PullRowsRequest, rpc::Segment<"ids", uint64_t>>,

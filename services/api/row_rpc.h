@@ -26,7 +26,7 @@ struct PullRowsCall {
   uint64_t acknowledged_steps = 0;
   std::span<const RowGroup> groups;
   std::span<const uint64_t> ids;  // By group, then by partition.
-  std::span<std::byte> rows;      // Layout: see row_codec.h; overwritten.
+  std::span<std::byte> rows;      // Layout: see RowPayload; overwritten.
   std::shared_ptr<void> owner;    // Keeps the spans alive; null: the caller does.
   uint64_t client = 0;            // Key of fair scheduling.
 };

@@ -13,7 +13,7 @@ namespace simurgh {
 
 // One server's part of a request: contiguous ranges of all servers' ids and bytes.
 struct ServerRows {
-  std::vector<RowGroup> groups;  // In the format of row_codec.h.
+  std::vector<RowGroup> groups;  // In the format of row_rpc.h.
   size_t first_id = 0;
   size_t id_count = 0;
   size_t first_byte = 0;

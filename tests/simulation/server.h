@@ -40,7 +40,7 @@ class Server {
   const ParameterServer& rows() const { return *rows_; }
   bool HasBegun(uint64_t run) const { return begun_ == run; }
 
-  // As the methods of row_methods.cc. The reply is left out when the process dies. A pull's reply
+  // As the methods of methods.cc. The reply is left out when the process dies. A pull's reply
   // has the rows.
   void Pull(const RowMessage& request, const Reply<std::vector<float>>& reply);
   void Push(std::shared_ptr<const RowMessage> message, Reply<PushReport> reply);

@@ -1,4 +1,4 @@
-// libsimurgh_arrow.so: reads Parquet and Arrow data by Arrow C++. See simurgh/data/arrow_module.h.
+// libsimurgh_arrow.so: reads Parquet and Arrow data by Arrow C++. See data/arrow_module.h.
 
 #include <algorithm>
 #include <cerrno>
