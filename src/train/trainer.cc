@@ -8,19 +8,15 @@
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
-#include "train/dense_exchange.h"
+#include "train/dense_update.h"
 #include "train/early_stopping.h"
-#include "train/gradient_reducer.h"
 #include "train/loader.h"
 #include "train/progress_meter.h"
 #include "train/rank_monitor.h"
+#include "train/step_batches.h"
 
 namespace simurgh {
 namespace {
-
-// Mode async: one push of dense gradients proceeds while the next step computes. More would
-// wait for each other and only add staleness.
-constexpr uint32_t kMaxDenseStaleness = 2;
 
 // Between two words of rank 0 to ranks that wait for it.
 constexpr std::chrono::milliseconds kWordInterval{20};
@@ -43,23 +39,10 @@ Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port
       port_(port),
       network_(network),
       collective_(collective),
+      update_(MakeDenseUpdate(config, run, network, collective, dense_port)),
       data_(std::move(data)),
-      observer_(observer) {
-  if (config.mode == Mode::kAsync) {
-    SIMURGH_CHECK(dense_port != nullptr);
-    exchange_ = std::make_unique<DenseExchange>(
-        *dense_port,
-        DenseExchangeOptions{.run = run,
-                             .rank = collective.rank(),
-                             .optimizer = config.dense_optimizer,
-                             .staleness = std::min(config.staleness, kMaxDenseStaleness),
-                             .retry_deadline = config.retry_deadline});
-    return;
-  }
-  if (collective.ranks() == 1 || network.sums_on_device()) return;
-  reducer_ = std::make_unique<GradientReducer>(collective, network.gradients(), config.allreduce,
-                                               config.mode != Mode::kNaiveHybrid);
-}
+      observer_(observer),
+      pushes_first_(!network.overlaps() && config.mode != Mode::kNaiveHybrid) {}
 
 Trainer::~Trainer() = default;
 
@@ -80,9 +63,10 @@ Status Trainer::CheckSameWeights() {
 }
 
 Status Trainer::SettleWeights() {
-  SIMURGH_RETURN_IF_ERROR(exchange_->WaitForPushes());
+  if (config_.mode != Mode::kAsync) return absl::OkStatus();
+  SIMURGH_RETURN_IF_ERROR(update_->WaitForPushes());
   if (heartbeat_ != nullptr) SIMURGH_RETURN_IF_ERROR(heartbeat_->AwaitAll());
-  return exchange_->Pull(network_.parameters());
+  return update_->PullWeights();
 }
 
 StatusOr<std::vector<float>> Trainer::GatherStatistics() {
@@ -133,11 +117,10 @@ StatusOr<TrainState> Trainer::StateAfter(const TrainResult& result) {
     }
   }
   SIMURGH_ASSIGN_OR_RETURN(state.rank_statistics, GatherStatistics());
-  if (exchange_ != nullptr && data_.checkpoints != nullptr) {
+  if (data_.checkpoints != nullptr) {
     // No rank pushes: the sums above were also a barrier.
-    SIMURGH_RETURN_IF_ERROR(exchange_->Pull(network_.parameters()));
-    SIMURGH_ASSIGN_OR_RETURN(state.server_optimizer,
-                             exchange_->PullState(network_.parameters().size()));
+    SIMURGH_RETURN_IF_ERROR(update_->PullWeights());
+    SIMURGH_ASSIGN_OR_RETURN(state.server_optimizer, update_->OptimizerState());
   }
   return state;
 }
@@ -153,13 +136,13 @@ Status Trainer::AwaitRankZero(absl::FunctionRef<bool(std::chrono::milliseconds p
   }
 }
 
-Status Trainer::BeginCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter) {
+Status Trainer::BeginCheckpoint(BatchPipeline& pipeline, StepBatches& batches,
+                                ProgressMeter& meter) {
   const auto begin = Clock::now();
-  SIMURGH_RETURN_IF_ERROR(FlushPrevious(pipeline));
+  SIMURGH_RETURN_IF_ERROR(batches.Flush());
   SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
-  if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(exchange_->WaitForPushes());
-  // The next run has none.
-  if (reducer_ != nullptr) reducer_->DropResiduals();
+  SIMURGH_RETURN_IF_ERROR(update_->WaitForPushes());
+  update_->DropResiduals();  // The next run has none.
   SIMURGH_ASSIGN_OR_RETURN(const TrainState state, StateAfter(meter.result));
   CheckpointPort* const port = data_.checkpoints;
   // The model of the end follows soon after an interrupt.
@@ -274,20 +257,15 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
   epochs_ = data_.start.epochs;
   position_ = data_.start.position;
   skipped_in_row_ = 0;
-  ahead_ = last_ = nullptr;
   validation_.reset();
-  if (exchange_ != nullptr) {
-    SIMURGH_RETURN_IF_ERROR(exchange_->Start(network_.parameters(), data_.start.server_optimizer));
-  }
+  StepBatches batches(pipeline, network_);
+  SIMURGH_RETURN_IF_ERROR(update_->Start(data_.start.server_optimizer));
   while (true) {
     if (data_.checkpoints != nullptr) SIMURGH_RETURN_IF_ERROR(data_.checkpoints->failure());
     const auto begin = Clock::now();
-    const PulledBatch* pulled = std::exchange(ahead_, nullptr);
-    if (pulled == nullptr) {
-      SIMURGH_ASSIGN_OR_RETURN(pulled, pipeline.Next());
-    }
+    SIMURGH_ASSIGN_OR_RETURN(const PulledBatch* const pulled, batches.Next());
     if (pulled == nullptr && pipeline.at_mark()) {
-      SIMURGH_RETURN_IF_ERROR(BeginCheckpoint(pipeline, meter));
+      SIMURGH_RETURN_IF_ERROR(BeginCheckpoint(pipeline, batches, meter));
       continue;
     }
     if (pulled == nullptr) {
@@ -302,13 +280,13 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     meter.data = pulled->batch->progress;
     position_.Advance(meter.data);
     validation_.reset();
-    SIMURGH_RETURN_IF_ERROR(TrainStep(pipeline, *pulled, Clock::now() - begin, meter));
+    SIMURGH_RETURN_IF_ERROR(TrainStep(batches, *pulled, Clock::now() - begin, meter));
     if (meter.due()) observer_.OnProgress(meter.Report());
     if (!IsEvaluationDue(meter.result.steps, epoch_ended)) continue;
     const auto evaluation_begin = Clock::now();
-    SIMURGH_RETURN_IF_ERROR(FlushPrevious(pipeline));
+    SIMURGH_RETURN_IF_ERROR(batches.Flush());
     SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
-    if (exchange_ != nullptr) SIMURGH_RETURN_IF_ERROR(SettleWeights());
+    SIMURGH_RETURN_IF_ERROR(SettleWeights());
     SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
                              EvaluateNow(meter.result.steps, set, stop));
     meter.LeaveOut(Clock::now() - evaluation_begin);
@@ -329,8 +307,8 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
               .rank = collective_.rank(),
               .ranks = collective_.ranks(),
               .order = OrderOf(config_),
-              .staleness = exchange_ == nullptr ? config_.staleness - config_.row_age_steps
-                                                : data_.async_staleness,
+              .staleness = config_.mode == Mode::kAsync ? data_.async_staleness
+                                                        : config_.staleness - config_.row_age_steps,
               .row_age_steps = config_.row_age_steps,
               .reproducible = config_.reproducible || config_.mode == Mode::kSync,
               .one_by_one = config_.mode == Mode::kNaiveHybrid,
@@ -340,7 +318,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
               .retry_deadline = config_.retry_deadline});
   const auto stop_waits = [this, &pipeline] {
     pipeline.Stop();
-    if (exchange_ != nullptr) exchange_->Stop();
+    update_->Stop();
   };
   const std::stop_callback stopper(stop, stop_waits);
   const Loader loader(
@@ -369,7 +347,7 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
   }
   Status status = TrainAll(pipeline, meter, stop);
   meter.result.interrupted = loader.ended_early();
-  if (status.ok() && exchange_ != nullptr) status = SettleWeights();
+  if (status.ok()) status = SettleWeights();
   if (status.ok() && in_step() && heartbeat_ != nullptr) status = heartbeat_->AwaitAll();
   ReportDensePushes(meter);
   if (heartbeat_ != nullptr && absl::IsCancelled(status) && !stop.stop_requested()) {

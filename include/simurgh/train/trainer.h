@@ -24,10 +24,10 @@
 
 namespace simurgh {
 
-class DenseExchange;
-class GradientReducer;
+class DenseUpdate;
 class ProgressMeter;
 class RankHeartbeat;
+class StepBatches;
 
 enum class EvaluationSet { kValidation, kTest };
 
@@ -170,7 +170,9 @@ class Trainer {
 
  private:
   // Whether several ranks take every step together: not in mode async.
-  bool in_step() const { return collective_.ranks() > 1 && exchange_ == nullptr; }
+  bool in_step() const {
+    return collective_.ranks() > 1 && config_.mode != TrainingConfig::Mode::kAsync;
+  }
 
   // --- A run, in trainer.cc.
 
@@ -183,10 +185,10 @@ class Trainer {
                                          const std::stop_token& stop);
   // Errors: INTERNAL naming a rank whose dense weights differ.
   Status CheckSameWeights();
-  // Mode async: waits for this rank's pushes and for all ranks; then pulls the servers' weights.
+  // Mode async: waits for the pushes of all ranks, then pulls the servers' weights.
   Status SettleWeights();
   // The pipeline is at a mark: rank 0 starts to save, and all ranks wait until rows may change.
-  Status BeginCheckpoint(BatchPipeline& pipeline, ProgressMeter& meter);
+  Status BeginCheckpoint(BatchPipeline& pipeline, StepBatches& batches, ProgressMeter& meter);
   // At the end of training: replaces network and rows by those of the best checkpoint, if there is
   // one and it is not the last step's. Returns its step.
   StatusOr<std::optional<uint64_t>> RestoreBest(const TrainState& state);
@@ -205,32 +207,16 @@ class Trainer {
 
   // --- A step, in trainer_step.cc.
 
-  // The status of a rank, or of all.
-  struct StepStatus {
-    uint32_t finite = 1;     // Whether loss and gradients are finite, on all ranks.
-    uint32_t staleness = 0;  // Sum over the ranks.
-  };
-
-  Status TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
-                   std::chrono::nanoseconds waited, ProgressMeter& meter);
-  // Forward and backward. Starts the sums of the gradients; a network that overlaps also loads the
-  // next batch, if it has been pulled.
-  StatusOr<BatchResult> ComputeStep(BatchPipeline& pipeline, const PulledBatch& pulled);
-  // If the network overlaps: copies the next batch to the device, if it has been pulled.
-  void Prefetch(BatchPipeline& pipeline);
-  // Pushes the batch's gradients, or zeros if they are not finite. A network that overlaps pushes
-  // them with the next batch. Errors: of the network.
-  Status ReleaseBatch(BatchPipeline& pipeline, const PulledBatch& pulled, bool finite);
-  // Pushes the gradients of the previous batch, if pending. Errors: of the network.
-  Status FlushPrevious(BatchPipeline& pipeline);
-  StatusOr<StepStatus> GatherStepStatus(const StepStatus& own);
-  // Waits for the sums of the dense gradients; calls `meanwhile`, and returns its errors, while
-  // this rank's gradients are being sent.
-  Status WaitForAllReduce(uint64_t step, uint64_t trace, absl::FunctionRef<Status()> meanwhile);
-  Status ApplyStep(uint64_t step, uint64_t trace, bool finite);
-  // Errors: FAILED_PRECONDITION for the last of max_skipped_steps in a row, naming the likely
-  // cause.
-  Status CountSkipped(const TrainObserver::Step& step);
+  Status TrainStep(StepBatches& batches, const PulledBatch& pulled, std::chrono::nanoseconds waited,
+                   ProgressMeter& meter);
+  RankStep RankStepOf(const Batch& batch);
+  StatusOr<BatchResult> ForwardBackward(StepBatches& batches, const PulledBatch& pulled,
+                                        const RankStep& ranks);
+  // Sets whether the ranks apply the step, and their staleness.
+  Status AgreeOnStep(bool finite, TrainObserver::Step* step);
+  // Finds the features of a skipped step whose embeddings are not finite.
+  void FindNotFinite(const PulledBatch& pulled, TrainObserver::Step* step);
+  // FAILED_PRECONDITION for the last of max_skipped_steps in a row, naming the likely cause.
   Status SkippedError(uint64_t last_step);
   void ReportDensePushes(ProgressMeter& meter);
 
@@ -239,13 +225,13 @@ class Trainer {
   EmbeddingPort& port_;
   DenseNetwork& network_;
   Collective& collective_;
-  std::unique_ptr<GradientReducer> reducer_;  // Null if one rank, mode async or devices sum.
-  std::unique_ptr<DenseExchange> exchange_;   // Null unless mode async.
+  const std::unique_ptr<DenseUpdate> update_;
   std::unique_ptr<RankHeartbeat> heartbeat_;  // Only while several ranks train.
   const TrainerData data_;
   TrainObserver& observer_;
-  const PulledBatch* ahead_ = nullptr;  // The next batch, if it has been taken already.
-  const PulledBatch* last_ = nullptr;   // The previous batch, while the device has its gradients.
+  // Whether embeddings' gradients are pushed before the dense step: on the CPU, as a push takes
+  // longer.
+  const bool pushes_first_;
   std::vector<float> probabilities_;
   std::vector<double> not_finite_;  // EmbeddingCheck counts of the last step if it was skipped.
   uint32_t skipped_in_row_ = 0;

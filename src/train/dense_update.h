@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+
+#include "simurgh/base/status.h"
+#include "simurgh/collective/collective.h"
+#include "simurgh/config/training_config.h"
+#include "simurgh/nn/dense_network.h"
+#include "simurgh/train/ports.h"
+
+namespace simurgh {
+
+// How dense gradients become weights: what a training mode plugs into a trainer's step. This class
+// is for one rank, and for ranks whose devices sum.
+//
+// Order of a step: BeginStep, the network's ForwardBackward, AwaitSums, then Apply or Skip.
+//
+// Threads: one owner; Stop by any. Lifetime: the network must outlive this.
+class DenseUpdate {
+ public:
+  explicit DenseUpdate(DenseNetwork& network) : network_(network) {}
+  virtual ~DenseUpdate() = default;
+  DenseUpdate(const DenseUpdate&) = delete;
+  DenseUpdate& operator=(const DenseUpdate&) = delete;
+
+  // Before the first step. optimizer_state: of OptimizerState; empty for a new one.
+  virtual Status Start(std::span<const float> /*optimizer_state*/) { return absl::OkStatus(); }
+
+  // The network gets the weights of the step. Sets `ranks->on_gradients` if it sums them.
+  virtual Status BeginStep(uint64_t /*step*/, uint64_t /*trace*/, RankStep* /*ranks*/) {
+    return absl::OkStatus();
+  }
+  // Waits until the gradients are those of all ranks. Calls `meanwhile` once, while this rank's are
+  // being sent, and returns its errors. Unless summing has failed before.
+  virtual Status AwaitSums(uint64_t /*step*/, uint64_t /*trace*/,
+                           absl::FunctionRef<Status()> meanwhile) {
+    return meanwhile();
+  }
+  // samples: of the step; 0 if all ranks' batches were empty.
+  virtual Status Apply(uint64_t /*step*/, float learning_rate, size_t /*samples*/) {
+    return network_.ApplyGradients(learning_rate);
+  }
+  // The step is not applied, or a checkpoint follows: forgets the rounding errors of sums.
+  virtual void DropResiduals() {}
+
+  // --- Weights of servers; without them the network has the newest weights.
+
+  // Waits until this rank's gradients are applied.
+  virtual Status WaitForPushes() { return absl::OkStatus(); }
+  // Gives the network the servers' weights.
+  virtual Status PullWeights() { return absl::OkStatus(); }
+  // The state of the servers' optimizer; empty without servers. Call once no rank pushes.
+  virtual StatusOr<std::vector<float>> OptimizerState() { return std::vector<float>(); }
+  // DenseVersions::gap of each push acknowledged since the last call.
+  virtual std::vector<uint64_t> TakeGaps() { return {}; }
+
+  // Ends all waiting with CANCELLED.
+  virtual void Stop() {}
+
+ protected:
+  DenseNetwork& network_;
+};
+
+// The update of the configured mode. dense_port: mode async only.
+std::unique_ptr<DenseUpdate> MakeDenseUpdate(const TrainingConfig& config, uint64_t run,
+                                             DenseNetwork& network, Collective& collective,
+                                             DensePort* dense_port);
+
+}  // namespace simurgh
