@@ -1,4 +1,4 @@
-# Runs the daemons of one configuration, each where on_host says. For scripts to source, under `set -euo pipefail`.
+# Runs the daemons of one configuration, each with its own_options. For scripts to source, under `set -euo pipefail`.
 # Where all run alike, use `simurgh train`.
 #
 # Reads these variables of the script: bin (the programs), config (the file), overrides (array of --set KEY=VALUE) and
@@ -22,9 +22,9 @@ start_daemon() {
   local name=$1 program=$2
   shift 2
   : >"$logs/$name.log"
-  local launcher own
-  on_host "$name"
-  setsid ${launcher[@]+"${launcher[@]}"} "$bin/$program" --config "$config" \
+  local own
+  own_options "$name"
+  setsid "$bin/$program" --config "$config" \
     ${overrides[@]+"${overrides[@]}"} ${own[@]+"${own[@]}"} "$@" 2>>"$logs/$name.log" &
   pids+=($!)
   names_of+=("$name")

@@ -1,8 +1,9 @@
-// A network with delay and limited bandwidth within this machine. See --help.
+// Proxies with delay and limited bandwidth. See --help.
 
 #include <chrono>
 #include <csignal>
 #include <iostream>
+#include <list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,11 +11,11 @@
 #include <sys/prctl.h>
 
 #include "absl/strings/str_cat.h"
+#include <boost/asio/signal_set.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <boost/program_options/variables_map.hpp>
 
-#include "bench/e2e/packet_network.h"
-#include "bench/e2e/proxy_network.h"
+#include "rpc/testing/proxy.h"
 #include "simurgh/base/version.h"
 
 namespace simurgh::bench {
@@ -23,47 +24,45 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr char kUsage[] =
-    "slow_network: carries traffic of daemons on this machine with a delay and a limited rate\n\n"
-    "Usage: slow_network [options] NAMESPACE...\n"
-    "       slow_network [options] --proxies ADDRESS=SERVER...\n\n"
-    "Without --proxies, carries all packets between network namespaces (ip netns add NAMESPACE).\n"
-    "Each namespace gets a device slow0, with the addresses 10.77.0.1, 10.77.0.2, and so on.\n"
-    "The devices exist while slow_network runs. Requires root.\n\n"
-    "With --proxies, carries connections to each ADDRESS (tcp://127.0.0.1:1234) to its SERVER.\n\n"
+    "slow_network: carries connections of daemons on this machine with a delay and a limited "
+    "rate\n\n"
+    "Usage: slow_network [options] ADDRESS=SERVER...\n\n"
+    "Carries connections to each ADDRESS (tcp://127.0.0.1:1234) to its SERVER.\n"
     "Prints 'ready' when it is up and runs until SIGTERM or SIGINT.\n\n";
 
 struct Options {
   double delay_ms = 1;
   double gbit_per_s = 10;
-  bool proxies = false;
-  std::vector<std::string> places;
+  std::vector<std::string> proxies;  // ADDRESS=SERVER.
 };
 
 Status Carry(const Options& options) {
   const auto delay = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
       std::chrono::duration<double, std::milli>(options.delay_ms));
-  const double bytes_per_second = options.gbit_per_s * 1e9 / 8;
-  if (!options.proxies) return CarryPackets(options.places, delay, bytes_per_second);
-  std::vector<ProxiedAddress> addresses;
-  for (const std::string& place : options.places) {
-    const size_t sign = place.find('=');
+  rpc::asio::io_context loop(1);
+  rpc::asio::signal_set end(loop, SIGTERM, SIGINT);
+  end.async_wait([&loop](const auto& /*error*/, int /*signal*/) { loop.stop(); });
+  std::list<rpc::testing::DelayingProxy> proxies;
+  for (const std::string& pair : options.proxies) {
+    const size_t sign = pair.find('=');
     if (sign == std::string::npos) {
       return absl::InvalidArgumentError(
-          absl::StrCat("'", place, "' is invalid; use ADDRESS=SERVER"));
+          absl::StrCat("'", pair, "' is invalid; use ADDRESS=SERVER"));
     }
-    addresses.push_back({.from = place.substr(0, sign), .to = place.substr(sign + 1)});
+    const std::string server = pair.substr(sign + 1);
+    SIMURGH_RETURN_IF_ERROR(rpc::ParseAddress(server).status());
+    auto& proxy = proxies.emplace_back(loop.get_executor(), delay, options.gbit_per_s * 1e9 / 8);
+    SIMURGH_RETURN_IF_ERROR(proxy.Listen(pair.substr(0, sign)));
+    proxy.SetTarget(server);
   }
-  return CarryConnections(addresses, delay, bytes_per_second);
+  std::cout << "ready" << std::endl;
+  loop.run();
+  return absl::OkStatus();
 }
 
 Status Check(const Options& options) {
-  if (options.proxies && options.places.empty()) {
-    return absl::InvalidArgumentError("--proxies: no address; use ADDRESS=SERVER");
-  }
-  if (!options.proxies && (options.places.size() < 2 || options.places.size() > kMaxHosts)) {
-    return absl::InvalidArgumentError(absl::StrCat(options.places.size(),
-                                                   " namespaces are given; use 2 to ", kMaxHosts,
-                                                   ", or --proxies (--help explains both)"));
+  if (options.proxies.empty()) {
+    return absl::InvalidArgumentError("no address is given; use ADDRESS=SERVER");
   }
   if (!(options.delay_ms >= 0 && options.delay_ms <= 10'000)) {
     return absl::InvalidArgumentError("--delay-ms is out of range; use 0 to 10000");
@@ -82,14 +81,13 @@ StatusOr<std::optional<Options>> Parse(int argc, char** argv) {
   po::options_description named("Options");
   named.add_options()("delay-ms", number(options.delay_ms), "one-way delay in ms");
   named.add_options()("gbit", number(options.gbit_per_s),
-                      "Gbit/s limit of each namespace, or of each direction of a connection");
-  named.add_options()("proxies", po::bool_switch(&options.proxies), "carry connections of proxies");
+                      "Gbit/s limit of each direction of a connection");
   named.add_options()("help", "print this text");
   named.add_options()("version", "print the version");
   po::options_description all = named;
-  all.add_options()("place", po::value(&options.places));
+  all.add_options()("proxy", po::value(&options.proxies));
   po::positional_options_description positions;
-  positions.add("place", -1);
+  positions.add("proxy", -1);
   po::variables_map values;
   try {
     po::store(po::command_line_parser(argc, argv).options(all).positional(positions).run(), values);

@@ -20,7 +20,7 @@ expect "rows of the table" "$(grep -cE "^\| (sync|async) \| [12] " "$out/modes/r
 for plot in light-samples light-time; do [[ -s $out/modes/$plot.svg ]] || expect "$plot" missing drawn; done
 
 # A step of sync pulls and pushes over two hops and back: 8 delays, independent of the machine's speed.
-compare --modes sync --ranks 1 --delay-ms 20 --proxies
+compare --modes sync --ranks 1 --delay-ms 20
 expect "a step takes its delays" "$(jq '.samples_per_s > 0 and .samples_per_s <= 512 / (8 * 0.020)' "$out/modes/results.jsonl")" true
 expect "delay in the report" "$(grep -c "20 ms one way" "$out/modes/report.md")" 1
 ((failures == 0))

@@ -14,10 +14,30 @@
 #include "data/process/feature_consumer.h"
 #include "data/process/plugin.h"
 #include "simurgh/base/hash.h"
+#include "simurgh/base/random.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/feature_config.h"
+#include "simurgh/data/batch_reader.h"
 
 namespace simurgh {
+
+// Whether a negative row stays. Depends on seed and row number only. CorrectForSampling
+// (simurgh/nn/metrics.h) corrects the predictions of models trained on the kept rows.
+inline bool KeepsNegative(const ReadOptions& options, uint64_t row) {
+  if (options.keep_negatives >= 1.0) return true;
+  return Random(Mix64(options.seed + 1) ^ Mix64(row)).Uniform() < options.keep_negatives;
+}
+
+// The rows of a hash stack for `id`, whose vector is their sum. With h_0 = id and
+// h_r = FarmHash64(h_{r-1} as 8 little-endian bytes), row r (from 1) is
+// h_r % buckets + (r - 1) * buckets, so that rounds never share a row. Two ids share all their rows
+// with probability buckets^-rounds.
+//
+// rows: (config.rounds), overwritten. Requires buckets > 0.
+// Threads: any.
+// Source: PERSIA (Lian et al., arXiv 2111.05897); FarmHash's Fingerprint64, which is the same on
+// every machine. Its values are part of the data format.
+void HashStackRows(const HashStackConfig& config, uint64_t id, std::span<uint64_t> rows);
 
 // Stable 64-bit hashes of values: part of the data format, equal on every machine.
 //
