@@ -13,7 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 
-#include "data/arrow_module.h"
+#include "simurgh/data/arrow_module.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"

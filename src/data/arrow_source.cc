@@ -24,7 +24,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
-#include "data/arrow_module.h"
+#include "simurgh/data/arrow_module.h"
 #include "data/arrow_rows.h"
 #include "data/row_parser.h"
 #include "simurgh/base/file_descriptor.h"

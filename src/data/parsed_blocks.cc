@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "data/process/negative_sampling.h"
+#include "data/process/feature_ids.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
 #include "simurgh/data/bad_row_file.h"

@@ -1,3 +1,5 @@
+#include "simurgh/table/partition.h"
+
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -9,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/check.h"
-#include "simurgh/table/partition.h"
 #include "simurgh/table/run_number.h"
 #include "table/arena.h"
 #include "table/push_window.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/arrow_module.h"
+#include "simurgh/data/arrow_module.h"
 
 namespace simurgh::testing {
 

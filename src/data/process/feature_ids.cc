@@ -12,7 +12,6 @@
 #include "absl/strings/str_format.h"
 
 #include "data/csv_cells.h"
-#include "data/process/hash_stack.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/base/check.h"

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "data/process/hash_stack.h"
+#include "data/process/feature_ids.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"
 #include "tests/unit/data/data_files.h"

@@ -1,9 +1,9 @@
-#include "data/process/hash_stack.h"
-
 #include <array>
 #include <set>
 
 #include <catch2/catch.hpp>
+
+#include "data/process/feature_ids.h"
 
 namespace simurgh {
 namespace {

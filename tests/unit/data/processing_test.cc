@@ -10,8 +10,6 @@
 #include <catch2/catch.hpp>
 
 #include "data/process/feature_ids.h"
-#include "data/process/hash_stack.h"
-#include "data/process/negative_sampling.h"
 #include "data/process/numbers.h"
 #include "simurgh/base/random.h"
 
