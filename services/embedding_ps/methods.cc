@@ -243,8 +243,8 @@ void RegisterDenseMethods(rpc::Server& server, DenseStore& store, RunGuard& runs
   const auto place_start =
       [&buffers](const api::wire::StartDenseRequest& /*request*/,
                  const api::StartDense::Request::Counts& counts) -> StatusOr<StartPlaces> {
-    SIMURGH_RETURN_IF_ERROR(CheckCount(counts[0], DenseStore::kMaxFloats));
-    SIMURGH_RETURN_IF_ERROR(CheckCount(counts[1], DenseStore::kMaxStateFloats));
+    SIMURGH_RETURN_IF_ERROR(CheckCount(counts[0], DenseShard::kMaxFloats));
+    SIMURGH_RETURN_IF_ERROR(CheckCount(counts[1], DenseShard::kMaxStateFloats));
     const auto lease = [&buffers](uint64_t count) -> rpc::SegmentDestination<float> {
       auto buffer = buffers.Lease(count * sizeof(float));
       const std::span<float> values = buffer->as<float>(count);
@@ -263,7 +263,7 @@ void RegisterDenseMethods(rpc::Server& server, DenseStore& store, RunGuard& runs
   const auto place_push =
       [](const api::wire::PushDenseRequest& /*request*/,
          const api::PushDense::Request::Counts& counts) -> StatusOr<PushPlaces> {
-    SIMURGH_RETURN_IF_ERROR(CheckCount(counts[0], DenseStore::kMaxFloats));
+    SIMURGH_RETURN_IF_ERROR(CheckCount(counts[0], DenseShard::kMaxFloats));
     return PushPlaces{rpc::SegmentDestination<float>::kAllocate};
   };
   rpc::Register(server, api::kPushDense, place_push, [&store, &runs](auto request) {

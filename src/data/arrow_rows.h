@@ -13,10 +13,10 @@
 
 #include "absl/base/thread_annotations.h"
 
-#include "simurgh/data/arrow_module.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
+#include "simurgh/data/arrow_module.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/data/row_batcher.h"
 

@@ -24,10 +24,10 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
-#include "simurgh/data/arrow_module.h"
 #include "data/arrow_rows.h"
 #include "data/row_parser.h"
 #include "simurgh/base/file_descriptor.h"
+#include "simurgh/data/arrow_module.h"
 #include "simurgh/data/row_text.h"
 
 namespace simurgh {

@@ -184,7 +184,7 @@ TEST_CASE("a server that lost a run's weights answers DATA_LOSS") {
   CHECK(store.Push(0, 1, 0).status().code() == absl::StatusCode::kDataLoss);
   CHECK(store.Push(1, 0, 1).status().code() == absl::StatusCode::kDataLoss);
   // The store keeps only the last few runs.
-  for (uint64_t run = 100; run < 100 + DenseStore::kMaxRuns; ++run) {
+  for (uint64_t run = 100; run < 100 + DenseShard::kMaxRuns; ++run) {
     REQUIRE(store.Start(run, {0}).ok());
   }
   CHECK(store.Pull(kRun, pulled).status().code() == absl::StatusCode::kDataLoss);
