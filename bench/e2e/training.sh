@@ -82,7 +82,6 @@ train_ours() {
     --set "embedding_ps={partitions: 1, instances: $(instances embedding-ps 1)}"
     --set "embedding_worker={instances: $(instances embedding-worker 1)}"
     --set "nn_worker={threads: $(((cores + ranks - 1) / ranks)), instances: $(instances nn-worker "$ranks")}")
-  if ((${#hosts[@]} > 0)); then overrides+=(--set rpc.security=insecure); fi
   for override in "$@"; do overrides+=(--set "$override"); done
   start_embedding_daemons
   start_trainers "$logs/result"
