@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/micro/nn_cuda/choose_products.h"
 #include "bench/micro/nn_cuda/copies.h"
 #include "bench/micro/nn_cuda/layer_kernels.h"
 #include "bench/micro/nn_cuda/layer_products.h"
@@ -58,6 +59,8 @@ NnCudaOptions ParseOptions(int argc, char** argv) {
   flags.Switch("peer", options.peer,
                "also run the steps in PyTorch (eager, compiled, CUDA graphs, both) and print the "
                "ratio to its best");
+  flags.Switch("choose", options.choose,
+               "only measure all ways to compute each product and print the table of choices");
   flags.Parse(argc, argv);
   options.json = flags.json();
   return options;
@@ -111,7 +114,8 @@ int Run(int argc, char** argv) {
     std::printf("SKIPPED: %s\n", std::string(device.status().message()).c_str());
     return kSkipped;
   }
-  const Status status = MeasureAll(options, *device);
+  const Status status =
+      options.choose ? ChooseProducts(options, *device) : MeasureAll(options, *device);
   if (status.ok()) return 0;
   std::fprintf(stderr, "bench_nn_cuda: %s\n", std::string(status.message()).c_str());
   return 1;

@@ -14,6 +14,7 @@ struct NnCudaOptions {
   bool eager = false;       // Without CUDA graphs.
   bool steps_only = false;  // Without the products of each layer.
   bool peer = false;        // The same steps in PyTorch, too.
+  bool choose = false;      // Print the table of choices for products instead.
   bool json = false;
 };
 

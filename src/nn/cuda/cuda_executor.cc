@@ -55,7 +55,18 @@ StatusOr<std::unique_ptr<CudaExecutor>> CudaExecutor::Create(const Options& opti
   SIMURGH_ASSIGN_OR_RETURN(executor->device_name_, FindDevice(options.device));
   SIMURGH_RETURN_IF_ERROR(executor->CreateLanes());
   executor->current_ = executor->stream_;
-  SIMURGH_ASSIGN_OR_RETURN(executor->library_, GemmLibrary::Create(options.precision));
+  SIMURGH_ASSIGN_OR_RETURN(const CublasLt* const lt, CublasLt::Load());
+  ChooseProduct choose = options.choose_product;
+  if (!choose) {
+    choose = [table = ProductChoices::Shipped(executor->device_name_, lt->version())](
+                 const ProductKind& kind) { return table.Find(kind); };
+  }
+  SIMURGH_ASSIGN_OR_RETURN(executor->library_,
+                           GemmLibrary::Create(*lt, {.precision = options.precision,
+                                                     .choose = std::move(choose),
+                                                     .allocate = [&](size_t bytes) {
+                                                       return executor->AllocateDevice(bytes);
+                                                     }}));
   return executor;
 }
 

@@ -40,6 +40,7 @@ class CudaExecutor {
     bool graphs = true;   // Capture repeated work and replay it.
     bool poison = false;  // Fill fresh memory with NaN.
     bool time_compute = false;
+    ChooseProduct choose_product;  // Empty: from the table of measurements.
   };
 
   // Returns the name of the device. Errors: NOT_FOUND without a usable device, INVALID_ARGUMENT

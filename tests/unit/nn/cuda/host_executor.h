@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,33 +15,50 @@
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
 #include "nn/cuda/work.h"
+#include "simurgh/base/check.h"
 #include "simurgh/base/status.h"
+#include "tests/unit/nn/cuda/fake_cublas_lt.h"
 #include "tests/unit/nn/cuda/simulated_lanes.h"
 
 namespace simurgh::testing {
 
-// Simulates a device on the host: runs kernels as loops and products by definition, on memory that
-// is initially NaN. Runs work at once or, with lanes, in any order that events allow.
+// Simulates a device on the host: runs kernels as loops and products through GemmLibrary on
+// FakeCublasLt, on memory that is initially NaN. Runs work at once or, with lanes, in any order
+// that events allow.
 //
 // Threads: one owner.
 class HostExecutor {
  public:
   struct Options {
-    bool fuse = true;      // Fuse epilogues with products; else kernels compute them.
-    bool reverse = false;  // Call kernels in reverse order.
+    bool fuse = true;        // Fuse epilogues with products; else kernels compute them.
+    bool fuse_masks = true;  // Also relu with its mask.
+    bool takes = true;       // Else a kernel computes products.
+    bool reverse = false;    // Call kernels in reverse order.
     // Replay repeated work as captured in its second call, like a graph. Not with sums over ranks,
     // which the executor does not capture.
     bool replays = false;
     std::optional<uint64_t> lanes;  // The seed of SimulatedLanes.
+    ComputePrecision precision = ComputePrecision::kF32;
     size_t* kept_runs = nullptr;    // Output: number of captured graphs.
     size_t* replayed = nullptr;     // Output: number of replayed training passes.
     size_t* allocations = nullptr;  // Output: number of device allocations.
     const bool* is_full = nullptr;  // While true, device allocations fail.
   };
 
-  explicit HostExecutor(const Options& options) : options_(options) {
+  explicit HostExecutor(const Options& options)
+      : options_(options),
+        lt_({.fuse = options.fuse,
+             .fuse_masks = options.fuse_masks,
+             .takes = options.takes,
+             .enqueue = [this](std::function<void()> work) { Do(std::move(work)); }}) {
     if (options.lanes) lanes_.emplace(*options.lanes);
+    auto library = cuda::GemmLibrary::Create(
+        lt_.functions(), {.precision = options.precision, .choose = {}, .allocate = NewBlock});
+    SIMURGH_CHECK(library.ok()) << library.status().ToString();
+    library_ = *std::move(library);
   }
+  HostExecutor(const HostExecutor&) = delete;
+  HostExecutor& operator=(const HostExecutor&) = delete;
 
   cuda::DeviceMemory AllocateDevice(size_t bytes) {
     if (options_.allocations != nullptr) ++*options_.allocations;
@@ -133,37 +151,14 @@ class HostExecutor {
   // As CudaExecutor's.
   template <typename T, typename Out>
   bool Multiply(const cuda::Gemm<T, Out>& gemm) {
-    ForEachCell(gemm.d.rows, gemm.d.columns, cuda::GemmCell<T, Out>{gemm});
-    if (gemm.epilogue == cuda::Epilogue::kNone) return true;
-    if (!options_.fuse) return false;
-    // A copy of the mask, which belongs to another batch when the lane runs.
-    const cuda::ReluMask mask = gemm.mask == nullptr ? cuda::ReluMask() : *gemm.mask;
-    switch (gemm.epilogue) {
-      case cuda::Epilogue::kNone:
-        return true;
-      case cuda::Epilogue::kBias:
-      case cuda::Epilogue::kBiasRelu:
-      case cuda::Epilogue::kBiasReluMask:
-        if (gemm.epilogue == cuda::Epilogue::kBiasReluMask) gemm.mask->written = true;
-        Do([gemm, mask] { AddBias(gemm, mask); });
-        return true;
-      case cuda::Epilogue::kReluBackward:
-        if (!mask.written) return false;
-        Do([gemm, mask] { ApplyMask(gemm, mask); });
-        return true;
-      case cuda::Epilogue::kBiasGelu:
-        Do([gemm] { AddBiasGelu(gemm); });
-        return true;
-      case cuda::Epilogue::kGeluBackward:
-        ForEachCell(
-            gemm.d.rows, gemm.d.columns,
-            cuda::ActivationBackwardCell<Out, GeluFormula>{gemm.gelu_input, gemm.d, gemm.d});
-        return true;
-      case cuda::Epilogue::kBiasGradient:
-        Do([gemm] { SumRows(gemm); });
-        return true;
+    const auto outcome = library_->Multiply(gemm, nullptr);
+    SIMURGH_CHECK(outcome.ok()) << outcome.status().ToString();
+    SIMURGH_CHECK(lt_.rejections().empty()) << lt_.rejections().front();
+    if (*outcome == cuda::GemmLibrary::Outcome::kNotTaken) {
+      ForEachCell(gemm.d.rows, gemm.d.columns, cuda::GemmCell<T, Out>{gemm});
+      return gemm.epilogue == cuda::Epilogue::kNone;
     }
-    return true;
+    return *outcome == cuda::GemmLibrary::Outcome::kFused;
   }
 
  private:
@@ -179,69 +174,20 @@ class HostExecutor {
     if (options_.kept_runs != nullptr) *options_.kept_runs = runs_.size();
   }
 
-  static cuda::DeviceMemory Allocate(size_t bytes) {
+  static cuda::DeviceMemory NewBlock(size_t bytes) {
     const size_t whole = (bytes + 255) / 256 * 256;
     auto* block = static_cast<std::byte*>(std::aligned_alloc(256, whole == 0 ? 256 : whole));
-    if (block != nullptr) std::memset(block, 0xff, bytes);
     return {block, [](std::byte* memory) { std::free(memory); }};
   }
-
-  static uint8_t& MaskByte(const cuda::ReluMask& mask, size_t row, size_t column) {
-    return static_cast<uint8_t*>(mask.bits)[(row * mask.row_bits + column) / 8];
-  }
-
-  template <typename T, typename Out>
-  static void AddBias(const cuda::Gemm<T, Out>& gemm, const cuda::ReluMask& mask) {
-    const bool relu = gemm.epilogue != cuda::Epilogue::kBias;
-    const bool masks = gemm.epilogue == cuda::Epilogue::kBiasReluMask;
-    for (size_t row = 0; row < gemm.d.rows; ++row) {
-      for (size_t column = 0; column < gemm.d.columns; ++column) {
-        Out& value = gemm.d(row, column);
-        float sum = cuda::ToFloat(value) + cuda::ToFloat(gemm.bias[column]);
-        const bool passes = !relu || !(sum < 0.0F);
-        if (!passes) sum = 0.0F;
-        cuda::Assign(value, sum);
-        if (!masks) continue;
-        uint8_t& byte = MaskByte(mask, row, column);
-        const auto bit = static_cast<uint8_t>(1U << (column % 8));
-        byte = static_cast<uint8_t>(sum > 0.0F ? byte | bit : byte & ~bit);
-      }
-    }
-  }
-
-  template <typename T, typename Out>
-  static void AddBiasGelu(const cuda::Gemm<T, Out>& gemm) {
-    for (size_t row = 0; row < gemm.d.rows; ++row) {
-      for (size_t column = 0; column < gemm.d.columns; ++column) {
-        Out& value = gemm.d(row, column);
-        const float sum = cuda::ToFloat(value) + cuda::ToFloat(gemm.bias[column]);
-        cuda::Assign(gemm.gelu_input(row, column), sum);
-        cuda::Assign(value, GeluFormula::Value(sum));
-      }
-    }
-  }
-
-  template <typename T, typename Out>
-  static void ApplyMask(const cuda::Gemm<T, Out>& gemm, const cuda::ReluMask& mask) {
-    for (size_t row = 0; row < gemm.d.rows; ++row) {
-      for (size_t column = 0; column < gemm.d.columns; ++column) {
-        const bool passes = (MaskByte(mask, row, column) >> (column % 8) & 1U) != 0;
-        if (!passes) cuda::Assign(gemm.d(row, column), 0.0F);
-      }
-    }
-  }
-
-  template <typename T, typename Out>
-  static void SumRows(const cuda::Gemm<T, Out>& gemm) {
-    for (size_t column = 0; column < gemm.d.columns; ++column) {
-      double sum = 0;
-      for (size_t row = 0; row < gemm.depth; ++row)
-        sum += double{cuda::ToFloat(gemm.b(row, column))};
-      gemm.bias_gradient[column] = static_cast<float>(sum);
-    }
+  static cuda::DeviceMemory Allocate(size_t bytes) {
+    cuda::DeviceMemory block = NewBlock(bytes);
+    if (block != nullptr) std::memset(block.get(), 0xff, bytes);
+    return block;
   }
 
   Options options_;
+  FakeCublasLt lt_;
+  std::unique_ptr<cuda::GemmLibrary> library_;
   std::optional<SimulatedLanes> lanes_;
   std::map<cuda::Work, std::vector<std::function<void()>>> runs_;  // Empty: enqueued once.
   std::vector<std::function<void()>>* capturing_ = nullptr;

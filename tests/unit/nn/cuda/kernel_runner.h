@@ -63,7 +63,9 @@ class KernelRunner {
   template <typename U>
   Matrix<U> NewMatrix(size_t rows, size_t columns) {
     const size_t stride = StrideOf<U>(columns);
-    return {static_cast<U*>(Poisoned(rows * stride * sizeof(U))), rows, columns, stride};
+    const size_t offset = run_.path == ProductPath::kMisaligned ? 1 : 0;
+    auto* const data = static_cast<U*>(Poisoned((rows * stride + offset) * sizeof(U)));
+    return {data + offset, rows, columns, stride};
   }
   template <typename U = T>
   Matrix<U> In(size_t index, size_t rows, size_t columns) {
@@ -248,7 +250,8 @@ class KernelRunner {
     cuda::ReluMask mask;
     const size_t bits = cuda::kMaskRowBits;
     mask.row_bits = (run_.columns + bits - 1) / bits * bits;
-    mask.bits = Poisoned(run_.rows * mask.row_bits / 8);
+    const size_t offset = run_.path == ProductPath::kMisaligned ? 1 : 0;
+    mask.bits = static_cast<std::byte*>(Poisoned(run_.rows * mask.row_bits / 8 + offset)) + offset;
     gemm.epilogue = relu ? cuda::Epilogue::kBiasReluMask : cuda::Epilogue::kBias;
     gemm.bias = InVector<T>(2);
     gemm.mask = &mask;

@@ -41,6 +41,15 @@ enum class KernelName {
   kProductBiasGradient,  // a, b: the product in f32, and the sum of b's rows; not b transposed
 };
 
+// How a product with an epilogue is computed. A device chooses, except for kMisaligned.
+enum class ProductPath {
+  kFused,
+  kPlain,        // A kernel computes the epilogue.
+  kWithoutMask,  // The forward product writes no relu mask.
+  kKernel,       // No algorithm takes the product.
+  kMisaligned,   // All matrices and vectors begin between two aligned addresses.
+};
+
 struct KernelRun {
   KernelName name;
   ComputePrecision precision = ComputePrecision::kF32;  // Precision of matrices: f32, bf16 or f16.
@@ -49,7 +58,7 @@ struct KernelRun {
   size_t depth = 1;  // dot, fm: width of a vector.
   bool a_transposed = false;
   bool b_transposed = false;
-  bool fuse = true;                    // Only on the host.
+  ProductPath path = ProductPath::kFused;
   std::vector<std::vector<float>> in;  // Without gaps; rounded to `precision` on the way.
 };
 
