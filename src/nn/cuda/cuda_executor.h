@@ -136,9 +136,14 @@ class CudaExecutor {
   // Calls kernel(i) for every i below count, in parallel.
   template <typename Kernel>
   void ForEach(size_t count, const Kernel& kernel);
-  // Calls kernel(row, column) for every cell, in parallel; a warp covers adjacent columns.
+  // Calls kernel(row, column) for every cell, in parallel; a warp covers adjacent columns. A
+  // PackKernel runs for several columns at once.
   template <typename Kernel>
   void ForEachCell(size_t rows, size_t columns, const Kernel& kernel);
+  // Calls kernel.Finish(i, sum) for every i below count, in parallel. sum adds kernel.Lane(i, lane)
+  // for the 32 lanes, which are adjacent threads, in a fixed order; see SumLanes.
+  template <typename Kernel>
+  void ForEachSum(size_t count, const Kernel& kernel);
 
   // Enqueues the product. Returns whether its epilogue was fused.
   template <typename T, typename Out>

@@ -139,12 +139,20 @@ struct UpdateLossScale {
   }
 };
 
-// Called for each value.
 struct Unscale {
-  const LossScale* scale;
-  float* values;
+  static constexpr size_t kPack = kPackOf<float>;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t i) const { values[i] *= scale->inverse; }
+  const LossScale* scale;
+  Matrix<float> values;
+
+  bool Packs() const { return AllPack<kPack>(values); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    auto pack = values.template Load<N>(row, column);
+    for (size_t k = 0; k < N; ++k) pack[k] *= scale->inverse;
+    values.template Store<N>(row, column, pack);
+  }
 };
 
 // Rescales sums of gradients before and after they are summed over ranks, whose scales may differ.

@@ -180,8 +180,10 @@ void PlanSamples(const ModelPlan& plan, const WireCodes& codes, size_t rows, boo
   }
 }
 
+// Most columns that are summed over a batch: those of a layer, or of the weight and bias of a last
+// layer with one output.
 size_t WidestLayer(const ModelPlan& plan) {
-  size_t widest = 1;
+  size_t widest = plan.top().last().input_width + 1;
   for (const TowerPlan& tower : plan.towers) {
     for (const LayerPlan& layer : tower.layers) widest = std::max(widest, layer.output_width);
   }
@@ -218,6 +220,7 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
       plan.statistics_count + cpu::OptimizerStateSize(optimizer, plan.parameter_count) +
       cpu::WeightAverageSize(optimizer.average_decay, plan.parameter_count) + kLossScaleValues);
   memory.batch_statistics = floats(plan.statistics_count);
+  memory.inverse_deviations = floats(plan.statistics_count);
   const bool lamb = optimizer.kind == DenseOptimizerConfig::Kind::kLamb;
   memory.directions = floats(lamb ? plan.parameter_count : 0);
   memory.scalars = planner.Add(sizeof(StepScalars));
@@ -300,6 +303,8 @@ BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capa
   memory.losses = planner.Add(capacity_rows * sizeof(double));
   memory.losses_next = planner.Add(capacity_rows * sizeof(double));
   memory.partial = planner.Add(SumBlocks(capacity_rows) * WidestLayer(plan) * sizeof(float));
+  memory.partial_groups =
+      planner.Add(SumGroups(capacity_rows) * WidestLayer(plan) * sizeof(double));
   for (size_t t = 0; t < plan.towers.size(); ++t) {
     const TowerPlan& tower = plan.towers[t];
     TowerMemory result;

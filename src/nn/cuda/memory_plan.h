@@ -131,6 +131,7 @@ struct WeightMemory {
   Region gradients;
   Region state;  // Ends with the LossScale, which is unused without f16.
   Region batch_statistics;
+  Region inverse_deviations;
   Region directions;                              // lamb
   Region scalars;                                 // StepScalars
   Region sums;                                    // f64: partial sums of squares
@@ -213,6 +214,7 @@ struct BatchMemory {
   Region losses;              // f64
   Region losses_next;         // f64: sums of them
   Region partial;             // f32: partial sums over rows; (blocks, widest layer)
+  Region partial_groups;      // f64: sums of them; (groups, widest layer)
   std::vector<TowerMemory> towers;
   RegionPlanner planner;
 };

@@ -4,10 +4,18 @@
 
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/gemm.h"
+#include "nn/cuda/head_kernels.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/tensors.h"
 
 namespace simurgh::cuda {
+
+// Whether the layer is a last one of one output, whose logits are computed with the loss.
+inline bool IsHead(const ModelPlan& plan, size_t t, size_t i) {
+  const LayerPlan& layer = plan.towers[t].layers[i];
+  return plan.IsLogit(t, i) && layer.config.kind == LayerConfig::Kind::kLinear &&
+         layer.output_width == 1;
+}
 
 // Linear and cross layers. A kernel computes an epilogue that the product could not fuse.
 //
@@ -63,8 +71,20 @@ class Products {
     if (!executor_.Multiply(gemm)) AddBias(gemm.d, layer, memory.has_relu);
   }
 
+  // The forward pass of a head; calls next(row) with each row's logit.
+  template <typename Next>
+  void HeadForward(size_t t, size_t i, const Matrix<const T>& input, const Next& next) {
+    const LayerPlan& layer = Layer(t, i);
+    executor_.ForEachSum(
+        input.rows,
+        HeadRow<T, Next>{input, layer.Weight(weights_).data(), layer.Bias(weights_).data(),
+                         tensors_.template ViewAs<float>(tensors_.Memory(t, i).output), next,
+                         input.template Packs<kPackOf<T>>()});
+  }
+
   void LinearBackward(size_t t, size_t i, const Matrix<const T>& input, bool needs_input_gradient) {
     const LayerPlan& layer = Layer(t, i);
+    if (IsHead(plan_, t, i)) return HeadBackward(t, i, input, needs_input_gradient);
     const Matrix<const T> dy = tensors_.View(tensors_.Memory(t, i).output_gradient);
     WeightGradient(input, dy, layer.Weight(tensors_.gradients()), BiasGradientOf(layer));
     if (!needs_input_gradient) return;
@@ -166,10 +186,38 @@ class Products {
     return layer.Bias(tensors_.gradients()).data();
   }
 
+  void HeadBackward(size_t t, size_t i, const Matrix<const T>& input, bool needs_input_gradient) {
+    const bool behind_relu = i > 0 && tensors_.Memory(t, i - 1).is_fused;
+    const bool behind_gelu = i > 0 && tensors_.Memory(t, i - 1).is_fused_gelu;
+    const Matrix<T> dx = needs_input_gradient ? tensors_.InputGradient(t, i) : Matrix<T>();
+    if (behind_relu) {
+      HeadBackwardBehind<ReluFormula>(t, i, input, input, dx);
+    } else if (behind_gelu) {
+      HeadBackwardBehind<GeluFormula>(t, i, input, tensors_.View(tensors_.Memory(t, i - 2).output),
+                                      dx);
+    } else {
+      HeadBackwardBehind<IdentityFormula>(t, i, input, input, dx);
+    }
+  }
+
+  template <typename Formula>
+  void HeadBackwardBehind(size_t t, size_t i, const Matrix<const T>& input,
+                          const Matrix<const T>& saved, const Matrix<T>& dx) {
+    const LayerPlan& layer = Layer(t, i);
+    // The weight's gradient is followed by the bias's.
+    const ColumnScratch scratch = tensors_.ColumnParts(input.columns + 1);
+    executor_.ForEachCell(scratch.partial.rows, input.columns,
+                          HeadBackwardCell<T, Formula>{
+                              input, saved, tensors_.View(tensors_.Memory(t, i).output_gradient),
+                              layer.Weight(weights_).data(), dx, scratch.partial});
+    FinishColumns(executor_, scratch,
+                  {tensors_.column_sums(), layer.Weight(tensors_.gradients()).data()});
+  }
+
   void CopyLayer(size_t t, size_t i) {
     const LayerPlan& layer = Layer(t, i);
     const WeightCopies& copies = tensors_.Copies(t, i);
-    if (copies.padded_rows == 0) return;
+    if (copies.padded_rows == 0 || IsHead(plan_, t, i)) return;
     if (copies.weight.columns > 0) CopyMatrix(layer.Weight(weights_), copies.weight);
     if (copies.down.columns > 0) CopyMatrix(layer.Down(weights_), copies.down);
     if (copies.up.columns > 0) CopyMatrix(layer.Up(weights_), copies.up);
@@ -206,9 +254,8 @@ class Products {
       gemm.bias_gradient = bias_gradient;
     }
     if (!executor_.Multiply(gemm) && bias_gradient != nullptr) {
-      double* sums = tensors_.column_sums();
-      SumColumns(executor_, ValueTerm<T>{dy}, dy.rows, tensors_.Partial(dy.columns), sums);
-      executor_.ForEach(dy.columns, DivideSum{sums, 1.0, bias_gradient});
+      SumColumns(executor_, ValueTerm<T>{dy}, dy.rows, tensors_.ColumnParts(dy.columns),
+                 {tensors_.column_sums(), bias_gradient});
     }
   }
 

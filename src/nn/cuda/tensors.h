@@ -12,6 +12,7 @@
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/optimizer_kernels.h"
+#include "nn/cuda/reduction_kernels.h"
 #include "nn/model_plan.h"
 #include "simurgh/base/status.h"
 
@@ -55,6 +56,8 @@ class Tensors {
     return kIsScaled<T> ? values : values.first(values.size() - kLossScaleValues);
   }
   std::span<float> batch_statistics() const { return Floats(weights_plan_.batch_statistics); }
+  // In the layout of statistics; only the places of variances are used.
+  std::span<float> inverse_deviations() const { return Floats(weights_plan_.inverse_deviations); }
   std::span<float> directions() const { return Floats(weights_plan_.directions); }
   std::span<float> running_statistics() const { return state().first(plan_.statistics_count); }
   StepScalars* scalars() const { return At<StepScalars>(weights_, weights_plan_.scalars); }
@@ -101,8 +104,9 @@ class Tensors {
     mask.row_bits = region.row_bits;
     return mask;
   }
-  Matrix<float> Partial(size_t columns) const {
-    return {At<float>(batch_, batch_plan_.partial), SumBlocks(rows_), columns, columns};
+  ColumnScratch ColumnParts(size_t columns) const {
+    return {{At<float>(batch_, batch_plan_.partial), SumBlocks(rows_), columns, columns},
+            {At<double>(batch_, batch_plan_.partial_groups), SumGroups(rows_), columns, columns}};
   }
   double* losses() const { return At<double>(batch_, batch_plan_.losses); }
   double* losses_next() const { return At<double>(batch_, batch_plan_.losses_next); }
@@ -138,6 +142,14 @@ class Tensors {
   Matrix<float> embedding_gradient() const {
     return Embeddings(codes_.encodes() ? At<float>(batch_, batch_plan_.embedding_gradient)
                                        : At<float>(output(), transfer_.embedding_gradient));
+  }
+  // Whether gradients of embeddings are encoded in 16 bits.
+  bool encodes_halves() const {
+    return codes_.encodes() && codes_.gradients.precision() != VectorPrecision::kInt8;
+  }
+  Matrix<uint16_t> encoded_halves() const {
+    return {At<uint16_t>(output(), transfer_.embedding_gradient), rows_, plan_.embedding_width,
+            codes_.gradients.row_bytes() / sizeof(uint16_t)};
   }
   std::byte* encoded_gradient() const { return output() + transfer_.embedding_gradient.offset; }
   const WireCodes& codes() const { return codes_; }

@@ -37,7 +37,17 @@ class CodingRunner {
       executor_.ForEachCell(rows, vectors_,
                             cuda::EncodeByteVector{from, layout_, factor, sent_key, to});
     } else {
-      executor_.ForEachCell(rows, columns, cuda::EncodeHalfCell{from, layout_, factor, to});
+      uint32_t* const flag = Sent(std::vector<uint32_t>{0});
+      executor_.ForEachCell(
+          rows, columns,
+          cuda::FinishGradientCell<float>{
+              .from = from,
+              .before = {},
+              .inverse_scale = nullptr,
+              .not_finite = flag,
+              .to = {},
+              .encoded = {reinterpret_cast<uint16_t*>(to), rows, columns, code_.row_bytes() / 2},
+              .code = {layout_.half(), factor}});
     }
     return Received(to, before.size() - kBehind);
   }

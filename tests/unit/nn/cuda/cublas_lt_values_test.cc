@@ -9,4 +9,4 @@
 #include "tests/unit/nn/cuda/fake/cublas_lt_values.inc"
 #undef VALUE
 static_assert(sizeof(cublasLtMatmulAlgo_t) == 64);
-static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 104);
+static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96);

@@ -14,6 +14,8 @@
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
+#include "nn/cuda/matrix.h"
+#include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/work.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/status.h"
@@ -145,7 +147,19 @@ class HostExecutor {
 
   template <typename Kernel>
   void ForEachCell(size_t rows, size_t columns, const Kernel& kernel) {
-    ForEach(rows * columns, [=](size_t i) { kernel(i / columns, i % columns); });
+    if constexpr (cuda::PackKernel<Kernel>) {
+      if (kernel.Packs()) return ForEachPack<Kernel::kPack>(rows, columns, kernel);
+      ForEachPack<1>(rows, columns, kernel);
+    } else {
+      ForEach(rows * columns, [=](size_t i) { kernel(i / columns, i % columns); });
+    }
+  }
+
+  template <typename Kernel>
+  void ForEachSum(size_t count, const Kernel& kernel) {
+    ForEach(count, [=](size_t i) {
+      kernel.Finish(i, cuda::SumLanes([&](size_t lane) { return kernel.Lane(i, lane); }));
+    });
   }
 
   // As CudaExecutor's.
@@ -168,6 +182,13 @@ class HostExecutor {
     if (capturing_ != nullptr) return capturing_->push_back(std::move(function));
     if (lanes_) return lanes_->Enqueue(lane_, std::move(function));
     function();
+  }
+
+  template <size_t N, typename Kernel>
+  void ForEachPack(size_t rows, size_t columns, const Kernel& kernel) {
+    const size_t packs = (columns + N - 1) / N;
+    ForEach(rows * packs,
+            [=](size_t i) { cuda::RunPack<N>(kernel, i / packs, i % packs * N, columns); });
   }
 
   void CountRuns() {

@@ -10,6 +10,7 @@
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
+#include "nn/cuda/head_kernels.h"
 #include "nn/cuda/interaction_kernels.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/memory_plan.h"
@@ -183,21 +184,58 @@ class KernelRunner {
         return SumColumns();
       case Name::kUnscale:
         return Unscale();
+      case Name::kHead:
+      case Name::kHeadBackward:
+        return RunHead();
       default:
         return;  // Unknown kernel: without a result the test fails.
     }
   }
 
+  cuda::ColumnScratch ColumnParts(size_t rows, size_t more_columns = 0) {
+    const size_t columns = run_.columns + more_columns;
+    const size_t blocks = cuda::SumBlocks(rows);
+    const size_t groups = cuda::SumGroups(rows);
+    return {
+        {static_cast<float*>(Poisoned(blocks * columns * sizeof(float))), blocks, columns, columns},
+        {static_cast<double*>(Poisoned(groups * columns * sizeof(double))), groups, columns,
+         columns}};
+  }
+
   void SumColumns() {
     const size_t columns = run_.columns;
-    auto* partial =
-        static_cast<float*>(Poisoned(cuda::SumBlocks(run_.rows) * columns * sizeof(float)));
     auto* sums = static_cast<double*>(Poisoned(columns * sizeof(double)));
     const Matrix<float> out = NewMatrix<float>(1, columns);
-    cuda::SumColumns(executor_, cuda::ValueTerm<T>{In(0)}, run_.rows,
-                     {partial, cuda::SumBlocks(run_.rows), columns, columns}, sums);
-    executor_.ForEach(columns, cuda::DivideSum{sums, 1.0, out.data});
+    cuda::SumColumns(executor_, cuda::ValueTerm<T>{In(0)}, run_.rows, ColumnParts(run_.rows),
+                     {sums, out.data});
     Out(out);
+  }
+
+  struct DoNothing {
+    SIMURGH_HOST_DEVICE void operator()(size_t) const {}
+  };
+
+  void RunHead() {
+    const Matrix<const T> a = In(0);
+    if (run_.name == Name::kHead) {
+      const Matrix<float> logits = NewMatrix<float>(run_.rows, 1);
+      executor_.ForEachSum(
+          run_.rows,
+          cuda::HeadRow<T, DoNothing>{
+              a, InVector(1), InVector(2), logits, {}, a.template Packs<cuda::kPackOf<T>>()});
+      return Out(logits);
+    }
+    const Matrix<const T> dy = In(1, run_.rows, 1);
+    const Matrix<T> dx = NewMatrix<T>(run_.rows, run_.columns);
+    const cuda::ColumnScratch scratch = ColumnParts(run_.rows, 1);
+    const Matrix<float> sums = NewMatrix<float>(1, run_.columns + 1);
+    executor_.ForEachCell(
+        scratch.partial.rows, run_.columns,
+        cuda::HeadBackwardCell<T, ReluFormula>{a, a, dy, InVector(2), dx, scratch.partial});
+    cuda::FinishColumns(executor_, scratch,
+                        {static_cast<double*>(Poisoned(sums.columns * sizeof(double))), sums.data});
+    Out(dx);
+    Out(sums);
   }
 
   void Unscale() {
@@ -206,7 +244,7 @@ class KernelRunner {
     auto* device = static_cast<cuda::LossScale*>(Poisoned(sizeof(state)));
     Send(device, &state, sizeof(state));
     const Matrix<float> values = In<float>(0, 1, run_.in[0].size());
-    executor_.ForEach(values.columns, cuda::Unscale{device, values.data});
+    executor_.ForEachCell(1, values.columns, cuda::Unscale{device, values});
     Out(values);
   }
 
@@ -308,12 +346,9 @@ class KernelRunner {
     const bool fused = executor_.Multiply(gemm);
     Out(out);
     if (fused) return Out(bias);
-    auto* partial =
-        static_cast<float*>(Poisoned(cuda::SumBlocks(run_.depth) * run_.columns * sizeof(float)));
     auto* sums = static_cast<double*>(Poisoned(run_.columns * sizeof(double)));
-    cuda::SumColumns(executor_, cuda::ValueTerm<T>{plain.b}, run_.depth,
-                     {partial, cuda::SumBlocks(run_.depth), run_.columns, run_.columns}, sums);
-    executor_.ForEach(run_.columns, cuda::DivideSum{sums, 1.0, bias.data});
+    cuda::SumColumns(executor_, cuda::ValueTerm<T>{plain.b}, run_.depth, ColumnParts(run_.depth),
+                     {sums, bias.data});
     Out(bias);
   }
 

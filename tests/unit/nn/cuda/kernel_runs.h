@@ -30,6 +30,9 @@ enum class KernelName {
   kSumBackward,      // dy (rows, 1)
   kColumnSums,       // a: (1, columns)
   kUnscale,          // a (f32), scale (1): a / scale
+  kHead,             // a, weights (columns), bias (1): (rows, 1) in f32
+  // relu's output a, dy (rows, 1), weights (columns): of relu's input; of weights and bias in f32
+  kHeadBackward,
   // a (rows, depth) or transposed, b (depth, columns) or transposed.
   kProduct,              // a, b
   kProductAdded,         // a, b, c
