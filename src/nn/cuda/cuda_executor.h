@@ -144,6 +144,11 @@ class CudaExecutor {
   // for the 32 lanes, which are adjacent threads, in a fixed order; see SumLanes.
   template <typename Kernel>
   void ForEachSum(size_t count, const Kernel& kernel);
+  // For every i below count, in parallel: calls kernel.Fill(i, k, block) for every k below fills(),
+  // then kernel.Cell(i, k, block) for every k below cells(). block: bytes() of shared memory, which
+  // is not initialised; at most 48 KiB.
+  template <typename Kernel>
+  void ForEachBlock(size_t count, const Kernel& kernel);
 
   // Enqueues the product. Returns whether its epilogue was fused.
   template <typename T, typename Out>

@@ -27,14 +27,14 @@ inline size_t FullGrid() {
 }
 
 template <typename Kernel>
-__global__ void __launch_bounds__(kBlockThreads) RunEach(size_t count, Kernel kernel) {
+__global__ void __launch_bounds__(kBlockThreads, 4) RunEach(size_t count, Kernel kernel) {
   const size_t step = size_t{gridDim.x} * blockDim.x;
   for (size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) kernel(i);
 }
 
 // N: columns per thread.
 template <size_t N, typename Kernel>
-__global__ void __launch_bounds__(kBlockThreads)
+__global__ void __launch_bounds__(kBlockThreads, 4)
     RunEachCell(size_t rows, size_t columns, Kernel kernel) {
   const size_t row_step = size_t{gridDim.y} * blockDim.y;
   const size_t column_step = size_t{gridDim.x} * blockDim.x * N;
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 // A warp takes `rows` adjacent indices, so that Finish runs in as many threads.
 template <typename Kernel>
-__global__ void __launch_bounds__(kBlockThreads)
+__global__ void __launch_bounds__(kBlockThreads, 4)
     RunEachSum(size_t count, unsigned rows, Kernel kernel) {
   const unsigned lane = threadIdx.x % kSumLanes;
   const size_t warp = (size_t{blockIdx.x} * blockDim.x + threadIdx.x) / kSumLanes;
@@ -68,6 +68,17 @@ __global__ void __launch_bounds__(kBlockThreads)
       if (lane == row) own = sum;
     }
     if (lane < here) kernel.Finish(first + lane, own);
+  }
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(kBlockThreads, 4) RunEachBlock(size_t count, Kernel kernel) {
+  extern __shared__ __align__(kPackBytes) std::byte block[];
+  for (size_t i = blockIdx.x; i < count; i += gridDim.x) {
+    for (size_t k = threadIdx.x; k < kernel.fills(); k += blockDim.x) kernel.Fill(i, k, block);
+    __syncthreads();
+    for (size_t k = threadIdx.x; k < kernel.cells(); k += blockDim.x) kernel.Cell(i, k, block);
+    __syncthreads();
   }
 }
 
@@ -113,6 +124,14 @@ void CudaExecutor::ForEachSum(size_t count, const Kernel& kernel) {
   const auto rows = static_cast<unsigned>(std::clamp<size_t>(count / warps, 1, kSumLanes));
   const unsigned grid = GridSize(count, rows * kWarps, FullGrid());
   RunEachSum<<<grid, kBlockThreads, 0, current_>>>(count, rows, kernel);
+  Note(cudaGetLastError(), "launch of a kernel");
+}
+
+template <typename Kernel>
+void CudaExecutor::ForEachBlock(size_t count, const Kernel& kernel) {
+  if (count == 0) return;
+  RunEachBlock<<<GridSize(count, 1, FullGrid()), kBlockThreads, kernel.bytes(), current_>>>(count,
+                                                                                            kernel);
   Note(cudaGetLastError(), "launch of a kernel");
 }
 

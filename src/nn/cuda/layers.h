@@ -62,21 +62,20 @@ class Layers {
         return;
       case LayerConfig::Kind::kSigmoid:
         return Cells(ActivationCell<T, SigmoidFormula>{input, tensors_.View(memory.output)}, input);
-      case LayerConfig::Kind::kDot: {
-        const Matrix<T> output = tensors_.View(memory.output);
-        return Cells(DotCell<T>{input, layer.config.width, output}, output);
-      }
-      case LayerConfig::Kind::kFm: {
-        const Matrix<float> sums = tensors_.template ViewAs<float>(memory.vector_sums);
-        Cells(VectorSumCell<T>{input, layer.config.width, sums}, sums);
-        return executor_.ForEach(input.rows, FmRow<T>{input, sums, tensors_.View(memory.output)});
-      }
+      case LayerConfig::Kind::kDot:
+        return Dot(executor_, input, layer.config.width, tensors_.View(memory.output));
+      case LayerConfig::Kind::kFm:
+        return executor_.ForEachSum(
+            input.rows, FmRow<T>{input, tensors_.template ViewAs<float>(memory.vector_sums),
+                                 tensors_.View(memory.output)});
       case LayerConfig::Kind::kSum:
         if (plan_.IsLogit(t, i)) {
-          return executor_.ForEach(
-              input.rows, SumRow<T, float>{input, tensors_.template ViewAs<float>(memory.output)});
+          return executor_.ForEachSum(
+              input.rows * layer.output_width,
+              SumOfPart<T, float>{input, tensors_.template ViewAs<float>(memory.output)});
         }
-        return executor_.ForEach(input.rows, SumRow<T, T>{input, tensors_.View(memory.output)});
+        return executor_.ForEachSum(input.rows * layer.output_width,
+                                    SumOfPart<T, T>{input, tensors_.View(memory.output)});
       case LayerConfig::Kind::kMean:
       case LayerConfig::Kind::kLast:
       case LayerConfig::Kind::kAttention:
@@ -156,7 +155,7 @@ class Layers {
         return Cells(
             ActivationBackwardCell<T, SigmoidFormula>{tensors_.View(memory.output), dy, dx}, dx);
       case LayerConfig::Kind::kDot:
-        return Cells(DotBackwardCell<T>{input, layer.config.width, dy, dx}, dx);
+        return DotBackward(executor_, input, layer.config.width, dy, dx);
       case LayerConfig::Kind::kFm:
         return Cells(
             FmBackwardCell<T>{input, tensors_.template ViewAs<float>(memory.vector_sums), dy, dx},

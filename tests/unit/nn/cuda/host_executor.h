@@ -162,6 +162,18 @@ class HostExecutor {
     });
   }
 
+  template <typename Kernel>
+  void ForEachBlock(size_t count, const Kernel& kernel) {
+    ForEach(count, [=, reverse = options_.reverse](size_t i) {
+      const cuda::DeviceMemory block = Allocate(kernel.bytes());
+      const auto for_each = [reverse](size_t end, const auto& call) {
+        for (size_t k = 0; k < end; ++k) call(reverse ? end - 1 - k : k);
+      };
+      for_each(kernel.fills(), [&](size_t k) { kernel.Fill(i, k, block.get()); });
+      for_each(kernel.cells(), [&](size_t k) { kernel.Cell(i, k, block.get()); });
+    });
+  }
+
   // As CudaExecutor's.
   template <typename T, typename Out>
   bool Multiply(const cuda::Gemm<T, Out>& gemm) {

@@ -159,24 +159,22 @@ class KernelRunner {
     switch (run_.name) {
       case Name::kDot: {
         const Matrix<T> out = NewMatrix<T>(rows, Pairs());
-        executor_.ForEachCell(rows, Pairs(), cuda::DotCell<T>{In(0), run_.depth, out});
+        cuda::Dot(executor_, Matrix<const T>(In(0)), run_.depth, out);
         return Out(out);
       }
       case Name::kDotBackward:
-        return Cells(cuda::DotBackwardCell<T>{In(0), run_.depth, In(1, rows, Pairs()), whole},
-                     whole);
+        cuda::DotBackward(executor_, Matrix<const T>(In(0)), run_.depth,
+                          Matrix<const T>(In(1, rows, Pairs())), whole);
+        return Out(whole);
       case Name::kFm:
       case Name::kFmBackward: {
         const Matrix<T> a = In(0);
-        executor_.ForEachCell(rows, run_.depth, cuda::VectorSumCell<T>{a, run_.depth, sums});
-        if (run_.name == Name::kFmBackward) {
-          return Cells(cuda::FmBackwardCell<T>{a, sums, In(1, rows, 1), whole}, whole);
-        }
-        executor_.ForEach(rows, cuda::FmRow<T>{a, sums, single});
-        return Out(single);
+        executor_.ForEachSum(rows, cuda::FmRow<T>{a, sums, single});
+        if (run_.name == Name::kFm) return Out(single);
+        return Cells(cuda::FmBackwardCell<T>{a, sums, In(1, rows, 1), whole}, whole);
       }
       case Name::kSum:
-        executor_.ForEach(rows, cuda::SumRow<T, T>{In(0), single});
+        executor_.ForEachSum(rows, cuda::SumOfPart<T, T>{In(0), single});
         return Out(single);
       case Name::kSumBackward:
         return Cells(cuda::SumBackwardCell<T>{In(0, rows, 1), whole}, whole);

@@ -271,12 +271,9 @@ TEST_CASE("dot products and their gradients agree with the CPU backend") {
       cpu::DotBackward({x.data(), rows, width}, dim, {dy.data(), rows, pairs}, scratch,
                        {dx.data(), rows, width});
       std::vector<float> own_y(y.size(), NAN), own_dx(dx.size(), NAN);
-      executor.ForEachCell(rows, pairs,
-                           cuda::DotCell<float>{In(x, rows, width), dim, Out(own_y, rows, pairs)});
-      executor.ForEachCell(
-          rows, width,
-          cuda::DotBackwardCell<float>{In(x, rows, width), dim, In(dy, rows, pairs),
-                                       Out(own_dx, rows, width)});
+      cuda::Dot(executor, In(x, rows, width), dim, Out(own_y, rows, pairs));
+      cuda::DotBackward(executor, In(x, rows, width), dim, In(dy, rows, pairs),
+                        Out(own_dx, rows, width));
       for (size_t i = 0; i < y.size(); ++i) CHECK(own_y[i] == Approx(y[i]).margin(2e-5));
       for (size_t i = 0; i < dx.size(); ++i) CHECK(own_dx[i] == Approx(dx[i]).margin(2e-5));
     }
