@@ -6,17 +6,17 @@
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
 
-// A last layer of one output, as kernels instead of products with a side of 1.
+// A linear layer of one output, as kernels instead of products with a side of 1.
 namespace simurgh::cuda {
 
-// logits(r, 0) = the dot product of row r with the weights, plus the bias; then calls next(r). Runs
+// output(r, 0) = the dot product of row r with the weights, plus the bias; then calls next(r). Runs
 // by ForEachSum.
-template <typename T, typename Next>
+template <typename T, typename Out, typename Next>
 struct HeadRow {
   Matrix<const T> input;
   const float* weights;
   const float* bias;
-  Matrix<float> logits;
+  Matrix<Out> output;
   Next next;
   bool packs;  // input.Packs<kPackOf<T>>()
 
@@ -36,9 +36,14 @@ struct HeadRow {
     return sum;
   }
   SIMURGH_HOST_DEVICE void Finish(size_t row, float sum) const {
-    logits(row, 0) = sum + *bias;
+    Assign(output(row, 0), sum + *bias);
     next(row);
   }
+};
+
+// Of a HeadRow whose output is an activation.
+struct NoNext {
+  SIMURGH_HOST_DEVICE void operator()(size_t /*row*/) const {}
 };
 
 // A head whose input is no activation.

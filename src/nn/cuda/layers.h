@@ -36,8 +36,9 @@ class Layers {
     const Matrix<const T> input = Input(t, i);
     switch (layer.config.kind) {
       case LayerConfig::Kind::kLinear:
-        if (IsHead(plan_, t, i)) return;  // See Finish.
-        return products_.LinearForward(t, i, input, training);
+        if (!IsHead(plan_, t, i)) return products_.LinearForward(t, i, input, training);
+        if (plan_.IsLogit(t, i)) return;  // See Finish.
+        return products_.template HeadForward<T>(t, i, input, NoNext());
       case LayerConfig::Kind::kCross:
         return products_.CrossForward(t, i, input);
       case LayerConfig::Kind::kBatchNorm:
@@ -90,7 +91,7 @@ class Layers {
   void Finish(const Next& next) {
     const size_t t = plan_.towers.size() - 1;
     const size_t i = plan_.top().layers.size() - 1;
-    if (IsHead(plan_, t, i)) return products_.HeadForward(t, i, Input(t, i), next);
+    if (IsHead(plan_, t, i)) return products_.template HeadForward<float>(t, i, Input(t, i), next);
     executor_.ForEach(tensors_.rows(), next);
   }
 

@@ -180,12 +180,15 @@ void PlanSamples(const ModelPlan& plan, const WireCodes& codes, size_t rows, boo
   }
 }
 
-// Most columns that are summed over a batch: those of a layer, or of the weight and bias of a last
-// layer with one output.
+// Most columns that are summed over a batch: those of a layer, or of the weight and bias of one
+// with one output.
 size_t WidestLayer(const ModelPlan& plan) {
-  size_t widest = plan.top().last().input_width + 1;
+  size_t widest = 1;
   for (const TowerPlan& tower : plan.towers) {
-    for (const LayerPlan& layer : tower.layers) widest = std::max(widest, layer.output_width);
+    for (const LayerPlan& layer : tower.layers) {
+      widest = std::max(widest, layer.output_width);
+      if (layer.output_width == 1) widest = std::max(widest, layer.input_width + 1);
+    }
   }
   return widest;
 }

@@ -10,11 +10,16 @@
 
 namespace simurgh::cuda {
 
-// Whether the layer is a last one of one output, whose logits are computed with the loss.
+// Whether kernels of its own compute the layer: a linear one of one output, without an activation
+// that its product would fuse.
 inline bool IsHead(const ModelPlan& plan, size_t t, size_t i) {
-  const LayerPlan& layer = plan.towers[t].layers[i];
-  return plan.IsLogit(t, i) && layer.config.kind == LayerConfig::Kind::kLinear &&
-         layer.output_width == 1;
+  using Kind = LayerConfig::Kind;
+  const std::vector<LayerPlan>& layers = plan.towers[t].layers;
+  const auto is = [&](size_t layer, Kind kind) {
+    return layer < layers.size() && layers[layer].config.kind == kind;
+  };
+  return is(i, Kind::kLinear) && layers[i].output_width == 1 && !is(i + 1, Kind::kRelu) &&
+         !is(i + 1, Kind::kGelu);
 }
 
 // Linear and cross layers. A kernel computes an epilogue that the product could not fuse.
@@ -71,15 +76,15 @@ class Products {
     if (!executor_.Multiply(gemm)) AddBias(gemm.d, layer, memory.has_relu);
   }
 
-  // The forward pass of a head; calls next(row) with each row's logit.
-  template <typename Next>
+  // The forward pass of a head; calls next(row) when a row's output is complete.
+  template <typename Out, typename Next>
   void HeadForward(size_t t, size_t i, const Matrix<const T>& input, const Next& next) {
     const LayerPlan& layer = Layer(t, i);
     executor_.ForEachSum(
         input.rows,
-        HeadRow<T, Next>{input, layer.Weight(weights_).data(), layer.Bias(weights_).data(),
-                         tensors_.template ViewAs<float>(tensors_.Memory(t, i).output), next,
-                         input.template Packs<kPackOf<T>>()});
+        HeadRow<T, Out, Next>{input, layer.Weight(weights_).data(), layer.Bias(weights_).data(),
+                              tensors_.template ViewAs<Out>(tensors_.Memory(t, i).output), next,
+                              input.template Packs<kPackOf<T>>()});
   }
 
   void LinearBackward(size_t t, size_t i, const Matrix<const T>& input, bool needs_input_gradient) {
@@ -88,11 +93,15 @@ class Products {
     const Matrix<const T> dy = tensors_.View(tensors_.Memory(t, i).output_gradient);
     WeightGradient(input, dy, layer.Weight(tensors_.gradients()), BiasGradientOf(layer));
     if (!needs_input_gradient) return;
+    // With the padding of the input's rows: an odd width would need slower algorithms.
+    const WeightCopies& copies = tensors_.Copies(t, i);
+    Matrix<T> dx = tensors_.InputGradient(t, i);
+    dx.columns = copies.padded_rows;
     Gemm<T, T> gemm{.a = dy,
-                    .b = tensors_.WeightCopy(tensors_.Copies(t, i).weight, layer.input_width),
+                    .b = tensors_.WeightCopy(copies.weight, copies.padded_rows),
                     .b_transposed = true,
                     .depth = layer.output_width,
-                    .d = tensors_.InputGradient(t, i)};
+                    .d = dx};
     const bool behind_relu = i > 0 && tensors_.Memory(t, i - 1).is_fused;
     if (behind_relu) {
       gemm.epilogue = Epilogue::kReluBackward;

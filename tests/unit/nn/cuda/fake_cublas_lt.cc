@@ -397,7 +397,7 @@ struct FakeCalls {
     if (factor != 0.0F && c_data == d_data && c->ld != d->ld) {
       return Reject(library, "C is D with another leading dimension");
     }
-    library->products_.push_back({desc->epilogue, promise.index, promise.asked});
+    library->products_.push_back({desc->epilogue, promise.index, promise.asked, d->rows});
     std::function<void()> work = [=] { Compute(problem, a_data, b_data, factor, c_data, d_data); };
     if (library->options_.enqueue) {
       library->options_.enqueue(std::move(work));

@@ -14,6 +14,14 @@ namespace simurgh::testing {
 // Threads: one owner.
 class FakeCublasLt {
  public:
+  // A product that was enqueued.
+  struct Product {
+    cublasLtEpilogue_t epilogue;
+    uint64_t algorithm;  // Index into the answers.
+    uint64_t asked;      // Columns of D for which the algorithm was an answer.
+    uint64_t rows;       // Of D.
+  };
+
   struct Options {
     bool fuse = true;        // Offer algorithms for products with an epilogue.
     bool fuse_masks = true;  // Also for those that write a relu mask.
@@ -23,12 +31,6 @@ class FakeCublasLt {
     bool strict_batches = false;
     // Runs a product's work. Empty: at once.
     std::function<void(std::function<void()> work)> enqueue;
-  };
-  // A product that was enqueued.
-  struct Product {
-    cublasLtEpilogue_t epilogue;
-    uint64_t algorithm;  // Index into the answers.
-    uint64_t asked;      // Columns of D for which the algorithm was an answer.
   };
 
   explicit FakeCublasLt(Options options) : options_(std::move(options)) {}

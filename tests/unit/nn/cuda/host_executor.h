@@ -45,6 +45,8 @@ class HostExecutor {
     size_t* replayed = nullptr;     // Output: number of replayed training passes.
     size_t* allocations = nullptr;  // Output: number of device allocations.
     const bool* is_full = nullptr;  // While true, device allocations fail.
+    std::vector<FakeCublasLt::Product>* products =
+        nullptr;  // Output: the last call's and all before.
   };
 
   explicit HostExecutor(const Options& options)
@@ -180,6 +182,7 @@ class HostExecutor {
     const auto outcome = library_->Multiply(gemm, nullptr);
     SIMURGH_CHECK(outcome.ok()) << outcome.status().ToString();
     SIMURGH_CHECK(lt_.rejections().empty()) << lt_.rejections().front();
+    if (options_.products != nullptr) *options_.products = lt_.products();
     if (*outcome == cuda::GemmLibrary::Outcome::kNotTaken) {
       ForEachCell(gemm.d.rows, gemm.d.columns, cuda::GemmCell<T, Out>{gemm});
       return gemm.epilogue == cuda::Epilogue::kNone;

@@ -209,17 +209,13 @@ class KernelRunner {
     Out(out);
   }
 
-  struct DoNothing {
-    SIMURGH_HOST_DEVICE void operator()(size_t) const {}
-  };
-
   void RunHead() {
     const Matrix<const T> a = In(0);
     if (run_.name == Name::kHead) {
       const Matrix<float> logits = NewMatrix<float>(run_.rows, 1);
       executor_.ForEachSum(
           run_.rows,
-          cuda::HeadRow<T, DoNothing>{
+          cuda::HeadRow<T, float, cuda::NoNext>{
               a, InVector(1), InVector(2), logits, {}, a.template Packs<cuda::kPackOf<T>>()});
       return Out(logits);
     }

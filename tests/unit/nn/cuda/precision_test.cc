@@ -26,6 +26,30 @@ TEST_CASE("training agrees with the CPU backend for every optimizer") {
   }
 }
 
+TEST_CASE("products have no side of one, and rows of whole words of 16 bytes") {
+  DenseNetworkOptions options;
+  options.inputs = TestInputs(3);
+  for (const ModelConfig& model : {Chain({Linear(8), Relu(), Linear(1)}), TwoTasks()}) {
+    std::vector<FakeCublasLt::Product> products;
+    const bool two_tasks = model.tasks.size() == 2;
+    auto network = CreateHostNetwork(model, options, {.products = &products});
+    REQUIRE(network.ok());
+    Random random(1);
+    const TestBatch batch(6, 3, 6, random, two_tasks ? 2 : 1);
+    std::vector<float> gradient(6 * 6);
+    std::vector<float> probabilities(two_tasks ? 12 : 6);
+    REQUIRE(ComputeGradients(**network, batch.dense(), batch.embeddings(), batch.labels,
+                             {gradient.data(), 6, 6}, probabilities)
+                .ok());
+    REQUIRE_FALSE(products.empty());
+    for (const FakeCublasLt::Product& product : products) {
+      CHECK(product.rows > 1);
+      // The inputs are 9 wide.
+      CHECK(product.rows != 9);
+    }
+  }
+}
+
 TEST_CASE("neither fused epilogues nor the order of a kernel's calls change a training run") {
   const TrainingRun plain = TrainOnHost(AdamOptions(), {.fuse = false}, 8);
   const TrainingRun reversed = TrainOnHost(AdamOptions(), {.fuse = false, .reverse = true}, 8);
