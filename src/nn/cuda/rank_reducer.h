@@ -166,7 +166,12 @@ class RankReducer {
 
   template <bool kInt8>
   void Encode(const WireSource& source, size_t count, std::byte* out) {
-    executor_.ForEach(EncodeCalls<kInt8>(count), EncodePart<kInt8>{source, count, out});
+    if constexpr (kInt8) {
+      const size_t chunks = (count + kWireChunk - 1) / kWireChunk;
+      executor_.ForEachBlock(chunks, EncodeChunks{source, count, out});
+    } else {
+      executor_.ForEach(count, EncodeHalf{source, out});
+    }
   }
 
   void Note(Status status) { error_.Update(std::move(status)); }
