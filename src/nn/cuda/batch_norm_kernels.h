@@ -12,26 +12,46 @@ namespace simurgh::cuda {
 
 template <typename T>
 struct SquaredDistanceTerm {
+  static constexpr size_t kPack = kSumPack<T>;
+
   Matrix<const T> input;
   const float* mean;
 
-  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t column) const {
-    const float distance = ToFloat(input(row, column)) - mean[column];
-    return distance * distance;
+  bool Packs() const { return AllPack<kPack>(input); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE Pack<float, N> Of(size_t row, size_t column) const {
+    const auto x = input.template Load<N>(row, column);
+    Pack<float, N> squares;
+    for (size_t k = 0; k < N; ++k) {
+      const float distance = ToFloat(x[k]) - mean[column + k];
+      squares[k] = distance * distance;
+    }
+    return squares;
   }
 };
 
 // The output gradient times the normalised input.
 template <typename T>
 struct ScaleGradientTerm {
+  static constexpr size_t kPack = kSumPack<T>;
+
   Matrix<const T> input;
   Matrix<const T> output_gradient;
   const float* mean;
   const float* inverse;
 
-  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t column) const {
-    return ToFloat(output_gradient(row, column)) *
-           ((ToFloat(input(row, column)) - mean[column]) * inverse[column]);
+  bool Packs() const { return AllPack<kPack>(input, output_gradient); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE Pack<float, N> Of(size_t row, size_t column) const {
+    const auto x = input.template Load<N>(row, column);
+    const auto dy = output_gradient.template Load<N>(row, column);
+    Pack<float, N> products;
+    for (size_t k = 0; k < N; ++k) {
+      products[k] = ToFloat(dy[k]) * ((ToFloat(x[k]) - mean[column + k]) * inverse[column + k]);
+    }
+    return products;
   }
 };
 

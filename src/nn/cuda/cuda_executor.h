@@ -141,7 +141,7 @@ class CudaExecutor {
   template <typename Kernel>
   void ForEachCell(size_t rows, size_t columns, const Kernel& kernel);
   // Calls kernel.Finish(i, sum) for every i below count, in parallel. sum adds kernel.Lane(i, lane)
-  // for the 32 lanes, which are adjacent threads, in a fixed order; see SumLanes.
+  // for the kSumLanes lanes, which are adjacent threads, in a fixed order.
   template <typename Kernel>
   void ForEachSum(size_t count, const Kernel& kernel);
   // For every i below count, in parallel: calls kernel.Fill(i, k, block) for every k below fills(),

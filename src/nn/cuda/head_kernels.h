@@ -56,8 +56,7 @@ struct IdentityFormula {
 // each (block, column of the input).
 template <typename T, typename Formula>
 struct HeadBackwardCell {
-  // A thread reads a block of rows, so that larger packs would leave too few threads.
-  static constexpr size_t kPack = 4 / sizeof(T);
+  static constexpr size_t kPack = kSumPack<T>;
 
   Matrix<const T> input;
   Matrix<const T> saved;            // See formulas.h.

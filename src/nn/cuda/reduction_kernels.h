@@ -18,21 +18,34 @@ inline constexpr size_t kSumBlockRows = 64;
 
 inline size_t SumBlocks(size_t rows) { return (rows + kSumBlockRows - 1) / kSumBlockRows; }
 
-// partial(k, c) = the sum over block k of rows of term(r, c). Called for each (block, column).
+// partial(k, c) = the sum over block k of rows of term(r, c). Called for each (block, column). A
+// term is a PackKernel whose Of<N>(row, column) returns N values.
 template <typename Term>
 struct SumBlockCell {
+  static constexpr size_t kPack = Term::kPack;
+
   Term term;
   size_t rows;
   Matrix<float> partial;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t block, size_t column) const {
+  bool Packs() const { return term.Packs(); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t block, size_t column) const {
     const size_t begin = block * kSumBlockRows;
     const size_t end = begin + kSumBlockRows < rows ? begin + kSumBlockRows : rows;
-    float sum = 0.0F;
-    for (size_t row = begin; row < end; ++row) sum += term(row, column);
-    partial(block, column) = sum;
+    Pack<float, N> sums{};
+    for (size_t row = begin; row < end; ++row) {
+      const Pack<float, N> values = term.template Of<N>(row, column);
+      for (size_t k = 0; k < N; ++k) sums[k] += values[k];
+    }
+    for (size_t k = 0; k < N; ++k) partial(block, column + k) = sums[k];
   }
 };
+
+// Columns that a thread sums: larger packs would leave too few threads.
+template <typename T>
+inline constexpr size_t kSumPack = 4 / sizeof(T);
 
 // Values that a call adds in later launches.
 inline constexpr size_t kSumFan = 32;
@@ -86,10 +99,18 @@ struct DivideSum {
 
 template <typename T>
 struct ValueTerm {
+  static constexpr size_t kPack = kSumPack<T>;
+
   Matrix<const T> values;
 
-  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t column) const {
-    return ToFloat(values(row, column));
+  bool Packs() const { return AllPack<kPack>(values); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE Pack<float, N> Of(size_t row, size_t column) const {
+    const auto pack = values.template Load<N>(row, column);
+    Pack<float, N> wide;
+    for (size_t k = 0; k < N; ++k) wide[k] = ToFloat(pack[k]);
+    return wide;
   }
 };
 
@@ -110,17 +131,6 @@ struct SumGroup {
 
 // Lanes of ForEachSum: adjacent threads that read one row.
 inline constexpr size_t kSumLanes = 32;
-
-// The sum of lane(0) to lane(31) in the order of a warp's shuffles.
-template <typename Lane>
-float SumLanes(const Lane& lane) {
-  float sums[kSumLanes];
-  for (size_t i = 0; i < kSumLanes; ++i) sums[i] = lane(i);
-  for (size_t step = kSumLanes / 2; step > 0; step /= 2) {
-    for (size_t i = 0; i < step; ++i) sums[i] += sums[i + step];
-  }
-  return sums[0];
-}
 
 // Partial sums of squares of a long vector. Call i reads every `parts`-th value from the i-th, so
 // adjacent threads read adjacent values.

@@ -160,7 +160,13 @@ class HostExecutor {
   template <typename Kernel>
   void ForEachSum(size_t count, const Kernel& kernel) {
     ForEach(count, [=](size_t i) {
-      kernel.Finish(i, cuda::SumLanes([&](size_t lane) { return kernel.Lane(i, lane); }));
+      float sums[cuda::kSumLanes];
+      for (size_t lane = 0; lane < cuda::kSumLanes; ++lane) sums[lane] = kernel.Lane(i, lane);
+      // As a warp's shuffles.
+      for (size_t step = cuda::kSumLanes / 2; step > 0; step /= 2) {
+        for (size_t lane = 0; lane < step; ++lane) sums[lane] += sums[lane + step];
+      }
+      kernel.Finish(i, sums[0]);
     });
   }
 
