@@ -16,6 +16,9 @@ constexpr std::string_view kTable = R"(
 # No device has been measured.
 )";
 
+// A choice holds for batches down to this fraction of the measured one.
+constexpr size_t kMaxLarger = 4;
+
 constexpr std::array<std::string_view, 4> kElements = {"f32", "tf32", "bf16", "f16"};
 // By Epilogue.
 constexpr std::array<std::string_view, 8> kEpilogues = {
@@ -107,7 +110,8 @@ std::optional<ProductChoice> ProductChoices::Find(const ProductKind& kind) const
   if (found == choices_.end()) return std::nullopt;
   ProductKind same = found->first;
   same.batch = kind.batch;
-  return same == kind ? std::optional(found->second) : std::nullopt;
+  const bool fits = same == kind && found->second.batch <= kMaxLarger * kind.batch;
+  return fits ? std::optional(found->second) : std::nullopt;
 }
 
 }  // namespace simurgh::cuda

@@ -59,7 +59,7 @@ class ProductChoices {
   // From the table in product_choices.cc.
   static ProductChoices Shipped(std::string_view device, size_t version);
 
-  // The choice of the next larger batch, if it was measured.
+  // The choice of the next measured batch, if it is at most four times as large.
   std::optional<ProductChoice> Find(const ProductKind& kind) const;
 
  private:

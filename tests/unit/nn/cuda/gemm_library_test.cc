@@ -103,7 +103,11 @@ TEST_CASE("a measured choice decides the algorithm, and whether the product is f
   CHECK(products.Multiply(65, Epilogue::kBias) == GemmLibrary::Outcome::kPlain);
   CHECK(done.back().epilogue == CUBLASLT_EPILOGUE_DEFAULT);
   CHECK(done.back().algorithm == 1);
-  // A larger batch than any measured one.
+  // A batch far below the measured ones, and a larger one.
+  CHECK(products.Multiply(16, Epilogue::kBias) == GemmLibrary::Outcome::kFused);
+  CHECK(done.back().algorithm == 2);
+  CHECK(products.Multiply(15, Epilogue::kBias) == GemmLibrary::Outcome::kFused);
+  CHECK(done.back().algorithm == 0);
   CHECK(products.Multiply(129, Epilogue::kBias) == GemmLibrary::Outcome::kFused);
   CHECK(done.back().algorithm == 0);
   CHECK(done.back().asked == 129);
