@@ -1,14 +1,16 @@
 #include "nn/cuda/gemm_library.h"
 
-#include <cstring>
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <sstream>
-#include <type_traits>
+#include <utility>
 
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/log.h"
 #include "tests/support/skip.h"
 #include "tests/unit/nn/cuda/fake_cublas_lt.h"
 
