@@ -15,9 +15,6 @@ namespace {
 
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
 
-// The dynamic loader's search path, then the directory of CUDA's packages.
-constexpr const char* kNames[] = {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"};
-
 // Resolved at run time, so a program built with NCCL also starts without the library.
 struct Functions {
   decltype(&ncclGetUniqueId) get_unique_id;
@@ -165,8 +162,8 @@ class LoadedNccl final : public NcclLibrary {
 
 StatusOr<NcclLibrary*> LoadOnce() {
   Functions functions{};
-  SIMURGH_RETURN_IF_ERROR(
-      LoadLibrary("NCCL", kNames, [&](void* library) { return FindAll(library, &functions); }));
+  SIMURGH_RETURN_IF_ERROR(LoadLibrary("NCCL", "libnccl.so.2",
+                                      [&](void* library) { return FindAll(library, &functions); }));
   static LoadedNccl loaded(functions);
   return &loaded;
 }

@@ -16,9 +16,6 @@
 namespace simurgh::cuda {
 namespace {
 
-// The dynamic loader's search path, then the directory of CUDA's packages.
-constexpr const char* kNames[] = {"libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.13"};
-
 bool FindAll(void* library, CublasLt* lt) {
   return FindFunction(library, "cublasLtGetVersion", &lt->version) &&
          FindFunction(library, "cublasLtCreate", &lt->create) &&
@@ -38,8 +35,8 @@ bool FindAll(void* library, CublasLt* lt) {
 
 StatusOr<const CublasLt*> LoadOnce() {
   static CublasLt functions;
-  SIMURGH_RETURN_IF_ERROR(
-      LoadLibrary("cuBLASLt", kNames, [](void* library) { return FindAll(library, &functions); }));
+  SIMURGH_RETURN_IF_ERROR(LoadLibrary("cuBLASLt", "libcublasLt.so.13",
+                                      [](void* library) { return FindAll(library, &functions); }));
   return &functions;
 }
 
