@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
 }
 
 template <typename Kernel>
-__global__ void __launch_bounds__(kBlockThreads, 4) RunEachBlock(size_t count, Kernel kernel) {
+__global__ void __launch_bounds__(kBlockThreads, 2) RunEachBlock(size_t count, Kernel kernel) {
   extern __shared__ __align__(kPackBytes) std::byte block[];
   for (size_t i = blockIdx.x; i < count; i += gridDim.x) {
     for (size_t k = threadIdx.x; k < kernel.fills(); k += blockDim.x) kernel.Fill(i, k, block);
