@@ -54,4 +54,7 @@ if(SIMURGH_CUDA)
   # Warning 554: a conversion function that its `requires` clause excludes.
   # No register may spill to local memory.
   add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--diag-suppress=554;--expt-relaxed-constexpr;-fmad=false;-Xcompiler=-ffp-contract=off;-Werror=all-warnings;-Xptxas=--warn-on-spills,--warning-as-error>")
+  # scripts/gpu_check.sh packs programs with their libraries, which also find one another.
+  set(CMAKE_BUILD_RPATH "$ORIGIN/../lib")
+  add_link_options(LINKER:--disable-new-dtags)
 endif()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Where nvcc is: the CUDA backend compiles for every architecture without warnings and spilled registers, and links
-# without CUDA's libraries. Its test starts, and runs where there is a device.
+# without CUDA's libraries. Its test starts, and runs where there is a device. A bundle of it needs no other package.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -47,3 +47,15 @@ done
 outcome=0
 build/cuda/tests/nn_cuda_test || outcome=$?
 ((outcome == 77 || outcome == 0)) || exit "$outcome"
+
+scripts/gpu_check.sh --bundle "$folder"
+mkdir "$folder/bundle"
+tar -C "$folder/bundle" -xzf "$folder/bundle.tar.gz"
+for program in "$folder"/bundle/build/cuda/{tests,bin}/*; do
+  missing=$(ldd "$program" | grep '=>' | grep -vE "=> $folder/|/lib(c|m|dl|rt|pthread|resolv|util|anl|mvec)\.so") || true
+  [[ -z $missing ]] || fail "$program does not find in the bundle: $missing"
+done
+((outcome == 77)) || exit 0
+outcome=0
+(cd / && env -i PATH="$PATH" "$folder/gpu_check.sh") || outcome=$?
+((outcome == 77)) || fail "the bundle ended with $outcome without a device"
