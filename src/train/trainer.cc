@@ -44,7 +44,8 @@ Trainer::Trainer(const TrainingConfig& config, uint64_t run, EmbeddingPort& port
       network_(network),
       collective_(collective),
       data_(std::move(data)),
-      observer_(observer) {
+      observer_(observer),
+      has_statistics_(!network.statistics().empty()) {
   if (config.mode == Mode::kAsync) {
     SIMURGH_CHECK(dense_port != nullptr);
     exchange_ = std::make_unique<DenseExchange>(

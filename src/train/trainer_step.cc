@@ -29,7 +29,7 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   const auto begin = Clock::now();
   if (exchange_ != nullptr) {
     const TimelineSpan span("wait for weights", pulled.step, pulled.trace);
-    SIMURGH_RETURN_IF_ERROR(exchange_->TakeWeights(network_.parameters()));
+    SIMURGH_RETURN_IF_ERROR(exchange_->TakeWeights([this] { return network_.parameters(); }));
     ReportDensePushes(meter);
   }
   SIMURGH_ASSIGN_OR_RETURN(const BatchResult result, ComputeStep(pipeline, pulled));
@@ -180,7 +180,8 @@ Status Trainer::ApplyStep(uint64_t step, uint64_t trace, bool finite) {
   const float rate = LearningRateAt(optimizer.learning_rate, optimizer.schedule, step);
   if (exchange_ == nullptr) return network_.ApplyGradients(rate);
   exchange_->Push(step, rate, network_.gradients());
-  return network_.ApplyGradients(0);  // Moves batch norm's running statistics.
+  // Moves batch norm's running statistics.
+  return has_statistics_ ? network_.ApplyGradients(0) : absl::OkStatus();
 }
 
 void Trainer::ReportDensePushes(ProgressMeter& meter) {

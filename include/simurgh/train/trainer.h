@@ -245,6 +245,7 @@ class Trainer {
   std::unique_ptr<RankHeartbeat> heartbeat_;  // Only while several ranks train.
   const TrainerData data_;
   TrainObserver& observer_;
+  const bool has_statistics_;           // The network's.
   const PulledBatch* ahead_ = nullptr;  // The next batch, if it has been taken already.
   const PulledBatch* last_ = nullptr;   // The previous batch, while the device has its gradients.
   std::vector<float> probabilities_;
