@@ -46,7 +46,7 @@ class KernelTimes {
     // The second moments are squares.
     SIMURGH_RETURN_IF_ERROR(
         cuda::CudaStatus(cudaMemset(buffers[3].get(), 0, count * sizeof(float)), "memset"));
-    const cuda::AdamStep step{
+    const cuda::AdamStep<T> step{
         {As<cuda::StepScalars>(scalars), 0.0F, As<float>(buffers[0]), As<float>(buffers[1])},
         {0.9F, 0.999F, 1e-8F, As<float>(buffers[2]), As<float>(buffers[3])}};
     // Reads four values per weight and writes three.

@@ -124,8 +124,9 @@ class DenseNetwork {
   // bias of each of its layers.
   //
   // Lifetime: the values are valid, and changes to them take effect, until the next call of another
-  // function. Cost: a CUDA device copies changed values to the host, and after parameters() and
-  // gradients() back before it uses them; the next call that returns a Status reports an error.
+  // function; changes to gradients() only after a step with RankStep::on_gradients. Cost: a CUDA
+  // device copies changed values to the host, and those that the caller may have changed back
+  // before it uses them; the next call that returns a Status reports an error.
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> gradients() = 0;
 

@@ -21,6 +21,7 @@ struct Functions {
   decltype(&ncclCommInitRankConfig) init;
   decltype(&ncclCommGetAsyncError) async_error;
   decltype(&ncclCommAbort) abort;
+  decltype(&ncclCommFinalize) finalize;
   decltype(&ncclCommDestroy) destroy;
   decltype(&ncclGetErrorString) error_string;
   decltype(&ncclGetLastError) last_error;
@@ -39,6 +40,7 @@ bool FindAll(void* library, Functions* nccl) {
          FindFunction(library, "ncclCommInitRankConfig", &nccl->init) &&
          FindFunction(library, "ncclCommGetAsyncError", &nccl->async_error) &&
          FindFunction(library, "ncclCommAbort", &nccl->abort) &&
+         FindFunction(library, "ncclCommFinalize", &nccl->finalize) &&
          FindFunction(library, "ncclCommDestroy", &nccl->destroy) &&
          FindFunction(library, "ncclGetErrorString", &nccl->error_string) &&
          FindFunction(library, "ncclGetLastError", &nccl->last_error) &&
@@ -93,6 +95,10 @@ class LoadedNccl final : public NcclLibrary {
   }
 
   void Abort(Handle handle) override { nccl_.abort(CommOf(handle)); }
+
+  Status Finish(Handle handle) override {
+    return StatusOf(nccl_.finalize(CommOf(handle)), CommOf(handle));
+  }
 
   void Free(Handle handle) override {
     const Status freed = StatusOf(nccl_.destroy(CommOf(handle)), nullptr);

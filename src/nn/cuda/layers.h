@@ -22,10 +22,10 @@ class Layers {
   Layers(const ModelPlan& plan, Executor& executor, Tensors<T>& tensors)
       : plan_(plan), executor_(executor), tensors_(tensors), products_(plan, executor, tensors) {}
 
-  // weights: in the layout of parameters(). Converts them for products.
+  // weights: in the layout of parameters(); products use their copies in tensors.
   void TakeWeights(std::span<const float> weights) {
     weights_ = weights;
-    products_.CopyWeights(weights);
+    products_.UseWeights(weights);
   }
 
   // ranks: null in prediction.

@@ -67,11 +67,12 @@ struct ProbabilityRow {
 // A training step's report to the host.
 struct StepReport {
   double loss;
-  uint32_t not_finite;  // 1 if a gradient is NaN or infinite.
+  uint32_t not_finite;  // 1 if the loss or a gradient is NaN or infinite, on any rank.
   float loss_scale;     // Scale of this step.
 };
 
-// Called once, before the search for values that are not finite.
+// The report of a rank without samples. Called once, before the search for values that are not
+// finite.
 struct BeginReport {
   StepReport* report;
 
@@ -82,13 +83,38 @@ struct BeginReport {
   }
 };
 
-// Called once.
+SIMURGH_HOST_DEVICE inline bool IsFinite(double value) { return value - value == 0.0; }
+
+// Begins the report with the mean of the losses, before the search for gradients that are not
+// finite. Called once.
 struct ReportLoss {
-  const double* sum;
+  const double* losses;  // At most kSumFan sums of them.
+  size_t count;
   double rows;
   StepReport* report;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t) const { report->loss = *sum / rows; }
+  SIMURGH_HOST_DEVICE void operator()(size_t) const {
+    double sum = losses[0];
+    for (size_t i = 1; i < count; ++i) sum += losses[i];
+    report->loss = sum / rows;
+    report->not_finite = IsFinite(report->loss) ? 0 : 1;
+    report->loss_scale = 1.0F;
+  }
+};
+
+// How a step's ranks agree on whether it counts: each adds 1 if its gradients are not finite.
+// Called once.
+struct OfferStep {
+  const StepReport* report;
+  double* failed;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t) const { *failed = report->not_finite; }
+};
+struct SettleStep {
+  const double* failed;
+  StepReport* report;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t) const { report->not_finite = *failed > 0 ? 1 : 0; }
 };
 
 }  // namespace simurgh::cuda

@@ -5,7 +5,6 @@
 
 #include "nn/cpu/optimizer.h"
 #include "nn/cuda/loss_scale.h"
-#include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
@@ -106,6 +105,31 @@ WeightCopies PlanCopies(const TowerPlan& tower, size_t index, size_t element_byt
   }
   copies.bias = planner.Add(layer.output_width * element_bytes);
   return copies;
+}
+
+// Adds the layer's parameters and their copies.
+void AddBlocks(const LayerPlan& layer, const WeightCopies& copies,
+               std::vector<CopiedBlock>& blocks) {
+  size_t first = layer.parameter_offset;
+  const auto add = [&](size_t offset, size_t rows, size_t columns, size_t stride) {
+    blocks.push_back({.first = first,
+                      .offset = offset,
+                      .columns = static_cast<uint32_t>(columns),
+                      .stride = static_cast<uint32_t>(stride)});
+    first += rows * columns;
+  };
+  const auto add_matrix = [&](const MatrixRegion& copy, size_t rows) {
+    if (copy.columns > 0) add(copy.region.offset, rows, copy.columns, copy.stride);
+  };
+  if (copies.padded_rows == 0) {
+    if (layer.parameter_count > 0) blocks.push_back({.first = first});
+    return;
+  }
+  add_matrix(copies.weight, layer.input_width);
+  add_matrix(copies.down, layer.input_width);
+  add_matrix(copies.up, layer.config.rank);
+  add(copies.bias.offset, 1, layer.output_width, layer.output_width);
+  SIMURGH_CHECK_EQ(first, layer.parameter_offset + layer.parameter_count);
 }
 
 // Adds a layer to the tower.
@@ -241,8 +265,10 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
     memory.copies.emplace_back();
     for (size_t i = 0; i < tower.layers.size(); ++i) {
       memory.copies.back().push_back(PlanCopies(tower, i, element_bytes, planner));
+      AddBlocks(tower.layers[i], memory.copies.back().back(), memory.blocks);
     }
   }
+  memory.copied_blocks = planner.Add(memory.blocks.size() * sizeof(CopiedBlock));
   return memory;
 }
 

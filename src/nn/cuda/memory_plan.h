@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/pooling_kernels.h"
 #include "nn/cuda/work.h"
 #include "nn/model_plan.h"
@@ -115,8 +116,8 @@ class RegionPlanner {
   size_t bytes_ = 0;
 };
 
-// Copies of a layer's weights for products, made before each pass: in the products' precision, with
-// aligned rows, and padded with zero rows up to `padded_rows`.
+// Copies of a layer's weights for products, which the optimizer keeps up to date: in the products'
+// precision, with aligned rows, and padded with zero rows up to `padded_rows`.
 struct WeightCopies {
   MatrixRegion weight;  // linear, cross: (I, O).
   MatrixRegion down;    // cross of low rank: (I, rank)
@@ -140,6 +141,8 @@ struct WeightMemory {
   Region code_table;                              // u32: see WireCodes
   Region pooled_features;                         // PooledFeature: see WireCodes
   Region feature_of;                              // u32: see WireCodes
+  Region copied_blocks;                           // CopiedBlock
+  std::vector<CopiedBlock> blocks;                // Copied to the device.
   std::vector<std::vector<WeightCopies>> copies;  // By tower and layer.
   RegionPlanner planner;
 };

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "nn/cuda/layers.h"
@@ -50,14 +52,19 @@ class Pass {
   }
 
   // Reports whether all gradients, or their sums over the ranks, are finite, and updates the loss
-  // scale. The backward pass has looked at the gradients of embeddings.
-  void CheckFinite() {
+  // scale. The loss and the gradients of embeddings have been looked at before.
+  void CheckFinite(const RankPass& ranks) {
+    StepReport* const report = tensors_.report();
     const std::span<const float> gradients = tensors_.gradients();
     const Matrix<const float> row = RowOf(gradients.data(), gradients.size());
-    executor_.ForEachCell(1, row.columns, FindNonFinite{row, &tensors_.report()->not_finite});
+    executor_.ForEachCell(1, row.columns, FindNonFinite{row, &report->not_finite});
     if constexpr (kIsScaled<T>) {
-      executor_.ForEach(1, UpdateLossScale{tensors_.report(), tensors_.loss_scale()});
+      executor_.ForEach(1, UpdateLossScale{report, tensors_.loss_scale()});
     }
+    if (!ranks.sum_flag) return;
+    executor_.ForEach(1, OfferStep{report, tensors_.column_sums()});
+    ranks.sum_flag(tensors_.column_sums());
+    executor_.ForEach(1, SettleStep{tensors_.column_sums(), report});
   }
 
   // Encodes the gradients of embeddings in int8; the backward pass has encoded them in 16 bits.
@@ -71,7 +78,7 @@ class Pass {
                                            tensors_.rounding(), tensors_.encoded_gradient()});
   }
 
-  // Computes probabilities. weights: in the layout of parameters().
+  // Computes probabilities. weights: in the layout of parameters(), with their copies.
   void Predict(std::span<const float> weights) {
     Forward(weights, nullptr);
     layers_.Finish(ProbabilityRow{loss_, Logits(), tensors_.probabilities()});
@@ -155,14 +162,21 @@ class Pass {
   void FindLoss(const RankPass& ranks) {
     [[maybe_unused]] const auto range = executor_.Range("loss");
     const size_t rows = tensors_.rows();
-    executor_.ForEach(1, BeginReport{tensors_.report()});
     layers_.Finish(LossRow<T>{loss_, Logits(), tensors_.labels(), tensors_.sample_weights(),
                               tensors_.losses(), tensors_.probabilities(),
                               static_cast<double>(ranks.samples),
                               kIsScaled<T> ? &tensors_.loss_scale()->scale : nullptr,
                               tensors_.View(LastGradient(plan_.towers.size() - 1))});
-    const double* sum = SumValues(executor_, tensors_.losses(), rows, tensors_.losses_next());
-    executor_.ForEach(1, ReportLoss{sum, static_cast<double>(rows), tensors_.report()});
+    double* losses = tensors_.losses();
+    double* next = tensors_.losses_next();
+    size_t count = rows;
+    while (count > kSumFan) {
+      const size_t groups = (count + kSumFan - 1) / kSumFan;
+      executor_.ForEach(groups, SumGroup{losses, count, next});
+      std::swap(losses, next);
+      count = groups;
+    }
+    executor_.ForEach(1, ReportLoss{losses, count, static_cast<double>(rows), tensors_.report()});
   }
 
   void Backward(const RankPass& ranks) {

@@ -31,12 +31,8 @@ class Products {
   Products(const ModelPlan& plan, Executor& executor, Tensors<T>& tensors)
       : plan_(plan), executor_(executor), tensors_(tensors) {}
 
-  void CopyWeights(std::span<const float> weights) {
-    weights_ = weights;
-    for (size_t t = 0; t < plan_.towers.size(); ++t) {
-      for (size_t i = 0; i < plan_.towers[t].layers.size(); ++i) CopyLayer(t, i);
-    }
-  }
+  // weights: in the layout of parameters(); the copies in tensors are theirs.
+  void UseWeights(std::span<const float> weights) { weights_ = weights; }
 
   void LinearForward(size_t t, size_t i, const Matrix<const T>& input, bool training) {
     const LayerPlan& layer = Layer(t, i);
@@ -221,26 +217,6 @@ class Products {
                               layer.Weight(weights_).data(), dx, scratch.partial});
     FinishColumns(executor_, scratch,
                   {tensors_.column_sums(), layer.Weight(tensors_.gradients()).data()});
-  }
-
-  void CopyLayer(size_t t, size_t i) {
-    const LayerPlan& layer = Layer(t, i);
-    const WeightCopies& copies = tensors_.Copies(t, i);
-    if (copies.padded_rows == 0 || IsHead(plan_, t, i)) return;
-    if (copies.weight.columns > 0) CopyMatrix(layer.Weight(weights_), copies.weight);
-    if (copies.down.columns > 0) CopyMatrix(layer.Down(weights_), copies.down);
-    if (copies.up.columns > 0) CopyMatrix(layer.Up(weights_), copies.up);
-    const size_t width = layer.output_width;
-    executor_.ForEachCell(1, width,
-                          CopyCell<float, T>{{layer.Bias(weights_).data(), 1, width, width},
-                                             {tensors_.BiasCopy(copies), 1, width, width}});
-  }
-
-  void CopyMatrix(const MatrixView<const float>& from, const MatrixRegion& to) {
-    executor_.ForEachCell(
-        from.rows(), from.columns(),
-        CopyCell<float, T>{{from.data(), from.rows(), from.columns(), from.stride()},
-                           tensors_.WeightCopy(to, from.rows())});
   }
 
   template <typename Out>

@@ -40,8 +40,12 @@ class FakeNccl final : public NcclLibrary {
   }
   void Abort(Handle) override {
     ++aborts_;
-    if (captured_ != nullptr && *captured_ > 0) ++hanging_aborts_;
     board_.GiveUp();
+  }
+  Status Finish(Handle) override {
+    ++finishes_;
+    stuck_ = stuck_ || hangs_at_end_;
+    return absl::OkStatus();
   }
   void Free(Handle) override { ++frees_; }
 
@@ -70,13 +74,12 @@ class FakeNccl final : public NcclLibrary {
 
   std::atomic<int> device_ = -1;  // Of Connect(). Threads: any.
   int aborts_ = 0;
+  int finishes_ = 0;
   int frees_ = 0;
-  // Graphs that have calls in them, where something captures: NCCL's abort waits for their end.
-  const size_t* captured_ = nullptr;
-  int hanging_aborts_ = 0;
   int questions_ = 0;
   bool stuck_ = false;
-  std::string error_;  // Shows on a stream.
+  bool hangs_at_end_ = false;  // Finish waits for another rank.
+  std::string error_;          // Shows on a stream.
 
  private:
   static Status Of(bool done) {

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <vector>
 
-#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/memory_plan.h"
+#include "nn/cuda/work.h"
 #include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/kernel_runs.h"
 

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
@@ -36,9 +35,8 @@ class HostExecutor {
     bool fuse_masks = true;  // Also relu with its mask.
     bool takes = true;       // Else a kernel computes products.
     bool reverse = false;    // Call kernels in reverse order.
-    // Replay repeated work as captured in its second call, like a graph. Not with sums over ranks,
-    // which the executor does not capture.
-    bool replays = false;
+    bool replays = false;    // Replay repeated work as captured in its second call, like a graph.
+    bool fails_captures = false;
     std::optional<uint64_t> lanes;  // The seed of SimulatedLanes.
     ComputePrecision precision = ComputePrecision::kF32;
     size_t* kept_runs = nullptr;    // Output: number of captured graphs.
@@ -63,6 +61,8 @@ class HostExecutor {
   }
   HostExecutor(const HostExecutor&) = delete;
   HostExecutor& operator=(const HostExecutor&) = delete;
+
+  void MakeCurrent() {}
 
   cuda::DeviceMemory AllocateDevice(size_t bytes) {
     if (options_.allocations != nullptr) ++*options_.allocations;
@@ -110,32 +110,34 @@ class HostExecutor {
     const auto [run, is_new] = runs_.try_emplace(work);
     CountRuns();
     if (is_new || !options_.replays) return enqueue();
-    std::vector<std::function<void()>>& captured = run->second;
+    std::vector<Captured>& captured = run->second;
     if (captured.empty()) {
       capturing_ = &captured;
       enqueue();
       capturing_ = nullptr;
+      if (options_.fails_captures) {
+        options_.replays = false;
+        return enqueue();
+      }
     } else if (options_.replayed != nullptr && work.kind == cuda::Work::kTrain) {
       ++*options_.replayed;
     }
-    for (const std::function<void()>& function : captured) Do(function);
+    for (const Captured& one : captured) one.is_between ? one.work() : Do(one.work);
+  }
+  void Between(std::function<void()> enqueue) {
+    if (capturing_ == nullptr) return enqueue();
+    capturing_->push_back({std::move(enqueue), true});
   }
   void ForgetRuns() {
     Drain();
-    AbandonRuns();
-  }
-  void AbandonRuns() {
     runs_.clear();
     CountRuns();
   }
 
   int device() const { return 0; }
-  void* stream() const { return nullptr; }
-  template <typename Enqueue>
-  void Beside(const Enqueue& enqueue) {
-    enqueue();
-  }
-  void JoinSide() {}
+  // The executor, for sums over ranks.
+  void* stream() { return this; }
+  void Enqueue(std::function<void()> work) { Do(std::move(work)); }
   void Mark(cuda::Moment) {}
 
   int Range(const char*) { return 0; }
@@ -197,10 +199,15 @@ class HostExecutor {
   }
 
  private:
+  struct Captured {
+    std::function<void()> work;
+    bool is_between = false;
+  };
+
   // Runs work now, or in the present lane, or at each replay.
   template <typename Function>
   void Do(Function function) {
-    if (capturing_ != nullptr) return capturing_->push_back(std::move(function));
+    if (capturing_ != nullptr) return capturing_->push_back({std::move(function)});
     if (lanes_) return lanes_->Enqueue(lane_, std::move(function));
     function();
   }
@@ -231,8 +238,8 @@ class HostExecutor {
   FakeCublasLt lt_;
   std::unique_ptr<cuda::GemmLibrary> library_;
   std::optional<SimulatedLanes> lanes_;
-  std::map<cuda::Work, std::vector<std::function<void()>>> runs_;  // Empty: enqueued once.
-  std::vector<std::function<void()>>* capturing_ = nullptr;
+  std::map<cuda::Work, std::vector<Captured>> runs_;  // Empty: enqueued once.
+  std::vector<Captured>* capturing_ = nullptr;
   cuda::Lane lane_ = cuda::Lane::kCompute;
 };
 

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
@@ -15,6 +14,7 @@
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/reduction_kernels.h"
+#include "nn/cuda/work.h"
 #include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/kernel_runs.h"
 

@@ -47,11 +47,11 @@ class BoardSums final : public DeviceSums {
   void StepEnqueued() override { ++enqueued_; }
   void StepEnded() override { ++ended_; }
   Status Check() override { return Of(!failed_); }
-  void GiveUp() override { given_up_ = true; }
+  void GiveUp(const Status& reason) override { given_up_ = reason; }
 
   uint64_t enqueued_ = 0;
   uint64_t ended_ = 0;
-  bool given_up_ = false;
+  Status given_up_ = absl::OkStatus();
 
  private:
   Status Of(bool done) {
@@ -246,7 +246,7 @@ TEST_CASE("a failed sum ends the step with the status that names the rank") {
   CHECK(result.status.message() == "rank 1 is gone");
   CHECK(sums.enqueued_ == 1);
   CHECK(sums.ended_ == 1);
-  CHECK(sums.given_up_);
+  CHECK(sums.given_up_.message() == "rank 1 is gone");
   // A single rank can continue without sums.
   (*network)->LeaveRanks();
   CHECK(TrainRank(**network, 0, c, nothing, {}).status.ok());
