@@ -111,7 +111,9 @@ TEST_CASE("a capture that fails costs neither the step nor the run, and is logge
 
 TEST_CASE("shapes that came once make room for shapes that come again") {
   const Recording recording;
-  const auto network = NewNetwork(RunOptions({}), Chain({Linear(4), Linear(1)}));
+  DenseNetworkOptions options = RunOptions({});
+  options.batch_rows = 100;
+  const auto network = NewNetwork(options, Chain({Linear(4), Linear(1)}));
   for (size_t rows = 1; rows <= 80; ++rows) REQUIRE(Step(*network, rows).ok());
   for (int i = 0; i < 4; ++i) REQUIRE(Step(*network, 81).ok());
   recording::TakeCounts();
@@ -126,6 +128,7 @@ TEST_CASE("a thread that has not used the device before may sum on the host") {
   DenseNetworkOptions options = AdamOptions();
   options.cuda_device = 1;
   const auto network = NewNetwork(options);
+  REQUIRE(Step(*network, 40).ok());  // Allocates the blocks, which selects the device, too.
   Status done = absl::InternalError("not run");
   std::thread([&] {
     const RankStep step{.on_gradients = [](size_t, size_t) {},
