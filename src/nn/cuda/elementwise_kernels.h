@@ -88,6 +88,34 @@ struct DecodeCell {
   }
 };
 
+// The input of a tower that reads dense columns, then embeddings: as CopyCell and DecodeCell. Packs
+// do not end where the embeddings begin.
+template <typename To>
+struct GatherCell {
+  static constexpr size_t kPack = kPackOf<To>;
+
+  Matrix<const float> dense;
+  EncodedVectors embeddings;
+  size_t first_column;
+  size_t width;
+  Matrix<To> to;
+
+  bool Packs() const { return AllPack<kPack>(to); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    Pack<To, N> numbers;
+    for (size_t k = 0; k < N; ++k) {
+      const size_t c = column + k;
+      const size_t embedding = c - dense.columns;
+      Assign(numbers[k], c < dense.columns   ? dense(row, c)
+                         : embedding < width ? embeddings(row, first_column + embedding)
+                                             : 0.0F);
+    }
+    to.template Store<N>(row, column, numbers);
+  }
+};
+
 // Finishes gradients of embeddings: to = (from + before) / loss scale, in f32 or encoded in 16
 // bits. Sets the flag if one is NaN or infinite.
 template <typename From>

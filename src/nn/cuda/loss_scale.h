@@ -85,10 +85,13 @@ struct BeginReport {
 
 SIMURGH_HOST_DEVICE inline bool IsFinite(double value) { return value - value == 0.0; }
 
+// Sums of losses that one call adds, which costs less than a launch more.
+inline constexpr size_t kReportedSums = 128;
+
 // Begins the report with the mean of the losses, before the search for gradients that are not
 // finite. Called once.
 struct ReportLoss {
-  const double* losses;  // At most kSumFan sums of them.
+  const double* losses;  // At most kReportedSums sums of them.
   size_t count;
   double rows;
   StepReport* report;

@@ -118,7 +118,16 @@ class Pass {
   }
 
   void GatherInput(size_t t) {
-    for (const TowerInput& input : plan_.towers[t].inputs) {
+    const std::vector<TowerInput>& inputs = plan_.towers[t].inputs;
+    if (!tensors_.pools() && inputs.size() == 2 && inputs[0].source == Source::kDense &&
+        inputs[1].source == Source::kEmbeddings) {
+      Matrix<T> whole = tensors_.View(tensors_.Memory(t).input);
+      whole.columns = whole.stride;
+      return executor_.ForEachCell(whole.rows, whole.columns,
+                                   GatherCell<T>{tensors_.dense(), tensors_.embeddings(),
+                                                 inputs[1].source_column, inputs[1].width, whole});
+    }
+    for (const TowerInput& input : inputs) {
       switch (input.source) {
         case Source::kDense:
           Gather(t, input, tensors_.dense());
@@ -170,7 +179,7 @@ class Pass {
     double* losses = tensors_.losses();
     double* next = tensors_.losses_next();
     size_t count = rows;
-    while (count > kSumFan) {
+    while (count > kReportedSums) {
       const size_t groups = (count + kSumFan - 1) / kSumFan;
       executor_.ForEach(groups, SumGroup{losses, count, next});
       std::swap(losses, next);

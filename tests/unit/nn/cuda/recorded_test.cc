@@ -310,7 +310,7 @@ TEST_CASE("a step's launches, waits and copies stay within their budgets") {
   const std::vector<LayerConfig> paper = {Linear(512), Relu(), Linear(256), Relu(),
                                           Linear(128), Relu(), Linear(64),  Relu(),
                                           Linear(32),  Relu(), Linear(1)};
-  for (const Budget& budget : {Budget{"paper", paper, 30}, Budget{"light", light, 23}}) {
+  for (const Budget& budget : {Budget{"paper", paper, 30}, Budget{"light", light, 20}}) {
     CAPTURE(budget.name);
     const Recording recording;
     recording::SkipKernels(true);
