@@ -32,6 +32,10 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
     SIMURGH_RETURN_IF_ERROR(exchange_->TakeWeights([this] { return network_.parameters(); }));
     ReportDensePushes(meter);
   }
+  const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
+  const float rate = LearningRateAt(optimizer.learning_rate, optimizer.schedule, pulled.step);
+  const bool network_applies =
+      exchange_ == nullptr && reducer_ == nullptr && network_.ApplyNext(rate);
   SIMURGH_ASSIGN_OR_RETURN(const BatchResult result, ComputeStep(pipeline, pulled));
   TrainObserver::Step step{.step = pulled.step,
                            .samples = dense.batch_size,
@@ -59,7 +63,9 @@ Status Trainer::TrainStep(BatchPipeline& pipeline, const PulledBatch& pulled,
   }));
   // Mode async: an optimizer with momentum would move the weights without gradients, too.
   const bool pushes = exchange_ == nullptr || step.samples > 0;
-  SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, trace, step.applied && pushes));
+  if (!network_applies) {
+    SIMURGH_RETURN_IF_ERROR(ApplyStep(step.step, trace, rate, step.applied && pushes));
+  }
   if (dense_first) SIMURGH_RETURN_IF_ERROR(ReleaseBatch(pipeline, pulled, step.applied));
   step.computed = Clock::now() - begin;
   observer_.OnStep(step);
@@ -170,14 +176,12 @@ Status Trainer::WaitForAllReduce(uint64_t step, uint64_t trace,
   return status;
 }
 
-Status Trainer::ApplyStep(uint64_t step, uint64_t trace, bool finite) {
+Status Trainer::ApplyStep(uint64_t step, uint64_t trace, float rate, bool finite) {
   if (!finite) {
     if (reducer_ != nullptr) reducer_->DropResiduals();
     return absl::OkStatus();
   }
   const TimelineSpan span("dense step", step, trace);
-  const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
-  const float rate = LearningRateAt(optimizer.learning_rate, optimizer.schedule, step);
   if (exchange_ == nullptr) return network_.ApplyGradients(rate);
   exchange_->Push(step, rate, network_.gradients());
   // Moves batch norm's running statistics.

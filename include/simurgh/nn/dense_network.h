@@ -96,8 +96,15 @@ class DenseNetwork {
                                                 const RankStep& step = {},
                                                 const std::function<void()>& meanwhile = {}) = 0;
 
+  // Lets the next ForwardBackward apply its gradients itself if they are finite: on all ranks, if
+  // the network sums_on_device(). Not for gradients that the caller sums. A device then goes on
+  // before the host has seen the report. Returns false if the network does not; then call
+  // ApplyGradients. learning_rate: as there.
+  virtual bool ApplyNext(float /*learning_rate*/) { return false; }
+
   // Applies the last gradients once. learning_rate: >= 0; 0 leaves the weights unchanged.
-  // Errors: FAILED_PRECONDITION without gradients since the last step, or if they were not finite.
+  // Errors: FAILED_PRECONDITION without gradients since the last step, if they were not finite, or
+  // after ApplyNext.
   virtual Status ApplyGradients(float learning_rate) = 0;
 
   // Predicts with running statistics and, given an average_decay, with the averaged weights.

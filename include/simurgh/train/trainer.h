@@ -228,7 +228,7 @@ class Trainer {
   // Waits for the sums of the dense gradients; calls `meanwhile`, and returns its errors, while
   // this rank's gradients are being sent.
   Status WaitForAllReduce(uint64_t step, uint64_t trace, absl::FunctionRef<Status()> meanwhile);
-  Status ApplyStep(uint64_t step, uint64_t trace, bool finite);
+  Status ApplyStep(uint64_t step, uint64_t trace, float rate, bool finite);
   // Errors: FAILED_PRECONDITION for the last of max_skipped_steps in a row, naming the likely
   // cause.
   Status CountSkipped(const TrainObserver::Step& step);

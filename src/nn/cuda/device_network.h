@@ -61,12 +61,15 @@ class DeviceNetwork final : public DenseNetwork {
     // The last sums were not applied.
     const bool left_out = std::exchange(step_, Step::kNone) != Step::kNone;
     if (left_out && reducer_ != nullptr) reducer_->DropResiduals();
+    const bool applied = next_rate_.has_value();
+    step_rows_ = step.sum ? SamplesOf(step, rows) : rows;
     const Status ran = [&]() -> Status {
       SIMURGH_RETURN_IF_ERROR(Prepare(block));
       transfers_.Begin(block, dense, labels);
       CopyWeights(Copied::kParameters);
       return RunPass(step, block, meanwhile);
     }();
+    next_rate_.reset();
     // Otherwise the sums that are enqueued may wait for ranks that have ended.
     if (!ran.ok() && reducer_ != nullptr) reducer_->sums().GiveUp(ran);
     SIMURGH_RETURN_IF_ERROR(ran);
@@ -75,9 +78,13 @@ class DeviceNetwork final : public DenseNetwork {
     TakeProbabilities(block, probabilities);
     const BatchResult result{
         .loss = report.loss, .finite = report.not_finite == 0, .loss_scale = report.loss_scale};
-    step_rows_ = step.sum ? SamplesOf(step, rows) : rows;
-    step_ = result.finite ? Step::kReady : Step::kNotFinite;
+    step_ = !result.finite ? Step::kNotFinite : applied ? Step::kNone : Step::kReady;
     return result;
+  }
+
+  bool ApplyNext(float learning_rate) override {
+    next_rate_ = learning_rate;
+    return true;
   }
 
   bool overlaps() const override { return true; }
@@ -195,7 +202,7 @@ class DeviceNetwork final : public DenseNetwork {
 
   Status Initialize() {
     weights_ = executor_->AllocateDevice(tensors_.weight_bytes());
-    request_ = executor_->AllocatePinned(sizeof(StepRequest));
+    request_ = executor_->AllocatePinned(kSlots * sizeof(StepRequest));
     if (weights_ == nullptr || request_ == nullptr) {
       return absl::ResourceExhaustedError(
           "dense network: the device has no memory for the weights; use narrower layers");
@@ -278,6 +285,8 @@ class DeviceNetwork final : public DenseNetwork {
     executor_->Run(work, [&] { enqueue(ranks); });
     transfers_.End(block);
     gradients_.DeviceChanged();
+    step_slot_ = block.slot;
+    if (next_rate_) EnqueueStep(*next_rate_, tensors_.report());
     if (reducer_ != nullptr) reducer_->sums().StepEnqueued();
     if (meanwhile) meanwhile();
     SIMURGH_RETURN_IF_ERROR(reducer_ == nullptr ? transfers_.AwaitReport(block)
@@ -289,15 +298,18 @@ class DeviceNetwork final : public DenseNetwork {
   // Enqueues the optimizer. report: in device memory; see Stepper::Apply.
   void EnqueueStep(float learning_rate, const StepReport* report) {
     const auto samples = static_cast<double>(step_rows_);
-    // The host has waited for a pass since the last step, which has thus read the request.
-    *reinterpret_cast<StepRequest*>(request_.get()) = {
-        .rate = learning_rate,
-        .unbias = static_cast<float>(step_rows_ > 1 ? samples / (samples - 1) : 1.0)};
+    // The host has waited for a pass since the slot's last step, which has thus read its request.
+    StepRequest* const request = reinterpret_cast<StepRequest*>(request_.get()) + step_slot_;
+    *request = {.rate = learning_rate,
+                .unbias = static_cast<float>(step_rows_ > 1 ? samples / (samples - 1) : 1.0)};
     const bool has_statistics = step_rows_ > 0;
-    const Work work{.kind = Work::kApply, .rows = has_statistics ? 1U : 0U};
+    const Work work{.kind = Work::kApply,
+                    .slot = step_slot_,
+                    .rows = has_statistics ? 1U : 0U,
+                    .decides = report != nullptr};
     executor_->Run(work, [&] {
       executor_->Mark(Moment::kApplyBegin);
-      stepper_.Apply(reinterpret_cast<const StepRequest*>(request_.get()), report, has_statistics);
+      stepper_.Apply(request, report, has_statistics);
       executor_->Mark(Moment::kApplyEnd);
     });
     // A rate of 0 leaves the weights unchanged.
@@ -347,8 +359,10 @@ class DeviceNetwork final : public DenseNetwork {
         failed.Update(executor_->Synchronize());
       };
     }
+    SIMURGH_CHECK(!next_rate_);
     enqueue(ranks);
     transfers_.End(block);
+    step_slot_ = block.slot;
     gradients_.DeviceChanged();
     if (meanwhile) meanwhile();
     failed.Update(transfers_.AwaitReport(block));
@@ -417,7 +431,7 @@ class DeviceNetwork final : public DenseNetwork {
   Pass<Executor, T> pass_;
   Stepper<Executor, T> stepper_;
   DeviceMemory weights_ = NoMemory();
-  DeviceMemory request_ = NoMemory();               // Pinned; StepRequest.
+  DeviceMemory request_ = NoMemory();               // Pinned; a StepRequest per slot.
   std::unique_ptr<RankReducer<Executor>> reducer_;  // Null: the caller sums.
   HostMirror parameters_;
   HostMirror gradients_;
@@ -426,7 +440,9 @@ class DeviceNetwork final : public DenseNetwork {
   mutable bool sends_ = false;               // A mirror may still be copied to the device.
   bool hosts_sum_ = false;                   // The caller sums the last gradients.
   Copied copied_ = Copied::kNone;
-  size_t step_rows_ = 0;  // Samples in batch norm's statistics.
+  std::optional<float> next_rate_;  // Of ApplyNext.
+  size_t step_rows_ = 0;            // Samples in batch norm's statistics.
+  size_t step_slot_ = 0;            // The slot of the last pass.
   Step step_ = Step::kNone;
 };
 

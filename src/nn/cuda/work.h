@@ -52,6 +52,7 @@ struct Work {
   uint64_t samples = 0;
   bool shares_statistics = false;  // Batch norm uses all ranks' statistics.
   bool pools = false;              // The device pools the batch's rows.
+  bool decides = false;            // The device decides whether the step counts.
 
   auto operator<=>(const Work&) const = default;
 

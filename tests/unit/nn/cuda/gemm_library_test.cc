@@ -13,6 +13,8 @@
 #include "simurgh/base/log.h"
 #include "tests/support/skip.h"
 #include "tests/unit/nn/cuda/fake_cublas_lt.h"
+#include "tests/unit/nn/cuda/host_backend.h"
+#include "tests/unit/nn/test_models.h"
 
 // GemmLibrary's plans on FakeCublasLt, and the fake itself against the header's rules and against
 // the real library.
@@ -398,6 +400,30 @@ TEST_CASE("descriptors take GemmLibrary's attributes in the real cuBLASLt") {
   if (!lt.ok()) SIMURGH_SKIP(lt.status().ToString());
   CHECK((*lt)->version() >= 130'000);
   CheckDescriptors(**lt, true);
+}
+
+TEST_CASE("products have no side of one, and rows of whole words of 16 bytes") {
+  DenseNetworkOptions options;
+  options.inputs = TestInputs(3);
+  for (const ModelConfig& model : {Chain({Linear(8), Relu(), Linear(1)}), TwoTasks()}) {
+    std::vector<FakeCublasLt::Product> products;
+    const bool two_tasks = model.tasks.size() == 2;
+    auto network = CreateHostNetwork(model, options, {.products = &products});
+    REQUIRE(network.ok());
+    Random random(1);
+    const TestBatch batch(6, 3, 6, random, two_tasks ? 2 : 1);
+    std::vector<float> gradient(6 * 6);
+    std::vector<float> probabilities(two_tasks ? 12 : 6);
+    REQUIRE(ComputeGradients(**network, batch.dense(), batch.embeddings(), batch.labels,
+                             {gradient.data(), 6, 6}, probabilities)
+                .ok());
+    REQUIRE_FALSE(products.empty());
+    for (const FakeCublasLt::Product& product : products) {
+      CHECK(product.rows > 1);
+      // The inputs are 9 wide.
+      CHECK(product.rows != 9);
+    }
+  }
 }
 
 }  // namespace
