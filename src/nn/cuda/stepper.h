@@ -42,12 +42,12 @@ class Stepper {
                                    .steps = HasMoments() ? Values().data() : nullptr,
                                    .average_steps = average.empty() ? nullptr : average.data(),
                                    .scalars = scalars});
-    ApplyOptimizer({.scalars = scalars,
-                    .weight_decay = config_.weight_decay,
-                    .weights = tensors_.parameters().data(),
-                    .gradients = tensors_.gradients().data(),
-                    .average = average.empty() ? nullptr : average.data() + 1,
-                    .copier = tensors_.copier()});
+    ApplyOptimizer(StepInputs<T>{.scalars = scalars,
+                                 .weight_decay = config_.weight_decay,
+                                 .weights = tensors_.parameters().data(),
+                                 .gradients = tensors_.gradients().data(),
+                                 .average = average.empty() ? nullptr : average.data() + 1,
+                                 .copier = tensors_.copier()});
     if (!has_statistics) return;
     for (const TowerPlan& tower : plan_.towers) {
       for (const LayerPlan& layer : tower.layers) UpdateRunning(layer);

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <string>
-#include <vector>
 
 #include "simurgh/collective/nccl_library.h"
 #include "tests/unit/collective/rank_board.h"
@@ -58,15 +56,7 @@ class FakeNccl final : public NcclLibrary {
   }
   Status Exchange(Handle, const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
                   void*) override {
-    const size_t bytes = part_bytes * board_.ranks();
-    std::vector<std::byte> all(bytes * board_.ranks());
-    const bool done = board_.Gather(rank_, {outgoing, bytes}, all.data());
-    for (uint32_t peer = 0; done && peer < board_.ranks(); ++peer) {
-      if (peer == rank_) continue;
-      std::copy_n(all.data() + peer * bytes + rank_ * part_bytes, part_bytes,
-                  incoming + peer * part_bytes);
-    }
-    return Of(done);
+    return Of(board_.Exchange(rank_, outgoing, incoming, part_bytes));
   }
   Status Gather(Handle, std::span<const std::byte> own, std::byte* all, void*) override {
     return Of(board_.Gather(rank_, own, all));

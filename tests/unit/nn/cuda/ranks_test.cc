@@ -31,15 +31,7 @@ class BoardSums final : public DeviceSums {
   Status Sum(std::span<double> values, void*) override { return Of(board_.Sum(rank_, values)); }
   Status Exchange(const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
                   void*) override {
-    const size_t bytes = part_bytes * ranks();
-    std::vector<std::byte> all(bytes * ranks());
-    const bool done = board_.Gather(rank_, {outgoing, bytes}, all.data());
-    for (uint32_t peer = 0; done && peer < ranks(); ++peer) {
-      if (peer == rank_) continue;
-      std::copy_n(all.data() + peer * bytes + rank_ * part_bytes, part_bytes,
-                  incoming + peer * part_bytes);
-    }
-    return Of(done);
+    return Of(board_.Exchange(rank_, outgoing, incoming, part_bytes));
   }
   Status Gather(std::span<const std::byte> own, std::byte* all, void*) override {
     return Of(board_.Gather(rank_, own, all));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -171,11 +172,14 @@ class RecordedSums final : public DeviceSums {
   uint32_t ranks() const override { return board_.ranks(); }
   Status Sum(std::span<float> values, void* stream) override { return SumOf(values, stream); }
   Status Sum(std::span<double> values, void* stream) override { return SumOf(values, stream); }
-  Status Exchange(const std::byte*, std::byte*, size_t, void*) override {
-    return absl::UnimplementedError("");
+  Status Exchange(const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
+                  void* stream) override {
+    return Run(stream, {outgoing, ranks() * part_bytes}, {incoming, ranks() * part_bytes},
+               [&] { return board_.Exchange(rank_, outgoing, incoming, part_bytes); });
   }
-  Status Gather(std::span<const std::byte>, std::byte*, void*) override {
-    return absl::UnimplementedError("");
+  Status Gather(std::span<const std::byte> own, std::byte* all, void* stream) override {
+    return Run(stream, {own.data(), own.size()}, {all, ranks() * own.size()},
+               [&] { return board_.Gather(rank_, own, all); });
   }
   void StepEnqueued() override {}
   void StepEnded() override {}
@@ -186,16 +190,19 @@ class RecordedSums final : public DeviceSums {
   }
 
   Status given_up_ = absl::OkStatus();
-  size_t sums_ = 0;
 
  private:
   template <typename T>
   Status SumOf(std::span<T> values, void* stream) {
-    ++sums_;
+    const recording::Bytes bytes{values.data(), values.size_bytes()};
+    return Run(stream, bytes, bytes, [&] { return board_.Sum(rank_, values); });
+  }
+
+  Status Run(void* stream, const recording::Bytes& read, const recording::Bytes& written,
+             const std::function<bool()>& run) {
     bool done = false;
-    recording::RunOutsideGraphs(static_cast<cudaStream_t>(stream),
-                                {values.data(), values.size_bytes()},
-                                [&] { done = board_.Sum(rank_, values); });
+    recording::RunOutsideGraphs(static_cast<cudaStream_t>(stream), read, written,
+                                [&] { done = run(); });
     return done ? absl::OkStatus() : absl::UnavailableError("the other rank is gone");
   }
 
@@ -210,7 +217,8 @@ struct RankRun {
 };
 
 // Trains two ranks, whose batches have the sizes of `rows`.
-std::vector<RankRun> TrainRanks(const std::vector<size_t> (&rows)[2], bool overlap) {
+std::vector<RankRun> TrainRanks(const std::vector<size_t> (&rows)[2], bool overlap,
+                                AllReduceConfig::Precision precision) {
   RankBoard board(2);
   std::vector<RankRun> runs(2);
   std::vector<std::thread> threads;
@@ -223,7 +231,7 @@ std::vector<RankRun> TrainRanks(const std::vector<size_t> (&rows)[2], bool overl
           Chain({Linear(40), BatchNorm(), Relu(), Linear(24), Sigmoid(), Linear(1)}), options);
       RecordedSums sums(board, rank);
       RankRun& run = runs[rank];
-      run.status = network.ok() ? (*network)->JoinRanks({&sums, {.bucket_bytes = 2'000}, overlap})
+      run.status = network.ok() ? (*network)->JoinRanks({&sums, {precision, 2'000}, overlap})
                                 : network.status();
       const RankStep step{.global_samples = 64,
                           .sum = [](std::span<double>) { return absl::InternalError("host"); }};
@@ -241,11 +249,15 @@ std::vector<RankRun> TrainRanks(const std::vector<size_t> (&rows)[2], bool overl
 
 TEST_CASE("ranks that capture and replay at different steps sum outside graphs") {
   const Recording recording;
-  for (const bool overlap : {true, false}) {
-    CAPTURE(overlap);
+  using Precision = AllReduceConfig::Precision;
+  for (const auto& [overlap, precision] : {std::pair(true, Precision::kF32),
+                                           {false, Precision::kF32},
+                                           {true, Precision::kBf16},
+                                           {true, Precision::kInt8}}) {
+    CAPTURE(overlap, static_cast<int>(precision));
     // Rank 0 repeats one shape, rank 1 has other sizes, and no samples once.
-    const auto runs =
-        TrainRanks({{20, 20, 20, 20, 20, 20, 20, 20}, {30, 12, 30, 12, 0, 30, 7, 30}}, overlap);
+    const auto runs = TrainRanks({{20, 20, 20, 20, 20, 20, 20, 20}, {30, 12, 30, 12, 0, 30, 7, 30}},
+                                 overlap, precision);
     for (const RankRun& run : runs) {
       INFO(std::string(run.status.message()));
       REQUIRE(run.status.ok());

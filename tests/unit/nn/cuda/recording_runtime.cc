@@ -352,11 +352,12 @@ void Launch(cudaStream_t stream, std::span<const std::byte> arguments, std::func
   if (error != cudaSuccess) last_error = error;
 }
 
-void RunOutsideGraphs(cudaStream_t stream, const Bytes& changed, const std::function<void()>& run) {
+void RunOutsideGraphs(cudaStream_t stream, const Bytes& read, const Bytes& written,
+                      const std::function<void()>& run) {
   {
     const Lock lock(Get().mutex);
     if (capturing != nullptr) Problem("a sum over ranks during a capture");
-    Enqueue(stream, {.what = "a sum over ranks", .writes = {changed}});
+    Enqueue(stream, {.what = "a sum over ranks", .reads = {read}, .writes = {written}});
   }
   run();  // Waits for other ranks.
 }

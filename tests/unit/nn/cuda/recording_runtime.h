@@ -57,6 +57,7 @@ struct Bytes {
 void Launch(cudaStream_t stream, std::span<const std::byte> arguments, std::function<void()> run);
 
 // Work that must not be captured, such as a sum over ranks. Runs it now.
-void RunOutsideGraphs(cudaStream_t stream, const Bytes& changed, const std::function<void()>& run);
+void RunOutsideGraphs(cudaStream_t stream, const Bytes& read, const Bytes& written,
+                      const std::function<void()>& run);
 
 }  // namespace simurgh::testing::recording
