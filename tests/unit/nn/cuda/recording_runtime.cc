@@ -17,7 +17,8 @@ namespace {
 using simurgh::testing::recording::Bytes;
 using simurgh::testing::recording::Counts;
 
-// By stream: the number of its operations that are ordered before.
+// By stream: the last of its operations that is ordered before. Numbers are of all streams, as a
+// new stream may have the address of an old one.
 using Clock = std::map<const CUstream_st*, uint64_t>;
 
 void Join(Clock& clock, const Clock& other) {
@@ -99,6 +100,7 @@ struct Runtime {
   size_t fails_after = 0;
   cudaError_t device_error = cudaSuccess;
   bool skips_kernels = false;
+  uint64_t operations = 0;
 };
 
 Runtime& Get() {
@@ -186,7 +188,7 @@ void RunWatched(const Operation& operation, std::vector<Bytes>& changed) {
 
 void Execute(cudaStream_t stream, const Operation& operation) {
   Join(stream->clock, host_clock);
-  const uint64_t count = ++stream->clock[stream];
+  const uint64_t count = stream->clock[stream] = ++Get().operations;
   std::vector<Bytes> writes = operation.writes;
   if (operation.watched.empty()) {
     if (operation.run) operation.run();
