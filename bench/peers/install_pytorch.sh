@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs PyTorch or TorchRec from PyPI for comparisons by bench_training.
+# Installs PyTorch or TorchRec from PyPI for comparisons by bench_training and gpu_check.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -7,7 +7,8 @@ usage() {
   cat <<'TEXT'
 Usage: bench/peers/install_pytorch.sh [--torchrec]
 
-Installs the newest PyTorch from PyPI for bench_training --peers in build/peers/pytorch (5 GB).
+Installs the newest PyTorch from PyPI in build/peers/pytorch (5 GB), for bench_training --peers and
+scripts/gpu_check.sh.
 
   --torchrec  install TorchRec with FBGEMM's CPU kernels and a matching PyTorch in
               build/peers/torchrec instead (5 GB)

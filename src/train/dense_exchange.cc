@@ -60,7 +60,7 @@ Status DenseExchange::Pull(std::span<float> parameters) {
            .name = "pull of dense weights",
            .count = parameters.size()});
   SIMURGH_RETURN_IF_ERROR(WaitForPushes());
-  return CopyNewest(parameters);
+  return CopyNewest([parameters] { return parameters; });
 }
 
 void DenseExchange::Push(uint64_t step, float learning_rate, std::span<const float> gradients) {
@@ -76,7 +76,7 @@ void DenseExchange::Push(uint64_t step, float learning_rate, std::span<const flo
            .count = gradients.size()});
 }
 
-Status DenseExchange::TakeWeights(std::span<float> parameters) {
+Status DenseExchange::TakeWeights(absl::FunctionRef<std::span<float>()> parameters) {
   WaitUntil([this]()
                 ABSL_NO_THREAD_SAFETY_ANALYSIS { return operations_.size() < options_.staleness; });
   return CopyNewest(parameters);
@@ -88,7 +88,7 @@ Status DenseExchange::WaitForPushes() {
   return status_;
 }
 
-Status DenseExchange::CopyNewest(std::span<float> parameters) {
+Status DenseExchange::CopyNewest(absl::FunctionRef<std::span<float>()> parameters) {
   std::shared_ptr<const AlignedBuffer> newest;
   {
     const MutexLock lock(mutex_);
@@ -97,7 +97,8 @@ Status DenseExchange::CopyNewest(std::span<float> parameters) {
     newest = newest_;
     taken_versions_ = newest_versions_;
   }
-  std::ranges::copy(newest->as<const float>(parameters.size()), parameters.begin());
+  const std::span<float> to = parameters();
+  std::ranges::copy(newest->as<const float>(to.size()), to.begin());
   return absl::OkStatus();
 }
 

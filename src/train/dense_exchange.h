@@ -45,9 +45,9 @@ class DenseExchange {
   // Errors: of a call that is not retryable or past its deadline; CANCELLED after Stop.
   Status Start(std::span<float> parameters, std::span<const float> state);
 
-  // Waits until the next step may begin, then copies the newest weights received to `parameters`.
-  // Errors: as Start.
-  Status TakeWeights(std::span<float> parameters);
+  // Waits until the next step may begin. Then, if newer weights were received, calls `parameters`
+  // and copies them to its result. Errors: as Start.
+  Status TakeWeights(absl::FunctionRef<std::span<float>()> parameters);
 
   // Copies and sends gradients of the weights taken last.
   void Push(uint64_t step, float learning_rate, std::span<const float> gradients);
@@ -90,7 +90,7 @@ class DenseExchange {
   void Enqueue(Operation operation);
   // Waits until `ready` holds or a call has failed for good. Starts due retries meanwhile.
   void WaitUntil(absl::FunctionRef<bool()> ready);
-  Status CopyNewest(std::span<float> parameters);
+  Status CopyNewest(absl::FunctionRef<std::span<float>()> parameters);
   // Marks the first operation as started, if it is due, and returns a copy for Call: the answer
   // may remove the operation at any time.
   std::optional<Operation> StartNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

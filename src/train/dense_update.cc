@@ -19,7 +19,8 @@ class SummedUpdate final : public DenseUpdate {
         reducer_(collective, network.gradients(), config.allreduce,
                  config.mode != TrainingConfig::Mode::kNaiveHybrid) {}
 
-  Status BeginStep(uint64_t step, uint64_t /*trace*/, RankStep* ranks) override {
+  Status BeginStep(uint64_t step, uint64_t /*trace*/, float /*learning_rate*/,
+                   RankStep* ranks) override {
     reducer_.BeginStep(step);
     ranks->on_gradients = [this](size_t first, size_t count) {
       reducer_.OnGradients(first, count);
@@ -50,6 +51,7 @@ class ServerUpdate final : public DenseUpdate {
   ServerUpdate(DenseNetwork& network, DensePort& port, const TrainingConfig& config, uint64_t run,
                uint32_t rank)
       : DenseUpdate(network),
+        has_statistics_(!network.statistics().empty()),
         exchange_(port, {.run = run,
                          .rank = rank,
                          .optimizer = config.dense_optimizer,
@@ -60,16 +62,18 @@ class ServerUpdate final : public DenseUpdate {
     return exchange_.Start(network_.parameters(), optimizer_state);
   }
 
-  Status BeginStep(uint64_t step, uint64_t trace, RankStep* /*ranks*/) override {
+  Status BeginStep(uint64_t step, uint64_t trace, float /*learning_rate*/,
+                   RankStep* /*ranks*/) override {
     const TimelineSpan span("wait for weights", step, trace);
-    return exchange_.TakeWeights(network_.parameters());
+    return exchange_.TakeWeights([this] { return network_.parameters(); });
   }
 
   Status Apply(uint64_t step, float learning_rate, size_t samples) override {
     // An optimizer with momentum would move the weights without gradients, too.
     if (samples == 0) return absl::OkStatus();
     exchange_.Push(step, learning_rate, network_.gradients());
-    return network_.ApplyGradients(0);  // Moves batch norm's running statistics.
+    // Moves batch norm's running statistics.
+    return has_statistics_ ? network_.ApplyGradients(0) : absl::OkStatus();
   }
 
   Status WaitForPushes() override { return exchange_.WaitForPushes(); }
@@ -81,6 +85,7 @@ class ServerUpdate final : public DenseUpdate {
   void Stop() override { exchange_.Stop(); }
 
  private:
+  const bool has_statistics_;  // The network's.
   DenseExchange exchange_;
 };
 

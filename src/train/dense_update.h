@@ -16,7 +16,7 @@
 namespace simurgh {
 
 // How dense gradients become weights: what a training mode plugs into a trainer's step. This class
-// is for one rank, and for ranks whose devices sum.
+// is for one rank, and for ranks whose devices sum. A device applies them itself.
 //
 // Order of a step: BeginStep, the network's ForwardBackward, AwaitSums, then Apply or Skip.
 //
@@ -32,7 +32,9 @@ class DenseUpdate {
   virtual Status Start(std::span<const float> /*optimizer_state*/) { return absl::OkStatus(); }
 
   // The network gets the weights of the step. Sets `ranks->on_gradients` if it sums them.
-  virtual Status BeginStep(uint64_t /*step*/, uint64_t /*trace*/, RankStep* /*ranks*/) {
+  virtual Status BeginStep(uint64_t /*step*/, uint64_t /*trace*/, float learning_rate,
+                           RankStep* /*ranks*/) {
+    network_applies_ = network_.ApplyNext(learning_rate);
     return absl::OkStatus();
   }
   // Waits until the gradients are those of all ranks. Calls `meanwhile` once, while this rank's are
@@ -43,7 +45,7 @@ class DenseUpdate {
   }
   // samples: of the step; 0 if all ranks' batches were empty.
   virtual Status Apply(uint64_t /*step*/, float learning_rate, size_t /*samples*/) {
-    return network_.ApplyGradients(learning_rate);
+    return network_applies_ ? absl::OkStatus() : network_.ApplyGradients(learning_rate);
   }
   // The step is not applied, or a checkpoint follows: forgets the rounding errors of sums.
   virtual void DropResiduals() {}
@@ -64,6 +66,9 @@ class DenseUpdate {
 
  protected:
   DenseNetwork& network_;
+
+ private:
+  bool network_applies_ = false;  // This step's gradients.
 };
 
 // The update of the configured mode. dense_port: mode async only.

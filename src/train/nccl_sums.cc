@@ -62,7 +62,10 @@ class NcclSums final : public DeviceSums {
     return state.ok() ? state : Blame(state);
   }
 
-  void GiveUp() override { communicator_->GiveUp(); }
+  void GiveUp(const Status& reason) override {
+    communicator_->Fail(reason);
+    communicator_->GiveUp();
+  }
 
  private:
   // Prefers the monitor's error, because NCCL's does not name the rank at fault.

@@ -30,8 +30,10 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
   const auto begin = std::chrono::steady_clock::now();
 
   // The weights of the step.
+  const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
+  const float rate = LearningRateAt(optimizer.learning_rate, optimizer.schedule, step.step);
   RankStep ranks = RankStepOf(*pulled.batch);
-  SIMURGH_RETURN_IF_ERROR(update_->BeginStep(step.step, trace, &ranks));
+  SIMURGH_RETURN_IF_ERROR(update_->BeginStep(step.step, trace, rate, &ranks));
   ReportDensePushes(meter);
 
   // Forward and backward. Meanwhile: sums of complete gradients, and copies of other batches.
@@ -50,8 +52,6 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
   // The dense step.
   if (step.applied) {
     const TimelineSpan span("dense step", step.step, trace);
-    const DenseOptimizerConfig& optimizer = config_.dense_optimizer;
-    const float rate = LearningRateAt(optimizer.learning_rate, optimizer.schedule, step.step);
     SIMURGH_RETURN_IF_ERROR(update_->Apply(step.step, rate, step.samples));
   } else {
     update_->DropResiduals();

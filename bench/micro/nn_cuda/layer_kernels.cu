@@ -28,9 +28,8 @@ class KernelTimes {
   explicit KernelTimes(size_t repeats) : repeats_(repeats) {}
 
   Status Start(ComputePrecision precision) {
-    SIMURGH_ASSIGN_OR_RETURN(
-        executor_, cuda::CudaExecutor::Create({.precision = precision, .time_compute = true}));
-    return absl::OkStatus();
+    SIMURGH_ASSIGN_OR_RETURN(executor_, cuda::CudaExecutor::Create({.precision = precision}));
+    return watch_.emplace(executor_->stream()).Start();
   }
 
   Status AddAdam(size_t count) {
@@ -47,7 +46,7 @@ class KernelTimes {
     // The second moments are squares.
     SIMURGH_RETURN_IF_ERROR(
         cuda::CudaStatus(cudaMemset(buffers[3].get(), 0, count * sizeof(float)), "memset"));
-    const cuda::AdamStep step{
+    const cuda::AdamStep<T> step{
         {As<cuda::StepScalars>(scalars), 0.0F, As<float>(buffers[0]), As<float>(buffers[1])},
         {0.9F, 0.999F, 1e-8F, As<float>(buffers[2]), As<float>(buffers[3])}};
     // Reads four values per weight and writes three.
@@ -129,26 +128,18 @@ class KernelTimes {
   }
 
   Status Add(PartTime time, const std::function<void()>& enqueue) {
-    std::vector<double> taken;
-    for (size_t i = 0; i < repeats_ + kUncounted; ++i) {
-      executor_->Mark(cuda::Moment::kBegin);
+    SIMURGH_ASSIGN_OR_RETURN(time.ms, watch_->Time(repeats_, [&] {
       enqueue();
-      executor_->Mark(cuda::Moment::kEnd);
-      executor_->Mark(cuda::Moment::kApplyBegin);
-      executor_->Mark(cuda::Moment::kApplyEnd);
-      SIMURGH_ASSIGN_OR_RETURN(const double ms, executor_->ComputeMs());
-      if (i >= kUncounted) taken.push_back(ms);
-    }
+      return absl::OkStatus();
+    }));
     SIMURGH_RETURN_IF_ERROR(executor_->Synchronize());
-    time.ms = Median(std::move(taken));
     times_.push_back(std::move(time));
     return absl::OkStatus();
   }
 
-  static constexpr size_t kUncounted = 3;
-
   const size_t repeats_;
   std::unique_ptr<cuda::CudaExecutor> executor_;
+  std::optional<Stopwatch> watch_;
   std::vector<PartTime> times_;
 };
 

@@ -87,6 +87,16 @@ class LayerProducts {
   cuda::ReluMask mask_;
 };
 
+StatusOr<std::unique_ptr<GemmLibrary>> NewLibrary(ComputePrecision precision) {
+  SIMURGH_ASSIGN_OR_RETURN(const cuda::CublasLt* const lt, cuda::CublasLt::Load());
+  SIMURGH_ASSIGN_OR_RETURN(const std::string device, cuda::CudaExecutor::FindDevice(0));
+  return GemmLibrary::Create(
+      *lt, {.precision = precision,
+            .choose = [table = cuda::ProductChoices::Shipped(device, lt->version())](
+                          const cuda::ProductKind& kind) { return table.Find(kind); },
+            .allocate = AllocateOnDevice});
+}
+
 template <typename T, typename Out>
 StatusOr<PartTime> TimeProduct(Stopwatch& watch, GemmLibrary& library, size_t repeats,
                                const Gemm<T, Out>& gemm, const char* part) {
@@ -113,7 +123,7 @@ StatusOr<std::vector<PartTime>> ProductsOf(const Subject& subject, size_t batch,
                                            ComputePrecision precision, size_t repeats) {
   Stopwatch watch;
   SIMURGH_RETURN_IF_ERROR(watch.Start());
-  SIMURGH_ASSIGN_OR_RETURN(const auto library, GemmLibrary::Create(precision));
+  SIMURGH_ASSIGN_OR_RETURN(const auto library, NewLibrary(precision));
   SIMURGH_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(subject.model, subject.inputs));
   std::vector<PartTime> times;
   for (const TowerPlan& tower : plan.towers) {
@@ -143,7 +153,7 @@ StatusOr<double> MatrixPeak(ComputePrecision precision) {
   constexpr size_t kSide = 8192;
   Stopwatch watch;
   SIMURGH_RETURN_IF_ERROR(watch.Start());
-  SIMURGH_ASSIGN_OR_RETURN(const auto library, GemmLibrary::Create(precision));
+  SIMURGH_ASSIGN_OR_RETURN(const auto library, NewLibrary(precision));
   LayerProducts<T> products(kSide, kSide, kSide);
   SIMURGH_RETURN_IF_ERROR(products.Allocate());
   SIMURGH_ASSIGN_OR_RETURN(const PartTime time,

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "bench/micro/nn_cuda/copies.h"
 #include "bench/micro/nn_cuda/layer_products.h"
@@ -12,27 +11,21 @@ namespace simurgh::bench {
 // Prints lines of a table, or JSON objects.
 class NnCudaReport {
  public:
-  NnCudaReport(bool json, std::string device, const CopyRates& copies);
+  NnCudaReport(bool json, const CopyRates& copies);
 
   // Sets the precision of the next lines. peak: TFLOP/s.
   void Begin(const std::string& precision, double peak);
   void Add(const Subject& subject, size_t batch, const PartTime& time);
   void Add(const Subject& subject, size_t batch, const StepTime& time);
 
-  // The lines of steps so far, as JSON.
-  const std::vector<std::string>& steps() const { return steps_; }
-
  private:
   struct Line;
-  std::string JsonOf(const Subject& subject, size_t batch, const Line& line) const;
   void Print(const Subject& subject, size_t batch, const Line& line) const;
 
   const bool json_;
-  const std::string device_;
   const CopyRates copies_;
   std::string precision_;
   double peak_ = 0;
-  std::vector<std::string> steps_;
 };
 
 }  // namespace simurgh::bench

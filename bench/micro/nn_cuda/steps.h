@@ -8,20 +8,21 @@
 
 namespace simurgh::bench {
 
+// A measurement is the median of several rows of repetitions.
+inline constexpr size_t kRows = 5;
+
 struct StepPoint {
   const Subject* subject = nullptr;
   size_t batch = 0;
   ComputePrecision precision = ComputePrecision::kF32;
   bool graphs = true;
-  size_t repeats = 0;  // Measured steps, after a quarter as many to warm up.
+  size_t repeats = 0;  // Steps in a row.
 };
 
-// Medians.
+// Time of a row of steps, over their number.
 struct StepTime {
-  // From one step to the next, with copies of other batches in the background as in a trainer.
-  // Equals compute_ms if the copies are hidden.
-  double ms = 0;
-  double compute_ms = 0;  // Forward, backward and optimizer, without copies.
+  double ms = 0;          // With copies of other batches in the background, as in a trainer.
+  double compute_ms = 0;  // Without copies of embeddings and their gradients.
 };
 
 // Measures steps on random data, with Adam. Errors: those of the network; NOT_FOUND without a

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <array>
 #include <functional>
-#include <vector>
 
 #include <cuda_runtime.h>
 
@@ -14,43 +14,43 @@ namespace simurgh::bench {
 // Measures work on a stream of device 0.
 class Stopwatch {
  public:
-  Stopwatch() = default;
+  explicit Stopwatch(cudaStream_t stream = nullptr) : stream_(stream) {}
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
   ~Stopwatch() {
-    if (begin_ != nullptr) cudaEventDestroy(begin_);
-    if (end_ != nullptr) cudaEventDestroy(end_);
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    for (cudaEvent_t event : events_) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
   }
   Status Start() {
     SIMURGH_RETURN_IF_ERROR(cuda::CudaExecutor::FindDevice(0).status());
-    SIMURGH_RETURN_IF_ERROR(cuda::CudaStatus(cudaStreamCreate(&stream_), "stream"));
-    SIMURGH_RETURN_IF_ERROR(cuda::CudaStatus(cudaEventCreate(&begin_), "event"));
-    return cuda::CudaStatus(cudaEventCreate(&end_), "event");
+    for (cudaEvent_t& event : events_) {
+      SIMURGH_RETURN_IF_ERROR(cuda::CudaStatus(cudaEventCreate(&event), "event"));
+    }
+    return absl::OkStatus();
   }
   cudaStream_t stream() const { return stream_; }
 
-  // Median milliseconds of the work that `enqueue` enqueues on the stream.
+  // Milliseconds of the work that `enqueue` enqueues on the stream, of `repeats` in a row: their
+  // launches overlap with work before. The median of several rows, of which the first warms up.
   StatusOr<double> Time(size_t repeats, const std::function<Status()>& enqueue) {
     std::vector<double> taken;
-    for (size_t i = 0; i < repeats + kUncounted; ++i) {
-      SIMURGH_RETURN_IF_ERROR(cuda::CudaStatus(cudaEventRecord(begin_, stream_), "event"));
-      SIMURGH_RETURN_IF_ERROR(enqueue());
-      SIMURGH_RETURN_IF_ERROR(cuda::CudaStatus(cudaEventRecord(end_, stream_), "event"));
-      SIMURGH_RETURN_IF_ERROR(cuda::CudaStatus(cudaEventSynchronize(end_), "measured work"));
+    for (size_t row = 0; row < kRows + 1; ++row) {
+      SIMURGH_RETURN_IF_ERROR(cuda::CudaStatus(cudaEventRecord(events_[0], stream_), "event"));
+      for (size_t i = 0; i < repeats; ++i) SIMURGH_RETURN_IF_ERROR(enqueue());
+      SIMURGH_RETURN_IF_ERROR(cuda::CudaStatus(cudaEventRecord(events_[1], stream_), "event"));
+      SIMURGH_RETURN_IF_ERROR(cuda::CudaStatus(cudaEventSynchronize(events_[1]), "measured work"));
       float ms = 0;
-      SIMURGH_RETURN_IF_ERROR(cuda::CudaStatus(cudaEventElapsedTime(&ms, begin_, end_), "event"));
-      if (i >= kUncounted) taken.push_back(ms);
+      SIMURGH_RETURN_IF_ERROR(
+          cuda::CudaStatus(cudaEventElapsedTime(&ms, events_[0], events_[1]), "event"));
+      if (row > 0) taken.push_back(ms / static_cast<double>(repeats));
     }
     return Median(taken);
   }
 
  private:
-  static constexpr size_t kUncounted = 3;  // Warm-up calls.
-
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
+  cudaStream_t stream_;
+  std::array<cudaEvent_t, 2> events_{};
 };
 
 }  // namespace simurgh::bench

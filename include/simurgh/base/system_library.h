@@ -1,7 +1,7 @@
 #pragma once
 
 #include <functional>
-#include <span>
+#include <string>
 #include <string_view>
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 
 namespace simurgh {
 
-// Optional libraries of the system, which are loaded at their first use.
+// Libraries of CUDA, which are loaded at their first use.
 
 // Finds a function of a loaded library. Returns whether it exists.
 template <typename Function>
@@ -19,11 +19,13 @@ bool FindFunction(void* library, const char* name, Function* function) {
   return *function != nullptr;
 }
 
-// Loads the first of `names` for which `find_functions` returns true, and never unloads it. title:
-// names the library in errors. Errors: NOT_FOUND with the reason for each of `names`.
+// Loads the first library of this file name for which `find_functions` returns true, and never
+// unloads it. Searches the dynamic loader's path, then the folders of the environment variable
+// SIMURGH_CUDA_LIBRARIES, separated by colons, then the folder of CUDA's packages. title: names the
+// library in errors. Errors: NOT_FOUND with the reason for each place.
 //
 // Threads: any.
-Status LoadLibrary(std::string_view title, std::span<const char* const> names,
+Status LoadLibrary(std::string_view title, const std::string& file,
                    const std::function<bool(void* library)>& find_functions);
 
 }  // namespace simurgh

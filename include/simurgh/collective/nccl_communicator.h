@@ -31,7 +31,8 @@ class NcclCommunicator {
   static StatusOr<std::unique_ptr<NcclCommunicator>> Create(NcclLibrary& library, const NcclId& id,
                                                             const Options& options,
                                                             std::function<Status()> check);
-  // Calls GiveUp if work is still enqueued: wait for the streams first.
+  // Waits at most the timeout until all ranks have ended their work, then frees the communicator,
+  // or aborts it. Wait for the streams first.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;

@@ -39,7 +39,9 @@ class NcclLibrary {
   virtual Progress StateOf(Handle handle) = 0;
   // Ends calls in progress and enqueued work, and frees the handle.
   virtual void Abort(Handle handle) = 0;
-  // Frees a handle without work in progress.
+  // Ends the use of the handle on all ranks; Free must follow.
+  virtual Status Finish(Handle handle) = 0;
+  // Frees a handle after Finish.
   virtual void Free(Handle handle) = 0;
 
   // Device memory, as in DeviceSums. Exchange skips the rank's own part.

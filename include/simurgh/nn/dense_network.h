@@ -96,8 +96,15 @@ class DenseNetwork {
                                                 const RankStep& step = {},
                                                 const std::function<void()>& meanwhile = {}) = 0;
 
+  // Lets the next ForwardBackward apply its gradients itself if they are finite: on all ranks, if
+  // the network sums_on_device(). Not for gradients that the caller sums. A device then goes on
+  // before the host has seen the report. Returns false if the network does not; then call
+  // ApplyGradients. learning_rate: as there.
+  virtual bool ApplyNext(float /*learning_rate*/) { return false; }
+
   // Applies the last gradients once. learning_rate: >= 0; 0 leaves the weights unchanged.
-  // Errors: FAILED_PRECONDITION without gradients since the last step, or if they were not finite.
+  // Errors: FAILED_PRECONDITION without gradients since the last step, if they were not finite, or
+  // after ApplyNext.
   virtual Status ApplyGradients(float learning_rate) = 0;
 
   // Predicts with running statistics and, given an average_decay, with the averaged weights.
@@ -124,8 +131,9 @@ class DenseNetwork {
   // bias of each of its layers.
   //
   // Lifetime: the values are valid, and changes to them take effect, until the next call of another
-  // function. Cost: a CUDA device copies changed values to the host, and after parameters() and
-  // gradients() back before it uses them; the next call that returns a Status reports an error.
+  // function; changes to gradients() only after a step with RankStep::on_gradients. Cost: a CUDA
+  // device copies changed values to the host, and those that the caller may have changed back
+  // before it uses them; the next call that returns a Status reports an error.
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> gradients() = 0;
 

@@ -9,7 +9,8 @@
 
 namespace simurgh {
 
-// Sums over the ranks of a run in device memory. A network enqueues them between its kernels. Every
+// Sums over the ranks of a run in device memory. A network enqueues them between its kernels, never
+// in a captured graph. Every
 // rank enqueues the same calls in the same order, with equal lengths.
 //
 // stream: a cudaStream_t. Lifetime: device memory stays until the stream has executed the call.
@@ -40,9 +41,9 @@ class DeviceSums {
   // The network polls it while it waits for the device. Not OK: enqueued work may hang until
   // GiveUp; the status names the rank at fault. From then on all calls fail with it.
   virtual Status Check() = 0;
-  // Ends enqueued work soon. Requires a failed Check, and no captured graph with sums except a
-  // running one that is freed at its end: NCCL would wait for others for ever.
-  virtual void GiveUp() = 0;
+  // Ends enqueued work soon, after an error of Check or of the device. From then on all calls fail
+  // with the first reason.
+  virtual void GiveUp(const Status& reason) = 0;
 };
 
 // How a network sums its gradients on the device.

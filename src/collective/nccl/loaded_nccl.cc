@@ -15,15 +15,13 @@ namespace {
 
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
 
-// The dynamic loader's search path, then the directory of CUDA's packages.
-constexpr const char* kNames[] = {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"};
-
 // Resolved at run time, so a program built with NCCL also starts without the library.
 struct Functions {
   decltype(&ncclGetUniqueId) get_unique_id;
   decltype(&ncclCommInitRankConfig) init;
   decltype(&ncclCommGetAsyncError) async_error;
   decltype(&ncclCommAbort) abort;
+  decltype(&ncclCommFinalize) finalize;
   decltype(&ncclCommDestroy) destroy;
   decltype(&ncclGetErrorString) error_string;
   decltype(&ncclGetLastError) last_error;
@@ -42,6 +40,7 @@ bool FindAll(void* library, Functions* nccl) {
          FindFunction(library, "ncclCommInitRankConfig", &nccl->init) &&
          FindFunction(library, "ncclCommGetAsyncError", &nccl->async_error) &&
          FindFunction(library, "ncclCommAbort", &nccl->abort) &&
+         FindFunction(library, "ncclCommFinalize", &nccl->finalize) &&
          FindFunction(library, "ncclCommDestroy", &nccl->destroy) &&
          FindFunction(library, "ncclGetErrorString", &nccl->error_string) &&
          FindFunction(library, "ncclGetLastError", &nccl->last_error) &&
@@ -96,6 +95,10 @@ class LoadedNccl final : public NcclLibrary {
   }
 
   void Abort(Handle handle) override { nccl_.abort(CommOf(handle)); }
+
+  Status Finish(Handle handle) override {
+    return StatusOf(nccl_.finalize(CommOf(handle)), CommOf(handle));
+  }
 
   void Free(Handle handle) override {
     const Status freed = StatusOf(nccl_.destroy(CommOf(handle)), nullptr);
@@ -165,8 +168,8 @@ class LoadedNccl final : public NcclLibrary {
 
 StatusOr<NcclLibrary*> LoadOnce() {
   Functions functions{};
-  SIMURGH_RETURN_IF_ERROR(
-      LoadLibrary("NCCL", kNames, [&](void* library) { return FindAll(library, &functions); }));
+  SIMURGH_RETURN_IF_ERROR(LoadLibrary("NCCL", "libnccl.so.2",
+                                      [&](void* library) { return FindAll(library, &functions); }));
   static LoadedNccl loaded(functions);
   return &loaded;
 }

@@ -31,8 +31,9 @@ StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(
 
 NcclCommunicator::~NcclCommunicator() {
   if (handle_ == nullptr) return;
-  const bool idle = failure_.ok() && library_.StateOf(handle_).state == NcclLibrary::State::kDone;
-  idle ? library_.Free(handle_) : GiveUp();
+  // Without Finish, Free would wait for the other ranks without a limit.
+  const Status finished = Call("finish", [&] { return library_.Finish(handle_); });
+  finished.ok() ? library_.Free(handle_) : GiveUp();
 }
 
 void NcclCommunicator::Fail(const Status& reason) { failure_.Update(reason); }

@@ -12,28 +12,46 @@ namespace simurgh::cuda {
 
 template <typename T>
 struct SquaredDistanceTerm {
+  static constexpr size_t kPack = kSumPack<T>;
+
   Matrix<const T> input;
   const float* mean;
 
-  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t column) const {
-    const float distance = ToFloat(input(row, column)) - mean[column];
-    return distance * distance;
+  bool Packs() const { return AllPack<kPack>(input); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE Pack<float, N> Of(size_t row, size_t column) const {
+    const auto x = input.template Load<N>(row, column);
+    Pack<float, N> squares;
+    for (size_t k = 0; k < N; ++k) {
+      const float distance = ToFloat(x[k]) - mean[column + k];
+      squares[k] = distance * distance;
+    }
+    return squares;
   }
 };
 
 // The output gradient times the normalised input.
 template <typename T>
 struct ScaleGradientTerm {
+  static constexpr size_t kPack = kSumPack<T>;
+
   Matrix<const T> input;
   Matrix<const T> output_gradient;
   const float* mean;
-  const float* variance;
-  float epsilon;
+  const float* inverse;
 
-  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t column) const {
-    const float inverse = InverseDeviation(variance[column], epsilon);
-    return ToFloat(output_gradient(row, column)) *
-           ((ToFloat(input(row, column)) - mean[column]) * inverse);
+  bool Packs() const { return AllPack<kPack>(input, output_gradient); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE Pack<float, N> Of(size_t row, size_t column) const {
+    const auto x = input.template Load<N>(row, column);
+    const auto dy = output_gradient.template Load<N>(row, column);
+    Pack<float, N> products;
+    for (size_t k = 0; k < N; ++k) {
+      products[k] = ToFloat(dy[k]) * ((ToFloat(x[k]) - mean[column + k]) * inverse[column + k]);
+    }
+    return products;
   }
 };
 
@@ -41,21 +59,55 @@ struct BatchNormParameters {
   const float* scale;
   const float* shift;
   const float* mean;
+  const float* inverse;  // Of the deviation.
+};
+
+// The batch's variance and its inverse deviation. Called for each column.
+struct FinishVariance {
+  const double* sums;
+  double samples;
+  float epsilon;
+  float* variance;
+  float* inverse;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t column) const {
+    variance[column] = static_cast<float>(sums[column] / samples);
+    inverse[column] = InverseDeviation(variance[column], epsilon);
+  }
+};
+
+// Called for each column.
+struct InvertDeviation {
   const float* variance;
   float epsilon;
+  float* inverse;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t column) const {
+    inverse[column] = InverseDeviation(variance[column], epsilon);
+  }
 };
 
 template <typename T>
 struct NormaliseCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
   Matrix<const T> input;
   BatchNormParameters parameters;
   Matrix<T> output;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    const float inverse = InverseDeviation(parameters.variance[column], parameters.epsilon);
-    const float factor = parameters.scale[column] * inverse;
-    const float distance = ToFloat(input(row, column)) - parameters.mean[column];
-    Assign(output(row, column), distance * factor + parameters.shift[column]);
+  bool Packs() const { return AllPack<kPack>(input, output); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    const auto x = input.template Load<N>(row, column);
+    Pack<T, N> y;
+    for (size_t k = 0; k < N; ++k) {
+      const size_t c = column + k;
+      const float factor = parameters.scale[c] * parameters.inverse[c];
+      const float distance = ToFloat(x[k]) - parameters.mean[c];
+      Assign(y[k], distance * factor + parameters.shift[c]);
+    }
+    output.template Store<N>(row, column, y);
   }
 };
 
@@ -63,6 +115,8 @@ struct NormaliseCell {
 // dx = scale / deviation * (dy - mean(dy) - normalised * mean(dy * normalised)).
 template <typename T>
 struct NormaliseBackwardCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
   Matrix<const T> input;
   Matrix<const T> output_gradient;
   BatchNormParameters parameters;
@@ -71,14 +125,23 @@ struct NormaliseBackwardCell {
   double samples;                 // In the sums.
   Matrix<T> input_gradient;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    const float inverse = InverseDeviation(parameters.variance[column], parameters.epsilon);
-    const float factor = parameters.scale[column] * inverse;
-    const float slope = static_cast<float>(normalised_sums[column] / samples) * inverse;
-    const float offset = static_cast<float>(sums[column] / samples);
-    const float distance = ToFloat(input(row, column)) - parameters.mean[column];
-    Assign(input_gradient(row, column),
-           factor * (ToFloat(output_gradient(row, column)) - offset - distance * slope));
+  bool Packs() const { return AllPack<kPack>(input, output_gradient, input_gradient); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    const auto x = input.template Load<N>(row, column);
+    const auto dy = output_gradient.template Load<N>(row, column);
+    Pack<T, N> dx;
+    for (size_t k = 0; k < N; ++k) {
+      const size_t c = column + k;
+      const float inverse = parameters.inverse[c];
+      const float factor = parameters.scale[c] * inverse;
+      const float slope = static_cast<float>(normalised_sums[c] / samples) * inverse;
+      const float offset = static_cast<float>(sums[c] / samples);
+      const float distance = ToFloat(x[k]) - parameters.mean[c];
+      Assign(dx[k], factor * (ToFloat(dy[k]) - offset - distance * slope));
+    }
+    input_gradient.template Store<N>(row, column, dx);
   }
 };
 

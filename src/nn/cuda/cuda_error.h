@@ -1,12 +1,10 @@
 #pragma once
 
-#include <cstddef>
-#include <memory>
-
 #include <cuda_runtime.h>
 
 #include "absl/strings/str_cat.h"
 
+#include "nn/cuda/work.h"
 #include "simurgh/base/status.h"
 
 namespace simurgh::cuda {
@@ -17,13 +15,6 @@ inline Status CudaStatus(cudaError_t error, const char* what) {
   const std::string message = absl::StrCat("CUDA: ", what, ": ", cudaGetErrorString(error));
   return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(message)
                                             : absl::InternalError(message);
-}
-
-// Memory from an executor, with its deleter.
-using DeviceMemory = std::unique_ptr<std::byte, void (*)(std::byte*)>;
-
-inline DeviceMemory NoMemory() {
-  return {nullptr, [](std::byte*) {}};
 }
 
 }  // namespace simurgh::cuda

@@ -1,13 +1,15 @@
 #include "nn/cuda/cuda_executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include <nvtx3/nvToolsExt.h>
 
 #include "absl/strings/str_cat.h"
+
+#include "simurgh/base/log.h"
 
 namespace simurgh::cuda {
 namespace {
@@ -15,8 +17,8 @@ namespace {
 // Older devices have no bf16, and kernels are not built for them.
 constexpr int kMinMajor = 8;
 
-// Further kinds of work are enqueued without a graph.
-constexpr size_t kMaxGraphs = 64;
+// Repeated work that is known. More of it displaces the least recently used.
+constexpr size_t kMaxRuns = 64;
 
 constexpr std::chrono::microseconds kCheckInterval{20};
 
@@ -54,21 +56,33 @@ StatusOr<std::unique_ptr<CudaExecutor>> CudaExecutor::Create(const Options& opti
   std::unique_ptr<CudaExecutor> executor(new CudaExecutor(options));
   SIMURGH_ASSIGN_OR_RETURN(executor->device_name_, FindDevice(options.device));
   SIMURGH_RETURN_IF_ERROR(executor->CreateLanes());
-  executor->current_ = executor->stream_;
-  SIMURGH_ASSIGN_OR_RETURN(executor->library_, GemmLibrary::Create(options.precision));
+  const CublasLt* lt = options.products;
+  if (lt == nullptr) {
+    SIMURGH_ASSIGN_OR_RETURN(lt, CublasLt::Load());
+  }
+  ChooseProduct choose = options.choose_product;
+  if (!choose) {
+    choose = [table = ProductChoices::Shipped(executor->device_name_, lt->version())](
+                 const ProductKind& kind) { return table.Find(kind); };
+  }
+  SIMURGH_ASSIGN_OR_RETURN(executor->library_,
+                           GemmLibrary::Create(*lt, {.precision = options.precision,
+                                                     .choose = std::move(choose),
+                                                     .allocate = [&](size_t bytes) {
+                                                       return executor->AllocateDevice(bytes);
+                                                     }}));
   return executor;
 }
 
 Status CudaExecutor::CreateLanes() {
-  for (cudaStream_t* stream : {&stream_, &side_, &copy_in_, &copy_out_}) {
+  for (cudaStream_t& stream : streams_) {
     SIMURGH_RETURN_IF_ERROR(
-        CudaStatus(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "stream"));
+        CudaStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream"));
   }
-  std::vector<cudaEvent_t*> events = {&forked_, &joined_};
-  for (cudaEvent_t& event : events_) events.push_back(&event);
-  for (cudaEvent_t* event : events) {
+  stream_ = current_ = StreamOf(Lane::kCompute);
+  for (cudaEvent_t& event : events_) {
     SIMURGH_RETURN_IF_ERROR(
-        CudaStatus(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "event"));
+        CudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event"));
   }
   for (cudaEvent_t& moment : moments_) {
     SIMURGH_RETURN_IF_ERROR(CudaStatus(cudaEventCreate(&moment), "event"));
@@ -77,29 +91,31 @@ Status CudaExecutor::CreateLanes() {
 }
 
 CudaExecutor::~CudaExecutor() {
-  if (stream_ == nullptr) return;
-  Drain();
   ForgetRuns();
   library_.reset();
-  std::vector<cudaEvent_t> events = {forked_, joined_};
-  events.insert(events.end(), events_.begin(), events_.end());
-  events.insert(events.end(), moments_.begin(), moments_.end());
-  for (cudaEvent_t event : events) {
+  for (cudaEvent_t event : events_) {
     if (event != nullptr) cudaEventDestroy(event);
   }
-  for (cudaStream_t stream : {copy_out_, copy_in_, side_, stream_}) {
+  for (cudaEvent_t event : moments_) {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  for (cudaStream_t stream : streams_) {
     if (stream != nullptr) cudaStreamDestroy(stream);
   }
 }
 
 DeviceMemory CudaExecutor::AllocateDevice(size_t bytes) {
-  Note(cudaSetDevice(options_.device), "cudaSetDevice");
+  MakeCurrent();
   void* block = nullptr;
   if (cudaMalloc(&block, std::max<size_t>(bytes, 1)) != cudaSuccess) {
     cudaGetLastError();  // Clears the error.
     return NoMemory();
   }
-  if (options_.poison) Note(cudaMemsetAsync(block, 0xff, bytes, stream_), "memset");
+  if (options_.poison) {
+    // Other lanes may write to the memory next.
+    Note(cudaMemsetAsync(block, 0xff, bytes, stream_), "memset");
+    Note(cudaStreamSynchronize(stream_), "memset");
+  }
   return {static_cast<std::byte*>(block), [](std::byte* memory) { cudaFree(memory); }};
 }
 
@@ -132,7 +148,7 @@ Status CudaExecutor::Synchronize() {
 }
 
 void CudaExecutor::Drain() {
-  for (cudaStream_t stream : {copy_in_, stream_, copy_out_}) {
+  for (cudaStream_t stream : streams_) {
     if (stream != nullptr) Note(cudaStreamSynchronize(stream), "a kernel or copy");
   }
 }
@@ -154,33 +170,78 @@ Status CudaExecutor::WaitFor(const Event& event, const std::function<Status()>& 
 }
 
 CudaExecutor::RunMode CudaExecutor::BeginRun(const Work& work) {
-  // Per thread; the caller may differ from the creating thread.
-  Note(cudaSetDevice(options_.device), "cudaSetDevice");
-  if (!options_.graphs) return RunMode::kEnqueue;
-  const auto found = graphs_.find(work);
-  if (found == graphs_.end()) {
-    if (graphs_.size() < kMaxGraphs) graphs_.emplace(work, nullptr);
+  if (!uses_graphs_) return RunMode::kEnqueue;
+  auto found = runs_.find(work);
+  if (found == runs_.end()) {
+    if (runs_.size() == kMaxRuns) {
+      const auto oldest =
+          std::ranges::min_element(runs_, {}, [](const auto& run) { return run.second.last_use; });
+      Free(oldest->second);
+      runs_.erase(oldest);
+    }
+    runs_[work].last_use = ++uses_;
     return RunMode::kEnqueue;
   }
-  if (found->second == nullptr) {
-    const cudaError_t error = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
-    Note(error, "begin of capture");
-    return error == cudaSuccess ? RunMode::kCapture : RunMode::kEnqueue;
+  found->second.last_use = ++uses_;
+  if (found->second.pieces.empty()) {
+    capturing_ = &found->second.pieces;
+    capture_error_ = cudaSuccess;
+    error_before_ = error_;
+    BeginPiece();
+    return RunMode::kCapture;
   }
-  Note(cudaGraphLaunch(found->second, stream_), "launch of a graph");
+  Launch(found->second);
   return RunMode::kLaunched;
 }
 
-void CudaExecutor::EndCapture(const Work& work) {
+void CudaExecutor::BeginPiece() {
+  capturing_->emplace_back();
+  const cudaError_t error = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
+  if (capture_error_ == cudaSuccess) capture_error_ = error;
+}
+
+void CudaExecutor::EndPiece() {
   cudaGraph_t graph = nullptr;
-  cudaGraphExec_t launchable = nullptr;
+  size_t nodes = 0;
   cudaError_t error = cudaStreamEndCapture(stream_, &graph);
-  if (error == cudaSuccess) error = cudaGraphInstantiate(&launchable, graph, 0);
+  if (error == cudaSuccess) error = cudaGraphGetNodes(graph, nullptr, &nodes);
+  if (error == cudaSuccess && nodes > 0) {
+    error = cudaGraphInstantiate(&capturing_->back().graph, graph, 0);
+  }
   if (graph != nullptr) cudaGraphDestroy(graph);
-  Note(error, "capture");
-  if (error != cudaSuccess) return;
-  graphs_[work] = launchable;
-  Note(cudaGraphLaunch(launchable, stream_), "launch of a graph");
+  if (capture_error_ == cudaSuccess) capture_error_ = error;
+}
+
+bool CudaExecutor::EndCapture(const Work& work) {
+  EndPiece();
+  capturing_ = nullptr;
+  const auto run = runs_.find(work);
+  if (capture_error_ == cudaSuccess) {
+    Launch(run->second);
+    return true;
+  }
+  spdlog::warn("CUDA graphs: capture failed, continues without graphs: work={} error={}",
+               work.name(), cudaGetErrorString(capture_error_));
+  uses_graphs_ = false;
+  Free(run->second);
+  runs_.erase(run);
+  error_ = std::move(error_before_);
+  cudaGetLastError();  // Clears the error.
+  return false;
+}
+
+void CudaExecutor::Launch(const CapturedRun& run) {
+  for (const Piece& piece : run.pieces) {
+    if (piece.graph != nullptr) Note(cudaGraphLaunch(piece.graph, stream_), "launch of a graph");
+    if (piece.next) piece.next();
+  }
+}
+
+// A running graph is freed at its end.
+void CudaExecutor::Free(const CapturedRun& run) {
+  for (const Piece& piece : run.pieces) {
+    if (piece.graph != nullptr) cudaGraphExecDestroy(piece.graph);
+  }
 }
 
 void CudaExecutor::Mark(Moment moment) {
@@ -210,14 +271,8 @@ StatusOr<double> CudaExecutor::ComputeMs() {
 
 void CudaExecutor::ForgetRuns() {
   Drain();
-  AbandonRuns();
-}
-
-void CudaExecutor::AbandonRuns() {
-  for (const auto& [work, graph] : graphs_) {
-    if (graph != nullptr) cudaGraphExecDestroy(graph);
-  }
-  graphs_.clear();
+  for (const auto& [work, run] : runs_) Free(run);
+  runs_.clear();
 }
 
 }  // namespace simurgh::cuda

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <cuda_runtime.h>
 
@@ -29,7 +31,7 @@ class ProfileRange {
   ProfileRange& operator=(const ProfileRange&) = delete;
 };
 
-// A CUDA device, with a stream for each lane and a side stream for computation; see DeviceNetwork.
+// A CUDA device with a stream for each lane; see DeviceNetwork.
 //
 // Threads: one owner.
 class CudaExecutor {
@@ -40,6 +42,8 @@ class CudaExecutor {
     bool graphs = true;   // Capture repeated work and replay it.
     bool poison = false;  // Fill fresh memory with NaN.
     bool time_compute = false;
+    const CublasLt* products = nullptr;  // Null: the installed library.
+    ChooseProduct choose_product;        // Empty: from the table of measurements.
   };
 
   // Returns the name of the device. Errors: NOT_FOUND without a usable device, INVALID_ARGUMENT
@@ -56,6 +60,9 @@ class CudaExecutor {
   int device() const { return options_.device; }
   // The stream of the present lane.
   cudaStream_t stream() const { return current_; }
+
+  // Selects the device for the calling thread: before work that the thread enqueues.
+  void MakeCurrent() { Note(cudaSetDevice(options_.device), "cudaSetDevice"); }
 
   // Returns null without memory.
   DeviceMemory AllocateDevice(size_t bytes);
@@ -76,7 +83,6 @@ class CudaExecutor {
   // within Run.
   template <typename Enqueue>
   void On(Lane lane, const Enqueue& enqueue) {
-    Note(cudaSetDevice(options_.device), "cudaSetDevice");
     cudaStream_t const before = std::exchange(current_, StreamOf(lane));
     enqueue();
     current_ = before;
@@ -89,24 +95,10 @@ class CudaExecutor {
   // must end soon. Errors: as Synchronize; those of check.
   Status WaitFor(const Event& event, const std::function<Status()>& check = {});
 
-  // The work of `enqueue` starts after all work enqueued before and runs in parallel with later
-  // work, until JoinSide, which makes the compute stream wait for it.
-  template <typename Enqueue>
-  void Beside(const Enqueue& enqueue) {
-    Note(cudaEventRecord(forked_, stream_), "event");
-    Note(cudaStreamWaitEvent(side_, forked_), "event");
-    current_ = side_;
-    enqueue();
-    current_ = stream_;
-  }
-  void JoinSide() {
-    Note(cudaEventRecord(joined_, side_), "event");
-    Note(cudaStreamWaitEvent(stream_, joined_), "event");
-  }
-
-  // Enqueues repeated work: the first call calls `enqueue`, the second captures it into a graph,
-  // later ones launch the graph. The first call loads kernels and chooses algorithms, which is not
-  // allowed in a capture.
+  // Enqueues repeated work: the first call calls `enqueue`, the second captures it into graphs,
+  // later ones launch the graphs. The first call loads kernels and chooses algorithms, which is not
+  // allowed in a capture. If a capture fails, calls `enqueue` again: then, and from then on,
+  // without graphs.
   template <typename Enqueue>
   void Run(const Work& work, const Enqueue& enqueue) {
     const ProfileRange range(work.name());  // A launched graph has no ranges inside.
@@ -115,10 +107,19 @@ class CudaExecutor {
         return enqueue();
       case RunMode::kCapture:
         enqueue();
-        return EndCapture(work);
+        if (!EndCapture(work)) enqueue();
+        return;
       case RunMode::kLaunched:
         return;
     }
+  }
+  // Work within Run that must not be captured. A replay calls `enqueue` between two graphs, after
+  // this call has returned.
+  void Between(std::function<void()> enqueue) {
+    if (capturing_ == nullptr) return enqueue();
+    EndPiece();
+    capturing_->back().next = std::move(enqueue);
+    BeginPiece();
   }
   // Records the time for ComputeMs if time_compute is set.
   void Mark(Moment moment);
@@ -127,17 +128,25 @@ class CudaExecutor {
 
   // Waits for all lanes, then frees captured graphs. Call it before freeing memory they use.
   void ForgetRuns();
-  // Frees captured graphs without waiting; running ones are freed at their end.
-  void AbandonRuns();
 
   ProfileRange Range(const char* name) { return ProfileRange(name); }
 
   // Calls kernel(i) for every i below count, in parallel.
   template <typename Kernel>
   void ForEach(size_t count, const Kernel& kernel);
-  // Calls kernel(row, column) for every cell, in parallel; a warp covers adjacent columns.
+  // Calls kernel(row, column) for every cell, in parallel; a warp covers adjacent columns. A
+  // PackKernel runs for several columns at once.
   template <typename Kernel>
   void ForEachCell(size_t rows, size_t columns, const Kernel& kernel);
+  // Calls kernel.Finish(i, sum) for every i below count, in parallel. sum adds kernel.Lane(i, lane)
+  // for the kSumLanes lanes, which are adjacent threads, in a fixed order.
+  template <typename Kernel>
+  void ForEachSum(size_t count, const Kernel& kernel);
+  // For every i below count, in parallel: calls kernel.Fill(i, k, block) for every k below fills(),
+  // then kernel.Cell(i, k, block) for every k below cells(). block: bytes() of shared memory, which
+  // is not initialised; at most 48 KiB.
+  template <typename Kernel>
+  void ForEachBlock(size_t count, const Kernel& kernel);
 
   // Enqueues the product. Returns whether its epilogue was fused.
   template <typename T, typename Out>
@@ -157,18 +166,31 @@ class CudaExecutor {
  private:
   enum class RunMode { kEnqueue, kCapture, kLaunched };
 
-  explicit CudaExecutor(const Options& options) : options_(options) {}
+  // Captured work up to the next call of Between.
+  struct Piece {
+    cudaGraphExec_t graph = nullptr;  // Null without work.
+    std::function<void()> next;
+  };
+  struct CapturedRun {
+    std::vector<Piece> pieces;  // Empty: enqueued once, not captured yet.
+    uint64_t last_use = 0;
+  };
+
+  explicit CudaExecutor(const Options& options) : options_(options), uses_graphs_(options.graphs) {}
 
   Status CreateLanes();
-  cudaStream_t StreamOf(Lane lane) const {
-    return lane == Lane::kCompute ? stream_ : lane == Lane::kCopyIn ? copy_in_ : copy_out_;
-  }
+  cudaStream_t StreamOf(Lane lane) const { return streams_[static_cast<size_t>(lane)]; }
   cudaEvent_t EventOf(const Event& event) const {
     return events_[static_cast<size_t>(event.kind) * kSlots + event.slot];
   }
 
   RunMode BeginRun(const Work& work);
-  void EndCapture(const Work& work);
+  void BeginPiece();
+  void EndPiece();
+  // Launches what was captured. Returns false if a capture failed; then nothing has run.
+  bool EndCapture(const Work& work);
+  void Launch(const CapturedRun& run);
+  static void Free(const CapturedRun& run);
   // Keeps the first error.
   void Note(Status status) {
     if (error_.ok()) error_.Update(std::move(status));
@@ -179,17 +201,18 @@ class CudaExecutor {
 
   const Options options_;
   std::string device_name_;
-  cudaStream_t stream_ = nullptr;
-  cudaStream_t side_ = nullptr;
-  cudaStream_t copy_in_ = nullptr;
-  cudaStream_t copy_out_ = nullptr;
-  cudaStream_t current_ = nullptr;  // One of the above.
-  cudaEvent_t forked_ = nullptr;
-  cudaEvent_t joined_ = nullptr;
+  std::array<cudaStream_t, kLanes> streams_{};
+  cudaStream_t stream_ = nullptr;   // Of the compute lane.
+  cudaStream_t current_ = nullptr;  // Of the present lane.
   std::array<cudaEvent_t, kEventKinds * kSlots> events_{};
   std::array<cudaEvent_t, kMoments> moments_{};
   std::unique_ptr<GemmLibrary> library_;
-  std::map<Work, cudaGraphExec_t> graphs_;  // Null: enqueued once, not captured yet.
+  bool uses_graphs_ = true;
+  std::map<Work, CapturedRun> runs_;
+  uint64_t uses_ = 0;                        // Of runs_.
+  std::vector<Piece>* capturing_ = nullptr;  // The run being captured.
+  cudaError_t capture_error_ = cudaSuccess;  // The first of that run.
+  Status error_before_ = absl::OkStatus();   // error_ before the capture.
   Status error_ = absl::OkStatus();
 };
 

@@ -61,25 +61,37 @@ class DeviceNetwork final : public DenseNetwork {
     // The last sums were not applied.
     const bool left_out = std::exchange(step_, Step::kNone) != Step::kNone;
     if (left_out && reducer_ != nullptr) reducer_->DropResiduals();
-    SIMURGH_RETURN_IF_ERROR(Prepare(block));
-    transfers_.Begin(block, dense, labels);
-    state_.DeviceChanged();  // The pass updates the loss scale.
-    SIMURGH_RETURN_IF_ERROR(RunPass(step, block, meanwhile));
+    const bool applied = next_rate_.has_value();
+    step_rows_ = step.sum ? SamplesOf(step, rows) : rows;
+    const Status ran = [&]() -> Status {
+      SIMURGH_RETURN_IF_ERROR(Prepare(block));
+      transfers_.Begin(block, dense, labels);
+      CopyWeights(Copied::kParameters);
+      return RunPass(step, block, meanwhile);
+    }();
+    next_rate_.reset();
+    // Otherwise the sums that are enqueued may wait for ranks that have ended.
+    if (!ran.ok() && reducer_ != nullptr) reducer_->sums().GiveUp(ran);
+    SIMURGH_RETURN_IF_ERROR(ran);
 
     const StepReport report = *block.Out<StepReport>(block.transfer.report);
     TakeProbabilities(block, probabilities);
-    const BatchResult result{.loss = report.loss,
-                             .finite = std::isfinite(report.loss) && report.not_finite == 0,
-                             .loss_scale = report.loss_scale};
-    step_rows_ = step.sum ? SamplesOf(step, rows) : rows;
-    step_ = result.finite ? Step::kReady : Step::kNotFinite;
+    const BatchResult result{
+        .loss = report.loss, .finite = report.not_finite == 0, .loss_scale = report.loss_scale};
+    step_ = !result.finite ? Step::kNotFinite : applied ? Step::kNone : Step::kReady;
     return result;
+  }
+
+  bool ApplyNext(float learning_rate) override {
+    next_rate_ = learning_rate;
+    return true;
   }
 
   bool overlaps() const override { return true; }
   void Load(BatchBlock& batch_block, MatrixView<const float> dense,
             std::span<const float> labels) override {
     PinnedBlock& block = PinnedOf(batch_block);
+    executor_->MakeCurrent();
     // A batch that does not fit waits for ForwardBackward, which reallocates.
     if (room_.Fits(block)) transfers_.Load(block, dense, labels);
   }
@@ -96,20 +108,9 @@ class DeviceNetwork final : public DenseNetwork {
               : "dense network: the last gradients are not finite; skip the batch");
     }
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
+    executor_->MakeCurrent();
     SendMirrors();
-    // ForwardBackward has waited for the last step's copy of the scalars.
-    *reinterpret_cast<StepScalars*>(scalars_.get()) = stepper_.Next(learning_rate, step_rows_);
-    const bool has_statistics = step_rows_ > 0;
-    const Work work{.kind = Work::kApply, .rows = has_statistics ? 1U : 0U};
-    executor_->Run(work, [&] {
-      executor_->ToDevice(reinterpret_cast<std::byte*>(tensors_.scalars()), scalars_.get(),
-                          sizeof(StepScalars));
-      executor_->Mark(Moment::kApplyBegin);
-      stepper_.Apply(has_statistics);
-      executor_->Mark(Moment::kApplyEnd);
-    });
-    parameters_.DeviceChanged();
-    state_.DeviceChanged();
+    EnqueueStep(learning_rate, nullptr);
     return absl::OkStatus();
   }
 
@@ -122,14 +123,13 @@ class DeviceNetwork final : public DenseNetwork {
     if (rows == 0) return absl::OkStatus();
     SIMURGH_RETURN_IF_ERROR(Prepare(block));
     transfers_.Begin(block, dense, {});
+    CopyWeights(stepper_.Average().empty() ? Copied::kParameters : Copied::kAverage);
     const Work work{
         .kind = Work::kPredict, .slot = block.slot, .rows = rows, .pools = tensors_.pools()};
-    executor_->Run(work, [this] {
-      const std::span<const float> average = stepper_.Average();
-      pass_.Predict(average.empty() ? tensors_.parameters() : average.subspan(1));
-    });
+    executor_->Run(work, [this] { pass_.Predict(WeightsOf(copied_)); });
     transfers_.End(block);
     SIMURGH_RETURN_IF_ERROR(transfers_.AwaitReport(block));
+    sends_ = false;
     TakeProbabilities(block, probabilities);
     return absl::OkStatus();
   }
@@ -137,8 +137,9 @@ class DeviceNetwork final : public DenseNetwork {
   BlockPool& blocks() override { return blocks_; }
 
   std::span<float> parameters() override { return Look(parameters_, true); }
-  std::span<float> gradients() override { return Look(gradients_, true); }
+  std::span<float> gradients() override { return Look(gradients_, hosts_sum_); }
   std::span<float> statistics() override {
+    if (plan_.statistics_count == 0) return {};
     return Look(state_, true).first(plan_.statistics_count);
   }
   std::span<const float> state() const override { return Look(state_, false); }
@@ -148,10 +149,9 @@ class DeviceNetwork final : public DenseNetwork {
 
   Status Restore(std::span<const float> parameters, std::span<const float> state) override {
     SIMURGH_RETURN_IF_ERROR(
-        CheckRestored(parameters, state, parameters_.values(), state_.values()));
+        CheckRestored(parameters, state, tensors_.parameters(), tensors_.state()));
     std::ranges::copy(parameters, Look(parameters_, true).begin());
     std::ranges::copy(state, Look(state_, true).begin());
-    stepper_.Resume(state);
     if (reducer_ != nullptr) reducer_->DropResiduals();
     step_ = Step::kNone;
     return std::exchange(error_, absl::OkStatus());
@@ -168,13 +168,14 @@ class DeviceNetwork final : public DenseNetwork {
 
   Status JoinRanks(const DeviceRanks& ranks) override {
     LeaveRanks();
+    executor_->MakeCurrent();
     SIMURGH_ASSIGN_OR_RETURN(
         reducer_, RankReducer<Executor>::Create(plan_, ranks, *executor_, tensors_.gradients()));
     return absl::OkStatus();
   }
   bool sums_on_device() const override { return reducer_ != nullptr; }
   void LeaveRanks() override {
-    // Captured graphs contain the sums.
+    // Captured work calls the reducer.
     executor_->ForgetRuns();
     reducer_.reset();
   }
@@ -182,6 +183,9 @@ class DeviceNetwork final : public DenseNetwork {
  private:
   // State of the gradients.
   enum class Step { kNone, kReady, kNotFinite };
+
+  // The weights that the copies for products are of.
+  enum class Copied { kNone, kParameters, kAverage };
 
   DeviceNetwork(ModelPlan plan, std::span<const TaskConfig> tasks,
                 const DenseNetworkOptions& options, std::unique_ptr<Executor> executor)
@@ -198,8 +202,8 @@ class DeviceNetwork final : public DenseNetwork {
 
   Status Initialize() {
     weights_ = executor_->AllocateDevice(tensors_.weight_bytes());
-    scalars_ = executor_->AllocatePinned(sizeof(StepScalars));
-    if (weights_ == nullptr || scalars_ == nullptr) {
+    request_ = executor_->AllocatePinned(kSlots * sizeof(StepRequest));
+    if (weights_ == nullptr || request_ == nullptr) {
       return absl::ResourceExhaustedError(
           "dense network: the device has no memory for the weights; use narrower layers");
     }
@@ -223,6 +227,8 @@ class DeviceNetwork final : public DenseNetwork {
                         state.last(kLossScaleValues).begin());
     }
     SendMirrors();
+    executor_->ToDevice(tensors_.blocks(), tensors_.copied_blocks().data(),
+                        tensors_.copied_blocks().size_bytes());
     executor_->ToDevice(tensors_.code_table(), codes_.table.data(),
                         codes_.table.size() * sizeof(uint32_t));
     if (codes_.pools()) {
@@ -235,6 +241,7 @@ class DeviceNetwork final : public DenseNetwork {
     if (options_.batch_rows > 0) {
       SIMURGH_RETURN_IF_ERROR(room_.Reserve(options_.batch_rows, blocks_.row_input_bytes()));
     }
+    sends_ = false;
     return executor_->Synchronize();
   }
 
@@ -246,11 +253,13 @@ class DeviceNetwork final : public DenseNetwork {
   Status RunPass(const RankStep& step, const PinnedBlock& block,
                  const std::function<void()>& meanwhile) {
     const size_t rows = block.rows;
+    hosts_sum_ = reducer_ == nullptr && step.on_gradients;
+    if constexpr (kIsScaled<T>) state_.DeviceChanged();  // The pass updates the loss scale.
     const auto enqueue = [&](const RankPass& ranks) {
       executor_->Mark(Moment::kBegin);
       rows > 0 ? pass_.Train(ranks) : pass_.TakePart(ranks);
       if (reducer_ != nullptr) reducer_->Finish();
-      pass_.CheckFinite();
+      pass_.CheckFinite(ranks);
       pass_.EncodeGradients();
       executor_->Mark(Moment::kEnd);
     };
@@ -260,9 +269,10 @@ class DeviceNetwork final : public DenseNetwork {
     RankPass ranks{.samples = SamplesOf(step, rows)};
     if (reducer_ != nullptr) {
       ranks.on_gradients = [this](size_t first, size_t) { reducer_->OnGradients(first); };
+      ranks.sum_flag = [this](double* value) { reducer_->SumValues(value, 1); };
       if (step.sum) {
         ranks.sum_statistics = [this](double* values, size_t count) {
-          reducer_->SumStatistics(values, count);
+          reducer_->SumValues(values, count);
         };
       }
     }
@@ -275,9 +285,47 @@ class DeviceNetwork final : public DenseNetwork {
     executor_->Run(work, [&] { enqueue(ranks); });
     transfers_.End(block);
     gradients_.DeviceChanged();
+    step_slot_ = block.slot;
+    if (next_rate_) EnqueueStep(*next_rate_, tensors_.report());
     if (reducer_ != nullptr) reducer_->sums().StepEnqueued();
     if (meanwhile) meanwhile();
-    return reducer_ == nullptr ? transfers_.AwaitReport(block) : AwaitRanks(block);
+    SIMURGH_RETURN_IF_ERROR(reducer_ == nullptr ? transfers_.AwaitReport(block)
+                                                : AwaitRanks(block));
+    sends_ = false;
+    return absl::OkStatus();
+  }
+
+  // Enqueues the optimizer. report: in device memory; see Stepper::Apply.
+  void EnqueueStep(float learning_rate, const StepReport* report) {
+    const auto samples = static_cast<double>(step_rows_);
+    // The host has waited for a pass since the slot's last step, which has thus read its request.
+    StepRequest* const request = reinterpret_cast<StepRequest*>(request_.get()) + step_slot_;
+    *request = {.rate = learning_rate,
+                .unbias = static_cast<float>(step_rows_ > 1 ? samples / (samples - 1) : 1.0)};
+    const bool has_statistics = step_rows_ > 0;
+    const Work work{.kind = Work::kApply,
+                    .slot = step_slot_,
+                    .rows = has_statistics ? 1U : 0U,
+                    .decides = report != nullptr};
+    executor_->Run(work, [&] {
+      executor_->Mark(Moment::kApplyBegin);
+      stepper_.Apply(request, report, has_statistics);
+      executor_->Mark(Moment::kApplyEnd);
+    });
+    // A rate of 0 leaves the weights unchanged.
+    if (learning_rate > 0) parameters_.DeviceChanged();
+    if (!tensors_.state().empty()) state_.DeviceChanged();
+    if (copied_ != Copied::kParameters) copied_ = Copied::kNone;
+  }
+
+  std::span<const float> WeightsOf(Copied copied) const {
+    return copied == Copied::kAverage ? stepper_.Average().subspan(1) : tensors_.parameters();
+  }
+  // Makes the copies for products those of the weights.
+  void CopyWeights(Copied of) {
+    if (copied_ == of) return;
+    stepper_.CopyWeights(WeightsOf(of));
+    copied_ = of;
   }
 
   Status AwaitRanks(const PinnedBlock& block) {
@@ -311,8 +359,10 @@ class DeviceNetwork final : public DenseNetwork {
         failed.Update(executor_->Synchronize());
       };
     }
+    SIMURGH_CHECK(!next_rate_);
     enqueue(ranks);
     transfers_.End(block);
+    step_slot_ = block.slot;
     gradients_.DeviceChanged();
     if (meanwhile) meanwhile();
     failed.Update(transfers_.AwaitReport(block));
@@ -341,6 +391,7 @@ class DeviceNetwork final : public DenseNetwork {
 
   Status Prepare(const PinnedBlock& block) {
     SIMURGH_RETURN_IF_ERROR(std::exchange(error_, absl::OkStatus()));
+    executor_->MakeCurrent();
     SIMURGH_RETURN_IF_ERROR(room_.ReserveFor(block));
     SendMirrors();
     return absl::OkStatus();
@@ -352,11 +403,19 @@ class DeviceNetwork final : public DenseNetwork {
   }
 
   void SendMirrors() {
-    for (HostMirror* mirror : {&parameters_, &gradients_, &state_}) mirror->Send(*executor_);
+    if (gradients_.Send(*executor_)) sends_ = true;
+    for (HostMirror* mirror : {&parameters_, &state_}) {
+      if (!mirror->Send(*executor_)) continue;
+      sends_ = true;
+      copied_ = Copied::kNone;
+    }
   }
 
   std::span<float> Look(HostMirror& mirror, bool written) const {
-    const Status status = mirror.Read(*executor_, written);
+    executor_->MakeCurrent();
+    Status status = absl::OkStatus();
+    if (written && std::exchange(sends_, false)) status.Update(executor_->Synchronize());
+    status.Update(mirror.Read(*executor_, written));
     if (!status.ok()) error_ = status;
     return mirror.values();
   }
@@ -372,13 +431,18 @@ class DeviceNetwork final : public DenseNetwork {
   Pass<Executor, T> pass_;
   Stepper<Executor, T> stepper_;
   DeviceMemory weights_ = NoMemory();
-  DeviceMemory scalars_ = NoMemory();               // Pinned; StepScalars.
+  DeviceMemory request_ = NoMemory();               // Pinned; a StepRequest per slot.
   std::unique_ptr<RankReducer<Executor>> reducer_;  // Null: the caller sums.
   HostMirror parameters_;
   HostMirror gradients_;
   mutable HostMirror state_;
   mutable Status error_ = absl::OkStatus();  // Error of a call without a Status.
-  size_t step_rows_ = 0;                     // Samples in batch norm's statistics.
+  mutable bool sends_ = false;               // A mirror may still be copied to the device.
+  bool hosts_sum_ = false;                   // The caller sums the last gradients.
+  Copied copied_ = Copied::kNone;
+  std::optional<float> next_rate_;  // Of ApplyNext.
+  size_t step_rows_ = 0;            // Samples in batch norm's statistics.
+  size_t step_slot_ = 0;            // The slot of the last pass.
   Step step_ = Step::kNone;
 };
 

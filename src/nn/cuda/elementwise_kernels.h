@@ -5,6 +5,7 @@
 
 #include "nn/cuda/float16.h"
 #include "nn/cuda/matrix.h"
+#include "nn/cuda/reduction_kernels.h"
 #include "nn/formulas.h"
 #include "nn/host_device.h"
 #include "simurgh/config/embedding_form.h"
@@ -22,6 +23,9 @@ struct CodeLayout {
   size_t scales_offset = 0;
   const uint32_t* first_columns = nullptr;  // By vector, followed by the number of columns.
   const uint32_t* vector_of = nullptr;      // By column.
+
+  // Requires a precision of 16 bits.
+  Half half() const { return precision == VectorPrecision::kBf16 ? Half::kBf16 : Half::kF16; }
 };
 
 // Element i of an aligned array.
@@ -65,27 +69,99 @@ struct EncodedVectors {
 // to(r, c) = number first_column + c of row r, or 0 from column `width`.
 template <typename To>
 struct DecodeCell {
+  static constexpr size_t kPack = kPackOf<To>;
+
   EncodedVectors from;
   size_t first_column;
   size_t width;
   Matrix<To> to;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(to(row, column), column < width ? from(row, first_column + column) : 0.0F);
+  bool Packs() const { return AllPack<kPack>(to); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    Pack<To, N> numbers;
+    for (size_t k = 0; k < N; ++k) {
+      Assign(numbers[k], column + k < width ? from(row, first_column + column + k) : 0.0F);
+    }
+    to.template Store<N>(row, column, numbers);
   }
 };
 
-// Encodes factor * from(r, c) in 16 bits.
-struct EncodeHalfCell {
-  Matrix<const float> from;
-  CodeLayout layout;
-  float factor;
-  std::byte* to;
+// The input of a tower that reads dense columns, then embeddings: as CopyCell and DecodeCell. Packs
+// do not end where the embeddings begin.
+template <typename To>
+struct GatherCell {
+  static constexpr size_t kPack = kPackOf<To>;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    const Half format = layout.precision == VectorPrecision::kBf16 ? Half::kBf16 : Half::kF16;
-    ElementOf<uint16_t>(to + row * layout.row_bytes, column) =
-        NarrowNumber(format, factor * from(row, column));
+  Matrix<const float> dense;
+  EncodedVectors embeddings;
+  size_t first_column;
+  size_t width;
+  Matrix<To> to;
+
+  bool Packs() const { return AllPack<kPack>(to); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    Pack<To, N> numbers;
+    for (size_t k = 0; k < N; ++k) {
+      const size_t c = column + k;
+      const size_t embedding = c - dense.columns;
+      Assign(numbers[k], c < dense.columns   ? dense(row, c)
+                         : embedding < width ? embeddings(row, first_column + embedding)
+                                             : 0.0F);
+    }
+    to.template Store<N>(row, column, numbers);
+  }
+};
+
+// Finishes gradients of embeddings: to = (from + before) / loss scale, in f32 or encoded in 16
+// bits. Sets the flag if one is NaN or infinite.
+template <typename From>
+struct FinishGradientCell {
+  static constexpr size_t kPack = kPackOf<From>;
+
+  // Code of factor * gradient; for f32 unused.
+  struct Code {
+    Half format;
+    float factor;
+  };
+
+  Matrix<const From> from;
+  Matrix<const float> before;  // Without data: 0.
+  const float* inverse_scale;  // Null: 1.
+  uint32_t* not_finite;
+  Matrix<float> to;  // Without data: encodes.
+  Matrix<uint16_t> encoded;
+  Code code;
+  bool from_packs = AllPack<kPack>(from);
+
+  bool Packs() const {
+    return AllPack<kPack>(before) &&
+           (to.data == nullptr ? AllPack<kPack>(encoded) : AllPack<kPack>(to));
+  }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    const auto values = from.template Load<N>(row, column, from_packs);
+    Pack<float, N> sums;
+    for (size_t k = 0; k < N; ++k) sums[k] = ToFloat(values[k]);
+    if (before.data != nullptr) {
+      const auto others = before.template Load<N>(row, column);
+      for (size_t k = 0; k < N; ++k) sums[k] += others[k];
+    }
+    const float inverse = inverse_scale == nullptr ? 1.0F : *inverse_scale;
+    bool finite = true;
+    for (size_t k = 0; k < N; ++k) {
+      sums[k] *= inverse;
+      finite = finite && IsFinite(sums[k]);
+    }
+    if (!finite) *not_finite = 1;
+    if (to.data != nullptr) return to.template Store<N>(row, column, sums);
+    Pack<uint16_t, N> codes;
+    for (size_t k = 0; k < N; ++k) codes[k] = NarrowNumber(code.format, code.factor * sums[k]);
+    encoded.template Store<N>(row, column, codes);
   }
 };
 
@@ -122,27 +198,51 @@ struct EncodeByteVector {
 
 }  // namespace simurgh::cuda
 
-// Elementwise kernels, called once for each (row, column). Calls of a launch are independent.
+// Elementwise kernels, called for cells or packs of them. Calls of a launch are independent.
 namespace simurgh::cuda {
 
 // to(r, c) = from(r, c), which is 0 beyond from's columns.
 template <typename From, typename To>
 struct CopyCell {
+  static constexpr size_t kPack = kPackOfBoth<From, To>;
+
   Matrix<const From> from;
   Matrix<To> to;
+  bool from_packs = AllPack<kPack>(from);
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(to(row, column), column < from.columns ? ToFloat(from(row, column)) : 0.0F);
+  bool Packs() const { return AllPack<kPack>(to); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    Pack<To, N> result;
+    if (column + N <= from.columns) {
+      const auto values = from.template Load<N>(row, column, from_packs);
+      for (size_t k = 0; k < N; ++k) Assign(result[k], ToFloat(values[k]));
+    } else {
+      for (size_t k = 0; k < N; ++k) {
+        Assign(result[k], column + k < from.columns ? ToFloat(from(row, column + k)) : 0.0F);
+      }
+    }
+    to.template Store<N>(row, column, result);
   }
 };
 
 template <typename From, typename To>
 struct AddCell {
+  static constexpr size_t kPack = kPackOfBoth<From, To>;
+
   Matrix<const From> from;
   Matrix<To> to;
+  bool from_packs = AllPack<kPack>(from);
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(to(row, column), ToFloat(to(row, column)) + ToFloat(from(row, column)));
+  bool Packs() const { return AllPack<kPack>(to); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    const auto values = from.template Load<N>(row, column, from_packs);
+    auto sums = to.template Load<N>(row, column);
+    for (size_t k = 0; k < N; ++k) Assign(sums[k], ToFloat(sums[k]) + ToFloat(values[k]));
+    to.template Store<N>(row, column, sums);
   }
 };
 
@@ -151,77 +251,128 @@ struct ZeroCell {
   Matrix<T> target;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(target(row, column), 0.0F);
+    target(row, column) = T{0};
   }
 };
 
 // values(r, c) += bias[c], optionally followed by max(0, .).
 template <typename T>
 struct AddBiasCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
   Matrix<T> values;
   const float* bias;
   bool relu;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    const float sum = ToFloat(values(row, column)) + bias[column];
-    Assign(values(row, column), relu ? ReluFormula::Value(sum) : sum);
+  bool Packs() const { return AllPack<kPack>(values); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    auto pack = values.template Load<N>(row, column);
+    for (size_t k = 0; k < N; ++k) {
+      const float sum = ToFloat(pack[k]) + bias[column + k];
+      Assign(pack[k], relu ? ReluFormula::Value(sum) : sum);
+    }
+    values.template Store<N>(row, column, pack);
   }
 };
 
 // Formula: see formulas.h.
 template <typename T, typename Formula>
 struct ActivationCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
   Matrix<const T> input;
   Matrix<T> output;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(output(row, column), Formula::Value(ToFloat(input(row, column))));
+  bool Packs() const { return AllPack<kPack>(input, output); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    const auto values = input.template Load<N>(row, column);
+    Pack<T, N> results;
+    for (size_t k = 0; k < N; ++k) Assign(results[k], Formula::Value(ToFloat(values[k])));
+    output.template Store<N>(row, column, results);
   }
 };
 
 // input_gradient may be output_gradient.
 template <typename T, typename Formula>
 struct ActivationBackwardCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
   Matrix<const T> saved;
   Matrix<const T> output_gradient;
   Matrix<T> input_gradient;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(input_gradient(row, column),
-           Formula::Gradient(ToFloat(saved(row, column)), ToFloat(output_gradient(row, column))));
+  bool Packs() const { return AllPack<kPack>(saved, output_gradient, input_gradient); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    const auto before = saved.template Load<N>(row, column);
+    const auto dy = output_gradient.template Load<N>(row, column);
+    Pack<T, N> dx;
+    for (size_t k = 0; k < N; ++k) {
+      Assign(dx[k], Formula::Gradient(ToFloat(before[k]), ToFloat(dy[k])));
+    }
+    input_gradient.template Store<N>(row, column, dx);
   }
 };
 
 // values = gelu(values + bias); stores the input of gelu.
 template <typename T>
 struct AddBiasGeluCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
   Matrix<T> values;
   const float* bias;
   Matrix<T> gelu_input;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    const float sum = ToFloat(values(row, column)) + bias[column];
-    Assign(gelu_input(row, column), sum);
-    Assign(values(row, column), GeluFormula::Value(sum));
+  bool Packs() const { return AllPack<kPack>(values, gelu_input); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    auto pack = values.template Load<N>(row, column);
+    Pack<T, N> inputs;
+    for (size_t k = 0; k < N; ++k) {
+      const float sum = ToFloat(pack[k]) + bias[column + k];
+      Assign(inputs[k], sum);
+      Assign(pack[k], GeluFormula::Value(sum));
+    }
+    gelu_input.template Store<N>(row, column, inputs);
+    values.template Store<N>(row, column, pack);
   }
 };
 
 // The cross layer's y = x0 * u + x.
 template <typename T>
 struct CrossCombineCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
   Matrix<const T> origin;
   Matrix<const T> outer;
   Matrix<const T> input;
   Matrix<T> output;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(output(row, column), ToFloat(origin(row, column)) * ToFloat(outer(row, column)) +
-                                    ToFloat(input(row, column)));
+  bool Packs() const { return AllPack<kPack>(origin, outer, input, output); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    const auto x0 = origin.template Load<N>(row, column);
+    const auto u = outer.template Load<N>(row, column);
+    const auto x = input.template Load<N>(row, column);
+    Pack<T, N> y;
+    for (size_t k = 0; k < N; ++k) {
+      Assign(y[k], ToFloat(x0[k]) * ToFloat(u[k]) + ToFloat(x[k]));
+    }
+    output.template Store<N>(row, column, y);
   }
 };
 
 template <typename T>
 struct CrossCombineBackwardCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
   Matrix<const T> origin;
   Matrix<const T> outer;
   Matrix<const T> output_gradient;
@@ -229,11 +380,26 @@ struct CrossCombineBackwardCell {
   Matrix<T> origin_gradient;
   bool add_to_origin;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    const float gradient = ToFloat(output_gradient(row, column));
-    const float before = add_to_origin ? ToFloat(origin_gradient(row, column)) : 0.0F;
-    Assign(outer_gradient(row, column), gradient * ToFloat(origin(row, column)));
-    Assign(origin_gradient(row, column), before + gradient * ToFloat(outer(row, column)));
+  bool Packs() const {
+    return AllPack<kPack>(origin, outer, output_gradient, outer_gradient, origin_gradient);
+  }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    const auto x0 = origin.template Load<N>(row, column);
+    const auto u = outer.template Load<N>(row, column);
+    const auto dy = output_gradient.template Load<N>(row, column);
+    Pack<T, N> before{};
+    if (add_to_origin) before = origin_gradient.template Load<N>(row, column);
+    Pack<T, N> du;
+    Pack<T, N> dx0;
+    for (size_t k = 0; k < N; ++k) {
+      const float gradient = ToFloat(dy[k]);
+      Assign(du[k], gradient * ToFloat(x0[k]));
+      Assign(dx0[k], ToFloat(before[k]) + gradient * ToFloat(u[k]));
+    }
+    outer_gradient.template Store<N>(row, column, du);
+    origin_gradient.template Store<N>(row, column, dx0);
   }
 };
 

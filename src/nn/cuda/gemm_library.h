@@ -3,13 +3,18 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <map>
 #include <memory>
+#include <set>
 
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
+#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/gemm.h"
+#include "nn/cuda/product_choices.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/service_config.h"
 
@@ -17,6 +22,7 @@ namespace simurgh::cuda {
 
 // Functions of cuBLASLt, resolved at run time: a program built with CUDA also starts without it.
 struct CublasLt {
+  decltype(&cublasLtGetVersion) version;
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;
   decltype(&cublasLtMatmulDescCreate) desc_create;
@@ -28,6 +34,7 @@ struct CublasLt {
   decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
+  decltype(&cublasLtMatmulAlgoCheck) check;
   decltype(&cublasLtMatmul) matmul;
 
   // Loads the library on the first call; it stays loaded. Errors: NOT_FOUND if not installed.
@@ -35,7 +42,9 @@ struct CublasLt {
   static StatusOr<const CublasLt*> Load();
 };
 
-// Matrix products by cuBLASLt. Caches the heuristic's choice for each shape.
+// Matrix products by cuBLASLt. Plans each shape once: Options::choose picks one of the library's
+// answers, and whether the product fuses its epilogue. Logs shapes that no algorithm takes or
+// fuses.
 //
 // cuBLASLt's matrices are column-major, so it computes d^T = op(b)^T op(a)^T on our row-major
 // memory: its A is our b, and its M is our number of columns. It fuses vectors along M only.
@@ -43,9 +52,16 @@ struct CublasLt {
 // Threads: one owner.
 class GemmLibrary {
  public:
-  // Errors: NOT_FOUND without cuBLASLt, RESOURCE_EXHAUSTED without memory for its workspace,
+  struct Options {
+    ComputePrecision precision = ComputePrecision::kF32;
+    ChooseProduct choose;  // Empty: no choices.
+    // Allocates the workspace. Returns null without memory.
+    std::function<DeviceMemory(size_t bytes)> allocate;
+  };
+
+  // Lifetime: lt outlives this. Errors: RESOURCE_EXHAUSTED without memory for the workspace,
   // INTERNAL.
-  static StatusOr<std::unique_ptr<GemmLibrary>> Create(ComputePrecision precision);
+  static StatusOr<std::unique_ptr<GemmLibrary>> Create(const CublasLt& lt, Options options);
   ~GemmLibrary();
   GemmLibrary(const GemmLibrary&) = delete;
   GemmLibrary& operator=(const GemmLibrary&) = delete;
@@ -61,8 +77,6 @@ class GemmLibrary {
   StatusOr<Outcome> Multiply(const Gemm<T, Out>& gemm, cudaStream_t stream);
 
  private:
-  enum class Element { kFloat, kBfloat16, kFloat16 };
-
   // The key of a plan.
   struct Shape {
     size_t columns, rows, depth;
@@ -72,8 +86,14 @@ class GemmLibrary {
     bool a_transposed, b_transposed, adds;
     Element in, out;
     Epilogue epilogue;
+    // The algorithm is answer number `algorithm` for a batch of `asked_batch` samples.
+    size_t asked_batch;
+    uint32_t algorithm;
 
     auto operator<=>(const Shape&) const = default;
+
+    size_t& batch() { return a_transposed ? depth : rows; }
+    ProductKind kind() const;
   };
 
   // A product without its types.
@@ -88,21 +108,27 @@ class GemmLibrary {
     void* aux = nullptr;  // The relu mask or gelu's input.
   };
 
+  struct Layouts;
   struct Plan;
+  struct KeptPlan;
 
-  explicit GemmLibrary(ComputePrecision precision);
+  GemmLibrary(const CublasLt& lt, Options options);
 
   StatusOr<Outcome> Multiply(Call call, cudaStream_t stream);
   // Returns null without an algorithm.
   StatusOr<Plan*> PlanOf(const Call& call);
-  StatusOr<std::unique_ptr<Plan>> MakePlan(const Call& call) const;
+  StatusOr<std::unique_ptr<Plan>> MakePlan(const Call& call);
+  // Chooses the plan's algorithm. Returns false if there is none.
+  StatusOr<bool> ChooseAlgorithm(const Shape& shape, Plan& plan);
   Status Enqueue(const Call& call, Plan& plan, cudaStream_t stream) const;
 
-  const ComputePrecision precision_;
-  const CublasLt* lt_ = nullptr;
+  const CublasLt& lt_;
+  const Options options_;
   cublasLtHandle_t handle_ = nullptr;
-  void* workspace_ = nullptr;
-  std::map<Shape, std::unique_ptr<Plan>> plans_;  // Null: no algorithm.
+  DeviceMemory workspace_ = NoMemory();
+  std::list<KeptPlan> plans_;  // The last used first.
+  std::map<Shape, std::list<KeptPlan>::iterator> plan_of_;
+  std::set<ProductKind> logged_;  // With a batch of 0.
 };
 
 }  // namespace simurgh::cuda

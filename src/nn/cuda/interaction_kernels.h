@@ -5,6 +5,7 @@
 
 #include "nn/cuda/float16.h"
 #include "nn/cuda/matrix.h"
+#include "nn/cuda/reduction_kernels.h"
 
 // Interactions of consecutive vectors, each `dim` wide, in a sample's columns.
 namespace simurgh::cuda {
@@ -14,14 +15,14 @@ SIMURGH_HOST_DEVICE inline size_t FirstPair(size_t v) { return v * (v - 1) / 2; 
 
 // The larger vector v of a pair; the smaller one is pair - FirstPair(v).
 SIMURGH_HOST_DEVICE inline size_t LargerOfPair(size_t pair) {
-  // Rounding of the root makes v wrong by one at most.
-  auto v = static_cast<size_t>((1.0 + std::sqrt(1.0 + 8.0 * static_cast<double>(pair))) / 2.0);
+  // A root in f32 is fast; its error is corrected.
+  auto v = static_cast<size_t>((1.0F + std::sqrt(1.0F + 8.0F * static_cast<float>(pair))) / 2.0F);
   while (FirstPair(v) > pair) --v;
   while (FirstPair(v + 1) <= pair) ++v;
   return v;
 }
 
-// Called for each (row, pair).
+// Called for each (row, pair). Only for rows that are too long for a block's memory.
 template <typename T>
 struct DotCell {
   Matrix<const T> input;
@@ -38,7 +39,7 @@ struct DotCell {
   }
 };
 
-// Called for each (row, column of the input).
+// Called for each (row, column of the input), likewise.
 template <typename T>
 struct DotBackwardCell {
   Matrix<const T> input;
@@ -61,41 +62,146 @@ struct DotBackwardCell {
   }
 };
 
-// sums(r, d) = the sum over all vectors of element d. Called for each (row, d).
+// Kernels of ForEachBlock, which keep a row's vectors in the block's memory.
+
+// A row's vectors there. A thread reads words of 4 bytes; each vector has an odd number of them, so
+// that threads that read the same element of adjacent vectors use different banks.
 template <typename T>
-struct VectorSumCell {
+struct BlockVectors {
+  static constexpr size_t kWord = 4 / sizeof(T);
+  using Word = Pack<T, kWord>;
+
   Matrix<const T> input;
   size_t dim;
-  Matrix<float> sums;
+  size_t words = (dim + kWord - 1) / kWord | 1;  // Of a vector.
+  bool packs = AllPack<kWord>(input) && dim % kWord == 0;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t d) const {
-    float sum = 0.0F;
-    for (size_t column = d; column < input.columns; column += dim) {
-      sum += ToFloat(input(row, column));
+  SIMURGH_HOST_DEVICE size_t vectors() const { return input.columns / dim; }
+  SIMURGH_HOST_DEVICE size_t count() const { return vectors() * words; }
+  SIMURGH_HOST_DEVICE size_t bytes() const { return count() * sizeof(Word); }
+
+  // Copies word i of the row, with zeros behind each vector.
+  SIMURGH_HOST_DEVICE void Fill(size_t row, size_t i, std::byte* block) const {
+    const size_t first = i % words * kWord;
+    const size_t column = i / words * dim + first;
+    Word word;
+    if (packs && first < dim) {
+      word = input.template Load<kWord>(row, column);
+    } else {
+      for (size_t k = 0; k < kWord; ++k) {
+        word[k] = first + k < dim ? input(row, column + k) : T{};
+      }
     }
-    sums(row, d) = sum;
+    reinterpret_cast<Word*>(block)[i] = word;
+  }
+  SIMURGH_HOST_DEVICE static const Word* Words(const std::byte* block) {
+    return reinterpret_cast<const Word*>(block);
   }
 };
 
-// (|sum of the vectors|^2 - sum of their squares) / 2, element by element for precision. Called for
-// each row.
+template <typename T>
+struct DotBlock {
+  BlockVectors<T> x;
+  Matrix<T> output;
+
+  SIMURGH_HOST_DEVICE size_t fills() const { return x.count(); }
+  SIMURGH_HOST_DEVICE size_t cells() const { return output.columns; }
+  size_t bytes() const { return x.bytes(); }
+
+  SIMURGH_HOST_DEVICE void Fill(size_t row, size_t i, std::byte* block) const {
+    x.Fill(row, i, block);
+  }
+  SIMURGH_HOST_DEVICE void Cell(size_t row, size_t pair, const std::byte* block) const {
+    const size_t v = LargerOfPair(pair);
+    const auto* const a = x.Words(block) + v * x.words;
+    const auto* const b = x.Words(block) + (pair - FirstPair(v)) * x.words;
+    float sum = 0.0F;
+    for (size_t i = 0; i < x.words; ++i) {
+      for (size_t k = 0; k < BlockVectors<T>::kWord; ++k)
+        sum += ToFloat(a[i][k]) * ToFloat(b[i][k]);
+    }
+    Assign(output(row, pair), sum);
+  }
+};
+
+// The gradients of the pairs are a symmetric matrix with a diagonal of zeros. A cell multiplies
+// four of its rows by a word of all vectors.
+template <typename T>
+struct DotBackwardBlock {
+  static constexpr size_t kTile = 4;
+  using Tile = Pack<float, kTile>;
+
+  BlockVectors<T> x;
+  Matrix<const T> output_gradient;
+  Matrix<T> input_gradient;
+  size_t tiles = (x.vectors() + kTile - 1) / kTile;
+  // The vectors follow the matrix, whose tiles are aligned.
+  size_t matrix_bytes = x.vectors() * tiles * sizeof(Tile);
+
+  SIMURGH_HOST_DEVICE size_t fills() const { return x.count() + x.vectors() * tiles * kTile; }
+  SIMURGH_HOST_DEVICE size_t cells() const { return x.words * tiles; }
+  size_t bytes() const { return matrix_bytes + x.bytes(); }
+
+  SIMURGH_HOST_DEVICE void Fill(size_t row, size_t i, std::byte* block) const {
+    if (i < x.count()) return x.Fill(row, i, block + matrix_bytes);
+    const size_t place = i - x.count();
+    const size_t w = place / (tiles * kTile);
+    const size_t v = place % (tiles * kTile);
+    float gradient = 0.0F;
+    if (v != w && v < x.vectors()) {
+      gradient = ToFloat(output_gradient(row, v < w ? FirstPair(w) + v : FirstPair(v) + w));
+    }
+    reinterpret_cast<float*>(block)[place] = gradient;
+  }
+  SIMURGH_HOST_DEVICE void Cell(size_t row, size_t i, const std::byte* block) const {
+    const size_t word = i % x.words;
+    const size_t tile = i / x.words;
+    const auto* const gradients = reinterpret_cast<const Tile*>(block) + tile;
+    const auto* const values = x.Words(block + matrix_bytes) + word;
+    float sums[kTile][BlockVectors<T>::kWord] = {};
+    for (size_t w = 0; w < x.vectors(); ++w) {
+      const Tile gradient = gradients[w * tiles];
+      const auto value = values[w * x.words];
+      for (size_t v = 0; v < kTile; ++v) {
+        for (size_t k = 0; k < BlockVectors<T>::kWord; ++k)
+          sums[v][k] += gradient[v] * ToFloat(value[k]);
+      }
+    }
+    for (size_t v = 0; v < kTile && tile * kTile + v < x.vectors(); ++v) {
+      for (size_t k = 0; k < BlockVectors<T>::kWord && word * BlockVectors<T>::kWord + k < x.dim;
+           ++k) {
+        Assign(input_gradient(row, (tile * kTile + v) * x.dim + word * BlockVectors<T>::kWord + k),
+               sums[v][k]);
+      }
+    }
+  }
+};
+
+// (|sum of the vectors|^2 - sum of their squares) / 2, element by element for precision. Runs by
+// ForEachSum.
 template <typename T>
 struct FmRow {
   Matrix<const T> input;
-  Matrix<float> sums;  // From VectorSumCell.
+  Matrix<float> sums;  // (B, D): of the vectors, for the backward pass.
   Matrix<T> output;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row) const {
+  SIMURGH_HOST_DEVICE float Lane(size_t row, size_t lane) const {
     const size_t dim = sums.columns;
     float total = 0.0F;
-    for (size_t d = 0; d < dim; ++d) {
+    for (size_t d = lane; d < dim; d += kSumLanes) {
+      float sum = 0.0F;
       float squares = 0.0F;
       for (size_t column = d; column < input.columns; column += dim) {
         const float value = ToFloat(input(row, column));
+        sum += value;
         squares += value * value;
       }
-      total += sums(row, d) * sums(row, d) - squares;
+      sums(row, d) = sum;
+      total += sum * sum - squares;
     }
+    return total;
+  }
+  SIMURGH_HOST_DEVICE void Finish(size_t row, float total) const {
     Assign(output(row, 0), 0.5F * total);
   }
 };
@@ -115,19 +221,24 @@ struct FmBackwardCell {
   }
 };
 
-// Sums of equal parts of a sample's columns. Called for each row.
+// Sums of equal parts of a sample's columns. Runs by ForEachSum for each sum.
 template <typename T, typename Out>
-struct SumRow {
+struct SumOfPart {
   Matrix<const T> input;
   Matrix<Out> output;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row) const {
+  SIMURGH_HOST_DEVICE float Lane(size_t i, size_t lane) const {
+    const size_t row = i / output.columns;
     const size_t terms = input.columns / output.columns;
-    for (size_t column = 0; column < output.columns; ++column) {
-      float sum = 0.0F;
-      for (size_t term = 0; term < terms; ++term) sum += ToFloat(input(row, column * terms + term));
-      Assign(output(row, column), sum);
+    const size_t first = i % output.columns * terms;
+    float sum = 0.0F;
+    for (size_t term = lane; term < terms; term += kSumLanes) {
+      sum += ToFloat(input(row, first + term));
     }
+    return sum;
+  }
+  SIMURGH_HOST_DEVICE void Finish(size_t i, float sum) const {
+    Assign(output(i / output.columns, i % output.columns), sum);
   }
 };
 
@@ -142,5 +253,24 @@ struct SumBackwardCell {
     Assign(input_gradient(row, column), ToFloat(output_gradient(row, column / terms)));
   }
 };
+
+// Memory of a block on every device.
+inline constexpr size_t kBlockBytes = size_t{48} << 10;
+
+template <typename Executor, typename T>
+void Dot(Executor& executor, const Matrix<const T>& input, size_t dim, const Matrix<T>& output) {
+  const DotBlock<T> kernel{{input, dim}, output};
+  if (kernel.bytes() <= kBlockBytes) return executor.ForEachBlock(input.rows, kernel);
+  executor.ForEachCell(output.rows, output.columns, DotCell<T>{input, dim, output});
+}
+
+template <typename Executor, typename T>
+void DotBackward(Executor& executor, const Matrix<const T>& input, size_t dim,
+                 const Matrix<const T>& output_gradient, const Matrix<T>& input_gradient) {
+  const DotBackwardBlock<T> kernel{{input, dim}, output_gradient, input_gradient};
+  if (kernel.bytes() <= kBlockBytes) return executor.ForEachBlock(input.rows, kernel);
+  executor.ForEachCell(input.rows, input.columns,
+                       DotBackwardCell<T>{input, dim, output_gradient, input_gradient});
+}
 
 }  // namespace simurgh::cuda

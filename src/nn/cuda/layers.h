@@ -22,10 +22,10 @@ class Layers {
   Layers(const ModelPlan& plan, Executor& executor, Tensors<T>& tensors)
       : plan_(plan), executor_(executor), tensors_(tensors), products_(plan, executor, tensors) {}
 
-  // weights: in the layout of parameters(). Converts them for products.
+  // weights: in the layout of parameters(); products use their copies in tensors.
   void TakeWeights(std::span<const float> weights) {
     weights_ = weights;
-    products_.CopyWeights(weights);
+    products_.UseWeights(weights);
   }
 
   // ranks: null in prediction.
@@ -36,11 +36,20 @@ class Layers {
     const Matrix<const T> input = Input(t, i);
     switch (layer.config.kind) {
       case LayerConfig::Kind::kLinear:
-        return products_.LinearForward(t, i, input, training);
+        if (!IsHead(plan_, t, i)) return products_.LinearForward(t, i, input, training);
+        if (plan_.IsLogit(t, i)) return;  // See Finish.
+        return products_.template HeadForward<T>(t, i, input, NoNext());
       case LayerConfig::Kind::kCross:
         return products_.CrossForward(t, i, input);
       case LayerConfig::Kind::kBatchNorm:
-        if (training) BatchStatistics(layer, input, *ranks);
+        if (training) {
+          BatchStatistics(layer, input, *ranks);
+        } else {
+          executor_.ForEach(input.columns,
+                            InvertDeviation{layer.Variance(tensors_.running_statistics()).data(),
+                                            layer.config.epsilon,
+                                            layer.Variance(tensors_.inverse_deviations()).data()});
+        }
         return Cells(
             NormaliseCell<T>{input, BatchNormOf(layer, training), tensors_.View(memory.output)},
             input);
@@ -54,21 +63,20 @@ class Layers {
         return;
       case LayerConfig::Kind::kSigmoid:
         return Cells(ActivationCell<T, SigmoidFormula>{input, tensors_.View(memory.output)}, input);
-      case LayerConfig::Kind::kDot: {
-        const Matrix<T> output = tensors_.View(memory.output);
-        return Cells(DotCell<T>{input, layer.config.width, output}, output);
-      }
-      case LayerConfig::Kind::kFm: {
-        const Matrix<float> sums = tensors_.template ViewAs<float>(memory.vector_sums);
-        Cells(VectorSumCell<T>{input, layer.config.width, sums}, sums);
-        return executor_.ForEach(input.rows, FmRow<T>{input, sums, tensors_.View(memory.output)});
-      }
+      case LayerConfig::Kind::kDot:
+        return Dot(executor_, input, layer.config.width, tensors_.View(memory.output));
+      case LayerConfig::Kind::kFm:
+        return executor_.ForEachSum(
+            input.rows, FmRow<T>{input, tensors_.template ViewAs<float>(memory.vector_sums),
+                                 tensors_.View(memory.output)});
       case LayerConfig::Kind::kSum:
         if (plan_.IsLogit(t, i)) {
-          return executor_.ForEach(
-              input.rows, SumRow<T, float>{input, tensors_.template ViewAs<float>(memory.output)});
+          return executor_.ForEachSum(
+              input.rows * layer.output_width,
+              SumOfPart<T, float>{input, tensors_.template ViewAs<float>(memory.output)});
         }
-        return executor_.ForEach(input.rows, SumRow<T, T>{input, tensors_.View(memory.output)});
+        return executor_.ForEachSum(input.rows * layer.output_width,
+                                    SumOfPart<T, T>{input, tensors_.View(memory.output)});
       case LayerConfig::Kind::kMean:
       case LayerConfig::Kind::kLast:
       case LayerConfig::Kind::kAttention:
@@ -76,6 +84,15 @@ class Layers {
       case LayerConfig::Kind::kMix:
         return;  // CreateNetwork takes models with them to the CPU.
     }
+  }
+
+  // Calls next(row) for each row, when the logits of the rows are complete.
+  template <typename Next>
+  void Finish(const Next& next) {
+    const size_t t = plan_.towers.size() - 1;
+    const size_t i = plan_.top().layers.size() - 1;
+    if (IsHead(plan_, t, i)) return products_.template HeadForward<float>(t, i, Input(t, i), next);
+    executor_.ForEach(tensors_.rows(), next);
   }
 
   // Requires the gradient of the layer's output. Computes the gradient of its parameters and,
@@ -139,7 +156,7 @@ class Layers {
         return Cells(
             ActivationBackwardCell<T, SigmoidFormula>{tensors_.View(memory.output), dy, dx}, dx);
       case LayerConfig::Kind::kDot:
-        return Cells(DotBackwardCell<T>{input, layer.config.width, dy, dx}, dx);
+        return DotBackward(executor_, input, layer.config.width, dy, dx);
       case LayerConfig::Kind::kFm:
         return Cells(
             FmBackwardCell<T>{input, tensors_.template ViewAs<float>(memory.vector_sums), dy, dx},
@@ -177,8 +194,7 @@ class Layers {
     return {.scale = layer.Scale(weights_).data(),
             .shift = layer.Shift(weights_).data(),
             .mean = layer.Mean(statistics).data(),
-            .variance = layer.Variance(statistics).data(),
-            .epsilon = layer.config.epsilon};
+            .inverse = layer.Variance(tensors_.inverse_deviations()).data()};
   }
 
   // Requires all gradients of the layer, which may still be scaled.
@@ -186,7 +202,8 @@ class Layers {
     if (layer.parameter_count == 0) return;
     if constexpr (kIsScaled<T>) {
       float* gradients = tensors_.gradients().data() + layer.parameter_offset;
-      executor_.ForEach(layer.parameter_count, Unscale{tensors_.loss_scale(), gradients});
+      const Matrix<float> row = RowOf(gradients, layer.parameter_count);
+      executor_.ForEachCell(1, row.columns, Unscale{tensors_.loss_scale(), row});
     }
     if (ranks.on_gradients) ranks.on_gradients(layer.parameter_offset, layer.parameter_count);
   }
@@ -215,32 +232,33 @@ class Layers {
   void BatchStatistics(const LayerPlan& layer, const Matrix<const T>& input,
                        const RankPass& ranks) {
     if (input.rows == 0 && !ranks.sum_statistics) return;
-    const Matrix<float> partial = tensors_.Partial(input.columns);
+    const ColumnScratch scratch = tensors_.ColumnParts(input.columns);
     const double samples = StatisticsSamples(input, ranks);
     double* sums = tensors_.column_sums();
     float* mean = layer.Mean(tensors_.batch_statistics()).data();
-    SumColumns(executor_, ValueTerm<T>{input}, input.rows, partial, sums);
+    SumColumns(executor_, ValueTerm<T>{input}, input.rows, scratch, {sums});
     SumOverRanks(input.columns, ranks);
     executor_.ForEach(input.columns, DivideSum{sums, samples, mean});
-    SumColumns(executor_, SquaredDistanceTerm<T>{input, mean}, input.rows, partial, sums);
+    SumColumns(executor_, SquaredDistanceTerm<T>{input, mean}, input.rows, scratch, {sums});
     SumOverRanks(input.columns, ranks);
     executor_.ForEach(input.columns,
-                      DivideSum{sums, samples, layer.Variance(tensors_.batch_statistics()).data()});
+                      FinishVariance{sums, samples, layer.config.epsilon,
+                                     layer.Variance(tensors_.batch_statistics()).data(),
+                                     layer.Variance(tensors_.inverse_deviations()).data()});
   }
 
   // Also leaves the sums for the gradient of the input in column_sums().
   void BatchNormGradients(const LayerPlan& layer, const Matrix<const T>& input,
                           const Matrix<const T>& dy, const RankPass& ranks) {
     const size_t columns = input.columns;
-    const Matrix<float> partial = tensors_.Partial(columns);
+    const ColumnScratch scratch = tensors_.ColumnParts(columns);
     const BatchNormParameters norm = BatchNormOf(layer, true);
+    const std::span<float> gradients = tensors_.gradients();
     double* sums = tensors_.column_sums();
-    SumColumns(executor_, ValueTerm<T>{dy}, input.rows, partial, sums);
-    SumColumns(executor_, ScaleGradientTerm<T>{input, dy, norm.mean, norm.variance, norm.epsilon},
-               input.rows, partial, sums + columns);
-    executor_.ForEach(columns, DivideSum{sums, 1.0, layer.Shift(tensors_.gradients()).data()});
-    executor_.ForEach(columns,
-                      DivideSum{sums + columns, 1.0, layer.Scale(tensors_.gradients()).data()});
+    SumColumns(executor_, ValueTerm<T>{dy}, input.rows, scratch,
+               {sums, layer.Shift(gradients).data()});
+    SumColumns(executor_, ScaleGradientTerm<T>{input, dy, norm.mean, norm.inverse}, input.rows,
+               scratch, {sums + columns, layer.Scale(gradients).data()});
     if (!ranks.sum_statistics) return;
     Rescale(2 * columns, &LossScale::inverse);
     SumOverRanks(2 * columns, ranks);

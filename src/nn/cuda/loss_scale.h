@@ -67,11 +67,12 @@ struct ProbabilityRow {
 // A training step's report to the host.
 struct StepReport {
   double loss;
-  uint32_t not_finite;  // 1 if a gradient is NaN or infinite.
+  uint32_t not_finite;  // 1 if the loss or a gradient is NaN or infinite, on any rank.
   float loss_scale;     // Scale of this step.
 };
 
-// Called once, before the search for values that are not finite.
+// The report of a rank without samples. Called once, before the search for values that are not
+// finite.
 struct BeginReport {
   StepReport* report;
 
@@ -82,13 +83,41 @@ struct BeginReport {
   }
 };
 
-// Called once.
+SIMURGH_HOST_DEVICE inline bool IsFinite(double value) { return value - value == 0.0; }
+
+// Sums of losses that one call adds, which costs less than a launch more.
+inline constexpr size_t kReportedSums = 128;
+
+// Begins the report with the mean of the losses, before the search for gradients that are not
+// finite. Called once.
 struct ReportLoss {
-  const double* sum;
+  const double* losses;  // At most kReportedSums sums of them.
+  size_t count;
   double rows;
   StepReport* report;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t) const { report->loss = *sum / rows; }
+  SIMURGH_HOST_DEVICE void operator()(size_t) const {
+    double sum = losses[0];
+    for (size_t i = 1; i < count; ++i) sum += losses[i];
+    report->loss = sum / rows;
+    report->not_finite = IsFinite(report->loss) ? 0 : 1;
+    report->loss_scale = 1.0F;
+  }
+};
+
+// How a step's ranks agree on whether it counts: each adds 1 if its gradients are not finite.
+// Called once.
+struct OfferStep {
+  const StepReport* report;
+  double* failed;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t) const { *failed = report->not_finite; }
+};
+struct SettleStep {
+  const double* failed;
+  StepReport* report;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t) const { report->not_finite = *failed > 0 ? 1 : 0; }
 };
 
 }  // namespace simurgh::cuda
@@ -139,12 +168,20 @@ struct UpdateLossScale {
   }
 };
 
-// Called for each value.
 struct Unscale {
-  const LossScale* scale;
-  float* values;
+  static constexpr size_t kPack = kPackOf<float>;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t i) const { values[i] *= scale->inverse; }
+  const LossScale* scale;
+  Matrix<float> values;
+
+  bool Packs() const { return AllPack<kPack>(values); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    auto pack = values.template Load<N>(row, column);
+    for (size_t k = 0; k < N; ++k) pack[k] *= scale->inverse;
+    values.template Store<N>(row, column, pack);
+  }
 };
 
 // Rescales sums of gradients before and after they are summed over ranks, whose scales may differ.

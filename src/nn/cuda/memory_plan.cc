@@ -5,7 +5,6 @@
 
 #include "nn/cpu/optimizer.h"
 #include "nn/cuda/loss_scale.h"
-#include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
@@ -108,6 +107,31 @@ WeightCopies PlanCopies(const TowerPlan& tower, size_t index, size_t element_byt
   return copies;
 }
 
+// Adds the layer's parameters and their copies.
+void AddBlocks(const LayerPlan& layer, const WeightCopies& copies,
+               std::vector<CopiedBlock>& blocks) {
+  size_t first = layer.parameter_offset;
+  const auto add = [&](size_t offset, size_t rows, size_t columns, size_t stride) {
+    blocks.push_back({.first = first,
+                      .offset = offset,
+                      .columns = static_cast<uint32_t>(columns),
+                      .stride = static_cast<uint32_t>(stride)});
+    first += rows * columns;
+  };
+  const auto add_matrix = [&](const MatrixRegion& copy, size_t rows) {
+    if (copy.columns > 0) add(copy.region.offset, rows, copy.columns, copy.stride);
+  };
+  if (copies.padded_rows == 0) {
+    if (layer.parameter_count > 0) blocks.push_back({.first = first});
+    return;
+  }
+  add_matrix(copies.weight, layer.input_width);
+  add_matrix(copies.down, layer.input_width);
+  add_matrix(copies.up, layer.config.rank);
+  add(copies.bias.offset, 1, layer.output_width, layer.output_width);
+  SIMURGH_CHECK_EQ(first, layer.parameter_offset + layer.parameter_count);
+}
+
 // Adds a layer to the tower.
 void PlanLayer(const TowerPlan& tower, size_t index, bool is_logit, size_t rows,
                size_t element_bytes, RegionPlanner& planner, TowerMemory& memory) {
@@ -180,10 +204,15 @@ void PlanSamples(const ModelPlan& plan, const WireCodes& codes, size_t rows, boo
   }
 }
 
+// Most columns that are summed over a batch: those of a layer, or of the weight and bias of one
+// with one output.
 size_t WidestLayer(const ModelPlan& plan) {
   size_t widest = 1;
   for (const TowerPlan& tower : plan.towers) {
-    for (const LayerPlan& layer : tower.layers) widest = std::max(widest, layer.output_width);
+    for (const LayerPlan& layer : tower.layers) {
+      widest = std::max(widest, layer.output_width);
+      if (layer.output_width == 1) widest = std::max(widest, layer.input_width + 1);
+    }
   }
   return widest;
 }
@@ -218,6 +247,7 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
       plan.statistics_count + cpu::OptimizerStateSize(optimizer, plan.parameter_count) +
       cpu::WeightAverageSize(optimizer.average_decay, plan.parameter_count) + kLossScaleValues);
   memory.batch_statistics = floats(plan.statistics_count);
+  memory.inverse_deviations = floats(plan.statistics_count);
   const bool lamb = optimizer.kind == DenseOptimizerConfig::Kind::kLamb;
   memory.directions = floats(lamb ? plan.parameter_count : 0);
   memory.scalars = planner.Add(sizeof(StepScalars));
@@ -235,8 +265,10 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
     memory.copies.emplace_back();
     for (size_t i = 0; i < tower.layers.size(); ++i) {
       memory.copies.back().push_back(PlanCopies(tower, i, element_bytes, planner));
+      AddBlocks(tower.layers[i], memory.copies.back().back(), memory.blocks);
     }
   }
+  memory.copied_blocks = planner.Add(memory.blocks.size() * sizeof(CopiedBlock));
   return memory;
 }
 
@@ -300,6 +332,8 @@ BatchMemory PlanBatch(const ModelPlan& plan, const WireCodes& codes, size_t capa
   memory.losses = planner.Add(capacity_rows * sizeof(double));
   memory.losses_next = planner.Add(capacity_rows * sizeof(double));
   memory.partial = planner.Add(SumBlocks(capacity_rows) * WidestLayer(plan) * sizeof(float));
+  memory.partial_groups =
+      planner.Add(SumGroups(capacity_rows) * WidestLayer(plan) * sizeof(double));
   for (size_t t = 0; t < plan.towers.size(); ++t) {
     const TowerPlan& tower = plan.towers[t];
     TowerMemory result;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/pooling_kernels.h"
 #include "nn/cuda/work.h"
 #include "nn/model_plan.h"
@@ -114,8 +115,8 @@ class RegionPlanner {
   size_t bytes_ = 0;
 };
 
-// Copies of a layer's weights for products, made before each pass: in the products' precision, with
-// aligned rows, and padded with zero rows up to `padded_rows`.
+// Copies of a layer's weights for products, which the optimizer keeps up to date: in the products'
+// precision, with aligned rows, and padded with zero rows up to `padded_rows`.
 struct WeightCopies {
   MatrixRegion weight;  // linear, cross: (I, O).
   MatrixRegion down;    // cross of low rank: (I, rank)
@@ -130,6 +131,7 @@ struct WeightMemory {
   Region gradients;
   Region state;  // Ends with the LossScale, which is unused without f16.
   Region batch_statistics;
+  Region inverse_deviations;
   Region directions;                              // lamb
   Region scalars;                                 // StepScalars
   Region sums;                                    // f64: partial sums of squares
@@ -138,6 +140,8 @@ struct WeightMemory {
   Region code_table;                              // u32: see WireCodes
   Region pooled_features;                         // PooledFeature: see WireCodes
   Region feature_of;                              // u32: see WireCodes
+  Region copied_blocks;                           // CopiedBlock
+  std::vector<CopiedBlock> blocks;                // Copied to the device.
   std::vector<std::vector<WeightCopies>> copies;  // By tower and layer.
   RegionPlanner planner;
 };
@@ -212,6 +216,7 @@ struct BatchMemory {
   Region losses;              // f64
   Region losses_next;         // f64: sums of them
   Region partial;             // f32: partial sums over rows; (blocks, widest layer)
+  Region partial_groups;      // f64: sums of them; (groups, widest layer)
   std::vector<TowerMemory> towers;
   RegionPlanner planner;
 };

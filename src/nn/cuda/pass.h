@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "nn/cuda/layers.h"
@@ -49,44 +51,37 @@ class Pass {
     }
   }
 
-  // Reports whether all gradients, or their sums over the ranks, are finite. Unscales them and
-  // updates the loss scale.
-  void CheckFinite() {
-    uint32_t* flag = &tensors_.report()->not_finite;
-    const std::span<float> gradients = tensors_.gradients();
-    executor_.ForEach(gradients.size(), FindNonFinite{gradients.data(), flag});
-    const Matrix<float> embeddings = tensors_.embedding_gradient();
-    const size_t count = embeddings.rows * embeddings.columns;
+  // Reports whether all gradients, or their sums over the ranks, are finite, and updates the loss
+  // scale. The loss and the gradients of embeddings have been looked at before.
+  void CheckFinite(const RankPass& ranks) {
+    StepReport* const report = tensors_.report();
+    const std::span<const float> gradients = tensors_.gradients();
+    const Matrix<const float> row = RowOf(gradients.data(), gradients.size());
+    executor_.ForEachCell(1, row.columns, FindNonFinite{row, &report->not_finite});
     if constexpr (kIsScaled<T>) {
-      executor_.ForEach(count, Unscale{tensors_.loss_scale(), embeddings.data});
+      executor_.ForEach(1, UpdateLossScale{report, tensors_.loss_scale()});
     }
-    executor_.ForEach(count, FindNonFinite{embeddings.data, flag});
-    if constexpr (kIsScaled<T>) {
-      executor_.ForEach(1, UpdateLossScale{tensors_.report(), tensors_.loss_scale()});
-    }
+    if (!ranks.sum_flag) return;
+    executor_.ForEach(1, OfferStep{report, tensors_.column_sums()});
+    ranks.sum_flag(tensors_.column_sums());
+    executor_.ForEach(1, SettleStep{tensors_.column_sums(), report});
   }
 
-  // Encodes the gradients of embeddings.
+  // Encodes the gradients of embeddings in int8; the backward pass has encoded them in 16 bits.
   void EncodeGradients() {
     const WireCodes& codes = tensors_.codes();
-    if (!codes.encodes()) return;
-    const Matrix<const float> gradient = tensors_.embedding_gradient();
     const CodeLayout layout = tensors_.gradient_layout();
-    std::byte* const to = tensors_.encoded_gradient();
-    if (layout.precision == VectorPrecision::kInt8) {
-      executor_.ForEachCell(
-          gradient.rows, codes.vectors(),
-          EncodeByteVector{gradient, layout, codes.gradient_factor, tensors_.rounding(), to});
-    } else {
-      executor_.ForEachCell(gradient.rows, gradient.columns,
-                            EncodeHalfCell{gradient, layout, codes.gradient_factor, to});
-    }
+    if (layout.precision != VectorPrecision::kInt8) return;
+    const Matrix<const float> gradient = tensors_.embedding_gradient();
+    executor_.ForEachCell(gradient.rows, codes.vectors(),
+                          EncodeByteVector{gradient, layout, codes.gradient_factor,
+                                           tensors_.rounding(), tensors_.encoded_gradient()});
   }
 
-  // Computes probabilities. weights: in the layout of parameters().
+  // Computes probabilities. weights: in the layout of parameters(), with their copies.
   void Predict(std::span<const float> weights) {
     Forward(weights, nullptr);
-    executor_.ForEach(tensors_.rows(), ProbabilityRow{loss_, Logits(), tensors_.probabilities()});
+    layers_.Finish(ProbabilityRow{loss_, Logits(), tensors_.probabilities()});
   }
 
  private:
@@ -123,7 +118,16 @@ class Pass {
   }
 
   void GatherInput(size_t t) {
-    for (const TowerInput& input : plan_.towers[t].inputs) {
+    const std::vector<TowerInput>& inputs = plan_.towers[t].inputs;
+    if (!tensors_.pools() && inputs.size() == 2 && inputs[0].source == Source::kDense &&
+        inputs[1].source == Source::kEmbeddings) {
+      Matrix<T> whole = tensors_.View(tensors_.Memory(t).input);
+      whole.columns = whole.stride;
+      return executor_.ForEachCell(whole.rows, whole.columns,
+                                   GatherCell<T>{tensors_.dense(), tensors_.embeddings(),
+                                                 inputs[1].source_column, inputs[1].width, whole});
+    }
+    for (const TowerInput& input : inputs) {
       switch (input.source) {
         case Source::kDense:
           Gather(t, input, tensors_.dense());
@@ -167,20 +171,32 @@ class Pass {
   void FindLoss(const RankPass& ranks) {
     [[maybe_unused]] const auto range = executor_.Range("loss");
     const size_t rows = tensors_.rows();
-    executor_.ForEach(1, BeginReport{tensors_.report()});
-    executor_.ForEach(rows, LossRow<T>{loss_, Logits(), tensors_.labels(),
-                                       tensors_.sample_weights(), tensors_.losses(),
-                                       tensors_.probabilities(), static_cast<double>(ranks.samples),
-                                       kIsScaled<T> ? &tensors_.loss_scale()->scale : nullptr,
-                                       tensors_.View(LastGradient(plan_.towers.size() - 1))});
-    const double* sum = SumValues(executor_, tensors_.losses(), rows, tensors_.losses_next());
-    executor_.ForEach(1, ReportLoss{sum, static_cast<double>(rows), tensors_.report()});
+    layers_.Finish(LossRow<T>{loss_, Logits(), tensors_.labels(), tensors_.sample_weights(),
+                              tensors_.losses(), tensors_.probabilities(),
+                              static_cast<double>(ranks.samples),
+                              kIsScaled<T> ? &tensors_.loss_scale()->scale : nullptr,
+                              tensors_.View(LastGradient(plan_.towers.size() - 1))});
+    double* losses = tensors_.losses();
+    double* next = tensors_.losses_next();
+    size_t count = rows;
+    while (count > kReportedSums) {
+      const size_t groups = (count + kSumFan - 1) / kSumFan;
+      executor_.ForEach(groups, SumGroup{losses, count, next});
+      std::swap(losses, next);
+      count = groups;
+    }
+    executor_.ForEach(1, ReportLoss{losses, count, static_cast<double>(rows), tensors_.report()});
   }
 
   void Backward(const RankPass& ranks) {
     for (const ColumnRange& unread : plan_.unread_embeddings) {
-      const Matrix<float> block = tensors_.embedding_gradient().Columns(unread.first, unread.count);
-      executor_.ForEachCell(block.rows, block.columns, ZeroCell<float>{block});
+      if (tensors_.encodes_halves()) {
+        const auto block = tensors_.encoded_halves().Columns(unread.first, unread.count);
+        executor_.ForEachCell(block.rows, block.columns, ZeroCell<uint16_t>{block});
+      } else {
+        const auto block = tensors_.embedding_gradient().Columns(unread.first, unread.count);
+        executor_.ForEachCell(block.rows, block.columns, ZeroCell<float>{block});
+      }
     }
     for (size_t t = plan_.towers.size(); t-- > 0;) {
       const TowerPlan& tower = plan_.towers[t];
@@ -202,12 +218,51 @@ class Pass {
       const Matrix<const T> block =
           tensors_.View(tensors_.Memory(t).input_gradient).Columns(input.column, input.width);
       if (input.source == Source::kEmbeddings) {
-        Accumulate(block, tensors_.embedding_gradient().Columns(input.source_column, input.width),
-                   input.last_reader);
+        if (IsFirstReader(t, input)) {
+          FinishGradient(block, input);
+        } else {
+          Accumulate(block, tensors_.embedding_gradient().Columns(input.source_column, input.width),
+                     input.last_reader);
+        }
       } else {
         Accumulate(block, tensors_.View(LastGradient(input.tower)), input.last_reader);
       }
     }
+  }
+
+  // Whether no other tower adds to the block's gradient after this one.
+  bool IsFirstReader(size_t t, const TowerInput& input) const {
+    for (size_t before = 0; before < t; ++before) {
+      if (!plan_.towers[before].needs_input_gradient) continue;
+      for (const TowerInput& other : plan_.towers[before].inputs) {
+        if (other.source == input.source && other.source_column == input.source_column) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  void FinishGradient(const Matrix<const T>& from, const TowerInput& input) {
+    const auto columns = [&](const auto& matrix) {
+      return matrix.Columns(input.source_column, input.width);
+    };
+    FinishGradientCell<T> kernel{
+        .from = from,
+        .before = {},
+        .inverse_scale = kIsScaled<T> ? &tensors_.loss_scale()->inverse : nullptr,
+        .not_finite = &tensors_.report()->not_finite,
+        .to = {},
+        .encoded = {},
+        .code = {}};
+    if (!input.last_reader) kernel.before = columns(tensors_.embedding_gradient());
+    if (tensors_.encodes_halves()) {
+      kernel.encoded = columns(tensors_.encoded_halves());
+      kernel.code = {tensors_.gradient_layout().half(), tensors_.codes().gradient_factor};
+    } else {
+      kernel.to = columns(tensors_.embedding_gradient());
+    }
+    executor_.ForEachCell(from.rows, from.columns, kernel);
   }
 
   template <typename To>

@@ -4,10 +4,23 @@
 
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/gemm.h"
+#include "nn/cuda/head_kernels.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/tensors.h"
 
 namespace simurgh::cuda {
+
+// Whether kernels of its own compute the layer: a linear one of one output, without an activation
+// that its product would fuse.
+inline bool IsHead(const ModelPlan& plan, size_t t, size_t i) {
+  using Kind = LayerConfig::Kind;
+  const std::vector<LayerPlan>& layers = plan.towers[t].layers;
+  const auto is = [&](size_t layer, Kind kind) {
+    return layer < layers.size() && layers[layer].config.kind == kind;
+  };
+  return is(i, Kind::kLinear) && layers[i].output_width == 1 && !is(i + 1, Kind::kRelu) &&
+         !is(i + 1, Kind::kGelu);
+}
 
 // Linear and cross layers. A kernel computes an epilogue that the product could not fuse.
 //
@@ -18,12 +31,8 @@ class Products {
   Products(const ModelPlan& plan, Executor& executor, Tensors<T>& tensors)
       : plan_(plan), executor_(executor), tensors_(tensors) {}
 
-  void CopyWeights(std::span<const float> weights) {
-    weights_ = weights;
-    for (size_t t = 0; t < plan_.towers.size(); ++t) {
-      for (size_t i = 0; i < plan_.towers[t].layers.size(); ++i) CopyLayer(t, i);
-    }
-  }
+  // weights: in the layout of parameters(); the copies in tensors are theirs.
+  void UseWeights(std::span<const float> weights) { weights_ = weights; }
 
   void LinearForward(size_t t, size_t i, const Matrix<const T>& input, bool training) {
     const LayerPlan& layer = Layer(t, i);
@@ -63,16 +72,32 @@ class Products {
     if (!executor_.Multiply(gemm)) AddBias(gemm.d, layer, memory.has_relu);
   }
 
+  // The forward pass of a head; calls next(row) when a row's output is complete.
+  template <typename Out, typename Next>
+  void HeadForward(size_t t, size_t i, const Matrix<const T>& input, const Next& next) {
+    const LayerPlan& layer = Layer(t, i);
+    executor_.ForEachSum(
+        input.rows,
+        HeadRow<T, Out, Next>{input, layer.Weight(weights_).data(), layer.Bias(weights_).data(),
+                              tensors_.template ViewAs<Out>(tensors_.Memory(t, i).output), next,
+                              input.template Packs<kPackOf<T>>()});
+  }
+
   void LinearBackward(size_t t, size_t i, const Matrix<const T>& input, bool needs_input_gradient) {
     const LayerPlan& layer = Layer(t, i);
+    if (IsHead(plan_, t, i)) return HeadBackward(t, i, input, needs_input_gradient);
     const Matrix<const T> dy = tensors_.View(tensors_.Memory(t, i).output_gradient);
     WeightGradient(input, dy, layer.Weight(tensors_.gradients()), BiasGradientOf(layer));
     if (!needs_input_gradient) return;
+    // With the padding of the input's rows: an odd width would need slower algorithms.
+    const WeightCopies& copies = tensors_.Copies(t, i);
+    Matrix<T> dx = tensors_.InputGradient(t, i);
+    dx.columns = copies.padded_rows;
     Gemm<T, T> gemm{.a = dy,
-                    .b = tensors_.WeightCopy(tensors_.Copies(t, i).weight, layer.input_width),
+                    .b = tensors_.WeightCopy(copies.weight, copies.padded_rows),
                     .b_transposed = true,
                     .depth = layer.output_width,
-                    .d = tensors_.InputGradient(t, i)};
+                    .d = dx};
     const bool behind_relu = i > 0 && tensors_.Memory(t, i - 1).is_fused;
     if (behind_relu) {
       gemm.epilogue = Epilogue::kReluBackward;
@@ -166,24 +191,32 @@ class Products {
     return layer.Bias(tensors_.gradients()).data();
   }
 
-  void CopyLayer(size_t t, size_t i) {
-    const LayerPlan& layer = Layer(t, i);
-    const WeightCopies& copies = tensors_.Copies(t, i);
-    if (copies.padded_rows == 0) return;
-    if (copies.weight.columns > 0) CopyMatrix(layer.Weight(weights_), copies.weight);
-    if (copies.down.columns > 0) CopyMatrix(layer.Down(weights_), copies.down);
-    if (copies.up.columns > 0) CopyMatrix(layer.Up(weights_), copies.up);
-    const size_t width = layer.output_width;
-    executor_.ForEachCell(1, width,
-                          CopyCell<float, T>{{layer.Bias(weights_).data(), 1, width, width},
-                                             {tensors_.BiasCopy(copies), 1, width, width}});
+  void HeadBackward(size_t t, size_t i, const Matrix<const T>& input, bool needs_input_gradient) {
+    const bool behind_relu = i > 0 && tensors_.Memory(t, i - 1).is_fused;
+    const bool behind_gelu = i > 0 && tensors_.Memory(t, i - 1).is_fused_gelu;
+    const Matrix<T> dx = needs_input_gradient ? tensors_.InputGradient(t, i) : Matrix<T>();
+    if (behind_relu) {
+      HeadBackwardBehind<ReluFormula>(t, i, input, input, dx);
+    } else if (behind_gelu) {
+      HeadBackwardBehind<GeluFormula>(t, i, input, tensors_.View(tensors_.Memory(t, i - 2).output),
+                                      dx);
+    } else {
+      HeadBackwardBehind<IdentityFormula>(t, i, input, input, dx);
+    }
   }
 
-  void CopyMatrix(const MatrixView<const float>& from, const MatrixRegion& to) {
-    executor_.ForEachCell(
-        from.rows(), from.columns(),
-        CopyCell<float, T>{{from.data(), from.rows(), from.columns(), from.stride()},
-                           tensors_.WeightCopy(to, from.rows())});
+  template <typename Formula>
+  void HeadBackwardBehind(size_t t, size_t i, const Matrix<const T>& input,
+                          const Matrix<const T>& saved, const Matrix<T>& dx) {
+    const LayerPlan& layer = Layer(t, i);
+    // The weight's gradient is followed by the bias's.
+    const ColumnScratch scratch = tensors_.ColumnParts(input.columns + 1);
+    executor_.ForEachCell(scratch.partial.rows, input.columns,
+                          HeadBackwardCell<T, Formula>{
+                              input, saved, tensors_.View(tensors_.Memory(t, i).output_gradient),
+                              layer.Weight(weights_).data(), dx, scratch.partial});
+    FinishColumns(executor_, scratch,
+                  {tensors_.column_sums(), layer.Weight(tensors_.gradients()).data()});
   }
 
   template <typename Out>
@@ -206,9 +239,8 @@ class Products {
       gemm.bias_gradient = bias_gradient;
     }
     if (!executor_.Multiply(gemm) && bias_gradient != nullptr) {
-      double* sums = tensors_.column_sums();
-      SumColumns(executor_, ValueTerm<T>{dy}, dy.rows, tensors_.Partial(dy.columns), sums);
-      executor_.ForEach(dy.columns, DivideSum{sums, 1.0, bias_gradient});
+      SumColumns(executor_, ValueTerm<T>{dy}, dy.rows, tensors_.ColumnParts(dy.columns),
+                 {tensors_.column_sums(), bias_gradient});
     }
   }
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/wire_kernels.h"
+#include "nn/cuda/work.h"
 #include "simurgh/base/check.h"
 #include "simurgh/nn/device_sums.h"
 
@@ -25,14 +25,17 @@ struct RankPass {
   // Replaces f64 values in device memory by their sums over the ranks. Empty: batch norm uses the
   // statistics of this rank's batch.
   std::function<void(double* values, size_t count)> sum_statistics;
+  // Replaces one f64 value in device memory by its sum over the ranks. May be empty.
+  std::function<void(double* value)> sum_flag;
   // Called when gradients [first, first + count) are enqueued, from the last to the first. May be
   // empty.
   std::function<void(size_t first, size_t count)> on_gradients;
 };
 
 // Sums a network's gradients over the ranks in device memory, bucket by bucket, during the backward
-// pass. In bf16 and int8 each rank sums one part of a bucket, in f32 and in rank order; in f32,
-// DeviceSums sums. Enqueues only.
+// pass. Sums lie between captured graphs: ranks capture and replay on their own decisions, and NCCL
+// requires that all ranks capture an operation or none. In bf16 and int8 each rank sums one part of
+// a bucket, in f32 and in rank order; in f32, DeviceSums sums. Enqueues only.
 //
 // Threads: one owner.
 template <typename Executor>
@@ -56,7 +59,9 @@ class RankReducer {
   void OnGradients(size_t first) {
     SIMURGH_CHECK_LT(next_, buckets_.size());
     if (first != buckets_[next_].first) return;
-    if (overlap_) executor_.Beside([&] { Reduce(buckets_[next_]); });
+    if (overlap_) {
+      executor_.Between([this, bucket = buckets_[next_]] { Sum({&bucket, 1}); });
+    }
     ++next_;
   }
 
@@ -64,12 +69,11 @@ class RankReducer {
   void Finish() {
     SIMURGH_CHECK_EQ(std::exchange(next_, 0), buckets_.size());
     if (buckets_.empty()) return;  // No reduction was enqueued.
-    if (!overlap_) {
-      executor_.Beside([this] {
-        for (const ColumnRange& bucket : buckets_) Reduce(bucket);
-      });
-    }
-    executor_.JoinSide();
+    executor_.Between([this] {
+      if (!overlap_) Sum(buckets_);
+      executor_.On(Lane::kSums, [this] { executor_.Signal({Event::kSummed}); });
+      executor_.Await({Event::kSummed});
+    });
   }
 
   // Drops rounding errors of sums that were not applied.
@@ -77,18 +81,15 @@ class RankReducer {
     if (residuals_ != nullptr) executor_.Zero(residuals_, gradients_.size_bytes());
   }
 
-  // Sums batch norm's statistics during the pass.
-  void SumStatistics(double* values, size_t count) {
-    Note(sums_.Sum(std::span(values, count), executor_.stream()));
+  // Sums values of the pass, such as batch norm's statistics.
+  void SumValues(double* values, size_t count) {
+    executor_.Between([=, this] { Note(sums_.Sum(std::span(values, count), executor_.stream())); });
   }
 
-  // DeviceSums::Check, followed by GiveUp after an error. Not within Run.
+  // DeviceSums::Check, followed by GiveUp after an error.
   Status Check() {
     Status checked = sums_.Check();
-    if (!checked.ok()) {
-      executor_.AbandonRuns();
-      sums_.GiveUp();
-    }
+    if (!checked.ok()) sums_.GiveUp(checked);
     return checked;
   }
 
@@ -131,6 +132,15 @@ class RankReducer {
     return absl::OkStatus();
   }
 
+  // Starts after all work enqueued before, in parallel with later work until Finish.
+  void Sum(std::span<const ColumnRange> buckets) {
+    executor_.Signal({Event::kGradients});
+    executor_.On(Lane::kSums, [&] {
+      executor_.Await({Event::kGradients});
+      for (const ColumnRange& bucket : buckets) Reduce(bucket);
+    });
+  }
+
   void Reduce(const ColumnRange& bucket) {
     [[maybe_unused]] const auto range = executor_.Range("sum over ranks");
     switch (precision_) {
@@ -166,7 +176,12 @@ class RankReducer {
 
   template <bool kInt8>
   void Encode(const WireSource& source, size_t count, std::byte* out) {
-    executor_.ForEach(EncodeCalls<kInt8>(count), EncodePart<kInt8>{source, count, out});
+    if constexpr (kInt8) {
+      const size_t chunks = (count + kWireChunk - 1) / kWireChunk;
+      executor_.ForEachBlock(chunks, EncodeChunks{source, count, out});
+    } else {
+      executor_.ForEach(count, EncodeHalf{source, out});
+    }
   }
 
   void Note(Status status) { error_.Update(std::move(status)); }

@@ -9,8 +9,8 @@
 #include "nn/cuda/float16.h"
 #include "nn/cuda/matrix.h"
 
-// Reductions without shared memory: each call sums one part, and a second launch adds the parts.
-// The order of additions depends only on the sizes.
+// Reductions without shared memory: each call sums one part, and later launches add the parts. The
+// order of additions depends only on the sizes.
 namespace simurgh::cuda {
 
 // Rows that one call sums in f32; sums of blocks are in f64.
@@ -18,33 +18,71 @@ inline constexpr size_t kSumBlockRows = 64;
 
 inline size_t SumBlocks(size_t rows) { return (rows + kSumBlockRows - 1) / kSumBlockRows; }
 
-// partial(k, c) = the sum over block k of rows of term(r, c). Called for each (block, column).
+// partial(k, c) = the sum over block k of rows of term(r, c). Called for each (block, column). A
+// term is a PackKernel whose Of<N>(row, column) returns N values.
 template <typename Term>
 struct SumBlockCell {
+  static constexpr size_t kPack = Term::kPack;
+
   Term term;
   size_t rows;
   Matrix<float> partial;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t block, size_t column) const {
+  bool Packs() const { return term.Packs(); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t block, size_t column) const {
     const size_t begin = block * kSumBlockRows;
     const size_t end = begin + kSumBlockRows < rows ? begin + kSumBlockRows : rows;
-    float sum = 0.0F;
-    for (size_t row = begin; row < end; ++row) sum += term(row, column);
-    partial(block, column) = sum;
+    Pack<float, N> sums{};
+    for (size_t row = begin; row < end; ++row) {
+      const Pack<float, N> values = term.template Of<N>(row, column);
+      for (size_t k = 0; k < N; ++k) sums[k] += values[k];
+    }
+    for (size_t k = 0; k < N; ++k) partial(block, column + k) = sums[k];
   }
 };
 
-// sums[c] = the sum of partial's column. Called for each column.
-struct FinishColumnSum {
+// Columns that a thread sums: larger packs would leave too few threads.
+template <typename T>
+inline constexpr size_t kSumPack = 4 / sizeof(T);
+
+// Values that a call adds in later launches.
+inline constexpr size_t kSumFan = 32;
+
+inline size_t SumGroups(size_t rows) { return (SumBlocks(rows) + kSumFan - 1) / kSumFan; }
+
+// groups(g, c) = the sum of rows 32 g to 32 g + 31 of partial. Called for each (group, column).
+struct SumGroupCell {
   Matrix<float> partial;
+  Matrix<double> groups;
+
+  SIMURGH_HOST_DEVICE void operator()(size_t group, size_t column) const {
+    const size_t begin = group * kSumFan;
+    const size_t end = begin + kSumFan < partial.rows ? begin + kSumFan : partial.rows;
+    double sum = 0;
+    for (size_t row = begin; row < end; ++row) sum += static_cast<double>(partial(row, column));
+    groups(group, column) = sum;
+  }
+};
+
+// Sums of columns, in f64 and, unless null, in f32.
+struct ColumnSums {
   double* sums;
+  float* rounded = nullptr;
+};
+
+// The sum of each column of `parts`. Called for each column.
+template <typename Part>
+struct FinishColumnSum {
+  Matrix<Part> parts;
+  ColumnSums to;
 
   SIMURGH_HOST_DEVICE void operator()(size_t column) const {
     double sum = 0;
-    for (size_t block = 0; block < partial.rows; ++block) {
-      sum += static_cast<double>(partial(block, column));
-    }
-    sums[column] = sum;
+    for (size_t row = 0; row < parts.rows; ++row) sum += static_cast<double>(parts(row, column));
+    to.sums[column] = sum;
+    if (to.rounded != nullptr) to.rounded[column] = static_cast<float>(sum);
   }
 };
 
@@ -61,15 +99,20 @@ struct DivideSum {
 
 template <typename T>
 struct ValueTerm {
+  static constexpr size_t kPack = kSumPack<T>;
+
   Matrix<const T> values;
 
-  SIMURGH_HOST_DEVICE float operator()(size_t row, size_t column) const {
-    return ToFloat(values(row, column));
+  bool Packs() const { return AllPack<kPack>(values); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE Pack<float, N> Of(size_t row, size_t column) const {
+    const auto pack = values.template Load<N>(row, column);
+    Pack<float, N> wide;
+    for (size_t k = 0; k < N; ++k) wide[k] = ToFloat(pack[k]);
+    return wide;
   }
 };
-
-// Values that a call of SumGroup adds.
-inline constexpr size_t kSumFan = 32;
 
 // to[i] = from[32 i] + ... + from[32 i + 31], up to the end of `from`. Called for each i.
 struct SumGroup {
@@ -85,6 +128,9 @@ struct SumGroup {
     to[i] = sum;
   }
 };
+
+// Lanes of ForEachSum: adjacent threads that read one row.
+inline constexpr size_t kSumLanes = 32;
 
 // Partial sums of squares of a long vector. Call i reads every `parts`-th value from the i-th, so
 // adjacent threads read adjacent values.
@@ -111,11 +157,19 @@ SIMURGH_HOST_DEVICE inline bool IsFinite(float value) {
 
 // Sets the flag if a value is NaN or infinite. All calls write the same value.
 struct FindNonFinite {
-  const float* values;
+  static constexpr size_t kPack = kPackOf<float>;
+
+  Matrix<const float> values;
   uint32_t* flag;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t i) const {
-    if (!IsFinite(values[i])) *flag = 1;
+  bool Packs() const { return AllPack<kPack>(values); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    const auto pack = values.template Load<N>(row, column);
+    for (size_t k = 0; k < N; ++k) {
+      if (!IsFinite(pack[k])) *flag = 1;
+    }
   }
 };
 
@@ -124,13 +178,30 @@ struct FindNonFinite {
 // Reductions composed of kernels.
 namespace simurgh::cuda {
 
-// sums[c] = the sum over all rows of term(r, c); zero without rows. partial: (SumBlocks(rows),
-// columns), overwritten.
+// Memory for partial sums of columns: (SumBlocks(rows), columns) and (SumGroups(rows), columns).
+struct ColumnScratch {
+  Matrix<float> partial;
+  Matrix<double> groups;
+};
+
+// Finishes the sums of scratch.partial's columns.
+template <typename Executor>
+void FinishColumns(Executor& executor, const ColumnScratch& scratch, const ColumnSums& to) {
+  const auto& [partial, groups] = scratch;
+  if (partial.rows <= kSumFan) {
+    return executor.ForEach(partial.columns, FinishColumnSum<float>{partial, to});
+  }
+  executor.ForEachCell(groups.rows, groups.columns, SumGroupCell{partial, groups});
+  executor.ForEach(groups.columns, FinishColumnSum<double>{groups, to});
+}
+
+// Sums of term(r, c) over all rows; zero without rows.
 template <typename Executor, typename Term>
-void SumColumns(Executor& executor, const Term& term, size_t rows, const Matrix<float>& partial,
-                double* sums) {
+void SumColumns(Executor& executor, const Term& term, size_t rows, const ColumnScratch& scratch,
+                const ColumnSums& to) {
+  const Matrix<float>& partial = scratch.partial;
   executor.ForEachCell(partial.rows, partial.columns, SumBlockCell<Term>{term, rows, partial});
-  executor.ForEach(partial.columns, FinishColumnSum{partial, sums});
+  FinishColumns(executor, scratch, to);
 }
 
 // Sums `values`. scratch: of the same length. Overwrites both. Returns the address of the sum.

@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
@@ -12,6 +11,7 @@
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/optimizer_kernels.h"
+#include "nn/cuda/reduction_kernels.h"
 #include "nn/model_plan.h"
 #include "simurgh/base/status.h"
 
@@ -55,6 +55,8 @@ class Tensors {
     return kIsScaled<T> ? values : values.first(values.size() - kLossScaleValues);
   }
   std::span<float> batch_statistics() const { return Floats(weights_plan_.batch_statistics); }
+  // In the layout of statistics; only the places of variances are used.
+  std::span<float> inverse_deviations() const { return Floats(weights_plan_.inverse_deviations); }
   std::span<float> directions() const { return Floats(weights_plan_.directions); }
   std::span<float> running_statistics() const { return state().first(plan_.statistics_count); }
   StepScalars* scalars() const { return At<StepScalars>(weights_, weights_plan_.scalars); }
@@ -69,6 +71,12 @@ class Tensors {
     return At<PooledFeature>(weights_, weights_plan_.pooled_features);
   }
   uint32_t* feature_of() const { return At<uint32_t>(weights_, weights_plan_.feature_of); }
+  std::span<const CopiedBlock> copied_blocks() const { return weights_plan_.blocks; }
+  // The device's copied_blocks().
+  CopiedBlock* blocks() const { return At<CopiedBlock>(weights_, weights_plan_.copied_blocks); }
+  WeightCopier<T> copier() const {
+    return {blocks(), static_cast<uint32_t>(weights_plan_.blocks.size()), weights_};
+  }
 
   const WeightCopies& Copies(size_t tower, size_t layer) const {
     return weights_plan_.copies[tower][layer];
@@ -101,8 +109,9 @@ class Tensors {
     mask.row_bits = region.row_bits;
     return mask;
   }
-  Matrix<float> Partial(size_t columns) const {
-    return {At<float>(batch_, batch_plan_.partial), SumBlocks(rows_), columns, columns};
+  ColumnScratch ColumnParts(size_t columns) const {
+    return {{At<float>(batch_, batch_plan_.partial), SumBlocks(rows_), columns, columns},
+            {At<double>(batch_, batch_plan_.partial_groups), SumGroups(rows_), columns, columns}};
   }
   double* losses() const { return At<double>(batch_, batch_plan_.losses); }
   double* losses_next() const { return At<double>(batch_, batch_plan_.losses_next); }
@@ -139,6 +148,14 @@ class Tensors {
     return Embeddings(codes_.encodes() ? At<float>(batch_, batch_plan_.embedding_gradient)
                                        : At<float>(output(), transfer_.embedding_gradient));
   }
+  // Whether gradients of embeddings are encoded in 16 bits.
+  bool encodes_halves() const {
+    return codes_.encodes() && codes_.gradients.precision() != VectorPrecision::kInt8;
+  }
+  Matrix<uint16_t> encoded_halves() const {
+    return {At<uint16_t>(output(), transfer_.embedding_gradient), rows_, plan_.embedding_width,
+            codes_.gradients.row_bytes() / sizeof(uint16_t)};
+  }
   std::byte* encoded_gradient() const { return output() + transfer_.embedding_gradient.offset; }
   const WireCodes& codes() const { return codes_; }
   CodeLayout gradient_layout() const { return LayoutOf(codes_.gradients); }
@@ -171,50 +188,6 @@ class Tensors {
   size_t rows_ = 0;
   size_t slot_ = 0;
   std::vector<std::vector<ReluMask>> masks_;  // By tower and layer.
-};
-
-// A host copy of floats on the device, copied in either direction when out of date.
-//
-// Threads: one owner.
-class HostMirror {
- public:
-  HostMirror() = default;
-  explicit HostMirror(std::span<float> device) : device_(device.data()), values_(device.size()) {}
-
-  // Marks the host's values as out of date.
-  void DeviceChanged() {
-    is_old_ = true;
-    is_written_ = false;
-  }
-
-  // Copies the values from the device if out of date. written: the caller may change them.
-  template <typename Executor>
-  Status Read(Executor& executor, bool written) {
-    if (is_old_ && !values_.empty()) {
-      executor.ToHost(values_.data(), device_, values_.size() * sizeof(float));
-      SIMURGH_RETURN_IF_ERROR(executor.Synchronize());
-    }
-    is_old_ = false;
-    is_written_ = is_written_ || written;
-    return absl::OkStatus();
-  }
-
-  // Copies changed values to the device. Call before the device uses them.
-  template <typename Executor>
-  void Send(Executor& executor) {
-    if (is_written_ && !values_.empty()) {
-      executor.ToDevice(device_, values_.data(), values_.size() * sizeof(float));
-    }
-    is_written_ = false;
-  }
-
-  std::span<float> values() { return values_; }
-
- private:
-  float* device_ = nullptr;
-  std::vector<float> values_;
-  bool is_old_ = true;
-  bool is_written_ = false;
 };
 
 }  // namespace simurgh::cuda

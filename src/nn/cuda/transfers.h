@@ -9,10 +9,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
-#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/tensors.h"
 #include "nn/cuda/work.h"
@@ -77,8 +77,15 @@ struct PinnedBlock final : BatchBlock {
   }
 };
 
-// Executor: see DeviceNetwork. Without pinned memory, blocks use ordinary memory, from which copies
-// are slower.
+// Pinned memory, or ordinary memory, from which copies are slower. Executor: see DeviceNetwork.
+template <typename Executor>
+AlignedBuffer PinnedBuffer(Executor& executor, size_t size) {
+  DeviceMemory memory = executor.AllocatePinned(size);
+  if (memory == nullptr) return AlignedBuffer(size);
+  auto* const release = memory.get_deleter();
+  return {memory.release(), size, release};
+}
+
 template <typename Executor>
 class PinnedBlocks final : public BlockPool {
  public:
@@ -90,12 +97,8 @@ class PinnedBlocks final : public BlockPool {
         row_input_bytes_(options.batch_row_bytes > 0
                              ? options.batch_row_bytes
                              : RowInputBytes(plan, codes, options.batch_rows)),
-        buffers_(std::numeric_limits<size_t>::max(), [&executor](size_t size) {
-          DeviceMemory memory = executor.AllocatePinned(size);
-          if (memory == nullptr) return AlignedBuffer(size);
-          auto* const release = memory.get_deleter();
-          return AlignedBuffer(memory.release(), size, release);
-        }) {}
+        buffers_(std::numeric_limits<size_t>::max(),
+                 [&executor](size_t size) { return PinnedBuffer(executor, size); }) {}
 
   // Minimum input bytes of a block of rows, so that blocks can reuse each other's memory.
   size_t row_input_bytes() const { return row_input_bytes_; }
@@ -229,6 +232,54 @@ class Transfers {
   size_t computing_ = 0;  // The slot of the last Begin.
   uint64_t loads_ = 0;
   std::array<uint64_t, kSlots> loaded_{};  // By slot: the load whose inputs it holds; 0: none.
+};
+
+// A host copy of floats on the device, copied in either direction when out of date.
+//
+// Threads: one owner.
+class HostMirror {
+ public:
+  HostMirror() = default;
+  explicit HostMirror(std::span<float> device) : device_(device) {}
+
+  // Marks the host's values as out of date.
+  void DeviceChanged() {
+    is_old_ = true;
+    is_written_ = false;
+  }
+
+  // Copies the values from the device if out of date. written: the caller may change them.
+  // Requires that the last Send is done.
+  template <typename Executor>
+  Status Read(Executor& executor, bool written) {
+    if (host_.size() == 0)
+      host_ = PinnedBuffer(executor, std::max<size_t>(device_.size_bytes(), 1));
+    if (is_old_ && !device_.empty()) {
+      executor.ToHost(host_.data(), device_.data(), device_.size_bytes());
+      SIMURGH_RETURN_IF_ERROR(executor.Synchronize());
+    }
+    is_old_ = false;
+    is_written_ = is_written_ || written;
+    return absl::OkStatus();
+  }
+
+  // Enqueues the copy of changed values to the device, before it uses them. Returns whether there
+  // were any.
+  template <typename Executor>
+  bool Send(Executor& executor) {
+    const bool sends = std::exchange(is_written_, false) && !device_.empty();
+    if (sends) executor.ToDevice(device_.data(), host_.data(), device_.size_bytes());
+    return sends;
+  }
+
+  // Requires Read.
+  std::span<float> values() const { return host_.as<float>(device_.size()); }
+
+ private:
+  std::span<float> device_;
+  AlignedBuffer host_;
+  bool is_old_ = true;
+  bool is_written_ = false;
 };
 
 // Device memory for batches. A batch that does not fit reallocates it before its step is enqueued;

@@ -28,36 +28,69 @@ struct WireSource {
   }
 };
 
-// Encodes `count` values from `first`, at most kWireChunk.
-SIMURGH_HOST_DEVICE inline void EncodeChunk(const WireSource& source, size_t first, size_t count,
-                                            std::byte* out) {
-  constexpr float kLevels = 255.0F;
-  float least = FLT_MAX;
-  float greatest = -FLT_MAX;
-  bool finite = true;
-  for (size_t i = 0; i < count; ++i) {
-    const float wanted = source.Wanted(first + i);
-    finite = finite && IsFinite(wanted);
-    least = wanted < least ? wanted : least;
-    greatest = greatest < wanted ? wanted : greatest;
-  }
-  finite = finite && IsFinite(greatest - least);
-  float step = (greatest - least) / kLevels;
-  if (!finite) least = step = std::bit_cast<float>(0x7fc00000U);  // NaN.
-  std::memcpy(out, &least, sizeof(least));
-  std::memcpy(out + sizeof(least), &step, sizeof(step));
-  out += 2 * sizeof(float);
-  for (size_t i = 0; i < count; ++i) {
-    const float wanted = source.Wanted(first + i);
-    uint8_t code = 0;
-    if (step > 0) {
-      const float level = std::nearbyint((wanted - least) / step);
-      code = static_cast<uint8_t>(level < 0.0F ? 0.0F : (kLevels < level ? kLevels : level));
+// Encodes chunks in int8. Runs by ForEachBlock for each chunk: threads find the extremes of
+// segments, then each encodes a few values.
+struct EncodeChunks {
+  static constexpr size_t kSegment = 16;
+  static constexpr size_t kCodes = 4;
+
+  // As the CPU's loop over all values: of equal values the first counts.
+  struct Extremes {
+    float least = FLT_MAX;
+    float greatest = -FLT_MAX;
+    bool finite = true;
+
+    SIMURGH_HOST_DEVICE void Add(const Extremes& next) {
+      finite = finite && next.finite;
+      least = next.least < least ? next.least : least;
+      greatest = greatest < next.greatest ? next.greatest : greatest;
     }
-    out[i] = std::byte{code};
-    source.Keep(first + i, finite ? wanted - (least + step * static_cast<float>(code)) : 0.0F);
+  };
+
+  WireSource source;
+  size_t count;
+  std::byte* out;
+
+  SIMURGH_HOST_DEVICE static size_t fills() { return kWireChunk / kSegment; }
+  SIMURGH_HOST_DEVICE static size_t cells() { return kWireChunk / kCodes; }
+  static size_t bytes() { return kWireChunk / kSegment * sizeof(Extremes); }
+
+  SIMURGH_HOST_DEVICE void Fill(size_t chunk, size_t segment, std::byte* block) const {
+    Extremes extremes;
+    const size_t begin = chunk * kWireChunk + segment * kSegment;
+    for (size_t i = begin; i < begin + kSegment && i < count; ++i) {
+      const float wanted = source.Wanted(i);
+      extremes.Add({wanted, wanted, IsFinite(wanted)});
+    }
+    reinterpret_cast<Extremes*>(block)[segment] = extremes;
   }
-}
+
+  SIMURGH_HOST_DEVICE void Cell(size_t chunk, size_t cell, const std::byte* block) const {
+    constexpr float kLevels = 255.0F;
+    Extremes all;
+    for (size_t i = 0; i < fills(); ++i) all.Add(reinterpret_cast<const Extremes*>(block)[i]);
+    float least = all.least;
+    float step = (all.greatest - all.least) / kLevels;
+    const bool finite = all.finite && IsFinite(all.greatest - all.least);
+    if (!finite) least = step = std::bit_cast<float>(0x7fc00000U);  // NaN.
+    std::byte* const to = out + chunk * kWireChunkBytes;
+    if (cell == 0) {
+      std::memcpy(to, &least, sizeof(least));
+      std::memcpy(to + sizeof(least), &step, sizeof(step));
+    }
+    const size_t first = chunk * kWireChunk;
+    for (size_t i = cell * kCodes; i < (cell + 1) * kCodes && first + i < count; ++i) {
+      const float wanted = source.Wanted(first + i);
+      uint8_t code = 0;
+      if (step > 0) {
+        const float level = std::nearbyint((wanted - least) / step);
+        code = static_cast<uint8_t>(level < 0.0F ? 0.0F : (kLevels < level ? kLevels : level));
+      }
+      to[2 * sizeof(float) + i] = std::byte{code};
+      source.Keep(first + i, finite ? wanted - (least + step * static_cast<float>(code)) : 0.0F);
+    }
+  }
+};
 
 // Value i of an encoded part.
 template <bool kInt8>
@@ -77,31 +110,17 @@ SIMURGH_HOST_DEVICE float DecodeWire(const std::byte* encoded, size_t i) {
   }
 }
 
-// Calls of EncodePart for `count` values.
-template <bool kInt8>
-size_t EncodeCalls(size_t count) {
-  return kInt8 ? (count + kWireChunk - 1) / kWireChunk : count;
-}
-
-// Call i encodes value i, or chunk i.
-template <bool kInt8>
-struct EncodePart {
+// Encodes value i in bf16.
+struct EncodeHalf {
   WireSource source;
-  size_t count;
   std::byte* out;
 
   SIMURGH_HOST_DEVICE void operator()(size_t i) const {
-    if constexpr (kInt8) {
-      const size_t first = i * kWireChunk;
-      const size_t left = count - first;
-      EncodeChunk(source, first, left < kWireChunk ? left : kWireChunk, out + i * kWireChunkBytes);
-    } else {
-      const float wanted = source.Wanted(i);
-      Bfloat16 code;
-      Assign(code, wanted);
-      std::memcpy(out + i * sizeof(code), &code, sizeof(code));
-      source.Keep(i, wanted - ToFloat(code));
-    }
+    const float wanted = source.Wanted(i);
+    Bfloat16 code;
+    Assign(code, wanted);
+    std::memcpy(out + i * sizeof(code), &code, sizeof(code));
+    source.Keep(i, wanted - ToFloat(code));
   }
 };
 

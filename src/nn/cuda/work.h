@@ -3,8 +3,16 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace simurgh::cuda {
+
+// Memory from an executor, with its deleter.
+using DeviceMemory = std::unique_ptr<std::byte, void (*)(std::byte*)>;
+
+inline DeviceMemory NoMemory() {
+  return {nullptr, [](std::byte*) {}};
+}
 
 // Moments that delimit a step's computation.
 enum class Moment { kBegin, kEnd, kApplyBegin, kApplyEnd };
@@ -15,22 +23,24 @@ inline constexpr size_t kMoments = 4;
 inline constexpr size_t kSlots = 2;
 
 // Work in one lane runs in order, in parallel with the other lanes.
-enum class Lane { kCompute, kCopyIn, kCopyOut };
-inline constexpr size_t kLanes = 3;
+enum class Lane { kCompute, kCopyIn, kCopyOut, kSums };
+inline constexpr size_t kLanes = 4;
 
-// An event of the last batch in a slot.
+// An event of the last batch in a slot; the last two kinds use one slot.
 struct Event {
   enum Kind {
     kCopiedIn,   // Its inputs are on the device.
     kComputed,   // Its results are complete; its inputs are no longer read.
     kReported,   // The host has its report and probabilities.
     kCopiedOut,  // The host has its gradients.
+    kGradients,  // Gradients may be summed over the ranks.
+    kSummed,     // They are sums.
   };
 
   Kind kind = kCopiedIn;
   size_t slot = 0;
 };
-inline constexpr size_t kEventKinds = 4;
+inline constexpr size_t kEventKinds = 6;
 
 // Identifies a repeated sequence of kernels, products and copies.
 struct Work {
@@ -42,6 +52,7 @@ struct Work {
   uint64_t samples = 0;
   bool shares_statistics = false;  // Batch norm uses all ranks' statistics.
   bool pools = false;              // The device pools the batch's rows.
+  bool decides = false;            // The device decides whether the step counts.
 
   auto operator<=>(const Work&) const = default;
 

@@ -51,6 +51,19 @@ class RankBoard {
     return true;
   }
 
+  // As DeviceSums::Exchange. Returns false if a rank has failed.
+  bool Exchange(uint32_t rank, const std::byte* outgoing, std::byte* incoming, size_t part_bytes) {
+    const size_t bytes = part_bytes * ranks();
+    std::vector<std::byte> all(bytes * ranks());
+    if (!Gather(rank, {outgoing, bytes}, all.data())) return false;
+    for (uint32_t peer = 0; peer < ranks(); ++peer) {
+      if (peer == rank) continue;
+      std::copy_n(all.data() + peer * bytes + rank * part_bytes, part_bytes,
+                  incoming + peer * part_bytes);
+    }
+    return true;
+  }
+
   void GiveUp() {
     const MutexLock lock(mutex_);
     given_up_ = true;

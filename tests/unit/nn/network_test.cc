@@ -76,13 +76,14 @@ struct StepOutput {
   std::vector<float> probabilities;
 };
 
-StepOutput ForwardBackward(DenseNetwork& network, const TestBatch& batch) {
+StepOutput ForwardBackward(DenseNetwork& network, const TestBatch& batch,
+                           const RankStep& step = {}) {
   StepOutput output;
   output.embedding_gradient.resize(batch.rows * kEmbeddings);
   output.probabilities.resize(batch.rows);
   const auto result = ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
                                        {output.embedding_gradient.data(), batch.rows, kEmbeddings},
-                                       output.probabilities);
+                                       output.probabilities, step);
   REQUIRE(result.ok());
   output.result = *result;
   return output;
@@ -269,9 +270,9 @@ TEST_CASE("gradients are applied once, and only if computed") {
   CHECK(network->ApplyGradients(kRate).code() == absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_CASE("the step uses gradients as the caller left them") {
+TEST_CASE("a step whose caller sums uses the gradients as the caller left them") {
   const auto network = MakeNetwork(Chain({Linear(1)}), Options(kDense, kEmbeddings, {}));
-  ForwardBackward(*network, MakeBatch(8, 1));
+  ForwardBackward(*network, MakeBatch(8, 1), {.on_gradients = [](size_t, size_t) {}});
   const std::vector<float> before = Copy(network->parameters());
   std::ranges::fill(network->gradients(), 2.0F);
   REQUIRE(network->ApplyGradients(0.5F).ok());

@@ -223,7 +223,7 @@ StatusOr<Trained> PushAll(DensePort& port, const DenseOptimizerConfig& optimizer
   DenseExchange exchange(port, {.run = kRun, .optimizer = optimizer, .staleness = staleness});
   SIMURGH_RETURN_IF_ERROR(exchange.Start(first.weights, first.state));
   for (size_t step = begin; step < end; ++step) {
-    SIMURGH_RETURN_IF_ERROR(exchange.TakeWeights(first.weights));
+    SIMURGH_RETURN_IF_ERROR(exchange.TakeWeights([&] { return std::span(first.weights); }));
     exchange.Push(step, 0.1F / static_cast<float>(1 + step), gradients[step]);
   }
   SIMURGH_RETURN_IF_ERROR(exchange.Pull(first.weights));

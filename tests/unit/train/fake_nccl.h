@@ -1,9 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <string>
-#include <vector>
 
 #include "simurgh/collective/nccl_library.h"
 #include "tests/unit/collective/rank_board.h"
@@ -40,8 +38,12 @@ class FakeNccl final : public NcclLibrary {
   }
   void Abort(Handle) override {
     ++aborts_;
-    if (captured_ != nullptr && *captured_ > 0) ++hanging_aborts_;
     board_.GiveUp();
+  }
+  Status Finish(Handle) override {
+    ++finishes_;
+    stuck_ = stuck_ || hangs_at_end_;
+    return absl::OkStatus();
   }
   void Free(Handle) override { ++frees_; }
 
@@ -54,15 +56,7 @@ class FakeNccl final : public NcclLibrary {
   }
   Status Exchange(Handle, const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
                   void*) override {
-    const size_t bytes = part_bytes * board_.ranks();
-    std::vector<std::byte> all(bytes * board_.ranks());
-    const bool done = board_.Gather(rank_, {outgoing, bytes}, all.data());
-    for (uint32_t peer = 0; done && peer < board_.ranks(); ++peer) {
-      if (peer == rank_) continue;
-      std::copy_n(all.data() + peer * bytes + rank_ * part_bytes, part_bytes,
-                  incoming + peer * part_bytes);
-    }
-    return Of(done);
+    return Of(board_.Exchange(rank_, outgoing, incoming, part_bytes));
   }
   Status Gather(Handle, std::span<const std::byte> own, std::byte* all, void*) override {
     return Of(board_.Gather(rank_, own, all));
@@ -70,13 +64,12 @@ class FakeNccl final : public NcclLibrary {
 
   std::atomic<int> device_ = -1;  // Of Connect(). Threads: any.
   int aborts_ = 0;
+  int finishes_ = 0;
   int frees_ = 0;
-  // Graphs that have calls in them, where something captures: NCCL's abort waits for their end.
-  const size_t* captured_ = nullptr;
-  int hanging_aborts_ = 0;
   int questions_ = 0;
   bool stuck_ = false;
-  std::string error_;  // Shows on a stream.
+  bool hangs_at_end_ = false;  // Finish waits for another rank.
+  std::string error_;          // Shows on a stream.
 
  private:
   static Status Of(bool done) {

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <vector>
 
-#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/memory_plan.h"
+#include "nn/cuda/work.h"
 #include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/kernel_runs.h"
 
@@ -37,7 +37,17 @@ class CodingRunner {
       executor_.ForEachCell(rows, vectors_,
                             cuda::EncodeByteVector{from, layout_, factor, sent_key, to});
     } else {
-      executor_.ForEachCell(rows, columns, cuda::EncodeHalfCell{from, layout_, factor, to});
+      uint32_t* const flag = Sent(std::vector<uint32_t>{0});
+      executor_.ForEachCell(
+          rows, columns,
+          cuda::FinishGradientCell<float>{
+              .from = from,
+              .before = {},
+              .inverse_scale = nullptr,
+              .not_finite = flag,
+              .to = {},
+              .encoded = {reinterpret_cast<uint16_t*>(to), rows, columns, code_.row_bytes() / 2},
+              .code = {layout_.half(), factor}});
     }
     return Received(to, before.size() - kBehind);
   }

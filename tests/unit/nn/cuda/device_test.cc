@@ -1,61 +1,68 @@
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <catch2/catch.hpp>
 
-#include "nn/cuda/cuda_network.h"
 #include "tests/unit/nn/cuda/training_run.h"
+#include "tests/unit/nn/test_backend.h"
 
-// The network on a device compared with the CPU backend, and features of devices only.
+// The CUDA backend's network on a device, or on a simulated one, compared with the CPU backend.
 namespace simurgh::testing {
 namespace {
 
-TrainingRun TrainOnDevice(const DenseNetworkOptions& options, const cuda::CudaTuning& tuning,
-                          int steps, const ModelConfig& model = EveryLayer()) {
-  auto created = cuda::CreateCudaNetwork(model, options, tuning);
-  INFO(created.status().message());
-  REQUIRE(created.ok());
-  return Train(*created->network, steps);
+TrainingRun TrainOnDevice(const DenseNetworkOptions& options, int steps,
+                          const ModelConfig& model = EveryLayer()) {
+  auto network = CreateTestNetwork(model, options);
+  INFO(std::string(network.status().message()));
+  REQUIRE(network.ok());
+  return Train(**network, steps);
 }
 
-DenseNetworkOptions AdamOptions() {
-  return RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
-}
-
-TEST_CASE("training on a device agrees with the CPU backend for every optimizer") {
+TEST_CASE("training agrees with the CPU backend for every optimizer") {
   for (const DenseOptimizerConfig& config : RunOptimizers()) {
     CAPTURE(static_cast<int>(config.kind), config.momentum, config.max_gradient_norm);
-    CheckSameTraining(TrainOnDevice(RunOptions(config), {.poison = true}, 12),
-                      ExpectAsOnCpu(RunOptions(config), 12));
+    CheckSameTraining(TrainOnDevice(RunOptions(config), 12), ExpectAsOnCpu(RunOptions(config), 12));
   }
 }
 
-// tf32 rounds operands of products to 11 bits, bf16 everything to 8, f16 to 11; see
-// precision_test.cc.
+// bf16 rounds each value to 8 bits, a relative error of at most 2^-8 (f16: 11 bits, an eighth of
+// that). Over ten layers, forward and backward, the errors add up like random ones. tf32 rounds the
+// operands of products to 11 bits.
 TEST_CASE("a step in tf32, in bf16 and in f16 differs from one in f32 by its rounding") {
   DenseNetworkOptions options = RunOptions({});
   const ModelConfig model = EveryLayer(Sigmoid());
   const TrainingRun expected = TrainOnCpu(options, 1, model);
   const auto error_in = [&](ComputePrecision precision) {
     options.precision = precision;
-    const TrainingRun run = TrainOnDevice(options, {.poison = true}, 1, model);
+    const TrainingRun run = TrainOnDevice(options, 1, model);
     CHECK(run.losses[0] == Approx(expected.losses[0]).epsilon(0.01));
     return RelativeError(run.embedding_gradient, expected.embedding_gradient);
   };
   CHECK(error_in(ComputePrecision::kF32) < 1e-5);
   CHECK(error_in(ComputePrecision::kTf32) < 4e-3);
-  CHECK(error_in(ComputePrecision::kBf16) < 0.02);
-  CHECK(error_in(ComputePrecision::kF16) < 4e-3);
+  for (const auto& [precision, unit] :
+       {std::pair(ComputePrecision::kBf16, 1.0), {ComputePrecision::kF16, 0.125}}) {
+    const double error = error_in(precision);
+    CAPTURE(unit, error);
+    CHECK(error < 0.02 * unit);
+    CHECK(error > 1e-4 * unit);
+  }
 }
 
-TEST_CASE("training in 16 bits on a device learns as training in f32 does") {
-  DenseNetworkOptions options = AdamOptions();
+TEST_CASE("training in 16 bits learns as training in f32 does") {
+  DenseNetworkOptions options =
+      RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
   const TrainingRun expected = TrainOnCpu(options, 40);
   for (const ComputePrecision precision : {ComputePrecision::kBf16, ComputePrecision::kF16}) {
     CAPTURE(static_cast<int>(precision));
     options.precision = precision;
-    const TrainingRun actual = TrainOnDevice(options, {.poison = true}, 40);
+    const TrainingRun actual = TrainOnDevice(options, 40);
     for (size_t i = 0; i < expected.losses.size(); ++i) {
       CHECK(actual.losses[i] == Approx(expected.losses[i]).margin(0.05));
     }
     CHECK(actual.losses.back() < 0.8 * actual.losses.front());
+    CHECK(RelativeError(actual.predictions, expected.predictions) < 0.1);
   }
 }
 
@@ -63,7 +70,7 @@ TEST_CASE("batches of more sizes than graphs are cached train as on the CPU") {
   const ModelConfig model = Chain({Linear(70), Relu(), Linear(9), Sigmoid(), Linear(1)});
   DenseNetworkOptions options;
   options.inputs = TestInputs(3);
-  auto created = cuda::CreateCudaNetwork(model, options, {});
+  auto created = CreateTestNetwork(model, options);
   auto expected = CreateCpuNetwork(model, options);
   REQUIRE(created.ok());
   REQUIRE(expected.ok());
@@ -74,7 +81,7 @@ TEST_CASE("batches of more sizes than graphs are cached train as on the CPU") {
       std::vector<float> gradients[2] = {std::vector<float>(rows * 6),
                                          std::vector<float>(rows * 6)};
       std::vector<float> probabilities[2] = {std::vector<float>(rows), std::vector<float>(rows)};
-      DenseNetwork* const networks[2] = {created->network.get(), expected->get()};
+      DenseNetwork* const networks[2] = {created->get(), expected->get()};
       for (int i = 0; i < 2; ++i) {
         const auto result =
             ComputeGradients(*networks[i], batch.dense(), batch.embeddings(), batch.labels,

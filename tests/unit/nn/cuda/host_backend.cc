@@ -11,7 +11,9 @@ StatusOr<std::unique_ptr<DenseNetwork>> CreateHostNetwork(const ModelConfig& mod
                                                           const DenseNetworkOptions& options,
                                                           const HostExecutor::Options& executor) {
   SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, options.inputs));
-  auto device = std::make_unique<HostExecutor>(executor);
+  HostExecutor::Options with_precision = executor;
+  with_precision.precision = options.precision;
+  auto device = std::make_unique<HostExecutor>(with_precision);
   if (options.precision == ComputePrecision::kBf16) {
     return cuda::DeviceNetwork<HostExecutor, cuda::Bfloat16>::Create(
         std::move(plan), TasksOf(model), options, std::move(device));

@@ -5,42 +5,64 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
+#include "nn/cuda/matrix.h"
+#include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/work.h"
+#include "simurgh/base/check.h"
 #include "simurgh/base/status.h"
+#include "tests/unit/nn/cuda/fake_cublas_lt.h"
 #include "tests/unit/nn/cuda/simulated_lanes.h"
 
 namespace simurgh::testing {
 
-// Simulates a device on the host: runs kernels as loops and products by definition, on memory that
-// is initially NaN. Runs work at once or, with lanes, in any order that events allow.
+// Simulates a device on the host: runs kernels as loops and products through GemmLibrary on
+// FakeCublasLt, on memory that is initially NaN. Runs work at once or, with lanes, in any order
+// that events allow.
 //
 // Threads: one owner.
 class HostExecutor {
  public:
   struct Options {
-    bool fuse = true;      // Fuse epilogues with products; else kernels compute them.
-    bool reverse = false;  // Call kernels in reverse order.
-    // Replay repeated work as captured in its second call, like a graph. Not with sums over ranks,
-    // which the executor does not capture.
-    bool replays = false;
+    bool fuse = true;        // Fuse epilogues with products; else kernels compute them.
+    bool fuse_masks = true;  // Also relu with its mask.
+    bool takes = true;       // Else a kernel computes products.
+    bool reverse = false;    // Call kernels in reverse order.
+    bool replays = false;    // Replay repeated work as captured in its second call, like a graph.
+    bool fails_captures = false;
     std::optional<uint64_t> lanes;  // The seed of SimulatedLanes.
+    ComputePrecision precision = ComputePrecision::kF32;
     size_t* kept_runs = nullptr;    // Output: number of captured graphs.
     size_t* replayed = nullptr;     // Output: number of replayed training passes.
     size_t* allocations = nullptr;  // Output: number of device allocations.
     const bool* is_full = nullptr;  // While true, device allocations fail.
+    std::vector<FakeCublasLt::Product>* products =
+        nullptr;  // Output: the last call's and all before.
   };
 
-  explicit HostExecutor(const Options& options) : options_(options) {
+  explicit HostExecutor(const Options& options)
+      : options_(options),
+        lt_({.fuse = options.fuse,
+             .fuse_masks = options.fuse_masks,
+             .takes = options.takes,
+             .enqueue = [this](std::function<void()> work) { Do(std::move(work)); }}) {
     if (options.lanes) lanes_.emplace(*options.lanes);
+    auto library = cuda::GemmLibrary::Create(
+        lt_.functions(), {.precision = options.precision, .choose = {}, .allocate = NewBlock});
+    SIMURGH_CHECK(library.ok()) << library.status().ToString();
+    library_ = *std::move(library);
   }
+  HostExecutor(const HostExecutor&) = delete;
+  HostExecutor& operator=(const HostExecutor&) = delete;
+
+  void MakeCurrent() {}
 
   cuda::DeviceMemory AllocateDevice(size_t bytes) {
     if (options_.allocations != nullptr) ++*options_.allocations;
@@ -88,32 +110,34 @@ class HostExecutor {
     const auto [run, is_new] = runs_.try_emplace(work);
     CountRuns();
     if (is_new || !options_.replays) return enqueue();
-    std::vector<std::function<void()>>& captured = run->second;
+    std::vector<Captured>& captured = run->second;
     if (captured.empty()) {
       capturing_ = &captured;
       enqueue();
       capturing_ = nullptr;
+      if (options_.fails_captures) {
+        options_.replays = false;
+        return enqueue();
+      }
     } else if (options_.replayed != nullptr && work.kind == cuda::Work::kTrain) {
       ++*options_.replayed;
     }
-    for (const std::function<void()>& function : captured) Do(function);
+    for (const Captured& one : captured) one.is_between ? one.work() : Do(one.work);
+  }
+  void Between(std::function<void()> enqueue) {
+    if (capturing_ == nullptr) return enqueue();
+    capturing_->push_back({std::move(enqueue), true});
   }
   void ForgetRuns() {
     Drain();
-    AbandonRuns();
-  }
-  void AbandonRuns() {
     runs_.clear();
     CountRuns();
   }
 
   int device() const { return 0; }
-  void* stream() const { return nullptr; }
-  template <typename Enqueue>
-  void Beside(const Enqueue& enqueue) {
-    enqueue();
-  }
-  void JoinSide() {}
+  // The executor, for sums over ranks.
+  void* stream() { return this; }
+  void Enqueue(std::function<void()> work) { Do(std::move(work)); }
   void Mark(cuda::Moment) {}
 
   int Range(const char*) { return 0; }
@@ -127,124 +151,95 @@ class HostExecutor {
 
   template <typename Kernel>
   void ForEachCell(size_t rows, size_t columns, const Kernel& kernel) {
-    ForEach(rows * columns, [=](size_t i) { kernel(i / columns, i % columns); });
+    if constexpr (cuda::PackKernel<Kernel>) {
+      if (kernel.Packs()) return ForEachPack<Kernel::kPack>(rows, columns, kernel);
+      ForEachPack<1>(rows, columns, kernel);
+    } else {
+      ForEach(rows * columns, [=](size_t i) { kernel(i / columns, i % columns); });
+    }
+  }
+
+  template <typename Kernel>
+  void ForEachSum(size_t count, const Kernel& kernel) {
+    ForEach(count, [=](size_t i) {
+      float sums[cuda::kSumLanes];
+      for (size_t lane = 0; lane < cuda::kSumLanes; ++lane) sums[lane] = kernel.Lane(i, lane);
+      // As a warp's shuffles.
+      for (size_t step = cuda::kSumLanes / 2; step > 0; step /= 2) {
+        for (size_t lane = 0; lane < step; ++lane) sums[lane] += sums[lane + step];
+      }
+      kernel.Finish(i, sums[0]);
+    });
+  }
+
+  template <typename Kernel>
+  void ForEachBlock(size_t count, const Kernel& kernel) {
+    ForEach(count, [=, reverse = options_.reverse](size_t i) {
+      const cuda::DeviceMemory block = Allocate(kernel.bytes());
+      const auto for_each = [reverse](size_t end, const auto& call) {
+        for (size_t k = 0; k < end; ++k) call(reverse ? end - 1 - k : k);
+      };
+      for_each(kernel.fills(), [&](size_t k) { kernel.Fill(i, k, block.get()); });
+      for_each(kernel.cells(), [&](size_t k) { kernel.Cell(i, k, block.get()); });
+    });
   }
 
   // As CudaExecutor's.
   template <typename T, typename Out>
   bool Multiply(const cuda::Gemm<T, Out>& gemm) {
-    ForEachCell(gemm.d.rows, gemm.d.columns, cuda::GemmCell<T, Out>{gemm});
-    if (gemm.epilogue == cuda::Epilogue::kNone) return true;
-    if (!options_.fuse) return false;
-    // A copy of the mask, which belongs to another batch when the lane runs.
-    const cuda::ReluMask mask = gemm.mask == nullptr ? cuda::ReluMask() : *gemm.mask;
-    switch (gemm.epilogue) {
-      case cuda::Epilogue::kNone:
-        return true;
-      case cuda::Epilogue::kBias:
-      case cuda::Epilogue::kBiasRelu:
-      case cuda::Epilogue::kBiasReluMask:
-        if (gemm.epilogue == cuda::Epilogue::kBiasReluMask) gemm.mask->written = true;
-        Do([gemm, mask] { AddBias(gemm, mask); });
-        return true;
-      case cuda::Epilogue::kReluBackward:
-        if (!mask.written) return false;
-        Do([gemm, mask] { ApplyMask(gemm, mask); });
-        return true;
-      case cuda::Epilogue::kBiasGelu:
-        Do([gemm] { AddBiasGelu(gemm); });
-        return true;
-      case cuda::Epilogue::kGeluBackward:
-        ForEachCell(
-            gemm.d.rows, gemm.d.columns,
-            cuda::ActivationBackwardCell<Out, GeluFormula>{gemm.gelu_input, gemm.d, gemm.d});
-        return true;
-      case cuda::Epilogue::kBiasGradient:
-        Do([gemm] { SumRows(gemm); });
-        return true;
+    const auto outcome = library_->Multiply(gemm, nullptr);
+    SIMURGH_CHECK(outcome.ok()) << outcome.status().ToString();
+    SIMURGH_CHECK(lt_.rejections().empty()) << lt_.rejections().front();
+    if (options_.products != nullptr) *options_.products = lt_.products();
+    if (*outcome == cuda::GemmLibrary::Outcome::kNotTaken) {
+      ForEachCell(gemm.d.rows, gemm.d.columns, cuda::GemmCell<T, Out>{gemm});
+      return gemm.epilogue == cuda::Epilogue::kNone;
     }
-    return true;
+    return *outcome == cuda::GemmLibrary::Outcome::kFused;
   }
 
  private:
+  struct Captured {
+    std::function<void()> work;
+    bool is_between = false;
+  };
+
   // Runs work now, or in the present lane, or at each replay.
   template <typename Function>
   void Do(Function function) {
-    if (capturing_ != nullptr) return capturing_->push_back(std::move(function));
+    if (capturing_ != nullptr) return capturing_->push_back({std::move(function)});
     if (lanes_) return lanes_->Enqueue(lane_, std::move(function));
     function();
+  }
+
+  template <size_t N, typename Kernel>
+  void ForEachPack(size_t rows, size_t columns, const Kernel& kernel) {
+    const size_t packs = (columns + N - 1) / N;
+    ForEach(rows * packs,
+            [=](size_t i) { cuda::RunPack<N>(kernel, i / packs, i % packs * N, columns); });
   }
 
   void CountRuns() {
     if (options_.kept_runs != nullptr) *options_.kept_runs = runs_.size();
   }
 
-  static cuda::DeviceMemory Allocate(size_t bytes) {
+  static cuda::DeviceMemory NewBlock(size_t bytes) {
     const size_t whole = (bytes + 255) / 256 * 256;
     auto* block = static_cast<std::byte*>(std::aligned_alloc(256, whole == 0 ? 256 : whole));
-    if (block != nullptr) std::memset(block, 0xff, bytes);
     return {block, [](std::byte* memory) { std::free(memory); }};
   }
-
-  static uint8_t& MaskByte(const cuda::ReluMask& mask, size_t row, size_t column) {
-    return static_cast<uint8_t*>(mask.bits)[(row * mask.row_bits + column) / 8];
-  }
-
-  template <typename T, typename Out>
-  static void AddBias(const cuda::Gemm<T, Out>& gemm, const cuda::ReluMask& mask) {
-    const bool relu = gemm.epilogue != cuda::Epilogue::kBias;
-    const bool masks = gemm.epilogue == cuda::Epilogue::kBiasReluMask;
-    for (size_t row = 0; row < gemm.d.rows; ++row) {
-      for (size_t column = 0; column < gemm.d.columns; ++column) {
-        Out& value = gemm.d(row, column);
-        float sum = cuda::ToFloat(value) + cuda::ToFloat(gemm.bias[column]);
-        const bool passes = !relu || !(sum < 0.0F);
-        if (!passes) sum = 0.0F;
-        cuda::Assign(value, sum);
-        if (!masks) continue;
-        uint8_t& byte = MaskByte(mask, row, column);
-        const auto bit = static_cast<uint8_t>(1U << (column % 8));
-        byte = static_cast<uint8_t>(sum > 0.0F ? byte | bit : byte & ~bit);
-      }
-    }
-  }
-
-  template <typename T, typename Out>
-  static void AddBiasGelu(const cuda::Gemm<T, Out>& gemm) {
-    for (size_t row = 0; row < gemm.d.rows; ++row) {
-      for (size_t column = 0; column < gemm.d.columns; ++column) {
-        Out& value = gemm.d(row, column);
-        const float sum = cuda::ToFloat(value) + cuda::ToFloat(gemm.bias[column]);
-        cuda::Assign(gemm.gelu_input(row, column), sum);
-        cuda::Assign(value, GeluFormula::Value(sum));
-      }
-    }
-  }
-
-  template <typename T, typename Out>
-  static void ApplyMask(const cuda::Gemm<T, Out>& gemm, const cuda::ReluMask& mask) {
-    for (size_t row = 0; row < gemm.d.rows; ++row) {
-      for (size_t column = 0; column < gemm.d.columns; ++column) {
-        const bool passes = (MaskByte(mask, row, column) >> (column % 8) & 1U) != 0;
-        if (!passes) cuda::Assign(gemm.d(row, column), 0.0F);
-      }
-    }
-  }
-
-  template <typename T, typename Out>
-  static void SumRows(const cuda::Gemm<T, Out>& gemm) {
-    for (size_t column = 0; column < gemm.d.columns; ++column) {
-      double sum = 0;
-      for (size_t row = 0; row < gemm.depth; ++row)
-        sum += double{cuda::ToFloat(gemm.b(row, column))};
-      gemm.bias_gradient[column] = static_cast<float>(sum);
-    }
+  static cuda::DeviceMemory Allocate(size_t bytes) {
+    cuda::DeviceMemory block = NewBlock(bytes);
+    if (block != nullptr) std::memset(block.get(), 0xff, bytes);
+    return block;
   }
 
   Options options_;
+  FakeCublasLt lt_;
+  std::unique_ptr<cuda::GemmLibrary> library_;
   std::optional<SimulatedLanes> lanes_;
-  std::map<cuda::Work, std::vector<std::function<void()>>> runs_;  // Empty: enqueued once.
-  std::vector<std::function<void()>>* capturing_ = nullptr;
+  std::map<cuda::Work, std::vector<Captured>> runs_;  // Empty: enqueued once.
+  std::vector<Captured>* capturing_ = nullptr;
   cuda::Lane lane_ = cuda::Lane::kCompute;
 };
 

@@ -6,7 +6,9 @@
 namespace simurgh::testing {
 
 KernelResult RunKernel(const KernelRun& run) {
-  HostExecutor executor({.fuse = run.fuse});
+  HostExecutor executor({.fuse = run.path != ProductPath::kPlain,
+                         .fuse_masks = run.path != ProductPath::kWithoutMask,
+                         .takes = run.path != ProductPath::kKernel});
   return RunKernelOn(executor, run);
 }
 

@@ -6,14 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
+#include "nn/cuda/head_kernels.h"
 #include "nn/cuda/interaction_kernels.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/reduction_kernels.h"
+#include "nn/cuda/work.h"
 #include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/kernel_runs.h"
 
@@ -63,7 +64,9 @@ class KernelRunner {
   template <typename U>
   Matrix<U> NewMatrix(size_t rows, size_t columns) {
     const size_t stride = StrideOf<U>(columns);
-    return {static_cast<U*>(Poisoned(rows * stride * sizeof(U))), rows, columns, stride};
+    const size_t offset = run_.path == ProductPath::kMisaligned ? 1 : 0;
+    auto* const data = static_cast<U*>(Poisoned((rows * stride + offset) * sizeof(U)));
+    return {data + offset, rows, columns, stride};
   }
   template <typename U = T>
   Matrix<U> In(size_t index, size_t rows, size_t columns) {
@@ -156,24 +159,22 @@ class KernelRunner {
     switch (run_.name) {
       case Name::kDot: {
         const Matrix<T> out = NewMatrix<T>(rows, Pairs());
-        executor_.ForEachCell(rows, Pairs(), cuda::DotCell<T>{In(0), run_.depth, out});
+        cuda::Dot(executor_, Matrix<const T>(In(0)), run_.depth, out);
         return Out(out);
       }
       case Name::kDotBackward:
-        return Cells(cuda::DotBackwardCell<T>{In(0), run_.depth, In(1, rows, Pairs()), whole},
-                     whole);
+        cuda::DotBackward(executor_, Matrix<const T>(In(0)), run_.depth,
+                          Matrix<const T>(In(1, rows, Pairs())), whole);
+        return Out(whole);
       case Name::kFm:
       case Name::kFmBackward: {
         const Matrix<T> a = In(0);
-        executor_.ForEachCell(rows, run_.depth, cuda::VectorSumCell<T>{a, run_.depth, sums});
-        if (run_.name == Name::kFmBackward) {
-          return Cells(cuda::FmBackwardCell<T>{a, sums, In(1, rows, 1), whole}, whole);
-        }
-        executor_.ForEach(rows, cuda::FmRow<T>{a, sums, single});
-        return Out(single);
+        executor_.ForEachSum(rows, cuda::FmRow<T>{a, sums, single});
+        if (run_.name == Name::kFm) return Out(single);
+        return Cells(cuda::FmBackwardCell<T>{a, sums, In(1, rows, 1), whole}, whole);
       }
       case Name::kSum:
-        executor_.ForEach(rows, cuda::SumRow<T, T>{In(0), single});
+        executor_.ForEachSum(rows, cuda::SumOfPart<T, T>{In(0), single});
         return Out(single);
       case Name::kSumBackward:
         return Cells(cuda::SumBackwardCell<T>{In(0, rows, 1), whole}, whole);
@@ -181,21 +182,54 @@ class KernelRunner {
         return SumColumns();
       case Name::kUnscale:
         return Unscale();
+      case Name::kHead:
+      case Name::kHeadBackward:
+        return RunHead();
       default:
         return;  // Unknown kernel: without a result the test fails.
     }
   }
 
+  cuda::ColumnScratch ColumnParts(size_t rows, size_t more_columns = 0) {
+    const size_t columns = run_.columns + more_columns;
+    const size_t blocks = cuda::SumBlocks(rows);
+    const size_t groups = cuda::SumGroups(rows);
+    return {
+        {static_cast<float*>(Poisoned(blocks * columns * sizeof(float))), blocks, columns, columns},
+        {static_cast<double*>(Poisoned(groups * columns * sizeof(double))), groups, columns,
+         columns}};
+  }
+
   void SumColumns() {
     const size_t columns = run_.columns;
-    auto* partial =
-        static_cast<float*>(Poisoned(cuda::SumBlocks(run_.rows) * columns * sizeof(float)));
     auto* sums = static_cast<double*>(Poisoned(columns * sizeof(double)));
     const Matrix<float> out = NewMatrix<float>(1, columns);
-    cuda::SumColumns(executor_, cuda::ValueTerm<T>{In(0)}, run_.rows,
-                     {partial, cuda::SumBlocks(run_.rows), columns, columns}, sums);
-    executor_.ForEach(columns, cuda::DivideSum{sums, 1.0, out.data});
+    cuda::SumColumns(executor_, cuda::ValueTerm<T>{In(0)}, run_.rows, ColumnParts(run_.rows),
+                     {sums, out.data});
     Out(out);
+  }
+
+  void RunHead() {
+    const Matrix<const T> a = In(0);
+    if (run_.name == Name::kHead) {
+      const Matrix<float> logits = NewMatrix<float>(run_.rows, 1);
+      executor_.ForEachSum(
+          run_.rows,
+          cuda::HeadRow<T, float, cuda::NoNext>{
+              a, InVector(1), InVector(2), logits, {}, a.template Packs<cuda::kPackOf<T>>()});
+      return Out(logits);
+    }
+    const Matrix<const T> dy = In(1, run_.rows, 1);
+    const Matrix<T> dx = NewMatrix<T>(run_.rows, run_.columns);
+    const cuda::ColumnScratch scratch = ColumnParts(run_.rows, 1);
+    const Matrix<float> sums = NewMatrix<float>(1, run_.columns + 1);
+    executor_.ForEachCell(
+        scratch.partial.rows, run_.columns,
+        cuda::HeadBackwardCell<T, ReluFormula>{a, a, dy, InVector(2), dx, scratch.partial});
+    cuda::FinishColumns(executor_, scratch,
+                        {static_cast<double*>(Poisoned(sums.columns * sizeof(double))), sums.data});
+    Out(dx);
+    Out(sums);
   }
 
   void Unscale() {
@@ -204,7 +238,7 @@ class KernelRunner {
     auto* device = static_cast<cuda::LossScale*>(Poisoned(sizeof(state)));
     Send(device, &state, sizeof(state));
     const Matrix<float> values = In<float>(0, 1, run_.in[0].size());
-    executor_.ForEach(values.columns, cuda::Unscale{device, values.data});
+    executor_.ForEachCell(1, values.columns, cuda::Unscale{device, values});
     Out(values);
   }
 
@@ -248,7 +282,8 @@ class KernelRunner {
     cuda::ReluMask mask;
     const size_t bits = cuda::kMaskRowBits;
     mask.row_bits = (run_.columns + bits - 1) / bits * bits;
-    mask.bits = Poisoned(run_.rows * mask.row_bits / 8);
+    const size_t offset = run_.path == ProductPath::kMisaligned ? 1 : 0;
+    mask.bits = static_cast<std::byte*>(Poisoned(run_.rows * mask.row_bits / 8 + offset)) + offset;
     gemm.epilogue = relu ? cuda::Epilogue::kBiasReluMask : cuda::Epilogue::kBias;
     gemm.bias = InVector<T>(2);
     gemm.mask = &mask;
@@ -305,12 +340,9 @@ class KernelRunner {
     const bool fused = executor_.Multiply(gemm);
     Out(out);
     if (fused) return Out(bias);
-    auto* partial =
-        static_cast<float*>(Poisoned(cuda::SumBlocks(run_.depth) * run_.columns * sizeof(float)));
     auto* sums = static_cast<double*>(Poisoned(run_.columns * sizeof(double)));
-    cuda::SumColumns(executor_, cuda::ValueTerm<T>{plain.b}, run_.depth,
-                     {partial, cuda::SumBlocks(run_.depth), run_.columns, run_.columns}, sums);
-    executor_.ForEach(run_.columns, cuda::DivideSum{sums, 1.0, bias.data});
+    cuda::SumColumns(executor_, cuda::ValueTerm<T>{plain.b}, run_.depth, ColumnParts(run_.depth),
+                     {sums, bias.data});
     Out(bias);
   }
 

@@ -30,6 +30,9 @@ enum class KernelName {
   kSumBackward,      // dy (rows, 1)
   kColumnSums,       // a: (1, columns)
   kUnscale,          // a (f32), scale (1): a / scale
+  kHead,             // a, weights (columns), bias (1): (rows, 1) in f32
+  // relu's output a, dy (rows, 1), weights (columns): of relu's input; of weights and bias in f32
+  kHeadBackward,
   // a (rows, depth) or transposed, b (depth, columns) or transposed.
   kProduct,              // a, b
   kProductAdded,         // a, b, c
@@ -41,6 +44,15 @@ enum class KernelName {
   kProductBiasGradient,  // a, b: the product in f32, and the sum of b's rows; not b transposed
 };
 
+// How a product with an epilogue is computed. A device chooses, except for kMisaligned.
+enum class ProductPath {
+  kFused,
+  kPlain,        // A kernel computes the epilogue.
+  kWithoutMask,  // The forward product writes no relu mask.
+  kKernel,       // No algorithm takes the product.
+  kMisaligned,   // All matrices and vectors begin between two aligned addresses.
+};
+
 struct KernelRun {
   KernelName name;
   ComputePrecision precision = ComputePrecision::kF32;  // Precision of matrices: f32, bf16 or f16.
@@ -49,7 +61,7 @@ struct KernelRun {
   size_t depth = 1;  // dot, fm: width of a vector.
   bool a_transposed = false;
   bool b_transposed = false;
-  bool fuse = true;                    // Only on the host.
+  ProductPath path = ProductPath::kFused;
   std::vector<std::vector<float>> in;  // Without gaps; rounded to `precision` on the way.
 };
 

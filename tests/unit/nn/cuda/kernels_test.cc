@@ -8,6 +8,7 @@
 #include "nn/cpu/interaction.h"
 #include "nn/cpu/layers.h"
 #include "nn/cuda/batch_norm_kernels.h"
+#include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/interaction_kernels.h"
 #include "nn/cuda/loss_scale.h"
@@ -134,18 +135,23 @@ TEST_CASE("a NaN logit gives a NaN loss") {
 TEST_CASE("sums over columns, values and squares are right at every odd size") {
   HostExecutor executor({});
   Random random(3);
-  for (const size_t rows : {1, 2, 63, 64, 65, 129, 1000}) {
+  for (const size_t rows : {1, 2, 63, 64, 65, 129, 1000, 2048, 2049, 5000}) {
     for (const size_t columns : {1, 3, 65}) {
       CAPTURE(rows, columns);
       const std::vector<float> values = NormalValues(rows * columns, random);
       std::vector<float> partial(cuda::SumBlocks(rows) * columns, NAN);
+      std::vector<double> groups(cuda::SumGroups(rows) * columns, NAN);
       std::vector<double> sums(columns, NAN);
+      std::vector<float> rounded(columns, NAN);
       cuda::SumColumns(executor, cuda::ValueTerm<float>{In(values, rows, columns)}, rows,
-                       Out(partial, cuda::SumBlocks(rows), columns), sums.data());
+                       {Out(partial, cuda::SumBlocks(rows), columns),
+                        Out(groups, cuda::SumGroups(rows), columns)},
+                       {sums.data(), rounded.data()});
       for (size_t c = 0; c < columns; ++c) {
         double expected = 0;
         for (size_t r = 0; r < rows; ++r) expected += double{values[r * columns + c]};
         CHECK(sums[c] == Approx(expected).epsilon(1e-5).margin(1e-5));
+        CHECK(rounded[c] == static_cast<float>(sums[c]));
       }
     }
   }
@@ -188,8 +194,9 @@ TEST_CASE("batch norm's kernels agree with the CPU backend") {
           {x.data(), rows, columns}, {dy.data(), rows, columns}, scale, epsilon, {mean, variance},
           nullptr, scale_gradient, shift_gradient, {dx.data(), rows, columns});
       REQUIRE(done.ok());
-      const cuda::BatchNormParameters norm{scale.data(), shift.data(), mean.data(), variance.data(),
-                                           epsilon};
+      std::vector<float> inverse(columns, NAN);
+      executor.ForEach(columns, cuda::InvertDeviation{variance.data(), epsilon, inverse.data()});
+      const cuda::BatchNormParameters norm{scale.data(), shift.data(), mean.data(), inverse.data()};
       std::vector<float> own_y(x.size(), NAN);
       std::vector<float> own_dx(x.size(), NAN);
       const std::vector<double> sums(shift_gradient.begin(), shift_gradient.end());
@@ -210,6 +217,42 @@ TEST_CASE("batch norm's kernels agree with the CPU backend") {
   }
 }
 
+TEST_CASE("gradients of embeddings are added, unscaled and checked in one kernel") {
+  HostExecutor executor({});
+  Random random(6);
+  constexpr size_t kRows = 7;
+  constexpr size_t kColumns = 13;
+  std::vector<float> from = NormalValues(kRows * kColumns, random);
+  std::vector<float> before = NormalValues(kRows * kColumns, random);
+  const float inverse = 0.125F;
+  // Returns whether a gradient is not finite.
+  const auto run = [&](bool adds) {
+    std::vector<float> to(from.size(), NAN);
+    uint32_t flag = 0;
+    executor.ForEachCell(kRows, kColumns,
+                         cuda::FinishGradientCell<float>{
+                             .from = In(from, kRows, kColumns),
+                             .before = adds ? In(before, kRows, kColumns) : Matrix<const float>(),
+                             .inverse_scale = &inverse,
+                             .not_finite = &flag,
+                             .to = Out(to, kRows, kColumns),
+                             .encoded = {},
+                             .code = {}});
+    for (size_t i = 0; i < to.size(); ++i) {
+      const float expected = (adds ? from[i] + before[i] : from[i]) * inverse;
+      if (!SameBits(to[i], expected) && !std::isnan(expected)) FAIL(i);
+    }
+    return flag != 0;
+  };
+  CHECK_FALSE(run(false));
+  CHECK_FALSE(run(true));
+  before.back() = NAN;
+  CHECK_FALSE(run(false));
+  CHECK(run(true));
+  from[5] = std::numeric_limits<float>::infinity();
+  CHECK(run(false));
+}
+
 TEST_CASE("dot products and their gradients agree with the CPU backend") {
   HostExecutor executor({});
   Random random(5);
@@ -227,12 +270,9 @@ TEST_CASE("dot products and their gradients agree with the CPU backend") {
       cpu::DotBackward({x.data(), rows, width}, dim, {dy.data(), rows, pairs}, scratch,
                        {dx.data(), rows, width});
       std::vector<float> own_y(y.size(), NAN), own_dx(dx.size(), NAN);
-      executor.ForEachCell(rows, pairs,
-                           cuda::DotCell<float>{In(x, rows, width), dim, Out(own_y, rows, pairs)});
-      executor.ForEachCell(
-          rows, width,
-          cuda::DotBackwardCell<float>{In(x, rows, width), dim, In(dy, rows, pairs),
-                                       Out(own_dx, rows, width)});
+      cuda::Dot(executor, In(x, rows, width), dim, Out(own_y, rows, pairs));
+      cuda::DotBackward(executor, In(x, rows, width), dim, In(dy, rows, pairs),
+                        Out(own_dx, rows, width));
       for (size_t i = 0; i < y.size(); ++i) CHECK(own_y[i] == Approx(y[i]).margin(2e-5));
       for (size_t i = 0; i < dx.size(); ++i) CHECK(own_dx[i] == Approx(dx[i]).margin(2e-5));
     }

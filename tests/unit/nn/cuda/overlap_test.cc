@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <limits>
 #include <optional>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -6,8 +9,8 @@
 #include "tests/unit/nn/cuda/overlapped_run.h"
 #include "tests/unit/nn/cuda/training_run.h"
 
-// Overlapping batches, in lanes that run in any order that events allow, compared with sequential
-// batches.
+// Orders that a device may choose: of lanes, as far as events allow, compared with sequential
+// batches; and of a kernel's calls.
 namespace simurgh::testing {
 namespace {
 
@@ -44,6 +47,135 @@ TEST_CASE("batches of rows that overlap give the bits of batches that do not") {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     CAPTURE(seed);
     CheckSameRuns(TrainInLanes(ComputePrecision::kF32, seed, true, wire), expected);
+  }
+}
+
+TrainingRun TrainOnHost(const DenseNetworkOptions& options, const HostExecutor::Options& executor,
+                        int steps) {
+  auto network = CreateHostNetwork(EveryLayer(), options, executor);
+  REQUIRE(network.ok());
+  return Train(**network, steps);
+}
+
+TEST_CASE("neither fused epilogues nor the order of a kernel's calls change a training run") {
+  const DenseNetworkOptions options =
+      RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
+  const TrainingRun plain = TrainOnHost(options, {.fuse = false}, 8);
+  const TrainingRun reversed = TrainOnHost(options, {.fuse = false, .reverse = true}, 8);
+  CHECK(SameBits(plain.parameters, reversed.parameters));
+  CHECK(SameBits(plain.state, reversed.state));
+  CHECK(SameBits(plain.embedding_gradient, reversed.embedding_gradient));
+  CHECK(plain.losses == reversed.losses);
+  // Sums biases' gradients in another order.
+  const ExpectedRun expected = ExpectAsOnCpu(options, 8);
+  CheckSameTraining(plain, expected);
+  CheckSameTraining(TrainOnHost(options, {.fuse = true}, 8), expected);
+}
+
+// Weights and state after steps with different rates. One step's loss is not finite, and a
+// prediction takes a slot. applies: the network applies the gradients itself.
+std::vector<float> TrainAtRates(std::optional<uint64_t> seed, bool applies) {
+  DenseNetworkOptions options = RunOptions(
+      {.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F, .average_decay = 0.9F});
+  auto created =
+      CreateHostNetwork(EveryLayer(), options, {.replays = seed.has_value(), .lanes = seed});
+  REQUIRE(created.ok());
+  DenseNetwork& network = **created;
+  for (uint64_t step = 0; step < 14; ++step) {
+    Random random(step + 1);
+    TestBatch batch(20, options.inputs.dense_width, options.inputs.embedding_width, random);
+    if (step == 6) batch.dense_values[0] = std::numeric_limits<float>::infinity();
+    const auto block = network.blocks().Lease(batch.rows, true);
+    std::ranges::copy(batch.embedding_values, block->embeddings.flat().begin());
+    std::vector<float> probabilities(batch.rows);
+    const float rate = 0.01F * static_cast<float>(step + 1);
+    if (applies) REQUIRE(network.ApplyNext(rate));
+    const auto result = network.ForwardBackward(*block, batch.dense(), batch.labels, probabilities);
+    REQUIRE(result.ok());
+    CHECK(result->finite == (step != 6));
+    if (applies) {
+      CHECK(network.ApplyGradients(rate).code() == absl::StatusCode::kFailedPrecondition);
+    } else if (result->finite) {
+      REQUIRE(network.ApplyGradients(rate).ok());
+    }
+    if (step == 8) REQUIRE(network.Predict(*block, batch.dense(), probabilities).ok());
+  }
+  std::vector<float> values(network.parameters().begin(), network.parameters().end());
+  values.insert(values.end(), network.state().begin(), network.state().end());
+  return values;
+}
+
+TEST_CASE("steps that the device applies have the bits of steps that the host applies") {
+  const std::vector<float> expected = TrainAtRates(std::nullopt, false);
+  CHECK(SameBits(TrainAtRates(std::nullopt, true), expected));
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    CAPTURE(seed);
+    CHECK(SameBits(TrainAtRates(seed, true), expected));
+    CHECK(SameBits(TrainAtRates(seed, false), expected));
+  }
+}
+
+// Twice the values, as if another rank had the same.
+class DoubledSums final : public DeviceSums {
+ public:
+  uint32_t rank() const override { return 0; }
+  uint32_t ranks() const override { return 2; }
+  Status Sum(std::span<float> values, void* stream) override { return Double(values, stream); }
+  Status Sum(std::span<double> values, void* stream) override { return Double(values, stream); }
+  Status Exchange(const std::byte*, std::byte*, size_t, void*) override {
+    return absl::UnimplementedError("");
+  }
+  Status Gather(std::span<const std::byte>, std::byte*, void*) override {
+    return absl::UnimplementedError("");
+  }
+  void StepEnqueued() override {}
+  void StepEnded() override {}
+  Status Check() override { return absl::OkStatus(); }
+  void GiveUp(const Status& /*reason*/) override {}
+
+ private:
+  template <typename T>
+  static Status Double(std::span<T> values, void* stream) {
+    static_cast<HostExecutor*>(stream)->Enqueue([values] {
+      for (T& value : values) value *= 2;
+    });
+    return absl::OkStatus();
+  }
+};
+
+std::vector<float> TrainWithSums(std::optional<uint64_t> seed, bool overlap, bool fails_captures) {
+  const DenseNetworkOptions options = RunOptions({.momentum = 0.9F});
+  DoubledSums sums;
+  auto created = CreateHostNetwork(
+      EveryLayer(), options,
+      {.replays = seed.has_value(), .fails_captures = fails_captures, .lanes = seed});
+  REQUIRE(created.ok());
+  DenseNetwork& network = **created;
+  REQUIRE(network.JoinRanks({&sums, {.bucket_bytes = 2'000}, overlap}).ok());
+  for (uint64_t step = 0; step < 8; ++step) {
+    Random random(step + 1);
+    const TestBatch batch(20, options.inputs.dense_width, options.inputs.embedding_width, random);
+    const auto block = network.blocks().Lease(batch.rows, true);
+    std::ranges::copy(batch.embedding_values, block->embeddings.flat().begin());
+    std::vector<float> probabilities(batch.rows);
+    REQUIRE(network.ApplyNext(0.05F));
+    const RankStep ranks{.global_samples = 40,
+                         .sum = [](std::span<double>) { return absl::InternalError("host"); }};
+    REQUIRE(
+        network.ForwardBackward(*block, batch.dense(), batch.labels, probabilities, ranks).ok());
+  }
+  const std::vector<float> weights(network.parameters().begin(), network.parameters().end());
+  network.LeaveRanks();
+  return weights;
+}
+
+TEST_CASE("sums in their own lane come after gradients and before steps, in any order of lanes") {
+  const std::vector<float> expected = TrainWithSums(std::nullopt, false, false);
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    CAPTURE(seed);
+    CHECK(SameBits(TrainWithSums(seed, true, false), expected));
+    CHECK(SameBits(TrainWithSums(seed, false, false), expected));
+    CHECK(SameBits(TrainWithSums(seed, true, true), expected));
   }
 }
 

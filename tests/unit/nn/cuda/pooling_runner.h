@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "nn/cuda/cuda_error.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/pooling_kernels.h"
+#include "nn/cuda/work.h"
 #include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/pooling_runs.h"
 

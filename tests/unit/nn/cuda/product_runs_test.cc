@@ -80,8 +80,10 @@ void ForProducts(bool a_transposed, bool b_transposed, const Check& check) {
   for (const ComputePrecision precision : kPrecisions) {
     for (const Shape& shape : kShapes) {
       CAPTURE(static_cast<int>(precision), shape.rows, shape.columns, shape.depth);
-      // On the host, with the epilogue fused and without it.
-      for (int turn = 0; turn < 2; ++turn) {
+      for (const ProductPath path :
+           {ProductPath::kFused, ProductPath::kPlain, ProductPath::kWithoutMask,
+            ProductPath::kKernel, ProductPath::kMisaligned}) {
+        CAPTURE(static_cast<int>(path));
         check(KernelRun{.name = Name::kProduct,
                         .precision = precision,
                         .rows = shape.rows,
@@ -89,7 +91,7 @@ void ForProducts(bool a_transposed, bool b_transposed, const Check& check) {
                         .depth = shape.depth,
                         .a_transposed = a_transposed,
                         .b_transposed = b_transposed,
-                        .fuse = turn == 0,
+                        .path = path,
                         .in = {Multiples(shape.rows * shape.depth, random),
                                Multiples(shape.depth * shape.columns, random)}},
               random);

@@ -31,15 +31,7 @@ class BoardSums final : public DeviceSums {
   Status Sum(std::span<double> values, void*) override { return Of(board_.Sum(rank_, values)); }
   Status Exchange(const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
                   void*) override {
-    const size_t bytes = part_bytes * ranks();
-    std::vector<std::byte> all(bytes * ranks());
-    const bool done = board_.Gather(rank_, {outgoing, bytes}, all.data());
-    for (uint32_t peer = 0; done && peer < ranks(); ++peer) {
-      if (peer == rank_) continue;
-      std::copy_n(all.data() + peer * bytes + rank_ * part_bytes, part_bytes,
-                  incoming + peer * part_bytes);
-    }
-    return Of(done);
+    return Of(board_.Exchange(rank_, outgoing, incoming, part_bytes));
   }
   Status Gather(std::span<const std::byte> own, std::byte* all, void*) override {
     return Of(board_.Gather(rank_, own, all));
@@ -47,11 +39,11 @@ class BoardSums final : public DeviceSums {
   void StepEnqueued() override { ++enqueued_; }
   void StepEnded() override { ++ended_; }
   Status Check() override { return Of(!failed_); }
-  void GiveUp() override { given_up_ = true; }
+  void GiveUp(const Status& reason) override { given_up_ = reason; }
 
   uint64_t enqueued_ = 0;
   uint64_t ended_ = 0;
-  bool given_up_ = false;
+  Status given_up_ = absl::OkStatus();
 
  private:
   Status Of(bool done) {
@@ -246,7 +238,7 @@ TEST_CASE("a failed sum ends the step with the status that names the rank") {
   CHECK(result.status.message() == "rank 1 is gone");
   CHECK(sums.enqueued_ == 1);
   CHECK(sums.ended_ == 1);
-  CHECK(sums.given_up_);
+  CHECK(sums.given_up_.message() == "rank 1 is gone");
   // A single rank can continue without sums.
   (*network)->LeaveRanks();
   CHECK(TrainRank(**network, 0, c, nothing, {}).status.ok());

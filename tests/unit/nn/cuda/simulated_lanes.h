@@ -101,7 +101,7 @@ class SimulatedLanes {
   Random random_;
   uint64_t phase_left_ = 0;  // Calls of RunOne.
   bool quick_ = false;
-  std::array<size_t, cuda::kLanes> order_{0, 1, 2};
+  std::array<size_t, cuda::kLanes> order_{0, 1, 2, 3};
   std::array<Entries, cuda::kLanes> lanes_;
   std::array<Signals, cuda::kEventKinds * cuda::kSlots> signals_;
 };
