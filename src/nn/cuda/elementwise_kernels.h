@@ -25,7 +25,9 @@ struct CodeLayout {
   const uint32_t* vector_of = nullptr;      // By column.
 
   // Requires a precision of 16 bits.
-  Half half() const { return precision == VectorPrecision::kBf16 ? Half::kBf16 : Half::kF16; }
+  SIMURGH_HOST_DEVICE Half half() const {
+    return precision == VectorPrecision::kBf16 ? Half::kBf16 : Half::kF16;
+  }
 };
 
 // Element i of an aligned array.
