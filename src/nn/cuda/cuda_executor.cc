@@ -65,12 +65,13 @@ StatusOr<std::unique_ptr<CudaExecutor>> CudaExecutor::Create(const Options& opti
     choose = [table = ProductChoices::Shipped(executor->device_name_, lt->version())](
                  const ProductKind& kind) { return table.Find(kind); };
   }
-  SIMURGH_ASSIGN_OR_RETURN(executor->library_,
-                           GemmLibrary::Create(*lt, {.precision = options.precision,
-                                                     .choose = std::move(choose),
-                                                     .allocate = [&](size_t bytes) {
-                                                       return executor->AllocateDevice(bytes);
-                                                     }}));
+  SIMURGH_ASSIGN_OR_RETURN(
+      executor->library_,
+      GemmLibrary::Create(*lt, {.precision = options.precision,
+                                .choose = std::move(choose),
+                                .allocate = [device = executor.get()](size_t bytes) {
+                                  return device->AllocateDevice(bytes);
+                                }}));
   return executor;
 }
 

@@ -25,7 +25,9 @@ struct CodeLayout {
   const uint32_t* vector_of = nullptr;      // By column.
 
   // Requires a precision of 16 bits.
-  Half half() const { return precision == VectorPrecision::kBf16 ? Half::kBf16 : Half::kF16; }
+  SIMURGH_HOST_DEVICE Half half() const {
+    return precision == VectorPrecision::kBf16 ? Half::kBf16 : Half::kF16;
+  }
 };
 
 // Element i of an aligned array.
@@ -64,6 +66,41 @@ struct EncodedVectors {
     const uint32_t vector = layout.vector_of[column];
     return WidenByte(from, column, ElementOf<float>(from + layout.scales_offset, vector));
   }
+
+  // The rows as numbers that are not decoded. Requires f32, or 16 bits and uint16_t.
+  template <typename Number>
+  SIMURGH_HOST_DEVICE Matrix<const Number> Numbers() const {
+    return {reinterpret_cast<const Number*>(rows), 0, 0, layout.row_bytes / sizeof(Number)};
+  }
+
+  // Whether N numbers from a column that N divides, counted from first_column, are a pack.
+  template <size_t N>
+  bool Packs(size_t first_column) const {
+    const auto packs = [&]<typename Number>(Matrix<const Number> numbers) {
+      numbers.data += first_column;
+      return layout.row_bytes % sizeof(Number) == 0 && AllPack<N>(numbers);
+    };
+    if (layout.precision == VectorPrecision::kInt8) return false;
+    return layout.precision == VectorPrecision::kF32 ? packs(Numbers<float>())
+                                                     : packs(Numbers<uint16_t>());
+  }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE Pack<float, N> Load(size_t row, size_t column, bool packs) const {
+    if (packs && layout.precision == VectorPrecision::kF32) {
+      return Numbers<float>().template Load<N>(row, column);
+    }
+    Pack<float, N> numbers;
+    if (packs) {
+      const auto codes = Numbers<uint16_t>().template Load<N>(row, column);
+      for (size_t k = 0; k < N; ++k) {
+        numbers[k] = WidenNumber(layout.half(), 1.0F, codes[k]);
+      }
+    } else {
+      for (size_t k = 0; k < N; ++k) numbers[k] = (*this)(row, column + k);
+    }
+    return numbers;
+  }
 };
 
 // to(r, c) = number first_column + c of row r, or 0 from column `width`.
@@ -75,16 +112,22 @@ struct DecodeCell {
   size_t first_column;
   size_t width;
   Matrix<To> to;
+  bool from_packs = from.Packs<kPack>(first_column);
 
   bool Packs() const { return AllPack<kPack>(to); }
 
   template <size_t N>
   SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
-    Pack<To, N> numbers;
-    for (size_t k = 0; k < N; ++k) {
-      Assign(numbers[k], column + k < width ? from(row, first_column + column + k) : 0.0F);
+    Pack<To, N> result;
+    if (column + N <= width) {
+      const auto numbers = from.template Load<N>(row, first_column + column, from_packs);
+      for (size_t k = 0; k < N; ++k) Assign(result[k], numbers[k]);
+    } else {
+      for (size_t k = 0; k < N; ++k) {
+        Assign(result[k], column + k < width ? from(row, first_column + column + k) : 0.0F);
+      }
     }
-    to.template Store<N>(row, column, numbers);
+    to.template Store<N>(row, column, result);
   }
 };
 

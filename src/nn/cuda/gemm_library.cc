@@ -176,7 +176,8 @@ struct GemmLibrary::Plan {
 
   template <typename Value>
   Status Set(cublasLtMatmulDescAttributes_t attribute, const Value& value) {
-    return LtStatus(lt.desc_set(desc, attribute, &value, sizeof(value)), "MatmulDescSetAttribute");
+    return LtStatus(lt.desc_set(desc, attribute, static_cast<const void*>(&value), sizeof(value)),
+                    "MatmulDescSetAttribute");
   }
 
   const CublasLt& lt;

@@ -257,7 +257,7 @@ struct FakeCalls {
   template <typename Value>
   static cublasStatus_t Take(Value& target, const void* value, size_t bytes) {
     if (bytes != sizeof(target)) return CUBLAS_STATUS_INVALID_VALUE;
-    std::memcpy(&target, value, bytes);
+    std::memcpy(static_cast<void*>(&target), value, bytes);
     return CUBLAS_STATUS_SUCCESS;
   }
   static cublasStatus_t SetDesc(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute,

@@ -256,7 +256,8 @@ struct RawProduct {
     cublasLtMatmulDesc_t desc;
     lt.desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
-      CHECK(lt.desc_set(desc, attribute, &value, sizeof(value)) == CUBLAS_STATUS_SUCCESS);
+      CHECK(lt.desc_set(desc, attribute, static_cast<const void*>(&value), sizeof(value)) ==
+            CUBLAS_STATUS_SUCCESS);
     };
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, bias_type);
@@ -346,7 +347,7 @@ void CheckDescriptors(const cuda::CublasLt& lt, bool is_real) {
     REQUIRE(lt.desc_create(&desc, compute, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS);
   }
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
-    return lt.desc_set(desc, attribute, &value, sizeof(value));
+    return lt.desc_set(desc, attribute, static_cast<const void*>(&value), sizeof(value));
   };
   CHECK(set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T) == CUBLAS_STATUS_SUCCESS);
   CHECK(set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N) == CUBLAS_STATUS_SUCCESS);
