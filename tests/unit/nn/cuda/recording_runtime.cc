@@ -347,7 +347,7 @@ void Launch(cudaStream_t stream, std::span<const std::byte> arguments, std::func
   if (!Get().skips_kernels) operation.run = std::move(run);
   for (size_t at = 0; at + sizeof(void*) <= arguments.size(); at += sizeof(void*)) {
     const void* address = nullptr;
-    std::memcpy(&address, arguments.data() + at, sizeof(address));
+    std::memcpy(static_cast<void*>(&address), arguments.data() + at, sizeof(address));
     const auto* const found = Find(address);
     if (found == nullptr) continue;
     operation.reads.push_back({address, 1});
