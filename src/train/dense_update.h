@@ -11,6 +11,7 @@
 #include "simurgh/collective/collective.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/nn/dense_network.h"
+#include "simurgh/train/batch_pipeline.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {
@@ -36,6 +37,11 @@ class DenseUpdate {
                            RankStep* /*ranks*/) {
     network_applies_ = network_.ApplyNext(learning_rate);
     return absl::OkStatus();
+  }
+  // While the network computes: lets it start the next step, whose batch it has loaded.
+  void StartNext(const PulledBatch& next, const RankStep& ranks) {
+    const DenseBatch& dense = next.batch->dense;
+    if (network_applies_) network_.StartNext(*next.block, dense.matrix(), dense.labels, ranks);
   }
   // Waits until the gradients are those of all ranks. Calls `meanwhile` once, while this rank's are
   // being sent, and returns its errors. Unless summing has failed before.

@@ -32,6 +32,9 @@ class StepBatches {
   // Pushes the previous batch's gradients, if pending. Errors: of the network.
   Status Flush();
 
+  // The next batch, if the network has it already.
+  const PulledBatch* ahead() const { return ahead_; }
+
   // Batches that have been read and are not pulled yet.
   size_t queued() { return pipeline_.queued(); }
 

@@ -216,13 +216,13 @@ Status Trainer::AverageStatistics() {
   return absl::OkStatus();
 }
 
-bool Trainer::IsEvaluationDue(uint64_t steps, bool epoch_ended) {
-  epochs_ += epoch_ended ? 1 : 0;
+bool Trainer::IsEvaluationDue(uint64_t steps, bool epoch_ended) const {
   if (!data_.validation && !data_.test) return false;
   const uint64_t every_steps = config_.evaluate_every_steps;
   const uint32_t every_epochs = config_.evaluate_every_epochs;
+  const uint32_t epochs = epochs_ + (epoch_ended ? 1 : 0);
   return (every_steps > 0 && steps % every_steps == 0) ||
-         (epoch_ended && every_epochs > 0 && epochs_ % every_epochs == 0);
+         (epoch_ended && every_epochs > 0 && epochs % every_epochs == 0);
 }
 
 StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set,
@@ -282,7 +282,9 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     validation_.reset();
     SIMURGH_RETURN_IF_ERROR(TrainStep(batches, *pulled, Clock::now() - begin, meter));
     if (meter.due()) observer_.OnProgress(meter.Report());
-    if (!IsEvaluationDue(meter.result.steps, epoch_ended)) continue;
+    const bool evaluates = IsEvaluationDue(meter.result.steps, epoch_ended);
+    epochs_ += epoch_ended ? 1 : 0;
+    if (!evaluates) continue;
     const auto evaluation_begin = Clock::now();
     SIMURGH_RETURN_IF_ERROR(batches.Flush());
     SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());

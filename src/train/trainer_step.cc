@@ -82,9 +82,15 @@ StatusOr<BatchResult> Trainer::ForwardBackward(StepBatches& batches, const Pulle
   const DenseBatch& dense = pulled.batch->dense;
   const TimelineSpan span("forward and backward", pulled.step, pulled.trace);
   Status meanwhile = absl::OkStatus();
-  StatusOr<BatchResult> result =
-      network_.ForwardBackward(*pulled.block, dense.matrix(), dense.labels, probabilities_, ranks,
-                               [&] { meanwhile = batches.Overlap(); });
+  StatusOr<BatchResult> result = network_.ForwardBackward(
+      *pulled.block, dense.matrix(), dense.labels, probabilities_, ranks, [&] {
+        meanwhile = batches.Overlap();
+        const PulledBatch* const next = batches.ahead();
+        if (next == nullptr || !meanwhile.ok()) return;
+        // An evaluation predicts before the next step.
+        if (IsEvaluationDue(pulled.step + 1, pulled.batch->ends_epoch)) return;
+        update_->StartNext(*next, RankStepOf(*next->batch));
+      });
   SIMURGH_RETURN_IF_ERROR(meanwhile);
   return result;
 }

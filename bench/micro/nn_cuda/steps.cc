@@ -80,7 +80,9 @@ class Training {
     const auto meanwhile = [&] {
       network_.Load(batches_.block(taken_ + 1), batches_.dense(), batches_.labels());
       if (taken_ > 0) last = network_.AwaitGradients(batches_.block(taken_ - 1));
+      network_.StartNext(batches_.block(taken_ + 1), batches_.dense(), batches_.labels(), {});
     };
+    network_.ApplyNext(1e-4F);
     SIMURGH_ASSIGN_OR_RETURN(
         const BatchResult result,
         network_.ForwardBackward(batches_.block(taken_), batches_.dense(), batches_.labels(),
@@ -88,7 +90,7 @@ class Training {
     SIMURGH_RETURN_IF_ERROR(last);
     if (!result.finite) return absl::InternalError("a step's gradients are not finite");
     ++taken_;
-    return network_.ApplyGradients(1e-4F);
+    return absl::OkStatus();
   }
 
   DenseNetwork& network_;

@@ -122,6 +122,15 @@ class DenseNetwork {
   virtual void Load(BatchBlock& /*block*/, MatrixView<const float> /*dense*/,
                     std::span<const float> /*labels*/) {}
 
+  // Enqueues the pass of the next ForwardBackward before the report of this one is read. Call it
+  // from `meanwhile`, after ApplyNext for this step and Load of the batch. The next call must be
+  // ForwardBackward with the same arguments, after ApplyNext. Returns whether the network did: not
+  // if the caller sums, or the batch does not fit.
+  virtual bool StartNext(BatchBlock& /*block*/, MatrixView<const float> /*dense*/,
+                         std::span<const float> /*labels*/, const RankStep& /*step*/) {
+    return false;
+  }
+
   // Waits for the gradients of a block, one of the last two computed. Errors: INTERNAL.
   virtual Status AwaitGradients(BatchBlock& /*block*/) { return absl::OkStatus(); }
 

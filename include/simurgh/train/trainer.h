@@ -180,7 +180,7 @@ class Trainer {
   Status TrainEpochs(ProgressMeter& meter, const std::stop_token& stop);
   Status TrainAll(BatchPipeline& pipeline, ProgressMeter& meter, const std::stop_token& stop);
   // epoch_ended: the step was the last one of an epoch.
-  bool IsEvaluationDue(uint64_t steps, bool epoch_ended);
+  bool IsEvaluationDue(uint64_t steps, bool epoch_ended) const;
   StatusOr<EvaluationResult> EvaluateNow(uint64_t step, EvaluationSet set,
                                          const std::stop_token& stop);
   // Errors: INTERNAL naming a rank whose dense weights differ.

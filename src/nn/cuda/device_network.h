@@ -45,7 +45,10 @@ class DeviceNetwork final : public DenseNetwork {
     return network;
   }
 
-  ~DeviceNetwork() override { executor_->Drain(); }
+  ~DeviceNetwork() override {
+    GiveStartedUp();
+    executor_->Drain();
+  }
 
   StatusOr<BatchResult> ForwardBackward(BatchBlock& batch_block, MatrixView<const float> dense,
                                         std::span<const float> labels,
@@ -63,11 +66,17 @@ class DeviceNetwork final : public DenseNetwork {
     if (left_out && reducer_ != nullptr) reducer_->DropResiduals();
     const bool applied = next_rate_.has_value();
     step_rows_ = step.sum ? SamplesOf(step, rows) : rows;
+    const PinnedBlock* const started = std::exchange(started_, nullptr);
+    SIMURGH_CHECK(started == nullptr || started == &block);
     const Status ran = [&]() -> Status {
-      SIMURGH_RETURN_IF_ERROR(Prepare(block));
-      transfers_.Begin(block, dense, labels);
-      CopyWeights(Copied::kParameters);
-      return RunPass(step, block, meanwhile);
+      if (started == nullptr) {
+        SIMURGH_RETURN_IF_ERROR(Prepare(block));
+        transfers_.Begin(block, dense, labels);
+        CopyWeights(Copied::kParameters);
+        if (HostSums(step)) return RunHostSums(step, block, meanwhile);
+        EnqueuePass(step, block);
+      }
+      return FinishPass(block, meanwhile);
     }();
     next_rate_.reset();
     // Otherwise the sums that are enqueued may wait for ranks that have ended.
@@ -95,6 +104,18 @@ class DeviceNetwork final : public DenseNetwork {
     // A batch that does not fit waits for ForwardBackward, which reallocates.
     if (room_.Fits(block)) transfers_.Load(block, dense, labels);
   }
+  bool StartNext(BatchBlock& batch_block, MatrixView<const float> dense,
+                 std::span<const float> labels, const RankStep& step) override {
+    PinnedBlock& block = PinnedOf(batch_block);
+    if (!next_rate_ || HostSums(step) || !room_.Fits(block)) return false;
+    // Those of a step that is not finite must be dropped before the next sums.
+    if (reducer_ != nullptr && reducer_->keeps_residuals()) return false;
+    executor_->MakeCurrent();
+    transfers_.Begin(block, dense, labels);
+    EnqueuePass(step, block);
+    started_ = &block;
+    return true;
+  }
   Status AwaitGradients(BatchBlock& block) override {
     return transfers_.AwaitGradients(PinnedOf(block));
   }
@@ -120,6 +141,7 @@ class DeviceNetwork final : public DenseNetwork {
     const size_t rows = block.rows;
     SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks());
     CheckDense(dense, rows);
+    SIMURGH_CHECK(started_ == nullptr);
     if (rows == 0) return absl::OkStatus();
     SIMURGH_RETURN_IF_ERROR(Prepare(block));
     transfers_.Begin(block, dense, {});
@@ -175,6 +197,7 @@ class DeviceNetwork final : public DenseNetwork {
   }
   bool sums_on_device() const override { return reducer_ != nullptr; }
   void LeaveRanks() override {
+    GiveStartedUp();
     // Captured work calls the reducer.
     executor_->ForgetRuns();
     reducer_.reset();
@@ -249,24 +272,31 @@ class DeviceNetwork final : public DenseNetwork {
     return step.global_samples > 0 ? step.global_samples : rows;
   }
 
-  // Runs forward and backward of the staged batch and waits for the report.
-  Status RunPass(const RankStep& step, const PinnedBlock& block,
-                 const std::function<void()>& meanwhile) {
-    const size_t rows = block.rows;
-    hosts_sum_ = reducer_ == nullptr && step.on_gradients;
+  // The pass that was started waits for ranks which may never start it.
+  void GiveStartedUp() {
+    if (std::exchange(started_, nullptr) == nullptr || reducer_ == nullptr) return;
+    reducer_->sums().GiveUp(absl::CancelledError("training has ended"));
+  }
+
+  // Whether the caller sums on the host, as with the CPU backend.
+  bool HostSums(const RankStep& step) const {
+    return reducer_ == nullptr && (step.sum || step.on_gradients);
+  }
+
+  void EnqueueWork(const RankPass& ranks, size_t rows) {
+    executor_->Mark(Moment::kBegin);
+    rows > 0 ? pass_.Train(ranks) : pass_.TakePart(ranks);
+    if (reducer_ != nullptr) reducer_->Finish();
+    pass_.CheckFinite(ranks);
+    pass_.EncodeGradients();
+    executor_->Mark(Moment::kEnd);
+  }
+
+  // Enqueues forward and backward of the batch whose transfer has begun.
+  void EnqueuePass(const RankStep& step, const PinnedBlock& block) {
+    hosts_sum_ = false;
     if constexpr (kIsScaled<T>) state_.DeviceChanged();  // The pass updates the loss scale.
-    const auto enqueue = [&](const RankPass& ranks) {
-      executor_->Mark(Moment::kBegin);
-      rows > 0 ? pass_.Train(ranks) : pass_.TakePart(ranks);
-      if (reducer_ != nullptr) reducer_->Finish();
-      pass_.CheckFinite(ranks);
-      pass_.EncodeGradients();
-      executor_->Mark(Moment::kEnd);
-    };
-    if (reducer_ == nullptr && (step.sum || step.on_gradients)) {
-      return RunHostSums(step, block, enqueue, meanwhile);
-    }
-    RankPass ranks{.samples = SamplesOf(step, rows)};
+    RankPass ranks{.samples = SamplesOf(step, block.rows)};
     if (reducer_ != nullptr) {
       ranks.on_gradients = [this](size_t first, size_t) { reducer_->OnGradients(first); };
       ranks.sum_flag = [this](double* value) { reducer_->SumValues(value, 1); };
@@ -278,13 +308,17 @@ class DeviceNetwork final : public DenseNetwork {
     }
     const Work work{.kind = Work::kTrain,
                     .slot = block.slot,
-                    .rows = rows,
+                    .rows = block.rows,
                     .samples = ranks.samples,
                     .shares_statistics = bool{ranks.sum_statistics},
                     .pools = tensors_.pools()};
-    executor_->Run(work, [&] { enqueue(ranks); });
+    executor_->Run(work, [&] { EnqueueWork(ranks, block.rows); });
     transfers_.End(block);
     gradients_.DeviceChanged();
+  }
+
+  // Enqueues the optimizer and waits for the report.
+  Status FinishPass(const PinnedBlock& block, const std::function<void()>& meanwhile) {
     step_slot_ = block.slot;
     if (next_rate_) EnqueueStep(*next_rate_, tensors_.report());
     if (reducer_ != nullptr) reducer_->sums().StepEnqueued();
@@ -339,11 +373,11 @@ class DeviceNetwork final : public DenseNetwork {
     return waited;
   }
 
-  // The caller sums on the host, as with the CPU backend. Not repeated work, because the pass waits
-  // for the sums.
-  template <typename Enqueue>
-  Status RunHostSums(const RankStep& step, const PinnedBlock& block, const Enqueue& enqueue,
+  // Not repeated work, because the pass waits for the host's sums.
+  Status RunHostSums(const RankStep& step, const PinnedBlock& block,
                      const std::function<void()>& meanwhile) {
+    hosts_sum_ = bool{step.on_gradients};
+    if constexpr (kIsScaled<T>) state_.DeviceChanged();
     Status failed = absl::OkStatus();
     std::vector<double> sums;
     std::vector<ColumnRange> done;
@@ -360,7 +394,7 @@ class DeviceNetwork final : public DenseNetwork {
       };
     }
     SIMURGH_CHECK(!next_rate_);
-    enqueue(ranks);
+    EnqueueWork(ranks, block.rows);
     transfers_.End(block);
     step_slot_ = block.slot;
     gradients_.DeviceChanged();
@@ -440,9 +474,10 @@ class DeviceNetwork final : public DenseNetwork {
   mutable bool sends_ = false;               // A mirror may still be copied to the device.
   bool hosts_sum_ = false;                   // The caller sums the last gradients.
   Copied copied_ = Copied::kNone;
-  std::optional<float> next_rate_;  // Of ApplyNext.
-  size_t step_rows_ = 0;            // Samples in batch norm's statistics.
-  size_t step_slot_ = 0;            // The slot of the last pass.
+  std::optional<float> next_rate_;        // Of ApplyNext.
+  const PinnedBlock* started_ = nullptr;  // The next batch, if its pass is enqueued.
+  size_t step_rows_ = 0;                  // Samples in batch norm's statistics.
+  size_t step_slot_ = 0;                  // The slot of the last pass.
   Step step_ = Step::kNone;
 };
 

@@ -76,6 +76,8 @@ class RankReducer {
     });
   }
 
+  // Whether a step depends on the rounding errors of the sums before.
+  bool keeps_residuals() const { return residuals_ != nullptr; }
   // Drops rounding errors of sums that were not applied.
   void DropResiduals() {
     if (residuals_ != nullptr) executor_.Zero(residuals_, gradients_.size_bytes());

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -72,28 +74,55 @@ TEST_CASE("neither fused epilogues nor the order of a kernel's calls change a tr
   CheckSameTraining(TrainOnHost(options, {.fuse = true}, 8), expected);
 }
 
+// A batch in a block of the network.
+struct BlockBatch {
+  BlockBatch(DenseNetwork& network, uint64_t step, const DenseNetworkOptions& options)
+      : random(step + 1),
+        batch(20, options.inputs.dense_width, options.inputs.embedding_width, random),
+        block(network.blocks().Lease(batch.rows, true)) {
+    std::ranges::copy(batch.embedding_values, block->embeddings.flat().begin());
+  }
+
+  Random random;
+  TestBatch batch;
+  std::shared_ptr<BatchBlock> block;
+};
+
+// Who applies the gradients: the caller; the network; the network, which also starts the next pass.
+enum class Applies { kCaller, kNetwork, kAhead };
+
 // Weights and state after steps with different rates. One step's loss is not finite, and a
-// prediction takes a slot. applies: the network applies the gradients itself.
-std::vector<float> TrainAtRates(std::optional<uint64_t> seed, bool applies) {
+// prediction takes a slot.
+std::vector<float> TrainAtRates(std::optional<uint64_t> seed, Applies applies) {
   DenseNetworkOptions options = RunOptions(
       {.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F, .average_decay = 0.9F});
   auto created =
       CreateHostNetwork(EveryLayer(), options, {.replays = seed.has_value(), .lanes = seed});
   REQUIRE(created.ok());
   DenseNetwork& network = **created;
+  std::optional<BlockBatch> next;
+  std::vector<float> all_probabilities;
   for (uint64_t step = 0; step < 14; ++step) {
-    Random random(step + 1);
-    TestBatch batch(20, options.inputs.dense_width, options.inputs.embedding_width, random);
+    BlockBatch now = next ? *std::exchange(next, std::nullopt) : BlockBatch(network, step, options);
+    TestBatch& batch = now.batch;
     if (step == 6) batch.dense_values[0] = std::numeric_limits<float>::infinity();
-    const auto block = network.blocks().Lease(batch.rows, true);
-    std::ranges::copy(batch.embedding_values, block->embeddings.flat().begin());
+    const auto block = now.block;
     std::vector<float> probabilities(batch.rows);
     const float rate = 0.01F * static_cast<float>(step + 1);
-    if (applies) REQUIRE(network.ApplyNext(rate));
-    const auto result = network.ForwardBackward(*block, batch.dense(), batch.labels, probabilities);
+    if (applies != Applies::kCaller) REQUIRE(network.ApplyNext(rate));
+    const auto start_next = [&] {
+      if (applies != Applies::kAhead || step == 8 || step == 5) return;
+      next.emplace(network, step + 1, options);
+      const TestBatch& ahead = next->batch;
+      network.Load(*next->block, ahead.dense(), ahead.labels);
+      CHECK(network.StartNext(*next->block, ahead.dense(), ahead.labels, {}));
+    };
+    const auto result =
+        network.ForwardBackward(*block, batch.dense(), batch.labels, probabilities, {}, start_next);
     REQUIRE(result.ok());
     CHECK(result->finite == (step != 6));
-    if (applies) {
+    all_probabilities.insert(all_probabilities.end(), probabilities.begin(), probabilities.end());
+    if (applies != Applies::kCaller) {
       CHECK(network.ApplyGradients(rate).code() == absl::StatusCode::kFailedPrecondition);
     } else if (result->finite) {
       REQUIRE(network.ApplyGradients(rate).ok());
@@ -102,16 +131,19 @@ std::vector<float> TrainAtRates(std::optional<uint64_t> seed, bool applies) {
   }
   std::vector<float> values(network.parameters().begin(), network.parameters().end());
   values.insert(values.end(), network.state().begin(), network.state().end());
+  values.insert(values.end(), all_probabilities.begin(), all_probabilities.end());
   return values;
 }
 
 TEST_CASE("steps that the device applies have the bits of steps that the host applies") {
-  const std::vector<float> expected = TrainAtRates(std::nullopt, false);
-  CHECK(SameBits(TrainAtRates(std::nullopt, true), expected));
+  const std::vector<float> expected = TrainAtRates(std::nullopt, Applies::kCaller);
+  CHECK(SameBits(TrainAtRates(std::nullopt, Applies::kNetwork), expected));
+  CHECK(SameBits(TrainAtRates(std::nullopt, Applies::kAhead), expected));
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     CAPTURE(seed);
-    CHECK(SameBits(TrainAtRates(seed, true), expected));
-    CHECK(SameBits(TrainAtRates(seed, false), expected));
+    CHECK(SameBits(TrainAtRates(seed, Applies::kCaller), expected));
+    CHECK(SameBits(TrainAtRates(seed, Applies::kNetwork), expected));
+    CHECK(SameBits(TrainAtRates(seed, Applies::kAhead), expected));
   }
 }
 
@@ -143,7 +175,8 @@ class DoubledSums final : public DeviceSums {
   }
 };
 
-std::vector<float> TrainWithSums(std::optional<uint64_t> seed, bool overlap, bool fails_captures) {
+std::vector<float> TrainWithSums(std::optional<uint64_t> seed, bool overlap, bool fails_captures,
+                                 bool ahead = false) {
   const DenseNetworkOptions options = RunOptions({.momentum = 0.9F});
   DoubledSums sums;
   auto created = CreateHostNetwork(
@@ -152,17 +185,25 @@ std::vector<float> TrainWithSums(std::optional<uint64_t> seed, bool overlap, boo
   REQUIRE(created.ok());
   DenseNetwork& network = **created;
   REQUIRE(network.JoinRanks({&sums, {.bucket_bytes = 2'000}, overlap}).ok());
+  const RankStep ranks{.global_samples = 40,
+                       .sum = [](std::span<double>) { return absl::InternalError("host"); }};
+  std::optional<BlockBatch> next;
   for (uint64_t step = 0; step < 8; ++step) {
-    Random random(step + 1);
-    const TestBatch batch(20, options.inputs.dense_width, options.inputs.embedding_width, random);
-    const auto block = network.blocks().Lease(batch.rows, true);
-    std::ranges::copy(batch.embedding_values, block->embeddings.flat().begin());
-    std::vector<float> probabilities(batch.rows);
+    const BlockBatch now =
+        next ? *std::exchange(next, std::nullopt) : BlockBatch(network, step, options);
+    std::vector<float> probabilities(now.batch.rows);
     REQUIRE(network.ApplyNext(0.05F));
-    const RankStep ranks{.global_samples = 40,
-                         .sum = [](std::span<double>) { return absl::InternalError("host"); }};
-    REQUIRE(
-        network.ForwardBackward(*block, batch.dense(), batch.labels, probabilities, ranks).ok());
+    const auto start_next = [&] {
+      if (!ahead || step == 7) return;
+      next.emplace(network, step + 1, options);
+      const TestBatch& batch = next->batch;
+      network.Load(*next->block, batch.dense(), batch.labels);
+      CHECK(network.StartNext(*next->block, batch.dense(), batch.labels, ranks));
+    };
+    REQUIRE(network
+                .ForwardBackward(*now.block, now.batch.dense(), now.batch.labels, probabilities,
+                                 ranks, start_next)
+                .ok());
   }
   const std::vector<float> weights(network.parameters().begin(), network.parameters().end());
   network.LeaveRanks();
@@ -176,6 +217,7 @@ TEST_CASE("sums in their own lane come after gradients and before steps, in any 
     CHECK(SameBits(TrainWithSums(seed, true, false), expected));
     CHECK(SameBits(TrainWithSums(seed, false, false), expected));
     CHECK(SameBits(TrainWithSums(seed, true, true), expected));
+    CHECK(SameBits(TrainWithSums(seed, true, false, true), expected));
   }
 }
 

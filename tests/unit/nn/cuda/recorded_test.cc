@@ -332,6 +332,41 @@ TEST_CASE("a step that the device applies is enqueued before the host waits") {
   }
 }
 
+TEST_CASE("the next pass is enqueued before the host waits for the report of this one") {
+  const Recording recording;
+  const auto network = NewNetwork();
+  Random random(3);
+  const TestBatch batch(40, kDense, kEmbeddings, random);
+  const auto new_block = [&] {
+    auto block = network->blocks().Lease(40, true);
+    std::ranges::copy(batch.embedding_values, block->embeddings.flat().begin());
+    return block;
+  };
+  auto block = new_block();
+  for (int i = 0; i < 8; ++i) {
+    REQUIRE(network->ApplyNext(0.01F));
+    std::vector<float> probabilities(40);
+    auto next = new_block();
+    recording::TakeCounts();
+    recording::Counts counts;
+    REQUIRE(network
+                ->ForwardBackward(*block, batch.dense(), batch.labels, probabilities, {},
+                                  [&] {
+                                    if (i == 7) return;  // The last batch.
+                                    network->Load(*next, batch.dense(), batch.labels);
+                                    CHECK(
+                                        network->StartNext(*next, batch.dense(), batch.labels, {}));
+                                    counts = recording::TakeCounts();
+                                  })
+                .ok());
+    block = std::move(next);
+    if (i < 4 || i == 7) continue;
+    CHECK(counts.host_waits == 0);
+    CHECK(counts.graphs == 2);  // The optimizer of this step and the pass of the next.
+    CHECK(recording::TakeCounts().host_waits == 1);
+  }
+}
+
 struct Budget {
   const char* name;
   std::vector<LayerConfig> layers;

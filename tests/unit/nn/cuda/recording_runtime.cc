@@ -50,6 +50,7 @@ struct Operation {
 struct Allocation {
   size_t size;
   bool is_pinned;
+  int device;  // Of the thread that allocated it.
   std::vector<Access> accesses;
 };
 
@@ -169,7 +170,9 @@ void Check(const Access& access) {
 void RunWatched(const Operation& operation, std::vector<Bytes>& changed) {
   std::vector<std::vector<std::byte>> before;
   for (const std::byte* begin : operation.watched) {
-    before.emplace_back(begin, begin + Get().memory.at(begin).size);
+    const auto found = Get().memory.find(begin);
+    // Likewise of memory that was freed since the capture.
+    before.emplace_back(begin, found == Get().memory.end() ? begin : begin + found->second.size);
   }
   operation.run();
   for (size_t i = 0; i < operation.watched.size(); ++i) {
@@ -260,7 +263,7 @@ cudaError_t Allocate(void** memory, size_t bytes, bool is_pinned) {
   *memory = std::aligned_alloc(256, whole);
   if (*memory == nullptr) return last_error = cudaErrorMemoryAllocation;
   std::memset(*memory, Get().skips_kernels ? 0 : 0xff, whole);
-  Get().memory[static_cast<std::byte*>(*memory)] = {bytes, is_pinned, {}};
+  Get().memory[static_cast<std::byte*>(*memory)] = {bytes, is_pinned, current_device, {}};
   return cudaSuccess;
 }
 
@@ -349,7 +352,8 @@ void Launch(cudaStream_t stream, std::span<const std::byte> arguments, std::func
     const void* address = nullptr;
     std::memcpy(static_cast<void*>(&address), arguments.data() + at, sizeof(address));
     const auto* const found = Find(address);
-    if (found == nullptr) continue;
+    // Unused bytes of the arguments may hold any address, also one of another rank's memory.
+    if (found == nullptr || found->second.device != stream->device) continue;
     operation.reads.push_back({address, 1});
     if (found->second.is_pinned || !operation.run) continue;
     if (std::ranges::find(operation.watched, found->first) == operation.watched.end()) {
