@@ -72,13 +72,13 @@ class HostExecutor {
   cuda::DeviceMemory AllocatePinned(size_t bytes) { return Allocate(bytes); }
 
   void ToDevice(void* device, const void* host, size_t bytes) {
-    Do([=] { std::memcpy(device, host, bytes); });
+    if (bytes > 0) Do([=] { std::memcpy(device, host, bytes); });
   }
   void ToHost(void* host, const void* device, size_t bytes) {
-    Do([=] { std::memcpy(host, device, bytes); });
+    if (bytes > 0) Do([=] { std::memcpy(host, device, bytes); });
   }
   void Zero(void* device, size_t bytes) {
-    Do([=] { std::memset(device, 0, bytes); });
+    if (bytes > 0) Do([=] { std::memset(device, 0, bytes); });
   }
   Status Synchronize() {
     if (lanes_) lanes_->RunTo(cuda::Lane::kCompute);

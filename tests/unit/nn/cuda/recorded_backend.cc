@@ -1,7 +1,12 @@
 // The CUDA backend's network on the CUDA executor, with recording_runtime.h for the device.
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
+#include <span>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "nn/cuda/cuda_executor.h"
 #include "nn/cuda/device_network.h"
@@ -20,6 +25,31 @@ HostExecutor& Loops() {
   return loops;
 }
 
+// The pointers among a kernel's members. The bytes between members may hold any address.
+template <typename Kernel>
+std::vector<const void*> PointersOf(const Kernel& kernel) {
+  std::vector<const void*> found;
+  const auto* const begin = reinterpret_cast<const std::byte*>(&kernel);
+  const auto add = [&](const auto& value) {
+    if constexpr (std::is_pointer_v<std::decay_t<decltype(value)>>) {
+      const auto* const at = reinterpret_cast<const std::byte*>(value);
+      const void* address = at;
+      // A member that is no plain struct; a span begins with its pointer.
+      if (begin <= at && at + sizeof(address) <= begin + sizeof(kernel)) {
+        std::memcpy(static_cast<void*>(&address), at, sizeof(address));
+      }
+      found.push_back(address);
+    }
+  };
+  // Calls it with a format and the values of each member.
+  const auto visit = [&](const char* /*format*/, const auto&... values) {
+    (add(values), ...);
+    return 0;
+  };
+  __builtin_dump_struct(&kernel, visit);
+  return found;
+}
+
 }  // namespace simurgh::testing
 
 // Launches of CudaExecutor, in place of launch.cuh.
@@ -28,7 +58,7 @@ namespace simurgh::cuda {
 template <typename Kernel>
 void CudaExecutor::ForEach(size_t count, const Kernel& kernel) {
   if (count == 0) return;
-  testing::recording::Launch(current_, std::as_bytes(std::span(&kernel, 1)),
+  testing::recording::Launch(current_, testing::PointersOf(kernel),
                              [=] { testing::Loops().ForEach(count, kernel); });
   Note(cudaGetLastError(), "launch of a kernel");
 }
@@ -36,7 +66,7 @@ void CudaExecutor::ForEach(size_t count, const Kernel& kernel) {
 template <typename Kernel>
 void CudaExecutor::ForEachCell(size_t rows, size_t columns, const Kernel& kernel) {
   if (rows == 0 || columns == 0) return;
-  testing::recording::Launch(current_, std::as_bytes(std::span(&kernel, 1)),
+  testing::recording::Launch(current_, testing::PointersOf(kernel),
                              [=] { testing::Loops().ForEachCell(rows, columns, kernel); });
   Note(cudaGetLastError(), "launch of a kernel");
 }
@@ -44,7 +74,7 @@ void CudaExecutor::ForEachCell(size_t rows, size_t columns, const Kernel& kernel
 template <typename Kernel>
 void CudaExecutor::ForEachSum(size_t count, const Kernel& kernel) {
   if (count == 0) return;
-  testing::recording::Launch(current_, std::as_bytes(std::span(&kernel, 1)),
+  testing::recording::Launch(current_, testing::PointersOf(kernel),
                              [=] { testing::Loops().ForEachSum(count, kernel); });
   Note(cudaGetLastError(), "launch of a kernel");
 }
@@ -52,7 +82,7 @@ void CudaExecutor::ForEachSum(size_t count, const Kernel& kernel) {
 template <typename Kernel>
 void CudaExecutor::ForEachBlock(size_t count, const Kernel& kernel) {
   if (count == 0) return;
-  testing::recording::Launch(current_, std::as_bytes(std::span(&kernel, 1)),
+  testing::recording::Launch(current_, testing::PointersOf(kernel),
                              [=] { testing::Loops().ForEachBlock(count, kernel); });
   Note(cudaGetLastError(), "launch of a kernel");
 }
@@ -64,7 +94,7 @@ namespace {
 
 // The calling thread's product.
 thread_local cudaStream_t stream_of_product = nullptr;
-thread_local std::span<const std::byte> addresses_of_product;
+thread_local std::span<const void* const> addresses_of_product;
 
 // Products of the calling thread's networks, which run as launches.
 struct Products {
@@ -84,7 +114,7 @@ cublasStatus_t Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const 
                       cudaStream_t stream) {
   const void* const addresses[] = {a, b, c, d};
   stream_of_product = stream;
-  addresses_of_product = std::as_bytes(std::span(addresses));
+  addresses_of_product = addresses;
   return products.fake.functions().matmul(handle, desc, alpha, a, a_layout, b, b_layout, beta, c,
                                           c_layout, d, d_layout, algorithm, workspace, bytes,
                                           stream);

@@ -50,7 +50,6 @@ struct Operation {
 struct Allocation {
   size_t size;
   bool is_pinned;
-  int device;  // Of the thread that allocated it.
   std::vector<Access> accesses;
 };
 
@@ -170,9 +169,7 @@ void Check(const Access& access) {
 void RunWatched(const Operation& operation, std::vector<Bytes>& changed) {
   std::vector<std::vector<std::byte>> before;
   for (const std::byte* begin : operation.watched) {
-    const auto found = Get().memory.find(begin);
-    // Likewise of memory that was freed since the capture.
-    before.emplace_back(begin, found == Get().memory.end() ? begin : begin + found->second.size);
+    before.emplace_back(begin, begin + Get().memory.at(begin).size);
   }
   operation.run();
   for (size_t i = 0; i < operation.watched.size(); ++i) {
@@ -237,7 +234,7 @@ void HostWaited(const Clock& clock) {
   Join(host_clock, clock);
   auto& flights = Get().flights;
   for (const Flight& flight : flights) {
-    if (!Covers(host_clock, flight.stream, flight.count)) continue;
+    if (flight.bytes.empty() || !Covers(host_clock, flight.stream, flight.count)) continue;
     if (flight.arrives) {
       std::memcpy(flight.host, flight.bytes.data(), flight.bytes.size());
     } else if (std::memcmp(flight.host, flight.bytes.data(), flight.bytes.size()) != 0) {
@@ -263,7 +260,7 @@ cudaError_t Allocate(void** memory, size_t bytes, bool is_pinned) {
   *memory = std::aligned_alloc(256, whole);
   if (*memory == nullptr) return last_error = cudaErrorMemoryAllocation;
   std::memset(*memory, Get().skips_kernels ? 0 : 0xff, whole);
-  Get().memory[static_cast<std::byte*>(*memory)] = {bytes, is_pinned, current_device, {}};
+  Get().memory[static_cast<std::byte*>(*memory)] = {bytes, is_pinned, {}};
   return cudaSuccess;
 }
 
@@ -344,16 +341,14 @@ void SkipKernels(bool skip) {
   Get().skips_kernels = skip;
 }
 
-void Launch(cudaStream_t stream, std::span<const std::byte> arguments, std::function<void()> run) {
+void Launch(cudaStream_t stream, std::span<const void* const> arguments,
+            std::function<void()> run) {
   const Lock lock(Get().mutex);
   Operation operation{.what = "a kernel"};
   if (!Get().skips_kernels) operation.run = std::move(run);
-  for (size_t at = 0; at + sizeof(void*) <= arguments.size(); at += sizeof(void*)) {
-    const void* address = nullptr;
-    std::memcpy(static_cast<void*>(&address), arguments.data() + at, sizeof(address));
+  for (const void* const address : arguments) {
     const auto* const found = Find(address);
-    // Unused bytes of the arguments may hold any address, also one of another rank's memory.
-    if (found == nullptr || found->second.device != stream->device) continue;
+    if (found == nullptr) continue;
     operation.reads.push_back({address, 1});
     if (found->second.is_pinned || !operation.run) continue;
     if (std::ranges::find(operation.watched, found->first) == operation.watched.end()) {

@@ -53,8 +53,8 @@ struct Bytes {
 };
 
 // Launches a kernel; as on a device, cudaGetLastError returns an error until it is read. arguments:
-// searched for addresses.
-void Launch(cudaStream_t stream, std::span<const std::byte> arguments, std::function<void()> run);
+// the addresses that the kernel may read.
+void Launch(cudaStream_t stream, std::span<const void* const> arguments, std::function<void()> run);
 
 // Work that must not be captured, such as a sum over ranks. Runs it now.
 void RunOutsideGraphs(cudaStream_t stream, const Bytes& read, const Bytes& written,

@@ -65,8 +65,7 @@ TEST_CASE("a kernel's writes are the bytes that it changed") {
   Device device;
   auto* const bytes = static_cast<std::byte*>(device.memory);
   const void* const argument = bytes;
-  recording::Launch(device.streams[0], std::as_bytes(std::span(&argument, 1)),
-                    [=] { bytes[40] = std::byte{7}; });
+  recording::Launch(device.streams[0], {&argument, 1}, [=] { bytes[40] = std::byte{7}; });
   const size_t at = GENERATE(40, 41);
   cudaMemsetAsync(bytes + at, 0, 1, device.streams[1]);
   if (at == 40) return CheckProblem("race: a memset writes");
