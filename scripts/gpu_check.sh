@@ -18,6 +18,7 @@ that cannot run prints SKIPPED with the reason:
   memcheck   run kernels, products and two short trainings under compute-sanitizer.
   initcheck  run them under its check of uninitialised memory.
   racecheck  run kernels under its check of memory that a block shares.
+  synccheck  run them under its check of barriers and shuffles.
   training   train a few steps on the Adult data.
 
   --minutes N    end after N minutes (default: 25)
@@ -63,8 +64,8 @@ bundle() {
     [[ -x $program ]] || continue
     cp --parents "$program" "$stage"
     # The C library belongs to the machine.
-    ldd "$program" | awk '$3 ~ /^\// { print $3 }' | grep -vE '/lib(c|m|dl|rt|pthread|resolv|util|anl|mvec)\.so' |
-      xargs -r cp -L --target-directory "$stage/build/cuda/lib"
+    ldd "$program" | sed -nE 's|.* => (/.*) \(0x[0-9a-f]+\)$|\1|p' | grep -vE '/lib(c|m|dl|rt|pthread|resolv|util|anl|mvec)\.so' |
+      xargs -d '\n' -r cp -L --target-directory "$stage/build/cuda/lib"
   done
   cp -r --parents "$peer" config/adult-persia.yaml config/data/adult "$stage"
   git describe --always --dirty >"$stage/commit"
@@ -81,13 +82,14 @@ home=$(cd "$(dirname "$0")" && pwd)
 minutes=25 out='' target=''
 while (($# > 0)); do
   case "$1" in
-    --minutes) minutes=${2-} ;;
-    --out) out=$(realpath -m "${2:?--out needs a folder}") ;;
-    --bundle) target=$(realpath -m "${2:?--bundle needs a folder}") ;;
     --help | -h) usage; exit ;;
+    --minutes | --out | --bundle) [[ -n ${2-} ]] || fail "$1 needs a value" ;;&
+    --minutes) minutes=$2 ;;
+    --out) out=$(realpath -m "$2") ;;
+    --bundle) target=$(realpath -m "$2") ;;
     *) usage >&2; exit 2 ;;
   esac
-  shift 2 || fail "$1 needs a value"
+  shift 2
 done
 [[ $minutes =~ ^[1-9][0-9]*$ ]] || fail "--minutes: '$minutes' is not a number of minutes; use 1 or more"
 if [[ -f $home/bundle.tar.gz ]]; then
@@ -144,9 +146,11 @@ part() {
 
 # limited SECONDS COMMAND...: runs a command for so long, or to the end of the part.
 limited() {
-  local left=$((ends - SECONDS))
+  local left=$((ends - SECONDS)) limit=$1
   ((left > 0)) || return 124
-  timeout --kill-after=5 $((left < $1 ? left : $1)) "${@:2}"
+  ((limit <= left)) || limit=$left
+  ((limit > 0)) || limit=1  # 0 means no limit.
+  timeout --kill-after=5 "$limit" "${@:2}"
 }
 
 # logged LOG SECONDS COMMAND...: `note` is the reason of what is skipped, or the last line of what fails.
@@ -167,7 +171,7 @@ try() {
   case $outcome in
     0) tried=passed ;;
     77) tried=skipped ;;
-    124) tried=late ;;
+    124 | 137) tried=late ;;
     *) tried=failed; ((outcome < 128)) || tried=crashed ;;
   esac
   if grep -q 'No test cases matched' "$out/case"; then tried=failed; fi
@@ -252,7 +256,7 @@ run_peer() {
 # Writes lines for the table in src/nn/cuda/product_choices.cc.
 run_plans() {
   logged "$out/plans.txt" 3600 "$bench" --choose --repeats 10 "${points[@]}" || return $?
-  note="$(grep -vc '^[[#]' "$out/plans.txt") faster, see plans.txt"
+  note="$(grep -vc '^[[#]' "$out/plans.txt" || true) faster, see plans.txt"
 }
 
 run_training() {
@@ -337,7 +341,8 @@ part peer 67 run_peer
 part plans 75 run_plans
 part memcheck 84 run_sanitizer memcheck kernels products trainings
 part initcheck 93 run_sanitizer initcheck kernels products trainings
-part racecheck 97 run_sanitizer racecheck kernels
+part racecheck 96 run_sanitizer racecheck kernels
+part synccheck 98 run_sanitizer synccheck kernels
 part training 100 run_training
 report
 ! $failed || exit 1

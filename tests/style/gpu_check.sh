@@ -52,7 +52,7 @@ echo '{"model": "paper", "batch": 4096, "precision": "bf16", "part": "step", "pe
 EOT
 program build/cuda/bin/bench_nn_cuda <<'EOT'
 if [[ -e no_device ]]; then echo 'SKIPPED: no CUDA device'; exit 77; fi
-if [[ $* == *--choose* ]]; then printf '[Fake; 1]\n# 0.1 ms instead of 0.2\nbf16 4096 fused 3\n'; exit; fi
+if [[ $* == *--choose* ]]; then printf '[Fake; 1]\n'; [[ -e none_faster ]] || printf '# 0.1 ms instead of 0.2\nbf16 4096 fused 3\n'; exit; fi
 echo '{"part":"versions","device":"Fake \"9\"","driver":13000,"runtime":13000,"cublaslt":130002,"nccl":22805}'
 echo '{"part":"copies","gb_per_s":4000.0,"to_device_gb_per_s":55.0,"to_host_gb_per_s":54.0}'
 echo '{"part":"peak","precision":"bf16","tflops":700.00}'
@@ -89,7 +89,8 @@ case "$*" in
     [[ ! -e hangs ]] || echo '    <TestCase name="H" filename="a.cc" line="1">' ;;
   'B\, "b"') [[ ${SIMURGH_TEST_GRAPHS-} == 0 ]] || { echo 'B: expected 1'; exit 1; } ;;
   C) kill -SEGV $$ ;;
-  D | H) ;;
+  D) ;;
+  H) kill -KILL $$ ;;
   *) echo "No test cases matched '$*'" ;;
 esac
 EOT
@@ -97,18 +98,18 @@ EOT
 touch no_device
 check
 expect "exit code without a device" "$code" 77
-for part in tests bench peer plans memcheck initcheck racecheck training; do expect_line "$part without a device" "^$part +SKIPPED +[0-9]+  ."; done
+for part in tests bench peer plans memcheck initcheck racecheck synccheck training; do expect_line "$part without a device" "^$part +SKIPPED +[0-9]+  ."; done
 expect "verdicts without a device" "$(json '[.parts[].verdict] | unique | join(" ")')" SKIPPED
 rm no_device
 
 program build/cuda/tests/adult_cuda_test </dev/null
 check
 expect "exit code" "$code" 0
-expect "verdicts" "$(json '[.parts[].verdict] | join(" ")')" "passed passed passed passed passed passed passed passed"
+expect "verdicts" "$(json '[.parts[].verdict] | join(" ")')" "passed passed passed passed passed passed passed passed passed"
 expect "processes of tests" "$(grep -c '^nn_cuda_test' calls)" 2
 expect "a skipped case" "$(json '.tests[] | select(.case == "E").verdict')" skipped
 expect "what each sanitizer runs" "$(json '[.sanitizers[].tool] | group_by(.) | map("\(length) \(.[0])") | join(" ")')" \
-  "3 initcheck 3 memcheck 1 racecheck"
+  "3 initcheck 3 memcheck 1 racecheck 1 synccheck"
 expect "poison under a sanitizer" "$(grep '^compute-sanitizer' calls | grep -cv 'poison=0')" 0
 expect "libraries of PyTorch" "$(grep -c "^bench_nn_cuda --json .*libraries=:$fake/libraries" calls)" 1
 expect "faster ways of products" "$(json '.parts[] | select(.part == "plans").note')" "1 faster, see plans.txt"
@@ -121,7 +122,7 @@ expect "lines of the programs" "$(json '(.bench | length) + (.peer | length)')" 
 touch broken
 check
 expect "exit code after a crash" "$code" 1
-expect "verdicts after a crash" "$(json '[.parts[].verdict] | join(" ")')" "FAILED passed passed passed passed FAILED passed passed"
+expect "verdicts after a crash" "$(json '[.parts[].verdict] | join(" ")')" "FAILED passed passed passed passed FAILED passed passed passed"
 expect "counts" "$(json '.parts[0].note')" "2 passed, 2 failed, 1 skipped"
 expect "a case that fails with graphs" "$(json '.tests[] | select(.case | startswith("B")) | "\(.together) \(.alone) \(.without_graphs) \(.blocking)"')" \
   "failed failed passed "
@@ -135,6 +136,12 @@ expect "blocking launches" "$(grep 'blocking=1' calls | cut -d ' ' -f 2)" C
 expect_line "a failed case in the table" '^failed +failed +passed +B, "b"'
 expect "errors of a sanitizer" "$(json '.sanitizers[] | select(.exit_code == 99) | "\(.tool) \(.cases) \(.errors)"')" "initcheck products 3"
 rm broken
+
+touch none_faster
+check
+expect "exit code if no way is faster" "$code" 0
+expect "no faster way" "$(json '.parts[] | select(.part == "plans").note')" "0 faster, see plans.txt"
+rm none_faster
 
 touch ends_badly
 check
@@ -157,16 +164,23 @@ chmod +x path/timeout
 check --minutes 2
 expect "exit code after a hang" "$code" 1
 expect "a case that hangs, and one that is not found" "$(json '[.tests[] | select(.verdict == "failed").case] | join(" ")')" "H I"
-expect "parts after a hang" "$(json '[.parts[].verdict] | join(" ")')" "FAILED passed passed passed passed passed passed passed"
+expect "a case that is killed after its limit" "$(json '.tests[] | select(.case == "H") | "\(.together) \(.alone)"')" "unfinished late"
+expect "parts after a hang" "$(json '[.parts[].verdict] | join(" ")')" "FAILED passed passed passed passed passed passed passed passed"
 expect "the time of all tests" "$(awk 'NR == 1 && $2 > 18' limits)" ""
 expect "limits beyond the whole time" "$(awk '$2 > 120' limits)" ""
 rm hangs
 check
 expect "exit code if a part is late" "$code" 1
-expect "a part that is late" "$(json '[.parts[].verdict] | join(" ")')" "passed late passed passed passed passed passed passed"
+expect "a part that is late" "$(json '[.parts[].verdict] | join(" ")')" "passed late passed passed passed passed passed passed passed"
 expect "what a late part measured" "$(json '.ratios[].compute')" 1.2
+# A second before the end of the first part.
+rm limits
+SECONDS=14 check --minutes 1
+expect "limits that timeout takes for none" "$(awk '$2 < 1' limits)" ""
 rm path/timeout
 
-check --minutes 0
-expect "exit code of a wrong option" "$code" 2
+for arguments in '--minutes 0' --minutes --out --bundle --unknown; do
+  check $arguments
+  expect "exit code of $arguments" "$code" 2
+done
 ((failures == 0))

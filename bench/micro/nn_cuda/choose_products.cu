@@ -9,6 +9,7 @@
 #include "bench/micro/nn_cuda/choose_products.h"
 #include "bench/micro/nn_cuda/random_memory.h"
 #include "bench/micro/nn_cuda/steps.h"
+#include "bench/micro/nn_cuda/stopwatch.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/launch.cuh"
 #include "nn/cuda/layers.h"
@@ -24,7 +25,6 @@ using cuda::ProductKind;
 constexpr uint32_t kAnswers = 8;
 // A choice differs from the first answer only if it is faster by this factor.
 constexpr double kNoise = 0.98;
-constexpr int kMeasurements = 5;
 
 std::string NameOf(const ProductChoice& choice) {
   return absl::StrCat(choice.fuses ? "fused " : "plain ", choice.algorithm);
@@ -83,8 +83,7 @@ class Chooser {
     };
     SIMURGH_ASSIGN_OR_RETURN(
         const std::unique_ptr<CudaExecutor> executor,
-        CudaExecutor::Create(
-            {.precision = precision_, .time_compute = true, .choose_product = choose}));
+        CudaExecutor::Create({.precision = precision_, .choose_product = choose}));
     Layers layers(plan_, *executor, tensors_);
     layers.TakeWeights(tensors_.parameters());
     const cuda::RankPass ranks{.samples = batch_};
@@ -95,19 +94,13 @@ class Chooser {
     }
     const auto pass = [&] {
       backward ? layers.Backward(t, i, ranks) : layers.Forward(t, i, &ranks);
+      return absl::OkStatus();
     };
-    pass();
-    std::vector<double> taken;
-    for (int measurement = 0; measurement < kMeasurements; ++measurement) {
-      executor->Mark(cuda::Moment::kBegin);
-      for (size_t repeat = 0; repeat < repeats_; ++repeat) pass();
-      executor->Mark(cuda::Moment::kEnd);
-      executor->Mark(cuda::Moment::kApplyBegin);
-      executor->Mark(cuda::Moment::kApplyEnd);
-      SIMURGH_ASSIGN_OR_RETURN(const double ms, executor->ComputeMs());
-      taken.push_back(ms / static_cast<double>(repeats_));
-    }
-    return Median(std::move(taken));
+    Stopwatch watch(executor->stream());
+    SIMURGH_RETURN_IF_ERROR(watch.Start());
+    SIMURGH_ASSIGN_OR_RETURN(const double ms, watch.Time(repeats_, pass));
+    SIMURGH_RETURN_IF_ERROR(executor->Synchronize());
+    return ms;
   }
 
   Status ChooseFor(size_t t, size_t i, bool backward) {

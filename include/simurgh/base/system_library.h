@@ -20,9 +20,9 @@ bool FindFunction(void* library, const char* name, Function* function) {
 }
 
 // Loads the first library of this file name for which `find_functions` returns true, and never
-// unloads it. Searches the dynamic loader's path, then the folders of the environment variable
-// SIMURGH_CUDA_LIBRARIES, separated by colons, then the folder of CUDA's packages. title: names the
-// library in errors. Errors: NOT_FOUND with the reason for each place.
+// unloads it. Searches in this order: the dynamic loader's path, folders in the environment
+// variable SIMURGH_CUDA_LIBRARIES, the folder of CUDA's packages. Colons separate the variable's
+// folders. title: names the library in errors. Errors: NOT_FOUND with the reason for each place.
 //
 // Threads: any.
 Status LoadLibrary(std::string_view title, const std::string& file,

@@ -85,9 +85,6 @@ Status CudaExecutor::CreateLanes() {
     SIMURGH_RETURN_IF_ERROR(
         CudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event"));
   }
-  for (cudaEvent_t& moment : moments_) {
-    SIMURGH_RETURN_IF_ERROR(CudaStatus(cudaEventCreate(&moment), "event"));
-  }
   return absl::OkStatus();
 }
 
@@ -95,9 +92,6 @@ CudaExecutor::~CudaExecutor() {
   ForgetRuns();
   library_.reset();
   for (cudaEvent_t event : events_) {
-    if (event != nullptr) cudaEventDestroy(event);
-  }
-  for (cudaEvent_t event : moments_) {
     if (event != nullptr) cudaEventDestroy(event);
   }
   for (cudaStream_t stream : streams_) {
@@ -243,31 +237,6 @@ void CudaExecutor::Free(const CapturedRun& run) {
   for (const Piece& piece : run.pieces) {
     if (piece.graph != nullptr) cudaGraphExecDestroy(piece.graph);
   }
-}
-
-void CudaExecutor::Mark(Moment moment) {
-  if (!options_.time_compute) return;
-  cudaEvent_t event = moments_[static_cast<size_t>(moment)];
-  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-  Note(cudaStreamIsCapturing(stream_, &capturing), "capture");
-  // Within a graph, each launch records the event.
-  const unsigned flags =
-      capturing == cudaStreamCaptureStatusActive ? cudaEventRecordExternal : cudaEventRecordDefault;
-  Note(cudaEventRecordWithFlags(event, stream_, flags), "event");
-}
-
-StatusOr<double> CudaExecutor::ComputeMs() {
-  SIMURGH_RETURN_IF_ERROR(Synchronize());
-  const auto between = [this](Moment first, Moment last, float* ms) {
-    return CudaStatus(cudaEventElapsedTime(ms, moments_[static_cast<size_t>(first)],
-                                           moments_[static_cast<size_t>(last)]),
-                      "event");
-  };
-  float pass = 0;
-  float apply = 0;
-  SIMURGH_RETURN_IF_ERROR(between(Moment::kBegin, Moment::kEnd, &pass));
-  SIMURGH_RETURN_IF_ERROR(between(Moment::kApplyBegin, Moment::kApplyEnd, &apply));
-  return double{pass} + double{apply};
 }
 
 void CudaExecutor::ForgetRuns() {

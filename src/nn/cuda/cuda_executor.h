@@ -39,9 +39,8 @@ class CudaExecutor {
   struct Options {
     int device = 0;
     ComputePrecision precision = ComputePrecision::kF32;
-    bool graphs = true;   // Capture repeated work and replay it.
-    bool poison = false;  // Fill fresh memory with NaN.
-    bool time_compute = false;
+    bool graphs = true;                  // Capture repeated work and replay it.
+    bool poison = false;                 // Fill fresh memory with NaN.
     const CublasLt* products = nullptr;  // Null: the installed library.
     ChooseProduct choose_product;        // Empty: from the table of measurements.
   };
@@ -121,10 +120,6 @@ class CudaExecutor {
     capturing_->back().next = std::move(enqueue);
     BeginPiece();
   }
-  // Records the time for ComputeMs if time_compute is set.
-  void Mark(Moment moment);
-  // Milliseconds between the last step's moments. Waits for the step.
-  StatusOr<double> ComputeMs();
 
   // Waits for all lanes, then frees captured graphs. Call it before freeing memory they use.
   void ForgetRuns();
@@ -205,7 +200,6 @@ class CudaExecutor {
   cudaStream_t stream_ = nullptr;   // Of the compute lane.
   cudaStream_t current_ = nullptr;  // Of the present lane.
   std::array<cudaEvent_t, kEventKinds * kSlots> events_{};
-  std::array<cudaEvent_t, kMoments> moments_{};
   std::unique_ptr<GemmLibrary> library_;
   bool uses_graphs_ = true;
   std::map<Work, CapturedRun> runs_;

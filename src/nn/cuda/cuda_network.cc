@@ -16,10 +16,8 @@ StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,
                            CudaExecutor::Create({.device = static_cast<int>(options.cuda_device),
                                                  .precision = options.precision,
                                                  .graphs = tuning.graphs,
-                                                 .poison = tuning.poison,
-                                                 .time_compute = tuning.time_compute}));
-  CudaNetwork result{.device = executor->device_name(),
-                     .compute_ms = [executor = executor.get()] { return executor->ComputeMs(); }};
+                                                 .poison = tuning.poison}));
+  CudaNetwork result{.device = executor->device_name()};
   const auto create = options.precision == ComputePrecision::kBf16  ? &CreateBfloat16Network
                       : options.precision == ComputePrecision::kF16 ? &CreateFloat16Network
                                                                     : &CreateFloatNetwork;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,16 +15,12 @@ class CudaExecutor;
 struct CudaNetwork {
   std::unique_ptr<DenseNetwork> network;
   std::string device;
-  // Device time of the last step's forward, backward and optimizer in milliseconds, without copies.
-  // Waits for them. Requires CudaTuning::time_compute. Lifetime: the network's.
-  std::function<StatusOr<double>()> compute_ms;
 };
 
 // For measurements and tests.
 struct CudaTuning {
   bool graphs = true;   // Capture repeated work and replay it.
   bool poison = false;  // Fill fresh memory with NaN.
-  bool time_compute = false;
 };
 
 // Returns the name of the device. Errors: NOT_FOUND without a usable device, INVALID_ARGUMENT when

@@ -284,12 +284,10 @@ class DeviceNetwork final : public DenseNetwork {
   }
 
   void EnqueueWork(const RankPass& ranks, size_t rows) {
-    executor_->Mark(Moment::kBegin);
     rows > 0 ? pass_.Train(ranks) : pass_.TakePart(ranks);
     if (reducer_ != nullptr) reducer_->Finish();
     pass_.CheckFinite(ranks);
     pass_.EncodeGradients();
-    executor_->Mark(Moment::kEnd);
   }
 
   // Enqueues forward and backward of the batch whose transfer has begun.
@@ -341,11 +339,7 @@ class DeviceNetwork final : public DenseNetwork {
                     .slot = step_slot_,
                     .rows = has_statistics ? 1U : 0U,
                     .decides = report != nullptr};
-    executor_->Run(work, [&] {
-      executor_->Mark(Moment::kApplyBegin);
-      stepper_.Apply(request, report, has_statistics);
-      executor_->Mark(Moment::kApplyEnd);
-    });
+    executor_->Run(work, [&] { stepper_.Apply(request, report, has_statistics); });
     // A rate of 0 leaves the weights unchanged.
     if (learning_rate > 0) parameters_.DeviceChanged();
     if (!tensors_.state().empty()) state_.DeviceChanged();

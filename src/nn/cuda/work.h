@@ -14,10 +14,6 @@ inline DeviceMemory NoMemory() {
   return {nullptr, [](std::byte*) {}};
 }
 
-// Moments that delimit a step's computation.
-enum class Moment { kBegin, kEnd, kApplyBegin, kApplyEnd };
-inline constexpr size_t kMoments = 4;
-
 // Batches on the device at once: one is computed while the next one is copied in, or the last one's
 // gradients out.
 inline constexpr size_t kSlots = 2;

@@ -138,7 +138,6 @@ class HostExecutor {
   // The executor, for sums over ranks.
   void* stream() { return this; }
   void Enqueue(std::function<void()> work) { Do(std::move(work)); }
-  void Mark(cuda::Moment) {}
 
   int Range(const char*) { return 0; }
 

@@ -486,8 +486,6 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
-
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
   const Lock lock(Get().mutex);
   *event = new CUevent_st;
@@ -503,12 +501,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
-}
-
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
   const Lock lock(Get().mutex);
-  if (stream->capture != nullptr && flags != cudaEventRecordExternal) {
+  if (stream->capture != nullptr) {
     Problem("an event is recorded in a capture");
     stream->is_invalid = true;
     return last_error = cudaErrorStreamCaptureUnsupported;
@@ -538,11 +532,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return Get().device_error;
 }
 
-cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t /*first*/, cudaEvent_t /*last*/) {
-  *ms = 0;
-  return cudaSuccess;
-}
-
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
   const Lock lock(Get().mutex);
   if (capturing != nullptr) return cudaErrorInvalidValue;
@@ -566,14 +555,6 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   if (stream->is_invalid) return last_error = cudaErrorStreamCaptureInvalidated;
   *graph = captured.release();
   Get().graphs.insert(*graph);
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  const Lock lock(Get().mutex);
-  *status = stream->capture == nullptr ? cudaStreamCaptureStatusNone
-            : stream->is_invalid       ? cudaStreamCaptureStatusInvalidated
-                                       : cudaStreamCaptureStatusActive;
   return cudaSuccess;
 }
 

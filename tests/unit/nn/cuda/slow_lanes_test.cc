@@ -12,7 +12,9 @@
 #include "tests/unit/nn/cuda/training_run.h"
 
 // Overlapping batches while one lane of the device is slow: work that does not wait for an event
-// then reads values of another batch. The linker wraps two functions of the runtime.
+// then reads values of another batch. A sleeping host function delays a lane, as a slow kernel
+// would: work that follows it in the stream waits for either. The linker wraps two functions of the
+// runtime.
 namespace simurgh::testing {
 namespace {
 
