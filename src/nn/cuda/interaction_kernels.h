@@ -64,8 +64,8 @@ struct DotBackwardCell {
 
 // Kernels of ForEachBlock, which keep a row's vectors in the block's memory.
 
-// A row's vectors there. A thread reads words of 4 bytes; each vector has an odd number of them, so
-// that threads that read the same element of adjacent vectors use different banks.
+// A row's vectors there. A thread reads words of 4 bytes. Each vector has an odd number of them, so
+// the same element of adjacent vectors lies in different banks.
 template <typename T>
 struct BlockVectors {
   static constexpr size_t kWord = 4 / sizeof(T);
