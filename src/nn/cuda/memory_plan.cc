@@ -256,6 +256,7 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
   memory.sums_next = planner.Add(2 * kSquareParts * sizeof(double));
   // Twice: batch norm needs two sums per column.
   memory.column_sums = planner.Add(2 * WidestLayer(plan) * sizeof(double));
+  memory.column_values = floats(2 * WidestLayer(plan));
   memory.code_table = planner.Add(codes.table.size() * sizeof(uint32_t));
   if (codes.pools()) {
     memory.pooled_features = planner.Add(codes.features.size() * sizeof(PooledFeature));

@@ -137,6 +137,7 @@ struct WeightMemory {
   Region sums;                                    // f64: partial sums of squares
   Region sums_next;                               // f64: sums of them
   Region column_sums;                             // f64: (2, widest layer)
+  Region column_values;                           // (2, widest layer)
   Region code_table;                              // u32: see WireCodes
   Region pooled_features;                         // PooledFeature: see WireCodes
   Region feature_of;                              // u32: see WireCodes

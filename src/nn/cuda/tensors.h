@@ -66,6 +66,8 @@ class Tensors {
   double* sums() const { return At<double>(weights_, weights_plan_.sums); }
   double* sums_next() const { return At<double>(weights_, weights_plan_.sums_next); }
   double* column_sums() const { return At<double>(weights_, weights_plan_.column_sums); }
+  // Two rows of a layer's width, for one call.
+  float* column_values() const { return At<float>(weights_, weights_plan_.column_values); }
   uint32_t* code_table() const { return At<uint32_t>(weights_, weights_plan_.code_table); }
   PooledFeature* pooled_features() const {
     return At<PooledFeature>(weights_, weights_plan_.pooled_features);

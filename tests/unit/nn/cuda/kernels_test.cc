@@ -199,16 +199,19 @@ TEST_CASE("batch norm's kernels agree with the CPU backend") {
       const cuda::BatchNormParameters norm{scale.data(), shift.data(), mean.data(), inverse.data()};
       std::vector<float> own_y(x.size(), NAN);
       std::vector<float> own_dx(x.size(), NAN);
-      const std::vector<double> sums(shift_gradient.begin(), shift_gradient.end());
-      const std::vector<double> normalised(scale_gradient.begin(), scale_gradient.end());
+      std::vector<float> means = shift_gradient;
+      std::vector<float> normalised_means = scale_gradient;
+      for (size_t c = 0; c < columns; ++c) {
+        means[c] /= static_cast<float>(rows);
+        normalised_means[c] /= static_cast<float>(rows);
+      }
       executor.ForEachCell(
           rows, columns,
           cuda::NormaliseCell<float>{In(x, rows, columns), norm, Out(own_y, rows, columns)});
-      executor.ForEachCell(
-          rows, columns,
-          cuda::NormaliseBackwardCell<float>{
-              In(x, rows, columns), In(dy, rows, columns), norm, sums.data(), normalised.data(),
-              static_cast<double>(rows), Out(own_dx, rows, columns)});
+      executor.ForEachCell(rows, columns,
+                           cuda::NormaliseBackwardCell<float>{
+                               In(x, rows, columns), In(dy, rows, columns), norm, means.data(),
+                               normalised_means.data(), Out(own_dx, rows, columns)});
       for (size_t i = 0; i < x.size(); ++i) {
         CHECK(own_y[i] == Approx(y[i]).epsilon(1e-5).margin(1e-5));
         CHECK(own_dx[i] == Approx(dx[i]).epsilon(1e-4).margin(1e-4));
