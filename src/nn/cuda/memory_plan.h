@@ -129,7 +129,10 @@ struct WeightCopies {
 struct WeightMemory {
   Region parameters;
   Region gradients;
-  Region state;  // Ends with the LossScale, which is unused without f16.
+  // Ends with the LossScale, which is unused without f16. Begins with floats of no meaning, so that
+  // the optimizer's first values are aligned.
+  Region state;
+  size_t state_gap = 0;
   Region batch_statistics;
   Region inverse_deviations;
   Region directions;                              // lamb

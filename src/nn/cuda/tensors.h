@@ -51,7 +51,7 @@ class Tensors {
   std::span<float> parameters() const { return Floats(weights_plan_.parameters); }
   std::span<float> gradients() const { return Floats(weights_plan_.gradients); }
   std::span<float> state() const {
-    const std::span<float> values = Floats(weights_plan_.state);
+    const auto values = Floats(weights_plan_.state).subspan(weights_plan_.state_gap);
     return kIsScaled<T> ? values : values.first(values.size() - kLossScaleValues);
   }
   std::span<float> batch_statistics() const { return Floats(weights_plan_.batch_statistics); }
