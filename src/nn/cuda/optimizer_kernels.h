@@ -145,22 +145,19 @@ struct WeightCopier {
         high = middle;
       }
     }
-    if (N == 1 || high == count || i + N <= blocks[high].first) {
-      const CopiedBlock& block = blocks[low];
-      if (block.columns == 0) return;
-      const size_t at = PlaceOf(block, i);
-      if (N == 1 || (at % N == 0 && PlaceOf(block, i + N - 1) == at + N - 1)) {
-        Pack<T, N> copies;
-        for (size_t k = 0; k < N; ++k) Assign(copies[k], values[k]);
-        *reinterpret_cast<Pack<T, N>*>(CopyOf(block) + at) = copies;
+    const CopiedBlock& block = blocks[low];
+    const size_t at = PlaceOf(block, i);
+    if constexpr (N > 1) {
+      const bool is_whole = high == count || i + N <= blocks[high].first;
+      if (!is_whole || at % N != 0 || PlaceOf(block, i + N - 1) != at + N - 1) {
+        for (size_t k = 0; k < N; ++k) Write<1>(i + k, {values[k]});
         return;
       }
     }
-    for (size_t k = 0; k < N; ++k) {
-      while (low + 1 < count && blocks[low + 1].first <= i + k) ++low;
-      const CopiedBlock& block = blocks[low];
-      if (block.columns > 0) Assign(CopyOf(block)[PlaceOf(block, i + k)], values[k]);
-    }
+    if (block.columns == 0) return;
+    Pack<T, N> copies;
+    for (size_t k = 0; k < N; ++k) Assign(copies[k], values[k]);
+    *reinterpret_cast<Pack<T, N>*>(CopyOf(block) + at) = copies;
   }
 
   SIMURGH_HOST_DEVICE T* CopyOf(const CopiedBlock& block) const {
