@@ -7,9 +7,9 @@
 
 namespace simurgh::bench {
 
-// Measures each product of the networks' layers with every answer of cuBLASLt, fused with its
-// epilogue and followed by a kernel. Prints lines for the table in nn/cuda/product_choices.cc where
-// the first fused answer is not the fastest. Errors: those of CUDA.
+// Measures each product of the networks' layers with every answer of cuBLASLt: fused with its
+// epilogue, and followed by a kernel. Prints lines for the table in nn/cuda/product_choices.cc,
+// where the first fused answer is not the fastest. Errors: those of CUDA.
 Status ChooseProducts(const NnCudaOptions& options, const std::string& device);
 
 }  // namespace simurgh::bench

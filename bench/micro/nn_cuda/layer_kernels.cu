@@ -52,7 +52,7 @@ class KernelTimes {
     // Reads four values per weight and writes three.
     return Add(
         PartTime{.layer = "adam", .part = "step", .bytes = 28.0 * static_cast<double>(count)},
-        [&] { executor_->ForEach(count, step); });
+        [&] { executor_->ForEachCell(1, count, step); });
   }
 
   // Layers other than linear ones and activations, as the network computes them.

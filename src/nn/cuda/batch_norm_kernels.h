@@ -111,7 +111,7 @@ struct NormaliseCell {
   }
 };
 
-// With the sums over the batch, or over all ranks' batches, of dy and of dy * normalised:
+// With the means over the batch, or over all ranks' batches, of dy and of dy * normalised:
 // dx = scale / deviation * (dy - mean(dy) - normalised * mean(dy * normalised)).
 template <typename T>
 struct NormaliseBackwardCell {
@@ -120,9 +120,8 @@ struct NormaliseBackwardCell {
   Matrix<const T> input;
   Matrix<const T> output_gradient;
   BatchNormParameters parameters;
-  const double* sums;             // (C)
-  const double* normalised_sums;  // (C)
-  double samples;                 // In the sums.
+  const float* means;             // (C)
+  const float* normalised_means;  // (C)
   Matrix<T> input_gradient;
 
   bool Packs() const { return AllPack<kPack>(input, output_gradient, input_gradient); }
@@ -136,10 +135,9 @@ struct NormaliseBackwardCell {
       const size_t c = column + k;
       const float inverse = parameters.inverse[c];
       const float factor = parameters.scale[c] * inverse;
-      const float slope = static_cast<float>(normalised_sums[c] / samples) * inverse;
-      const float offset = static_cast<float>(sums[c] / samples);
+      const float slope = normalised_means[c] * inverse;
       const float distance = ToFloat(x[k]) - parameters.mean[c];
-      Assign(dx[k], factor * (ToFloat(dy[k]) - offset - distance * slope));
+      Assign(dx[k], factor * (ToFloat(dy[k]) - means[c] - distance * slope));
     }
     input_gradient.template Store<N>(row, column, dx);
   }

@@ -291,10 +291,15 @@ struct AddCell {
 
 template <typename T>
 struct ZeroCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
   Matrix<T> target;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    target(row, column) = T{0};
+  bool Packs() const { return AllPack<kPack>(target); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    target.template Store<N>(row, column, {});
   }
 };
 

@@ -8,6 +8,9 @@
 // A matrix product with an epilogue.
 namespace simurgh::cuda {
 
+// Alignment of an epilogue's vectors and matrices in bytes. Products do not fuse others.
+inline constexpr size_t kEpilogueAlignment = 16;
+
 // One bit per value: whether relu's input was positive. Written and read by products.
 struct ReluMask {
   void* bits = nullptr;

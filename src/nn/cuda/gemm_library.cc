@@ -55,9 +55,6 @@ constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 // Alignment of fresh allocations; cuBLASLt does not use a larger one.
 constexpr uint32_t kMaxAlignment = 256;
 
-// Alignment of an epilogue's vectors and matrices in bytes.
-constexpr uint32_t kEpilogueAlignment = 16;
-
 // Answers of the library among which a choice is made.
 constexpr int kAnswers = 8;
 
@@ -274,12 +271,8 @@ StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(Call call, cudaStream_t str
   const std::optional<ProductChoice> choice =
       options_.choose ? options_.choose(shape.kind()) : std::nullopt;
   shape.asked_batch = choice ? choice->batch : shape.batch();
-  const bool misaligned =
-      (call.vector != nullptr && AlignmentOf(call.vector) < kEpilogueAlignment) ||
-      (call.aux != nullptr && AlignmentOf(call.aux) < kEpilogueAlignment);
-  const bool no_mask = epilogue == Epilogue::kReluBackward && !call.mask->written;
   const bool fuses = !choice || choice->fuses;
-  if (epilogue != Epilogue::kNone && fuses && !misaligned && !no_mask) {
+  if (epilogue != Epilogue::kNone && fuses && CanFuse(call)) {
     shape.algorithm = choice ? choice->algorithm : 0;
     SIMURGH_ASSIGN_OR_RETURN(Plan* const fused, PlanOf(call));
     if (fused != nullptr) {
@@ -295,6 +288,28 @@ StatusOr<GemmLibrary::Outcome> GemmLibrary::Multiply(Call call, cudaStream_t str
   if (plain == nullptr) return Outcome::kNotTaken;
   SIMURGH_RETURN_IF_ERROR(Enqueue(call, *plain, stream));
   return epilogue == Epilogue::kNone ? Outcome::kFused : Outcome::kPlain;
+}
+
+bool GemmLibrary::CanFuse(const Call& call) {
+  const auto misaligned = [](const void* data) { return AlignmentOf(data) < kEpilogueAlignment; };
+  if (misaligned(call.vector) || misaligned(call.aux)) {
+    Warn(call.shape.kind(), "the epilogue's memory is not aligned");
+    return false;
+  }
+  if (call.shape.epilogue == Epilogue::kReluBackward && !call.mask->written) {
+    Warn(call.shape.kind(), "the forward pass wrote no mask");
+    return false;
+  }
+  return true;
+}
+
+void GemmLibrary::Warn(const ProductKind& kind, const char* reason) {
+  ProductKind logged = kind;
+  logged.batch = 0;
+  if (!logged_.insert(logged).second) return;
+  spdlog::warn("dense network: {}: product=\"{}\"; {}", reason, ToString(kind),
+               kind.epilogue == Epilogue::kNone ? "a slow kernel computes it"
+                                                : "a kernel computes its epilogue");
 }
 
 StatusOr<GemmLibrary::Plan*> GemmLibrary::PlanOf(const Call& call) {
@@ -336,14 +351,7 @@ StatusOr<std::unique_ptr<GemmLibrary::Plan>> GemmLibrary::MakePlan(const Call& c
   SIMURGH_RETURN_IF_ERROR(plan->layouts.Create(shape));
   SIMURGH_ASSIGN_OR_RETURN(const bool found, ChooseAlgorithm(shape, *plan));
   if (found) return plan;
-  ProductKind logged = shape.kind();
-  logged.batch = 0;
-  if (logged_.insert(logged).second) {
-    spdlog::warn("dense network: cuBLASLt has no algorithm: product=\"{}\"; {}",
-                 ToString(shape.kind()),
-                 shape.epilogue == Epilogue::kNone ? "a slow kernel computes it"
-                                                   : "a kernel computes its epilogue");
-  }
+  Warn(shape.kind(), "cuBLASLt has no algorithm");
   return std::unique_ptr<Plan>();
 }
 

@@ -43,8 +43,8 @@ struct CublasLt {
 };
 
 // Matrix products by cuBLASLt. Plans each shape once: Options::choose picks one of the library's
-// answers, and whether the product fuses its epilogue. Logs shapes that no algorithm takes or
-// fuses.
+// answers, and whether the product fuses its epilogue. Logs shapes that are not taken or not fused
+// for another reason.
 //
 // cuBLASLt's matrices are column-major, so it computes d^T = op(b)^T op(a)^T on our row-major
 // memory: its A is our b, and its M is our number of columns. It fuses vectors along M only.
@@ -115,6 +115,10 @@ class GemmLibrary {
   GemmLibrary(const CublasLt& lt, Options options);
 
   StatusOr<Outcome> Multiply(Call call, cudaStream_t stream);
+  // Whether the product's memory allows its epilogue.
+  bool CanFuse(const Call& call);
+  // Logs once per shape why a kernel computes a product or its epilogue.
+  void Warn(const ProductKind& kind, const char* reason);
   // Returns null without an algorithm.
   StatusOr<Plan*> PlanOf(const Call& call);
   StatusOr<std::unique_ptr<Plan>> MakePlan(const Call& call);

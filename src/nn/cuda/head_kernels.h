@@ -48,6 +48,7 @@ struct NoNext {
 
 // A head whose input is no activation.
 struct IdentityFormula {
+  SIMURGH_HOST_DEVICE static float Value(float x) { return x; }
   SIMURGH_HOST_DEVICE static float Gradient(float /*saved*/, float dy) { return dy; }
 };
 

@@ -64,8 +64,8 @@ struct DotBackwardCell {
 
 // Kernels of ForEachBlock, which keep a row's vectors in the block's memory.
 
-// A row's vectors there. A thread reads words of 4 bytes; each vector has an odd number of them, so
-// that threads that read the same element of adjacent vectors use different banks.
+// A row's vectors there. A thread reads words of 4 bytes. Each vector has an odd number of them, so
+// the same element of adjacent vectors lies in different banks.
 template <typename T>
 struct BlockVectors {
   static constexpr size_t kWord = 4 / sizeof(T);
@@ -206,18 +206,28 @@ struct FmRow {
   }
 };
 
-// Called for each (row, column of the input).
 template <typename T>
 struct FmBackwardCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
   Matrix<const T> input;
   Matrix<float> sums;
   Matrix<const T> output_gradient;
   Matrix<T> input_gradient;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
-    Assign(input_gradient(row, column),
-           ToFloat(output_gradient(row, 0)) *
-               (sums(row, column % sums.columns) - ToFloat(input(row, column))));
+  bool Packs() const { return AllPack<kPack>(input, input_gradient); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
+    const float dy = ToFloat(output_gradient(row, 0));
+    const auto x = input.template Load<N>(row, column);
+    Pack<T, N> dx;
+    size_t d = column % sums.columns;
+    for (size_t k = 0; k < N; ++k) {
+      Assign(dx[k], dy * (sums(row, d) - ToFloat(x[k])));
+      if (++d == sums.columns) d = 0;
+    }
+    input_gradient.template Store<N>(row, column, dx);
   }
 };
 
@@ -242,15 +252,21 @@ struct SumOfPart {
   }
 };
 
-// Called for each (row, column of the input).
 template <typename T>
 struct SumBackwardCell {
+  static constexpr size_t kPack = kPackOf<T>;
+
   Matrix<const T> output_gradient;
   Matrix<T> input_gradient;
 
-  SIMURGH_HOST_DEVICE void operator()(size_t row, size_t column) const {
+  bool Packs() const { return AllPack<kPack>(input_gradient); }
+
+  template <size_t N>
+  SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
     const size_t terms = input_gradient.columns / output_gradient.columns;
-    Assign(input_gradient(row, column), ToFloat(output_gradient(row, column / terms)));
+    Pack<T, N> dx;
+    for (size_t k = 0; k < N; ++k) dx[k] = output_gradient(row, (column + k) / terms);
+    input_gradient.template Store<N>(row, column, dx);
   }
 };
 

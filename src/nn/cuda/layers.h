@@ -140,10 +140,12 @@ class Layers {
       case LayerConfig::Kind::kCross:
         return;
       case LayerConfig::Kind::kBatchNorm:
+        executor_.ForEach(2 * input.columns,
+                          DivideSum{tensors_.column_sums(), StatisticsSamples(input, ranks),
+                                    tensors_.column_values()});
         return Cells(
-            NormaliseBackwardCell<T>{input, dy, BatchNormOf(layer, true), tensors_.column_sums(),
-                                     tensors_.column_sums() + input.columns,
-                                     StatisticsSamples(input, ranks), dx},
+            NormaliseBackwardCell<T>{input, dy, BatchNormOf(layer, true), tensors_.column_values(),
+                                     tensors_.column_values() + input.columns, dx},
             dx);
       case LayerConfig::Kind::kRelu:
         if (memory.is_fused && IsLinear(t, i + 1)) return;

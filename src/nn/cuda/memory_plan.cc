@@ -5,6 +5,7 @@
 
 #include "nn/cpu/optimizer.h"
 #include "nn/cuda/loss_scale.h"
+#include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
@@ -243,12 +244,16 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
   const auto floats = [&](size_t count) { return planner.Add(count * sizeof(float)); };
   memory.parameters = floats(plan.parameter_count);
   memory.gradients = floats(plan.parameter_count);
-  memory.state = floats(
-      plan.statistics_count + cpu::OptimizerStateSize(optimizer, plan.parameter_count) +
-      cpu::WeightAverageSize(optimizer.average_decay, plan.parameter_count) + kLossScaleValues);
+  const bool lamb = optimizer.kind == DenseOptimizerConfig::Kind::kLamb;
+  const bool has_steps = lamb || optimizer.kind == DenseOptimizerConfig::Kind::kAdam;
+  const size_t before_values = plan.statistics_count + (has_steps ? 1 : 0);
+  memory.state_gap = RoundUp(before_values, kPackOf<float>) - before_values;
+  memory.state = floats(memory.state_gap + plan.statistics_count +
+                        cpu::OptimizerStateSize(optimizer, plan.parameter_count) +
+                        cpu::WeightAverageSize(optimizer.average_decay, plan.parameter_count) +
+                        kLossScaleValues);
   memory.batch_statistics = floats(plan.statistics_count);
   memory.inverse_deviations = floats(plan.statistics_count);
-  const bool lamb = optimizer.kind == DenseOptimizerConfig::Kind::kLamb;
   memory.directions = floats(lamb ? plan.parameter_count : 0);
   memory.scalars = planner.Add(sizeof(StepScalars));
   // Twice: for a block's weights and for its directions.
@@ -256,6 +261,7 @@ WeightMemory PlanWeights(const ModelPlan& plan, const WireCodes& codes,
   memory.sums_next = planner.Add(2 * kSquareParts * sizeof(double));
   // Twice: batch norm needs two sums per column.
   memory.column_sums = planner.Add(2 * WidestLayer(plan) * sizeof(double));
+  memory.column_values = floats(2 * WidestLayer(plan));
   memory.code_table = planner.Add(codes.table.size() * sizeof(uint32_t));
   if (codes.pools()) {
     memory.pooled_features = planner.Add(codes.features.size() * sizeof(PooledFeature));

@@ -129,7 +129,10 @@ struct WeightCopies {
 struct WeightMemory {
   Region parameters;
   Region gradients;
-  Region state;  // Ends with the LossScale, which is unused without f16.
+  // Ends with the LossScale, which is unused without f16. Begins with floats of no meaning, so that
+  // the optimizer's first values are aligned.
+  Region state;
+  size_t state_gap = 0;
   Region batch_statistics;
   Region inverse_deviations;
   Region directions;                              // lamb
@@ -137,6 +140,7 @@ struct WeightMemory {
   Region sums;                                    // f64: partial sums of squares
   Region sums_next;                               // f64: sums of them
   Region column_sums;                             // f64: (2, widest layer)
+  Region column_values;                           // (2, widest layer)
   Region code_table;                              // u32: see WireCodes
   Region pooled_features;                         // PooledFeature: see WireCodes
   Region feature_of;                              // u32: see WireCodes

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "nn/cuda/elementwise_kernels.h"
@@ -225,7 +226,8 @@ class Products {
                           AddBiasCell<Out>{values, layer.Bias(weights_).data(), relu});
   }
 
-  // weight_gradient = input^T dy; bias_gradient, unless null, = the sum of dy's rows.
+  // weight_gradient = input^T dy; bias_gradient, unless null, = the sum of dy's rows. One that is
+  // not aligned is copied from aligned memory, which costs less than summing dy in kernels.
   void WeightGradient(const Matrix<const T>& input, const Matrix<const T>& dy,
                       const MatrixView<float>& weight_gradient, float* bias_gradient) {
     Gemm<T, float> gemm{.a = input,
@@ -234,11 +236,18 @@ class Products {
                         .depth = input.rows,
                         .d = {weight_gradient.data(), weight_gradient.rows(),
                               weight_gradient.columns(), weight_gradient.stride()}};
+    const bool is_aligned = reinterpret_cast<uintptr_t>(bias_gradient) % kEpilogueAlignment == 0;
     if (bias_gradient != nullptr) {
       gemm.epilogue = Epilogue::kBiasGradient;
-      gemm.bias_gradient = bias_gradient;
+      gemm.bias_gradient = is_aligned ? bias_gradient : tensors_.column_values();
     }
-    if (!executor_.Multiply(gemm) && bias_gradient != nullptr) {
+    const bool is_done = executor_.Multiply(gemm);
+    if (is_done && !is_aligned) {
+      executor_.ForEachCell(
+          1, dy.columns,
+          ActivationCell<float, IdentityFormula>{RowOf<const float>(gemm.bias_gradient, dy.columns),
+                                                 RowOf(bias_gradient, dy.columns)});
+    } else if (!is_done && bias_gradient != nullptr) {
       SumColumns(executor_, ValueTerm<T>{dy}, dy.rows, tensors_.ColumnParts(dy.columns),
                  {tensors_.column_sums(), bias_gradient});
     }

@@ -56,7 +56,7 @@ class Stepper {
 
   // Enqueues the copy of weights, in the layout of parameters(), for products.
   void CopyWeights(std::span<const float> weights) {
-    executor_.ForEach(Count(), CopyWeight<T>{weights.data(), tensors_.copier()});
+    executor_.ForEachCell(1, Count(), CopyWeight<T>{weights.data(), tensors_.copier()});
   }
 
   // The optimizer's values in tensors_.state(); see DenseNetwork::state.
@@ -75,10 +75,10 @@ class Stepper {
   size_t Count() const { return plan_.parameter_count; }
   bool HasMoments() const { return config_.kind == Kind::kAdam || config_.kind == Kind::kLamb; }
 
-  // Calls a kernel `count` times if the step counts.
+  // Calls a kernel for `count` parameters if the step counts.
   template <typename Kernel>
   void Step(size_t count, const Kernel& kernel) {
-    executor_.ForEach(count, IfCounted{tensors_.scalars(), kernel});
+    executor_.ForEachCell(1, count, IfCounted{tensors_.scalars(), kernel});
   }
 
   void ApplyOptimizer(const StepInputs<T>& in) {
@@ -119,10 +119,12 @@ class Stepper {
     if (layer.config.kind != LayerConfig::Kind::kBatchNorm) return;
     const std::span<float> batch = tensors_.batch_statistics();
     const std::span<float> running = tensors_.running_statistics();
-    Step(layer.output_width,
-         UpdateRunningStatistics{layer.config.momentum, &tensors_.scalars()->unbias,
-                                 layer.Mean(batch).data(), layer.Variance(batch).data(),
-                                 layer.Mean(running).data(), layer.Variance(running).data()});
+    executor_.ForEach(layer.output_width,
+                      IfCounted{tensors_.scalars(),
+                                UpdateRunningStatistics{
+                                    layer.config.momentum, &tensors_.scalars()->unbias,
+                                    layer.Mean(batch).data(), layer.Variance(batch).data(),
+                                    layer.Mean(running).data(), layer.Variance(running).data()}});
   }
 
   const ModelPlan& plan_;

@@ -51,7 +51,7 @@ class Tensors {
   std::span<float> parameters() const { return Floats(weights_plan_.parameters); }
   std::span<float> gradients() const { return Floats(weights_plan_.gradients); }
   std::span<float> state() const {
-    const std::span<float> values = Floats(weights_plan_.state);
+    const auto values = Floats(weights_plan_.state).subspan(weights_plan_.state_gap);
     return kIsScaled<T> ? values : values.first(values.size() - kLossScaleValues);
   }
   std::span<float> batch_statistics() const { return Floats(weights_plan_.batch_statistics); }
@@ -66,6 +66,8 @@ class Tensors {
   double* sums() const { return At<double>(weights_, weights_plan_.sums); }
   double* sums_next() const { return At<double>(weights_, weights_plan_.sums_next); }
   double* column_sums() const { return At<double>(weights_, weights_plan_.column_sums); }
+  // Two rows of a layer's width, for one call.
+  float* column_values() const { return At<float>(weights_, weights_plan_.column_values); }
   uint32_t* code_table() const { return At<uint32_t>(weights_, weights_plan_.code_table); }
   PooledFeature* pooled_features() const {
     return At<PooledFeature>(weights_, weights_plan_.pooled_features);

@@ -58,17 +58,21 @@ struct Products {
     library = *std::move(created);
   }
 
-  GemmLibrary::Outcome Multiply(size_t rows, Epilogue epilogue) {
+  // bias_offset: of the bias in aligned memory, in elements.
+  GemmLibrary::Outcome Multiply(size_t rows, Epilogue epilogue, size_t bias_offset = 0) {
     const Owned<float> a(rows, 16);
     const Owned<float> b(16, 8);
-    const Owned<float> bias(1, 8);
+    const Owned<float> bias(1, 16);
+    const Owned<std::byte> bits(rows, 16);
+    cuda::ReluMask mask{.bits = bits.view.data, .row_bits = 128};
     const Owned<float> d(rows, 8);
     const Gemm<float, float> gemm{.a = a.view,
                                   .b = b.view,
                                   .depth = 16,
                                   .d = d.view,
                                   .epilogue = epilogue,
-                                  .bias = bias.view.data};
+                                  .bias = bias.view.data + bias_offset,
+                                  .mask = &mask};
     const auto outcome = library->Multiply(gemm, nullptr);
     REQUIRE(outcome.ok());
     CHECK(lt.rejections().empty());
@@ -165,6 +169,25 @@ TEST_CASE("a product that is not fused or not taken is logged once per shape") {
     CHECK(products.Multiply(4, Epilogue::kBias) == GemmLibrary::Outcome::kNotTaken);
     CHECK(lines() == 2);
     products.Multiply(6, Epilogue::kBias);
+    CHECK(lines() == 0);
+  }
+  {
+    Products products({});
+    CHECK(products.Multiply(4, Epilogue::kBias, 1) == GemmLibrary::Outcome::kPlain);
+    CHECK(log.str().find("not aligned: product=\"f32 f32 nn bias 8 16 4\"") != std::string::npos);
+    CHECK(lines() == 1);
+    products.Multiply(5, Epilogue::kBias, 1);
+    CHECK(lines() == 0);
+    CHECK(products.Multiply(4, Epilogue::kReluBackward) == GemmLibrary::Outcome::kPlain);
+    CHECK(log.str().find("no mask: product=\"f32 f32 nn relu_backward 8 16 4\"") !=
+          std::string::npos);
+    CHECK(lines() == 1);
+    products.Multiply(5, Epilogue::kReluBackward);
+    CHECK(lines() == 0);
+  }
+  {
+    Products products({}, "f32 f32 nn bias 8 16 4 plain 0\n");
+    CHECK(products.Multiply(4, Epilogue::kBias, 1) == GemmLibrary::Outcome::kPlain);
     CHECK(lines() == 0);
   }
   spdlog::set_default_logger(before);
@@ -425,6 +448,24 @@ TEST_CASE("products have no side of one, and rows of whole words of 16 bytes") {
       CHECK(product.rows != 9);
     }
   }
+}
+
+TEST_CASE("bias gradients are fused behind layers of an odd number of parameters") {
+  DenseNetworkOptions options;
+  options.inputs = TestInputs(3);
+  std::vector<FakeCublasLt::Product> products;
+  auto network = CreateHostNetwork(Chain({Linear(9), Relu(), Linear(64), Relu(), Linear(1)}),
+                                   options, {.products = &products});
+  REQUIRE(network.ok());
+  Random random(1);
+  const TestBatch batch(6, 3, 6, random);
+  std::vector<float> gradient(6 * 6);
+  std::vector<float> probabilities(6);
+  REQUIRE(ComputeGradients(**network, batch.dense(), batch.embeddings(), batch.labels,
+                           {gradient.data(), 6, 6}, probabilities)
+              .ok());
+  CHECK(std::ranges::count(products, CUBLASLT_EPILOGUE_BGRADA, &FakeCublasLt::Product::epilogue) ==
+        2);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "nn/cuda/float16.h"
 #include "nn/cuda/interaction_kernels.h"
 #include "nn/cuda/loss_scale.h"
+#include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "tests/unit/nn/cuda/host_executor.h"
 #include "tests/unit/nn/test_models.h"
@@ -199,21 +200,79 @@ TEST_CASE("batch norm's kernels agree with the CPU backend") {
       const cuda::BatchNormParameters norm{scale.data(), shift.data(), mean.data(), inverse.data()};
       std::vector<float> own_y(x.size(), NAN);
       std::vector<float> own_dx(x.size(), NAN);
-      const std::vector<double> sums(shift_gradient.begin(), shift_gradient.end());
-      const std::vector<double> normalised(scale_gradient.begin(), scale_gradient.end());
+      std::vector<float> means = shift_gradient;
+      std::vector<float> normalised_means = scale_gradient;
+      for (size_t c = 0; c < columns; ++c) {
+        means[c] /= static_cast<float>(rows);
+        normalised_means[c] /= static_cast<float>(rows);
+      }
       executor.ForEachCell(
           rows, columns,
           cuda::NormaliseCell<float>{In(x, rows, columns), norm, Out(own_y, rows, columns)});
-      executor.ForEachCell(
-          rows, columns,
-          cuda::NormaliseBackwardCell<float>{
-              In(x, rows, columns), In(dy, rows, columns), norm, sums.data(), normalised.data(),
-              static_cast<double>(rows), Out(own_dx, rows, columns)});
+      executor.ForEachCell(rows, columns,
+                           cuda::NormaliseBackwardCell<float>{
+                               In(x, rows, columns), In(dy, rows, columns), norm, means.data(),
+                               normalised_means.data(), Out(own_dx, rows, columns)});
       for (size_t i = 0; i < x.size(); ++i) {
         CHECK(own_y[i] == Approx(y[i]).epsilon(1e-5).margin(1e-5));
         CHECK(own_dx[i] == Approx(dx[i]).epsilon(1e-4).margin(1e-4));
       }
     }
+  }
+}
+
+TEST_CASE("an optimizer's packs have the bits of single parameters, at any alignment") {
+  constexpr size_t kCount = 75;
+  // A matrix with padded rows, one at an odd parameter, parameters without a copy, and a vector.
+  const std::vector<cuda::CopiedBlock> blocks = {
+      {0, 0, 5, 8}, {25, 256, 8, 8}, {57, 0, 0, 0}, {60, 512, 15, 15}};
+  const cuda::StepScalars scalars{.rate = 0.1F, .keep = 0.99F, .average_kept = 0.9F, .clip = 0.5F};
+  Random random(7);
+  const std::vector<float> gradients = NormalValues(kCount, random);
+  const std::vector<float> start = NormalValues(5 * kCount, random);
+  for (const size_t offset : {0, 1, 2}) {
+    struct Result {
+      std::vector<float> values;
+      std::vector<std::byte> copies = std::vector<std::byte>(1024);
+    };
+    const auto run = [&](const auto& for_each) {
+      Result result{start};
+      result.values.resize(start.size() + 2);
+      float* const values = result.values.data();
+      const cuda::AdamStep<Bfloat16> step{
+          {&scalars,
+           0.01F,
+           values,
+           gradients.data(),
+           values + kCount + offset,
+           {blocks.data(), static_cast<uint32_t>(blocks.size()), result.copies.data()}},
+          {0.9F, 0.99F, 1e-3F, values + 2 * kCount + offset, values + 3 * kCount + offset}};
+      // The second moments are squares.
+      for (size_t i = 0; i < kCount; ++i) {
+        float& square = values[3 * kCount + offset + i];
+        square = std::abs(square);
+      }
+      for_each(cuda::IfCounted{&scalars, step});
+      return result;
+    };
+    const Result packs =
+        run([&](const auto& step) { HostExecutor({}).ForEachCell(1, kCount, step); });
+    const Result singles = run([&](const auto& step) {
+      for (size_t i = 0; i < kCount; ++i) step.template Run<1>(0, i);
+    });
+    CHECK(packs.values != start);
+    CHECK(std::memcmp(packs.values.data(), singles.values.data(),
+                      packs.values.size() * sizeof(float)) == 0);
+    CHECK(packs.copies == singles.copies);
+    const auto* const copies = reinterpret_cast<const Bfloat16*>(packs.copies.data());
+    Bfloat16 wanted{};
+    cuda::Assign(wanted, packs.values[7]);
+    CHECK(copies[8 + 2].bits == wanted.bits);
+    cuda::Assign(wanted, packs.values[56]);
+    CHECK(copies[128 + 31].bits == wanted.bits);
+    CHECK(copies[128 + 32].bits == 0);
+    cuda::Assign(wanted, packs.values[74]);
+    CHECK(copies[256 + 14].bits == wanted.bits);
   }
 }
 
