@@ -65,6 +65,53 @@ std::vector<float> WeightsOf(DenseNetwork& network) {
   return {network.parameters().begin(), network.parameters().end()};
 }
 
+// Sums of ranks that are threads.
+class RecordedSums final : public DeviceSums {
+ public:
+  RecordedSums(RankBoard& board, uint32_t rank) : board_(board), rank_(rank) {}
+
+  uint32_t rank() const override { return rank_; }
+  uint32_t ranks() const override { return board_.ranks(); }
+  Status Sum(std::span<float> values, void* stream) override { return SumOf(values, stream); }
+  Status Sum(std::span<double> values, void* stream) override { return SumOf(values, stream); }
+  Status Exchange(const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
+                  void* stream) override {
+    return Run(stream, {outgoing, ranks() * part_bytes}, {incoming, ranks() * part_bytes},
+               [&] { return board_.Exchange(rank_, outgoing, incoming, part_bytes); });
+  }
+  Status Gather(std::span<const std::byte> own, std::byte* all, void* stream) override {
+    return Run(stream, {own.data(), own.size()}, {all, ranks() * own.size()},
+               [&] { return board_.Gather(rank_, own, all); });
+  }
+  void StepEnqueued() override {}
+  void StepEnded() override {}
+  Status Check() override { return absl::OkStatus(); }
+  void GiveUp(const Status& reason) override {
+    given_up_ = reason;
+    board_.GiveUp();
+  }
+
+  Status given_up_ = absl::OkStatus();
+
+ private:
+  template <typename T>
+  Status SumOf(std::span<T> values, void* stream) {
+    const recording::Bytes bytes{values.data(), values.size_bytes()};
+    return Run(stream, bytes, bytes, [&] { return board_.Sum(rank_, values); });
+  }
+
+  Status Run(void* stream, const recording::Bytes& read, const recording::Bytes& written,
+             const std::function<bool()>& run) {
+    bool done = false;
+    recording::RunOutsideGraphs(static_cast<cudaStream_t>(stream), read, written,
+                                [&] { done = run(); });
+    return done ? absl::OkStatus() : absl::UnavailableError("the other rank is gone");
+  }
+
+  RankBoard& board_;
+  const uint32_t rank_;
+};
+
 TEST_CASE("the first batch meets no work of its memory's allocation") {
   const Recording recording;
   const auto network = NewNetwork();
@@ -107,6 +154,55 @@ TEST_CASE("a capture that fails costs neither the step nor the run, and is logge
     CHECK(Step(*network, 40).ok());
     CHECK(recording::TakeCounts().graphs == 0);
   }
+}
+
+TEST_CASE("a capture that cannot begin or become a graph runs its work once") {
+  using recording::CaptureCall;
+  const bool sums = GENERATE(false, true);
+  const auto call = GENERATE(CaptureCall::kBegin, CaptureCall::kInstantiate);
+  const size_t after = GENERATE(0, 1, 2, 3);  // With sums, those of pieces of one pass.
+  CAPTURE(sums, static_cast<int>(call), after);
+  const Recording recording;
+  DenseNetworkOptions options = AdamOptions();
+  options.precision = ComputePrecision::kF16;  // Its loss scale counts passes.
+  const auto train = [&](bool replays) {
+    RankBoard board(1);
+    RecordedSums one_rank(board, 0);
+    const auto network = CreateTestNetwork(EveryLayer(), options, replays);
+    REQUIRE(network.ok());
+    if (sums) REQUIRE((*network)->JoinRanks({&one_rank, {.bucket_bytes = 2'000}, true}).ok());
+    for (int i = 0; i < 5; ++i) {
+      const Status done = Step(**network, 40);
+      INFO(std::string(done.message()));
+      REQUIRE(done.ok());
+    }
+    std::vector<float> values = WeightsOf(**network);
+    values.insert(values.end(), (*network)->state().begin(), (*network)->state().end());
+    (*network)->LeaveRanks();
+    return values;
+  };
+  const std::vector<float> expected = train(false);
+  const LogLines log;
+  recording::FailCall(call, after);
+  CHECK(SameBits(train(true), expected));
+  CHECK(std::ranges::count(log.text(), '\n') == 1);
+}
+
+TEST_CASE("a step whose captured work is lost fails") {
+  const Recording recording;
+  const LogLines log;
+  RankBoard board(1);
+  RecordedSums sums(board, 0);
+  const auto network = NewNetwork();
+  REQUIRE(network->JoinRanks({&sums, {.bucket_bytes = 2'000}, true}).ok());
+  Status done = absl::OkStatus();
+  recording::FailCall(recording::CaptureCall::kInstantiate, 0);
+  recording::FailCall(recording::CaptureCall::kBegin, 1);
+  for (int i = 0; i < 5 && done.ok(); ++i) done = Step(*network, 40);
+  CHECK(done.message().find("capture of a graph") != std::string::npos);
+  CHECK(sums.given_up_ == done);
+  CHECK(log.text().find("continues without graphs") != std::string::npos);
+  network->LeaveRanks();
 }
 
 TEST_CASE("shapes that came once make room for shapes that come again") {
@@ -162,53 +258,6 @@ TEST_CASE("weights and gradients of a step without the network's optimizer are c
   CHECK(network->parameters()[0] == 4.1F);
   CHECK(recording::TakeCounts().copied_out == 0);
 }
-
-// Sums of ranks that are threads.
-class RecordedSums final : public DeviceSums {
- public:
-  RecordedSums(RankBoard& board, uint32_t rank) : board_(board), rank_(rank) {}
-
-  uint32_t rank() const override { return rank_; }
-  uint32_t ranks() const override { return board_.ranks(); }
-  Status Sum(std::span<float> values, void* stream) override { return SumOf(values, stream); }
-  Status Sum(std::span<double> values, void* stream) override { return SumOf(values, stream); }
-  Status Exchange(const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
-                  void* stream) override {
-    return Run(stream, {outgoing, ranks() * part_bytes}, {incoming, ranks() * part_bytes},
-               [&] { return board_.Exchange(rank_, outgoing, incoming, part_bytes); });
-  }
-  Status Gather(std::span<const std::byte> own, std::byte* all, void* stream) override {
-    return Run(stream, {own.data(), own.size()}, {all, ranks() * own.size()},
-               [&] { return board_.Gather(rank_, own, all); });
-  }
-  void StepEnqueued() override {}
-  void StepEnded() override {}
-  Status Check() override { return absl::OkStatus(); }
-  void GiveUp(const Status& reason) override {
-    given_up_ = reason;
-    board_.GiveUp();
-  }
-
-  Status given_up_ = absl::OkStatus();
-
- private:
-  template <typename T>
-  Status SumOf(std::span<T> values, void* stream) {
-    const recording::Bytes bytes{values.data(), values.size_bytes()};
-    return Run(stream, bytes, bytes, [&] { return board_.Sum(rank_, values); });
-  }
-
-  Status Run(void* stream, const recording::Bytes& read, const recording::Bytes& written,
-             const std::function<bool()>& run) {
-    bool done = false;
-    recording::RunOutsideGraphs(static_cast<cudaStream_t>(stream), read, written,
-                                [&] { done = run(); });
-    return done ? absl::OkStatus() : absl::UnavailableError("the other rank is gone");
-  }
-
-  RankBoard& board_;
-  const uint32_t rank_;
-};
 
 struct RankRun {
   Status status = absl::OkStatus();
