@@ -122,11 +122,13 @@ TEST_CASE("the first batch meets no work of its memory's allocation") {
 TEST_CASE("batches that overlap race with nothing, in graphs of every element") {
   for (const ComputePrecision precision :
        {ComputePrecision::kF32, ComputePrecision::kBf16, ComputePrecision::kF16}) {
-    const Recording recording;
-    DenseNetworkOptions options = AdamOptions();
-    options.precision = precision;
-    TrainInBlocks(*NewNetwork(options), /*overlapped=*/true);
-    CHECK(recording::TakeCounts().graphs > 0);
+    for (const Overlap overlap : {Overlap::kCopies, Overlap::kPasses}) {
+      const Recording recording;
+      DenseNetworkOptions options = AdamOptions();
+      options.precision = precision;
+      TrainInBlocks(*NewNetwork(options), overlap);
+      CHECK(recording::TakeCounts().graphs > 0);
+    }
   }
 }
 
@@ -355,6 +357,17 @@ TEST_CASE("an error of a device gives the sums of its ranks up") {
   CHECK(sums.given_up_ == failed);
   recording::FailDevices(cudaSuccess);
   network->LeaveRanks();
+}
+
+TEST_CASE("weights that change while they are sent wait for the last ones") {
+  const Recording recording;
+  const auto network = NewNetwork(RunOptions({}), Chain({Linear(70), Relu(), Linear(1)}));
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(Compute(*network, 40).ok());
+    std::ranges::fill(network->parameters(), 0.5F);
+    REQUIRE(network->ApplyGradients(0).ok());  // Sends them.
+    std::ranges::fill(network->parameters(), 0.25F);
+  }
 }
 
 TEST_CASE("a step that the device applies is enqueued before the host waits") {
