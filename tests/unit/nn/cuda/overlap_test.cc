@@ -46,7 +46,8 @@ TEST_CASE("batches that overlap give the bits of batches that do not, in any ord
 
 TEST_CASE("batches of rows that overlap give the bits of batches that do not") {
   const EmbeddingWire wire{.rows = EveryPooling()};
-  const BlockRun expected = TrainInLanes(ComputePrecision::kF32, std::nullopt, Overlap::kNone, wire);
+  const BlockRun expected =
+      TrainInLanes(ComputePrecision::kF32, std::nullopt, Overlap::kNone, wire);
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     CAPTURE(seed);
     for (const Overlap overlap : {Overlap::kCopies, Overlap::kPasses}) {

@@ -52,8 +52,7 @@ TEST_CASE("a rank without samples can pass a block of rows") {
 TEST_CASE("a network that pools rows also accepts embeddings") {
   const auto pooling = WiredNetwork(ComputePrecision::kF32, WireOf(VectorPrecision::kF32));
   const auto plain = WiredNetwork(ComputePrecision::kF32, {});
-  CheckSameRuns(TrainInBlocks(*pooling, Overlap::kNone),
-                TrainInBlocks(*plain, Overlap::kNone));
+  CheckSameRuns(TrainInBlocks(*pooling, Overlap::kNone), TrainInBlocks(*plain, Overlap::kNone));
 }
 
 }  // namespace
