@@ -19,7 +19,8 @@ namespace simurgh {
 // How dense gradients become weights: what a training mode plugs into a trainer's step. This class
 // is for one rank, and for ranks whose devices sum. A device applies them itself.
 //
-// Order of a step: BeginStep, the network's ForwardBackward, AwaitSums, then Apply or Skip.
+// Order of a step: BeginStep, the network's ForwardBackward, AwaitSums, then Apply, or
+// DropResiduals if the step is left out.
 //
 // Threads: one owner; Stop by any. Lifetime: the network must outlive this.
 class DenseUpdate {
@@ -53,7 +54,8 @@ class DenseUpdate {
   virtual Status Apply(uint64_t /*step*/, float learning_rate, size_t /*samples*/) {
     return network_applies_ ? absl::OkStatus() : network_.ApplyGradients(learning_rate);
   }
-  // The step is not applied, or a checkpoint follows: forgets the rounding errors of sums.
+  // The step is not applied, or a checkpoint follows: forgets the rounding errors of sums on the
+  // host. A network that sums on its device drops its own.
   virtual void DropResiduals() {}
 
   // --- Weights of servers; without them the network has the newest weights.

@@ -123,9 +123,10 @@ class DenseNetwork {
                     std::span<const float> /*labels*/) {}
 
   // Enqueues the pass of the next ForwardBackward before the report of this one is read. Call it
-  // from `meanwhile`, after ApplyNext for this step and Load of the batch. The next call must be
-  // ForwardBackward with the same arguments, after ApplyNext. Returns whether the network did: not
-  // if the caller sums, or the batch does not fit.
+  // from `meanwhile`, after ApplyNext for this step and Load of the batch. The next pass must be
+  // ForwardBackward with the same arguments, after ApplyNext. Before it, only Load of the batch
+  // after it and AwaitGradients are allowed. Returns whether the network did: not if the caller
+  // sums, or the batch does not fit.
   virtual bool StartNext(BatchBlock& /*block*/, MatrixView<const float> /*dense*/,
                          std::span<const float> /*labels*/, const RankStep& /*step*/) {
     return false;

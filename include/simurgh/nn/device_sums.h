@@ -10,8 +10,7 @@
 namespace simurgh {
 
 // Sums over the ranks of a run in device memory. A network enqueues them between its kernels, never
-// in a captured graph. Every
-// rank enqueues the same calls in the same order, with equal lengths.
+// in a captured graph. Every rank enqueues the same calls in the same order, with equal lengths.
 //
 // stream: a cudaStream_t. Lifetime: device memory stays until the stream has executed the call.
 // Errors: of calls that could not be enqueued; Check reports later failures.

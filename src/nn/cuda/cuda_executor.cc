@@ -179,20 +179,31 @@ CudaExecutor::RunMode CudaExecutor::BeginRun(const Work& work) {
   }
   found->second.last_use = ++uses_;
   if (found->second.pieces.empty()) {
-    capturing_ = &found->second.pieces;
+    capturing_ = &*found;
     capture_error_ = cudaSuccess;
     error_before_ = error_;
     BeginPiece();
-    return RunMode::kCapture;
+    return capturing_ == nullptr ? RunMode::kEnqueue : RunMode::kCapture;
   }
   Launch(found->second);
   return RunMode::kLaunched;
 }
 
 void CudaExecutor::BeginPiece() {
-  capturing_->emplace_back();
   const cudaError_t error = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
-  if (capture_error_ == cudaSuccess) capture_error_ = error;
+  if (error == cudaSuccess) {
+    capturing_->second.pieces.emplace_back();
+    return;
+  }
+  cudaGetLastError();  // Clears the error.
+  if (capture_error_ == cudaSuccess) {
+    // The rest of the work follows, without graphs.
+    Launch(capturing_->second);
+  } else {
+    // The work before was lost, and the rest runs now.
+    Note(error, "capture of a graph");
+  }
+  GiveGraphsUp(error);
 }
 
 void CudaExecutor::EndPiece() {
@@ -201,28 +212,32 @@ void CudaExecutor::EndPiece() {
   cudaError_t error = cudaStreamEndCapture(stream_, &graph);
   if (error == cudaSuccess) error = cudaGraphGetNodes(graph, nullptr, &nodes);
   if (error == cudaSuccess && nodes > 0) {
-    error = cudaGraphInstantiate(&capturing_->back().graph, graph, 0);
+    error = cudaGraphInstantiate(&capturing_->second.pieces.back().graph, graph, 0);
   }
   if (graph != nullptr) cudaGraphDestroy(graph);
   if (capture_error_ == cudaSuccess) capture_error_ = error;
 }
 
-bool CudaExecutor::EndCapture(const Work& work) {
+bool CudaExecutor::EndCapture() {
+  if (capturing_ == nullptr) return true;
   EndPiece();
-  capturing_ = nullptr;
-  const auto run = runs_.find(work);
   if (capture_error_ == cudaSuccess) {
-    Launch(run->second);
+    Launch(std::exchange(capturing_, nullptr)->second);
     return true;
   }
+  error_ = std::move(error_before_);
+  GiveGraphsUp(capture_error_);
+  return false;
+}
+
+void CudaExecutor::GiveGraphsUp(cudaError_t error) {
+  const auto run = runs_.find(std::exchange(capturing_, nullptr)->first);
   spdlog::warn("CUDA graphs: capture failed, continues without graphs: work={} error={}",
-               work.name(), cudaGetErrorString(capture_error_));
+               run->first.name(), cudaGetErrorString(error));
   uses_graphs_ = false;
   Free(run->second);
   runs_.erase(run);
-  error_ = std::move(error_before_);
   cudaGetLastError();  // Clears the error.
-  return false;
 }
 
 void CudaExecutor::Launch(const CapturedRun& run) {

@@ -96,8 +96,8 @@ class CudaExecutor {
 
   // Enqueues repeated work: the first call calls `enqueue`, the second captures it into graphs,
   // later ones launch the graphs. The first call loads kernels and chooses algorithms, which is not
-  // allowed in a capture. If a capture fails, calls `enqueue` again: then, and from then on,
-  // without graphs.
+  // allowed in a capture. If a capture fails, what has not run yet does so without graphs, as does
+  // all later work.
   template <typename Enqueue>
   void Run(const Work& work, const Enqueue& enqueue) {
     const ProfileRange range(work.name());  // A launched graph has no ranges inside.
@@ -106,7 +106,7 @@ class CudaExecutor {
         return enqueue();
       case RunMode::kCapture:
         enqueue();
-        if (!EndCapture(work)) enqueue();
+        if (!EndCapture()) enqueue();
         return;
       case RunMode::kLaunched:
         return;
@@ -117,7 +117,7 @@ class CudaExecutor {
   void Between(std::function<void()> enqueue) {
     if (capturing_ == nullptr) return enqueue();
     EndPiece();
-    capturing_->back().next = std::move(enqueue);
+    capturing_->second.pieces.back().next = std::move(enqueue);
     BeginPiece();
   }
 
@@ -180,10 +180,13 @@ class CudaExecutor {
   }
 
   RunMode BeginRun(const Work& work);
+  // If the capture cannot begin, runs the pieces before. Then all work runs at once.
   void BeginPiece();
   void EndPiece();
-  // Launches what was captured. Returns false if a capture failed; then nothing has run.
-  bool EndCapture(const Work& work);
+  // Launches what was captured. Returns false if a capture failed and nothing has run.
+  bool EndCapture();
+  // Ends the capture and all use of graphs.
+  void GiveGraphsUp(cudaError_t error);
   void Launch(const CapturedRun& run);
   static void Free(const CapturedRun& run);
   // Keeps the first error.
@@ -203,10 +206,10 @@ class CudaExecutor {
   std::unique_ptr<GemmLibrary> library_;
   bool uses_graphs_ = true;
   std::map<Work, CapturedRun> runs_;
-  uint64_t uses_ = 0;                        // Of runs_.
-  std::vector<Piece>* capturing_ = nullptr;  // The run being captured.
-  cudaError_t capture_error_ = cudaSuccess;  // The first of that run.
-  Status error_before_ = absl::OkStatus();   // error_ before the capture.
+  uint64_t uses_ = 0;                                        // Of runs_.
+  std::pair<const Work, CapturedRun>* capturing_ = nullptr;  // The run being captured.
+  cudaError_t capture_error_ = cudaSuccess;                  // The first of that run.
+  Status error_before_ = absl::OkStatus();                   // error_ before the capture.
   Status error_ = absl::OkStatus();
 };
 

@@ -95,8 +95,8 @@ class Layers {
     executor_.ForEach(tensors_.rows(), next);
   }
 
-  // Requires the gradient of the layer's output. Computes the gradient of its parameters and,
-  // unless it is the first layer of a tower that needs none, of its input.
+  // Requires the gradient of the layer's output. Computes the gradient of its parameters and of its
+  // input. The first layer of a tower may need none of its input.
   void Backward(size_t t, size_t i, const RankPass& ranks) {
     BackwardOf(t, i, ranks);
     ReportGradients(plan_.towers[t].layers[i], ranks);

@@ -274,6 +274,31 @@ TEST_CASE(
   CHECK(continued.state == whole.state);
 }
 
+TEST_CASE("weights are taken only when newer ones came") {
+  IoThread thread("test");
+  std::vector<std::unique_ptr<DenseServer>> stores;
+  MetricRegistry registry;
+  stores.push_back(std::make_unique<DenseStore>(registry));
+  DenseClient client(thread.executor(), std::move(stores), std::chrono::seconds(10));
+  DenseExchange exchange(client, {.run = kRun});
+  std::vector<float> weights(kWeights);
+  size_t taken = 0;
+  const auto take = [&] {
+    REQUIRE(exchange.TakeWeights([&] { return ++taken, std::span(weights); }).ok());
+    return taken;
+  };
+  REQUIRE(exchange.Start(weights, {}).ok());
+  CHECK(take() == 0);
+  const std::vector<float> gradients(kWeights, 1.0F);
+  for (uint64_t step = 0; step < 3; ++step) {
+    exchange.Push(step, 0.1F, gradients);
+    REQUIRE(exchange.WaitForPushes().ok());
+    CHECK(take() == step + 1);
+    CHECK(take() == step + 1);
+  }
+  thread.Stop();
+}
+
 TEST_CASE("exhausted retries, lost weights and a stop end the exchange") {
   const QuietLog quiet;
   IoThread thread("test");

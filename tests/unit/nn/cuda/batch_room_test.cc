@@ -45,7 +45,7 @@ RoomRun RunWith(size_t batch_row_bytes) {
   const size_t at_start = allocations;
   const RowCodec rows(options.wire.embeddings, options.wire.rows);
   RoomRun run;
-  run.results = TrainInBlocks(**network, /*overlapped=*/true, &rows);
+  run.results = TrainInBlocks(**network, Overlap::kCopies, &rows);
   run.allocations = allocations - at_start;
   run.log = log.text();
   return run;

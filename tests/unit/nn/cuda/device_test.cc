@@ -66,6 +66,42 @@ TEST_CASE("training in 16 bits learns as training in f32 does") {
   }
 }
 
+TEST_CASE("a prediction between a pass and its step changes neither the next prediction nor pass") {
+  for (const ComputePrecision precision : {ComputePrecision::kF32, ComputePrecision::kBf16}) {
+    CAPTURE(static_cast<int>(precision));
+    DenseNetworkOptions options = RunOptions({.average_decay = 0.5F});
+    options.precision = precision;
+    const auto train = [&](bool predicts) {
+      auto created = CreateTestNetwork(EveryLayer(), options);
+      REQUIRE(created.ok());
+      DenseNetwork& network = **created;
+      Random random(5);
+      const TestBatch batch(20, options.inputs.dense_width, options.inputs.embedding_width, random);
+      std::vector<float> gradients(batch.embedding_values.size());
+      std::vector<float> probabilities(batch.rows);
+      std::vector<float> values;
+      const auto predict = [&] {
+        REQUIRE(PredictFrom(network, batch.dense(), batch.embeddings(), probabilities).ok());
+        values.insert(values.end(), probabilities.begin(), probabilities.end());
+      };
+      for (int step = 0; step < 4; ++step) {
+        REQUIRE(ComputeGradients(network, batch.dense(), batch.embeddings(), batch.labels,
+                                 {gradients.data(), batch.rows, options.inputs.embedding_width},
+                                 probabilities)
+                    .ok());
+        values.insert(values.end(), gradients.begin(), gradients.end());
+        const size_t size = values.size();
+        if (predicts) predict();
+        values.resize(size);
+        REQUIRE(network.ApplyGradients(0.5F).ok());
+        if (step % 2 == 1) predict();
+      }
+      return values;
+    };
+    CHECK(SameBits(train(true), train(false)));
+  }
+}
+
 TEST_CASE("batches of more sizes than graphs are cached train as on the CPU") {
   const ModelConfig model = Chain({Linear(70), Relu(), Linear(9), Sigmoid(), Linear(1)});
   DenseNetworkOptions options;

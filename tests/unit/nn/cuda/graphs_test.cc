@@ -32,14 +32,15 @@ TEST_CASE("a replayed graph gives the bits of the captured work") {
 
 TEST_CASE("batches that overlap give the bits of batches that do not, in graphs or without") {
   for (const ComputePrecision precision : {ComputePrecision::kF32, ComputePrecision::kBf16}) {
-    const auto train = [&](bool overlapped, bool replays) {
-      return TrainInBlocks(*WiredNetwork(precision, {}, replays), overlapped);
+    const auto train = [&](Overlap overlap, bool replays) {
+      return TrainInBlocks(*WiredNetwork(precision, {}, replays), overlap);
     };
-    const BlockRun expected = train(false, false);
-    for (const auto& [overlapped, replays] :
-         {std::pair(true, false), {false, true}, {true, true}}) {
-      CAPTURE(static_cast<int>(precision), overlapped, replays);
-      CheckSameRuns(train(overlapped, replays), expected);
+    const BlockRun expected = train(Overlap::kNone, false);
+    for (const Overlap overlap : {Overlap::kNone, Overlap::kCopies, Overlap::kPasses}) {
+      for (const bool replays : {false, true}) {
+        CAPTURE(static_cast<int>(precision), static_cast<int>(overlap), replays);
+        CheckSameRuns(train(overlap, replays), expected);
+      }
     }
   }
 }
@@ -52,14 +53,16 @@ TEST_CASE(
   const EmbeddingWire wire{
       .dims = {4, 3, 4, 4, 5, 2, 1, 1}, .embeddings = precision, .rows = EveryPooling()};
   const RowCodec rows(precision, wire.rows);
-  const auto train = [&](bool overlapped, bool replays) {
+  const auto train = [&](Overlap overlap, bool replays) {
     const auto network = WiredNetwork(ComputePrecision::kF32, wire, replays);
-    return TrainInBlocks(*network, overlapped, &rows);
+    return TrainInBlocks(*network, overlap, &rows);
   };
-  const BlockRun expected = train(false, false);
-  for (const auto& [overlapped, replays] : {std::pair(true, false), {false, true}, {true, true}}) {
-    CAPTURE(overlapped, replays);
-    CheckSameRuns(train(overlapped, replays), expected);
+  const BlockRun expected = train(Overlap::kNone, false);
+  for (const Overlap overlap : {Overlap::kNone, Overlap::kCopies, Overlap::kPasses}) {
+    for (const bool replays : {false, true}) {
+      CAPTURE(static_cast<int>(overlap), replays);
+      CheckSameRuns(train(overlap, replays), expected);
+    }
   }
 }
 

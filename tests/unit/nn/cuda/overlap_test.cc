@@ -16,7 +16,7 @@
 namespace simurgh::testing {
 namespace {
 
-BlockRun TrainInLanes(ComputePrecision precision, std::optional<uint64_t> seed, bool overlapped,
+BlockRun TrainInLanes(ComputePrecision precision, std::optional<uint64_t> seed, Overlap overlap,
                       const EmbeddingWire& wire = {}) {
   DenseNetworkOptions options =
       RunOptions({.kind = DenseOptimizerConfig::Kind::kAdam, .epsilon = 1e-3F});
@@ -27,28 +27,32 @@ BlockRun TrainInLanes(ComputePrecision precision, std::optional<uint64_t> seed, 
       EveryLayer(), options, {.replays = seed.has_value(), .lanes = seed, .replayed = &replayed});
   REQUIRE(network.ok());
   const RowCodec rows(wire.embeddings, wire.rows);
-  const BlockRun run = TrainInBlocks(**network, overlapped, wire.rows.empty() ? nullptr : &rows);
+  const BlockRun run = TrainInBlocks(**network, overlap, wire.rows.empty() ? nullptr : &rows);
   CHECK((replayed > 0) == seed.has_value());
   return run;
 }
 
 TEST_CASE("batches that overlap give the bits of batches that do not, in any order of the lanes") {
   for (const ComputePrecision precision : {ComputePrecision::kF32, ComputePrecision::kBf16}) {
-    const BlockRun expected = TrainInLanes(precision, std::nullopt, false);
+    const BlockRun expected = TrainInLanes(precision, std::nullopt, Overlap::kNone);
     for (uint64_t seed = 1; seed <= 12; ++seed) {
       CAPTURE(static_cast<int>(precision), seed);
-      CheckSameRuns(TrainInLanes(precision, seed, true), expected);
+      CheckSameRuns(TrainInLanes(precision, seed, Overlap::kCopies), expected);
+      CheckSameRuns(TrainInLanes(precision, seed, Overlap::kPasses), expected);
     }
-    CheckSameRuns(TrainInLanes(precision, 1, false), expected);
+    CheckSameRuns(TrainInLanes(precision, 1, Overlap::kNone), expected);
   }
 }
 
 TEST_CASE("batches of rows that overlap give the bits of batches that do not") {
   const EmbeddingWire wire{.rows = EveryPooling()};
-  const BlockRun expected = TrainInLanes(ComputePrecision::kF32, std::nullopt, false, wire);
+  const BlockRun expected =
+      TrainInLanes(ComputePrecision::kF32, std::nullopt, Overlap::kNone, wire);
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     CAPTURE(seed);
-    CheckSameRuns(TrainInLanes(ComputePrecision::kF32, seed, true, wire), expected);
+    for (const Overlap overlap : {Overlap::kCopies, Overlap::kPasses}) {
+      CheckSameRuns(TrainInLanes(ComputePrecision::kF32, seed, overlap, wire), expected);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tests/unit/nn/cuda/overlapped_run.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -114,38 +115,53 @@ std::vector<FeatureRows> EveryPooling() {
 
 std::vector<uint32_t> ListsOfEveryPooling() { return {0, 1, 0, 2, 3, 4}; }
 
-BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCodec* rows) {
+BlockRun TrainInBlocks(DenseNetwork& network, Overlap overlap, const RowCodec* rows) {
+  constexpr float kRate = 0.05F;
+  constexpr uint64_t kPrediction = 9;  // The step before it.
   BlockRun results;
-  std::shared_ptr<BatchBlock> ahead;
-  std::shared_ptr<BatchBlock> last;
-  const auto take_last = [&] {
-    if (last == nullptr) return;
-    results.gradients.push_back(TakeGradients(network, std::exchange(last, nullptr)));
+  std::deque<std::shared_ptr<BatchBlock>> ahead;
+  std::vector<std::shared_ptr<BatchBlock>> done;
+  const auto load = [&](uint64_t step) {
+    const TestBatch batch = BatchOf(step);
+    ahead.push_back(BlockOf(network, step, true, rows));
+    network.Load(*ahead.back(), batch.dense(), batch.labels);
   };
+  const auto take_gradients = [&] {
+    for (std::shared_ptr<BatchBlock>& block : std::exchange(done, {})) {
+      results.gradients.push_back(TakeGradients(network, std::move(block)));
+    }
+  };
+  size_t started = 0;
   for (uint64_t step = 0; step < kBatches; ++step) {
     const TestBatch batch = BatchOf(step);
     const TestBatch next = BatchOf(step + 1);
-    const auto block =
-        ahead != nullptr ? std::exchange(ahead, nullptr) : BlockOf(network, step, true, rows);
+    if (ahead.empty()) ahead.push_back(BlockOf(network, step, true, rows));
+    const auto block = ahead.front();
+    ahead.pop_front();
     std::vector<float> probabilities(batch.rows);
     const auto meanwhile = [&] {
-      if (!overlapped) return;
-      ahead = BlockOf(network, step + 1, true, rows);
-      network.Load(*ahead, next.dense(), next.labels);
-      take_last();
+      if (overlap == Overlap::kNone) return;
+      if (ahead.empty()) load(step + 1);
+      if (overlap == Overlap::kCopies) return take_gradients();
+      if (step == kPrediction || step + 1 == kBatches) return;
+      if (!network.StartNext(*ahead.front(), next.dense(), next.labels, {})) return;
+      ++started;
+      load(step + 2);
     };
+    if (overlap == Overlap::kPasses) REQUIRE(network.ApplyNext(kRate));
     const auto result =
         network.ForwardBackward(*block, batch.dense(), batch.labels, probabilities, {}, meanwhile);
     REQUIRE(result.ok());
     results.losses.push_back(result->loss);
     results.probabilities.push_back(probabilities);
-    REQUIRE(network.ApplyGradients(0.05F).ok());
-    last = block;
+    if (overlap != Overlap::kPasses) REQUIRE(network.ApplyGradients(kRate).ok());
+    done.push_back(block);
     // Takes the slot of a batch that has been loaded.
-    if (step == 9) results.predictions = PredictOn(network, rows);
-    if (!overlapped) take_last();
+    if (step == kPrediction) results.predictions = PredictOn(network, rows);
+    if (overlap == Overlap::kNone) take_gradients();
   }
-  take_last();
+  CHECK((started > kBatches / 2) == (overlap == Overlap::kPasses));
+  take_gradients();
   const auto copy = [](std::span<const float> values) {
     return std::vector<float>(values.begin(), values.end());
   };

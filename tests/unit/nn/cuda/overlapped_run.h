@@ -18,10 +18,18 @@ struct BlockRun {
   std::vector<float> state;
 };
 
-// Trains a network of EveryLayer and RunOptions. overlapped: load the next batch and take the last
-// one's gradients during a step. rows: the codec of the batches' rows, pooled by the network if it
-// supports rows, else by the test; null: random embeddings.
-BlockRun TrainInBlocks(DenseNetwork& network, bool overlapped, const RowCodec* rows = nullptr);
+// What happens during a step, besides its pass.
+enum class Overlap {
+  kNone,
+  kCopies,  // The next batch is loaded, and the last one's gradients are taken.
+  // The network applies its gradients and starts the next pass. Then the batch after it is loaded.
+  // Gradients are taken after the last step, so no wait for them orders anything.
+  kPasses,
+};
+
+// Trains a network of EveryLayer and RunOptions. rows: the codec of the batches' rows, pooled by
+// the network if it supports rows, else by the test; null: random embeddings.
+BlockRun TrainInBlocks(DenseNetwork& network, Overlap overlap, const RowCodec* rows = nullptr);
 
 // Features as wide as that network's embeddings: every pooling except max, lists shared by two
 // features, dims of every remainder modulo 4.

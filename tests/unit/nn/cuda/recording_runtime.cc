@@ -15,6 +15,7 @@
 namespace {
 
 using simurgh::testing::recording::Bytes;
+using simurgh::testing::recording::CaptureCall;
 using simurgh::testing::recording::Counts;
 
 // By stream: the last of its operations that is ordered before. Numbers are of all streams, as a
@@ -99,6 +100,7 @@ struct Runtime {
   std::vector<Flight> flights;
   size_t failing_captures = 0;
   size_t fails_after = 0;
+  std::map<CaptureCall, size_t> failing_calls;  // Calls before the one that fails.
   cudaError_t device_error = cudaSuccess;
   bool skips_kernels = false;
   uint64_t operations = 0;
@@ -139,6 +141,14 @@ cudaError_t ForbiddenInCapture(const char* what) {
   Problem(absl::StrCat(what, " during a capture"));
   capturing->is_invalid = true;
   return last_error = cudaErrorStreamCaptureUnsupported;
+}
+
+// See FailCall.
+bool Fails(CaptureCall call) {
+  const auto found = Get().failing_calls.find(call);
+  if (found == Get().failing_calls.end() || found->second-- > 0) return false;
+  Get().failing_calls.erase(found);
+  return true;
 }
 
 void Check(const Access& access) {
@@ -295,6 +305,7 @@ void Reset() {
   runtime.counts = {};
   runtime.problems.clear();
   runtime.failing_captures = 0;
+  runtime.failing_calls.clear();
   runtime.device_error = cudaSuccess;
   runtime.skips_kernels = false;
   last_error = cudaSuccess;
@@ -329,6 +340,11 @@ void FailCaptures(size_t captures, size_t after_nodes) {
   const Lock lock(Get().mutex);
   Get().failing_captures = captures;
   Get().fails_after = after_nodes;
+}
+
+void FailCall(CaptureCall call, size_t after_calls) {
+  const Lock lock(Get().mutex);
+  Get().failing_calls[call] = after_calls;
 }
 
 void FailDevices(cudaError_t error) {
@@ -535,6 +551,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
   const Lock lock(Get().mutex);
   if (capturing != nullptr) return cudaErrorInvalidValue;
+  if (Fails(CaptureCall::kBegin)) return last_error = cudaErrorMemoryAllocation;
   ++Get().counts.captures;
   stream->capture = std::make_unique<CUgraph_st>();
   stream->is_invalid = false;
@@ -550,6 +567,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const Lock lock(Get().mutex);
+  if (stream->capture == nullptr) return last_error = cudaErrorInvalidValue;
   capturing = nullptr;
   std::unique_ptr<CUgraph_st> captured = std::move(stream->capture);
   if (stream->is_invalid) return last_error = cudaErrorStreamCaptureInvalidated;
@@ -573,6 +591,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* launchable, cudaGraph_t graph,
                                  unsigned long long /*flags*/) {
   const Lock lock(Get().mutex);
+  if (Fails(CaptureCall::kInstantiate)) return last_error = cudaErrorMemoryAllocation;
   *launchable = new CUgraphExec_st{graph->nodes};
   Get().launchables.insert(*launchable);
   return cudaSuccess;

@@ -11,13 +11,15 @@
 
 // A CUDA runtime with two devices that runs on the host and checks its caller. Work runs when it is
 // enqueued, or when its graph is launched. Vector clocks of streams and events tell which work the
-// caller has ordered; the result of a copy to pinned memory appears when the host has waited for
-// it.
+// caller has ordered. The result of a copy to pinned memory appears when the host has waited.
 //
-// Problems: accesses to the same bytes that no event orders, calls that a capture forbids, captures
-// of more than one stream, pinned memory that changes while it is copied, memory freed in use, and
-// calls on a stream of another device. Of a kernel it knows the bytes that changed and, as reads,
-// the addresses among its arguments.
+// Problems:
+// - accesses to the same bytes that no event orders
+// - calls that a capture forbids, and captures of more than one stream
+// - pinned memory that changes while it is copied, and memory freed in use
+// - calls on a stream of another device
+//
+// Of a kernel it knows the bytes that changed and, as reads, the addresses among its arguments.
 //
 // Threads: any; a network's calls must come from one thread.
 namespace simurgh::testing::recording {
@@ -42,6 +44,9 @@ std::string Leaks();
 
 // The next captures are invalidated after so many nodes each.
 void FailCaptures(size_t captures, size_t after_nodes);
+// The call fails once, after so many that succeed.
+enum class CaptureCall { kBegin, kInstantiate };
+void FailCall(CaptureCall call, size_t after_calls);
 // All waits for devices fail with it, as after a kernel's error; cudaSuccess: no longer.
 void FailDevices(cudaError_t error);
 // Kernels and memsets only count; memory is zero instead of NaN.

@@ -21,8 +21,8 @@ void CheckPooledRows(ComputePrecision compute) {
   const RowCodec rows(precision, EveryPooling());
   const auto pooling = WiredNetwork(compute, WireOf(precision));
   const auto plain = WiredNetwork(compute, {});
-  CheckSameRuns(TrainInBlocks(*pooling, /*overlapped=*/false, &rows),
-                TrainInBlocks(*plain, /*overlapped=*/false, &rows));
+  CheckSameRuns(TrainInBlocks(*pooling, Overlap::kNone, &rows),
+                TrainInBlocks(*plain, Overlap::kNone, &rows));
 }
 
 TEST_CASE("rows pooled by the network train as embeddings pooled before, to the bit") {
@@ -52,8 +52,7 @@ TEST_CASE("a rank without samples can pass a block of rows") {
 TEST_CASE("a network that pools rows also accepts embeddings") {
   const auto pooling = WiredNetwork(ComputePrecision::kF32, WireOf(VectorPrecision::kF32));
   const auto plain = WiredNetwork(ComputePrecision::kF32, {});
-  CheckSameRuns(TrainInBlocks(*pooling, /*overlapped=*/false),
-                TrainInBlocks(*plain, /*overlapped=*/false));
+  CheckSameRuns(TrainInBlocks(*pooling, Overlap::kNone), TrainInBlocks(*plain, Overlap::kNone));
 }
 
 }  // namespace
