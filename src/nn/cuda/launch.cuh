@@ -32,9 +32,9 @@ __global__ void __launch_bounds__(kBlockThreads, 4) RunEach(size_t count, Kernel
   for (size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) kernel(i);
 }
 
-// N: columns per thread.
+// N: columns per thread. Eight need more registers.
 template <size_t N, typename Kernel>
-__global__ void __launch_bounds__(kBlockThreads, 4)
+__global__ void __launch_bounds__(kBlockThreads, N > 4 ? 3 : 4)
     RunEachCell(size_t rows, size_t columns, Kernel kernel) {
   const size_t row_step = size_t{gridDim.y} * blockDim.y;
   const size_t column_step = size_t{gridDim.x} * blockDim.x * N;
