@@ -44,8 +44,8 @@ class DenseUpdate {
     const DenseBatch& dense = next.batch->dense;
     if (network_applies_) network_.StartNext(*next.block, dense.matrix(), dense.labels, ranks);
   }
-  // Waits until the gradients are those of all ranks. Calls `meanwhile` once, while this rank's are
-  // being sent, and returns its errors. Unless summing has failed before.
+  // Waits until the gradients are those of all ranks. Unless summing has failed before, calls
+  // `meanwhile` once, while this rank's are being sent, and returns its errors.
   virtual Status AwaitSums(uint64_t /*step*/, uint64_t /*trace*/,
                            absl::FunctionRef<Status()> meanwhile) {
     return meanwhile();
