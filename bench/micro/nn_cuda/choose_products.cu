@@ -21,7 +21,7 @@ using cuda::CudaExecutor;
 using cuda::ProductChoice;
 using cuda::ProductKind;
 
-// As many as GemmLibrary asks for; an index without an answer measures the first one again.
+// The number that GemmLibrary asks for. An index without an answer measures the first one again.
 constexpr uint32_t kAnswers = 8;
 // A choice differs from the first answer only if it is faster by this factor.
 constexpr double kNoise = 0.98;

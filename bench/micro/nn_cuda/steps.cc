@@ -100,7 +100,7 @@ class Training {
   size_t taken_ = 0;  // Steps.
 };
 
-// Copies to or from the host of at least so many bytes are left out.
+// Copies to or from the host of at least this number of bytes are left out.
 size_t left_out = std::numeric_limits<size_t>::max();
 
 }  // namespace

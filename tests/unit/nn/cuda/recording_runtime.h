@@ -42,9 +42,9 @@ std::vector<std::string> TakeProblems();
 // Memory, streams, events and graphs that were not freed; empty if none.
 std::string Leaks();
 
-// The next captures are invalidated after so many nodes each.
+// Each of the next `captures` is invalidated after `after_nodes` nodes.
 void FailCaptures(size_t captures, size_t after_nodes);
-// The call fails once, after so many that succeed.
+// The call fails once, after `after_calls` that succeed.
 enum class CaptureCall { kBegin, kInstantiate };
 void FailCall(CaptureCall call, size_t after_calls);
 // All waits for devices fail with it, as after a kernel's error; cudaSuccess: no longer.
