@@ -98,12 +98,13 @@ std::function<void()> OurProduct(const Product& product, cpu::ProductPrecision p
     cpu::SetProductPrecision(precision);
     Operands& o = *operands;
     const Status status =
-        kind == Product::Kind::kForward ? cpu::LinearForward(o.input.view(), o.weight.view(),
-                                                             o.bias.view().flat(), o.output.view())
+        kind == Product::Kind::kForward
+            ? cpu::LinearForward(o.input.view(), o.weight.view(), o.bias.view().flat(),
+                                 /*relu=*/false, o.output.view())
         : kind == Product::Kind::kWeight
             ? cpu::LinearBackwardWeight(o.input.view(), o.output.view(), o.weight.view(),
                                         o.bias.view().flat())
-            : cpu::LinearBackwardInput(o.output.view(), o.weight.view(), o.input.view());
+            : cpu::LinearBackwardInput(o.output.view(), o.weight.view(), 0.0F, o.input.view());
     SIMURGH_CHECK(status.ok()) << status.ToString();
   };
 }

@@ -120,8 +120,9 @@ Status AttentionForward(const LayerPlan& layer, std::span<const float> weights,
   for (const LayerPlan& linear : layer.scorer) {
     const MatrixView<float> y = activations.ScorerOutput(linear, first.back());
     if (y.rows() == 0) break;
-    SIMURGH_RETURN_IF_ERROR(LinearForward(x, linear.Weight(weights), linear.Bias(weights), y));
-    if (&linear != &layer.scorer.back()) ActivationForward<ReluFormula>(y.flat(), y.flat());
+    const bool relu = &linear != &layer.scorer.back();
+    SIMURGH_RETURN_IF_ERROR(
+        LinearForward(x, linear.Weight(weights), linear.Bias(weights), relu, y));
     x = y;
   }
   const MatrixView<float> scores = activations.ScorerOutput(layer.scorer.back(), first.back());
@@ -169,8 +170,9 @@ Status AttentionBackward(const LayerPlan& layer, const AttentionWeights& weights
     const MatrixView<float> dx = x_of(scratch.gradients);
     SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(x, dy, linear.Weight(weights.gradients),
                                                  linear.Bias(weights.gradients)));
-    SIMURGH_RETURN_IF_ERROR(LinearBackwardInput(dy, linear.Weight(weights.values), dx));
-    if (i > 0) ActivationBackward<ReluFormula>(x.flat(), dx.flat(), dx.flat());
+    const MatrixView<const float> weight = linear.Weight(weights.values);
+    SIMURGH_RETURN_IF_ERROR(i > 0 ? LinearBackwardRelu(dy, weight, x, dx)
+                                  : LinearBackwardInput(dy, weight, 0.0F, dx));
   }
   const MatrixView<float> pair_gradients = scratch.gradients.ScorerInput(layer, rows);
   const MatrixView<float> scores = scratch.activations.ScorerOutput(layer.scorer.back(), rows);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -43,6 +44,20 @@ MatrixView<float> MatrixIn(AlignedBuffer& memory, size_t rows, size_t columns) {
   return {reinterpret_cast<float*>(memory.data()), rows, columns};
 }
 
+// The tower's block of embeddings, if the product of its first layer can write their gradient where
+// it belongs; else null.
+const TowerInput* DirectInput(const TowerPlan& tower) {
+  const auto is_dense = [](const TowerInput& input) {
+    return input.source == TowerInput::Source::kDense;
+  };
+  const auto block = std::ranges::find_if_not(tower.inputs, is_dense);
+  const bool is_direct = tower.needs_input_gradient && !tower.last_cross &&
+                         tower.layers.front().config.kind == LayerConfig::Kind::kLinear &&
+                         block->source == TowerInput::Source::kEmbeddings &&
+                         std::all_of(std::next(block), tower.inputs.end(), is_dense);
+  return is_direct ? &*block : nullptr;
+}
+
 Status OutOfMemory(size_t rows) {
   return absl::ResourceExhaustedError(
       absl::StrCat("dense network: no memory for a batch of ", rows,
@@ -68,7 +83,10 @@ CpuNetwork::CpuNetwork(ModelPlan plan, std::vector<TaskConfig> tasks,
       batch_statistics_(ZeroedFloats(plan_.statistics_count)),
       interaction_scratch_(ZeroedFloats(InteractionScratchSize(plan_))),
       activations_(plan_.activation_width),
-      activation_gradients_(plan_.activation_width) {
+      activation_gradients_(plan_.activation_width),
+      checks_gradients_(std::ranges::all_of(plan_.towers, [](const TowerPlan& tower) {
+        return !tower.needs_input_gradient || DirectInput(tower) != nullptr;
+      })) {
   InitializeParameters(plan_, options.seed, parameters());
   InitializeStatistics(plan_, running_statistics());
   InitializeOptimizerState(options_.optimizer, optimizer_state());
@@ -110,7 +128,8 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
   result.loss = Loss(tasks_, activations_.Output(logit).flat(), labels, probabilities, divisor,
                      activation_gradients_.Output(logit).flat());
   SIMURGH_RETURN_IF_ERROR(Backward(gradients, step));
-  const bool all_finite = encodes ? EncodeGradients(block, gradients) : AllFinite(gradients.flat());
+  const bool all_finite = encodes ? EncodeGradients(block, gradients)
+                                  : checks_gradients_ || AllFinite(gradients.flat());
   result.finite = std::isfinite(result.loss) && gradients_finite_ && all_finite;
   step_rows_ = step.sum ? divisor : rows;
   step_ = result.finite ? Step::kReady : Step::kNotFinite;
@@ -234,11 +253,13 @@ Status CpuNetwork::Forward(const NetworkInputs& inputs, const RankStep& rank_ste
   for (const TowerPlan& tower : plan_.towers) {
     GatherInput(pass, inputs, tower);
     MatrixView<const float> input = activations_.Input(tower);
-    for (const LayerPlan& layer : tower.layers) {
+    for (size_t i = 0; i < tower.layers.size(); ++i) {
+      const LayerPlan& layer = tower.layers[i];
       SIMURGH_RETURN_IF_ERROR(layer.config.kind == LayerConfig::Kind::kBatchNorm
                                   ? BatchNormLayerForward(layer, input, rank_step)
-                                  : PredictLayer(pass, tower, layer, input));
-      input = activations_.Output(layer);
+                                  : PredictLayer(pass, tower, i, input));
+      if (HasRelu(tower, i)) ++i;
+      input = activations_.Output(tower.layers[i]);
     }
   }
   return absl::OkStatus();
@@ -251,14 +272,25 @@ Status CpuNetwork::Backward(MatrixView<float> embedding_gradient, const RankStep
   }
   for (size_t t = plan_.towers.size(); t-- > 0;) {
     const TowerPlan& tower = plan_.towers[t];
-    for (size_t i = tower.layers.size(); i-- > 1;) {
-      const LayerPlan& before = tower.layers[i - 1];
-      SIMURGH_RETURN_IF_ERROR(LayerBackward(tower, tower.layers[i], activations_.Output(before),
-                                            activation_gradients_.Output(before), true, rank_step));
+    const TowerInput* direct = DirectInput(tower);
+    for (size_t i = tower.layers.size(); i-- > 0;) {
+      // The product of a linear layer gives the gradient of the relu before it, too.
+      const bool after_relu = i > 0 && tower.layers[i].config.kind == LayerConfig::Kind::kLinear &&
+                              tower.layers[i - 1].config.kind == LayerConfig::Kind::kRelu;
+      const MatrixView<const float> input =
+          i == 0 ? activations_.Input(tower) : activations_.Output(tower.layers[i - 1]);
+      const LayerPlan& layer = tower.layers[i];
+      if (after_relu) --i;
+      SIMURGH_RETURN_IF_ERROR(
+          LayerBackward(tower, layer, input, after_relu,
+                        i == 0 ? activation_gradients_.Input(tower)
+                               : activation_gradients_.Output(tower.layers[i - 1]),
+                        i > 0 || (tower.needs_input_gradient && direct == nullptr), rank_step));
     }
-    SIMURGH_RETURN_IF_ERROR(LayerBackward(tower, tower.layers[0], activations_.Input(tower),
-                                          activation_gradients_.Input(tower),
-                                          tower.needs_input_gradient, rank_step));
+    if (direct != nullptr) {
+      SIMURGH_RETURN_IF_ERROR(DirectBackward(tower, *direct, embedding_gradient));
+      continue;
+    }
     if (tower.last_cross && tower.needs_input_gradient) {
       AddRows(activation_gradients_.Origin(tower), activation_gradients_.Input(tower));
     }
@@ -284,6 +316,24 @@ Status CpuNetwork::EmptyStep(const RankStep& rank_step) {
       ReportGradients(*layer, rank_step);
     }
   }
+  return absl::OkStatus();
+}
+
+Status CpuNetwork::DirectBackward(const TowerPlan& tower, const TowerInput& input,
+                                  MatrixView<float> embedding_gradient) {
+  const LayerPlan& layer = tower.layers.front();
+  std::atomic<bool> finite = true;
+  const auto check = [&finite](MatrixView<float> piece, size_t /*row*/, size_t /*column*/) {
+    for (size_t row = 0; row < piece.rows(); ++row) {
+      if (!simurgh::AllFinite(piece.row(row))) finite = false;
+    }
+  };
+  const MatrixView<const float> weight = layer.Weight<const float>(parameters());
+  SIMURGH_RETURN_IF_ERROR(
+      LinearBackwardInput(activation_gradients_.Output(layer),
+                          weight.Rows(input.column, input.width), input.last_reader ? 0.0F : 1.0F,
+                          embedding_gradient.Columns(input.source_column, input.width), check));
+  if (!finite) gradients_finite_ = false;
   return absl::OkStatus();
 }
 
@@ -325,8 +375,9 @@ Status CpuNetwork::BatchNormLayerForward(const LayerPlan& layer, MatrixView<cons
 }
 
 Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
-                                 MatrixView<const float> input, MatrixView<float> input_gradient,
-                                 bool needs_input_gradient, const RankStep& rank_step) {
+                                 MatrixView<const float> input, bool after_relu,
+                                 MatrixView<float> input_gradient, bool needs_input_gradient,
+                                 const RankStep& rank_step) {
   const std::span<const float> weights = parameters();
   const MatrixView<const float> output_gradient = activation_gradients_.Output(layer);
   switch (layer.config.kind) {
@@ -335,7 +386,10 @@ Status CpuNetwork::LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
           input, output_gradient, layer.Weight(gradients()), layer.Bias(gradients())));
       ReportGradients(layer, rank_step);
       if (!needs_input_gradient) break;
-      return LinearBackwardInput(output_gradient, layer.Weight(weights), input_gradient);
+      return after_relu
+                 ? LinearBackwardRelu(output_gradient, layer.Weight(weights), input, input_gradient)
+                 : LinearBackwardInput(output_gradient, layer.Weight(weights), 0.0F,
+                                       input_gradient);
     case LayerConfig::Kind::kBatchNorm: {
       const BatchNormStatistics statistics{layer.Mean<const float>(batch_statistics()),
                                            layer.Variance<const float>(batch_statistics())};

@@ -70,10 +70,16 @@ class CpuNetwork final : public DenseNetwork {
 
   Status BatchNormLayerForward(const LayerPlan& layer, MatrixView<const float> input,
                                const RankStep& rank_step);
+  // after_relu: input is the output of a relu; input_gradient is that of the relu's input.
   // needs_input_gradient: false lets a layer leave input_gradient unchanged.
   Status LayerBackward(const TowerPlan& tower, const LayerPlan& layer,
-                       MatrixView<const float> input, MatrixView<float> input_gradient,
-                       bool needs_input_gradient, const RankStep& rank_step);
+                       MatrixView<const float> input, bool after_relu,
+                       MatrixView<float> input_gradient, bool needs_input_gradient,
+                       const RankStep& rank_step);
+  // The gradient of a tower's only block of embeddings, from that of its first layer's output.
+  // Checks that it is finite.
+  Status DirectBackward(const TowerPlan& tower, const TowerInput& input,
+                        MatrixView<float> embedding_gradient);
 
   // Parts of state().
   std::span<float> running_statistics() { return state_.as<float>(plan_.statistics_count); }
@@ -106,7 +112,8 @@ class CpuNetwork final : public DenseNetwork {
   Workspace activation_gradients_;
   size_t step_rows_ = 0;  // Samples in batch_statistics_.
   Step step_ = Step::kNone;
-  bool gradients_finite_ = true;  // Gradients reported in the last backward pass.
+  bool gradients_finite_ = true;  // Those that the last backward pass checked.
+  const bool checks_gradients_;   // It checks those of all embeddings.
 };
 
 }  // namespace simurgh::cpu

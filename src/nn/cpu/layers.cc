@@ -5,30 +5,48 @@
 #include <vector>
 
 #include "nn/cpu/compute_threads.h"
-#include "nn/cpu/matmul.h"
 #include "nn/formulas.h"
 
 namespace simurgh::cpu {
 
 void BiasGradient(MatrixView<const float> output_gradient, std::span<float> bias_gradient) {
-  ForEachPart(bias_gradient.size(), MinRows(output_gradient.rows()), [=](size_t begin, size_t end) {
-    for (size_t first = begin; first < end; first += kTileColumns) {
-      const size_t columns = std::min(kTileColumns, end - first);
-      const MatrixView<const float> tile = output_gradient.Columns(first, columns);
-      double sums[kTileColumns];
+  // Parts that stay in the cache. The order of sums depends only on the number of rows.
+  constexpr size_t kPartRows = 256;
+  const size_t rows = output_gradient.rows();
+  const size_t columns = bias_gradient.size();
+  const size_t parts = (rows + kPartRows - 1) / kPartRows;
+  std::vector<double> sums_of_parts(parts * columns);
+  RunParts(parts, [&](size_t part) {
+    const MatrixView<const float> x =
+        output_gradient.Rows(part * kPartRows, std::min(kPartRows, rows - part * kPartRows));
+    for (size_t first = 0; first < columns; first += kTileColumns) {
+      const size_t width = std::min(kTileColumns, columns - first);
       SumColumns(
-          tile.rows(), columns, [=](size_t row, size_t column) { return tile(row, column); }, sums);
-      for (size_t i = 0; i < columns; ++i) bias_gradient[first + i] = static_cast<float>(sums[i]);
+          x.rows(), width, [=](size_t row, size_t column) { return x(row, first + column); },
+          sums_of_parts.data() + part * columns + first);
     }
   });
+  for (size_t column = 0; column < columns; ++column) {
+    double sum = 0;
+    for (size_t part = 0; part < parts; ++part) sum += sums_of_parts[part * columns + column];
+    bias_gradient[column] = static_cast<float>(sum);
+  }
 }
 
 Status LinearForward(MatrixView<const float> input, MatrixView<const float> weight,
-                     std::span<const float> bias, MatrixView<float> output) {
-  ForEachPart(output.rows(), MinRows(output.columns()), [=](size_t first, size_t end) {
-    for (size_t row = first; row < end; ++row) std::ranges::copy(bias, output.row(row).begin());
-  });
-  return Multiply({input}, {weight}, input.columns(), 1.0F, output);
+                     std::span<const float> bias, bool relu, MatrixView<float> output) {
+  const auto add_bias = [=](MatrixView<float> piece, size_t /*row*/, size_t column) {
+    const float* b = bias.data() + column;
+    for (size_t row = 0; row < piece.rows(); ++row) {
+      float* y = piece.row(row).data();
+      if (relu) {
+        for (size_t c = 0; c < piece.columns(); ++c) y[c] = ReluFormula::Value(y[c] + b[c]);
+      } else {
+        for (size_t c = 0; c < piece.columns(); ++c) y[c] += b[c];
+      }
+    }
+  };
+  return Multiply({input}, {weight}, input.columns(), 0.0F, output, add_bias);
 }
 
 Status LinearBackwardWeight(MatrixView<const float> input, MatrixView<const float> output_gradient,
@@ -38,9 +56,21 @@ Status LinearBackwardWeight(MatrixView<const float> input, MatrixView<const floa
 }
 
 Status LinearBackwardInput(MatrixView<const float> output_gradient, MatrixView<const float> weight,
-                           MatrixView<float> input_gradient) {
-  return Multiply({output_gradient}, {weight, true}, output_gradient.columns(), 0.0F,
-                  input_gradient);
+                           float beta, MatrixView<float> input_gradient, PieceWork finish) {
+  return Multiply({output_gradient}, {weight, true}, output_gradient.columns(), beta,
+                  input_gradient, finish);
+}
+
+Status LinearBackwardRelu(MatrixView<const float> output_gradient, MatrixView<const float> weight,
+                          MatrixView<const float> input, MatrixView<float> input_gradient) {
+  const auto gate = [=](MatrixView<float> piece, size_t first, size_t column) {
+    for (size_t row = 0; row < piece.rows(); ++row) {
+      const float* x = input.row(first + row).data() + column;
+      float* dx = piece.row(row).data();
+      for (size_t c = 0; c < piece.columns(); ++c) dx[c] = ReluFormula::Gradient(x[c], dx[c]);
+    }
+  };
+  return LinearBackwardInput(output_gradient, weight, 0.0F, input_gradient, gate);
 }
 
 namespace {
@@ -53,12 +83,13 @@ Status CrossForward(MatrixView<const float> origin, MatrixView<const float> inpu
                     const CrossWeights& weights, const CrossProducts& products,
                     MatrixView<float> output) {
   if (IsFull(weights)) {
-    SIMURGH_RETURN_IF_ERROR(LinearForward(input, weights.full, weights.bias, products.outer));
+    SIMURGH_RETURN_IF_ERROR(
+        LinearForward(input, weights.full, weights.bias, /*relu=*/false, products.outer));
   } else {
     SIMURGH_RETURN_IF_ERROR(
         Multiply({input}, {weights.down}, input.columns(), 0.0F, products.inner));
     SIMURGH_RETURN_IF_ERROR(
-        LinearForward(products.inner, weights.up, weights.bias, products.outer));
+        LinearForward(products.inner, weights.up, weights.bias, /*relu=*/false, products.outer));
   }
   for (size_t row = 0; row < output.rows(); ++row) {
     const float* x0 = origin.row(row).data();
@@ -95,7 +126,7 @@ Status CrossBackwardWeights(MatrixView<const float> origin, MatrixView<const flo
   SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(products.inner, product_gradients.outer,
                                                weight_gradients.up, weight_gradients.bias));
   SIMURGH_RETURN_IF_ERROR(
-      LinearBackwardInput(product_gradients.outer, weights.up, product_gradients.inner));
+      LinearBackwardInput(product_gradients.outer, weights.up, 0.0F, product_gradients.inner));
   return Multiply({input, true}, {product_gradients.inner}, input.rows(), 0.0F,
                   weight_gradients.down);
 }

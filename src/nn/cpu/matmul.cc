@@ -20,40 +20,77 @@ constexpr size_t kPieceMultiplications = size_t{1} << 19;
 // Sides of pieces are multiples of this, because oneDNN's kernels compute 48 by 8 elements.
 constexpr size_t kPieceUnit = 48;
 // Pieces per thread: more than one, to shorten the wait for a preempted thread.
-constexpr size_t kPiecesOfThread = 2;
+constexpr size_t kPiecesOfThread = 3;
 
-// Splits the product c = a b along the longer side of c and calls multiply(a, b, c) for each piece
-// by RunParts. Operand has members `matrix` and `transposed`. Pieces depend only on the shape and
-// the number of threads.
+// Operand has members `matrix` and `transposed`. Rows or columns of the product, and the depth, are
+// rows or columns of its operands.
+template <typename Operand>
+Operand OuterPart(Operand operand, bool rows, size_t first, size_t count) {
+  const bool of_rows = rows != operand.transposed;
+  return {of_rows ? operand.matrix.Rows(first, count) : operand.matrix.Columns(first, count),
+          operand.transposed};
+}
+
+// Start of a piece; begin(pieces) is the end.
+size_t PieceBegin(size_t side, size_t piece, size_t pieces) {
+  return piece == pieces ? side : side * piece / pieces / kPieceUnit * kPieceUnit;
+}
+
+// A deep product of few elements, as the gradient of weights is: each piece is a sum over a part of
+// the depth, and the pieces are added in order. Pieces of c would each read an operand whole.
 template <typename Operand, typename MultiplyPiece>
-void InPieces(Operand a, Operand b, size_t depth, MatrixView<float> c,
-              const MultiplyPiece& multiply) {
+void InPiecesOfDepth(size_t pieces, Operand a, Operand b, size_t depth, float beta,
+                     MatrixView<float> c, const MultiplyPiece& multiply, PieceWork finish) {
+  thread_local AlignedBuffer buffer;
+  const size_t size = c.rows() * c.columns();
+  const size_t bytes = (pieces - 1) * size * sizeof(float);
+  if (buffer.size() < bytes) buffer = AlignedBuffer(bytes);
+  float* sums = reinterpret_cast<float*>(buffer.data());
+  RunParts(pieces, [&](size_t piece) {
+    const size_t first = PieceBegin(depth, piece, pieces);
+    const size_t count = PieceBegin(depth, piece + 1, pieces) - first;
+    const MatrixView<float> sum =
+        piece == 0 ? c : MatrixView<float>(sums + (piece - 1) * size, c.rows(), c.columns());
+    multiply(OuterPart(a, false, first, count), OuterPart(b, true, first, count), count,
+             piece == 0 ? beta : 0.0F, sum);
+  });
+  ForEachPart(c.rows(), MinRows(pieces * c.columns()), [&](size_t first, size_t end) {
+    for (size_t row = first; row < end; ++row) {
+      float* to = c.row(row).data();
+      for (size_t piece = 1; piece < pieces; ++piece) {
+        const float* from = sums + (piece - 1) * size + row * c.columns();
+        for (size_t column = 0; column < c.columns(); ++column) to[column] += from[column];
+      }
+    }
+    finish(c.Rows(first, end - first), first, 0);
+  });
+}
+
+// Computes c = a b + beta c by multiply(a, b, depth, beta, c) for pieces of it, by RunParts, and
+// finishes them.
+template <typename Operand, typename MultiplyPiece>
+void InPieces(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c,
+              const MultiplyPiece& multiply, PieceWork finish) {
   const bool by_rows = c.rows() >= c.columns();
   const size_t side = by_rows ? c.rows() : c.columns();
   const size_t threads = ComputeThreads();
   const size_t multiplications = c.rows() * c.columns() * depth;
   const size_t max_pieces =
       threads == 1 ? 1
-                   : std::min({threads * kPiecesOfThread, multiplications / kPieceMultiplications,
-                               side / kPieceUnit});
-  const size_t pieces = std::max<size_t>(max_pieces, 1);
-  const auto begin_of = [=](size_t piece) {
-    return piece == pieces ? side : side * piece / pieces / kPieceUnit * kPieceUnit;
-  };
+                   : std::min(threads * kPiecesOfThread, multiplications / kPieceMultiplications);
+  const size_t depth_pieces = std::min(max_pieces, depth / (2 * side));
+  if (threads > 1 && depth_pieces >= threads) {
+    InPiecesOfDepth(depth_pieces, a, b, depth, beta, c, multiply, finish);
+    return;
+  }
+  const size_t pieces = std::max<size_t>(std::min(max_pieces, side / kPieceUnit), 1);
   RunParts(pieces, [&](size_t piece) {
-    const size_t first = begin_of(piece);
-    const size_t count = begin_of(piece + 1) - first;
-    if (by_rows) {
-      const Operand rows{
-          a.transposed ? a.matrix.Columns(first, count) : a.matrix.Rows(first, count),
-          a.transposed};
-      multiply(rows, b, c.Rows(first, count));
-    } else {
-      const Operand columns{
-          b.transposed ? b.matrix.Rows(first, count) : b.matrix.Columns(first, count),
-          b.transposed};
-      multiply(a, columns, c.Columns(first, count));
-    }
+    const size_t first = PieceBegin(side, piece, pieces);
+    const size_t count = PieceBegin(side, piece + 1, pieces) - first;
+    const MatrixView<float> part = by_rows ? c.Rows(first, count) : c.Columns(first, count);
+    multiply(by_rows ? OuterPart(a, true, first, count) : a,
+             by_rows ? b : OuterPart(b, false, first, count), depth, beta, part);
+    finish(part, by_rows ? first : 0, by_rows ? 0 : first);
   });
 }
 
@@ -121,13 +158,15 @@ void MultiplyPiece(Bf16Operand a, Bf16Operand b, size_t depth, float beta, Matri
 
 void SetProductPrecision(ProductPrecision value) { precision = value; }
 
-Status Multiply(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c) {
-  if (precision == ProductPrecision::kBf16) return MultiplyBf16(a, b, depth, beta, c);
+Status Multiply(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c,
+                PieceWork finish) {
+  if (precision == ProductPrecision::kBf16) return MultiplyBf16(a, b, depth, beta, c, finish);
   std::atomic<dnnl::status> status = dnnl::status::success;
-  InPieces(a, b, depth, c, [&](Operand a_piece, Operand b_piece, MatrixView<float> piece) {
-    const dnnl::status result = MultiplyPiece(a_piece, b_piece, depth, beta, piece);
+  const auto multiply = [&status](auto... piece) {
+    const dnnl::status result = MultiplyPiece(piece...);
     if (result != dnnl::status::success) status = result;
-  });
+  };
+  InPieces(a, b, depth, beta, c, multiply, finish);
   if (status == dnnl::status::success) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("oneDNN sgemm (", c.rows(), " x ", depth, ") times (",
                                           depth, " x ", c.columns(), ") failed with status ",
@@ -139,20 +178,21 @@ bool HasBf16Products() {
   return isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx;
 }
 
-Status MultiplyBf16(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c) {
+Status MultiplyBf16(Operand a, Operand b, size_t depth, float beta, MatrixView<float> c,
+                    PieceWork finish) {
   thread_local AlignedBuffer a_buffer;
   thread_local AlignedBuffer b_buffer;
   const Bf16Operand a16 = Round(a, a_buffer);
   const Bf16Operand b16 = Round(b, b_buffer);
   std::atomic<int> failure = dnnl_success;
-  InPieces(a16, b16, depth, c,
-           [&](Bf16Operand a_piece, Bf16Operand b_piece, MatrixView<float> piece) {
-             try {
-               MultiplyPiece(a_piece, b_piece, depth, beta, piece);
-             } catch (const dnnl::error& error) {
-               failure = error.status;
-             }
-           });
+  const auto multiply = [&failure](auto... piece) {
+    try {
+      MultiplyPiece(piece...);
+    } catch (const dnnl::error& error) {
+      failure = error.status;
+    }
+  };
+  InPieces(a16, b16, depth, beta, c, multiply, finish);
   if (failure == dnnl_success) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("oneDNN matmul of bf16 (", c.rows(), " x ", depth,
                                           ") times (", depth, " x ", c.columns(),

@@ -75,14 +75,22 @@ void GatherInput(const PredictPass& pass, const NetworkInputs& inputs, const Tow
   }
 }
 
-Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, const LayerPlan& layer,
+bool HasRelu(const TowerPlan& tower, size_t layer) {
+  return tower.layers[layer].config.kind == LayerConfig::Kind::kLinear &&
+         layer + 1 < tower.layers.size() &&
+         tower.layers[layer + 1].config.kind == LayerConfig::Kind::kRelu;
+}
+
+Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, size_t index,
                     MatrixView<const float> input) {
+  const bool relu = HasRelu(tower, index);
+  const LayerPlan& layer = tower.layers[index];
   const std::span<const float> weights = pass.weights;
   Workspace& activations = pass.activations;
-  const MatrixView<float> output = activations.Output(layer);
+  const MatrixView<float> output = activations.Output(tower.layers[index + (relu ? 1 : 0)]);
   switch (layer.config.kind) {
     case LayerConfig::Kind::kLinear:
-      return LinearForward(input, layer.Weight(weights), layer.Bias(weights), output);
+      return LinearForward(input, layer.Weight(weights), layer.Bias(weights), relu, output);
     case LayerConfig::Kind::kBatchNorm:
       BatchNormPredict(input, {layer.Scale(weights), layer.Shift(weights)}, layer.config.epsilon,
                        layer.Mean(pass.statistics), layer.Variance(pass.statistics), output);
@@ -193,6 +201,7 @@ Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs,
     MatrixView<const float> input = pass.activations.Input(tower);
     for (size_t i = 0; i < tower.layers.size(); ++i) {
       const LayerPlan& layer = tower.layers[i];
+      const bool relu = HasRelu(tower, i);
       const bool is_linear = layer.config.kind == LayerConfig::Kind::kLinear;
       const std::vector<ColumnRange> differing = is_linear && i == 0 && pass.products != nullptr
                                                      ? DifferingColumns(input)
@@ -202,14 +211,13 @@ Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs,
                                               layer.Bias(pass.weights),
                                               pass.activations.Output(layer)));
       } else if (is_linear && pass.packed != nullptr && PackedProducts::Has(*pass.packed, layer)) {
-        const bool relu = i + 1 < tower.layers.size() &&
-                          tower.layers[i + 1].config.kind == LayerConfig::Kind::kRelu;
         if (relu) ++i;
         SIMURGH_RETURN_IF_ERROR(pass.products->Forward(*pass.packed, layer,
                                                        layer.Bias(pass.weights), relu, input,
                                                        pass.activations.Output(tower.layers[i])));
       } else {
-        SIMURGH_RETURN_IF_ERROR(PredictLayer(pass, tower, layer, input));
+        SIMURGH_RETURN_IF_ERROR(PredictLayer(pass, tower, i, input));
+        if (relu) ++i;
       }
       input = pass.activations.Output(tower.layers[i]);
     }

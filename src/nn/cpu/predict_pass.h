@@ -116,8 +116,12 @@ void CopyRows(MatrixView<const float> from, MatrixView<float> to);
 // Copies the tower's inputs into its input matrix.
 void GatherInput(const PredictPass& pass, const NetworkInputs& inputs, const TowerPlan& tower);
 
-// Computes the layer's output. Batch norm uses the running statistics.
-Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, const LayerPlan& layer,
+// Whether the layer is linear and a relu follows, which its product computes at once.
+bool HasRelu(const TowerPlan& tower, size_t layer);
+
+// Computes the layer's output; of a layer that HasRelu() only the relu's. Batch norm uses the
+// running statistics.
+Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, size_t layer,
                     MatrixView<const float> input);
 
 // All layers. Overwrites probabilities, (B, tasks).

@@ -19,12 +19,15 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 TEST_CASE("linear forward and backward equal their definition in f64 at every size") {
   struct Shape {
     size_t rows, inputs, outputs;
+    uint32_t threads = 1;
   };
-  for (const auto [rows, inputs, outputs] :
-       {Shape{1, 1, 1}, Shape{3, 2, 65}, Shape{65, 70, 1}, Shape{130, 129, 67}}) {
-    CAPTURE(rows, inputs, outputs);
+  // With threads, the last three split products by rows, by depth and by columns.
+  for (const auto [rows, inputs, outputs, threads] :
+       {Shape{1, 1, 1}, Shape{3, 2, 65}, Shape{65, 70, 1}, Shape{130, 129, 67},
+        Shape{400, 130, 67, 3}, Shape{1'500, 50, 101, 2}, Shape{40, 500, 300, 2}}) {
+    CAPTURE(rows, inputs, outputs, threads);
     Random random(rows);
-    cpu::SetComputeThreads(1);
+    cpu::SetComputeThreads(threads);
     const std::vector<float> x = NormalValues(rows * inputs, random);
     const std::vector<float> w = NormalValues(inputs * outputs, random);
     const std::vector<float> b = NormalValues(outputs, random);
@@ -34,14 +37,29 @@ TEST_CASE("linear forward and backward equal their definition in f64 at every si
     std::vector<float> dw(inputs * outputs, kNan);
     std::vector<float> db(outputs, kNan);
     REQUIRE(cpu::LinearForward({x.data(), rows, inputs}, {w.data(), inputs, outputs}, b,
-                               {y.data(), rows, outputs})
+                               /*relu=*/false, {y.data(), rows, outputs})
                 .ok());
     REQUIRE(cpu::LinearBackwardWeight({x.data(), rows, inputs}, {dy.data(), rows, outputs},
                                       {dw.data(), inputs, outputs}, db)
                 .ok());
-    REQUIRE(cpu::LinearBackwardInput({dy.data(), rows, outputs}, {w.data(), inputs, outputs},
+    REQUIRE(cpu::LinearBackwardInput({dy.data(), rows, outputs}, {w.data(), inputs, outputs}, 0.0F,
                                      {dx.data(), rows, inputs})
                 .ok());
+    std::vector<float> relu_y(rows * outputs, kNan);
+    std::vector<float> relu_dx(rows * inputs, kNan);
+    std::vector<float> twice_dx = dx;
+    REQUIRE(cpu::LinearForward({x.data(), rows, inputs}, {w.data(), inputs, outputs}, b,
+                               /*relu=*/true, {relu_y.data(), rows, outputs})
+                .ok());
+    REQUIRE(cpu::LinearBackwardRelu({dy.data(), rows, outputs}, {w.data(), inputs, outputs},
+                                    {x.data(), rows, inputs}, {relu_dx.data(), rows, inputs})
+                .ok());
+    REQUIRE(cpu::LinearBackwardInput({dy.data(), rows, outputs}, {w.data(), inputs, outputs}, 1.0F,
+                                     {twice_dx.data(), rows, inputs})
+                .ok());
+    cpu::SetComputeThreads(1);
+    for (size_t i = 0; i < y.size(); ++i) REQUIRE(relu_y[i] == std::max(y[i], 0.0F));
+    for (size_t i = 0; i < dx.size(); ++i) REQUIRE(relu_dx[i] == (x[i] > 0.0F ? dx[i] : 0.0F));
 
     std::vector<double> y64(rows * outputs);
     std::vector<double> dx64(rows * inputs);
@@ -69,6 +87,8 @@ TEST_CASE("linear forward and backward equal their definition in f64 at every si
     };
     CHECK(largest_error(y, y64) < 1e-4);
     CHECK(largest_error(dx, dx64) < 1e-4);
+    for (double& value : dx64) value *= 2;
+    CHECK(largest_error(twice_dx, dx64) < 2e-4);
     CHECK(largest_error(dw, dw64) < 1e-4);
     CHECK(largest_error(db, db64) < 1e-4);
   }
