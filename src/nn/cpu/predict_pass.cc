@@ -18,11 +18,16 @@
 namespace simurgh::cpu {
 namespace {
 
-// Row by row, which stays in the cache.
+// Whole rows at once; of others the columns, row by row, which stays in the cache.
 void DecodeColumns(const NetworkInputs& inputs, size_t column, MatrixView<float> to) {
   const VectorCodec& codec = *inputs.codec;
   const size_t bytes = codec.row_bytes();
   ForEachPart(to.rows(), MinRows(codec.columns()), [&](size_t first, size_t end) {
+    if (to.columns() == codec.columns()) {
+      codec.Decode(inputs.encoded.subspan(first * bytes, (end - first) * bytes), /*factor=*/1,
+                   to.Rows(first, end - first));
+      return;
+    }
     std::vector<float> decoded(codec.columns());
     for (size_t row = first; row < end; ++row) {
       codec.Decode(inputs.encoded.subspan(row * bytes, bytes), /*factor=*/1,

@@ -130,6 +130,43 @@ TEST_CASE("embeddings and gradients that the network converts are the codec's, t
   CHECK(SameBits(actual, expected));
 }
 
+TEST_CASE("towers read their own columns of encoded embeddings") {
+  const ModelConfig model{
+      .towers = {{.name = "first", .inputs = {"embeddings.a"}, .layers = {Linear(4), Relu()}},
+                 {.name = "top",
+                  .inputs = {"first", "dense", "embeddings.b"},
+                  .layers = {Linear(5), Relu(), Linear(1)}}}};
+  DenseNetworkOptions options{.inputs = TestInputs(kDense)};
+  const auto plain = CreateTestNetwork(model, options);
+  options.wire = {.dims = std::vector<uint32_t>(kTestFeatures, kTestDim),
+                  .embeddings = Precision::kBf16,
+                  .gradients = Precision::kBf16};
+  const auto encoded = CreateTestNetwork(model, options);
+  REQUIRE(plain.ok());
+  REQUIRE(encoded.ok());
+  constexpr size_t kRows = 40;
+  constexpr size_t kColumns = kTestFeatures * kTestDim;
+  Random random(5);
+  const TestBatch batch(kRows, kDense, kColumns, random);
+  const Encoded in = EncodedBy({options.wire.embeddings, options.wire.dims}, batch.embeddings(),
+                               1.0F, std::nullopt);
+  const auto block = (*encoded)->blocks().Lease(kRows, true);
+  std::ranges::copy(in.bytes, block->encoded_embeddings.bytes.begin());
+  std::vector<float> actual(kRows);
+  std::vector<float> expected(kRows);
+  std::vector<float> gradient(kRows * kColumns);
+  REQUIRE((*encoded)->ForwardBackward(*block, batch.dense(), batch.labels, actual).ok());
+  REQUIRE((*encoded)->AwaitGradients(*block).ok());
+  REQUIRE(ComputeGradients(**plain, batch.dense(), {in.numbers.data(), kRows, kColumns},
+                           batch.labels, {gradient.data(), kRows, kColumns}, expected)
+              .ok());
+  CHECK(SameBits(actual, expected));
+  CheckBytes(block->encoded_gradients.bytes,
+             EncodedBy({options.wire.gradients, options.wire.dims},
+                       {gradient.data(), kRows, kColumns}, 1.0F, std::nullopt)
+                 .bytes);
+}
+
 TEST_CASE("an embedding that is not finite skips the step in every precision") {
   for (const Precision precision : {Precision::kBf16, Precision::kF16, Precision::kInt8}) {
     CAPTURE(static_cast<int>(precision));
