@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +23,29 @@ bool ParseInteger(std::string_view cell, int base, Integer& value) {
   return error == std::errc() && stop == end;
 }
 
+static_assert(std::endian::native == std::endian::little, "the first digit is the lowest byte");
+
+// The value of 8 hexadecimal digits, or nothing. All at once: one after another, each waits for the
+// one before it. Letters are 0x40 + 1 to 6, or 0x60 + 1 to 6.
+std::optional<uint64_t> EightDigits(const char* text) {
+  constexpr uint64_t kOnes = 0x0101'0101'0101'0101;
+  uint64_t digits = 0;
+  std::memcpy(&digits, text, sizeof(digits));
+  const uint64_t letters = digits >> 6 & kOnes;
+  const uint64_t values = (digits & 0x0f * kOnes) + 9 * letters;
+  // Digits have 0x3 above their value; letters 0x6 or 0x4.
+  const uint64_t wrong_class =
+      ((digits | letters << 5) & 0xf0 * kOnes) ^ (0x30 * kOnes + 0x30 * letters);
+  // Digits are below 10, letters from 10 to 15.
+  const uint64_t wrong_value =
+      (values & 0x10 * kOnes) | (((values + 6 * kOnes) & 0x10 * kOnes) ^ letters << 4);
+  if ((wrong_class | wrong_value) != 0) return std::nullopt;
+  uint64_t packed = __builtin_bswap64(values);
+  packed = (packed | packed >> 4) & 0x00ff'00ff'00ff'00ff;
+  packed = (packed | packed >> 8) & 0x0000'ffff'0000'ffff;
+  return (packed | packed >> 16) & 0xffff'ffff;
+}
+
 Status BadCell(std::string_view column, std::string_view cell, std::string_view expected) {
   return Invalid("column '%s': %s is not %s; correct the row", column, Quoted(cell), expected);
 }
@@ -29,16 +55,52 @@ class TabCells {
  public:
   explicit TabCells(std::string_view line) : rest_(line) {}
 
+  bool at_end() const { return done_; }
+
   bool Next(std::string_view& cell) {
     if (done_) return false;
-    const size_t tab = rest_.find('\t');
-    cell = rest_.substr(0, tab);
-    done_ = tab == rest_.npos;
-    rest_.remove_prefix(done_ ? rest_.size() : tab + 1);
+    Take(rest_.find('\t'), cell);
     return true;
   }
 
+  // These take the next cell if it is a number of this kind, and do not look for its end first.
+
+  bool NextInteger(std::string_view& cell, int64_t& value) {
+    const char* const end = rest_.data() + rest_.size();
+    const auto [stop, error] = std::from_chars(rest_.data(), end, value);
+    return error == std::errc() && EndAt(stop - rest_.data(), cell);
+  }
+
+  // 8 or 16 hexadecimal digits.
+  bool NextLongId(std::string_view& cell, uint64_t& id) {
+    if (rest_.size() < 8) return false;
+    const std::optional<uint64_t> high = EightDigits(rest_.data());
+    if (!high) return false;
+    if (rest_.size() >= 16) {
+      if (const auto low = EightDigits(rest_.data() + 8)) {
+        id = *high << 32 | *low;
+        return EndAt(16, cell);
+      }
+    }
+    id = *high;
+    return EndAt(8, cell);
+  }
+
  private:
+  // Takes the next cell if it has this size.
+  bool EndAt(size_t size, std::string_view& cell) {
+    if (done_ || (size != rest_.size() && rest_[size] != '\t')) return false;
+    Take(size == rest_.size() ? rest_.npos : size, cell);
+    return true;
+  }
+
+  // tab: where the cell ends, or npos.
+  void Take(size_t tab, std::string_view& cell) {
+    cell = rest_.substr(0, tab);
+    done_ = tab == rest_.npos;
+    rest_.remove_prefix(done_ ? rest_.size() : tab + 1);
+  }
+
   std::string_view rest_;
   bool done_ = false;
 };
@@ -51,6 +113,11 @@ class CriteoParser final : public RowParser {
         columns_(ColumnsOf(config)),
         consumer_(std::move(consumer)) {
     numbers_.reserve(columns_.size());
+    for (const ColumnConfig& column : columns_) {
+      for (int value = 0; column.kind == ColumnConfig::Kind::kDense && value < kTabled; ++value) {
+        scaled_.push_back(Scaled(column, value));
+      }
+    }
   }
 
   Status Parse(std::string_view line, const FileColumns* columns, BatchBuilder& builder) override;
@@ -58,8 +125,11 @@ class CriteoParser final : public RowParser {
                     BatchBuilder& builder) override;
 
  private:
+  static constexpr int kTabled = 1'024;  // Values from 0 on, which most cells have.
+
+  Status AddNextCell(size_t column, TabCells& cells, BatchBuilder& builder);
   Status AddText(size_t column, std::string_view cell, BatchBuilder& builder);
-  Status ParseDense(size_t column, std::string_view cell, BatchBuilder& builder);
+  Status AddDense(size_t column, std::string_view cell, int64_t value, BatchBuilder& builder);
   Status SetDense(size_t column, int64_t value, BatchBuilder& builder);
   Status AddCell(size_t column, const Cell& cell, BatchBuilder& builder);
   Status WrongCellCount(std::string_view line) const;
@@ -68,6 +138,7 @@ class CriteoParser final : public RowParser {
   size_t tasks_;
   std::vector<ColumnConfig> columns_;
   std::unique_ptr<RowConsumer> consumer_;
+  std::vector<float> scaled_;        // (dense columns, kTabled): Scaled() of small values.
   RowCells cells_;                   // The current row.
   bool is_whole_ = false;            // It was parsed by ParseCells() without an error.
   std::vector<NumberText> numbers_;  // Of the current row; never reallocates.
@@ -102,8 +173,8 @@ Status CriteoParser::Parse(std::string_view line, const FileColumns* /*columns*/
   cells_.Begin(/*is_whole=*/std::exchange(is_whole_, false));
   for (size_t task = 0; task < tasks_; ++task) cells_.EndCell();
   for (size_t column = tasks_; column < columns_.size(); ++column) {
-    if (!cells.Next(cell)) return WrongCellCount(line);
-    SIMURGH_RETURN_IF_ERROR(AddText(column, cell, builder));
+    if (cells.at_end()) return WrongCellCount(line);
+    SIMURGH_RETURN_IF_ERROR(AddNextCell(column, cells, builder));
     cells_.EndCell();
   }
   if (cells.Next(cell)) return WrongCellCount(line);
@@ -156,11 +227,27 @@ Status CriteoParser::AddCell(size_t column, const Cell& cell, BatchBuilder& buil
   return Invalid("column '%s': it has one value, not a list; correct the row", config.name);
 }
 
-Status CriteoParser::AddText(size_t column, std::string_view cell, BatchBuilder& builder) {
+// Requires a next cell.
+Status CriteoParser::AddNextCell(size_t column, TabCells& cells, BatchBuilder& builder) {
+  std::string_view cell;
   if (columns_[column].kind == ColumnConfig::Kind::kDense) {
-    return ParseDense(column, cell, builder);
+    int64_t value = 0;
+    if (cells.NextInteger(cell, value)) return AddDense(column, cell, value, builder);
+  } else if (uint64_t id = 0; cells.NextLongId(cell, id)) {
+    cells_.Add({.text = cell, .number = id, .is_number = true});
+    return absl::OkStatus();
   }
+  cells.Next(cell);
+  return AddText(column, cell, builder);
+}
+
+Status CriteoParser::AddText(size_t column, std::string_view cell, BatchBuilder& builder) {
   if (cell.empty()) return absl::OkStatus();
+  if (columns_[column].kind == ColumnConfig::Kind::kDense) {
+    int64_t value = 0;
+    if (ParseInteger(cell, 10, value)) return AddDense(column, cell, value, builder);
+    return BadCell(columns_[column].name, cell, "an integer of 64 bits");
+  }
   uint64_t id = 0;
   if (!ParseInteger(cell, 16, id)) {
     return BadCell(columns_[column].name, cell, "an id of 1 to 16 hexadecimal digits");
@@ -169,24 +256,23 @@ Status CriteoParser::AddText(size_t column, std::string_view cell, BatchBuilder&
   return absl::OkStatus();
 }
 
-Status CriteoParser::ParseDense(size_t column, std::string_view cell, BatchBuilder& builder) {
-  if (cell.empty()) return absl::OkStatus();
-  int64_t value = 0;
-  if (!ParseInteger(cell, 10, value)) {
-    return BadCell(columns_[column].name, cell, "an integer of 64 bits");
-  }
+Status CriteoParser::AddDense(size_t column, std::string_view cell, int64_t value,
+                              BatchBuilder& builder) {
   SIMURGH_RETURN_IF_ERROR(SetDense(column, value, builder));
   if (consumer_->Reads(column)) cells_.Add({.text = cell});
   return absl::OkStatus();
 }
 
 Status CriteoParser::SetDense(size_t column, int64_t value, BatchBuilder& builder) {
-  const float scaled = Scaled(columns_[column], static_cast<double>(value));
+  const size_t dense = column - tasks_;
+  const float scaled = 0 <= value && value < kTabled
+                           ? scaled_[dense * kTabled + static_cast<size_t>(value)]
+                           : Scaled(columns_[column], static_cast<double>(value));
   if (!std::isfinite(scaled)) {
     return BadCell(columns_[column].name, absl::StrCat(value),
                    "small enough for the column's fitted deviation");
   }
-  builder.SetDense(column - tasks_, scaled);
+  builder.SetDense(dense, scaled);
   return absl::OkStatus();
 }
 

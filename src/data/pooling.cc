@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "simurgh/base/check.h"
 #include "simurgh/tensor/finite.h"
@@ -11,8 +12,29 @@ namespace {
 
 using Occurrences = std::span<const uint32_t>;
 
-void AddTo(float* sum, const float* row, size_t dim) {
-  for (size_t d = 0; d < dim; ++d) sum[d] += row[d];
+constexpr size_t kLine = 16;           // Floats of a cache line.
+constexpr size_t kAhead = 32 * kLine;  // Far enough to hide a read from memory.
+
+// Rows are copied and added by lines, then by floats.
+
+void CopyTo(float* __restrict to, const float* __restrict row, size_t dim) {
+  size_t d = 0;
+  for (; d + kLine <= dim; d += kLine) std::memcpy(to + d, row + d, kLine * sizeof(float));
+  for (; d < dim; ++d) to[d] = row[d];
+}
+
+void AddTo(float* __restrict sum, const float* __restrict row, size_t dim) {
+  size_t d = 0;
+  for (; d + kLine <= dim; d += kLine) {
+    for (size_t i = 0; i < kLine; ++i) sum[d + i] += row[d + i];
+  }
+  for (; d < dim; ++d) sum[d] += row[d];
+}
+
+// For a later sample: samples are side by side, but a block is too short for the processor to read
+// ahead. Prefetching beyond the end is harmless.
+void PrefetchAfter(const float* block, size_t width) {
+  for (size_t d = 0; d < width; d += kLine) __builtin_prefetch(block + d + kAhead);
 }
 
 void AddScaled(float* sum, const float* row, float factor, size_t dim) {
@@ -57,8 +79,7 @@ struct Forward {
 
   // Requires occurrences.
   void Sum(Occurrences occurrences, float* sum) const {
-    const float* first = row(occurrences[0]);
-    std::copy(first, first + input.dim, sum);
+    CopyTo(sum, row(occurrences[0]), input.dim);
     for (const uint32_t occurrence : occurrences.subspan(1)) {
       AddTo(sum, row(occurrence), input.dim);
     }
@@ -80,8 +101,7 @@ struct Forward {
 
   // argmax: null if not needed.
   void Max(Occurrences occurrences, float* largest, uint32_t* argmax) const {
-    const float* first = row(occurrences[0]);
-    std::copy(first, first + input.dim, largest);
+    CopyTo(largest, row(occurrences[0]), input.dim);
     if (argmax == nullptr) return MaxAlone(occurrences.subspan(1), largest);
     std::fill(argmax, argmax + input.dim, 0U);
     for (uint32_t i = 1; i < occurrences.size(); ++i) {
@@ -142,85 +162,113 @@ struct Backward {
     for (size_t d = 0; d < input.dim; ++d) row(occurrences[argmax[d]])[d] += gradient[d];
   }
 
-  void Raw(Occurrences occurrences, std::span<const float> places) const {
-    ForEachId(input.rule, occurrences,
-              [&](size_t id, Occurrences of_id) { Sum(of_id, places.data() + id * input.dim); });
+  // Returns whether the gradients of places without an id are finite.
+  bool Raw(Occurrences occurrences, std::span<const float> places) const {
+    const size_t used = ForEachId(input.rule, occurrences, [&](size_t id, Occurrences of_id) {
+      Sum(of_id, places.data() + id * input.dim);
+    });
+    return AllFinite(places.subspan(used * input.dim));
   }
 };
 
-size_t ArgmaxOf(const PoolingInput& input, size_t samples) {
-  return input.rule.kind == Pooling::kMax ? samples * input.dim : 0;
+// Of a sample; empty if there are none.
+std::span<uint32_t> ArgmaxOf(const PoolingInput& input, size_t sample) {
+  return input.argmax.empty() ? input.argmax : input.argmax.subspan(sample * input.dim, input.dim);
 }
 
-void UnpoolSample(const UnpoolingInput& input, size_t sample, std::span<float> row_gradients) {
-  const PoolingInput& pooling = input.pooling;
-  const Backward backward{pooling, row_gradients};
-  const std::span<const float> block = input.gradient.row(sample);
-  const Occurrences occurrences = pooling.feature.sample(pooling.first_sample + sample);
-  if (occurrences.empty()) return;
-  switch (pooling.rule.kind) {
+void PoolSample(const PoolingInput& input, std::span<const float> rows, size_t sample,
+                std::span<float> block) {
+  PrefetchAfter(block.data(), block.size());
+  const Occurrences occurrences = input.feature.sample(sample);
+  if (occurrences.empty()) {
+    std::ranges::fill(block, 0.0F);
+    return;
+  }
+  const Forward forward{input, rows};
+  switch (input.rule.kind) {
     case Pooling::kSum:
-      return backward.Sum(occurrences, block.data());
+      return forward.Sum(occurrences, block.data());
     case Pooling::kMean:
     case Pooling::kSqrtN:
-      return backward.ScaledSum(occurrences, block.data());
+      return forward.ScaledSum(occurrences, block.data());
     case Pooling::kWeightedSum:
-      return backward.WeightedSum(
-          occurrences, WeightsOf(pooling.feature, pooling.first_sample + sample), block.data());
+      return forward.WeightedSum(occurrences, WeightsOf(input.feature, sample), block.data());
     case Pooling::kMax:
-      return backward.Max(occurrences, block.data(), input.argmax.data() + sample * pooling.dim);
+      return forward.Max(occurrences, block.data(), ArgmaxOf(input, sample).data());
+    case Pooling::kRaw:
+      return forward.Raw(occurrences, block);
+  }
+}
+
+// Returns whether the gradients that no row receives are finite.
+bool UnpoolSample(const PoolingInput& input, size_t sample, std::span<const float> block,
+                  std::span<float> row_gradients) {
+  PrefetchAfter(block.data(), block.size());
+  const Occurrences occurrences = input.feature.sample(sample);
+  if (occurrences.empty()) return AllFinite(block);
+  const Backward backward{input, row_gradients};
+  switch (input.rule.kind) {
+    case Pooling::kSum:
+      backward.Sum(occurrences, block.data());
+      break;
+    case Pooling::kMean:
+    case Pooling::kSqrtN:
+      backward.ScaledSum(occurrences, block.data());
+      break;
+    case Pooling::kWeightedSum:
+      backward.WeightedSum(occurrences, WeightsOf(input.feature, sample), block.data());
+      break;
+    case Pooling::kMax:
+      backward.Max(occurrences, block.data(), ArgmaxOf(input, sample).data());
+      break;
     case Pooling::kRaw:
       return backward.Raw(occurrences, block);
+  }
+  return true;
+}
+
+bool FitsArgmax(const PoolingInput& input) {
+  const size_t samples = input.feature.offsets.size() - 1;
+  return input.argmax.size() == (input.rule.kind == Pooling::kMax ? samples * input.dim : 0);
+}
+
+// Calls visit(input, sample, block) by sample, then input.
+template <typename T, typename Visit>
+void ForEachBlock(std::span<const PoolingInput> inputs, size_t first, MatrixView<T> matrix,
+                  const Visit& visit) {
+  for (const PoolingInput& input : inputs) {
+    SIMURGH_CHECK_LE(first + matrix.rows() + 1, input.feature.offsets.size());
+    SIMURGH_CHECK_LE(input.first_column + input.rule.width(input.dim), matrix.columns());
+  }
+  for (size_t row = 0; row < matrix.rows(); ++row) {
+    T* const numbers = matrix.row(row).data();
+    for (const PoolingInput& input : inputs) {
+      visit(input, first + row,
+            std::span<T>(numbers + input.first_column, input.rule.width(input.dim)));
+    }
   }
 }
 
 }  // namespace
 
-void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<float> pooled,
-          std::span<uint32_t> argmax) {
-  SIMURGH_CHECK_EQ(pooled.columns(), input.rule.width(input.dim));
-  if (!argmax.empty()) SIMURGH_CHECK_EQ(argmax.size(), ArgmaxOf(input, pooled.rows()));
-  const Forward forward{input, rows};
-  const size_t first = input.first_sample;
-  for (size_t sample = 0; sample < pooled.rows(); ++sample) {
-    const std::span<float> block = pooled.row(sample);
-    const Occurrences occurrences = input.feature.sample(first + sample);
-    if (occurrences.empty()) {
-      std::ranges::fill(block, 0.0F);
-      continue;
-    }
-    switch (input.rule.kind) {
-      case Pooling::kSum:
-        forward.Sum(occurrences, block.data());
-        break;
-      case Pooling::kMean:
-      case Pooling::kSqrtN:
-        forward.ScaledSum(occurrences, block.data());
-        break;
-      case Pooling::kWeightedSum:
-        forward.WeightedSum(occurrences, WeightsOf(input.feature, first + sample), block.data());
-        break;
-      case Pooling::kMax:
-        forward.Max(occurrences, block.data(),
-                    argmax.empty() ? nullptr : argmax.data() + sample * input.dim);
-        break;
-      case Pooling::kRaw:
-        forward.Raw(occurrences, block);
-        break;
-    }
-  }
+void Pool(std::span<const PoolingInput> inputs, std::span<const float> rows, size_t first,
+          MatrixView<float> pooled) {
+  for (const PoolingInput& input : inputs) SIMURGH_CHECK(input.argmax.empty() || FitsArgmax(input));
+  ForEachBlock(inputs, first, pooled,
+               [rows](const PoolingInput& input, size_t sample, std::span<float> block) {
+                 PoolSample(input, rows, sample, block);
+               });
 }
 
-void Unpool(std::span<const UnpoolingInput> inputs, std::span<float> row_gradients) {
-  const size_t samples = inputs.empty() ? 0 : inputs[0].gradient.rows();
-  for (const UnpoolingInput& input : inputs) {
-    SIMURGH_CHECK_EQ(input.gradient.rows(), samples);
-    SIMURGH_CHECK_EQ(input.gradient.columns(), input.pooling.rule.width(input.pooling.dim));
-    SIMURGH_CHECK_EQ(input.argmax.size(), ArgmaxOf(input.pooling, samples));
-  }
-  for (size_t sample = 0; sample < samples; ++sample) {
-    for (const UnpoolingInput& input : inputs) UnpoolSample(input, sample, row_gradients);
-  }
+bool Unpool(std::span<const PoolingInput> inputs, size_t first, MatrixView<const float> gradients,
+            std::span<float> row_gradients) {
+  for (const PoolingInput& input : inputs) SIMURGH_CHECK(FitsArgmax(input));
+  bool is_finite = true;
+  ForEachBlock(inputs, first, gradients,
+               [&](const PoolingInput& input, size_t sample, std::span<const float> block) {
+                 if (!UnpoolSample(input, sample, block, row_gradients)) is_finite = false;
+               });
+  return is_finite;
 }
 
 size_t TrueLength(const PoolingRule& rule, const FeatureView& feature, size_t sample) {

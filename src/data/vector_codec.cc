@@ -100,27 +100,9 @@ void VectorCodec::Decode(std::span<const std::byte> encoded, float factor,
 
 namespace {
 
-// The pooled numbers of these samples fit the L1 cache.
-constexpr size_t kSamplesAtATime = 16;
 // Least work for a thread: about ten microseconds.
 constexpr size_t kLeastRows = 1'024;
 constexpr size_t kLeastSamples = 64;
-
-// Pools all features of the samples from `first` on.
-void PoolSamples(std::span<const PoolingInput> inputs, std::span<const float> numbers, size_t first,
-                 MatrixView<float> pooled) {
-  for (size_t row = 0; row < pooled.rows(); row += kSamplesAtATime) {
-    const MatrixView<float> samples =
-        pooled.Rows(row, std::min(kSamplesAtATime, pooled.rows() - row));
-    size_t column = 0;
-    for (PoolingInput input : inputs) {
-      input.first_sample = first + row;
-      const size_t width = input.rule.width(input.dim);
-      Pool(input, numbers, samples.Columns(column, width), {});
-      column += width;
-    }
-  }
-}
 
 }  // namespace
 
@@ -195,16 +177,18 @@ void RowCodec::Pool(const CompactBatch& batch, std::span<const std::byte> encode
     Decode(batch, encoded, positions, first, end, numbers);
   });
   std::vector<PoolingInput> inputs;
+  size_t column = 0;
   for (size_t f = 0; f < features_.size(); ++f) {
     const FeatureView view = batch.feature(f);
-    inputs.push_back(
-        {.rule = features_[f].rule,
-         .feature = view,
-         .dim = features_[f].dim,
-         .row_positions = std::span(positions).subspan(view.first_id, view.ids.size())});
+    inputs.push_back({.rule = features_[f].rule,
+                      .feature = view,
+                      .dim = features_[f].dim,
+                      .row_positions = std::span(positions).subspan(view.first_id, view.ids.size()),
+                      .first_column = column});
+    column += features_[f].rule.width(features_[f].dim);
   }
   for_each_part(pooled.rows(), kLeastSamples, [&](size_t first, size_t end) {
-    PoolSamples(inputs, numbers, first, pooled.Rows(first, end - first));
+    simurgh::Pool(inputs, numbers, first, pooled.Rows(first, end - first));
   });
 }
 

@@ -149,15 +149,17 @@ MatrixView<const float> Predictor::State::Pool(const CompactBatch& batch) {
                     [](size_t count, size_t /*least*/, auto work) { work(0, count); });
     return matrix;
   }
+  std::vector<PoolingInput> inputs;
   for (size_t f = 0; f < batch.feature_count(); ++f) {
     const FeatureView view = batch.feature(f);
     const BatchLayout::Feature& feature = common.layout.features[f];
-    simurgh::Pool({.rule = feature.pooling,
-                   .feature = view,
-                   .dim = common.layout.dim(f),
-                   .row_positions = std::span(positions).subspan(view.first_id, view.ids.size())},
-                  rows, matrix.Columns(feature.first_column, common.layout.width(f)), {});
+    inputs.push_back({.rule = feature.pooling,
+                      .feature = view,
+                      .dim = common.layout.dim(f),
+                      .row_positions = std::span(positions).subspan(view.first_id, view.ids.size()),
+                      .first_column = feature.first_column});
   }
+  simurgh::Pool(inputs, rows, /*first=*/0, matrix);
   if (vectors.precision() != VectorPrecision::kF32) {
     const size_t bytes = samples * vectors.row_bytes();
     encoded.resize(std::max(encoded.size(), bytes));

@@ -45,30 +45,29 @@ struct PoolingInput {
   FeatureView feature;
   size_t dim = 0;                           // D
   std::span<const uint64_t> row_positions;  // (U) where the row of each id begins.
-  size_t first_sample = 0;                  // Row b of the block is sample first_sample + b.
+  size_t first_column = 0;                  // Of the feature's block in a sample's row.
+  // For max only, (samples of the feature * D): the occurrence of each element within the sample;
+  // not set for a sample without ids. Pool() sets it, unless it is empty; Unpool() reads it.
+  std::span<uint32_t> argmax = {};
 };
 
-// Pools a feature's samples from first_sample on.
+// Pools the features of the samples from `first` on.
 //
-// pooled: (B, width), overwritten. argmax: for max only, (B * D): the occurrence of each element
-// within the sample; not set for a sample without ids. Empty: not needed. Additions are in the
-// order of occurrences. Threads: any; touches only its arguments.
-void Pool(const PoolingInput& input, std::span<const float> rows, MatrixView<float> pooled,
-          std::span<uint32_t> argmax);
-
-struct UnpoolingInput {
-  PoolingInput pooling;
-  MatrixView<const float> gradient;  // (B, width)
-  std::span<const uint32_t> argmax;  // As Pool set them.
-};
+// pooled: row b is sample first + b; overwrites the features' blocks. Additions are in the order of
+// occurrences. Threads: any; touches only its arguments.
+void Pool(std::span<const PoolingInput> inputs, std::span<const float> rows, size_t first,
+          MatrixView<float> pooled);
 
 // The adjoint: adds the gradients of the pooled blocks to the gradient of each row.
 //
-// inputs: of the same samples. row_gradients: in the layout of `rows`; zero it before the first
-// samples. Additions are by sample, then input, then occurrence, so results do not depend on
-// threads. Inputs that share rows must be in one call.
+// gradients: as `pooled` of Pool(). row_gradients: in the layout of `rows`; zero it before the
+// first samples. Additions are by sample, then input, then occurrence, so results do not depend on
+// threads. Inputs that share rows must be in one call. Returns whether all gradients that no row
+// receives are finite: those of samples without ids, and of places without an id. Any other NaN or
+// infinity is still in a sum.
 // Threads: any; touches only its arguments.
-void Unpool(std::span<const UnpoolingInput> inputs, std::span<float> row_gradients);
+bool Unpool(std::span<const PoolingInput> inputs, size_t first, MatrixView<const float> gradients,
+            std::span<float> row_gradients);
 
 // Number of filled places of a sample in a raw feature. The others are zero and masked, and Unpool
 // ignores their gradients.

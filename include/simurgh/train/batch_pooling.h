@@ -35,35 +35,26 @@ class BatchPooling {
   // dropped features, which contribute nothing: those whose gradient holds NaN or infinity, and
   // those with a row whose sum overflows. Requires gradients.bytes of the batch's size.
   std::vector<size_t> Unpool(const BufferedBatch& batch, const GradientBuffer& gradients,
-                             std::span<const uint32_t> argmax,
-                             std::span<float> row_gradients) const;
+                             std::span<uint32_t> argmax, std::span<float> row_gradients) const;
 
  private:
   const VectorCodec& CodeOf(VectorPrecision precision) const {
     return codecs_[static_cast<size_t>(precision)];
   }
   // By feature.
-  std::vector<PoolingInput> InputsOf(const BufferedBatch& batch) const;
-  template <typename T>
-  std::span<T> ArgmaxOf(std::span<T> argmax, size_t feature, size_t batch_size, size_t first_sample,
-                        size_t samples) const;
-  // Adds the gradients of all features that are not dropped. Drops features whose gradients are not
-  // finite; returns false if there were any, and row_gradients are then incomplete.
-  bool AddAll(const BufferedBatch& batch, const GradientBuffer& gradients,
-              std::span<const uint32_t> argmax, std::vector<bool>& dropped,
-              std::span<float> row_gradients) const;
-  // Drops the features with a row whose sum overflowed. Returns false if there were any.
-  bool DropOverflows(const BufferedBatch& batch, std::span<const float> row_gradients,
-                     std::vector<bool>& dropped) const;
-  template <typename T>
-  MatrixView<T> BlockOf(MatrixView<T> numbers, size_t feature) const {
-    return numbers.Columns(layout_.features[feature].first_column, layout_.width(feature));
-  }
+  std::vector<PoolingInput> InputsOf(const BufferedBatch& batch, std::span<uint32_t> argmax) const;
+  // Calls visit(first sample, gradients of samples) for all samples.
+  template <typename Visit>
+  void ForGradients(const BufferedBatch& batch, const GradientBuffer& gradients,
+                    const Visit& visit) const;
+  // Overwrites row_gradients with the inputs' sums. Returns false if a gradient or sum is not
+  // finite.
+  bool Add(const BufferedBatch& batch, const GradientBuffer& gradients,
+           std::span<const PoolingInput> inputs, std::span<float> row_gradients) const;
 
   const BatchLayout layout_;
   const std::vector<VectorCodec> codecs_;  // By precision.
   std::vector<size_t> argmax_columns_;     // By feature: number of columns before it.
-  std::vector<std::vector<size_t>> features_of_tables_;
 };
 
 }  // namespace simurgh

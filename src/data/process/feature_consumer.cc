@@ -53,6 +53,10 @@ class FeatureConsumer final : public RowConsumer {
 
   Status Consume(const RowCells& cells, BatchBuilder& builder) override {
     for (size_t f = 0; f < features_.size(); ++f) {
+      if (const uint64_t* id = features_[f].OnlyNumber(cells); id != nullptr) {
+        builder.AddId(numbers_[f], *id);
+        continue;
+      }
       SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t>* ids, features_[f].Of(cells));
       const std::vector<float>& weights = features_[f].weights();
       for (size_t i = 0; i < ids->size(); ++i) {

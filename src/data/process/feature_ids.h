@@ -97,6 +97,14 @@ class FeatureIds {
   // Errors: INVALID_ARGUMENT naming the feature, the value and the remedy.
   StatusOr<const std::vector<uint64_t>*> Of(const RowCells& cells);
 
+  // The id if it is a number that needs no processing, the only one of the sample; else null. Then
+  // Of() gives the ids.
+  const uint64_t* OnlyNumber(const RowCells& cells) const {
+    if (!takes_numbers_) return nullptr;
+    const std::span<const Token> tokens = cells.cell(columns_[0]);
+    return tokens.size() == 1 && tokens[0].is_number ? &tokens[0].number : nullptr;
+  }
+
   // Weights of the last ids that Of returned; empty: all 1.
   const std::vector<float>& weights() const { return weights_; }
 

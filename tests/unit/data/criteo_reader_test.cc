@@ -1,9 +1,16 @@
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/hash.h"
+#include "simurgh/base/random.h"
+#include "simurgh/data/row_batcher.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 
@@ -75,6 +82,72 @@ TEST_CASE("Criteo rows may begin with several labels") {
   const auto short_row =
       ReadSamples(config, {Feature("C1")}, {folder.Write("short", Row("1", {}))});
   CHECK_FALSE(short_row.ok());
+}
+
+// The id by its definition, or nothing.
+std::optional<uint64_t> IdOf(std::string_view cell) {
+  uint64_t id = 0;
+  for (const char c : cell) {
+    const size_t digit = std::string_view("0123456789abcdefABCDEF").find(c);
+    if (digit == std::string_view::npos || id >> 60 != 0) return std::nullopt;  // 64 bits.
+    id = id * 16 + (digit < 16 ? digit : digit - 6);
+  }
+  return id;
+}
+
+TEST_CASE("Criteo ids of every length, with every byte in every place") {
+  // The first id column, and the last, which ends the line.
+  const auto [column, name] = GENERATE(std::pair(14, "C1"), std::pair(39, "C26"));
+  RowBatcher batcher = RowBatcher::Create(Criteo(), {Feature(name)}, false).value();
+  Random random(3);
+  size_t valid = 0;
+  for (size_t length = 1; length <= 18; ++length) {
+    for (size_t place = 0; place < length; ++place) {
+      for (int byte = 0; byte < 256; ++byte) {
+        if (byte == '\t') continue;
+        std::string cell;
+        for (size_t i = 0; i < length; ++i) cell += "0123456789abcdefABCDEF"[random.Below(22)];
+        cell[place] = static_cast<char>(byte);
+        std::string line = Row("1", {{column, cell}, {13, "7"}, {15, "0123456789abcdef"}});
+        line.pop_back();
+        const std::optional<uint64_t> id = IdOf(cell);
+        CAPTURE(cell);
+        REQUIRE(batcher.AddLine(line).ok() == id.has_value());
+        const Batch batch = batcher.Build().value();
+        REQUIRE(batch.sparse->ids == (id ? Ids{*id} : Ids{}));
+        valid += id ? 1 : 0;
+      }
+    }
+  }
+  CHECK(valid > 1'000);
+}
+
+TEST_CASE("Dense values of Criteo rows are scaled logarithms, to the bit") {
+  DataConfig config = Criteo();
+  for (int column = 0; column < 13; ++column) {
+    config.criteo.mean.push_back(0.1 * column);
+    config.criteo.stddev.push_back(1.0 + 0.3 * column);
+  }
+  std::vector<int64_t> values = {INT64_MIN, INT64_MAX};
+  for (int64_t value = -1'100; value <= 2'100; ++value) values.push_back(value);
+  RowBatcher batcher = RowBatcher::Create(config, {}, false).value();
+  for (size_t first = 0; first < values.size(); ++first) {
+    std::vector<std::pair<int, std::string>> cells;
+    std::vector<float> expected;
+    for (int column = 0; column < 13; ++column) {
+      const int64_t value = values[(first + 100 * static_cast<size_t>(column)) % values.size()];
+      cells.emplace_back(column + 1, std::to_string(value));
+      const auto number = static_cast<double>(value);
+      const double log = std::copysign(std::log1p(std::abs(number)), number);
+      const auto index = static_cast<size_t>(column);
+      expected.push_back(
+          static_cast<float>((log - config.criteo.mean[index]) / config.criteo.stddev[index]));
+    }
+    std::string line = Row("0", cells);
+    line.pop_back();
+    REQUIRE(batcher.AddLine(line).ok());
+    REQUIRE(batcher.Build()->dense.values == expected);
+  }
 }
 
 TEST_CASE("Bad Criteo rows are named") {

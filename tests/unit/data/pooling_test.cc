@@ -10,12 +10,12 @@
 
 #include "simurgh/base/random.h"
 #include "simurgh/data/batch_builder.h"
+#include "simurgh/tensor/finite.h"
 
 namespace simurgh {
 namespace {
 
-constexpr size_t kDim = 5;
-constexpr size_t kStride = 9;  // The feature's block is part of a wider matrix.
+constexpr size_t kDim = 21;  // A cache line of floats and a few more.
 
 constexpr size_t kRowStride = kDim + 2;
 constexpr size_t kSamples = 30;
@@ -40,8 +40,22 @@ struct Fixture {
   }
 
   size_t width() const { return rule.width(kDim); }
-  PoolingInput input() const {
-    return {.rule = rule, .feature = batch.feature(0), .dim = kDim, .row_positions = positions};
+  // first_column: of the feature's block.
+  PoolingInput input(size_t first_column = 0) {
+    return {.rule = rule,
+            .feature = batch.feature(0),
+            .dim = kDim,
+            .row_positions = positions,
+            .first_column = first_column,
+            .argmax = argmax};
+  }
+  void PoolInto(MatrixView<float> pooled, size_t first_column = 0) {
+    const PoolingInput of = input(first_column);
+    // In two parts: a call may begin at any sample.
+    for (const size_t first : {size_t{0}, kSamples / 3}) {
+      const size_t end = first == 0 ? kSamples / 3 : kSamples;
+      Pool({&of, 1}, rows, first, pooled.Rows(first, end - first));
+    }
   }
 
   // The rule by its definition, in f64, for any rows.
@@ -96,7 +110,7 @@ TEST_CASE("Every pooling is what its definition says, and stays within its block
   const size_t width = fixture.width();
   const size_t stride = width + 4;  // The block is part of a wider matrix.
   std::vector<float> out(kSamples * stride, 7.0F);
-  Pool(fixture.input(), fixture.rows, {out.data() + 2, kSamples, width, stride}, fixture.argmax);
+  fixture.PoolInto({out.data(), kSamples, stride}, /*first_column=*/2);
   const auto expected = fixture.Reference({fixture.rows.begin(), fixture.rows.end()});
   for (size_t s = 0; s < kSamples; ++s) {
     for (size_t c = 0; c < width; ++c) {
@@ -115,13 +129,14 @@ TEST_CASE("Un-pooling is what finite differences of the definition say, for ever
   Fixture fixture(rule, seed);
   const size_t width = fixture.width();
   std::vector<float> out(kSamples * width);
-  Pool(fixture.input(), fixture.rows, {out.data(), kSamples, width}, fixture.argmax);
+  fixture.PoolInto({out.data(), kSamples, width});
   std::vector<float> gradient(kSamples * width);
   for (float& value : gradient) value = static_cast<float>(fixture.random.Normal());
   std::vector<float> row_gradients(fixture.rows.size());
-  const UnpoolingInput unpooling{
-      fixture.input(), {gradient.data(), kSamples, width}, fixture.argmax};
-  Unpool({&unpooling, 1}, row_gradients);
+  const PoolingInput input = fixture.input();
+  const MatrixView<const float> gradients(gradient.data(), kSamples, width);
+  CHECK(Unpool({&input, 1}, 0, gradients.Rows(0, 10), row_gradients));
+  CHECK(Unpool({&input, 1}, 10, gradients.Rows(10, kSamples - 10), row_gradients));
 
   std::vector<double> rows(fixture.rows.begin(), fixture.rows.end());
   const auto loss = [&] {
@@ -143,6 +158,31 @@ TEST_CASE("Un-pooling is what finite differences of the definition say, for ever
   }
 }
 
+TEST_CASE("A gradient that is not finite is in a sum, or un-pooling reports it") {
+  const PoolingRule rule = AnyRule();
+  CAPTURE(static_cast<int>(rule.kind), rule.length, rule.rows_per_id);
+  Fixture fixture(rule, 6);
+  const size_t width = fixture.width();
+  std::vector<float> out(kSamples * width);
+  fixture.PoolInto({out.data(), kSamples, width});
+  std::vector<float> gradient(kSamples * width, 1.0F);
+  const PoolingInput input = fixture.input();
+  size_t reported = 0;
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    for (float& cell : gradient) {
+      const float good = std::exchange(cell, bad);
+      std::vector<float> row_gradients(fixture.rows.size());
+      const bool well = Unpool({&input, 1}, 0, {gradient.data(), kSamples, width}, row_gradients);
+      CHECK(well == !AllFinite(row_gradients));
+      reported += well ? 0 : 1;
+      cell = good;
+    }
+  }
+  CHECK(reported > 0);  // Of samples without ids.
+}
+
 TEST_CASE("A tie of max is the first one's; a sample without ids gives no gradient") {
   BatchBuilder builder(1, 0);
   builder.AddId(0, 1);
@@ -152,16 +192,18 @@ TEST_CASE("A tie of max is the first one's; a sample without ids gives no gradie
   const CompactBatch batch = *builder.Build()->sparse;
   const std::vector<uint64_t> positions{0, 2};
   const std::vector<float> rows{3, -1, 3, 0};
-  const PoolingInput input{
-      .rule = {Pooling::kMax}, .feature = batch.feature(0), .dim = 2, .row_positions = positions};
   std::vector<float> out(4, 9.0F);
   std::vector<uint32_t> argmax(4, 77);
-  Pool(input, rows, {out.data(), 2, 2}, argmax);
+  const PoolingInput input{.rule = {Pooling::kMax},
+                           .feature = batch.feature(0),
+                           .dim = 2,
+                           .row_positions = positions,
+                           .argmax = argmax};
+  Pool({&input, 1}, rows, 0, {out.data(), 2, 2});
   CHECK(out == std::vector<float>{3, 0, 0, 0});
   std::vector<float> row_gradients(4);
   const std::vector<float> gradient{5, 6, 7, 8};
-  const UnpoolingInput unpooling{input, {gradient.data(), 2, 2}, argmax};
-  Unpool({&unpooling, 1}, row_gradients);
+  CHECK(Unpool({&input, 1}, 0, {gradient.data(), 2, 2}, row_gradients));
   CHECK(row_gradients == std::vector<float>{5, 0, 0, 6});
 }
 
@@ -176,8 +218,9 @@ TEST_CASE("Max has the same bits with and without argmax") {
     }
     std::vector<float> told(kSamples * kDim);
     std::vector<float> untold(kSamples * kDim, 7.0F);
-    Pool(fixture.input(), fixture.rows, {told.data(), kSamples, kDim}, fixture.argmax);
-    Pool(fixture.input(), fixture.rows, {untold.data(), kSamples, kDim}, {});
+    fixture.PoolInto({told.data(), kSamples, kDim});
+    fixture.argmax.clear();
+    fixture.PoolInto({untold.data(), kSamples, kDim});
     CHECK(std::ranges::equal(std::as_bytes(std::span(told)), std::as_bytes(std::span(untold))));
   }
 }
@@ -196,8 +239,10 @@ TEST_CASE("A raw feature gives its true lengths, at most its positions") {
 }
 
 TEST_CASE("AllFinite finds one bad value anywhere") {
+  constexpr size_t kColumns = 5;
+  constexpr size_t kStride = 9;  // The block is part of a wider matrix.
   std::vector<float> values(4 * kStride, 1e30F);
-  const MatrixView<const float> block(values.data() + 2, 4, kDim, kStride);
+  const MatrixView<const float> block(values.data() + 2, 4, kColumns, kStride);
   CHECK(AllFinite(block));
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
@@ -206,7 +251,7 @@ TEST_CASE("AllFinite finds one bad value anywhere") {
       for (size_t column = 0; column < kStride; ++column) {
         float& cell = values[row * kStride + column];
         const float good = std::exchange(cell, bad);
-        CHECK(AllFinite(block) == (column < 2 || column >= 2 + kDim));
+        CHECK(AllFinite(block) == (column < 2 || column >= 2 + kColumns));
         cell = good;
       }
     }

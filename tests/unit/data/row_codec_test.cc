@@ -62,13 +62,14 @@ struct Rows {
     size_t column = 0;
     for (size_t f = 0; f < kFeatures.size(); ++f) {
       const FeatureView view = batch.feature(f);
-      const size_t width = kFeatures[f].rule.width(kFeatures[f].dim);
-      Pool({.rule = kFeatures[f].rule,
-            .feature = view,
-            .dim = kFeatures[f].dim,
-            .row_positions = std::span(positions).subspan(view.first_id, view.ids.size())},
-           numbers, matrix.Columns(column, width), {});
-      column += width;
+      const PoolingInput input{
+          .rule = kFeatures[f].rule,
+          .feature = view,
+          .dim = kFeatures[f].dim,
+          .row_positions = std::span(positions).subspan(view.first_id, view.ids.size()),
+          .first_column = column};
+      Pool({&input, 1}, numbers, 0, matrix);
+      column += kFeatures[f].rule.width(kFeatures[f].dim);
     }
     return pooled;
   }

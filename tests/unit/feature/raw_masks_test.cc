@@ -89,7 +89,7 @@ TEST_CASE("What is masked is zero, and its gradient reaches no row") {
                              .row_positions = positions};
     const size_t width = kPlaces * kDim;
     std::vector<float> pooled(lengths.size() * width, 9.0F);
-    Pool(input, rows, {pooled.data(), lengths.size(), width}, {});
+    Pool({&input, 1}, rows, 0, {pooled.data(), lengths.size(), width});
 
     std::vector<float> gradient(pooled.size());
     std::vector<float> of_places(pooled.size());  // Without that of masked places.
@@ -101,10 +101,8 @@ TEST_CASE("What is masked is zero, and its gradient reaches no row") {
     }
     std::vector<float> all(rows.size());
     std::vector<float> masked(rows.size());
-    const UnpoolingInput of_all{input, {gradient.data(), lengths.size(), width}, {}};
-    const UnpoolingInput of_some{input, {of_places.data(), lengths.size(), width}, {}};
-    Unpool({&of_all, 1}, all);
-    Unpool({&of_some, 1}, masked);
+    Unpool({&input, 1}, 0, {gradient.data(), lengths.size(), width}, all);
+    Unpool({&input, 1}, 0, {of_places.data(), lengths.size(), width}, masked);
     CHECK(all == masked);
   }
 }

@@ -78,7 +78,7 @@ struct Setup {
     pooling.Pool(batch, rows, {MatrixView(pooled.data(), 1, pooled.size()), nullptr}, argmax);
   }
 
-  std::vector<size_t> Unpool(std::vector<float>& sums) const {
+  std::vector<size_t> Unpool(std::vector<float>& sums) {
     sums.assign(rows.size(), 7.0F);
     return pooling.Unpool(batch,
                           {MatrixView<const float>(gradients.data(), 1, gradients.size()), nullptr},
@@ -163,10 +163,12 @@ void AddOneByOne(const Setup& setup, size_t feature, size_t sample, std::vector<
   }
 }
 
-std::vector<float> BySample(const Setup& setup) {
+std::vector<float> BySample(const Setup& setup, size_t dropped = kFeatures) {
   std::vector<float> sums(setup.rows.size());
   for (size_t s = 0; s < setup.samples; ++s) {
-    for (size_t f = 0; f < kFeatures; ++f) AddOneByOne(setup, f, s, sums);
+    for (size_t f = 0; f < kFeatures; ++f) {
+      if (f != dropped) AddOneByOne(setup, f, s, sums);
+    }
   }
   return sums;
 }
@@ -191,7 +193,7 @@ TEST_CASE("Gradients of a row are added by sample, then feature, then occurrence
     CAPTURE(seed);
     Random random(seed);
     const BatchLayout layout = RandomLayout(random);
-    const Setup setup(layout, RandomBatch(layout, random), random);
+    Setup setup(layout, RandomBatch(layout, random), random);
     std::vector<float> sums;
     REQUIRE(setup.Unpool(sums).empty());
     const std::vector<float> expected = BySample(setup);
@@ -220,6 +222,35 @@ TEST_CASE("Sums are bit-identical for any number of un-pooling threads") {
     for (std::thread& thread : running) thread.join();
     for (size_t i = 0; i < setups.size(); ++i) CHECK(SameBits(sums[i], BySample(*setups[i])));
   }
+}
+
+TEST_CASE("A gradient that is not finite drops its feature, in every place") {
+  size_t places = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const BatchLayout layout = RandomLayout(random);
+    Setup setup(layout, RandomBatch(layout, random), random);
+    std::vector<std::vector<float>> expected;
+    for (size_t f = 0; f < kFeatures; ++f) expected.push_back(BySample(setup, f));
+    std::vector<float> sums;
+    for (size_t s = 0; s < setup.samples; ++s) {
+      for (size_t f = 0; f < kFeatures; ++f) {
+        for (size_t e = 0; e < layout.width(f); ++e, ++places) {
+          constexpr float kInfinity = std::numeric_limits<float>::infinity();
+          const float bad[] = {std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity};
+          const float good = std::exchange(setup.gradient(s, f, e), bad[places % 3]);
+          const std::vector<size_t> dropped = setup.Unpool(sums);
+          const bool is_right = dropped == std::vector{f} && SameBits(sums, expected[f]);
+          CAPTURE(s, f, e);
+          if (!is_right) REQUIRE(dropped == std::vector{f});
+          REQUIRE(is_right);
+          setup.gradient(s, f, e) = good;
+        }
+      }
+    }
+  }
+  CHECK(places > 1'000);
 }
 
 constexpr float kHuge = 0.75F * std::numeric_limits<float>::max();
@@ -258,6 +289,19 @@ TEST_CASE("A row sum that overflows drops all features that have the row") {
   CHECK(setup.Unpool(sums) == std::vector<size_t>{1});
   expected = well;
   std::fill_n(expected.begin() + static_cast<ptrdiff_t>(setup.position(1, 1)), 3, 0.0F);
+  CHECK(SameBits(sums, expected));
+}
+
+TEST_CASE("Several features are dropped at once, for NaN or for a sum that overflows") {
+  // Features 0 and 3 share a row of the first table.
+  Setup setup = TwoSamples({1, 1, 2, 1, 4});
+  setup.gradient(0, 1, 2) = std::numeric_limits<float>::quiet_NaN();
+  setup.gradient(1, 4, 0) = -std::numeric_limits<float>::infinity();
+  for (size_t sample = 0; sample < 2; ++sample) setup.gradient(sample, 0, 3) = kHuge;
+  std::vector<float> sums;
+  CHECK(setup.Unpool(sums) == std::vector<size_t>{0, 1, 3, 4});
+  std::vector<float> expected(sums.size());
+  std::fill_n(expected.begin() + static_cast<ptrdiff_t>(setup.position(2, 2)), 4, 2.0F);
   CHECK(SameBits(sums, expected));
 }
 
