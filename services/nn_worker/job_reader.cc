@@ -13,12 +13,8 @@ namespace {
 class JobReader final : public BatchReader {
  public:
   JobReader(std::unique_ptr<BatchReader> reader, const RawMasks& masks, Counter& skipped_rows,
-            IdOverlapReport* id_overlap, LabelCounts* labels)
-      : reader_(std::move(reader)),
-        masks_(masks),
-        skipped_rows_(skipped_rows),
-        id_overlap_(id_overlap),
-        labels_(labels) {}
+            LabelCounts* labels)
+      : reader_(std::move(reader)), masks_(masks), skipped_rows_(skipped_rows), labels_(labels) {}
 
   ~JobReader() override {
     if (labels_ == nullptr) return;
@@ -34,7 +30,6 @@ class JobReader final : public BatchReader {
     if (!batch.ok() || !batch->has_value() || (*batch)->size() == 0) return batch;
     if (labels_ != nullptr) labels_->Add((*batch)->dense);
     masks_.AppendTo(**batch);
-    if (id_overlap_ != nullptr) id_overlap_->Add(*(*batch)->sparse);
     return batch;
   }
 
@@ -45,7 +40,6 @@ class JobReader final : public BatchReader {
   std::unique_ptr<BatchReader> reader_;
   const RawMasks& masks_;
   Counter& skipped_rows_;
-  IdOverlapReport* const id_overlap_;
   LabelCounts* const labels_;
   uint64_t counted_ = 0;
 };
@@ -77,8 +71,8 @@ std::vector<std::string> LabelCounts::Warnings() const {
 
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
-                                          IdOverlapReport* id_overlap, LabelCounts* labels) {
-  return std::make_unique<JobReader>(std::move(reader), masks, skipped_rows, id_overlap, labels);
+                                          LabelCounts* labels) {
+  return std::make_unique<JobReader>(std::move(reader), masks, skipped_rows, labels);
 }
 
 }  // namespace simurgh

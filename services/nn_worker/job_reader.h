@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "services/nn_worker/train_report.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/feature/raw_masks.h"
 #include "simurgh/telemetry/metrics.h"
@@ -38,11 +37,11 @@ class LabelCounts {
 
 // Wraps a reader: appends the masks of raw features and counts the bad rows that it skips.
 //
-// id_overlap: gets the batches; may be null. labels: counts the labels; may be null. The
-// reader's destructor, at the end of each epoch, logs their warnings.
+// labels: counts the labels; may be null. The reader's destructor, at the end of each epoch, logs
+// their warnings.
 // Lifetime: all but the reader outlive the result.
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
-                                          IdOverlapReport* id_overlap, LabelCounts* labels);
+                                          LabelCounts* labels);
 
 }  // namespace simurgh

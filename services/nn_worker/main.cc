@@ -485,9 +485,6 @@ class NnWorker : public Daemon {
         "network_digest={:016x}",
         result.steps, result.samples, result.skipped_steps, result.seconds, job_->skipped_rows(),
         job_->NetworkDigest());
-    if (const std::string overlap = job_->DescribeIdOverlap(); !overlap.empty()) {
-      spdlog::info("{}", overlap);
-    }
     const std::vector<std::string> warnings = job_->LabelWarnings();
     for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
     const double samples_per_second = static_cast<double>(result.samples) / result.seconds;

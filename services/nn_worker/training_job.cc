@@ -106,7 +106,6 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
       identities_(config.data.on_change),
       bad_rows_(config.checkpoint, rank == 0 ? "" : absl::StrCat("-rank-", rank)),
       report_(registry, LabelColumns(config.data), config.training),
-      id_overlap_(registry, config.features),
       labels_(LabelColumns(config.data)),
       skipped_train_rows_(SkippedRowsOf(registry, "train")),
       skipped_validation_rows_(SkippedRowsOf(registry, "validation")),
@@ -121,18 +120,17 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
 }
 
 OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOptions options,
-                                 Counter& skipped_rows, IdOverlapReport* id_overlap,
-                                 LabelCounts* labels) {
+                                 Counter& skipped_rows, LabelCounts* labels) {
   options.share = rank_;
   options.identities = &identities_;
   options.bad_rows = &bad_rows_;
   options.threads = ReadingThreads(config_.data);
   options.shares = static_cast<uint32_t>(config_.nn_worker.instances.size());
-  return [this, &files, options, &skipped_rows, id_overlap,
+  return [this, &files, options, &skipped_rows,
           labels]() -> StatusOr<std::unique_ptr<BatchReader>> {
     SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
                                                           config_.training.batch_size, options));
-    return NewJobReader(std::move(reader), masks_, skipped_rows, id_overlap, labels);
+    return NewJobReader(std::move(reader), masks_, skipped_rows, labels);
   };
 }
 
@@ -233,12 +231,11 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                                 .seed = config_.seed,
                                 .read = &start_.position,
                                 .epoch = epoch};
-      return ReaderOf(config_.data.train, options, skipped_train_rows_, &id_overlap_, &labels_)();
+      return ReaderOf(config_.data.train, options, skipped_train_rows_, &labels_)();
     };
   } else {
     train = [this](uint32_t) -> StatusOr<std::unique_ptr<BatchReader>> {
-      return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &id_overlap_,
-                          &labels_);
+      return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &labels_);
     };
   }
   TrainerData data{.train = std::move(train),
@@ -283,7 +280,7 @@ StatusOr<EvaluationResult> TrainingJob::Predict(EmbeddingPort& port, uint64_t ru
   const OpenReader open = [&]() -> StatusOr<std::unique_ptr<BatchReader>> {
     SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
                                                           config_.training.batch_size, reading));
-    return NewJobReader(std::move(reader), masks_, skipped_test_rows_, nullptr, nullptr);
+    return NewJobReader(std::move(reader), masks_, skipped_test_rows_, nullptr);
   };
   const EvaluationOptions options{
       .tasks = config_.model.tasks,

@@ -90,9 +90,6 @@ class TrainingJob {
   // See LabelCounts::Warnings, of the training data. Call after Run.
   std::vector<std::string> LabelWarnings() const { return labels_.Warnings(); }
 
-  // See IdOverlapReport::Describe. Threads: any.
-  std::string DescribeIdOverlap() { return id_overlap_.Describe(); }
-
   // The dense network's. Call between runs. Lifetime: see DenseNetwork::parameters.
   std::span<const float> weights() { return network_->parameters(); }
 
@@ -108,8 +105,7 @@ class TrainingJob {
   Division TrainDivision() const;
   // Reads this rank's share.
   OpenReader ReaderOf(const std::vector<std::string>& files, ReadOptions options,
-                      Counter& skipped_rows, IdOverlapReport* id_overlap = nullptr,
-                      LabelCounts* labels = nullptr);
+                      Counter& skipped_rows, LabelCounts* labels = nullptr);
 
   ClusterConfig config_;  // Statistics fitted.
   const uint32_t rank_;
@@ -121,7 +117,6 @@ class TrainingJob {
   CheckpointPort* checkpoints_ = nullptr;
   FeedBuffer* buffer_ = nullptr;  // Null: reads files.
   TrainReport report_;
-  IdOverlapReport id_overlap_;
   LabelCounts labels_;  // Of the training data.
   Counter& skipped_train_rows_;
   Counter& skipped_validation_rows_;

@@ -101,7 +101,7 @@ model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 1}]}]
   }
 
   std::vector<Batch> All(std::unique_ptr<BatchReader> reader) {
-    const auto job = NewJobReader(std::move(reader), *masks_, skipped_, nullptr, &labels_);
+    const auto job = NewJobReader(std::move(reader), *masks_, skipped_, &labels_);
     std::vector<Batch> batches;
     while (true) {
       auto batch = job->Next();
