@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "rpc/buffer.h"
 #include "rpc/control.h"
 #include "rpc/timers.h"
 #include "rpc/tls.h"
@@ -45,6 +46,33 @@ size_t BorrowedCount(const FrameHeader& header) {
 asio::mutable_buffer BufferOf(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
 
 }  // namespace
+
+IncomingPayload::IncomingPayload(IncomingFrame&& frame, std::vector<IncomingSegment>&& destinations)
+    : frame_(std::move(frame)), destinations_({}), left_(frame_.header.payload_length) {
+  segments_.reserve(destinations.size());
+  ReceiveBuffers::Spans spans;
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    IncomingSegment& destination = destinations[i];
+    if (frame_.is_borrowed(i)) {
+      ReceivedSegment& borrowed = frame_.borrowed[i];
+      if (destination.allocate) {
+        segments_.push_back(std::move(borrowed));
+        continue;
+      }
+      CopyPayload(destination.bytes, borrowed.bytes);
+      copied_bytes_ += borrowed.bytes.size();
+      borrowed.owner.reset();
+    } else {
+      if (destination.allocate) {
+        SegmentBuffer buffer = PooledBuffer(frame_.lengths[i]);
+        destination = {.bytes = buffer.bytes, .owner = std::move(buffer.owner)};
+      }
+      if (!destination.bytes.empty()) spans.push_back(destination.bytes);
+    }
+    segments_.push_back({.bytes = destination.bytes, .owner = std::move(destination.owner)});
+  }
+  destinations_ = ReceiveBuffers(std::move(spans));
+}
 
 Connection::Connection(std::shared_ptr<Stream> stream, std::string peer, FrameLimits limits,
                        ObserverLink observer)

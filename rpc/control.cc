@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "rpc/frame_generated.h"
-#include "simurgh/base/settings.h"
+#include "simurgh/base/text.h"
 
 namespace simurgh::rpc {
 namespace {

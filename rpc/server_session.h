@@ -16,7 +16,6 @@
 #include "rpc/async.h"
 #include "rpc/connection.h"
 #include "rpc/control.h"
-#include "rpc/incoming_payload.h"
 #include "rpc/server.h"
 #include "rpc/sharing.h"
 #include "rpc/timers.h"

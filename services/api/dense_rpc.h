@@ -41,35 +41,6 @@ using PushDense =
                   rpc::MessageOf<wire::DenseResponse, rpc::Segment<"parameters", float>>>;
 inline constexpr PushDense kPushDense{.number = 0x0105, .name = "push_dense"};
 
-}  // namespace simurgh::api
-
-namespace simurgh {
-
-// A server's range of the dense weights: the store itself or a client of another process.
-//
-// A rank sends its pushes one at a time, in the order of their numbers. The last push may be
-// repeated and is then acknowledged without effect.
-//
-// Errors: DATA_LOSS when the server has lost state of the run; INVALID_ARGUMENT for a range of
-// another length, a bad learning rate or optimizer; UNAVAILABLE or DEADLINE_EXCEEDED when the
-// server is not reachable in time. Threads: call from one executor.
-class DenseServer {
- public:
-  virtual ~DenseServer() = default;
-
-  // Sets the initial weights of the run, unless it has weights already.
-  [[nodiscard]] virtual rpc::awaitable<StatusOr<DenseAnswer>> Start(StartDenseCall call,
-                                                                    rpc::CallOptions options) = 0;
-  [[nodiscard]] virtual rpc::awaitable<StatusOr<DenseAnswer>> Pull(PullDenseCall call,
-                                                                   rpc::CallOptions options) = 0;
-  [[nodiscard]] virtual rpc::awaitable<StatusOr<DenseAnswer>> Push(PushDenseCall call,
-                                                                   rpc::CallOptions options) = 0;
-};
-
-}  // namespace simurgh
-
-namespace simurgh::api {
-
 // Errors: INVALID_ARGUMENT for an unknown kind. Does not check the numbers.
 StatusOr<DenseOptimizerConfig> Decode(const wire::DenseOptimizer& optimizer);
 
@@ -94,6 +65,27 @@ rpc::Outgoing<typename Method::Response> EncodeWeights(const DenseAnswer& answer
 }  // namespace simurgh::api
 
 namespace simurgh {
+
+// A server's range of the dense weights: the store itself or a client of another process.
+//
+// A rank sends its pushes one at a time, in the order of their numbers. The last push may be
+// repeated and is then acknowledged without effect.
+//
+// Errors: DATA_LOSS when the server has lost state of the run; INVALID_ARGUMENT for a range of
+// another length, a bad learning rate or optimizer; UNAVAILABLE or DEADLINE_EXCEEDED when the
+// server is not reachable in time. Threads: call from one executor.
+class DenseServer {
+ public:
+  virtual ~DenseServer() = default;
+
+  // Sets the initial weights of the run, unless it has weights already.
+  [[nodiscard]] virtual rpc::awaitable<StatusOr<DenseAnswer>> Start(StartDenseCall call,
+                                                                    rpc::CallOptions options) = 0;
+  [[nodiscard]] virtual rpc::awaitable<StatusOr<DenseAnswer>> Pull(PullDenseCall call,
+                                                                   rpc::CallOptions options) = 0;
+  [[nodiscard]] virtual rpc::awaitable<StatusOr<DenseAnswer>> Push(PushDenseCall call,
+                                                                   rpc::CallOptions options) = 0;
+};
 
 // Calls the DenseServer of another process.
 //

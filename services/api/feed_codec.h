@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "rpc/method.h"
 #include "services/api/feed_generated.h"

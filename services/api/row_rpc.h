@@ -58,7 +58,7 @@ struct SaveRowsCall {
 };
 
 // Loads a server's rows of a checkpoint, and begins a run at its step. Rows of an older start of
-// the same training (run_number.h) are dropped.
+// the same training (base/step_id.h) are dropped.
 struct RestoreRowsCall {
   uint64_t run = 0;
   uint32_t ranks = 1;

@@ -14,10 +14,10 @@
 #include "services/embedding_ps/row_task.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
+#include "simurgh/base/step_id.h"
 #include "simurgh/base/thread.h"
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/table/partition.h"
-#include "simurgh/table/run_number.h"
 #include "simurgh/table/step_barrier.h"
 #include "simurgh/telemetry/timeline.h"
 

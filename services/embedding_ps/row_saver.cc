@@ -13,10 +13,10 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/log.h"
+#include "simurgh/base/step_id.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/model/row_files.h"
 #include "simurgh/model/tensor_file.h"
-#include "simurgh/table/run_number.h"
 
 namespace simurgh {
 namespace {

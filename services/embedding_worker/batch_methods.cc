@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/api/answer.h"
-#include "services/api/batch_codec.h"
+#include "services/api/batch_rpc.h"
 #include "services/api/row_rpc.h"
 
 namespace simurgh {

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <stop_token>
-#include <vector>
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"

@@ -1,6 +1,8 @@
 #include "services/nn_worker/checkpointer.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +29,13 @@ rpc::Outgoing<api::SaveCheckpoint::Response> Encode(uint64_t request,
       builder, request, answer.done, folder, answer.done ? answer.saved.rows : answer.rows,
       answer.all_rows, answer.saved.bytes);
   return {builder, root};
+}
+
+std::string LinkIn(const std::string& directory) { return directory + "/token"; }
+
+void RemoveLink(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_symlink(path, ignored)) std::filesystem::remove(path, ignored);
 }
 
 }  // namespace
@@ -298,6 +307,24 @@ Reply<api::SaveCheckpoint> CheckpointService::OnSave(
     timer.expires_after(kPollInterval);
     co_await timer.async_wait(rpc::kNoThrow);
   }
+}
+
+TokenLink::TokenLink(const ClusterConfig& config) : path_(LinkIn(config.checkpoint.directory)) {
+  RemoveLink(path_);
+  if (config.rpc.token_file.empty()) return;
+  std::error_code ignored;
+  std::filesystem::create_symlink(std::filesystem::absolute(config.rpc.token_file, ignored), path_,
+                                  ignored);
+}
+
+TokenLink::~TokenLink() { RemoveLink(path_); }
+
+std::optional<std::string> FindTokenLink(const std::string& directory) {
+  if (directory.empty()) return std::nullopt;
+  std::error_code ignored;
+  std::string target = std::filesystem::read_symlink(LinkIn(directory), ignored).string();
+  if (target.empty() || !std::filesystem::exists(target, ignored)) return std::nullopt;
+  return target;
 }
 
 }  // namespace simurgh

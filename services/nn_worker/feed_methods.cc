@@ -2,14 +2,13 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "services/api/answer.h"
 #include "services/api/feed_codec.h"
 #include "simurgh/base/log.h"
-#include "simurgh/base/settings.h"
+#include "simurgh/base/text.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/batch_reader.h"
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <iterator>
@@ -17,7 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/batch_client.h"
+#include "services/api/batch_rpc.h"
 #include "services/api/dense_rpc.h"
 #include "services/nn_worker/checkpointer.h"
 #include "services/nn_worker/feed_methods.h"
@@ -26,7 +25,6 @@
 #include "services/nn_worker/network_description.h"
 #include "services/nn_worker/rendezvous.h"
 #include "services/nn_worker/resume.h"
-#include "services/nn_worker/token_link.h"
 #include "services/nn_worker/training_end.h"
 #include "services/nn_worker/training_job.h"
 #include "services/runtime/daemon.h"
@@ -36,7 +34,7 @@
 #include "services/runtime/peer_monitor.h"
 #include "services/runtime/rpc_setup.h"
 #include "simurgh/base/log.h"
-#include "simurgh/table/run_number.h"
+#include "simurgh/base/step_id.h"
 #include "simurgh/train/learning_rates.h"
 
 namespace simurgh {
@@ -485,9 +483,6 @@ class NnWorker : public Daemon {
         "network_digest={:016x}",
         result.steps, result.samples, result.skipped_steps, result.seconds, job_->skipped_rows(),
         job_->NetworkDigest());
-    if (const std::string overlap = job_->DescribeIdOverlap(); !overlap.empty()) {
-      spdlog::info("{}", overlap);
-    }
     const std::vector<std::string> warnings = job_->LabelWarnings();
     for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
     const double samples_per_second = static_cast<double>(result.samples) / result.seconds;

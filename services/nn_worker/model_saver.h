@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,11 +17,11 @@
 #include "services/nn_worker/resume.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
+#include "simurgh/base/step_id.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/service_config.h"
 #include "simurgh/model/manifest.h"
 #include "simurgh/model/model_directory.h"
-#include "simurgh/table/run_number.h"
 #include "simurgh/train/checkpoint_port.h"
 #include "simurgh/train/trainer.h"
 
@@ -135,7 +134,7 @@ class ModelSaver {
   // one; of ModelDirectory.
   StatusOr<std::unique_ptr<ModelSaver>> To(const std::string& directory) const;
 
-  // The number of this start of training: see run_number.h.
+  // The number of this start of training: see base/step_id.h.
   uint64_t run() const { return run_; }
 
   uint64_t generation() const { return generation_; }

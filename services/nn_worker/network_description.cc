@@ -21,7 +21,6 @@
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/data/row_lines.h"
 #include "simurgh/data/row_text.h"
-#include "simurgh/train/dense_weights.h"
 
 namespace simurgh {
 namespace {

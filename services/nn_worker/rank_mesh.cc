@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <future>
 #include <utility>
 #include <vector>
 
@@ -11,7 +10,7 @@
 
 #include "services/api/answer.h"
 #include "simurgh/base/check.h"
-#include "simurgh/collective/reduce_codec.h"
+#include "simurgh/collective/collective.h"
 
 namespace simurgh {
 namespace {

@@ -17,7 +17,7 @@
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "services/api/answer.h"
-#include "services/api/rank_methods.h"
+#include "services/api/methods.h"
 #include "services/runtime/io_thread.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"

@@ -10,7 +10,7 @@
 #include "services/api/answer.h"
 #include "services/nn_worker/rank_mesh.h"
 #include "simurgh/base/log.h"
-#include "simurgh/base/settings.h"
+#include "simurgh/base/text.h"
 
 namespace simurgh {
 namespace {

@@ -13,7 +13,7 @@
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "services/api/answer.h"
-#include "services/api/rank_methods.h"
+#include "services/api/methods.h"
 #include "services/nn_worker/rank_mesh.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/rpc_setup.h"

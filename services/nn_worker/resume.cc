@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 
 #include "simurgh/base/log.h"
-#include "simurgh/base/settings.h"
+#include "simurgh/base/text.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/nn/dense_optimizer.h"
 

@@ -13,7 +13,7 @@
 
 #include "rpc/method.h"
 #include "services/api/answer.h"
-#include "services/api/rank_methods.h"
+#include "services/api/methods.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"

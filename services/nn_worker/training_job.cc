@@ -1,8 +1,6 @@
 #include "services/nn_worker/training_job.h"
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -23,6 +21,40 @@
 
 namespace simurgh {
 namespace {
+
+class JobReader final : public BatchReader {
+ public:
+  JobReader(std::unique_ptr<BatchReader> reader, const RawMasks& masks, Counter& skipped_rows,
+            LabelCounts* labels)
+      : reader_(std::move(reader)), masks_(masks), skipped_rows_(skipped_rows), labels_(labels) {}
+
+  ~JobReader() override {
+    if (labels_ == nullptr) return;
+    for (const std::string& warning : labels_->Warnings()) spdlog::warn("{}", warning);
+  }
+  JobReader(const JobReader&) = delete;
+  JobReader& operator=(const JobReader&) = delete;
+
+  StatusOr<std::optional<Batch>> Next() override {
+    StatusOr<std::optional<Batch>> batch = reader_->Next();
+    skipped_rows_.Add(reader_->skipped_rows() - counted_);
+    counted_ = reader_->skipped_rows();
+    if (!batch.ok() || !batch->has_value() || (*batch)->size() == 0) return batch;
+    if (labels_ != nullptr) labels_->Add((*batch)->dense);
+    masks_.AppendTo(**batch);
+    return batch;
+  }
+
+  uint64_t skipped_rows() const override { return reader_->skipped_rows(); }
+  void Stop() override { reader_->Stop(); }
+
+ private:
+  std::unique_ptr<BatchReader> reader_;
+  const RawMasks& masks_;
+  Counter& skipped_rows_;
+  LabelCounts* const labels_;
+  uint64_t counted_ = 0;
+};
 
 Counter& SkippedRowsOf(MetricRegistry& registry, const char* data) {
   return registry.GetCounter("simurgh_nn_skipped_rows_total",
@@ -99,6 +131,35 @@ uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
 
 }  // namespace
 
+void LabelCounts::Add(const DenseBatch& batch) {
+  const size_t tasks = columns_.size();
+  if (samples_ == 0) {
+    const auto first = std::span(batch.labels).first(tasks);
+    first_.assign(first.begin(), first.end());
+  }
+  samples_ += batch.batch_size;
+  for (size_t i = 0; i < batch.batch_size * tasks; ++i) {
+    if (batch.labels[i] != first_[i % tasks]) differs_[i % tasks] = true;
+  }
+}
+
+std::vector<std::string> LabelCounts::Warnings() const {
+  std::vector<std::string> warnings;
+  for (size_t task = 0; task < columns_.size() && samples_ > 0; ++task) {
+    if (differs_[task]) continue;
+    warnings.push_back(absl::StrCat("all ", samples_, " training labels of column '",
+                                    columns_[task], "' that this rank read are ", first_[task],
+                                    "; check the column, and `positive` if its labels are texts"));
+  }
+  return warnings;
+}
+
+std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
+                                          const RawMasks& masks, Counter& skipped_rows,
+                                          LabelCounts* labels) {
+  return std::make_unique<JobReader>(std::move(reader), masks, skipped_rows, labels);
+}
+
 TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, uint32_t rank)
     : config_(config),
       rank_(rank),
@@ -106,7 +167,6 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
       identities_(config.data.on_change),
       bad_rows_(config.checkpoint, rank == 0 ? "" : absl::StrCat("-rank-", rank)),
       report_(registry, LabelColumns(config.data), config.training),
-      id_overlap_(registry, config.features),
       labels_(LabelColumns(config.data)),
       skipped_train_rows_(SkippedRowsOf(registry, "train")),
       skipped_validation_rows_(SkippedRowsOf(registry, "validation")),
@@ -121,18 +181,17 @@ TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, 
 }
 
 OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOptions options,
-                                 Counter& skipped_rows, IdOverlapReport* id_overlap,
-                                 LabelCounts* labels) {
+                                 Counter& skipped_rows, LabelCounts* labels) {
   options.share = rank_;
   options.identities = &identities_;
   options.bad_rows = &bad_rows_;
   options.threads = ReadingThreads(config_.data);
   options.shares = static_cast<uint32_t>(config_.nn_worker.instances.size());
-  return [this, &files, options, &skipped_rows, id_overlap,
+  return [this, &files, options, &skipped_rows,
           labels]() -> StatusOr<std::unique_ptr<BatchReader>> {
     SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
                                                           config_.training.batch_size, options));
-    return NewJobReader(std::move(reader), masks_, skipped_rows, id_overlap, labels);
+    return NewJobReader(std::move(reader), masks_, skipped_rows, labels);
   };
 }
 
@@ -233,12 +292,11 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                                 .seed = config_.seed,
                                 .read = &start_.position,
                                 .epoch = epoch};
-      return ReaderOf(config_.data.train, options, skipped_train_rows_, &id_overlap_, &labels_)();
+      return ReaderOf(config_.data.train, options, skipped_train_rows_, &labels_)();
     };
   } else {
     train = [this](uint32_t) -> StatusOr<std::unique_ptr<BatchReader>> {
-      return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &id_overlap_,
-                          &labels_);
+      return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &labels_);
     };
   }
   TrainerData data{.train = std::move(train),
@@ -283,7 +341,7 @@ StatusOr<EvaluationResult> TrainingJob::Predict(EmbeddingPort& port, uint64_t ru
   const OpenReader open = [&]() -> StatusOr<std::unique_ptr<BatchReader>> {
     SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
                                                           config_.training.batch_size, reading));
-    return NewJobReader(std::move(reader), masks_, skipped_test_rows_, nullptr, nullptr);
+    return NewJobReader(std::move(reader), masks_, skipped_test_rows_, nullptr);
   };
   const EvaluationOptions options{
       .tasks = config_.model.tasks,

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -9,19 +9,52 @@
 #include <utility>
 #include <vector>
 
-#include "services/nn_worker/job_reader.h"
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/bad_row_file.h"
+#include "simurgh/data/batch_reader.h"
 #include "simurgh/data/file_identity.h"
 #include "simurgh/feature/raw_masks.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/nn/dense_network.h"
+#include "simurgh/telemetry/metrics.h"
 #include "simurgh/train/feed_buffer.h"
 #include "simurgh/train/trainer.h"
 
 namespace simurgh {
+
+// Finds labels of which all samples have the same value.
+//
+// Threads: one at a time.
+class LabelCounts {
+ public:
+  // columns: names of the labels.
+  explicit LabelCounts(std::vector<std::string> columns)
+      : columns_(std::move(columns)), differs_(columns_.size()) {}
+
+  // Requires a sample.
+  void Add(const DenseBatch& batch);
+
+  // A warning for each label of which all samples have the same value; none without samples.
+  std::vector<std::string> Warnings() const;
+
+ private:
+  std::vector<std::string> columns_;
+  // By column.
+  std::vector<float> first_;  // The first sample's.
+  std::vector<bool> differs_;
+  uint64_t samples_ = 0;
+};
+
+// Wraps a reader: appends the masks of raw features and counts the bad rows that it skips.
+//
+// labels: counts the labels; may be null. The reader's destructor, at the end of each epoch, logs
+// their warnings.
+// Lifetime: all but the reader outlive the result.
+std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
+                                          const RawMasks& masks, Counter& skipped_rows,
+                                          LabelCounts* labels);
 
 // The training that a configuration describes, on any EmbeddingPort.
 //
@@ -90,9 +123,6 @@ class TrainingJob {
   // See LabelCounts::Warnings, of the training data. Call after Run.
   std::vector<std::string> LabelWarnings() const { return labels_.Warnings(); }
 
-  // See IdOverlapReport::Describe. Threads: any.
-  std::string DescribeIdOverlap() { return id_overlap_.Describe(); }
-
   // The dense network's. Call between runs. Lifetime: see DenseNetwork::parameters.
   std::span<const float> weights() { return network_->parameters(); }
 
@@ -108,8 +138,7 @@ class TrainingJob {
   Division TrainDivision() const;
   // Reads this rank's share.
   OpenReader ReaderOf(const std::vector<std::string>& files, ReadOptions options,
-                      Counter& skipped_rows, IdOverlapReport* id_overlap = nullptr,
-                      LabelCounts* labels = nullptr);
+                      Counter& skipped_rows, LabelCounts* labels = nullptr);
 
   ClusterConfig config_;  // Statistics fitted.
   const uint32_t rank_;
@@ -121,7 +150,6 @@ class TrainingJob {
   CheckpointPort* checkpoints_ = nullptr;
   FeedBuffer* buffer_ = nullptr;  // Null: reads files.
   TrainReport report_;
-  IdOverlapReport id_overlap_;
   LabelCounts labels_;  // Of the training data.
   Counter& skipped_train_rows_;
   Counter& skipped_validation_rows_;

@@ -22,7 +22,7 @@
 #include "services/runtime/process.h"
 #include "simurgh/base/cpu_isa.h"
 #include "simurgh/base/log.h"
-#include "simurgh/base/settings.h"
+#include "simurgh/base/text.h"
 #include "simurgh/base/version.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/telemetry/logging.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <semaphore>
 #include <sstream>
 #include <stop_token>
@@ -59,30 +58,6 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-struct HostAndPort {
-  std::string host;
-  std::string port;
-};
-
-// "host:port" or "[v6 address]:port".
-std::optional<HostAndPort> SplitAddress(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) return std::nullopt;
-  HostAndPort result{address.substr(0, colon), address.substr(colon + 1)};
-  uint32_t port = 0;
-  for (const char c : result.port) {
-    if (c < '0' || c > '9') return std::nullopt;
-    port = 10 * port + static_cast<uint32_t>(c - '0');
-    if (port > 65'535) return std::nullopt;
-  }
-  if (result.host.front() == '[' && result.host.back() == ']') {
-    result.host = result.host.substr(1, result.host.size() - 2);
-  } else if (result.host.find(':') != std::string::npos) {
-    return std::nullopt;
-  }
-  return result;
-}
-
 Status ListenOn(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const std::string& place) {
   boost::system::error_code error;
   if (acceptor.is_open()) acceptor.close();
@@ -107,14 +82,15 @@ Status ListenOn(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, const st
 StatusOr<TcpListener> ListenAt(boost::asio::any_io_executor executor, const std::string& address,
                                const std::string& key) {
   const std::string place = absl::StrCat(key, ": '", address, "'");
-  const auto parts = SplitAddress(address);
-  if (!parts.has_value()) {
+  const auto parts = rpc::ParseAddress(address);
+  if (!parts.ok() || parts->kind != rpc::Address::Kind::kTcp) {
     return absl::InvalidArgumentError(
         absl::StrCat(place, " is not host:port; write for example 127.0.0.1:9100"));
   }
   boost::system::error_code error;
   tcp::resolver resolver(executor);
-  const auto found = resolver.resolve(parts->host, parts->port, tcp::resolver::passive, error);
+  const auto found =
+      resolver.resolve(parts->host, absl::StrCat(parts->port), tcp::resolver::passive, error);
   if (error) {
     return absl::InvalidArgumentError(
         absl::StrCat(place, ": host cannot be resolved: ", error.message(), "; correct the host"));

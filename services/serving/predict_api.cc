@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
-#include "services/serving/codecs.h"
+#include "services/serving/predict_request.h"
 
 namespace simurgh {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "simurgh/base/json_text.h"
+#include "simurgh/base/text.h"
 
 namespace simurgh {
 namespace {

@@ -11,7 +11,7 @@
 #include "simurgh/base/status.h"
 #include "simurgh/config/serving_config.h"
 #include "simurgh/serve/model_version.h"
-#include "simurgh/serve/score_request.h"
+#include "simurgh/serve/predictor.h"
 #include "simurgh/serve/scorer.h"
 #include "simurgh/serve/served_versions.h"
 

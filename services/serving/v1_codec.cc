@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/serving/codecs.h"
+#include "services/serving/predict_request.h"
 
 namespace simurgh {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "services/serving/codecs.h"
-#include "simurgh/base/json_text.h"
+#include "services/serving/predict_request.h"
+#include "simurgh/base/text.h"
 #include "simurgh/base/version.h"
 
 namespace simurgh {

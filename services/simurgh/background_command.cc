@@ -1,10 +1,8 @@
 // simurgh up, down and logs: `simurgh train` in the background.
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -67,48 +65,39 @@ constexpr char kLogsNotes[] =
     "  2  bad arguments or configuration, or there is no such log\n";
 
 struct Options {
-  std::vector<std::string> words;  // CONFIG, then those of the command.
+  std::string config;
+  std::vector<std::string> daemons;  // Of `logs`.
   std::vector<std::string> overrides;
   std::string run;
   std::string host;
 };
 
 // Parses the command line with further options. Nothing after --help.
-StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv,
-                                       const std::string& summary, const char* usage,
-                                       const char* notes,
-                                       const boost::program_options::options_description* more) {
+StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv, const char* summary,
+                                       const char* usage, const char* notes,
+                                       const boost::program_options::options_description& more,
+                                       bool takes_daemons = false) {
   namespace po = boost::program_options;
   Options parsed;
   po::options_description options("Options");
   options.add_options()("run", po::value(&parsed.run)->value_name("FOLDER"),
                         "use this folder for the run")(
       "host", po::value(&parsed.host)->value_name("NAME")->notifier(RefuseEmptyHost),
-      "the run is of simurgh train --host NAME")(
-      "set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
-      "override a key of CONFIG; may be repeated")("help", "print this help and exit");
-  if (more != nullptr) options.add(*more);
-  const std::string name = argv[0];
-  const std::string head =
-      absl::StrCat("simurgh ", name, ": ", summary, "\n\nUsage:\n", usage, "\n");
-  const std::string tail = absl::StrCat(kFolderNotes, notes);
-  SIMURGH_ASSIGN_OR_RETURN(const bool runs,
-                           ParseCommandLine(argc, argv, {"simurgh", head.c_str(), tail.c_str()},
-                                            options, std::cout, &parsed.words));
+      "the run is of simurgh train --host NAME");
+  options.add(more);
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool runs,
+      ParseConfigArguments(argc, argv, summary, usage, absl::StrCat(kFolderNotes, notes).c_str(),
+                           options, &parsed.config, &parsed.overrides,
+                           takes_daemons ? &parsed.daemons : nullptr));
   if (!runs) return std::nullopt;
-  if (parsed.words.empty()) return OptionProblem(absl::StrCat(name, ": CONFIG is missing"));
   return parsed;
-}
-
-Status CheckNoMoreWords(const Options& options) {
-  if (options.words.size() == 1) return absl::OkStatus();
-  return OptionProblem(absl::StrCat("unexpected argument '", options.words[1], "'"));
 }
 
 // Absolute. Errors: INVALID_ARGUMENT.
 StatusOr<std::string> RunFolderOf(const Options& options) {
   const StatusOr<ClusterConfig> config =
-      LoadClusterConfig(options.words[0], options.overrides, InputFiles::kIgnore);
+      LoadClusterConfig(options.config, options.overrides, InputFiles::kIgnore);
   if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
   std::string folder = options.run;
   if (folder.empty()) {
@@ -165,7 +154,6 @@ std::string LogOf(const std::string& folder, const std::string& name) {
 }
 
 StatusOr<ExitCode> Up(const Options& options, const std::string& resume, bool refit) {
-  SIMURGH_RETURN_IF_ERROR(CheckNoMoreWords(options));
   SIMURGH_ASSIGN_OR_RETURN(const std::string folder, RunFolderOf(options));
   SIMURGH_ASSIGN_OR_RETURN(const auto running, Supervisor::Find(folder));
   if (running) {
@@ -177,7 +165,7 @@ StatusOr<ExitCode> Up(const Options& options, const std::string& resume, bool re
   const std::string log = LogOf(folder, "simurgh");
   for (const std::string& old : {log, folder + "/state"}) std::filesystem::remove(old, error);
   std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe", error).string(),
-                                 "train", options.words[0], "--logs", folder};
+                                 "train", options.config, "--logs", folder};
   for (const std::string& override : options.overrides) {
     words.insert(words.end(), {"--set", override});
   }
@@ -202,7 +190,6 @@ StatusOr<ExitCode> Up(const Options& options, const std::string& resume, bool re
 }
 
 StatusOr<ExitCode> Down(const Options& options, bool now) {
-  SIMURGH_RETURN_IF_ERROR(CheckNoMoreWords(options));
   SIMURGH_ASSIGN_OR_RETURN(const std::string folder, RunFolderOf(options));
   SIMURGH_ASSIGN_OR_RETURN(const auto running, Supervisor::Find(folder));
   if (!running) {
@@ -252,8 +239,8 @@ void Follow(const std::string& folder, const std::vector<std::string>& names) {
 StatusOr<ExitCode> Logs(const Options& options, size_t lines, bool follows) {
   SIMURGH_ASSIGN_OR_RETURN(const std::string folder, RunFolderOf(options));
   std::vector<std::string> names;
-  for (size_t i = 1; i < options.words.size(); ++i) {
-    names.push_back(absl::StrReplaceAll(options.words[i], {{"/", "-"}}));
+  for (const std::string& daemon : options.daemons) {
+    names.push_back(absl::StrReplaceAll(daemon, {{"/", "-"}}));
     if (std::filesystem::exists(LogOf(folder, names.back()))) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         LogOf(folder, names.back()), ": no such log; name a daemon as in nn-worker/0"));
@@ -282,14 +269,6 @@ StatusOr<ExitCode> Logs(const Options& options, size_t lines, bool follows) {
   return ExitCode::kOk;
 }
 
-template <typename Run>
-ExitCode RunParsed(const StatusOr<std::optional<Options>>& options, const Run& run) {
-  if (!options.ok()) return Fail(options.status());
-  if (!options->has_value()) return ExitCode::kOk;
-  const StatusOr<ExitCode> code = run(**options);
-  return code.ok() ? *code : Fail(code.status());
-}
-
 }  // namespace
 
 ExitCode RunUpCommand(int argc, const char* const* argv) {
@@ -301,7 +280,7 @@ ExitCode RunUpCommand(int argc, const char* const* argv) {
                     "continue a model, as simurgh train --resume")(
       "refit", po::bool_switch(&refit), "train twice, as simurgh train --refit");
   return RunParsed(Parse(argc, argv, "starts all daemons of a configuration on this machine",
-                         kUpUsage, kUpNotes, &own),
+                         kUpUsage, kUpNotes, own),
                    [&](const Options& options) { return Up(options, resume, refit); });
 }
 
@@ -311,7 +290,7 @@ ExitCode RunDownCommand(int argc, const char* const* argv) {
   po::options_description own;
   own.add_options()("now", po::bool_switch(&now), "kill the daemons, which do not save the model");
   return RunParsed(
-      Parse(argc, argv, "stops the daemons of simurgh up", kDownUsage, kDownNotes, &own),
+      Parse(argc, argv, "stops the daemons of simurgh up", kDownUsage, kDownNotes, own),
       [&](const Options& options) { return Down(options, now); });
 }
 
@@ -324,7 +303,7 @@ ExitCode RunLogsCommand(int argc, const char* const* argv) {
       "lines", po::value(&lines)->default_value(10)->value_name("N"),
       "print the last N lines of each log, if no daemon is given");
   return RunParsed(Parse(argc, argv, "prints the logs of the daemons of simurgh up", kLogsUsage,
-                         kLogsNotes, &own),
+                         kLogsNotes, own, /*takes_daemons=*/true),
                    [&](const Options& options) { return Logs(options, lines, follows); });
 }
 

@@ -9,7 +9,7 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
-#include "services/api/rank_methods.h"
+#include "services/api/methods.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
@@ -92,32 +92,24 @@ Status Save(const std::string& path, const std::vector<std::string>& overrides,
 }  // namespace
 
 ExitCode RunCheckpointCommand(int argc, const char* const* argv) {
-  const std::string usage =
-      absl::StrCat("simurgh checkpoint: saves the model of a running training\n\nUsage:\n",
-                   kCheckpointUsage, "\n");
   namespace po = boost::program_options;
   po::options_description options("Options");
+  std::string config;
   std::vector<std::string> overrides;
   std::string directory;
   bool json = false;
   AddJsonOption(options, &json);
-  options.add_options()("help", "print this help and exit")(
+  options.add_options()(
       "directory", po::value(&directory)->value_name("FOLDER"),
-      "save to FOLDER, once the save of the end to checkpoint.directory has failed")(
-      "set", po::value(&overrides)->value_name("KEY=VALUE")->composing(),
-      "override a key of CONFIG; may be repeated");
-  std::vector<std::string> words;
+      "save to FOLDER, once the save of the end to checkpoint.directory has failed");
   const StatusOr<bool> runs =
-      ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words);
+      ParseConfigArguments(argc, argv, "saves the model of a running training", kCheckpointUsage,
+                           kNotes, options, &config, &overrides);
   if (!runs.ok()) return Fail(runs.status());
   if (!*runs) return ExitCode::kOk;
-  if (words.empty()) return Fail(OptionProblem("checkpoint: CONFIG is missing"));
-  if (words.size() > 1) {
-    return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[1], "'")));
-  }
   if (const Status ready = InitLogging("simurgh", "warn"); !ready.ok()) return Fail(ready);
   if (!directory.empty()) directory = std::filesystem::absolute(directory).lexically_normal();
-  const Status saved = Save(words[0], overrides, directory, json);
+  const Status saved = Save(config, overrides, directory, json);
   return saved.ok() ? ExitCode::kOk : Fail(saved);
 }
 

@@ -1,7 +1,14 @@
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/program_options/options_description.hpp>
+
 #include "services/runtime/command_line.h"
 #include "simurgh/base/status.h"
+#include "simurgh/model/model_directory.h"
 
 namespace simurgh {
 
@@ -68,6 +75,37 @@ ExitCode RunSchemaCommand(int argc, const char* const* argv);
 
 // Prints an error. Returns kBadConfiguration for INVALID_ARGUMENT, otherwise kRuntimeFailure.
 ExitCode Fail(const Status& status);
+
+// Runs a command with its options; nothing after --help.
+template <typename Options, typename Run>
+ExitCode RunParsed(const StatusOr<std::optional<Options>>& options, const Run& run) {
+  if (!options.ok()) return Fail(options.status());
+  if (!options->has_value()) return ExitCode::kOk;
+  const StatusOr<ExitCode> code = run(**options);
+  return code.ok() ? *code : Fail(code.status());
+}
+
+// Parses the arguments of a command that takes a CONFIG, and adds the options --set and --help.
+// summary, usage, notes: for --help. more: receives the words after CONFIG; without it they are
+// errors. Returns false after --help.
+StatusOr<bool> ParseConfigArguments(int argc, const char* const* argv, const char* summary,
+                                    const char* usage, const char* notes,
+                                    boost::program_options::options_description& options,
+                                    std::string* config, std::vector<std::string>* overrides,
+                                    std::vector<std::string>* more = nullptr);
+
+// The options --model and --step of a command.
+struct CheckpointChoice {
+  // Lifetime: the options must not outlive this object.
+  void AddTo(boost::program_options::options_description& options);
+
+  // Without --step, the best checkpoint; without one, the newest. Warnings go to stderr.
+  // Errors: INVALID_ARGUMENT for a step that is no number; of ModelDirectory.
+  StatusOr<Checkpoint> Find() const;
+
+  std::string model;
+  std::string step;
+};
 
 // The folder of the first training of `simurgh train --refit`.
 inline std::string TrialOf(std::string model) {

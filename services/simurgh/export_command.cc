@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <limits>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,7 +21,6 @@
 
 #include "services/nn_worker/network_description.h"
 #include "services/runtime/command_line.h"
-#include "services/simurgh/checkpoint_choice.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 #include "services/simurgh/progress.h"
@@ -33,7 +30,7 @@
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/feature/raw_masks.h"
 #include "simurgh/model/table_export.h"
-#include "simurgh/model/tensor_spool.h"
+#include "simurgh/model/tensor_file.h"
 #include "simurgh/nn/onnx.h"
 #include "simurgh/serve/model_version.h"
 #include "simurgh/telemetry/logging.h"

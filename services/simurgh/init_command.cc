@@ -277,11 +277,10 @@ Status Init(const Options& options) {
 }  // namespace
 
 ExitCode RunInitCommand(int argc, const char* const* argv) {
-  const StatusOr<std::optional<Options>> options = Parse(argc, argv);
-  if (!options.ok()) return Fail(options.status());
-  if (!options->has_value()) return ExitCode::kOk;
-  const Status status = Init(**options);
-  return status.ok() ? ExitCode::kOk : Fail(status);
+  return RunParsed(Parse(argc, argv), [](const Options& options) -> StatusOr<ExitCode> {
+    SIMURGH_RETURN_IF_ERROR(Init(options));
+    return ExitCode::kOk;
+  });
 }
 
 }  // namespace simurgh

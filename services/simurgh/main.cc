@@ -1,13 +1,18 @@
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <exception>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include <boost/program_options/value_semantic.hpp>
 
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
@@ -82,6 +87,61 @@ int Main(int argc, char** argv) {
 ExitCode Fail(const Status& status) {
   std::cerr << "simurgh: " << status.message() << "\n";
   return absl::IsInvalidArgument(status) ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure;
+}
+
+StatusOr<bool> ParseConfigArguments(int argc, const char* const* argv, const char* summary,
+                                    const char* usage, const char* notes,
+                                    boost::program_options::options_description& options,
+                                    std::string* config, std::vector<std::string>* overrides,
+                                    std::vector<std::string>* more) {
+  namespace po = boost::program_options;
+  options.add_options()("set", po::value(overrides)->value_name("KEY=VALUE")->composing(),
+                        "override a key of CONFIG; may be repeated")("help",
+                                                                     "print this help and exit");
+  const std::string head =
+      absl::StrCat("simurgh ", argv[0], ": ", summary, "\n\nUsage:\n", usage, "\n");
+  std::vector<std::string> words;
+  SIMURGH_ASSIGN_OR_RETURN(
+      const bool runs,
+      ParseCommandLine(argc, argv, {"simurgh", head.c_str(), notes}, options, std::cout, &words));
+  if (!runs) return false;
+  if (words.empty()) return OptionProblem(absl::StrCat(argv[0], ": CONFIG is missing"));
+  *config = words[0];
+  if (more != nullptr) {
+    more->assign(words.begin() + 1, words.end());
+  } else if (words.size() > 1) {
+    return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
+  }
+  return true;
+}
+
+void CheckpointChoice::AddTo(boost::program_options::options_description& options) {
+  namespace po = boost::program_options;
+  options.add_options()("model", po::value(&model)->value_name("MODEL"),
+                        "read this model's folder")(
+      "step", po::value(&step)->value_name("N"),
+      "use the checkpoint of step N, or with `latest` the newest, not the best one");
+}
+
+StatusOr<Checkpoint> CheckpointChoice::Find() const {
+  ModelDirectory directory(model);
+  if (!step.empty() && step != "latest") {
+    uint64_t number = 0;
+    if (absl::SimpleAtoi(step, &number)) return directory.Open(number);
+    return OptionProblem(
+        absl::StrCat("--step: '", step, "' is not a number from 0 on, nor latest"));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> best, directory.BestStep());
+  if (best && step.empty()) {
+    StatusOr<Checkpoint> checkpoint = directory.Open(*best);
+    if (checkpoint.ok()) return checkpoint;
+    return Annotate(checkpoint.status(), "the best checkpoint, use another --step");
+  }
+  SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest newest, directory.Latest());
+  for (const std::string& warning : newest.warnings) {
+    std::cerr << "simurgh: warning: " << warning << "\n";
+  }
+  return std::move(newest.checkpoint);
 }
 
 }  // namespace simurgh

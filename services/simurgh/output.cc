@@ -16,6 +16,8 @@
 namespace simurgh {
 namespace {
 
+constexpr size_t kBufferBytes = size_t{1} << 20;
+
 // For the handler of signals, which can call few functions.
 std::atomic<const char*> unfinished = nullptr;
 static_assert(std::atomic<const char*>::is_always_lock_free);
@@ -48,12 +50,6 @@ Status UnfinishedFile::Finish() {
   unfinished = nullptr;
   return absl::OkStatus();
 }
-
-namespace {
-
-constexpr size_t kBufferBytes = size_t{1} << 20;
-
-}  // namespace
 
 StatusOr<std::unique_ptr<OutputFile>> OutputFile::Open(const std::string& path) {
   std::string name = path == "-" ? "stdout" : path;

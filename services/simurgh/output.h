@@ -30,12 +30,7 @@ inline std::string BytesText(double bytes) {
   return absl::StrFormat("%.*f %s", unit == 0 || bytes >= 100 ? 0 : 1, bytes, kUnits[unit]);
 }
 
-}  // namespace simurgh
-
 // The option --json of commands that print data.
-
-namespace simurgh {
-
 inline void AddJsonOption(boost::program_options::options_description& options, bool* json) {
   options.add_options()("json", boost::program_options::bool_switch(json),
                         "print the result as one JSON object on a line");

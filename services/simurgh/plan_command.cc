@@ -27,7 +27,7 @@
 #include <boost/program_options/value_semantic.hpp>
 #include <nlohmann/json.hpp>
 
-#include "services/api/batch_codec.h"
+#include "services/api/batch_rpc.h"
 #include "services/api/dense_rpc.h"
 #include "services/api/row_rpc.h"
 #include "services/embedding_ps/parameter_server.h"
@@ -37,12 +37,12 @@
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 #include "simurgh/base/aligned_buffer.h"
+#include "simurgh/base/step_id.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/data/encoded_batch.h"
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/nn/dense_optimizer.h"
-#include "simurgh/table/run_number.h"
 #include "simurgh/telemetry/logging.h"
 #include "simurgh/telemetry/metrics.h"
 #include "simurgh/train/dense_weights.h"
@@ -269,8 +269,6 @@ Status ParseIds(const std::string& text, PlanOptions& options) {
 // Nothing after --help.
 StatusOr<std::optional<PlanOptions>> ParseOptions(int argc, const char* const* argv) {
   namespace po = boost::program_options;
-  const std::string usage = absl::StrCat(
-      "simurgh plan: estimates what a configuration needs\n\nUsage:\n", kPlanUsage, "\n");
   PlanOptions parsed;
   std::vector<std::string> ids;
   std::string memory;
@@ -279,17 +277,12 @@ StatusOr<std::optional<PlanOptions>> ParseOptions(int argc, const char* const* a
                         "set the number of distinct ids, of all tables or of one; may be repeated")(
       "memory-per-server", po::value(&memory)->value_name("SIZE"),
       "limit the memory of an embedding-ps; default: embedding_ps.memory_budget")(
-      "json", po::bool_switch(&parsed.json), "print one JSON object on a line, in bytes")(
-      "set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
-      "override a key of CONFIG; may be repeated")("help", "print this help and exit");
-  std::vector<std::string> words;
+      "json", po::bool_switch(&parsed.json), "print one JSON object on a line, in bytes");
   SIMURGH_ASSIGN_OR_RETURN(
       const bool runs,
-      ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words));
+      ParseConfigArguments(argc, argv, "estimates what a configuration needs", kPlanUsage, kNotes,
+                           options, &parsed.config, &parsed.overrides));
   if (!runs) return std::nullopt;
-  if (words.empty()) return OptionProblem("plan: CONFIG is missing");
-  if (words.size() > 1) return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
-  parsed.config = words[0];
   if (ids.empty()) {
     return OptionProblem("plan: --ids is missing; give the number of distinct ids of the data");
   }

@@ -25,7 +25,6 @@
 
 #include "services/nn_worker/train_report.h"
 #include "services/runtime/command_line.h"
-#include "services/simurgh/checkpoint_choice.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 #include "services/simurgh/progress.h"

@@ -1,6 +1,5 @@
 #include <chrono>
 #include <iostream>
-#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -106,23 +105,16 @@ struct StatusOptions {
 // Nothing after --help.
 StatusOr<std::optional<StatusOptions>> ParseOptions(int argc, const char* const* argv) {
   namespace po = boost::program_options;
-  const std::string usage = absl::StrCat(
-      "simurgh status: shows the daemons of a configuration\n\nUsage:\n", kStatusUsage, "\n");
   StatusOptions parsed;
   po::options_description options("Options");
   options.add_options()("watch", po::bool_switch(&parsed.watch),
-                        "print again and again, until it is interrupted")(
-      "set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
-      "override a key of CONFIG; may be repeated")("help", "print this help and exit");
+                        "print again and again, until it is interrupted");
   AddJsonOption(options, &parsed.json);
-  std::vector<std::string> words;
   SIMURGH_ASSIGN_OR_RETURN(
       const bool runs,
-      ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words));
+      ParseConfigArguments(argc, argv, "shows the daemons of a configuration", kStatusUsage, kNotes,
+                           options, &parsed.config, &parsed.overrides));
   if (!runs) return std::nullopt;
-  if (words.empty()) return OptionProblem("status: CONFIG is missing");
-  if (words.size() > 1) return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
-  parsed.config = words[0];
   return parsed;
 }
 
@@ -147,14 +139,7 @@ StatusOr<ExitCode> Show(const StatusOptions& options) {
 }  // namespace
 
 ExitCode RunStatusCommand(int argc, const char* const* argv) {
-  const auto options = ParseOptions(argc, argv);
-  StatusOr<ExitCode> code = ExitCode::kOk;
-  if (!options.ok()) {
-    code = options.status();
-  } else if (options->has_value()) {
-    code = Show(**options);
-  }
-  return code.ok() ? *code : Fail(code.status());
+  return RunParsed(ParseOptions(argc, argv), Show);
 }
 
 }  // namespace simurgh

@@ -56,29 +56,21 @@ struct TraceOptions {
 // Nothing after --help.
 StatusOr<std::optional<TraceOptions>> ParseOptions(int argc, const char* const* argv) {
   namespace po = boost::program_options;
-  const std::string usage =
-      absl::StrCat("simurgh trace: records what all daemons do\n\nUsage:\n", kTraceUsage, "\n");
   TraceOptions parsed;
   po::options_description options("Options");
   options.add_options()("seconds",
                         po::value(&parsed.seconds)->default_value(parsed.seconds)->value_name("N"),
                         "record for N seconds, 1 to 60")(
       "output", po::value(&parsed.output)->default_value("trace.json")->value_name("FILE"),
-      "write the trace to FILE")(
-      "set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
-      "override a key of CONFIG; may be repeated")("help", "print this help and exit");
-  std::vector<std::string> words;
+      "write the trace to FILE");
   SIMURGH_ASSIGN_OR_RETURN(
-      const bool runs,
-      ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words));
+      const bool runs, ParseConfigArguments(argc, argv, "records what all daemons do", kTraceUsage,
+                                            kNotes, options, &parsed.config, &parsed.overrides));
   if (!runs) return std::nullopt;
-  if (words.empty()) return OptionProblem("trace: CONFIG is missing");
-  if (words.size() > 1) return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
   if (parsed.seconds < 1 || parsed.seconds > kMaxTraceSeconds) {
     return OptionProblem(absl::StrCat("--seconds: ", parsed.seconds, " is out of range; use 1 to ",
                                       kMaxTraceSeconds));
   }
-  parsed.config = words[0];
   return parsed;
 }
 
@@ -207,14 +199,7 @@ StatusOr<ExitCode> Record(const TraceOptions& options) {
 }  // namespace
 
 ExitCode RunTraceCommand(int argc, const char* const* argv) {
-  const auto options = ParseOptions(argc, argv);
-  StatusOr<ExitCode> code = ExitCode::kOk;
-  if (!options.ok()) {
-    code = options.status();
-  } else if (options->has_value()) {
-    code = Record(**options);
-  }
-  return code.ok() ? *code : Fail(code.status());
+  return RunParsed(ParseOptions(argc, argv), Record);
 }
 
 }  // namespace simurgh

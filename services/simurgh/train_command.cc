@@ -648,8 +648,7 @@ StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* 
   namespace po = boost::program_options;
   TrainOptions parsed;
   po::options_description options("Options");
-  options.add_options()("set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
-                        "override a key of CONFIG for all daemons; may be repeated")(
+  options.add_options()(
       "resume", po::value(&parsed.resume)->default_value("auto", "")->value_name("WHAT"),
       "continue a model: auto (the default): the newest in checkpoint.directory, if any; never; or "
       "the path of a model or checkpoint")(
@@ -659,22 +658,14 @@ StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* 
       "host", po::value(&parsed.host)->value_name("NAME")->notifier(RefuseEmptyHost),
       "run only the daemons that CONFIG places on this host")(
       "refit", po::bool_switch(&parsed.refit),
-      "train twice: with validation, then on the rows of validation, too")(
-      "help", "print this help and exit");
+      "train twice: with validation, then on the rows of validation, too");
   AddJsonOption(options, &parsed.json);
-  std::vector<std::string> words;
   SIMURGH_ASSIGN_OR_RETURN(
       const bool runs,
-      ParseCommandLine(argc, argv,
-                       {"simurgh",
-                        "simurgh train: runs all daemons of a configuration on this machine and "
-                        "trains\n\nUsage: simurgh train CONFIG [options]\n\n",
-                        kNotes},
-                       options, std::cout, &words));
+      ParseConfigArguments(argc, argv,
+                           "runs all daemons of a configuration on this machine and trains",
+                           kTrainUsage, kNotes, options, &parsed.config, &parsed.overrides));
   if (!runs) return std::nullopt;
-  if (words.empty()) return OptionProblem("train: CONFIG is missing");
-  if (words.size() > 1) return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
-  parsed.config = words[0];
   std::error_code ignored;
   if (std::filesystem::exists(parsed.config, ignored) &&
       !std::filesystem::is_regular_file(parsed.config, ignored)) {
@@ -832,14 +823,7 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
 }  // namespace
 
 ExitCode RunTrainCommand(int argc, const char* const* argv) {
-  const auto options = ParseOptions(argc, argv);
-  StatusOr<ExitCode> code = ExitCode::kOk;
-  if (!options.ok()) {
-    code = options.status();
-  } else if (options->has_value()) {
-    code = Train(**options);
-  }
-  return code.ok() ? *code : Fail(code.status());
+  return RunParsed(ParseOptions(argc, argv), Train);
 }
 
 }  // namespace simurgh

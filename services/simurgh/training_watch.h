@@ -13,8 +13,8 @@
 
 #include "rpc/client.h"
 #include "services/api/answer.h"
-#include "services/api/rank_methods.h"
-#include "services/nn_worker/token_link.h"
+#include "services/api/methods.h"
+#include "services/nn_worker/checkpointer.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_setup.h"
 #include "simurgh/base/status.h"

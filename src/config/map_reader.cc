@@ -15,7 +15,7 @@
 
 #include "config/diagnostics.h"
 #include "simurgh/base/hash.h"
-#include "simurgh/base/settings.h"
+#include "simurgh/base/text.h"
 
 namespace simurgh {
 

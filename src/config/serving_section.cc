@@ -1,7 +1,6 @@
 #include <filesystem>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "absl/functional/function_ref.h"

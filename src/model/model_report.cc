@@ -1,7 +1,6 @@
 #include "simurgh/model/model_report.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <map>
 #include <optional>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,10 +14,10 @@
 #include "absl/strings/str_split.h"
 #include "serve/version_rows.h"
 
+#include "simurgh/base/step_id.h"
 #include "simurgh/config/statistics.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/model/tensor_file.h"
-#include "simurgh/table/run_number.h"
 #include "simurgh/train/dense_weights.h"
 
 namespace simurgh {

@@ -1,12 +1,10 @@
 #include "simurgh/serve/predictor.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "serve/remote_reader.h"
 #include "serve/version_rows.h"
 
@@ -14,7 +12,7 @@
 #include "simurgh/data/row_codec.h"
 #include "simurgh/data/vector_codec.h"
 #include "simurgh/nn/metrics.h"
-#include "simurgh/table/row_numbers.h"
+#include "simurgh/table/encoded_matrix.h"
 #include "simurgh/tensor/finite.h"
 
 namespace simurgh {

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/log.h"
+#include "simurgh/base/step_id.h"
 #include "simurgh/base/thread.h"
-#include "simurgh/table/run_number.h"
 
 namespace simurgh {
 

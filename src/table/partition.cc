@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/check.h"
-#include "simurgh/table/run_number.h"
+#include "simurgh/base/step_id.h"
 #include "table/arena.h"
+#include "table/eviction.h"
 #include "table/push_window.h"
-#include "table/recency_queue.h"
 
 namespace simurgh {
 

@@ -3,7 +3,6 @@
 #include <array>
 #include <span>
 #include <string_view>
-#include <utility>
 
 #include "simurgh/base/check.h"
 #include "table/row_store.h"

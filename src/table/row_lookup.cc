@@ -5,8 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "table/simd/find_rows.h"
-#include "table/simd/gather_rows.h"
+#include "table/simd/pull_rows.h"
 #include "table/table_state.h"
 
 namespace simurgh {

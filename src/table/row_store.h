@@ -10,7 +10,7 @@
 #include "simurgh/config/table_config.h"
 #include "simurgh/tensor/half.h"
 #include "table/arena.h"
-#include "table/initializer.h"
+#include "table/new_rows.h"
 #include "table/row_layout.h"
 #include "table/simd/encoded_rows.h"
 #include "table/sparse_optimizer.h"

@@ -7,8 +7,8 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "simurgh/base/check.h"
-#include "simurgh/table/row_numbers.h"
-#include "simurgh/table/run_number.h"
+#include "simurgh/base/step_id.h"
+#include "simurgh/table/encoded_matrix.h"
 
 namespace simurgh {
 namespace {

@@ -13,11 +13,11 @@
 #include "simurgh/base/hash.h"
 #include "simurgh/tensor/finite.h"
 #include "table/arena.h"
-#include "table/recency_queue.h"
+#include "table/eviction.h"
 #include "table/row_index.h"
 #include "table/row_layout.h"
 #include "table/row_store.h"
-#include "table/simd/gather_rows.h"
+#include "table/simd/pull_rows.h"
 #include "table/table_state.h"
 
 namespace simurgh {

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "simurgh/table/table.h"
-#include "table/admission.h"
 #include "table/arena.h"
-#include "table/expiry.h"
-#include "table/recency_queue.h"
+#include "table/eviction.h"
+#include "table/new_rows.h"
 #include "table/row_copy.h"
 #include "table/row_index.h"
 #include "table/row_layout.h"

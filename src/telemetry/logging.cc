@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/json_text.h"
 #include "simurgh/base/log.h"
+#include "simurgh/base/text.h"
 #include "telemetry/log_format.h"
 
 namespace simurgh::internal {

@@ -16,8 +16,8 @@
 #include "absl/strings/str_format.h"
 #include <nlohmann/json.hpp>
 
-#include "simurgh/base/json_text.h"
 #include "simurgh/base/mutex.h"
+#include "simurgh/base/text.h"
 
 #if defined(SIMURGH_CUDA)
 #include <nvtx3/nvToolsExt.h>

@@ -1,7 +1,6 @@
 #include "train/dense_update.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "simurgh/base/check.h"
 #include "simurgh/telemetry/timeline.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/check.h"
-#include "simurgh/table/run_number.h"
+#include "simurgh/base/step_id.h"
 
 namespace simurgh {
 

@@ -1,6 +1,7 @@
 #include "train/progress_meter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -12,6 +13,20 @@ double Seconds(std::chrono::steady_clock::duration duration) {
 }
 
 }  // namespace
+
+bool EarlyStopping::IsOver(const EvaluationResult& result) {
+  if (config_.patience == 0) return false;
+  const EvaluationMetric metric = config_.metric.value_or(EvaluationMetric::kAuc);
+  const double value = ScoreOf(metric, ValueOf(result, metric));
+  const bool better =
+      state_.best ? value > *state_.best + double{config_.min_improvement} : !std::isnan(value);
+  if (better) {
+    state_.best = value;
+    state_.no_better = 0;
+    return false;
+  }
+  return ++state_.no_better >= config_.patience;
+}
 
 ProgressMeter::ProgressMeter(std::chrono::milliseconds interval, size_t auc_window,
                              std::span<const TaskConfig> tasks)

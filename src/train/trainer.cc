@@ -8,12 +8,11 @@
 
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
+#include "simurgh/train/batch_pipeline.h"
 #include "train/dense_update.h"
-#include "train/early_stopping.h"
 #include "train/loader.h"
 #include "train/progress_meter.h"
 #include "train/rank_monitor.h"
-#include "train/step_batches.h"
 
 namespace simurgh {
 namespace {

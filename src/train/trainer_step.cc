@@ -1,18 +1,16 @@
 // One training step: from the pulled embeddings to the push of their gradients.
 
-#include <algorithm>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/telemetry/timeline.h"
+#include "simurgh/train/batch_pipeline.h"
 #include "simurgh/train/learning_rates.h"
 #include "simurgh/train/trainer.h"
 #include "train/dense_update.h"
 #include "train/progress_meter.h"
 #include "train/rank_monitor.h"
-#include "train/step_batches.h"
 
 namespace simurgh {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "services/api/batch_codec.h"
+#include "services/api/batch_rpc.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/data/batch_builder.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "services/api/feed_codec.h"
-#include "services/api/rank_methods.h"
+#include "services/api/methods.h"
 #include "simurgh/base/check.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/data_position.h"

@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "services/serving/codecs.h"
 #include "services/serving/http_parser.h"
 #include "services/serving/predict_api.h"
+#include "services/serving/predict_request.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/targets.h"
 

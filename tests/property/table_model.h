@@ -13,8 +13,7 @@
 
 #include "simurgh/table/partition.h"
 #include "simurgh/tensor/half.h"
-#include "table/admission.h"
-#include "table/initializer.h"
+#include "table/new_rows.h"
 #include "table/row_store.h"
 #include "table/sparse_optimizer.h"
 #include "tests/unit/table/row_references.h"

@@ -9,7 +9,7 @@
 
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/table/partition.h"
-#include "table/initializer.h"
+#include "table/new_rows.h"
 #include "table/sparse_optimizer.h"
 #include "tests/unit/table/row_references.h"
 

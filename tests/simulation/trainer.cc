@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/nn_worker/resume.h"
+#include "simurgh/base/step_id.h"
 #include "simurgh/nn/dense_network.h"
-#include "simurgh/table/run_number.h"
 
 namespace simurgh::simulation {
 namespace {

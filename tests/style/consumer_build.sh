@@ -23,4 +23,8 @@ if grep -iE '^(yaml-cpp|spdlog|prometheus-cpp|hwy|zlib|simurgh_(dnnl|jemalloc|fa
 fi
 
 cmake --build "$build" --parallel "${JOBS:-$(nproc)}"
-timeout 60 "$build/my_program"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+for address in tcp://127.0.0.1:0 "unix://$folder/echo" "shm://$folder/echo-shm"; do
+  timeout 60 "$build/my_program" "$address"
+done

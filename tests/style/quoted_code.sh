@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# quoted_code.sh [FILE]: what rpc/README.md shows as C++ is the example's own code, and what it shows as CMake that of the
-# consumer that consumer_build.sh builds, word for word.
+# quoted_code.sh [FILE]: what rpc/README.md shows as C++ and CMake is the code of the consumer
+# that consumer_build.sh builds, word for word.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 page=${1:-rpc/README.md}
-code=$(cat tests/style/consumer/CMakeLists.txt rpc/examples/*.h rpc/examples/*.cc)
+code=$(cat tests/style/consumer/CMakeLists.txt tests/style/consumer/my_program.cc)
 block='' inside=false blocks=0 failures=0
 while IFS= read -r line; do
   if ! $inside; then
@@ -14,7 +14,7 @@ while IFS= read -r line; do
     inside=false
     blocks=$((blocks + 1))
     if [[ $code != *"$block"* ]]; then
-      printf '%s shows code that is neither in rpc/examples nor in tests/style/consumer:\n%s' "$page" "$block"
+      printf '%s shows code that is not in tests/style/consumer:\n%s' "$page" "$block"
       failures=$((failures + 1))
     fi
   else

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "services/api/batch_client.h"
+#include "services/api/batch_rpc.h"
 #include "services/runtime/io_thread.h"
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/config/cluster_config.h"

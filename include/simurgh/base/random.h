@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 
 #include "simurgh/base/hash.h"
 
@@ -38,7 +40,10 @@ class Random {
   }
 
   // Standard normal, by Box and Muller, from two uniform draws.
-  double Normal();
+  double Normal() {
+    const double radius = std::sqrt(-2.0 * std::log(1.0 - Uniform()));
+    return radius * std::cos(2.0 * std::numbers::pi * Uniform());
+  }
 
  private:
   uint64_t state_;

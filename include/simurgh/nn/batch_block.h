@@ -3,10 +3,14 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "simurgh/config/embedding_form.h"
 #include "simurgh/data/batch.h"
 #include "simurgh/data/vector_codec.h"
+#include "simurgh/nn/batch_block.h"
+#include "simurgh/nn/model.h"
 #include "simurgh/tensor/matrix_view.h"
 
 namespace simurgh {
@@ -62,5 +66,31 @@ class BlockPool {
 // Blocks in ordinary memory, in the precisions of the wire; without dims, all are f32. Blocks of
 // rows also have f32 embeddings.
 std::unique_ptr<BlockPool> NewBlockPool(size_t embedding_width, const EmbeddingWire& wire = {});
+
+// Finds features whose embeddings are not finite. Without features, finds none.
+//
+// Threads: immutable.
+class EmbeddingCheck {
+ public:
+  EmbeddingCheck() = default;
+  // features: side by side in the embeddings. wire: of the network's blocks.
+  EmbeddingCheck(std::vector<ModelInputs::Feature> features, EmbeddingWire wire);
+
+  size_t features() const { return features_.size(); }
+
+  // Adds 1 to the count of each feature that has a NaN or an infinity in a block's embeddings.
+  // Requires a block that the network has computed. Shape: counts (features).
+  void Count(const BatchBlock& block, size_t samples, std::span<double> counts) const;
+
+  // The names of the features whose count is above 0, separated by commas.
+  std::string Names(std::span<const double> counts) const;
+  // Names() as part of an error, with the remedy. Empty if there are none.
+  std::string Problem(std::span<const double> counts) const;
+
+ private:
+  std::vector<ModelInputs::Feature> features_;
+  EmbeddingWire wire_;
+  size_t width_ = 0;
+};
 
 }  // namespace simurgh

@@ -42,7 +42,7 @@ class ModelVersion;
 struct VersionName {
   uint64_t step = 0;
   uint64_t checksum = 0;  // See Checkpoint.
-  uint64_t training = 0;  // See run_number.h: differs between models.
+  uint64_t training = 0;  // See base/step_id.h: differs between models.
 
   bool operator==(const VersionName&) const = default;
 };

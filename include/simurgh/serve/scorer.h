@@ -13,7 +13,7 @@
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 #include "simurgh/serve/model_version.h"
-#include "simurgh/serve/score_request.h"
+#include "simurgh/serve/predictor.h"
 #include "simurgh/telemetry/metrics.h"
 
 namespace simurgh {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "simurgh/base/check.h"
@@ -64,5 +65,8 @@ class EncodedMatrix {
 
 using EncodedRows = EncodedMatrix<std::byte>;             // Writable.
 using EncodedGradients = EncodedMatrix<const std::byte>;  // Read-only.
+
+// Converts an encoded row to f32, exactly. to: (D)
+void WidenRow(RowPrecision precision, const std::byte* row, std::span<float> to);
 
 }  // namespace simurgh

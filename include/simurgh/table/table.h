@@ -17,10 +17,23 @@
 #include "simurgh/model/tensor_file.h"
 #include "simurgh/table/distinct_counter.h"
 #include "simurgh/table/encoded_matrix.h"
-#include "simurgh/table/eviction.h"
 #include "simurgh/table/memory_budget.h"
 
 namespace simurgh {
+
+// Why a row was evicted. kCapacity and kMemory apply only when no rule does; of several rules, the
+// first in this order counts.
+enum class EvictionCause : uint8_t {
+  kCapacity,   // Least recently used row of a full table.
+  kMemory,     // Least recently used row, at the server's memory limit.
+  kIdleSteps,  // Rule eviction.idle_steps, and likewise below.
+  kIdleTime,
+  kLowUse,
+  kSmallNorm,
+};
+inline constexpr size_t kEvictionCauses = 6;
+inline constexpr std::array<const char*, kEvictionCauses> kEvictionCauseNames = {
+    "capacity", "memory", "idle_steps", "idle_time", "low_use", "small_norm"};
 
 class Arena;
 
@@ -125,9 +138,9 @@ struct CopiedRows {
 // The rows of one table in one partition.
 //
 // Invariants: an id has at most one row; a row never moves; at most capacity_rows rows exist. A
-// full table evicts the row with the oldest stamp; recency_queue.h states how exactly. Once the
-// table is full, requests of sizes seen before allocate nothing, unless a copy is in progress or
-// changes are noted for the next one.
+// full table evicts the row with the oldest stamp; src/table/eviction.h states how exactly. Once
+// the table is full, requests of sizes seen before allocate nothing, unless a copy is in progress
+// or changes are noted for the next one.
 //
 // A row that a rule of config.eviction expires is invisible to pulls, pushes and visits from that
 // step on. Its memory is reclaimed by a sweep: each training pull first examines as many rows as it

@@ -16,8 +16,8 @@
 #include "simurgh/config/model_config.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/nn/batch_block.h"
 #include "simurgh/nn/dense_network.h"
-#include "simurgh/nn/embedding_check.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {

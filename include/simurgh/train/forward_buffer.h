@@ -75,7 +75,7 @@ class ForwardBuffer {
   bool HasRoom(size_t bytes) const;
   bool IsExemptFromLimit(const SubmitOptions& options) const;
 
-  // bytes: upper bound. Drops batches of older starts of the run's training (run_number.h).
+  // bytes: upper bound. Drops batches of older starts of the run's training (base/step_id.h).
   // Requires HasRoom or IsExemptFromLimit.
   Place Reserve(const SubmitOptions& options, size_t bytes);
 

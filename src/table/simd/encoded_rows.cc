@@ -7,7 +7,7 @@
 
 #include <hwy/highway.h>
 
-#include "simurgh/table/row_numbers.h"
+#include "simurgh/table/encoded_matrix.h"
 #include "simurgh/tensor/half-inl.h"
 #include "table/simd/encoded_rows.h"
 #include "table/simd/rules-inl.h"

@@ -1,8 +1,10 @@
-// A server and a client that calls it once; the exit code is 0 if what it sent came back.
+// A server at an address, and a client that calls it once: my_program [ADDRESS]. The exit code is 0
+// if what the client sent came back.
 
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "messages_generated.h"
@@ -21,13 +23,15 @@ using simurgh::StatusOr;
 using Message = rpc::MessageOf<wire::Greeting, rpc::Segment<"tensor", float>>;
 constexpr rpc::MethodOf<Message, Message> kEcho{.number = 1, .name = "echo"};
 
+// The destination of the request's tensor. The table is verified, the payload not yet read.
 StatusOr<rpc::Destinations<Message>> Place(const wire::Greeting& /*greeting*/,
                                            const Message::Counts& counts) {
   const auto tensor = std::make_shared<std::vector<float>>(counts[0]);
   return rpc::Destinations<Message>{{*tensor, tensor}};
 }
 
-rpc::awaitable<StatusOr<rpc::Outgoing<Message>>> Answer(rpc::RequestOf<Message> request) {
+// Sends the request's tensor back without a copy.
+rpc::awaitable<StatusOr<rpc::Outgoing<Message>>> Handle(rpc::RequestOf<Message> request) {
   flatbuffers::FlatBufferBuilder builder;
   const auto text = builder.CreateString(request.table().text());
   const auto root = wire::CreateGreeting(builder, text);
@@ -48,12 +52,12 @@ rpc::awaitable<Status> CallOnce(rpc::Client& client) {
   co_return same ? absl::OkStatus() : absl::DataLossError("what came back is not what was sent");
 }
 
-Status Run() {
+Status Run(const std::string& address) {
   rpc::asio::io_context context(1);
   rpc::Server server(context.get_executor(), {.cluster = "consumer", .role = "server"}, {},
                      nullptr);
-  rpc::Register(server, kEcho, Place, Answer);
-  SIMURGH_RETURN_IF_ERROR(server.Listen("tcp://127.0.0.1:0"));
+  rpc::Register(server, kEcho, Place, Handle);
+  SIMURGH_RETURN_IF_ERROR(server.Listen(address));
   rpc::Client client(context.get_executor(), server.address(),
                      {.cluster = "consumer", .role = "client"}, {}, nullptr);
   Status status;
@@ -70,8 +74,8 @@ Status Run() {
 }  // namespace
 }  // namespace consumer
 
-int main() {
-  const simurgh::Status status = consumer::Run();
+int main(int argc, char** argv) {
+  const simurgh::Status status = consumer::Run(argc > 1 ? argv[1] : "tcp://127.0.0.1:0");
   if (!status.ok()) std::cerr << status << "\n";
   return status.ok() ? 0 : 1;
 }

@@ -1,10 +1,10 @@
-#include "simurgh/collective/reduce_codec.h"
-
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "simurgh/collective/collective.h"
 
 namespace simurgh {
 namespace {

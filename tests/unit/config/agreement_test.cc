@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "config/sections.h"
-#include "simurgh/base/settings.h"
+#include "simurgh/base/text.h"
 #include "simurgh/config/cluster_config.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/config/sample.h"

@@ -1,5 +1,3 @@
-#include "simurgh/nn/embedding_check.h"
-
 #include <limits>
 #include <vector>
 
@@ -7,6 +5,7 @@
 
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/row_codec.h"
+#include "simurgh/nn/batch_block.h"
 
 namespace simurgh::testing {
 namespace {

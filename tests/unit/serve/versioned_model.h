@@ -7,7 +7,7 @@
 
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
-#include "simurgh/serve/score_request.h"
+#include "simurgh/serve/predictor.h"
 
 namespace simurgh::testing {
 

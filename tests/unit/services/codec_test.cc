@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "services/api/batch_codec.h"
+#include "services/api/batch_rpc.h"
 #include "services/api/row_rpc.h"
 #include "simurgh/base/random.h"
 

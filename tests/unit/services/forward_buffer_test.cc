@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/table/run_number.h"
+#include "simurgh/base/step_id.h"
 
 namespace simurgh {
 namespace {

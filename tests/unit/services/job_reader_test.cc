@@ -1,8 +1,6 @@
 // Train and evaluation parity: the same rows are the same tensors, masks of raw features and all,
 // whether the trainer reads them, evaluates on them, or a loader feeds them.
 
-#include "services/nn_worker/job_reader.h"
-
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "services/nn_worker/training_job.h"
 #include "simurgh/base/random.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/encoded_batch.h"
@@ -101,7 +100,7 @@ model: {towers: [{name: top, input: [dense, embeddings], layers: [{linear: 1}]}]
   }
 
   std::vector<Batch> All(std::unique_ptr<BatchReader> reader) {
-    const auto job = NewJobReader(std::move(reader), *masks_, skipped_, nullptr, &labels_);
+    const auto job = NewJobReader(std::move(reader), *masks_, skipped_, &labels_);
     std::vector<Batch> batches;
     while (true) {
       auto batch = job->Next();

@@ -11,7 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/api/answer.h"
-#include "services/api/batch_client.h"
+#include "services/api/batch_rpc.h"
 #include "services/api/row_rpc.h"
 #include "tests/unit/services/one_table.h"
 #include "tests/unit/services/remote_worker.h"

@@ -15,10 +15,10 @@
 
 #include "services/embedding_ps/parameter_server.h"
 #include "services/runtime/io_thread.h"
+#include "simurgh/base/step_id.h"
 #include "simurgh/feature/bucket_map.h"
 #include "simurgh/model/model_report.h"
 #include "simurgh/model/table_export.h"
-#include "simurgh/table/run_number.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/services/one_table.h"
 

@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/api/row_rpc.h"
-#include "simurgh/table/row_numbers.h"
+#include "simurgh/table/encoded_matrix.h"
 #include "simurgh/tensor/half.h"
 #include "tests/unit/services/worker_fixture.h"
 

@@ -1,8 +1,7 @@
-#include "services/embedding_ps/run_guard.h"
-
 #include <catch2/catch.hpp>
 
-#include "simurgh/table/run_number.h"
+#include "services/embedding_ps/methods.h"
+#include "simurgh/base/step_id.h"
 
 namespace simurgh {
 namespace {

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
-#include "simurgh/table/run_number.h"
+#include "simurgh/base/step_id.h"
 
 namespace simurgh {
 namespace {

@@ -12,7 +12,7 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
-#include "services/api/batch_codec.h"
+#include "services/api/batch_rpc.h"
 #include "services/embedding_worker/batch_methods.h"
 #include "services/runtime/io_thread.h"
 #include "simurgh/base/random.h"

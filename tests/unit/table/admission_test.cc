@@ -1,5 +1,3 @@
-#include "table/admission.h"
-
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -8,6 +6,7 @@
 #include "simurgh/base/random.h"
 #include "simurgh/table/table.h"
 #include "table/arena.h"
+#include "table/new_rows.h"
 
 namespace simurgh {
 namespace {

@@ -1,5 +1,3 @@
-#include "table/expiry.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -10,6 +8,7 @@
 #include "simurgh/base/random.h"
 #include "simurgh/table/table.h"
 #include "table/arena.h"
+#include "table/eviction.h"
 
 namespace simurgh {
 namespace {

@@ -1,10 +1,9 @@
-#include "table/simd/find_rows.h"
-
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
+#include "table/simd/pull_rows.h"
 #include "tests/unit/table/targets.h"
 
 namespace simurgh {

@@ -1,5 +1,3 @@
-#include "table/simd/gather_rows.h"
-
 #include <array>
 #include <bit>
 #include <cstring>
@@ -8,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
+#include "table/simd/pull_rows.h"
 #include "tests/unit/table/targets.h"
 
 namespace simurgh {

@@ -1,10 +1,10 @@
-#include "table/initializer.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "table/new_rows.h"
 
 namespace simurgh {
 namespace {

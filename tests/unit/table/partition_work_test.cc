@@ -5,9 +5,9 @@
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
+#include "simurgh/base/step_id.h"
 #include "simurgh/table/memory_budget.h"
 #include "simurgh/table/partition.h"
-#include "simurgh/table/run_number.h"
 
 namespace simurgh {
 namespace {

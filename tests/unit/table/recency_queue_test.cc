@@ -1,5 +1,3 @@
-#include "table/recency_queue.h"
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -9,6 +7,7 @@
 
 #include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"
+#include "table/eviction.h"
 
 namespace simurgh {
 namespace {

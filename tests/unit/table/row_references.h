@@ -4,8 +4,8 @@
 #include <span>
 
 #include "table/simd/encoded_rows.h"
+#include "table/simd/pull_rows.h"
 #include "table/simd/row_update.h"
-#include "table/simd/uniform_row.h"
 
 namespace simurgh {
 

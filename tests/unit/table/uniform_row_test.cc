@@ -1,11 +1,10 @@
-#include "table/simd/uniform_row.h"
-
 #include <cstring>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "simurgh/base/random.h"
+#include "table/simd/pull_rows.h"
 #include "tests/unit/table/row_references.h"
 #include "tests/unit/table/targets.h"
 

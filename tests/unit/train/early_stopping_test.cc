@@ -1,9 +1,9 @@
-#include "train/early_stopping.h"
-
 #include <limits>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "train/progress_meter.h"
 
 namespace simurgh {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include <catch2/catch.hpp>
 
-#include "services/serving/codecs.h"
+#include "services/serving/predict_request.h"
 #include "tests/unit/services/serving/format.h"
 
 namespace simurgh {

@@ -11,9 +11,11 @@
 #include "absl/functional/function_ref.h"
 
 #include "simurgh/base/hash.h"
+#include "simurgh/base/random.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/table_config.h"
 #include "simurgh/model/tensor_file.h"
+#include "table/simd/pull_rows.h"
 
 namespace simurgh {
 
@@ -97,6 +99,33 @@ class Admission {
   std::vector<std::unique_ptr<Group>> groups_;  // occurrences.
   uint64_t groups_in_use_ = 0;
   uint64_t sketches_in_use_ = 0;
+};
+
+// Draws the initial weights of rows. They depend only on seed, table name, id and position, not on
+// the order of requests or the number of servers.
+//
+// Threads: any; immutable.
+class Initializer {
+ public:
+  Initializer(const InitializerConfig& config, std::string_view table, uint32_t dim, uint64_t seed);
+
+  struct NewWeights {
+    uint64_t id;
+    float* weights;
+  };
+
+  // Overwrites D weights of each row.
+  // Cost per weight: uniform half a 64-bit draw, normal a logarithm and a cosine, gamma somewhat
+  // more, poisson `rate` draws.
+  void Fill(std::span<const NewWeights> rows) const;
+
+ private:
+  double Draw(Random& random) const;
+
+  InitializerConfig config_;
+  uint32_t dim_;
+  uint64_t table_seed_;
+  UniformRange range_;
 };
 
 }  // namespace simurgh

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace simurgh {
 
@@ -13,5 +14,8 @@ std::string SettingsDifference(const std::string& a_text, const std::string& a,
 
 // Replaces bytes that are not printable ASCII by \xNN.
 std::string PrintableLine(const std::string& text);
+
+// Appends a text in quotes. Bytes that are not ASCII become \u00XX unless the text is UTF-8.
+void AppendJsonText(std::string_view text, std::string& out);
 
 }  // namespace simurgh
