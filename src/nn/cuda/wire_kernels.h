@@ -11,7 +11,7 @@
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/reduction_kernels.h"
 
-// Encodes gradients for other ranks with the same bytes as collective/reduce_codec.cc, so sums have
+// Encodes gradients for other ranks with the same bytes as collective/collective.cc, so sums have
 // the same bits on CPU and device.
 namespace simurgh::cuda {
 
