@@ -19,7 +19,7 @@ that cannot run prints SKIPPED with the reason:
   initcheck  run them under its check of uninitialised memory.
   racecheck  run kernels under its check of memory that a block shares.
   synccheck  run them under its check of barriers and shuffles.
-  training   train a few steps on the Adult data.
+  training   train a few steps on the Adult data, and ranks on all devices.
 
   --minutes N    end after N minutes (default: 25)
   --out DIR      write results and logs to DIR (default: build/gpu_check)
@@ -261,7 +261,7 @@ run_plans() {
 
 run_training() {
   [[ -x $adult ]] || { note="adult_cuda_test was not built"; return 77; }
-  logged "$out/training" 600 "$adult" "a short run*"
+  logged "$out/training" 600 "$adult" "a short run*,ranks on all devices*"
 }
 
 # Prints the table and writes the JSON.

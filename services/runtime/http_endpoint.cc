@@ -33,40 +33,6 @@ constexpr std::string_view kHeadEnd = "\r\n\r\n";
 // Between a failed accept, as when no descriptors are left, and the next one.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
-struct Request {
-  std::string method;
-  std::string target;  // Without the query.
-  std::string query;
-  bool keep_alive = false;
-};
-
-// Parses the request line and the header lines. Returns nothing if they are malformed or announce a
-// body.
-std::optional<Request> Parse(const std::string& head) {
-  const std::vector<std::string> lines = absl::StrSplit(head, "\r\n");
-  const std::vector<std::string> words = absl::StrSplit(lines[0], ' ');
-  if (words.size() != 3 || (words[2] != "HTTP/1.1" && words[2] != "HTTP/1.0")) return std::nullopt;
-  const std::pair<std::string, std::string> target =
-      absl::StrSplit(words[1], absl::MaxSplits('?', 1));
-  Request request{.method = words[0],
-                  .target = target.first,
-                  .query = target.second,
-                  .keep_alive = words[2] == "HTTP/1.1"};
-  for (size_t i = 1; i < lines.size(); ++i) {
-    const size_t colon = lines[i].find(':');
-    if (colon == std::string::npos || colon == 0) return std::nullopt;
-    const std::string name = absl::AsciiStrToLower(lines[i].substr(0, colon));
-    std::string value = absl::AsciiStrToLower(lines[i].substr(colon + 1));
-    absl::StripAsciiWhitespace(&value);
-    if (name == "transfer-encoding" || (name == "content-length" && value != "0")) {
-      return std::nullopt;
-    }
-    if (name == "connection" && value == "close") request.keep_alive = false;
-    if (name == "connection" && value == "keep-alive") request.keep_alive = true;
-  }
-  return request;
-}
-
 struct Response {
   const char* status;
   std::string body;
@@ -161,9 +127,9 @@ class Endpoint final : public HttpEndpoint {
         if (error) co_return;
         end = received.find(kHeadEnd);
       }
-      std::optional<Request> request;
+      std::optional<EndpointRequest> request;
       if (end != std::string::npos) {
-        request = Parse(received.substr(0, end));
+        request = EndpointRequest::Parse(received.substr(0, end));
         received.erase(0, end + kHeadEnd.size());
       }
       Response response{"400 Bad Request", "malformed request\n"};
@@ -212,7 +178,7 @@ class Endpoint final : public HttpEndpoint {
     co_return Response{"200 OK", std::move(json), "application/json"};
   }
 
-  Response Answer(const Request& request) const {
+  Response Answer(const EndpointRequest& request) const {
     if (request.method != "GET" && request.method != "HEAD") {
       return {.status = "405 Method Not Allowed",
               .body = "only GET and HEAD\n",
@@ -252,6 +218,31 @@ class Endpoint final : public HttpEndpoint {
 };
 
 }  // namespace
+
+std::optional<EndpointRequest> EndpointRequest::Parse(const std::string& head) {
+  const std::vector<std::string> lines = absl::StrSplit(head, "\r\n");
+  const std::vector<std::string> words = absl::StrSplit(lines[0], ' ');
+  if (words.size() != 3 || (words[2] != "HTTP/1.1" && words[2] != "HTTP/1.0")) return std::nullopt;
+  const std::pair<std::string, std::string> target =
+      absl::StrSplit(words[1], absl::MaxSplits('?', 1));
+  EndpointRequest request{.method = words[0],
+                          .target = target.first,
+                          .query = target.second,
+                          .keep_alive = words[2] == "HTTP/1.1"};
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const size_t colon = lines[i].find(':');
+    if (colon == std::string::npos || colon == 0) return std::nullopt;
+    const std::string name = absl::AsciiStrToLower(lines[i].substr(0, colon));
+    std::string value = absl::AsciiStrToLower(lines[i].substr(colon + 1));
+    absl::StripAsciiWhitespace(&value);
+    if (name == "transfer-encoding" || (name == "content-length" && value != "0")) {
+      return std::nullopt;
+    }
+    if (name == "connection" && value == "close") request.keep_alive = false;
+    if (name == "connection" && value == "keep-alive") request.keep_alive = true;
+  }
+  return request;
+}
 
 StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(
     const std::string& address, const std::string& key, const std::string& process,

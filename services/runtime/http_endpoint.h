@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "simurgh/base/status.h"
@@ -24,6 +25,17 @@ struct HttpLimits {
   uint32_t request_bytes = 8 * 1024;
   // From the start of a request to the end of the response, without the time of a recording.
   std::chrono::milliseconds request_timeout{10'000};
+};
+
+// The head of a request, without its empty line.
+struct EndpointRequest {
+  std::string method;
+  std::string target;  // Without the query.
+  std::string query;
+  bool keep_alive = false;
+
+  // Returns nothing if the head is malformed or announces a body.
+  static std::optional<EndpointRequest> Parse(const std::string& head);
 };
 
 // An HTTP/1.1 server for GET and HEAD of

@@ -53,7 +53,7 @@ Status UnfinishedFile::Finish() {
 
 StatusOr<std::unique_ptr<OutputFile>> OutputFile::Open(const std::string& path) {
   std::string name = path == "-" ? "stdout" : path;
-  std::unique_ptr<UnfinishedFile> unfinished;
+  std::unique_ptr<UnfinishedFile> temporary;
   FileDescriptor file(-1);
   std::error_code problem;
   if (path == "-") {
@@ -63,15 +63,15 @@ StatusOr<std::unique_ptr<OutputFile>> OutputFile::Open(const std::string& path) 
   } else if (std::filesystem::is_directory(path, problem)) {
     errno = EISDIR;
   } else {
-    unfinished = std::make_unique<UnfinishedFile>(path);
+    temporary = std::make_unique<UnfinishedFile>(path);
     file = FileDescriptor(
-        open(unfinished->name().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+        open(temporary->name().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   }
   if (!file.valid()) {
     return ErrnoStatus(errno, absl::StrCat("--output ", name, ": cannot write it"));
   }
   return std::unique_ptr<OutputFile>(
-      new OutputFile(std::move(name), std::move(unfinished), std::move(file)));
+      new OutputFile(std::move(name), std::move(temporary), std::move(file)));
 }
 
 Status OutputFile::Write() {

@@ -1,6 +1,7 @@
-// The batches that nn-workers send to embedding workers, and the messages between them.
+// The batches that nn-workers send to embedding workers, and what else is sent between them.
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "services/api/batch_rpc.h"
@@ -8,6 +9,7 @@
 #include "simurgh/base/hash.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/encoded_batch.h"
+#include "simurgh/data/row_codec.h"
 #include "simurgh/feature/argmax_wire.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"
@@ -174,6 +176,81 @@ std::vector<Bytes> ArgmaxSeeds() {
   return {SeedWriter().bytes(), some.bytes()};
 }
 
+// --- vectors: precision and dims, then encoded rows.
+
+void RunVectors(Input input) {
+  SeedReader reader(input);
+  const auto precision = static_cast<VectorPrecision>(reader.Value<uint8_t>() % 4);
+  std::vector<uint32_t> dims(1 + reader.Value<uint8_t>() % 3);
+  for (uint32_t& dim : dims) dim = 1 + reader.Value<uint8_t>() % 40;
+  const VectorCodec codec(precision, dims);
+  Bytes bytes = ToBytes(reader.rest());
+  const size_t rows = bytes.size() / codec.row_bytes();
+  bytes.resize(rows * codec.row_bytes());
+  std::vector<float> values(rows * codec.columns());
+  const MatrixView<float> matrix(values.data(), rows, codec.columns());
+  codec.Decode(bytes, 1, matrix);
+  const bool exact = precision != VectorPrecision::kInt8 &&
+                     std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+  if (!exact) return;
+  Bytes again(bytes.size());
+  codec.Encode({values.data(), rows, codec.columns()}, 1, std::nullopt, again);
+  SIMURGH_CHECK(again == bytes);
+}
+
+std::vector<Bytes> VectorsSeeds() {
+  std::vector<Bytes> seeds;
+  const std::vector<float> values{1, -2.5F, 0, 3e4F, 1e-3F, -7};
+  for (const uint8_t precision : {0, 1, 2, 3}) {
+    const VectorCodec codec(static_cast<VectorPrecision>(precision), {1, 2});
+    Bytes bytes(2 * codec.row_bytes());
+    codec.Encode({values.data(), 2, 3}, 1, std::nullopt, bytes);
+    SeedWriter seed;
+    seed.Value(precision).Value(uint8_t{1}).Value(uint8_t{0}).Value(uint8_t{1});
+    seeds.push_back(seed.Rest(bytes).bytes());
+  }
+  return seeds;
+}
+
+// --- pooled_rows: precision and samples, then the batch's rows. Pooled at once and in parts, they
+// give the same embeddings.
+
+void RunPooledRows(Input input) {
+  SeedReader reader(input);
+  const auto precision = static_cast<VectorPrecision>(reader.Value<uint8_t>() % 4);
+  const CompactBatch batch = SomeBatch(1, reader.Value<uint8_t>() % 32);
+  const RowCodec codec(precision, {{3, {Pooling::kMean}},
+                                   {3, {Pooling::kWeightedSum}},
+                                   {5, {Pooling::kRaw, 2}},
+                                   {1, {Pooling::kSqrtN}}});
+  Bytes rows = ToBytes(reader.rest());
+  rows.resize(codec.bytes(batch));
+  constexpr size_t kWidth = 3 + 3 + 10 + 1;
+  const auto pool = [&](size_t parts) {
+    std::vector<float> pooled(batch.batch_size * kWidth);
+    codec.Pool(batch, rows, {pooled.data(), batch.batch_size, kWidth},
+               [&](size_t count, size_t, absl::FunctionRef<void(size_t, size_t)> work) {
+                 for (size_t part = 0; part < parts; ++part) {
+                   work(count * part / parts, count * (part + 1) / parts);
+                 }
+               });
+    return pooled;
+  };
+  const std::vector<float> whole = pool(1);
+  const std::vector<float> parts = pool(3);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    SIMURGH_CHECK(SameFloat(whole[i], parts[i]));
+  }
+}
+
+std::vector<Bytes> PooledRowsSeeds() {
+  std::vector<Bytes> seeds;
+  for (const uint8_t precision : {0, 1, 2, 3}) {
+    seeds.push_back(SeedWriter().Value(precision).Value(uint8_t{9}).Rest(Bytes(700)).bytes());
+  }
+  return seeds;
+}
+
 // --- The others are metadata alone.
 
 bool Same(const BatchReference& one, const BatchReference& other) {
@@ -295,6 +372,8 @@ std::vector<Target> BatchTargets() {
   return {{"submit_batch", RunSubmit, SubmitSeeds},
           {"submit_options", RunSubmitOptions, SubmitOptionsSeeds},
           {"argmax", RunArgmax, ArgmaxSeeds},
+          {"vectors", RunVectors, VectorsSeeds},
+          {"pooled_rows", RunPooledRows, PooledRowsSeeds},
           {"batch_reference", RunReference, ReferenceSeeds},
           {"pull_batch", RunPullBatch, PullBatchSeeds},
           {"pulled_batch", RunPulledBatch, PulledBatchSeeds},

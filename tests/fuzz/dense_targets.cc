@@ -1,7 +1,5 @@
 // The messages between nn-workers and the servers of dense weights.
 
-#include <cmath>
-
 #include "services/api/dense_rpc.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/schema.h"
@@ -9,10 +7,6 @@
 
 namespace simurgh::fuzz {
 namespace {
-
-bool SameFloat(float one, float other) {
-  return one == other || (std::isnan(one) && std::isnan(other));
-}
 
 void RunStartDense(Input input) {
   const Received<api::wire::StartDenseRequest> request(input);

@@ -1,5 +1,6 @@
 // What loaders, other ranks and `simurgh checkpoint` send to nn-workers.
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 #include "services/api/feed_codec.h"
 #include "services/api/methods.h"
 #include "simurgh/base/check.h"
+#include "simurgh/collective/reduce_codec.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/data_position.h"
 #include "simurgh/data/encoded_batch.h"
@@ -232,6 +234,40 @@ std::vector<Bytes> RankSeeds() {
           Seed(3, AwaitEnd(5)), Seed(4, Ended(14, "rank 1 of 2 stopped"))};
 }
 
+// --- sums: precision and number of another rank's values, then these.
+
+void RunSums(Input input) {
+  SeedReader reader(input);
+  const auto precision = static_cast<ReducePrecision>(reader.Value<uint8_t>() % 3);
+  std::vector<float> values(reader.Value<uint16_t>() % 2'000);
+  Bytes encoded = ToBytes(reader.rest());
+  encoded.resize(EncodedSize(values.size(), precision));
+  DecodeValues(encoded, precision, values);
+  std::vector<float> sums(values.size());
+  AddValues(encoded, precision, sums);
+  for (size_t i = 0; i < sums.size(); ++i) SIMURGH_CHECK(SameFloat(sums[i], values[i]));
+  const bool exact = precision != ReducePrecision::kInt8 &&
+                     std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+  if (!exact) return;
+  Bytes again(encoded.size());
+  EncodeValues(values, precision, {}, again);
+  SIMURGH_CHECK(again == encoded);
+}
+
+std::vector<Bytes> SumsSeeds() {
+  std::vector<float> values(700);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 97) - 40;
+  std::vector<Bytes> seeds;
+  for (const uint8_t code : {0, 1, 2}) {
+    const auto precision = static_cast<ReducePrecision>(code);
+    Bytes encoded(EncodedSize(values.size(), precision));
+    EncodeValues(values, precision, {}, encoded);
+    const auto count = static_cast<uint16_t>(values.size());
+    seeds.push_back(SeedWriter().Value(code).Value(count).Rest(encoded).bytes());
+  }
+  return seeds;
+}
+
 rpc::Outgoing<api::SaveCheckpoint::Request> Ask(uint64_t request) {
   flatbuffers::FlatBufferBuilder builder;
   const auto root = api::wire::CreateSaveCheckpointRequest(builder, request);
@@ -287,6 +323,8 @@ void RunFeed(Input input) {
     const std::string text = TextOf(message.table->position());
     const Received<api::wire::OpenFeedResponse> again(Taken(message.table->taken(), text));
     SIMURGH_CHECK_EQ(again.table->taken(), message.table->taken());
+    const auto offsets = OffsetsFromText(text);
+    SIMURGH_CHECK(!offsets.ok() || OffsetsFromText(OffsetsText(*offsets)).value() == *offsets);
     const auto position = DataPosition::FromText(text);
     if (!position.ok()) return;
     SIMURGH_CHECK(DataPosition::FromText(position->ToText()).value() == *position);
@@ -337,6 +375,7 @@ std::vector<Target> FeedTargets() {
   return {{"feed", RunFeed, FeedSeeds},
           {"feed_batch", RunFeedBatch, FeedBatchSeeds},
           {"ranks", RunRanks, RankSeeds},
+          {"sums", RunSums, SumsSeeds},
           {"save_checkpoint", RunCheckpoint, CheckpointSeeds}};
 }
 

@@ -1,11 +1,14 @@
-// Requests to the online server: HTTP, and the bodies of both protocols.
+// Requests to the online server: HTTP, and the bodies of both protocols. Requests for metrics, and
+// their answers.
 
 #include <memory>
 #include <string>
 
+#include "services/runtime/http_endpoint.h"
 #include "services/serving/http_parser.h"
 #include "services/serving/predict_api.h"
 #include "services/serving/predict_request.h"
+#include "services/simurgh/scrape.h"
 #include "simurgh/base/check.h"
 #include "tests/fuzz/targets.h"
 
@@ -161,13 +164,46 @@ std::vector<Bytes> HttpSeeds() {
                   "chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n")};
 }
 
+// --- metrics_request: a head without its end. Its parts are parts of its first line.
+
+void RunMetricsRequest(Input input) {
+  const std::string head = TextOf(input);
+  const auto request = EndpointRequest::Parse(head);
+  if (!request) return;
+  SIMURGH_CHECK(head.starts_with(request->method + " " + request->target));
+  SIMURGH_CHECK(head.find(request->query) != head.npos);
+}
+
+std::vector<Bytes> MetricsRequestSeeds() {
+  return {BytesOf("GET /trace?seconds=2 HTTP/1.1\r\nHost: a:1\r\nConnection: close"),
+          BytesOf("HEAD /metrics HTTP/1.0\r\nContent-Length: 0\r\nConnection: keep-alive")};
+}
+
+// --- metrics_answer: as `simurgh status` reads it.
+
+void RunMetricsAnswer(Input input) {
+  const auto metrics = MetricsText::Parse(TextOf(input));
+  if (!metrics.ok()) {
+    SIMURGH_CHECK(absl::IsInvalidArgument(metrics.status())) << metrics.status();
+    return;
+  }
+  (void)metrics->Sum("a", {{"b", "c"}});
+  SIMURGH_CHECK(!metrics->Label("b", "a") || metrics->Sum("a"));
+}
+
+std::vector<Bytes> MetricsAnswerSeeds() {
+  return {BytesOf("# HELP a b\na{b=\"c\",d=\"e\\n\\\"\"} 1.5e3 7\na 2\n\nb_total +Inf\n")};
+}
+
 }  // namespace
 
 std::vector<Target> ServingTargets() {
   return {{"v1_request", RunV1, V1Seeds},
           {"v2_request", RunV2, V2Seeds},
           {"v2_binary", RunV2Binary, V2BinarySeeds},
-          {"http_request", RunHttp, HttpSeeds}};
+          {"http_request", RunHttp, HttpSeeds},
+          {"metrics_request", RunMetricsRequest, MetricsRequestSeeds},
+          {"metrics_answer", RunMetricsAnswer, MetricsAnswerSeeds}};
 }
 
 }  // namespace simurgh::fuzz

@@ -3,6 +3,7 @@
 // What is fuzzed: everything that reads bytes of a peer, a client or a checkpoint.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +17,10 @@ using Input = std::span<const std::byte>;
 using Bytes = std::vector<std::byte>;
 
 inline Bytes ToBytes(Input input) { return {input.begin(), input.end()}; }
+
+inline bool SameFloat(float one, float other) {
+  return one == other || (std::isnan(one) && std::isnan(other));
+}
 
 struct Target {
   std::string_view name;

@@ -126,22 +126,24 @@ class CudaExecutor {
 
   ProfileRange Range(const char* name) { return ProfileRange(name); }
 
+  // Launches of kernels. launch.cuh defines them; inlined, they would have no symbols to link.
+
   // Calls kernel(i) for every i below count, in parallel.
   template <typename Kernel>
-  void ForEach(size_t count, const Kernel& kernel);
+  [[gnu::noinline]] void ForEach(size_t count, const Kernel& kernel);
   // Calls kernel(row, column) for every cell, in parallel; a warp covers adjacent columns. A
   // PackKernel runs for several columns at once.
   template <typename Kernel>
-  void ForEachCell(size_t rows, size_t columns, const Kernel& kernel);
+  [[gnu::noinline]] void ForEachCell(size_t rows, size_t columns, const Kernel& kernel);
   // Calls kernel.Finish(i, sum) for every i below count, in parallel. sum adds kernel.Lane(i, lane)
   // for the kSumLanes lanes, which are adjacent threads, in a fixed order.
   template <typename Kernel>
-  void ForEachSum(size_t count, const Kernel& kernel);
+  [[gnu::noinline]] void ForEachSum(size_t count, const Kernel& kernel);
   // For every i below count, in parallel: calls kernel.Fill(i, k, block) for every k below fills(),
   // then kernel.Cell(i, k, block) for every k below cells(). block: bytes() of shared memory, which
   // is not initialised; at most 48 KiB.
   template <typename Kernel>
-  void ForEachBlock(size_t count, const Kernel& kernel);
+  [[gnu::noinline]] void ForEachBlock(size_t count, const Kernel& kernel);
 
   // Enqueues the product. Returns whether its epilogue was fused.
   template <typename T, typename Out>

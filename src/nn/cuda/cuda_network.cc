@@ -18,11 +18,8 @@ StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,
                                                  .graphs = tuning.graphs,
                                                  .poison = tuning.poison}));
   CudaNetwork result{.device = executor->device_name()};
-  const auto create = options.precision == ComputePrecision::kBf16  ? &CreateBfloat16Network
-                      : options.precision == ComputePrecision::kF16 ? &CreateFloat16Network
-                                                                    : &CreateFloatNetwork;
-  SIMURGH_ASSIGN_OR_RETURN(result.network,
-                           create(std::move(plan), TasksOf(model), options, std::move(executor)));
+  SIMURGH_ASSIGN_OR_RETURN(result.network, CreateOnExecutor(std::move(plan), TasksOf(model),
+                                                            options, std::move(executor)));
   return result;
 }
 

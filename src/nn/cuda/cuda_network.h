@@ -34,12 +34,10 @@ StatusOr<CudaNetwork> CreateCudaNetwork(const ModelConfig& model,
                                         const DenseNetworkOptions& options,
                                         const CudaTuning& tuning = {});
 
-// One file per element type, because each takes nvcc long.
-using CreateOnExecutor = StatusOr<std::unique_ptr<DenseNetwork>>(
-    ModelPlan plan, std::span<const TaskConfig> tasks, const DenseNetworkOptions& options,
-    std::unique_ptr<CudaExecutor> executor);
-CreateOnExecutor CreateFloatNetwork;
-CreateOnExecutor CreateBfloat16Network;
-CreateOnExecutor CreateFloat16Network;
+// In networks.cu, the only file with kernels, because nvcc takes long.
+StatusOr<std::unique_ptr<DenseNetwork>> CreateOnExecutor(ModelPlan plan,
+                                                         std::span<const TaskConfig> tasks,
+                                                         const DenseNetworkOptions& options,
+                                                         std::unique_ptr<CudaExecutor> executor);
 
 }  // namespace simurgh::cuda

@@ -7,7 +7,8 @@
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
 
-// Kernel launches of CudaExecutor. Include in .cu files only.
+// Kernel launches of CudaExecutor, for networks.cu only: nvcc is slow. Tests and benches link the
+// launches that it has.
 namespace simurgh::cuda {
 
 inline constexpr unsigned kBlockThreads = 256;

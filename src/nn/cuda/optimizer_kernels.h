@@ -178,7 +178,7 @@ struct CopyWeight {
   static constexpr size_t kPack = kPackOf<float>;
 
   const float* weights;
-  WeightCopier<T> copier;
+  WeightCopier<T> copier = {};
 
   static bool Packs() { return true; }
 
@@ -196,7 +196,7 @@ struct StepInputs {
   float* weights;
   const float* gradients;
   float* average = nullptr;  // Null without an average.
-  WeightCopier<T> copier;
+  WeightCopier<T> copier = {};
 
   template <size_t N>
   SIMURGH_HOST_DEVICE Pack<float, N> Weights(size_t i) const {

@@ -1,4 +1,4 @@
-#include "nn/cuda/launch.cuh"
+#include "nn/cuda/cuda_executor.h"
 #include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/coding_runner.h"
 #include "tests/unit/nn/cuda/kernel_runner.h"

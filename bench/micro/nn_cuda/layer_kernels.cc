@@ -1,13 +1,13 @@
+#include "bench/micro/nn_cuda/layer_kernels.h"
+
 #include <functional>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 
-#include "bench/micro/nn_cuda/layer_kernels.h"
 #include "bench/micro/nn_cuda/random_memory.h"
 #include "bench/micro/nn_cuda/stopwatch.h"
 #include "nn/cuda/float16.h"
-#include "nn/cuda/launch.cuh"
 #include "nn/cuda/layers.h"
 #include "nn/cuda/optimizer_kernels.h"
 #include "nn/model_plan.h"
@@ -46,9 +46,11 @@ class KernelTimes {
     // The second moments are squares.
     SIMURGH_RETURN_IF_ERROR(
         cuda::CudaStatus(cudaMemset(buffers[3].get(), 0, count * sizeof(float)), "memset"));
-    const cuda::AdamStep<T> step{
-        {As<cuda::StepScalars>(scalars), 0.0F, As<float>(buffers[0]), As<float>(buffers[1])},
-        {0.9F, 0.999F, 1e-8F, As<float>(buffers[2]), As<float>(buffers[3])}};
+    const cuda::IfCounted step{
+        As<cuda::StepScalars>(scalars),
+        cuda::AdamStep<T>{
+            {As<cuda::StepScalars>(scalars), 0.0F, As<float>(buffers[0]), As<float>(buffers[1])},
+            {0.9F, 0.999F, 1e-8F, As<float>(buffers[2]), As<float>(buffers[3])}}};
     // Reads four values per weight and writes three.
     return Add(
         PartTime{.layer = "adam", .part = "step", .bytes = 28.0 * static_cast<double>(count)},

@@ -1,3 +1,5 @@
+#include "bench/micro/nn_cuda/choose_products.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -6,12 +8,10 @@
 #include <vector>
 
 #include "bench/micro/nn/networks.h"
-#include "bench/micro/nn_cuda/choose_products.h"
 #include "bench/micro/nn_cuda/random_memory.h"
 #include "bench/micro/nn_cuda/steps.h"
 #include "bench/micro/nn_cuda/stopwatch.h"
 #include "nn/cuda/float16.h"
-#include "nn/cuda/launch.cuh"
 #include "nn/cuda/layers.h"
 
 namespace simurgh::bench {
