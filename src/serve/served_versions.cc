@@ -178,17 +178,15 @@ void ServedVersions::Reload(std::string version) {
 void ServedVersions::Log(const Status& status) {
   const std::string problem(status.message());
   if (!status.ok() && problem != logged_) {
-    spdlog::warn("the model: {}", problem);
-    // A wait is no refusal.
-    if (absl::IsUnavailable(status)) {
-      logged_ = problem;
-      return;
+    // A wait is no refusal. Counted first, for whoever reads the log and then the metric.
+    if (!absl::IsUnavailable(status)) {
+      registry_
+          .GetCounter("simurgh_serve_versions_refused_total",
+                      "Versions of the model that could not be used.",
+                      {{"reason", std::string(absl::StatusCodeToString(status.code()))}})
+          .Add();
     }
-    registry_
-        .GetCounter("simurgh_serve_versions_refused_total",
-                    "Versions of the model that could not be used.",
-                    {{"reason", std::string(absl::StatusCodeToString(status.code()))}})
-        .Add();
+    spdlog::warn("the model: {}", problem);
   }
   logged_ = problem;
 }
