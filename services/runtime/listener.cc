@@ -9,6 +9,7 @@
 
 #include <netdb.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
@@ -83,7 +84,7 @@ StatusOr<TcpListener> ListenAt(boost::asio::any_io_executor executor, const std:
                                const std::string& key) {
   const std::string place = absl::StrCat(key, ": '", address, "'");
   const auto parts = rpc::ParseAddress(address);
-  if (!parts.ok() || parts->kind != rpc::Address::Kind::kTcp) {
+  if (!parts.ok() || parts->kind != rpc::Address::Kind::kTcp || absl::StrContains(address, "://")) {
     return absl::InvalidArgumentError(
         absl::StrCat(place, " is not host:port; write for example 127.0.0.1:9100"));
   }

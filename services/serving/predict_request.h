@@ -17,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "services/serving/predict_request.h"
 #include "simurgh/base/status.h"
 #include "simurgh/base/text.h"
 #include "simurgh/data/json_events.h"

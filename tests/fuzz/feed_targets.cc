@@ -9,7 +9,7 @@
 #include "services/api/feed_codec.h"
 #include "services/api/methods.h"
 #include "simurgh/base/check.h"
-#include "simurgh/collective/reduce_codec.h"
+#include "simurgh/collective/collective.h"
 #include "simurgh/data/batch_builder.h"
 #include "simurgh/data/data_position.h"
 #include "simurgh/data/encoded_batch.h"

@@ -8,7 +8,6 @@
 #include "absl/functional/function_ref.h"
 
 #include "simurgh/base/status.h"
-#include "simurgh/collective/collective.h"
 
 namespace simurgh {
 

@@ -15,7 +15,6 @@
 #include "simurgh/base/status.h"
 #include "simurgh/model/file_system.h"
 #include "simurgh/model/manifest.h"
-#include "simurgh/model/tensor_file.h"
 
 namespace simurgh {
 

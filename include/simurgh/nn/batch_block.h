@@ -9,7 +9,6 @@
 #include "simurgh/config/embedding_form.h"
 #include "simurgh/data/batch.h"
 #include "simurgh/data/vector_codec.h"
-#include "simurgh/nn/batch_block.h"
 #include "simurgh/nn/model.h"
 #include "simurgh/tensor/matrix_view.h"
 

@@ -14,7 +14,6 @@
 #include "simurgh/data/batch.h"
 #include "simurgh/nn/batch_block.h"
 #include "simurgh/nn/dense_network.h"
-#include "simurgh/train/batch_pipeline.h"
 #include "simurgh/train/ports.h"
 
 namespace simurgh {

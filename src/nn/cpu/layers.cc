@@ -16,7 +16,7 @@ void BiasGradient(MatrixView<const float> output_gradient, std::span<float> bias
   const size_t columns = bias_gradient.size();
   const size_t parts = (rows + kPartRows - 1) / kPartRows;
   std::vector<double> sums_of_parts(parts * columns);
-  RunParts(parts, [&](size_t part) {
+  const auto sum_part = [&](size_t part) {
     const MatrixView<const float> x =
         output_gradient.Rows(part * kPartRows, std::min(kPartRows, rows - part * kPartRows));
     for (size_t first = 0; first < columns; first += kTileColumns) {
@@ -25,7 +25,12 @@ void BiasGradient(MatrixView<const float> output_gradient, std::span<float> bias
           x.rows(), width, [=](size_t row, size_t column) { return x(row, first + column); },
           sums_of_parts.data() + part * columns + first);
     }
-  });
+  };
+  if (rows * columns < kPartElements) {
+    for (size_t part = 0; part < parts; ++part) sum_part(part);
+  } else {
+    RunParts(parts, sum_part);
+  }
   for (size_t column = 0; column < columns; ++column) {
     double sum = 0;
     for (size_t part = 0; part < parts; ++part) sum += sums_of_parts[part * columns + column];
