@@ -99,8 +99,7 @@ run_tests() {
   local preset=$1 results="build/$1/test-results.xml" outcome=0
   shift
   rm -f "$results"
-  # Tests of daemons often wait.
-  ctest --test-dir "build/$preset" --no-tests=error --output-on-failure --parallel "$(($(nproc) + 1))" \
+  ctest --test-dir "build/$preset" --no-tests=error --output-on-failure --parallel "$(nproc)" \
     --output-junit "$PWD/$results" "$@" || outcome=$?
   [[ -f $results ]] || return 1
   local failed_before=$failed
