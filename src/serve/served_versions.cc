@@ -178,7 +178,7 @@ void ServedVersions::Reload(std::string version) {
 void ServedVersions::Log(const Status& status) {
   const std::string problem(status.message());
   if (!status.ok() && problem != logged_) {
-    // A wait is no refusal. Counted first, for whoever reads the log and then the metric.
+    // A wait is no refusal. The count comes before the log line, which readers take as a sign.
     if (!absl::IsUnavailable(status)) {
       registry_
           .GetCounter("simurgh_serve_versions_refused_total",

@@ -22,16 +22,16 @@ constexpr size_t kPieceUnit = 48;
 // Pieces per thread: more than one, to shorten the wait for a preempted thread.
 constexpr size_t kPiecesOfThread = 3;
 
-// Operand has members `matrix` and `transposed`. Rows or columns of the product, and the depth, are
-// rows or columns of its operands.
+// Rows [first, first + count) of an operand after transposition, or else its columns. Operand has
+// members `matrix` and `transposed`.
 template <typename Operand>
-Operand OuterPart(Operand operand, bool rows, size_t first, size_t count) {
+Operand PartOf(Operand operand, bool rows, size_t first, size_t count) {
   const bool of_rows = rows != operand.transposed;
   return {of_rows ? operand.matrix.Rows(first, count) : operand.matrix.Columns(first, count),
           operand.transposed};
 }
 
-// Start of a piece; begin(pieces) is the end.
+// Start of a piece along a side. Piece number `pieces` starts at the end.
 size_t PieceBegin(size_t side, size_t piece, size_t pieces) {
   return piece == pieces ? side : side * piece / pieces / kPieceUnit * kPieceUnit;
 }
@@ -51,7 +51,7 @@ void InPiecesOfDepth(size_t pieces, Operand a, Operand b, size_t depth, float be
     const size_t count = PieceBegin(depth, piece + 1, pieces) - first;
     const MatrixView<float> sum =
         piece == 0 ? c : MatrixView<float>(sums + (piece - 1) * size, c.rows(), c.columns());
-    multiply(OuterPart(a, false, first, count), OuterPart(b, true, first, count), count,
+    multiply(PartOf(a, false, first, count), PartOf(b, true, first, count), count,
              piece == 0 ? beta : 0.0F, sum);
   });
   ForEachPart(c.rows(), MinRows(pieces * c.columns()), [&](size_t first, size_t end) {
@@ -88,8 +88,8 @@ void InPieces(Operand a, Operand b, size_t depth, float beta, MatrixView<float> 
     const size_t first = PieceBegin(side, piece, pieces);
     const size_t count = PieceBegin(side, piece + 1, pieces) - first;
     const MatrixView<float> part = by_rows ? c.Rows(first, count) : c.Columns(first, count);
-    multiply(by_rows ? OuterPart(a, true, first, count) : a,
-             by_rows ? b : OuterPart(b, false, first, count), depth, beta, part);
+    multiply(by_rows ? PartOf(a, true, first, count) : a,
+             by_rows ? b : PartOf(b, false, first, count), depth, beta, part);
     finish(part, by_rows ? first : 0, by_rows ? 0 : first);
   });
 }
