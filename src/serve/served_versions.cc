@@ -208,10 +208,13 @@ void ServedVersions::Run() {
     } catch (const std::bad_alloc&) {
       status = absl::ResourceExhaustedError("no memory to look for another version");
     }
+    if (!status.ok()) {
+      MutexLock lock(mutex_);
+      problem_ = std::string(status.message());
+    }
     Log(status);
     const auto next = Clock::now() + poll;
     MutexLock lock(mutex_);
-    if (!status.ok()) problem_ = std::string(status.message());
     while (!ends_ && !reload_ && wake_.WaitUntil(mutex_, next)) {
     }
     if (ends_) return;
@@ -462,11 +465,6 @@ uint64_t ServedVersions::BytesLeft() const {
 }
 
 void ServedVersions::Use(std::shared_ptr<const ModelVersion> version) {
-  spdlog::info("the model: step {} is in use: rows={} bytes={}", version->step(), version->rows(),
-               version->bytes());
-  step_.Set(static_cast<double>(version->step()));
-  step_time_.Set(version->step_time());
-  bytes_.Set(static_cast<double>(version->bytes()));
   if (RemoteRows* const rows = options_.loading.remote.get(); rows != nullptr) {
     rows->SetCurrent(version->checksum());
     on_all_servers_.push_back(version->name());
@@ -475,8 +473,14 @@ void ServedVersions::Use(std::shared_ptr<const ModelVersion> version) {
   std::shared_ptr<const ModelVersion> old;  // Freed after the unlock, which takes long.
   {
     MutexLock lock(mutex_);
-    old = std::exchange(previous_, std::exchange(current_, std::move(version)));
+    old = std::exchange(previous_, std::exchange(current_, version));
   }
+  // After the change, since readers take these as a sign.
+  step_.Set(static_cast<double>(version->step()));
+  step_time_.Set(version->step_time());
+  bytes_.Set(static_cast<double>(version->bytes()));
+  spdlog::info("the model: step {} is in use: rows={} bytes={}", version->step(), version->rows(),
+               version->bytes());
 }
 
 }  // namespace simurgh

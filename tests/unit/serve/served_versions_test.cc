@@ -7,10 +7,13 @@
 #include <future>
 #include <thread>
 
+#include <spdlog/sinks/base_sink.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/log.h"
 #include "simurgh/serve/predictor.h"
 #include "simurgh/serve/scorer.h"
 #include "tests/support/temporary_folder.h"
@@ -56,11 +59,10 @@ TEST_CASE("Every answer is of one version while full ones and deltas are swapped
   ServedVersions versions(Fast(folder.Path("model")), registry);
   Scorer scorer({.threads = 2, .max_batch_rows = 16}, registry);
   REQUIRE(Reaches(versions, 1));
-  std::atomic<bool> ends = false;
   std::atomic<uint64_t> answers = 0;
   std::atomic<uint64_t> wrong = 0;
-  std::jthread client([&] {
-    for (uint64_t i = 0; !ends; ++i) {
+  std::jthread client([&](const std::stop_token& stop) {
+    for (uint64_t i = 0; !stop.stop_requested(); ++i) {
       std::promise<void> answered;
       const auto version = versions.Current();
       scorer.Submit(version,
@@ -75,15 +77,17 @@ TEST_CASE("Every answer is of one version while full ones and deltas are swapped
       answered.get_future().wait();
     }
   });
+  const Gauge& step = registry.GetGauge("simurgh_serve_model_step", "Step of the version in use.");
   for (uint64_t version = 2; version <= kSwaps; ++version) {
     newest = version % 10 == 0 ? writer.WriteFull(version) : writer.WriteDelta(version, newest);
-    REQUIRE(Reaches(versions, version));
+    // By then it is in use.
+    REQUIRE(Eventually([&] { return step.value() == static_cast<double>(version); }));
     REQUIRE(versions.Steps() == std::vector<uint64_t>{version - 1, version});
   }
-  ends = true;
+  CHECK(Eventually([&] { return answers > kSwaps / 2; }));
+  client.request_stop();
   client.join();
   CHECK(wrong == 0);
-  CHECK(answers > kSwaps / 2);
 }
 
 TEST_CASE("A row that a delta removed reads as an unseen id") {
@@ -230,6 +234,43 @@ TEST_CASE("A checkpoint that cannot be used leaves the version in use") {
   CHECK(versions.Problem().empty());
   writer.WriteFull(3);
   CHECK(Reaches(versions, 3));
+}
+
+// Counts lines of the log by whether the versions are by then what a line tells.
+struct Reader : spdlog::sinks::base_sink<std::mutex> {
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    while (versions == nullptr) std::this_thread::yield();
+    const absl::string_view line(message.payload.data(), message.payload.size());
+    const bool is_last = absl::StrContains(line, "step 5 is in use");
+    const bool is_so = is_last ? versions.load()->Current() != nullptr
+                               : absl::StrContains(line, versions.load()->Problem());
+    ++(is_so ? right : early);
+    if (is_last) ended = true;
+  }
+  void flush_() override {}
+
+  std::atomic<const ServedVersions*> versions = nullptr;
+  std::atomic<int> right = 0;
+  std::atomic<int> early = 0;
+  std::atomic<bool> ended = false;
+};
+
+TEST_CASE("A line of the log comes after what it tells") {
+  const TemporaryFolder folder;
+  const std::string model = folder.Path("model");
+  const auto reader = std::make_shared<Reader>();
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", reader));
+  {
+    MetricRegistry registry;
+    const ServedVersions versions(Fast(model), registry);
+    reader->versions = &versions;
+    CHECK(Eventually([&] { return reader->right + reader->early > 0; }));  // Why there is none.
+    VersionedModel(model).WriteFull(5);
+    CHECK(Eventually([&] { return reader->ended.load(); }));
+  }
+  spdlog::set_default_logger(before);
+  CHECK(reader->early == 0);
 }
 
 TEST_CASE("Without a version the reason is told, and one is waited for") {
