@@ -156,13 +156,9 @@ TEST_CASE("A newer version without a user is replaced, the used one stays") {
   VersionedModel writer(model);
   const Checkpoint first = writer.WriteFull(1);
   ShareServer server(model, RowShare(1, 2), "latest", milliseconds(200));
-  std::atomic<bool> ends = false;
-  const std::jthread user([&] {
-    while (!ends) {
-      server.users.Note(7, std::vector{NameOf(first)}, VersionUsers::Clock::now());
-      std::this_thread::sleep_for(milliseconds(5));
-    }
-  });
+  // A user for as long as the test lasts.
+  server.users.Note(7, std::vector{NameOf(first)},
+                    VersionUsers::Clock::now() + std::chrono::hours(1));
   REQUIRE(Reaches(server.versions, 1));
   const Checkpoint second = writer.WriteDelta(2, first);
   REQUIRE(Reaches(server.versions, 2));
@@ -171,7 +167,6 @@ TEST_CASE("A newer version without a user is replaced, the used one stays") {
   CHECK(server.versions.FindChecksum(first.checksum) != nullptr);
   CHECK(RowsIn(*server.versions.FindChecksum(third.checksum)) ==
         RowsIn(*ModelVersion::Load(third, {.share = RowShare(1, 2)}, NoProgress).value()));
-  ends = true;
 }
 
 TEST_CASE("A process loads the version that its users want, before newer ones") {
@@ -246,19 +241,17 @@ TEST_CASE("Answers with rows of servers are of one version while deltas and roll
   Checkpoint newest = writer.WriteFull(1);
   RemoteModel model(path, 3);
   REQUIRE(Reaches(model.versions, 1));
-  std::atomic<bool> ends = false;
   std::atomic<uint64_t> answers = 0;
-  std::atomic<uint64_t> gone = 0;
   std::atomic<uint64_t> wrong = 0;
   std::vector<std::jthread> clients;
   for (uint64_t client = 0; client < 2; ++client) {
-    clients.emplace_back([&, client] {
-      for (uint64_t i = client; !ends; ++i) {
+    clients.emplace_back([&, client](const std::stop_token& stop) {
+      for (uint64_t i = client; !stop.stop_requested(); ++i) {
         const auto version = model.versions.Current();
         const auto scored =
             model.Score(version, i % VersionedModel::kIds, i * 7 % VersionedModel::kIds);
-        if (absl::IsNotFound(scored.status())) {
-          ++gone;  // The servers went on meanwhile.
+        if (absl::IsNotFound(scored.status()) && version != model.versions.Current()) {
+          continue;  // The servers went on meanwhile.
         } else if (!scored.ok() || VersionedModel::VersionOf(*scored) != version->step()) {
           ++wrong;
         } else {
@@ -278,11 +271,9 @@ TEST_CASE("Answers with rows of servers are of one version while deltas and roll
     std::filesystem::remove(path + "/pin");
     REQUIRE(Reaches(model.versions, version));
   }
-  ends = true;
+  CHECK(Eventually([&] { return answers > kSwaps; }));
   clients.clear();
   CHECK(wrong == 0);
-  CHECK(answers > kSwaps);
-  CHECK(gone < answers / 10);
   CHECK(model.servers->cache_hits > answers / 2);
   CHECK(model.versions.Problem().empty());
 }
