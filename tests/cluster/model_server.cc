@@ -60,7 +60,13 @@ uint64_t VersionOf(const std::string& body) {
 
 ModelServer::ModelServer(const std::string& model, const std::vector<std::string>& settings,
                          const std::vector<std::string>& more) {
-  std::vector<std::string> words = {"serve", "--model", model, "--listen", "127.0.0.1:0"};
+  std::vector<std::string> words = {"serve",
+                                    "--model",
+                                    model,
+                                    "--listen",
+                                    "127.0.0.1:0",
+                                    "--set",
+                                    "serving.queue_timeout=1m"};  // However slow the machine is.
   words.insert(words.end(), more.begin(), more.end());
   for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
   words.insert(words.end(), {"--set", "serving.metrics=127.0.0.1:0", "--set", "serving.poll=20ms"});

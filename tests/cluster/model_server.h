@@ -37,7 +37,8 @@ uint64_t VersionOf(const std::string& body);
 // A server of a model's folder, which is named "model", at a free port.
 class ModelServer {
  public:
-  // settings: KEY=VALUE. Waits until it listens.
+  // settings: KEY=VALUE; a request waits for a thread up to a minute, unless set. Waits until it
+  // listens.
   explicit ModelServer(const std::string& model, const std::vector<std::string>& settings = {},
                        const std::vector<std::string>& more = {});
 

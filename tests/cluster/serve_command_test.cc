@@ -58,7 +58,7 @@ TEST_CASE("All protocols answer with the predictions of simurgh predict") {
   const std::string python = Python("json");
   const TemporaryFolder folder;
   std::vector<std::string> overrides;
-  std::vector<std::string> settings = {"serving.queue_timeout=1m"};
+  std::vector<std::string> settings;
   std::string config = "config/" + model.config + ".yaml";
   if (model.config.empty()) {
     config = PoolingConfig(folder);
@@ -204,7 +204,7 @@ TEST_CASE("The commands of the README make a configuration, train, predict, serv
 }
 
 TEST_CASE("A stop answers the requests that have arrived") {
-  ModelServer server(Adult().model, {"serving.queue_timeout=1m", "serving.threads=1"});
+  ModelServer server(Adult().model, {"serving.threads=1"});
   server.AwaitReady();
   const double wanted = PredictionsOf(server.Predict(kOneRow).body).at(0);
 
@@ -353,7 +353,7 @@ TEST_CASE("A bad request does not touch the others of its batch") {
   const bool is_empty = GENERATE(false, true);
   CAPTURE(is_empty);
   ModelServer server(Adult().model,
-                     {"serving.threads=1", "serving.batch_delay=100ms", "serving.queue_timeout=1m",
+                     {"serving.threads=1", "serving.batch_delay=100ms",
                       absl::StrCat("serving.bad_rows=", is_empty ? "empty" : "fail")});
   server.AwaitReady();
   const auto row = [](const std::string& age) {

@@ -135,25 +135,29 @@ TEST_CASE("A trainer that is killed leaves answers of whole checkpoints") {
   std::mt19937 random(seed);
   ModelServer server(training.model);
 
-  std::atomic<bool> ends = false;
   struct Seen {
     std::map<uint64_t, std::set<double>> predictions;  // By version.
     std::string wrong;
+    std::atomic<uint64_t> newest = 0;  // The largest number after a wrong answer.
   };
   std::vector<Seen> all(2);
   std::vector<std::jthread> clients;
-  const auto ask = [&](Seen& seen) {
-    while (!ends && seen.wrong.empty()) {
+  const auto ask = [&](const std::stop_token& stop, Seen& seen) {
+    while (!stop.stop_requested() && seen.wrong.empty()) {
       const HttpAnswer answer = server.Predict(kX);
       if (answer.code == 200) {
-        seen.predictions[VersionOf(answer.body)].insert(PredictionsOf(answer.body).at(0));
+        const uint64_t version = VersionOf(answer.body);
+        seen.predictions[version].insert(PredictionsOf(answer.body).at(0));
+        seen.newest = version;
       } else {
         seen.wrong = absl::StrCat(answer.code, " ", answer.body);
+        seen.newest = UINT64_MAX;
       }
     }
   };
   for (int kill = 0; kill < 10; ++kill) {
     const std::string before = newest();
+    const uint64_t answered = all[0].newest;
     training.Start("100ms", 4);
     Await("a checkpoint", [&] {
       INFO(training.process->log());
@@ -162,19 +166,20 @@ TEST_CASE("A trainer that is killed leaves answers of whole checkpoints") {
     });
     if (kill == 0) {
       server.AwaitReady();
-      for (Seen& seen : all) clients.emplace_back([&ask, &seen] { ask(seen); });
+      for (Seen& seen : all) clients.emplace_back(ask, std::ref(seen));
     }
+    Await("an answer of a newer one",
+          [&] { return all[0].newest > answered || all[0].newest == UINT64_MAX; });
     std::this_thread::sleep_for(
         std::chrono::microseconds(std::uniform_int_distribution<>(0, 400'000)(random)));
     training.process->Signal(SIGKILL);
     training.process->Wait(60s);
   }
-  ends = true;
   clients.clear();
 
   std::map<uint64_t, std::set<double>> predictions;
   for (const Seen& seen : all) {
-    CHECK(seen.wrong.empty());
+    CHECK(seen.wrong == "");
     for (const auto& [version, found] : seen.predictions) {
       predictions[version].insert(found.begin(), found.end());
     }
