@@ -200,6 +200,10 @@ TEST_CASE("answers to requests that arrive together leave together, unless handl
     co_return absl::OkStatus();
   };
   CHECK(loop.Run(talk()) == absl::OkStatus());
+  // A handler that the machine interrupts is slow, too.
+  for (int again = 0; !slow && again < 100 && observer.pieces.front() < 16'384; ++again) {
+    CHECK(loop.Run(talk()) == absl::OkStatus());
+  }
   if (slow) {
     CHECK(observer.pieces.size() == kRequests);
   } else {
