@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <signal.h>
@@ -149,12 +148,7 @@ TEST_CASE("With a folder for the model, training continues once a lost host is b
 
   const auto first = hosts.Start(hosts.first);
   auto second = hosts.Start(hosts.second);
-  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-  while (!std::filesystem::exists(folder.Path("model/step-100")) &&
-         !std::filesystem::exists(folder.Path("model/step-200"))) {
-    REQUIRE(std::chrono::steady_clock::now() < deadline);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  REQUIRE(first->WaitForLog("saved the model: ", kDeadline));
   second->Signal(SIGKILL);
   REQUIRE(second->Wait(kDeadline) == 128 + SIGKILL);
   CHECK_FALSE(std::filesystem::exists(folder.Path("model/step-1500")));
