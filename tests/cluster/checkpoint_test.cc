@@ -1,12 +1,15 @@
 // Checkpoints of real daemons while training goes on, and `simurgh checkpoint`.
 
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <regex>
 #include <string>
 #include <vector>
+
+#include <fcntl.h>
 
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
@@ -200,15 +203,18 @@ TEST_CASE("simurgh checkpoint says why it cannot save") {
 class Blocked {
  public:
   explicit Blocked(std::string model) : model_(std::move(model)) {
-    std::filesystem::rename(model_, model_ + ".away");
-    std::ofstream(model_) << "no folder";
+    std::ofstream(model_ + ".away") << "no folder";
+    Exchange();
   }
-  void End() {
-    std::filesystem::remove(model_);
-    std::filesystem::rename(model_ + ".away", model_);
-  }
+  void End() { Exchange(); }
 
  private:
+  // At once, so that no save finds neither.
+  void Exchange() {
+    REQUIRE(::renameat2(AT_FDCWD, model_.c_str(), AT_FDCWD, (model_ + ".away").c_str(),
+                        RENAME_EXCHANGE) == 0);
+  }
+
   const std::string model_;
 };
 
