@@ -109,7 +109,8 @@ TEST_CASE("A loader of several ranks that is killed and started again costs noth
   TestCluster cluster({.ranks = kRanks, .loaders = 2, .overrides = overrides, .digests = true});
   const Daemons trainers = cluster.StartTrainers(kRanks, {"training.progress_interval=20ms"});
   Daemons loaders = StartLoaders(cluster, 2);
-  REQUIRE(trainers[1]->WaitForLog("samples_per_s=", 60s));
+  for (const auto& trainer : trainers)
+    REQUIRE(WaitForProgress(*trainer, 2));  // One of each loader.
   loaders[1]->Signal(SIGKILL);
   CHECK(loaders[1]->Wait(10s) == 128 + SIGKILL);
   loaders[1] = cluster.StartLoader(1);

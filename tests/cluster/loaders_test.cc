@@ -107,7 +107,7 @@ TEST_CASE("A feeder that is killed and started again costs nothing but time") {
   const auto trainer = cluster.StartTrainer({"training.progress_interval=20ms"});
   const auto one = cluster.StartLoader(0);
   auto other = cluster.StartLoader(1);
-  REQUIRE(trainer->WaitForLog("samples_per_s=", 60s));
+  REQUIRE(WaitForProgress(*trainer, 2));  // So a batch of each has been taken.
   other->Signal(SIGKILL);
   CHECK(other->Wait(10s) == 128 + SIGKILL);
   other = cluster.StartLoader(1);

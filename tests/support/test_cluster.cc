@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <thread>
 
 #include <signal.h>
 #include <unistd.h>
@@ -179,6 +180,20 @@ TrainerOutcome Finish(DaemonProcess& trainer, std::chrono::seconds deadline) {
   outcome.network_digest = FirstGroup(log, "network_digest=([0-9a-f]{16})");
   outcome.last_line = FirstGroup(trainer.output(), "([^\n]+)\n?");
   return outcome;
+}
+
+uint64_t ProgressOf(const DaemonProcess& trainer) {
+  const std::string step = FirstGroup(trainer.log(), "progress: step=(\\d+) ");
+  return step.empty() ? 0 : std::stoull(step);
+}
+
+bool WaitForProgress(const DaemonProcess& trainer, uint64_t step, std::chrono::seconds deadline) {
+  const auto end = std::chrono::steady_clock::now() + deadline;
+  while (ProgressOf(trainer) < step) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
 }
 
 TrainerOutcome RunStandalone(const TestClusterOptions& options, std::chrono::seconds deadline) {

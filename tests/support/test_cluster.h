@@ -90,6 +90,12 @@ inline constexpr std::chrono::seconds kTrainerDeadline{120};
 // Waits for the trainer's end and reads its log.
 TrainerOutcome Finish(DaemonProcess& trainer, std::chrono::seconds deadline = kTrainerDeadline);
 
+// The step of the trainer's last line of progress; 0 before the first.
+uint64_t ProgressOf(const DaemonProcess& trainer);
+// Waits for a line of progress of this step or a later one.
+bool WaitForProgress(const DaemonProcess& trainer, uint64_t step,
+                     std::chrono::seconds deadline = kTrainerDeadline);
+
 // A whole run in one process.
 TrainerOutcome RunStandalone(const TestClusterOptions& options,
                              std::chrono::seconds deadline = kTrainerDeadline);
