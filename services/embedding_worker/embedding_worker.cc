@@ -275,6 +275,7 @@ void EmbeddingWorker::ExpireBatches() {
   metrics_.expired_batches.Add(expired);
   spdlog::warn("dropped batches that were unused for embedding_worker.batch_expiry: batches={}",
                expired);
+  NoteBuffer();  // Last: who sees the buffer empty reads the count and the log.
 }
 
 }  // namespace simurgh

@@ -129,7 +129,6 @@ size_t ForwardBuffer::Expire(Clock::time_point now) {
     Erase(numbered);
     ++expired;
   }
-  if (expired > 0) on_change_();
   return expired;
 }
 

@@ -68,7 +68,7 @@ class ForwardBuffer {
     uint64_t number_;
   };
 
-  // on_change: called after every change of size() or bytes().
+  // on_change: called after every change of size() or bytes(), but for Expire.
   ForwardBuffer(size_t capacity_batches, size_t capacity_bytes, std::chrono::milliseconds expiry,
                 std::function<void()> on_change);
 
