@@ -301,12 +301,13 @@ std::vector<std::string> ScreenOf(const std::string& output) {
 
 TEST_CASE("On a terminal, the last line is that of progress, until the result") {
   const TemporaryFolder folder;
-  const std::vector<std::string> overrides{"training.max_steps=200",
+  // A second or more, and the terminal gets a line each 100 ms.
+  const std::vector<std::string> overrides{"training.max_steps=1000", "training.epochs=4",
                                            "training.progress_interval=10ms"};
   TrainCommand command(overrides);  // Also for its words, with free addresses.
   REQUIRE(command->Wait(kDeadline) == 0);
   // What is no terminal gets whole lines.
-  CHECK_THAT(command->log(), Contains("main: progress: step=") && Contains(" of_steps=200 ") &&
+  CHECK_THAT(command->log(), Contains("main: progress: step=") && Contains(" of_steps=1000 ") &&
                                  !Contains("\r") && !Contains("\x1b"));
   std::string line = std::string(std::getenv("SIMURGH_BIN_DIR")) + "/simurgh";
   for (const std::string& word : command.words()) absl::StrAppend(&line, " \"", word, "\"");
@@ -317,7 +318,7 @@ TEST_CASE("On a terminal, the last line is that of progress, until the result") 
   CAPTURE(output);
   // Other lines of the log do not tear it: each begins in an erased line.
   const std::regex progress(
-      "\r(step=[0-9]+/200 samples_per_s=[0-9]+ loss=[0-9.]+ auc=[0-9.]+ eta=[0-9]+s)\x1b\\[K");
+      "\r(step=[0-9]+/1000 samples_per_s=[0-9]+ loss=[0-9.]+ auc=[0-9.]+ eta=[0-9m]+s)\x1b\\[K");
   CHECK(std::distance(std::sregex_iterator(output.begin(), output.end(), progress), {}) > 1);
   CHECK_THAT(output, !Contains("progress: "));
   std::vector<std::string> screen = ScreenOf(output);
