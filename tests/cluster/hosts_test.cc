@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include <signal.h>
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
@@ -90,24 +90,27 @@ TEST_CASE("Servers and embedding workers start on hosts that have only the YAML"
 }
 
 TEST_CASE("A daemon listens at another address than the one that others call") {
-  // Every 127.x.y.z is this machine, so a socket at 0.0.0.0 answers at all of them.
+  // Every 127.x.y.z is this machine, so a socket at 0.0.0.0 answers at all of them. Its ports are
+  // of this process, below those that the system chooses.
   const std::string host = OwnHost();
+  const int port = 10'000 + 2 * (::getpid() % 10'000);
   Hosts hosts({"rpc.security=insecure"});
   const std::string token =
       hosts.folder().Write("token", "a token of more than 32 bytes for one test cluster");
   std::filesystem::permissions(token, std::filesystem::perms(0600));
   const std::vector<std::string> overrides{
       "cluster.token_file=" + token,
-      absl::StrCat("embedding_ps.instances=[{address: \"", host,
-                   ":7431\", listen: \"0.0.0.0:7431\", metrics: \"", host,
-                   ":7432\", metrics_listen: \"0.0.0.0:7432\"}]")};
+      absl::StrCat("embedding_ps.instances=[{address: \"", host, ":", port,
+                   "\", listen: \"0.0.0.0:", port, "\", metrics: \"", host, ":", port + 1,
+                   "\", metrics_listen: \"0.0.0.0:", port + 1, "\"}]")};
   const std::string config = "config/adult-persia.yaml";
   const auto server = hosts.Start("embedding-ps", config, overrides);
   const auto worker = hosts.Start("embedding-worker", config, overrides);
-  CHECK(server->WaitForLog("listening at 0.0.0.0:7431", 60s));
+  CHECK(server->WaitForLog(absl::StrCat("listening at 0.0.0.0:", port), 60s));
   const auto trainer = hosts.Start("nn-worker", config, overrides);
   CHECK(Finish(*trainer).exit_code == 0);
-  CHECK_THAT(HttpGet(host + ":7432", "/healthz"), Catch::StartsWith("HTTP/1.1 200"));
+  CHECK_THAT(HttpGet(absl::StrCat(host, ":", port + 1), "/healthz"),
+             Catch::StartsWith("HTTP/1.1 200"));
 }
 
 }  // namespace
