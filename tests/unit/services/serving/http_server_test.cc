@@ -360,14 +360,15 @@ TEST_CASE("a TLS server answers those who trust it", "[serving]") {
   const auto tls = ServerTls::Load(files.certificate_file, files.key_file, "");
   INFO(tls.status());
   REQUIRE(tls.ok());
-  Fixture fixture({.request_timeout = milliseconds(500)}, *tls);
+  Fixture fixture({}, *tls);
   const std::string request = Post(kBody, "Connection: close\r\n");
   CHECK_THAT(AskTls(fixture.address(), authority.certificate_file(), nullptr, request),
              Catch::EndsWith(kPredictions));
   CHECK(AskTls(fixture.address(), other.certificate_file(), nullptr, request).empty());
   // Plain HTTP, and a client that sends nothing.
   CHECK(fixture.Ask(request).empty());
-  RawClient silent(fixture.address());
+  const Fixture hasty({.request_timeout = milliseconds(50)}, *tls);
+  RawClient silent(hasty.address());
   CHECK(silent.IsClosed());
 
   // Another certificate for new connections.
