@@ -201,7 +201,7 @@ DRILLS = {
     "slow server": (slow_server, "ServerSlow", "embedding-ps/1", "status",
                     "bound by the slow server embedding-ps/1: .*; remove other load from its machine"),
     "clock skew": (clock_skew, "ClockSkew", "embedding-worker/0", "doctor",
-                   "embedding-worker/0: its clock differs by 90 s .*; synchronise the clocks"),
+                   "embedding-worker/0: its clock differs by (8\\d(\\.\\d)?|90) s .*; synchronise the clocks"),
     "wrong address": (wrong_address, "DaemonNotReady", "embedding-worker/0", "doctor",
                       "embedding-worker/0: not ready: waiting for embedding-ps 1: .*:7409.*; start that "
                       "daemon, or correct its address"),
