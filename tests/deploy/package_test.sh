@@ -59,11 +59,11 @@ command=$(sed -n "s/^ExecStart=\/bin\/sh -c '\(.*\)'$/\1/p" "$root/lib/systemd/s
 [[ -n $command ]] || fail "the unit has no command"
 "${as_user[@]}" "SIMURGH_CONFIG=$config" /bin/sh -c "$command" 2>"$folder/server.log" &
 server=$!
-for ((i = 0; i < 100; ++i)); do
+for ((i = 0; i < 600; ++i)); do
   grep -q "127.83.41.7:7502 serves /metrics" "$folder/server.log" && break
   sleep 0.1
 done
-((i < 100)) || { cat "$folder/server.log"; fail "embedding-ps 1 does not start"; }
+((i < 600)) || { cat "$folder/server.log"; fail "embedding-ps 1 does not start"; }
 kill "$server"
 wait "$server" || fail "embedding-ps 1 did not stop: $?"
 
