@@ -91,7 +91,10 @@ TEST_CASE("every call that starts ends") {
   RecordedEnds ends([&](Request request) { return (*hang)(std::move(request)); });
   hang = std::make_unique<Hang>(ends.loop.executor());
   CHECK(absl::IsDeadlineExceeded(ends.Call(kWork, {}, Clock::now())));
-  CHECK(absl::IsDeadlineExceeded(ends.Call(kWork, {}, In(std::chrono::milliseconds(200)))));
+  size_t late = 0;
+  for (; ends.at_server.started.empty(); ++late) {  // A slow machine connects later.
+    CHECK(absl::IsDeadlineExceeded(ends.Call(kWork, {}, In(std::chrono::milliseconds(200)))));
+  }
   const auto handler_ended = [&]() -> awaitable<void> {
     while (ends.at_server.ended.empty()) co_await asio::post(asio::use_awaitable);
   };
@@ -110,11 +113,12 @@ TEST_CASE("every call that starts ends") {
     co_return lost.status();
   };
   CHECK(absl::IsUnavailable(ends.loop.Run(Both(call(), lose()))));
-  CHECK(ends.at_client.started.size() == 3);
-  CHECK(ends.at_client.ended.size() == 3);
+  CHECK(ends.at_client.started.size() == 2 + late);
+  CHECK(ends.at_client.ended.size() == 2 + late);
   CHECK(ends.at_client.ended.back().code == absl::StatusCode::kUnavailable);
-  CHECK(ends.at_server.started.size() == 2);
-  CHECK(ends.at_server.ended.size() == 2);
+  CHECK(ends.at_server.started.size() >= 2);
+  CHECK(ends.at_server.started.size() <= 1 + late);
+  CHECK(ends.at_server.ended.size() == ends.at_server.started.size());
 }
 
 }  // namespace
