@@ -480,30 +480,23 @@ void Print(const std::vector<Finding>& findings, bool json) {
 
 ExitCode RunDoctorCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
-  const std::string usage = absl::StrCat(
-      "simurgh doctor: looks for what is wrong with a machine and a cluster\n\nUsage:\n",
-      kDoctorUsage, "\n");
   std::vector<std::string> overrides;
   bool json = false;
   po::options_description options("Options");
   options.add_options()("set", po::value(&overrides)->value_name("KEY=VALUE")->composing(),
                         "override a key of CONFIG; may be repeated")(
-      "json", po::bool_switch(&json), "print a JSON array of findings")("help",
-                                                                        "print this help and exit");
-  std::vector<std::string> words;
-  const StatusOr<bool> runs =
-      ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words);
-  if (!runs.ok()) return Fail(runs.status());
-  if (!*runs) return ExitCode::kOk;
-  if (words.size() > 1)
-    return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[1], "'")));
-  Doctor doctor;
-  doctor.CheckMachine();
-  if (!words.empty()) doctor.CheckCluster(words[0], overrides);
-  Print(doctor.findings(), json);
-  const bool has_error = std::ranges::any_of(
-      doctor.findings(), [](const Finding& one) { return one.level == Level::kError; });
-  return has_error ? ExitCode::kRuntimeFailure : ExitCode::kOk;
+      "json", po::bool_switch(&json), "print a JSON array of findings");
+  const CommandHelp help{"doctor: looks for what is wrong with a machine and a cluster",
+                         kDoctorUsage, kNotes};
+  return RunCommand(argc, argv, help, options, 1, [&](const std::vector<std::string>& words) {
+    Doctor doctor;
+    doctor.CheckMachine();
+    if (!words.empty()) doctor.CheckCluster(words[0], overrides);
+    Print(doctor.findings(), json);
+    const bool has_error = std::ranges::any_of(
+        doctor.findings(), [](const Finding& one) { return one.level == Level::kError; });
+    return has_error ? ExitCode::kRuntimeFailure : ExitCode::kOk;
+  });
 }
 
 }  // namespace simurgh

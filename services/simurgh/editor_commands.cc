@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include <boost/program_options/options_description.hpp>
 
 #include "services/runtime/command_line.h"
@@ -43,36 +42,27 @@ constexpr char kSchemaNotes[] =
 }  // namespace
 
 ExitCode RunCompletionCommand(int argc, const char* const* argv) {
-  const std::string usage = absl::StrCat(
-      "simurgh completion: prints a script for a shell\n\nUsage:\n", kCompletionUsage, "\n");
   boost::program_options::options_description options("Options");
-  options.add_options()("help", "print this help and exit");
-  std::vector<std::string> words;
-  const StatusOr<bool> runs = ParseCommandLine(
-      argc, argv,
-      {"simurgh", usage.c_str(), "Add to ~/.bashrc: source <(simurgh completion bash)\n"}, options,
-      std::cout, &words);
-  if (!runs.ok()) return Fail(runs.status());
-  if (!*runs) return ExitCode::kOk;
-  if (words != std::vector<std::string>{"bash"}) {
-    return Fail(OptionProblem("completion: name a shell; use bash"));
-  }
-  std::cout << kScript;
-  return ExitCode::kOk;
+  const CommandHelp help{"completion: prints a script for a shell", kCompletionUsage,
+                         "Add to ~/.bashrc: source <(simurgh completion bash)\n"};
+  return RunCommand(argc, argv, help, options, SIZE_MAX,
+                    [](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
+                      if (words != std::vector<std::string>{"bash"}) {
+                        return OptionProblem("completion: name a shell; use bash");
+                      }
+                      std::cout << kScript;
+                      return ExitCode::kOk;
+                    });
 }
 
 ExitCode RunSchemaCommand(int argc, const char* const* argv) {
   boost::program_options::options_description options("Options");
-  options.add_options()("help", "print this help");
-  const StatusOr<bool> runs = ParseCommandLine(
-      argc, argv,
-      {"simurgh",
-       "simurgh schema: prints the JSON Schema of configurations\n\nUsage: simurgh schema\n\n",
-       kSchemaNotes},
-      options, std::cout);
-  if (!runs.ok()) return Fail(runs.status());
-  if (*runs) std::cout << ConfigSchema();
-  return ExitCode::kOk;
+  const CommandHelp help{"schema: prints the JSON Schema of configurations", kSchemaUsage,
+                         kSchemaNotes};
+  return RunCommand(argc, argv, help, options, 0, [](const auto& /*words*/) {
+    std::cout << ConfigSchema();
+    return ExitCode::kOk;
+  });
 }
 
 }  // namespace simurgh
