@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <semaphore>
 #include <sstream>
-#include <stop_token>
 #include <utility>
 
 #include <netdb.h>
@@ -15,6 +13,7 @@
 
 #include "rpc/address.h"
 #include "services/runtime/peer_monitor.h"
+#include "services/runtime/process.h"
 #include "simurgh/base/log.h"
 
 namespace simurgh {
@@ -39,8 +38,6 @@ int Resolve(const std::string& host) {
 Status AwaitOwnHost(DaemonContext& context, const std::string& key, const std::string& address) {
   const auto parsed = rpc::ParseAddress(address);
   if (!parsed.ok() || parsed->has_path()) return absl::OkStatus();
-  std::binary_semaphore stopped(0);
-  const std::stop_callback stopper(context.stop_source().get_token(), [&] { stopped.release(); });
   std::chrono::milliseconds pause = kFirstPause;
   for (int error = 0; (error = Resolve(parsed->host)) != 0;
        pause = std::min(2 * pause, kLongestPause)) {
@@ -48,7 +45,9 @@ Status AwaitOwnHost(DaemonContext& context, const std::string& key, const std::s
         absl::StrCat(key, ": host '", parsed->host, "' does not resolve: ", ::gai_strerror(error));
     spdlog::warn("waiting: {}; correct the host, or add it to the name service", reason);
     context.SetWaiting("host", absl::UnavailableError(reason));
-    if (stopped.try_acquire_for(pause)) return absl::CancelledError("stopped while waiting");
+    if (AwaitStop(context.stop_source().get_token(), pause)) {
+      return absl::CancelledError("stopped while waiting");
+    }
   }
   context.SetWaiting("host", absl::OkStatus());
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-#include "services/serving/http_parser.h"
+#include "services/runtime/http_parser.h"
 
 #include <string>
 #include <utility>
@@ -12,7 +12,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
-#include "services/serving/predict_request.h"
+#include "simurgh/base/text.h"
 
 namespace simurgh {
 
@@ -94,8 +94,8 @@ class HttpParser::Impl {
     if (lines == 1 && absl::EqualsIgnoreCase(encoding, "chunked")) return;
     is_refused_ = true;
     progress.code = 400;
-    progress.message = absl::StrCat("Transfer-Encoding ", Shown(encoding),
-                                    " is not supported; send chunked, or a Content-Length");
+    progress.message = absl::StrCat("Transfer-Encoding '", PrintableLine(encoding),
+                                    "' is not supported; send chunked, or a Content-Length");
   }
 
   void Refuse(const boost::beast::error_code& error, Progress& progress) const {
@@ -131,8 +131,9 @@ const HttpHead& HttpParser::head() const { return impl_->head(); }
 HttpRequest HttpParser::Release() { return impl_->Release(); }
 
 HttpResponse HttpResponse::Error(int code, std::string_view message) {
-  HttpResponse response{.code = code};
-  response.body = ErrorJson(message);
+  HttpResponse response{.code = code, .body = "{\"error\":"};
+  AppendJsonText(message, response.body);
+  response.body += "}";
   return response;
 }
 
@@ -150,6 +151,8 @@ const char* ReasonOf(int code) {
       return "Method Not Allowed";
     case 408:
       return "Request Timeout";
+    case 409:
+      return "Conflict";
     case 413:
       return "Content Too Large";
     case 415:

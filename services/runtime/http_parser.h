@@ -36,6 +36,7 @@ struct HttpResponse {
   std::string body;
   const char* route = "other";  // For metrics: one of a few names.
 
+  // {"error": message}
   static HttpResponse Error(int code, std::string_view message);
 };
 
