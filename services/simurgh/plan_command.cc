@@ -465,11 +465,10 @@ StatusOr<Dense> DenseOf(const ClusterConfig& config) {
                            PredictionTensors(config.model, InputsOf(config)));
   const DenseOptimizerConfig& optimizer = config.training.dense_optimizer;
   Dense dense;
-  std::vector<TensorSpec> specs;
-  for (const DenseTensor& tensor : tensors) {
-    const TensorSpec& spec = specs.emplace_back(
-        TensorSpec{tensor.name, DType::kF32, {tensor.shape.begin(), tensor.shape.end()}});
-    if (!tensor.in_state) dense.weights += spec.rows() * spec.row_bytes() / sizeof(float);
+  std::vector<TensorSpec> specs = SpecsOf(tensors);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (tensors[i].in_state) continue;
+    dense.weights += specs[i].rows() * specs[i].row_bytes() / sizeof(float);
   }
   dense.state = DenseOptimizer::StateSize(optimizer, dense.weights);
   specs.push_back({"optimizer", DType::kF32, {dense.state}});
