@@ -118,18 +118,18 @@ uint32_t AsyncStaleness(const ClusterConfig& config) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(room, ahead + 1, ahead + kMax) - ahead);
 }
 
+uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
+  return HashBytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()}, seed);
+}
+
+}  // namespace
+
 std::optional<size_t> GroupFeature(const ClusterConfig& config) {
   for (size_t i = 0; i < config.features.size(); ++i) {
     if (config.features[i].name == config.training.auc_group_feature) return i;
   }
   return std::nullopt;
 }
-
-uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
-  return HashBytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()}, seed);
-}
-
-}  // namespace
 
 void LabelCounts::Add(const DenseBatch& batch) {
   const size_t tasks = columns_.size();

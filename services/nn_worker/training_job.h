@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -55,6 +56,9 @@ class LabelCounts {
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
                                           LabelCounts* labels);
+
+// The feature that training.auc_group_feature names, if there is one.
+std::optional<size_t> GroupFeature(const ClusterConfig& config);
 
 // The training that a configuration describes, on any EmbeddingPort.
 //

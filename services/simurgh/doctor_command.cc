@@ -459,21 +459,17 @@ void Doctor::CheckCluster(const std::string& path, const std::vector<std::string
 }
 
 void Print(const std::vector<Finding>& findings, bool json) {
-  std::string out;
-  for (const Finding& finding : findings) {
-    if (json) {
-      absl::StrAppend(&out, out.empty() ? "[" : ",", "{\"level\":\"", NameOf(finding.level),
-                      "\",\"text\":");
-      AppendJsonText(finding.text, out);
-      out += "}";
-    } else {
-      absl::StrAppend(&out, NameOf(finding.level),
-                      std::string(7, ' ').substr(std::strlen(NameOf(finding.level))), finding.text,
-                      "\n");
+  if (!json) {
+    for (const auto& [level, text] : findings) {
+      std::cout << absl::StreamFormat("%-7s%s\n", NameOf(level), text);
     }
+    return;
   }
-  if (json) absl::StrAppend(&out, out.empty() ? "[" : "", "]\n");
-  std::cout << out;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [level, text] : findings) {
+    list.push_back({{"level", NameOf(level)}, {"text", text}});
+  }
+  PrintJson(list);
 }
 
 }  // namespace

@@ -174,14 +174,6 @@ Status WriteFile(const std::string& path, absl::FunctionRef<Status(const std::st
   return Annotate(written, absl::StrCat("--output ", path));
 }
 
-// The columns of predictions.
-std::vector<std::string> OutputNames(const ClusterConfig& config) {
-  std::vector<std::string> labels = LabelColumns(config.data);
-  if (labels.size() == 1) return {"p"};
-  for (std::string& label : labels) label = absl::StrCat("p_", label);
-  return labels;
-}
-
 constexpr char kOnnxNotes[] =
     "Writes the towers, opset 17. Inputs are `dense` [N, columns] and `embeddings` [N, columns],\n"
     "without those of no columns; outputs are the predictions `p` [N], or `p_LABEL` of each of\n"
@@ -198,7 +190,7 @@ StatusOr<ExitCode> ExportOnnx(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(
       const std::string model,
       OnnxModel(config.model, InputsOf(config), weights->parameters, weights->statistics,
-                {.outputs = OutputNames(config),
+                {.outputs = OutputNames(LabelColumns(config.data)),
                  .kept_negatives = config.training.keep_negatives,
                  .step = checkpoint.manifest.step,
                  .metadata = {{"network", DescribeNetwork(config)},

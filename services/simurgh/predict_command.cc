@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "services/nn_worker/network_description.h"
 #include "services/nn_worker/train_report.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
@@ -76,17 +78,14 @@ struct Options {
 };
 
 std::string HeaderOf(const Options& options, const std::vector<std::string>& labels) {
+  std::vector<std::string> names = options.columns;
+  std::ranges::move(OutputNames(labels), std::back_inserter(names));
   std::string header;
-  for (const std::string& column : options.columns) {
-    AppendCsvCell(column, header);
-    header.push_back(',');
+  for (const std::string& name : names) {
+    if (!header.empty()) header.push_back(',');
+    AppendCsvCell(name, header);
   }
-  for (size_t task = 0; task < labels.size(); ++task) {
-    if (task > 0) header.push_back(',');
-    AppendCsvCell(labels.size() == 1 ? "p" : absl::StrCat("p_", labels[task]), header);
-  }
-  header.push_back('\n');
-  return header;
+  return header + "\n";
 }
 
 StatusOr<uint32_t> ThreadsOf(const Options& options) {
@@ -137,7 +136,7 @@ class FilePrediction {
         input_(std::move(input)),
         model_(std::move(model)),
         tasks_(model_->format().labels.size()),
-        metrics_(model_->config().model.tasks, GroupFeature(),
+        metrics_(model_->config().model.tasks, GroupFeature(model_->config()),
                  InputsOf(model_->config()).has_sample_weights),
         output_(output) {}
 
@@ -173,14 +172,6 @@ class FilePrediction {
   }
 
  private:
-  std::optional<size_t> GroupFeature() const {
-    const std::vector<FeatureConfig>& features = model_->config().features;
-    const auto found = std::ranges::find(features, model_->config().training.auc_group_feature,
-                                         &FeatureConfig::name);
-    if (found == features.end()) return std::nullopt;
-    return static_cast<size_t>(found - features.begin());
-  }
-
   // Opens an input without lines, whose rows are parsed as they are read.
   Status OpenReader(ReadOptions reading) ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mutex_) {
     ClusterConfig config = model_->config();

@@ -250,6 +250,13 @@ class Cluster {
     return absl::StrCat(logs_, "/", name, ".log");
   }
   Status StartOne(const Program& program, size_t index);
+  // The same while others run. An error is a failure.
+  void StartAgain(const Program& program, size_t index) {
+    const Status started = StartOne(program, index);
+    if (started.ok()) return;
+    Say(std::string(started.message()));
+    failure_ = ExitCode::kRuntimeFailure;
+  }
   // Starts the daemons whose pause is over.
   void StartDue();
   void WriteState() const;
@@ -386,10 +393,7 @@ void Cluster::StartDue() {
       restarts_.push_back(restart);
       continue;
     }
-    const Status started = StartOne(restart.program, restart.index);
-    if (started.ok()) continue;
-    std::cerr << "simurgh: " << started.message() << std::endl;
-    failure_ = ExitCode::kRuntimeFailure;
+    StartAgain(restart.program, restart.index);
   }
 }
 
@@ -542,11 +546,7 @@ void Cluster::StartTrainersAgain() {
   for (const Program& program : programs_) {
     if (program.role == Role::kEmbedding) continue;
     for (const size_t index : program.indexes) {
-      if (failure_) return;
-      const Status started = StartOne(program, index);
-      if (started.ok()) continue;
-      std::cerr << "simurgh: " << started.message() << std::endl;
-      failure_ = ExitCode::kRuntimeFailure;
+      if (!failure_) StartAgain(program, index);
     }
   }
 }
