@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/answer.h"
 #include "services/api/dense_rpc.h"
+#include "services/api/peer_clients.h"
 #include "services/api/row_rpc.h"
 #include "simurgh/base/step_id.h"
 

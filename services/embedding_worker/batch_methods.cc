@@ -1,12 +1,11 @@
-#include "services/embedding_worker/batch_methods.h"
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/answer.h"
 #include "services/api/batch_rpc.h"
+#include "services/api/peer_clients.h"
 #include "services/api/row_rpc.h"
+#include "services/embedding_worker/embedding_worker.h"
 
 namespace simurgh {
 namespace {
@@ -58,8 +57,8 @@ Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request
 
 Reply<api::EndRun> HandleEnd(rpc::RequestOf<api::EndRun::Request> request,
                              EmbeddingWorker& worker) {
-  SIMURGH_CO_RETURN_IF_ERROR(
-      co_await worker.EndRun(api::Decode(*request.table().step_id()), OptionsWithin(request)));
+  SIMURGH_CO_RETURN_IF_ERROR(co_await worker.rows().EndRun(api::Decode(*request.table().step_id()),
+                                                           OptionsWithin(request)));
   co_return rpc::Outgoing<api::EndRun::Response>();
 }
 
@@ -67,7 +66,7 @@ Reply<api::SaveRows> HandleSave(rpc::RequestOf<api::SaveRows::Request> request,
                                 EmbeddingWorker& worker) {
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const SaveProgress progress,
-      co_await worker.SaveRows(api::Decode(request.table()), OptionsWithin(request)));
+      co_await worker.rows().SaveRows(api::Decode(request.table()), OptionsWithin(request)));
   co_return api::Encode(progress);
 }
 
@@ -75,7 +74,7 @@ Reply<api::RestoreRows> HandleRestore(rpc::RequestOf<api::RestoreRows::Request> 
                                       EmbeddingWorker& worker) {
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const SaveProgress progress,
-      co_await worker.RestoreRows(api::Decode(request.table()), OptionsWithin(request)));
+      co_await worker.rows().RestoreRows(api::Decode(request.table()), OptionsWithin(request)));
   co_return api::Encode(progress);
 }
 
