@@ -62,19 +62,13 @@ Reply<api::EndRun> HandleEnd(rpc::RequestOf<api::EndRun::Request> request,
   co_return rpc::Outgoing<api::EndRun::Response>();
 }
 
-Reply<api::SaveRows> HandleSave(rpc::RequestOf<api::SaveRows::Request> request,
-                                EmbeddingWorker& worker) {
+// Save and restore: passes the call on to all servers.
+template <typename Method, typename Pass>
+Reply<Method> PassOn(rpc::RequestOf<typename Method::Request> request, EmbeddingWorker& worker,
+                     Pass pass) {
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const SaveProgress progress,
-      co_await worker.rows().SaveRows(api::Decode(request.table()), OptionsWithin(request)));
-  co_return api::Encode(progress);
-}
-
-Reply<api::RestoreRows> HandleRestore(rpc::RequestOf<api::RestoreRows::Request> request,
-                                      EmbeddingWorker& worker) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(
-      const SaveProgress progress,
-      co_await worker.rows().RestoreRows(api::Decode(request.table()), OptionsWithin(request)));
+      co_await (worker.rows().*pass)(api::Decode(request.table()), OptionsWithin(request)));
   co_return api::Encode(progress);
 }
 
@@ -117,10 +111,12 @@ void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
   });
   rpc::Register(server, api::kEndBatches,
                 [&worker](auto request) { return HandleEnd(std::move(request), worker); });
-  rpc::Register(server, api::kSaveModelRows,
-                [&worker](auto request) { return HandleSave(std::move(request), worker); });
-  rpc::Register(server, api::kRestoreModelRows,
-                [&worker](auto request) { return HandleRestore(std::move(request), worker); });
+  rpc::Register(server, api::kSaveModelRows, [&worker](auto request) {
+    return PassOn<api::SaveRows>(std::move(request), worker, &RowExchange::SaveRows);
+  });
+  rpc::Register(server, api::kRestoreModelRows, [&worker](auto request) {
+    return PassOn<api::RestoreRows>(std::move(request), worker, &RowExchange::RestoreRows);
+  });
 }
 
 }  // namespace simurgh

@@ -195,10 +195,8 @@ Status PredictRows(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t
     all.insert(all.end(), probabilities.begin(), probabilities.end());
     return absl::OkStatus();
   };
-  SIMURGH_RETURN_IF_ERROR(job.Predict(port, run, steps,
-                                      {absl::StrCat("/proc/self/fd/", file.number())}, reading,
-                                      /*evaluates=*/false, sink)
-                              .status());
+  SIMURGH_RETURN_IF_ERROR(job.Predict(
+      port, run, steps, {absl::StrCat("/proc/self/fd/", file.number())}, reading, sink));
   const size_t tasks = LabelColumns(job.config().data).size();
   if (is_good.size() != rows.size() || all.size() != rows.size() * tasks) {
     return absl::FailedPreconditionError(

@@ -114,12 +114,9 @@ class TrainingJob {
 
   // Predicts files on this rank alone, with the current weights. run, steps: the pushes
   // that the servers have applied; 0 for restored rows.
-  // reading: without share and identities. sink: may be empty. Compares with the labels if
-  // `evaluates`; otherwise the result has nothing.
-  // Errors: of Evaluate(); with `evaluates` INVALID_ARGUMENT for an empty set.
-  StatusOr<EvaluationResult> Predict(EmbeddingPort& port, uint64_t run, uint64_t steps,
-                                     const std::vector<std::string>& files, ReadOptions reading,
-                                     bool evaluates, PredictionSink sink);
+  // reading: without share and identities. Errors: of Predict() of evaluator.h.
+  Status Predict(EmbeddingPort& port, uint64_t run, uint64_t steps,
+                 const std::vector<std::string>& files, ReadOptions reading, PredictionSink sink);
 
   // Bad rows skipped so far, in all readings. Threads: any.
   uint64_t skipped_rows() const;

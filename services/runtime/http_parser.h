@@ -40,9 +40,6 @@ struct HttpResponse {
   static HttpResponse Error(int code, std::string_view message);
 };
 
-// "Not Found" for 404.
-const char* ReasonOf(int code);
-
 // Status line, header lines and, unless it answers HEAD, the body.
 std::string ResponseHead(const HttpResponse& response, bool keep_alive);
 

@@ -160,7 +160,8 @@ StatusOr<ExitCode> Up(const ConfigArguments& config, const RunOptions& run,
   words.insert(words.end(), {"--resume", resume});
   if (refit) words.emplace_back("--refit");
   if (!run.host().empty()) words.insert(words.end(), {"--host", run.host()});
-  SIMURGH_ASSIGN_OR_RETURN(const pid_t pid, StartDetached(words, folder + "/result", log));
+  SIMURGH_ASSIGN_OR_RETURN(const pid_t pid,
+                           StartProcess(words, folder + "/result", log, /*detached=*/true));
   // It checks the configuration with all programs, and then starts them.
   for (int status = 0; !ReadRunState(folder).ok();) {
     if (::waitpid(pid, &status, WNOHANG) != pid) {

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,7 +15,6 @@
 
 #include <netdb.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "absl/strings/ascii.h"
@@ -30,11 +28,11 @@
 
 #include "rpc/address.h"
 #include "services/runtime/command_line.h"
+#include "services/runtime/listener.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 #include "services/simurgh/scrape.h"
-#include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/text.h"
 #include "simurgh/base/version.h"
 #include "simurgh/config/cluster_config.h"
@@ -213,26 +211,6 @@ void Doctor::CheckMemory(const ClusterConfig& config) {
   const std::string text = absl::StrCat(local_servers_, " servers of this machine may use ",
                                         BytesText(budget), " of its ", BytesText(memory));
   budget > memory ? Error(text + "; lower embedding_ps.memory_budget, or move servers") : Ok(text);
-}
-
-using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
-
-// Null if the name does not resolve. error: of getaddrinfo().
-Addresses Resolve(const std::string& host, uint16_t port, int* error = nullptr) {
-  addrinfo* found = nullptr;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != nullptr) *error = code;
-  return {code == 0 ? found : nullptr, &::freeaddrinfo};
-}
-
-// The errno of a bind to the first address, 0 if a program could listen there.
-int TryBind(const Addresses& addresses) {
-  const FileDescriptor socket(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  ::setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  return ::bind(socket.number(), addresses->ai_addr, addresses->ai_addrlen) == 0 ? 0 : errno;
 }
 
 bool IsOfThisMachine(const std::string& text) {

@@ -5,17 +5,13 @@
 #include <string>
 #include <vector>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "services/runtime/command_line.h"
+#include "services/runtime/listener.h"
 #include "services/simurgh/commands.h"
-#include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/csv_guess.h"
@@ -73,14 +69,7 @@ std::string ClusterName(const std::string& stem) {
   return name;
 }
 
-bool IsFree(uint16_t port) {
-  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return ::bind(socket.number(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-}
+bool IsFree(uint16_t port) { return TryBind(Resolve("127.0.0.1", port)) == 0; }
 
 // Consecutive free ports below those that the kernel gives to clients. They depend on the name, so
 // that configurations seldom share them.

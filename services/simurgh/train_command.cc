@@ -345,8 +345,8 @@ ExitCode CodeOf(int wait_status) {
 StatusOr<ExitCode> Cluster::Check() const {
   for (const Program& program : programs_) {
     SIMURGH_ASSIGN_OR_RETURN(
-        const pid_t pid,
-        StartChild(CommandLine(program.name, {"--check-config"}), "/dev/null", /*errors=*/""));
+        const pid_t pid, StartProcess(CommandLine(program.name, {"--check-config"}), "/dev/null",
+                                      /*errors=*/"", /*detached=*/false));
     int status = 0;
     ::waitpid(pid, &status, 0);
     if (CodeOf(status) == ExitCode::kOk) continue;
@@ -376,10 +376,10 @@ Status Cluster::StartOne(const Program& program, size_t index) {
   std::vector<std::string> own;
   if (program.role == Role::kTrainer) own = {"--resume", resume_};
   own.insert(own.end(), {"--index", absl::StrCat(index)});
-  SIMURGH_ASSIGN_OR_RETURN(
-      child.pid,
-      StartChild(CommandLine(program.name, own),
-                 IsFirstTrainer(child) ? result_path() : "/dev/null", LogOf(child.name())));
+  SIMURGH_ASSIGN_OR_RETURN(child.pid,
+                           StartProcess(CommandLine(program.name, own),
+                                        IsFirstTrainer(child) ? result_path() : "/dev/null",
+                                        LogOf(child.name()), /*detached=*/false));
   children_.push_back(child);
   WriteState();
   return absl::OkStatus();
