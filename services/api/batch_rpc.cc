@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
-#include "services/api/answer.h"
+#include "services/api/peer_clients.h"
 #include "services/api/row_rpc.h"
 #include "simurgh/base/check.h"
 #include "simurgh/data/vector_codec.h"

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/answer.h"
+#include "services/api/peer_clients.h"
 #include "simurgh/base/check.h"
 
 namespace simurgh::api {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/answer.h"
+#include "services/api/peer_clients.h"
 
 namespace simurgh::api {
 namespace {

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "services/api/dense_rpc.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/log_limiter.h"
+#include "simurgh/base/log.h"
 #include "simurgh/telemetry/metrics.h"
 #include "simurgh/train/dense_shard.h"
 
@@ -26,14 +29,35 @@ class DenseStore : public DenseServer {
   size_t longest() const { return longest_.load(std::memory_order_relaxed); }
 
   [[nodiscard]] rpc::awaitable<StatusOr<DenseAnswer>> Start(StartDenseCall call,
-                                                            rpc::CallOptions options) override;
+                                                            rpc::CallOptions /*options*/) override {
+    return rpc::RunOn(thread_.executor(),
+                      [this, call = std::move(call)]() -> StatusOr<DenseAnswer> {
+                        SIMURGH_ASSIGN_OR_RETURN(const DenseAnswer answer, shard_.Start(call));
+                        longest_ = std::max(longest_.load(), shard_.longest());
+                        bytes_.Set(static_cast<double>(shard_.bytes()));
+                        return answer;
+                      });
+  }
   [[nodiscard]] rpc::awaitable<StatusOr<DenseAnswer>> Pull(PullDenseCall call,
-                                                           rpc::CallOptions options) override;
+                                                           rpc::CallOptions /*options*/) override {
+    return rpc::RunOn(thread_.executor(),
+                      [this, call = std::move(call)] { return shard_.Pull(call); });
+  }
   [[nodiscard]] rpc::awaitable<StatusOr<DenseAnswer>> Push(PushDenseCall call,
-                                                           rpc::CallOptions options) override;
+                                                           rpc::CallOptions /*options*/) override {
+    return rpc::RunOn(thread_.executor(),
+                      [this, call = std::move(call)] { return shard_.Push(call); });
+  }
 
  private:
-  void NoteNotFinite(const PushDenseCall& call);
+  void NoteNotFinite(const PushDenseCall& call) {
+    not_finite_.Add();
+    const auto suppressed = not_finite_log_.Admit(LogLimiter::Clock::now());
+    if (!suppressed) return;
+    spdlog::warn(
+        "dropped a dense push that is not finite: run={:016x} rank={} push={} suppressed={}",
+        call.run, call.rank, call.number, *suppressed);
+  }
 
   Counter& not_finite_;
   Gauge& bytes_;

@@ -16,7 +16,7 @@
 
 #include "rpc/async.h"
 #include "rpc/server.h"
-#include "services/api/answer.h"
+#include "services/api/peer_clients.h"
 #include "services/api/served_rows.h"
 #include "services/embedding_ps/methods.h"
 #include "services/embedding_ps/parameter_server.h"

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/answer.h"
 #include "services/api/dense_rpc.h"
+#include "services/api/peer_clients.h"
 #include "services/api/row_rpc.h"
 #include "simurgh/base/step_id.h"
 
@@ -97,6 +97,13 @@ Reply<api::RestoreRows> HandleRestore(rpc::RequestOf<api::RestoreRows::Request> 
                               co_await server.RestoreRows(std::move(call), {request.deadline()}));
   if (progress.done) runs.Begin(run);
   co_return api::Encode(progress);
+}
+
+template <typename T>
+rpc::SegmentDestination<T> Lease(BufferPool& buffers, uint64_t count) {
+  auto buffer = buffers.Lease(count * sizeof(T));
+  const std::span<T> values = buffer->as<T>(count);
+  return {values, std::move(buffer)};
 }
 
 template <typename Request>
@@ -190,21 +197,16 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
   auto pull_rows = api::kPullRows;
   auto push_rows = api::kPushRows;
   pull_rows.max_head_bytes = push_rows.max_head_bytes = head_bytes;
-  const auto lease = [&buffers](uint64_t ids) -> rpc::SegmentDestination<uint64_t> {
-    auto buffer = buffers.Lease(ids * sizeof(uint64_t));
-    const std::span<uint64_t> values = buffer->as<uint64_t>(ids);
-    return {values, std::move(buffer)};
-  };
   using PullPlaced = rpc::PlacedWith<api::PullRows::Request, Parsed<PullRowsCall>>;
   const auto place_pull =
-      [&rows, lease, map_version](
+      [&rows, &buffers, map_version](
           const api::wire::PullRowsRequest& request,
           const api::PullRows::Request::Counts& counts) -> StatusOr<PullPlaced> {
     SIMURGH_ASSIGN_OR_RETURN(const LookupMode mode,
                              api::DecodeLookupMode("pull rows", request.mode()));
     SIMURGH_ASSIGN_OR_RETURN(api::ParsedRows parsed, Parse(request, rows, map_version));
     SIMURGH_RETURN_IF_ERROR(parsed.CheckLengths(counts[0], parsed.payload().bytes));
-    return PullPlaced{{lease(counts[0])},
+    return PullPlaced{{Lease<uint64_t>(buffers, counts[0])},
                       {{.mode = mode,
                         .step_id = api::Decode(*request.step_id()),
                         .acknowledged_steps = request.acknowledged_steps()},
@@ -216,7 +218,7 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
 
   using PushPlaced = rpc::PlacedWith<api::PushRows::Request, Parsed<PushRowsCall>>;
   const auto place_push =
-      [&rows, lease, map_version](
+      [&rows, &buffers, map_version](
           const api::wire::PushRowsRequest& request,
           const api::PushRows::Request::Counts& counts) -> StatusOr<PushPlaced> {
     const auto [ids, gradients] = counts;
@@ -224,8 +226,9 @@ void RegisterRowMethods(rpc::Server& server, ParameterServer& rows, RunGuard& ru
     SIMURGH_ASSIGN_OR_RETURN(api::ParsedRows parsed, Parse(request, rows, map_version));
     SIMURGH_RETURN_IF_ERROR(parsed.CheckLengths(ids, gradients));
     SIMURGH_RETURN_IF_ERROR(api::CheckPushOrder(step_id));
-    return PushPlaced{{lease(ids), rpc::SegmentDestination<std::byte>::kAllocate},
-                      {{.step_id = step_id}, std::move(parsed)}};
+    return PushPlaced{
+        {Lease<uint64_t>(buffers, ids), rpc::SegmentDestination<std::byte>::kAllocate},
+        {{.step_id = step_id}, std::move(parsed)}};
   };
   rpc::Register(server, push_rows, place_push, [&rows, &runs](auto request, auto& parsed) {
     return HandlePush(std::move(request), parsed, rows, runs);
@@ -317,12 +320,7 @@ void RegisterDenseMethods(rpc::Server& server, DenseStore& store, RunGuard& runs
                  const api::StartDense::Request::Counts& counts) -> StatusOr<StartPlaces> {
     SIMURGH_RETURN_IF_ERROR(CheckCount(counts[0], DenseShard::kMaxFloats));
     SIMURGH_RETURN_IF_ERROR(CheckCount(counts[1], DenseShard::kMaxStateFloats));
-    const auto lease = [&buffers](uint64_t count) -> rpc::SegmentDestination<float> {
-      auto buffer = buffers.Lease(count * sizeof(float));
-      const std::span<float> values = buffer->as<float>(count);
-      return {values, std::move(buffer)};
-    };
-    return StartPlaces{lease(counts[0]), lease(counts[1])};
+    return StartPlaces{Lease<float>(buffers, counts[0]), Lease<float>(buffers, counts[1])};
   };
   rpc::Register(server, api::kStartDense, place_start, [&store, &runs](auto request) {
     return HandleStart(std::move(request), store, runs);

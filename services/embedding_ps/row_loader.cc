@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 #include "simurgh/base/log.h"
@@ -23,68 +22,47 @@
 namespace simurgh {
 namespace {
 
-uint64_t RowsOf(const TensorFileReader& file) {
-  return file.tensors().empty() ? 0 : file.tensors().front().rows();
-}
+// What a file of rows must share with a table, as texts by name.
+using Layout = std::vector<std::pair<std::string, std::string>>;
 
-Status Differs(const TableConfig& table, std::string_view key, std::string_view saved,
-               std::string_view configured) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "tables: table '", table.name, "': ", std::string(key), " is ", std::string(saved),
-      " in the model and ", std::string(configured),
-      " in the configuration; use the dim, precision and optimizer that the model was trained "
-      "with"));
-}
-
-std::string Describe(const std::vector<TensorSpec>& tensors, std::string_view name) {
-  const auto found = std::ranges::find(tensors, name, &TensorSpec::name);
-  if (found == tensors.end()) return "missing";
-  return absl::StrCat(DTypeName(found->dtype), " [", absl::StrJoin(found->shape, ", "), "]");
-}
-
-std::string Describe(const TensorMetadata& metadata, const std::string& key) {
-  const auto found = metadata.find(key);
-  return found == metadata.end() ? "missing" : absl::StrCat("'", found->second, "'");
+Layout LayoutOf(const std::vector<TensorSpec>& tensors, const TensorMetadata& metadata) {
+  Layout layout;
+  for (const TensorSpec& tensor : tensors) {
+    layout.emplace_back("tensor " + tensor.name, DescribeTensor(tensor));
+  }
+  for (const auto& [key, value] : metadata) {
+    layout.emplace_back(key, absl::StrCat("'", value, "'"));
+  }
+  return layout;
 }
 
 // Errors: INVALID_ARGUMENT if the file's rows are not those of the table.
-Status CheckLayout(const RowFile& row_file, const TableConfig& table) {
-  const TensorFileReader& file = row_file.reader;
-  const auto id = std::ranges::find(file.tensors(), "id", &TensorSpec::name);
-  const uint64_t rows = id == file.tensors().end() ? 0 : id->rows();
-  const std::vector<TensorSpec> wanted = Table::FileTensors(table, rows);
-  for (const auto* list : {&wanted, &file.tensors()}) {
-    for (const TensorSpec& tensor : *list) {
-      const std::string saved = Describe(file.tensors(), tensor.name);
-      const std::string configured = Describe(wanted, tensor.name);
-      if (saved == configured) continue;
-      return Differs(table, absl::StrCat("tensor ", tensor.name), saved, configured);
-    }
-  }
-  const TensorMetadata metadata = Table::FileMetadata(table);
-  for (const auto* map : {&metadata, &row_file.metadata}) {
-    for (const auto& [key, value] : *map) {
-      const std::string saved = Describe(row_file.metadata, key);
-      const std::string configured = Describe(metadata, key);
-      if (saved != configured) return Differs(table, key, saved, configured);
+Status CheckLayout(const RowFile& file, const TableConfig& table) {
+  const Layout saved = LayoutOf(file.reader.tensors(), file.metadata);
+  const Layout configured =
+      LayoutOf(Table::FileTensors(table, RowsOf(file.reader)), Table::FileMetadata(table));
+  const auto text = [](const Layout& layout, const std::string& name) {
+    const auto found = std::ranges::find(layout, name, &Layout::value_type::first);
+    return found == layout.end() ? "missing" : found->second;
+  };
+  for (const Layout* const layout : {&configured, &saved}) {
+    for (const auto& [name, unused] : *layout) {
+      const std::string own = text(saved, name);
+      const std::string wanted = text(configured, name);
+      if (own == wanted) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tables: table '", table.name, "': ", name, " is ", own, " in the model and ", wanted,
+          " in the configuration; use the dim, precision and optimizer that the model "
+          "was trained with"));
     }
   }
   return absl::OkStatus();
 }
 
-// The index of the rows' table.
-StatusOr<uint32_t> TableIndex(const SavedRows& rows, const std::vector<TableConfig>& tables) {
-  const auto table = std::ranges::find(tables, rows.table, &TableConfig::name);
-  if (table != tables.end()) return static_cast<uint32_t>(table - tables.begin());
-  return absl::InvalidArgumentError(absl::StrCat(
-      "tables: the model has a table '", rows.table,
-      "', the configuration has none; use the tables that the model was trained with"));
-}
-
 Status CheckTables(const std::vector<SavedRows>& servers, const std::vector<TableConfig>& tables) {
   std::vector<bool> is_saved(tables.size());
   for (const SavedRows& rows : servers) {
-    SIMURGH_ASSIGN_OR_RETURN(const uint32_t index, TableIndex(rows, tables));
+    SIMURGH_ASSIGN_OR_RETURN(const uint32_t index, TableIndex(rows.table, tables));
     is_saved[index] = true;
     for (const RowFile& file : rows.files) {
       SIMURGH_RETURN_IF_ERROR(CheckLayout(file, tables[index]));
@@ -111,8 +89,8 @@ Status LoadAdmission(const Checkpoint& checkpoint, const RowTarget& target) {
     std::vector<std::vector<std::byte>> parts;
     const uint64_t rows = RowsOf(reader);
     for (const TensorSpec& tensor : tensors) {
-      const auto found = std::ranges::find(reader.tensors(), tensor.name, &TensorSpec::name);
-      if (found == reader.tensors().end() || found->row_bytes() != tensor.row_bytes()) break;
+      const TensorSpec* const found = FindTensor(reader.tensors(), tensor.name);
+      if (found == nullptr || found->row_bytes() != tensor.row_bytes()) break;
       if (found->rows() != rows) {
         return absl::DataLossError(
             absl::StrCat(checkpoint.Path(file.path), ": tensor ", tensor.name, " has ",
@@ -258,7 +236,7 @@ Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgr
   uint64_t done = 0;
   uint64_t newest = 0;
   for (SavedRows& rows : servers) {
-    SIMURGH_ASSIGN_OR_RETURN(const uint32_t table, TableIndex(rows, target.tables));
+    SIMURGH_ASSIGN_OR_RETURN(const uint32_t table, TableIndex(rows.table, target.tables));
     uint64_t read_rows = 0;
     for (RowFile& file : rows.files) {
       SIMURGH_RETURN_IF_ERROR(
@@ -279,27 +257,19 @@ Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgr
 
 namespace {
 
-std::string Describe(const TensorSpec* tensor) {
-  if (tensor == nullptr) return "none";
-  return absl::StrCat(DTypeName(tensor->dtype), " [", absl::StrJoin(tensor->shape, ", "), "]");
-}
-
 // Returns the number of rows.
 StatusOr<uint64_t> CheckTensors(const TensorFileReader& file, const TableConfig& table) {
-  const auto find = [&](const char* name) -> const TensorSpec* {
-    const auto found = std::ranges::find(file.tensors(), name, &TensorSpec::name);
-    return found == file.tensors().end() ? nullptr : &*found;
-  };
-  const TensorSpec* const id = find("id");
+  const TensorSpec* const id = FindTensor(file.tensors(), "id");
   const uint64_t rows = id == nullptr ? 0 : id->rows();
   const std::vector<TensorSpec> wanted = {{"id", DType::kU64, {rows}},
                                           {"weights", DType::kF32, {rows, table.dim}}};
   for (const TensorSpec& tensor : wanted) {
-    const TensorSpec* const own = find(tensor.name.c_str());
+    const TensorSpec* const own = FindTensor(file.tensors(), tensor.name);
     if (own != nullptr && *own == tensor) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("table '", table.name, "': tensor ", tensor.name, ": the file has ",
-                     Describe(own), ", the table needs ", Describe(&tensor),
+                     own == nullptr ? "none" : DescribeTensor(*own), ", the table needs ",
+                     DescribeTensor(tensor),
                      "; use a file that `simurgh export embeddings` has written "
                      "for a table of this dim"));
   }

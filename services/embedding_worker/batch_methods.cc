@@ -1,12 +1,11 @@
-#include "services/embedding_worker/batch_methods.h"
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/answer.h"
 #include "services/api/batch_rpc.h"
+#include "services/api/peer_clients.h"
 #include "services/api/row_rpc.h"
+#include "services/embedding_worker/embedding_worker.h"
 
 namespace simurgh {
 namespace {
@@ -58,24 +57,18 @@ Reply<api::PushBatch> HandlePush(rpc::RequestOf<api::PushBatch::Request> request
 
 Reply<api::EndRun> HandleEnd(rpc::RequestOf<api::EndRun::Request> request,
                              EmbeddingWorker& worker) {
-  SIMURGH_CO_RETURN_IF_ERROR(
-      co_await worker.EndRun(api::Decode(*request.table().step_id()), OptionsWithin(request)));
+  SIMURGH_CO_RETURN_IF_ERROR(co_await worker.rows().EndRun(api::Decode(*request.table().step_id()),
+                                                           OptionsWithin(request)));
   co_return rpc::Outgoing<api::EndRun::Response>();
 }
 
-Reply<api::SaveRows> HandleSave(rpc::RequestOf<api::SaveRows::Request> request,
-                                EmbeddingWorker& worker) {
+// Save and restore: passes the call on to all servers.
+template <typename Method, typename Pass>
+Reply<Method> PassOn(rpc::RequestOf<typename Method::Request> request, EmbeddingWorker& worker,
+                     Pass pass) {
   SIMURGH_CO_ASSIGN_OR_RETURN(
       const SaveProgress progress,
-      co_await worker.SaveRows(api::Decode(request.table()), OptionsWithin(request)));
-  co_return api::Encode(progress);
-}
-
-Reply<api::RestoreRows> HandleRestore(rpc::RequestOf<api::RestoreRows::Request> request,
-                                      EmbeddingWorker& worker) {
-  SIMURGH_CO_ASSIGN_OR_RETURN(
-      const SaveProgress progress,
-      co_await worker.RestoreRows(api::Decode(request.table()), OptionsWithin(request)));
+      co_await (worker.rows().*pass)(api::Decode(request.table()), OptionsWithin(request)));
   co_return api::Encode(progress);
 }
 
@@ -118,10 +111,12 @@ void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker) {
   });
   rpc::Register(server, api::kEndBatches,
                 [&worker](auto request) { return HandleEnd(std::move(request), worker); });
-  rpc::Register(server, api::kSaveModelRows,
-                [&worker](auto request) { return HandleSave(std::move(request), worker); });
-  rpc::Register(server, api::kRestoreModelRows,
-                [&worker](auto request) { return HandleRestore(std::move(request), worker); });
+  rpc::Register(server, api::kSaveModelRows, [&worker](auto request) {
+    return PassOn<api::SaveRows>(std::move(request), worker, &RowExchange::SaveRows);
+  });
+  rpc::Register(server, api::kRestoreModelRows, [&worker](auto request) {
+    return PassOn<api::RestoreRows>(std::move(request), worker, &RowExchange::RestoreRows);
+  });
 }
 
 }  // namespace simurgh

@@ -69,22 +69,8 @@ class EmbeddingWorker {
                                             std::vector<float> learning_rates,
                                             GradientBuffer gradients, rpc::CallOptions options);
 
-  // Tells all servers that a rank of a run has ended.
-  [[nodiscard]] rpc::awaitable<Status> EndRun(StepId step_id, rpc::CallOptions options) {
-    return rows_.EndRun(step_id, options);
-  }
-
-  // See RowExchange::SaveRows().
-  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SaveRows(SaveRowsCall call,
-                                                                rpc::CallOptions options) {
-    return rows_.SaveRows(std::move(call), options);
-  }
-
-  // See RowExchange::RestoreRows().
-  [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(RestoreRowsCall call,
-                                                                   rpc::CallOptions options) {
-    return rows_.RestoreRows(std::move(call), options);
-  }
+  // For the calls that only the servers answer.
+  RowExchange& rows() { return rows_; }
 
   // Drops expired batches; call periodically.
   void ExpireBatches();
@@ -139,5 +125,9 @@ class EmbeddingWorker {
   std::vector<std::string> feature_names_;
   LogLimiter dropped_log_{/*lines=*/10, std::chrono::seconds(10)};
 };
+
+// Registers SubmitBatch, PullBatch, PushBatch and the calls that are passed on to all servers.
+// Lifetime: the worker must outlive the server.
+void RegisterBatchMethods(rpc::Server& server, EmbeddingWorker& worker);
 
 }  // namespace simurgh

@@ -8,7 +8,6 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "services/api/row_rpc.h"
-#include "services/embedding_worker/batch_methods.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/listener.h"

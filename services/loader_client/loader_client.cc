@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
-#include "services/api/answer.h"
 #include "services/api/feed_codec.h"
 #include "services/api/peer_clients.h"
 #include "services/runtime/io_thread.h"

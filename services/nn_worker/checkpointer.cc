@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/answer.h"
+#include "services/api/peer_clients.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/thread.h"
 
@@ -100,20 +100,12 @@ uint64_t Checkpointer::newest() {
   return schedule_.newest();
 }
 
-bool Checkpointer::AwaitIdle(std::chrono::milliseconds patience) {
+bool Checkpointer::Await(bool (CheckpointSchedule::*is_so)() const,
+                         std::chrono::milliseconds patience) {
   const auto deadline = Clock::now() + patience;
   MutexLock lock(mutex_);
-  while (!schedule_.is_idle()) {
-    if (!changed_.WaitUntil(mutex_, deadline)) return schedule_.is_idle();
-  }
-  return true;
-}
-
-bool Checkpointer::AwaitRows(std::chrono::milliseconds patience) {
-  const auto deadline = Clock::now() + patience;
-  MutexLock lock(mutex_);
-  while (!schedule_.rows_noted()) {
-    if (!changed_.WaitUntil(mutex_, deadline)) return schedule_.rows_noted();
+  while (!(schedule_.*is_so)()) {
+    if (!changed_.WaitUntil(mutex_, deadline)) return (schedule_.*is_so)();
   }
   return true;
 }

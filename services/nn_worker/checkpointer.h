@@ -11,8 +11,8 @@
 #include "absl/base/thread_annotations.h"
 
 #include "rpc/server.h"
-#include "services/api/answer.h"
 #include "services/api/methods.h"
+#include "services/api/peer_clients.h"
 #include "services/nn_worker/model_saver.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
@@ -48,9 +48,13 @@ class Checkpointer final : public CheckpointPort {
 
   bool IsDue(uint64_t step, bool evaluates) override;
   bool IsWanted(const TrainState& state) override;
-  bool AwaitIdle(std::chrono::milliseconds patience) override;
+  bool AwaitIdle(std::chrono::milliseconds patience) override {
+    return Await(&CheckpointSchedule::is_idle, patience);
+  }
   void Begin(const TrainState& state) override;
-  bool AwaitRows(std::chrono::milliseconds patience) override;
+  bool AwaitRows(std::chrono::milliseconds patience) override {
+    return Await(&CheckpointSchedule::rows_noted, patience);
+  }
   bool keeps_best() override { return best_.enabled(); }
   std::optional<uint64_t> BestStep(const TrainState& state) override;
   uint64_t newest() override;
@@ -93,6 +97,8 @@ class Checkpointer final : public CheckpointPort {
  private:
   using Clock = std::chrono::steady_clock;
 
+  // Returns whether it is so, at the latest after the patience.
+  bool Await(bool (CheckpointSchedule::*is_so)() const, std::chrono::milliseconds patience);
   // mark: as for CheckpointSchedule::BeginSave().
   void Start(Work work, std::optional<uint64_t> mark);
   void Run(const Work& work, bool at_mark);

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "services/api/answer.h"
 #include "services/api/feed_codec.h"
+#include "services/api/peer_clients.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/text.h"
 #include "simurgh/config/cluster_config.h"

@@ -4,7 +4,7 @@
 
 #include <boost/asio/use_future.hpp>
 
-#include "services/api/answer.h"
+#include "services/api/peer_clients.h"
 #include "services/embedding_ps/dense_store.h"
 
 namespace simurgh {
@@ -72,13 +72,13 @@ void LocalCluster::Push(BatchReference batch, StepId step_id, GradientBuffer gra
 }
 
 StatusOr<SaveProgress> LocalCluster::SaveRows(const SaveRowsCall& call) {
-  return rpc::asio::co_spawn(io_.executor(), worker_->SaveRows(call, {Deadline()}),
+  return rpc::asio::co_spawn(io_.executor(), worker_->rows().SaveRows(call, {Deadline()}),
                              rpc::asio::use_future)
       .get();
 }
 
 StatusOr<SaveProgress> LocalCluster::RestoreRows(const RestoreRowsCall& call) {
-  return rpc::asio::co_spawn(io_.executor(), worker_->RestoreRows(call, {Deadline()}),
+  return rpc::asio::co_spawn(io_.executor(), worker_->rows().RestoreRows(call, {Deadline()}),
                              rpc::asio::use_future)
       .get();
 }

@@ -108,14 +108,6 @@ Status CheckStillNewest(ModelDirectory& directory, const Checkpoint* continued) 
 
 }  // namespace
 
-bool SaverEnvironment::SleepUnlessStopped(std::chrono::milliseconds duration,
-                                          const std::stop_token& stop) {
-  Mutex mutex;
-  std::condition_variable_any stopped;
-  std::unique_lock lock(mutex);
-  return !stopped.wait_for(lock, stop, duration, [] { return false; });
-}
-
 StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config,
                                                        const Checkpoint* continued,
                                                        bool takes_newest, uint64_t new_run,

@@ -15,6 +15,7 @@
 
 #include "services/api/row_rpc.h"
 #include "services/nn_worker/resume.h"
+#include "services/runtime/process.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
 #include "simurgh/base/step_id.h"
@@ -77,9 +78,7 @@ struct SaverEnvironment {
   std::function<Clock::time_point()> now = Clock::now;
   // Waits. Returns false after a stop.
   std::function<bool(std::chrono::milliseconds duration, const std::stop_token& stop)> sleep =
-      SleepUnlessStopped;
-
-  static bool SleepUnlessStopped(std::chrono::milliseconds duration, const std::stop_token& stop);
+      [](auto duration, const auto& stop) { return !AwaitStop(stop, duration); };
 };
 
 // Repeats a call to all servers until it is done. what: a verb for the log, such as "saving".

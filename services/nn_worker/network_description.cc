@@ -131,6 +131,12 @@ std::string DescribeNetwork(const ClusterConfig& config) {
   return network.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::vector<std::string> OutputNames(std::vector<std::string> labels) {
+  if (labels.size() == 1) return {"p"};
+  for (std::string& label : labels) label = absl::StrCat("p_", label);
+  return labels;
+}
+
 namespace {
 
 constexpr size_t kRows = 64;
@@ -189,10 +195,8 @@ Status PredictRows(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t
     all.insert(all.end(), probabilities.begin(), probabilities.end());
     return absl::OkStatus();
   };
-  SIMURGH_RETURN_IF_ERROR(job.Predict(port, run, steps,
-                                      {absl::StrCat("/proc/self/fd/", file.number())}, reading,
-                                      /*evaluates=*/false, sink)
-                              .status());
+  SIMURGH_RETURN_IF_ERROR(job.Predict(
+      port, run, steps, {absl::StrCat("/proc/self/fd/", file.number())}, reading, sink));
   const size_t tasks = LabelColumns(job.config().data).size();
   if (is_good.size() != rows.size() || all.size() != rows.size() * tasks) {
     return absl::FailedPreconditionError(
@@ -212,10 +216,9 @@ StatusOr<std::string> Describe(TrainingJob& job, EmbeddingPort& port, uint64_t r
   SIMURGH_ASSIGN_OR_RETURN(std::vector<ProbeRow> rows, FirstRows(job.config()));
   if (rows.empty()) return "";
   SIMURGH_RETURN_IF_ERROR(PredictRows(job, port, run, steps, rows));
-  const std::vector<std::string> labels = LabelColumns(job.config().data);
   std::string text;
-  for (const std::string& label : labels) {
-    AppendCsvCell(labels.size() == 1 ? "p" : absl::StrCat("p_", label), text);
+  for (const std::string& name : OutputNames(LabelColumns(job.config().data))) {
+    AppendCsvCell(name, text);
     text.push_back(',');
   }
   text.append("row\n");

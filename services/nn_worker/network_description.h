@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "services/nn_worker/training_job.h"
 #include "simurgh/config/cluster_config.h"
@@ -11,6 +12,9 @@ namespace simurgh {
 // The dense network and its inputs as JSON, for programs that do not read the configuration: the
 // text `network` of src/model/FORMAT.md.
 std::string DescribeNetwork(const ClusterConfig& config);
+
+// The names of predictions: `p` of one label, `p_LABEL` of each of several.
+std::vector<std::string> OutputNames(std::vector<std::string> labels);
 
 // The content of probe.csv (src/model/FORMAT.md): the first rows of the test files, or of the
 // training files without tests, with the job's probabilities. Empty if the rows cannot be read or

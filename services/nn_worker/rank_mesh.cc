@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
-#include "services/api/answer.h"
+#include "services/api/peer_clients.h"
 #include "simurgh/base/check.h"
 #include "simurgh/collective/collective.h"
 
@@ -174,9 +174,8 @@ rpc::awaitable<void> RankMesh::Attend(uint32_t peer) {
     const bool stopped =
         response->table().code() == static_cast<uint32_t>(absl::StatusCode::kCancelled);
     const auto* const reason = response->table().reason();
-    std::string text = reason == nullptr ? "" : reason->str();
-    (void)Fail(
-        {stopped ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable, text, text});
+    (void)Fail({stopped ? absl::StatusCode::kCancelled : absl::StatusCode::kUnavailable,
+                reason == nullptr ? "" : reason->str()});
     co_return;
   }
   gone_[peer] = response.ok() ? "it has finished" : std::string(response.status().message());
@@ -204,9 +203,8 @@ rpc::awaitable<void> RankMesh::Send(uint32_t peer, Channel channel, uint64_t num
     co_return;
   }
   const MutexLock lock(mutex_);
-  std::string text =
-      absl::StrCat(NameOf(rank()), " cannot send to ", NameOf(peer), ": ", sent.message());
-  (void)Fail({sent.code(), text, text});
+  (void)Fail({sent.code(), absl::StrCat(NameOf(rank()), " cannot send to ", NameOf(peer), ": ",
+                                        sent.message())});
 }
 
 std::span<std::byte> RankMesh::Outgoing(Channel channel, uint32_t peer, size_t bytes) {
@@ -258,25 +256,24 @@ StatusOr<rpc::ReceivedSegment> RankMesh::Take(Channel channel, uint32_t peer, ui
     SIMURGH_RETURN_IF_ERROR(StatusOf(channel));
     if (arrived) break;
     if (!gone_[peer].empty()) {
-      std::string text =
-          absl::StrCat(NameOf(peer), " disconnected: ", gone_[peer], "; restart all ranks");
-      return Fail({absl::StatusCode::kUnavailable, text, text});
+      return Fail(
+          {absl::StatusCode::kUnavailable,
+           absl::StrCat(NameOf(peer), " disconnected: ", gone_[peer], "; restart all ranks")});
     }
     if (late) {
-      std::string text = absl::StrCat(NameOf(peer), " sent nothing for ", options_.timeout.count(),
-                                      " ms (nn_worker.rank_timeout); see its log and restart all "
-                                      "ranks");
-      return Fail({absl::StatusCode::kDeadlineExceeded, text, text});
+      return Fail(
+          {absl::StatusCode::kDeadlineExceeded,
+           absl::StrCat(NameOf(peer), " sent nothing for ", options_.timeout.count(),
+                        " ms (nn_worker.rank_timeout); see its log and restart all ranks")});
     }
     late = !changed_[static_cast<size_t>(channel)].WaitUntil(mutex_, deadline);
   }
   rpc::ReceivedSegment message = *std::exchange(arrived, std::nullopt);
   line.taken = number + 1;
   if (message.bytes.size() == expected) return message;
-  std::string text =
-      absl::StrCat(NameOf(peer), " sent ", message.bytes.size(), " bytes, expected ", expected,
-                   "; use the same version and configuration on all ranks");
-  return Fail({absl::StatusCode::kInvalidArgument, text, text});
+  return Fail({absl::StatusCode::kInvalidArgument,
+               absl::StrCat(NameOf(peer), " sent ", message.bytes.size(), " bytes, expected ",
+                            expected, "; use the same version and configuration on all ranks")});
 }
 
 Status RankMesh::StatusOf(Channel channel) const {
@@ -288,6 +285,7 @@ Status RankMesh::StatusOf(Channel channel) const {
 Status RankMesh::Fail(Failure failure) {
   if (!failure_) {
     failure_ = std::move(failure);
+    if (failure_->others.empty()) failure_->others = failure_->own;
     for (CondVar& changed : changed_) changed.NotifyAll();
     rpc::asio::post(thread_.executor(), [this] { changes_.NotifyAll(); });
   }

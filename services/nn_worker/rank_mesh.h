@@ -16,8 +16,8 @@
 #include "rpc/async.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
-#include "services/api/answer.h"
 #include "services/api/methods.h"
+#include "services/api/peer_clients.h"
 #include "services/runtime/io_thread.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"
@@ -95,8 +95,8 @@ class RankMesh {
   // The first error. Not a Status, which threads must not share.
   struct Failure {
     absl::StatusCode code = absl::StatusCode::kUnknown;
-    std::string own;     // Message for this rank.
-    std::string others;  // Message for the other ranks.
+    std::string own;          // Message for this rank.
+    std::string others = {};  // Message for the other ranks; empty: the same.
   };
 
   std::string NameOf(uint32_t rank) const;  // For messages.

@@ -7,12 +7,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
 #include "simurgh/base/log.h"
 #include "simurgh/base/text.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/nn/dense_optimizer.h"
+#include "simurgh/train/dense_weights.h"
 
 namespace simurgh {
 namespace {
@@ -20,14 +20,6 @@ namespace {
 constexpr char kDense[] = "dense.safetensors";
 // Each rank's own statistics of batch norm; only with several ranks.
 constexpr char kRanks[] = "rank-statistics.safetensors";
-
-std::vector<TensorSpec> SpecsOf(const std::vector<DenseTensor>& tensors) {
-  std::vector<TensorSpec> specs;
-  for (const DenseTensor& tensor : tensors) {
-    specs.push_back({tensor.name, DType::kF32, {tensor.shape.begin(), tensor.shape.end()}});
-  }
-  return specs;
-}
 
 // server_optimizer: see RestoreDense. Its values follow those of the network's state.
 std::vector<DenseTensor> TensorsOf(DenseNetwork& network,
@@ -44,34 +36,10 @@ std::vector<DenseTensor> TensorsOf(DenseNetwork& network,
 
 size_t CountOf(const TensorSpec& spec) { return spec.rows() * spec.row_bytes() / sizeof(float); }
 
-std::string Describe(const TensorSpec* spec) {
-  return spec == nullptr ? "none" : absl::StrCat("[", absl::StrJoin(spec->shape, ", "), "]");
-}
-
 std::vector<TensorSpec> RankSpecs(const DenseCopy& dense,
                                   const std::vector<float>& rank_statistics) {
   const size_t width = dense.statistics;
   return {{"statistics", DType::kF32, {rank_statistics.size() / width, width}}};
-}
-
-const TensorSpec* Find(const std::vector<TensorSpec>& specs, const std::string& name) {
-  const auto found = std::ranges::find(specs, name, &TensorSpec::name);
-  return found == specs.end() ? nullptr : &*found;
-}
-
-// Errors: INVALID_ARGUMENT for the first tensor that only one of them has, or in another shape.
-Status CheckTensors(const std::vector<TensorSpec>& saved, const std::vector<TensorSpec>& wanted) {
-  for (const std::vector<TensorSpec>* specs : {&wanted, &saved}) {
-    for (const TensorSpec& one : *specs) {
-      const TensorSpec* const a = Find(saved, one.name);
-      const TensorSpec* const b = Find(wanted, one.name);
-      if (a != nullptr && b != nullptr && a->shape == b->shape) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "dense tensor '", one.name, "' has the shape ", Describe(a), " in the model and ",
-          Describe(b), " in the configuration; use the model's configuration or another folder"));
-    }
-  }
-  return absl::OkStatus();
 }
 
 StatusOr<std::optional<ResumePoint>> Find(const ClusterConfig& config, const std::string& resume) {
@@ -171,7 +139,9 @@ StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t
   SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kDense));
   const std::vector<DenseTensor> tensors = TensorsOf(network, server_optimizer);
   const std::vector<TensorSpec> specs = SpecsOf(tensors);
-  SIMURGH_RETURN_IF_ERROR(Annotate(CheckTensors(file.tensors(), specs), checkpoint.Path(kDense)));
+  const Status fits = CheckDenseTensors(
+      file.tensors(), specs, "use the model's configuration or another checkpoint.directory");
+  SIMURGH_RETURN_IF_ERROR(Annotate(fits, checkpoint.Path(kDense)));
   std::vector<float> parameters(network.parameters().size());
   const size_t own = network.state().size();
   const size_t on_servers =

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "rpc/method.h"
-#include "services/api/answer.h"
 #include "services/api/methods.h"
+#include "services/api/peer_clients.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
 #include "simurgh/base/status.h"

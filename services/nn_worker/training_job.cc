@@ -118,18 +118,18 @@ uint32_t AsyncStaleness(const ClusterConfig& config) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(room, ahead + 1, ahead + kMax) - ahead);
 }
 
+uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
+  return HashBytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()}, seed);
+}
+
+}  // namespace
+
 std::optional<size_t> GroupFeature(const ClusterConfig& config) {
   for (size_t i = 0; i < config.features.size(); ++i) {
     if (config.features[i].name == config.training.auc_group_feature) return i;
   }
   return std::nullopt;
 }
-
-uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
-  return HashBytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()}, seed);
-}
-
-}  // namespace
 
 void LabelCounts::Add(const DenseBatch& batch) {
   const size_t tasks = columns_.size();
@@ -334,10 +334,9 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
   return Annotate(result.status(), "all loaders ended without a batch");
 }
 
-StatusOr<EvaluationResult> TrainingJob::Predict(EmbeddingPort& port, uint64_t run, uint64_t steps,
-                                                const std::vector<std::string>& files,
-                                                ReadOptions reading, bool evaluates,
-                                                PredictionSink sink) {
+Status TrainingJob::Predict(EmbeddingPort& port, uint64_t run, uint64_t steps,
+                            const std::vector<std::string>& files, ReadOptions reading,
+                            PredictionSink sink) {
   const OpenReader open = [&]() -> StatusOr<std::unique_ptr<BatchReader>> {
     SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
                                                           config_.training.batch_size, reading));
@@ -347,15 +346,12 @@ StatusOr<EvaluationResult> TrainingJob::Predict(EmbeddingPort& port, uint64_t ru
       .tasks = config_.model.tasks,
       .is_weighted = InputsOf(config_).has_sample_weights,
       .kept_negatives = config_.training.keep_negatives,
-      .group_feature = GroupFeature(config_),
       .embeddings = EmbeddingCheck(InputsOf(config_).features, WireOf(config_)),
       .retry_deadline = config_.training.retry_deadline,
       .sink = std::move(sink)};
   const std::unique_ptr<Collective> alone = NewLocalCollective();
   const StepId step_id{.run = run, .rank = rank_, .step = steps};
-  if (evaluates) return Evaluate(port, *network_, *alone, step_id, open, options, {});
-  SIMURGH_RETURN_IF_ERROR(simurgh::Predict(port, *network_, *alone, step_id, open, options, {}));
-  return EvaluationResult();
+  return simurgh::Predict(port, *network_, *alone, step_id, open, options, {});
 }
 
 std::string TrainingJob::Plan() {

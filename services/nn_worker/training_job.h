@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -55,6 +56,9 @@ class LabelCounts {
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
                                           LabelCounts* labels);
+
+// The feature that training.auc_group_feature names, if there is one.
+std::optional<size_t> GroupFeature(const ClusterConfig& config);
 
 // The training that a configuration describes, on any EmbeddingPort.
 //
@@ -110,12 +114,9 @@ class TrainingJob {
 
   // Predicts files on this rank alone, with the current weights. run, steps: the pushes
   // that the servers have applied; 0 for restored rows.
-  // reading: without share and identities. sink: may be empty. Compares with the labels if
-  // `evaluates`; otherwise the result has nothing.
-  // Errors: of Evaluate(); with `evaluates` INVALID_ARGUMENT for an empty set.
-  StatusOr<EvaluationResult> Predict(EmbeddingPort& port, uint64_t run, uint64_t steps,
-                                     const std::vector<std::string>& files, ReadOptions reading,
-                                     bool evaluates, PredictionSink sink);
+  // reading: without share and identities. Errors: of Predict() of evaluator.h.
+  Status Predict(EmbeddingPort& port, uint64_t run, uint64_t steps,
+                 const std::vector<std::string>& files, ReadOptions reading, PredictionSink sink);
 
   // Bad rows skipped so far, in all readings. Threads: any.
   uint64_t skipped_rows() const;

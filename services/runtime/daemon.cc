@@ -9,7 +9,6 @@
 #include <optional>
 #include <ostream>
 #include <random>
-#include <semaphore>
 #include <system_error>
 #include <utility>
 
@@ -131,20 +130,12 @@ StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
   const std::string& address = context.instance().metrics_listens_at();
   if (address.empty()) return nullptr;
   SIMURGH_RETURN_IF_ERROR(AwaitOwnHost(context, context.instance().metrics_listen_key, address));
-  SIMURGH_ASSIGN_OR_RETURN(auto endpoint,
-                           HttpEndpoint::Start(
-                               address, context.instance().metrics_listen_key,
-                               absl::StrCat(context.hello().role, "/", context.index()),
-                               context.metrics(), [&context] { return context.readiness(); },
-                               HttpLimits(), ClusterAgreement(context.config())));
-  spdlog::info("http://{} serves /metrics, /healthz and /readyz", endpoint->address());
-  if (!endpoint->is_loopback() && context.config().rpc.security != Security::kInsecure) {
-    spdlog::warn(
-        "{}: other machines can read the metrics at {}, which are not encrypted; use a loopback "
-        "address, or a firewall",
-        context.instance().metrics_listen_key, endpoint->address());
-  }
-  return endpoint;
+  return HttpEndpoint::Start({.address = address,
+                              .key = context.instance().metrics_listen_key,
+                              .process = absl::StrCat(context.hello().role, "/", context.index()),
+                              .configuration = ClusterAgreement(context.config()),
+                              .is_public = context.config().rpc.security == Security::kInsecure},
+                             context.metrics(), [&context] { return context.readiness(); });
 }
 
 StatusOr<ClusterConfig> Load(const DaemonDescription& description, const DaemonFlags& flags) {
@@ -248,9 +239,7 @@ ExitCode RunCatching(const DaemonDescription& description, int argc, const char*
 }  // namespace
 
 Status Daemon::Run(std::stop_token stop) {
-  std::binary_semaphore stopped(0);
-  const std::stop_callback wake(std::move(stop), [&stopped] { stopped.release(); });
-  stopped.acquire();
+  AwaitStop(stop);
   return absl::OkStatus();
 }
 

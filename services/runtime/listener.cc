@@ -1,13 +1,12 @@
 #include "services/runtime/listener.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
-#include <semaphore>
 #include <sstream>
-#include <stop_token>
 #include <utility>
 
-#include <netdb.h>
+#include <sys/socket.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +14,8 @@
 
 #include "rpc/address.h"
 #include "services/runtime/peer_monitor.h"
+#include "services/runtime/process.h"
+#include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/log.h"
 
 namespace simurgh {
@@ -23,32 +24,38 @@ namespace {
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{5'000};
 
-// The resolver's error, or 0.
-int Resolve(const std::string& host) {
+}  // namespace
+
+Addresses Resolve(const std::string& host, uint16_t port, int* error) {
+  addrinfo* found = nullptr;
   addrinfo hints{};
   hints.ai_flags = AI_PASSIVE;
   hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (found != nullptr) ::freeaddrinfo(found);
-  return error;
+  const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error != nullptr) *error = code;
+  return {code == 0 ? found : nullptr, &::freeaddrinfo};
 }
 
-}  // namespace
+int TryBind(const Addresses& addresses) {
+  const FileDescriptor socket(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  ::setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  return ::bind(socket.number(), addresses->ai_addr, addresses->ai_addrlen) == 0 ? 0 : errno;
+}
 
 Status AwaitOwnHost(DaemonContext& context, const std::string& key, const std::string& address) {
   const auto parsed = rpc::ParseAddress(address);
   if (!parsed.ok() || parsed->has_path()) return absl::OkStatus();
-  std::binary_semaphore stopped(0);
-  const std::stop_callback stopper(context.stop_source().get_token(), [&] { stopped.release(); });
   std::chrono::milliseconds pause = kFirstPause;
-  for (int error = 0; (error = Resolve(parsed->host)) != 0;
+  for (int error = 0; Resolve(parsed->host, 0, &error) == nullptr;
        pause = std::min(2 * pause, kLongestPause)) {
     const std::string reason =
         absl::StrCat(key, ": host '", parsed->host, "' does not resolve: ", ::gai_strerror(error));
     spdlog::warn("waiting: {}; correct the host, or add it to the name service", reason);
     context.SetWaiting("host", absl::UnavailableError(reason));
-    if (stopped.try_acquire_for(pause)) return absl::CancelledError("stopped while waiting");
+    if (AwaitStop(context.stop_source().get_token(), pause)) {
+      return absl::CancelledError("stopped while waiting");
+    }
   }
   context.SetWaiting("host", absl::OkStatus());
   return absl::OkStatus();

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+
+#include <netdb.h>
 
 #include <boost/asio/ip/tcp.hpp>
 
@@ -21,6 +24,13 @@ namespace simurgh {
 // configuration key.
 // Errors: CANCELLED after a stop.
 Status AwaitOwnHost(DaemonContext& context, const std::string& key, const std::string& address);
+
+using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+// Null if the name does not resolve; error: of getaddrinfo().
+Addresses Resolve(const std::string& host, uint16_t port, int* error = nullptr);
+// The errno of a bind to the first address, 0 if a program could listen there.
+int TryBind(const Addresses& addresses);
 
 struct TcpListener {
   boost::asio::ip::tcp::acceptor acceptor;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <semaphore>
 #include <utility>
 
 #include <sys/resource.h>
@@ -72,6 +73,14 @@ double ResidentBytes() {
 constexpr uint64_t kOtherFiles = 128;
 
 }  // namespace
+
+bool AwaitStop(const std::stop_token& stop, std::chrono::milliseconds patience) {
+  std::binary_semaphore stopped(0);
+  const std::stop_callback wake(stop, [&stopped] { stopped.release(); });
+  if (patience < std::chrono::milliseconds::max()) return stopped.try_acquire_for(patience);
+  stopped.acquire();
+  return true;
+}
 
 void AddProcessMetrics(MetricRegistry& registry, const std::string& role,
                        std::function<Readiness()> readiness) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <stop_token>
@@ -36,6 +37,10 @@ class StopSignals {
   IoThread thread_{"signals"};
   boost::asio::signal_set signals_;
 };
+
+// Waits for a stop, for `patience` at most. Returns whether there was one.
+bool AwaitStop(const std::stop_token& stop,
+               std::chrono::milliseconds patience = std::chrono::milliseconds::max());
 
 // Adds the version, resident memory, uptime, clock and readiness of the process. role: label
 // `service`. readiness: as for HttpEndpoint::Start.

@@ -80,13 +80,11 @@ bool BearerTokens::Allow(std::string_view authorization) const {
   return found;
 }
 
-ServerTls::ServerTls() : context_(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free) {}
-
-StatusOr<std::shared_ptr<const ServerTls>> ServerTls::Load(const std::string& certificate,
-                                                           const std::string& key,
-                                                           const std::string& client_authority) {
-  const std::shared_ptr<ServerTls> tls(new ServerTls());
-  SSL_CTX* const context = tls->native();
+StatusOr<std::shared_ptr<SSL_CTX>> LoadServerTls(const std::string& certificate,
+                                                 const std::string& key,
+                                                 const std::string& client_authority) {
+  const std::shared_ptr<SSL_CTX> tls(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
+  SSL_CTX* const context = tls.get();
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   // Connections are kept, so resumption would help little; with client certificates it needs care.
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);

@@ -33,23 +33,11 @@ class BearerTokens {
   std::vector<Digest> digests_;
 };
 
-// The certificate of an HTTPS server, and the authority of its clients.
-//
-// Threads: any; immutable.
-class ServerTls {
- public:
-  // Files in PEM form. client_authority: empty: clients need no certificate.
-  // Errors: INVALID_ARGUMENT "certificate: '...'", naming the file, the problem and the remedy.
-  static StatusOr<std::shared_ptr<const ServerTls>> Load(const std::string& certificate,
-                                                         const std::string& key,
-                                                         const std::string& client_authority);
-
-  SSL_CTX* native() const { return context_.get(); }
-
- private:
-  ServerTls();
-
-  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
-};
+// The certificate of an HTTPS server, and the authority of its clients. Immutable: any thread.
+// Files in PEM form. client_authority: empty: clients need no certificate.
+// Errors: INVALID_ARGUMENT "certificate: '...'", naming the file, the problem and the remedy.
+StatusOr<std::shared_ptr<SSL_CTX>> LoadServerTls(const std::string& certificate,
+                                                 const std::string& key,
+                                                 const std::string& client_authority);
 
 }  // namespace simurgh

@@ -178,13 +178,6 @@ struct PredictApi::Pending {
   Clock::time_point submitted;
 };
 
-Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
-  return registry.GetHistogram("simurgh_serve_request_seconds",
-                               "Time of a request, by stage; all: from its first byte to the "
-                               "end of the response.",
-                               LatencyBuckets(), {{"stage", stage}});
-}
-
 PredictApi::PredictApi(const Options& options, ScoringBackend& backend, MetricRegistry& registry)
     : options_(options),
       backend_(backend),

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "services/serving/http_parser.h"
+#include "services/runtime/http_server.h"
 #include "services/serving/http_security.h"
 #include "services/serving/predict_request.h"
 #include "services/serving/scoring_backend.h"
@@ -98,8 +98,5 @@ class PredictApi final : public HttpHandler {
   Mutex mutex_;
   std::shared_ptr<const BearerTokens> tokens_ ABSL_GUARDED_BY(mutex_);
 };
-
-// The metric of the time that a stage of a request takes.
-Histogram& StageSeconds(MetricRegistry& registry, const char* stage);
 
 }  // namespace simurgh

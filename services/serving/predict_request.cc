@@ -83,11 +83,4 @@ StatusOr<PredictRequest> CellCollector::Finish(size_t rows) {
   return request;
 }
 
-std::string ErrorJson(std::string_view text) {
-  std::string json = "{\"error\":";
-  AppendJsonText(text, json);
-  json += "}";
-  return json;
-}
-
 }  // namespace simurgh

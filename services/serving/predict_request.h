@@ -205,9 +205,6 @@ class CellCollector {
   size_t next_ = 0;  // Columns are mostly in the order of the format.
 };
 
-// {"error": text}
-std::string ErrorJson(std::string_view text);
-
 // The v1 protocol: {"instances": [{"column": value, ...}, ...], "common": {...}}.
 // A text or a number is the cell as it would be in a file; null or no key: missing; an array: the
 // ids of a list. `common` has the columns that all instances share.

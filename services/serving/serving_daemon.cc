@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <semaphore>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -10,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "services/runtime/http_endpoint.h"
+#include "services/runtime/http_server.h"
 #include "services/runtime/process.h"
 #include "services/serving/http_security.h"
-#include "services/serving/http_server.h"
 #include "services/serving/predict_api.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
@@ -29,7 +28,7 @@ constexpr uint64_t kBytesOfListId = 8;
 // What SIGHUP reads again.
 struct Secrets {
   std::shared_ptr<const BearerTokens> tokens;  // Null: none are needed.
-  std::shared_ptr<const ServerTls> tls;        // Null: plain HTTP.
+  std::shared_ptr<SSL_CTX> tls;                // Null: plain HTTP.
 };
 
 StatusOr<Secrets> LoadSecrets(const ServingConfig& config) {
@@ -40,7 +39,7 @@ StatusOr<Secrets> LoadSecrets(const ServingConfig& config) {
     secrets.tokens = *std::move(tokens);
   }
   if (config.security == Security::kTls) {
-    auto tls = ServerTls::Load(config.tls.certificate, config.tls.key, config.tls.client_authority);
+    auto tls = LoadServerTls(config.tls.certificate, config.tls.key, config.tls.client_authority);
     if (!tls.ok()) {
       // The message begins with the last part of the key.
       return absl::InvalidArgumentError(
@@ -127,15 +126,11 @@ class Serving {
       return Readiness{problem.empty(), problem};
     };
     AddProcessMetrics(registry_, "serve", readiness);
-    SIMURGH_ASSIGN_OR_RETURN(endpoint_, HttpEndpoint::Start(config_.metrics, config_.metrics_key,
-                                                            "serve", registry_, readiness));
-    spdlog::info("http://{} serves /metrics, /healthz and /readyz", endpoint_->address());
-    if (!endpoint_->is_loopback() && config_.security != Security::kInsecure) {
-      spdlog::warn(
-          "{}: other machines can read the metrics at {}, which are not encrypted; use a "
-          "loopback address, or a firewall",
-          config_.metrics_key, endpoint_->address());
-    }
+    const HttpEndpoint::Options options{.address = config_.metrics,
+                                        .key = config_.metrics_key,
+                                        .process = "serve",
+                                        .is_public = config_.security == Security::kInsecure};
+    SIMURGH_ASSIGN_OR_RETURN(endpoint_, HttpEndpoint::Start(options, registry_, readiness));
     return absl::OkStatus();
   }
 
@@ -175,9 +170,7 @@ Status RunServing(const ServingConfig& config, const ServingParts& parts, std::o
     running = &serving;
   }
   out << "simurgh: serving at " << serving.url() << std::endl;
-  std::binary_semaphore stopped(0);
-  const std::stop_callback wake(stop.get_token(), [&stopped] { stopped.release(); });
-  stopped.acquire();
+  AwaitStop(stop.get_token());
   {
     MutexLock lock(mutex);
     running = nullptr;

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include <nlohmann/json.hpp>
 
 #include "services/serving/predict_request.h"
 #include "simurgh/base/text.h"
@@ -617,59 +618,69 @@ EncodedBody EncodeV2(const RowFormat& format, const ModelName& model, const Pred
   return body;
 }
 
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string TextOf(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// A list with describe(column) for each column that the model reads.
+template <typename Describe>
+Json ColumnsJson(const RowFormat& format, const Describe& describe) {
+  Json columns = Json::array();
+  for (const RowFormat::Column& column : format.columns) {
+    if (column.is_read) columns.push_back(describe(column));
+  }
+  return columns;
+}
+
+}  // namespace
+
 std::string ServerMetadata() {
-  return absl::StrCat("{\"name\":\"simurgh\",\"version\":\"", Version(),
-                      "\",\"extensions\":[\"binary_tensor_data\",\"model_configuration\"]}");
+  return TextOf({{"name", "simurgh"},
+                 {"version", Version()},
+                 {"extensions", {"binary_tensor_data", "model_configuration"}}});
 }
 
 std::string ModelMetadata(const RowFormat& format, const std::string& name,
                           const std::vector<uint64_t>& steps) {
-  std::string out = "{\"name\":";
-  AppendJsonText(name, out);
-  absl::StrAppend(&out, ",\"versions\":[", steps.empty() ? "" : "\"", absl::StrJoin(steps, "\",\""),
-                  steps.empty() ? "" : "\"", "],\"platform\":\"simurgh\",\"inputs\":[");
-  const char* separator = "";
-  for (const RowFormat::Column& column : format.columns) {
-    if (!column.is_read) continue;
-    absl::StrAppend(&out, std::exchange(separator, ","), "{\"name\":");
-    AppendJsonText(column.name, out);
-    absl::StrAppend(&out, ",\"datatype\":\"", column.is_dense ? "FP64" : "BYTES",
-                    "\",\"shape\":[-1,1]}");
-  }
-  out += "],\"outputs\":[";
-  separator = "";
-  for (const std::string& label : format.labels) {
-    absl::StrAppend(&out, std::exchange(separator, ","), "{\"name\":");
-    AppendJsonText(label, out);
-    out += ",\"datatype\":\"FP32\",\"shape\":[-1,1]}";
-  }
-  out += "]}";
-  return out;
+  const auto tensor = [](const std::string& of, const char* datatype) -> Json {
+    return {{"name", of}, {"datatype", datatype}, {"shape", {-1, 1}}};
+  };
+  Json versions = Json::array();
+  for (const uint64_t step : steps) versions.push_back(absl::StrCat(step));
+  Json outputs = Json::array();
+  for (const std::string& label : format.labels) outputs.push_back(tensor(label, "FP32"));
+  return TextOf({{"name", name},
+                 {"versions", versions},
+                 {"platform", "simurgh"},
+                 {"inputs", ColumnsJson(format,
+                                        [&](const auto& column) {
+                                          return tensor(column.name,
+                                                        column.is_dense ? "FP64" : "BYTES");
+                                        })},
+                 {"outputs", outputs}});
 }
 
 std::string ModelConfigJson(const RowFormat& format, const std::string& name, size_t max_rows) {
-  std::string out = "{\"name\":";
-  AppendJsonText(name, out);
-  absl::StrAppend(&out,
-                  ",\"platform\":\"simurgh\",\"backend\":\"simurgh\",\"max_batch_size\":", max_rows,
-                  ",\"input\":[");
-  const char* separator = "";
-  for (const RowFormat::Column& column : format.columns) {
-    if (!column.is_read) continue;
-    absl::StrAppend(&out, std::exchange(separator, ","), "{\"name\":");
-    AppendJsonText(column.name, out);
-    absl::StrAppend(&out, ",\"data_type\":\"", column.is_dense ? "TYPE_FP64" : "TYPE_STRING",
-                    "\",\"dims\":[1]}");
-  }
-  out += "],\"output\":[";
-  separator = "";
-  for (const std::string& label : format.labels) {
-    absl::StrAppend(&out, std::exchange(separator, ","), "{\"name\":");
-    AppendJsonText(label, out);
-    out += ",\"data_type\":\"TYPE_FP32\",\"dims\":[1]}";
-  }
-  out += "]}";
-  return out;
+  const auto tensor = [](const std::string& of, const char* type) -> Json {
+    return {{"name", of}, {"data_type", type}, {"dims", {1}}};
+  };
+  Json outputs = Json::array();
+  for (const std::string& label : format.labels) outputs.push_back(tensor(label, "TYPE_FP32"));
+  return TextOf({{"name", name},
+                 {"platform", "simurgh"},
+                 {"backend", "simurgh"},
+                 {"max_batch_size", max_rows},
+                 {"input", ColumnsJson(format,
+                                       [&](const auto& column) {
+                                         return tensor(column.name, column.is_dense
+                                                                        ? "TYPE_FP64"
+                                                                        : "TYPE_STRING");
+                                       })},
+                 {"output", outputs}});
 }
 
 }  // namespace simurgh

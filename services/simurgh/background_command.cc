@@ -64,54 +64,41 @@ constexpr char kLogsNotes[] =
     "  0  printed\n"
     "  2  bad arguments or configuration, or there is no such log\n";
 
-struct Options {
-  std::string config;
-  std::vector<std::string> daemons;  // Of `logs`.
-  std::vector<std::string> overrides;
-  std::string run;
-  std::string host;
-};
-
-// Parses the command line with further options. Nothing after --help.
-StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv, const char* summary,
-                                       const char* usage, const char* notes,
-                                       const boost::program_options::options_description& more,
-                                       bool takes_daemons = false) {
-  namespace po = boost::program_options;
-  Options parsed;
-  po::options_description options("Options");
-  options.add_options()("run", po::value(&parsed.run)->value_name("FOLDER"),
-                        "use this folder for the run")(
-      "host", po::value(&parsed.host)->value_name("NAME")->notifier(RefuseEmptyHost),
-      "the run is of simurgh train --host NAME");
-  options.add(more);
-  SIMURGH_ASSIGN_OR_RETURN(
-      const bool runs,
-      ParseConfigArguments(argc, argv, summary, usage, absl::StrCat(kFolderNotes, notes).c_str(),
-                           options, &parsed.config, &parsed.overrides,
-                           takes_daemons ? &parsed.daemons : nullptr));
-  if (!runs) return std::nullopt;
-  return parsed;
-}
-
-// Absolute. Errors: INVALID_ARGUMENT.
-StatusOr<std::string> RunFolderOf(const Options& options) {
-  const StatusOr<ClusterConfig> config =
-      LoadClusterConfig(options.config, options.overrides, InputFiles::kIgnore);
-  if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
-  std::string folder = options.run;
-  if (folder.empty()) {
-    if (config->checkpoint.directory.empty()) {
-      return absl::InvalidArgumentError(
-          "the run has no folder; give --run FOLDER, or set checkpoint.directory");
-    }
-    folder = config->checkpoint.directory;
-    while (folder.ends_with('/')) folder.pop_back();
-    folder += ".run";
-    if (!options.host.empty()) folder += "-" + options.host;
+// The folder of a run, from its options.
+class RunOptions {
+ public:
+  // Lifetime: the options must not outlive this object.
+  void AddTo(boost::program_options::options_description& options) {
+    namespace po = boost::program_options;
+    options.add_options()("run", po::value(&run_)->value_name("FOLDER"),
+                          "use this folder for the run")(
+        "host", po::value(&host_)->value_name("NAME")->notifier(RefuseEmptyHost),
+        "the run is of simurgh train --host NAME");
   }
-  return std::filesystem::absolute(folder).lexically_normal().string();
-}
+
+  const std::string& host() const { return host_; }
+
+  // Absolute. Errors: INVALID_ARGUMENT.
+  StatusOr<std::string> FolderOf(const ConfigArguments& arguments) const {
+    SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config, arguments.Load());
+    std::string folder = run_;
+    if (folder.empty()) {
+      if (config.checkpoint.directory.empty()) {
+        return absl::InvalidArgumentError(
+            "the run has no folder; give --run FOLDER, or set checkpoint.directory");
+      }
+      folder = config.checkpoint.directory;
+      while (folder.ends_with('/')) folder.pop_back();
+      folder += ".run";
+      if (!host_.empty()) folder += "-" + host_;
+    }
+    return std::filesystem::absolute(folder).lexically_normal().string();
+  }
+
+ private:
+  std::string run_;
+  std::string host_;
+};
 
 // The command of the run, which cannot be mistaken for another process.
 class Supervisor {
@@ -153,8 +140,9 @@ std::string LogOf(const std::string& folder, const std::string& name) {
   return absl::StrCat(folder, "/", name, ".log");
 }
 
-StatusOr<ExitCode> Up(const Options& options, const std::string& resume, bool refit) {
-  SIMURGH_ASSIGN_OR_RETURN(const std::string folder, RunFolderOf(options));
+StatusOr<ExitCode> Up(const ConfigArguments& config, const RunOptions& run,
+                      const std::string& resume, bool refit) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::string folder, run.FolderOf(config));
   SIMURGH_ASSIGN_OR_RETURN(const auto running, Supervisor::Find(folder));
   if (running) {
     return absl::InvalidArgumentError(
@@ -165,14 +153,15 @@ StatusOr<ExitCode> Up(const Options& options, const std::string& resume, bool re
   const std::string log = LogOf(folder, "simurgh");
   for (const std::string& old : {log, folder + "/state"}) std::filesystem::remove(old, error);
   std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe", error).string(),
-                                 "train", options.config, "--logs", folder};
-  for (const std::string& override : options.overrides) {
+                                 "train", config.path, "--logs", folder};
+  for (const std::string& override : config.overrides) {
     words.insert(words.end(), {"--set", override});
   }
   words.insert(words.end(), {"--resume", resume});
   if (refit) words.emplace_back("--refit");
-  if (!options.host.empty()) words.insert(words.end(), {"--host", options.host});
-  SIMURGH_ASSIGN_OR_RETURN(const pid_t pid, StartDetached(words, folder + "/result", log));
+  if (!run.host().empty()) words.insert(words.end(), {"--host", run.host()});
+  SIMURGH_ASSIGN_OR_RETURN(const pid_t pid,
+                           StartProcess(words, folder + "/result", log, /*detached=*/true));
   // It checks the configuration with all programs, and then starts them.
   for (int status = 0; !ReadRunState(folder).ok();) {
     if (::waitpid(pid, &status, WNOHANG) != pid) {
@@ -189,8 +178,7 @@ StatusOr<ExitCode> Up(const Options& options, const std::string& resume, bool re
   return ExitCode::kOk;
 }
 
-StatusOr<ExitCode> Down(const Options& options, bool now) {
-  SIMURGH_ASSIGN_OR_RETURN(const std::string folder, RunFolderOf(options));
+StatusOr<ExitCode> Down(const std::string& folder, bool now) {
   SIMURGH_ASSIGN_OR_RETURN(const auto running, Supervisor::Find(folder));
   if (!running) {
     std::cout << "no daemons run\n";
@@ -236,10 +224,10 @@ void Follow(const std::string& folder, const std::vector<std::string>& names) {
   }
 }
 
-StatusOr<ExitCode> Logs(const Options& options, size_t lines, bool follows) {
-  SIMURGH_ASSIGN_OR_RETURN(const std::string folder, RunFolderOf(options));
+StatusOr<ExitCode> Logs(const std::string& folder, const std::vector<std::string>& daemons,
+                        size_t lines, bool follows) {
   std::vector<std::string> names;
-  for (const std::string& daemon : options.daemons) {
+  for (const std::string& daemon : daemons) {
     names.push_back(absl::StrReplaceAll(daemon, {{"/", "-"}}));
     if (std::filesystem::exists(LogOf(folder, names.back()))) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -273,38 +261,59 @@ StatusOr<ExitCode> Logs(const Options& options, size_t lines, bool follows) {
 
 ExitCode RunUpCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
+  RunOptions run;
   std::string resume;
   bool refit = false;
-  po::options_description own;
-  own.add_options()("resume", po::value(&resume)->default_value("auto", "")->value_name("WHAT"),
-                    "continue a model, as simurgh train --resume")(
+  po::options_description options("Options");
+  run.AddTo(options);
+  options.add_options()("resume", po::value(&resume)->default_value("auto", "")->value_name("WHAT"),
+                        "continue a model, as simurgh train --resume")(
       "refit", po::bool_switch(&refit), "train twice, as simurgh train --refit");
-  return RunParsed(Parse(argc, argv, "starts all daemons of a configuration on this machine",
-                         kUpUsage, kUpNotes, own),
-                   [&](const Options& options) { return Up(options, resume, refit); });
+  return RunConfigCommand(
+      argc, argv,
+      {"up: starts all daemons of a configuration on this machine", kUpUsage,
+       absl::StrCat(kFolderNotes, kUpNotes)},
+      options, [&](const ConfigArguments& config) { return Up(config, run, resume, refit); });
 }
 
 ExitCode RunDownCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
+  RunOptions run;
   bool now = false;
-  po::options_description own;
-  own.add_options()("now", po::bool_switch(&now), "kill the daemons, which do not save the model");
-  return RunParsed(
-      Parse(argc, argv, "stops the daemons of simurgh up", kDownUsage, kDownNotes, own),
-      [&](const Options& options) { return Down(options, now); });
+  po::options_description options("Options");
+  run.AddTo(options);
+  options.add_options()("now", po::bool_switch(&now),
+                        "kill the daemons, which do not save the model");
+  return RunConfigCommand(
+      argc, argv,
+      {"down: stops the daemons of simurgh up", kDownUsage, absl::StrCat(kFolderNotes, kDownNotes)},
+      options, [&](const ConfigArguments& config) -> StatusOr<ExitCode> {
+        SIMURGH_ASSIGN_OR_RETURN(const std::string folder, run.FolderOf(config));
+        return Down(folder, now);
+      });
 }
 
 ExitCode RunLogsCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
+  RunOptions run;
   size_t lines = 0;
   bool follows = false;
-  po::options_description own;
-  own.add_options()("follow", po::bool_switch(&follows), "print further lines until the run ends")(
+  po::options_description options("Options");
+  run.AddTo(options);
+  options.add_options()("follow", po::bool_switch(&follows),
+                        "print further lines until the run ends")(
       "lines", po::value(&lines)->default_value(10)->value_name("N"),
       "print the last N lines of each log, if no daemon is given");
-  return RunParsed(Parse(argc, argv, "prints the logs of the daemons of simurgh up", kLogsUsage,
-                         kLogsNotes, own, /*takes_daemons=*/true),
-                   [&](const Options& options) { return Logs(options, lines, follows); });
+  return RunConfigCommand(
+      argc, argv,
+      {"logs: prints the logs of the daemons of simurgh up", kLogsUsage,
+       absl::StrCat(kFolderNotes, kLogsNotes)},
+      options,
+      [&](const ConfigArguments& config) -> StatusOr<ExitCode> {
+        SIMURGH_ASSIGN_OR_RETURN(const std::string folder, run.FolderOf(config));
+        return Logs(folder, config.more, lines, follows);
+      },
+      /*most_words=*/SIZE_MAX);
 }
 
 }  // namespace simurgh

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <iostream>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include <boost/program_options/options_description.hpp>
@@ -55,11 +54,10 @@ StatusOr<rpc::Received<api::SaveCheckpoint::Response>> Ask(FirstTrainer& trainer
 }
 
 // directory: of --directory; may be empty.
-Status Save(const std::string& path, const std::vector<std::string>& overrides,
-            const std::string& directory, bool json) {
-  const StatusOr<ClusterConfig> config = LoadClusterConfig(path, overrides, InputFiles::kIgnore);
-  if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
-  SIMURGH_ASSIGN_OR_RETURN(const auto trainer, FirstTrainer::Connect(*config, "nn-worker"));
+StatusOr<ExitCode> Save(const ConfigArguments& arguments, const std::string& directory, bool json) {
+  SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
+  SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config, arguments.Load());
+  SIMURGH_ASSIGN_OR_RETURN(const auto trainer, FirstTrainer::Connect(config, "nn-worker"));
   ProgressLine line;
   for (uint64_t request = 0;;) {
     SIMURGH_ASSIGN_OR_RETURN(const auto answer, Ask(*trainer, request, directory));
@@ -85,7 +83,7 @@ Status Save(const std::string& path, const std::vector<std::string>& overrides,
     } else if (!folder.empty()) {
       std::cout << folder << "\n";
     }
-    return absl::OkStatus();
+    return ExitCode::kOk;
   }
 }
 
@@ -94,23 +92,18 @@ Status Save(const std::string& path, const std::vector<std::string>& overrides,
 ExitCode RunCheckpointCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
   po::options_description options("Options");
-  std::string config;
-  std::vector<std::string> overrides;
   std::string directory;
   bool json = false;
   AddJsonOption(options, &json);
   options.add_options()(
       "directory", po::value(&directory)->value_name("FOLDER"),
       "save to FOLDER, once the save of the end to checkpoint.directory has failed");
-  const StatusOr<bool> runs =
-      ParseConfigArguments(argc, argv, "saves the model of a running training", kCheckpointUsage,
-                           kNotes, options, &config, &overrides);
-  if (!runs.ok()) return Fail(runs.status());
-  if (!*runs) return ExitCode::kOk;
-  if (const Status ready = InitLogging("simurgh", "warn"); !ready.ok()) return Fail(ready);
-  if (!directory.empty()) directory = std::filesystem::absolute(directory).lexically_normal();
-  const Status saved = Save(config, overrides, directory, json);
-  return saved.ok() ? ExitCode::kOk : Fail(saved);
+  return RunConfigCommand(
+      argc, argv, {"checkpoint: saves the model of a running training", kCheckpointUsage, kNotes},
+      options, [&](const ConfigArguments& config) {
+        if (!directory.empty()) directory = std::filesystem::absolute(directory).lexically_normal();
+        return Save(config, directory, json);
+      });
 }
 
 }  // namespace simurgh

@@ -1,13 +1,15 @@
 #pragma once
 
-#include <optional>
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include <boost/program_options/options_description.hpp>
 
 #include "services/runtime/command_line.h"
 #include "simurgh/base/status.h"
+#include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
 
 namespace simurgh {
@@ -76,23 +78,38 @@ ExitCode RunSchemaCommand(int argc, const char* const* argv);
 // Prints an error. Returns kBadConfiguration for INVALID_ARGUMENT, otherwise kRuntimeFailure.
 ExitCode Fail(const Status& status);
 
-// Runs a command with its options; nothing after --help.
-template <typename Options, typename Run>
-ExitCode RunParsed(const StatusOr<std::optional<Options>>& options, const Run& run) {
-  if (!options.ok()) return Fail(options.status());
-  if (!options->has_value()) return ExitCode::kOk;
-  const StatusOr<ExitCode> code = run(**options);
-  return code.ok() ? *code : Fail(code.status());
-}
+// Prints "simurgh: warning: ..." lines.
+void PrintWarnings(const std::vector<std::string>& warnings);
 
-// Parses the arguments of a command that takes a CONFIG, and adds the options --set and --help.
-// summary, usage, notes: for --help. more: receives the words after CONFIG; without it they are
-// errors. Returns false after --help.
-StatusOr<bool> ParseConfigArguments(int argc, const char* const* argv, const char* summary,
-                                    const char* usage, const char* notes,
-                                    boost::program_options::options_description& options,
-                                    std::string* config, std::vector<std::string>* overrides,
-                                    std::vector<std::string>* more = nullptr);
+// The parts of a command's --help.
+struct CommandHelp {
+  const char* summary;  // "train: runs ..."
+  const char* usage;    // Lines.
+  std::string notes;    // The last part.
+};
+
+// Parses the arguments of a command, adds the option --help, and runs the command with the words
+// that are no options, of which there may be most_words. Returns the exit code; prints errors.
+ExitCode RunCommand(
+    int argc, const char* const* argv, const CommandHelp& help,
+    boost::program_options::options_description& options, size_t most_words,
+    absl::FunctionRef<StatusOr<ExitCode>(const std::vector<std::string>& words)> run);
+
+// What a command gets as CONFIG and --set.
+struct ConfigArguments {
+  // Errors: INVALID_ARGUMENT.
+  StatusOr<ClusterConfig> Load(InputFiles files = InputFiles::kIgnore) const;
+
+  std::string path;
+  std::vector<std::string> overrides;
+  std::vector<std::string> more;  // Words after CONFIG.
+};
+
+// The same for a command that takes a CONFIG: adds the option --set, too. most_words: with CONFIG.
+ExitCode RunConfigCommand(int argc, const char* const* argv, const CommandHelp& help,
+                          boost::program_options::options_description& options,
+                          absl::FunctionRef<StatusOr<ExitCode>(const ConfigArguments& config)> run,
+                          size_t most_words = 1);
 
 // The options --model and --step of a command.
 struct CheckpointChoice {

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,7 +15,6 @@
 
 #include <netdb.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "absl/strings/ascii.h"
@@ -30,11 +28,11 @@
 
 #include "rpc/address.h"
 #include "services/runtime/command_line.h"
+#include "services/runtime/listener.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 #include "services/simurgh/scrape.h"
-#include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/text.h"
 #include "simurgh/base/version.h"
 #include "simurgh/config/cluster_config.h"
@@ -213,26 +211,6 @@ void Doctor::CheckMemory(const ClusterConfig& config) {
   const std::string text = absl::StrCat(local_servers_, " servers of this machine may use ",
                                         BytesText(budget), " of its ", BytesText(memory));
   budget > memory ? Error(text + "; lower embedding_ps.memory_budget, or move servers") : Ok(text);
-}
-
-using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
-
-// Null if the name does not resolve. error: of getaddrinfo().
-Addresses Resolve(const std::string& host, uint16_t port, int* error = nullptr) {
-  addrinfo* found = nullptr;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != nullptr) *error = code;
-  return {code == 0 ? found : nullptr, &::freeaddrinfo};
-}
-
-// The errno of a bind to the first address, 0 if a program could listen there.
-int TryBind(const Addresses& addresses) {
-  const FileDescriptor socket(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  ::setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  return ::bind(socket.number(), addresses->ai_addr, addresses->ai_addrlen) == 0 ? 0 : errno;
 }
 
 bool IsOfThisMachine(const std::string& text) {
@@ -459,51 +437,40 @@ void Doctor::CheckCluster(const std::string& path, const std::vector<std::string
 }
 
 void Print(const std::vector<Finding>& findings, bool json) {
-  std::string out;
-  for (const Finding& finding : findings) {
-    if (json) {
-      absl::StrAppend(&out, out.empty() ? "[" : ",", "{\"level\":\"", NameOf(finding.level),
-                      "\",\"text\":");
-      AppendJsonText(finding.text, out);
-      out += "}";
-    } else {
-      absl::StrAppend(&out, NameOf(finding.level),
-                      std::string(7, ' ').substr(std::strlen(NameOf(finding.level))), finding.text,
-                      "\n");
+  if (!json) {
+    for (const auto& [level, text] : findings) {
+      std::cout << absl::StreamFormat("%-7s%s\n", NameOf(level), text);
     }
+    return;
   }
-  if (json) absl::StrAppend(&out, out.empty() ? "[" : "", "]\n");
-  std::cout << out;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [level, text] : findings) {
+    list.push_back({{"level", NameOf(level)}, {"text", text}});
+  }
+  PrintJson(list);
 }
 
 }  // namespace
 
 ExitCode RunDoctorCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
-  const std::string usage = absl::StrCat(
-      "simurgh doctor: looks for what is wrong with a machine and a cluster\n\nUsage:\n",
-      kDoctorUsage, "\n");
   std::vector<std::string> overrides;
   bool json = false;
   po::options_description options("Options");
   options.add_options()("set", po::value(&overrides)->value_name("KEY=VALUE")->composing(),
                         "override a key of CONFIG; may be repeated")(
-      "json", po::bool_switch(&json), "print a JSON array of findings")("help",
-                                                                        "print this help and exit");
-  std::vector<std::string> words;
-  const StatusOr<bool> runs =
-      ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words);
-  if (!runs.ok()) return Fail(runs.status());
-  if (!*runs) return ExitCode::kOk;
-  if (words.size() > 1)
-    return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[1], "'")));
-  Doctor doctor;
-  doctor.CheckMachine();
-  if (!words.empty()) doctor.CheckCluster(words[0], overrides);
-  Print(doctor.findings(), json);
-  const bool has_error = std::ranges::any_of(
-      doctor.findings(), [](const Finding& one) { return one.level == Level::kError; });
-  return has_error ? ExitCode::kRuntimeFailure : ExitCode::kOk;
+      "json", po::bool_switch(&json), "print a JSON array of findings");
+  const CommandHelp help{"doctor: looks for what is wrong with a machine and a cluster",
+                         kDoctorUsage, kNotes};
+  return RunCommand(argc, argv, help, options, 1, [&](const std::vector<std::string>& words) {
+    Doctor doctor;
+    doctor.CheckMachine();
+    if (!words.empty()) doctor.CheckCluster(words[0], overrides);
+    Print(doctor.findings(), json);
+    const bool has_error = std::ranges::any_of(
+        doctor.findings(), [](const Finding& one) { return one.level == Level::kError; });
+    return has_error ? ExitCode::kRuntimeFailure : ExitCode::kOk;
+  });
 }
 
 }  // namespace simurgh

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <optional>
 #include <span>
 #include <string>
@@ -175,21 +174,13 @@ Status WriteFile(const std::string& path, absl::FunctionRef<Status(const std::st
   return Annotate(written, absl::StrCat("--output ", path));
 }
 
-// The columns of predictions.
-std::vector<std::string> OutputNames(const ClusterConfig& config) {
-  std::vector<std::string> labels = LabelColumns(config.data);
-  if (labels.size() == 1) return {"p"};
-  for (std::string& label : labels) label = absl::StrCat("p_", label);
-  return labels;
-}
-
 constexpr char kOnnxNotes[] =
     "Writes the towers, opset 17. Inputs are `dense` [N, columns] and `embeddings` [N, columns],\n"
     "without those of no columns; outputs are the predictions `p` [N], or `p_LABEL` of each of\n"
     "several labels, as `simurgh predict` writes them. The model's metadata `network` describes\n"
     "the columns in JSON: src/model/FORMAT.md.\n";
 
-Status ExportOnnx(const Options& options) {
+StatusOr<ExitCode> ExportOnnx(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
   SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config,
                            ConfigOfModel(checkpoint, options.overrides));
@@ -199,14 +190,15 @@ Status ExportOnnx(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(
       const std::string model,
       OnnxModel(config.model, InputsOf(config), weights->parameters, weights->statistics,
-                {.outputs = OutputNames(config),
+                {.outputs = OutputNames(LabelColumns(config.data)),
                  .kept_negatives = config.training.keep_negatives,
                  .step = checkpoint.manifest.step,
                  .metadata = {{"network", DescribeNetwork(config)},
                               {"step", absl::StrCat(checkpoint.manifest.step)}}}));
   SIMURGH_ASSIGN_OR_RETURN(const auto file, OutputFile::Open(options.output));
   SIMURGH_RETURN_IF_ERROR(file->Append(model));
-  return file->Finish();
+  SIMURGH_RETURN_IF_ERROR(file->Finish());
+  return ExitCode::kOk;
 }
 
 constexpr char kEmbeddingsNotes[] =
@@ -253,7 +245,7 @@ Status ExportTable(const Checkpoint& checkpoint, const TableExport& table,
   return file->Finish();
 }
 
-Status ExportEmbeddings(const Options& options) {
+StatusOr<ExitCode> ExportEmbeddings(const Options& options) {
   constexpr char kTable[] = "{table}";
   SIMURGH_ASSIGN_OR_RETURN(const auto ids, ReadIds(options.ids));
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
@@ -269,7 +261,7 @@ Status ExportEmbeddings(const Options& options) {
     SIMURGH_RETURN_IF_ERROR(
         ExportTable(checkpoint, rows, absl::StrReplaceAll(options.output, {{kTable, table}})));
   }
-  return absl::OkStatus();
+  return ExitCode::kOk;
 }
 
 constexpr char kFeaturesNotes[] =
@@ -284,7 +276,7 @@ constexpr char kFeaturesNotes[] =
     "Bad rows are left out; stderr has their number and the first reasons. The folder of FILE\n"
     "needs room for twice its size.\n";
 
-Status ExportFeatures(const Options& options) {
+StatusOr<ExitCode> ExportFeatures(const Options& options) {
   constexpr size_t kBatchRows = 1'024;
   if (options.input.empty()) return OptionProblem("--input is missing");
   const bool is_npz = options.output.ends_with(".npz");
@@ -322,7 +314,7 @@ Status ExportFeatures(const Options& options) {
   std::fprintf(stderr, "simurgh: processed: rows=%llu bad_rows=%llu seconds=%.2f\n",
                static_cast<unsigned long long>(features.samples()),
                static_cast<unsigned long long>(reader->skipped_rows()), seconds);
-  return absl::OkStatus();
+  return ExitCode::kOk;
 }
 
 void AddOverrides(po::options_description& options, Options& own) {
@@ -350,7 +342,7 @@ struct Action {
   const char* name;
   const char* notes;
   void (*add_options)(po::options_description& options, Options& own);
-  Status (*run)(const Options& options);
+  StatusOr<ExitCode> (*run)(const Options& options);
 };
 
 constexpr std::array kActions = {
@@ -363,36 +355,25 @@ constexpr char kNotes[] =
     "Exit codes: 0 done, 2 bad arguments or configuration, 3 damaged or failed otherwise.\n";
 
 ExitCode Run(const Action* action, int argc, const char* const* argv) {
-  const std::string usage = absl::StrCat(
-      "simurgh export: writes a trained model for other programs\n\nUsage:\n", kExportUsage, "\n");
   Options own;
   po::options_description options("Options");
-  options.add_options()("help", "print this help and exit");
   own.checkpoint.AddTo(options);
   options.add_options()("output", po::value(&own.output)->value_name("FILE"), "write FILE");
   if (action != nullptr) action->add_options(options, own);
-  std::vector<std::string> words;
-  const StatusOr<bool> runs = ParseCommandLine(
-      argc, argv, {"simurgh", usage.c_str(), action == nullptr ? kNotes : action->notes}, options,
-      std::cout, &words);
-  if (!runs.ok()) return Fail(runs.status());
-  if (!*runs) return ExitCode::kOk;
-  if (action == nullptr) {
-    return Fail(
-        OptionProblem(absl::StrCat("export: '", words.empty() ? "" : words[0],
-                                   "' is not an action; use onnx, embeddings or features")));
-  }
-  if (!words.empty()) {
-    return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[0], "'")));
-  }
-  for (const auto& [option, value] :
-       {std::pair("--model", &own.checkpoint.model), std::pair("--output", &own.output)}) {
-    if (value->empty()) return Fail(OptionProblem(absl::StrCat(option, " is missing")));
-  }
-  if (const Status ready = InitLogging("simurgh", "warn"); !ready.ok()) return Fail(ready);
-  std::signal(SIGPIPE, SIG_IGN);  // A write returns the error.
-  const Status status = action->run(own);
-  return status.ok() ? ExitCode::kOk : Fail(status);
+  const CommandHelp help{"export: writes a trained model for other programs", kExportUsage,
+                         action == nullptr ? kNotes : action->notes};
+  const auto run = [&](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
+    if (action == nullptr) {
+      return OptionProblem(absl::StrCat("export: '", words.empty() ? "" : words[0],
+                                        "' is not an action; use onnx, embeddings or features"));
+    }
+    if (own.checkpoint.model.empty()) return OptionProblem("--model is missing");
+    if (own.output.empty()) return OptionProblem("--output is missing");
+    SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
+    std::signal(SIGPIPE, SIG_IGN);  // A write returns the error.
+    return action->run(own);
+  };
+  return RunCommand(argc, argv, help, options, action == nullptr ? SIZE_MAX : 0, run);
 }
 
 }  // namespace

@@ -2,21 +2,16 @@
 #include <array>
 #include <filesystem>
 #include <iostream>
-#include <optional>
 #include <string>
 #include <vector>
-
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "services/runtime/command_line.h"
+#include "services/runtime/listener.h"
 #include "services/simurgh/commands.h"
-#include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/csv_guess.h"
@@ -63,38 +58,6 @@ std::string StemOf(const fs::path& path) {
   return name;
 }
 
-// Nothing after --help.
-StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
-  namespace po = boost::program_options;
-  Options own;
-  po::options_description options("Options");
-  options.add_options()("output", po::value(&own.output)->value_name("FILE"),
-                        "write the configuration to FILE (default: DATA with the ending .yaml)")(
-      "label", po::value(&own.label)->value_name("COLUMN"),
-      "use this column as the label (default: by its name, or the last with two values)")(
-      "test", po::value(&own.test)->value_name("FILE"), "test on FILE, and on no row of DATA")(
-      "rows", po::value(&own.rows)->value_name("N")->default_value(200'000),
-      "look at the first N rows")("force", po::bool_switch(&own.force), "replace existing files")(
-      "help", "print this help");
-  std::vector<std::string> words;
-  SIMURGH_ASSIGN_OR_RETURN(
-      const bool runs,
-      ParseCommandLine(argc, argv,
-                       {"simurgh",
-                        "simurgh init: writes a configuration that trains on a CSV file\n\n"
-                        "Usage: simurgh init DATA [options]\n\n",
-                        kNotes},
-                       options, std::cout, &words));
-  if (!runs) return std::nullopt;
-  if (words.empty()) return OptionProblem("init: DATA is missing");
-  if (words.size() > 1) return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
-  if (own.rows == 0) return OptionProblem("--rows 0 is out of range; use 1 or more");
-  own.data = words[0];
-  if (own.output.empty())
-    own.output = fs::path(own.data).parent_path() / (StemOf(own.data) + ".yaml");
-  return own;
-}
-
 // 1 to 63 of a-z, 0-9 and '-'.
 std::string ClusterName(const std::string& stem) {
   constexpr size_t kMaxLength = 63;
@@ -106,14 +69,7 @@ std::string ClusterName(const std::string& stem) {
   return name;
 }
 
-bool IsFree(uint16_t port) {
-  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return ::bind(socket.number(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-}
+bool IsFree(uint16_t port) { return TryBind(Resolve("127.0.0.1", port)) == 0; }
 
 // Consecutive free ports below those that the kernel gives to clients. They depend on the name, so
 // that configurations seldom share them.
@@ -220,7 +176,7 @@ Status Write(const std::string& path, const std::string& text) {
   return file.Commit();
 }
 
-Status Init(const Options& options) {
+StatusOr<ExitCode> Init(const Options& options) {
   const fs::path data = options.data;
   const std::string stem = StemOf(data);
   const bool is_compressed = data.extension() == ".gz" || data.extension() == ".zst";
@@ -271,16 +227,34 @@ Status Init(const Options& options) {
   }
   std::cout << "wrote " << options.output << "; next:\n  simurgh train " << options.output
             << (has_validation ? " --refit" : "") << "\n";
-  return absl::OkStatus();
+  return ExitCode::kOk;
 }
 
 }  // namespace
 
 ExitCode RunInitCommand(int argc, const char* const* argv) {
-  return RunParsed(Parse(argc, argv), [](const Options& options) -> StatusOr<ExitCode> {
-    SIMURGH_RETURN_IF_ERROR(Init(options));
-    return ExitCode::kOk;
-  });
+  namespace po = boost::program_options;
+  Options own;
+  po::options_description options("Options");
+  options.add_options()("output", po::value(&own.output)->value_name("FILE"),
+                        "write the configuration to FILE (default: DATA with the ending .yaml)")(
+      "label", po::value(&own.label)->value_name("COLUMN"),
+      "use this column as the label (default: by its name, or the last with two values)")(
+      "test", po::value(&own.test)->value_name("FILE"), "test on FILE, and on no row of DATA")(
+      "rows", po::value(&own.rows)->value_name("N")->default_value(200'000),
+      "look at the first N rows")("force", po::bool_switch(&own.force), "replace existing files");
+  const CommandHelp help{"init: writes a configuration that trains on a CSV file", kInitUsage,
+                         kNotes};
+  const auto run = [&](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
+    if (words.empty()) return OptionProblem("init: DATA is missing");
+    if (own.rows == 0) return OptionProblem("--rows 0 is out of range; use 1 or more");
+    own.data = words[0];
+    if (own.output.empty()) {
+      own.output = fs::path(own.data).parent_path() / (StemOf(own.data) + ".yaml");
+    }
+    return Init(own);
+  };
+  return RunCommand(argc, argv, help, options, 1, run);
 }
 
 }  // namespace simurgh

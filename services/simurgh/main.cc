@@ -16,6 +16,7 @@
 
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
+#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 namespace {
@@ -82,6 +83,32 @@ int Main(int argc, char** argv) {
   return static_cast<int>(flushed.ok() ? code : Fail(flushed));
 }
 
+// Options of a command are those that its --help lists, so that the script never lacks one.
+constexpr char kScript[] = R"(# source <(simurgh completion bash)
+_simurgh() {
+  local word=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]} command=${COMP_WORDS[1]-}
+  if ((COMP_CWORD == 1)); then
+    local commands
+    commands=$("$program" --help 2>/dev/null | sed -n 's/^  simurgh \([a-z]*\) .*/\1/p' | sort -u)
+    mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word")
+  elif [[ $word == -* ]]; then
+    local options
+    options=$("$program" "$command" --help 2>/dev/null | sed -n 's/^ *\(--[a-z-]*\).*/\1/p')
+    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
+  fi
+}
+complete -o default -F _simurgh simurgh
+)";
+
+constexpr char kSchemaNotes[] =
+    "Editors with a YAML language server complete and check keys by the schema, if the first line\n"
+    "of the configuration is\n"
+    "  # yaml-language-server: $schema=simurgh.schema.json\n"
+    "The schema has types, ranges, words, defaults and descriptions of all keys. It has no rules\n"
+    "that concern several keys; --check-config of a daemon checks those, too.\n\n"
+    "Example:\n"
+    "  simurgh schema > simurgh.schema.json\n";
+
 }  // namespace
 
 ExitCode Fail(const Status& status) {
@@ -89,30 +116,49 @@ ExitCode Fail(const Status& status) {
   return absl::IsInvalidArgument(status) ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure;
 }
 
-StatusOr<bool> ParseConfigArguments(int argc, const char* const* argv, const char* summary,
-                                    const char* usage, const char* notes,
-                                    boost::program_options::options_description& options,
-                                    std::string* config, std::vector<std::string>* overrides,
-                                    std::vector<std::string>* more) {
-  namespace po = boost::program_options;
-  options.add_options()("set", po::value(overrides)->value_name("KEY=VALUE")->composing(),
-                        "override a key of CONFIG; may be repeated")("help",
-                                                                     "print this help and exit");
-  const std::string head =
-      absl::StrCat("simurgh ", argv[0], ": ", summary, "\n\nUsage:\n", usage, "\n");
+void PrintWarnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) std::cerr << "simurgh: warning: " << warning << "\n";
+}
+
+ExitCode RunCommand(
+    int argc, const char* const* argv, const CommandHelp& help,
+    boost::program_options::options_description& options, size_t most_words,
+    absl::FunctionRef<StatusOr<ExitCode>(const std::vector<std::string>& words)> run) {
+  options.add_options()("help", "print this help and exit");
+  const std::string head = absl::StrCat("simurgh ", help.summary, "\n\nUsage:\n", help.usage, "\n");
   std::vector<std::string> words;
-  SIMURGH_ASSIGN_OR_RETURN(
-      const bool runs,
-      ParseCommandLine(argc, argv, {"simurgh", head.c_str(), notes}, options, std::cout, &words));
-  if (!runs) return false;
-  if (words.empty()) return OptionProblem(absl::StrCat(argv[0], ": CONFIG is missing"));
-  *config = words[0];
-  if (more != nullptr) {
-    more->assign(words.begin() + 1, words.end());
-  } else if (words.size() > 1) {
-    return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
+  const StatusOr<bool> runs = ParseCommandLine(
+      argc, argv, {"simurgh", head.c_str(), help.notes.c_str()}, options, std::cout, &words);
+  if (!runs.ok()) return Fail(runs.status());
+  if (!*runs) return ExitCode::kOk;
+  if (words.size() > most_words) {
+    return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[most_words], "'")));
   }
-  return true;
+  const StatusOr<ExitCode> code = run(words);
+  return code.ok() ? *code : Fail(code.status());
+}
+
+StatusOr<ClusterConfig> ConfigArguments::Load(InputFiles files) const {
+  StatusOr<ClusterConfig> config = LoadClusterConfig(path, overrides, files);
+  if (config.ok()) return config;
+  return absl::InvalidArgumentError(config.status().message());
+}
+
+ExitCode RunConfigCommand(int argc, const char* const* argv, const CommandHelp& help,
+                          boost::program_options::options_description& options,
+                          absl::FunctionRef<StatusOr<ExitCode>(const ConfigArguments& config)> run,
+                          size_t most_words) {
+  namespace po = boost::program_options;
+  ConfigArguments config;
+  options.add_options()("set", po::value(&config.overrides)->value_name("KEY=VALUE")->composing(),
+                        "override a key of CONFIG; may be repeated");
+  const auto with_config = [&](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
+    if (words.empty()) return OptionProblem(absl::StrCat(argv[0], ": CONFIG is missing"));
+    config.path = words[0];
+    config.more.assign(words.begin() + 1, words.end());
+    return run(config);
+  };
+  return RunCommand(argc, argv, help, options, most_words, with_config);
 }
 
 void CheckpointChoice::AddTo(boost::program_options::options_description& options) {
@@ -138,10 +184,32 @@ StatusOr<Checkpoint> CheckpointChoice::Find() const {
     return Annotate(checkpoint.status(), "the best checkpoint, use another --step");
   }
   SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest newest, directory.Latest());
-  for (const std::string& warning : newest.warnings) {
-    std::cerr << "simurgh: warning: " << warning << "\n";
-  }
+  PrintWarnings(newest.warnings);
   return std::move(newest.checkpoint);
+}
+
+ExitCode RunCompletionCommand(int argc, const char* const* argv) {
+  boost::program_options::options_description options("Options");
+  const CommandHelp help{"completion: prints a script for a shell", kCompletionUsage,
+                         "Add to ~/.bashrc: source <(simurgh completion bash)\n"};
+  return RunCommand(argc, argv, help, options, SIZE_MAX,
+                    [](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
+                      if (words != std::vector<std::string>{"bash"}) {
+                        return OptionProblem("completion: name a shell; use bash");
+                      }
+                      std::cout << kScript;
+                      return ExitCode::kOk;
+                    });
+}
+
+ExitCode RunSchemaCommand(int argc, const char* const* argv) {
+  boost::program_options::options_description options("Options");
+  const CommandHelp help{"schema: prints the JSON Schema of configurations", kSchemaUsage,
+                         kSchemaNotes};
+  return RunCommand(argc, argv, help, options, 0, [](const auto& /*words*/) {
+    std::cout << ConfigSchema();
+    return ExitCode::kOk;
+  });
 }
 
 }  // namespace simurgh

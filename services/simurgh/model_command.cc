@@ -1,6 +1,5 @@
 #include <chrono>
 #include <iostream>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +23,7 @@ constexpr char kNotes[] =
     "continues, as a full one into the new model OUT.\n\n"
     "Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.\n";
 
-ExitCode Verify(ModelDirectory& model, const Checkpoint& checkpoint, bool json) {
+StatusOr<ExitCode> Verify(ModelDirectory& model, const Checkpoint& checkpoint, bool json) {
   auto shown = std::chrono::steady_clock::now();
   const auto show = [&](const std::string& file, uint64_t bytes, uint64_t of) {
     const auto now = std::chrono::steady_clock::now();
@@ -32,19 +31,17 @@ ExitCode Verify(ModelDirectory& model, const Checkpoint& checkpoint, bool json) 
     shown = now;
     std::cerr << "simurgh: " << file << ": " << bytes << " of " << of << " bytes\n";
   };
-  const auto damage = model.Verify(checkpoint.manifest.step, show);
-  if (!damage.ok()) return Fail(damage.status());
-  for (const std::string& one : *damage) std::cerr << "simurgh: " << one << "\n";
+  SIMURGH_ASSIGN_OR_RETURN(const auto damage, model.Verify(checkpoint.manifest.step, show));
+  for (const std::string& one : damage) std::cerr << "simurgh: " << one << "\n";
   if (json) {
     PrintJson({{"folder", checkpoint.folder},
                {"files", checkpoint.manifest.files.size()},
-               {"damage", *damage}});
-    return damage->empty() ? ExitCode::kOk : ExitCode::kRuntimeFailure;
+               {"damage", damage}});
+  } else if (damage.empty()) {
+    std::cout << checkpoint.folder << ": all " << checkpoint.manifest.files.size()
+              << " files are sound\n";
   }
-  if (!damage->empty()) return ExitCode::kRuntimeFailure;
-  std::cout << checkpoint.folder << ": all " << checkpoint.manifest.files.size()
-            << " files are sound\n";
-  return ExitCode::kOk;
+  return damage.empty() ? ExitCode::kOk : ExitCode::kRuntimeFailure;
 }
 
 StatusOr<ModelDirectory::Newest> Find(ModelDirectory& model, const std::string* step) {
@@ -57,101 +54,81 @@ StatusOr<ModelDirectory::Newest> Find(ModelDirectory& model, const std::string* 
   return ModelDirectory::Newest{std::move(checkpoint), {}};
 }
 
-void PrintWarnings(const ModelDirectory::Newest& found) {
-  for (const std::string& warning : found.warnings) {
-    std::cerr << "simurgh: warning: " << warning << "\n";
-  }
-}
-
 // path: as ModelDirectory::Find.
 StatusOr<Checkpoint> FindByPath(const std::string& path) {
   SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest found, ModelDirectory::Find(path));
-  PrintWarnings(found);
+  PrintWarnings(found.warnings);
   return std::move(found.checkpoint);
 }
 
-ExitCode Diff(const std::string& model, const std::string& other, bool json) {
-  const auto a = FindByPath(model);
-  if (!a.ok()) return Fail(a.status());
-  const auto b = FindByPath(other);
-  if (!b.ok()) return Fail(b.status());
-  const StatusOr<std::string> text = DescribeDifferences(*a, *b);
-  if (!text.ok()) return Fail(text.status());
+StatusOr<ExitCode> Diff(const std::string& model, const std::string& other, bool json) {
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint a, FindByPath(model));
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint b, FindByPath(other));
+  SIMURGH_ASSIGN_OR_RETURN(const std::string text, DescribeDifferences(a, b));
   if (json) {
-    const std::vector<std::string> lines = absl::StrSplit(*text, '\n', absl::SkipEmpty());
+    const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
     PrintJson({{"differences", lines}});
   } else {
-    std::cout << *text;
+    std::cout << text;
   }
   return ExitCode::kOk;
 }
 
-ExitCode Merge(const std::string& model, const std::string& to, bool json) {
-  const auto checkpoint = FindByPath(model);
-  if (!checkpoint.ok()) return Fail(checkpoint.status());
-  const StatusOr<Checkpoint> merged = MergeCheckpoint(*checkpoint, to);
-  if (!merged.ok()) return Fail(merged.status());
+StatusOr<ExitCode> Merge(const std::string& model, const std::string& to, bool json) {
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, FindByPath(model));
+  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint merged, MergeCheckpoint(checkpoint, to));
   if (json) {
-    PrintJson({{"folder", merged->folder}});
+    PrintJson({{"folder", merged.folder}});
   } else {
-    std::cout << merged->folder << "\n";
+    std::cout << merged.folder << "\n";
   }
   return ExitCode::kOk;
 }
 
-}  // namespace
-
-ExitCode RunModelCommand(int argc, const char* const* argv) {
-  const std::string usage =
-      absl::StrCat("simurgh model: shows and checks trained models\n\nUsage:\n", kModelUsage, "\n");
-  boost::program_options::options_description options("Options");
-  options.add_options()("help", "print this help and exit");
-  bool json = false;
-  AddJsonOption(options, &json);
-  std::vector<std::string> words;
-  const StatusOr<bool> runs =
-      ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words);
-  if (!runs.ok()) return Fail(runs.status());
-  if (!*runs) return ExitCode::kOk;
+StatusOr<ExitCode> Run(const std::vector<std::string>& words, bool json) {
   const std::string action = words.empty() ? "" : words[0];
-  const std::map<std::string, size_t> most_words = {
-      {"list", 2}, {"info", 3}, {"verify", 3}, {"diff", 3}, {"merge", 3}};
-  const auto known = most_words.find(action);
-  if (known == most_words.end()) {
-    return Fail(OptionProblem(absl::StrCat(
-        "model: '", action, "' is not an action; use list, info, verify, diff or merge")));
+  const bool needs_two = action == "diff" || action == "merge";
+  if (!needs_two && action != "list" && action != "info" && action != "verify") {
+    return OptionProblem(absl::StrCat("model: '", action,
+                                      "' is not an action; use list, info, verify, diff or merge"));
   }
-  const size_t most = known->second;
-  if (words.size() < 2)
-    return Fail(OptionProblem(absl::StrCat("model ", action, ": MODEL is missing")));
-  if (words.size() > most) {
-    return Fail(OptionProblem(absl::StrCat("unexpected argument '", words[most], "'")));
-  }
-  if (action == "diff" || action == "merge") {
-    if (words.size() < most) {
-      return Fail(OptionProblem(absl::StrCat("model ", action, ": an argument is missing")));
+  if (words.size() < 2) return OptionProblem(absl::StrCat("model ", action, ": MODEL is missing"));
+  if (needs_two) {
+    if (words.size() < 3) {
+      return OptionProblem(absl::StrCat("model ", action, ": an argument is missing"));
     }
     return action == "diff" ? Diff(words[1], words[2], json) : Merge(words[1], words[2], json);
   }
   const ReportForm form = json ? ReportForm::kJson : ReportForm::kText;
   ModelDirectory model(words[1]);
   if (action == "list") {
-    const StatusOr<std::string> text = ListCheckpoints(model, form);
-    if (!text.ok()) return Fail(text.status());
-    std::cout << *text;
+    if (words.size() > 2) {
+      return OptionProblem(absl::StrCat("unexpected argument '", words[2], "'"));
+    }
+    SIMURGH_ASSIGN_OR_RETURN(const std::string text, ListCheckpoints(model, form));
+    std::cout << text;
     return ExitCode::kOk;
   }
-  const auto found = Find(model, words.size() == 3 ? &words[2] : nullptr);
-  if (!found.ok()) return Fail(found.status());
-  PrintWarnings(*found);
+  SIMURGH_ASSIGN_OR_RETURN(const ModelDirectory::Newest found,
+                           Find(model, words.size() == 3 ? &words[2] : nullptr));
+  PrintWarnings(found.warnings);
   if (action == "verify") {
-    const ExitCode code = Verify(model, found->checkpoint, json);
-    return found->warnings.empty() ? code : ExitCode::kRuntimeFailure;
+    SIMURGH_ASSIGN_OR_RETURN(const ExitCode code, Verify(model, found.checkpoint, json));
+    return found.warnings.empty() ? code : ExitCode::kRuntimeFailure;
   }
-  const StatusOr<std::string> text = DescribeCheckpoint(found->checkpoint, form);
-  if (!text.ok()) return Fail(text.status());
-  std::cout << *text;
+  SIMURGH_ASSIGN_OR_RETURN(const std::string text, DescribeCheckpoint(found.checkpoint, form));
+  std::cout << text;
   return ExitCode::kOk;
+}
+
+}  // namespace
+
+ExitCode RunModelCommand(int argc, const char* const* argv) {
+  boost::program_options::options_description options("Options");
+  bool json = false;
+  AddJsonOption(options, &json);
+  return RunCommand(argc, argv, {"model: shows and checks trained models", kModelUsage, kNotes},
+                    options, 3, [&](const auto& words) { return Run(words, json); });
 }
 
 }  // namespace simurgh

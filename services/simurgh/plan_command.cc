@@ -225,8 +225,7 @@ constexpr uint64_t kSampledRows = 200'000;
 constexpr uint64_t kMostIds = uint64_t{1} << 48;
 
 struct PlanOptions {
-  std::string config;
-  std::vector<std::string> overrides;
+  ConfigArguments config;
   std::optional<uint64_t> all_ids;
   std::map<std::string, uint64_t> ids;  // By table.
   uint64_t server_memory = 0;           // 0: no limit.
@@ -264,33 +263,6 @@ Status ParseIds(const std::string& text, PlanOptions& options) {
   if (is_first) return absl::OkStatus();
   return OptionProblem(
       absl::StrCat("--ids: ", table.empty() ? "the total" : table, " is given twice"));
-}
-
-// Nothing after --help.
-StatusOr<std::optional<PlanOptions>> ParseOptions(int argc, const char* const* argv) {
-  namespace po = boost::program_options;
-  PlanOptions parsed;
-  std::vector<std::string> ids;
-  std::string memory;
-  po::options_description options("Options");
-  options.add_options()("ids", po::value(&ids)->value_name("N|TABLE=N")->composing(),
-                        "set the number of distinct ids, of all tables or of one; may be repeated")(
-      "memory-per-server", po::value(&memory)->value_name("SIZE"),
-      "limit the memory of an embedding-ps; default: embedding_ps.memory_budget")(
-      "json", po::bool_switch(&parsed.json), "print one JSON object on a line, in bytes");
-  SIMURGH_ASSIGN_OR_RETURN(
-      const bool runs,
-      ParseConfigArguments(argc, argv, "estimates what a configuration needs", kPlanUsage, kNotes,
-                           options, &parsed.config, &parsed.overrides));
-  if (!runs) return std::nullopt;
-  if (ids.empty()) {
-    return OptionProblem("plan: --ids is missing; give the number of distinct ids of the data");
-  }
-  for (const std::string& one : ids) SIMURGH_RETURN_IF_ERROR(ParseIds(one, parsed));
-  if (!memory.empty()) {
-    SIMURGH_ASSIGN_OR_RETURN(parsed.server_memory, ParseSize(memory));
-  }
-  return parsed;
 }
 
 // --- Steps.
@@ -403,8 +375,8 @@ StatusOr<double> SetIds(const PlanOptions& options, const ClusterConfig& config,
     }
   }
   if (!given.empty()) {
-    return OptionProblem(
-        absl::StrCat("--ids: '", given.begin()->first, "' is not a table of ", options.config));
+    return OptionProblem(absl::StrCat("--ids: '", given.begin()->first, "' is not a table of ",
+                                      options.config.path));
   }
   if (options.all_ids && left < 0) {
     return OptionProblem("--ids: the total is less than the numbers of the tables");
@@ -493,11 +465,10 @@ StatusOr<Dense> DenseOf(const ClusterConfig& config) {
                            PredictionTensors(config.model, InputsOf(config)));
   const DenseOptimizerConfig& optimizer = config.training.dense_optimizer;
   Dense dense;
-  std::vector<TensorSpec> specs;
-  for (const DenseTensor& tensor : tensors) {
-    const TensorSpec& spec = specs.emplace_back(
-        TensorSpec{tensor.name, DType::kF32, {tensor.shape.begin(), tensor.shape.end()}});
-    if (!tensor.in_state) dense.weights += spec.rows() * spec.row_bytes() / sizeof(float);
+  std::vector<TensorSpec> specs = SpecsOf(tensors);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (tensors[i].in_state) continue;
+    dense.weights += specs[i].rows() * specs[i].row_bytes() / sizeof(float);
   }
   dense.state = DenseOptimizer::StateSize(optimizer, dense.weights);
   specs.push_back({"optimizer", DType::kF32, {dense.state}});
@@ -788,33 +759,48 @@ std::string ToText(const nlohmann::ordered_json& plan) {
   return out;
 }
 
-Status Run(const PlanOptions& options) {
-  StatusOr<ClusterConfig> config =
-      LoadClusterConfig(options.config, options.overrides, InputFiles::kCheck);
+StatusOr<ExitCode> Run(const PlanOptions& options) {
+  SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "error"));
+  StatusOr<ClusterConfig> config = options.config.Load(InputFiles::kCheck);
   Status data_problem = config.status();
   if (config.ok() && config->data.streams()) {
     data_problem = absl::UnavailableError("topics of Kafka are not read");
   }
-  if (!config.ok()) {
-    config = LoadClusterConfig(options.config, options.overrides, InputFiles::kIgnore);
-  }
-  if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
+  if (!config.ok()) config = options.config.Load();
+  SIMURGH_RETURN_IF_ERROR(config.status());
   std::vector<TableIds> tables = TablesOf(*config);
   SIMURGH_ASSIGN_OR_RETURN(const Plan plan, MakePlan(options, *config, data_problem, tables));
   const nlohmann::ordered_json json = ToJson(*config, plan, tables);
   std::cout << (options.json ? json.dump() + "\n" : ToText(json));
-  return absl::OkStatus();
+  return ExitCode::kOk;
 }
 
 }  // namespace
 
 ExitCode RunPlanCommand(int argc, const char* const* argv) {
-  const auto options = ParseOptions(argc, argv);
-  if (!options.ok()) return Fail(options.status());
-  if (!options->has_value()) return ExitCode::kOk;
-  if (const Status ready = InitLogging("simurgh", "error"); !ready.ok()) return Fail(ready);
-  const Status status = Run(**options);
-  return status.ok() ? ExitCode::kOk : Fail(status);
+  namespace po = boost::program_options;
+  PlanOptions parsed;
+  std::vector<std::string> ids;
+  std::string memory;
+  po::options_description options("Options");
+  options.add_options()("ids", po::value(&ids)->value_name("N|TABLE=N")->composing(),
+                        "set the number of distinct ids, of all tables or of one; may be repeated")(
+      "memory-per-server", po::value(&memory)->value_name("SIZE"),
+      "limit the memory of an embedding-ps; default: embedding_ps.memory_budget")(
+      "json", po::bool_switch(&parsed.json), "print one JSON object on a line, in bytes");
+  const auto run = [&](const ConfigArguments& config) -> StatusOr<ExitCode> {
+    parsed.config = config;
+    if (ids.empty()) {
+      return OptionProblem("plan: --ids is missing; give the number of distinct ids of the data");
+    }
+    for (const std::string& one : ids) SIMURGH_RETURN_IF_ERROR(ParseIds(one, parsed));
+    if (!memory.empty()) {
+      SIMURGH_ASSIGN_OR_RETURN(parsed.server_memory, ParseSize(memory));
+    }
+    return Run(parsed);
+  };
+  return RunConfigCommand(
+      argc, argv, {"plan: estimates what a configuration needs", kPlanUsage, kNotes}, options, run);
 }
 
 }  // namespace simurgh

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "services/nn_worker/network_description.h"
 #include "services/nn_worker/train_report.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
@@ -46,10 +48,8 @@ namespace simurgh {
 namespace {
 
 constexpr char kUsage[] =
-    "simurgh predict: predicts rows with a trained model\n\n"
-    "Usage:\n"
     "  simurgh predict --model MODEL --input FILE --output FILE [--columns NAME,...]\n"
-    "  simurgh predict --model MODEL --input FILE --evaluate\n\n";
+    "  simurgh predict --model MODEL --input FILE --evaluate\n";
 
 constexpr char kNotes[] =
     "The input has the format of the training data, also compressed by gzip or zstd. Of Parquet "
@@ -78,17 +78,14 @@ struct Options {
 };
 
 std::string HeaderOf(const Options& options, const std::vector<std::string>& labels) {
+  std::vector<std::string> names = options.columns;
+  std::ranges::move(OutputNames(labels), std::back_inserter(names));
   std::string header;
-  for (const std::string& column : options.columns) {
-    AppendCsvCell(column, header);
-    header.push_back(',');
+  for (const std::string& name : names) {
+    if (!header.empty()) header.push_back(',');
+    AppendCsvCell(name, header);
   }
-  for (size_t task = 0; task < labels.size(); ++task) {
-    if (task > 0) header.push_back(',');
-    AppendCsvCell(labels.size() == 1 ? "p" : absl::StrCat("p_", labels[task]), header);
-  }
-  header.push_back('\n');
-  return header;
+  return header + "\n";
 }
 
 StatusOr<uint32_t> ThreadsOf(const Options& options) {
@@ -139,7 +136,7 @@ class FilePrediction {
         input_(std::move(input)),
         model_(std::move(model)),
         tasks_(model_->format().labels.size()),
-        metrics_(model_->config().model.tasks, GroupFeature(),
+        metrics_(model_->config().model.tasks, GroupFeature(model_->config()),
                  InputsOf(model_->config()).has_sample_weights),
         output_(output) {}
 
@@ -175,14 +172,6 @@ class FilePrediction {
   }
 
  private:
-  std::optional<size_t> GroupFeature() const {
-    const std::vector<FeatureConfig>& features = model_->config().features;
-    const auto found = std::ranges::find(features, model_->config().training.auc_group_feature,
-                                         &FeatureConfig::name);
-    if (found == features.end()) return std::nullopt;
-    return static_cast<size_t>(found - features.begin());
-  }
-
   // Opens an input without lines, whose rows are parsed as they are read.
   Status OpenReader(ReadOptions reading) ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mutex_) {
     ClusterConfig config = model_->config();
@@ -356,7 +345,9 @@ class FilePrediction {
   std::atomic<bool> failed_ = false;
 };
 
-Status Predict(const Options& options) {
+StatusOr<ExitCode> Predict(const Options& options) {
+  SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
+  std::signal(SIGPIPE, SIG_IGN);  // A write returns the error.
   SIMURGH_ASSIGN_OR_RETURN(const uint32_t threads, ThreadsOf(options));
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
   ProgressLine loading;
@@ -387,28 +378,29 @@ Status Predict(const Options& options) {
                static_cast<unsigned long long>(prediction.rows()),
                static_cast<unsigned long long>(prediction.bad_rows()), seconds,
                static_cast<double>(prediction.rows()) / seconds);
-  if (!options.evaluates) return absl::OkStatus();
+  if (!options.evaluates) return ExitCode::kOk;
   SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result, prediction.Evaluate());
   std::ostream& out = options.output == "-" ? std::cerr : std::cout;
   if (!options.json) {
     out << TestResult(result, labels) << "\n";
-    return absl::OkStatus();
+    return ExitCode::kOk;
   }
   nlohmann::ordered_json json = ResultJson(TestResult(result, labels));
   json["test_calibration"] = result.calibration;
   json["rows"] = prediction.rows();
   json["bad_rows"] = prediction.bad_rows();
   PrintJson(json, out);
-  return absl::OkStatus();
+  return ExitCode::kOk;
 }
 
-// Returns nothing after --help.
-StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
+}  // namespace
+
+ExitCode RunPredictCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
   Options own;
   std::string columns;
   po::options_description options("Options");
-  options.add_options()("help", "print this help")("version", "print the version");
+  options.add_options()("version", "print the version");
   own.checkpoint.AddTo(options);
   options.add_options()("input", po::value(&own.input)->value_name("FILE"),
                         "read rows from FILE; -: stdin")(
@@ -423,34 +415,22 @@ StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
       "set", po::value(&own.overrides)->value_name("KEY=VALUE"),
       "change a configuration key, such as the path of a vocabulary; may repeat");
   AddJsonOption(options, &own.json);
-  SIMURGH_ASSIGN_OR_RETURN(
-      const bool runs,
-      ParseCommandLine(argc, argv, {"simurgh", kUsage, kNotes}, options, std::cout));
-  if (!runs) return std::nullopt;
-  if (own.checkpoint.model.empty()) return OptionProblem("--model is missing");
-  if (own.input.empty()) return OptionProblem("--input is missing");
-  if (own.output.empty() && !own.evaluates) {
-    return OptionProblem("--output is missing; name a file, or use --evaluate");
-  }
-  if (own.json && !own.evaluates) return OptionProblem("--json needs --evaluate");
-  if (own.threads < 0 || own.threads > kMaxThreads) {
-    return OptionProblem(absl::StrCat("--threads: ", own.threads, " is out of range; use 1 to ",
-                                      kMaxThreads, ", or 0 for one per processor"));
-  }
-  if (!columns.empty()) own.columns = absl::StrSplit(columns, ',');
-  return own;
-}
-
-}  // namespace
-
-ExitCode RunPredictCommand(int argc, const char* const* argv) {
-  const StatusOr<std::optional<Options>> options = Parse(argc, argv);
-  if (!options.ok()) return Fail(options.status());
-  if (!options->has_value()) return ExitCode::kOk;
-  if (const Status ready = InitLogging("simurgh", "warn"); !ready.ok()) return Fail(ready);
-  std::signal(SIGPIPE, SIG_IGN);  // A write returns the error.
-  const Status status = Predict(**options);
-  return status.ok() ? ExitCode::kOk : Fail(status);
+  const auto run = [&](const auto& /*words*/) -> StatusOr<ExitCode> {
+    if (own.checkpoint.model.empty()) return OptionProblem("--model is missing");
+    if (own.input.empty()) return OptionProblem("--input is missing");
+    if (own.output.empty() && !own.evaluates) {
+      return OptionProblem("--output is missing; name a file, or use --evaluate");
+    }
+    if (own.json && !own.evaluates) return OptionProblem("--json needs --evaluate");
+    if (own.threads < 0 || own.threads > kMaxThreads) {
+      return OptionProblem(absl::StrCat("--threads: ", own.threads, " is out of range; use 1 to ",
+                                        kMaxThreads, ", or 0 for one per processor"));
+    }
+    if (!columns.empty()) own.columns = absl::StrSplit(columns, ',');
+    return Predict(own);
+  };
+  return RunCommand(argc, argv, {"predict: predicts rows with a trained model", kUsage, kNotes},
+                    options, 0, run);
 }
 
 }  // namespace simurgh

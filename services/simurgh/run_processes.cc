@@ -26,6 +26,8 @@ StatusOr<FileDescriptor> OpenFile(const std::string& path, int flags) {
   return absl::UnavailableError(absl::StrCat(path, ": cannot open it: ", std::strerror(errno)));
 }
 
+std::string PathIn(const std::string& folder) { return folder + "/state"; }
+
 // The child's part. Calls only functions that are safe between fork and exec.
 [[noreturn]] void Execute(pid_t parent, bool detached, char* const* argv, int input, int output,
                           int errors) {
@@ -52,8 +54,10 @@ StatusOr<FileDescriptor> OpenFile(const std::string& path, int flags) {
   ::_exit(kCannotExecute);
 }
 
-StatusOr<pid_t> Start(const std::vector<std::string>& words, const std::string& output,
-                      const std::string& errors, bool detached) {
+}  // namespace
+
+StatusOr<pid_t> StartProcess(const std::vector<std::string>& words, const std::string& output,
+                             const std::string& errors, bool detached) {
   constexpr int kWrite = O_WRONLY | O_CREAT;
   SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor in, OpenFile("/dev/null", O_RDONLY));
   SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor out, OpenFile(output, kWrite | O_TRUNC));
@@ -78,29 +82,11 @@ StatusOr<pid_t> Start(const std::vector<std::string>& words, const std::string& 
           log.valid() ? log.number() : STDERR_FILENO);
 }
 
-}  // namespace
-
-StatusOr<pid_t> StartChild(const std::vector<std::string>& words, const std::string& output,
-                           const std::string& errors) {
-  return Start(words, output, errors, /*detached=*/false);
-}
-
-StatusOr<pid_t> StartDetached(const std::vector<std::string>& words, const std::string& output,
-                              const std::string& errors) {
-  return Start(words, output, errors, /*detached=*/true);
-}
-
 std::string DescribeEnd(int wait_status) {
   if (WIFEXITED(wait_status)) return absl::StrCat("ended with code ", WEXITSTATUS(wait_status));
   const int signal = WTERMSIG(wait_status);
   return absl::StrCat("was killed by signal ", signal, " (", strsignal(signal), ")");
 }
-
-namespace {
-
-std::string PathIn(const std::string& folder) { return folder + "/state"; }
-
-}  // namespace
 
 std::optional<uint64_t> StartTimeOf(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));

@@ -16,18 +16,15 @@ namespace simurgh {
 // the file `errors`, or if that is empty goes to this process's stderr.
 //
 // The child does not outlive this process: the kernel kills it when this process ends, even by
-// SIGKILL. The child has its own process group, so that Ctrl-C at a terminal does not reach it. No
-// signal is blocked in the child. If it cannot execute the program, it writes the reason to stderr
-// and exits with 127.
+// SIGKILL. The child has its own process group, so that Ctrl-C at a terminal does not reach it. If
+// it is `detached`, it has its own session instead and outlives this process. No signal is blocked
+// in the child. If it cannot execute the program, it writes the reason to stderr and exits with
+// 127.
 //
 // Errors: UNAVAILABLE if a file cannot be opened, or the system has no room for a process.
 // Threads: the main one; the kernel kills a child when the thread that started it ends.
-StatusOr<pid_t> StartChild(const std::vector<std::string>& words, const std::string& output,
-                           const std::string& errors);
-
-// The same for a process in its own session, which outlives this one.
-StatusOr<pid_t> StartDetached(const std::vector<std::string>& words, const std::string& output,
-                              const std::string& errors);
+StatusOr<pid_t> StartProcess(const std::vector<std::string>& words, const std::string& output,
+                             const std::string& errors, bool detached);
 
 // wait_status: of waitpid. "ended with code 3" or "was killed by signal 9 (Killed)".
 std::string DescribeEnd(int wait_status);

@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +22,7 @@
 namespace simurgh {
 namespace {
 
-constexpr char kUsage[] =
-    "simurgh serve: predicts rows that clients send over HTTP\n\n"
-    "Usage: simurgh serve --model MODEL [CONFIG] [options]\n\n";
+constexpr char kUsage[] = "  simurgh serve --model MODEL [CONFIG] [options]\n";
 
 constexpr char kNotes[] =
     "Serves the newest checkpoint of the model, and follows the training. CONFIG is a YAML file\n"
@@ -55,42 +52,6 @@ std::string Override(const char* key, const std::string& value) {
   return absl::StrCat(kSection, key, "=", YamlText(value));
 }
 
-// Returns nothing after --help.
-StatusOr<std::optional<Options>> Parse(int argc, const char* const* argv) {
-  namespace po = boost::program_options;
-  Options own;
-  std::string model;
-  std::string listen;
-  std::vector<std::string> overrides;
-  po::options_description options("Options");
-  options.add_options()("help", "print this help")("version", "print the version")(
-      "model", po::value(&model)->value_name("MODEL"), "serve this model's folder")(
-      "listen", po::value(&listen)->value_name("HOST:PORT"),
-      "listen here (default: 127.0.0.1:8000); port 0: any free port")(
-      "set", po::value(&overrides)->value_name("KEY=VALUE"),
-      "change a key of serving, or of the model's configuration, such as the path of a "
-      "vocabulary; may repeat")(
-      "log-level", po::value(&own.log_level)->value_name("LEVEL")->default_value("info"),
-      "log from this level: trace, debug, info, warn, error or off")(
-      "log-format", po::value(&own.log_format)->value_name("FORMAT")->default_value("text"),
-      "log lines of text, or of json");
-  std::vector<std::string> words;
-  SIMURGH_ASSIGN_OR_RETURN(
-      const bool runs,
-      ParseCommandLine(argc, argv, {"simurgh", kUsage, kNotes}, options, std::cout, &words));
-  if (!runs) return std::nullopt;
-  if (words.size() > 1) return OptionProblem(absl::StrCat("unexpected argument '", words[1], "'"));
-  if (!words.empty()) own.config = words[0];
-  for (std::string& one : overrides) {
-    const bool is_own = one.starts_with(kSection) || one.starts_with("rpc.") ||
-                        one.starts_with("cluster.token_file=");
-    (is_own ? own.overrides : own.model_overrides).push_back(std::move(one));
-  }
-  if (!model.empty()) own.overrides.push_back(Override("model", std::filesystem::absolute(model)));
-  if (!listen.empty()) own.overrides.push_back(Override("listen", listen));
-  return own;
-}
-
 StatusOr<ServingConfig> LoadConfig(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(ServingConfig config,
                            LoadServingConfig(options.config, options.overrides));
@@ -98,7 +59,9 @@ StatusOr<ServingConfig> LoadConfig(const Options& options) {
   return config;
 }
 
-Status Serve(const Options& options) {
+StatusOr<ExitCode> Serve(const Options& options) {
+  SIMURGH_RETURN_IF_ERROR(InitLogging("serve", options.log_level, options.log_format));
+  std::signal(SIGPIPE, SIG_IGN);  // A write to a closed connection fails instead.
   SIMURGH_ASSIGN_OR_RETURN(const ServingConfig config, LoadConfig(options));
   const auto make_backend =
       [&options](const ServingConfig& loaded,
@@ -112,20 +75,46 @@ Status Serve(const Options& options) {
   };
   const ServingParts parts{.make_backend = make_backend,
                            .reload = [&options] { return LoadConfig(options); }};
-  return RunServing(config, parts, std::cout);
+  SIMURGH_RETURN_IF_ERROR(RunServing(config, parts, std::cout));
+  return ExitCode::kOk;
 }
 
 }  // namespace
 
 ExitCode RunServeCommand(int argc, const char* const* argv) {
-  const StatusOr<std::optional<Options>> options = Parse(argc, argv);
-  if (!options.ok()) return Fail(options.status());
-  if (!options->has_value()) return ExitCode::kOk;
-  const Status ready = InitLogging("serve", (*options)->log_level, (*options)->log_format);
-  if (!ready.ok()) return Fail(ready);
-  std::signal(SIGPIPE, SIG_IGN);  // A write to a closed connection fails instead.
-  const Status status = Serve(**options);
-  return status.ok() ? ExitCode::kOk : Fail(status);
+  namespace po = boost::program_options;
+  Options own;
+  std::string model;
+  std::string listen;
+  std::vector<std::string> overrides;
+  po::options_description options("Options");
+  options.add_options()("version", "print the version")(
+      "model", po::value(&model)->value_name("MODEL"), "serve this model's folder")(
+      "listen", po::value(&listen)->value_name("HOST:PORT"),
+      "listen here (default: 127.0.0.1:8000); port 0: any free port")(
+      "set", po::value(&overrides)->value_name("KEY=VALUE"),
+      "change a key of serving, or of the model's configuration, such as the path of a "
+      "vocabulary; may repeat")(
+      "log-level", po::value(&own.log_level)->value_name("LEVEL")->default_value("info"),
+      "log from this level: trace, debug, info, warn, error or off")(
+      "log-format", po::value(&own.log_format)->value_name("FORMAT")->default_value("text"),
+      "log lines of text, or of json");
+  const auto run = [&](const std::vector<std::string>& words) {
+    if (!words.empty()) own.config = words[0];
+    for (std::string& one : overrides) {
+      const bool is_own = one.starts_with(kSection) || one.starts_with("rpc.") ||
+                          one.starts_with("cluster.token_file=");
+      (is_own ? own.overrides : own.model_overrides).push_back(std::move(one));
+    }
+    if (!model.empty()) {
+      own.overrides.push_back(Override("model", std::filesystem::absolute(model)));
+    }
+    if (!listen.empty()) own.overrides.push_back(Override("listen", listen));
+    return Serve(own);
+  };
+  return RunCommand(argc, argv,
+                    {"serve: predicts rows that clients send over HTTP", kUsage, kNotes}, options,
+                    1, run);
 }
 
 }  // namespace simurgh

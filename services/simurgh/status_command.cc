@@ -1,6 +1,5 @@
 #include <chrono>
 #include <iostream>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -95,43 +94,18 @@ ClusterStatus Look(const std::vector<ListedDaemon>& daemons, const Scrape& befor
   return StatusOf(answers, std::chrono::duration<double>(time).count());
 }
 
-struct StatusOptions {
-  std::string config;
-  std::vector<std::string> overrides;
-  bool watch = false;
-  bool json = false;
-};
-
-// Nothing after --help.
-StatusOr<std::optional<StatusOptions>> ParseOptions(int argc, const char* const* argv) {
-  namespace po = boost::program_options;
-  StatusOptions parsed;
-  po::options_description options("Options");
-  options.add_options()("watch", po::bool_switch(&parsed.watch),
-                        "print again and again, until it is interrupted");
-  AddJsonOption(options, &parsed.json);
-  SIMURGH_ASSIGN_OR_RETURN(
-      const bool runs,
-      ParseConfigArguments(argc, argv, "shows the daemons of a configuration", kStatusUsage, kNotes,
-                           options, &parsed.config, &parsed.overrides));
-  if (!runs) return std::nullopt;
-  return parsed;
-}
-
-StatusOr<ExitCode> Show(const StatusOptions& options) {
-  const StatusOr<ClusterConfig> config =
-      LoadClusterConfig(options.config, options.overrides, InputFiles::kIgnore);
-  if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
-  const std::vector<ListedDaemon> daemons = DaemonsOf(*config);
-  const bool clears = options.watch && !options.json && ::isatty(STDOUT_FILENO) == 1;
+StatusOr<ExitCode> Show(const ConfigArguments& arguments, bool watch, bool json) {
+  SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config, arguments.Load());
+  const std::vector<ListedDaemon> daemons = DaemonsOf(config);
+  const bool clears = watch && !json && ::isatty(STDOUT_FILENO) == 1;
   for (Scrape before = ScrapeAll(daemons);;) {
     std::this_thread::sleep_for(kInterval);
     Scrape now = ScrapeAll(daemons);
     const ClusterStatus status = Look(daemons, before, now);
     if (clears) std::cout << "\033[H\033[2J";
-    std::cout << (options.json ? ToJson(status) : ToTable(status)) << std::flush;
+    std::cout << (json ? ToJson(status) : ToTable(status)) << std::flush;
     if (!std::cout) return absl::UnavailableError("cannot write to stdout");
-    if (!options.watch) return status.is_ready() ? ExitCode::kOk : ExitCode::kRuntimeFailure;
+    if (!watch) return status.is_ready() ? ExitCode::kOk : ExitCode::kRuntimeFailure;
     before = std::move(now);
   }
 }
@@ -139,7 +113,16 @@ StatusOr<ExitCode> Show(const StatusOptions& options) {
 }  // namespace
 
 ExitCode RunStatusCommand(int argc, const char* const* argv) {
-  return RunParsed(ParseOptions(argc, argv), Show);
+  namespace po = boost::program_options;
+  bool watch = false;
+  bool json = false;
+  po::options_description options("Options");
+  options.add_options()("watch", po::bool_switch(&watch),
+                        "print again and again, until it is interrupted");
+  AddJsonOption(options, &json);
+  return RunConfigCommand(
+      argc, argv, {"status: shows the daemons of a configuration", kStatusUsage, kNotes}, options,
+      [&](const ConfigArguments& config) { return Show(config, watch, json); });
 }
 
 }  // namespace simurgh

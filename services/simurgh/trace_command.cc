@@ -5,7 +5,6 @@
 #include <fstream>
 #include <iostream>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,34 +44,6 @@ constexpr char kNotes[] =
 constexpr std::chrono::seconds kTimeout{3};
 constexpr std::chrono::seconds kTransferTimeout{30};
 constexpr int kClockReadings = 8;
-
-struct TraceOptions {
-  std::string config;
-  std::vector<std::string> overrides;
-  uint32_t seconds = 1;
-  std::string output;
-};
-
-// Nothing after --help.
-StatusOr<std::optional<TraceOptions>> ParseOptions(int argc, const char* const* argv) {
-  namespace po = boost::program_options;
-  TraceOptions parsed;
-  po::options_description options("Options");
-  options.add_options()("seconds",
-                        po::value(&parsed.seconds)->default_value(parsed.seconds)->value_name("N"),
-                        "record for N seconds, 1 to 60")(
-      "output", po::value(&parsed.output)->default_value("trace.json")->value_name("FILE"),
-      "write the trace to FILE");
-  SIMURGH_ASSIGN_OR_RETURN(
-      const bool runs, ParseConfigArguments(argc, argv, "records what all daemons do", kTraceUsage,
-                                            kNotes, options, &parsed.config, &parsed.overrides));
-  if (!runs) return std::nullopt;
-  if (parsed.seconds < 1 || parsed.seconds > kMaxTraceSeconds) {
-    return OptionProblem(absl::StrCat("--seconds: ", parsed.seconds, " is out of range; use 1 to ",
-                                      kMaxTraceSeconds));
-  }
-  return parsed;
-}
 
 // A daemon of the configuration.
 struct Traced {
@@ -146,18 +117,21 @@ std::map<std::string, ClockOffset> MeasureClocks(std::vector<Traced>& daemons) {
 }
 
 // Records and writes the trace.
-StatusOr<ExitCode> Record(const TraceOptions& options) {
-  const StatusOr<ClusterConfig> config =
-      LoadClusterConfig(options.config, options.overrides, InputFiles::kIgnore);
-  if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
+StatusOr<ExitCode> Record(const ConfigArguments& arguments, uint32_t seconds,
+                          const std::string& output) {
+  if (seconds < 1 || seconds > kMaxTraceSeconds) {
+    return OptionProblem(
+        absl::StrCat("--seconds: ", seconds, " is out of range; use 1 to ", kMaxTraceSeconds));
+  }
+  SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config, arguments.Load());
   // Before the recording, which would be lost.
-  UnfinishedFile file(options.output);
+  UnfinishedFile file(output);
   std::ofstream out(file.name(), std::ios::binary);
   if (!out) {
     return absl::InvalidArgumentError(
-        ErrnoStatus(errno, absl::StrCat(options.output, ": cannot write it")).message());
+        ErrnoStatus(errno, absl::StrCat(output, ": cannot write it")).message());
   }
-  std::vector<Traced> daemons = DaemonsToTrace(*config);
+  std::vector<Traced> daemons = DaemonsToTrace(config);
   const std::map<std::string, ClockOffset> clocks = MeasureClocks(daemons);
   MergedTrace trace;
   std::string report;
@@ -174,8 +148,8 @@ StatusOr<ExitCode> Record(const TraceOptions& options) {
     ++traced;
     return absl::OkStatus();
   };
-  AskAll(daemons, absl::StrCat("/trace?seconds=", options.seconds),
-         std::chrono::seconds(options.seconds) + kTransferTimeout, merge);
+  AskAll(daemons, absl::StrCat("/trace?seconds=", seconds),
+         std::chrono::seconds(seconds) + kTransferTimeout, merge);
   for (const Traced& one : daemons) {
     if (one.problem.ok()) continue;
     std::cerr << "simurgh: " << one.daemon.name()
@@ -183,15 +157,15 @@ StatusOr<ExitCode> Record(const TraceOptions& options) {
   }
   if (traced == 0) {
     return absl::UnavailableError(
-        absl::StrCat("no daemon of ", options.config,
+        absl::StrCat("no daemon of ", arguments.path,
                      " is in the trace, for the reasons above. Start those that do not answer, as "
                      "with simurgh up"));
   }
   const uint64_t connected = trace.Write(out);
   out.close();
-  if (!out) return ErrnoStatus(errno, absl::StrCat(options.output, ": cannot write it"));
+  if (!out) return ErrnoStatus(errno, absl::StrCat(output, ": cannot write it"));
   SIMURGH_RETURN_IF_ERROR(file.Finish());
-  std::cout << report << "wrote " << options.output << ": spans=" << spans
+  std::cout << report << "wrote " << output << ": spans=" << spans
             << " connected_calls=" << connected << "; open it at https://ui.perfetto.dev\n";
   return traced == daemons.size() ? ExitCode::kOk : ExitCode::kRuntimeFailure;
 }
@@ -199,7 +173,17 @@ StatusOr<ExitCode> Record(const TraceOptions& options) {
 }  // namespace
 
 ExitCode RunTraceCommand(int argc, const char* const* argv) {
-  return RunParsed(ParseOptions(argc, argv), Record);
+  namespace po = boost::program_options;
+  uint32_t seconds = 1;
+  std::string output;
+  po::options_description options("Options");
+  options.add_options()("seconds", po::value(&seconds)->default_value(seconds)->value_name("N"),
+                        "record for N seconds, 1 to 60")(
+      "output", po::value(&output)->default_value("trace.json")->value_name("FILE"),
+      "write the trace to FILE");
+  return RunConfigCommand(
+      argc, argv, {"trace: records what all daemons do", kTraceUsage, kNotes}, options,
+      [&](const ConfigArguments& config) { return Record(config, seconds, output); });
 }
 
 }  // namespace simurgh

@@ -250,6 +250,13 @@ class Cluster {
     return absl::StrCat(logs_, "/", name, ".log");
   }
   Status StartOne(const Program& program, size_t index);
+  // The same while others run. An error is a failure.
+  void StartAgain(const Program& program, size_t index) {
+    const Status started = StartOne(program, index);
+    if (started.ok()) return;
+    Say(std::string(started.message()));
+    failure_ = ExitCode::kRuntimeFailure;
+  }
   // Starts the daemons whose pause is over.
   void StartDue();
   void WriteState() const;
@@ -338,8 +345,8 @@ ExitCode CodeOf(int wait_status) {
 StatusOr<ExitCode> Cluster::Check() const {
   for (const Program& program : programs_) {
     SIMURGH_ASSIGN_OR_RETURN(
-        const pid_t pid,
-        StartChild(CommandLine(program.name, {"--check-config"}), "/dev/null", /*errors=*/""));
+        const pid_t pid, StartProcess(CommandLine(program.name, {"--check-config"}), "/dev/null",
+                                      /*errors=*/"", /*detached=*/false));
     int status = 0;
     ::waitpid(pid, &status, 0);
     if (CodeOf(status) == ExitCode::kOk) continue;
@@ -369,10 +376,10 @@ Status Cluster::StartOne(const Program& program, size_t index) {
   std::vector<std::string> own;
   if (program.role == Role::kTrainer) own = {"--resume", resume_};
   own.insert(own.end(), {"--index", absl::StrCat(index)});
-  SIMURGH_ASSIGN_OR_RETURN(
-      child.pid,
-      StartChild(CommandLine(program.name, own),
-                 IsFirstTrainer(child) ? result_path() : "/dev/null", LogOf(child.name())));
+  SIMURGH_ASSIGN_OR_RETURN(child.pid,
+                           StartProcess(CommandLine(program.name, own),
+                                        IsFirstTrainer(child) ? result_path() : "/dev/null",
+                                        LogOf(child.name()), /*detached=*/false));
   children_.push_back(child);
   WriteState();
   return absl::OkStatus();
@@ -386,10 +393,7 @@ void Cluster::StartDue() {
       restarts_.push_back(restart);
       continue;
     }
-    const Status started = StartOne(restart.program, restart.index);
-    if (started.ok()) continue;
-    std::cerr << "simurgh: " << started.message() << std::endl;
-    failure_ = ExitCode::kRuntimeFailure;
+    StartAgain(restart.program, restart.index);
   }
 }
 
@@ -542,11 +546,7 @@ void Cluster::StartTrainersAgain() {
   for (const Program& program : programs_) {
     if (program.role == Role::kEmbedding) continue;
     for (const size_t index : program.indexes) {
-      if (failure_) return;
-      const Status started = StartOne(program, index);
-      if (started.ok()) continue;
-      std::cerr << "simurgh: " << started.message() << std::endl;
-      failure_ = ExitCode::kRuntimeFailure;
+      if (!failure_) StartAgain(program, index);
     }
   }
 }
@@ -634,46 +634,13 @@ void Cluster::Kill(Role role) {
 }
 
 struct TrainOptions {
-  std::string config;
-  std::vector<std::string> overrides;
+  ConfigArguments config;
   std::string resume;
   std::string logs;
   std::string host;
   bool refit = false;
   bool json = false;
 };
-
-// Nothing after --help.
-StatusOr<std::optional<TrainOptions>> ParseOptions(int argc, const char* const* argv) {
-  namespace po = boost::program_options;
-  TrainOptions parsed;
-  po::options_description options("Options");
-  options.add_options()(
-      "resume", po::value(&parsed.resume)->default_value("auto", "")->value_name("WHAT"),
-      "continue a model: auto (the default): the newest in checkpoint.directory, if any; never; or "
-      "the path of a model or checkpoint")(
-      "logs", po::value(&parsed.logs)->value_name("FOLDER"),
-      "write the logs to FOLDER, one per daemon, and keep them (default: a temporary folder, "
-      "removed after a success)")(
-      "host", po::value(&parsed.host)->value_name("NAME")->notifier(RefuseEmptyHost),
-      "run only the daemons that CONFIG places on this host")(
-      "refit", po::bool_switch(&parsed.refit),
-      "train twice: with validation, then on the rows of validation, too");
-  AddJsonOption(options, &parsed.json);
-  SIMURGH_ASSIGN_OR_RETURN(
-      const bool runs,
-      ParseConfigArguments(argc, argv,
-                           "runs all daemons of a configuration on this machine and trains",
-                           kTrainUsage, kNotes, options, &parsed.config, &parsed.overrides));
-  if (!runs) return std::nullopt;
-  std::error_code ignored;
-  if (std::filesystem::exists(parsed.config, ignored) &&
-      !std::filesystem::is_regular_file(parsed.config, ignored)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        parsed.config, " is not a regular file; name one, since every daemon reads it"));
-  }
-  return parsed;
-}
 
 constexpr char kNoValidation[] = "data.validation=[]";  // Of the second training.
 
@@ -746,19 +713,18 @@ StatusOr<std::vector<std::string>> RefitOverrides(const ClusterConfig& config) {
 
 // One training. Sets `result` to what the first nn-worker prints: nothing if it was stopped.
 // is_last: another one follows if it succeeds.
-StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const std::vector<std::string>& overrides,
+StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const ConfigArguments& arguments,
                              const RunFolder& folder, bool is_last, std::string& result) {
   const bool is_alone = options.host.empty();
-  const StatusOr<ClusterConfig> config = LoadClusterConfig(
-      options.config, overrides, is_alone ? InputFiles::kCheck : InputFiles::kIgnore);
-  if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
-  std::vector<std::string> arguments{"--config", options.config};
-  for (const std::string& override : overrides) {
-    arguments.insert(arguments.end(), {"--set", override});
+  SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config,
+                           arguments.Load(is_alone ? InputFiles::kCheck : InputFiles::kIgnore));
+  std::vector<std::string> words{"--config", arguments.path};
+  for (const std::string& override : arguments.overrides) {
+    words.insert(words.end(), {"--set", override});
   }
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  Cluster cluster(*config, program.parent_path(), arguments, options.resume, folder.path(),
+  Cluster cluster(config, program.parent_path(), words, options.resume, folder.path(),
                   options.host);
   SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
   if (checked != ExitCode::kOk) return checked;
@@ -777,34 +743,33 @@ StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const std::vector<std:
 StatusOr<ExitCode> Train(const TrainOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(const auto folder, RunFolder::Create(options.logs));
   const bool is_alone = options.host.empty();
-  std::vector<std::string> overrides;
+  ConfigArguments arguments = options.config;
   if (is_alone) {
     SIMURGH_RETURN_IF_ERROR(folder->WriteToken());
     // The first override: one that the user gives wins.
-    overrides.push_back(absl::StrCat("cluster.token_file=", YamlText(folder->token())));
+    arguments.overrides.insert(arguments.overrides.begin(),
+                               absl::StrCat("cluster.token_file=", YamlText(folder->token())));
   }
-  overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
-  const StatusOr<ClusterConfig> config = LoadClusterConfig(
-      options.config, overrides, is_alone ? InputFiles::kCheck : InputFiles::kIgnore);
-  if (!config.ok()) return absl::InvalidArgumentError(config.status().message());
-  if (!is_alone) SIMURGH_RETURN_IF_ERROR(CheckHost(*config, options.host));
-  SIMURGH_RETURN_IF_ERROR(CheckRefit(*config, options));
+  SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config,
+                           arguments.Load(is_alone ? InputFiles::kCheck : InputFiles::kIgnore));
+  if (!is_alone) SIMURGH_RETURN_IF_ERROR(CheckHost(config, options.host));
+  SIMURGH_RETURN_IF_ERROR(CheckRefit(config, options));
 
   std::signal(SIGPIPE, SIG_IGN);  // Training does not need its progress view.
   std::signal(SIGCHLD, SIG_DFL);  // Ignored, it would reap children.
   const sigset_t signals = HandledSignals();
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   const auto with = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> all = overrides;
-    all.insert(all.end(), more.begin(), more.end());
+    ConfigArguments all = arguments;
+    all.overrides.insert(all.overrides.end(), more.begin(), more.end());
     return all;
   };
   std::string result;
   SIMURGH_ASSIGN_OR_RETURN(
-      ExitCode code, TrainOnce(options, options.refit ? with(TrialOverrides(*config)) : overrides,
+      ExitCode code, TrainOnce(options, options.refit ? with(TrialOverrides(config)) : arguments,
                                *folder, /*is_last=*/!options.refit, result));
   if (options.refit && code == ExitCode::kOk && !result.empty()) {
-    SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> more, RefitOverrides(*config));
+    SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> more, RefitOverrides(config));
     std::cerr << "simurgh: training again on the rows of data.validation, too: " << more[2]
               << std::endl;
     SIMURGH_ASSIGN_OR_RETURN(code,
@@ -823,7 +788,35 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
 }  // namespace
 
 ExitCode RunTrainCommand(int argc, const char* const* argv) {
-  return RunParsed(ParseOptions(argc, argv), Train);
+  namespace po = boost::program_options;
+  TrainOptions parsed;
+  po::options_description options("Options");
+  options.add_options()(
+      "resume", po::value(&parsed.resume)->default_value("auto", "")->value_name("WHAT"),
+      "continue a model: auto (the default): the newest in checkpoint.directory, if any; never; or "
+      "the path of a model or checkpoint")(
+      "logs", po::value(&parsed.logs)->value_name("FOLDER"),
+      "write the logs to FOLDER, one per daemon, and keep them (default: a temporary folder, "
+      "removed after a success)")(
+      "host", po::value(&parsed.host)->value_name("NAME")->notifier(RefuseEmptyHost),
+      "run only the daemons that CONFIG places on this host")(
+      "refit", po::bool_switch(&parsed.refit),
+      "train twice: with validation, then on the rows of validation, too");
+  AddJsonOption(options, &parsed.json);
+  const auto run = [&](const ConfigArguments& config) -> StatusOr<ExitCode> {
+    parsed.config = config;
+    std::error_code ignored;
+    if (std::filesystem::exists(config.path, ignored) &&
+        !std::filesystem::is_regular_file(config.path, ignored)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          config.path, " is not a regular file; name one, since every daemon reads it"));
+    }
+    return Train(parsed);
+  };
+  return RunConfigCommand(argc, argv,
+                          {"train: runs all daemons of a configuration on this machine and trains",
+                           kTrainUsage, kNotes},
+                          options, run);
 }
 
 }  // namespace simurgh

@@ -12,8 +12,8 @@
 #include <boost/asio/use_future.hpp>
 
 #include "rpc/client.h"
-#include "services/api/answer.h"
 #include "services/api/methods.h"
+#include "services/api/peer_clients.h"
 #include "services/nn_worker/checkpointer.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_setup.h"

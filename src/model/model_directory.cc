@@ -298,11 +298,7 @@ Status Checkpoint::CheckListed(const ModelFile& found, std::string_view file) co
     return absl::NotFoundError(
         absl::StrCat(folder, ": manifest.json does not list ", std::string(file)));
   }
-  if (found.bytes == listed->bytes && found.hash == listed->hash) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      Path(file), ": it has ", found.bytes, " bytes and the hash ",
-      absl::Hex(found.hash, absl::kZeroPad16), "; manifest.json lists ", listed->bytes, " and ",
-      absl::Hex(listed->hash, absl::kZeroPad16), "; the file is damaged, use another checkpoint"));
+  return CompareFile(Path(file), *listed, found);
 }
 
 StatusOr<TensorFileReader> Checkpoint::OpenTensors(std::string_view file) const {

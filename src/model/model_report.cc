@@ -198,8 +198,7 @@ StatusOr<TensorHashes> HashTensors(const Checkpoint& checkpoint) {
     for (const TensorSpec& tensor : tensors) {
       std::vector<std::byte> bytes(tensor.rows() * tensor.row_bytes());
       SIMURGH_RETURN_IF_ERROR(reader.Read(tensor.name, 0, tensor.rows(), bytes));
-      hashes["tensor " + tensor.name] =
-          HashBytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      hashes[tensor.name] = HashBytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     }
   }
   return hashes;
@@ -207,18 +206,18 @@ StatusOr<TensorHashes> HashTensors(const Checkpoint& checkpoint) {
 
 // Lines about keys that one map lacks or whose values differ.
 template <typename Map>
-std::string CompareMaps(const Map& a, const Map& b) {
+std::string CompareMaps(const Map& a, const Map& b, const char* what) {
   std::string text;
   for (const auto& [key, value] : a) {
     const auto found = b.find(key);
     if (found == b.end()) {
-      absl::StrAppend(&text, key, ": only in the first\n");
+      absl::StrAppend(&text, what, key, ": only in the first\n");
     } else if (found->second != value) {
-      absl::StrAppend(&text, key, ": differs\n");
+      absl::StrAppend(&text, what, key, ": differs\n");
     }
   }
   for (const auto& [key, value] : b) {
-    if (!a.contains(key)) absl::StrAppend(&text, key, ": only in the second\n");
+    if (!a.contains(key)) absl::StrAppend(&text, what, key, ": only in the second\n");
   }
   return text;
 }
@@ -315,8 +314,7 @@ StatusOr<std::string> DescribeCheckpoint(const Checkpoint& checkpoint, ReportFor
     SIMURGH_ASSIGN_OR_RETURN(const TensorFileReader reader,
                              TensorFileReader::Open(checkpoint.Path(file.path)));
     for (const TensorSpec& tensor : reader.tensors()) {
-      absl::StrAppend(&text, "  ", tensor.name, " ", DTypeName(tensor.dtype), " [",
-                      absl::StrJoin(tensor.shape, ", "), "]\n");
+      absl::StrAppend(&text, "  ", tensor.name, " ", DescribeTensor(tensor), "\n");
     }
     for (const auto& [key, value] : reader.metadata()) {
       absl::StrAppend(&text, "  ", key, ": ", value, "\n");
@@ -346,14 +344,8 @@ StatusOr<std::string> DescribeDifferences(const Checkpoint& a, const Checkpoint&
   }
   SIMURGH_ASSIGN_OR_RETURN(const TensorHashes tensors_a, HashTensors(a));
   SIMURGH_ASSIGN_OR_RETURN(const TensorHashes tensors_b, HashTensors(b));
-  text += CompareMaps(tensors_a, tensors_b);
-  std::map<std::string, std::vector<double>> statistics_a;
-  for (const auto& [name, values] : a.manifest.statistics)
-    statistics_a["statistic " + name] = values;
-  std::map<std::string, std::vector<double>> statistics_b;
-  for (const auto& [name, values] : b.manifest.statistics)
-    statistics_b["statistic " + name] = values;
-  text += CompareMaps(statistics_a, statistics_b);
+  text += CompareMaps(tensors_a, tensors_b, "tensor ");
+  text += CompareMaps(a.manifest.statistics, b.manifest.statistics, "statistic ");
   return text;
 }
 

@@ -6,19 +6,43 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 namespace simurgh {
-namespace {
+const TensorSpec* FindTensor(const std::vector<TensorSpec>& tensors, std::string_view name) {
+  const auto found = std::ranges::find(tensors, name, &TensorSpec::name);
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+std::string DescribeTensor(const TensorSpec& tensor) {
+  return absl::StrCat(DTypeName(tensor.dtype), " [", absl::StrJoin(tensor.shape, ", "), "]");
+}
 
 uint64_t RowsOf(const TensorFileReader& file) {
   return file.tensors().empty() ? 0 : file.tensors().front().rows();
 }
 
+StatusOr<std::vector<uint64_t>> ReadIds(TensorFileReader& file) {
+  std::vector<uint64_t> ids(RowsOf(file));
+  SIMURGH_RETURN_IF_ERROR(file.Read("id", 0, ids.size(), std::as_writable_bytes(std::span(ids))));
+  return ids;
+}
+
+StatusOr<uint32_t> TableIndex(std::string_view name, const std::vector<TableConfig>& tables) {
+  const auto table = std::ranges::find(tables, name, &TableConfig::name);
+  if (table != tables.end()) return static_cast<uint32_t>(table - tables.begin());
+  return absl::InvalidArgumentError(absl::StrCat(
+      "tables: the model has a table '", std::string(name),
+      "', the configuration has none; use the tables that the model was trained with"));
+}
+
+namespace {
+
 // Readers rely on ids of 8 bytes, and on as many rows of each tensor.
 Status CheckIds(const std::string& path, const TensorFileReader& file) {
-  const auto id = std::ranges::find(file.tensors(), "id", &TensorSpec::name);
-  if (id == file.tensors().end() || id->dtype != DType::kU64 || id->shape.size() != 1) {
+  const TensorSpec* const id = FindTensor(file.tensors(), "id");
+  if (id == nullptr || id->dtype != DType::kU64 || id->shape.size() != 1) {
     return absl::DataLossError(
         absl::StrCat(path, ": there is no tensor id of the type U64 [N]; use another checkpoint"));
   }
@@ -31,12 +55,6 @@ Status CheckIds(const std::string& path, const TensorFileReader& file) {
   return absl::OkStatus();
 }
 
-StatusOr<std::vector<uint64_t>> ReadIds(TensorFileReader& file) {
-  std::vector<uint64_t> ids(RowsOf(file));
-  SIMURGH_RETURN_IF_ERROR(file.Read("id", 0, ids.size(), std::as_writable_bytes(std::span(ids))));
-  return ids;
-}
-
 // Drops the rows of a piece that are not in `kept`.
 void Compact(std::span<const size_t> kept, size_t row_bytes, std::vector<std::byte>& part) {
   for (size_t i = 0; i < kept.size(); ++i) {
@@ -47,8 +65,13 @@ void Compact(std::span<const size_t> kept, size_t row_bytes, std::vector<std::by
 
 }  // namespace
 
-RowFile::RowFile(std::string file_path, TensorFileReader file)
-    : path(std::move(file_path)), reader(std::move(file)), metadata(reader.metadata()) {
+RowFile::RowFile(std::string file_path, TensorFileReader file, std::shared_ptr<const Newest> newest,
+                 uint32_t age)
+    : path(std::move(file_path)),
+      reader(std::move(file)),
+      metadata(reader.metadata()),
+      newest_(std::move(newest)),
+      age_(age) {
   metadata.erase(kRowsAfterDelta);
 }
 
@@ -73,8 +96,8 @@ Status SavedRows::ForEachPiece(std::span<const std::string> tensors,
       }
       read += file.has_all() ? count : kept.size();
       for (size_t i = 0; i < tensors.size(); ++i) {
-        const auto tensor = std::ranges::find(file.reader.tensors(), tensors[i], &TensorSpec::name);
-        if (tensor == file.reader.tensors().end()) {
+        const TensorSpec* const tensor = FindTensor(file.reader.tensors(), tensors[i]);
+        if (tensor == nullptr) {
           return absl::DataLossError(absl::StrCat(file.path, ": there is no tensor ", tensors[i]));
         }
         parts[i].resize(count * tensor->row_bytes());
@@ -101,70 +124,64 @@ std::string TableOf(const ModelFile& file) {
   return has_rows ? parts[1] : "";
 }
 
+namespace {
+
+// Notes the ids of a delta's file, and those that it has removed.
+Status AddIds(const Checkpoint& checkpoint, const std::string& name, uint32_t age, RowFile& rows,
+              RowFile::Newest& newest) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> changed, ReadIds(rows.reader));
+  const std::string removed_name = absl::StrCat("removed", name.substr(name.find('/')));
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(removed_name));
+  SIMURGH_RETURN_IF_ERROR(CheckIds(checkpoint.Path(removed_name), reader));
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> removed, ReadIds(reader));
+  newest.reserve(newest.size() + changed.size() + removed.size());
+  for (const uint64_t id : changed) newest.emplace(id, age);
+  for (const uint64_t id : removed) newest.emplace(id, age);
+  return absl::OkStatus();
+}
+
 // Opens the files of one name over a chain.
-class RowFilesOpener {
- public:
-  explicit RowFilesOpener(const std::vector<Checkpoint>& chain) : chain_(chain) {}
-
-  StatusOr<SavedRows> Open(const ModelFile& file) {
-    SavedRows server{.table = TableOf(file), .name = file.path, .files = {}};
-    auto newest = std::make_shared<RowFile::Newest>();
-    for (uint32_t age = 0; age < chain_.size(); ++age) {
-      const Checkpoint& checkpoint = chain_[age];
-      if (!checkpoint.Has(file.path)) {
-        return absl::DataLossError(absl::StrCat(checkpoint.folder, ": there is no ", file.path,
-                                                ", which ", chain_[age - 1].folder,
-                                                " continues; use a full checkpoint"));
-      }
-      SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(file.path));
-      SIMURGH_RETURN_IF_ERROR(CheckIds(checkpoint.Path(file.path), reader));
-      RowFile opened(checkpoint.Path(file.path), std::move(reader));
-      opened.newest_ = newest;
-      opened.age_ = age;
-      const TensorMetadata& metadata = opened.reader.metadata();
-      const auto rows_after = metadata.find(kRowsAfterDelta);
-      const bool is_delta = rows_after != metadata.end();
-      uint64_t rows = RowsOf(opened.reader);
-      if (is_delta && (!absl::SimpleAtoi(rows_after->second, &rows) ||
-                       !checkpoint.manifest.parent.has_value())) {
-        return absl::DataLossError(absl::StrCat(opened.path, ": metadata ", kRowsAfterDelta,
-                                                ": not a delta of ", checkpoint.folder,
-                                                "; use another checkpoint"));
-      }
-      if (age == 0) server.rows = rows;
-      if (is_delta) SIMURGH_RETURN_IF_ERROR(AddIds(checkpoint, file.path, age, opened, *newest));
-      server.files.insert(server.files.begin(), std::move(opened));
-      if (!is_delta) return server;
+StatusOr<SavedRows> OpenFiles(const std::vector<Checkpoint>& chain, const ModelFile& file) {
+  SavedRows server{.table = TableOf(file), .name = file.path, .files = {}};
+  auto newest = std::make_shared<RowFile::Newest>();
+  for (uint32_t age = 0; age < chain.size(); ++age) {
+    const Checkpoint& checkpoint = chain[age];
+    if (!checkpoint.Has(file.path)) {
+      return absl::DataLossError(absl::StrCat(checkpoint.folder, ": there is no ", file.path,
+                                              ", which ", chain[age - 1].folder,
+                                              " continues; use a full checkpoint"));
     }
-    return absl::DataLossError(absl::StrCat(chain_.back().folder, ": ", file.path,
-                                            " has no full file; use another checkpoint"));
+    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(file.path));
+    SIMURGH_RETURN_IF_ERROR(CheckIds(checkpoint.Path(file.path), reader));
+    RowFile opened(checkpoint.Path(file.path), std::move(reader), newest, age);
+    const TensorMetadata& metadata = opened.reader.metadata();
+    const auto rows_after = metadata.find(kRowsAfterDelta);
+    const bool is_delta = rows_after != metadata.end();
+    uint64_t rows = RowsOf(opened.reader);
+    if (is_delta &&
+        (!absl::SimpleAtoi(rows_after->second, &rows) || !checkpoint.manifest.parent.has_value())) {
+      return absl::DataLossError(absl::StrCat(opened.path, ": metadata ", kRowsAfterDelta,
+                                              ": not a delta of ", checkpoint.folder,
+                                              "; use another checkpoint"));
+    }
+    if (age == 0) server.rows = rows;
+    if (is_delta) SIMURGH_RETURN_IF_ERROR(AddIds(checkpoint, file.path, age, opened, *newest));
+    server.files.insert(server.files.begin(), std::move(opened));
+    if (!is_delta) return server;
   }
+  return absl::DataLossError(absl::StrCat(chain.back().folder, ": ", file.path,
+                                          " has no full file; use another checkpoint"));
+}
 
- private:
-  static Status AddIds(const Checkpoint& checkpoint, const std::string& name, uint32_t age,
-                       RowFile& rows, RowFile::Newest& newest) {
-    SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> changed, ReadIds(rows.reader));
-    const std::string removed_name = absl::StrCat("removed", name.substr(name.find('/')));
-    SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, checkpoint.OpenTensors(removed_name));
-    SIMURGH_RETURN_IF_ERROR(CheckIds(checkpoint.Path(removed_name), reader));
-    SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> removed, ReadIds(reader));
-    newest.reserve(newest.size() + changed.size() + removed.size());
-    for (const uint64_t id : changed) newest.emplace(id, age);
-    for (const uint64_t id : removed) newest.emplace(id, age);
-    return absl::OkStatus();
-  }
-
-  const std::vector<Checkpoint>& chain_;
-};
+}  // namespace
 
 StatusOr<std::vector<SavedRows>> OpenRows(const Checkpoint& checkpoint, const std::string& table) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<Checkpoint> chain, checkpoint.Chain());
-  RowFilesOpener opener(chain);
   std::vector<SavedRows> all;
   for (const ModelFile& file : checkpoint.manifest.files) {
     const std::string name = TableOf(file);
     if (name.empty() || (!table.empty() && name != table)) continue;
-    SIMURGH_ASSIGN_OR_RETURN(all.emplace_back(), opener.Open(file));
+    SIMURGH_ASSIGN_OR_RETURN(all.emplace_back(), OpenFiles(chain, file));
   }
   return all;
 }

@@ -110,8 +110,8 @@ namespace {
 // In any order: tensors without rows have no place in a file.
 bool SameTensors(const RowFile& a, const RowFile& b) {
   const auto b_has = [&b](const TensorSpec& wanted) {
-    const auto found = std::ranges::find(b.reader.tensors(), wanted.name, &TensorSpec::name);
-    return found != b.reader.tensors().end() && found->dtype == wanted.dtype &&
+    const TensorSpec* const found = FindTensor(b.reader.tensors(), wanted.name);
+    return found != nullptr && found->dtype == wanted.dtype &&
            found->row_bytes() == wanted.row_bytes();
   };
   return a.metadata == b.metadata && a.reader.tensors().size() == b.reader.tensors().size() &&
@@ -269,15 +269,12 @@ class Selection {
   // Adds a tensor that the table has, once.
   void Add(const std::string& name) {
     const std::vector<TensorSpec>& tensors = table_.tensors();
-    const auto found = std::ranges::find(tensors, name, &TensorSpec::name);
-    if (found == tensors.end() ||
-        std::ranges::find(tensors_, name, &TensorSpec::name) != tensors_.end()) {
-      return;
-    }
+    const TensorSpec* const found = FindTensor(tensors, name);
+    if (found == nullptr || FindTensor(tensors_, name) != nullptr) return;
     Widening widening = Widening::kNone;
     if (found->dtype == DType::kF16) widening = Widening::kF16;
     if (table_.metadata().contains(name + ".format")) widening = Widening::kBf16;
-    columns_.push_back({static_cast<size_t>(found - tensors.begin()), widening});
+    columns_.push_back({static_cast<size_t>(found - tensors.data()), widening});
     tensors_.push_back(*found);
     if (widening != Widening::kNone) tensors_.back().dtype = DType::kF32;
   }

@@ -1,19 +1,22 @@
 #include "simurgh/model/tensor_file.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "model/tensor_layout.h"
+#include "model/json.h"
 
 #include "simurgh/base/check.h"
+#include "simurgh/base/hash.h"
 #include "simurgh/model/table_export.h"
 
 namespace simurgh {
@@ -27,7 +30,200 @@ constexpr uint64_t kNowhere = std::numeric_limits<uint64_t>::max();
 
 constexpr size_t kChunkBytes = size_t{64} << 10;
 
+constexpr char kMetadataKey[] = "__metadata__";
+constexpr char kSumsName[] = "sums";
+constexpr uint64_t kLengthBytes = sizeof(uint64_t);  // Of the header's length.
+
+// Where a tensor is in its file, and how far it has been written or read.
+struct Tensor {
+  uint64_t bytes() const { return spec.rows() * row_bytes; }
+  // Of a tensor without bytes: none.
+  uint64_t sum_count() const { return bytes() == 0 ? 0 : (spec.rows() - 1) / kRowsPerSum + 1; }
+
+  TensorSpec spec;
+  uint64_t row_bytes = 0;
+  uint64_t offset = 0;     // From the start of the data, which follows the header.
+  uint64_t first_sum = 0;  // Index of its first checksum.
+  // The next row in order. The hasher has the rows from the last multiple of kRowsPerSum on.
+  uint64_t next_row = 0;
+  ByteHasher hasher;
+  uint64_t sent = 0;  // Bytes that the writer has asked to write back.
+};
+
+struct Header {
+  TensorMetadata metadata;
+  std::vector<Tensor> tensors;  // In the order of the file; `sums` is one of them.
+  uint64_t data_bytes = 0;
+};
+
+// Hashes rows from next_row on, and calls done(index of the checksum, first row, end, hash) for
+// each checksum whose last row is among them. Requires: whole rows, no more than the tensor has.
+template <typename Done>
+Status HashRows(Tensor& tensor, std::span<const std::byte> bytes, Done done) {
+  while (!bytes.empty()) {
+    const uint64_t index = tensor.next_row / kRowsPerSum;
+    const uint64_t sum_end = std::min((index + 1) * kRowsPerSum, tensor.spec.rows());
+    const uint64_t rows = std::min(bytes.size() / tensor.row_bytes, sum_end - tensor.next_row);
+    tensor.hasher.Update(bytes.first(rows * tensor.row_bytes));
+    bytes = bytes.subspan(rows * tensor.row_bytes);
+    tensor.next_row += rows;
+    if (tensor.next_row != sum_end) break;
+    SIMURGH_RETURN_IF_ERROR(
+        done(tensor.first_sum + index, index * kRowsPerSum, sum_end, tensor.hasher.Finish()));
+  }
+  return absl::OkStatus();
+}
+
+struct DTypeTraits {
+  DType dtype;
+  const char* name;
+  uint64_t bytes;
+};
+constexpr std::array<DTypeTraits, 7> kDTypes{{{DType::kU8, "U8", 1},
+                                              {DType::kU16, "U16", 2},
+                                              {DType::kU32, "U32", 4},
+                                              {DType::kU64, "U64", 8},
+                                              {DType::kF16, "F16", 2},
+                                              {DType::kF32, "F32", 4},
+                                              {DType::kF64, "F64", 8}}};
+
+const DTypeTraits& Traits(DType dtype) {
+  return *std::find_if(kDTypes.begin(), kDTypes.end(),
+                       [&](const DTypeTraits& traits) { return traits.dtype == dtype; });
+}
+
+std::optional<uint64_t> Product(std::optional<uint64_t> a, uint64_t b) {
+  uint64_t product = 0;
+  if (!a.has_value() || __builtin_mul_overflow(*a, b, &product) || product >> 63 != 0) {
+    return std::nullopt;
+  }
+  return product;
+}
+
+uint64_t ElementBytes(DType dtype) { return Traits(dtype).bytes; }
+
+// Nothing if the number has more than 63 bits.
+std::optional<uint64_t> RowBytes(const TensorSpec& spec) {
+  std::optional<uint64_t> bytes = ElementBytes(spec.dtype);
+  for (size_t i = 1; i < spec.shape.size(); ++i) bytes = Product(bytes, spec.shape[i]);
+  return bytes;
+}
+
+std::optional<uint64_t> TensorBytes(const TensorSpec& spec) {
+  return Product(RowBytes(spec), spec.rows());
+}
+
+Status Problem(const std::string& tensor, std::string_view what) {
+  return absl::DataLossError(absl::StrCat("tensor ", tensor, ": ", std::string(what)));
+}
+
+// Whether it is a list of numbers from 0 on.
+bool IsCounts(const Json& value) {
+  return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& number) {
+           return number.is_number_unsigned();
+         });
+}
+
+StatusOr<TensorMetadata> ParseMetadata(const Json& value) {
+  TensorMetadata metadata;
+  if (!value.is_object()) return Problem(kMetadataKey, "the value is not an object");
+  for (const auto& [key, text] : value.items()) {
+    if (!text.is_string()) return Problem(kMetadataKey, absl::StrCat(key, " is not a text"));
+    metadata.emplace(key, text.get<std::string>());
+  }
+  return metadata;
+}
+
+StatusOr<Tensor> ParseTensor(const std::string& name, const Json& entry) {
+  if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") ||
+      !entry.contains("shape") || !entry.contains("data_offsets")) {
+    return Problem(name, "the entry must have exactly dtype, shape and data_offsets");
+  }
+  Tensor tensor;
+  tensor.spec.name = name;
+  const Json& dtype = entry["dtype"];
+  const auto* const traits = std::find_if(
+      kDTypes.begin(), kDTypes.end(), [&](const DTypeTraits& one) { return dtype == one.name; });
+  if (traits == kDTypes.end()) {
+    return Problem(name, absl::StrCat("dtype ", JsonText(dtype),
+                                      " is not one of U8, U16, U32, U64, F16, F32, F64"));
+  }
+  tensor.spec.dtype = traits->dtype;
+  if (!IsCounts(entry["shape"])) return Problem(name, "shape is not a list of counts");
+  tensor.spec.shape = entry["shape"].get<std::vector<uint64_t>>();
+  const Json& offsets = entry["data_offsets"];
+  if (!IsCounts(offsets) || offsets.size() != 2) {
+    return Problem(name, "data_offsets is not a list of two counts");
+  }
+  tensor.offset = offsets[0].get<uint64_t>();
+  const auto end = offsets[1].get<uint64_t>();
+  const std::optional<uint64_t> bytes = TensorBytes(tensor.spec);
+  if (!bytes.has_value()) return Problem(name, "its shape has 2^63 bytes or more");
+  if (end < tensor.offset || end - tensor.offset != *bytes) {
+    return Problem(name, absl::StrCat("dtype and shape need ", *bytes, " bytes; data_offsets are ",
+                                      tensor.offset, " and ", end));
+  }
+  tensor.row_bytes = *RowBytes(tensor.spec);
+  return tensor;
+}
+
+// The header without its length, padded to a multiple of 8 bytes. `tensors` include `sums`.
+std::string HeaderText(std::span<const Tensor> tensors, const TensorMetadata& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  for (const Tensor& tensor : tensors) {
+    header[tensor.spec.name] = {{"dtype", DTypeName(tensor.spec.dtype)},
+                                {"shape", tensor.spec.shape},
+                                {"data_offsets", {tensor.offset, tensor.offset + tensor.bytes()}}};
+  }
+  std::string text = JsonText(header);
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+// Errors: DATA_LOSS naming the tensor.
+StatusOr<Header> ParseHeader(std::string_view text) {
+  SIMURGH_ASSIGN_OR_RETURN(const Json parsed, ParseJsonObject(text));
+  Header header;
+  for (const auto& [name, entry] : parsed.items()) {
+    if (name == kMetadataKey) {
+      SIMURGH_ASSIGN_OR_RETURN(header.metadata, ParseMetadata(entry));
+      continue;
+    }
+    SIMURGH_ASSIGN_OR_RETURN(Tensor tensor, ParseTensor(name, entry));
+    header.tensors.push_back(std::move(tensor));
+  }
+  std::sort(header.tensors.begin(), header.tensors.end(), [](const Tensor& a, const Tensor& b) {
+    return std::tuple(a.offset, a.bytes()) < std::tuple(b.offset, b.bytes());
+  });
+  for (const Tensor& tensor : header.tensors) {
+    if (tensor.offset != header.data_bytes) {
+      return Problem(tensor.spec.name,
+                     absl::StrCat("the data begins at ", tensor.offset,
+                                  "; the tensor before it ends at ", header.data_bytes));
+    }
+    header.data_bytes += tensor.bytes();
+  }
+  return header;
+}
+
+// The hash of a file in a manifest.
+uint64_t HashOfFile(std::string_view header_with_length, std::span<const uint64_t> sums) {
+  ByteHasher hasher;
+  hasher.Update(std::as_bytes(std::span(header_with_length)));
+  hasher.Update(std::as_bytes(sums));
+  return hasher.Finish();
+}
+
 }  // namespace
+
+const char* DTypeName(DType dtype) { return Traits(dtype).name; }
+
+uint64_t TensorSpec::row_bytes() const {
+  const std::optional<uint64_t> bytes = RowBytes(*this);
+  SIMURGH_CHECK(bytes.has_value()) << name << ": a row has 2^63 bytes or more";
+  return *bytes;
+}
 
 struct TensorFileWriter::State {
   ~State() {

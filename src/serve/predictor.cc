@@ -46,6 +46,13 @@ struct Predictor::State {
   Status Add(const ScoreRequest& request, ScoredRows& scored, std::vector<size_t>& taken);
   Status ScoreBatch(Predictor& predictor, const ModelVersion& model,
                     std::span<const ScoreRequest* const> requests, std::span<ScoredRows> scored);
+  // Rounds as a message does.
+  void Round(const VectorCodec& codec, MatrixView<float> matrix) {
+    encoded.resize(std::max(encoded.size(), matrix.rows() * codec.row_bytes()));
+    const auto bytes = std::span(encoded).first(matrix.rows() * codec.row_bytes());
+    codec.Encode(matrix, /*factor=*/1, std::nullopt, bytes);
+    codec.Decode(bytes, /*factor=*/1, matrix);
+  }
   // Sets `embeddings`, (B, width), as they arrive at a trainer.
   MatrixView<const float> Pool(const CompactBatch& batch);
 
@@ -122,11 +129,7 @@ Status Predictor::State::ReadRows(const ModelVersion& model, const CompactBatch&
       }
       WidenRow(config.precision, places[i], row);
       if (!rounds) continue;
-      encoded.resize(std::max(encoded.size(), codec.row_bytes()));
-      const std::span<std::byte> bytes = std::span(encoded).first(codec.row_bytes());
-      const MatrixView<float> matrix(row.data(), 1, row.size());
-      codec.Encode(matrix, /*factor=*/1, std::nullopt, bytes);
-      codec.Decode(bytes, /*factor=*/1, matrix);
+      Round(codec, MatrixView<float>(row.data(), 1, row.size()));
     }
     first_id += ids.size();
   }
@@ -158,13 +161,7 @@ MatrixView<const float> Predictor::State::Pool(const CompactBatch& batch) {
                       .first_column = feature.first_column});
   }
   simurgh::Pool(inputs, rows, /*first=*/0, matrix);
-  if (vectors.precision() != VectorPrecision::kF32) {
-    const size_t bytes = samples * vectors.row_bytes();
-    encoded.resize(std::max(encoded.size(), bytes));
-    const std::span<std::byte> sent = std::span(encoded).first(bytes);
-    vectors.Encode(matrix, /*factor=*/1, std::nullopt, sent);
-    vectors.Decode(sent, /*factor=*/1, matrix);
-  }
+  if (vectors.precision() != VectorPrecision::kF32) Round(vectors, matrix);
   return matrix;
 }
 

@@ -133,10 +133,8 @@ std::shared_ptr<const ModelVersion> ServedVersions::FindChecksum(uint64_t checks
 }
 
 std::vector<uint64_t> ServedVersions::Steps() const {
-  MutexLock lock(mutex_);
   std::vector<uint64_t> steps;
-  for (const auto& version : {previous_, current_}) {
-    if (version == nullptr) continue;
+  for (const auto& version : Loaded()) {
     if (steps.empty() || steps.back() != version->step()) steps.push_back(version->step());
   }
   return steps;

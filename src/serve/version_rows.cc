@@ -23,8 +23,8 @@ Status CheckLayout(const RowFile& file, const TableConfig& table) {
   const TensorMetadata metadata = Table::FileMetadata(table);
   const auto describe = [](const std::vector<TensorSpec>& tensors, const TensorMetadata& texts,
                            const char* name) -> std::string {
-    const auto found = std::ranges::find(tensors, name, &TensorSpec::name);
-    if (found == tensors.end()) return "missing";
+    const TensorSpec* const found = FindTensor(tensors, name);
+    if (found == nullptr) return "missing";
     const auto format = texts.find(absl::StrCat(name, ".format"));
     return absl::StrCat(format == texts.end() ? DTypeName(found->dtype) : format->second, " [N",
                         found->shape.size() < 2 ? "" : absl::StrCat(", ", found->shape[1]), "]");
@@ -38,17 +38,6 @@ Status CheckLayout(const RowFile& file, const TableConfig& table) {
         table.name, "' has ", configured, "; use an undamaged copy of the model"));
   }
   return absl::OkStatus();
-}
-
-StatusOr<uint32_t> TableIndex(const std::string& name, const std::vector<TableConfig>& tables) {
-  const auto table = std::ranges::find(tables, name, &TableConfig::name);
-  if (table != tables.end()) return static_cast<uint32_t>(table - tables.begin());
-  return absl::InvalidArgumentError(absl::StrCat("the model has rows of a table '", name,
-                                                 "', its configuration has none of this name"));
-}
-
-uint64_t RowsOf(const TensorFileReader& file) {
-  return file.tensors().empty() ? 0 : file.tensors().front().rows();
 }
 
 uint64_t RowsOf(const std::vector<TensorFileReader>& files) {
@@ -131,12 +120,6 @@ StatusOr<RowLayers> LoadTable(const Checkpoint& checkpoint, const TableConfig& c
   SIMURGH_RETURN_IF_ERROR(
       Annotate(table->Index(), absl::StrCat(checkpoint.folder, ": table '", config.name, "'")));
   return RowLayers({std::move(table)}, rows);
-}
-
-StatusOr<std::vector<uint64_t>> ReadIds(TensorFileReader& file) {
-  std::vector<uint64_t> ids(RowsOf(file));
-  SIMURGH_RETURN_IF_ERROR(file.Read("id", 0, ids.size(), std::as_writable_bytes(std::span(ids))));
-  return ids;
 }
 
 // Reads the weights of the share's rows to the beginning of `to`, and drops the others' ids.

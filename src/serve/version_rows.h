@@ -124,9 +124,4 @@ struct ModelVersion::Parts {
   RowChanges changes;                       // For caches, if remote.
 };
 
-// Predicts the rows of a checkpoint's probe.csv and compares. A checkpoint without one passes.
-// Errors: FAILED_PRECONDITION for a difference, naming the row and both numbers; DATA_LOSS for a
-// damaged probe; of Predictor.
-Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model);
-
 }  // namespace simurgh

@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/feature/raw_masks.h"
+#include "simurgh/model/row_files.h"
 
 namespace simurgh {
 
@@ -24,6 +24,32 @@ ModelInputs InputsOf(const ClusterConfig& config) {
   return inputs;
 }
 
+std::vector<TensorSpec> SpecsOf(const std::vector<DenseTensor>& tensors) {
+  std::vector<TensorSpec> specs;
+  for (const DenseTensor& tensor : tensors) {
+    specs.push_back({tensor.name, DType::kF32, {tensor.shape.begin(), tensor.shape.end()}});
+  }
+  return specs;
+}
+
+Status CheckDenseTensors(const std::vector<TensorSpec>& saved,
+                         const std::vector<TensorSpec>& wanted, const char* remedy) {
+  const auto describe = [](const TensorSpec* spec) {
+    return spec == nullptr ? "none" : DescribeTensor(*spec);
+  };
+  for (const std::vector<TensorSpec>* specs : {&wanted, &saved}) {
+    for (const TensorSpec& one : *specs) {
+      const TensorSpec* const a = FindTensor(saved, one.name);
+      const TensorSpec* const b = FindTensor(wanted, one.name);
+      if (a != nullptr && b != nullptr && *a == *b) continue;
+      return absl::InvalidArgumentError(absl::StrCat("dense tensor '", one.name, "': the file has ",
+                                                     describe(a), ", the model needs ", describe(b),
+                                                     "; ", remedy));
+    }
+  }
+  return absl::OkStatus();
+}
+
 namespace {
 
 constexpr char kAverage[] = "average.weights";
@@ -33,34 +59,7 @@ bool IsOfTraining(std::string_view name) {
   return name.starts_with("optimizer.") || name.starts_with("average.") || name == "loss_scale";
 }
 
-TensorSpec SpecOf(const DenseTensor& tensor) {
-  return {tensor.name, DType::kF32, {tensor.shape.begin(), tensor.shape.end()}};
-}
-
-std::string Describe(const TensorSpec* spec) {
-  if (spec == nullptr) return "none";
-  return absl::StrCat(DTypeName(spec->dtype), " [", absl::StrJoin(spec->shape, ", "), "]");
-}
-
-const TensorSpec* Find(const std::vector<TensorSpec>& specs, std::string_view name) {
-  const auto found = std::ranges::find(specs, name, &TensorSpec::name);
-  return found == specs.end() ? nullptr : &*found;
-}
-
-Status Check(const std::vector<TensorSpec>& saved, const std::vector<TensorSpec>& wanted) {
-  for (const std::vector<TensorSpec>* specs : {&wanted, &saved}) {
-    for (const TensorSpec& one : *specs) {
-      const TensorSpec* const a = Find(saved, one.name);
-      const TensorSpec* const b = Find(wanted, one.name);
-      if (b == nullptr && IsOfTraining(one.name)) continue;
-      if (a != nullptr && b != nullptr && *a == *b) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "dense tensor '", one.name, "': the file has ", Describe(a), ", the model needs ",
-          Describe(b), "; use the towers that the file was made for, or another file"));
-    }
-  }
-  return absl::OkStatus();
-}
+constexpr char kRemedy[] = "use the towers that the file was made for, or another file";
 
 Status Read(TensorFileReader& file, const TensorSpec& spec, std::span<float> values) {
   return file.Read(spec.name, 0, spec.rows(), std::as_writable_bytes(values));
@@ -71,9 +70,12 @@ Status Read(TensorFileReader& file, const TensorSpec& spec, std::span<float> val
 StatusOr<DenseWeights> ReadDenseWeights(TensorFileReader& file, const ClusterConfig& config) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<DenseTensor> tensors,
                            PredictionTensors(config.model, InputsOf(config)));
-  std::vector<TensorSpec> specs;
-  for (const DenseTensor& tensor : tensors) specs.push_back(SpecOf(tensor));
-  SIMURGH_RETURN_IF_ERROR(Check(file.tensors(), specs));
+  const std::vector<TensorSpec> specs = SpecsOf(tensors);
+  std::vector<TensorSpec> saved = file.tensors();
+  std::erase_if(saved, [&specs](const TensorSpec& spec) {
+    return IsOfTraining(spec.name) && FindTensor(specs, spec.name) == nullptr;
+  });
+  SIMURGH_RETURN_IF_ERROR(CheckDenseTensors(saved, specs, kRemedy));
   DenseWeights weights;
   for (size_t i = 0; i < tensors.size(); ++i) {
     std::vector<float>& values = tensors[i].in_state ? weights.statistics : weights.parameters;
@@ -82,9 +84,9 @@ StatusOr<DenseWeights> ReadDenseWeights(TensorFileReader& file, const ClusterCon
     SIMURGH_RETURN_IF_ERROR(
         Read(file, specs[i], std::span(values).subspan(tensors[i].offset, count)));
   }
-  if (const TensorSpec* const average = Find(file.tensors(), kAverage)) {
+  if (const TensorSpec* const average = FindTensor(file.tensors(), kAverage)) {
     const TensorSpec wanted{kAverage, DType::kF32, {weights.parameters.size()}};
-    SIMURGH_RETURN_IF_ERROR(Check({*average}, {wanted}));
+    SIMURGH_RETURN_IF_ERROR(CheckDenseTensors({*average}, {wanted}, kRemedy));
     SIMURGH_RETURN_IF_ERROR(Read(file, wanted, weights.parameters));
   }
   return weights;

@@ -4,8 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "services/runtime/http_endpoint.h"
-#include "services/serving/http_parser.h"
+#include "services/runtime/http_parser.h"
 #include "services/serving/predict_api.h"
 #include "services/serving/predict_request.h"
 #include "services/simurgh/scrape.h"
@@ -160,23 +159,9 @@ void RunHttp(Input input) {
 std::vector<Bytes> HttpSeeds() {
   return {BytesOf("POST /v2/models/m/infer HTTP/1.1\r\nContent-Length: 2\r\nExpect: "
                   "100-continue\r\n\r\n{}GET /v2 HTTP/1.0\r\n\r\n"),
+          BytesOf("GET /trace?seconds=2 HTTP/1.1\r\nHost: a:1\r\nConnection: close\r\n\r\n"),
           BytesOf("POST /v1/models/m%20n/versions/7:predict HTTP/1.1\r\nTransfer-Encoding: "
                   "chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n")};
-}
-
-// --- metrics_request: a head without its end. Its parts are parts of its first line.
-
-void RunMetricsRequest(Input input) {
-  const std::string head = TextOf(input);
-  const auto request = EndpointRequest::Parse(head);
-  if (!request) return;
-  SIMURGH_CHECK(head.starts_with(request->method + " " + request->target));
-  SIMURGH_CHECK(head.find(request->query) != head.npos);
-}
-
-std::vector<Bytes> MetricsRequestSeeds() {
-  return {BytesOf("GET /trace?seconds=2 HTTP/1.1\r\nHost: a:1\r\nConnection: close"),
-          BytesOf("HEAD /metrics HTTP/1.0\r\nContent-Length: 0\r\nConnection: keep-alive")};
 }
 
 // --- metrics_answer: as `simurgh status` reads it.
@@ -202,7 +187,6 @@ std::vector<Target> ServingTargets() {
           {"v2_request", RunV2, V2Seeds},
           {"v2_binary", RunV2Binary, V2BinarySeeds},
           {"http_request", RunHttp, HttpSeeds},
-          {"metrics_request", RunMetricsRequest, MetricsRequestSeeds},
           {"metrics_answer", RunMetricsAnswer, MetricsAnswerSeeds}};
 }
 

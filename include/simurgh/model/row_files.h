@@ -5,12 +5,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 
 #include "simurgh/base/status.h"
+#include "simurgh/config/table_config.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/model/tensor_file.h"
 
@@ -20,9 +22,27 @@ namespace simurgh {
 // parent's file. The value is the number of rows that the table then has on that server.
 inline constexpr char kRowsAfterDelta[] = "rows_after_delta";
 
+// Null if there is none of this name.
+const TensorSpec* FindTensor(const std::vector<TensorSpec>& tensors, std::string_view name);
+// "F32 [120, 16]"
+std::string DescribeTensor(const TensorSpec& tensor);
+
+// Of a file of rows, whose tensors have as many; 0 without tensors.
+uint64_t RowsOf(const TensorFileReader& file);
+// All of them.
+StatusOr<std::vector<uint64_t>> ReadIds(TensorFileReader& file);
+// The index of a table. Errors: INVALID_ARGUMENT if there is none of this name.
+StatusOr<uint32_t> TableIndex(std::string_view name, const std::vector<TableConfig>& tables);
+
 // A file of rows, of which newer files may have replaced some.
 class RowFile {
  public:
+  // By id: the age of the newest delta that has the row or its removal.
+  using Newest = absl::flat_hash_map<uint64_t, uint32_t>;
+
+  RowFile(std::string path, TensorFileReader reader, std::shared_ptr<const Newest> newest,
+          uint32_t age);
+
   // Whether Has() is true for all its rows.
   bool has_all() const { return newest_->empty(); }
   // id: of a row of the file. Returns whether no newer file has replaced or removed the row.
@@ -36,14 +56,8 @@ class RowFile {
   TensorMetadata metadata;  // Without kRowsAfterDelta.
 
  private:
-  friend class RowFilesOpener;
-  // By id: the age of the newest delta that has the row or its removal.
-  using Newest = absl::flat_hash_map<uint64_t, uint32_t>;
-
-  RowFile(std::string path, TensorFileReader reader);
-
   std::shared_ptr<const Newest> newest_;
-  uint32_t age_ = 0;  // 0: of the checkpoint itself; 1: of its parent; and so on.
+  uint32_t age_;  // 0: of the checkpoint itself; 1: of its parent; and so on.
 };
 
 // The rows of one table on one server.

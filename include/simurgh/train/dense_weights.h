@@ -20,6 +20,14 @@ struct DenseWeights {
   std::vector<float> statistics;
 };
 
+// The tensors as files have them.
+std::vector<TensorSpec> SpecsOf(const std::vector<DenseTensor>& tensors);
+
+// Errors: INVALID_ARGUMENT for the first tensor that only one of them has, or in another type or
+// shape, naming it, both shapes and the remedy.
+Status CheckDenseTensors(const std::vector<TensorSpec>& saved,
+                         const std::vector<TensorSpec>& wanted, const char* remedy);
+
 // Reads the tensors of a configuration's network by name: from dense.safetensors of a checkpoint,
 // or from a file with only these tensors. If the file has averaged weights, they are the weights.
 // Optimizer state is left out.

@@ -333,8 +333,8 @@ TEST_CASE("errors of each stage have their exit code") {
 TEST_CASE("a metrics port in use exits with 2") {
   Script script;
   script.run = [](DaemonContext& context) {
-    auto taken = HttpEndpoint::Start("127.0.0.1:0", "test", "test/0", context.metrics(),
-                                     [] { return Readiness{true, ""}; });
+    auto taken = HttpEndpoint::Start({.address = "127.0.0.1:0", .key = "test", .process = "test/0"},
+                                     context.metrics(), [] { return Readiness{true, ""}; });
     REQUIRE(taken.ok());
     const std::string clash = "embedding_ps.instances.0.metrics=" + (*taken)->address();
     CHECK(

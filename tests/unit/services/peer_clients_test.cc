@@ -1,5 +1,7 @@
 // Calls that wait for other calls, with connections that hold one message.
 
+#include "services/api/peer_clients.h"
+
 #include <array>
 #include <atomic>
 #include <future>
@@ -10,7 +12,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "services/api/answer.h"
 #include "services/api/batch_rpc.h"
 #include "services/api/row_rpc.h"
 #include "tests/unit/services/one_table.h"

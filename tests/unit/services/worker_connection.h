@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/api/batch_rpc.h"
-#include "services/embedding_worker/batch_methods.h"
+#include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/io_thread.h"
 #include "tests/unit/services/hello.h"
 

@@ -1,4 +1,4 @@
-#include "services/serving/http_parser.h"
+#include "services/runtime/http_parser.h"
 
 #include <optional>
 #include <string>

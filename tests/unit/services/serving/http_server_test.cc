@@ -1,4 +1,4 @@
-#include "services/serving/http_server.h"
+#include "services/runtime/http_server.h"
 
 #include <functional>
 #include <future>
@@ -35,7 +35,7 @@ std::string Get(const std::string& target, const std::string& method = "GET") {
 }
 
 struct Fixture {
-  explicit Fixture(HttpServer::Options options = {}, std::shared_ptr<const ServerTls> tls = nullptr)
+  explicit Fixture(HttpServer::Options options = {}, std::shared_ptr<SSL_CTX> tls = nullptr)
       : api({.name = "m"}, backend, registry) {
     options.address = "127.0.0.1:0";
     options.key = "test.listen";
@@ -357,7 +357,7 @@ TEST_CASE("a TLS server answers those who trust it", "[serving]") {
   rpc::testing::TestAuthority authority;
   rpc::testing::TestAuthority other;
   const rpc::TlsOptions files = authority.Issue("server", {.usage = "serverAuth"});
-  const auto tls = ServerTls::Load(files.certificate_file, files.key_file, "");
+  const auto tls = LoadServerTls(files.certificate_file, files.key_file, "");
   INFO(tls.status());
   REQUIRE(tls.ok());
   Fixture fixture({}, *tls);
@@ -373,7 +373,7 @@ TEST_CASE("a TLS server answers those who trust it", "[serving]") {
 
   // Another certificate for new connections.
   const rpc::TlsOptions next = other.Issue("server", {.usage = "serverAuth"});
-  fixture.server->SetTls(*ServerTls::Load(next.certificate_file, next.key_file, ""));
+  fixture.server->SetTls(*LoadServerTls(next.certificate_file, next.key_file, ""));
   CHECK_THAT(AskTls(fixture.address(), other.certificate_file(), nullptr, request),
              Catch::EndsWith(kPredictions));
 }
@@ -383,7 +383,7 @@ TEST_CASE("clients need a certificate if there is an authority for them", "[serv
   rpc::testing::TestAuthority other;
   const rpc::TlsOptions files = authority.Issue("server", {.usage = "serverAuth"});
   const auto tls =
-      ServerTls::Load(files.certificate_file, files.key_file, authority.certificate_file());
+      LoadServerTls(files.certificate_file, files.key_file, authority.certificate_file());
   REQUIRE(tls.ok());
   Fixture fixture({}, *tls);
   const std::string request = Post(kBody, "Connection: close\r\n");
@@ -398,7 +398,7 @@ TEST_CASE("clients need a certificate if there is an authority for them", "[serv
 TEST_CASE("certificates that clients would refuse are errors", "[serving]") {
   rpc::testing::TestAuthority authority;
   const auto problem = [](const rpc::TlsOptions& files, const std::string& client_authority = "") {
-    const auto tls = ServerTls::Load(files.certificate_file, files.key_file, client_authority);
+    const auto tls = LoadServerTls(files.certificate_file, files.key_file, client_authority);
     return tls.ok() ? "" : std::string(tls.status().message());
   };
   const rpc::TlsOptions good = authority.Issue("good", {.usage = "serverAuth"});

@@ -131,7 +131,7 @@ TEST_CASE("what cannot be answered has its code and a reason", "[serving]") {
     INFO(head.method << " " << head.target);
     const HttpResponse response = fixture.Send(head, request);
     CHECK(response.code == code);
-    CHECK(response.body == ErrorJson(error));
+    CHECK(response.body == HttpResponse::Error(code, error).body);
   }
   CHECK(HeaderOf(fixture.Get(kPredict), "Allow") == "POST");
   CHECK(HeaderOf(fixture.Post("/v2", ""), "Allow") == "GET, HEAD");

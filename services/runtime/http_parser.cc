@@ -1,4 +1,4 @@
-#include "services/serving/http_parser.h"
+#include "services/runtime/http_parser.h"
 
 #include <string>
 #include <utility>
@@ -10,14 +10,21 @@
 #define BOOST_DISABLE_ASSERTS
 #include <boost/beast/http/fields.hpp>
 #include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
 
-#include "services/serving/predict_request.h"
+#include "simurgh/base/text.h"
 
 namespace simurgh {
 
 namespace http = boost::beast::http;
 namespace asio = boost::asio;
+
+namespace {
+
+std::string Text(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace
 
 class HttpParser::Impl {
  public:
@@ -70,8 +77,6 @@ class HttpParser::Impl {
   HttpRequest Release() { return {std::move(head_), std::move(parser_.get().body())}; }
 
  private:
-  static std::string Text(boost::beast::string_view text) { return {text.data(), text.size()}; }
-
   void ReadHead() {
     const auto& message = parser_.get();
     head_.method = Text(message.method_string());
@@ -94,8 +99,8 @@ class HttpParser::Impl {
     if (lines == 1 && absl::EqualsIgnoreCase(encoding, "chunked")) return;
     is_refused_ = true;
     progress.code = 400;
-    progress.message = absl::StrCat("Transfer-Encoding ", Shown(encoding),
-                                    " is not supported; send chunked, or a Content-Length");
+    progress.message = absl::StrCat("Transfer-Encoding '", PrintableLine(encoding),
+                                    "' is not supported; send chunked, or a Content-Length");
   }
 
   void Refuse(const boost::beast::error_code& error, Progress& progress) const {
@@ -131,40 +136,15 @@ const HttpHead& HttpParser::head() const { return impl_->head(); }
 HttpRequest HttpParser::Release() { return impl_->Release(); }
 
 HttpResponse HttpResponse::Error(int code, std::string_view message) {
-  HttpResponse response{.code = code};
-  response.body = ErrorJson(message);
+  HttpResponse response{.code = code, .body = "{\"error\":"};
+  AppendJsonText(message, response.body);
+  response.body += "}";
   return response;
 }
 
-const char* ReasonOf(int code) {
-  switch (code) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 408:
-      return "Request Timeout";
-    case 413:
-      return "Content Too Large";
-    case 415:
-      return "Unsupported Media Type";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 503:
-      return "Service Unavailable";
-    default:
-      return "Internal Server Error";
-  }
-}
-
 std::string ResponseHead(const HttpResponse& response, bool keep_alive) {
-  std::string head = absl::StrCat("HTTP/1.1 ", response.code, " ", ReasonOf(response.code),
+  const auto reason = http::obsolete_reason(http::int_to_status(response.code));
+  std::string head = absl::StrCat("HTTP/1.1 ", response.code, " ", Text(reason),
                                   "\r\nContent-Type: ", response.content_type,
                                   "\r\nContent-Length: ", response.body.size(), "\r\n");
   for (const auto& [name, value] : response.headers) {

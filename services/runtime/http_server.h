@@ -5,8 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "services/serving/http_parser.h"
-#include "services/serving/http_security.h"
+#include <openssl/ssl.h>
+
+#include "services/runtime/http_parser.h"
 #include "simurgh/base/status.h"
 #include "simurgh/telemetry/metrics.h"
 
@@ -39,18 +40,23 @@ class HttpServer {
   // Errors: of ListenAt; INVALID_ARGUMENT for an address that other machines can reach, with
   // only_loopback.
   static StatusOr<std::unique_ptr<HttpServer>> Start(const Options& options, HttpHandler& handler,
-                                                     std::shared_ptr<const ServerTls> tls,
+                                                     std::shared_ptr<SSL_CTX> tls,
                                                      MetricRegistry& registry);
   virtual ~HttpServer() = default;
 
   // The numeric "host:port".
   virtual const std::string& address() const = 0;
+  // Whether only this machine can reach it.
+  virtual bool is_loopback() const = 0;
   // For connections from now on. Requires a server that was started with TLS.
-  virtual void SetTls(std::shared_ptr<const ServerTls> tls) = 0;
+  virtual void SetTls(std::shared_ptr<SSL_CTX> tls) = 0;
 
   // Stops accepting connections, closes those without a request, answers the others and closes
   // them; at the deadline closes all that are left.
   virtual void Drain(std::chrono::steady_clock::time_point deadline) = 0;
 };
+
+// The metric of the time that a stage of a request takes.
+Histogram& StageSeconds(MetricRegistry& registry, const char* stage);
 
 }  // namespace simurgh

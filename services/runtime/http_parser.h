@@ -36,11 +36,9 @@ struct HttpResponse {
   std::string body;
   const char* route = "other";  // For metrics: one of a few names.
 
+  // {"error": message}
   static HttpResponse Error(int code, std::string_view message);
 };
-
-// "Not Found" for 404.
-const char* ReasonOf(int code);
 
 // Status line, header lines and, unless it answers HEAD, the body.
 std::string ResponseHead(const HttpResponse& response, bool keep_alive);

@@ -1,4 +1,4 @@
-#include "services/serving/http_server.h"
+#include "services/runtime/http_server.h"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,6 @@
 #include "rpc/async.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/listener.h"
-#include "services/serving/predict_api.h"
 #include "simurgh/base/log.h"
 
 namespace simurgh {
@@ -87,8 +86,8 @@ class Stream {
 
 class TlsStream final : public Stream {
  public:
-  TlsStream(tcp::socket socket, const ServerTls& tls)
-      : Stream(std::move(socket)), tls_(socket_, SSL_new(tls.native())) {}
+  TlsStream(tcp::socket socket, SSL_CTX* tls)
+      : Stream(std::move(socket)), tls_(socket_, SSL_new(tls)) {}
 
   [[nodiscard]] asio::awaitable<bool> Open() override {
     const auto [error] =
@@ -142,7 +141,7 @@ using Phase = Session::Phase;
 
 class Server final : public HttpServer {
  public:
-  Server(const Options& options, HttpHandler& handler, std::shared_ptr<const ServerTls> tls,
+  Server(const Options& options, HttpHandler& handler, std::shared_ptr<SSL_CTX> tls,
          MetricRegistry& registry)
       : options_(options),
         handler_(handler),
@@ -179,14 +178,16 @@ class Server final : public HttpServer {
     }
     acceptor_ = std::move(listener.acceptor);
     address_ = std::move(listener.address);
+    is_loopback_ = listener.is_loopback;
     asio::co_spawn(thread_.executor(), Accept(), asio::detached);
     asio::co_spawn(thread_.executor(), Sweep(), asio::detached);
     return absl::OkStatus();
   }
 
   const std::string& address() const override { return address_; }
+  bool is_loopback() const override { return is_loopback_; }
 
-  void SetTls(std::shared_ptr<const ServerTls> tls) override {
+  void SetTls(std::shared_ptr<SSL_CTX> tls) override {
     thread_.RunAndWait([&] { tls_ = std::move(tls); });
   }
 
@@ -201,7 +202,7 @@ class Server final : public HttpServer {
       auto [error, socket] = co_await acceptor_.async_accept(rpc::kNoThrow);
       if (draining_) co_return;
       if (error) {
-        spdlog::warn("serving: accept failed: {}{}", error.message(), RemedyOf(error.value()));
+        spdlog::warn("http: accept failed: {}{}", error.message(), RemedyOf(error.value()));
         pause.expires_after(kAcceptPause);
         co_await pause.async_wait(rpc::kNoThrow);
         continue;
@@ -217,7 +218,7 @@ class Server final : public HttpServer {
     socket.set_option(asio::socket_base::keep_alive(true), ignored);
     const auto session = std::make_shared<Session>();
     session->stream = tls_ == nullptr ? std::make_unique<Stream>(std::move(socket))
-                                      : std::make_unique<TlsStream>(std::move(socket), *tls_);
+                                      : std::make_unique<TlsStream>(std::move(socket), tls_.get());
     session->place = sessions_.insert(sessions_.end(), session);
     connections_.Set(static_cast<double>(sessions_.size()));
     asio::co_spawn(thread_.executor(), Run(session), [this, session](const std::exception_ptr&) {
@@ -296,8 +297,7 @@ class Server final : public HttpServer {
       if (Clock::now() >= deadline) {
         const auto left = std::ranges::count_if(
             sessions_, [](const auto& one) { return one->phase != Phase::kIdle; });
-        if (left > 0)
-          spdlog::warn("serving: closing connections at the deadline: requests={}", left);
+        if (left > 0) spdlog::warn("http: closing connections at the deadline: requests={}", left);
         for (const SessionPointer& session : sessions_) session->stream->Close();
         co_return;
       }
@@ -482,11 +482,12 @@ class Server final : public HttpServer {
   Histogram& write_seconds_;
   Histogram& all_seconds_;
   std::map<std::pair<std::string_view, int>, Counter*> requests_;
-  std::shared_ptr<const ServerTls> tls_;
+  std::shared_ptr<SSL_CTX> tls_;
   std::list<SessionPointer> sessions_;
   uint64_t held_bytes_ = 0;
   bool draining_ = false;
   std::string address_;
+  bool is_loopback_ = false;
   IoThread thread_;
   tcp::acceptor acceptor_;
   asio::steady_timer sweep_;
@@ -494,9 +495,16 @@ class Server final : public HttpServer {
 
 }  // namespace
 
+Histogram& StageSeconds(MetricRegistry& registry, const char* stage) {
+  return registry.GetHistogram("simurgh_serve_request_seconds",
+                               "Time of a request, by stage; all: from its first byte to the "
+                               "end of the response.",
+                               LatencyBuckets(), {{"stage", stage}});
+}
+
 StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const Options& options,
                                                         HttpHandler& handler,
-                                                        std::shared_ptr<const ServerTls> tls,
+                                                        std::shared_ptr<SSL_CTX> tls,
                                                         MetricRegistry& registry) {
   auto server = std::make_unique<Server>(options, handler, std::move(tls), registry);
   SIMURGH_RETURN_IF_ERROR(server->Listen());
