@@ -85,7 +85,7 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
   section.List("towers",
                "chains of layers; the last one gives the logits, and a later tower must read every "
                "other one",
-               {1, kMaxTowers}, Need::kOptional, "mappings", "none", /*element_schema=*/"",
+               {1, kMaxTowers}, Need::kOptional, "mappings", "none", /*element_schema=*/Json(),
                [&](const YamlNode* node, const std::string& path) {
                  MapReader::Read(node, path, section.context(), [&](MapReader& in) {
                    TowerConfig tower;
