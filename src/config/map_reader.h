@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -176,6 +178,15 @@ class MapReader {
     }
     Word(key, meaning, words, &chosen);
     *out = choices[chosen].second;
+  }
+
+  // The same by the names of all values of an enumeration.
+  template <typename T, size_t kCount>
+  void Choice(const std::string& key, const char* meaning, T* out,
+              const std::array<const char*, kCount>& names) {
+    auto chosen = static_cast<size_t>(*out);
+    Word(key, meaning, {names.begin(), names.end()}, &chosen);
+    *out = static_cast<T>(chosen);
   }
 
   void Map(const std::string& key, const Body& body);

@@ -125,19 +125,14 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
 }
 
 void ReadLoss(MapReader& in, LossConfig* loss) {
-  using LossKind = LossConfig::Kind;
-  in.Choice<LossKind>("kind", "loss of a sample, see Losses", &loss->kind,
-                      {{"bce", LossKind::kBce},
-                       {"focal", LossKind::kFocal},
-                       {"squared_error", LossKind::kSquaredError},
-                       {"poisson", LossKind::kPoisson}});
+  in.Choice("kind", "loss of a sample, see Losses", &loss->kind, kLossNames);
   in.Number("positive_weight",
             "`bce`, `focal`: factor of the loss of positive samples; values other than 1 shift the "
             "predictions",
             &loss->positive_weight, kPositive);
   in.Number("gamma", "`focal`: exponent; larger values reduce the loss of samples predicted well",
             &loss->gamma, kNonNegative);
-  in.OnlyWith(loss->kind == LossKind::kFocal, "set kind: focal", {"gamma"});
+  in.OnlyWith(loss->kind == LossConfig::Kind::kFocal, "set kind: focal", {"gamma"});
   in.OnlyWith(!IsRegression(loss->kind), "set kind: bce or focal", {"positive_weight"});
 }
 
