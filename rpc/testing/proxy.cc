@@ -218,7 +218,6 @@ struct KillingProxy::Core {
   Random random;
   const double mean_bytes;
   const uint64_t handshake_bytes;
-  bool killing = true;
   uint64_t kills = 0;
 
   uint64_t DrawBytes() {
@@ -251,7 +250,7 @@ class KillingProxy::Link : public std::enable_shared_from_this<Link> {
       auto [ended, got] = co_await Read(from, chunk, files);
       if (ended == asio::error::eof) co_return EndDirection(from, to);
       if (ended) break;
-      const bool cut = self->core_->killing && !self->cut_ && got >= self->left_;
+      const bool cut = !self->cut_ && got >= self->left_;
       const size_t passed = cut ? self->left_ : got;
       self->left_ -= std::min<uint64_t>(passed, self->left_);
       auto [failed, count] = co_await Write(to, std::span(chunk).first(passed), files);
@@ -293,8 +292,6 @@ KillingProxy::KillingProxy(asio::any_io_executor executor, const std::shared_ptr
               std::make_shared<Link>(core, std::move(client), std::move(server))->Start();
             }),
       core_(core) {}
-
-void KillingProxy::StopKilling() { core_->killing = false; }
 
 uint64_t KillingProxy::kills() const { return core_->kills; }
 

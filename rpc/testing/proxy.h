@@ -142,9 +142,6 @@ class KillingProxy : public Proxy {
   KillingProxy(asio::any_io_executor executor, uint64_t seed, double mean_bytes,
                uint64_t handshake_bytes = kHelloBytes);
 
-  // Stops cutting connections.
-  void StopKilling();
-
   // The number of connections cut.
   uint64_t kills() const;
 

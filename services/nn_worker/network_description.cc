@@ -27,24 +27,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* NameOf(Pooling pooling) {
-  switch (pooling) {
-    case Pooling::kSum:
-      return "sum";
-    case Pooling::kMean:
-      return "mean";
-    case Pooling::kSqrtN:
-      return "sqrt_n";
-    case Pooling::kMax:
-      return "max";
-    case Pooling::kWeightedSum:
-      return "weighted_sum";
-    case Pooling::kRaw:
-      return "raw";
-  }
-  return "";
-}
-
 Json Describe(const LayerConfig& layer) {
   switch (layer.kind) {
     case LayerConfig::Kind::kLinear:

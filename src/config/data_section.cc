@@ -383,24 +383,17 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
 }
 
 void MoveColumns(YamlNode* document) {
-  const auto find = [](YamlNode* map, const char* key) -> YamlNode* {
-    const int found = map->kind == YamlNode::Kind::kMap ? FindKey(*map, key) : -1;
-    return found < 0 ? nullptr : &map->items[static_cast<size_t>(found)];
-  };
-  YamlNode* data = find(document, "data");
-  YamlNode* csv = data == nullptr ? nullptr : find(data, "csv");
+  YamlNode* const data = FindKey(*document, "data");
+  YamlNode* const csv = data == nullptr ? nullptr : FindKey(*data, "csv");
   if (csv == nullptr) return;
+  std::vector<YamlNode> moved;
   for (const char* key : {"missing_values", "columns"}) {
-    const int found = csv->kind == YamlNode::Kind::kMap ? FindKey(*csv, key) : -1;
-    if (found < 0) continue;
-    YamlNode moved_key = std::move(csv->keys[static_cast<size_t>(found)]);
-    YamlNode moved = std::move(csv->items[static_cast<size_t>(found)]);
-    csv->keys.erase(csv->keys.begin() + found);
-    csv->items.erase(csv->items.begin() + found);
-    data->keys.push_back(std::move(moved_key));
-    data->items.push_back(std::move(moved));
-    csv = find(data, "csv");  // The list may have moved.
+    YamlNode* const found = FindKey(*csv, key);
+    if (found == nullptr) continue;
+    moved.push_back(std::move(*found));
+    csv->items.erase(csv->items.begin() + (found - csv->items.data()));
   }
+  std::ranges::move(moved, std::back_inserter(data->items));
 }
 
 std::vector<ColumnConfig> PairColumns(const DataConfig& data) {

@@ -42,18 +42,16 @@ std::string PlaceOf(const YamlNode& root, const std::string& path) {
   std::string place = root.place;
   const std::vector<std::string> components = absl::StrSplit(path, '.');
   for (const std::string& component : components) {
-    size_t index = 0;
-    if (node->kind == YamlNode::Kind::kList) {
+    const bool is_list = node->kind == YamlNode::Kind::kList;
+    if (is_list) {
+      size_t index = 0;
       std::from_chars(component.data(), component.data() + component.size(), index);
-      if (index >= node->items.size()) break;
-      place = node->items[index].place;
+      node = index < node->items.size() ? &node->items[index] : nullptr;
     } else {
-      const int found = FindKey(*node, component);
-      if (found < 0) break;
-      index = static_cast<size_t>(found);
-      place = node->keys[index].place;
+      node = FindKey(*node, component);
     }
-    node = &node->items[index];
+    if (node == nullptr) break;
+    place = is_list ? node->place : node->key_place;
   }
   return place;
 }

@@ -24,14 +24,8 @@ void ReadHashStack(MapReader& in, HashStackConfig* hash_stack) {
 }
 
 void ReadPooling(MapReader& in, FeatureConfig* feature) {
-  in.Choice<Pooling>("pooling", "function that combines the rows of a sample's ids, see Pooling",
-                     &feature->pooling,
-                     {{"sum", Pooling::kSum},
-                      {"mean", Pooling::kMean},
-                      {"sqrt_n", Pooling::kSqrtN},
-                      {"max", Pooling::kMax},
-                      {"weighted_sum", Pooling::kWeightedSum},
-                      {"raw", Pooling::kRaw}});
+  in.Choice("pooling", "function that combines the rows of a sample's ids, see Pooling",
+            &feature->pooling, kPoolingNames);
   in.Bool("mask",
           "`raw` without `pad`: whether `dense` gets `max_length` columns that mark filled places",
           &feature->mask);

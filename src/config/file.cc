@@ -74,6 +74,17 @@ std::vector<std::string> ParquetFilesIn(const std::string& folder) {
   return files;
 }
 
+void ReadPath(MapReader& in, const char* key, const char* meaning, const char* type,
+              const std::string& folder, Need need, std::string* path) {
+  in.Text(key, meaning, path, type, need);
+  if (path->empty()) return;
+  if (path->starts_with("~")) {
+    in.Error(key, absl::StrCat("'", *path, "' begins with ~, which is not expanded"),
+             "write out the path of the home folder");
+  }
+  *path = PathIn(folder, *path);
+}
+
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file) {
   const bool has_tilde = file->starts_with("~/");

@@ -13,6 +13,10 @@ std::string FileName(const std::string& path);
 // A path relative to `folder`, without the parts "." and "..".
 std::string PathIn(const std::string& folder, const std::string& path);
 
+// Reads the path of a file or folder, which need not exist, and resolves it relative to `folder`.
+void ReadPath(MapReader& in, const char* key, const char* meaning, const char* type,
+              const std::string& folder, Need need, std::string* path);
+
 // Resolves the path of `key` relative to `folder`. Reports a file that is not regular or cannot be
 // read, and returns whether it can.
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,

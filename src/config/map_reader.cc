@@ -131,6 +131,15 @@ std::string CountText(uint64_t count) {
 
 std::string TextOrNone(const std::string& text) { return text.empty() ? "none" : text; }
 
+// YAML numbers and booleans are texts, too.
+Json AnyText() { return {{"type", {"string", "number", "boolean"}}}; }
+
+// fallback: null for none.
+Json WithDefault(Json schema, const Json& fallback) {
+  if (!fallback.is_null()) schema["default"] = fallback;
+  return schema;
+}
+
 std::string ListType(CountRange count, const std::string& type) {
   const std::string range = count.low == count.high ? "" : absl::StrCat(" to ", count.high);
   return absl::StrCat("list of ", count.low, range, " ", type);
@@ -190,26 +199,22 @@ void MapReader::Error(const std::string& key, const std::string& what, const std
   context_->diagnostics.Report(PathOf(key), what, remedy);
 }
 
-bool MapReader::Has(const std::string& key) const {
-  return node_ != nullptr && FindKey(*node_, key) >= 0;
-}
+bool MapReader::Has(const std::string& key) const { return Find(key) != nullptr; }
 
 void MapReader::ReportStrayKeys() {
   if (node_ == nullptr) return;
-  for (size_t i = 0; i < node_->keys.size(); ++i) {
-    const YamlNode& key = node_->keys[i];
-    const int first = FindKey(*node_, key.text);
-    if (first != static_cast<int>(i)) {
-      context_->diagnostics.ReportAt(
-          key.place, PathOf(key.text), "given twice",
-          absl::StrCat("keep one; the other is at ", node_->keys[first].place));
-    } else if (std::find(known_.begin(), known_.end(), key.text) == known_.end()) {
-      const auto is_same = [&](const auto& other) { return other.ends_with("." + key.text); };
+  for (const YamlNode& item : node_->items) {
+    const YamlNode* const first = Find(item.key);
+    if (first != &item) {
+      context_->diagnostics.ReportAt(item.key_place, PathOf(item.key), "given twice",
+                                     absl::StrCat("keep one; the other is at ", first->key_place));
+    } else if (std::ranges::find(known_, item.key) == known_.end()) {
+      const auto is_same = [&](const auto& other) { return other.ends_with("." + item.key); };
       const auto nested = std::ranges::find_if(nested_, is_same);
       const bool is_unique = std::ranges::count_if(nested_, is_same) == 1;
-      context_->diagnostics.ReportAt(key.place, PathOf(key.text), "unknown key",
+      context_->diagnostics.ReportAt(item.key_place, PathOf(item.key), "unknown key",
                                      is_unique ? absl::StrCat("use ", PathOf(*nested))
-                                               : NearestRemedy("known key", key.text, known_));
+                                               : NearestRemedy("known key", item.key, known_));
     }
   }
 }
@@ -227,10 +232,9 @@ const YamlNode* MapReader::Declare(const std::string& key, const char* meaning,
                                      need == Need::kRequired ? kRequired : fallback, meaning,
                                      schema()});
   }
-  const int found = node_ == nullptr ? -1 : FindKey(*node_, key);
-  if (found >= 0) return &node_->items[found];
-  if (need == Need::kRequired) Error(key, "missing", Expected(type));
-  return nullptr;
+  const YamlNode* const found = Find(key);
+  if (found == nullptr && need == Need::kRequired) Error(key, "missing", Expected(type));
+  return found;
 }
 
 void MapReader::Scalar(const std::string& key, const char* meaning, const std::string& type,
@@ -258,7 +262,12 @@ void MapReader::Scalar(const std::string& key, const char* meaning, const std::s
 void MapReader::Text(const std::string& key, const char* meaning, std::string* out,
                      const std::string& type, Need need, const TextCheck& check) {
   Scalar(
-      key, meaning, type, "", need, [&] { return TextSchema(*out); },
+      key, meaning, type, "", need,
+      [&] {
+        Json schema = AnyText();
+        schema["minLength"] = 1;
+        return WithDefault(schema, out->empty() ? Json() : Json(*out));
+      },
       [&] { return TextOrNone(*out); },
       [&](const YamlNode& value) {
         std::string problem = value.text.empty() ? "an empty text" : "";
@@ -271,7 +280,12 @@ void MapReader::Text(const std::string& key, const char* meaning, std::string* o
 void MapReader::Name(const std::string& key, const char* meaning, std::string* out, Need need,
                      const std::string& fallback) {
   Scalar(
-      key, meaning, kNameType, fallback, need, [&] { return NameSchema(); },
+      key, meaning, kNameType, fallback, need,
+      [&] {
+        Json schema = AnyText();
+        schema["pattern"] = "^[A-Za-z0-9_-]{1,63}$";
+        return schema;
+      },
       [&] { return TextOrNone(*out); },
       [&](const YamlNode& value) -> std::string {
         if (!IsName(value.text)) return absl::StrCat("'", value.text, "' is not a name");
@@ -284,7 +298,7 @@ void MapReader::Bool(const std::string& key, const char* meaning, bool* out,
                      const std::string& fallback) {
   Scalar(
       key, meaning, "true or false", fallback, Need::kOptional,
-      [&] { return BoolSchema(fallback.empty() ? std::optional(*out) : std::nullopt); },
+      [&] { return WithDefault({{"type", "boolean"}}, fallback.empty() ? Json(*out) : Json()); },
       [&] { return *out ? "true" : "false"; },
       [&](const YamlNode& value) -> std::string {
         const bool is_true = value.text == "true";
@@ -306,7 +320,8 @@ void MapReader::WideInteger(const std::string& key, const char* meaning, uint64_
       key, meaning, absl::StrCat("integer from ", text(low), " to ", text(high)), fallback,
       Need::kOptional,
       [&] {
-        return IntegerSchema(low, high, fallback.empty() ? std::optional(*out) : std::nullopt);
+        return WithDefault({{"type", "integer"}, {"minimum", low}, {"maximum", high}},
+                           fallback.empty() ? Json(*out) : Json());
       },
       [&] { return text(*out); },
       [&](const YamlNode& value) {
@@ -326,7 +341,11 @@ void MapReader::Number(const std::string& key, const char* meaning, T* out,
                        const NumberRange& range) {
   Scalar(
       key, meaning, range.text, "", Need::kOptional,
-      [&] { return NumberSchema(range.low, range.high, FormatNumber(*out)); },
+      [&] {
+        // The shortest number that is equal as a T.
+        return WithDefault({{"type", "number"}, {"minimum", range.low}, {"maximum", range.high}},
+                           Json::parse(FormatNumber(*out)));
+      },
       [&] { return FormatNumber(*out); },
       [&](const YamlNode& value) {
         T number = 0;
@@ -350,7 +369,11 @@ void MapReader::Microseconds(const std::string& key, const char* meaning,
   const std::string type =
       absl::StrCat("duration from ", FormatDuration(low), " to ", FormatDuration(high));
   Scalar(
-      key, meaning, type, "", Need::kOptional, [&] { return DurationSchema(FormatDuration(*out)); },
+      key, meaning, type, "", Need::kOptional,
+      [&] {
+        return WithDefault({{"type", "string"}, {"pattern", "^[0-9]+(us|ms|s|m)$"}},
+                           FormatDuration(*out));
+      },
       [&] { return FormatDuration(*out); },
       [&](const YamlNode& value) -> std::string {
         const auto duration = ParseDuration(value.text);
@@ -369,7 +392,11 @@ void MapReader::Character(const std::string& key, const char* meaning, char* out
   Scalar(
       key, meaning,
       "one ASCII character in double quotes, such as \"\\t\"; no quote, letter, digit or line end",
-      "", Need::kOptional, [&] { return CharacterSchema(*out); },
+      "", Need::kOptional,
+      [&] {
+        return WithDefault({{"type", "string"}, {"pattern", "^[^A-Za-z0-9\"\\r\\n]$"}},
+                           *out == '\0' ? Json() : Json(std::string(1, *out)));
+      },
       [&] { return *out == '\0' ? "none" : absl::StrCat("\"", std::string(1, *out), "\""); },
       [&](const YamlNode& value) -> std::string {
         const unsigned char c = value.text.empty() ? '\0' : value.text[0];
@@ -393,7 +420,7 @@ void MapReader::Texts(const std::string& key, const char* meaning, std::vector<s
     if (!problem.empty()) return context_->diagnostics.Report(path, problem, Expected(type));
     texts.push_back(node->text);
   };
-  List(key, meaning, count, need, type, TextsText(*out), ElementSchema(), read);
+  List(key, meaning, count, need, type, TextsText(*out), AnyText(), read);
   if (!Has(key)) return;
   *out = std::move(texts);
   Record(key, TextsText(*out));
@@ -401,14 +428,14 @@ void MapReader::Texts(const std::string& key, const char* meaning, std::vector<s
 
 void MapReader::TextMap(const std::string& key, const char* meaning,
                         std::map<std::string, std::string>* out, const std::string& type) {
-  const YamlNode* map =
-      Declare(key, meaning, type, "{}", Need::kOptional, [] { return TextMapSchema(); });
+  const YamlNode* map = Declare(key, meaning, type, "{}", Need::kOptional, [] {
+    return Json{{"type", "object"}, {"additionalProperties", AnyText()}};
+  });
   if (map == nullptr) return;
   if (map->kind != YamlNode::Kind::kMap) return Error(key, "is not a mapping", Expected(type));
   std::vector<std::string> texts;
-  for (size_t i = 0; i < map->keys.size(); ++i) {
-    const std::string& name = map->keys[i].text;
-    const YamlNode& value = map->items[i];
+  for (const YamlNode& value : map->items) {
+    const std::string& name = value.key;
     if (value.kind != YamlNode::Kind::kScalar || !out->emplace(name, value.text).second) {
       const bool is_text = value.kind == YamlNode::Kind::kScalar;
       context_->diagnostics.ReportAt(value.place, PathOf(absl::StrCat(key, ".", name)),
@@ -423,17 +450,17 @@ void MapReader::TextMap(const std::string& key, const char* meaning,
 void MapReader::TextOrTexts(const std::string& key, const char* meaning,
                             std::vector<std::string>* out, CountRange count, Need need,
                             const std::string& type) {
-  const int found = node_ == nullptr ? -1 : FindKey(*node_, key);
-  if (found < 0 || node_->items[found].kind != YamlNode::Kind::kScalar) {
+  const YamlNode* const found = Find(key);
+  if (found == nullptr || found->kind != YamlNode::Kind::kScalar) {
     Texts(key, meaning, out, count, need, absl::StrCat(type, "; or one of them"));
     if (describing()) {
-      std::string& schema = context_->known_keys->back().schema;
-      schema = EitherSchema({ElementSchema(), schema});
+      Json& schema = context_->known_keys->back().schema;
+      schema = {{"anyOf", Json::array({AnyText(), schema})}};
     }
     return;
   }
   known_.push_back(key);
-  *out = {node_->items[found].text};
+  *out = {found->text};
   Record(key, TextsText(*out));
 }
 
@@ -441,7 +468,8 @@ void MapReader::Word(const std::string& key, const char* meaning,
                      const std::vector<std::string>& words, size_t* chosen) {
   Scalar(
       key, meaning, absl::StrCat("one of ", absl::StrJoin(words, ", ")), "", Need::kOptional,
-      [&] { return WordSchema(words, words[*chosen]); }, [&] { return words[*chosen]; },
+      [&] { return WithDefault(WordSchema(words), words[*chosen]); },
+      [&] { return words[*chosen]; },
       [&](const YamlNode& value) -> std::string {
         const auto found = std::find(words.begin(), words.end(), value.text);
         if (found == words.end()) return absl::StrCat(Quoted(value), " is unknown");
@@ -453,8 +481,7 @@ void MapReader::Word(const std::string& key, const char* meaning,
 
 void MapReader::Map(const std::string& key, const Body& body) {
   known_.push_back(key);
-  const int found = node_ == nullptr ? -1 : FindKey(*node_, key);
-  Read(found < 0 ? nullptr : &node_->items[found], PathOf(key), context_, [&](MapReader& in) {
+  Read(Find(key), PathOf(key), context_, [&](MapReader& in) {
     body(in);
     for (const std::string& name : in.known_) nested_.push_back(absl::StrCat(key, ".", name));
   });
@@ -464,16 +491,19 @@ void MapReader::Maps(const std::string& key, const char* meaning, CountRange cou
                      const Body& body, const std::string& fallback) {
   const bool is_required = count.low > 0 && fallback.empty();
   List(key, meaning, count, is_required ? Need::kRequired : Need::kOptional, "mappings",
-       fallback.empty() ? "[]" : fallback, /*element_schema=*/"",
+       fallback.empty() ? "[]" : fallback, /*element_schema=*/Json(),
        [&](const YamlNode* node, const std::string& path) { Read(node, path, context_, body); });
 }
 
 void MapReader::List(const std::string& key, const char* meaning, CountRange count, Need need,
                      const std::string& type, const std::string& fallback,
-                     const std::string& element_schema, const Element& element) {
+                     const Json& element_schema, const Element& element) {
   const std::string list_type = ListType(count, type);
-  const YamlNode* list = Declare(key, meaning, list_type, fallback, need,
-                                 [&] { return ListSchema(count.low, count.high, element_schema); });
+  const YamlNode* list = Declare(key, meaning, list_type, fallback, need, [&] {
+    Json schema = {{"type", "array"}, {"minItems", count.low}, {"maxItems", count.high}};
+    if (!element_schema.is_null()) schema["items"] = element_schema;
+    return schema;
+  });
   if (describing()) element(nullptr, PathOf(absl::StrCat(key, ".0")));
   if (list == nullptr) return;
   if (list->kind != YamlNode::Kind::kList) {

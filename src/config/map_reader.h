@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -13,32 +15,18 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "config/diagnostics.h"
 #include "config/yaml_node.h"
 #include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 
-// JSON Schemas of the values that MapReader reads, as text. YAML numbers and booleans are texts,
-// too. Defaults are those of the reference; an empty text is none.
+using Json = nlohmann::ordered_json;
 
-std::string TextSchema(const std::string& fallback);
-// A text in a list.
-std::string ElementSchema();
-std::string NameSchema();
-std::string BoolSchema(std::optional<bool> fallback);
-std::string IntegerSchema(uint64_t low, uint64_t high, std::optional<uint64_t> fallback);
-std::string NumberSchema(double low, double high, const std::string& fallback);
-std::string DurationSchema(const std::string& fallback);
-std::string CharacterSchema(char fallback);  // 0: none.
-std::string WordSchema(const std::vector<std::string>& words, const std::string& fallback = "");
-// element: a schema; empty: mappings with keys of their own.
-std::string ListSchema(uint64_t low, uint64_t high, const std::string& element);
-// A mapping of any keys to texts.
-std::string TextMapSchema();
-std::string EitherSchema(const std::vector<std::string>& schemas);
-// A reference to $defs.
-std::string DefinitionSchema(const std::string& name);
+// The JSON Schema of one of these words.
+inline Json WordSchema(const std::vector<std::string>& words) { return {{"enum", words}}; }
 
 // Conversion of values from and to text. A value is always the whole text.
 
@@ -96,8 +84,8 @@ struct KnownKey {
   std::string type;      // With the range.
   std::string fallback;  // The default, or "required".
   std::string meaning;   // A noun phrase with unit.
-  std::string
-      schema;  // JSON Schema of the value. Elements that are mappings have keys of their own.
+  // JSON Schema of the value, with the default. Elements that are mappings have keys of their own.
+  Json schema;
 };
 
 // State of reading one document.
@@ -192,6 +180,15 @@ class MapReader {
     *out = choices[chosen].second;
   }
 
+  // The same by the names of all values of an enumeration.
+  template <typename T, size_t kCount>
+  void Choice(const std::string& key, const char* meaning, T* out,
+              const std::array<const char*, kCount>& names) {
+    auto chosen = static_cast<size_t>(*out);
+    Word(key, meaning, {names.begin(), names.end()}, &chosen);
+    *out = static_cast<T>(chosen);
+  }
+
   void Map(const std::string& key, const Body& body);
   // A list of mappings, required if it may not be empty and has no fallback. fallback: describes
   // the list that an absent key stands for.
@@ -199,9 +196,9 @@ class MapReader {
             const std::string& fallback = "");
   // A list. `element` gets each node with its path, and a null node if the document is described.
   using Element = std::function<void(const YamlNode* node, const std::string& path)>;
-  // element_schema: JSON Schema of an element that is not a mapping; else empty.
+  // element_schema: JSON Schema of an element that is not a mapping; else null.
   void List(const std::string& key, const char* meaning, CountRange count, Need need,
-            const std::string& type, const std::string& fallback, const std::string& element_schema,
+            const std::string& type, const std::string& fallback, const Json& element_schema,
             const Element& element);
 
   // Describes that exactly one of the keys is required. The caller checks it.
@@ -226,7 +223,7 @@ class MapReader {
   // Sets the field from a scalar; returns the problem, or an empty string.
   using Setter = std::function<std::string(const YamlNode&)>;
   // JSON Schema of the value; called to describe the keys.
-  using Schema = std::function<std::string()>;
+  using Schema = std::function<Json()>;
   // The field's value as text.
   using Show = std::function<std::string()>;
 
@@ -248,6 +245,9 @@ class MapReader {
               const std::string& fallback, Need need, const Schema& schema, const Show& show,
               const Setter& setter);
   void ReportStrayKeys();
+  const YamlNode* Find(std::string_view key) const {
+    return node_ == nullptr ? nullptr : FindKey(*node_, key);
+  }
 
   const YamlNode* node_;
   std::string path_;

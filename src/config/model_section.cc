@@ -85,7 +85,7 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
   section.List("towers",
                "chains of layers; the last one gives the logits, and a later tower must read every "
                "other one",
-               {1, kMaxTowers}, Need::kOptional, "mappings", "none", /*element_schema=*/"",
+               {1, kMaxTowers}, Need::kOptional, "mappings", "none", /*element_schema=*/Json(),
                [&](const YamlNode* node, const std::string& path) {
                  MapReader::Read(node, path, section.context(), [&](MapReader& in) {
                    TowerConfig tower;
@@ -125,19 +125,14 @@ void ReadTowers(MapReader& section, std::vector<TowerConfig>* towers) {
 }
 
 void ReadLoss(MapReader& in, LossConfig* loss) {
-  using LossKind = LossConfig::Kind;
-  in.Choice<LossKind>("kind", "loss of a sample, see Losses", &loss->kind,
-                      {{"bce", LossKind::kBce},
-                       {"focal", LossKind::kFocal},
-                       {"squared_error", LossKind::kSquaredError},
-                       {"poisson", LossKind::kPoisson}});
+  in.Choice("kind", "loss of a sample, see Losses", &loss->kind, kLossNames);
   in.Number("positive_weight",
             "`bce`, `focal`: factor of the loss of positive samples; values other than 1 shift the "
             "predictions",
             &loss->positive_weight, kPositive);
   in.Number("gamma", "`focal`: exponent; larger values reduce the loss of samples predicted well",
             &loss->gamma, kNonNegative);
-  in.OnlyWith(loss->kind == LossKind::kFocal, "set kind: focal", {"gamma"});
+  in.OnlyWith(loss->kind == LossConfig::Kind::kFocal, "set kind: focal", {"gamma"});
   in.OnlyWith(!IsRegression(loss->kind), "set kind: bce or focal", {"positive_weight"});
 }
 

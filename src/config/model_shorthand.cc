@@ -122,7 +122,8 @@ void ReadLayers(MapReader& in, const std::string& key, const char* meaning,
   std::vector<std::string> words;
   for (const auto& [word, kind] : kWords) words.emplace_back(word);
   in.List(key, meaning, {1, kMaxLayers}, fallback.empty() ? Need::kRequired : Need::kOptional,
-          "layers", fallback, EitherSchema({WordSchema(words), DefinitionSchema("layer")}),
+          "layers", fallback,
+          {{"anyOf", Json::array({WordSchema(words), {{"$ref", "#/$defs/layer"}}})}},
           [&](const YamlNode* node, const std::string& path) {
             if (node == nullptr && !fallback.empty()) return;
             ReadLayer(node, path, in.context(), layers);
@@ -393,18 +394,11 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
 }
 
 void ExpandModelName(YamlNode* document) {
-  const int found = document->kind == YamlNode::Kind::kMap ? FindKey(*document, "model") : -1;
-  if (found < 0) return;
-  YamlNode& model = document->items[static_cast<size_t>(found)];
-  if (model.kind != YamlNode::Kind::kScalar) return;
-  YamlNode nothing;
-  nothing.place = model.place;
-  YamlNode map;
-  map.kind = YamlNode::Kind::kMap;
-  map.place = model.place;
-  map.keys.push_back(std::move(model));
-  map.items.push_back(std::move(nothing));
-  model = std::move(map);
+  YamlNode* const model = FindKey(*document, "model");
+  if (model == nullptr || model->kind != YamlNode::Kind::kScalar) return;
+  model->kind = YamlNode::Kind::kMap;
+  model->items.push_back(
+      {.place = model->place, .key = std::move(model->text), .key_place = model->place});
 }
 
 void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfig* config,

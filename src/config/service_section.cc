@@ -436,10 +436,10 @@ void ReadTimes(MapReader& in, CheckpointConfig* checkpoint) {
 void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig* checkpoint) {
   root.Map("checkpoint", [&](MapReader& in) {
     std::string& directory = checkpoint->directory;
-    in.Text("directory",
-            "folder in which training saves its model, and from which it continues; none: nothing "
-            "is saved",
-            &directory, "path of a folder");
+    ReadPath(in, "directory",
+             "folder in which training saves its model, and from which it continues; none: nothing "
+             "is saved",
+             "path of a folder", folder, Need::kOptional, &directory);
     ReadTimes(in, checkpoint);
     in.Integer("keep", "number of checkpoints to keep; older ones are removed after a save",
                &checkpoint->keep, 1, 1'000'000);
@@ -473,12 +473,6 @@ void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig
                {"partial", CheckpointConfig::OnServerLoss::kPartial}});
     in.OnlyWith(!directory.empty(), "set directory",
                 {"every_steps", "at_steps", "every", "on_server_loss"});
-    if (directory.empty()) return;
-    if (directory.starts_with("~")) {
-      in.Error("directory", absl::StrCat("'", directory, "' begins with ~, which is not expanded"),
-               "write out the path of the home folder");
-    }
-    directory = PathIn(folder, directory);
   });
 }
 

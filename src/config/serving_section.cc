@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 
 #include "config/address.h"
+#include "config/file.h"
 #include "config/sections.h"
 #include "config/yaml_node.h"
 #include "simurgh/config/serving_config.h"
@@ -25,18 +26,6 @@ constexpr char kLatest[] = "latest";
 constexpr milliseconds kShortest{1};
 constexpr milliseconds kLongest = std::chrono::minutes(60);
 constexpr uint64_t kMostBytes = uint64_t{1} << 50;
-
-// Files and folders of the serving host, which a training host need not have.
-void ReadPath(MapReader& in, const char* key, const char* meaning, const char* type,
-              const std::string& folder, Need need, std::string* path) {
-  in.Text(key, meaning, path, type, need);
-  if (path->empty()) return;
-  if (path->starts_with("~")) {
-    in.Error(key, absl::StrCat("'", *path, "' begins with ~, which is not expanded"),
-             "write out the path of the home folder");
-  }
-  *path = (std::filesystem::path(folder) / *path).lexically_normal().string();
-}
 
 void ReadVersion(MapReader& in, ServingConfig* config) {
   std::string version = kLatest;
@@ -165,19 +154,14 @@ void ReadProtection(MapReader& in, const std::string& folder, ServingConfig* con
 }
 
 void KeepKeys(absl::FunctionRef<bool(const std::string& key)> keeps, YamlNode* map) {
-  for (size_t i = map->keys.size(); i-- > 0;) {
-    if (keeps(map->keys[i].text)) continue;
-    map->keys.erase(map->keys.begin() + static_cast<ptrdiff_t>(i));
-    map->items.erase(map->items.begin() + static_cast<ptrdiff_t>(i));
-  }
+  std::erase_if(map->items, [&](const YamlNode& item) { return !keeps(item.key); });
 }
 
 // The section `rpc` and cluster.token_file of a document.
 StatusOr<RpcConfig> ReadConnections(YamlNode document, const std::string& folder) {
   KeepKeys([](const std::string& key) { return key == "rpc" || key == "cluster"; }, &document);
-  if (const int cluster = FindKey(document, "cluster"); cluster >= 0) {
-    KeepKeys([](const std::string& key) { return key == "token_file"; },
-             &document.items[static_cast<size_t>(cluster)]);
+  if (YamlNode* const cluster = FindKey(document, "cluster"); cluster != nullptr) {
+    KeepKeys([](const std::string& key) { return key == "token_file"; }, cluster);
   }
   ReadContext context(document);
   RpcConfig rpc;

@@ -279,16 +279,10 @@ void CheckBatchNorm(const ClusterConfig& config, Diagnostics* diagnostics) {
 
 void ReadMetric(MapReader& in, const std::string& key, const std::string& meaning,
                 std::optional<EvaluationMetric>* metric) {
-  using Metric = EvaluationMetric;
-  Metric read = Metric::kAuc;
+  auto read = EvaluationMetric::kAuc;
   const std::string text =
       absl::StrCat(meaning, "; of a label of numbers `loss` (default) or `rmse`");
-  in.Choice<Metric>(key, text.c_str(), &read,
-                    {{"auc", Metric::kAuc},
-                     {"log_loss", Metric::kLogLoss},
-                     {"group_auc", Metric::kGroupAuc},
-                     {"rmse", Metric::kRmse},
-                     {"loss", Metric::kLoss}});
+  in.Choice(key, text.c_str(), &read, kMetricNames);
   if (in.Has(key)) *metric = read;
 }
 

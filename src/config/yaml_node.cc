@@ -64,13 +64,12 @@ class TreeBuilder : public YAML::EventHandler {
   struct OpenNode {
     YamlNode node;
     YAML::Mark mark;
+    YamlNode key = {};  // Map: of the next value, with has_key.
+    bool has_key = false;
   };
 
   YamlNode NewNode(YamlNode::Kind kind, const YAML::Mark& mark) {
-    YamlNode node;
-    node.kind = kind;
-    node.place = place_of_line_(mark.line + 1);
-    return node;
+    return {.kind = kind, .place = place_of_line_(mark.line + 1)};
   }
 
   void Open(YamlNode::Kind kind, const YAML::Mark& mark) {
@@ -88,17 +87,18 @@ class TreeBuilder : public YAML::EventHandler {
       root_ = std::move(node);
       return;
     }
-    YamlNode& parent = open_.back().node;
-    const bool is_key =
-        parent.kind == YamlNode::Kind::kMap && parent.keys.size() == parent.items.size();
-    if (!is_key) {
-      parent.items.push_back(std::move(node));
+    OpenNode& parent = open_.back();
+    if (parent.node.kind == YamlNode::Kind::kMap && !std::exchange(parent.has_key, false)) {
+      if (node.kind != YamlNode::Kind::kScalar) {
+        throw YAML::ParserException(mark, "a key that is not text");
+      }
+      parent.key = std::move(node);
+      parent.has_key = true;
       return;
     }
-    if (node.kind != YamlNode::Kind::kScalar) {
-      throw YAML::ParserException(mark, "a key that is not text");
-    }
-    parent.keys.push_back(std::move(node));
+    node.key = std::move(parent.key.text);
+    node.key_place = std::move(parent.key.place);
+    parent.node.items.push_back(std::move(node));
   }
 
   const PlaceOfLine& place_of_line_;
@@ -126,10 +126,14 @@ std::string SyntaxRemedy(const std::string& text, const YAML::Exception& error) 
 
 }  // namespace
 
-int FindKey(const YamlNode& node, std::string_view key) {
-  const auto found = std::find_if(node.keys.begin(), node.keys.end(),
-                                  [&](const YamlNode& candidate) { return candidate.text == key; });
-  return found == node.keys.end() ? -1 : static_cast<int>(found - node.keys.begin());
+const YamlNode* FindKey(const YamlNode& node, std::string_view key) {
+  if (node.kind != YamlNode::Kind::kMap) return nullptr;
+  const auto found = std::ranges::find(node.items, key, &YamlNode::key);
+  return found == node.items.end() ? nullptr : &*found;
+}
+
+YamlNode* FindKey(YamlNode& node, std::string_view key) {
+  return const_cast<YamlNode*>(FindKey(std::as_const(node), key));
 }
 
 StatusOr<YamlNode> ParseYaml(const std::string& text, const PlaceOfLine& place_of_line) {
@@ -138,9 +142,7 @@ StatusOr<YamlNode> ParseYaml(const std::string& text, const PlaceOfLine& place_o
     YAML::Parser parser(stream);
     TreeBuilder first(place_of_line);
     if (!parser.HandleNextDocument(first)) {
-      YamlNode empty;
-      empty.place = place_of_line(1);
-      return empty;
+      return YamlNode{.place = place_of_line(1)};
     }
     TreeBuilder second(place_of_line);
     if (parser.HandleNextDocument(second)) {
@@ -166,18 +168,12 @@ Status Malformed(const std::string& place, const std::string& key, const std::st
 }
 
 YamlNode* MapItem(const std::string& key, bool is_last, const std::string& place, YamlNode* map) {
-  int index = FindKey(*map, key);
-  if (index < 0) {
-    index = static_cast<int>(map->keys.size());
-    map->keys.emplace_back();
-    map->keys.back().kind = YamlNode::Kind::kScalar;
-    map->keys.back().text = key;
-    map->keys.back().place = place;
-    map->items.emplace_back();
-    map->items.back().place = place;
+  YamlNode* item = FindKey(*map, key);
+  if (item == nullptr) {
+    item = &map->items.emplace_back(YamlNode{.place = place, .key = key, .key_place = place});
   }
-  if (is_last) map->keys[index].place = place;
-  return &map->items[index];
+  if (is_last) item->key_place = place;
+  return item;
 }
 
 StatusOr<YamlNode*> ListItem(const std::string& component, const std::string& walked,
@@ -191,8 +187,7 @@ StatusOr<YamlNode*> ListItem(const std::string& component, const std::string& wa
         absl::StrCat("use 0 to ", list->items.size(), "; ", list->items.size(), " appends"));
   }
   if (index == list->items.size()) {
-    list->items.emplace_back();
-    list->items.back().place = place;
+    list->items.push_back({.place = place});
   }
   return &list->items[index];
 }
@@ -214,9 +209,7 @@ Status ApplyOverride(const std::string& override_text, YamlNode* root) {
   YamlNode value;
   if (text.starts_with('[') && AddressProblem(text, /*allow_schemes=*/false).empty()) {
     // An IPv6 address, which YAML would read as a list.
-    value.kind = YamlNode::Kind::kScalar;
-    value.text = text;
-    value.place = place;
+    value = {.kind = YamlNode::Kind::kScalar, .text = text, .place = place};
   } else {
     SIMURGH_ASSIGN_OR_RETURN(value,
                              ParseYaml(text, [&](int /*line*/) { return std::string(place); }));
@@ -245,6 +238,8 @@ Status ApplyOverride(const std::string& override_text, YamlNode* root) {
     return Malformed(place, walked, "no value, which would remove all keys of the section",
                      "write section.key=value; {} and [] are an empty section and list");
   }
+  value.key = std::move(node->key);
+  value.key_place = std::move(node->key_place);
   *node = std::move(value);
   return absl::OkStatus();
 }

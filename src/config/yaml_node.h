@@ -14,15 +14,18 @@ struct YamlNode {
   enum class Kind { kNull, kScalar, kList, kMap };
 
   Kind kind = Kind::kNull;
-  bool quoted = false;          // Scalar: in quotes, so it is text.
-  std::string text;             // Scalar.
-  std::string place;            // "<file>:<line>", or the override.
-  std::vector<YamlNode> keys;   // Map: scalars in file order, including repeated keys.
-  std::vector<YamlNode> items;  // List: elements. Map: one value per key.
+  bool quoted = false;         // Scalar: in quotes, so it is text.
+  std::string text = {};       // Scalar.
+  std::string place = {};      // "<file>:<line>", or the override.
+  std::string key = {};        // Of a value in a map.
+  std::string key_place = {};  // As `place`.
+  std::vector<YamlNode> items =
+      {};  // List: elements. Map: values in file order, also of repeated keys.
 };
 
-// Index of the first key `key` of a map, or -1.
-int FindKey(const YamlNode& node, std::string_view key);
+// The first value with this key of a map; null if there is none, or if the node is no map.
+const YamlNode* FindKey(const YamlNode& node, std::string_view key);
+YamlNode* FindKey(YamlNode& node, std::string_view key);
 
 // The place of a value on this line (from 1) of the text.
 using PlaceOfLine = std::function<std::string(int line)>;

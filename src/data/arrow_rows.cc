@@ -6,7 +6,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 
 #define XXH_INLINE_ALL  // A call costs as much as the hash of a short text.

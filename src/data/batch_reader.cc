@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "data/file_batch_reader.h"
 #include "data/process/feature_consumer.h"
 #include "data/row_parser.h"
+#include "data/row_source.h"
 #include "simurgh/base/check.h"
 #include "simurgh/data/record_stream.h"
 #include "simurgh/data/row_batcher.h"
@@ -130,7 +130,7 @@ StatusOr<std::unique_ptr<BatchReader>> OpenBatchReader(const DataConfig& config,
   SIMURGH_CHECK_LT(0U, options.threads);
   const uint32_t threads = std::ranges::all_of(files, IsReadAhead) ? options.threads : 1;
   SIMURGH_ASSIGN_OR_RETURN(auto consumers, ConsumersOf(config, features, threads));
-  return FileBatchReader::Open(
+  return OpenFileReader(
       config, std::move(consumers), files, [&] { return BuilderOf(config, features); }, batch_size,
       options);
 }
@@ -142,7 +142,7 @@ StatusOr<std::unique_ptr<BatchReader>> OpenStreamReader(const DataConfig& config
                                                         const ReadOptions& read) {
   SIMURGH_ASSIGN_OR_RETURN(auto consumers, ConsumersOf(config, features, 1));
   SIMURGH_ASSIGN_OR_RETURN(auto source, NewStreamSource(config, stream, std::move(begin)));
-  return std::make_unique<FileBatchReader>(
+  return NewSourceReader(
       config, std::move(source), std::move(consumers), [&] { return BuilderOf(config, features); },
       batch_size,
       ReadOptions{.keep_negatives = read.keep_negatives,

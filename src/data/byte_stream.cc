@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/check.h"
+#include "simurgh/base/file_descriptor.h"
 
 namespace simurgh {
 namespace {
@@ -30,11 +31,22 @@ class ChunkedFile {
   static constexpr size_t kChunkBytes = size_t{128} * 1024;
 
   // Opens the file and reads its first chunk. allow_pipes, errors: as OpenByteStream.
-  static StatusOr<ChunkedFile> Open(const std::string& path, bool allow_pipes);
-
-  ~ChunkedFile();
-  ChunkedFile(ChunkedFile&& other) noexcept;
-  ChunkedFile& operator=(ChunkedFile&&) = delete;
+  static StatusOr<ChunkedFile> Open(const std::string& path, bool allow_pipes) {
+    // O_NONBLOCK: opening a pipe would wait for its writer.
+    FileDescriptor opened(
+        ::open(path.c_str(), O_RDONLY | O_CLOEXEC | (allow_pipes ? 0 : O_NONBLOCK)));
+    if (!opened.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+    struct stat about{};
+    if (::fstat(opened.number(), &about) != 0) return ErrnoStatus(errno, path);
+    if (S_ISDIR(about.st_mode) || (!allow_pipes && !S_ISREG(about.st_mode))) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path,
+          " is not a regular file; write the data to one, because it is read more than once"));
+    }
+    ChunkedFile file(std::move(opened));
+    SIMURGH_RETURN_IF_ERROR(Annotate(file.Refill(), path));
+    return file;
+  }
 
   // The unread bytes of the current chunk.
   std::string_view chunk() const { return {buffer_.get() + begin_, end_ - begin_}; }
@@ -43,78 +55,46 @@ class ChunkedFile {
     begin_ += bytes;
     consumed_ += bytes;
   }
+
   uint64_t consumed() const { return consumed_; }
 
   // Continues at another byte. Errors: as Refill.
-  Status Seek(uint64_t byte);
+  Status Seek(uint64_t byte) {
+    if (::lseek(file_.number(), static_cast<off_t>(byte), SEEK_SET) < 0) {
+      return ErrnoStatus(errno, "cannot seek");
+    }
+    begin_ = end_ = 0;
+    consumed_ = byte;
+    return Refill();
+  }
 
   // Reads the next chunk if the current one is consumed. An empty chunk is the end of the file. All
   // chunks but the last are full.
   // Errors: of read(), without the path.
-  Status Refill();
+  Status Refill() {
+    if (begin_ < end_) return absl::OkStatus();
+    begin_ = end_ = 0;
+    while (end_ < kChunkBytes) {
+      const ssize_t count = ::read(file_.number(), buffer_.get() + end_, kChunkBytes - end_);
+      if (count == 0) break;
+      if (count > 0) {
+        end_ += static_cast<size_t>(count);
+      } else if (errno != EINTR) {
+        return ErrnoStatus(errno, "cannot read");
+      }
+    }
+    return absl::OkStatus();
+  }
 
  private:
-  explicit ChunkedFile(int descriptor);
+  explicit ChunkedFile(FileDescriptor file) : file_(std::move(file)) {}
 
-  int descriptor_;
-  std::unique_ptr<char[]> buffer_;
+  FileDescriptor file_;
+  std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kChunkBytes);
   size_t begin_ = 0;
   size_t end_ = 0;
   uint64_t consumed_ = 0;  // Of the file.
 };
-
-ChunkedFile::ChunkedFile(int descriptor)
-    : descriptor_(descriptor), buffer_(std::make_unique_for_overwrite<char[]>(kChunkBytes)) {}
-
-ChunkedFile::ChunkedFile(ChunkedFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      buffer_(std::move(other.buffer_)),
-      begin_(std::exchange(other.begin_, 0)),
-      end_(std::exchange(other.end_, 0)) {}
-
-ChunkedFile::~ChunkedFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-StatusOr<ChunkedFile> ChunkedFile::Open(const std::string& path, bool allow_pipes) {
-  // O_NONBLOCK: opening a pipe would wait for its writer.
-  const int descriptor =
-      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | (allow_pipes ? 0 : O_NONBLOCK));
-  if (descriptor < 0) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
-  ChunkedFile file(descriptor);
-  struct stat about{};
-  if (::fstat(descriptor, &about) != 0) return ErrnoStatus(errno, path);
-  if (S_ISDIR(about.st_mode) || (!allow_pipes && !S_ISREG(about.st_mode))) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, " is not a regular file; write the data to one, because it is read more than once"));
-  }
-  SIMURGH_RETURN_IF_ERROR(Annotate(file.Refill(), path));
-  return file;
-}
-
-Status ChunkedFile::Refill() {
-  if (begin_ < end_) return absl::OkStatus();
-  begin_ = end_ = 0;
-  while (end_ < kChunkBytes) {
-    const ssize_t count = ::read(descriptor_, buffer_.get() + end_, kChunkBytes - end_);
-    if (count == 0) break;
-    if (count > 0) {
-      end_ += static_cast<size_t>(count);
-    } else if (errno != EINTR) {
-      return ErrnoStatus(errno, "cannot read");
-    }
-  }
-  return absl::OkStatus();
-}
-
-Status ChunkedFile::Seek(uint64_t byte) {
-  if (::lseek(descriptor_, static_cast<off_t>(byte), SEEK_SET) < 0) {
-    return ErrnoStatus(errno, "cannot seek");
-  }
-  begin_ = end_ = 0;
-  consumed_ = byte;
-  return Refill();
-}
 
 // Members or frames of a compressed file that have begun.
 //
@@ -140,111 +120,116 @@ class Restarts {
   std::deque<StreamPlace> places_;
 };
 
+// Decompresses members (gzip) or frames (zstd), one after the other.
+class CompressedStream : public ByteStream {
+ public:
+  // format: for errors, of static storage duration.
+  CompressedStream(const char* format, ChunkedFile file, const StreamPlace& from)
+      : format_(format), file_(std::move(file)), restarts_(from) {}
+  CompressedStream(const CompressedStream&) = delete;
+  CompressedStream& operator=(const CompressedStream&) = delete;
+
+  StatusOr<size_t> Read(char* data, size_t size) final {
+    size = std::min<size_t>(size, std::numeric_limits<uInt>::max());  // The limit of zlib.
+    for (;;) {
+      if (!output_waiting_) {
+        SIMURGH_RETURN_IF_ERROR(file_.Refill());
+        if (file_.chunk().empty()) {
+          if (!in_member_) return 0;
+          return absl::DataLossError(absl::StrCat(
+              "the ", format_, " stream ends too early; write or copy the file again"));
+        }
+      }
+      if (!in_member_) {
+        Begin();
+        restarts_.Begin(file_.consumed());
+      }
+      const Decoded decoded = Decode(file_.chunk(), data, size);
+      if (decoded.problem != nullptr) {
+        return absl::DataLossError(absl::StrCat("the ", format_, " stream is damaged (",
+                                                decoded.problem,
+                                                "); write or copy the file again"));
+      }
+      file_.Consume(decoded.consumed);
+      in_member_ = !decoded.ends;
+      output_waiting_ = in_member_ && decoded.produced == size;
+      restarts_.Add(decoded.produced);
+      if (decoded.produced > 0) return decoded.produced;
+    }
+  }
+
+  uint64_t file_bytes() const final { return file_.consumed(); }
+  StreamPlace PlaceBefore(uint64_t text) final { return restarts_.Before(text); }
+
+ protected:
+  struct Decoded {
+    size_t consumed = 0;
+    size_t produced = 0;
+    bool ends = false;              // The member or frame.
+    const char* problem = nullptr;  // Of damaged input.
+  };
+
+ private:
+  // Before the first byte of a member or frame.
+  virtual void Begin() {}
+  virtual Decoded Decode(std::string_view input, char* data, size_t size) = 0;
+
+  const char* const format_;
+  ChunkedFile file_;
+  Restarts restarts_;
+  bool in_member_ = false;       // Between the first byte of a member or frame and its last.
+  bool output_waiting_ = false;  // The decoder may hold bytes that did not fit.
+};
+
 constexpr int kGzipWrapper = 16;  // Added to the window size: expect gzip's header, not zlib's.
 
-class GzipStream final : public ByteStream {
+class GzipStream final : public CompressedStream {
  public:
-  GzipStream(ChunkedFile file, const StreamPlace& from) : file_(std::move(file)), restarts_(from) {
+  GzipStream(ChunkedFile file, const StreamPlace& from)
+      : CompressedStream("gzip", std::move(file), from) {
     SIMURGH_CHECK(inflateInit2(&inflater_, MAX_WBITS + kGzipWrapper) == Z_OK) << "out of memory";
   }
   ~GzipStream() override { inflateEnd(&inflater_); }
-  GzipStream(const GzipStream&) = delete;
-  GzipStream& operator=(const GzipStream&) = delete;
-
-  StatusOr<size_t> Read(char* data, size_t size) override;
-  uint64_t file_bytes() const override { return file_.consumed(); }
-  StreamPlace PlaceBefore(uint64_t text) override { return restarts_.Before(text); }
 
  private:
-  ChunkedFile file_;
-  Restarts restarts_;
-  z_stream inflater_{};
-  bool in_member_ = false;       // Between a member's first byte and its last.
-  bool output_waiting_ = false;  // The inflater may hold bytes that did not fit.
-};
+  void Begin() override { inflateReset(&inflater_); }
 
-StatusOr<size_t> GzipStream::Read(char* data, size_t size) {
-  size = std::min<size_t>(size, std::numeric_limits<uInt>::max());
-  for (;;) {
-    if (!output_waiting_) {
-      SIMURGH_RETURN_IF_ERROR(file_.Refill());
-      if (file_.chunk().empty()) {
-        if (!in_member_) return 0;
-        return absl::DataLossError("the gzip stream ends too early; write or copy the file again");
-      }
-    }
-    if (!in_member_) {
-      inflateReset(&inflater_);
-      restarts_.Begin(file_.consumed());
-    }
-    in_member_ = true;
-    inflater_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(file_.chunk().data()));
-    inflater_.avail_in = static_cast<uInt>(file_.chunk().size());
+  Decoded Decode(std::string_view input, char* data, size_t size) override {
+    inflater_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input.data()));
+    inflater_.avail_in = static_cast<uInt>(input.size());
     inflater_.next_out = reinterpret_cast<Bytef*>(data);
     inflater_.avail_out = static_cast<uInt>(size);
     const int result = inflate(&inflater_, Z_NO_FLUSH);
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
-      return absl::DataLossError(absl::StrCat(
-          "the gzip stream is damaged (", inflater_.msg != nullptr ? inflater_.msg : zError(result),
-          "); write or copy the file again"));
+      return {.problem = inflater_.msg != nullptr ? inflater_.msg : zError(result)};
     }
-    file_.Consume(file_.chunk().size() - inflater_.avail_in);
-    in_member_ = result != Z_STREAM_END;
-    output_waiting_ = in_member_ && inflater_.avail_out == 0;
-    if (inflater_.avail_out < size) {
-      restarts_.Add(size - inflater_.avail_out);
-      return size - inflater_.avail_out;
-    }
+    return {.consumed = input.size() - inflater_.avail_in,
+            .produced = size - inflater_.avail_out,
+            .ends = result == Z_STREAM_END};
   }
-}
 
-class ZstdStream final : public ByteStream {
+  z_stream inflater_{};
+};
+
+class ZstdStream final : public CompressedStream {
  public:
   ZstdStream(ChunkedFile file, const StreamPlace& from)
-      : file_(std::move(file)), restarts_(from), decoder_(ZSTD_createDCtx()) {
+      : CompressedStream("zstd", std::move(file), from), decoder_(ZSTD_createDCtx()) {
     SIMURGH_CHECK(decoder_ != nullptr) << "out of memory";
   }
   ~ZstdStream() override { ZSTD_freeDCtx(decoder_); }
-  ZstdStream(const ZstdStream&) = delete;
-  ZstdStream& operator=(const ZstdStream&) = delete;
-
-  StatusOr<size_t> Read(char* data, size_t size) override;
-  uint64_t file_bytes() const override { return file_.consumed(); }
-  StreamPlace PlaceBefore(uint64_t text) override { return restarts_.Before(text); }
 
  private:
-  ChunkedFile file_;
-  Restarts restarts_;
-  ZSTD_DCtx* decoder_;           // Owned.
-  bool in_frame_ = false;        // Between a frame's first byte and its last.
-  bool output_waiting_ = false;  // The decoder may hold bytes that did not fit.
-};
-
-StatusOr<size_t> ZstdStream::Read(char* data, size_t size) {
-  for (;;) {
-    if (!output_waiting_) {
-      SIMURGH_RETURN_IF_ERROR(file_.Refill());
-      if (file_.chunk().empty()) {
-        if (!in_frame_) return 0;
-        return absl::DataLossError("the zstd stream ends too early; write or copy the file again");
-      }
-    }
-    if (!in_frame_) restarts_.Begin(file_.consumed());
-    ZSTD_inBuffer input{file_.chunk().data(), file_.chunk().size(), 0};
+  Decoded Decode(std::string_view chunk, char* data, size_t size) override {
+    ZSTD_inBuffer input{chunk.data(), chunk.size(), 0};
     ZSTD_outBuffer output{data, size, 0};
     const size_t result = ZSTD_decompressStream(decoder_, &output, &input);
-    if (ZSTD_isError(result) != 0) {
-      return absl::DataLossError(absl::StrCat("the zstd stream is damaged (",
-                                              ZSTD_getErrorName(result),
-                                              "); write or copy the file again"));
-    }
-    file_.Consume(input.pos);
-    in_frame_ = result != 0;
-    output_waiting_ = in_frame_ && output.pos == size;
-    restarts_.Add(output.pos);
-    if (output.pos > 0) return output.pos;
+    if (ZSTD_isError(result) != 0) return {.problem = ZSTD_getErrorName(result)};
+    return {.consumed = input.pos, .produced = output.pos, .ends = result == 0};
   }
-}
+
+  ZSTD_DCtx* decoder_;  // Owned.
+};
 
 class PlainStream final : public ByteStream {
  public:

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "simurgh/base/status.h"
 #include "simurgh/data/row_lines.h"

@@ -73,7 +73,6 @@ Status FileWriter::State::Compress(std::string_view bytes, ZSTD_EndDirective dir
 FileWriter::FileWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
 FileWriter::~FileWriter() = default;
 FileWriter::FileWriter(FileWriter&&) noexcept = default;
-FileWriter& FileWriter::operator=(FileWriter&&) noexcept = default;
 
 StatusOr<FileWriter> FileWriter::Create(const std::string& path) {
   auto state = std::make_unique<State>();

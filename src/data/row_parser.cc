@@ -5,8 +5,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
-#include "data/text_cells.h"
-
 namespace simurgh {
 
 NumberText::NumberText(double number)

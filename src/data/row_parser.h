@@ -25,6 +25,29 @@ Status Invalid(const absl::FormatSpec<Args...>& format, const Args&... args) {
   return absl::InvalidArgumentError(absl::StrFormat(format, args...));
 }
 
+// Splits rows into the cells of the configured columns.
+//
+// Threads: one owner.
+class CellSplitter {
+ public:
+  virtual ~CellSplitter() = default;
+
+  // Sets cells(). Errors: INVALID_ARGUMENT naming column or byte, and remedy.
+  virtual Status Split(std::string_view row) = 0;
+
+  // One per column of ColumnsOf(). They are always in the same place. Lifetime of what they refer
+  // to: until the next Split, and the row's.
+  std::span<const Cell> cells() const { return cells_; }
+
+ protected:
+  explicit CellSplitter(size_t columns) : cells_(columns) {}
+
+  std::vector<Cell> cells_;
+};
+
+// The splitter of a format; null for CSV and Criteo.
+std::unique_ptr<CellSplitter> NewCellSplitter(const DataConfig& config);
+
 // Turns a row of one format into a sample.
 //
 // Threads: one owner.

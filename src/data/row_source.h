@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -129,5 +130,19 @@ StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const DataConfig& config,
 // same block is read, since a record's value is there until the next one.
 StatusOr<std::unique_ptr<RowSource>> NewStreamSource(const DataConfig& config, RecordStream& stream,
                                                      StreamOffsets begin);
+
+// Reads the rows of a source in batches, in order. consumers: of the rows, one for each thread that
+// parses them; with one, the caller of Next() is the thread. make_builder: for samples of the rows.
+std::unique_ptr<BatchReader> NewSourceReader(const DataConfig& config,
+                                             std::unique_ptr<RowSource> source,
+                                             std::vector<std::unique_ptr<RowConsumer>> consumers,
+                                             const std::function<BatchBuilder()>& make_builder,
+                                             size_t batch_size, const ReadOptions& options);
+
+// The same for files, of which it opens the first.
+StatusOr<std::unique_ptr<BatchReader>> OpenFileReader(
+    const DataConfig& config, std::vector<std::unique_ptr<RowConsumer>> consumers,
+    const std::vector<std::string>& files, const std::function<BatchBuilder()>& make_builder,
+    size_t batch_size, const ReadOptions& options);
 
 }  // namespace simurgh

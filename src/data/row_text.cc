@@ -13,7 +13,6 @@
 
 #include "data/csv_cells.h"
 #include "data/row_parser.h"
-#include "data/text_cells.h"
 #include "simurgh/base/log.h"
 #include "simurgh/data/bad_row_file.h"
 

@@ -1,5 +1,3 @@
-#include "data/text_cells.h"
-
 #include <algorithm>
 #include <optional>
 #include <string>

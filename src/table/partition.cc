@@ -1,7 +1,6 @@
 #include "simurgh/table/partition.h"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -40,8 +39,6 @@ struct Partition::State {
   std::vector<std::tuple<uint64_t, uint32_t, uint64_t>> open_pushes;  // By run, rank and step.
   uint64_t newest_run = 0;                                            // Of the last Clear().
 };
-
-constexpr size_t kAllIds = std::numeric_limits<size_t>::max();
 
 void Partition::State::CheckGroup(uint32_t table, size_t ids, size_t rows, size_t columns) const {
   SIMURGH_CHECK_LT(table, tables.size());
@@ -96,20 +93,6 @@ StatusOr<std::unique_ptr<Partition>> Partition::Create(const std::vector<TableCo
 
 Partition::Partition() = default;
 Partition::~Partition() = default;
-
-StatusOr<PullReport> Partition::Pull(LookupMode mode, const StepId& step,
-                                     uint64_t acknowledged_steps,
-                                     std::span<const PullGroup> groups) {
-  PullWork work(*this, mode, step, acknowledged_steps, groups);
-  SIMURGH_RETURN_IF_ERROR(work.Advance(kAllIds).status());
-  return work.report();
-}
-
-StatusOr<PushReport> Partition::Push(const StepId& step, std::span<const PushGroup> groups) {
-  PushWork work(*this, step, groups);
-  SIMURGH_RETURN_IF_ERROR(work.Advance(kAllIds).status());
-  return work.report();
-}
 
 void Partition::ContinueAt(uint64_t stamp) {
   state_->clock.ContinueAt(stamp);

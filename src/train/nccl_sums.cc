@@ -1,11 +1,11 @@
 #include "simurgh/train/nccl_sums.h"
 
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/collective/nccl_communicator.h"
 #include "train/rank_monitor.h"
 
 namespace simurgh {
@@ -14,39 +14,58 @@ namespace {
 // Maximum wait after an error of NCCL for the monitor to name the rank at fault.
 constexpr std::chrono::milliseconds kVerdictPatience{2'000};
 
+constexpr std::chrono::microseconds kPollInterval{20};
+
+// A call waits for other ranks until the monitor fails or the timeout expires. After the first
+// error every call fails with it.
 class NcclSums final : public DeviceSums {
  public:
-  NcclSums(Collective& collective, std::chrono::milliseconds timeout)
-      : collective_(collective), timeout_(timeout), watch_(collective, timeout) {}
+  NcclSums(NcclLibrary& library, Collective& collective, std::chrono::milliseconds timeout)
+      : library_(library),
+        collective_(collective),
+        timeout_(timeout),
+        watch_(collective, timeout) {}
 
-  // Errors: of NcclCommunicator::Create or of the monitor.
-  Status Connect(NcclLibrary& library, const NcclId& id, int device) {
-    auto created = NcclCommunicator::Create(library, id,
-                                            {.rank = collective_.rank(),
-                                             .ranks = collective_.ranks(),
-                                             .device = device,
-                                             .timeout = timeout_},
-                                            [this] { return watch_.status(); });
-    if (!created.ok()) return Blame(created.status());
-    communicator_ = *std::move(created);
-    return absl::OkStatus();
+  // Waits at most the timeout until all ranks have ended their work, then frees the communicator,
+  // or aborts it. Wait for the streams first.
+  ~NcclSums() override {
+    if (handle_ == nullptr) return;
+    // Without Finish, Free would wait for the other ranks without a limit.
+    const Status finished = Call("finish", [&] { return library_.Finish(handle_); });
+    finished.ok() ? library_.Free(handle_) : Abort();
+  }
+
+  NcclSums(const NcclSums&) = delete;
+  NcclSums& operator=(const NcclSums&) = delete;
+
+  // Errors: those of the library and of the monitor; DEADLINE_EXCEEDED.
+  Status Connect(const NcclId& id, int device) {
+    const StatusOr<NcclLibrary::Handle> handle =
+        library_.Connect(id, collective_.rank(), collective_.ranks(), device);
+    if (!handle.ok()) return Blame(handle.status());
+    handle_ = *handle;
+    const Status connected = Await("connect");
+    if (connected.ok()) return connected;
+    Abort();
+    return Blame(connected);
   }
 
   uint32_t rank() const override { return collective_.rank(); }
   uint32_t ranks() const override { return collective_.ranks(); }
 
   Status Sum(std::span<float> values, void* stream) override {
-    return communicator_->Sum(values, stream);
+    return Call("sum", [&] { return library_.Sum(handle_, values, stream); });
   }
   Status Sum(std::span<double> values, void* stream) override {
-    return communicator_->Sum(values, stream);
+    return Call("sum", [&] { return library_.Sum(handle_, values, stream); });
   }
   Status Exchange(const std::byte* outgoing, std::byte* incoming, size_t part_bytes,
                   void* stream) override {
-    return communicator_->Exchange(outgoing, incoming, part_bytes, stream);
+    return Call("exchange",
+                [&] { return library_.Exchange(handle_, outgoing, incoming, part_bytes, stream); });
   }
   Status Gather(std::span<const std::byte> own, std::byte* all, void* stream) override {
-    return communicator_->Gather(own, all, stream);
+    return Call("gather", [&] { return library_.Gather(handle_, own, all, stream); });
   }
 
   void StepEnqueued() override { watch_.StepEnqueued(); }
@@ -55,19 +74,28 @@ class NcclSums final : public DeviceSums {
   Status Check() override {
     const Status verdict = watch_.status();
     if (!verdict.ok()) {
-      communicator_->Fail(verdict);
+      failure_.Update(verdict);
       return verdict;
     }
-    const Status state = communicator_->State();
-    return state.ok() ? state : Blame(state);
+    if (failure_.ok()) {
+      const NcclLibrary::Progress progress = library_.StateOf(handle_);
+      if (progress.state == NcclLibrary::State::kFailed) {
+        failure_ = absl::UnavailableError(absl::StrCat("NCCL: ", progress.error));
+      }
+    }
+    return failure_.ok() ? failure_ : Blame(failure_);
   }
 
   void GiveUp(const Status& reason) override {
-    communicator_->Fail(reason);
-    communicator_->GiveUp();
+    failure_.Update(reason);
+    Abort();
   }
 
  private:
+  void Abort() {
+    if (handle_ != nullptr) library_.Abort(std::exchange(handle_, nullptr));
+  }
+
   // Prefers the monitor's error, because NCCL's does not name the rank at fault.
   Status Blame(const Status& seen) {
     const Status verdict = watch_.Await(kVerdictPatience);
@@ -76,10 +104,40 @@ class NcclSums final : public DeviceSums {
     return seen;
   }
 
+  // Makes a call and waits until it is enqueued.
+  template <typename Function>
+  Status Call(const char* what, const Function& call) {
+    if (!failure_.ok()) return failure_;
+    failure_ = call();
+    return Await(what);
+  }
+
+  Status Await(const char* what) {
+    const auto deadline = std::chrono::steady_clock::now() + timeout_;
+    while (failure_.ok()) {
+      const NcclLibrary::Progress progress = library_.StateOf(handle_);
+      if (progress.state == NcclLibrary::State::kDone) break;
+      if (progress.state == NcclLibrary::State::kFailed) {
+        failure_ = absl::UnavailableError(absl::StrCat("NCCL: ", what, ": ", progress.error));
+      } else if (const Status checked = watch_.status(); !checked.ok()) {
+        failure_ = checked;
+      } else if (std::chrono::steady_clock::now() >= deadline) {
+        failure_ = absl::DeadlineExceededError(absl::StrCat("NCCL: ", what, " took longer than ",
+                                                            timeout_.count(),
+                                                            " ms (nn_worker.rank_timeout)"));
+      } else {
+        std::this_thread::sleep_for(kPollInterval);
+      }
+    }
+    return failure_;
+  }
+
+  NcclLibrary& library_;
   Collective& collective_;
-  const std::chrono::milliseconds timeout_;
-  RankMonitor watch_;  // Outlives the communicator, which calls it.
-  std::unique_ptr<NcclCommunicator> communicator_;
+  const std::chrono::milliseconds timeout_;  // Per call.
+  RankMonitor watch_;
+  NcclLibrary::Handle handle_ = nullptr;  // Null before Connect and after GiveUp.
+  Status failure_;                        // The first one.
 };
 
 // A rank's abilities, and rank 0's name for the group.
@@ -118,8 +176,8 @@ StatusOr<std::unique_ptr<DeviceSums>> ConnectDevices(const DenseNetwork& network
                                             std::as_writable_bytes(std::span(offers))));
   *reason = MissingPart(offers);
   if (!reason->empty()) return nullptr;
-  auto sums = std::make_unique<NcclSums>(collective, timeout);
-  SIMURGH_RETURN_IF_ERROR(sums->Connect(**nccl, offers[0].id, *network.cuda_device()));
+  auto sums = std::make_unique<NcclSums>(**nccl, collective, timeout);
+  SIMURGH_RETURN_IF_ERROR(sums->Connect(offers[0].id, *network.cuda_device()));
   return std::unique_ptr<DeviceSums>(std::move(sums));
 }
 

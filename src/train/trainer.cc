@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/train/batch_pipeline.h"
 #include "train/dense_update.h"

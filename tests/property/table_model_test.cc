@@ -19,6 +19,7 @@
 #include "simurgh/base/random.h"
 #include "simurgh/table/partition.h"
 #include "table/table_state.h"
+#include "tests/unit/table/whole_requests.h"
 
 namespace simurgh {
 
@@ -147,8 +148,8 @@ class Comparison {
     step_ += random_.Below(3);
     if (random_.Below(5000) == 0) step_ += random_.Below(1 << 20);
     clock_ = std::max(clock_, clock_base_ + step_ - first_step_);
-    const auto report =
-        partition_->Pull(LookupMode::kTrain, {run_, 0, step_}, 0, PullGroups(request));
+    const auto report = testing::PullWhole(*partition_, LookupMode::kTrain, {run_, 0, step_}, 0,
+                                           PullGroups(request));
     REQUIRE(report.ok());
     PullReport expected;
     for (size_t i = 0; i < request.ids.size(); ++i) {
@@ -166,8 +167,8 @@ class Comparison {
   void Evaluate() {
     Request request = NewRequest(false);
     for (auto& values : request.values) std::fill(values.begin(), values.end(), -1.0F);
-    const auto report =
-        partition_->Pull(LookupMode::kEvaluate, {run_, 0, step_}, 0, PullGroups(request));
+    const auto report = testing::PullWhole(*partition_, LookupMode::kEvaluate, {run_, 0, step_}, 0,
+                                           PullGroups(request));
     REQUIRE(report.ok());
     PullReport expected;
     for (size_t i = 0; i < request.ids.size(); ++i) {
@@ -187,7 +188,7 @@ class Comparison {
       groups.push_back({request.tables[i], rate, request.ids[i], Values(request, i)});
     }
     const StepId step_id{run_, 0, pushed_steps_++};
-    const auto report = partition_->Push(step_id, groups);
+    const auto report = testing::PushWhole(*partition_, step_id, groups);
     REQUIRE(report.ok());
     PushReport expected;
     for (size_t i = 0; i < groups.size(); ++i) {
@@ -198,7 +199,7 @@ class Comparison {
     REQUIRE(report->missing == expected.missing);
     REQUIRE_FALSE(report->repeated);
     if (random_.Below(8) == 0) {
-      const auto again = partition_->Push(step_id, groups);
+      const auto again = testing::PushWhole(*partition_, step_id, groups);
       REQUIRE(again.ok());
       REQUIRE(again->repeated);
     }
@@ -210,7 +211,7 @@ class Comparison {
     first_step_ = step_;
     clock_base_ = clock_ + 1;
     clock_ = clock_base_;
-    REQUIRE(partition_->Pull(LookupMode::kTrain, {run_, 0, step_}, 0, {}).ok());
+    REQUIRE(testing::PullWhole(*partition_, LookupMode::kTrain, {run_, 0, step_}, 0, {}).ok());
     pushed_steps_ = 0;
   }
 

@@ -12,6 +12,7 @@
 #include "table/new_rows.h"
 #include "table/sparse_optimizer.h"
 #include "tests/unit/table/row_references.h"
+#include "tests/unit/table/whole_requests.h"
 
 namespace simurgh::simulation {
 namespace {
@@ -102,7 +103,8 @@ class PartitionRows : public Rows {
       std::vector<float> rows(own.size() * kDim);
       const PullGroup group{table, own, {rows.data(), own.size(), kDim}};
       // Every partition gets every pull, which advances its clock.
-      (void)partitions_[slot]->Pull(LookupMode::kTrain, {.run = 1, .step = step}, 0, {&group, 1});
+      (void)testing::PullWhole(*partitions_[slot], LookupMode::kTrain, {.run = 1, .step = step}, 0,
+                               {&group, 1});
       for (size_t i = 0; i < places.size(); ++i) {
         std::copy_n(&rows[i * kDim], kDim, &pulled[places[i] * kDim]);
       }

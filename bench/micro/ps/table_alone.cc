@@ -6,6 +6,7 @@
 
 #include "simurgh/base/aligned_buffer.h"
 #include "simurgh/base/check.h"
+#include "tests/unit/table/whole_requests.h"
 
 namespace simurgh::bench {
 
@@ -25,7 +26,8 @@ void TableAlone::Fill(const std::vector<PsBatch>& rows) {
     for (size_t p = 0; p < partitions_.size(); ++p) {
       const auto ids = batch.Of(p);
       const PullGroup group{0, ids, {values.data(), ids.size(), batch.group.dim}};
-      SIMURGH_CHECK(partitions_[p]->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1}).ok());
+      SIMURGH_CHECK(
+          testing::PullWhole(*partitions_[p], LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1}).ok());
     }
   }
 }
@@ -49,11 +51,13 @@ double TableAlone::Measure(const std::vector<PsBatch>& batches, bool push, size_
       const uint64_t step = steps_[p];
       if (push) {
         const PushGroup group{0, 0.01F, ids, {values, ids.size(), dim}};
-        SIMURGH_CHECK(partitions_[p]->Push({1, 0, step}, {&group, 1}).ok());
+        SIMURGH_CHECK(testing::PushWhole(*partitions_[p], {1, 0, step}, {&group, 1}).ok());
         ++steps_[p];
       } else {
         const PullGroup group{0, ids, {values, ids.size(), dim}};
-        SIMURGH_CHECK(partitions_[p]->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+        SIMURGH_CHECK(
+            testing::PullWhole(*partitions_[p], LookupMode::kTrain, {1, 0, step}, 0, {&group, 1})
+                .ok());
       }
       done += ids.size();
       elapsed = std::chrono::steady_clock::now() - start;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -43,6 +45,10 @@ struct ProcessingConfig {
 
 // Function that combines the rows of a sample's ids; see simurgh/data/pooling.h.
 enum class Pooling { kSum, kMean, kSqrtN, kMax, kWeightedSum, kRaw };
+
+// As in YAML.
+inline constexpr std::array kPoolingNames = {"sum", "mean", "sqrt_n", "max", "weighted_sum", "raw"};
+inline const char* NameOf(Pooling pooling) { return kPoolingNames[static_cast<size_t>(pooling)]; }
 
 // An id feature. YAML section `features`, in the order of the embeddings in the network's input.
 struct FeatureConfig {

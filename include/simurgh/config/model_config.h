@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -73,19 +75,8 @@ inline bool IsRegression(LossConfig::Kind kind) {
 }
 
 // As in YAML.
-inline const char* NameOf(LossConfig::Kind kind) {
-  switch (kind) {
-    case LossConfig::Kind::kBce:
-      return "bce";
-    case LossConfig::Kind::kFocal:
-      return "focal";
-    case LossConfig::Kind::kSquaredError:
-      return "squared_error";
-    case LossConfig::Kind::kPoisson:
-      return "poisson";
-  }
-  return "";
-}
+inline constexpr std::array kLossNames = {"bce", "focal", "squared_error", "poisson"};
+inline const char* NameOf(LossConfig::Kind kind) { return kLossNames[static_cast<size_t>(kind)]; }
 
 // The output and the loss of one label.
 struct TaskConfig {

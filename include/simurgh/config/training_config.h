@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,20 +21,9 @@ enum class EvaluationMetric {
 };
 
 // As in YAML.
+inline constexpr std::array kMetricNames = {"auc", "log_loss", "group_auc", "rmse", "loss"};
 inline const char* NameOf(EvaluationMetric metric) {
-  switch (metric) {
-    case EvaluationMetric::kAuc:
-      return "auc";
-    case EvaluationMetric::kLogLoss:
-      return "log_loss";
-    case EvaluationMetric::kGroupAuc:
-      return "group_auc";
-    case EvaluationMetric::kRmse:
-      return "rmse";
-    case EvaluationMetric::kLoss:
-      return "loss";
-  }
-  return "";
+  return kMetricNames[static_cast<size_t>(metric)];
 }
 
 // In results and manifests.

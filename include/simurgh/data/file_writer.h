@@ -19,7 +19,6 @@ class FileWriter {
 
   ~FileWriter();
   FileWriter(FileWriter&&) noexcept;
-  FileWriter& operator=(FileWriter&&) noexcept;
 
   // Cost: at least one system call; append large pieces.
   // Errors: RESOURCE_EXHAUSTED for a full disk, and others, naming the path.

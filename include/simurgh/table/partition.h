@@ -50,17 +50,6 @@ class Partition {
                                                      const PartitionMemory& memory = {});
   ~Partition();
 
-  // Reads rows. acknowledged_steps: number of the rank's first steps whose pushes were
-  // acknowledged. Requires groups of known tables, with their dim and a row for each id. Errors:
-  // DATA_LOSS when an acknowledged push is not recorded; FAILED_PRECONDITION when a table with
-  // when_full: stop is full.
-  StatusOr<PullReport> Pull(LookupMode mode, const StepId& step, uint64_t acknowledged_steps,
-                            std::span<const PullGroup> groups);
-
-  // Applies the optimizer, unless the push (run, rank, step) has been applied before.
-  // Requires groups as Pull(). Errors: DATA_LOSS when too many earlier pushes are missing.
-  StatusOr<PushReport> Push(const StepId& step, std::span<const PushGroup> groups);
-
   // After Table::PutRows(): continues at the newest stamp of the saved rows, of all partitions. The
   // next training pull gets a later one, and rows that had expired stay so.
   void ContinueAt(uint64_t stamp);
@@ -97,16 +86,17 @@ class Partition {
   std::unique_ptr<State> state_;
 };
 
-// Requests that a partition processes in pieces, interleaved with pieces of other requests. Without
-// pauses they equal Partition::Pull and Partition::Push.
+// Requests that a partition processes in pieces, interleaved with pieces of other requests.
 //
 // Threads: the partition's. Lifetime: the partition, `groups` and the memory that they refer to
 // must outlive the work.
 
-// A pull. Each piece acts like a separate pull of its ids: it reads their present rows, and may
-// evict an id of a later piece.
+// A pull, which reads rows. Each piece acts like a separate pull of its ids: it reads their present
+// rows, and may evict an id of a later piece.
 class PullWork {
  public:
+  // acknowledged_steps: number of the rank's first steps whose pushes were acknowledged. Requires
+  // groups of known tables, with their dim and a row for each id.
   PullWork(Partition& partition, LookupMode mode, const StepId& step, uint64_t acknowledged_steps,
            std::span<const PullGroup> groups);
 
@@ -115,7 +105,8 @@ class PullWork {
   bool Ready(size_t max_ids);
 
   // Reads up to `max_ids` more rows, at least 1. Returns whether all have been read.
-  // Errors: see Partition::Pull(). An error ends the pull.
+  // Errors: DATA_LOSS when an acknowledged push is not recorded; FAILED_PRECONDITION when a table
+  // with when_full: stop is full. An error ends the pull.
   StatusOr<bool> Advance(size_t max_ids);
 
   const PullReport& report() const { return report_; }
@@ -146,17 +137,20 @@ class PullWork {
   PullReport report_;
 };
 
-// A push. Its first piece records it, so a push that has begun must be completed, unless
-// Partition::Clear() has dropped its rows.
+// A push, which applies the optimizer, unless the push (run, rank, step) has been applied before.
+// Its first piece records it, so a push that has begun must be completed, unless Partition::Clear()
+// has dropped its rows.
 class PushWork {
  public:
+  // Requires groups as a pull.
   PushWork(Partition& partition, const StepId& step, std::span<const PushGroup> groups);
 
   // False while a push with the same step is in progress. A push that has begun is always ready.
   bool Ready() const;
 
   // Applies up to `max_ids` more gradients, at least 1. Returns whether all have been applied.
-  // Requires Ready(). Errors: see Partition::Push(). An error ends the push before it changes rows.
+  // Requires Ready(). Errors: DATA_LOSS when too many earlier pushes are missing. An error ends the
+  // push before it changes rows.
   StatusOr<bool> Advance(size_t max_ids);
 
   const PushReport& report() const { return report_; }

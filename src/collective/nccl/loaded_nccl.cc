@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/system_library.h"
 #include "simurgh/collective/nccl_library.h"

@@ -1,5 +1,3 @@
-#include "data/guess/column_guess.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "data/guess/csv_sample.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 

@@ -12,7 +12,6 @@
 #include "absl/strings/str_join.h"
 
 #include "data/csv_cells.h"
-#include "data/guess/column_guess.h"
 #include "data/guess/csv_sample.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"

@@ -12,6 +12,7 @@
 
 #include "data/process/numbers.h"
 #include "simurgh/base/status.h"
+#include "simurgh/data/csv_guess.h"
 
 namespace simurgh {
 
@@ -109,5 +110,15 @@ struct CsvSample {
 // Errors: of reading; INVALID_ARGUMENT with place and remedy for a file that has no rows, no header
 // or one column, that is no text, or has quotes over lines, or more than 1 % rows of other lengths.
 StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows);
+
+// The column of the label, by `name` or, if that is empty, by its names and values.
+// Errors: INVALID_ARGUMENT with the columns that could be the label.
+StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name);
+
+// Requires a column that FindLabel returned. The column of the guess lacks its name.
+ColumnGuess GuessLabel(const ColumnProfile& profile);
+
+// name: in the header. The column of the guess lacks its name.
+ColumnGuess GuessColumn(const std::string& name, const ColumnProfile& profile, bool is_whole);
 
 }  // namespace simurgh

@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"

@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_format.h"
 
-#include "data/file_batch_reader.h"
 #include "data/process/feature_consumer.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
+#include "data/row_source.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
 #include "simurgh/config/statistics.h"
@@ -124,10 +124,9 @@ Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& featu
                                                      BatchBuilder(features.size(), dense_width)));
   SIMURGH_ASSIGN_OR_RETURN(
       const auto reader,
-      FileBatchReader::Open(
-          config, std::move(observer), config.train,
-          [&] { return BatchBuilder(0, dense_width, LabelColumns(config).size()); }, kRowsAtOnce,
-          {.identities = identities}));
+      OpenFileReader(config, std::move(observer), config.train,
+                     [&] { return BatchBuilder(0, dense_width, LabelColumns(config).size()); },
+                     kRowsAtOnce, {.identities = identities}));
   for (uint64_t rows = 0; rows < max_rows;) {
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
     if (!batch.has_value()) break;

@@ -8,7 +8,6 @@
 #include <dlfcn.h>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "data/row_parser.h"

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 
-#include "simurgh/base/hash.h"
 #include "table/row_layout.h"
 #include "table/simd/row_update.h"
 

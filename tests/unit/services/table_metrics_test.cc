@@ -4,6 +4,7 @@
 
 #include "services/embedding_ps/server_metrics.h"
 #include "simurgh/table/partition.h"
+#include "tests/unit/table/whole_requests.h"
 
 namespace simurgh {
 namespace {
@@ -23,7 +24,8 @@ TEST_CASE("counts of a table are summed over a server's partitions") {
   const auto pull = [&](size_t p, uint64_t step, const std::vector<uint64_t>& ids) {
     std::vector<float> rows(ids.size() * 2);
     const PullGroup group{0, ids, {rows.data(), ids.size(), 2}};
-    REQUIRE(partitions[p]->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+    REQUIRE(
+        testing::PullWhole(*partitions[p], LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
     metrics.Report(p, partitions[p]->table(0));
   };
   pull(0, 0, {10, 11, 12});      // Three misses.

@@ -7,6 +7,7 @@
 #include "simurgh/base/random.h"
 #include "simurgh/table/partition.h"
 #include "tests/support/allocation_count.h"
+#include "tests/unit/table/whole_requests.h"
 
 namespace simurgh {
 namespace {
@@ -32,9 +33,10 @@ TEST_CASE("pulls, evictions and pushes of a full partition do not allocate") {
         id = static_cast<uint64_t>(100'000 * random.Uniform() * random.Uniform());
       }
       const StepId step_id{1, 0, step};
-      ok = ok && partition->Pull(LookupMode::kTrain, step_id, step, {&pull, 1}).ok();
-      ok = ok && partition->Pull(LookupMode::kEvaluate, step_id, step, {&pull, 1}).ok();
-      ok = ok && partition->Push(step_id, {&push, 1}).ok();
+      ok = ok && testing::PullWhole(*partition, LookupMode::kTrain, step_id, step, {&pull, 1}).ok();
+      ok = ok &&
+           testing::PullWhole(*partition, LookupMode::kEvaluate, step_id, step, {&pull, 1}).ok();
+      ok = ok && testing::PushWhole(*partition, step_id, {&push, 1}).ok();
     }
     return ok;
   };

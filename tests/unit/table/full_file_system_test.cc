@@ -10,6 +10,7 @@
 #include "simurgh/table/partition.h"
 #include "tests/support/skip.h"
 #include "tests/support/small_file_system.h"
+#include "tests/unit/table/whole_requests.h"
 
 namespace simurgh {
 namespace {
@@ -44,14 +45,15 @@ Ending PullTooMuch(const std::string& directory, WhenFull when_full) {
   for (uint64_t step = 0; step < kPulls; ++step) {
     for (size_t i = 0; i < kIds; ++i) ids[i] = step * kIds + i;
     const PullGroup pull{0, ids, {rows.data(), kIds, kDim}};
-    const auto report = (*partition)->Pull(LookupMode::kTrain, {1, 0, step}, step, {&pull, 1});
+    const auto report =
+        testing::PullWhole(**partition, LookupMode::kTrain, {1, 0, step}, step, {&pull, 1});
     if (!report.ok()) {
       const bool explained = report.status().code() == absl::StatusCode::kFailedPrecondition &&
                              report.status().message().find("file system") != std::string::npos;
       return when_full == WhenFull::kStop && explained ? kAsItShould : kWrongPull;
     }
     const PushGroup push{0, 0.1F, ids, {rows.data(), kIds, kDim}};
-    if (!(*partition)->Push({1, 0, step}, {&push, 1}).ok()) return kNoPush;
+    if (!testing::PushWhole(**partition, {1, 0, step}, {&push, 1}).ok()) return kNoPush;
   }
   const TableStats stats = (*partition)->table(0).stats();
   const uint64_t lost = when_full == WhenFull::kEvict
@@ -75,7 +77,7 @@ Ending FillAgainWhatExpired(const std::string& directory, WhenFull when_full) {
   uint64_t step = 0;
   const auto pull_fresh = [&](bool fresh) {
     for (size_t i = 0; fresh && i < kIds; ++i) ids[i] = step * kIds + i;
-    return (*partition)->Pull(LookupMode::kTrain, {1, 0, step++}, 0, {&pull, 1}).ok();
+    return testing::PullWhole(**partition, LookupMode::kTrain, {1, 0, step++}, 0, {&pull, 1}).ok();
   };
   // Sweeps follow the fresh rows, and meet no expired one before there is no room.
   const auto evicted_for_space = [&] {
@@ -126,7 +128,7 @@ Ending FillTables(const std::string& directory, WhenFull when_full) {
     for (size_t i = 0; i < kIds; ++i) ids[i] = step * kIds + i;
     for (uint32_t table = 0; table < kTables; ++table) {
       const PullGroup pull{table, ids, {rows.data(), kIds, kDim}};
-      if (!(*partition)->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&pull, 1}).ok()) {
+      if (!testing::PullWhole(**partition, LookupMode::kTrain, {1, 0, step}, 0, {&pull, 1}).ok()) {
         return when_full == WhenFull::kStop ? kAsItShould : kWrongPull;
       }
     }

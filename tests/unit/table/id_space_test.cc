@@ -8,6 +8,7 @@
 #include "simurgh/base/random.h"
 #include "simurgh/table/memory_budget.h"
 #include "simurgh/table/partition.h"
+#include "tests/unit/table/whole_requests.h"
 
 namespace simurgh {
 namespace {
@@ -42,8 +43,9 @@ TEST_CASE("an id space of a hundred trillion parameters takes only the memory of
   for (uint64_t step = 0; step < 300; ++step) {
     for (uint64_t& id : ids) id = random.Below(kIds) * kSpread;
     ids[0] = kIds * kSpread - 1 - random.Below(100);  // The end of the space.
-    REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, step}, step, {&pull, 1}).ok());
-    const auto report = partition->Push({1, 0, step}, {&push, 1});
+    REQUIRE(
+        testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, step}, step, {&pull, 1}).ok());
+    const auto report = testing::PushWhole(*partition, {1, 0, step}, {&push, 1});
     REQUIRE(report.ok());
     REQUIRE(report->updated == kBatch);
     if (step == 50) resident = ResidentBytes();  // Full since step 20.
@@ -62,7 +64,7 @@ TEST_CASE("unused capacity costs nothing") {
   const uint64_t id = 7;
   std::vector<float> row(16);
   const PullGroup group{0, {&id, 1}, {row.data(), 1, 16}};
-  REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1}).ok());
+  REQUIRE(testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1}).ok());
   CHECK(ResidentBytes() - before <= 10 * kMiB);
   CHECK(ResidentBytes() <= 100 * kMiB);
 }
@@ -80,8 +82,12 @@ TEST_CASE("many small tables cost pages, not their capacity") {
   std::vector<float> rows(24);
   for (uint32_t table = 0; table < configs.size(); ++table) {
     const PullGroup group{table, ids, {rows.data(), 3, 8}};
-    REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1})->created == 0);
-    REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, 1}, 0, {&group, 1})->created == 3);
+    REQUIRE(
+        testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1})->created ==
+        0);
+    REQUIRE(
+        testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, 1}, 0, {&group, 1})->created ==
+        3);
   }
   // Rows, index and queue touch a page each, so do the sketches; the rest is the tables' own
   // objects.

@@ -10,6 +10,7 @@
 
 #include "simurgh/base/random.h"
 #include "simurgh/table/partition.h"
+#include "tests/unit/table/whole_requests.h"
 
 namespace simurgh {
 namespace {
@@ -60,7 +61,7 @@ Pulled PullNewIds(Partition& partition, uint64_t ids, uint64_t batch) {
   for (uint64_t step = 0; step * batch < ids; ++step) {
     for (uint64_t& id : request) id = random();
     const PullGroup group{0, request, {rows.data(), batch, 16}};
-    pulled.last = partition.Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
+    pulled.last = testing::PullWhole(partition, LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
     if (!pulled.last.ok()) break;
     pulled.total.created += pulled.last->created;
     pulled.total.evicted += pulled.last->evicted;
@@ -116,7 +117,7 @@ TEST_CASE("a table in tmpfs stays within the server's memory") {
   Random random(1);
   for (uint64_t step = 0; step < 16; ++step) {
     for (uint64_t& id : ids) id = random();
-    REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+    REQUIRE(testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
     REQUIRE(ResidentBytes() <= limit);
   }
   CHECK(partition->table(0).stats().rejected_full > 0);
@@ -142,7 +143,8 @@ TEST_CASE("many tables that get their first huge pages at once stay within the s
     for (uint32_t table = 0; table < kTables; ++table) {
       for (uint64_t& id : ids) id = random();
       const PullGroup group{table, ids, {rows.data(), kBatch, 16}};
-      REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+      REQUIRE(
+          testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
     }
     max_resident = std::max(max_resident, ResidentBytes());
   }
@@ -165,7 +167,8 @@ TEST_CASE("admission sketches stay within the server's memory") {
   PullReport total;
   for (uint64_t step = 0; step < 200; ++step) {
     for (uint64_t& id : ids) id = random();
-    const auto report = partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
+    const auto report =
+        testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
     REQUIRE(report.ok());
     total.rejected_admission += report->rejected_admission;
     total.rejected_full += report->rejected_full;
@@ -204,12 +207,14 @@ TEST_CASE("tables share a budget; a late one gets no rows") {
   const uint64_t id = 5;
   std::vector<float> row(16, -1.0F);
   const PullGroup group{1, {&id, 1}, {row.data(), 1, 16}};
-  const auto report = partition->Pull(LookupMode::kTrain, {1, 0, 1000}, 0, {&group, 1});
+  const auto report =
+      testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, 1000}, 0, {&group, 1});
   REQUIRE(report.ok());
   CHECK(report->rejected_full == 1);
   CHECK(row == std::vector<float>(16, 0.0F));
   resident = 0;
-  CHECK(partition->Pull(LookupMode::kTrain, {1, 0, 1001}, 0, {&group, 1})->created == 1);
+  CHECK(testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, 1001}, 0, {&group, 1})->created ==
+        1);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/unit/table/whole_requests.h"
+
 namespace simurgh {
 namespace {
 
@@ -25,7 +27,7 @@ std::vector<float> PullTrain(Partition& partition, uint64_t step, uint32_t table
   const uint32_t dim = partition.table(table).config().dim;
   std::vector<float> rows(ids.size() * dim);
   const PullGroup group{table, ids, {rows.data(), ids.size(), dim}};
-  REQUIRE(partition.Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
+  REQUIRE(testing::PullWhole(partition, LookupMode::kTrain, {1, 0, step}, 0, {&group, 1}).ok());
   return rows;
 }
 
@@ -34,20 +36,20 @@ TEST_CASE("a pull for training creates rows, one for evaluation does not") {
   const std::vector<uint64_t> ids = {5, 6};
   std::vector<float> rows(8, -1.0F);
   const PullGroup group{0, ids, {rows.data(), 2, 4}};
-  auto report = partition->Pull(LookupMode::kEvaluate, {1, 0, 0}, 0, {&group, 1});
+  auto report = testing::PullWhole(*partition, LookupMode::kEvaluate, {1, 0, 0}, 0, {&group, 1});
   REQUIRE(report.ok());
   CHECK(report->unseen == 2);
   CHECK(rows == std::vector<float>(8, 0.0F));
   CHECK(partition->table(0).stats().rows == 0);
 
-  report = partition->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1});
+  report = testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, 0}, 0, {&group, 1});
   REQUIRE(report.ok());
   CHECK(report->created == 2);
   CHECK(report->found == 0);
   const std::vector<float> created = rows;
   for (float weight : created) CHECK((weight >= -0.01F && weight < 0.01F && weight != 0));
 
-  report = partition->Pull(LookupMode::kEvaluate, {1, 0, 0}, 0, {&group, 1});
+  report = testing::PullWhole(*partition, LookupMode::kEvaluate, {1, 0, 0}, 0, {&group, 1});
   CHECK(report->found == 2);
   CHECK(rows == created);
   CHECK(partition->table(1).stats().rows == 0);
@@ -59,7 +61,7 @@ TEST_CASE("rows may be scattered into a wider matrix") {
   std::vector<float> wide(3 * 10, 9.0F);
   const std::vector<uint64_t> ids = {1, 2, 3};
   const PullGroup group{0, ids, MatrixView<float>(wide.data(), 3, 10).Columns(5, 4)};
-  REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, 1}, 0, {&group, 1}).ok());
+  REQUIRE(testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, 1}, 0, {&group, 1}).ok());
   for (size_t row = 0; row < 3; ++row) {
     for (size_t column = 0; column < 10; ++column) {
       const bool inside = column >= 5 && column < 9;
@@ -74,33 +76,35 @@ TEST_CASE("a repeated push is applied once") {
   PullTrain(*partition, 0, 0, ids);
   std::vector<float> gradient(4, 1.0F);
   const PushGroup group{0, 0.1F, ids, MatrixView<float>(gradient.data(), 1, 4)};
-  REQUIRE(partition->Push({1, 0, 0}, {&group, 1})->updated == 1);
+  REQUIRE(testing::PushWhole(*partition, {1, 0, 0}, {&group, 1})->updated == 1);
   const uint64_t digest = partition->table(0).ContentDigest();
-  CHECK(partition->Push({1, 0, 0}, {&group, 1})->repeated);
+  CHECK(testing::PushWhole(*partition, {1, 0, 0}, {&group, 1})->repeated);
   CHECK(partition->table(0).ContentDigest() == digest);
   // Another step, rank or run is another push.
-  CHECK_FALSE(partition->Push({1, 0, 1}, {&group, 1})->repeated);
-  CHECK_FALSE(partition->Push({1, 1, 0}, {&group, 1})->repeated);
-  CHECK_FALSE(partition->Push({2, 0, 0}, {&group, 1})->repeated);
-  CHECK(partition->Push({1, 0, 1}, {&group, 1})->repeated);
+  CHECK_FALSE(testing::PushWhole(*partition, {1, 0, 1}, {&group, 1})->repeated);
+  CHECK_FALSE(testing::PushWhole(*partition, {1, 1, 0}, {&group, 1})->repeated);
+  CHECK_FALSE(testing::PushWhole(*partition, {2, 0, 0}, {&group, 1})->repeated);
+  CHECK(testing::PushWhole(*partition, {1, 0, 1}, {&group, 1})->repeated);
   CHECK(partition->table(0).ContentDigest() != digest);
 }
 
 TEST_CASE("a partition without a record of acknowledged steps has lost its rows") {
   auto partition = TwoTables();
-  for (uint64_t step = 0; step < 3; ++step) REQUIRE(partition->Push({1, 0, step}, {}).ok());
-  CHECK(partition->Pull(LookupMode::kTrain, {1, 0, 3}, 3, {}).ok());
-  const auto ahead = partition->Pull(LookupMode::kTrain, {1, 0, 4}, 4, {});
+  for (uint64_t step = 0; step < 3; ++step)
+    REQUIRE(testing::PushWhole(*partition, {1, 0, step}, {}).ok());
+  CHECK(testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, 3}, 3, {}).ok());
+  const auto ahead = testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, 4}, 4, {});
   CHECK(ahead.status().code() == absl::StatusCode::kDataLoss);
   CHECK(ahead.status().message().find("3..3") != absl::string_view::npos);
 
   auto restarted = TwoTables();
-  CHECK(restarted->Pull(LookupMode::kTrain, {1, 0, 3}, 3, {}).status().code() ==
+  CHECK(testing::PullWhole(*restarted, LookupMode::kTrain, {1, 0, 3}, 3, {}).status().code() ==
         absl::StatusCode::kDataLoss);
-  CHECK(restarted->Pull(LookupMode::kEvaluate, {1, 0, 3}, 3, {}).status().code() ==
+  CHECK(testing::PullWhole(*restarted, LookupMode::kEvaluate, {1, 0, 3}, 3, {}).status().code() ==
         absl::StatusCode::kDataLoss);
-  CHECK(restarted->Push({1, 0, 2000}, {}).status().code() == absl::StatusCode::kDataLoss);
-  CHECK(restarted->Pull(LookupMode::kTrain, {2, 0, 0}, 0, {}).ok());
+  CHECK(testing::PushWhole(*restarted, {1, 0, 2000}, {}).status().code() ==
+        absl::StatusCode::kDataLoss);
+  CHECK(testing::PullWhole(*restarted, LookupMode::kTrain, {2, 0, 0}, 0, {}).ok());
 }
 
 TEST_CASE("a restarted trainer's rows are not older than its predecessor's") {
@@ -108,7 +112,8 @@ TEST_CASE("a restarted trainer's rows are not older than its predecessor's") {
   std::vector<float> rows(4);
   const auto pull = [&](uint64_t run, uint64_t step, uint64_t id) {
     const PullGroup group{0, {&id, 1}, {rows.data(), 1, 4}};
-    REQUIRE(partition->Pull(LookupMode::kTrain, {run, 0, step}, 0, {&group, 1}).ok());
+    REQUIRE(
+        testing::PullWhole(*partition, LookupMode::kTrain, {run, 0, step}, 0, {&group, 1}).ok());
   };
   pull(1, 1000, 10);
   pull(1, 1001, 11);
@@ -133,9 +138,9 @@ TEST_CASE("the sum of partitions' digests does not depend on their number") {
   const uint64_t id = 8;
   std::vector<float> gradient(4, 0.5F);
   const PushGroup group{0, 0.1F, {&id, 1}, MatrixView<float>(gradient.data(), 1, 4)};
-  REQUIRE(whole->Push({1, 0, 0}, {&group, 1}).ok());
+  REQUIRE(testing::PushWhole(*whole, {1, 0, 0}, {&group, 1}).ok());
   CHECK(whole->table(0).ContentDigest() != digest);
-  REQUIRE(right->Push({1, 0, 0}, {&group, 1}).ok());
+  REQUIRE(testing::PushWhole(*right, {1, 0, 0}, {&group, 1}).ok());
   CHECK(whole->table(0).ContentDigest() ==
         left->table(0).ContentDigest() + right->table(0).ContentDigest());
 }

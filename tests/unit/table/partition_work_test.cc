@@ -8,6 +8,7 @@
 #include "simurgh/base/step_id.h"
 #include "simurgh/table/memory_budget.h"
 #include "simurgh/table/partition.h"
+#include "tests/unit/table/whole_requests.h"
 
 namespace simurgh {
 namespace {
@@ -67,7 +68,8 @@ TEST_CASE("requests in pieces leave the same rows as requests done at once") {
       other.pushes[t].ids = other.ids[t];
       other.pushes[t].gradients = {other.numbers[t].data(), other.ids[t].size(), dim};
     }
-    const PullReport pulled = *whole->Pull(LookupMode::kTrain, step_id, 0, one.pulls);
+    const PullReport pulled =
+        *testing::PullWhole(*whole, LookupMode::kTrain, step_id, 0, one.pulls);
     PullWork pull(*pieces, LookupMode::kTrain, step_id, 0, other.pulls);
     while (!*pull.Advance(1 + random.Below(50))) {
     }
@@ -75,7 +77,7 @@ TEST_CASE("requests in pieces leave the same rows as requests done at once") {
     CHECK(pull.report().created == pulled.created);
     CHECK(other.numbers[0] == one.numbers[0]);
     CHECK(other.numbers[1] == one.numbers[1]);
-    const PushReport pushed = *whole->Push(step_id, one.pushes);
+    const PushReport pushed = *testing::PushWhole(*whole, step_id, one.pushes);
     PushWork push(*pieces, step_id, other.pushes);
     while (!*push.Advance(1 + random.Below(50))) {
     }
@@ -100,7 +102,7 @@ TEST_CASE("interleaved pushes of different rows leave the same rows as sequentia
     for (Partition* partition : {apart.get(), mixed.get()}) {
       std::vector<float> rows(numbers[c].size());
       const PullGroup pull{0, ids[c], {rows.data(), ids[c].size(), 3}};
-      REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {&pull, 1}).ok());
+      REQUIRE(testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, 0}, 0, {&pull, 1}).ok());
     }
     groups[c] = {{0, 0.1F, ids[c], {numbers[c].data(), ids[c].size(), 3}}};
   }
@@ -112,8 +114,8 @@ TEST_CASE("interleaved pushes of different rows leave the same rows as sequentia
     REQUIRE(second.Ready());
     if (!over[1]) over[1] = *second.Advance(64);
   }
-  REQUIRE(apart->Push({1, 0, 0}, groups[0]).ok());
-  REQUIRE(apart->Push({1, 1, 0}, groups[1]).ok());
+  REQUIRE(testing::PushWhole(*apart, {1, 0, 0}, groups[0]).ok());
+  REQUIRE(testing::PushWhole(*apart, {1, 1, 0}, groups[1]).ok());
   CHECK(DigestOf(*mixed) == DigestOf(*apart));
 }
 
@@ -122,7 +124,9 @@ TEST_CASE("a repetition of a push in progress waits, and is then reported as rep
   Random random(3);
   Request request(random, 200);
   while (request.ids[0].size() < 20) request = Request(random, 200);
-  REQUIRE(partition->Pull(LookupMode::kTrain, {1, 0, 0}, 0, {request.pulls.data(), 1}).ok());
+  REQUIRE(
+      testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, 0}, 0, {request.pulls.data(), 1})
+          .ok());
   const std::span<const PushGroup> groups(request.pushes.data(), 1);
   PushWork push(*partition, {1, 0, 0}, groups);
   CHECK_FALSE(*push.Advance(10));
@@ -146,7 +150,8 @@ TEST_CASE("a push whose trainer is forgotten between its pieces is completed") {
   const PushGroup group{0, 0.1F, ids, {numbers.data(), 3, 3}};
   PushWork push(*partition, {1, 0, 0}, {&group, 1});
   CHECK_FALSE(*push.Advance(1));
-  for (uint32_t rank = 1; rank < 600; ++rank) REQUIRE(partition->Push({1, rank, 0}, {}).ok());
+  for (uint32_t rank = 1; rank < 600; ++rank)
+    REQUIRE(testing::PushWhole(*partition, {1, rank, 0}, {}).ok());
   CHECK(*push.Advance(10));
   CHECK(push.report().missing == 3);
 }
@@ -194,8 +199,8 @@ TEST_CASE("a partition that is cleared forgets rows and pushes, and ends those o
   const auto fresh = Partition::Create(TwoTables(), 1).value();
   const auto partition = Partition::Create(TwoTables(), 1).value();
   Request request(random, 100);
-  REQUIRE(partition->Pull(LookupMode::kTrain, {old_start}, 0, request.pulls).ok());
-  REQUIRE(partition->Push({old_start, 0, 0}, request.pushes).ok());
+  REQUIRE(testing::PullWhole(*partition, LookupMode::kTrain, {old_start}, 0, request.pulls).ok());
+  REQUIRE(testing::PushWhole(*partition, {old_start, 0, 0}, request.pushes).ok());
   // In progress, in pieces.
   PullWork pull(*partition, LookupMode::kTrain, {old_start, 0, 1}, 0, request.pulls);
   PushWork push(*partition, {old_start, 0, 1}, request.pushes);
@@ -211,13 +216,13 @@ TEST_CASE("a partition that is cleared forgets rows and pushes, and ends those o
   CHECK_THAT(std::string(ended.message()), Catch::Contains("generation 2, has taken over"));
   CHECK(absl::IsFailedPrecondition(pull.Advance(1'000).status()));
   CHECK(absl::IsFailedPrecondition(
-      partition->Pull(LookupMode::kTrain, {old_start}, 0, request.pulls).status()));
+      testing::PullWhole(*partition, LookupMode::kTrain, {old_start}, 0, request.pulls).status()));
   CHECK(*evaluation.Advance(1'000));
   CHECK(partition->table(0).stats().rows == 0);
 
   for (Partition* const one : {fresh.get(), partition.get()}) {
-    REQUIRE(one->Pull(LookupMode::kTrain, {new_start}, 0, request.pulls).ok());
-    CHECK_FALSE(one->Push({new_start, 0, 0}, request.pushes)->repeated);
+    REQUIRE(testing::PullWhole(*one, LookupMode::kTrain, {new_start}, 0, request.pulls).ok());
+    CHECK_FALSE(testing::PushWhole(*one, {new_start, 0, 0}, request.pushes)->repeated);
   }
   CHECK(DigestOf(*partition) == DigestOf(*fresh));
 }
@@ -230,7 +235,8 @@ TEST_CASE("a partition that is cleared returns its memory to the budget") {
   Request request(random, 300);
   for (uint64_t start = 1; start < 100; ++start) {
     const PullReport report =
-        partition->Pull(LookupMode::kTrain, {RunNumber(start, 7)}, 0, request.pulls).value();
+        testing::PullWhole(*partition, LookupMode::kTrain, {RunNumber(start, 7)}, 0, request.pulls)
+            .value();
     REQUIRE(report.rejected_full == 0);
     REQUIRE(partition->Clear(RunNumber(start + 1, 7)).ok());
   }

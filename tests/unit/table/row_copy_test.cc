@@ -17,6 +17,7 @@
 #include "simurgh/table/table.h"
 #include "table/arena.h"
 #include "tests/unit/table/copied_rows.h"
+#include "tests/unit/table/whole_requests.h"
 
 namespace simurgh {
 namespace {
@@ -395,7 +396,7 @@ TEST_CASE("a pull waits for memory, and an evaluation or a push does not") {
   const std::vector<PullGroup> all = {{0, ids, MatrixView<float>(rows.data(), 8, kDim)}};
   const std::vector<PullGroup> first = {
       {0, std::span(ids).first(2), MatrixView<float>(rows.data(), 2, kDim)}};
-  REQUIRE(partition->Pull(LookupMode::kTrain, {.run = 1}, 0, all).ok());
+  REQUIRE(testing::PullWhole(*partition, LookupMode::kTrain, {.run = 1}, 0, all).ok());
 
   CopyMemory memory(/*limit_bytes=*/1);  // A piece fits only while it is empty.
   partition->BeginCopy(memory);
@@ -417,7 +418,7 @@ TEST_CASE("a pull waits for memory, and an evaluation or a push does not") {
   const std::vector<float> gradients(4 * kDim, 1.0F);
   const std::vector<PushGroup> pushed = {
       {0, 0.1F, std::span(ids).first(4), MatrixView<const float>(gradients.data(), 4, kDim)}};
-  REQUIRE(partition->Push({.run = 1, .step = 0}, pushed).ok());
+  REQUIRE(testing::PushWhole(*partition, {.run = 1, .step = 0}, pushed).ok());
 
   memory.ClearShortage();
   const CopiedRows early = partition->table(0).TakeEarlyRows();

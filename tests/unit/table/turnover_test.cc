@@ -10,6 +10,7 @@
 
 #include "simurgh/base/random.h"
 #include "simurgh/table/partition.h"
+#include "tests/unit/table/whole_requests.h"
 
 namespace simurgh {
 namespace {
@@ -74,7 +75,8 @@ TEST_CASE("on a Zipf trace the hit rate is exact LRU's, within half a point") {
       id = static_cast<uint64_t>(at - cumulative.begin()) * 0x9e3779b97f4a7c15ULL;
     }
     const PullGroup group{0, ids, {rows.data(), ids.size(), 1}};
-    const auto report = partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
+    const auto report =
+        testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
     REQUIRE(report.ok());
     const bool warm = step >= 1000;
     for (const uint64_t id : ids) exact_hits += static_cast<uint64_t>(exact.Ask(id) && warm);
@@ -111,7 +113,8 @@ TEST_CASE("turnover between pull and push does not misplace gradients") {
         ids.push_back(id);
       std::vector<float> rows(ids.size() * 2);
       const PullGroup group{0, ids, {rows.data(), ids.size(), 2}};
-      const auto report = partition->Pull(LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
+      const auto report =
+          testing::PullWhole(*partition, LookupMode::kTrain, {1, 0, step}, 0, {&group, 1});
       REQUIRE(report.ok());
       refused += report->rejected_admission;
     }
@@ -119,7 +122,7 @@ TEST_CASE("turnover between pull and push does not misplace gradients") {
       std::vector<float> gradients;
       for (const uint64_t id : ids) gradients.insert(gradients.end(), 2, -static_cast<float>(id));
       const PushGroup group{0, 1.0F, ids, {gradients.data(), ids.size(), 2}};
-      const auto report = partition->Push({1, 0, push_step++}, {&group, 1});
+      const auto report = testing::PushWhole(*partition, {1, 0, push_step++}, {&group, 1});
       REQUIRE(report.ok());
       missing += report->missing;
     }

@@ -228,7 +228,10 @@ TEST_CASE("sums that a network gives up are aborted and not freed, and name its 
   Group group(2);
   const auto results = RunRanks(2, [&](std::unique_ptr<Collective>& collective) -> Status {
     SIMURGH_ASSIGN_OR_RETURN(const auto sums, Connect(group, *collective, kLong));
+    std::vector<std::byte> all(2);  // All have connected.
+    const Status connected = collective->Gather(Channel::kStep, std::vector<std::byte>(1), all);
     if (collective->rank() != 0) return WaitForFailure(*sums);
+    SIMURGH_RETURN_IF_ERROR(connected);
     sums->GiveUp(absl::InternalError("CUDA: an illegal memory access"));
     std::vector<float> values(1);
     const Status later = sums->Sum(std::span(values), nullptr);
