@@ -29,33 +29,6 @@ std::vector<double> AgeBounds() {
   return bounds;
 }
 
-struct TableCount {
-  const char* name;
-  const char* help;
-  uint64_t (*of)(const TableStats& stats);
-};
-constexpr std::array<TableCount, TableMetrics::kCounters> kCounts{{
-    {"simurgh_ps_table_hits_total", "Ids of training pulls that had a row.",
-     [](const TableStats& stats) { return stats.hits; }},
-    {"simurgh_ps_table_misses_total", "Ids of training pulls that had no row.",
-     [](const TableStats& stats) {
-       return stats.created + stats.rejected_admission + stats.rejected_full;
-     }},
-    {"simurgh_ps_table_admissions_total", "Ids of training pulls that got a new row.",
-     [](const TableStats& stats) { return stats.created; }},
-    {"simurgh_ps_table_rejected_admission_total",
-     "Ids of training pulls denied a row by admission.",
-     [](const TableStats& stats) { return stats.rejected_admission; }},
-    {"simurgh_ps_table_rejected_full_total", "Ids of training pulls denied a row by a full table.",
-     [](const TableStats& stats) { return stats.rejected_full; }},
-    {"simurgh_ps_table_gradients_not_finite_total",
-     "Gradients dropped because they were not finite.",
-     [](const TableStats& stats) { return stats.gradients_not_finite; }},
-    {"simurgh_ps_table_rows_not_finite_total",
-     "Updates whose result was not finite: see when_not_finite.",
-     [](const TableStats& stats) { return stats.rows_not_finite; }},
-}};
-
 }  // namespace
 
 TableMetrics::TableMetrics(MetricRegistry& registry, const std::string& table, size_t partitions)
@@ -73,14 +46,25 @@ void TableMetrics::Report(size_t partition, const Table& table) {
   const TableStats& before = reported.stats;
   {
     const MutexLock lock(mutex_);
-    for (size_t i = 0; i < kCounts.size(); ++i) {
-      const uint64_t count = kCounts[i].of(now) - kCounts[i].of(before);
-      if (count == 0) continue;
-      if (counters_[i] == nullptr) {
-        counters_[i] = &registry_.GetCounter(kCounts[i].name, kCounts[i].help, labels_);
-      }
-      counters_[i]->Add(count);
-    }
+    Count(now.hits - before.hits, "simurgh_ps_table_hits_total",
+          "Ids of training pulls that had a row.", hits_);
+    const auto missed = [](const TableStats& stats) {
+      return stats.created + stats.rejected_admission + stats.rejected_full;
+    };
+    Count(missed(now) - missed(before), "simurgh_ps_table_misses_total",
+          "Ids of training pulls that had no row.", misses_);
+    Count(now.created - before.created, "simurgh_ps_table_admissions_total",
+          "Ids of training pulls that got a new row.", admitted_);
+    Count(now.rejected_admission - before.rejected_admission,
+          "simurgh_ps_table_rejected_admission_total",
+          "Ids of training pulls denied a row by admission.", rejected_admission_);
+    Count(now.rejected_full - before.rejected_full, "simurgh_ps_table_rejected_full_total",
+          "Ids of training pulls denied a row by a full table.", rejected_full_);
+    Count(now.gradients_not_finite - before.gradients_not_finite,
+          "simurgh_ps_table_gradients_not_finite_total",
+          "Gradients dropped because they were not finite.", gradients_not_finite_);
+    Count(now.rows_not_finite - before.rows_not_finite, "simurgh_ps_table_rows_not_finite_total",
+          "Updates whose result was not finite: see when_not_finite.", rows_not_finite_);
     for (size_t cause = 0; cause < kEvictionCauses; ++cause) {
       const uint64_t count = now.evicted_for[cause] - before.evicted_for[cause];
       if (count == 0) continue;
@@ -129,6 +113,13 @@ void TableMetrics::ReportSize(size_t partition, const Table& table) {
 }
 
 void TableMetrics::Forget(size_t partition) { reported_[partition] = nullptr; }
+
+void TableMetrics::Count(uint64_t difference, const char* name, const char* help,
+                         Counter*& counter) {
+  if (difference == 0) return;
+  if (counter == nullptr) counter = &registry_.GetCounter(name, help, labels_);
+  counter->Add(difference);
+}
 
 ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& config)
     : registry_(registry) {

@@ -28,8 +28,6 @@ namespace simurgh {
 // Threads: Report() and ReportSize() may run for different partitions concurrently.
 class TableMetrics {
  public:
-  static constexpr size_t kCounters = 7;  // Without evictions.
-
   TableMetrics(MetricRegistry& registry, const std::string& table, size_t partitions);
 
   // Adds the changes since the partition's last report. Call on the partition's thread.
@@ -54,6 +52,9 @@ class TableMetrics {
     bool is_reported = false;
   };
 
+  void Count(uint64_t difference, const char* name, const char* help, Counter*& counter)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   MetricRegistry& registry_;
   const MetricLabels labels_;
   // By partition; each belongs to its thread.
@@ -62,7 +63,13 @@ class TableMetrics {
   Gauge& rows_;
   Gauge& bytes_;
   Mutex mutex_;
-  std::array<Counter*, kCounters> counters_ ABSL_GUARDED_BY(mutex_) = {};
+  Counter* hits_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* misses_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* admitted_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* rejected_admission_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* rejected_full_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* gradients_not_finite_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Counter* rows_not_finite_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::array<Counter*, kEvictionCauses> evicted_ ABSL_GUARDED_BY(mutex_) = {};
   Histogram* ages_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Gauge* distinct_gauge_ ABSL_GUARDED_BY(mutex_) = nullptr;
