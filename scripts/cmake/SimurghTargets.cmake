@@ -22,6 +22,8 @@ function(simurgh_precompiled_headers name)
   add_library(simurgh_precompiled_${name} OBJECT "${PROJECT_BINARY_DIR}/precompiled/${name}.cc")
   target_link_libraries(simurgh_precompiled_${name} PRIVATE absl::flat_hash_map absl::status spdlog::spdlog)
   target_precompile_headers(simurgh_precompiled_${name} PRIVATE ${ARGN})
+  set_target_properties(simurgh_precompiled_${name} PROPERTIES
+    CXX_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/scripts/cmake/precompile.sh")
 endfunction()
 
 if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
@@ -119,7 +121,8 @@ function(simurgh_flatbuffers target)
   target_link_libraries(${target} INTERFACE flatbuffers::flatbuffers)
 endfunction()
 
-# Tests of coroutines take twice as long to compile with optimisation; their own speed does not matter.
+# Tests of coroutines take twice as long to compile with optimisation, and their own speed does not matter. Others run
+# kernels on the host: without optimisation they would take longer to run than they save.
 function(simurgh_compile_as_test target)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(${target} PRIVATE ${ARGN})
@@ -127,6 +130,8 @@ function(simurgh_compile_as_test target)
   get_target_property(uses_rpc ${target} SIMURGH_USES_RPC)
   if(uses_rpc AND NOT "simurgh_allocation_count" IN_LIST ARGN)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release,Sanitize>:-O0>)
+  else()
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
 endfunction()
 

@@ -19,6 +19,8 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-Wthread-safety>)
   # Ninja and ccache compare the contents of precompiled headers. Clang would compare times.
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp -Xclang -fno-validate-pch>")
+  # CMake also includes the header by its full path, which ccache would compare.
+  set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)
   add_link_options(-fuse-ld=lld)
 endif()
 
@@ -38,10 +40,11 @@ endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Without this sloppiness ccache does not cache sources with precompiled headers. These name the folder that they were
-  # compiled in, so clones in different folders share nothing.
+  # ccache caches sources with precompiled headers only with this sloppiness. precompile.sh writes their digests. Names of
+  # files are relative to the build's folder, so that clones in different folders share compiled files.
   foreach(language C CXX CUDA)
-    set(CMAKE_${language}_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
+    set(CMAKE_${language}_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
+        "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
   endforeach()
 endif()
 

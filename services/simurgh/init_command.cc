@@ -12,6 +12,7 @@
 #include "services/runtime/command_line.h"
 #include "services/runtime/listener.h"
 #include "services/simurgh/commands.h"
+#include "services/simurgh/output.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/csv_guess.h"
@@ -225,7 +226,7 @@ StatusOr<ExitCode> Init(const Options& options) {
     std::cout << folder_of_model
               << " is there, and training continues it; remove it to train anew\n";
   }
-  std::cout << "wrote " << options.output << "; next:\n  simurgh train " << options.output
+  std::cout << "wrote " << options.output << "; next:\n  simurgh train " << ShellWord(options.output)
             << (has_validation ? " --refit" : "") << "\n";
   return ExitCode::kOk;
 }

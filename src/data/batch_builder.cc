@@ -345,8 +345,8 @@ std::shared_ptr<const CompactBatch> BatchBuilder::State::TakeSparse() {
 void BatchBuilder::State::NumberIds(CompactBatch& batch) {
   std::vector<uint32_t> order(features.size());  // List after list.
   std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&batch](uint32_t one, uint32_t other) {
-    return batch.list_of(one) < batch.list_of(other);
+  std::ranges::sort(order, {}, [&batch](uint32_t feature) {
+    return std::pair(batch.list_of(feature), feature);
   });
   batch.occurrences.resize(batch.offsets.back());
   auto next = order.begin();

@@ -234,6 +234,8 @@ std::unique_ptr<CellSplitter> NewCellSplitter(const DataConfig& config) {
   switch (config.format) {
     case DataConfig::Format::kCsv:
     case DataConfig::Format::kCriteo:
+    case DataConfig::Format::kParquet:
+    case DataConfig::Format::kArrow:
       return nullptr;
     case DataConfig::Format::kJson:
       return std::make_unique<JsonCells>(config.columns);
