@@ -226,8 +226,8 @@ StatusOr<ExitCode> Init(const Options& options) {
     std::cout << folder_of_model
               << " is there, and training continues it; remove it to train anew\n";
   }
-  std::cout << "wrote " << options.output << "; next:\n  simurgh train " << ShellWord(options.output)
-            << (has_validation ? " --refit" : "") << "\n";
+  std::cout << "wrote " << options.output << "; next:\n  simurgh train "
+            << ShellWord(options.output) << (has_validation ? " --refit" : "") << "\n";
   return ExitCode::kOk;
 }
 

@@ -345,9 +345,8 @@ std::shared_ptr<const CompactBatch> BatchBuilder::State::TakeSparse() {
 void BatchBuilder::State::NumberIds(CompactBatch& batch) {
   std::vector<uint32_t> order(features.size());  // List after list.
   std::iota(order.begin(), order.end(), 0U);
-  std::ranges::sort(order, {}, [&batch](uint32_t feature) {
-    return std::pair(batch.list_of(feature), feature);
-  });
+  std::ranges::sort(
+      order, {}, [&batch](uint32_t feature) { return std::pair(batch.list_of(feature), feature); });
   batch.occurrences.resize(batch.offsets.back());
   auto next = order.begin();
   for (size_t list = 0; list < lists; ++list) {

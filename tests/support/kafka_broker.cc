@@ -1,5 +1,6 @@
 #include "tests/support/kafka_broker.h"
 
+#include <array>
 #include <utility>
 
 #include "simurgh/base/check.h"
@@ -52,10 +53,19 @@ void KafkaBroker::Append(const std::string& topic, int partition, const std::str
   const char* const bytes = value == nullptr ? nullptr : value->data();
   const size_t size = value == nullptr ? 0 : value->size();
   while (true) {
-    const rd_kafka_resp_err_t error =
-        rd_kafka_producev(producer_, RD_KAFKA_V_TOPIC(topic.c_str()),
-                          RD_KAFKA_V_PARTITION(partition), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                          RD_KAFKA_V_VALUE(const_cast<char*>(bytes), size), RD_KAFKA_V_END);
+    std::array<rd_kafka_vu_t, 4> record{};
+    record[0].vtype = RD_KAFKA_VTYPE_TOPIC;
+    record[0].u.cstr = topic.c_str();
+    record[1].vtype = RD_KAFKA_VTYPE_PARTITION;
+    record[1].u.i32 = partition;
+    record[2].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
+    record[2].u.i = RD_KAFKA_MSG_F_COPY;
+    record[3].vtype = RD_KAFKA_VTYPE_VALUE;
+    record[3].u.mem.ptr = const_cast<char*>(bytes);
+    record[3].u.mem.size = size;
+    rd_kafka_error_t* const refused = rd_kafka_produceva(producer_, record.data(), record.size());
+    const rd_kafka_resp_err_t error = rd_kafka_error_code(refused);
+    rd_kafka_error_destroy(refused);
     if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL) {
       SIMURGH_CHECK_EQ(error, RD_KAFKA_RESP_ERR_NO_ERROR);
       return;
