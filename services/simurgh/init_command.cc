@@ -17,6 +17,7 @@
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/csv_guess.h"
 #include "simurgh/data/file_writer.h"
+#include "simurgh/data/row_split.h"
 
 namespace simurgh {
 namespace {
@@ -47,17 +48,6 @@ struct Options {
   uint64_t rows = 0;
   bool force = false;
 };
-
-// "clicks" for "/data/clicks.csv.gz".
-std::string StemOf(const fs::path& path) {
-  std::string name = path.filename();
-  for (const char* const ending : {".gz", ".zst", ".csv", ".tsv", ".txt"}) {
-    if (name.ends_with(ending) && name.size() > std::string_view(ending).size()) {
-      name.resize(name.size() - std::string_view(ending).size());
-    }
-  }
-  return name;
-}
 
 // 1 to 63 of a-z, 0-9 and '-'.
 std::string ClusterName(const std::string& stem) {
@@ -141,25 +131,15 @@ void PrintCounts(const std::string& path, const ColumnConfig& label, const RowCo
   std::cout << "\n";
 }
 
-// Copies the rows. Clears files.validation if the rows of a label are too few for it. True in
-// `has_bad_rows` if the test file has some, which training must skip.
+// Copies the rows. True in `has_bad_rows` if the test file has some, which training must skip.
 StatusOr<SplitCounts> Split(const CsvGuess& guess, const Options& options, SplitFiles& files,
                             bool& has_bad_rows) {
-  constexpr uint64_t kFewRows = 20'000;
-  const uint64_t every = guess.is_whole && guess.rows < kFewRows ? 5 : 10;
-  SIMURGH_ASSIGN_OR_RETURN(SplitCounts counts, SplitCsv(guess, options.data, files, every));
-  constexpr uint64_t kFewest = 3;  // So that the validation rows have both labels.
-  const bool is_binary = guess.label().config.label_values == ColumnConfig::LabelValues::kBinary;
-  if (is_binary &&
-      std::min(counts.all.positives, counts.all.rows - counts.all.positives) < kFewest) {
-    std::error_code ignored;
-    fs::remove(std::exchange(files.validation, ""), ignored);
-    SIMURGH_ASSIGN_OR_RETURN(counts, SplitCsv(guess, options.data, files, every));
-  }
+  SIMURGH_ASSIGN_OR_RETURN(SplitCounts counts, SplitData(guess, options.data, files));
   PrintCounts(options.data, guess.label().config, counts.all);
   std::cout << "  copied " << counts.train << " rows to " << files.train;
   if (!files.validation.empty()) {
-    std::cout << ", " << counts.validation << ", 1 of " << every << ", to " << files.validation;
+    std::cout << ", " << counts.validation << ", 1 of " << counts.every << ", to "
+              << files.validation;
   }
   if (!files.test.empty()) std::cout << ", and " << counts.test << " to " << files.test;
   std::cout << "\n";
@@ -179,13 +159,8 @@ Status Write(const std::string& path, const std::string& text) {
 
 StatusOr<ExitCode> Init(const Options& options) {
   const fs::path data = options.data;
-  const std::string stem = StemOf(data);
-  const bool is_compressed = data.extension() == ".gz" || data.extension() == ".zst";
-  const auto part = [&](const std::string& name) {
-    return data.parent_path() / absl::StrCat(stem, ".", name, is_compressed ? ".csv.zst" : ".csv");
-  };
-  SplitFiles files{.train = part("train"), .validation = part("valid"), .test = {}};
-  if (options.test.empty()) files.test = part("test");
+  SplitFiles files = PartsOf(options.data, data.parent_path());
+  if (!options.test.empty()) files.test.clear();
   std::vector<std::string> written = {options.output, files.train, files.validation};
   if (options.test.empty()) written.push_back(files.test);
   if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent(written));
@@ -207,7 +182,7 @@ StatusOr<ExitCode> Init(const Options& options) {
     return PathFrom(folder.lexically_normal(), fs::absolute(file).lexically_normal());
   };
   const std::string text =
-      StarterConfig(guess, {.cluster = ClusterName(stem),
+      StarterConfig(guess, {.cluster = ClusterName(StemOf(options.data)),
                             .source = data.filename(),
                             .train = from_output(files.train),
                             .validation = has_validation ? from_output(files.validation) : "",

@@ -3,10 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
-
-#include "absl/functional/function_ref.h"
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
@@ -41,40 +38,6 @@ struct CsvGuess {
 // Errors: of reading; INVALID_ARGUMENT for a file that is empty, no text, or without header, for
 // quotes over lines, and if no label is found, with place and remedy.
 StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, uint64_t max_rows);
-
-struct RowCounts {
-  uint64_t rows = 0;       // Without bad rows.
-  uint64_t positives = 0;  // Of a binary label.
-  uint64_t bad_rows = 0;
-  std::string first_bad;  // File, line and problem.
-};
-
-// Reads all rows of a file, and gives `take` those that fit the guess. label: whether it is 1;
-// false for a number. Errors: of reading and of `take`; INVALID_ARGUMENT for other columns, no row,
-// or more than 1 % bad rows.
-StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
-                                absl::FunctionRef<Status(std::string_view line, bool label)> take);
-
-// Files of a split. Without `test` there is none.
-struct SplitFiles {
-  std::string train;
-  std::string validation;  // Empty: its rows are in `train`; so are those of `test`.
-  std::string test;
-};
-
-struct SplitCounts {
-  RowCounts all;
-  uint64_t train = 0;
-  uint64_t validation = 0;
-  uint64_t test = 0;
-};
-
-// Copies a file's rows to others with its header, one of `every` rows of each label to each of
-// `validation` and `test`. The choice depends on the rows' order only. Leaves bad rows out.
-// Requires every > 2.
-// Errors: as ReadGuessed, and of FileWriter.
-StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
-                               const SplitFiles& files, uint64_t every);
 
 struct StarterOptions {
   std::string cluster;     // Name of the cluster.

@@ -1,23 +1,13 @@
 #include "simurgh/data/csv_guess.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <optional>
 #include <set>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
-#include "data/csv_cells.h"
 #include "data/guess/csv_sample.h"
-#include "data/process/numbers.h"
-#include "data/row_parser.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/data/file_writer.h"
-#include "simurgh/data/row_lines.h"
 
 namespace simurgh {
 namespace {
@@ -55,81 +45,6 @@ std::vector<std::string> MissingValues(const CsvSample& sample,
     for (const auto& [text, count] : profile.doubtful) texts.insert(text);
   }
   return {texts.begin(), texts.end()};
-}
-
-// Splits rows and checks them against a guess.
-class RowChecker {
- public:
-  explicit RowChecker(const CsvGuess& guess)
-      : guess_(guess), splitter_(guess.separator), label_(guess.label().config) {}
-
-  // Whether the label of a row is 1; false for a number. Errors: INVALID_ARGUMENT for a bad row.
-  StatusOr<bool> LabelOf(const Line& line) {
-    if (!line.whole) return LongLineError();
-    SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter_.Split(line.text));
-    SIMURGH_RETURN_IF_ERROR(CheckLength(cells->size(), guess_.columns.size()));
-    bool label = false;
-    for (size_t i = 0; i < cells->size(); ++i) {
-      const std::string_view cell = (*cells)[i];
-      switch (guess_.columns[i].config.kind) {
-        case ColumnConfig::Kind::kLabel: {
-          SIMURGH_ASSIGN_OR_RETURN(label, ParseLabel(cell));
-          break;
-        }
-        case ColumnConfig::Kind::kDense:
-          if (!ParseNumberCell(cell) && !IsMissing(cell)) {
-            return BadCell(guess_.columns[i].config, cell,
-                           absl::StrCat("is no number, unlike those of the first ", guess_.rows,
-                                        " rows; correct it"));
-          }
-          break;
-        case ColumnConfig::Kind::kId:
-        case ColumnConfig::Kind::kSkip:
-        case ColumnConfig::Kind::kWeight:
-        case ColumnConfig::Kind::kGroup:
-          break;
-      }
-    }
-    return label;
-  }
-
- private:
-  static Status BadCell(const ColumnConfig& column, std::string_view cell, std::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "': ", Quoted(cell),
-                                                   " ",
-                                                   absl::string_view(what.data(), what.size())));
-  }
-  bool IsMissing(std::string_view cell) const {
-    return std::ranges::find(guess_.missing_values, cell) != guess_.missing_values.end();
-  }
-  StatusOr<bool> ParseLabel(std::string_view cell) const {
-    if (label_.label_values != ColumnConfig::LabelValues::kBinary) {
-      const auto number = ParseNumberCell(cell);
-      if (number && std::isfinite(static_cast<float>(*number))) return false;
-      return BadCell(label_, cell, "is no number; correct it, or remove the row");
-    }
-    if (!label_.positive.empty()) {
-      if (cell == label_.positive[0]) return true;
-      if (cell == label_.negative[0]) return false;
-    } else if (const auto number = ParseNumberCell(cell);
-               number && (*number == 0 || *number == 1)) {
-      return *number == 1;
-    }
-    return BadCell(label_, cell, "is neither label; correct it, or remove the row");
-  }
-
-  const CsvGuess& guess_;
-  CsvSplitter splitter_;
-  const ColumnConfig& label_;
-};
-
-Status CheckNames(const CsvGuess& guess, std::string_view line) {
-  CsvSplitter splitter(guess.separator);
-  const auto names = splitter.Split(line);
-  if (names.ok() && std::ranges::equal(**names, guess.header)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("another header than that of the first file; give files with the columns ",
-                   absl::StrJoin(guess.header, std::string(1, guess.separator))));
 }
 
 }  // namespace
@@ -191,93 +106,6 @@ StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, u
       path,
       ": no column to learn from; add columns whose values repeat, or choose another "
       "label with --label. Columns without a name, or with a doubled one, are skipped"));
-}
-
-StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
-                                absl::FunctionRef<Status(std::string_view line, bool label)> take) {
-  DataConfig config;
-  config.csv.separator = guess.separator;
-  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(config, {path}));
-  SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines.Next());
-  if (line) SIMURGH_RETURN_IF_ERROR(lines.AtLine(CheckNames(guess, line->text)));
-  RowChecker checker(guess);
-  RowCounts counts;
-  BadRows bad;
-  while (line) {
-    SIMURGH_ASSIGN_OR_RETURN(line, lines.Next());
-    if (!line) break;
-    const StatusOr<bool> label = checker.LabelOf(*line);
-    if (!label.ok()) {
-      bad.Add(lines.AtLine(label.status()));
-      continue;
-    }
-    ++counts.rows;
-    if (*label) ++counts.positives;
-    SIMURGH_RETURN_IF_ERROR(take(line->text, *label));
-  }
-  SIMURGH_RETURN_IF_ERROR(bad.Check(counts.rows));
-  if (counts.rows == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": no rows below the header; give some with both labels"));
-  }
-  counts.bad_rows = bad.count;
-  counts.first_bad = bad.first;
-  return counts;
-}
-
-StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
-                               const SplitFiles& files, uint64_t every) {
-  constexpr size_t kPieceBytes = size_t{1} << 20;
-  struct Output {
-    FileWriter file;
-    std::string text;
-    uint64_t rows = 0;
-
-    Status Flush() {
-      const Status status = file.Append(text);
-      text.clear();
-      return status;
-    }
-  };
-  enum Part { kTrain, kValidation, kTest };
-  std::array<std::optional<Output>, 3> outputs;
-  for (size_t part = 0; const std::string& name : {files.train, files.validation, files.test}) {
-    std::optional<Output>& output = outputs[part++];
-    if (name.empty()) continue;
-    SIMURGH_ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(name));
-    output.emplace(std::move(file), guess.header_line + "\n");
-  }
-  uint64_t rows[] = {0, 0};  // By label.
-  const auto part_of = [&](bool label) {
-    const uint64_t row = rows[label ? 1 : 0]++;
-    const uint64_t block = row / every;
-    // The choice within a block is random, since rows can repeat in a pattern. The second and third
-    // row of a rare label are for test and validation, so that all files have it.
-    const uint64_t hash = HashBytes(absl::StrCat(block, label ? "+" : "-"));
-    const uint64_t test = block == 0 ? 1 : hash % every;
-    const uint64_t apart = block == 0 ? 1 : 1 + hash / every % (every - 1);
-    if (row % every == test && outputs[kTest]) return kTest;
-    const bool is_apart = row % every == (test + apart) % every;
-    return is_apart && outputs[kValidation] ? kValidation : kTrain;
-  };
-  SplitCounts counts;
-  SIMURGH_ASSIGN_OR_RETURN(
-      counts.all, ReadGuessed(guess, path, [&](std::string_view line, bool label) -> Status {
-        Output& output = *outputs[part_of(label)];
-        output.text.append(line);
-        output.text.push_back('\n');
-        ++output.rows;
-        return output.text.size() < kPieceBytes ? absl::OkStatus() : output.Flush();
-      }));
-  for (std::optional<Output>& output : outputs) {
-    if (!output) continue;
-    SIMURGH_RETURN_IF_ERROR(output->Flush());
-    SIMURGH_RETURN_IF_ERROR(output->file.Commit());
-  }
-  counts.train = outputs[kTrain]->rows;
-  if (outputs[kValidation]) counts.validation = outputs[kValidation]->rows;
-  if (outputs[kTest]) counts.test = outputs[kTest]->rows;
-  return counts;
 }
 
 }  // namespace simurgh

@@ -20,6 +20,7 @@
 
 #include "data/guess/csv_sample.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/data/row_split.h"
 #include "tests/support/temporary_folder.h"
 
 namespace simurgh {

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+
+#include "simurgh/base/status.h"
+#include "simurgh/data/csv_guess.h"
+
+namespace simurgh {
+
+struct RowCounts {
+  uint64_t rows = 0;       // Without bad rows.
+  uint64_t positives = 0;  // Of a binary label.
+  uint64_t bad_rows = 0;
+  std::string first_bad;  // File, line and problem.
+};
+
+// Reads all rows of a file, and gives `take` those that fit the guess. label: whether it is 1;
+// false for a number. Errors: of reading and of `take`; INVALID_ARGUMENT for other columns, no row,
+// or more than 1 % bad rows.
+StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
+                                absl::FunctionRef<Status(std::string_view line, bool label)> take);
+
+// Files of a split. Without `test` there is none.
+struct SplitFiles {
+  std::string train;
+  std::string validation;  // Empty: its rows are in `train`; so are those of `test`.
+  std::string test;
+};
+
+// The name of a data file without its folder and endings: "clicks" for "/data/clicks.csv.gz".
+std::string StemOf(const std::string& data);
+
+// Files in a folder, with names that follow from that of the data file.
+SplitFiles PartsOf(const std::string& data, const std::string& folder);
+
+struct SplitCounts {
+  RowCounts all;
+  uint64_t every = 0;
+  uint64_t train = 0;
+  uint64_t validation = 0;
+  uint64_t test = 0;
+};
+
+// Copies a file's rows to others with its header, one of `every` rows of each label to each of
+// `validation` and `test`. The choice depends on the rows' order only. Leaves bad rows out.
+// Requires every > 2.
+// Errors: as ReadGuessed, and of FileWriter.
+StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
+                               const SplitFiles& files, uint64_t every);
+
+// The same with 5 or, of many rows, 10 for `every`. Clears files.validation if the rows of a label
+// are too few for it.
+StatusOr<SplitCounts> SplitData(const CsvGuess& guess, const std::string& path, SplitFiles& files);
+
+}  // namespace simurgh
