@@ -40,6 +40,8 @@ show_progress() {
       printf '%s%s\n' "$before" "$line"
       continue
     fi
+    # Ninja does these before it knows its steps.
+    [[ $line != *'Re-checking globbed directories'* && $line != *'Re-running CMake'* ]] || continue
     finished=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]}
     percent=$((100 * finished / total))
     [[ -t 1 ]] || ((percent >= next)) || continue

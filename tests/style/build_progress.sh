@@ -9,6 +9,7 @@ trap 'rm -rf "$fake"' EXIT
 cat >"$fake/cmake" <<'EOT'
 #!/usr/bin/env bash
 [[ $1 == --build ]] || exit 0
+echo '@0/2@ Re-checking globbed directories...'
 for i in $(seq 20); do echo "@$i/40@ Building CXX object $i"; done
 echo 'FAILED: x.o'
 echo 'x.cc:1: error: 100 %s' >&2
@@ -22,6 +23,7 @@ PATH=$fake:$PATH scripts/build.sh no-such-preset target >"$fake/pipe" || code=$?
 [[ $(grep -c '^build: ' "$fake/pipe") == 6 ]] || fail "not one line every ten per cent: $(cat "$fake/pipe")"
 grep -qx 'x.cc:1: error: 100 %s' "$fake/pipe" || fail "the compiler's error is missing"
 grep -q '^build: 50 % (20 of 40 steps), 0:00 elapsed, about 0:00 left$' "$fake/pipe" || fail "no estimate"
+grep '^build: ' "$fake/pipe" | head -n 1 | grep -q ' of 40 steps' || fail "the first line has other steps"
 ! grep -q 'Building' "$fake/pipe" || fail "a status line remains"
 
 code=0
