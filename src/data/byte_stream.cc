@@ -283,7 +283,7 @@ std::string_view CompressionOf(std::string_view start) {
 constexpr char kOther[] = "decompress it first, or use gzip or zstd";
 constexpr char kTwice[] = "the data is compressed twice; decompress it once";
 
-// Refuses data that is still compressed.
+// Refuses data that is still compressed, or UTF-16.
 class TextStream final : public ByteStream {
  public:
   // remedy: for compressed data, of static storage duration.
@@ -293,7 +293,12 @@ class TextStream final : public ByteStream {
   StatusOr<size_t> Read(char* data, size_t size) override {
     SIMURGH_ASSIGN_OR_RETURN(const size_t count, stream_->Read(data, size));
     if (std::exchange(is_checked_, true)) return count;
-    const std::string_view format = CompressionOf({data, count});
+    const std::string_view start(data, count);
+    if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {
+      return absl::FailedPreconditionError(
+          "is text in UTF-16; convert it: iconv -f UTF-16 -t UTF-8 in.csv > out.csv");
+    }
+    const std::string_view format = CompressionOf(start);
     if (format.empty()) return count;
     return absl::FailedPreconditionError(
         absl::StrCat("is compressed by ", std::string(format), "; ", remedy_));
@@ -407,6 +412,16 @@ Status LineReader::SkipTo(const LinePlace& place) {
   return absl::OkStatus();
 }
 
+Status LineReader::CheckLineEnds() const {
+  std::string_view line(buffer_.get() + begin_, std::min(first_bytes_, end_ - begin_));
+  if (line.ends_with('\n')) return absl::OkStatus();
+  line.remove_suffix(1);  // An \r at the end of a single line is part of its end.
+  if (line.find('\r') == line.npos) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "lines end in CR only, which is not supported; convert it: tr '\\r' '\\n' < in.csv > "
+      "out.csv");
+}
+
 LinePlace LineReader::place() {
   const uint64_t text = read_ - (end_ - begin_);
   return {line_number_ + more_lines_, text, stream_->PlaceBefore(text == 0 ? 0 : text - 1)};
@@ -416,6 +431,7 @@ StatusOr<std::optional<Line>> LineReader::Next() {
   line_number_ += 1 + std::exchange(more_lines_, 0);
   SIMURGH_ASSIGN_OR_RETURN(first_bytes_, FindEnd(0));
   if (first_bytes_ == 0) return std::nullopt;
+  if (line_number_ == 1) SIMURGH_RETURN_IF_ERROR(CheckLineEnds());
   if (first_bytes_ == kTooLong) return PassLongLine();
   return Take(first_bytes_);
 }

@@ -26,8 +26,8 @@ class ByteStream {
 
   // Reads up to `size` bytes to `data` and returns their number; 0: the end. Requires size > 0.
   // Errors: DATA_LOSS for a truncated or damaged compressed stream; FAILED_PRECONDITION if the
-  // content is compressed in another format, or twice; errors of read(). The message
-  // does not name the file.
+  // content is compressed in another format, or twice, or text in UTF-16; errors of read(). The
+  // message does not name the file.
   virtual StatusOr<size_t> Read(char* data, size_t size) = 0;
 
   // Bytes of the file, which may be compressed, that these were made of; 0: unknown.
@@ -71,7 +71,7 @@ class LineReader {
 
   // The next line; nothing after the last.
   // Lifetime: until the next call.
-  // Errors: as ByteStream::Read.
+  // Errors: as ByteStream::Read; FAILED_PRECONDITION for a text whose lines all end in \r.
   StatusOr<std::optional<Line>> Next();
 
   // Extends the line that Next returned last, which was whole, by its end and the next line.
@@ -95,6 +95,8 @@ class LineReader {
   // Bytes from begin_ to the first line end after `searched` of them, which it includes; at the end
   // of the stream, all. kTooLong: they do not fit into the buffer.
   StatusOr<size_t> FindEnd(size_t searched);
+  // Refuses a first line with ends of \r inside, and no other.
+  Status CheckLineEnds() const;
   Line Take(size_t bytes);
   // Skips the rest of the line that fills the buffer.
   StatusOr<std::optional<Line>> PassLongLine();

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "data/csv_cells.h"
+#include "data/guess/data_format.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"
@@ -144,6 +145,7 @@ double ColumnProfile::skewness() const {
 namespace {
 
 constexpr std::string_view kSeparators = ",;\t|";
+constexpr char kLastSeparator = ':';  // If no other separates cells, since times have it.
 constexpr size_t kFirstRows = 1'000;  // Enough to find the separator.
 
 // The number of cells of a line; 0 if it cannot be split.
@@ -167,6 +169,7 @@ std::optional<char> FindSeparator(const std::vector<std::string>& lines) {
     most = {equal, cells};
     best = separator;
   }
+  if (!best && CellsOf(lines[0], kLastSeparator) > 1) return kLastSeparator;
   return best;
 }
 
@@ -223,6 +226,14 @@ Status CheckFirstLine(const RowLines& lines, const Line& first) {
   return NoHeader("the first line is empty");
 }
 
+// Refuses all formats but CSV.
+Status CheckFormat(DataConfig::Format format, const std::string& path) {
+  if (format == DataConfig::Format::kCsv) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": columns of this format cannot be guessed; write a configuration with `format: ",
+      FormatName(format), "`, see 'Data files' in config/README.md"));
+}
+
 Status Add(std::string_view line, CsvSplitter& splitter, CsvSample& sample) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter.Split(line));
   SIMURGH_RETURN_IF_ERROR(CheckLength(cells->size(), sample.columns.size()));
@@ -236,12 +247,9 @@ Status Add(std::string_view line, CsvSplitter& splitter, CsvSample& sample) {
 }  // namespace
 
 StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows) {
-  for (const char* const end : {".parquet", ".arrow", ".feather"}) {
-    if (!path.ends_with(end)) continue;
-    return absl::InvalidArgumentError(
-        "only CSV can be guessed; write a configuration with `format: parquet` or `arrow`, see "
-        "'Data files' in config/README.md");
-  }
+  StatusOr<DataConfig::Format> format = FormatOfName(path);
+  SIMURGH_RETURN_IF_ERROR(Annotate(format.status(), path));
+  SIMURGH_RETURN_IF_ERROR(CheckFormat(*format, path));
   SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(DataConfig(), {path}));
   SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines.Next());
   if (!line) {
@@ -257,6 +265,9 @@ StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows) {
     if (first.size() > std::min<uint64_t>(kFirstRows, max_rows)) break;
     SIMURGH_ASSIGN_OR_RETURN(line, lines.Next());
   }
+  format = FormatOfLines(first);
+  SIMURGH_RETURN_IF_ERROR(Annotate(format.status(), path));
+  SIMURGH_RETURN_IF_ERROR(CheckFormat(*format, path));
   const std::optional<char> separator = FindSeparator(first);
   if (!separator) {
     return absl::InvalidArgumentError(

@@ -72,6 +72,20 @@ TEST_CASE("Data that is compressed in another format, or twice, is named") {
   CHECK(*ReadAll(folder.Write("text", "BZh,PK"), 4'096) == "BZh,PK");
 }
 
+TEST_CASE("Text in UTF-16 is refused with a remedy") {
+  const TemporaryFolder folder;
+  for (const std::string& text : {std::string("\xff\xfe"
+                                              "a\0",
+                                              4),
+                                  std::string("\xfe\xff\0a", 4)}) {
+    const auto content = ReadAll(folder.Write("text", text), 1'000);
+    CHECK(content.status().code() == absl::StatusCode::kFailedPrecondition);
+    CHECK_THAT(std::string(content.status().message()),
+               Catch::EndsWith(
+                   "is text in UTF-16; convert it: iconv -f UTF-16 -t UTF-8 in.csv > out.csv"));
+  }
+}
+
 TEST_CASE("Members and frames in a row are one stream") {
   const TemporaryFolder folder;
   std::string text;

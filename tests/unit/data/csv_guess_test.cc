@@ -244,6 +244,9 @@ TEST_CASE("Separators and names are found", "[guess]") {
     CHECK(guessed[2].config.name == "column_3");
     CHECK(guessed[1].vocabulary == std::vector<std::string>{"0,5", "1,5", "2,5", "3,5"});
   }
+  // A colon separates cells if nothing else does.
+  CHECK(Guessed("a:label\nx:0\ny:1\nx:1\n").guess.separator == ':');
+  CHECK(Guessed("a:b,label\nx:x,0\ny:x,1\nx:x,1\n").guess.separator == ',');
   // Names can be numbers or repeat, if one is above numbers.
   const Guessed numbered(Rows("0,1,1,label", 40, [](size_t i) {
     return absl::StrCat(i % 3, ",", i % 5, ",", i % 7, ",", i % 2);
@@ -310,6 +313,28 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
   CHECK_THAT(ErrorOf("a,label\nx,1\nx,0\n"), Contains("no column to learn from"));
   const StatusOr<CsvGuess> absent = GuessCsv("/nonexistent/a.csv", "", kAllRows);
   CHECK(absl::IsNotFound(absent.status()));
+}
+
+TEST_CASE("Another file than CSV is named with its key, or a remedy", "[guess]") {
+  const auto error = [](const std::string& name, const std::string& text) {
+    const TemporaryFolder folder;
+    return std::string(GuessCsv(folder.Write(name, text), "", kAllRows).status().message());
+  };
+  CHECK_THAT(error("a.svm", "1 3:1 9:1\n-1 1:.5 # a\n\n"), Contains("`format: libsvm`"));
+  CHECK_THAT(error("a", "+1 qid:3 3:1\n0\n"), Contains("`format: libsvm`"));
+  CHECK_THAT(error("a.ffm", "1 0:3:1 1:9:1\n0 0:1:1 1:9:0.5\n"), Contains("`format: libffm`"));
+  CHECK_THAT(error("a.txt", "{\"a\":1,\"y\":0}\n{\"a\":2,\"y\":1}\n"), Contains("`format: json`"));
+  std::string criteo = "1";
+  for (int i = 0; i < 13; ++i)
+    absl::StrAppend(&criteo, "\t", i % 3 == 0 ? "" : absl::StrCat(i - 1));
+  for (int i = 0; i < 26; ++i) absl::StrAppend(&criteo, "\t", i % 5 == 0 ? "" : "00ff12ab");
+  CHECK_THAT(error("day_0", criteo + "\n"), Contains("`format: criteo`"));
+  CHECK_THAT(error("a.parquet", "PAR1"), Contains("`format: parquet`"));
+  CHECK_THAT(error("a.feather", "ARROW1"), Contains("`format: arrow`"));
+  CHECK_THAT(error("a.xlsx", "PK\x03\x04"), Contains("a spreadsheet; save it as CSV"));
+  CHECK_THAT(error("a.pkl", "\x80\x04"), Contains("write the rows as CSV"));
+  CHECK_THAT(error("a.json", "[{\"a\": 1}]\n"), Contains("jq -c '.[]' in.json > out.jsonl"));
+  CHECK_THAT(error("a.dat", "1::10::5\n2::11::4\n"), Contains("sed 's/::/\\t/g' in.dat > out.tsv"));
 }
 
 TEST_CASE("A split has each good row once, and both labels in all files", "[guess]") {

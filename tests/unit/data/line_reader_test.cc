@@ -52,7 +52,19 @@ TEST_CASE("Lines end in LF, CRLF or the end of the stream") {
   CHECK(*Lines("a") == Expected{"a"});
   CHECK(*Lines("a\nb\r\n\nc") == Expected{"a", "b", "", "c"});
   CHECK(*Lines("a\r\n\r\n") == Expected{"a", ""});
-  CHECK(*Lines("a\rb\r") == Expected{"a\rb"});
+  CHECK(*Lines("a\rb\nc\r") == Expected{"a\rb", "c"});
+}
+
+TEST_CASE("A text whose lines all end in CR is refused with a remedy") {
+  for (const std::string& text :
+       {std::string("a,y\r1,0\r2,1\r"), std::string("a\rb"),
+        std::string(kMaxLineBytes, 'a') + "\r" + std::string(kMaxLineBytes, 'b')}) {
+    const auto lines = Lines(text);
+    CHECK(lines.status().code() == absl::StatusCode::kFailedPrecondition);
+    CHECK(lines.status().message() ==
+          "lines end in CR only, which is not supported; convert it: tr '\\r' '\\n' < in.csv > "
+          "out.csv");
+  }
 }
 
 TEST_CASE("A line is extended by the next ones, and shortened again") {

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/data_config.h"
+
+namespace simurgh {
+
+// The format that the ending of a file's name says: Parquet or Arrow; else CSV.
+// Errors: INVALID_ARGUMENT with a remedy for a spreadsheet or another file that is no text.
+StatusOr<DataConfig::Format> FormatOfName(const std::string& path);
+
+// The format of a text file that begins with these lines, without blank ones.
+// Errors: INVALID_ARGUMENT with a remedy for a text that cannot be read as rows.
+StatusOr<DataConfig::Format> FormatOfLines(const std::vector<std::string>& lines);
+
+// The name of a format in `data.format`.
+const char* FormatName(DataConfig::Format format);
+
+}  // namespace simurgh
