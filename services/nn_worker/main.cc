@@ -483,9 +483,16 @@ class NnWorker : public Daemon {
         "network_digest={:016x}",
         result.steps, result.samples, result.skipped_steps, result.seconds, job_->skipped_rows(),
         job_->NetworkDigest());
-    const std::vector<std::string> warnings = job_->LabelWarnings();
+    std::vector<std::string> warnings = job_->LabelWarnings();
+    const bool is_one_class = !warnings.empty();
+    const bool has_trained = result.steps > job_->start().steps;
+    if (!has_trained) {
+      warnings.push_back(NothingTrained(job_->config(), result));
+      spdlog::warn("{}", warnings.back());
+    }
     for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
-    const double samples_per_second = static_cast<double>(result.samples) / result.seconds;
+    const double samples_per_second =
+        has_trained ? static_cast<double>(result.samples) / result.seconds : 0;
     if (result.evaluation) {
       std::printf("%s ", TestResult(*result.evaluation, LabelColumns(job_->config().data)).c_str());
     }
@@ -495,7 +502,8 @@ class NnWorker : public Daemon {
     if (job_->config().training.epochs == 0 || job_->config().data.streams()) {
       std::printf("%s ", WindowText(result.window).c_str());
     }
-    if (!warnings.empty()) std::printf("train_labels=one_class ");
+    if (is_one_class) std::printf("train_labels=one_class ");
+    if (!has_trained) std::printf("trained_steps=0 ");
     std::printf("samples_per_sec=%.0f\n", samples_per_second);
   }
 

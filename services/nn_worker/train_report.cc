@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "simurgh/base/log.h"
+#include "simurgh/base/text.h"
 
 namespace simurgh {
 namespace {
@@ -64,6 +65,31 @@ std::string TestResult(const EvaluationResult& result, const std::vector<std::st
     text += fmt::format("label={} {}\n", labels[task], describe(result.tasks[task], false));
   }
   return text + describe(result, true);
+}
+
+std::string NothingTrained(const ClusterConfig& config, const TrainResult& result) {
+  const TrainingConfig& training = config.training;
+  std::string reason;
+  std::string remedy;
+  if (result.stopped_early) {
+    reason =
+        fmt::format("training.early_stopping has ended this training at step {}", result.steps);
+  } else if (training.max_steps > 0 && result.steps >= training.max_steps) {
+    reason = fmt::format("training.max_steps: {} is reached", training.max_steps);
+    remedy = "more training.max_steps, ";
+  } else if (config.data.streams()) {
+    reason = "the topics have no full batch of new records";
+  } else {
+    reason =
+        fmt::format("training.epochs: {} are trained, {} steps", training.epochs, result.steps);
+    remedy = "more training.epochs, new files at the end of data.train, ";
+  }
+  return fmt::format(
+      "nothing was trained: {}; to go on, use simurgh update {} --data FILE, {}or another "
+      "checkpoint.directory",
+      reason,
+      config.checkpoint.directory.empty() ? "MODEL" : ShellWord(config.checkpoint.directory),
+      remedy);
 }
 
 void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "services/runtime/log_limiter.h"
+#include "simurgh/config/cluster_config.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/telemetry/metrics.h"
 #include "simurgh/train/trainer.h"
@@ -23,6 +24,9 @@ std::string WindowText(const TrainObserver::Window& window);
 // loss other than bce is named: "loss=poisson test_rmse=...". The calibration is left out of the
 // last line if the loss is bce.
 std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels);
+
+// Why a training that continued a model had no step left, and what trains the model further.
+std::string NothingTrained(const ClusterConfig& config, const TrainResult& result);
 
 // Reports training in the log and in the metrics.
 class TrainReport : public TrainObserver {

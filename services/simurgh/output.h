@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <iostream>
 #include <iterator>
@@ -10,11 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
@@ -22,6 +19,7 @@
 
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/status.h"
+#include "simurgh/base/text.h"
 
 namespace simurgh {
 
@@ -31,16 +29,6 @@ inline std::string BytesText(double bytes) {
   size_t unit = 0;
   for (; bytes >= 1000 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
   return absl::StrFormat("%.*f %s", unit == 0 || bytes >= 100 ? 0 : 1, bytes, kUnits[unit]);
-}
-
-// A word of a command line, quoted where a POSIX shell would not read it as it is.
-inline std::string ShellWord(const std::string& word) {
-  constexpr std::string_view kPlain = "_./=:@%+,-";
-  const auto is_plain = [&](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || kPlain.find(c) != kPlain.npos;
-  };
-  if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
-  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 // The option --json of commands that print data.

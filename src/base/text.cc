@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
 namespace simurgh {
@@ -61,6 +62,15 @@ bool IsUtf8(std::string_view text) {
 }
 
 }  // namespace
+
+std::string ShellWord(const std::string& word) {
+  constexpr std::string_view kPlain = "_./=:@%+,-";
+  const auto is_plain = [&](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || kPlain.find(c) != kPlain.npos;
+  };
+  if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
 
 std::string PrintableLine(const std::string& text) {
   std::string line;

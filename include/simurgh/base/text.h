@@ -12,6 +12,9 @@ namespace simurgh {
 std::string SettingsDifference(const std::string& a_text, const std::string& a,
                                const std::string& b_text, const std::string& b);
 
+// A word of a command line, quoted where a POSIX shell would not read it as it is.
+std::string ShellWord(const std::string& word);
+
 // Replaces bytes that are not printable ASCII by \xNN.
 std::string PrintableLine(const std::string& text);
 
