@@ -1,0 +1,354 @@
+#include "services/simurgh/cluster_processes.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "rpc/address.h"
+#include "services/runtime/daemon.h"
+#include "simurgh/model/model_directory.h"
+
+namespace simurgh {
+
+std::string HostOf(const ListedDaemon& daemon) {
+  const InstanceConfig& instance = daemon.instance;
+  const bool is_loader = daemon.kind == "loader";
+  const auto address = rpc::ParseAddress(is_loader ? instance.metrics : instance.address);
+  return address.ok() ? address->host : "";
+}
+
+std::vector<Cluster::Program> Cluster::ProgramsOf(const ClusterConfig& config,
+                                                  const std::string& host) {
+  std::vector<Program> programs;
+  for (const ListedDaemon& daemon : DaemonsOf(config)) {
+    if (!host.empty() && HostOf(daemon) != host) continue;
+    const std::string name = daemon.kind == "loader" ? "simurgh-feed" : daemon.kind;
+    const Role role = daemon.kind == "loader"      ? Role::kLoader
+                      : daemon.kind == "nn-worker" ? Role::kTrainer
+                                                   : Role::kEmbedding;
+    if (programs.empty() || programs.back().name != name) programs.push_back({name, role, {}});
+    programs.back().indexes.push_back(daemon.index);
+  }
+  return programs;
+}
+
+std::vector<std::string> Cluster::CommandLine(const std::string& program,
+                                              const std::vector<std::string>& more) const {
+  std::vector<std::string> words{absl::StrCat(folder_, "/", program)};
+  words.insert(words.end(), arguments_.begin(), arguments_.end());
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+namespace {
+
+ExitCode CodeOf(int wait_status) {
+  if (!WIFEXITED(wait_status)) return ExitCode::kRuntimeFailure;
+  const int code = WEXITSTATUS(wait_status);
+  if (code == static_cast<int>(ExitCode::kOk)) return ExitCode::kOk;
+  return code == static_cast<int>(ExitCode::kBadConfiguration) ? ExitCode::kBadConfiguration
+                                                               : ExitCode::kRuntimeFailure;
+}
+
+}  // namespace
+
+StatusOr<ExitCode> Cluster::Check() const {
+  for (const Program& program : programs_) {
+    SIMURGH_ASSIGN_OR_RETURN(
+        const pid_t pid, StartProcess(CommandLine(program.name, {"--check-config"}), "/dev/null",
+                                      /*errors=*/"", /*detached=*/false));
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    if (CodeOf(status) == ExitCode::kOk) continue;
+    // It has printed the reason, unless it had no chance.
+    if (CodeOf(status) != ExitCode::kBadConfiguration) {
+      std::cerr << "simurgh: " << program.name << " --check-config " << DescribeEnd(status)
+                << std::endl;
+    }
+    return CodeOf(status);
+  }
+  return ExitCode::kOk;
+}
+
+Status Cluster::Start() {
+  for (const Program& program : programs_) {
+    for (const size_t index : program.indexes) {
+      std::error_code ignored;
+      std::filesystem::remove(LogOf(absl::StrCat(program.name, "-", index)), ignored);
+      SIMURGH_RETURN_IF_ERROR(StartOne(program, index));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status Cluster::StartOne(const Program& program, size_t index) {
+  Child child{.program = program, .index = index, .pid = 0, .told_to_stop = {}};
+  std::vector<std::string> own;
+  if (program.role == Role::kTrainer) own = {"--resume", resume_};
+  own.insert(own.end(), {"--index", absl::StrCat(index)});
+  SIMURGH_ASSIGN_OR_RETURN(child.pid,
+                           StartProcess(CommandLine(program.name, own),
+                                        IsFirstTrainer(child) ? result_path() : "/dev/null",
+                                        LogOf(child.name()), /*detached=*/false));
+  children_.push_back(child);
+  WriteState();
+  return absl::OkStatus();
+}
+
+void Cluster::StartDue() {
+  // Without nn-workers that train or save, nothing needs the daemons.
+  if (failure_ || !IsNeeded() || (interrupted_ && !Runs(Role::kTrainer))) restarts_.clear();
+  for (const Restart& restart : std::exchange(restarts_, {})) {
+    if (Clock::now() < restart.at) {
+      restarts_.push_back(restart);
+      continue;
+    }
+    StartAgain(restart.program, restart.index);
+  }
+}
+
+void Cluster::WriteState() const {
+  RunState state{.processes = {{"simurgh", ::getpid(), StartTimeOf(::getpid()).value_or(0)}}};
+  for (const Child& child : children_) {
+    state.processes.push_back(
+        {child.name(), child.pid, StartTimeOf(child.pid).value_or(0), LogOf(child.name())});
+  }
+  const Status written = WriteRunState(logs_, state);  // For other commands; training goes on.
+  if (!written.ok()) std::cerr << "simurgh: " << written.message() << std::endl;
+}
+
+sigset_t HandledSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action{};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) sigaddset(&set, signal);
+  }
+  return set;
+}
+
+ExitCode Cluster::Supervise() {
+  constexpr timespec kViewInterval{.tv_sec = 0, .tv_nsec = 100'000'000};
+  const sigset_t signals = HandledSignals();
+  std::vector<std::string> loaders;
+  for (const Program& program : programs_) {
+    if (program.role != Role::kLoader) continue;
+    for (const size_t index : program.indexes) {
+      loaders.push_back(LogOf(absl::StrCat(program.name, "-", index)));
+    }
+  }
+  for (const Program& program : programs_) {
+    if (program.role != Role::kTrainer) continue;
+    view_.emplace(LogOf(absl::StrCat(program.name, "-", program.indexes.front())), loaders);
+  }
+  const auto will_start = [this] {
+    return !restarts_.empty() || (start_again_ && !interrupted_ && !failure_);
+  };
+  while (!children_.empty() || will_start()) {
+    const int signal = ::sigtimedwait(&signals, nullptr, &kViewInterval);
+    if (signal > 0 && signal != SIGCHLD) {
+      if (std::exchange(interrupted_, true)) {
+        Kill();
+        return ExitCode::kInterrupted;
+      }
+      Say("stopping the daemons; a second signal kills them");
+    }
+    Reap();
+    LookElsewhere();
+    if (start_again_ && !interrupted_ && !failure_ &&
+        (!Runs(Role::kTrainer) || Clock::now() >= *start_again_) &&
+        Clock::now() >= trainers_pause_) {
+      StartTrainersAgain();
+    }
+    StartDue();
+    StopWhatIsNotNeeded();
+    KillWhatDoesNotStop();
+    if (!failure_ && view_) view_->Show();
+  }
+  if (view_) view_->Erase();
+  return failure_.value_or(ExitCode::kOk);
+}
+
+void Cluster::Reap() {
+  int status = 0;
+  for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    const auto found = std::find_if(children_.begin(), children_.end(),
+                                    [&](const Child& child) { return child.pid == pid; });
+    if (found == children_.end()) continue;
+    const Child child = *found;
+    children_.erase(found);
+    OnEnd(child, status);
+  }
+}
+
+void Cluster::OnEnd(const Child& child, int wait_status) {
+  constexpr size_t kLogLines = 5;
+  if (child.killed ||
+      (interrupted_ && child.program.role != Role::kTrainer && !IsNeededToSave(child))) {
+    return;
+  }
+  // A daemon that has just started does not handle SIGTERM yet.
+  if (child.told_to_stop && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM) return;
+  const bool may_end = child.program.role != Role::kEmbedding || child.told_to_stop;
+  const ExitCode code = CodeOf(wait_status);
+  if (code == ExitCode::kOk && may_end) {
+    if (IsFirstTrainer(child)) goes_on_elsewhere_ = false;
+    return;
+  }
+  if (Recover(child, wait_status)) return;
+  const std::string log = LogOf(child.name());
+  Say(absl::StrCat(child.name(), " ", DescribeEnd(wait_status),
+                   may_end ? "" : " before the nn-workers", "; its log ", log, " ends with:"));
+  std::cerr << LastLines(log, kLogLines);
+  // A rank may fail because of another one, and still end before it. Later failures are also shown.
+  if (failure_) return;
+  failure_ = code == ExitCode::kOk ? ExitCode::kRuntimeFailure : code;
+  if (!children_.empty()) std::cerr << "simurgh: stopping the other daemons" << std::endl;
+}
+
+bool Cluster::Recover(const Child& child, int wait_status) {
+  constexpr int kMaxLosses = 3;
+  // Nn-workers notice the loss of another one, and end by themselves.
+  constexpr std::chrono::seconds kGrace{5};
+  const bool is_lost = WIFSIGNALED(wait_status) ||
+                       WEXITSTATUS(wait_status) == static_cast<int>(ExitCode::kStartAgain);
+  if (!config_.recovers() || !is_lost || failure_ || child.told_to_stop) return false;
+  if (interrupted_ && !IsNeededToSave(child)) return false;
+  const bool is_trainer = child.program.role == Role::kTrainer;
+  if (start_again_ && child.program.role != Role::kEmbedding) return true;
+  const auto steps = ModelDirectory(config_.checkpoint.directory).Steps();
+  if (steps.ok() && *steps != checkpoints_) {
+    checkpoints_ = *steps;
+    losses_.clear();
+  }
+  const int losses = ++losses_[is_trainer ? child.program.name : child.name()];
+  const auto pause = std::chrono::seconds(losses - 1);
+  if (losses > kMaxLosses) {
+    Say(absl::StrCat(child.name(), " was lost ", kMaxLosses + 1,
+                     " times without a new checkpoint"));
+    return false;
+  }
+  Say(absl::StrCat(child.name(), " ", DescribeEnd(wait_status), "; starting ",
+                   is_trainer ? "nn-workers and loaders" : "it", " again",
+                   pause.count() > 0 ? absl::StrCat(" in ", pause.count(), " s") : ""));
+  if (is_trainer) {
+    start_again_ = Clock::now() + kGrace;
+    trainers_pause_ = Clock::now() + pause;
+  } else {
+    restarts_.push_back({child.program, child.index, Clock::now() + pause});
+  }
+  return true;
+}
+
+bool Cluster::IsNeededToSave(const Child& child) const {
+  return config_.recovers() && child.program.role == Role::kEmbedding && !child.told_to_stop &&
+         Runs(Role::kTrainer);
+}
+
+void Cluster::StartTrainersAgain() {
+  start_again_.reset();
+  if (!checkpoints_.empty()) resume_ = "auto";  // The model of --resume was for the first start.
+  Kill(Role::kTrainer);
+  Kill(Role::kLoader);
+  for (const Program& program : programs_) {
+    if (program.role == Role::kEmbedding) continue;
+    for (const size_t index : program.indexes) {
+      if (!failure_) StartAgain(program, index);
+    }
+  }
+}
+
+bool Cluster::Runs(Role role) const {
+  return std::any_of(children_.begin(), children_.end(),
+                     [&](const Child& child) { return child.program.role == role; });
+}
+
+void Cluster::Tell(Role role) {
+  for (Child& child : children_) {
+    if (child.program.role != role || child.told_to_stop) continue;
+    child.told_to_stop = Clock::now();
+    ::kill(child.pid, SIGTERM);
+  }
+}
+
+void Cluster::KillWhatDoesNotStop() {
+  // A daemon ends its calls, then drains.
+  const auto patience = config_.rpc.call_timeout + DaemonDescription().drain_timeout;
+  for (Child& child : children_) {
+    const bool saves =
+        !failure_ && child.program.role == Role::kTrainer && !config_.checkpoint.directory.empty();
+    if (!child.told_to_stop || child.killed || saves) continue;
+    if (Clock::now() - *child.told_to_stop < patience) continue;
+    child.killed = true;
+    Say(absl::StrCat(child.name(), " has not ended ", patience.count(),
+                     " ms after SIGTERM; killing it"));
+    ::kill(child.pid, SIGKILL);
+  }
+}
+
+void Cluster::StopWhatIsNotNeeded() {
+  if (IsNeeded() && !interrupted_ && !failure_) return;
+  Tell(Role::kTrainer);
+  // A rank of another host may still train to the next step, and save.
+  if (goes_on_elsewhere_ && !failure_ && watch_->is_reachable()) return;
+  Tell(Role::kLoader);
+  if (!Runs(Role::kTrainer) && !Runs(Role::kLoader)) Tell(Role::kEmbedding);
+}
+
+Status Cluster::WatchOthers() {
+  const std::string& first = programs_.front().name;
+  SIMURGH_ASSIGN_OR_RETURN(
+      watch_, TrainingWatch::Start(config_, first == "simurgh-feed" ? "loader" : first));
+  goes_on_elsewhere_ = true;
+  return absl::OkStatus();
+}
+
+void Cluster::LookElsewhere() {
+  if (!goes_on_elsewhere_ || failure_) return;
+  const std::optional<Status> end = watch_->Look();
+  if (interrupted_ && !end) watch_->StopTraining();
+  const std::optional<std::string>& problem = watch_->problem();
+  if (!view_ && !end && std::exchange(shown_problem_, problem) != problem) {
+    Say(problem->empty() ? "training continues" : absl::StrCat("nn-worker/0: ", *problem));
+  }
+  if (!end) return;
+  goes_on_elsewhere_ = false;
+  if (end->ok()) {
+    if (!view_) Say("training has ended");
+    return;
+  }
+  // Where the first nn-worker runs, its end and its log follow.
+  if (watch_->was_told() && std::ranges::any_of(children_, IsFirstTrainer)) return;
+  Say(absl::StrCat("training has failed: ", end->message()));
+  failure_ = ExitCode::kRuntimeFailure;
+}
+
+void Cluster::Kill() {
+  for (const Child& child : children_) ::kill(child.pid, SIGKILL);
+  for (const Child& child : children_) ::waitpid(child.pid, nullptr, 0);
+  children_.clear();
+}
+
+void Cluster::Kill(Role role) {
+  const auto plays = [role](const Child& child) { return child.program.role == role; };
+  for (const Child& child : children_) {
+    if (plays(child)) ::kill(child.pid, SIGKILL);
+  }
+  for (const Child& child : children_) {
+    if (plays(child)) ::waitpid(child.pid, nullptr, 0);
+  }
+  std::erase_if(children_, plays);
+}
+
+}  // namespace simurgh
