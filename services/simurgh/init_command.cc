@@ -29,7 +29,8 @@ constexpr char kNotes[] =
     "by ',', ';', '|' or tabs. The label has two values, such as 0 and 1, or yes and no, or it is\n"
     "a number of many values.\n\n"
     "The rows are copied to DATA.train.csv, DATA.valid.csv and, without --test, DATA.test.csv; to\n"
-    ".csv.zst if DATA is compressed. Training ends when predictions of DATA.valid.csv get no\n"
+    ".csv.zst if DATA is compressed. Rows for training are shuffled. Training ends when "
+    "predictions of DATA.valid.csv get no\n"
     "better. With --refit, which the next command has, a second training reads those rows, too. "
     "The\n"
     "choice of rows is the same in each run. Rows that cannot be read, at most 1 %,\n"
@@ -136,7 +137,7 @@ StatusOr<SplitCounts> Split(const CsvGuess& guess, const Options& options, Split
                             bool& has_bad_rows) {
   SIMURGH_ASSIGN_OR_RETURN(SplitCounts counts, SplitData(guess, options.data, files));
   PrintCounts(options.data, guess.label().config, counts.all);
-  std::cout << "  copied " << counts.train << " rows to " << files.train;
+  std::cout << "  copied " << counts.train << " rows, shuffled, to " << files.train;
   if (!files.validation.empty()) {
     std::cout << ", " << counts.validation << ", 1 of " << counts.every << ", to "
               << files.validation;

@@ -12,10 +12,10 @@
 
 #include "data/csv_cells.h"
 #include "data/guess/csv_sample.h"
+#include "data/guess/part_file.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"
-#include "simurgh/data/file_writer.h"
 #include "simurgh/data/row_lines.h"
 
 namespace simurgh {
@@ -152,25 +152,14 @@ SplitFiles PartsOf(const std::string& data, const std::string& folder) {
 
 StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
                                const SplitFiles& files, uint64_t every) {
-  constexpr size_t kPieceBytes = size_t{1} << 20;
-  struct Output {
-    FileWriter file;
-    std::string text;
-    uint64_t rows = 0;
-
-    Status Flush() {
-      const Status status = file.Append(text);
-      text.clear();
-      return status;
-    }
-  };
   enum Part { kTrain, kValidation, kTest };
-  std::array<std::optional<Output>, 3> outputs;
+  std::array<std::optional<PartFile>, 3> outputs;
   for (size_t part = 0; const std::string& name : {files.train, files.validation, files.test}) {
-    std::optional<Output>& output = outputs[part++];
+    // With --refit, the rows of validation are for training, too.
+    const auto order = part == kTest ? PartFile::Order::kKept : PartFile::Order::kRandom;
+    std::optional<PartFile>& output = outputs[part++];
     if (name.empty()) continue;
-    SIMURGH_ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(name));
-    output.emplace(std::move(file), guess.header_line + "\n");
+    SIMURGH_ASSIGN_OR_RETURN(output, PartFile::Create(name, guess.header_line + "\n", order));
   }
   uint64_t rows[] = {0, 0};  // By label.
   const auto part_of = [&](bool label) {
@@ -186,22 +175,16 @@ StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
     return is_apart && outputs[kValidation] ? kValidation : kTrain;
   };
   SplitCounts counts{.every = every};
-  SIMURGH_ASSIGN_OR_RETURN(
-      counts.all, ReadGuessed(guess, path, [&](std::string_view line, bool label) -> Status {
-        Output& output = *outputs[part_of(label)];
-        output.text.append(line);
-        output.text.push_back('\n');
-        ++output.rows;
-        return output.text.size() < kPieceBytes ? absl::OkStatus() : output.Flush();
-      }));
-  for (std::optional<Output>& output : outputs) {
-    if (!output) continue;
-    SIMURGH_RETURN_IF_ERROR(output->Flush());
-    SIMURGH_RETURN_IF_ERROR(output->file.Commit());
+  SIMURGH_ASSIGN_OR_RETURN(counts.all,
+                           ReadGuessed(guess, path, [&](std::string_view line, bool label) {
+                             return outputs[part_of(label)]->Add(line);
+                           }));
+  for (std::optional<PartFile>& output : outputs) {
+    if (output) SIMURGH_RETURN_IF_ERROR(output->Commit());
   }
-  counts.train = outputs[kTrain]->rows;
-  if (outputs[kValidation]) counts.validation = outputs[kValidation]->rows;
-  if (outputs[kTest]) counts.test = outputs[kTest]->rows;
+  counts.train = outputs[kTrain]->lines();
+  if (outputs[kValidation]) counts.validation = outputs[kValidation]->lines();
+  if (outputs[kTest]) counts.test = outputs[kTest]->lines();
   return counts;
 }
 
