@@ -5,10 +5,10 @@
 #include <fstream>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -72,20 +72,24 @@ class Endpoint final : public HttpEndpoint, HttpHandler {
   const std::string& address() const override { return server_->address(); }
 
  private:
-  std::optional<HttpResponse> Refuse(const HttpHead& head) override {
-    if (head.method == "GET" || head.method == "HEAD") return std::nullopt;
+  std::variant<Answer, HttpResponse> Accept(const HttpHead& head) override {
+    if (head.method == "GET" || head.method == "HEAD") {
+      return [this](const HttpRequest& request, Respond respond) {
+        Handle(request, std::move(respond));
+      };
+    }
     HttpResponse response = Text(405, "only GET and HEAD\n");
     response.headers.emplace_back("Allow", "GET, HEAD");
     return response;
   }
 
-  void Handle(HttpRequest request, Respond respond) override {
+  void Handle(const HttpRequest& request, Respond respond) {
     const std::pair<std::string, std::string> target =
         absl::StrSplit(request.head.target, absl::MaxSplits('?', 1));
     if (request.head.method == "GET" && target.first == "/trace") {
       return Record(target.second, std::move(respond));
     }
-    std::move(respond)(Answer(target.first));
+    std::move(respond)(Page(target.first));
   }
 
   // Other requests are answered meanwhile.
@@ -119,7 +123,7 @@ class Endpoint final : public HttpEndpoint, HttpHandler {
     });
   }
 
-  HttpResponse Answer(const std::string& path) const {
+  HttpResponse Page(const std::string& path) const {
     if (path == "/metrics") {
       return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
               .body = registry_.Serialize()};

@@ -1,5 +1,6 @@
 #include "services/runtime/http_parser.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "services/runtime/gzip_body.h"
 #include "simurgh/base/text.h"
 
 namespace simurgh {
@@ -23,6 +25,17 @@ namespace asio = boost::asio;
 namespace {
 
 std::string Text(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+// The path of a target that is a whole URI, as proxies send it. Source: RFC 9112, 3.2.2.
+std::string PathOf(std::string target) {
+  const size_t scheme = absl::StartsWithIgnoreCase(target, "http://")    ? 7
+                        : absl::StartsWithIgnoreCase(target, "https://") ? 8
+                                                                         : 0;
+  if (scheme == 0) return target;
+  const size_t path = target.find_first_of("/?", scheme);
+  if (path == target.npos) return "/";
+  return target[path] == '/' ? target.substr(path) : absl::StrCat("/", target.substr(path));
+}
 
 }  // namespace
 
@@ -64,6 +77,7 @@ class HttpParser::Impl {
         break;
       }
     }
+    if (gzip_ && progress.code == 0) Decompress(progress);
     return progress;
   }
 
@@ -71,22 +85,48 @@ class HttpParser::Impl {
     if (parser_.is_done() && !is_refused_) return State::kDone;
     return parser_.is_header_done() ? State::kBody : State::kHead;
   }
-  size_t body_bytes() const { return parser_.get().body().size(); }
+  size_t body_bytes() const { return gzip_ ? gzip_->size() : parser_.get().body().size(); }
   const HttpHead& head() const { return head_; }
 
-  HttpRequest Release() { return {std::move(head_), std::move(parser_.get().body())}; }
+  HttpRequest Release() {
+    return {std::move(head_), gzip_ ? gzip_->Release() : std::move(parser_.get().body())};
+  }
 
  private:
   void ReadHead() {
     const auto& message = parser_.get();
     head_.method = Text(message.method_string());
-    head_.target = Text(message.target());
+    head_.target = PathOf(Text(message.target()));
     head_.authorization = Text(message[http::field::authorization]);
-    head_.content_encoding = Text(message[http::field::content_encoding]);
+    const std::string encoding = Text(message[http::field::content_encoding]);
+    if (absl::EqualsIgnoreCase(encoding, "gzip") || absl::EqualsIgnoreCase(encoding, "x-gzip")) {
+      gzip_.emplace(limits_.body_bytes);
+    } else if (!absl::EqualsIgnoreCase(encoding, "identity")) {
+      head_.content_encoding = encoding;
+    }
     head_.inference_header_length = Text(message["Inference-Header-Content-Length"]);
     head_.keep_alive = message.keep_alive();
     head_.expects_continue =
         absl::EqualsIgnoreCase(Text(message[http::field::expect]), "100-continue");
+  }
+
+  // Moves what the parser has of the body on.
+  void Decompress(Progress& progress) {
+    std::string& body = parser_.get().body();
+    const GzipBody::Result result = gzip_->Take(body);
+    body.clear();
+    if (result == GzipBody::Result::kTooLarge) {
+      is_refused_ = true;
+      return Refuse(http::error::body_limit, progress);
+    }
+    const bool is_cut = result == GzipBody::Result::kOk && parser_.is_done() && !gzip_->is_whole();
+    if (result == GzipBody::Result::kOk && !is_cut) return;
+    is_refused_ = true;
+    progress.code = 400;
+    progress.message =
+        absl::StrCat("the body is ", is_cut ? "a part of" : "not",
+                     " gzip, as Content-Encoding says; send it whole, or as it is without the "
+                     "header line");
   }
 
   // Another reading of where the body ends than that of a proxy would make a part of a body the
@@ -122,8 +162,9 @@ class HttpParser::Impl {
   const Limits limits_;
   http::request_parser<http::string_body> parser_;
   HttpHead head_;
-  size_t header_bytes_ = 0;  // Read so far.
-  bool is_refused_ = false;  // Its head. The body was not read, even if it is empty.
+  size_t header_bytes_ = 0;       // Read so far.
+  std::optional<GzipBody> gzip_;  // If it decompresses the body.
+  bool is_refused_ = false;       // The rest was not read, even if it is empty.
 };
 
 HttpParser::HttpParser(const Limits& limits) : impl_(std::make_unique<Impl>(limits)) {}

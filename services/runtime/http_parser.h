@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -16,9 +16,9 @@ namespace simurgh {
 // The parts of a request's header that are used.
 struct HttpHead {
   std::string method;
-  std::string target;  // With the query.
+  std::string target;  // The path, with the query.
   std::string authorization;
-  std::string content_encoding;
+  std::string content_encoding;  // Of the body, unless it is gzip, which the parser decompresses.
   std::string inference_header_length;  // Inference-Header-Content-Length, as written.
   bool keep_alive = true;
   bool expects_continue = false;
@@ -50,11 +50,12 @@ class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
 
-  // Called before the body is received. Returns the response to a request that is refused.
-  virtual std::optional<HttpResponse> Refuse(const HttpHead& head) = 0;
-  // Calls `respond` once, on any thread.
   using Respond = absl::AnyInvocable<void(HttpResponse) &&>;
-  virtual void Handle(HttpRequest request, Respond respond) = 0;
+  // Calls `respond` once, on any thread.
+  using Answer = absl::AnyInvocable<void(HttpRequest request, Respond respond) &&>;
+  // Called before the body is received. Returns what answers the whole request, which may not be
+  // called, or the response to a request that is refused.
+  virtual std::variant<Answer, HttpResponse> Accept(const HttpHead& head) = 0;
 };
 
 // Parses one HTTP/1.x request from the bytes of a connection.
@@ -83,7 +84,7 @@ class HttpParser {
   // and at the end of the request.
   Progress Take(std::string_view bytes);
   State state() const;
-  // Bytes of the body received so far.
+  // Bytes of the body received so far, decompressed.
   size_t body_bytes() const;
 
   // Requires a complete header.

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include <boost/asio/dispatch.hpp>
@@ -345,6 +346,7 @@ class Server final : public HttpServer {
     Begin(session, Phase::kReceiving, options_.request_timeout);
     std::optional<HttpParser> parser(options_.limits);
     std::optional<HttpResponse> refusal;
+    HttpHandler::Answer answer;
     while (parser->state() != HttpParser::State::kDone && !refusal) {
       const bool in_head = parser->state() == HttpParser::State::kHead;
       const HttpParser::Progress progress = parser->Take(session.received());
@@ -352,7 +354,12 @@ class Server final : public HttpServer {
       if (progress.code != 0) {
         refusal = HttpResponse::Error(progress.code, progress.message);
       } else if (in_head && parser->state() != HttpParser::State::kHead) {
-        refusal = handler_.Refuse(parser->head());
+        std::variant<HttpHandler::Answer, HttpResponse> accepted = handler_.Accept(parser->head());
+        if (auto* const response = std::get_if<HttpResponse>(&accepted)) {
+          refusal = std::move(*response);
+        } else {
+          answer = std::get<HttpHandler::Answer>(std::move(accepted));
+        }
         if (!refusal && parser->head().expects_continue && session.received().empty() &&
             !co_await Send(session, kContinue)) {
           co_return false;
@@ -386,7 +393,7 @@ class Server final : public HttpServer {
     } else {
       Begin(session, Phase::kAnswering, std::nullopt);
       session.answered.Reset();
-      handler_.Handle(parser->Release(), Responder(session));
+      std::move(answer)(parser->Release(), Responder(session));
       if (!session.answered.over()) co_await session.answered.Wait();
     }
     keep_alive = keep_alive && (!draining_ || !session.received().empty());

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -18,7 +18,7 @@ namespace {
 
 using Kind = Route::Kind;
 
-constexpr std::string_view kPredict = ":predict";
+constexpr char kPredict[] = "predict";
 
 // Nothing for a malformed text.
 std::optional<std::string> Unescaped(std::string_view text) {
@@ -77,6 +77,11 @@ Route ParseRoute(std::string_view target) {
   target.remove_prefix(1);
   if (target.ends_with('/')) target.remove_suffix(1);
   std::vector<std::string> parts = absl::StrSplit(std::string(target), '/');
+  for (std::string& part : parts) {
+    std::optional<std::string> unescaped = Unescaped(part);
+    if (!unescaped) return route;
+    part = *std::move(unescaped);
+  }
   const bool is_v1 = parts[0] == "v1";
   if (!is_v1 && parts[0] != "v2") return route;
   if (!is_v1 && parts.size() == 1) route.kind = Kind::kServer;
@@ -86,10 +91,15 @@ Route ParseRoute(std::string_view target) {
                                        : Kind::kUnknown;
   }
   if (parts.size() < 3 || parts[1] != "models") return route;
-  const bool predicts = is_v1 && parts.back().ends_with(kPredict);
-  if (predicts) parts.back().resize(parts.back().size() - kPredict.size());
-  std::optional<std::string> model = Unescaped(parts[2]);
-  if (!model || model->empty()) return route;
+  bool predicts = false;
+  const size_t colon = is_v1 ? parts.back().rfind(':') : std::string::npos;
+  if (colon != std::string::npos) {
+    route.verb = parts.back().substr(colon + 1);
+    predicts = route.verb == kPredict;
+    if (predicts) route.verb.clear();
+    if (predicts || parts.size() > 3) parts.back().resize(colon);
+  }
+  if (parts[2].empty()) return route;
   size_t used = 3;
   if (parts.size() > 3 && parts[3] == "versions") {
     uint64_t step = 0;
@@ -97,7 +107,8 @@ Route ParseRoute(std::string_view target) {
     route.step = step;
     used = 5;
   }
-  route.model = *std::move(model);
+  route.model = parts[2];
+  if (used > 3 && !route.verb.empty()) return route;
   route.kind = KindOf(is_v1, predicts, {parts.begin() + static_cast<ptrdiff_t>(used), parts.end()});
   return route;
 }
@@ -200,15 +211,33 @@ void PredictApi::SetTokens(std::shared_ptr<const BearerTokens> tokens) {
 
 std::string PredictApi::Problem() { return draining_ ? "stopping" : backend_.Problem(); }
 
-std::optional<HttpResponse> PredictApi::Refuse(const HttpHead& head) {
-  const Route route = ParseRoute(head.target);
+std::variant<HttpHandler::Answer, HttpResponse> PredictApi::Accept(const HttpHead& head) {
+  Route route = ParseRoute(head.target);
   MutexLock lock(calls_);
-  std::optional<HttpResponse> response = RefuseRoute(head, route);
-  if (response) response->route = route.name();
-  return response;
+  if (std::optional<HttpResponse> response = Refuse(head, route)) {
+    response->route = route.name();
+    return *std::move(response);
+  }
+  return [this, route = std::move(route)](HttpRequest request, Respond respond) {
+    Handle(route, std::move(request), std::move(respond));
+  };
 }
 
-std::optional<HttpResponse> PredictApi::RefuseRoute(const HttpHead& head, const Route& route) {
+std::string PredictApi::PathProblem(const Route& route) const {
+  const bool has_verb = route.step
+                            ? route.kind == Kind::kUnknown && !route.verb.empty()
+                            : route.kind == Kind::kStatus && route.model != options_.name &&
+                                  route.model == absl::StrCat(options_.name, ":", route.verb);
+  if (has_verb) {
+    return absl::StrCat("unknown verb ", Shown(absl::StrCat(":", route.verb)),
+                        "; use POST with /v1/models/", options_.name, ":", kPredict);
+  }
+  if (route.kind != Kind::kUnknown) return "";
+  return absl::StrCat("no such path; use /v2/models/", options_.name, "/infer or /v1/models/",
+                      options_.name, ":", kPredict);
+}
+
+std::optional<HttpResponse> PredictApi::Refuse(const HttpHead& head, const Route& route) {
   if (has_ended_) return Ended();
   // Load balancers have no token.
   if (route.kind != Kind::kLive && route.kind != Kind::kReady) {
@@ -227,10 +256,8 @@ std::optional<HttpResponse> PredictApi::RefuseRoute(const HttpHead& head, const 
       return response;
     }
   }
-  if (route.kind == Kind::kUnknown) {
-    return HttpResponse::Error(
-        404, absl::StrCat("no such path; use /v2/models/", options_.name, "/infer or /v1/models/",
-                          options_.name, ":predict"));
+  if (const std::string problem = PathProblem(route); !problem.empty()) {
+    return HttpResponse::Error(404, problem);
   }
   const bool gets = head.method == "GET" || head.method == "HEAD";
   if (route.posts() ? head.method != "POST" : !gets) {
@@ -239,10 +266,10 @@ std::optional<HttpResponse> PredictApi::RefuseRoute(const HttpHead& head, const 
     response.headers.emplace_back("Allow", route.posts() ? "POST" : "GET, HEAD");
     return response;
   }
-  if (!head.content_encoding.empty() &&
-      !absl::EqualsIgnoreCase(head.content_encoding, "identity")) {
-    return HttpResponse::Error(415, absl::StrCat("Content-Encoding ", Shown(head.content_encoding),
-                                                 " is not supported; send the body as it is"));
+  if (!head.content_encoding.empty()) {
+    return HttpResponse::Error(
+        415, absl::StrCat("Content-Encoding ", Shown(head.content_encoding),
+                          " is not supported; use gzip, or send the body as it is"));
   }
   if (route.model.empty()) return std::nullopt;
   if (route.model != options_.name) {
@@ -266,8 +293,7 @@ HttpResponse PredictApi::NoVersion(const Route& route) {
                         steps.empty() ? "none is" : "use one of ", absl::StrJoin(steps, ", ")));
 }
 
-void PredictApi::Handle(HttpRequest request, Respond respond) {
-  const Route route = ParseRoute(request.head.target);
+void PredictApi::Handle(const Route& route, HttpRequest request, Respond respond) {
   MutexLock lock(calls_);
   if (has_ended_) return std::move(respond)(Ended());
   if (route.posts()) return Predict(route, std::move(request), std::move(respond));
@@ -384,7 +410,7 @@ HttpResponse PredictApi::Answer(const Pending& pending, StatusOr<ScoredRows> sco
   const ModelName model{options_.name, scored->step.value_or(pending.version.step)};
   EncodedBody body = pending.kind == Kind::kInfer
                          ? EncodeV2(*pending.version.format, model, request, *scored)
-                         : EncodeV1(*pending.version.format, model, *scored);
+                         : EncodeV1(*pending.version.format, model, request.is_columnar, *scored);
   HttpResponse response;
   response.content_type = std::move(body.content_type);
   if (body.json_bytes) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "services/runtime/http_server.h"
 #include "services/serving/http_security.h"
@@ -35,6 +36,10 @@ struct Route {
   Kind kind = Kind::kUnknown;
   std::string model;
   std::optional<uint64_t> step;
+
+  // What follows the last colon of a path of v1, if it is not `predict`. The model may have it in
+  // its name; with a step, the kind is unknown.
+  std::string verb;
 
   bool posts() const { return kind == Kind::kInfer || kind == Kind::kPredict; }
   // For metrics.
@@ -70,14 +75,16 @@ class PredictApi final : public HttpHandler {
   // Why it is not ready, or empty.
   std::string Problem();
 
-  std::optional<HttpResponse> Refuse(const HttpHead& head) override;
-  void Handle(HttpRequest request, Respond respond) override;
+  std::variant<Answer, HttpResponse> Accept(const HttpHead& head) override;
 
  private:
   struct Pending;
 
-  std::optional<HttpResponse> RefuseRoute(const HttpHead& head, const Route& route)
+  std::optional<HttpResponse> Refuse(const HttpHead& head, const Route& route)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(calls_);
+  // Returns why the path has no meaning, or an empty text.
+  std::string PathProblem(const Route& route) const;
+  void Handle(const Route& route, HttpRequest request, Respond respond);
   HttpResponse Describe(const Route& route);
   LoadedVersion VersionOf(const Route& route);
   HttpResponse NoVersion(const Route& route);

@@ -4,25 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
-#include "simurgh/base/text.h"
+#include "simurgh/config/nearest.h"
 
 namespace simurgh {
-namespace {
-
-// "use one of a, b, c", or the first of many.
-std::string Choices(const std::vector<RowFormat::Column>& columns) {
-  constexpr size_t kShown = 8;
-  const auto end = columns.begin() + static_cast<ptrdiff_t>(std::min(kShown, columns.size()));
-  return absl::StrCat(
-      "the model's columns are ",
-      absl::StrJoin(columns.begin(), end, ", ",
-                    [](std::string* out, const auto& one) { absl::StrAppend(out, one.name); }),
-      columns.size() > kShown ? ", ..." : "");
-}
-
-}  // namespace
+namespace {}  // namespace
 
 CellCollector::CellCollector(const RowFormat& format, const RequestLimits& limits,
                              std::shared_ptr<RequestMemory> memory)
@@ -37,14 +23,32 @@ std::optional<size_t> CellCollector::Find(std::string_view name, const char* pla
     const size_t column = next_ + i < count ? next_ + i : next_ + i - count;
     if (format_.columns[column].name != name) continue;
     next_ = column + 1;
+    has_column_ = true;
     return column;
   }
+  const auto by_header = std::ranges::find(format_.columns, name, &RowFormat::Column::header_name);
+  if (by_header != format_.columns.end() && !name.empty()) {
+    has_column_ = true;
+    return static_cast<size_t>(by_header - format_.columns.begin());
+  }
+  if (limits_.ignores_unknown) {
+    if (!has_ignored_) first_ignored_ = name;
+    has_ignored_ = true;
+    return std::nullopt;
+  }
   const bool is_label = std::ranges::find(format_.labels, name) != format_.labels.end();
-  problems_.Add(absl::StrCat(place, " ", Shown(name),
-                             is_label ? ": is a label, which the model predicts; remove it"
-                                      : ": unknown column; remove it, or correct its name: ",
-                             is_label ? "" : Choices(format_.columns)));
+  problems_.Add(absl::StrCat(
+      place, " ", Shown(name),
+      is_label ? ": is a label, which the model predicts; remove it"
+               : absl::StrCat(": unknown column; ", NearestColumn(name), "; correct or remove it"),
+      ", or set serving.unknown_columns: ignore"));
   return std::nullopt;
+}
+
+std::string CellCollector::NearestColumn(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const RowFormat::Column& column : format_.columns) names.push_back(column.name);
+  return NearestRemedy("column", std::string(name), names);
 }
 
 std::string CellCollector::Place(const char* place, size_t column, size_t row) const {
@@ -68,6 +72,11 @@ bool CellCollector::CountListId() {
 
 StatusOr<PredictRequest> CellCollector::Finish(size_t rows) {
   SIMURGH_RETURN_IF_ERROR(too_many_);
+  if (has_ignored_ && !has_column_) {
+    return absl::InvalidArgumentError(absl::StrCat("no column is one of the model, such as ",
+                                                   Shown(first_ignored_), "; ",
+                                                   NearestColumn(first_ignored_)));
+  }
   if (!problems_.empty()) return absl::InvalidArgumentError(problems_.Text());
   if (!limits_.allows_bad_rows && !bad_.problems.empty()) {
     return absl::InvalidArgumentError(bad_.problems.Text());

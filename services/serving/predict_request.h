@@ -130,8 +130,9 @@ struct PredictRequest {
   BadRows bad;  // Their bad cells are missing in `rows`.
   std::string id;
   std::optional<std::chrono::microseconds> timeout;
-  std::vector<Output> outputs;
-  size_t cell_bytes = 0;  // Memory of the cells, without the body.
+  std::vector<Output> outputs;  // v2.
+  bool is_columnar = false;     // v1: `inputs`, not `instances`.
+  size_t cell_bytes = 0;        // Memory of the cells, without the body.
 };
 
 // A model's name and step, for responses.
@@ -145,6 +146,7 @@ struct RequestLimits {
   size_t max_rows = 4'096;
   size_t max_list_ids = size_t{1} << 20;  // In all arrays; each takes 16 bytes.
   bool allows_bad_rows = false;
+  bool ignores_unknown = false;  // Columns that the model does not have, and labels.
 };
 
 // Collects the cells of a request, column by column.
@@ -166,7 +168,8 @@ class CellCollector {
   Problems& problems() { return problems_; }
   BadRows& bad() { return bad_; }
 
-  // The index of a column of the format. Nothing, and a problem, if there is none of this name.
+  // The index of a column of the format, by its name or that in files. Nothing if there is none,
+  // which is a problem unless the limits ignore it.
   // place: for the problem, as "input".
   std::optional<size_t> Find(std::string_view name, const char* place);
 
@@ -194,6 +197,8 @@ class CellCollector {
   StatusOr<PredictRequest> Finish(size_t rows);
 
  private:
+  std::string NearestColumn(std::string_view name) const;
+
   const RowFormat& format_;
   const RequestLimits limits_;
   const std::shared_ptr<RequestMemory> memory_;
@@ -201,21 +206,28 @@ class CellCollector {
   Problems problems_;
   BadRows bad_;
   Status too_many_;
+  bool has_column_ = false;
+  bool has_ignored_ = false;
+  std::string first_ignored_;  // Column.
   size_t list_ids_ = 0;
   size_t next_ = 0;  // Columns are mostly in the order of the format.
 };
 
-// The v1 protocol: {"instances": [{"column": value, ...}, ...], "common": {...}}.
+// The v1 protocol: {"instances": [{"column": value, ...}, ...], "common": {...}}, or
+// {"inputs": {"column": [value, ...], ...}}.
 // A text or a number is the cell as it would be in a file; null or no key: missing; an array: the
-// ids of a list. `common` has the columns that all instances share.
+// ids of a list. `common` has the columns that all instances share. In `inputs`, a column with one
+// value holds for all rows, and a value may be in an array of its own.
 //
 // Errors: INVALID_ARGUMENT with the first ten problems, OUT_OF_RANGE for too many rows or ids.
 StatusOr<PredictRequest> DecodeV1(const RowFormat& format, const RequestLimits& limits,
                                   std::shared_ptr<RequestMemory> memory);
 
 // {"predictions": [...], "model_version": "120"}: a number for each row, or a list with one for
-// each label. Bad rows are null.
-EncodedBody EncodeV1(const RowFormat& format, const ModelName& model, const ScoredRows& rows);
+// each label. Bad rows are null. Columnar: {"outputs": [...]}, or an object with a list for each
+// label.
+EncodedBody EncodeV1(const RowFormat& format, const ModelName& model, bool is_columnar,
+                     const ScoredRows& rows);
 
 // The Open Inference Protocol, version 2, with the binary tensor extension.
 //

@@ -81,7 +81,9 @@ class Serving {
         .name = NameOf(config_),
         .limits = {.max_rows = config_.max_rows,
                    .max_list_ids = config_.max_body_bytes / kBytesOfListId,
-                   .allows_bad_rows = config_.bad_rows == ServingConfig::BadRows::kEmpty},
+                   .allows_bad_rows = config_.bad_rows == ServingConfig::BadRows::kEmpty,
+                   .ignores_unknown =
+                       config_.unknown_columns == ServingConfig::UnknownColumns::kIgnore},
         .max_cell_bytes = kBodiesAtOnce * config_.max_body_bytes,
         .queue_timeout = config_.queue_timeout};
     api_ = std::make_unique<PredictApi>(options, *backend_, registry_);

@@ -98,6 +98,12 @@ void ReadWork(MapReader& in, ServingConfig* config) {
             "have no prediction",
             &config->bad_rows,
             {{"fail", ServingConfig::BadRows::kFail}, {"empty", ServingConfig::BadRows::kEmpty}});
+  in.Choice("unknown_columns",
+            "reaction to columns of a request that the model does not have, and to labels; "
+            "`fail`: the request fails; `ignore`: they are not read",
+            &config->unknown_columns,
+            {{"fail", ServingConfig::UnknownColumns::kFail},
+             {"ignore", ServingConfig::UnknownColumns::kIgnore}});
   in.Duration("max_age", "age of the newest version from which the server is not ready; 0s: any",
               &config->max_age, milliseconds(0), hours(24 * 7));
   in.Duration("poll", "time between looks for a new version", &config->poll, kShortest, kLongest);

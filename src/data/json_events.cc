@@ -1,8 +1,10 @@
 #include "simurgh/data/json_events.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/src.hpp>  // The library's only use.
@@ -89,17 +91,43 @@ class Handler {
   bool ended_ = false;
 };
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+// The word around a byte, such as NaN, which Python's json writes by default.
+std::string_view WordAt(std::string_view text, size_t byte) {
+  const auto is_part = [](char c) { return absl::ascii_isalpha(c) || c == '-' || c == '+'; };
+  size_t begin = std::min(byte, text.size());
+  size_t end = begin;
+  while (begin > 0 && is_part(text[begin - 1])) --begin;
+  while (end < text.size() && is_part(text[end])) ++end;
+  return text.substr(begin, end - begin);
+}
+
+Status SyntaxError(const ErrorCode& error, std::string_view text, size_t byte,
+                   const JsonEvents& events) {
+  std::string place = events.Where();
+  if (!place.empty()) place = absl::StrCat(" in ", place);
+  constexpr size_t kLongestWord = 16;
+  const std::string word(WordAt(text, byte));
+  if (!word.empty() && word.size() <= kLongestWord && absl::ascii_isalpha(word.back())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("not JSON: ", word, " at byte ", byte, place,
+                     "; use null for a missing value, and double quotes around a text"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("not JSON: ", error.message(), " at byte ", byte,
+                                                 place, "; send one JSON object in UTF-8"));
+}
+
 }  // namespace
 
 Status ParseJson(std::string_view text, JsonEvents& events) {
+  const size_t mark = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   json::basic_parser<Handler> parser({}, events);
   ErrorCode error;
-  const size_t used = parser.write_some(/*more=*/false, text.data(), text.size(), error);
+  const size_t used =
+      mark + parser.write_some(/*more=*/false, text.data() + mark, text.size() - mark, error);
   if (parser.handler().ended()) return absl::OkStatus();
-  if (error) {
-    return absl::InvalidArgumentError(absl::StrCat("not JSON: ", error.message(), " at byte ", used,
-                                                   "; send one JSON object in UTF-8"));
-  }
+  if (error) return SyntaxError(error, text, used, events);
   if (used < text.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("not JSON: more text after the object at byte ", used, "; send one object"));

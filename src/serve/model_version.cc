@@ -55,7 +55,9 @@ std::vector<std::string> LocalOverrides(const Checkpoint& checkpoint) {
 constexpr char kDense[] = "dense.safetensors";
 
 RowFormat FormatOf(const ClusterConfig& config) {
-  RowFormat format{.columns = {}, .labels = LabelColumns(config.data)};
+  RowFormat format{.columns = {},
+                   .labels = LabelColumns(config.data),
+                   .is_json = config.data.format == DataConfig::Format::kJson};
   std::vector<std::string> read;
   for (const FeatureConfig& feature : config.features) {
     const std::vector<std::string> sources = feature.sources();
@@ -70,6 +72,7 @@ RowFormat FormatOf(const ClusterConfig& config) {
     const bool is_dense = column.kind == ColumnConfig::Kind::kDense;
     format.columns.push_back(
         {.name = column.name,
+         .header_name = HeaderName(column) == column.name ? "" : HeaderName(column),
          .is_dense = is_dense,
          .is_list = column.separator != '\0' || (!is_dense && has_lists),
          .is_read = is_dense || std::ranges::find(read, column.name) != read.end()});

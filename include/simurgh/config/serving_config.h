@@ -15,6 +15,7 @@ namespace simurgh {
 struct ServingConfig {
   enum class Rows { kMemory, kRemote };
   enum class BadRows { kFail, kEmpty };
+  enum class UnknownColumns { kFail, kIgnore };
 
   struct Tls {
     std::string certificate;
@@ -44,6 +45,7 @@ struct ServingConfig {
   std::chrono::milliseconds request_timeout{10'000};
   std::chrono::milliseconds queue_timeout{100};
   BadRows bad_rows = BadRows::kFail;
+  UnknownColumns unknown_columns = UnknownColumns::kFail;
   std::chrono::milliseconds max_age{0};  // Of the newest version, to be ready; 0: any.
   std::chrono::milliseconds poll{200};
   Security security = Security::kLoopback;

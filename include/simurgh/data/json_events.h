@@ -27,12 +27,15 @@ class JsonEvents {
   virtual bool EndArray() = 0;
   virtual bool Key(std::string_view key) = 0;
   virtual bool Scalar(const JsonScalar& value) = 0;
+
+  // Where the document is, for an error: "column 'age', row 3", or an empty text.
+  virtual std::string Where() const { return ""; }
 };
 
-// Parses one document. Numbers, and texts without escapes, are parts of `json`. Other texts, and
-// keys, are valid until their event returns. Objects and arrays may be 32 deep.
-// Errors: INVALID_ARGUMENT, "not JSON: ...", naming the byte. An event that has ended the parsing
-// is not an error.
+// Parses one document. A byte order mark before it is skipped. Numbers, and texts without escapes,
+// are parts of `json`. Other texts, and keys, are valid until their event returns. Objects and
+// arrays may be 32 deep. Errors: INVALID_ARGUMENT, "not JSON: ...", naming the byte, and the place
+// that the events know. An event that has ended the parsing is not an error.
 Status ParseJson(std::string_view json, JsonEvents& events);
 
 // Appends the shortest text that gives this float; null for NaN.

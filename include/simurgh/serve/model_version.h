@@ -19,13 +19,15 @@ namespace simurgh {
 struct RowFormat {
   struct Column {
     std::string name;
-    bool is_dense = false;  // A number; otherwise ids.
-    bool is_list = false;   // Several ids.
-    bool is_read = false;   // False: the model ignores the column.
+    std::string header_name;  // In files, if it is another one.
+    bool is_dense = false;    // A number; otherwise ids.
+    bool is_list = false;     // Several ids.
+    bool is_read = false;     // False: the model ignores the column.
   };
 
   std::vector<Column> columns;      // In the order of the data files, without labels and weights.
   std::vector<std::string> labels;  // One or more.
+  bool is_json = false;             // The training's rows were JSON objects.
 };
 
 // The configuration in a checkpoint, with its fitted statistics, for predictions on this machine:

@@ -5,6 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include <zlib.h>
+
+#include "absl/strings/str_format.h"
 #include <catch2/catch.hpp>
 
 namespace simurgh {
@@ -83,6 +86,75 @@ TEST_CASE("an empty chunked body may arrive in pieces", "[serving]") {
     CHECK(parsed.request->body.empty());
     CHECK(parsed.rest == "X");
     CHECK(Parse(head + "{}\r\n\r\n", piece).code == 400);
+  }
+}
+
+namespace {
+
+// Compressed by `gzip`.
+std::string Gzip(const std::string& text) {
+  z_stream stream{};
+  REQUIRE(deflateInit2(&stream, 9, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string out(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+std::string PostOf(const std::string& body, const std::string& encoding = "gzip") {
+  return "POST / HTTP/1.1\r\nContent-Encoding: " + encoding +
+         "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+}  // namespace
+
+TEST_CASE("bodies in gzip are decompressed", "[serving]") {
+  const std::string text = "hello, hello, hello, hello";
+  for (const size_t piece : {1, 3, 1000}) {
+    CAPTURE(piece);
+    for (const std::string& body : {Gzip(text), Gzip("hello, hello, ") + Gzip("hello, hello")}) {
+      const Parsed parsed = Parse(PostOf(body) + "X", piece);
+      REQUIRE(parsed.request);
+      CHECK(parsed.request->body == text);
+      CHECK(parsed.request->head.content_encoding.empty());
+      CHECK(parsed.rest == "X");
+    }
+    CHECK(Parse(PostOf(Gzip(std::string(64, 'x'))), piece).request->body == std::string(64, 'x'));
+    CHECK(Parse(PostOf(Gzip("x"), "X-GZip"), piece).request->body == "x");
+    CHECK(Parse(PostOf(""), piece).request->body.empty());
+    const std::string gzip = Gzip("abc");
+    const std::string chunks = "5\r\n" + gzip.substr(0, 5) + "\r\n" +
+                               absl::StrFormat("%x\r\n", gzip.size() - 5) + gzip.substr(5) +
+                               "\r\n0\r\n\r\n";
+    CHECK(Parse("POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                    chunks,
+                piece)
+              .request->body == "abc");
+    CHECK(Parse(PostOf(Gzip(std::string(65, 'x'))), piece).code == 413);
+    CHECK(Parse(PostOf(Gzip(std::string(100'000, 'x')).substr(0, 60)), piece).code == 413);
+    CHECK(Parse(PostOf("no gzip"), piece).code == 400);
+    CHECK(Parse(PostOf(gzip.substr(0, gzip.size() - 1)), piece).code == 400);
+    CHECK(Parse(PostOf(gzip + "x"), piece).code == 400);
+  }
+  CHECK(Parse(PostOf("as it is", "identity"), 99).request->body == "as it is");
+  CHECK(Parse(PostOf("xyz", "br"), 99).request->head.content_encoding == "br");
+}
+
+TEST_CASE("a target may be a whole URI", "[serving]") {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"http://host/v2/x?y=1", "/v2/x?y=1"},
+      {"HTTPS://host:8000/v2", "/v2"},
+      {"http://host", "/"},
+      {"http://host?y=1", "/?y=1"},
+      {"/http://host/v2", "/http://host/v2"},
+  };
+  for (const auto& [target, path] : cases) {
+    CHECK(Parse("GET " + target + " HTTP/1.1\r\n\r\n", 99).request->head.target == path);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -23,10 +24,12 @@ struct Fixture {
 
   // As the server does it.
   HttpResponse Send(HttpHead head, const std::string& body = "") {
-    if (const auto refusal = api.Refuse(head)) return *refusal;
+    auto accepted = api.Accept(head);
+    if (auto* const refusal = std::get_if<HttpResponse>(&accepted)) return std::move(*refusal);
     std::optional<HttpResponse> answer;
-    api.Handle({std::move(head), body},
-               [&answer](HttpResponse response) { answer = std::move(response); });
+    std::get<HttpHandler::Answer>(std::move(accepted))(
+        {std::move(head), body},
+        [&answer](HttpResponse response) { answer = std::move(response); });
     REQUIRE(answer);
     return *std::move(answer);
   }
@@ -45,6 +48,13 @@ std::string HeaderOf(const HttpResponse& response, std::string_view name) {
     if (header == name) return value;
   }
   return "";
+}
+
+// Requires a request that is not refused before its body.
+void Handle(PredictApi& api, const HttpRequest& request, HttpHandler::Respond respond) {
+  auto accepted = api.Accept(request.head);
+  REQUIRE(std::holds_alternative<HttpHandler::Answer>(accepted));
+  std::get<HttpHandler::Answer>(std::move(accepted))(request, std::move(respond));
 }
 
 constexpr char kPredict[] = "/v1/models/m:predict";
@@ -106,10 +116,26 @@ TEST_CASE("what cannot be answered has its code and a reason", "[serving]") {
        "version 7 is not loaded; use one of 120, 110"},
       {{.method = "GET", .target = kPredict}, "", 405, "use POST for this path"},
       {{.method = "POST", .target = "/v2"}, "", 405, "use GET for this path"},
-      {{.method = "POST", .target = kPredict, .content_encoding = "gzip"},
+      {{.method = "POST", .target = "/v1/models/m:classify"},
+       body,
+       404,
+       "unknown verb ':classify'; use POST with /v1/models/m:predict"},
+      {{.method = "POST", .target = "/v1/models/m/versions/120:regress"},
+       body,
+       404,
+       "unknown verb ':regress'; use POST with /v1/models/m:predict"},
+      {{.method = "POST", .target = "/v1/models/m%3aclassify"},
+       body,
+       404,
+       "unknown verb ':classify'; use POST with /v1/models/m:predict"},
+      {{.method = "GET", .target = "/v1/models/n:classify"},
+       "",
+       404,
+       "no model 'n:classify'; this server has m"},
+      {{.method = "POST", .target = kPredict, .content_encoding = "br"},
        body,
        415,
-       "Content-Encoding 'gzip' is not supported; send the body as it is"},
+       "Content-Encoding 'br' is not supported; use gzip, or send the body as it is"},
       {{.method = "POST", .target = kInfer, .inference_header_length = "x"},
        "{}",
        400,
@@ -137,6 +163,26 @@ TEST_CASE("what cannot be answered has its code and a reason", "[serving]") {
   CHECK(HeaderOf(fixture.Post("/v2", ""), "Allow") == "GET, HEAD");
 }
 
+TEST_CASE("a path may have escapes, and a model a colon in its name", "[serving]") {
+  FakeBackend backend;
+  MetricRegistry registry;
+  PredictApi api({.name = "a:b"}, backend, registry);
+  for (const char* target : {"/v1/models/a:b:predict", "/v1/models/a%3Ab%3Apredict"}) {
+    int code = 0;
+    Handle(api, {{.method = "POST", .target = target}, R"({"instances":[{}]})"},
+           [&code](const HttpResponse& response) { code = response.code; });
+    CHECK(code == 200);
+  }
+  CHECK(std::holds_alternative<HttpHandler::Answer>(
+      api.Accept({.method = "GET", .target = "/v1/models/a:b"})));
+}
+
+TEST_CASE("columns in `inputs` are answered with columns in `outputs`", "[serving]") {
+  Fixture fixture;
+  CHECK(fixture.Post(kPredict, R"({"inputs":{"age":3,"city":["abc","b"]}})").body ==
+        R"({"outputs":[0.03,0.01],"model_version":"120"})");
+}
+
 TEST_CASE("bad rows can be allowed in both protocols", "[serving]") {
   Fixture fixture(/*allows_bad_rows=*/true);
   CHECK(
@@ -152,8 +198,8 @@ TEST_CASE("of many bad rows ten are named", "[serving]") {
   for (int i = 0; i < 14; ++i) body += R"({"city":"bad"},)";
   body.back() = ']';
   std::string answer;
-  api.Handle({{.method = "POST", .target = kPredict}, body + "}"},
-             [&](HttpResponse response) { answer = response.body; });
+  Handle(api, {{.method = "POST", .target = kPredict}, body + "}"},
+         [&](const HttpResponse& response) { answer = response.body; });
   CHECK_THAT(answer, Catch::Contains("row 9: ") && !Catch::Contains("row 10: ") &&
                          Catch::Contains("\\nand 4 more"));
 }
@@ -233,8 +279,8 @@ TEST_CASE("the cells of all requests have a limit together", "[serving]") {
     std::string body = R"({"instances":[)";
     for (size_t i = 0; i < rows; ++i) body += R"({"city":"b"},)";
     body.back() = ']';
-    api.Handle({{.method = "POST", .target = kPredict}, body + "}"},
-               [&codes](const HttpResponse& response) { codes.push_back(response.code); });
+    Handle(api, {{.method = "POST", .target = kPredict}, body + "}"},
+           [&codes](const HttpResponse& response) { codes.push_back(response.code); });
   };
   std::vector<int> held;
   std::vector<int> codes;
@@ -258,15 +304,19 @@ TEST_CASE("after the end of calls the backend is not needed", "[serving]") {
   MetricRegistry registry;
   auto backend = std::make_unique<FakeBackend>();
   PredictApi api({.name = "m"}, *backend, registry);
-  api.EndCalls();
-  backend.reset();
+  std::vector<std::pair<HttpHead, HttpHandler::Answer>> requests;
   for (const auto& [method, target] :
        {std::pair("POST", kPredict), {"GET", "/v2/models/m"}, {"GET", "/v2/health/ready"}}) {
     const HttpHead head{.method = method, .target = target};
-    CHECK(api.Refuse(head)->code == 503);
+    requests.emplace_back(head, std::get<HttpHandler::Answer>(api.Accept(head)));
+  }
+  api.EndCalls();
+  backend.reset();
+  for (auto& [head, answer] : requests) {
+    CHECK(std::get<HttpResponse>(api.Accept(head)).code == 503);
     int code = 0;
-    api.Handle({head, R"({"instances":[{}]})"},
-               [&code](const HttpResponse& response) { code = response.code; });
+    std::move(answer)({head, R"({"instances":[{}]})"},
+                      [&code](const HttpResponse& response) { code = response.code; });
     CHECK(code == 503);
   }
 }

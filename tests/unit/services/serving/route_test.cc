@@ -29,6 +29,11 @@ TEST_CASE("paths name what a request is about", "[serving]") {
       {"/v1/models/m/versions/7", Kind::kStatus, "m", 7},
       {"/v1/models/m:predict", Kind::kPredict, "m", {}},
       {"/v1/models/m/versions/7:predict", Kind::kPredict, "m", 7},
+      {"/v1/models/m%3Apredict", Kind::kPredict, "m", {}},
+      {"/v1/models/m/versions/7%3Apredict", Kind::kPredict, "m", 7},
+      {"/v1/m%6fdels/%6d:predict", Kind::kPredict, "m", {}},
+      {"/v1/models/m:2:predict", Kind::kPredict, "m:2", {}},
+      {"/v1/models/m:2", Kind::kStatus, "m:2", {}},
   };
   for (const auto& [target, kind, model, step] : cases) {
     INFO(target);
@@ -58,6 +63,7 @@ TEST_CASE("other paths are unknown", "[serving]") {
                                    "/v1/models/m/infer",
                                    "/v1/models/:predict",
                                    "/v1/models/m/x:predict",
+                                   "/v1/models/m/versions/7:classify",
                                    "/v2/models/%2",
                                    "/v2/models/%zz",
                                    "/v2/models/m%",

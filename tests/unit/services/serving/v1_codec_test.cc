@@ -62,6 +62,12 @@ TEST_CASE("v1: values are cells as they are written", "[serving]") {
        R"(2 rows; age: "3"; city: "b" "c")"},
       {R"({"signature_name": "serving_default", "instances": [{"age": 1}]})",
        R"(1 rows; age: "1")"},
+      {"\xef\xbb\xbf{\"instances\": [{\"age\": 1}]}", R"(1 rows; age: "1")"},
+      {R"({"inputs": {"age": [1, null, "3"], "city": [["a"], ["b"], [null]]}})",
+       R"(3 rows; age: "1" - "3"; city: "a" "b" -)"},
+      {R"({"inputs": {"age": 7, "seen": [["a", "b"], [], "c|d"], "note": [1, 2, 3]}})",
+       R"(3 rows; age: "7"; seen: [a,b] - "c|d")"},
+      {R"({"inputs": {"age": [7], "city": ["a", "b"]}})", R"(2 rows; age: "7"; city: "a" "b")"},
       {R"({"instances": [{"city": "b", "age": 1}, {"age": 2, "city": "c"}]})",
        R"(2 rows; age: "1" "2"; city: "b" "c")"},
   };
@@ -85,9 +91,21 @@ TEST_CASE("v1: what is wrong is named with its remedy", "[serving]") {
       {"", "the body is not JSON: incomplete JSON at byte 0; send one JSON object in UTF-8"},
       {"{", "the body is not JSON: incomplete JSON at byte 1; send one JSON object in UTF-8"},
       {R"({"instances": [{"age": 07}]})",
-       "the body is not JSON: syntax error at byte 24; send one JSON object in UTF-8"},
+       "the body is not JSON: syntax error at byte 24 in column 'age', row 0; send one JSON object "
+       "in UTF-8"},
       {R"({"instances": [{"age": NaN}]})",
-       "the body is not JSON: syntax error at byte 23; send one JSON object in UTF-8"},
+       "the body is not JSON: NaN at byte 23 in column 'age', row 0; use null for a missing value, "
+       "and double quotes around a text"},
+      {R"({"instances": [{}, {"city": "a", "price": -Infinity}]})",
+       "the body is not JSON: -Infinity at byte 43 in column 'price', row 1; use null for a "
+       "missing "
+       "value, and double quotes around a text"},
+      {R"({"common": {"price": None}, "instances": [{}]})",
+       "the body is not JSON: None at byte 21 in common, column 'price'; use null for a missing "
+       "value, and double quotes around a text"},
+      {R"({"inputs": {"price": [1, NaN]}})",
+       "the body is not JSON: NaN at byte 25 in column 'price', row 1; use null for a missing "
+       "value, and double quotes around a text"},
       {R"({"instances": [{"age": 1}]} x)",
        "the body is not JSON: more text after the object at byte 28; send one object"},
       {"[]", "the body is no JSON object; send {\"instances\": [{\"column\": value, ...}, ...]}"},
@@ -100,14 +118,33 @@ TEST_CASE("v1: what is wrong is named with its remedy", "[serving]") {
        "instances: row 0 is no object; send {\"column\": value, ...} for each row"},
       {R"({"instances": [{}, []]})",
        "instances: row 1 is no object; send {\"column\": value, ...} for each row"},
-      {R"({"inputs": {"age": [1]}})", "'inputs': unknown key; use instances and common"},
+      {R"({"rows": [{"age": 1}]})", "'rows': unknown key; use instances and common, or inputs"},
+      {R"({"inputs": {}})", "inputs: has no values; send an array for each column"},
+      {R"({"inputs": {"age": []}})", "inputs: has no values; send an array for each column"},
+      {R"({"inputs": [1]})", "inputs: is an array; send {\"column\": [value, ...], ...}"},
+      {R"({"inputs": {"age": [1], "city": {"a": 1}}})",
+       "inputs: column 'city': is an object; send an array"},
+      {R"({"inputs": {"age": [1], "age": [2]}})",
+       "inputs: column 'age': is given twice; remove one"},
+      {R"({"inputs": {"age": [1, 2], "city": ["a", "b", "c"]}})",
+       "inputs: column 'age': has 2 values, but another column has 3; send one value for all rows, "
+       "or one for each"},
+      {R"({"inputs": {"age": [[1, 2], [3, 4]]}})",
+       "inputs: column 'age': has an array that is not one value; the column has one in a row\n"
+       "inputs: column 'age': has an array that is not one value; the column has one in a row"},
+      {R"({"inputs": {"age": [1, true]}})",
+       "column 'age', row 1: true is a boolean; send the text or the number that the training "
+       "data has for it"},
+      {R"({"inputs": {"age": [1]}, "instances": [{}]})",
+       "inputs: is given besides instances or common; send one of them"},
       {R"({"instances": [{}], "common": []})", "common: is an array; send an object"},
       {R"({"instances": [{}], "instances": [{}]})", "instances: is given twice"},
       {R"({"instances": [{"agee": 1}]})",
-       "column 'agee': unknown column; remove it, or correct its name: the model's columns are "
-       "age, price, city, seen, note"},
+       "column 'agee': unknown column; the nearest column is 'age'; correct or remove it, or set "
+       "serving.unknown_columns: ignore"},
       {R"({"instances": [{"sold": 1}]})",
-       "column 'sold': is a label, which the model predicts; remove it"},
+       "column 'sold': is a label, which the model predicts; remove it, or set "
+       "serving.unknown_columns: ignore"},
       {R"({"instances": [{}, {"age": true}]})",
        "column 'age', row 1: true is a boolean; send the text or the number that the training "
        "data has for it"},
@@ -150,7 +187,30 @@ TEST_CASE("v1: the first ten problems are named", "[serving]") {
                         !Catch::Contains("'x10'") && Catch::EndsWith("\nand 1 more"));
 }
 
+TEST_CASE("v1: rows of JSON files are read as training reads them", "[serving]") {
+  RowFormat format = SampleFormat();
+  format.is_json = true;
+  format.columns[2].header_name = "user city";
+  const auto decode = [&](const std::string& body) {
+    const auto request =
+        DecodeV1(format, {.ignores_unknown = true}, std::make_shared<RequestMemory>(body));
+    return request.ok() ? RequestText(request->rows, format)
+                        : std::string(request.status().message());
+  };
+  CHECK(decode(R"({"instances": [{"user city": true, "age": true, "sold": 1, "x": {"y": [1]},)"
+               R"( "z": [[2]], "note": {}}, {"city": "b", "age": false}]})") ==
+        R"(2 rows; age: "1" "0"; city: "true" "b")");
+  CHECK(decode(R"({"inputs": {"user city": ["a"], "sold": [1, 0], "x": {"y": 1}}})") ==
+        R"(1 rows; city: "a")");
+  CHECK(decode(R"({"instances": [{"city": "b", "user city": "c"}]})") ==
+        "column 'city', row 0: is given twice; remove one");
+  CHECK(decode(R"({"instances": [{"cit": "b"}]})") ==
+        "no column is one of the model, such as 'cit'; the nearest column is 'city'");
+}
+
 TEST_CASE("v1: too many rows are refused at the first of them", "[serving]") {
+  CHECK(absl::IsOutOfRange(
+      Decode(R"({"inputs": {"age": [1, 2, 3, 4, 5, is not looked at)").status()));
   const auto request = Decode(R"({"instances": [{}, {}, {}, {}, {}, is not looked at)");
   CHECK(request.status().code() == absl::StatusCode::kOutOfRange);
   CHECK(request.status().message() ==
@@ -165,6 +225,15 @@ TEST_CASE("v1: bad rows can be allowed", "[serving]") {
   CHECK(request->bad.rows == std::set<size_t>{1});
   CHECK(RequestText(request->rows, SampleFormat()) == R"(3 rows; age: "1" - "3"; city: - "a" -)");
   CHECK_FALSE(Decode(R"({"instances": [{"none": 1}]})", true).ok());
+  const auto columns =
+      Decode(R"({"inputs": {"age": [1, true, 3], "city": ["a", "b", "c"]}})", true);
+  REQUIRE(columns.ok());
+  CHECK(columns->bad.rows == std::set<size_t>{1});
+  CHECK(RequestText(columns->rows, SampleFormat()) ==
+        R"(3 rows; age: "1" - "3"; city: "a" "b" "c")");
+  const auto shared = Decode(R"({"inputs": {"age": true, "city": ["a", "b"]}})", true);
+  REQUIRE(shared.ok());
+  CHECK(shared->bad.rows == std::set<size_t>{0, 1});
 }
 
 TEST_CASE("v1: all rows are read if more are bad than are named", "[serving]") {
@@ -212,11 +281,14 @@ TEST_CASE("v1: bodies that are deep or not UTF-8 are refused", "[serving]") {
 TEST_CASE("v1: responses have a number for each row, or a list for each", "[serving]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const ModelName model{"m", 120};
-  CHECK(EncodeV1(SampleFormat(), model, {.probabilities = {0.1F, nan, 1}}).bytes ==
+  CHECK(EncodeV1(SampleFormat(), model, false, {.probabilities = {0.1F, nan, 1}}).bytes ==
         R"({"predictions":[0.1,null,1],"model_version":"120"})");
-  CHECK(
-      EncodeV1(SampleFormat({"a", "b"}), model, {.probabilities = {0.25F, 0.5F, nan, nan}}).bytes ==
-      R"({"predictions":[[0.25,0.5],[null,null]],"model_version":"120"})");
+  CHECK(EncodeV1(SampleFormat({"a", "b"}), model, false, {.probabilities = {0.25F, 0.5F, nan, nan}})
+            .bytes == R"({"predictions":[[0.25,0.5],[null,null]],"model_version":"120"})");
+  CHECK(EncodeV1(SampleFormat(), model, true, {.probabilities = {0.5F, nan}}).bytes ==
+        R"({"outputs":[0.5,null],"model_version":"120"})");
+  CHECK(EncodeV1(SampleFormat({"a", "b"}), model, true, {.probabilities = {0.25F, 0.5F, 1, 0}})
+            .bytes == R"({"outputs":{"a":[0.25,1],"b":[0.5,0]},"model_version":"120"})");
 }
 
 TEST_CASE("numbers of responses give the same float", "[serving]") {

@@ -239,10 +239,11 @@ TEST_CASE("v2: what is wrong with requests is named with its remedy", "[serving]
        "inputs: has a value that is no object; send an object for each tensor"},
       {R"({"inputs": [{}]})", "inputs: an input has no name; name it like a column"},
       {R"({"inputs": [{"name": 7}]})",
-       "name: is not a text\ninput '': unknown column; remove it, "
-       "or correct its name: the model's columns are age, price, city, seen, note"},
+       "name: is not a text\ninput '': unknown column; use one of age, price, city, seen, note; "
+       "correct or remove it, or set serving.unknown_columns: ignore"},
       {Body("age", R"({"name":"sold","shape":[1],"datatype":"FP32","data":[1]})"),
-       "input 'sold': is a label, which the model predicts; remove it"},
+       "input 'sold': is a label, which the model predicts; remove it, or set "
+       "serving.unknown_columns: ignore"},
       {Body("age", R"({"name":"note","shape":[1],"datatype":"BYTES","data":["x"]})"),
        "input 'age': is missing; send it, with empty texts for missing values"},
       {Body("age", R"({"name":"city","shape":[1],"datatype":"BYTES","data":["x"]})"),
