@@ -35,18 +35,21 @@ constexpr char kNotes[] =
     "The\n"
     "choice of rows is the same in each run. Rows that cannot be read, at most 1 %,\n"
     "are left out.\n\n"
-    "Prints a line for each column, with its kind and the reason, and the next command.\n\n"
+    "Prints a line for each column, with its kind and the reason, and the next command. Of a\n"
+    "column of numbers the reason has the loss of predictions by this column alone: by the mean\n"
+    "label of each value, by ranges, and by a linear function of the number.\n\n"
+    "COLUMNS are names in the header, between commas or in several options.\n\n"
     "Examples:\n"
     "  simurgh init clicks.csv\n"
-    "  simurgh init january.csv.gz --test february.csv.gz --label bought\n\n"
+    "  simurgh init january.csv.gz --test february.csv.gz --label bought\n"
+    "  simurgh init visits.csv --id shop,city --skip note --time day\n\n"
     "Exit codes: 0 done, 2 bad arguments or data, 3 failed otherwise.\n";
 
 struct Options {
   std::string data;
   std::string test;
   std::string output;  // Of the configuration.
-  std::string label;
-  uint64_t rows = 0;
+  GuessOptions guess;
   bool force = false;
 };
 
@@ -93,8 +96,9 @@ const char* KindName(ColumnConfig::Kind kind) {
       return "dense";
     case ColumnConfig::Kind::kId:
       return "id";
-    case ColumnConfig::Kind::kSkip:
     case ColumnConfig::Kind::kWeight:
+      return "weight";
+    case ColumnConfig::Kind::kSkip:
     case ColumnConfig::Kind::kGroup:  // Never guessed.
       break;
   }
@@ -166,8 +170,7 @@ StatusOr<ExitCode> Init(const Options& options) {
   if (options.test.empty()) written.push_back(files.test);
   if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent(written));
 
-  SIMURGH_ASSIGN_OR_RETURN(const CsvGuess guess,
-                           GuessCsv(options.data, options.label, options.rows));
+  SIMURGH_ASSIGN_OR_RETURN(const CsvGuess guess, GuessCsv(options.data, options.guess));
   std::cout << "columns of the first " << guess.rows << " rows, separated by "
             << (guess.separator == '\t' ? "tabs"
                                         : absl::StrCat("'", std::string(1, guess.separator), "'"))
@@ -213,19 +216,36 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
   namespace po = boost::program_options;
   Options own;
   po::options_description options("Options");
+  GuessOptions& guess = own.guess;
+  const auto column = [](std::string* name) { return po::value(name)->value_name("COLUMN"); };
+  const auto columns = [](std::vector<std::string>* names) {
+    return po::value(names)->value_name("COLUMNS");
+  };
+  const auto rows = [&] { return po::value(&guess.max_rows)->value_name("N"); };
   options.add_options()("output", po::value(&own.output)->value_name("FILE"),
                         "write the configuration to FILE (default: DATA with the ending .yaml)")(
-      "label", po::value(&own.label)->value_name("COLUMN"),
-      "use this column as the label (default: by its name, or the last with two values)")(
+      "label", column(&guess.label),
+      "use this column as the label (default: by its name, or the only one with two values)")(
+      "id", columns(&guess.ids), "use these columns as ids")(
+      "dense", columns(&guess.dense), "use these columns as numbers")("skip", columns(&guess.skip),
+                                                                      "leave these columns out")(
+      "weight", column(&guess.weight), "use this column as the weight of the rows")(
+      "group", column(&guess.group), "also compute the AUC within the rows of each of its ids")(
+      "time", column(&guess.time),
+      "split by this column's dates or numbers: train on the oldest rows, test on the newest")(
       "test", po::value(&own.test)->value_name("FILE"), "test on FILE, and on no row of DATA")(
-      "rows", po::value(&own.rows)->value_name("N")->default_value(200'000),
-      "look at the first N rows")("force", po::bool_switch(&own.force), "replace existing files");
+      "sample", rows(), "look at the first N rows (default: 200000)")(
+      "force", po::bool_switch(&own.force), "replace existing files")("rows", rows(),
+                                                                      "older name of --sample");
   const CommandHelp help{"init: writes a configuration that trains on a CSV file", kInitUsage,
                          kNotes};
   const auto run = [&](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
     if (words.empty()) return OptionProblem("init: DATA is missing");
-    if (own.rows == 0) return OptionProblem("--rows 0 is out of range; use 1 or more");
+    if (guess.max_rows == 0) return OptionProblem("--sample 0 is out of range; use 1 or more");
     own.data = words[0];
+    guess.label_command = [&](const std::string& name) {
+      return absl::StrCat("simurgh init ", ShellWord(own.data), " --label ", ShellWord(name));
+    };
     if (own.output.empty()) {
       own.output = fs::path(own.data).parent_path() / (StemOf(own.data) + ".yaml");
     }

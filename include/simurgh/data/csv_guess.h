@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,15 +31,32 @@ struct CsvGuess {
   std::vector<ColumnGuess> columns;  // In the order of the file.
   std::vector<std::string> header;   // Names in the file.
   std::string header_line;
-  uint64_t rows = 0;      // Rows looked at.
-  bool is_whole = false;  // There are no others.
+  uint64_t rows = 0;                  // Rows looked at.
+  bool is_whole = false;              // There are no others.
+  std::string group_feature;          // Whose values group the rows for their AUC, or empty.
+  std::optional<size_t> time_column;  // That the rows are split by.
 };
 
-// Looks at the header and the first rows of a CSV file, plain, gzip or zstd. label: the name of the
-// label column; empty: guess it. max_rows > 0: rows to look at.
+// The command that chooses a column of the header as the label, for messages.
+using LabelCommand = std::function<std::string(const std::string& column)>;
+
+struct GuessOptions {
+  uint64_t max_rows = 200'000;  // Rows to look at, > 0.
+  // Columns by their names in the header. Empty: guess.
+  std::string label;
+  std::string weight;
+  std::string group;
+  std::string time;  // That the rows are split by; no feature.
+  std::vector<std::string> ids;
+  std::vector<std::string> dense;
+  std::vector<std::string> skip;
+  LabelCommand label_command = [](const std::string& column) { return "--label " + column; };
+};
+
+// Looks at the header and the first rows of a CSV file, plain, gzip or zstd.
 // Errors: of reading; INVALID_ARGUMENT for a file that is empty, no text, or without header, for
-// quotes over lines, and if no label is found, with place and remedy.
-StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, uint64_t max_rows);
+// quotes over lines, and if no label or no named column is found, with place and remedy.
+StatusOr<CsvGuess> GuessCsv(const std::string& path, const GuessOptions& options);
 
 struct StarterOptions {
   std::string cluster;     // Name of the cluster.

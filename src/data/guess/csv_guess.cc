@@ -6,8 +6,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 
+#include "data/guess/column_name.h"
 #include "data/guess/csv_sample.h"
+#include "data/guess/evidence.h"
 
 namespace simurgh {
 namespace {
@@ -47,6 +51,116 @@ std::vector<std::string> MissingValues(const CsvSample& sample,
   return {texts.begin(), texts.end()};
 }
 
+// What the options tell of a column.
+enum class Wish { kGuess, kLabel, kId, kDense, kSkip, kWeight, kGroup, kTime };
+
+// By column. Errors: INVALID_ARGUMENT for a name that is not in the header, or in two options.
+StatusOr<std::vector<Wish>> WishesOf(const std::vector<std::string>& header, size_t label,
+                                     const GuessOptions& options) {
+  std::vector<Wish> wishes(header.size(), Wish::kGuess);
+  std::vector<std::string> named(header.size());
+  wishes[label] = Wish::kLabel;
+  named[label] = "the label";
+  const auto add = [&](const char* option, const std::string& name, Wish wish) -> Status {
+    if (name.empty()) return absl::OkStatus();
+    SIMURGH_ASSIGN_OR_RETURN(const size_t column, FindColumn(header, option, name));
+    if (wishes[column] != Wish::kGuess) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, " ", name, ": the column is ", named[column], "; name it once"));
+    }
+    wishes[column] = wish;
+    named[column] = absl::StrCat("that of ", option);
+    return absl::OkStatus();
+  };
+  SIMURGH_RETURN_IF_ERROR(add("--weight", options.weight, Wish::kWeight));
+  SIMURGH_RETURN_IF_ERROR(add("--group", options.group, Wish::kGroup));
+  for (const auto& [option, names, wish] : {std::tuple("--id", &options.ids, Wish::kId),
+                                            {"--dense", &options.dense, Wish::kDense},
+                                            {"--skip", &options.skip, Wish::kSkip}}) {
+    for (const std::string& text : *names) {
+      // A name can have commas.
+      const bool is_name = std::ranges::find(header, text) != header.end();
+      const std::vector<std::string> parts =
+          is_name ? std::vector{text} : absl::StrSplit(text, ',');
+      for (const std::string& name : parts) SIMURGH_RETURN_IF_ERROR(add(option, name, wish));
+    }
+  }
+  if (options.time.empty()) return wishes;
+  SIMURGH_ASSIGN_OR_RETURN(const size_t time, FindColumn(header, "--time", options.time));
+  // It can be a feature, too.
+  if (wishes[time] == Wish::kGuess) wishes[time] = Wish::kTime;
+  if (wishes[time] == Wish::kLabel) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--time ", options.time, ": the column is the label; name another one"));
+  }
+  return wishes;
+}
+
+ColumnGuess Left(std::string reason) {
+  return {.config = {.name = {}, .kind = ColumnConfig::Kind::kSkip}, .reason = std::move(reason)};
+}
+
+// Whether the column alone predicts the label nearly without error.
+bool TellsLabel(const Evidence& evidence) {
+  constexpr uint64_t kMinRows = 500;
+  constexpr double kShare = 0.05;
+  return evidence.rows >= kMinRows && evidence.least() < kShare * evidence.constant;
+}
+
+bool IsInput(const ColumnGuess& column) {
+  return column.config.kind == ColumnConfig::Kind::kId ||
+         column.config.kind == ColumnConfig::Kind::kDense;
+}
+
+// Guesses each column but the label, in turn.
+class Guesser {
+ public:
+  Guesser(const CsvSample& sample, size_t label, const ColumnGuess& guess)
+      : sample_(sample), labels_(sample.kept, label, guess.config) {}
+
+  StatusOr<ColumnGuess> Guess(size_t i, Wish wish) const {
+    const std::string& name = sample_.header[i];
+    const ColumnProfile& profile = sample_.columns[i];
+    const bool is_numeric = profile.is_numeric();
+    const Evidence evidence = labels_.Measure(i, is_numeric, is_numeric && IsLogOf(profile));
+    switch (wish) {
+      case Wish::kSkip:
+        return Left("--skip");
+      case Wish::kTime:
+        return Left("the rows are split by it; as a feature: --dense or --id, too");
+      case Wish::kId:
+      case Wish::kGroup:
+        return GuessAs(ColumnConfig::Kind::kId, name, profile, evidence, sample_.is_whole);
+      case Wish::kDense:
+        return GuessAs(ColumnConfig::Kind::kDense, name, profile, evidence, sample_.is_whole);
+      case Wish::kWeight:
+        return GuessAs(ColumnConfig::Kind::kWeight, name, profile, evidence, sample_.is_whole);
+      case Wish::kLabel:
+      case Wish::kGuess:
+        break;
+    }
+    ColumnGuess guess = GuessColumn(name, profile, evidence, sample_.is_whole);
+    if (!IsInput(guess)) return guess;
+    const std::string use = absl::StrCat(
+        "as a feature: ", guess.config.kind == ColumnConfig::Kind::kDense ? "--dense " : "--id ",
+        name);
+    if (IsFurtherLabel(name, profile)) {
+      return Left(absl::StrCat("looks like a second label; ", use,
+                               "; as a task: see 'Several labels' in config/README.md"));
+    }
+    if (TellsLabel(evidence)) {
+      return Left(absl::StrFormat(
+          "predicts the label nearly alone, loss %.3f, as if it were known only after it; %s",
+          evidence.least(), use));
+    }
+    return guess;
+  }
+
+ private:
+  const CsvSample& sample_;
+  KeptLabels labels_;
+};
+
 }  // namespace
 
 const ColumnGuess& CsvGuess::label() const {
@@ -54,16 +168,17 @@ const ColumnGuess& CsvGuess::label() const {
                             [](const ColumnGuess& column) { return column.config.kind; });
 }
 
-StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, uint64_t max_rows) {
-  SIMURGH_ASSIGN_OR_RETURN(const CsvSample sample, SampleCsv(path, max_rows));
-  StatusOr<size_t> label_column = FindLabel(sample, label);
+namespace {
+
+StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& options) {
+  StatusOr<size_t> label_column = FindLabel(sample, options.label, options.label_command);
+  if (!label_column.ok() && sample.is_whole) return label_column.status();
   if (!label_column.ok()) {
-    const std::string rows = sample.is_whole ? ""
-                                             : absl::StrCat("; these are the first ", sample.rows,
-                                                            " rows, --rows N looks at more");
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": ", label_column.status().message(), rows));
+    return Annotate(label_column.status(),
+                    absl::StrCat("of the first ", sample.rows, " rows (--sample N reads more)"));
   }
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Wish> wishes,
+                           WishesOf(sample.header, *label_column, options));
   CsvGuess guess{.separator = sample.separator,
                  .header = sample.header,
                  .header_line = sample.header_line,
@@ -72,24 +187,32 @@ StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, u
   std::set<std::string> taken;
   std::map<std::string, int> uses;  // Of names in the header.
   for (const std::string& name : sample.header) ++uses[name];
+  const ColumnGuess label = GuessLabel(sample.columns[*label_column]);
+  const Guesser guesser(sample, *label_column, label);
   for (size_t i = 0; i < sample.columns.size(); ++i) {
     const std::string& name = sample.header[i];
-    guess.columns.push_back(i == *label_column
-                                ? GuessLabel(sample.columns[i])
-                                : GuessColumn(name, sample.columns[i], sample.is_whole));
-    ColumnGuess& column = guess.columns.back();
-    column.config.name = ConfigName(name, i, taken);
-    if (column.config.name != name) column.config.header_name = name;
     // Training finds columns by their names.
-    if (!name.empty() && uses[name] == 1) continue;
+    const bool is_found = !name.empty() && uses[name] == 1;
     if (i == *label_column) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path,
-          ":1: the label column has no name, or that of another; correct the header, or choose "
-          "another label with --label"));
+      if (!is_found) {
+        return absl::InvalidArgumentError(
+            "the label column has no name, or that of another; correct the header, or choose "
+            "another label with --label");
+      }
+      guess.columns.push_back(label);
+    } else if (is_found) {
+      SIMURGH_ASSIGN_OR_RETURN(ColumnGuess column, guesser.Guess(i, wishes[i]));
+      guess.columns.push_back(std::move(column));
+    } else {
+      guess.columns.push_back(Left(name.empty() ? "no name" : "its name is in the header twice"));
     }
-    column = {.config = {.name = column.config.name, .kind = ColumnConfig::Kind::kSkip},
-              .reason = name.empty() ? "no name" : "its name is in the header twice"};
+    ColumnConfig& config = guess.columns.back().config;
+    config.name = ConfigName(WithoutType(name), i, taken);
+    if (config.name != name) config.header_name = is_found ? name : "";
+    if (wishes[i] == Wish::kGroup) guess.group_feature = config.name;
+  }
+  if (!options.time.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(guess.time_column, FindColumn(sample.header, "--time", options.time));
   }
   guess.missing_values = MissingValues(sample, guess.columns);
   for (ColumnGuess& column : guess.columns) {
@@ -97,15 +220,19 @@ StatusOr<CsvGuess> GuessCsv(const std::string& path, const std::string& label, u
       return std::ranges::find(guess.missing_values, text) != guess.missing_values.end();
     });
   }
-  const bool has_inputs = std::ranges::any_of(guess.columns, [](const ColumnGuess& column) {
-    return column.config.kind == ColumnConfig::Kind::kId ||
-           column.config.kind == ColumnConfig::Kind::kDense;
-  });
-  if (has_inputs) return guess;
-  return absl::InvalidArgumentError(absl::StrCat(
-      path,
-      ": no column to learn from; add columns whose values repeat, or choose another "
-      "label with --label. Columns without a name, or with a doubled one, are skipped"));
+  if (std::ranges::any_of(guess.columns, IsInput)) return guess;
+  return absl::InvalidArgumentError(
+      "no column to learn from; add columns whose values repeat, or choose another label with "
+      "--label. Columns without a name, or with a doubled one, are skipped");
+}
+
+}  // namespace
+
+StatusOr<CsvGuess> GuessCsv(const std::string& path, const GuessOptions& options) {
+  SIMURGH_ASSIGN_OR_RETURN(const CsvSample sample, SampleCsv(path, options.max_rows));
+  StatusOr<CsvGuess> guess = GuessSample(sample, options);
+  if (!guess.ok()) return Annotate(guess.status(), path);
+  return guess;
 }
 
 }  // namespace simurgh

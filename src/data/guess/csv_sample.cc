@@ -238,6 +238,7 @@ Status Add(std::string_view line, CsvSplitter& splitter, CsvSample& sample) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter.Split(line));
   SIMURGH_RETURN_IF_ERROR(CheckLength(cells->size(), sample.columns.size()));
   ++sample.rows;
+  sample.kept.Add(*cells);
   for (size_t i = 0; i < cells->size(); ++i) {
     sample.columns[i].Add((*cells)[i], sample.separator);
   }

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/guess/evidence.h"
+#include "data/guess/kept_rows.h"
 #include "data/process/numbers.h"
 #include "simurgh/base/status.h"
 #include "simurgh/data/csv_guess.h"
@@ -103,6 +105,7 @@ struct CsvSample {
   std::vector<std::string> header;
   std::string header_line;
   std::vector<ColumnProfile> columns;
+  KeptRows kept;
   uint64_t rows = 0;
   bool is_whole = false;  // The file has no other rows.
 };
@@ -111,14 +114,32 @@ struct CsvSample {
 // or one column, that is no text, or has quotes over lines, or more than 1 % rows of other lengths.
 StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows);
 
+// The column of the header that an option names; a type as in "user_id:token" can be left out.
+// Errors: INVALID_ARGUMENT with the header.
+StatusOr<size_t> FindColumn(const std::vector<std::string>& header, std::string_view option,
+                            const std::string& name);
+
 // The column of the label, by `name` or, if that is empty, by its names and values.
 // Errors: INVALID_ARGUMENT with the columns that could be the label.
-StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name);
+StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name,
+                           const LabelCommand& command);
+
+// Whether a column beside the label is known only with it, such as conversion beside click.
+bool IsFurtherLabel(const std::string& name, const ColumnProfile& profile);
 
 // Requires a column that FindLabel returned. The column of the guess lacks its name.
 ColumnGuess GuessLabel(const ColumnProfile& profile);
 
 // name: in the header. The column of the guess lacks its name.
-ColumnGuess GuessColumn(const std::string& name, const ColumnProfile& profile, bool is_whole);
+ColumnGuess GuessColumn(const std::string& name, const ColumnProfile& profile,
+                        const Evidence& evidence, bool is_whole);
+
+// The guess of a column whose kind an option names. Errors: INVALID_ARGUMENT for texts as numbers.
+StatusOr<ColumnGuess> GuessAs(ColumnConfig::Kind kind, const std::string& name,
+                              const ColumnProfile& profile, const Evidence& evidence,
+                              bool is_whole);
+
+// Whether numbers are better after log1p.
+bool IsLogOf(const ColumnProfile& profile);
 
 }  // namespace simurgh

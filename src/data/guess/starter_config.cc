@@ -101,9 +101,12 @@ std::vector<Feature> FeaturesOf(const CsvGuess& guess, uint64_t train_rows) {
         keys.push_back(absl::StrCat("vocabulary: ", Texts(column.vocabulary)));
       }
       add(is_other ? unique(name + "_id") : name, absl::StrJoin(keys, ", "), distinct, "");
-    } else if (column.is_also_id) {
-      add(unique(name + "_id"), absl::StrCat("column: ", NameText(name)), column.distinct, "");
-    } else if (column.quantiles > 0) {
+    }
+    if (column.is_also_id) {
+      add(unique(name + "_id"), absl::StrCat("column: ", NameText(name)),
+          ExpectedDistinct(column, guess, train_rows), "");
+    }
+    if (column.quantiles > 0) {
       add(unique(name + "_range"),
           absl::StrCat("column: ", NameText(name), ", quantiles: ", column.quantiles),
           column.quantiles, "ranges with equally many rows");
@@ -259,8 +262,10 @@ std::string Keys(const ColumnConfig& column) {
         absl::StrAppend(&keys, ", separator: ", Text(std::string(1, column.separator)));
       }
       break;
-    case Kind::kSkip:
     case Kind::kWeight:
+      keys += ", kind: weight";
+      break;
+    case Kind::kSkip:
     case Kind::kGroup:  // Never guessed.
       keys += ", kind: skip";
       break;

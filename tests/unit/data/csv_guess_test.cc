@@ -42,7 +42,8 @@ std::string Rows(const std::string& header, size_t rows,
 struct Guessed {
   explicit Guessed(const std::string& text, const std::string& label = "",
                    uint64_t max_rows = kAllRows) {
-    const StatusOr<CsvGuess> found = GuessCsv(folder.Write("a.csv", text), label, max_rows);
+    const StatusOr<CsvGuess> found =
+        GuessCsv(folder.Write("a.csv", text), {.max_rows = max_rows, .label = label});
     INFO(found.status().ToString());
     REQUIRE(found.ok());
     guess = *found;
@@ -57,7 +58,8 @@ struct Guessed {
 // The error without the folder.
 std::string ErrorOf(const std::string& text, const std::string& label = "") {
   const TemporaryFolder folder;
-  const StatusOr<CsvGuess> guess = GuessCsv(folder.Write("a.csv", text), label, kAllRows);
+  const StatusOr<CsvGuess> guess =
+      GuessCsv(folder.Write("a.csv", text), {.max_rows = kAllRows, .label = label});
   REQUIRE_FALSE(guess.ok());
   CHECK(absl::IsInvalidArgument(guess.status()));
   std::string message(guess.status().message());
@@ -138,13 +140,24 @@ TEST_CASE("The label is found by its name, then by its values", "[guess]") {
   CHECK(named[0].config.positive.empty());
   CHECK(named.kind(2) == Kind::kId);
 
-  const Guessed last(text("a,n,b", "1", "0"));
-  CHECK(last.kind(0) == Kind::kId);
-  CHECK(last.kind(2) == Kind::kLabel);
+  // Without a name of a label it is the only column with two values. A gender is seldom one.
+  const Guessed only(text("gender,n,b", "1", "0"));
+  CHECK(only.kind(0) == Kind::kId);
+  CHECK(only.kind(2) == Kind::kLabel);
+  CHECK(ErrorOf(text("a,n,b", "1", "0")) ==
+        "a.csv: no column has the name of a label, such as click: choose the label, by one of\n"
+        "  --label a  # 2 values, '0', '1'\n"
+        "  --label b  # 2 values, '0', '1'");
+  CHECK_THAT(
+      ErrorOf(text("is_new,n,gender", "m", "f")),
+      Contains("\n  --label is_new  #") && Contains("\n  --label gender  # 2 values, 'f', 'm'"));
 
   const Guessed asked(text("a,n,label", "1", "0"), "a");
   CHECK(asked.kind(0) == Kind::kLabel);
-  CHECK(asked.kind(2) == Kind::kId);
+  CHECK(asked.kind(2) == Kind::kSkip);
+  CHECK(asked[2].reason ==
+        "looks like a second label; as a feature: --id label; as a task: see 'Several labels' in "
+        "config/README.md");
 
   const auto positive = [&](const char* yes, const char* no) {
     const Guessed guessed(text("a,n,target", yes, no));
@@ -194,10 +207,11 @@ TEST_CASE("A guess from a part of the rows says so, and keeps ids that could rep
   CHECK(Guessed(text("user_id"), "", 400).kind(0) == Kind::kId);
   CHECK(Guessed(text("title"), "", 400).kind(0) == Kind::kSkip);
   const TemporaryFolder folder;
-  const auto guess = GuessCsv(folder.Write("a.csv", text("user_id")), "", 200);
-  CHECK_THAT(std::string(guess.status().message()),
-             Contains("'label' has one value, '0'") &&
-                 Catch::EndsWith("; these are the first 200 rows, --rows N looks at more"));
+  const auto guess = GuessCsv(folder.Write("a.csv", text("user_id")), {.max_rows = 200});
+  CHECK_THAT(
+      std::string(guess.status().message()),
+      Contains("a.csv: of the first 200 rows (--sample N reads more): column 'label' has one "
+               "value, '0'"));
 }
 
 TEST_CASE("Texts of missing cells are found", "[guess]") {
@@ -287,7 +301,7 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
   CHECK_THAT(ErrorOf("\na,label\nx,1\ny,0\n"), Contains("no header: the first line is empty"));
   CHECK_THAT(ErrorOf("a,a,label\nx,x,yes\ny,z,no\n"), Contains("'a' twice"));
   CHECK(ErrorOf("n,b,b\n1,0,1\n2,1,0\n3,0,1\n4,1,0\n") ==
-        "a.csv:1: the label column has no name, or that of another; correct the header, or choose "
+        "a.csv: the label column has no name, or that of another; correct the header, or choose "
         "another "
         "label with --label");
   // The first row lacks a number.
@@ -299,26 +313,27 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,0,5\n"),
              Catch::StartsWith("a.csv:3: 3 cells, but the header has 2 columns; correct the row"));
   CHECK_THAT(ErrorOf("a,rating\nx,1\ny,2\nz,3\n"),
-             Contains("no label found: no column has two values"));
-  CHECK_THAT(ErrorOf("a,rating\nx,1\ny,2\nz,3\n"), Contains("--label, one of a, rating"));
+             Contains("no label found, and no column has two values: add a column of 0 and 1, or "
+                      "choose one of numbers with --label: a, rating"));
   CHECK_THAT(
       ErrorOf("a,label,b\nx,1,u\ny,2,v\nz,3,u\n"),
-      Contains("column 'label' has 3 values, '1', '2', '3'; a label has two, such as 0 and 1, "
-               "or yes and no, or at least five numbers. Choose another column with --label, or "
-               "convert it; columns "
-               "with two values: 'b'"));
+      Contains(
+          "column 'label' has 3 values, '1', '2', '3'; a label has two, such as 0 and 1, "
+          "or yes and no, or at least five numbers. Convert it, or choose the label, by one of\n"
+          "  --label b  # 2 values, 'u', 'v'"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,1\n"), Contains("column 'label' has one value, '1'"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,0\n", "b"),
              Contains("--label b: the header has no such column; use one of a, label"));
   CHECK_THAT(ErrorOf("a,label\nx,1\nx,0\n"), Contains("no column to learn from"));
-  const StatusOr<CsvGuess> absent = GuessCsv("/nonexistent/a.csv", "", kAllRows);
+  const StatusOr<CsvGuess> absent = GuessCsv("/nonexistent/a.csv", {});
   CHECK(absl::IsNotFound(absent.status()));
 }
 
 TEST_CASE("Another file than CSV is named with its key, or a remedy", "[guess]") {
   const auto error = [](const std::string& name, const std::string& text) {
     const TemporaryFolder folder;
-    return std::string(GuessCsv(folder.Write(name, text), "", kAllRows).status().message());
+    return std::string(
+        GuessCsv(folder.Write(name, text), {.max_rows = kAllRows}).status().message());
   };
   CHECK_THAT(error("a.svm", "1 3:1 9:1\n-1 1:.5 # a\n\n"), Contains("`format: libsvm`"));
   CHECK_THAT(error("a", "+1 qid:3 3:1\n0\n"), Contains("`format: libsvm`"));

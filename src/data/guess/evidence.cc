@@ -1,0 +1,271 @@
+#include "data/guess/evidence.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "data/process/numbers.h"
+#include "simurgh/base/hash.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kFolds = 4;
+constexpr uint64_t kMinRows = 100;
+constexpr double kMinOfLabel = 10;  // Rows of the rarer label.
+
+size_t FoldOf(size_t row) { return Mix64(row + 0x9e3779b97f4a7c15ULL) % kFolds; }
+
+// Labels of a set of rows, by fold.
+struct Sums {
+  std::array<double, kFolds> rows = {};
+  std::array<double, kFolds> labels = {};
+  double all_rows = 0;
+  double all_labels = 0;
+
+  void Add(size_t fold, double label) {
+    ++rows[fold];
+    labels[fold] += label;
+    ++all_rows;
+    all_labels += label;
+  }
+  // Mean label outside of a fold, as if `weight` further rows had the label `prior`.
+  double MeanOutside(size_t fold, double prior, double weight) const {
+    return (all_labels - labels[fold] + weight * prior) / (all_rows - rows[fold] + weight);
+  }
+};
+
+// A prediction for each row, from statistics of the other folds.
+using Predictions = std::vector<double>;
+
+// The rows of one column that have a label and a cell.
+class Column {
+ public:
+  Column(bool is_binary, std::vector<double> labels, std::vector<uint32_t> values, size_t distinct)
+      : is_binary_(is_binary),
+        labels_(std::move(labels)),
+        values_(std::move(values)),
+        distinct_(distinct) {
+    for (size_t row = 0; row < labels_.size(); ++row) all_.Add(FoldOf(row), labels_[row]);
+  }
+
+  size_t rows() const { return labels_.size(); }
+  double RarerLabel() const { return std::min(all_.all_labels, all_.all_rows - all_.all_labels); }
+
+  double Loss(double label, double prediction) const {
+    if (!is_binary_) return (label - prediction) * (label - prediction);
+    const double p = std::clamp(prediction, 1e-6, 1 - 1e-6);
+    return label > 0.5 ? -std::log(p) : -std::log1p(-p);
+  }
+  double MeanLoss(const Predictions& predictions) const {
+    double sum = 0;
+    for (size_t row = 0; row < rows(); ++row) sum += Loss(labels_[row], predictions[row]);
+    return sum / static_cast<double>(rows());
+  }
+  Gain GainOf(const Predictions& better, const Predictions& other) const {
+    Moments moments;
+    for (size_t row = 0; row < rows(); ++row) {
+      moments.Add(Loss(labels_[row], other[row]) - Loss(labels_[row], better[row]));
+    }
+    return {moments.mean(), moments.stddev() / std::sqrt(moments.count())};
+  }
+
+  Predictions Constant() const {
+    Predictions predictions(rows());
+    for (size_t row = 0; row < rows(); ++row) {
+      predictions[row] = all_.MeanOutside(FoldOf(row), 0.5 * (is_binary_ ? 1 : 0), 1);
+    }
+    return predictions;
+  }
+
+  // The mean label of each key, shrunk to `prior` by the weight that loses least.
+  Predictions MeanOf(const std::vector<uint32_t>& keys, size_t distinct,
+                     const Predictions& prior) const {
+    std::vector<Sums> sums(distinct);
+    for (size_t row = 0; row < rows(); ++row) sums[keys[row]].Add(FoldOf(row), labels_[row]);
+    Predictions best;
+    double least = std::numeric_limits<double>::infinity();
+    for (const double weight : {1.0, 5.0, 20.0, 80.0}) {
+      Predictions predictions(rows());
+      for (size_t row = 0; row < rows(); ++row) {
+        predictions[row] = sums[keys[row]].MeanOutside(FoldOf(row), prior[row], weight);
+      }
+      const double loss = MeanLoss(predictions);
+      if (loss >= least) continue;
+      least = loss;
+      best = std::move(predictions);
+    }
+    return best;
+  }
+  Predictions ByValue(const Predictions& prior) const { return MeanOf(values_, distinct_, prior); }
+
+  // A linear or logistic function of numbers. groups: numbers of nearly equal rows, which are one
+  // for the fit.
+  Predictions ByNumber(const std::vector<double>& numbers, const std::vector<uint32_t>& groups,
+                       size_t group_count) const {
+    Moments moments;
+    for (const double number : numbers) moments.Add(number);
+    const double deviation = moments.stddev() > 0 ? moments.stddev() : 1;
+    const auto scaled = [&](size_t row) { return (numbers[row] - moments.mean()) / deviation; };
+    std::vector<Sums> sums(group_count);
+    std::vector<double> center(group_count);
+    for (size_t row = 0; row < rows(); ++row) {
+      sums[groups[row]].Add(FoldOf(row), labels_[row]);
+      center[groups[row]] += scaled(row);
+    }
+    for (size_t i = 0; i < group_count; ++i) center[i] /= std::max(1.0, sums[i].all_rows);
+    std::array<std::pair<double, double>, kFolds> lines;
+    for (size_t fold = 0; fold < kFolds; ++fold) lines[fold] = FitOutside(fold, sums, center);
+    Predictions predictions(rows());
+    for (size_t row = 0; row < rows(); ++row) {
+      const auto& [start, slope] = lines[FoldOf(row)];
+      predictions[row] = Link(start + slope * scaled(row));
+    }
+    return predictions;
+  }
+
+ private:
+  double Link(double x) const { return is_binary_ ? 1 / (1 + std::exp(-x)) : x; }
+
+  // Start and slope by Newton's method, with a little weight for a slope of zero.
+  std::pair<double, double> FitOutside(size_t fold, const std::vector<Sums>& sums,
+                                       const std::vector<double>& center) const {
+    const double mean = all_.MeanOutside(fold, is_binary_ ? 0.5 : 0, 1);
+    double start = is_binary_ ? std::log(mean / (1 - mean)) : mean;
+    double slope = 0;
+    for (int step = 0; step < (is_binary_ ? 12 : 1); ++step) {
+      double g0 = 0;
+      double g1 = -slope;
+      double h00 = 1e-9;
+      double h01 = 0;
+      double h11 = 1;
+      for (size_t i = 0; i < sums.size(); ++i) {
+        const double rows = sums[i].all_rows - sums[i].rows[fold];
+        const double labels = sums[i].all_labels - sums[i].labels[fold];
+        const double p = Link(start + slope * center[i]);
+        const double h = rows * (is_binary_ ? std::max(1e-6, p * (1 - p)) : 1);
+        const double g = labels - rows * p;
+        g0 += g;
+        g1 += g * center[i];
+        h00 += h;
+        h01 += h * center[i];
+        h11 += h * center[i] * center[i];
+      }
+      const double determinant = h00 * h11 - h01 * h01;
+      if (!(determinant > 0)) break;
+      // A limit keeps separable labels finite.
+      start += std::clamp((h11 * g0 - h01 * g1) / determinant, -4.0, 4.0);
+      slope += std::clamp((h00 * g1 - h01 * g0) / determinant, -4.0, 4.0);
+    }
+    return {start, slope};
+  }
+
+  bool is_binary_;
+  std::vector<double> labels_;
+  std::vector<uint32_t> values_;  // By row: number of its value.
+  size_t distinct_;
+  Sums all_;
+};
+
+std::vector<uint32_t> RangesOf(const std::vector<double>& numbers, uint32_t ranges) {
+  const std::vector<double> boundaries = QuantileBoundaries(numbers, ranges);
+  std::vector<uint32_t> keys;
+  keys.reserve(numbers.size());
+  for (const double number : numbers) {
+    keys.push_back(static_cast<uint32_t>(BucketOf(boundaries, number)));
+  }
+  return keys;
+}
+
+}  // namespace
+
+bool Gain::IsSure(double constant) const {
+  constexpr double kErrors = 3;
+  constexpr double kShare = 0.001;
+  return mean > kErrors * error && mean > kShare * constant;
+}
+
+double Evidence::least() const {
+  return ranges == 0 ? by_value : std::min({by_value, by_range, by_number});
+}
+
+KeptLabels::KeptLabels(const KeptRows& rows, size_t column, const ColumnConfig& label)
+    : rows_(rows), is_binary_(label.label_values == ColumnConfig::LabelValues::kBinary) {
+  Moments moments;
+  for (size_t row = 0; row < rows.size(); ++row) {
+    const std::string_view cell = rows.Cell(row, column);
+    const std::optional<double> number = ParseNumberCell(cell);
+    double value = std::numeric_limits<double>::quiet_NaN();
+    if (!label.positive.empty()) {
+      if (cell == label.positive[0]) value = 1;
+      if (!label.negative.empty() && cell == label.negative[0]) value = 0;
+    } else if (number && (!is_binary_ || *number == 0 || *number == 1)) {
+      value = *number;
+    }
+    labels_.push_back(value);
+    if (!std::isnan(value)) moments.Add(value);
+  }
+  if (is_binary_ || moments.stddev() == 0) return;
+  for (double& one : labels_) one = (one - moments.mean()) / moments.stddev();
+}
+
+Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log) const {
+  std::vector<double> labels;
+  std::vector<double> numbers;
+  std::vector<uint32_t> values;
+  std::unordered_map<uint64_t, uint32_t> known;
+  Evidence evidence{.are_integral = is_numeric};
+  for (size_t row = 0; row < rows_.size(); ++row) {
+    const std::string_view cell = rows_.Cell(row, column);
+    if (std::isnan(labels_[row]) || cell.empty()) continue;
+    uint64_t key = 0;
+    if (is_numeric) {
+      const std::optional<double> number = ParseNumberCell(cell);
+      if (!number) continue;
+      evidence.are_integral &= *number == std::floor(*number);
+      numbers.push_back(is_log ? std::log1p(std::max(0.0, *number)) : *number);
+    }
+    key = HashBytes(cell);
+    values.push_back(known.try_emplace(key, static_cast<uint32_t>(known.size())).first->second);
+    labels.push_back(labels_[row]);
+  }
+  const Column rows(is_binary_, std::move(labels), std::move(values), known.size());
+  if (rows.rows() < kMinRows || (is_binary_ && rows.RarerLabel() < kMinOfLabel)) return evidence;
+  evidence.rows = rows.rows();
+  const Predictions constant = rows.Constant();
+  evidence.constant = rows.MeanLoss(constant);
+  const Predictions value = rows.ByValue(constant);
+  evidence.by_value = rows.MeanLoss(value);
+  evidence.value = rows.GainOf(value, constant);
+  if (!is_numeric) return evidence;
+
+  constexpr uint32_t kGroups = 1'024;
+  const Predictions number = rows.ByNumber(numbers, RangesOf(numbers, kGroups), kGroups);
+  evidence.by_number = rows.MeanLoss(number);
+  Predictions range;
+  evidence.by_range = std::numeric_limits<double>::infinity();
+  for (const uint32_t ranges : {16U, 64U}) {
+    Predictions other = rows.MeanOf(RangesOf(numbers, ranges), ranges, constant);
+    const double loss = rows.MeanLoss(other);
+    // More ranges must be worth it.
+    if (!range.empty() && !rows.GainOf(other, range).IsSure(evidence.constant)) continue;
+    evidence.by_range = loss;
+    evidence.ranges = ranges;
+    range = std::move(other);
+  }
+  const Predictions& smooth = evidence.by_number < evidence.by_range ? number : range;
+  const Predictions both = rows.ByValue(smooth);
+  evidence.smooth = rows.GainOf(smooth, constant);
+  evidence.range_beyond_number = rows.GainOf(range, number);
+  evidence.value_beyond_smooth = rows.GainOf(both, smooth);
+  evidence.smooth_beyond_value = rows.GainOf(both, value);
+  return evidence;
+}
+
+}  // namespace simurgh

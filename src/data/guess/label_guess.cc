@@ -1,0 +1,204 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "data/guess/column_name.h"
+#include "data/guess/csv_sample.h"
+#include "data/process/numbers.h"
+#include "data/row_parser.h"
+
+namespace simurgh {
+namespace {
+
+constexpr std::array<std::string_view, 7> kYes = {"yes",     "y",     "true",    "t",
+                                                  "clicked", "click", "positive"};
+constexpr std::array<std::string_view, 6> kNo = {"no", "n", "false", "f", "negative", "none"};
+
+bool IsIn(const std::string& text, const auto& words) {
+  return std::ranges::find(words, absl::AsciiStrToLower(text)) != words.end();
+}
+
+// Whether all values are the numbers 0 or 1.
+bool IsZeroOrOne(const ColumnProfile& profile) {
+  return std::ranges::all_of(profile.values, [](const auto& entry) {
+    const auto number = ParseNumberCell(entry.first);
+    return number && (*number == 0 || *number == 1);
+  });
+}
+
+bool IsBinary(const ColumnProfile& profile) {
+  if (profile.has_many_values || profile.values.size() < 2) return false;
+  if (profile.values.size() == 2) return true;
+  return IsZeroOrOne(profile) && profile.least != profile.greatest;
+}
+
+// Whether the values are numbers of which there are too many for classes.
+bool IsNumber(const ColumnProfile& profile) {
+  constexpr uint64_t kClasses = 5;
+  return profile.is_numeric() && profile.distinct.count() >= kClasses;
+}
+
+bool IsLabel(const ColumnProfile& profile) { return IsBinary(profile) || IsNumber(profile); }
+
+std::string ValuesOf(const ColumnProfile& profile) {
+  if (profile.has_many_values) {
+    return absl::StrCat(profile.distinct.count(), " different values");
+  }
+  if (profile.values.empty()) return "no value";
+  if (profile.values.size() == 1) {
+    return absl::StrCat("one value, ", Quoted(profile.values.begin()->first));
+  }
+  constexpr size_t kShown = 5;
+  std::vector<std::string> texts;
+  for (const auto& [text, count] : profile.values) {
+    texts.push_back(texts.size() < kShown ? Quoted(text) : "...");
+    if (texts.size() > kShown) break;
+  }
+  return absl::StrCat(profile.values.size(), " values, ", absl::StrJoin(texts, ", "));
+}
+
+// Columns that can be the label, with a command for each, or that there are none.
+std::string Choices(const CsvSample& sample, const std::vector<size_t>& columns,
+                    const LabelCommand& command) {
+  if (columns.empty()) {
+    return absl::StrCat("add a column of 0 and 1, or choose one of numbers with --label: ",
+                        absl::StrJoin(sample.header, ", "));
+  }
+  constexpr size_t kShown = 20;
+  std::string text = "choose the label, by one of";
+  for (size_t i = 0; i < std::min(columns.size(), kShown); ++i) {
+    absl::StrAppend(&text, "\n  ", command(sample.header[columns[i]]), "  # ",
+                    ValuesOf(sample.columns[columns[i]]));
+  }
+  if (columns.size() > kShown) absl::StrAppend(&text, "\n  ...");
+  return text;
+}
+
+Status NoLabel(const CsvSample& sample, size_t column, const LabelCommand& command) {
+  std::vector<size_t> others;
+  for (size_t i = 0; i < sample.columns.size(); ++i) {
+    if (IsBinary(sample.columns[i])) others.push_back(i);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("column ", Quoted(sample.header[column]), " has ",
+                                                 ValuesOf(sample.columns[column]),
+                                                 "; a label has two, such as 0 and 1, or yes and "
+                                                 "no, or at least five numbers. Convert it, or ",
+                                                 Choices(sample, others, command)));
+}
+
+// Whether a name and the values under it can be a label.
+bool Fits(LabelName name, const ColumnProfile& profile) {
+  const bool takes_numbers =
+      name == LabelName::kLabel || name == LabelName::kRating || name == LabelName::kRate;
+  return IsBinary(profile) || (takes_numbers && IsNumber(profile));
+}
+
+// Without a name of a label: the only column with two values.
+StatusOr<size_t> FindByValues(const CsvSample& sample, const LabelCommand& command) {
+  std::vector<size_t> binary;
+  std::vector<size_t> likely;
+  std::set<std::string> names;
+  for (size_t i = 0; i < sample.columns.size(); ++i) {
+    if (!IsBinary(sample.columns[i]) || !names.insert(sample.header[i]).second) continue;
+    binary.push_back(i);
+    if (!NamesProperty(sample.header[i])) likely.push_back(i);
+  }
+  if (likely.size() == 1) return likely[0];
+  const std::string_view problem = binary.empty()
+                                       ? "no label found, and no column has two values: "
+                                       : "no column has the name of a label, such as click: ";
+  return absl::InvalidArgumentError(
+      absl::StrCat(absl::string_view(problem.data(), problem.size()),
+                   Choices(sample, likely.empty() ? binary : likely, command)));
+}
+
+}  // namespace
+
+StatusOr<size_t> FindColumn(const std::vector<std::string>& header, std::string_view option,
+                            const std::string& name) {
+  auto found = std::ranges::find(header, name);
+  if (found == header.end()) found = std::ranges::find(header, name, WithoutType);
+  if (found != header.end()) return static_cast<size_t>(found - header.begin());
+  return absl::InvalidArgumentError(
+      absl::StrCat(absl::string_view(option.data(), option.size()), " ", name,
+                   ": the header has no such column; use one of ", absl::StrJoin(header, ", ")));
+}
+
+StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name,
+                           const LabelCommand& command) {
+  const auto& header = sample.header;
+  if (!name.empty()) {
+    SIMURGH_ASSIGN_OR_RETURN(const size_t column, FindColumn(header, "--label", name));
+    if (!IsLabel(sample.columns[column])) return NoLabel(sample, column, command);
+    return column;
+  }
+  std::vector<size_t> best;
+  LabelName least = LabelName::kRate;
+  std::optional<size_t> unfit;
+  for (size_t column = 0; column < header.size(); ++column) {
+    const std::optional<LabelName> fits = LabelNameOf(header[column]);
+    if (!fits) continue;
+    if (!Fits(*fits, sample.columns[column])) {
+      if (*fits <= LabelName::kClick && !unfit) unfit = column;
+      continue;
+    }
+    if (!best.empty() && *fits > least) continue;
+    if (*fits < least) best.clear();
+    least = *fits;
+    best.push_back(column);
+  }
+  if (best.empty() && unfit) return NoLabel(sample, *unfit, command);
+  if (best.empty()) return FindByValues(sample, command);
+  if (best.size() == 1) return best[0];
+  return absl::InvalidArgumentError(
+      absl::StrCat("several columns have the name of a label: ", Choices(sample, best, command)));
+}
+
+bool IsFurtherLabel(const std::string& name, const ColumnProfile& profile) {
+  const std::optional<LabelName> fits = LabelNameOf(name);
+  if (!fits) return false;
+  if (*fits == LabelName::kRating) return profile.is_numeric();
+  return *fits <= LabelName::kAction && IsBinary(profile);
+}
+
+ColumnGuess GuessLabel(const ColumnProfile& profile) {
+  ColumnGuess guess{.config = {.name = {}, .kind = ColumnConfig::Kind::kLabel}, .reason = {}};
+  if (!IsBinary(profile)) {
+    guess.config.label_values = ColumnConfig::LabelValues::kNumbers;
+    guess.reason = absl::StrCat("a number of ", ValuesOf(profile), ": a regression");
+    return guess;
+  }
+  if (IsZeroOrOne(profile)) {
+    guess.reason = "0 and 1";
+    return guess;
+  }
+  std::pair<std::string, uint64_t> no = *profile.values.begin();
+  std::pair<std::string, uint64_t> yes = *std::next(profile.values.begin());
+  std::string why = "the rarer one";
+  if (profile.is_numeric()) {
+    if (ParseNumberCell(no.first) > ParseNumberCell(yes.first)) std::swap(yes, no);
+    why = "the greater one";
+  } else if (IsIn(yes.first, kNo) != IsIn(no.first, kNo)) {
+    if (IsIn(yes.first, kNo)) std::swap(yes, no);
+    why = "the other one means no";
+  } else if (IsIn(yes.first, kYes) != IsIn(no.first, kYes)) {
+    if (IsIn(no.first, kYes)) std::swap(yes, no);
+    why = "it means yes";
+  } else if (yes.second > no.second) {
+    std::swap(yes, no);
+  }
+  guess.config.positive = {yes.first};
+  guess.config.negative = {no.first};
+  guess.reason =
+      absl::StrCat(Quoted(yes.first), " is 1, as ", why, "; ", Quoted(no.first), " is 0");
+  return guess;
+}
+
+}  // namespace simurgh
