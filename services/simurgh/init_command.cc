@@ -141,12 +141,17 @@ StatusOr<SplitCounts> Split(const CsvGuess& guess, const Options& options, Split
                             bool& has_bad_rows) {
   SIMURGH_ASSIGN_OR_RETURN(SplitCounts counts, SplitData(guess, options.data, files));
   PrintCounts(options.data, guess.label().config, counts.all);
-  std::cout << "  copied " << counts.train << " rows, shuffled, to " << files.train;
+  const bool is_by_time = guess.time_column.has_value();
+  std::cout << "  copied " << counts.train << (is_by_time ? " of the oldest" : "")
+            << " rows, shuffled, to " << files.train;
   if (!files.validation.empty()) {
     std::cout << ", " << counts.validation << ", 1 of " << counts.every << ", to "
               << files.validation;
   }
-  if (!files.test.empty()) std::cout << ", and " << counts.test << " to " << files.test;
+  if (!files.test.empty()) {
+    std::cout << ", and " << (is_by_time ? "the newest " : "") << counts.test << " to "
+              << files.test;
+  }
   std::cout << "\n";
   if (options.test.empty()) return counts;
   const auto ignore = [](std::string_view /*line*/, bool /*label*/) { return absl::OkStatus(); };

@@ -46,7 +46,8 @@ struct SplitCounts {
 };
 
 // Copies a file's rows to others with its header, one of `every` rows of each label to each of
-// `validation` and `test`. The choice depends on the rows' order only. Leaves bad rows out.
+// `validation` and `test`. The choice depends on the rows' order only. With guess.time_column the
+// oldest rows are for `train`, and the newest for `test`. Leaves bad rows out.
 // Rows of `train` and `validation` are in a random order, since a file may be sorted by its label.
 // Requires every > 2.
 // Errors: as ReadGuessed, and of FileWriter.

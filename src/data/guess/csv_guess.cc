@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 #include "data/guess/column_name.h"
@@ -54,6 +55,23 @@ std::vector<std::string> MissingValues(const CsvSample& sample,
 // What the options tell of a column.
 enum class Wish { kGuess, kLabel, kId, kDense, kSkip, kWeight, kGroup, kTime };
 
+// The names between the commas of a text. A name of the header can have commas.
+std::vector<std::string> NamesIn(const std::string& text, const std::vector<std::string>& header) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin < parts.size();) {
+    size_t end = parts.size();
+    const auto name = [&] {
+      return absl::StrJoin(parts.begin() + static_cast<ptrdiff_t>(begin),
+                           parts.begin() + static_cast<ptrdiff_t>(end), ",");
+    };
+    while (end > begin + 1 && std::ranges::find(header, name()) == header.end()) --end;
+    names.push_back(name());
+    begin = end;
+  }
+  return names;
+}
+
 // By column. Errors: INVALID_ARGUMENT for a name that is not in the header, or in two options.
 StatusOr<std::vector<Wish>> WishesOf(const std::vector<std::string>& header, size_t label,
                                      const GuessOptions& options) {
@@ -78,11 +96,9 @@ StatusOr<std::vector<Wish>> WishesOf(const std::vector<std::string>& header, siz
                                             {"--dense", &options.dense, Wish::kDense},
                                             {"--skip", &options.skip, Wish::kSkip}}) {
     for (const std::string& text : *names) {
-      // A name can have commas.
-      const bool is_name = std::ranges::find(header, text) != header.end();
-      const std::vector<std::string> parts =
-          is_name ? std::vector{text} : absl::StrSplit(text, ',');
-      for (const std::string& name : parts) SIMURGH_RETURN_IF_ERROR(add(option, name, wish));
+      for (const std::string& name : NamesIn(text, header)) {
+        SIMURGH_RETURN_IF_ERROR(add(option, name, wish));
+      }
     }
   }
   if (options.time.empty()) return wishes;
@@ -118,7 +134,8 @@ class Guesser {
   Guesser(const CsvSample& sample, size_t label, const ColumnGuess& guess)
       : sample_(sample), labels_(sample.kept, label, guess.config) {}
 
-  StatusOr<ColumnGuess> Guess(size_t i, Wish wish) const {
+  // is_strict: whether to leave out what tells the label.
+  StatusOr<ColumnGuess> Guess(size_t i, Wish wish, bool is_strict) const {
     const std::string& name = sample_.header[i];
     const ColumnProfile& profile = sample_.columns[i];
     const bool is_numeric = profile.is_numeric();
@@ -148,7 +165,7 @@ class Guesser {
       return Left(absl::StrCat("looks like a second label; ", use,
                                "; as a task: see 'Several labels' in config/README.md"));
     }
-    if (TellsLabel(evidence)) {
+    if (is_strict && TellsLabel(evidence)) {
       return Left(absl::StrFormat(
           "predicts the label nearly alone, loss %.3f, as if it were known only after it; %s",
           evidence.least(), use));
@@ -170,7 +187,9 @@ const ColumnGuess& CsvGuess::label() const {
 
 namespace {
 
-StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& options) {
+// is_strict: whether columns that tell the label are left out, if there are others.
+StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& options,
+                               bool is_strict) {
   StatusOr<size_t> label_column = FindLabel(sample, options.label, options.label_command);
   if (!label_column.ok() && sample.is_whole) return label_column.status();
   if (!label_column.ok()) {
@@ -201,7 +220,7 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
       }
       guess.columns.push_back(label);
     } else if (is_found) {
-      SIMURGH_ASSIGN_OR_RETURN(ColumnGuess column, guesser.Guess(i, wishes[i]));
+      SIMURGH_ASSIGN_OR_RETURN(ColumnGuess column, guesser.Guess(i, wishes[i], is_strict));
       guess.columns.push_back(std::move(column));
     } else {
       guess.columns.push_back(Left(name.empty() ? "no name" : "its name is in the header twice"));
@@ -221,6 +240,7 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
     });
   }
   if (std::ranges::any_of(guess.columns, IsInput)) return guess;
+  if (is_strict) return GuessSample(sample, options, false);
   return absl::InvalidArgumentError(
       "no column to learn from; add columns whose values repeat, or choose another label with "
       "--label. Columns without a name, or with a doubled one, are skipped");
@@ -230,7 +250,7 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
 
 StatusOr<CsvGuess> GuessCsv(const std::string& path, const GuessOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(const CsvSample sample, SampleCsv(path, options.max_rows));
-  StatusOr<CsvGuess> guess = GuessSample(sample, options);
+  StatusOr<CsvGuess> guess = GuessSample(sample, options, true);
   if (!guess.ok()) return Annotate(guess.status(), path);
   return guess;
 }

@@ -13,7 +13,9 @@
 #include "data/csv_cells.h"
 #include "data/guess/csv_sample.h"
 #include "data/guess/part_file.h"
+#include "data/guess/time_split.h"
 #include "data/process/numbers.h"
+#include "data/process/times.h"
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/data/row_lines.h"
@@ -37,6 +39,10 @@ class RowChecker {
     bool label = false;
     for (size_t i = 0; i < cells->size(); ++i) {
       const std::string_view cell = (*cells)[i];
+      if (guess_.time_column == i && !ParseTimeCell(cell)) {
+        return BadCell(guess_.columns[i].config, cell,
+                       "is neither a number nor a date such as 2024-02-29 23:59; correct it");
+      }
       switch (guess_.columns[i].config.kind) {
         case ColumnConfig::Kind::kLabel: {
           SIMURGH_ASSIGN_OR_RETURN(label, ParseLabel(cell));
@@ -174,11 +180,19 @@ StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
     const bool is_apart = row % every == (test + apart) % every;
     return is_apart && outputs[kValidation] ? kValidation : kTrain;
   };
+  std::optional<TimeSplit> by_time;
+  if (guess.time_column) {
+    SIMURGH_ASSIGN_OR_RETURN(by_time, TimeSplit::Read(guess, path, every, !files.validation.empty(),
+                                                      !files.test.empty()));
+  }
   SplitCounts counts{.every = every};
-  SIMURGH_ASSIGN_OR_RETURN(counts.all,
-                           ReadGuessed(guess, path, [&](std::string_view line, bool label) {
-                             return outputs[part_of(label)]->Add(line);
-                           }));
+  size_t row = 0;
+  SIMURGH_ASSIGN_OR_RETURN(
+      counts.all, ReadGuessed(guess, path, [&](std::string_view line, bool label) {
+        const auto part = by_time ? static_cast<Part>(by_time->PartOf(row)) : part_of(label);
+        ++row;
+        return outputs[part]->Add(line);
+      }));
   for (std::optional<PartFile>& output : outputs) {
     if (output) SIMURGH_RETURN_IF_ERROR(output->Commit());
   }

@@ -315,7 +315,7 @@ std::string Loss(const CsvGuess& guess) {
          "  loss: {kind: squared_error}\n";
 }
 
-std::string Training(const StarterOptions& options) {
+std::string Training(const CsvGuess& guess, const StarterOptions& options) {
   const uint64_t rows = options.train_rows;
   std::string text =
       absl::StrCat("\n# For ", rows, " rows.\ntraining:\n  batch_size: ", BatchOf(rows), "\n");
@@ -330,6 +330,12 @@ std::string Training(const StarterOptions& options) {
   absl::StrAppendFormat(
       &text, "  dense_optimizer: {kind: adam, learning_rate: %g, average_decay: 0.999}\n",
       0.001 * SizeFor(rows).rate);
+  if (!guess.group_feature.empty()) {
+    const std::string& name = guess.group_feature;
+    absl::StrAppend(
+        &text, "  auc_group_feature: ", NameText(name.ends_with(kWeight) ? name + "_id" : name),
+        "  # for `group_auc` of evaluations\n");
+  }
   return text;
 }
 
@@ -342,7 +348,7 @@ std::string StarterConfig(const CsvGuess& guess, const StarterOptions& options) 
       ".\n# All keys: config/README.md. `simurgh train FILE --set training.epochs=5` overrides a "
       "key.\n",
       Services(options), Tables(features, options.train_rows), Features(features),
-      Data(guess, options), Model(features), Loss(guess), Training(options),
+      Data(guess, options), Model(features), Loss(guess), Training(guess, options),
       "\n# Training continues from the newest model in the folder; predictions use the best "
       "one.\ncheckpoint:\n  directory: ",
       Text(options.model), "\n  every: 10m\n");

@@ -1,0 +1,104 @@
+#include "data/process/times.h"
+
+#include <chrono>
+
+#include "data/process/numbers.h"
+
+namespace simurgh {
+namespace {
+
+// Reads a text from its start.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text) {}
+
+  bool is_at_end() const { return text_.empty(); }
+  // One of `any`, or 0.
+  char Take(std::string_view any) {
+    if (text_.empty() || any.find(text_[0]) == any.npos) return '\0';
+    const char taken = text_[0];
+    text_.remove_prefix(1);
+    return taken;
+  }
+  // A number of exactly `digits` digits.
+  std::optional<int> TakeDigits(size_t digits) {
+    if (text_.size() < digits) return std::nullopt;
+    int value = 0;
+    for (const char c : text_.substr(0, digits)) {
+      if (c < '0' || c > '9') return std::nullopt;
+      value = value * 10 + (c - '0');
+    }
+    text_.remove_prefix(digits);
+    return value;
+  }
+  // The digits after a decimal point.
+  double TakeFraction() {
+    double value = 0;
+    for (double place = 0.1; const auto digit = TakeDigits(1); place /= 10) value += *digit * place;
+    return value;
+  }
+
+ private:
+  std::string_view text_;
+};
+
+// Seconds of "23:59", "23:59:59" or "23:59:59.5".
+std::optional<double> TimeOfDay(Scanner& text) {
+  const auto hour = text.TakeDigits(2);
+  if (!hour || *hour > 24 || text.Take(":") == '\0') return std::nullopt;
+  const auto minute = text.TakeDigits(2);
+  if (!minute || *minute > 59) return std::nullopt;
+  double seconds = *hour * 3600 + *minute * 60;
+  if (text.Take(":") == '\0') return seconds;
+  const auto second = text.TakeDigits(2);
+  if (!second || *second > 60) return std::nullopt;
+  seconds += *second;
+  if (text.Take(".,") != '\0') seconds += text.TakeFraction();
+  return seconds;
+}
+
+// Seconds of "Z", "+01:00", "+0100" or "+01"; 0 without an offset.
+std::optional<double> Offset(Scanner& text) {
+  if (text.Take("Zz") != '\0') return 0;
+  const char sign = text.Take("+-");
+  if (sign == '\0') return 0;
+  const auto hours = text.TakeDigits(2);
+  if (!hours) return std::nullopt;
+  const bool has_colon = text.Take(":") != '\0';
+  const auto minutes = text.is_at_end() && !has_colon ? std::optional(0) : text.TakeDigits(2);
+  if (!minutes) return std::nullopt;
+  return (sign == '-' ? -1 : 1) * (*hours * 3600 + *minutes * 60);
+}
+
+std::optional<double> ParseDate(Scanner text) {
+  const auto year = text.TakeDigits(4);
+  const char between = text.Take("-/.");
+  if (!year || between == '\0') return std::nullopt;
+  const auto month = text.TakeDigits(2);
+  if (!month || text.Take({&between, 1}) == '\0') return std::nullopt;
+  const auto day = text.TakeDigits(2);
+  if (!day) return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year(*year),
+                                         std::chrono::month(static_cast<unsigned>(*month)),
+                                         std::chrono::day(static_cast<unsigned>(*day))};
+  if (!date.ok()) return std::nullopt;
+  const double days = std::chrono::sys_days(date).time_since_epoch().count();
+  double seconds = days * 86'400;
+  if (text.is_at_end()) return seconds;
+  if (text.Take("T _") == '\0') return std::nullopt;
+  const auto time = TimeOfDay(text);
+  if (!time) return std::nullopt;
+  text.Take(" ");
+  const auto offset = Offset(text);
+  if (!offset || !text.is_at_end()) return std::nullopt;
+  return seconds + *time - *offset;
+}
+
+}  // namespace
+
+std::optional<double> ParseTimeCell(std::string_view text) {
+  if (const auto number = ParseNumberCell(text)) return number;
+  return ParseDate(Scanner(text));
+}
+
+}  // namespace simurgh
