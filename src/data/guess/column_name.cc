@@ -169,11 +169,9 @@ constexpr std::array kRates = std::to_array<Word>({"ctr", "cvr", "ctcvr"});
 constexpr std::array kFillers = std::to_array<Word>(
     {"is", "has", "was", "did", "will", "if", "it", "the", "flag", "ind", "event"});
 constexpr std::array kProperties = std::to_array<Word>(
-    {"gender",   "sex",     "male",      "female",  "weekend",  "weekday", "holiday",   "workday",
-     "member",   "premium", "vip",       "mobile",  "desktop",  "wifi",    "device",    "new",
-     "guest",    "married", "smoker",    "student", "adult",    "train",   "test",      "split",
-     "homework", "active",  "available", "promo",   "promoted", "exposed", "treatment", "control",
-     "version",  "type",    "platform",  "os"});
+    {"gender",   "sex",     "male",  "female", "weekend", "weekday", "holiday", "workday",
+     "mobile",   "desktop", "wifi",  "device", "married", "smoker",  "student", "adult",
+     "platform", "os",      "train", "test",   "split",   "version", "type",    "homework"});
 
 // The words that remain of a name without those around them: "clicked" of "is_clicked".
 std::vector<std::string> CoreOf(std::string_view name) {

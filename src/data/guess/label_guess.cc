@@ -100,7 +100,8 @@ bool Fits(LabelName name, const ColumnProfile& profile) {
   return IsBinary(profile) || (takes_numbers && IsNumber(profile));
 }
 
-// Without a name of a label: the only column with two values.
+// Without a name of a label: the only column with two values. Such as a gender is none; with such
+// columns it is at an end of the row.
 StatusOr<size_t> FindByValues(const CsvSample& sample, const LabelCommand& command) {
   std::vector<size_t> binary;
   std::vector<size_t> likely;
@@ -110,13 +111,15 @@ StatusOr<size_t> FindByValues(const CsvSample& sample, const LabelCommand& comma
     binary.push_back(i);
     if (!NamesProperty(sample.header[i])) likely.push_back(i);
   }
-  if (likely.size() == 1) return likely[0];
+  if (likely.size() == 1) {
+    const bool is_at_end = likely[0] == 0 || likely[0] + 1 == sample.columns.size();
+    if (binary.size() == 1 || is_at_end) return likely[0];
+  }
   const std::string_view problem = binary.empty()
                                        ? "no label found, and no column has two values: "
                                        : "no column has the name of a label, such as click: ";
-  return absl::InvalidArgumentError(
-      absl::StrCat(absl::string_view(problem.data(), problem.size()),
-                   Choices(sample, likely.empty() ? binary : likely, command)));
+  return absl::InvalidArgumentError(absl::StrCat(absl::string_view(problem.data(), problem.size()),
+                                                 Choices(sample, binary, command)));
 }
 
 }  // namespace

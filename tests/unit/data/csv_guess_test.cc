@@ -149,8 +149,8 @@ TEST_CASE("The label is found by its name, then by its values", "[guess]") {
         "  --label a  # 2 values, '0', '1'\n"
         "  --label b  # 2 values, '0', '1'");
   CHECK_THAT(
-      ErrorOf(text("is_new,n,gender", "m", "f")),
-      Contains("\n  --label is_new  #") && Contains("\n  --label gender  # 2 values, 'f', 'm'"));
+      ErrorOf(text("male,n,gender", "m", "f")),
+      Contains("\n  --label male  #") && Contains("\n  --label gender  # 2 values, 'f', 'm'"));
 
   const Guessed asked(text("a,n,label", "1", "0"), "a");
   CHECK(asked.kind(0) == Kind::kLabel);

@@ -196,7 +196,7 @@ TEST_CASE("The label is the column whose name fits best, wherever it stands", "[
   CHECK(label_of("conversion,item,clk,age,gender") == "clk");
   CHECK(label_of("click,item,label,age,gender") == "label");
   CHECK(label_of("gender,item,premium,rating,male") == "rating");
-  CHECK(label_of("gender,item,wanted,age,male") == "wanted");
+  CHECK(label_of("wanted,item,sex,age,male") == "wanted");
   CHECK(label_of("ctr,item,male,age,gender") == "ctr");
 
   const Guessed click(text("conversion,item,click,rating,gender"));
