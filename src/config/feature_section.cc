@@ -114,6 +114,24 @@ void ReadFeatures(MapReader& root, const std::string& folder,
   });
 }
 
+// A network needs embeddings: without ids those of ranges of each column of numbers.
+std::vector<FeatureConfig> RangesOf(const std::vector<ColumnConfig>& columns) {
+  constexpr uint32_t kQuantiles = 16;
+  constexpr size_t kMaxLength = 57;  // Of a name with the ending.
+  std::vector<FeatureConfig> added;
+  for (size_t i = 0; i < columns.size() && added.size() < kMaxFeatures; ++i) {
+    const ColumnConfig& column = columns[i];
+    if (column.kind != ColumnConfig::Kind::kDense || column.name.size() > kMaxLength) continue;
+    const std::string name = column.name + "_range";
+    added.push_back({.name = name,
+                     .column = column.name,
+                     .table = name,
+                     .processing = {.quantiles = kQuantiles},
+                     .key = absl::StrCat("data.columns.", i)});
+  }
+  return added;
+}
+
 void AddColumnFeatures(ReadContext* context, ClusterConfig* config) {
   const std::vector<ColumnConfig> columns = ColumnsOf(config->data);
   std::vector<FeatureConfig>& features = config->features;
@@ -142,10 +160,16 @@ void AddColumnFeatures(ReadContext* context, ClusterConfig* config) {
          .table = name,
          .key = are_fixed ? std::string("data.format") : absl::StrCat("data.columns.", i)});
   }
+  if (added.empty() && features.empty() && !are_fixed && !config->data.streams()) {
+    added = RangesOf(columns);
+    for (const FeatureConfig& feature : added) names.push_back(feature.name);
+  }
   const size_t count = added.size() + features.size();
   if (count == 0) {
-    context->diagnostics.Report("features", "no column is an id, and no feature reads numbers",
-                                "give a column kind: id, or name a feature of a dense column");
+    context->diagnostics.Report(
+        "features", "no column is an id, and no feature reads numbers",
+        "give a column kind: id, or a dense column a feature, such as "
+        "`features: [{name: age_range, column: age, boundaries: [20, 40, 60]}]`");
   }
   if (count > kMaxFeatures) {
     return context->diagnostics.Report(

@@ -92,3 +92,19 @@ expect(max(days["train"]) < min(days["valid"]) and max(days["valid"]) < min(days
 expect(sum(len(part) for part in days.values()) == 8000, "each row is in one part")
 done = simurgh("train", "time.yaml")
 expect("group_auc=" in done.all, f"an AUC within users: {done.out}")
+
+# Numbers only train, also without a feature in a file of one's own.
+random = np.random.default_rng(5)
+numbers = random.normal(size=(4000, 3)).round(4)
+odds = 2 * numbers[:, 0] * numbers[:, 1] + numbers[:, 2]
+label = (random.random(4000) < 1 / (1 + np.exp(-odds))).astype(int)
+write("numbers.csv", ["a", "b", "c", "label"], [(*row, one) for row, one in zip(numbers, label)])
+simurgh("init", "numbers.csv")
+columns = ", ".join(f"{{name: {name}, kind: dense}}" for name in "abc")
+with open("own.yaml", "w") as file:
+    file.write(f"data:\n  train: [numbers.train.csv]\n  test: [numbers.test.csv]\n"
+               f"  columns: [{columns}, {{name: label, kind: label}}]\nmodel: wide_deep\n")
+best = auc(odds, label)
+for config, margin in (("numbers.yaml", 0.04), ("own.yaml", 0.15)):
+    reached = simurgh("train", config).value("test_auc")
+    expect(reached > best - margin, f"{config}: AUC {reached}, of the odds {best}")

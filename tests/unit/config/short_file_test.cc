@@ -120,6 +120,15 @@ TEST_CASE("A column that another feature or derived column reads has no feature"
   CHECK(Features(derived) == Names{"b", "a"});
 }
 
+TEST_CASE("Without ids, numbers have ranges", "[config]") {
+  const ClusterConfig config =
+      Parse(File(kTower), {"data.columns.1.kind=dense", "data.columns.3={name: b}"});
+  CHECK(Features(config) == Names{"a_range", "x_range"});
+  CHECK(Tables(config) == Names{"a_range", "x_range"});
+  CHECK(config.features[1].column == "x");
+  CHECK(config.features[1].processing.quantiles == 16);
+}
+
 TEST_CASE("Errors of features and tables that are left out", "[config]") {
   CHECK(ErrorOf(File(absl::StrCat(kTower, "features: [{name: b, column: a}]\n"))) ==
         "sample.yaml:1: data.columns.3: no feature reads id column 'b', whose name another "
@@ -129,9 +138,13 @@ TEST_CASE("Errors of features and tables that are left out", "[config]") {
         "a feature");
   CHECK(ErrorOf(File(absl::StrCat(kTower, "features: [{name: c, column: a, table: aa}]\n"))) ==
         "sample.yaml:7: features.0.table: no table is named 'aa'; use one of b");
-  CHECK(ErrorOf(File(kTower), {"data.columns.1.kind=skip", "data.columns.3={name: b}"}) ==
+  const std::string error =
+      ErrorOf(File(kTower),
+              {"data.columns.1.kind=skip", "data.columns.2={name: x}", "data.columns.3={name: b}"});
+  CHECK(error.substr(0, error.find('\n')) ==
         "sample.yaml:1: features: no column is an id, and no feature reads numbers; give a column "
-        "kind: id, or name a feature of a dense column");
+        "kind: id, or a dense column a feature, such as `features: [{name: age_range, column: age, "
+        "boundaries: [20, 40, 60]}]`");
   std::string many;
   for (int i = 0; i < 4'095; ++i) absl::StrAppend(&many, ", {name: c", i, ", kind: id}");
   CHECK(ErrorOf(File(kTower, many))
