@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
@@ -29,6 +31,7 @@
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
+#include "services/simurgh/predict_input.h"
 #include "services/simurgh/progress.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/mutex.h"
@@ -52,17 +55,30 @@ constexpr char kUsage[] =
     "  simurgh predict --model MODEL --input FILE --evaluate\n";
 
 constexpr char kNotes[] =
-    "The input has the format of the training data, also compressed by gzip or zstd. Of Parquet "
-    "and\n"
-    "Arrow data it may be a folder, a pattern or a URI. Columns of labels may be missing unless\n"
-    "--evaluate is given. The output is CSV: a header, then a line for\n"
-    "each row of the input, in order: the named columns, then p, the probability of label 1 or "
-    "the\n"
-    "predicted number, or p_LABEL for each of several labels. A row that cannot be parsed has no\n"
-    "prediction; stderr has their number and the first reasons. Blank lines are not rows.\n\n"
+    "The input is a file, a folder, whose files are read by name, or a pattern in quotes. Of "
+    "Parquet\n"
+    "data it may be a URI. It has the format of the training data. If columns have names, the "
+    "ending\n"
+    "tells the format: .csv, .tsv, .json, .jsonl, .ndjson, .parquet, .arrow, also with .gz or "
+    ".zst. "
+    "Columns may\n"
+    "have another order, and names in another case. Columns of labels may be missing unless "
+    "--evaluate\n"
+    "is given. The output is CSV: a header, then a line for each row of the input, in order: the\n"
+    "named columns as they are, then p, the probability of label 1 or the predicted number, or\n"
+    "p_LABEL for each of several labels. A row that cannot be parsed has no prediction; stderr "
+    "has\n"
+    "their number and the first reasons. Blank lines are not rows.\n\n"
+    "The last line on stderr has unseen_ids, the share of ids that have no row in the model. From\n"
+    "5 % in a feature on, a line has the share of each; from 50 % on, a warning names the "
+    "feature.\n"
+    "A feature without any id has a warning, too.\n\n"
     "Example:\n"
     "  simurgh predict --model /models/adult --input new.csv --output scores.csv --columns age\n\n"
-    "Exit codes: 0 done, 2 bad arguments or configuration, 3 damaged or failed otherwise.\n";
+    "Exit codes:\n"
+    "  0  done; some rows may have no prediction\n"
+    "  2  bad arguments, model or configuration, or all rows are bad\n"
+    "  3  damaged, missing or failed otherwise\n";
 
 constexpr uint32_t kMaxThreads = 256;
 
@@ -107,12 +123,14 @@ struct Chunk {
   static constexpr size_t kRows = 1'024;
   static constexpr size_t kBytes = size_t{4} << 20;
 
-  uint64_t number = 0;         // From 0.
-  std::string text;            // Of all rows.
-  std::vector<size_t> ends;    // By row: the end of its line in `text`.
-  std::vector<bool> is_whole;  // By row: see Line.
-  std::vector<size_t> lines;   // By row: the number of its line.
-  std::vector<bool> is_good;   // By row: it could be parsed.
+  uint64_t number = 0;                         // From 0.
+  std::string file;                            // Of all rows.
+  std::shared_ptr<const FileColumns> columns;  // See RowLines::columns().
+  std::string text;                            // Of all rows.
+  std::vector<size_t> ends;                    // By row: the end of its line in `text`.
+  std::vector<bool> is_whole;                  // By row: see Line.
+  std::vector<size_t> lines;                   // By row: the number of its line.
+  std::vector<bool> is_good;                   // By row: it could be parsed.
 
   std::string_view row(size_t index) const {
     const size_t first = index == 0 ? 0 : ends[index - 1];
@@ -131,7 +149,7 @@ struct Chunk {
 class FilePrediction {
  public:
   FilePrediction(const Options& options, std::shared_ptr<const ModelVersion> model,
-                 std::string input, OutputFile* output)
+                 PredictInput input, OutputFile* output)
       : options_(options),
         input_(std::move(input)),
         model_(std::move(model)),
@@ -144,10 +162,8 @@ class FilePrediction {
   Status Open() {
     MutexLock lock(read_mutex_);
     const ReadOptions reading{.ignore_labels = !options_.evaluates, .allow_pipes = true};
-    if (IsArrow(model_->config().data)) return OpenReader(reading);
-    SIMURGH_ASSIGN_OR_RETURN(RowLines lines,
-                             RowLines::Open(model_->config().data, {input_}, reading));
-    if (lines.columns() != nullptr) columns_ = *lines.columns();
+    if (IsArrow(input_.data)) return OpenReader(reading);
+    SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(input_.data, input_.files, reading));
     lines_.emplace(std::move(lines));
     return absl::OkStatus();
   }
@@ -165,6 +181,10 @@ class FilePrediction {
 
   uint64_t rows() const { return rows_; }
   uint64_t bad_rows() const { return bad_rows_; }
+  // Of the first bad row; empty if the reader has logged it.
+  const std::string& first_problem() const { return first_problem_; }
+  // By feature.
+  const std::vector<Predictor::IdCount>& id_counts() const { return id_counts_; }
   double seconds() const { return seconds_; }
   StatusOr<EvaluationResult> Evaluate() {
     MutexLock lock(turn_mutex_);
@@ -174,11 +194,11 @@ class FilePrediction {
  private:
   // Opens an input without lines, whose rows are parsed as they are read.
   Status OpenReader(ReadOptions reading) ABSL_EXCLUSIVE_LOCKS_REQUIRED(read_mutex_) {
-    ClusterConfig config = model_->config();
-    config.data.on_bad_row = DataConfig::OnBadRow::kSkip;  // The reader logs them.
-    config.data.max_bad_share = 1;
+    DataConfig data = input_.data;
+    data.on_bad_row = DataConfig::OnBadRow::kSkip;  // The reader logs them.
+    data.max_bad_share = 1;
     reading.copies_skipped = true;
-    reading.threads = ReadingThreads(config.data);
+    reading.threads = ReadingThreads(data);
     // Called by Next(), with the mutex held.
     reading.on_row = [this](std::string_view line, bool in_batch) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       Chunk& chunk = *observed_;
@@ -187,18 +207,10 @@ class FilePrediction {
       chunk.lines.push_back(++rows_read_);
       chunk.is_good.push_back(in_batch);
     };
-    const std::vector<std::string> files = NamedFiles(config.data.format, input_);
-    if (files.empty()) {
-      return absl::NotFoundError(
-          absl::StrCat(input_, ": no file in it has a name that ends in .parquet"));
-    }
-    SIMURGH_ASSIGN_OR_RETURN(
-        reader_, OpenBatchReader(config.data, config.features, files, Chunk::kRows, reading));
+    SIMURGH_ASSIGN_OR_RETURN(reader_, OpenBatchReader(data, model_->config().features, input_.files,
+                                                      Chunk::kRows, reading));
     return absl::OkStatus();
   }
-
-  // See RowLines::columns().
-  const FileColumns* columns() const { return columns_ ? &*columns_ : nullptr; }
 
   void Work() {
     const Status status = Predict();
@@ -209,18 +221,32 @@ class FilePrediction {
   }
 
   Status Predict() {
-    SIMURGH_ASSIGN_OR_RETURN(Predictor predictor, Predictor::Create(*model_, !options_.evaluates));
+    SIMURGH_ASSIGN_OR_RETURN(Predictor predictor,
+                             Predictor::Create(*model_, {.ignore_labels = !options_.evaluates,
+                                                         .data = &input_.data,
+                                                         .counts_ids = true}));
     std::optional<RowText> text;
-    if (!options_.columns.empty()) {
-      SIMURGH_ASSIGN_OR_RETURN(RowText chosen, RowText::Create(LinesOf(model_->config().data),
-                                                               options_.columns, columns()));
-      text.emplace(std::move(chosen));
-    }
+    std::shared_ptr<const FileColumns> columns;  // Of `text`.
     for (Chunk chunk; !failed_;) {
       SIMURGH_RETURN_IF_ERROR(Read(chunk));
       if (chunk.ends.empty()) break;
+      if (!options_.columns.empty() && (!text || columns != chunk.columns)) {
+        columns = chunk.columns;
+        SIMURGH_ASSIGN_OR_RETURN(
+            RowText chosen, RowText::Create(LinesOf(input_.data), options_.columns, columns.get()));
+        text.emplace(std::move(chosen));
+      }
       SIMURGH_RETURN_IF_ERROR(PredictChunk(predictor, text, chunk));
       SIMURGH_RETURN_IF_ERROR(Write(chunk));
+    }
+    MutexLock lock(turn_mutex_);
+    id_counts_.resize(predictor.id_counts().size());
+    for (size_t f = 0; f < id_counts_.size(); ++f) {
+      const Predictor::IdCount& one = predictor.id_counts()[f];
+      id_counts_[f].occurrences += one.occurrences;
+      id_counts_[f].unseen += one.unseen;
+      id_counts_[f].rows += one.rows;
+      id_counts_[f].empty_rows += one.empty_rows;
     }
     return absl::OkStatus();
   }
@@ -241,13 +267,24 @@ class FilePrediction {
       return absl::OkStatus();
     }
     while (chunk.ends.size() < Chunk::kRows && chunk.text.size() < Chunk::kBytes) {
-      SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines_->Next());
-      if (!line) break;
+      if (!next_line_) {
+        SIMURGH_ASSIGN_OR_RETURN(next_line_, lines_->Next());
+      }
+      if (!next_line_) break;
+      if (lines_->files_opened() != file_) {
+        if (!chunk.ends.empty()) break;  // A chunk has rows of one file.
+        file_ = lines_->files_opened();
+        const FileColumns* const columns = lines_->columns();
+        columns_ = columns == nullptr ? nullptr : std::make_shared<FileColumns>(*columns);
+      }
+      const std::optional<Line> line = std::exchange(next_line_, std::nullopt);
       chunk.lines.push_back(lines_->line_number());
       chunk.text.append(line->text);
       chunk.ends.push_back(chunk.text.size());
       chunk.is_whole.push_back(line->whole);
     }
+    if (!chunk.ends.empty()) chunk.file = lines_->file();
+    chunk.columns = columns_;
     chunk.number = next_chunk_++;
     return absl::OkStatus();
   }
@@ -260,14 +297,14 @@ class FilePrediction {
     if (is_parsed) chunk.bad_rows = std::ranges::count(chunk.is_good, false);
     for (size_t row = 0; !is_parsed && row < chunk.ends.size(); ++row) {
       const Status parsed = chunk.is_whole[row]
-                                ? predictor.rows().AddLine(chunk.row(row), columns())
+                                ? predictor.rows().AddLine(chunk.row(row), chunk.columns.get())
                                 : LongLineError();
       chunk.is_good.push_back(parsed.ok());
       if (parsed.ok()) continue;
       if (!absl::IsInvalidArgument(parsed)) return parsed;
       if (++chunk.bad_rows > kLoggedRows) continue;
       chunk.problems.push_back(
-          absl::StrCat(input_, ":", chunk.lines[row], ": ", std::string(parsed.message())));
+          absl::StrCat(chunk.file, ":", chunk.lines[row], ": ", std::string(parsed.message())));
     }
     if (!is_parsed || chunk.batch.sparse == nullptr) {
       SIMURGH_ASSIGN_OR_RETURN(chunk.batch, predictor.rows().Build());
@@ -275,7 +312,7 @@ class FilePrediction {
     SIMURGH_RETURN_IF_ERROR(predictor.Predict(*model_, chunk.batch, chunk.probabilities));
     if (!AllFinite(chunk.probabilities)) {
       return absl::FailedPreconditionError(
-          absl::StrCat(input_, ":", chunk.lines[0],
+          absl::StrCat(chunk.file.empty() ? input_.files.front() : chunk.file, ":", chunk.lines[0],
                        " and the rows behind: a prediction is "
                        "not finite; the weights or the dense values are too large"));
     }
@@ -301,6 +338,7 @@ class FilePrediction {
     while (written_ != chunk.number && !failed_) turn_.Wait(turn_mutex_);
     if (failed_) return absl::OkStatus();
     for (const std::string& problem : chunk.problems) {
+      if (problems_ == 0) first_problem_ = problem;
       if (++problems_ > kLoggedRows) break;
       spdlog::warn("row skipped: {}", problem);
       if (problems_ == kLoggedRows) spdlog::warn("further bad rows are counted, not logged");
@@ -321,13 +359,15 @@ class FilePrediction {
   static constexpr uint64_t kLoggedRows = 10;
 
   const Options& options_;
-  const std::string input_;
+  const PredictInput input_;
   const std::shared_ptr<const ModelVersion> model_;
   const size_t tasks_;
   PredictionMetrics metrics_ ABSL_GUARDED_BY(turn_mutex_);
-  std::optional<FileColumns> columns_;  // Set by Open().
   Mutex read_mutex_;
-  std::optional<RowLines> lines_ ABSL_GUARDED_BY(read_mutex_);        // Either these,
+  std::optional<Line> next_line_ ABSL_GUARDED_BY(read_mutex_);  // Is of the next chunk.
+  size_t file_ ABSL_GUARDED_BY(read_mutex_) = 0;                // Of the last line, from 1.
+  std::shared_ptr<const FileColumns> columns_ ABSL_GUARDED_BY(read_mutex_);  // Of that file.
+  std::optional<RowLines> lines_ ABSL_GUARDED_BY(read_mutex_);               // Either these,
   std::unique_ptr<BatchReader> reader_ ABSL_GUARDED_BY(read_mutex_);  // or rows without lines.
   Chunk* observed_ ABSL_GUARDED_BY(read_mutex_) = nullptr;            // Gets the reader's rows.
   uint64_t rows_read_ ABSL_GUARDED_BY(read_mutex_) = 0;
@@ -341,9 +381,53 @@ class FilePrediction {
   uint64_t rows_ = 0;
   uint64_t bad_rows_ = 0;
   uint64_t problems_ = 0;
+  std::string first_problem_;
+  std::vector<Predictor::IdCount> id_counts_;
   Status result_ ABSL_GUARDED_BY(turn_mutex_);
   std::atomic<bool> failed_ = false;
 };
+
+// Warns of features whose ids the model does not have. Returns the share of all.
+double ReportUnseenIds(const std::vector<FeatureConfig>& features,
+                       const std::vector<Predictor::IdCount>& counts) {
+  constexpr double kNotable = 0.05;
+  constexpr double kHigh = 0.5;
+  constexpr uint64_t kFewIds = 20;  // Say little.
+  uint64_t occurrences = 0;
+  uint64_t unseen = 0;
+  double highest = 0;
+  std::vector<std::pair<double, std::string>> shares;
+  for (size_t f = 0; f < counts.size(); ++f) {
+    const Predictor::IdCount& count = counts[f];
+    occurrences += count.occurrences;
+    unseen += count.unseen;
+    if (count.rows >= kFewIds && count.empty_rows == count.rows) {
+      PrintWarnings({absl::StrCat("feature '", features[f].name,
+                                  "' has no id in any row; the input may lack its column")});
+    }
+    if (count.occurrences == 0) continue;
+    const double share = static_cast<double>(count.unseen) / static_cast<double>(count.occurrences);
+    shares.emplace_back(share, features[f].name);
+    if (count.occurrences < kFewIds) continue;
+    highest = std::max(highest, share);
+    if (share < kHigh) continue;
+    PrintWarnings({absl::StrFormat(
+        "feature '%s': the training saw no row with %.0f %% of the ids; compare how they are "
+        "written with the training data",
+        features[f].name, 100 * share)});
+  }
+  if (highest >= kNotable) {
+    std::ranges::sort(shares, std::greater<>{}, &std::pair<double, std::string>::first);
+    constexpr size_t kShown = 20;
+    std::string text;
+    for (size_t i = 0; i < std::min(kShown, shares.size()); ++i) {
+      absl::StrAppendFormat(&text, " %s=%.1f%%", shares[i].second, 100 * shares[i].first);
+    }
+    std::fprintf(stderr, "simurgh: unseen ids by feature:%s%s\n", text.c_str(),
+                 shares.size() > kShown ? " ..." : "");
+  }
+  return occurrences == 0 ? 0 : static_cast<double>(unseen) / static_cast<double>(occurrences);
+}
 
 StatusOr<ExitCode> Predict(const Options& options) {
   SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
@@ -360,6 +444,7 @@ StatusOr<ExitCode> Predict(const Options& options) {
                                               }));
   loading.End();
   const std::vector<std::string>& labels = model->format().labels;
+  SIMURGH_ASSIGN_OR_RETURN(PredictInput input, InputOf(model->config().data, options.input));
   if (const Status columns = CheckColumns(options, model->config().data); !columns.ok()) {
     return Annotate(columns, "--columns");
   }
@@ -368,16 +453,23 @@ StatusOr<ExitCode> Predict(const Options& options) {
     SIMURGH_ASSIGN_OR_RETURN(output, OutputFile::Open(options.output));
     SIMURGH_RETURN_IF_ERROR(output->Append(HeaderOf(options, labels)));
   }
-  FilePrediction prediction(options, model, options.input == "-" ? "/dev/stdin" : options.input,
-                            output.get());
+  FilePrediction prediction(options, model, std::move(input), output.get());
   SIMURGH_RETURN_IF_ERROR(prediction.Open());
   SIMURGH_RETURN_IF_ERROR(prediction.Run(threads));
   const double seconds = prediction.seconds();
-  if (output != nullptr) SIMURGH_RETURN_IF_ERROR(output->Finish());
-  std::fprintf(stderr, "simurgh: predicted: rows=%llu bad_rows=%llu seconds=%.2f rows_per_s=%.0f\n",
+  const double unseen = ReportUnseenIds(model->config().features, prediction.id_counts());
+  std::fprintf(stderr,
+               "simurgh: predicted: rows=%llu bad_rows=%llu unseen_ids=%.1f%% seconds=%.2f "
+               "rows_per_s=%.0f\n",
                static_cast<unsigned long long>(prediction.rows()),
-               static_cast<unsigned long long>(prediction.bad_rows()), seconds,
+               static_cast<unsigned long long>(prediction.bad_rows()), 100 * unseen, seconds,
                static_cast<double>(prediction.rows()) / seconds);
+  if (prediction.rows() > 0 && prediction.bad_rows() == prediction.rows()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.input, ": all ", prediction.rows(), " rows are bad",
+        prediction.first_problem().empty() ? "" : ", such as ", prediction.first_problem()));
+  }
+  if (output != nullptr) SIMURGH_RETURN_IF_ERROR(output->Finish());
   if (!options.evaluates) return ExitCode::kOk;
   SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result, prediction.Evaluate());
   std::ostream& out = options.output == "-" ? std::cerr : std::cout;
@@ -403,7 +495,7 @@ ExitCode RunPredictCommand(int argc, const char* const* argv) {
   options.add_options()("version", "print the version");
   own.checkpoint.AddTo(options);
   options.add_options()("input", po::value(&own.input)->value_name("FILE"),
-                        "read rows from FILE; -: stdin")(
+                        "read rows from FILE, a folder or a pattern; -: stdin")(
       "output", po::value(&own.output)->value_name("FILE"),
       "write predictions to FILE, which appears when it is complete; -: stdout")(
       "columns", po::value(&columns)->value_name("NAME,..."),

@@ -16,10 +16,6 @@ namespace simurgh {
 std::string ErrorLine(const std::string& place, const std::string& key, const std::string& what,
                       const std::string& remedy);
 
-// The first candidate with the smallest edit distance to `word`, ignoring case; empty if
-// that exceeds a third of the word's length, rounded up.
-std::string Nearest(const std::string& word, const std::vector<std::string>& candidates);
-
 // Collects the errors of a document, so that one run shows several.
 class Diagnostics {
  public:

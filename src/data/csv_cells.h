@@ -34,11 +34,12 @@ class QuoteScan {
 
 // Splits lines of CSV into cells.
 //
-// Cells are trimmed of blanks. In a cell in double quotes, separators and blanks are text, and two
-// quotes are one. Threads: one owner. Source: RFC 4180.
+// Cells are trimmed of blanks, unless they are kept as they are. In a cell in double quotes,
+// separators and blanks are text, and two quotes are one. Threads: one owner. Source: RFC 4180.
 class CsvSplitter {
  public:
-  explicit CsvSplitter(char separator) : separator_(separator) {}
+  explicit CsvSplitter(char separator, bool keeps_blanks = false)
+      : separator_(separator), keeps_blanks_(keeps_blanks) {}
 
   // The cells of `line`, which may have line ends in quotes; an empty line has one empty cell.
   // Lifetime: until the next call, and the line's.
@@ -50,6 +51,7 @@ class CsvSplitter {
   StatusOr<std::string_view> TakeQuoted(std::string_view& rest);
 
   char separator_;
+  bool keeps_blanks_;
   std::vector<std::string_view> cells_;
   std::string unescaped_;  // Cells with doubled quotes; does not reallocate within a line.
 };

@@ -85,7 +85,8 @@ StatusOr<const std::vector<std::string_view>*> CsvSplitter::Split(std::string_vi
                        cells_.size());
       }
     } else {
-      cells_.push_back(TrimBlanks(rest.substr(0, rest.find(separator_)), separator_));
+      const std::string_view cell = rest.substr(0, rest.find(separator_));
+      cells_.push_back(keeps_blanks_ ? cell : TrimBlanks(cell, separator_));
     }
     const size_t end = rest.find(separator_);
     if (end == rest.npos) return &cells_;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <map>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -12,131 +10,12 @@
 
 #include "data/byte_stream.h"
 #include "data/csv_cells.h"
-#include "data/process/numbers.h"
+#include "data/csv_header.h"
 #include "data/row_parser.h"
 #include "simurgh/base/log.h"
-#include "simurgh/config/nearest.h"
+#include "simurgh/data/row_text.h"
 
 namespace simurgh {
-namespace {
-
-std::set<std::string_view> NamesOf(const DataConfig& config) {
-  std::set<std::string_view> names;
-  for (const ColumnConfig& column : config.columns) names.insert(HeaderName(column));
-  return names;
-}
-
-// Whether the header has the name of a column.
-bool HasName(const DataConfig& config, std::string_view header) {
-  const std::set<std::string_view> known = NamesOf(config);
-  CsvSplitter splitter(config.csv.separator);
-  const auto names = splitter.Split(header);
-  return names.ok() &&
-         std::ranges::any_of(**names, [&](std::string_view name) { return known.contains(name); });
-}
-
-bool IsNeeded(const ColumnConfig& column, bool needs_labels) {
-  if (IsTarget(column.kind)) return needs_labels;
-  return column.kind != ColumnConfig::Kind::kSkip;
-}
-
-Status Missing(size_t column, const std::string& name,
-               const std::map<std::string_view, size_t>& cells) {
-  std::vector<std::string> names;
-  for (const auto& [other, cell] : cells) {
-    const std::string quoted = Quoted(other);
-    names.push_back(quoted.substr(1, quoted.size() - 2));
-  }
-  return Invalid("the header has no column %s; %s; rename it, or set data.columns.%d.header_name",
-                 Quoted(name), NearestRemedy("column", name, names), column);
-}
-
-// Refuses columns that the configuration does not have.
-Status CheckStrict(const DataConfig& config, const std::vector<std::string_view>& names) {
-  const std::set<std::string_view> known = NamesOf(config);
-  for (const std::string_view name : names) {
-    if (known.contains(name)) continue;
-    return Invalid(
-        "data.columns has no column %s of the header; add it, with kind: skip if it is unused, "
-        "or set data.csv.strict: false",
-        Quoted(name));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-StatusOr<std::optional<FileColumns>> FindColumns(const DataConfig& config, std::string_view header,
-                                                 bool needs_labels) {
-  CsvSplitter splitter(config.csv.separator);
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string_view>* names, splitter.Split(header));
-  std::map<std::string_view, size_t> cells;
-  std::set<std::string_view> repeated;
-  for (size_t cell = 0; cell < names->size(); ++cell) {
-    if (!cells.emplace((*names)[cell], cell).second) repeated.insert((*names)[cell]);
-  }
-  FileColumns columns{.width = names->size()};
-  std::optional<size_t> missing;
-  for (size_t i = 0; i < config.columns.size(); ++i) {
-    const ColumnConfig& column = config.columns[i];
-    const auto found = cells.find(HeaderName(column));
-    columns.cells.push_back(found == cells.end() ? FileColumns::kAbsent : found->second);
-    if (!IsNeeded(column, needs_labels)) continue;
-    if (found == cells.end() && !missing) missing = i;
-    if (repeated.contains(HeaderName(column))) {
-      return Invalid("the header has column %s twice; rename one", Quoted(HeaderName(column)));
-    }
-  }
-  const auto is_absent = [](size_t cell) { return cell == FileColumns::kAbsent; };
-  if (std::ranges::all_of(columns.cells, is_absent) && !config.csv.strict) return std::nullopt;
-  if (missing) return Missing(*missing, HeaderName(config.columns[*missing]), cells);
-  if (config.csv.strict) SIMURGH_RETURN_IF_ERROR(CheckStrict(config, *names));
-  if (columns == ColumnsInOrder(config.columns, /*with_labels=*/true)) return std::nullopt;
-  return columns;
-}
-
-namespace {
-
-// Whether the first line of a file has names: all needed ones; or no cell has a number or a known
-// label where a row needs one; in rows to predict, or if none needs one, half of the names.
-bool IsHeader(const DataConfig& config, std::string_view line, bool needs_labels) {
-  CsvSplitter splitter(config.csv.separator);
-  const auto cells = splitter.Split(line);
-  if (!cells.ok()) return false;
-  const auto has = [](const std::vector<std::string>& texts, std::string_view cell) {
-    return std::ranges::find(texts, cell) != texts.end();
-  };
-  FileColumns places = ColumnsInOrder(config.columns, needs_labels);
-  if ((*cells)->size() != places.width) places = ColumnsInOrder(config.columns, true);
-  size_t needed = 0;
-  size_t found = 0;
-  for (const ColumnConfig& column : config.columns) {
-    if (!IsNeeded(column, needs_labels)) continue;
-    ++needed;
-    found += std::ranges::count(**cells, HeaderName(column)) == 1 ? 1 : 0;
-  }
-  if (found == needed) return true;
-  size_t expected = 0;
-  for (size_t i = 0; i < config.columns.size(); ++i) {
-    const ColumnConfig& column = config.columns[i];
-    using Kind = ColumnConfig::Kind;
-    const bool is_number = column.kind == Kind::kDense || column.kind == Kind::kWeight;
-    if (!is_number && column.kind != Kind::kLabel) continue;
-    if (places.cells[i] >= (*cells)->size()) continue;
-    const std::string_view cell = (**cells)[places.cells[i]];
-    if (has(config.missing_values, cell) || has(column.positive, cell) ||
-        has(column.negative, cell)) {
-      return false;
-    }
-    if (!column.positive.empty() && column.negative.empty()) continue;  // Any text is a label.
-    if (column.positive.empty() && ParseNumberCell(cell)) return false;
-    ++expected;
-  }
-  return 2 * found >= needed || (expected > 0 && needs_labels);
-}
-
-}  // namespace
-
 Status LongLineError() {
   return Invalid(
       "the line is longer than %d bytes; shorten it, or check whether this is a text file",
@@ -210,7 +89,8 @@ Status RowLines::ReadHeader() {
   columns_.reset();
   SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, NextLine());
   if (!line) return absl::OkStatus();
-  if (finds_header_ && !FindHeader(*line)) {
+  SIMURGH_ASSIGN_OR_RETURN(const bool is_header, IsHeader(*line));
+  if (!is_header) {
     first_row_ = line;
     return absl::OkStatus();
   }
@@ -231,17 +111,30 @@ Status RowLines::ReadHeader() {
   return absl::OkStatus();
 }
 
-bool RowLines::FindHeader(const Line& line) {
-  finds_header_ = false;
-  const bool is_header = line.whole && IsHeader(*header_, line.text, needs_labels_);
-  if (!is_header) {
-    header_.reset();
+StatusOr<bool> RowLines::IsHeader(const Line& line) {
+  const bool decides_for_all = std::exchange(finds_header_, false);
+  if (!decides_for_all && (!header_->csv.header || has_names_ || !line.whole)) return true;
+  const FirstLine found =
+      line.whole ? FirstLineOf(*header_, line.text, needs_labels_) : FirstLine::kRow;
+  if (found == FirstLine::kUnclear) {
+    return Invalid(
+        "the first line has no numbers of a row, and none of the names %s; correct them, or set "
+        "data.csv.header: false if it is a row%s",
+        CsvHeader(*header_), decides_for_all ? ", true for a header in this order" : "");
+  }
+  if (found == FirstLine::kRow) {
+    if (decides_for_all) {
+      header_.reset();
+    } else {
+      spdlog::warn("{}: the first line is a row, not a header; columns are by position", file());
+    }
     return false;
   }
+  if (!decides_for_all) return true;
   static std::atomic<bool> is_said = false;  // Every reading finds it again.
   if (is_said.exchange(true)) return true;
   spdlog::info(
-      "{}: the first line has no number where data.columns needs one, so it is a header; "
+      "{}: the first line has names, or no number where data.columns needs one, so it is a header; "
       "data.csv.header: false makes it a row",
       file());
   return true;

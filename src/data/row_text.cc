@@ -22,7 +22,7 @@ struct RowText::State {
   State(const DataConfig& config, const FileColumns* file_columns)
       : columns(ColumnsOf(config)),
         is_csv(config.format == DataConfig::Format::kCsv),
-        splitter(config.csv.separator),
+        splitter(config.csv.separator, /*keeps_blanks=*/true),
         cell_splitter(NewCellSplitter(config)),
         file(file_columns),
         configured(ColumnsInOrder(columns, /*with_labels=*/true)),

@@ -40,6 +40,8 @@ struct Predictor::State {
 
   // Cells of a request's column that are missing; 0 for a column that the model ignores.
   uint64_t MissingCells(const ScoreRequest& request, size_t column) const;
+  // Adds to `id_counts`. Requires `found`.
+  void CountIds(const CompactBatch& batch);
   // Reads the rows of the batch's ids into `rows`, in the precision in which servers send them.
   Status ReadRows(const ModelVersion& model, const CompactBatch& batch);
   // Adds the rows of a request to the next batch. taken: those that are in it.
@@ -66,6 +68,7 @@ struct Predictor::State {
   std::optional<RemoteReader> remote;   // If servers have the rows.
   std::vector<uint64_t> unseen;         // By table.
   std::vector<uint64_t> missing;        // By column.
+  std::vector<IdCount> id_counts;       // By feature; empty: they are not counted.
   std::vector<const std::byte*> found;  // By id.
   std::vector<uint64_t> positions;      // By id, in `rows`.
   std::vector<float> rows;
@@ -136,6 +139,22 @@ Status Predictor::State::ReadRows(const ModelVersion& model, const CompactBatch&
   return absl::OkStatus();
 }
 
+void Predictor::State::CountIds(const CompactBatch& batch) {
+  for (size_t f = 0; f < id_counts.size(); ++f) {
+    const FeatureView view = batch.feature(f);
+    IdCount& count = id_counts[f];
+    count.occurrences += view.occurrences.size();
+    count.unseen +=
+        static_cast<uint64_t>(std::ranges::count_if(view.occurrences, [&](uint32_t occurrence) {
+          return found[view.first_id + occurrence] == nullptr;
+        }));
+    count.rows += batch.batch_size;
+    for (size_t b = 0; b < batch.batch_size; ++b) {
+      if (view.offsets[b] == view.offsets[b + 1]) ++count.empty_rows;
+    }
+  }
+}
+
 MatrixView<const float> Predictor::State::Pool(const CompactBatch& batch) {
   const size_t samples = batch.batch_size;
   const size_t width = common.layout.embedding_width();
@@ -170,17 +189,21 @@ Predictor::~Predictor() = default;
 Predictor::Predictor(Predictor&&) noexcept = default;
 Predictor& Predictor::operator=(Predictor&&) noexcept = default;
 
-StatusOr<Predictor> Predictor::Create(const ModelVersion& model, bool ignore_labels) {
+StatusOr<Predictor> Predictor::Create(const ModelVersion& model, const Options& options) {
   const ClusterConfig& config = model.config();
   SIMURGH_ASSIGN_OR_RETURN(RowBatcher batcher,
-                           RowBatcher::Create(config.data, config.features, ignore_labels));
-  return Predictor(std::make_unique<State>(model, std::move(batcher)));
+                           RowBatcher::Create(options.data != nullptr ? *options.data : config.data,
+                                              config.features, options.ignore_labels));
+  auto state = std::make_unique<State>(model, std::move(batcher));
+  if (options.counts_ids) state->id_counts.resize(config.features.size());
+  return Predictor(std::move(state));
 }
 
 bool Predictor::Fits(const ModelVersion& model) const { return state_->shared == model.common_; }
 RowBatcher& Predictor::rows() { return state_->batcher; }
 std::span<const uint64_t> Predictor::unseen_ids() const { return state_->unseen; }
 std::span<const uint64_t> Predictor::missing_cells() const { return state_->missing; }
+std::span<const Predictor::IdCount> Predictor::id_counts() const { return state_->id_counts; }
 
 Status Predictor::Predict(const ModelVersion& model, Batch& batch,
                           std::vector<float>& probabilities) {
@@ -189,6 +212,7 @@ Status Predictor::Predict(const ModelVersion& model, Batch& batch,
   if (batch.size() == 0) return absl::OkStatus();
   state.common.masks.AppendTo(batch);
   SIMURGH_RETURN_IF_ERROR(state.ReadRows(model, *batch.sparse));
+  state.CountIds(*batch.sparse);
   SIMURGH_RETURN_IF_ERROR(state.dense.Predict(*model.parts_->dense, state.Pool(*batch.sparse),
                                               batch.dense.matrix(), probabilities));
   CorrectForSampling(probabilities, state.common.config.training.keep_negatives);

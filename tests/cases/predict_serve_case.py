@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import socket
 import subprocess
 import urllib.error
@@ -31,6 +32,61 @@ simurgh("train", "c.yaml")
 simurgh("predict", "--model", "m", "--input", "d.csv", "--output", "s.csv")
 with open("s.csv", newline="", encoding="utf-8") as file:
     scores = [float(row["p"]) for row in csv.DictReader(file)]
+expect(len(scores) == len(rows), "a line for each row")
+
+
+# Cells of the output are those of the input.
+
+simurgh("predict", "--model", "m", "--input", "d.csv", "--output", "n.csv", "--columns", "note,user")
+with open("n.csv", newline="", encoding="utf-8") as file:
+    copied = [(row["note"], row["user"]) for row in csv.DictReader(file)]
+expect(copied == [(row[3], row[0]) for row in rows], "cells are copied as they are")
+
+
+# Headers, formats and folders: the same rows have the same predictions.
+
+def predicted(path, **options):
+    done = simurgh("predict", "--model", "m", "--input", path, "--output", "o.csv", **options)
+    if done.code != 0:
+        return done
+    with open("o.csv", newline="", encoding="utf-8") as file:
+        return [float(row["p"]) for row in csv.DictReader(file)]
+
+
+def shuffled(names, order, path):
+    write(path, names, [[row[i] for i in order] for row in rows])
+    return path
+
+
+expect(predicted(shuffled(["PRICE", "Item ", "USER", "extra"], [2, 1, 0, 3], "h.csv")) == scores,
+       "names in another case and order are found")
+expect(predicted(shuffled([], range(5), "r.csv")) == scores, "without a header no row is lost")
+expect(predicted(shuffled([], range(4), "r.csv")) == scores, "nor without labels")
+wrong = predicted(shuffled(["user", "itm", "price"], [0, 1, 2], "w.csv"), code=2)
+expect("'item'" in wrong.err and "'itm'" in wrong.err, f"the nearest name is named: {wrong.err}")
+os.mkdir("days")
+half = len(rows) // 2
+write("days/1.csv", ["user", "item", "price"], [row[:3] for row in rows[:half]])
+write("days/2.csv", ["price", "user", "item"], [(row[2], row[0], row[1]) for row in rows[half:]])
+expect(predicted("days") == scores, "a folder has the rows of its files in the order of names")
+expect(predicted("days/*.csv") == scores, "and so has a pattern")
+with open("rows.jsonl", "w", encoding="utf-8") as file:
+    for row in rows:
+        file.write(json.dumps({"user": row[0], "item": row[1], "price": row[2]}) + "\n")
+expect(predicted("rows.jsonl") == scores, "rows of JSON have the same predictions")
+
+
+# What is wrong is not silent.
+
+write("bad.csv", ["user", "item", "price"], [("u1", "i1", "cheap")] * 30)
+bad = predicted("bad.csv", code=2)
+expect("all 30 rows are bad" in bad.err and "'cheap'" in bad.err, f"all rows are bad: {bad.err}")
+write("new.csv", ["user", "item", "price"], [("U" + row[0], row[1], row[2]) for row in rows])
+new = simurgh("predict", "--model", "m", "--input", "new.csv", "--output", "o.csv")
+expect("feature 'user': the training saw no row with 100 % of the ids" in new.err and
+       "feature 'item'" not in new.err, f"ids that are new have a warning: {new.err}")
+old = simurgh("predict", "--model", "m", "--input", "d.csv", "--output", "o.csv")
+expect("unseen_ids=0.0%" in old.err and "warning" not in old.err, f"known ids have none: {old.err}")
 
 
 # HTTP.

@@ -29,7 +29,8 @@ struct Line {
 // INVALID_ARGUMENT for a line that is not whole.
 Status LongLineError();
 
-// Finds the configured columns in a file's header, by name. Nothing: the rows have exactly these
+// Finds the configured columns in a file's header, by name, or by a name that differs in case,
+// blanks or punctuation if only one does. Nothing: the rows have exactly these
 // columns in this order, or the header has none of the names, so that columns are by position.
 // needs_labels: false for rows that may lack labels.
 // Errors: INVALID_ARGUMENT for a header that lacks some needed columns, has one of them twice or,
@@ -76,8 +77,9 @@ class RowLines {
   // from: where its rows begin.
   Status OpenNextFile(const LinePlace& from);
   Status ReadHeader();
-  // Whether the line is a header, and logs it. Decides it for all files.
-  bool FindHeader(const Line& line);
+  // Whether the first line of a file is a header. The first file may decide it for all.
+  // Errors: INVALID_ARGUMENT for a line that could be either.
+  StatusOr<bool> IsHeader(const Line& line);
   // The next line, with further ones that belong to a quoted cell.
   StatusOr<std::optional<Line>> NextLine();
   // Finds a change of the last opened file.

@@ -24,9 +24,10 @@ class RowText {
   ~RowText();
   RowText(RowText&&) noexcept;
 
-  // Appends the cells of a line, each followed by a comma, and quoted if needed. Blanks around a
-  // cell and its quotes are left out. Cells that the line lacks are empty: those of columns that
-  // the file lacks, or all cells of a line that does not have the right number.
+  // Appends the cells of a line as they are, each followed by a comma, and quoted if needed. The
+  // quotes of a cell, with blanks around them, are left out. Cells that the line lacks are empty:
+  // those of columns that the file lacks, or all cells of a line that does not have the right
+  // number.
   void AppendCells(std::string_view line, std::string& text);
 
  private:

@@ -52,8 +52,15 @@ struct ScoredRows {
 // Threads: one owner.
 class Predictor {
  public:
-  // ignore_labels: see ReadOptions. Errors: of RowBatcher::Create().
-  static StatusOr<Predictor> Create(const ModelVersion& model, bool ignore_labels = true);
+  struct Options {
+    bool ignore_labels = true;         // See ReadOptions.
+    const DataConfig* data = nullptr;  // Format of lines of rows; null: that of the training.
+    bool counts_ids = false;           // For id_counts().
+  };
+
+  // Errors: of RowBatcher::Create().
+  static StatusOr<Predictor> Create(const ModelVersion& model, const Options& options);
+  static StatusOr<Predictor> Create(const ModelVersion& model) { return Create(model, {}); }
   ~Predictor();
   Predictor(Predictor&&) noexcept;
   Predictor& operator=(Predictor&&) noexcept;
@@ -78,6 +85,15 @@ class Predictor {
   // missing, by column.
   std::span<const uint64_t> unseen_ids() const;
   std::span<const uint64_t> missing_cells() const;
+
+  // Since the creation, by feature of the configuration; with counts_ids.
+  struct IdCount {
+    uint64_t occurrences = 0;
+    uint64_t unseen = 0;  // Of them, of ids without a row.
+    uint64_t rows = 0;
+    uint64_t empty_rows = 0;  // Without an id.
+  };
+  std::span<const IdCount> id_counts() const;
 
  private:
   struct State;

@@ -123,7 +123,7 @@ TEST_CASE("Cells are copied as text, quoted as needed") {
     text.AppendCells(line, copied);
     return copied;
   };
-  CHECK(copy("1, u ,0,\" 1.5\"") == "\" 1.5\",u,1,");
+  CHECK(copy("1, u\t,0,\" 1.5\"") == "\" 1.5\",\" u\t\",1,");
   CHECK(copy("1,\"a,\"\"b\",0,2") == "2,\"a,\"\"b\",1,");
   CHECK(copy("u,2") == "2,u,,");
   CHECK(copy("1,\"u") == ",,,");

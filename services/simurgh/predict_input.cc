@@ -1,0 +1,105 @@
+#include "services/simurgh/predict_input.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace simurgh {
+namespace {
+
+using Format = DataConfig::Format;
+
+constexpr std::array<std::pair<const char*, Format>, 10> kEndings = {
+    {{".csv", Format::kCsv},
+     {".tsv", Format::kCsv},
+     {".json", Format::kJson},
+     {".jsonl", Format::kJson},
+     {".ndjson", Format::kJson},
+     {".parquet", Format::kParquet},
+     {".pq", Format::kParquet},
+     {".arrow", Format::kArrow},
+     {".feather", Format::kArrow},
+     {".ipc", Format::kArrow}}};
+
+// The name without the ending of a compressed file.
+std::string_view Uncompressed(std::string_view name) {
+  for (const std::string_view ending : {".gz", ".zst"}) {
+    if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
+  }
+  return name;
+}
+
+std::optional<Format> FormatOf(std::string_view path) {
+  const std::string name(Uncompressed(path));
+  for (const auto& [ending, format] : kEndings) {
+    if (absl::EndsWithIgnoreCase(name, ending)) return format;
+  }
+  return std::nullopt;
+}
+
+// Whether the columns have names that files of other formats can have.
+bool HasNamedColumns(Format format) {
+  return format == Format::kCsv || format == Format::kJson || format == Format::kParquet ||
+         format == Format::kArrow;
+}
+
+// The files of a folder, by name, but those of other programs that are hidden or unfinished.
+std::vector<std::string> FilesIn(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with('.') || name.starts_with('_')) continue;
+    if (entry.is_regular_file(failed)) files.push_back(entry.path().string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+StatusOr<std::vector<std::string>> FilesOf(Format format, const std::string& path) {
+  if (path == "-") return std::vector<std::string>{"/dev/stdin"};
+  std::vector<std::string> files = NamedFiles(format, path);
+  std::error_code failed;
+  const bool is_folder = std::filesystem::is_directory(path, failed);
+  // Parquet may be in folders of a folder.
+  if (is_folder && (files.empty() || files.front() == path)) files = FilesIn(path);
+  if (is_folder && files.empty()) files = NamedFiles(Format::kParquet, path);
+  if (files.empty()) {
+    return absl::NotFoundError(absl::StrCat("--input ", path, ": the folder has no files of rows"));
+  }
+  return files;
+}
+
+}  // namespace
+
+StatusOr<PredictInput> InputOf(const DataConfig& training, const std::string& path) {
+  PredictInput input{.data = training, .files = {}};
+  SIMURGH_ASSIGN_OR_RETURN(input.files, FilesOf(training.format, path));
+  if (!HasNamedColumns(training.format)) return input;
+  const std::optional<Format> format = FormatOf(input.files.front());
+  for (const std::string& file : input.files) {
+    if (FormatOf(file) == format) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--input ", path, ": ", input.files.front(), " and ", file,
+                     " seem to have different formats; predict them one by one"));
+  }
+  if (!format) return input;
+  const bool has_tabs = absl::EndsWithIgnoreCase(std::string(Uncompressed(path)), ".tsv");
+  if (*format == Format::kCsv && (training.format != Format::kCsv || has_tabs)) {
+    const bool was_csv = training.format == Format::kCsv;
+    if (!was_csv) input.data.csv = {.finds_header = true};
+    input.data.csv.separator = has_tabs ? '\t' : ',';
+  }
+  input.data.format = *format;
+  return input;
+}
+
+}  // namespace simurgh
