@@ -116,11 +116,15 @@ ColumnGuess Left(std::string reason) {
   return {.config = {.name = {}, .kind = ColumnConfig::Kind::kSkip}, .reason = std::move(reason)};
 }
 
-// Whether the column alone predicts the label nearly without error.
-bool TellsLabel(const Evidence& evidence) {
+// A loss of the column alone that nearly tells the label, if there is one.
+std::optional<double> LossOfTelling(const Evidence& evidence) {
   constexpr uint64_t kMinRows = 500;
   constexpr double kShare = 0.05;
-  return evidence.rows >= kMinRows && evidence.least() < kShare * evidence.constant;
+  if (evidence.rows >= kMinRows && evidence.least() < kShare * evidence.constant) {
+    return evidence.least();
+  }
+  const bool tells = evidence.by_presence < kShare * evidence.constant_of_all;
+  return tells ? std::optional(evidence.by_presence) : std::nullopt;
 }
 
 bool IsInput(const ColumnGuess& column) {
@@ -165,10 +169,12 @@ class Guesser {
       return Left(absl::StrCat("looks like a second label; ", use,
                                "; as a task: see 'Several labels' in config/README.md"));
     }
-    if (is_strict && TellsLabel(evidence)) {
-      return Left(absl::StrFormat(
-          "predicts the label nearly alone, loss %.3f, as if it were known only after it; %s",
-          evidence.least(), use));
+    if (!is_strict) return guess;
+    if (const auto loss = LossOfTelling(evidence)) {
+      return Left(
+          absl::StrFormat("predicts the label nearly alone, loss %.3f, as if it were known only "
+                          "after it; %s",
+                          *loss, use));
     }
     return guess;
   }

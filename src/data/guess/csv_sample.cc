@@ -55,14 +55,26 @@ uint64_t Sum(const std::map<std::string, uint64_t>& counts) {
 
 void DistinctCounter::Add(std::string_view text) {
   const uint64_t hash = HashBytes(text);
-  if (smallest_.size() > kExact && hash >= *smallest_.rbegin()) return;
-  smallest_.insert(hash);
-  if (smallest_.size() > kExact + 1) smallest_.erase(std::prev(smallest_.end()));
+  if (hash >= limit_) return;
+  hashes_.push_back(hash);
+  if (hashes_.size() < 2 * (kExact + 1)) return;
+  hashes_ = Smallest();
+  if (hashes_.size() > kExact) limit_ = hashes_.back();
+}
+
+std::vector<uint64_t> DistinctCounter::Smallest() const {
+  std::vector<uint64_t> smallest = hashes_;
+  std::ranges::sort(smallest);
+  const auto twice = std::ranges::unique(smallest);
+  smallest.erase(twice.begin(), twice.end());
+  if (smallest.size() > kExact + 1) smallest.resize(kExact + 1);
+  return smallest;
 }
 
 uint64_t DistinctCounter::count() const {
-  if (smallest_.size() <= kExact) return smallest_.size();
-  const double share = static_cast<double>(*smallest_.rbegin()) /
+  const std::vector<uint64_t> smallest = Smallest();
+  if (smallest.size() <= kExact) return smallest.size();
+  const double share = static_cast<double>(smallest.back()) /
                        static_cast<double>(std::numeric_limits<uint64_t>::max());
   return static_cast<uint64_t>(static_cast<double>(kExact) / share);
 }

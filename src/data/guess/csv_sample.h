@@ -40,7 +40,11 @@ class DistinctCounter {
   uint64_t count() const;
 
  private:
-  std::set<uint64_t> smallest_;  // Hashes.
+  // The smallest hashes of the texts, kExact + 1 at most, in order.
+  std::vector<uint64_t> Smallest() const;
+
+  std::vector<uint64_t> hashes_;  // These, some of them twice, and larger ones.
+  uint64_t limit_ = UINT64_MAX;   // Larger ones are not needed.
 };
 
 // Lists in the cells of a column, if this separator separates them.

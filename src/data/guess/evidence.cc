@@ -17,8 +17,6 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kFolds = 4;
-constexpr uint64_t kMinRows = 100;
-constexpr double kMinOfLabel = 10;  // Rows of the rarer label.
 
 size_t FoldOf(size_t row) { return Mix64(row + 0x9e3779b97f4a7c15ULL) % kFolds; }
 
@@ -56,7 +54,12 @@ class Column {
   }
 
   size_t rows() const { return labels_.size(); }
-  double RarerLabel() const { return std::min(all_.all_labels, all_.all_rows - all_.all_labels); }
+  bool IsEnough() const {
+    constexpr uint64_t kMinRows = 100;
+    constexpr double kMinOfLabel = 10;  // Rows of the rarer label.
+    if (rows() < kMinRows) return false;
+    return !is_binary_ || std::min(all_.all_labels, all_.all_rows - all_.all_labels) >= kMinOfLabel;
+  }
 
   double Loss(double label, double prediction) const {
     if (!is_binary_) return (label - prediction) * (label - prediction);
@@ -160,8 +163,11 @@ class Column {
       const double determinant = h00 * h11 - h01 * h01;
       if (!(determinant > 0)) break;
       // A limit keeps separable labels finite.
-      start += std::clamp((h11 * g0 - h01 * g1) / determinant, -4.0, 4.0);
-      slope += std::clamp((h00 * g1 - h01 * g0) / determinant, -4.0, 4.0);
+      const double more = std::clamp((h11 * g0 - h01 * g1) / determinant, -4.0, 4.0);
+      const double steeper = std::clamp((h00 * g1 - h01 * g0) / determinant, -4.0, 4.0);
+      start += more;
+      slope += steeper;
+      if (std::abs(more) + std::abs(steeper) < 1e-4) break;
     }
     return {start, slope};
   }
@@ -215,6 +221,23 @@ KeptLabels::KeptLabels(const KeptRows& rows, size_t column, const ColumnConfig& 
   for (double& one : labels_) one = (one - moments.mean()) / moments.stddev();
 }
 
+void KeptLabels::MeasurePresence(size_t column, Evidence& evidence) const {
+  std::vector<double> labels;
+  std::vector<uint32_t> present;
+  for (size_t row = 0; row < rows_.size(); ++row) {
+    if (std::isnan(labels_[row])) continue;
+    labels.push_back(labels_[row]);
+    present.push_back(rows_.Cell(row, column).empty() ? 0 : 1);
+  }
+  const auto missing = std::ranges::count(present, 0);
+  if (missing == 0 || missing == std::ssize(present)) return;
+  const Column rows(is_binary_, std::move(labels), std::move(present), 2);
+  if (!rows.IsEnough()) return;
+  const Predictions constant = rows.Constant();
+  evidence.constant_of_all = rows.MeanLoss(constant);
+  evidence.by_presence = rows.MeanLoss(rows.ByValue(constant));
+}
+
 Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log) const {
   std::vector<double> labels;
   std::vector<double> numbers;
@@ -235,8 +258,9 @@ Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log) const 
     values.push_back(known.try_emplace(key, static_cast<uint32_t>(known.size())).first->second);
     labels.push_back(labels_[row]);
   }
+  MeasurePresence(column, evidence);
   const Column rows(is_binary_, std::move(labels), std::move(values), known.size());
-  if (rows.rows() < kMinRows || (is_binary_ && rows.RarerLabel() < kMinOfLabel)) return evidence;
+  if (!rows.IsEnough()) return evidence;
   evidence.rows = rows.rows();
   const Predictions constant = rows.Constant();
   evidence.constant = rows.MeanLoss(constant);
@@ -245,7 +269,7 @@ Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log) const 
   evidence.value = rows.GainOf(value, constant);
   if (!is_numeric) return evidence;
 
-  constexpr uint32_t kGroups = 1'024;
+  constexpr uint32_t kGroups = 256;
   const Predictions number = rows.ByNumber(numbers, RangesOf(numbers, kGroups), kGroups);
   evidence.by_number = rows.MeanLoss(number);
   Predictions range;

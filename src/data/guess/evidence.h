@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "data/guess/kept_rows.h"
@@ -39,6 +40,11 @@ struct Evidence {
 
   bool IsSureBy(const Gain& gain) const { return rows > 0 && gain.IsSure(constant); }
   double least() const;  // Loss of the best one.
+
+  // Loss of the mean labels of rows with and without a cell, over all rows with a label, and that
+  // of a constant. Infinite: too few rows.
+  double by_presence = std::numeric_limits<double>::infinity();
+  double constant_of_all = 0;
 };
 
 // The labels of kept rows.
@@ -51,6 +57,8 @@ class KeptLabels {
   Evidence Measure(size_t column, bool is_numeric, bool is_log) const;
 
  private:
+  void MeasurePresence(size_t column, Evidence& evidence) const;
+
   const KeptRows& rows_;
   bool is_binary_;
   std::vector<double> labels_;  // By row; NaN: unknown. Numbers have mean 0 and deviation 1.

@@ -237,6 +237,14 @@ TEST_CASE("A column that predicts the label nearly alone is left out", "[guess]"
   CHECK(asked.kind(1) == Kind::kDense);
   CHECK(asked.kind(2) == Kind::kId);
   CHECK(Guessed(text("x,spent,status,label", 1), {.skip = {"status"}}).kind(1) == Kind::kDense);
+  // A cell is there only with label 1.
+  const Guessed filled(Rows("x,reason,label", 2'000, [&] {
+    const int label = labels.Label(-2);
+    return absl::StrCat(labels.Pick(20), ",", label == 1 ? absl::StrCat("r", labels.Pick(9)) : "",
+                        ",", label);
+  }));
+  CHECK(filled.kind(1) == Kind::kSkip);
+  CHECK_THAT(filled[1].reason, Contains("predicts the label nearly alone, loss 0.0"));
   // Without another column there is nothing else to learn from.
   const Guessed alone(Rows("spent,label", 1'000, [&] {
     const int label = labels.Label(0);
