@@ -195,7 +195,10 @@ StatusOr<YamlNode*> ListItem(const std::string& component, const std::string& wa
 }  // namespace
 
 Status ApplyOverride(const std::string& override_text, YamlNode* root) {
-  const std::string place = absl::StrCat("--set ", override_text);
+  // Each node keeps its place, so a long list must not be in all of them.
+  constexpr size_t kMaxShown = 200;
+  const std::string place = absl::StrCat("--set ", override_text.substr(0, kMaxShown),
+                                         override_text.size() > kMaxShown ? "..." : "");
   const size_t equals = override_text.find('=');
   if (equals == std::string::npos) {
     return Malformed(place, "", "no '=' in the override", "write section.key=value");

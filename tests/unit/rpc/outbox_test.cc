@@ -124,7 +124,7 @@ TEST_CASE("an outbox sends every message whole with any sizes of writes") {
   Bytes stream;
   uint64_t last_id = 0;
   while (last_id < 200 || !outbox.empty()) {
-    if (last_id < 200 && random.Uniform() < 0.3) {
+    if (last_id < 200 && random.Uniform() < 0.6) {
       std::vector<Bytes> segments(random() % 4);
       for (Bytes& segment : segments) {
         segment = RandomBytes(random, random() % (random.Uniform() < 0.1 ? 900'000 : 9'000));

@@ -45,8 +45,10 @@ void Fill(const SegmentBuffer& buffer, uint8_t value) {
 }
 
 bool AllAre(const ReceivedSegment& segment, uint8_t value) {
-  return std::ranges::all_of(segment.bytes,
-                             [&](std::byte byte) { return byte == static_cast<std::byte>(value); });
+  const auto& bytes = segment.bytes;
+  // Each byte equals the next one.
+  return bytes.empty() || (bytes.front() == static_cast<std::byte>(value) &&
+                           std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 // The allocated size of the file.

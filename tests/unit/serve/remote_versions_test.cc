@@ -234,7 +234,7 @@ struct RemoteModel {
 };
 
 TEST_CASE("Answers with rows of servers are of one version while deltas and roll-backs come") {
-  constexpr uint64_t kSwaps = 200;
+  constexpr uint64_t kSwaps = 80;
   const TemporaryFolder folder("/dev/shm");
   const std::string path = folder.Path("model");
   VersionedModel writer(path);

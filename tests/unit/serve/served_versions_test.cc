@@ -51,7 +51,7 @@ ScoredRows Score(const std::shared_ptr<const ModelVersion>& model, const ScoreRe
 }
 
 TEST_CASE("Every answer is of one version while full ones and deltas are swapped in") {
-  constexpr uint64_t kSwaps = 1'000;
+  constexpr uint64_t kSwaps = 300;
   const TemporaryFolder folder("/dev/shm");
   VersionedModel writer(folder.Path("model"));
   Checkpoint newest = writer.WriteFull(1);

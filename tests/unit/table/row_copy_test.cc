@@ -219,7 +219,7 @@ TEST_CASE("a copy has the rows of its begin, whatever happens meanwhile") {
   const std::vector<Case> cases = Cases();
   const size_t which = GENERATE_COPY(range(size_t{0}, cases.size()));
   CAPTURE(cases[which].name);
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < 16; ++seed) {
     CAPTURE(seed);
     Random random(seed + 1'000);
     Training training(cases[which].config, seed);
@@ -248,7 +248,7 @@ TEST_CASE("copies of changes give the rows of the table, one after another") {
   const size_t which = GENERATE_COPY(range(size_t{0}, cases.size()));
   CAPTURE(cases[which].name);
   uint64_t small_copies = 0;
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < 16; ++seed) {
     CAPTURE(seed);
     Random random(seed + 2'000);
     Training training(cases[which].config, seed);

@@ -84,7 +84,8 @@ TEST_CASE("an index agrees with a map over millions of operations") {
     const bool filling = operation / 150'000 % 2 == 0;
     const auto expected = model.find(id);
     const uint32_t found = indexed.Find(id);
-    REQUIRE(found == (expected == model.end() ? kNoRow : expected->second));
+    // An assertion of Catch2 for each operation would take most of the time.
+    if (found != (expected == model.end() ? kNoRow : expected->second)) FAIL("id " << id);
     if (expected == model.end()) {
       if (free.empty() || random.Below(filling ? 2 : 8) != 0) continue;
       const uint32_t row = free.back();
@@ -96,9 +97,11 @@ TEST_CASE("an index agrees with a map over millions of operations") {
       free.push_back(expected->second);
       model.erase(expected);
     }
-    REQUIRE(indexed.index.size() == model.size());
+    if (indexed.index.size() != model.size()) FAIL("operation " << operation);
   }
-  for (const auto& [id, row] : model) REQUIRE(indexed.Find(id) == row);
+  for (const auto& [id, row] : model) {
+    if (indexed.Find(id) != row) FAIL("id " << id);
+  }
 }
 
 TEST_CASE("an emptied index has no overflow counts") {
@@ -133,7 +136,9 @@ TEST_CASE("ids with equal top bits of their hashes make a segment grow, not spli
     indexed.Insert(IdOfHash(uint64_t{0xabc} << 52 | random() >> 12), row);
   }
   CHECK(RowIndex::Hash(indexed.ids[7]) >> 52 == 0xabc);
-  for (uint32_t row = 0; row < kRows; ++row) REQUIRE(indexed.Find(indexed.ids[row]) == row);
+  for (uint32_t row = 0; row < kRows; ++row) {
+    if (indexed.Find(indexed.ids[row]) != row) FAIL("row " << row);
+  }
   CHECK(indexed.index.segment_count() < 64);
 }
 
@@ -189,7 +194,9 @@ TEST_CASE("the number of splits is bounded by the insertions of a request") {
   CHECK(max_splits == 1);
   // Insertions renew half as many buckets of ten slots, and by chance a few more.
   CHECK(max_steps <= MaxStepsOfSplit(indexed.index) + 6 * kRequest);
-  for (uint32_t row = 0; row < kCapacity; ++row) REQUIRE(indexed.Find(indexed.ids[row]) == row);
+  for (uint32_t row = 0; row < kCapacity; ++row) {
+    if (indexed.Find(indexed.ids[row]) != row) FAIL("row " << row);
+  }
 }
 
 TEST_CASE("an index too large for split bits reads ids instead") {
