@@ -157,4 +157,13 @@ function(simurgh_test name)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     SKIP_RETURN_CODE 77 ENVIRONMENT "SIMURGH_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+  # CTest starts long tests first, so that none runs alone at the end.
+  foreach(label_and_cost acceptance=300 cluster=60 concurrency=30 property=20)
+    string(REPLACE "=" ";" label_and_cost ${label_and_cost})
+    list(GET label_and_cost 0 label)
+    list(GET label_and_cost 1 cost)
+    if(label IN_LIST ARG_LABELS)
+      set_tests_properties(${name} PROPERTIES COST ${cost})
+    endif()
+  endforeach()
 endfunction()
