@@ -179,7 +179,9 @@ ColumnGuess GuessNumeric(const std::string& name, const ColumnProfile& profile,
     return Skip("nearly all numbers are the same");
   }
   ColumnGuess guess = Numbers(profile, evidence);
-  if (is_number || guess.is_also_id) return guess;
+  if (is_number) return guess;
+  // Few values are useful as both, unless the order of many of them tells nothing.
+  if (guess.is_also_id && !evidence.IsSureBy(evidence.value_beyond_smooth)) return guess;
   switch (LookOf(profile, evidence)) {
     case IdLook::kNone:
       break;

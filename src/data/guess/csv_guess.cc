@@ -55,23 +55,6 @@ std::vector<std::string> MissingValues(const CsvSample& sample,
 // What the options tell of a column.
 enum class Wish { kGuess, kLabel, kId, kDense, kSkip, kWeight, kGroup, kTime };
 
-// The names between the commas of a text. A name of the header can have commas.
-std::vector<std::string> NamesIn(const std::string& text, const std::vector<std::string>& header) {
-  const std::vector<std::string> parts = absl::StrSplit(text, ',');
-  std::vector<std::string> names;
-  for (size_t begin = 0; begin < parts.size();) {
-    size_t end = parts.size();
-    const auto name = [&] {
-      return absl::StrJoin(parts.begin() + static_cast<ptrdiff_t>(begin),
-                           parts.begin() + static_cast<ptrdiff_t>(end), ",");
-    };
-    while (end > begin + 1 && std::ranges::find(header, name()) == header.end()) --end;
-    names.push_back(name());
-    begin = end;
-  }
-  return names;
-}
-
 // By column. Errors: INVALID_ARGUMENT for a name that is not in the header, or in two options.
 StatusOr<std::vector<Wish>> WishesOf(const std::vector<std::string>& header, size_t label,
                                      const GuessOptions& options) {

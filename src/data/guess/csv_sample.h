@@ -118,6 +118,9 @@ struct CsvSample {
 // or one column, that is no text, or has quotes over lines, or more than 1 % rows of other lengths.
 StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows);
 
+// The names between the commas of a text. A name of the header can have commas.
+std::vector<std::string> NamesIn(const std::string& text, const std::vector<std::string>& header);
+
 // The column of the header that an option names; a type as in "user_id:token" can be left out.
 // Errors: INVALID_ARGUMENT with the header.
 StatusOr<size_t> FindColumn(const std::vector<std::string>& header, std::string_view option,

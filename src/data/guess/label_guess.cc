@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 #include "data/guess/column_name.h"
 #include "data/guess/csv_sample.h"
@@ -124,6 +125,22 @@ StatusOr<size_t> FindByValues(const CsvSample& sample, const LabelCommand& comma
 
 }  // namespace
 
+std::vector<std::string> NamesIn(const std::string& text, const std::vector<std::string>& header) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin < parts.size();) {
+    size_t end = parts.size();
+    const auto name = [&] {
+      return absl::StrJoin(parts.begin() + static_cast<ptrdiff_t>(begin),
+                           parts.begin() + static_cast<ptrdiff_t>(end), ",");
+    };
+    while (end > begin + 1 && std::ranges::find(header, name()) == header.end()) --end;
+    names.push_back(name());
+    begin = end;
+  }
+  return names;
+}
+
 StatusOr<size_t> FindColumn(const std::vector<std::string>& header, std::string_view option,
                             const std::string& name) {
   auto found = std::ranges::find(header, name);
@@ -138,6 +155,12 @@ StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name,
                            const LabelCommand& command) {
   const auto& header = sample.header;
   if (!name.empty()) {
+    if (NamesIn(name, header).size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--label ", name,
+                       ": init writes a configuration for one label; name one, "
+                       "and see 'Several labels' in config/README.md for the others"));
+    }
     SIMURGH_ASSIGN_OR_RETURN(const size_t column, FindColumn(header, "--label", name));
     if (!IsLabel(sample.columns[column])) return NoLabel(sample, column, command);
     return column;
@@ -168,7 +191,7 @@ bool IsFurtherLabel(const std::string& name, const ColumnProfile& profile) {
   const std::optional<LabelName> fits = LabelNameOf(name);
   if (!fits) return false;
   if (*fits == LabelName::kRating) return profile.is_numeric();
-  return *fits <= LabelName::kAction && IsBinary(profile);
+  return (*fits <= LabelName::kAction || *fits == LabelName::kRate) && IsBinary(profile);
 }
 
 ColumnGuess GuessLabel(const ColumnProfile& profile) {

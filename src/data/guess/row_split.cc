@@ -55,9 +55,14 @@ class RowChecker {
                                         " rows; correct it"));
           }
           break;
+        case ColumnConfig::Kind::kWeight:
+          if (const auto weight = ParseNumberCell(cell); !weight || *weight < 0) {
+            return BadCell(guess_.columns[i].config, cell,
+                           "is no weight; correct it to a number of at least 0");
+          }
+          break;
         case ColumnConfig::Kind::kId:
         case ColumnConfig::Kind::kSkip:
-        case ColumnConfig::Kind::kWeight:
         case ColumnConfig::Kind::kGroup:
           break;
       }

@@ -118,6 +118,30 @@ TEST_CASE("Integers are ids where their values tell more than their order", "[gu
                                     Contains(" ranges, .") && Catch::EndsWith(" by number"));
 }
 
+TEST_CASE("Losses of a label of numbers are shares of its variance", "[guess]") {
+  Labels labels;
+  const Guessed guessed(Rows("a,b,c,label", 10'000, [&] {
+    const uint64_t a = labels.Pick(500);
+    const uint64_t b = labels.Pick(500);
+    // Shares of the variance: 0.4 of the ids, 0.4 of the number, 0.2 of neither.
+    const double label = 2 * Labels::WeightOf(a) +
+                         2 * (static_cast<double>(b) - 250) / (500 / std::sqrt(12)) +
+                         std::sqrt(2) * labels.Normal();
+    return absl::StrCat(a, ",", b, ",", labels.Pick(1'000) * 3, ",", 1e6 + 1e5 * label);
+  }));
+  CHECK(guessed.kind(0) == Kind::kId);
+  CHECK(guessed.kind(1) == Kind::kDense);
+  CHECK_FALSE(guessed[1].is_also_id);
+  const auto loss = [&](size_t column, const std::string& by) {
+    const std::string& reason = guessed[column].reason;
+    const size_t end = reason.find(by);
+    REQUIRE(end != std::string::npos);
+    return std::stod(reason.substr(reason.rfind(' ', end - 1)));
+  };
+  CHECK(loss(0, " by value") == Approx(0.6).margin(0.06));
+  CHECK(loss(1, " by number") == Approx(0.6).margin(0.06));
+}
+
 TEST_CASE("Names are a hint where columns alone tell nothing", "[guess]") {
   Labels labels;
   const std::vector<std::string> names = {"user", "amount", "n_items", "C14", "x"};
@@ -280,6 +304,8 @@ TEST_CASE("Options name columns", "[guess]") {
   CHECK_THAT(ErrorOf(text, {.weight = "nome"}), Contains("--weight nome: " + names));
   CHECK_THAT(ErrorOf(text, {.group = "nome"}), Contains("--group nome: " + names));
   CHECK_THAT(ErrorOf(text, {.time = "nome"}), Contains("--time nome: " + names));
+  CHECK_THAT(ErrorOf(text, {.label = "age,label"}),
+             Contains("--label age,label: init writes a configuration for one label; name one"));
   CHECK_THAT(ErrorOf(text, {.skip = {"label"}}),
              Contains("--skip label: the column is the label; name it once"));
   CHECK_THAT(ErrorOf(text, {.ids = {"age"}, .skip = {"age"}}),
