@@ -54,7 +54,7 @@ while [ $# -gt 0 ]; do
 done
 
 scripts/bootstrap.sh
-scripts/build.sh "$preset" embedding-ps embedding-worker nn-worker simurgh
+scripts/build.sh "$preset" embedding-ps embedding-worker nn-worker simurgh simurgh-feed
 
 bin=build/$preset/bin
 folder=build/quickstart

@@ -46,7 +46,10 @@ GzipBody::Result GzipBody::Take(std::string_view bytes) {
     inflater.avail_out = static_cast<uInt>(room);
     const int result = inflate(&inflater, Z_NO_FLUSH);
     text_.resize(before + room - inflater.avail_out);
-    if (text_.size() > limit_) return Result::kTooLarge;
+    if (text_.size() > limit_) {
+      text_.resize(limit_);
+      return Result::kTooLarge;
+    }
     if (result == Z_STREAM_END) {
       state_->is_whole = true;
     } else if (result == Z_BUF_ERROR || (result == Z_OK && inflater.avail_out > 0)) {

@@ -81,6 +81,13 @@ std::string Text(const Status& status) {
   return status.ok() ? "closed" : status.ToString(absl::StatusToStringMode::kWithNoExtraData);
 }
 
+// Whether an end closed the connection, which a process does when it ends.
+bool IsNormalEnd(const Status& status) {
+  return status.ok() || absl::IsCancelled(status) ||
+         status.message() == "the peer closed the connection" ||
+         status.message() == "the server is stopping";
+}
+
 // Whether the handler is at fault, not its caller.
 bool IsFault(const Status& status) { return absl::IsInternal(status) || absl::IsUnknown(status); }
 
@@ -170,14 +177,15 @@ void RpcMetrics::RecordCall(const rpc::CallReport& report) const {
 void RpcMetrics::OnConnect(std::string_view peer) {
   connects_.Add();
   if (const auto suppressed = connect_log_.Admit(LogLimiter::Clock::now())) {
-    spdlog::info("{}: connected: suppressed_lines={}", peer, *suppressed);
+    spdlog::debug("{}: connected: suppressed_lines={}", peer, *suppressed);
   }
 }
 
 void RpcMetrics::OnDisconnect(std::string_view peer, const Status& reason) {
   disconnects_.Add();
   if (const auto suppressed = disconnect_log_.Admit(LogLimiter::Clock::now())) {
-    spdlog::info("{}: disconnected: suppressed_lines={}: {}", peer, *suppressed, Text(reason));
+    spdlog::log(IsNormalEnd(reason) ? spdlog::level::debug : spdlog::level::info,
+                "{}: disconnected: suppressed_lines={}: {}", peer, *suppressed, Text(reason));
   }
 }
 

@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,7 @@
 #include "services/simurgh/run_processes.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/config/nearest.h"
 
 namespace simurgh {
 namespace {
@@ -58,8 +61,9 @@ constexpr char kDownNotes[] =
 
 constexpr char kLogsNotes[] =
     "Prints the ends of all logs, or the whole logs of the given daemons, as in\n"
-    "`simurgh logs clicks.yaml nn-worker/0`. `simurgh` is the log of the command in the "
-    "background.\n\n"
+    "`simurgh logs clicks.yaml nn-worker/0`. `nn-worker` means all nn-workers. `simurgh` is the "
+    "log\n"
+    "of the command in the background.\n\n"
     "Exit codes:\n"
     "  0  printed\n"
     "  2  bad arguments or configuration, or there is no such log\n";
@@ -224,30 +228,45 @@ void Follow(const std::string& folder, const std::vector<std::string>& names) {
   }
 }
 
+// The names of all logs, as nn-worker-0, those of a program by index.
+std::vector<std::string> NamesOfLogs(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".log") names.push_back(entry.path().stem().string());
+  }
+  std::ranges::sort(names, {}, [](const std::string& name) {
+    const size_t digits = name.find_last_not_of("0123456789") + 1;
+    return std::tuple(name.substr(0, digits), name.size(), name);
+  });
+  return names;
+}
+
 StatusOr<ExitCode> Logs(const std::string& folder, const std::vector<std::string>& daemons,
                         size_t lines, bool follows) {
-  std::vector<std::string> names;
-  for (const std::string& daemon : daemons) {
-    names.push_back(absl::StrReplaceAll(daemon, {{"/", "-"}}));
-    if (std::filesystem::exists(LogOf(folder, names.back()))) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        LogOf(folder, names.back()), ": no such log; name a daemon as in nn-worker/0"));
-  }
-  const bool all = names.empty();
-  std::error_code error;
-  if (all) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-      if (entry.path().extension() == ".log") names.push_back(entry.path().stem().string());
-    }
-    std::ranges::sort(names);
-  }
-  if (names.empty()) {
+  const std::vector<std::string> existing = NamesOfLogs(folder);
+  if (existing.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(folder, ": no logs; start the daemons with simurgh up"));
   }
+  const bool all = daemons.empty();
+  std::vector<std::string> names = all ? existing : std::vector<std::string>{};
+  for (const std::string& daemon : daemons) {
+    const std::string wanted = absl::StrReplaceAll(daemon, {{"/", "-"}});
+    const size_t before = names.size();
+    std::ranges::copy_if(existing, std::back_inserter(names), [&](const std::string& name) {
+      const bool is_index = name.find_last_not_of("0123456789") == wanted.size();
+      return name == wanted || (is_index && name.starts_with(absl::StrCat(wanted, "-")));
+    });
+    if (names.size() > before) continue;
+    return absl::InvalidArgumentError(absl::StrCat(LogOf(folder, wanted), ": no such log; ",
+                                                   NearestRemedy("log", wanted, existing)));
+  }
+  std::error_code error;
   for (const std::string& name : names) {
     const std::string path = LogOf(folder, name);
-    if (all) std::cout << "==> " << path << " <==\n" << LastLines(path, lines);
+    if (all || names.size() > 1) std::cout << "==> " << path << " <==\n";
+    if (all) std::cout << LastLines(path, lines);
     if (!all && std::filesystem::file_size(path, error) > 0) {
       std::cout << std::ifstream(path, std::ios::binary).rdbuf();
     }

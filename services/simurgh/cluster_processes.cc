@@ -63,6 +63,12 @@ ExitCode CodeOf(int wait_status) {
 
 StatusOr<ExitCode> Cluster::Check() const {
   for (const Program& program : programs_) {
+    const std::string path = absl::StrCat(folder_, "/", program.name);
+    if (std::error_code ignored; !std::filesystem::exists(path, ignored)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": no such program; build it with scripts/build.sh release ",
+                       program.name, ", or install it there"));
+    }
     SIMURGH_ASSIGN_OR_RETURN(
         const pid_t pid, StartProcess(CommandLine(program.name, {"--check-config"}), "/dev/null",
                                       /*errors=*/"", /*detached=*/false));

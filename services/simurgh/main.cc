@@ -17,6 +17,7 @@
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/config/nearest.h"
 
 namespace simurgh {
 namespace {
@@ -51,10 +52,14 @@ constexpr char kNotes[] = "simurgh COMMAND --help describes a command.\n";
 // --help, --version, or the error for a word that is no command.
 Status RunWithoutCommand(int argc, const char* const* argv) {
   std::string usage = "simurgh: trains models and works with them\n\nUsage:\n";
-  std::string names;
+  std::vector<std::string> names;
   for (const Command& command : kCommands) {
     absl::StrAppend(&usage, command.usage);
-    absl::StrAppend(&names, names.empty() ? "" : ", ", command.name);
+    names.emplace_back(command.name);
+  }
+  if (argc > 1 && argv[1][0] != '-') {
+    return OptionProblem(absl::StrCat("'", argv[1], "' is not a command; ",
+                                      NearestRemedy("command", argv[1], names)));
   }
   usage += "\n";
   boost::program_options::options_description options("Options");
@@ -64,8 +69,7 @@ Status RunWithoutCommand(int argc, const char* const* argv) {
       ParseCommandLine(argc, argv, {"simurgh", usage.c_str(), kNotes}, options, std::cout, &words);
   if (!runs.ok()) return runs.status();
   if (!*runs) return absl::OkStatus();
-  return OptionProblem(
-      absl::StrCat("'", words.empty() ? "" : words[0], "' is not a command; use one of: ", names));
+  return OptionProblem(absl::StrCat("a command is missing; ", NearestRemedy("command", "", names)));
 }
 
 int Main(int argc, char** argv) {

@@ -1,4 +1,3 @@
-#include <chrono>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
+#include "services/simurgh/progress.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/model/model_report.h"
 
@@ -24,14 +24,14 @@ constexpr char kNotes[] =
     "Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.\n";
 
 StatusOr<ExitCode> Verify(ModelDirectory& model, const Checkpoint& checkpoint, bool json) {
-  auto shown = std::chrono::steady_clock::now();
-  const auto show = [&](const std::string& file, uint64_t bytes, uint64_t of) {
-    const auto now = std::chrono::steady_clock::now();
-    if (bytes > 0 && now - shown < std::chrono::seconds(1)) return;
-    shown = now;
-    std::cerr << "simurgh: " << file << ": " << bytes << " of " << of << " bytes\n";
+  ProgressLine progress;
+  uint64_t files = 0;
+  const auto show = [&](const std::string& /*file*/, uint64_t bytes, uint64_t /*of*/) {
+    if (bytes == 0) ++files;
+    progress.Show("verifying", "files", files, "");
   };
   SIMURGH_ASSIGN_OR_RETURN(const auto damage, model.Verify(checkpoint.manifest.step, show));
+  progress.End();
   for (const std::string& one : damage) std::cerr << "simurgh: " << one << "\n";
   if (json) {
     PrintJson({{"folder", checkpoint.folder},

@@ -214,7 +214,7 @@ constexpr char kNotes[] =
     "the forward buffers room for all batches read ahead; `simurgh status` shows whether training\n"
     "needs more.\n\n"
     "Examples:\n"
-    "  simurgh plan clicks.yaml --ids 500000000 --memory-per-server 64G\n"
+    "  simurgh plan clicks.yaml --ids 500M --memory-per-server 64G\n"
     "  simurgh plan clicks.yaml --ids site=1000000 --ids ad=40000000\n\n"
     "Exit codes:\n"
     "  0  done\n"
@@ -248,15 +248,32 @@ StatusOr<uint64_t> ParseSize(const std::string& text) {
   return value << shift;
 }
 
+// The number of "500000000", "100M" or "1.5G"; 0 for another text.
+uint64_t CountOf(absl::string_view text) {
+  double factor = 1;
+  for (const auto& [suffix, size] :
+       {std::pair("k", 1e3), std::pair("M", 1e6), std::pair("G", 1e9)}) {
+    if (absl::ConsumeSuffix(&text, suffix)) {
+      factor = size;
+      break;
+    }
+  }
+  uint64_t whole = 0;
+  if (factor == 1) return absl::SimpleAtoi(text, &whole) ? whole : 0;
+  double number = 0;
+  const bool is_number = text.find_first_not_of("0123456789.") == text.npos &&
+                         absl::SimpleAtod(text, &number) && number * factor <= kMostIds;
+  return is_number ? static_cast<uint64_t>(std::llround(number * factor)) : 0;
+}
+
 Status ParseIds(const std::string& text, PlanOptions& options) {
   const size_t equals = text.find('=');
   const std::string table = equals == text.npos ? "" : text.substr(0, equals);
-  uint64_t ids = 0;
-  if (!absl::SimpleAtoi(equals == text.npos ? text : text.substr(equals + 1), &ids) || ids == 0 ||
-      ids > kMostIds) {
+  const uint64_t ids = CountOf(equals == text.npos ? text : text.substr(equals + 1));
+  if (ids == 0 || ids > kMostIds) {
     return OptionProblem(absl::StrCat("--ids: '", text,
                                       "' is not a number of ids; use N or TABLE=N, with N from 1 "
-                                      "to 2^48"));
+                                      "to 2^48, such as 500000, 100M or 1.5G"));
   }
   const bool is_first = equals == text.npos ? !std::exchange(options.all_ids, ids)
                                             : options.ids.emplace(table, ids).second;
@@ -784,7 +801,8 @@ ExitCode RunPlanCommand(int argc, const char* const* argv) {
   std::string memory;
   po::options_description options("Options");
   options.add_options()("ids", po::value(&ids)->value_name("N|TABLE=N")->composing(),
-                        "set the number of distinct ids, of all tables or of one; may be repeated")(
+                        "set the number of distinct ids, of all tables or of one; k, M and G: "
+                        "thousands, millions, billions; may repeat")(
       "memory-per-server", po::value(&memory)->value_name("SIZE"),
       "limit the memory of an embedding-ps; default: embedding_ps.memory_budget")(
       "json", po::bool_switch(&parsed.json), "print one JSON object on a line, in bytes");

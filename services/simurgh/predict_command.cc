@@ -232,6 +232,7 @@ class FilePrediction {
       if (chunk.ends.empty()) break;
       if (!options_.columns.empty() && (!text || columns != chunk.columns)) {
         columns = chunk.columns;
+        SIMURGH_RETURN_IF_ERROR(CheckHasColumns(chunk));
         SIMURGH_ASSIGN_OR_RETURN(
             RowText chosen, RowText::Create(LinesOf(input_.data), options_.columns, columns.get()));
         text.emplace(std::move(chosen));
@@ -247,6 +248,19 @@ class FilePrediction {
       id_counts_[f].unseen += one.unseen;
       id_counts_[f].rows += one.rows;
       id_counts_[f].empty_rows += one.empty_rows;
+    }
+    return absl::OkStatus();
+  }
+
+  // Errors: INVALID_ARGUMENT for a column to copy that a header lacks.
+  Status CheckHasColumns(const Chunk& chunk) const {
+    const std::vector<ColumnConfig> all = ColumnsOf(input_.data);
+    for (size_t c = 0; chunk.columns != nullptr && c < all.size(); ++c) {
+      if (chunk.columns->cells[c] != FileColumns::kAbsent) continue;
+      if (std::ranges::find(options_.columns, all[c].name) == options_.columns.end()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("--columns: the header of ", chunk.file,
+                                                     " has no column '", all[c].name,
+                                                     "'; add it, or leave it out of --columns"));
     }
     return absl::OkStatus();
   }
@@ -389,7 +403,7 @@ class FilePrediction {
 
 // Warns of features whose ids the model does not have. Returns the share of all.
 double ReportUnseenIds(const std::vector<FeatureConfig>& features,
-                       const std::vector<Predictor::IdCount>& counts) {
+                       const std::vector<Predictor::IdCount>& counts, bool is_csv) {
   constexpr double kNotable = 0.05;
   constexpr double kHigh = 0.5;
   constexpr uint64_t kFewIds = 20;  // Say little.
@@ -401,14 +415,16 @@ double ReportUnseenIds(const std::vector<FeatureConfig>& features,
     const Predictor::IdCount& count = counts[f];
     occurrences += count.occurrences;
     unseen += count.unseen;
-    if (count.rows >= kFewIds && count.empty_rows == count.rows) {
+    // Only in CSV must a column be there, even if all its cells are empty.
+    if (count.rows >= (is_csv ? kFewIds : 1) && count.empty_rows == count.rows) {
       PrintWarnings({absl::StrCat("feature '", features[f].name,
                                   "' has no id in any row; the input may lack its column")});
     }
     if (count.occurrences == 0) continue;
     const double share = static_cast<double>(count.unseen) / static_cast<double>(count.occurrences);
     shares.emplace_back(share, features[f].name);
-    if (count.occurrences < kFewIds) continue;
+    // Pairs of known ids are often new.
+    if (count.occurrences < kFewIds || features[f].sources().size() > 1) continue;
     highest = std::max(highest, share);
     if (share < kHigh) continue;
     PrintWarnings({absl::StrFormat(
@@ -453,11 +469,12 @@ StatusOr<ExitCode> Predict(const Options& options) {
     SIMURGH_ASSIGN_OR_RETURN(output, OutputFile::Open(options.output));
     SIMURGH_RETURN_IF_ERROR(output->Append(HeaderOf(options, labels)));
   }
+  const bool is_csv = input.data.format == DataConfig::Format::kCsv;
   FilePrediction prediction(options, model, std::move(input), output.get());
   SIMURGH_RETURN_IF_ERROR(prediction.Open());
   SIMURGH_RETURN_IF_ERROR(prediction.Run(threads));
   const double seconds = prediction.seconds();
-  const double unseen = ReportUnseenIds(model->config().features, prediction.id_counts());
+  const double unseen = ReportUnseenIds(model->config().features, prediction.id_counts(), is_csv);
   std::fprintf(stderr,
                "simurgh: predicted: rows=%llu bad_rows=%llu unseen_ids=%.1f%% seconds=%.2f "
                "rows_per_s=%.0f\n",

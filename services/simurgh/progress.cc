@@ -78,10 +78,16 @@ void LogView::Show() {
 
 void LogView::ShowLine(const Log& log, const std::string& line) {
   if (log.has_warnings_only && line.find(" warn ") == std::string::npos) return;
-  if (line_.is_terminal() && line.find(" progress: ") != std::string::npos) {
+  if (line.find(" progress: ") != std::string::npos) {
     // With several labels, the line of all labels is shown.
-    if (ValueOf(line, "label").empty()) progress_ = ProgressText(line);
-    return;
+    if (!ValueOf(line, "label").empty()) return;
+    if (line_.is_terminal()) {
+      progress_ = ProgressText(line);
+      return;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (shown_ && now - *shown_ < std::chrono::seconds(10)) return;
+    shown_ = now;
   }
   line_.Erase();
   std::cerr << line << "\n";

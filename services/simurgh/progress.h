@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +23,8 @@ class ProgressLine {
   // Whether the cursor is in the line.
   bool is_open() const { return open_; }
 
-  void Show(const char* what, uint64_t rows, const std::string& of) {
+  // "what: rows=N of rows_per_s=N", where unit is `rows`.
+  void Show(const char* what, const char* unit, uint64_t count, const std::string& of) {
     const auto now = Clock::now();
     if (now - shown_ < (is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10))) {
       return;
@@ -30,9 +32,12 @@ class ProgressLine {
     shown_ = now;
     const double seconds = std::chrono::duration<double>(now - begin_).count();
     const std::string text =
-        "simurgh: " + std::string(what) + ": rows=" + std::to_string(rows) + of +
-        " rows_per_s=" + std::to_string(std::llround(static_cast<double>(rows) / seconds));
+        "simurgh: " + std::string(what) + ": " + unit + "=" + std::to_string(count) + of + " " +
+        unit + "_per_s=" + std::to_string(std::llround(static_cast<double>(count) / seconds));
     is_terminal_ ? Rewrite(text) : static_cast<void>(std::fprintf(stderr, "%s\n", text.c_str()));
+  }
+  void Show(const char* what, uint64_t rows, const std::string& of) {
+    Show(what, "rows", rows, of);
   }
   // On a terminal: replaces the line. Text that it has no room for is left out, since a wrapped
   // line cannot be erased.
@@ -65,7 +70,7 @@ class ProgressLine {
 
 // Shows the growing log of an nn-worker, and warnings of loaders, on stderr. On a terminal, the
 // last line is that of progress: steps, samples per second, loss, AUC of training and the time that
-// is left. Lines of the logs move up before it.
+// is left. Lines of the logs move up before it. Elsewhere lines of progress are shown every 10 s.
 //
 // Threads: one owner.
 class LogView {
@@ -91,6 +96,8 @@ class LogView {
   std::vector<Log> logs_;
   ProgressLine line_;
   std::string progress_;  // The text of line_; empty: none yet.
+  // When a line of progress was shown elsewhere than on a terminal.
+  std::optional<std::chrono::steady_clock::time_point> shown_;
 };
 
 // The last lines of a file, at most `lines` of them and 16 KiB. Empty if it cannot be read.

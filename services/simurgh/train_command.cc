@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 
 #include "services/runtime/command_line.h"
+#include "services/simurgh/address_lock.h"
 #include "services/simurgh/cluster_processes.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
@@ -204,6 +205,8 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config,
                            arguments.Load(is_alone ? InputFiles::kCheck : InputFiles::kIgnore));
   if (!is_alone) SIMURGH_RETURN_IF_ERROR(CheckHost(config, options.host));
+  SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor lock,
+                           LockAddresses(config, options.host, arguments.path));
   SIMURGH_RETURN_IF_ERROR(CheckRefit(config, options));
 
   std::signal(SIGPIPE, SIG_IGN);  // Training does not need its progress view.

@@ -16,6 +16,12 @@
 #include "simurgh/data/row_text.h"
 
 namespace simurgh {
+namespace {
+
+bool IsBlank(std::string_view line) { return line.find_first_not_of(' ') == line.npos; }
+
+}  // namespace
+
 Status LongLineError() {
   return Invalid(
       "the line is longer than %d bytes; shorten it, or check whether this is a text file",
@@ -87,8 +93,11 @@ Status RowLines::OpenNextFile(const LinePlace& from) {
 
 Status RowLines::ReadHeader() {
   columns_.reset();
-  SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, NextLine());
-  if (!line) return absl::OkStatus();
+  std::optional<Line> line;
+  do {
+    SIMURGH_ASSIGN_OR_RETURN(line, NextLine());
+    if (!line) return absl::OkStatus();
+  } while (line->whole && IsBlank(line->text));
   SIMURGH_ASSIGN_OR_RETURN(const bool is_header, IsHeader(*line));
   if (!is_header) {
     first_row_ = line;
@@ -105,7 +114,6 @@ Status RowLines::ReadHeader() {
         "the header has none of the names in data.columns; an earlier file has them; add such "
         "a header");
   }
-  if (line->text.empty()) return absl::OkStatus();
   spdlog::warn("{}: the header has none of the names in data.columns; columns are by position",
                file());
   return absl::OkStatus();
@@ -118,9 +126,10 @@ StatusOr<bool> RowLines::IsHeader(const Line& line) {
       line.whole ? FirstLineOf(*header_, line.text, needs_labels_) : FirstLine::kRow;
   if (found == FirstLine::kUnclear) {
     return Invalid(
-        "the first line has no numbers of a row, and none of the names %s; correct them, or set "
-        "data.csv.header: false if it is a row%s",
-        CsvHeader(*header_), decides_for_all ? ", true for a header in this order" : "");
+        "the first line has no numbers, and none of the names %s; correct it, or set "
+        "data.csv.header: false%s",
+        CsvHeader(*header_),
+        decides_for_all ? " for a row, true for a header in this order" : " for a row");
   }
   if (found == FirstLine::kRow) {
     if (decides_for_all) {
@@ -190,9 +199,8 @@ StatusOr<std::optional<Line>> RowLines::Next() {
     // Files often end in an empty line.
     const std::string_view text = (*line)->text;
     const size_t begin = text.find_first_not_of(" \t");
-    const bool is_blank = text.find_first_not_of(' ') == text.npos;
     const bool is_comment = has_comments_ && begin != text.npos && text[begin] == '#';
-    if ((*line)->whole && (is_blank || is_comment)) continue;
+    if ((*line)->whole && (IsBlank(text) || is_comment)) continue;
     return line;
   }
   return std::nullopt;

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 
 #include "simurgh/base/hash.h"
+#include "simurgh/config/nearest.h"
 #include "simurgh/model/tensor_file.h"
 
 namespace simurgh {
@@ -474,10 +475,55 @@ StatusOr<CheckpointAttempt> ModelDirectory::Begin(uint64_t step, uint64_t genera
   return attempt;
 }
 
+namespace {
+
+// The folders in a folder that have checkpoints; of very many folders, the first.
+std::vector<std::string> ModelsIn(FileSystem& files, const std::string& folder) {
+  constexpr size_t kMaxFolders = 500;
+  std::vector<std::string> models;
+  size_t folders = 0;
+  for (const std::string& name : files.List(folder).value_or(std::vector<std::string>{})) {
+    if (!name.ends_with('/') || ++folders > kMaxFolders) continue;
+    const std::string plain = name.substr(0, name.size() - 1);
+    const StatusOr<std::vector<std::string>> inner = files.List(absl::StrCat(folder, "/", plain));
+    if (inner.ok() && std::ranges::any_of(*inner, [](const std::string& one) {
+          return NumberIn(one, "step-", "/").has_value();
+        })) {
+      models.push_back(plain);
+    }
+  }
+  return models;
+}
+
+// What a folder without checkpoints is, or what is near a path that is no folder.
+std::string RemedyOf(FileSystem& files, const std::string& path) {
+  std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // "MODEL/"
+  const std::string parent = folder.parent_path().string();
+  if (const StatusOr<std::vector<std::string>> names = files.List(folder.string()); names.ok()) {
+    if (std::ranges::find(*names, "manifest.json") != names->end()) {
+      return absl::StrCat("it is a checkpoint; give the model's folder, ", parent);
+    }
+    const std::vector<std::string> inner = ModelsIn(files, folder.string());
+    if (!inner.empty()) return absl::StrCat("give a model in it: ", absl::StrJoin(inner, ", "));
+    return "the training has saved none yet, or has another checkpoint.directory";
+  }
+  if (!files.List(parent).ok()) return absl::StrCat("there is no folder ", parent, " either");
+  return absl::StrCat("in ", parent, ", ",
+                      NearestRemedy("model", folder.filename().string(), ModelsIn(files, parent)));
+}
+
+}  // namespace
+
 StatusOr<std::vector<uint64_t>> ModelDirectory::Steps() {
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(path_));
+  const StatusOr<std::vector<std::string>> names = files_.List(path_);
+  if (absl::IsNotFound(names.status())) {
+    return absl::NotFoundError(
+        absl::StrCat(names.status().message(), "; ", RemedyOf(files_, path_)));
+  }
+  SIMURGH_RETURN_IF_ERROR(names.status());
   std::vector<uint64_t> steps;
-  for (const std::string& name : names) {
+  for (const std::string& name : *names) {
     const std::optional<uint64_t> step = NumberIn(name, "step-", "/");
     if (step.has_value()) steps.push_back(*step);
   }
@@ -546,7 +592,10 @@ StatusOr<ModelDirectory::Newest> ModelDirectory::Latest() {
     if (whole.ok()) return Newest{std::move(checkpoint), std::move(warnings)};
     warnings.emplace_back(whole.message());
   }
-  if (warnings.empty()) return absl::NotFoundError(path_ + ": there is no checkpoint");
+  if (warnings.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(path_, ": there is no checkpoint; ", RemedyOf(files_, path_)));
+  }
   return absl::DataLossError(
       absl::StrCat(path_, ": all checkpoints are damaged: ", absl::StrJoin(warnings, "; ")));
 }

@@ -64,6 +64,9 @@ expect(predicted(shuffled([], range(5), "r.csv")) == scores, "without a header n
 expect(predicted(shuffled([], range(4), "r.csv")) == scores, "nor without labels")
 wrong = predicted(shuffled(["user", "itm", "price"], [0, 1, 2], "w.csv"), code=2)
 expect("'item'" in wrong.err and "'itm'" in wrong.err, f"the nearest name is named: {wrong.err}")
+lacking = simurgh("predict", "--model", "m", "--input", "h.csv", "--output", "o.csv", "--columns",
+                  "note", code=2)
+expect("no column 'note'" in lacking.err, f"a column that is not there: {lacking.err}")
 os.mkdir("days")
 half = len(rows) // 2
 write("days/1.csv", ["user", "item", "price"], [row[:3] for row in rows[:half]])

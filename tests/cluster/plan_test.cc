@@ -256,7 +256,7 @@ TEST_CASE("A plan recommends as many servers as the memory needs") {
 
 TEST_CASE("Tables of the same columns have the same ids") {
   const Outcome outcome =
-      RunPlan({"config/adult-persia.yaml", "--set", "model=deepfm", "--ids", "9000000", "--json"});
+      RunPlan({"config/adult-persia.yaml", "--set", "model=deepfm", "--ids", "9M", "--json"});
   REQUIRE(outcome.code == 0);
   std::map<std::string, double> ids;
   const Json plan = Json::parse(outcome.out);
@@ -282,6 +282,9 @@ TEST_CASE("A plan says what is wrong with its arguments") {
   fails({config}, "--ids is missing");
   fails({config, "--ids", "0"}, "'0' is not a number of ids");
   fails({config, "--ids", "many"}, "'many' is not a number of ids");
+  fails({config, "--ids", "M"}, "'M' is not a number of ids");
+  fails({config, "--ids", "-1k"}, "'-1k' is not a number of ids");
+  fails({config, "--ids", "1000000G"}, "'1000000G' is not a number of ids");
   fails({config, "--ids", "5", "--ids", "6"}, "the total is given twice");
   fails({config, "--ids", "race=5"}, "no number for table 'workclass'");
   fails({config, "--ids", "9", "--ids", "country=5"}, "'country' is not a table");

@@ -71,7 +71,10 @@ void CheckDecoded(const StatusOr<PredictRequest>& request, bool allows_bad_rows)
 
 void RunV1(Input input) {
   for (const bool allows_bad_rows : {false, true}) {
-    CheckDecoded(DecodeV1(Format(), {.max_rows = kMaxRows, .allows_bad_rows = allows_bad_rows},
+    CheckDecoded(DecodeV1(Format(),
+                          {.max_rows = kMaxRows,
+                           .allows_bad_rows = allows_bad_rows,
+                           .ignores_unknown = allows_bad_rows},
                           std::make_shared<RequestMemory>(TextOf(input))),
                  allows_bad_rows);
   }
@@ -79,7 +82,8 @@ void RunV1(Input input) {
 
 std::vector<Bytes> V1Seeds() {
   return {BytesOf(R"({"instances":[{"age":7.0,"city":"a\u00e9","seen":["x",7]},{"note":null}]})"),
-          BytesOf(R"({"common":{"age":-1e5},"instances":[{"seen":[]},{}]})")};
+          BytesOf(R"({"common":{"age":-1e5},"instances":[{"seen":[]},{}]})"),
+          BytesOf(R"({"inputs":{"age":7,"city":[["a"],[null]],"seen":[["x"],[]],"sold":[1]}})")};
 }
 
 // --- v2_request: JSON only.
@@ -157,7 +161,12 @@ void RunHttp(Input input) {
 }
 
 std::vector<Bytes> HttpSeeds() {
-  return {BytesOf("POST /v2/models/m/infer HTTP/1.1\r\nContent-Length: 2\r\nExpect: "
+  static constexpr char kGzip[] =  // Of "{}".
+      "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\xae\x05\x00\x43\xbf\xa6\xa3\x02\x00\x00\x00";
+  const std::string gzip(kGzip, sizeof(kGzip) - 1);
+  return {BytesOf("POST http://a/v1 HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: " +
+                  std::to_string(gzip.size()) + "\r\n\r\n" + gzip),
+          BytesOf("POST /v2/models/m/infer HTTP/1.1\r\nContent-Length: 2\r\nExpect: "
                   "100-continue\r\n\r\n{}GET /v2 HTTP/1.0\r\n\r\n"),
           BytesOf("GET /trace?seconds=2 HTTP/1.1\r\nHost: a:1\r\nConnection: close\r\n\r\n"),
           BytesOf("POST /v1/models/m%20n/versions/7:predict HTTP/1.1\r\nTransfer-Encoding: "

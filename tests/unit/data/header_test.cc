@@ -331,6 +331,7 @@ TEST_CASE("The first line of rows to predict is never the wrong one") {
   CAPTURE(config.csv.header);
   for (const auto& [line, rows] : std::vector<Verdict>{{"x,city,tags,note,z", 1},
                                                        {"z,note,tags,city,x", 1},
+                                                       {"\n  \nz,note,tags,city,x", 1},
                                                        {"Z,Note,TAGS,City,X", 1},
                                                        {"x,city,tags,note,zz", -1},
                                                        {"x,cty,tag,note,z", -1},

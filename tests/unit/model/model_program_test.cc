@@ -129,7 +129,7 @@ TEST_CASE("simurgh model verify finds damage, and names file, tensor and rows") 
   CHECK(nlohmann::json::parse(Simurgh(verify + " --json").out) ==
         nlohmann::json(
             {{"folder", model.newest.folder}, {"files", 2}, {"damage", nlohmann::json::array()}}));
-  CHECK_THAT(sound.error, Contains("simurgh: rows/t/0.safetensors: 0 of "));
+  CHECK(sound.error.empty());
 
   std::string message;
   SECTION("a bit of a row") {
@@ -180,8 +180,9 @@ TEST_CASE("Bad arguments exit with 2, missing models with 3") {
     std::string message;
   };
   const Bad bad = GENERATE(values<Bad>({
-      {"", 2, "'' is not a command; use one of: init, train, "},
-      {"modle", 2, "'modle' is not a command; use one of: init, train, "},
+      {"", 2, "a command is missing; use one of init, train, "},
+      {"modle", 2, "'modle' is not a command; the nearest command is 'model'"},
+      {"trian --help", 2, "'trian' is not a command; the nearest command is 'train'"},
       {"model", 2, "model: '' is not an action; use list, info, verify, diff or merge"},
       {"model lost m", 2, "model: 'lost' is not an action"},
       {"model list", 2, "model list: MODEL is missing"},

@@ -77,11 +77,24 @@ TEST_CASE("connections that come and go fill no log") {
   RpcMetrics server(registry, RpcSide::kServer);
   for (int i = 0; i < 1'000; ++i) {
     server.OnConnect("127.0.0.1:5");
-    server.OnDisconnect("127.0.0.1:5", absl::OkStatus());
+    server.OnDisconnect("127.0.0.1:5", absl::UnavailableError("connection reset by peer"));
   }
   const std::string text = log.text();
   CHECK(std::ranges::count(text, '\n') < 100);
-  CHECK_THAT(text, Catch::Contains("127.0.0.1:5: connected: suppressed_lines=0"));
+  CHECK_THAT(text, Catch::Contains("127.0.0.1:5: disconnected: suppressed_lines=0: UNAVAILABLE: "));
+}
+
+TEST_CASE("a normal end of a connection is no line at the level info") {
+  const testing::LogLines log;
+  MetricRegistry registry;
+  RpcMetrics client(registry, RpcSide::kClient);
+  for (const Status& reason : {absl::OkStatus(), absl::CancelledError("the client was stopped"),
+                               absl::UnavailableError("the peer closed the connection"),
+                               absl::UnavailableError("the server is stopping")}) {
+    client.OnConnect("127.0.0.1:5");
+    client.OnDisconnect("127.0.0.1:5", reason);
+  }
+  CHECK(log.text().empty());
 }
 
 TEST_CASE("calls in flight are counted until they end or their observer does") {

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "simurgh/base/file_descriptor.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/cluster_config.h"
+
+namespace simurgh {
+
+// Keeps other `simurgh train` on this machine from starting daemons at the same addresses, while
+// the descriptor is open. host: of the daemons; empty: all. path: of the configuration.
+// Errors: INVALID_ARGUMENT if another one has them.
+StatusOr<FileDescriptor> LockAddresses(const ClusterConfig& config, const std::string& host,
+                                       const std::string& path);
+
+}  // namespace simurgh
