@@ -139,15 +139,18 @@ ColumnGuess Numbers(const ColumnProfile& profile, const Evidence& evidence) {
   return guess;
 }
 
-// Whether integers without a hint in their name, of which each occurs in several rows, are ids.
+// Whether integers without a hint in their name are ids. is_few: as a category they are, too.
 enum class IdLook { kNone, kIds, kBoth };
-IdLook LookOf(const ColumnProfile& profile, const Evidence& evidence) {
+IdLook LookOf(const ColumnProfile& profile, const Evidence& evidence, bool is_few) {
   const auto distinct = static_cast<double>(profile.distinct.count());
   const auto rows = static_cast<double>(profile.numbers);
+  // Each must occur in several rows.
   if (evidence.rows == 0 || !evidence.are_integral || rows < 2 * distinct) return IdLook::kNone;
-  if (evidence.IsSureBy(evidence.value_beyond_smooth)) {
-    return evidence.IsSureBy(evidence.smooth_beyond_value) ? IdLook::kBoth : IdLook::kIds;
-  }
+  const bool is_number = evidence.IsSureBy(evidence.number);
+  const bool tells_more = evidence.IsSureBy(evidence.value_beyond_smooth);
+  const bool is_both = evidence.IsSureBy(evidence.smooth_beyond_value);
+  if (is_few) return !is_number || (tells_more && !is_both) ? IdLook::kIds : IdLook::kNone;
+  if (tells_more) return is_both ? IdLook::kBoth : IdLook::kIds;
   if (evidence.IsSureBy(evidence.smooth)) return IdLook::kNone;
   // The label does not depend on the number. Ids matter with those of other columns, and have no
   // gaps if they are counted through.
@@ -180,9 +183,7 @@ ColumnGuess GuessNumeric(const std::string& name, const ColumnProfile& profile,
   }
   ColumnGuess guess = Numbers(profile, evidence);
   if (is_number) return guess;
-  // Few values are useful as both, unless the order of many of them tells nothing.
-  if (guess.is_also_id && !evidence.IsSureBy(evidence.value_beyond_smooth)) return guess;
-  switch (LookOf(profile, evidence)) {
+  switch (LookOf(profile, evidence, guess.is_also_id)) {
     case IdLook::kNone:
       break;
     case IdLook::kBoth:

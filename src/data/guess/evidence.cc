@@ -266,7 +266,6 @@ Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log) const 
   evidence.constant = rows.MeanLoss(constant);
   const Predictions value = rows.ByValue(constant);
   evidence.by_value = rows.MeanLoss(value);
-  evidence.value = rows.GainOf(value, constant);
   if (!is_numeric) return evidence;
 
   constexpr uint32_t kGroups = 256;
@@ -285,8 +284,8 @@ Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log) const 
   }
   const Predictions& smooth = evidence.by_number < evidence.by_range ? number : range;
   const Predictions both = rows.ByValue(smooth);
+  evidence.number = rows.GainOf(number, constant);
   evidence.smooth = rows.GainOf(smooth, constant);
-  evidence.range_beyond_number = rows.GainOf(range, number);
   evidence.value_beyond_smooth = rows.GainOf(both, smooth);
   evidence.smooth_beyond_value = rows.GainOf(both, value);
   return evidence;

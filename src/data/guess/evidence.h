@@ -32,11 +32,10 @@ struct Evidence {
   uint32_t ranges = 0;
   bool are_integral = false;  // All numbers are integers, such as 3 or 3.0.
 
-  Gain value;                // Of the mean of each value over a constant.
+  Gain number;               // Of the number over a constant.
   Gain smooth;               // Of the better one of number and ranges over a constant.
   Gain value_beyond_smooth;  // Of values shrunk to the number's or range's prediction, over these.
   Gain smooth_beyond_value;  // Of the same over values shrunk to the constant.
-  Gain range_beyond_number;
 
   bool IsSureBy(const Gain& gain) const { return rows > 0 && gain.IsSure(constant); }
   double least() const;  // Loss of the best one.

@@ -93,7 +93,7 @@ TEST_CASE("Losses are those of means outside of a fold", "[guess]") {
   CHECK(evidence.by_range == Approx(evidence.by_value).epsilon(0.001));  // Each value is a range.
   CHECK(evidence.by_number > evidence.by_value + 0.05);
   CHECK(evidence.are_integral);
-  CHECK(evidence.IsSureBy(evidence.value));
+  CHECK(evidence.IsSureBy(evidence.smooth));
   CHECK_FALSE(evidence.IsSureBy(evidence.value_beyond_smooth));
 }
 
