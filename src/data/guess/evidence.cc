@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -247,14 +248,16 @@ Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log) const 
   for (size_t row = 0; row < rows_.size(); ++row) {
     const std::string_view cell = rows_.Cell(row, column);
     if (std::isnan(labels_[row]) || cell.empty()) continue;
-    uint64_t key = 0;
+    uint64_t key = HashBytes(cell);
     if (is_numeric) {
       const std::optional<double> number = ParseNumberCell(cell);
       if (!number) continue;
       evidence.are_integral &= *number == std::floor(*number);
       numbers.push_back(is_log ? std::log1p(std::max(0.0, *number)) : *number);
+      // 3 and 3.0 are one value. Greater integers than 2^53 can differ in spite of equal numbers.
+      constexpr double kExact = 9'007'199'254'740'992;
+      if (std::abs(*number) < kExact) key = Mix64(std::bit_cast<uint64_t>(*number + 0.0));
     }
-    key = HashBytes(cell);
     values.push_back(known.try_emplace(key, static_cast<uint32_t>(known.size())).first->second);
     labels.push_back(labels_[row]);
   }
