@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 #include "services/runtime/http_endpoint.h"
 #include "services/runtime/http_server.h"
@@ -57,6 +60,21 @@ std::string NameOf(const ServingConfig& config) {
   return name.empty() || name == "." || name == ".." ? "model" : name;
 }
 
+// A part of a path of a URL. Source: RFC 3986, 2.1 and 2.3.
+std::string UrlText(const std::string& name) {
+  constexpr std::string_view kPlain = "-._~";
+  std::string text;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (absl::ascii_isalnum(byte) || kPlain.find(c) != kPlain.npos) {
+      text.push_back(c);
+    } else {
+      absl::StrAppendFormat(&text, "%%%02X", byte);
+    }
+  }
+  return text;
+}
+
 HttpServer::Options ServerOptions(const ServingConfig& config) {
   HttpServer::Options options;
   options.address = config.listen;
@@ -97,7 +115,7 @@ class Serving {
 
   std::string url() const {
     return absl::StrCat(config_.security == Security::kTls ? "https://" : "http://",
-                        server_->address(), "/v2/models/", NameOf(config_));
+                        server_->address(), "/v2/models/", UrlText(NameOf(config_)));
   }
 
   Status Reload(const ServingConfig& config) {
