@@ -136,9 +136,7 @@ void PrintCounts(const std::string& path, const ColumnConfig& label, const RowCo
   std::cout << "\n";
 }
 
-// Copies the rows. True in `has_bad_rows` if the test file has some, which training must skip.
-StatusOr<SplitCounts> Split(const CsvGuess& guess, const Options& options, SplitFiles& files,
-                            bool& has_bad_rows) {
+StatusOr<SplitCounts> Split(const CsvGuess& guess, const Options& options, SplitFiles& files) {
   SIMURGH_ASSIGN_OR_RETURN(SplitCounts counts, SplitData(guess, options.data, files));
   PrintCounts(options.data, guess.label().config, counts.all);
   const bool is_by_time = guess.time_column.has_value();
@@ -153,12 +151,32 @@ StatusOr<SplitCounts> Split(const CsvGuess& guess, const Options& options, Split
               << files.test;
   }
   std::cout << "\n";
-  if (options.test.empty()) return counts;
-  const auto ignore = [](std::string_view /*line*/, bool /*label*/) { return absl::OkStatus(); };
-  SIMURGH_ASSIGN_OR_RETURN(const RowCounts test, ReadGuessed(guess, options.test, ignore));
-  PrintCounts(options.test, guess.label().config, test);
-  has_bad_rows = test.bad_rows > 0;
   return counts;
+}
+
+// Reads the test file or, of Parquet and Arrow data, copies it to `copy`. True in `has_bad_rows` if
+// training must skip some.
+Status ReadTest(const CsvGuess& guess, const Options& options, const std::string& copy,
+                bool& has_bad_rows) {
+  const auto ignore = [](std::string_view /*line*/, bool /*label*/) { return absl::OkStatus(); };
+  SIMURGH_ASSIGN_OR_RETURN(const RowCounts counts, copy.empty()
+                                                       ? ReadGuessed(guess, options.test, ignore)
+                                                       : CopyRows(guess, options.test, copy));
+  PrintCounts(options.test, guess.label().config, counts);
+  if (!copy.empty()) std::cout << "  copied to " << copy << "\n";
+  has_bad_rows = copy.empty() && counts.bad_rows > 0;
+  return absl::OkStatus();
+}
+
+// "the first 100 rows, separated by tabs"
+std::string SampleText(const CsvGuess& guess) {
+  const std::string rows = absl::StrCat("the first ", guess.rows, " rows");
+  if (IsArrow(guess.table)) return rows + ", which are copied as CSV";
+  if (!HasHeader(guess.table))
+    return absl::StrCat(rows, ", format: ", FormatName(guess.table.format));
+  const std::string separator =
+      guess.separator == '\t' ? "tabs" : absl::StrCat("'", std::string(1, guess.separator), "'");
+  return absl::StrCat(rows, ", separated by ", separator);
 }
 
 Status Write(const std::string& path, const std::string& text) {
@@ -167,44 +185,81 @@ Status Write(const std::string& path, const std::string& text) {
   return file.Commit();
 }
 
-StatusOr<ExitCode> Init(const Options& options) {
+// Sets the path of the configuration unless it is given.
+Status ChooseOutput(Options& options) {
+  if (!options.output.empty()) return absl::OkStatus();
+  SIMURGH_ASSIGN_OR_RETURN(const std::string folder, FolderFor(options.data));
+  options.output = fs::path(folder) / (StemOf(options.data) + ".yaml");
+  if (fs::path(options.data).parent_path() != folder) {
+    std::cout << fs::path(options.data).parent_path().string()
+              << " cannot be written; the files are written to the current folder\n";
+  }
+  return absl::OkStatus();
+}
+
+// Finds a configuration that is refused before the rows are copied. Sets the number of features, of
+// which many have settings beyond the limit.
+Status FitConfig(const CsvGuess& guess, const Options& options, StarterOptions& of_all) {
+  if (!fs::is_regular_file(options.data)) return absl::OkStatus();
+  StarterOptions about = of_all;
+  about.train = about.test = fs::absolute(options.data);  // Files that are there.
+  about.validation = about.train;
+  constexpr uint64_t kLeast = kMaxFeatures / 16;
+  Status parsed;
+  for (; about.max_features >= kLeast; about.max_features /= 2) {
+    parsed = ParseClusterConfig(StarterConfig(guess, about), options.output, {}).status();
+    of_all.max_features = about.max_features;
+    if (parsed.ok()) return parsed;
+  }
+  return Annotate(parsed, "the configuration for these columns is refused; --skip leaves some out");
+}
+
+StatusOr<ExitCode> Init(Options options) {
+  SIMURGH_RETURN_IF_ERROR(ChooseOutput(options));
   const fs::path data = options.data;
-  SplitFiles files = PartsOf(options.data, data.parent_path());
-  if (!options.test.empty()) files.test.clear();
-  std::vector<std::string> written = {options.output, files.train, files.validation};
-  if (options.test.empty()) written.push_back(files.test);
-  if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent(written));
-
   SIMURGH_ASSIGN_OR_RETURN(const CsvGuess guess, GuessCsv(options.data, options.guess));
-  std::cout << "columns of the first " << guess.rows << " rows, separated by "
-            << (guess.separator == '\t' ? "tabs"
-                                        : absl::StrCat("'", std::string(1, guess.separator), "'"))
-            << ":\n";
+  SplitFiles files = PartsOf(guess, options.data, fs::path(options.output).parent_path());
+  std::string copy_of_test;
+  if (!options.test.empty()) copy_of_test = std::exchange(files.test, "");
+  if (!IsArrow(guess.table)) copy_of_test.clear();
+  std::vector<std::string> written = {options.output, files.train, files.validation};
+  for (const std::string& test : {files.test, copy_of_test}) {
+    if (!test.empty()) written.push_back(test);
+  }
+  std::cout << "columns of " << SampleText(guess) << ":\n";
   Print(guess);
-  bool has_bad_rows = false;
-  SIMURGH_ASSIGN_OR_RETURN(const SplitCounts counts, Split(guess, options, files, has_bad_rows));
-  const bool has_validation = !files.validation.empty();
-
+  if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent(written));
   const fs::path output = fs::absolute(options.output);
   const fs::path folder = output.parent_path();
   const auto from_output = [&](const std::string& file) {
     return PathFrom(folder.lexically_normal(), fs::absolute(file).lexically_normal());
   };
-  const std::string text =
-      StarterConfig(guess, {.cluster = ClusterName(StemOf(options.data)),
-                            .source = data.filename(),
-                            .train = from_output(files.train),
-                            .validation = has_validation ? from_output(files.validation) : "",
-                            .test = from_output(options.test.empty() ? files.test : options.test),
-                            .model = output.stem().string() + "-model",
-                            .train_rows = counts.train,
-                            .has_bad_rows = has_bad_rows,
-                            .ports = FreePorts(output)});
-  const StatusOr<ClusterConfig> config = ParseClusterConfig(text, options.output, {});
-  if (!config.ok()) return config.status();
+  StarterOptions about{
+      .cluster = ClusterName(StemOf(options.data)),
+      .source = data.filename(),
+      .train = from_output(files.train),
+      .validation = from_output(files.validation),
+      .test = from_output(!files.test.empty()     ? files.test
+                          : !copy_of_test.empty() ? copy_of_test
+                                                  : options.test),
+      .model = output.stem().string() + "-model",
+      .train_rows = guess.rows,
+      .ports = FreePorts(output),
+  };
+  SIMURGH_RETURN_IF_ERROR(FitConfig(guess, options, about));
+  SIMURGH_ASSIGN_OR_RETURN(const SplitCounts counts, Split(guess, options, files));
+  if (!options.test.empty()) {
+    SIMURGH_RETURN_IF_ERROR(ReadTest(guess, options, copy_of_test, about.has_bad_rows));
+  }
+  const bool has_validation = !files.validation.empty();
+  if (!has_validation) about.validation.clear();
+  about.train_rows = counts.train;
+  const std::string text = StarterConfig(guess, about);
+  SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig config,
+                           ParseClusterConfig(text, options.output, {}));
   SIMURGH_RETURN_IF_ERROR(Write(options.output, text));
   std::error_code ignored;
-  const std::string& model = config->checkpoint.directory;
+  const std::string& model = config.checkpoint.directory;
   for (const std::string& folder_of_model : {model, TrialOf(model)}) {
     if (!fs::exists(folder_of_model, ignored)) continue;
     std::cout << folder_of_model
@@ -227,8 +282,10 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
     return po::value(names)->value_name("COLUMNS");
   };
   const auto rows = [&] { return po::value(&guess.max_rows)->value_name("N"); };
-  options.add_options()("output", po::value(&own.output)->value_name("FILE"),
-                        "write the configuration to FILE (default: DATA with the ending .yaml)")(
+  options.add_options()(
+      "output", po::value(&own.output)->value_name("FILE"),
+      "write the configuration to FILE, and the parts to its folder (default: DATA with the "
+      "ending .yaml)")(
       "label", column(&guess.label),
       "use this column as the label (default: by its name, or the only one with two values)")(
       "id", columns(&guess.ids), "use these columns as ids")(
@@ -251,9 +308,6 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
     guess.label_command = [&](const std::string& name) {
       return absl::StrCat("simurgh init ", ShellWord(own.data), " --label ", ShellWord(name));
     };
-    if (own.output.empty()) {
-      own.output = fs::path(own.data).parent_path() / (StemOf(own.data) + ".yaml");
-    }
     return Init(own);
   };
   return RunCommand(argc, argv, help, options, 1, run);

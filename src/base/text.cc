@@ -1,6 +1,8 @@
 #include "simurgh/base/text.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <map>
 #include <set>
 #include <vector>
@@ -43,8 +45,18 @@ std::string Printable(const std::string& text) {
   return PrintableLine(text.substr(0, kMaxBytes));
 }
 
+}  // namespace
+
 bool IsUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
+    uint64_t eight = 0;
+    if (text.size() - i >= sizeof(eight)) {
+      std::memcpy(&eight, text.data() + i, sizeof(eight));
+      if ((eight & 0x8080808080808080) == 0) {
+        i += sizeof(eight);
+        continue;
+      }
+    }
     const auto byte = static_cast<unsigned char>(text[i]);
     const size_t length = byte < 0x80   ? 1
                           : byte < 0xc2 ? 0
@@ -60,8 +72,6 @@ bool IsUtf8(std::string_view text) {
   }
   return true;
 }
-
-}  // namespace
 
 std::string ShellWord(const std::string& word) {
   constexpr std::string_view kPlain = "_./=:@%+,-";

@@ -8,7 +8,6 @@
 namespace simurgh {
 namespace {
 
-constexpr size_t kMaxFeatures = 4'096;
 constexpr size_t kMaxCrossed = 8;
 constexpr uint32_t kMaxRounds = 8;
 constexpr uint64_t kMaxBuckets = uint64_t{1} << 40;

@@ -135,7 +135,6 @@ namespace {
 using Named = ModelShorthand::Kind;
 
 constexpr uint32_t kMaxCrossLayers = 64;
-constexpr size_t kMaxFeatures = 4096;
 constexpr char kDefaultLayers[] = "[{linear: 64}, relu, {linear: 32}, relu]";
 constexpr uint32_t kDefaultWidth = 32;  // Of the last one.
 

@@ -741,6 +741,8 @@ Status ArrowRows::Column::HashRows(int64_t first, int64_t rows,
   return absl::OkStatus();
 }
 
+bool ArrowRows::HasWeights(size_t column) const { return columns_[column].weights.has_value(); }
+
 bool ArrowRows::CanHash(size_t column) const {
   const Column& one = columns_[column];
   return one.config.kind == ColumnConfig::Kind::kId && !one.weights &&

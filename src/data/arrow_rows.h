@@ -93,6 +93,7 @@ class ArrowRows {
   void Hash(size_t column, uint64_t seed, const std::vector<std::string>& missing_values,
             HashedDictionaries& dictionaries);
   bool CanHash(size_t column) const;
+  bool HasWeights(size_t column) const;
   struct RowHashes {
     std::vector<uint64_t> hashes;
     std::vector<uint32_t> ends;  // By row; empty: each row has one.

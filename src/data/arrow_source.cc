@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "absl/strings/str_replace.h"
 
 #include "data/arrow_rows.h"
+#include "data/csv_cells.h"
 #include "data/row_parser.h"
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/data/arrow_module.h"
@@ -581,13 +583,10 @@ StatusOr<std::vector<RemoteFile>> ListRemoteFiles(const std::string& uri) {
   return files;
 }
 
-StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
-                                                     const std::vector<std::string>& files,
-                                                     const ReadOptions& options) {
-  const auto module = Module();
-  if (!module.ok()) {
-    return files.empty() ? module.status() : Annotate(module.status(), files.front());
-  }
+namespace {
+
+// Files, and those that URIs name.
+StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& files) {
   std::vector<std::string> all;
   for (const std::string& file : files) {
     if (!IsRemoteFile(file)) {
@@ -597,6 +596,44 @@ StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<RemoteFile> remote, ListRemoteFiles(file));
     for (const RemoteFile& one : remote) all.push_back(one.path);
   }
+  return all;
+}
+
+}  // namespace
+
+StatusOr<std::vector<ColumnConfig>> ArrowColumns(DataConfig::Format format,
+                                                 const std::string& path) {
+  const auto module = Module();
+  if (!module.ok()) return Annotate(module.status(), path);
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(NamedFiles(format, path)));
+  if (files.empty()) return absl::NotFoundError(absl::StrCat(path, ": it names no file"));
+  auto file = ArrowFile::Open(**module, format, files.front());
+  if (!file.ok()) return Annotate(file.status(), files.front());
+  SIMURGH_ASSIGN_OR_RETURN(const auto schema, (*file)->Schema());
+  std::vector<size_t> all(static_cast<size_t>(schema.get()->n_children));
+  std::iota(all.begin(), all.end(), size_t{0});
+  SIMURGH_ASSIGN_OR_RETURN(const auto types, (*file)->Select(all));
+  std::vector<ColumnConfig> columns;
+  for (const size_t i : all) {
+    ArrowSchema* type = types.get()->children[i];
+    ColumnConfig column{.name = schema.get()->children[i]->name, .kind = ColumnConfig::Kind::kId};
+    const ArrowSchema alone{.format = "+s", .n_children = 1, .children = &type};
+    const auto rows = ArrowRows::Create(alone, {column});
+    if (!rows.ok() || rows->HasWeights(0)) column.kind = ColumnConfig::Kind::kSkip;
+    if (std::string_view(type->format).starts_with('+')) column.separator = kListSeparator;
+    columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
+                                                     const std::vector<std::string>& files,
+                                                     const ReadOptions& options) {
+  const auto module = Module();
+  if (!module.ok()) {
+    return files.empty() ? module.status() : Annotate(module.status(), files.front());
+  }
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<std::string> all, FilesOf(files));
   auto source = std::make_unique<ArrowSource>(**module, config, std::move(all), options);
   SIMURGH_RETURN_IF_ERROR(source->OpenNextFile());
   return source;

@@ -24,6 +24,12 @@ StatusOr<std::unique_ptr<RowSource>> OpenArrowSource(const DataConfig& config,
                                                      const std::vector<std::string>& files,
                                                      const ReadOptions& options);
 
+// The columns of a Parquet or Arrow file, or of the first of a folder or pattern: ids, those of
+// lists with kListSeparator as their separator; what has weights or is not read is skipped.
+// Errors: as OpenArrowSource.
+StatusOr<std::vector<ColumnConfig>> ArrowColumns(DataConfig::Format format,
+                                                 const std::string& path);
+
 // Rows of Arrow data in memory.
 class ArrowRecords : public RowSource {
  public:

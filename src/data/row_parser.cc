@@ -5,6 +5,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
+#include "simurgh/base/text.h"
+
 namespace simurgh {
 
 NumberText::NumberText(double number)
@@ -69,8 +71,14 @@ std::unique_ptr<RowParser> NewRowParser(const DataConfig& config, bool ignore_la
 
 std::string Quoted(std::string_view cell) {
   constexpr size_t kShownBytes = 64;
-  const std::string_view shown = cell.substr(0, kShownBytes);
-  return absl::StrCat("'", absl::CHexEscape(absl::string_view(shown.data(), shown.size())),
+  const auto is_inside = [&](size_t byte) {  // A character of UTF-8.
+    return byte < cell.size() && (static_cast<unsigned char>(cell[byte]) & 0xc0) == 0x80;
+  };
+  size_t end = kShownBytes;
+  while (end > 0 && is_inside(end)) --end;
+  const std::string_view shown = cell.substr(0, end);
+  const absl::string_view text(shown.data(), shown.size());
+  return absl::StrCat("'", IsUtf8(shown) ? absl::Utf8SafeCHexEscape(text) : absl::CHexEscape(text),
                       shown.size() < cell.size() ? "..." : "", "'");
 }
 

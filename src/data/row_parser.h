@@ -102,7 +102,7 @@ class NumberText {
   size_t length_;
 };
 
-// The cell for a message: quoted, escaped and, if long, cut.
+// The cell for a message: quoted, with escapes for what is not UTF-8 and, if long, cut.
 std::string Quoted(std::string_view cell);
 
 // The first values of these columns of a row for a message, each as Quoted.

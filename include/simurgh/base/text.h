@@ -15,6 +15,9 @@ std::string SettingsDifference(const std::string& a_text, const std::string& a,
 // A word of a command line, quoted where a POSIX shell would not read it as it is.
 std::string ShellWord(const std::string& word);
 
+// Whether a text is valid UTF-8. Surrogates are not told apart.
+bool IsUtf8(std::string_view text);
+
 // Replaces bytes that are not printable ASCII by \xNN.
 std::string PrintableLine(const std::string& text);
 

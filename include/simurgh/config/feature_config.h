@@ -8,6 +8,9 @@
 
 namespace simurgh {
 
+// Maximum number of features of a model.
+inline constexpr size_t kMaxFeatures = 4'096;
+
 // A shared object that processes cells; see simurgh/data/plugin.h.
 struct PluginConfig {
   std::string path;  // Empty: none.

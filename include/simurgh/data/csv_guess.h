@@ -9,6 +9,7 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
+#include "simurgh/config/feature_config.h"
 
 namespace simurgh {
 
@@ -23,9 +24,16 @@ struct ColumnGuess {
   uint32_t quantiles = 0;  // dense: ranges that are useful as a category, too; 0: none.
 };
 
+// Whether the first line of a file has the names of its columns.
+inline bool HasHeader(const DataConfig& table) { return table.format == DataConfig::Format::kCsv; }
+
+// The name of a format in `data.format`.
+const char* FormatName(DataConfig::Format format);
+
 struct CsvGuess {
   const ColumnGuess& label() const;  // The only label column.
 
+  DataConfig table;  // How the rows of the file are read.
   char separator = ',';
   std::vector<std::string> missing_values;
   std::vector<ColumnGuess> columns;  // In the order of the file.
@@ -55,7 +63,8 @@ struct GuessOptions {
 
 // Looks at the header and the first rows of a CSV file, plain, gzip or zstd.
 // Errors: of reading; INVALID_ARGUMENT for a file that is empty, no text, or without header, for
-// quotes over lines, and if no label or no named column is found, with place and remedy.
+// quotes over lines, if no label or no named column is found, and for too many columns of ids,
+// with place and remedy.
 StatusOr<CsvGuess> GuessCsv(const std::string& path, const GuessOptions& options);
 
 struct StarterOptions {
@@ -66,8 +75,9 @@ struct StarterOptions {
   std::string test;
   std::string model;  // The folder of checkpoints.
   uint64_t train_rows = 0;
-  bool has_bad_rows = false;           // In the files of train and test.
-  std::array<uint16_t, 6> ports = {};  // On the loopback interface.
+  uint64_t max_features = kMaxFeatures;  // Numbers are ids, too, as long as features are left.
+  bool has_bad_rows = false;             // In the files of train and test.
+  std::array<uint16_t, 6> ports = {};    // On the loopback interface.
 };
 
 // A complete YAML configuration with comments that trains on the columns of a guess.

@@ -24,6 +24,10 @@ struct RowCounts {
 StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
                                 absl::FunctionRef<Status(std::string_view line, bool label)> take);
 
+// Copies the good rows of a file to another, with the header. Errors: as ReadGuessed, and of
+// FileWriter.
+StatusOr<RowCounts> CopyRows(const CsvGuess& guess, const std::string& from, const std::string& to);
+
 // Files of a split. Without `test` there is none.
 struct SplitFiles {
   std::string train;
@@ -34,8 +38,13 @@ struct SplitFiles {
 // The name of a data file without its folder and endings: "clicks" for "/data/clicks.csv.gz".
 std::string StemOf(const std::string& data);
 
-// Files in a folder, with names that follow from that of the data file.
-SplitFiles PartsOf(const std::string& data, const std::string& folder);
+// The folder for what is written about a data file: that of the file or, if it cannot be written,
+// the current one. Errors: PERMISSION_DENIED if neither can be written.
+StatusOr<std::string> FolderFor(const std::string& data);
+
+// Files in a folder, with names that follow from that of the data file. They have its format, but
+// CSV for Parquet and Arrow data.
+SplitFiles PartsOf(const CsvGuess& guess, const std::string& data, const std::string& folder);
 
 struct SplitCounts {
   RowCounts all;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "data/csv_cells.h"
 #include "data/guess/column_name.h"
 #include "data/guess/csv_sample.h"
 #include "data/guess/evidence.h"
@@ -82,6 +83,7 @@ ColumnGuess Ids(const ColumnProfile& profile, bool is_whole) {
 // their number varies.
 std::optional<size_t> FindListSeparator(const ColumnProfile& profile) {
   const uint64_t texts = profile.filled - profile.numbers;
+  if (profile.lists[0].lists > 0) return 0;
   for (size_t i = 0; i < profile.lists.size(); ++i) {
     const ListProfile& list = profile.lists[i];
     const uint64_t distinct = list.distinct.count();
@@ -98,8 +100,9 @@ ColumnGuess Lists(const ColumnProfile& profile, size_t separator) {
   const char between = ColumnProfile::kListSeparators[separator];
   ColumnGuess guess{.config = {.name = {}, .kind = Kind::kId, .separator = between}, .reason = {}};
   guess.distinct = list.distinct.count();
-  guess.reason = absl::StrFormat("lists of up to %d of about %d texts, separated by '%c'",
-                                 list.most, guess.distinct, between);
+  guess.reason = absl::StrFormat("lists of up to %d of about %d texts", list.most, guess.distinct);
+  if (between != kListSeparator)
+    absl::StrAppendFormat(&guess.reason, ", separated by '%c'", between);
   return guess;
 }
 

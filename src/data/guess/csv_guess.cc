@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
+#include "data/csv_cells.h"
 #include "data/guess/column_name.h"
 #include "data/guess/csv_sample.h"
 #include "data/guess/evidence.h"
@@ -125,6 +126,15 @@ class Guesser {
   StatusOr<ColumnGuess> Guess(size_t i, Wish wish, bool is_strict) const {
     const std::string& name = sample_.header[i];
     const ColumnProfile& profile = sample_.columns[i];
+    if (!sample_.table.columns.empty()) {
+      const ColumnConfig::Kind kind = sample_.table.columns[i].kind;
+      if (kind == ColumnConfig::Kind::kSkip) return Left("no text, number or list of these");
+      // Ids of Criteo's layout can look like numbers.
+      if (wish == Wish::kGuess && sample_.table.format == DataConfig::Format::kCriteo &&
+          kind == ColumnConfig::Kind::kId) {
+        wish = Wish::kId;
+      }
+    }
     const bool is_numeric = profile.is_numeric();
     const Evidence evidence = labels_.Measure(i, is_numeric, is_numeric && IsLogOf(profile));
     switch (wish) {
@@ -176,6 +186,45 @@ const ColumnGuess& CsvGuess::label() const {
 
 namespace {
 
+// Changes a guess to what the format of its file can express. Errors: INVALID_ARGUMENT for a label.
+Status FitTable(CsvGuess& guess) {
+  using Format = DataConfig::Format;
+  DataConfig& table = guess.table;
+  for (size_t i = 0; i < guess.columns.size(); ++i) {
+    ColumnGuess& column = guess.columns[i];
+    ColumnConfig& config = column.config;
+    // Lists of JSON have no separator.
+    const bool has_lists = config.separator == kListSeparator;
+    if (table.format == Format::kJson && has_lists) config.separator = '\0';
+    // Numbers of Criteo's layout are always inputs.
+    if (!table.columns.empty() && config.kind == ColumnConfig::Kind::kSkip &&
+        table.columns[i].kind == ColumnConfig::Kind::kDense) {
+      config.kind = ColumnConfig::Kind::kDense;
+      absl::StrAppend(&column.reason, "; a number of the format");
+    }
+    // Ids of Criteo's layout and indices are integers.
+    if (table.format == Format::kCriteo || HasPairs(table)) column.vocabulary.clear();
+    if (config.kind != ColumnConfig::Kind::kLabel) continue;
+    if (HasPairs(table) && config.label_values == ColumnConfig::LabelValues::kBinary) {
+      const auto is_label = [](const std::vector<std::string>& texts, const char* text) {
+        return texts.empty() || texts[0] == text;
+      };
+      if (!is_label(config.positive, "1") ||
+          (!is_label(config.negative, "-1") && !is_label(config.negative, "0"))) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the labels are ", config.negative[0], " and ", config.positive[0],
+                         "; rows of libsvm and libffm need 0 or -1, and 1: awk '{$1 = $1 == \"",
+                         config.positive[0], "\"} 1' in > out"));
+      }
+      column.reason = config.positive.empty() ? "0 and 1" : "-1 is 0";
+      config.positive.clear();
+      config.negative.clear();
+      table.columns[0].label_values = ColumnConfig::LabelValues::kBinary;
+    }
+  }
+  return absl::OkStatus();
+}
+
 // is_strict: whether columns that tell the label are left out, if there are others.
 StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& options,
                                bool is_strict) {
@@ -187,7 +236,8 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
   }
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<Wish> wishes,
                            WishesOf(sample.header, *label_column, options));
-  CsvGuess guess{.separator = sample.separator,
+  CsvGuess guess{.table = sample.table,
+                 .separator = sample.separator,
                  .header = sample.header,
                  .header_line = sample.header_line,
                  .rows = sample.rows,
@@ -228,6 +278,17 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
       return std::ranges::find(guess.missing_values, text) != guess.missing_values.end();
     });
   }
+  SIMURGH_RETURN_IF_ERROR(FitTable(guess));
+  const auto ids = static_cast<size_t>(
+      std::ranges::count(guess.columns, ColumnConfig::Kind::kId,
+                         [](const ColumnGuess& column) { return column.config.kind; }));
+  if (ids > kMaxFeatures) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        ids, " columns of ids; a model has at most ", kMaxFeatures,
+        " features, one for each; leave others out with --skip, or remove them: "
+        "cut -d '",
+        std::string(1, guess.separator), "' -f 1-", kMaxFeatures, " in.csv > out.csv"));
+  }
   if (std::ranges::any_of(guess.columns, IsInput)) return guess;
   if (is_strict) return GuessSample(sample, options, false);
   return absl::InvalidArgumentError(
@@ -240,8 +301,11 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
 StatusOr<CsvGuess> GuessCsv(const std::string& path, const GuessOptions& options) {
   SIMURGH_ASSIGN_OR_RETURN(const CsvSample sample, SampleCsv(path, options.max_rows));
   StatusOr<CsvGuess> guess = GuessSample(sample, options, true);
-  if (!guess.ok()) return Annotate(guess.status(), path);
-  return guess;
+  if (guess.ok()) return guess;
+  return Annotate(guess.status(),
+                  HasHeader(sample.table)
+                      ? path
+                      : absl::StrCat(path, ": format: ", FormatName(sample.table.format)));
 }
 
 }  // namespace simurgh

@@ -13,11 +13,12 @@
 #include "absl/strings/str_cat.h"
 
 #include "data/csv_cells.h"
-#include "data/guess/data_format.h"
+#include "data/guess/table_rows.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/data/row_lines.h"
+#include "simurgh/data/row_text.h"
 
 namespace simurgh {
 
@@ -156,42 +157,6 @@ double ColumnProfile::skewness() const {
 
 namespace {
 
-constexpr std::string_view kSeparators = ",;\t|";
-constexpr char kLastSeparator = ':';  // If no other separates cells, since times have it.
-constexpr size_t kFirstRows = 1'000;  // Enough to find the separator.
-
-// The number of cells of a line; 0 if it cannot be split.
-size_t CellsOf(std::string_view line, char separator) {
-  CsvSplitter splitter(separator);
-  const auto cells = splitter.Split(line);
-  return cells.ok() ? (*cells)->size() : 0;
-}
-
-// The separator that gives most lines the number of cells of the first one, more than one. Ties:
-// the most cells. Nothing if none gives more than one cell.
-std::optional<char> FindSeparator(const std::vector<std::string>& lines) {
-  std::optional<char> best;
-  std::pair<uint64_t, size_t> most;
-  for (const char separator : kSeparators) {
-    const size_t cells = CellsOf(lines[0], separator);
-    if (cells < 2) continue;
-    const auto equal = static_cast<uint64_t>(std::ranges::count_if(
-        lines, [&](const std::string& line) { return CellsOf(line, separator) == cells; }));
-    if (std::pair(equal, cells) <= most) continue;
-    most = {equal, cells};
-    best = separator;
-  }
-  if (!best && CellsOf(lines[0], kLastSeparator) > 1) return kLastSeparator;
-  return best;
-}
-
-bool IsText(std::string_view line) {
-  return std::ranges::none_of(line, [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < ' ' && c != '\t' && c != '\r' && c != '\f' && c != '\v';
-  });
-}
-
 Status NoHeader(std::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("no header: ", absl::string_view(what.data(), what.size()),
@@ -228,25 +193,19 @@ Status CheckHeader(const CsvSample& sample) {
   return NoHeader(absl::StrCat(values, " cells of the first line are values of the rows below"));
 }
 
-Status CheckFirstLine(const RowLines& lines, const Line& first) {
-  if (!first.whole) return LongLineError();
-  if (!IsText(first.text)) {
-    return absl::InvalidArgumentError(
-        "this is no text in UTF-8; give a CSV file, which may be compressed by gzip or zstd");
-  }
-  if (lines.line_number() == 1) return absl::OkStatus();
-  return NoHeader("the first line is empty");
+// Reads the names of a CSV file.
+Status ReadHeader(TableLines& lines, TableCells& splitter, CsvSample& sample) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines.Next());
+  SIMURGH_RETURN_IF_ERROR(
+      lines.AtLine(lines.is_first_line() ? absl::OkStatus() : NoHeader("the first line is empty")));
+  sample.header_line = line->text;
+  const auto names = splitter.Split(line->text);
+  if (!names.ok()) return lines.AtLine(names.status());
+  sample.header.assign((*names)->begin(), (*names)->end());
+  return absl::OkStatus();
 }
 
-// Refuses all formats but CSV.
-Status CheckFormat(DataConfig::Format format, const std::string& path) {
-  if (format == DataConfig::Format::kCsv) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, ": columns of this format cannot be guessed; write a configuration with `format: ",
-      FormatName(format), "`, see 'Data files' in config/README.md"));
-}
-
-Status Add(std::string_view line, CsvSplitter& splitter, CsvSample& sample) {
+Status Add(std::string_view line, TableCells& splitter, CsvSample& sample) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter.Split(line));
   SIMURGH_RETURN_IF_ERROR(CheckLength(cells->size(), sample.columns.size()));
   ++sample.rows;
@@ -260,50 +219,20 @@ Status Add(std::string_view line, CsvSplitter& splitter, CsvSample& sample) {
 }  // namespace
 
 StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows) {
-  StatusOr<DataConfig::Format> format = FormatOfName(path);
-  SIMURGH_RETURN_IF_ERROR(Annotate(format.status(), path));
-  SIMURGH_RETURN_IF_ERROR(CheckFormat(*format, path));
-  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(DataConfig(), {path}));
-  SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines.Next());
-  if (!line) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": empty; give a CSV file with a header and rows"));
+  SIMURGH_ASSIGN_OR_RETURN(const DataConfig table, FindTable(path, max_rows));
+  SIMURGH_ASSIGN_OR_RETURN(TableLines lines, TableLines::Open(table, path));
+  TableCells splitter(table);
+  CsvSample sample{.table = table, .separator = table.csv.separator};
+  if (HasHeader(table)) {
+    SIMURGH_RETURN_IF_ERROR(ReadHeader(lines, splitter, sample));
+  } else {
+    for (const ColumnConfig& column : table.columns) sample.header.push_back(column.name);
+    if (IsArrow(table)) sample.header_line = CsvHeader(table);
   }
-  SIMURGH_RETURN_IF_ERROR(lines.AtLine(CheckFirstLine(lines, *line)));
-  std::vector<std::string> first;  // The header and the first rows.
-  std::vector<size_t> numbers;     // By line.
-  while (line) {
-    first.emplace_back(line->text);
-    numbers.push_back(lines.line_number());
-    if (first.size() > std::min<uint64_t>(kFirstRows, max_rows)) break;
-    SIMURGH_ASSIGN_OR_RETURN(line, lines.Next());
-  }
-  format = FormatOfLines(first);
-  SIMURGH_RETURN_IF_ERROR(Annotate(format.status(), path));
-  SIMURGH_RETURN_IF_ERROR(CheckFormat(*format, path));
-  const std::optional<char> separator = FindSeparator(first);
-  if (!separator) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path,
-                     ":1: one column; separate the cells of a row by ',', ';', '|' or a tab, "
-                     "and give a label column and others"));
-  }
-  if (first.size() == 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": no rows below the header; give some with both labels"));
-  }
-
-  CsvSample sample{.separator = *separator, .header_line = first[0]};
-  CsvSplitter splitter(*separator);
-  SIMURGH_ASSIGN_OR_RETURN(const auto* names, splitter.Split(first[0]));
-  sample.header.assign(names->begin(), names->end());
-  sample.columns.resize(names->size());
+  sample.columns.resize(sample.header.size());
   BadRows bad;
-  for (size_t i = 1; i < first.size(); ++i) {
-    const Status added = Add(first[i], splitter, sample);
-    bad.Add(Annotate(added, absl::StrCat(path, ":", numbers[i])));
-  }
-  while (line && sample.rows < max_rows) {
+  std::optional<Line> line;
+  while (sample.rows < max_rows) {
     SIMURGH_ASSIGN_OR_RETURN(line, lines.Next());
     if (!line) break;
     const Status added = line->whole ? Add(line->text, splitter, sample) : LongLineError();
@@ -311,7 +240,12 @@ StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows) {
   }
   sample.is_whole = !line;
   SIMURGH_RETURN_IF_ERROR(bad.Check(sample.rows));
-  SIMURGH_RETURN_IF_ERROR(Annotate(CheckHeader(sample), path + ":1"));
+  if (sample.rows == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, HasHeader(table) ? ": no rows below the header" : ": no rows",
+                     "; give some with both labels"));
+  }
+  if (HasHeader(table)) SIMURGH_RETURN_IF_ERROR(Annotate(CheckHeader(sample), path + ":1"));
   return sample;
 }
 

@@ -60,7 +60,8 @@ struct ListProfile {
 class ColumnProfile {
  public:
   // Separators of lists that are considered.
-  static constexpr std::string_view kListSeparators = "|;, /";
+  // The first one, kListSeparator, is in lists only.
+  static constexpr std::string_view kListSeparators = "\x1f|;, /";
   // Texts are kept up to this number of them.
   static constexpr size_t kMaxValues = 64;
 
@@ -105,6 +106,7 @@ class ColumnProfile {
 
 // The first rows of a CSV file.
 struct CsvSample {
+  DataConfig table;  // As FindTable() finds it.
   char separator = ',';
   std::vector<std::string> header;
   std::string header_line;

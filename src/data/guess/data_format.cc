@@ -12,6 +12,8 @@
 
 #include "data/csv_cells.h"
 #include "data/process/numbers.h"
+#include "simurgh/config/feature_config.h"
+#include "simurgh/data/csv_guess.h"
 
 namespace simurgh {
 namespace {
@@ -127,6 +129,18 @@ StatusOr<Format> FormatOfLines(const std::vector<std::string>& lines) {
         "Convert it: sed 's/::/\\t/g' in.dat > out.tsv");
   }
   return Format::kCsv;
+}
+
+uint32_t FieldsOf(std::string_view line) {
+  uint64_t fields = 1;
+  for (const std::string_view word : WordsOf(line)) {
+    if (word.starts_with('#')) break;
+    const size_t colon = word.find(':');
+    if (colon == word.npos) continue;
+    const auto field = ParseIntegerCell(word.substr(0, colon));
+    if (field && *field < kMaxFeatures) fields = std::max(fields, *field + 1);
+  }
+  return static_cast<uint32_t>(fields);
 }
 
 const char* FormatName(Format format) {

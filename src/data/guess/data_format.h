@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "simurgh/base/status.h"
@@ -16,7 +18,7 @@ StatusOr<DataConfig::Format> FormatOfName(const std::string& path);
 // Errors: INVALID_ARGUMENT with a remedy for a text that cannot be read as rows.
 StatusOr<DataConfig::Format> FormatOfLines(const std::vector<std::string>& lines);
 
-// The name of a format in `data.format`.
-const char* FormatName(DataConfig::Format format);
+// One more than the greatest field of a line of libffm, or 1.
+uint32_t FieldsOf(std::string_view line);
 
 }  // namespace simurgh

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <optional>
 #include <utility>
+
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -13,6 +16,7 @@
 #include "data/csv_cells.h"
 #include "data/guess/csv_sample.h"
 #include "data/guess/part_file.h"
+#include "data/guess/table_rows.h"
 #include "data/guess/time_split.h"
 #include "data/process/numbers.h"
 #include "data/process/times.h"
@@ -29,7 +33,7 @@ namespace fs = std::filesystem;
 class RowChecker {
  public:
   explicit RowChecker(const CsvGuess& guess)
-      : guess_(guess), splitter_(guess.separator), label_(guess.label().config) {}
+      : guess_(guess), splitter_(guess.table), label_(guess.label().config) {}
 
   // Whether the label of a row is 1; false for a number. Errors: INVALID_ARGUMENT for a bad row.
   StatusOr<bool> LabelOf(const Line& line) {
@@ -96,7 +100,7 @@ class RowChecker {
   }
 
   const CsvGuess& guess_;
-  CsvSplitter splitter_;
+  TableCells splitter_;
   const ColumnConfig& label_;
 };
 
@@ -113,16 +117,16 @@ Status CheckNames(const CsvGuess& guess, std::string_view line) {
 
 StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
                                 absl::FunctionRef<Status(std::string_view line, bool label)> take) {
-  DataConfig config;
-  config.csv.separator = guess.separator;
-  SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(config, {path}));
-  SIMURGH_ASSIGN_OR_RETURN(std::optional<Line> line, lines.Next());
-  if (line) SIMURGH_RETURN_IF_ERROR(lines.AtLine(CheckNames(guess, line->text)));
+  SIMURGH_ASSIGN_OR_RETURN(TableLines lines, TableLines::Open(guess.table, path));
+  if (HasHeader(guess.table)) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines.Next());
+    if (line) SIMURGH_RETURN_IF_ERROR(lines.AtLine(CheckNames(guess, line->text)));
+  }
   RowChecker checker(guess);
   RowCounts counts;
   BadRows bad;
-  while (line) {
-    SIMURGH_ASSIGN_OR_RETURN(line, lines.Next());
+  for (;;) {
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines.Next());
     if (!line) break;
     const StatusOr<bool> label = checker.LabelOf(*line);
     if (!label.ok()) {
@@ -136,16 +140,30 @@ StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
   SIMURGH_RETURN_IF_ERROR(bad.Check(counts.rows));
   if (counts.rows == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": no rows below the header; give some with both labels"));
+        absl::StrCat(path, HasHeader(guess.table) ? ": no rows below the header" : ": no rows",
+                     "; give some with both labels"));
   }
   counts.bad_rows = bad.count;
   counts.first_bad = bad.first;
   return counts;
 }
 
+namespace {
+
+StatusOr<PartFile> OpenPart(const CsvGuess& guess, const std::string& path, PartFile::Order order) {
+  return PartFile::Create(path, guess.header_line.empty() ? "" : guess.header_line + "\n", order);
+}
+
+// Endings of names that do not name the data.
+constexpr std::array<std::string_view, 17> kEndings = {
+    ".gz",     ".zst", ".csv",    ".tsv",     ".txt", ".dat",   ".data",   ".json",   ".jsonl",
+    ".ndjson", ".svm", ".libsvm", ".parquet", ".ffm", ".arrow", ".libffm", ".feather"};
+
+}  // namespace
+
 std::string StemOf(const std::string& data) {
   std::string name = fs::path(data).filename();
-  for (const std::string_view ending : {".gz", ".zst", ".csv", ".tsv", ".txt"}) {
+  for (const std::string_view ending : kEndings) {
     if (name.ends_with(ending) && name.size() > ending.size()) {
       name.resize(name.size() - ending.size());
     }
@@ -153,12 +171,41 @@ std::string StemOf(const std::string& data) {
   return name;
 }
 
-SplitFiles PartsOf(const std::string& data, const std::string& folder) {
-  const std::string ending = data.ends_with(".gz") || data.ends_with(".zst") ? ".csv.zst" : ".csv";
+StatusOr<std::string> FolderFor(const std::string& data) {
+  const std::string folder = fs::path(data).parent_path();
+  for (const std::string& one : {folder, std::string()}) {
+    if (::access(one.empty() ? "." : one.c_str(), W_OK) == 0 || errno == ENOENT) return one;
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("neither the folder ", folder,
+                   " nor the current one can be written; choose another: --output FOLDER/",
+                   StemOf(data), ".yaml"));
+}
+
+SplitFiles PartsOf(const CsvGuess& guess, const std::string& data, const std::string& folder) {
+  const bool is_compressed = data.ends_with(".gz") || data.ends_with(".zst");
+  std::string ending = ".csv";
+  if (!HasHeader(guess.table) && !IsArrow(guess.table)) {
+    const fs::path plain = is_compressed ? fs::path(data).stem() : fs::path(data).filename();
+    ending = plain.extension().string();
+  }
+  // Rows of Parquet data are much longer as text.
+  if (is_compressed || IsArrow(guess.table)) ending += ".zst";
   const auto part = [&](const char* name) {
     return fs::path(folder) / absl::StrCat(StemOf(data), ".", name, ending);
   };
   return {.train = part("train"), .validation = part("valid"), .test = part("test")};
+}
+
+StatusOr<RowCounts> CopyRows(const CsvGuess& guess, const std::string& from,
+                             const std::string& to) {
+  SIMURGH_ASSIGN_OR_RETURN(PartFile file, OpenPart(guess, to, PartFile::Order::kKept));
+  SIMURGH_ASSIGN_OR_RETURN(RowCounts counts,
+                           ReadGuessed(guess, from, [&](std::string_view line, bool /*label*/) {
+                             return file.Add(line);
+                           }));
+  SIMURGH_RETURN_IF_ERROR(file.Commit());
+  return counts;
 }
 
 StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
@@ -170,7 +217,7 @@ StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
     const auto order = part == kTest ? PartFile::Order::kKept : PartFile::Order::kRandom;
     std::optional<PartFile>& output = outputs[part++];
     if (name.empty()) continue;
-    SIMURGH_ASSIGN_OR_RETURN(output, PartFile::Create(name, guess.header_line + "\n", order));
+    SIMURGH_ASSIGN_OR_RETURN(output, OpenPart(guess, name, order));
   }
   uint64_t rows[] = {0, 0};  // By label.
   const auto part_of = [&](bool label) {

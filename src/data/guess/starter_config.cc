@@ -16,6 +16,7 @@ namespace simurgh {
 namespace {
 
 using Kind = ColumnConfig::Kind;
+using Format = DataConfig::Format;
 
 // A YAML text in double quotes.
 std::string Text(std::string_view text) {
@@ -74,7 +75,8 @@ uint64_t ExpectedDistinct(const ColumnGuess& column, const CsvGuess& guess, uint
   return static_cast<uint64_t>(static_cast<double>(column.distinct) * std::max(1.0, more));
 }
 
-std::vector<Feature> FeaturesOf(const CsvGuess& guess, uint64_t train_rows) {
+std::vector<Feature> FeaturesOf(const CsvGuess& guess, const StarterOptions& options) {
+  const uint64_t train_rows = options.train_rows;
   std::set<std::string> taken;
   for (const ColumnGuess& column : guess.columns) taken.insert(column.config.name);
   const auto unique = [&](const std::string& name) {
@@ -82,6 +84,9 @@ std::vector<Feature> FeaturesOf(const CsvGuess& guess, uint64_t train_rows) {
     while (!taken.insert(other).second) other += "x";
     return other;
   };
+  const auto ids = static_cast<uint64_t>(std::ranges::count(
+      guess.columns, Kind::kId, [](const ColumnGuess& column) { return column.config.kind; }));
+  uint64_t left = options.max_features - std::min(ids, options.max_features);
   std::vector<Feature> features;
   const auto add = [&](const std::string& name, const std::string& keys, uint64_t distinct,
                        const std::string& comment) {
@@ -102,11 +107,13 @@ std::vector<Feature> FeaturesOf(const CsvGuess& guess, uint64_t train_rows) {
       }
       add(is_other ? unique(name + "_id") : name, absl::StrJoin(keys, ", "), distinct, "");
     }
-    if (column.is_also_id) {
+    if (column.is_also_id && left > 0) {
+      --left;
       add(unique(name + "_id"), absl::StrCat("column: ", NameText(name)),
           ExpectedDistinct(column, guess, train_rows), "");
     }
-    if (column.quantiles > 0) {
+    if (column.quantiles > 0 && left > 0) {
+      --left;
       add(unique(name + "_range"),
           absl::StrCat("column: ", NameText(name), ", quantiles: ", column.quantiles),
           column.quantiles, "ranges with equally many rows");
@@ -273,6 +280,30 @@ std::string Keys(const ColumnConfig& column) {
   return keys;
 }
 
+std::string FormatKeys(const CsvGuess& guess) {
+  switch (guess.table.format) {
+    case Format::kJson:
+      return "  format: json  # an object in each line\n";
+    case Format::kLibsvm:
+      return "  format: libsvm\n";
+    case Format::kLibffm:
+      return absl::StrCat("  format: libffm\n  libffm: {fields: ", guess.table.libffm_fields,
+                          "}\n");
+    case Format::kCriteo:
+      return absl::StrCat(
+          "  format: criteo  # columns label, I1 to I13, C1 to C26\n"
+          "  # `fit` scales numbers by the mean and deviation of the training data.\n"
+          "  criteo: {labels: ",
+          guess.table.criteo.labels, ", fit: true}\n");
+    case Format::kCsv:
+    case Format::kParquet:
+    case Format::kArrow:
+      return absl::StrCat("  csv: {separator: ", Text(std::string(1, guess.separator)),
+                          ", header: true}\n");
+  }
+  return "";
+}
+
 std::string Data(const CsvGuess& guess, const StarterOptions& options) {
   std::string text = absl::StrCat(
       "\n# Paths are relative to the folder of this file. Files may be compressed by gzip or "
@@ -287,8 +318,9 @@ std::string Data(const CsvGuess& guess, const StarterOptions& options) {
     text += "  on_bad_row: skip  # rows that cannot be read; the log has the first ones\n";
     text += "  max_bad_share: 0.02  # of the rows read so far\n";
   }
-  absl::StrAppend(&text, "  csv: {separator: ", Text(std::string(1, guess.separator)),
-                  ", header: true}\n  missing_values: ", Texts(guess.missing_values),
+  text += FormatKeys(guess);
+  if (guess.table.format == Format::kCriteo || HasPairs(guess.table)) return text;
+  absl::StrAppend(&text, "  missing_values: ", Texts(guess.missing_values),
                   "\n  # `fit` scales numbers by the mean and deviation of the training data. "
                   "`missing` is read "
                   "for a\n  # missing number.\n  columns:\n");
@@ -342,7 +374,7 @@ std::string Training(const CsvGuess& guess, const StarterOptions& options) {
 }  // namespace
 
 std::string StarterConfig(const CsvGuess& guess, const StarterOptions& options) {
-  const std::vector<Feature> features = FeaturesOf(guess, options.train_rows);
+  const std::vector<Feature> features = FeaturesOf(guess, options);
   return absl::StrCat(
       "# Written by `simurgh init` for ", options.source,
       ".\n# All keys: config/README.md. `simurgh train FILE --set training.epochs=5` overrides a "

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "data/csv_cells.h"
+#include "data/guess/table_rows.h"
 #include "data/process/times.h"
 #include "data/row_parser.h"
 #include "simurgh/data/row_split.h"
@@ -18,7 +18,7 @@ StatusOr<TimeSplit> TimeSplit::Read(const CsvGuess& guess, const std::string& pa
                                     bool has_validation, bool has_test) {
   const size_t column = guess.time_column.value();
   TimeSplit split;
-  CsvSplitter splitter(guess.separator);
+  TableCells splitter(guess.table);
   SIMURGH_RETURN_IF_ERROR(
       ReadGuessed(guess, path, [&](std::string_view line, bool /*label*/) -> Status {
         SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter.Split(line));

@@ -329,27 +329,100 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
   CHECK(absl::IsNotFound(absent.status()));
 }
 
-TEST_CASE("Another file than CSV is named with its key, or a remedy", "[guess]") {
-  const auto error = [](const std::string& name, const std::string& text) {
-    const TemporaryFolder folder;
-    return std::string(
-        GuessCsv(folder.Write(name, text), {.max_rows = kAllRows}).status().message());
+// Guesses from a file of this name.
+StatusOr<CsvGuess> GuessOf(const std::string& name, const std::string& text) {
+  const TemporaryFolder folder;
+  return GuessCsv(folder.Write(name, text), {});
+}
+
+TEST_CASE("Formats are found by their rows", "[guess]") {
+  using Format = DataConfig::Format;
+  const auto format = [](const std::string& text) {
+    const auto guess = GuessOf("a.txt", text);
+    INFO(guess.status());
+    REQUIRE(guess.ok());
+    return guess->table.format;
   };
-  CHECK_THAT(error("a.svm", "1 3:1 9:1\n-1 1:.5 # a\n\n"), Contains("`format: libsvm`"));
-  CHECK_THAT(error("a", "+1 qid:3 3:1\n0\n"), Contains("`format: libsvm`"));
-  CHECK_THAT(error("a.ffm", "1 0:3:1 1:9:1\n0 0:1:1 1:9:0.5\n"), Contains("`format: libffm`"));
-  CHECK_THAT(error("a.txt", "{\"a\":1,\"y\":0}\n{\"a\":2,\"y\":1}\n"), Contains("`format: json`"));
-  std::string criteo = "1";
-  for (int i = 0; i < 13; ++i)
-    absl::StrAppend(&criteo, "\t", i % 3 == 0 ? "" : absl::StrCat(i - 1));
-  for (int i = 0; i < 26; ++i) absl::StrAppend(&criteo, "\t", i % 5 == 0 ? "" : "00ff12ab");
-  CHECK_THAT(error("day_0", criteo + "\n"), Contains("`format: criteo`"));
-  CHECK_THAT(error("a.parquet", "PAR1"), Contains("`format: parquet`"));
-  CHECK_THAT(error("a.feather", "ARROW1"), Contains("`format: arrow`"));
+  CHECK(format("1 3:1 9:1\n-1 1:.5 # a\n\n# b\n1\n") == Format::kLibsvm);
+  CHECK(format("+1 qid:3 3:1\n0 4:1\n") == Format::kLibsvm);
+  CHECK(format("1 0:3:1 1:9:1\n0 0:1:1 1:9:0.5\n") == Format::kLibffm);
+  std::string json;
+  std::string criteo;
+  for (int k = 0; k < 40; ++k) {
+    absl::StrAppend(&json, "{\"a\": \"x", k % 4, "\", \"y\": ", k % 2, "}\n");
+    absl::StrAppend(&criteo, k % 2);
+    for (int i = 0; i < 13; ++i)
+      absl::StrAppend(&criteo, "\t", i % 3 == 0 ? "" : absl::StrCat(i * k));
+    for (int i = 0; i < 26; ++i)
+      absl::StrAppend(&criteo, "\t", i % 5 == 0 ? "" : absl::StrCat("00ff12a", k % 8));
+    criteo += "\n";
+  }
+  CHECK(format(json) == Format::kJson);
+  CHECK(format(criteo) == Format::kCriteo);
+}
+
+TEST_CASE("JSON lines, libsvm and libffm have columns of their own", "[guess]") {
+  std::string json;
+  std::string ffm;
+  for (int k = 0; k < 200; ++k) {
+    // The key "late" is not in the first rows, and "where" is no cell.
+    absl::StrAppend(&json, "{\"user\": \"u", k % 20, "\", \"tags\": [\"t", k % 5, "\"",
+                    k % 3 == 0 ? "" : ", \"a|b\"", "], \"\u00fc\": ", k * 37 % 101, ".5",
+                    k > 100 ? absl::StrCat(", \"late\": ", k % 7) : "",
+                    ", \"where\": {\"x\": 1}, \"clicked\": ", k % 2 == 0 ? "true" : "false", "}\n");
+    absl::StrAppend(&ffm, k % 2, " 0:", k % 20, ":1 2:", k % 7, ":0.5", k == 199 ? " 5:1:1" : "",
+                    "\n");
+  }
+  const auto guess = GuessOf("a.jsonl", json);
+  REQUIRE(guess.ok());
+  CHECK(guess->header ==
+        std::vector<std::string>{"user", "tags", "\xc3\xbc", "where", "clicked", "late"});
+  const auto kind = [&](size_t column) { return guess->columns[column].config.kind; };
+  CHECK(kind(0) == Kind::kId);
+  CHECK(kind(1) == Kind::kId);
+  CHECK(guess->columns[1].config.separator == '\0');
+  CHECK(guess->columns[1].distinct == 6);
+  CHECK(kind(2) == Kind::kDense);
+  CHECK(guess->columns[2].config.header_name == "\xc3\xbc");
+  CHECK(kind(3) == Kind::kSkip);
+  CHECK(kind(4) == Kind::kLabel);
+  CHECK(guess->columns[4].config.positive == std::vector<std::string>{"true"});
+  CHECK(kind(5) != Kind::kSkip);
+
+  const TemporaryFolder folder;
+  GuessOptions options;
+  options.max_rows = 50;
+  const auto pairs = GuessCsv(folder.Write("a.ffm", ffm), options);
+  REQUIRE(pairs.ok());
+  CHECK(pairs->table.libffm_fields == 6);
+  REQUIRE(pairs->columns.size() == 7);
+  CHECK(pairs->columns[1].config.name == "field0");
+  CHECK(pairs->columns[1].distinct == 20);
+  CHECK(pairs->columns[2].config.kind == Kind::kSkip);
+  const auto text = StarterConfig(
+      *pairs,
+      {.cluster = "a", .source = "a", .train = "a", .validation = "a", .test = "a", .model = "a"});
+  CHECK_THAT(text, Contains("format: libffm") && Contains("fields: 6") && !Contains("columns:"));
+}
+
+TEST_CASE("Another file than text, or one of other rows, is refused with a remedy", "[guess]") {
+  const auto error = [](const std::string& name, const std::string& text) {
+    return std::string(GuessOf(name, text).status().message());
+  };
+  for (const char* name : {"a.parquet", "a.feather"}) {
+    CHECK_THAT(error(name, "PAR1"),
+               Contains("build it: scripts/bootstrap.sh --arrow") || Contains(name));
+  }
   CHECK_THAT(error("a.xlsx", "PK\x03\x04"), Contains("a spreadsheet; save it as CSV"));
   CHECK_THAT(error("a.pkl", "\x80\x04"), Contains("write the rows as CSV"));
   CHECK_THAT(error("a.json", "[{\"a\": 1}]\n"), Contains("jq -c '.[]' in.json > out.jsonl"));
   CHECK_THAT(error("a.dat", "1::10::5\n2::11::4\n"), Contains("sed 's/::/\\t/g' in.dat > out.tsv"));
+  CHECK_THAT(error("a.svm", "1 3:1\n2 4:1\n"), Contains("awk '{$1 = $1 == \"2\"} 1' in > out"));
+  CHECK_THAT(error("a.csv", "caf\xe9,label\nx,1\ny,0\n"),
+             Contains("a.csv:1: the text is not UTF-8; convert the file: iconv -f LATIN1 -t UTF-8 "
+                      "in.csv > out.csv"));
+  CHECK_THAT(error("a.csv", "a,label\n\xc4\xe3\xba\xc3,1\ny,0\n"),
+             Contains("a.csv:2: the text is not UTF-8; convert the file: iconv -f GBK -t UTF-8"));
 }
 
 TEST_CASE("A split has each good row once, and both labels in all files", "[guess]") {

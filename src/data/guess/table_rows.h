@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/csv_cells.h"
+#include "data/row_parser.h"
+#include "data/row_source.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/data_config.h"
+#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/row_lines.h"
+
+namespace simurgh {
+
+// How the rows of a data file are read before the roles of its columns are known: format, separator
+// and names of the columns, which are ids or, if they cannot be read, skipped. Those of a CSV file
+// are in its header. Columns of Arrow data that are lists have kListSeparator.
+// max_rows: > 0, that JSON objects are looked for keys in.
+// Errors: of reading; INVALID_ARGUMENT with place and remedy for a file that is empty, or cannot be
+// read as rows.
+StatusOr<DataConfig> FindTable(const std::string& path, uint64_t max_rows);
+
+// Reads the rows of a file as lines of text: those of the file or, of Parquet and Arrow data, of
+// CSV. A header is one of them.
+//
+// Threads: one owner.
+class TableLines {
+ public:
+  // Errors: of reading.
+  static StatusOr<TableLines> Open(const DataConfig& table, const std::string& path);
+  ~TableLines();
+  TableLines(TableLines&&) noexcept;
+
+  // The next row; nothing at the end. Lifetime: until the next call. Errors: as Open.
+  StatusOr<std::optional<Line>> Next();
+  // Adds the place of the last row to an error.
+  Status AtLine(const Status& status) const;
+  bool is_first_line() const { return lines_ && lines_->line_number() == 1; }
+
+ private:
+  struct Blocks;
+  explicit TableLines(RowLines lines);
+  explicit TableLines(std::unique_ptr<Blocks> blocks);
+
+  std::optional<RowLines> lines_;   // Of a text file.
+  std::unique_ptr<Blocks> blocks_;  // Of Parquet and Arrow data; else null.
+};
+
+// Splits lines of TableLines into cells. Each id of a list has kListSeparator behind it; of an
+// index:value pair the cell has the index.
+//
+// Threads: one owner.
+class TableCells {
+ public:
+  explicit TableCells(const DataConfig& table);
+
+  // One cell for each column, or for each name in a header. Lifetime: until the next call, and the
+  // line's. Errors: INVALID_ARGUMENT for a bad row, with the remedy.
+  StatusOr<const std::vector<std::string_view>*> Split(std::string_view line);
+
+ private:
+  const bool has_pairs_;
+  CsvSplitter csv_;
+  std::unique_ptr<CellSplitter> splitter_;  // Null: cells are between separators.
+  std::vector<bool> are_lists_;             // By column of Arrow data.
+  std::vector<std::string_view> cells_;
+  std::vector<std::string> lists_;  // Cells that are lists, by column.
+};
+
+}  // namespace simurgh

@@ -1,0 +1,62 @@
+"""What `simurgh init` does with a read-only folder, with many columns and with other encodings."""
+
+import os
+import shutil
+import subprocess
+
+import numpy as np
+from case import BIN, clicks, expect, simurgh, write
+
+HEADER = ["user", "item", "price", "label"]
+
+
+def rows(count=600):
+    user, item, price, hour, label, odds = clicks(count)
+    return list(zip([f"u{x}" for x in user], [f"i{x}" for x in item], price, label))
+
+
+def read_only(command):
+    """Runs a command of the shell where the folder `data` is a read-only mount, if this is allowed."""
+    script = (f'mount -t tmpfs tmpfs data && cp train.csv data/ && mount -o remount,ro data && '
+              f'{command}')
+    return subprocess.run(["unshare", "-m", "bash", "-c", script], capture_output=True, text=True,
+                          env={**os.environ, "S": str(BIN / "simurgh")})
+
+
+os.mkdir("data")
+write("train.csv", HEADER, rows())
+can_mount = subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0
+if can_mount:
+    os.mkdir("out")
+    done = read_only("$S init data/train.csv --output out/x.yaml")
+    expect(done.returncode == 0, f"--output in another folder: {done.stdout}{done.stderr}")
+    expect(os.path.exists("out/train.train.csv"), "the parts are in the folder of --output")
+    simurgh("train", "out/x.yaml")
+    os.mkdir("here")
+    done = read_only("cd here && $S init ../data/train.csv")
+    expect(done.returncode == 0, f"without --output: {done.stdout}{done.stderr}")
+    expect("../data cannot be written" in done.stdout, f"a line says where: {done.stdout}")
+    expect(os.path.exists("here/train.yaml") and os.path.exists("here/train.test.csv"),
+           "the configuration and the parts are in the current folder")
+    done = read_only("cd data && $S init train.csv")
+    expect(done.returncode == 3 and "--output FOLDER/train.yaml" in done.stderr,
+           f"nowhere to write: {done.stdout}{done.stderr}")
+
+random = np.random.default_rng(1)
+label = random.integers(0, 2, 120)
+numbers = np.round(random.random((120, 9000)), 3)
+write("numbers.csv", ["label", "user"] + [f"x{k}" for k in range(9000)],
+      [[label[k], f"u{k % 20}"] + list(numbers[k]) for k in range(120)])
+made = simurgh("init", "numbers.csv")
+expect(os.path.exists("numbers.yaml"), "9,000 columns of numbers and an id are accepted")
+text = open("numbers.yaml").read()
+expect(1000 < text.count("quantiles: ") < 4096, "some numbers have ranges, up to 4,096 features")
+expect(text.count("kind: dense") == 9000, "all numbers are inputs")
+ids = random.integers(0, 5, (120, 5000))
+write("ids.csv", ["label"] + [f"c{k}" for k in range(5000)],
+      [[label[k]] + [f"v{x}" for x in ids[k]] for k in range(120)])
+made = simurgh("init", "ids.csv", code=2)
+expect("5000 columns of ids; a model has at most 4096" in made.err, f"the limit: {made.err}")
+expect("cut -d ',' -f 1-4096 in.csv > out.csv" in made.err, f"a remedy: {made.err}")
+expect(not [name for name in os.listdir() if name.startswith("ids.") and name != "ids.csv"],
+       "nothing is written")
