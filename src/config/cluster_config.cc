@@ -41,7 +41,7 @@ std::vector<std::string> ReadSections(const YamlNode& document, const std::strin
     ReadFeatures(root, folder, &config->features);
     ReadData(root, folder, &config->data);
     ReadModel(root, folder, &config->model, shorthand);
-    ReadTraining(root, &config->training);
+    ReadTraining(root, config);
     ReadCheckpoint(root, folder, &config->checkpoint);
     ServingConfig unused;  // Of another program; only checked.
     ReadServing(root, folder, &unused);
@@ -157,6 +157,7 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
     CheckServices(config, &context.diagnostics);
     AddColumnFeatures(&context, &config);
     AddTables(&context, &config, &table_paths);
+    ScaleTables(context, &config);
     AddFirstOrder(&context, &shorthand, &config, &table_paths);
     LinkFeatures(table_paths, &config, &context.diagnostics);
     CheckColumns(config, &context.diagnostics);

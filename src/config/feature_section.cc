@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 
 #include "config/sections.h"
+#include "simurgh/config/defaults.h"
 
 namespace simurgh {
 namespace {
@@ -188,12 +190,32 @@ void AddTables(ReadContext* context, ClusterConfig* config, std::vector<std::str
     // Another name has been given, so that it is an error if there is no such table.
     if (feature.table != feature.name || !known.insert(feature.table).second) continue;
     names.push_back(feature.table);
-    config->tables.push_back(
-        {.name = feature.table,
-         .optimizer = {.learning_rate = 0.05F, .initial_accumulator = 0.001F}});
+    TableConfig& table = config->tables.emplace_back(DefaultTable());
+    table.name = feature.table;
     paths->push_back(feature.key);
   }
   if (!names.empty()) context->settings["tables, of features"] = RecordedText(TextsText(names));
+}
+
+size_t VectorFeatures(const ClusterConfig& config) {
+  std::map<std::string, uint32_t> dims;
+  for (const TableConfig& table : config.tables) dims[table.name] = table.dim;
+  const auto count = static_cast<size_t>(std::ranges::count_if(
+      config.features, [&](const FeatureConfig& feature) { return dims[feature.table] > 1; }));
+  return count == 0 ? config.features.size() : count;
+}
+
+void ScaleTables(const ReadContext& context, ClusterConfig* config) {
+  const size_t count = VectorFeatures(*config);
+  const auto deviation = static_cast<float>(DeviationFactor(count));
+  for (TableConfig& table : config->tables) {
+    if (!context.tables_with_rate.contains(table.name)) {
+      table.optimizer.learning_rate *= static_cast<float>(RateFactor(count));
+    }
+    if (context.tables_with_initializer.contains(table.name)) continue;
+    table.initializer.low *= deviation;
+    table.initializer.high *= deviation;
+  }
 }
 
 void LinkFeatures(const std::vector<std::string>& table_paths, ClusterConfig* config,

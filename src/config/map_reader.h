@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -95,6 +96,9 @@ struct ReadContext {
   Diagnostics diagnostics;
   ConfigSettings settings;
   InputFiles input_files = InputFiles::kCheck;
+  // Names of tables that give their learning rate or initializer.
+  std::set<std::string> tables_with_rate = {};
+  std::set<std::string> tables_with_initializer = {};
   // If not null, reading collects all keys instead; lists are treated as if they had one element.
   std::vector<KnownKey>* known_keys = nullptr;
   // With known_keys: mappings of which exactly one of some keys is required, by path.

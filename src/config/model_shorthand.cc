@@ -13,6 +13,7 @@
 
 #include "config/map_reader.h"
 #include "config/sections.h"
+#include "simurgh/config/defaults.h"
 
 namespace simurgh {
 namespace {
@@ -411,6 +412,9 @@ void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfi
   for (const FeatureConfig& feature : config->features) features.insert(feature.name);
   for (const TableConfig& table : config->tables) tables.emplace(table.name, table);
   const std::vector<FeatureConfig> given = config->features;
+  const SparseOptimizerConfig optimizer = FirstOrderOptimizer(
+      uint64_t{config->training.batch_size} * config->nn_worker.instances.size(),
+      RateFactor(VectorFeatures(*config)));
   for (const FeatureConfig& feature : given) {
     const std::string& name = feature.name;
     const bool is_weight =
@@ -433,6 +437,7 @@ void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfi
     table.name = weight.table;
     table.dim = 1;
     table.initializer = {.kind = InitializerConfig::Kind::kZero};
+    table.optimizer = optimizer;
     table.initial_rows.clear();
     if (tables.emplace(table.name, table).second) {
       config->tables.push_back(table);

@@ -55,7 +55,8 @@ void ReadLearningRateSchedule(MapReader& in, bool ftrl, LearningRateSchedule* sc
 // Reads a metric that ApplyBest chooses if the key is absent.
 void ReadMetric(MapReader& in, const std::string& key, const std::string& meaning,
                 std::optional<EvaluationMetric>* metric);
-void ReadTraining(MapReader& root, TrainingConfig* training);
+// Requires the services and data.
+void ReadTraining(MapReader& root, ClusterConfig* config);
 // The folder is resolved in `folder` and need not exist.
 void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig* checkpoint);
 // Paths are resolved in `folder`; the files need not exist.
@@ -66,6 +67,11 @@ void ReadServing(MapReader& root, const std::string& folder, ServingConfig* conf
 void AddColumnFeatures(ReadContext* context, ClusterConfig* config);
 // Adds a table with default settings for each feature that names none. Paths as above.
 void AddTables(ReadContext* context, ClusterConfig* config, std::vector<std::string>* paths);
+// Features whose rows are vectors; all of them if none is.
+size_t VectorFeatures(const ClusterConfig& config);
+// Makes the defaults of tables smaller with many features. Requires all tables but those of
+// AddFirstOrder.
+void ScaleTables(const ReadContext& context, ClusterConfig* config);
 
 // Checks across sections. They require sections without errors.
 void CheckServices(const ClusterConfig& config, Diagnostics* diagnostics);

@@ -6,6 +6,7 @@
 #include "config/file.h"
 #include "config/map_reader.h"
 #include "config/sections.h"
+#include "simurgh/config/defaults.h"
 
 namespace simurgh {
 namespace {
@@ -78,8 +79,13 @@ void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
                    {"adam", Kind::kAdam},
                    {"ftrl", Kind::kFtrl},
                    {"group_ftrl", Kind::kGroupFtrl}});
-  in.Number("learning_rate", "step size before the schedule's factor", &optimizer->learning_rate,
-            kPositive);
+  if (!in.describing()) {
+    optimizer->learning_rate = DefaultRate(optimizer->kind);
+    optimizer->row_wise = optimizer->kind == Kind::kAdam;
+  }
+  in.Number("learning_rate",
+            "step size before the schedule's factor; default by kind, see Optimizers",
+            &optimizer->learning_rate, kPositive);
   in.Number("momentum", "`sgd`: `v = momentum * v + g; w -= learning_rate * v`",
             &optimizer->momentum, kBelowOne);
   in.Bool("nesterov", "`sgd` with momentum: steps along `g + momentum * v`", &optimizer->nesterov);
@@ -90,8 +96,12 @@ void ReadOptimizer(MapReader& in, SparseOptimizerConfig* optimizer) {
             &optimizer->initial_accumulator, kNonNegative);
   in.Number("accumulator_decay", "`adagrad`: factor of the old `s` in each update",
             &optimizer->accumulator_decay, kPositiveShare);
-  in.Bool("row_wise", "`adagrad`, `adam`: one mean of `g * g` per row instead of one per number",
-          &optimizer->row_wise);
+  in.Bool(
+      "row_wise",
+      "`adagrad`, `adam`: one mean of `g * g` per row instead of one per number; `adagrad`: false",
+      &optimizer->row_wise);
+  // Not the documented default, which an agreement would assume.
+  if (!optimizer->row_wise) in.Record("row_wise", "false");
   in.Number("beta1", "`adam`: decay of the first moment", &optimizer->beta1, kBelowOne);
   in.Number("beta2", "`adam`: decay of the second moment", &optimizer->beta2, kBelowOne);
   in.Number("beta",
@@ -227,7 +237,7 @@ void ReadTables(MapReader& root, const std::string& folder, std::vector<TableCon
       {1, kMaxTables},
       [&](MapReader& in) {
         std::vector<std::string> names;
-        TableConfig table;
+        TableConfig table = DefaultTable();
         ReadTableNames(in, &names, paths);
         in.Integer("dim", "numbers per row", &table.dim, 1, 1'024);
         ReadCapacity(in, &table);
@@ -247,11 +257,17 @@ void ReadTables(MapReader& root, const std::string& folder, std::vector<TableCon
                 "see Warm start",
                 &initial_rows, "path of a file");
         if (in.Has("initial_rows")) in.Record("initial_rows", FileName(initial_rows));
-        in.Map("optimizer", [&](MapReader& map) { ReadOptimizer(map, &table.optimizer); });
+        bool has_rate = false;
+        in.Map("optimizer", [&](MapReader& map) {
+          ReadOptimizer(map, &table.optimizer);
+          has_rate = map.Has("learning_rate");
+        });
         in.Map("admission", [&](MapReader& map) { ReadAdmission(map, &table.admission); });
         in.Map("eviction", [&](MapReader& map) { ReadEviction(map, &table.eviction); });
         for (const std::string& name : names) {
           table.name = name;
+          if (has_rate) root.context()->tables_with_rate.insert(name);
+          if (in.Has("initializer")) root.context()->tables_with_initializer.insert(name);
           if (!initial_rows.empty()) {
             table.initial_rows =
                 PathIn(folder, absl::StrReplaceAll(initial_rows, {{"{table}", name}}));

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/sections.h"
+#include "simurgh/config/defaults.h"
 
 namespace simurgh {
 
@@ -35,6 +36,14 @@ void ReadLearningRateSchedule(MapReader& in, bool ftrl, LearningRateSchedule* sc
 
 namespace {
 
+// Whether evaluations of validation rows can follow each epoch.
+bool IsWatched(const ClusterConfig& config) {
+  const bool is_alone = config.nn_worker.instances.size() == 1;
+  return !config.data.validation.empty() && config.loaders.instances.empty() &&
+         !config.data.streams() &&
+         (is_alone || config.training.mode != TrainingConfig::Mode::kAsync);
+}
+
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 
@@ -46,8 +55,10 @@ void ReadDenseOptimizer(MapReader& in, DenseOptimizerConfig* optimizer) {
                    {"adam", Kind::kAdam},
                    {"adagrad", Kind::kAdagrad},
                    {"lamb", Kind::kLamb}});
-  in.Number("learning_rate", "step size before the schedule's factor", &optimizer->learning_rate,
-            kPositive);
+  if (!in.describing()) optimizer->learning_rate = DefaultRate(kind);
+  in.Number("learning_rate",
+            "step size before the schedule's factor; default by kind, see Optimizers",
+            &optimizer->learning_rate, kPositive);
   in.Map("schedule",
          [&](MapReader& map) { ReadLearningRateSchedule(map, false, &optimizer->schedule); });
   in.Number("momentum", "`sgd`: `v = momentum * v + g; w -= learning_rate * v`",
@@ -142,9 +153,9 @@ void CheckMetric(const std::string& key, EvaluationMetric metric, const ClusterC
 
 void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
   in.Integer("patience",
-             "number of evaluations in a row without improvement that end training; 0: off; "
-             "requires `data.validation`",
-             &stopping->patience, 0, 1'000'000);
+             "number of evaluations in a row without improvement that end training; 0: off; see "
+             "Epochs",
+             &stopping->patience, 0, 1'000'000, "2 with validation, else 0");
   ReadMetric(in, "metric", "metric of the first label that must improve", &stopping->metric);
   in.Number("min_improvement", "difference that counts as an improvement",
             &stopping->min_improvement, kNonNegative);
@@ -286,7 +297,8 @@ void ReadMetric(MapReader& in, const std::string& key, const std::string& meanin
   if (in.Has(key)) *metric = read;
 }
 
-void ReadTraining(MapReader& root, TrainingConfig* training) {
+void ReadTraining(MapReader& root, ClusterConfig* config) {
+  TrainingConfig* const training = &config->training;
   root.Map("training", [&](MapReader& in) {
     using Mode = TrainingConfig::Mode;
     in.Choice<Mode>("mode", "coordination of sparse and dense training, see Modes", &training->mode,
@@ -295,10 +307,25 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
                      {"naive_hybrid", Mode::kNaiveHybrid},
                      {"async", Mode::kAsync}});
     in.Integer("batch_size", "samples per rank and step", &training->batch_size, 1, 65'535);
+    in.Integer("evaluate_every_steps",
+               "steps between evaluations during training; 0: none by steps",
+               &training->evaluate_every_steps, 0, uint64_t{1} << 40);
+    const bool is_watched =
+        !in.describing() && IsWatched(*config) && training->evaluate_every_steps == 0;
+    if (is_watched) training->evaluate_every_epochs = 1;
+    in.Integer("evaluate_every_epochs",
+               "epochs between evaluations during training; 0: none by epochs; see Epochs",
+               &training->evaluate_every_epochs, 0, 1'000'000, "1 with validation, else 0");
+    if (is_watched && training->evaluate_every_epochs > 0) {
+      training->epochs = UsualCourse().epochs;
+      training->early_stopping.patience = UsualCourse().patience;
+    }
+    in.Map("early_stopping",
+           [&](MapReader& map) { ReadEarlyStopping(map, &training->early_stopping); });
     in.Integer("epochs",
                "number of times the training data is read; 0: until training is stopped, see "
-               "Continuous training",
-               &training->epochs, 0, 1'000'000);
+               "Epochs",
+               &training->epochs, 0, 1'000'000, "20 with validation, else 1");
     in.Bool("drop_last", "whether a last batch or step that is not full is left out, see Shares",
             &training->drop_last);
     in.Number("keep_negatives",
@@ -320,20 +347,10 @@ void ReadTraining(MapReader& root, TrainingConfig* training) {
     in.Map("allreduce", [&](MapReader& map) { ReadAllReduce(map, &training->allreduce); });
     in.Bool("sync_batch_norm", "whether batch norm uses the statistics of all ranks' batches",
             &training->sync_batch_norm);
-    if (!in.describing() && !in.Has("dense_optimizer")) {
-      training->dense_optimizer = {.kind = DenseOptimizerConfig::Kind::kAdam,
-                                   .learning_rate = 0.001F};
-    }
+    training->dense_optimizer.kind = DenseOptimizerConfig::Kind::kAdam;
+    training->dense_optimizer.learning_rate = DefaultRate(training->dense_optimizer.kind);
     in.Map("dense_optimizer",
            [&](MapReader& map) { ReadDenseOptimizer(map, &training->dense_optimizer); });
-    in.Integer("evaluate_every_steps",
-               "steps between evaluations during training; 0: none by steps",
-               &training->evaluate_every_steps, 0, uint64_t{1} << 40);
-    in.Integer("evaluate_every_epochs",
-               "epochs between evaluations during training; 0: none by epochs",
-               &training->evaluate_every_epochs, 0, 1'000'000);
-    in.Map("early_stopping",
-           [&](MapReader& map) { ReadEarlyStopping(map, &training->early_stopping); });
     in.Name(
         "auc_group_feature",
         "feature whose first id groups samples, in place of a column of `kind: group`; see Metrics",

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "simurgh/config/defaults.h"
 #include "simurgh/data/csv_guess.h"
 
 namespace simurgh {
@@ -160,30 +161,9 @@ std::string Services(const StarterOptions& options) {
       ports[4], "\", metrics: \"127.0.0.1:", ports[5], "\"}\n");
 }
 
-// Samples of a step, and how often the rows are read at most.
-struct Size {
-  uint64_t below;  // Rows.
-  uint32_t batch;
-  uint32_t epochs;            // At most.
-  uint32_t patience;          // Of early stopping.
-  uint32_t epochs_unchecked;  // Without validation.
-  double rate;                // Factor of all learning rates but `rare_rate`.
-  double rare_rate;           // Of vectors of features with many values.
-  bool are_all_rare;          // Vectors of all features are trained so.
-};
-
-// Few rows need small batches for enough steps, and their AUC is uncertain. With large rates, the
-// first epochs can already be too many.
-const Size& SizeFor(uint64_t rows) {
-  constexpr static Size kSizes[] = {
-      {200, 8, 50, 10, 10, 1, 0.003, false},        {2'000, 32, 30, 5, 5, 1, 0.003, false},
-      {10'000, 128, 20, 2, 2, 0.5, 0.0015, false},  {50'000, 128, 20, 2, 2, 1, 0.005, true},
-      {1'000'000, 128, 20, 2, 2, 1, 0.003, false},  {10'000'000, 512, 5, 2, 2, 1, 0.003, false},
-      {UINT64_MAX, 1'024, 2, 1, 1, 1, 0.003, false}};
-  return *std::ranges::find_if(kSizes, [&](const Size& one) { return rows < one.below; });
+uint64_t BatchOf(uint64_t rows) {
+  return std::clamp<uint64_t>(rows, 2, CourseFor(rows).batch_size);
 }
-
-uint64_t BatchOf(uint64_t rows) { return std::clamp<uint64_t>(rows, 2, SizeFor(rows).batch); }
 
 // Tables by capacity, each with the same settings.
 std::string TablesOf(const std::map<uint64_t, std::vector<std::string>>& names_by_capacity,
@@ -202,33 +182,33 @@ std::string Tables(const std::vector<Feature>& features, uint64_t train_rows) {
   std::map<uint64_t, std::vector<std::string>> frequent;
   std::map<uint64_t, std::vector<std::string>> rare;
   std::map<uint64_t, std::vector<std::string>> weights;
-  const Size& size = SizeFor(train_rows);
+  const Course& course = CourseFor(train_rows);
   for (const Feature& feature : features) {
-    const bool is_rare = size.are_all_rare || !feature.is_frequent;
+    const bool is_rare = course.are_all_rare || !feature.is_frequent;
     (is_rare ? rare : frequent)[feature.capacity].push_back(feature.name);
     weights[feature.capacity].push_back(feature.name + kWeight);
   }
-  // Gradients are means over a batch.
-  const auto batch = static_cast<double>(BatchOf(train_rows));
+  const double factor = RateFactor(features.size());
+  const double deviation = DeviationFactor(features.size());
+  const SparseOptimizerConfig first =
+      FirstOrderOptimizer(BatchOf(train_rows), course.rate * factor);
   return absl::StrCat(
       "\n# Tables of rows, two for each feature: vectors for products and the deep part, and the\n"
       "# weights of the first order. A full table evicts the row that is unused for longest.\n"
       "tables:\n",
       TablesOf(frequent, absl::StrFormat("    dim: 8\n"
-                                         "    initializer: {kind: normal, stddev: 0.05}\n"
-                                         "    optimizer: {kind: adagrad, learning_rate: %g}\n",
-                                         0.05 * size.rate)),
-      TablesOf(rare,
-               absl::StrFormat("    dim: 8\n"
-                               "    initializer: {kind: normal, stddev: 0.01}\n"
-                               "    optimizer: {kind: adam, row_wise: true, learning_rate: %g}\n",
-                               size.rare_rate)),
-      TablesOf(weights,
-               absl::StrFormat("    dim: 1\n"
-                               "    initializer: {kind: zero}\n"
-                               "    optimizer: {kind: ftrl, learning_rate: %g, beta: %.4g, "
-                               "l2: %.4g, initial_accumulator: 0}\n",
-                               0.1 * size.rate, 1.28 / batch, 2.56 / batch)));
+                                         "    initializer: {kind: normal, stddev: %.3g}\n"
+                                         "    optimizer: {kind: adagrad, learning_rate: %.3g}\n",
+                                         0.05 * deviation, 0.05 * course.rate * factor)),
+      TablesOf(rare, absl::StrFormat("    dim: 8\n"
+                                     "    initializer: {kind: normal, stddev: %.3g}\n"
+                                     "    optimizer: {kind: adam, learning_rate: %.3g}\n",
+                                     0.01 * deviation, course.rare_rate * factor)),
+      TablesOf(weights, absl::StrFormat("    dim: 1\n"
+                                        "    initializer: {kind: zero}\n"
+                                        "    optimizer: {kind: ftrl, learning_rate: %.3g, beta: "
+                                        "%.4g, l2: %.4g, initial_accumulator: 0}\n",
+                                        first.learning_rate, first.beta, first.l2)));
 }
 
 std::string Features(const std::vector<Feature>& features) {
@@ -352,16 +332,16 @@ std::string Training(const CsvGuess& guess, const StarterOptions& options) {
   std::string text =
       absl::StrCat("\n# For ", rows, " rows.\ntraining:\n  batch_size: ", BatchOf(rows), "\n");
   if (options.validation.empty()) {
-    absl::StrAppend(&text, "  epochs: ", SizeFor(rows).epochs_unchecked, "\n");
+    absl::StrAppend(&text, "  epochs: ", CourseFor(rows).epochs_unchecked, "\n");
   } else {
-    absl::StrAppend(&text, "  epochs: ", SizeFor(rows).epochs,
+    absl::StrAppend(&text, "  epochs: ", CourseFor(rows).epochs,
                     "  # at most\n  evaluate_every_epochs: 1\n  early_stopping: {patience: ",
-                    SizeFor(rows).patience,
+                    CourseFor(rows).patience,
                     "}  # epochs without a better result of `validation`\n");
   }
   absl::StrAppendFormat(
       &text, "  dense_optimizer: {kind: adam, learning_rate: %g, average_decay: 0.999}\n",
-      0.001 * SizeFor(rows).rate);
+      0.001 * CourseFor(rows).rate);
   if (!guess.group_feature.empty()) {
     const std::string& name = guess.group_feature;
     absl::StrAppend(

@@ -135,7 +135,7 @@ TEST_CASE("Keys without effect and contradictory values are errors", "[config]")
        "tables.0.initializer.low: has no effect with kind: normal; remove it, or set kind: "
        "uniform"},
       {"{kind: normal, stddev: 0.5}", "{low: 0.5}", "low: 0.5",
-       "tables.0.initializer.low: the interval from 0.5 to 0.01 is empty; "
+       "tables.0.initializer.low: the interval from 0.5 to 0.05 is empty; "
        "make low smaller than high"},
       {"learning_rate: 0.5", "row_wise: true", "names: [item",
        "tables.1.optimizer.row_wise: has no effect with kind: sgd; remove it, or set kind: adagrad "
@@ -161,7 +161,7 @@ TEST_CASE("Keys without effect and contradictory values are errors", "[config]")
        "tables.0.initializer.stddev: has no effect with kind: gamma; remove it, or set kind: "
        "normal or "
        "truncated_normal"},
-      {"{kind: adam, learning_rate: 1e-3}", "{beta1: 0.5}", "beta1",
+      {"{kind: adam, learning_rate: 1e-3}", "{kind: sgd, beta1: 0.5}", "kind: sgd, beta1",
        "training.dense_optimizer.beta1: has no effect with kind: sgd; remove it, or set kind: adam "
        "or lamb"},
       {"{name: city, kind: id}", "{name: city, kind: id, mean: 1}", "{name: city, kind: id",

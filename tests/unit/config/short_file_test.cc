@@ -63,23 +63,6 @@ std::string TowersText(const ClusterConfig& config) {
   return text;
 }
 
-TEST_CASE("Optimizers that a file leaves out learn within an epoch", "[config]") {
-  const ClusterConfig without = Parse(File(kTower));
-  CHECK(without.training.dense_optimizer.kind == DenseOptimizerConfig::Kind::kAdam);
-  CHECK(without.training.dense_optimizer.learning_rate == 0.001F);
-  REQUIRE_FALSE(without.tables.empty());
-  CHECK(without.tables[0].optimizer.kind == SparseOptimizerConfig::Kind::kAdagrad);
-  CHECK(without.tables[0].optimizer.learning_rate == 0.05F);
-  CHECK(without.tables[0].optimizer.initial_accumulator == 0.001F);
-
-  const std::string given = absl::StrCat(
-      kTower, "tables: [{name: a, dim: 4}]\ntraining: {dense_optimizer: {learning_rate: 0.2}}\n");
-  const ClusterConfig with = Parse(File(given));
-  CHECK(with.training.dense_optimizer.kind == DenseOptimizerConfig::Kind::kSgd);
-  CHECK(with.training.dense_optimizer.learning_rate == 0.2F);
-  CHECK(with.tables[0].optimizer.learning_rate == 0.01F);
-}
-
 TEST_CASE("Each id column is a feature with a default table, unless one is given", "[config]") {
   const ClusterConfig short_one = Parse(File(kTower));
   CHECK(Features(short_one) == Names{"a", "b"});
@@ -296,7 +279,7 @@ TEST_CASE("Weights of the first order follow their features", "[config]") {
   CHECK(config.features[2].processing.max_length == 3);
   CHECK(config.features[3].table == "a_weight");
   CHECK(config.tables[3].capacity_rows == 77);
-  CHECK(config.tables[3].optimizer.kind == SparseOptimizerConfig::Kind::kSgd);
+  CHECK(config.tables[3].optimizer.kind == SparseOptimizerConfig::Kind::kFtrl);
   // One that is there is used.
   CHECK(Features(Parse(File(
             "model: deepfm\nfeatures: [{name: a}, {name: b}, {name: a_weight, column: a}]\n"

@@ -32,7 +32,7 @@ TEST_CASE("Early stopping requires validation data", "[config]") {
   CHECK(ErrorOf({patience, "training.evaluate_every_epochs=1"}) ==
         "training.early_stopping: requires data.validation; list files there; the test "
         "files must not influence training");
-  CHECK(ErrorOf({patience, files}) ==
+  CHECK(ErrorOf({patience, files, "training.evaluate_every_epochs=0"}) ==
         "training.early_stopping: requires evaluations during training; set "
         "training.evaluate_every_steps or evaluate_every_epochs");
   CHECK(ErrorOf({"training.early_stopping.metric=log_loss"}) ==
@@ -53,7 +53,8 @@ TEST_CASE("The best checkpoints are kept where evaluations are compared", "[conf
         3);
   CHECK(kept({"checkpoint={keep_best: 2}", files, steps}) == 0);
   CHECK(kept({directory, steps}) == 0);
-  CHECK(kept({directory, files}) == 0);
+  CHECK(kept({directory, files}) == 1);
+  CHECK(kept({directory, files, "training.evaluate_every_epochs=0"}) == 0);
   CHECK(kept({directory, files, steps, "training.mode=async"}) == 0);
   const auto metric = [&](const std::vector<std::string>& more) {
     std::vector<std::string> overrides{directory, files, steps};
@@ -330,12 +331,12 @@ TEST_CASE("Keys of one dense optimizer are refused with another", "[config]") {
              Catch::EndsWith("training.dense_optimizer.momentum: has no effect with kind: adagrad; "
                              "remove it, or set kind: sgd"));
   CHECK_THAT(
-      ErrorOf({"training.dense_optimizer={epsilon: 0.1}"}),
+      ErrorOf({"training.dense_optimizer={kind: sgd, epsilon: 0.1}"}),
       Catch::EndsWith(
           "training.dense_optimizer.epsilon: has no effect with kind: sgd; remove it, or set "
           "kind: adam, adagrad or lamb"));
   CHECK_THAT(
-      ErrorOf({"training.dense_optimizer={nesterov: true}"}),
+      ErrorOf({"training.dense_optimizer={kind: sgd, nesterov: true}"}),
       Catch::EndsWith(
           "training.dense_optimizer.nesterov: has no effect; remove it, or set momentum above 0"));
   const auto config =
