@@ -155,19 +155,20 @@ constexpr std::array kActions = std::to_array<Word>(
      "conversion", "converted",  "convert",   "conv",      "attributed", "install",   "installed",
      "download",   "downloaded", "favorite",  "favourite", "follow",     "followed",  "share",
      "shared",     "forward",    "forwarded", "commented", "cart",       "addtocart", "subscribed",
-     "watched",    "upvote",     "upvoted"});
+     "watched",    "upvote",     "upvoted",   "fav",       "faved"});
 constexpr std::array kResults = std::to_array<Word>(
-    {"churn",       "churned",     "exited",    "cancel",   "canceled", "cancelled",
-     "survived",    "response",    "responded", "class",    "fraud",    "default",
-     "defaulted",   "correct",     "late",      "returned", "booked",   "booking",
-     "played",      "skipped",     "won",       "result",   "success",  "spam",
-     "order",       "recommended", "feedback",  "comment",  "relevant", "relevance",
-     "interaction", "positive",    "subscribe", "fav",      "hired",    "approved"});
+    {"churn",    "churned",   "exited",      "cancel",   "canceled",    "cancelled", "survived",
+     "response", "responded", "class",       "fraud",    "default",     "defaulted", "correct",
+     "late",     "returned",  "booked",      "booking",  "played",      "skipped",   "won",
+     "result",   "success",   "spam",        "order",    "recommended", "feedback",  "comment",
+     "relevant", "relevance", "interaction", "positive", "subscribe",   "hired",     "approved"});
 constexpr std::array kRatings = std::to_array<Word>({"rating", "ratings"});
-constexpr std::array kRates = std::to_array<Word>({"ctr", "cvr", "ctcvr"});
+constexpr std::array kRates = std::to_array<Word>({"ctr"});
+constexpr std::array kLaterRates = std::to_array<Word>({"cvr", "ctcvr"});
 // Words around those above.
-constexpr std::array kFillers = std::to_array<Word>(
-    {"is", "has", "was", "did", "will", "if", "it", "the", "flag", "ind", "event"});
+constexpr std::array kFillers =
+    std::to_array<Word>({"is", "has", "was", "did", "will", "if", "it", "the", "on", "or", "not",
+                         "flag", "ind", "event"});
 constexpr std::array kProperties = std::to_array<Word>(
     {"gender",   "sex",     "male",  "female", "weekend", "weekday", "holiday", "workday",
      "mobile",   "desktop", "wifi",  "device", "married", "smoker",  "student", "adult",
@@ -186,28 +187,34 @@ std::vector<std::string> CoreOf(std::string_view name) {
 
 bool IsLabelWord(const std::string& word) { return word == "label" || word == "target"; }
 
+bool IsEvent(const std::string& word) { return IsOne(word, kClicks) || IsOne(word, kActions); }
+
 }  // namespace
 
 std::optional<LabelName> LabelNameOf(std::string_view name) {
   std::vector<std::string> words = CoreOf(name);
-  if (words.size() == 2) {
-    // "click_label", "label_of_click"
-    const bool has_label = std::erase_if(words, IsLabelWord) > 0;
-    const bool is_action =
-        has_label && words.size() == 1 && (IsOne(words[0], kClicks) || IsOne(words[0], kActions));
-    if (has_label && !is_action) return LabelName::kAction;
-  }
   if (words == std::vector<std::string>{"long", "view"}) return LabelName::kAction;
-  if (words == std::vector<std::string>{"add", "cart"}) return LabelName::kAction;
+  if (words == std::vector<std::string>{"add", "to", "cart"}) return LabelName::kAction;
+  // "click_label", "label_of_ctr"
+  const bool has_label = words.size() == 2 && std::erase_if(words, IsLabelWord) == 1;
+  if (words.size() > 1 && std::ranges::count_if(words, IsEvent) == 1) {
+    // "Clicked on Ad"
+    std::erase_if(words,
+                  [](const std::string& word) { return IsOne(word, kThings) && !IsEvent(word); });
+    if (words.size() == 1 && !IsEvent(words[0])) return std::nullopt;
+  }
   if (words.size() != 1) return std::nullopt;
   const std::string& word = words[0];
   const bool is_numbered = std::ranges::any_of(name, IsDigit);
-  if (IsOne(word, kPlain)) return is_numbered ? LabelName::kAction : LabelName::kLabel;
-  if (IsOne(word, kClicks)) return is_numbered ? LabelName::kAction : LabelName::kClick;
+  const bool is_click = IsOne(word, kClicks) || (has_label && IsOne(word, kRates));
+  if (is_click && !is_numbered) return LabelName::kClick;
+  if (IsOne(word, kPlain) && !is_numbered) return LabelName::kLabel;
+  if (has_label || is_click || IsOne(word, kPlain)) return LabelName::kAction;
   if (IsOne(word, kActions)) return LabelName::kAction;
   if (IsOne(word, kResults)) return LabelName::kResult;
   if (IsOne(word, kRatings)) return LabelName::kRating;
   if (IsOne(word, kRates)) return LabelName::kRate;
+  if (IsOne(word, kLaterRates)) return LabelName::kLaterRate;
   return std::nullopt;
 }
 

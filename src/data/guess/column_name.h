@@ -28,12 +28,13 @@ std::string_view WithoutType(std::string_view name);
 
 // How well a name fits a label; the least is best.
 enum class LabelName : uint8_t {
-  kLabel,   // "label", "target"
-  kClick,   // "is_click"
-  kAction,  // "purchased", "like"
-  kResult,  // "churn", "is_fraud"; it can as well be something to learn from
-  kRating,  // "rating"; numbers, too
-  kRate,    // "ctr"; as kResult
+  kLabel,      // "label", "target"
+  kClick,      // "is_click"
+  kAction,     // "purchased", "like"
+  kResult,     // "churn", "is_fraud"; it can as well be something to learn from
+  kRating,     // "rating"; numbers, too
+  kRate,       // "ctr"; as kResult
+  kLaterRate,  // "cvr"; as kResult
 };
 std::optional<LabelName> LabelNameOf(std::string_view name);
 

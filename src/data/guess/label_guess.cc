@@ -97,12 +97,12 @@ Status NoLabel(const CsvSample& sample, size_t column, const LabelCommand& comma
 // Whether a name and the values under it can be a label.
 bool Fits(LabelName name, const ColumnProfile& profile) {
   const bool takes_numbers =
-      name == LabelName::kLabel || name == LabelName::kRating || name == LabelName::kRate;
+      name == LabelName::kLabel || name == LabelName::kRating || name >= LabelName::kRate;
   return IsBinary(profile) || (takes_numbers && IsNumber(profile));
 }
 
-// Without a name of a label: the only column with two values. Such as a gender is none; with such
-// columns it is at an end of the row.
+// Without a name of a label: the only column with two values. If a gender or the like has two
+// values, too, the label must be the first or last column.
 StatusOr<size_t> FindByValues(const CsvSample& sample, const LabelCommand& command) {
   std::vector<size_t> binary;
   std::vector<size_t> likely;
@@ -165,8 +165,9 @@ StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name,
     if (!IsLabel(sample.columns[column])) return NoLabel(sample, column, command);
     return column;
   }
+  std::vector<size_t> all;
   std::vector<size_t> best;
-  LabelName least = LabelName::kRate;
+  LabelName least = LabelName::kLaterRate;
   std::optional<size_t> unfit;
   for (size_t column = 0; column < header.size(); ++column) {
     const std::optional<LabelName> fits = LabelNameOf(header[column]);
@@ -175,7 +176,8 @@ StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name,
       if (*fits <= LabelName::kClick && !unfit) unfit = column;
       continue;
     }
-    if (!best.empty() && *fits > least) continue;
+    all.push_back(column);
+    if (*fits > least) continue;
     if (*fits < least) best.clear();
     least = *fits;
     best.push_back(column);
@@ -184,14 +186,14 @@ StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name,
   if (best.empty()) return FindByValues(sample, command);
   if (best.size() == 1) return best[0];
   return absl::InvalidArgumentError(
-      absl::StrCat("several columns have the name of a label: ", Choices(sample, best, command)));
+      absl::StrCat("several columns have the name of a label: ", Choices(sample, all, command)));
 }
 
 bool IsFurtherLabel(const std::string& name, const ColumnProfile& profile) {
   const std::optional<LabelName> fits = LabelNameOf(name);
   if (!fits) return false;
   if (*fits == LabelName::kRating) return profile.is_numeric();
-  return (*fits <= LabelName::kAction || *fits == LabelName::kRate) && IsBinary(profile);
+  return (*fits <= LabelName::kAction || *fits >= LabelName::kRate) && IsBinary(profile);
 }
 
 ColumnGuess GuessLabel(const ColumnProfile& profile) {

@@ -186,19 +186,21 @@ TEST_CASE("Names hint at ids, numbers and labels", "[guess]") {
     CHECK(LabelNameOf(name) == LabelName::kLabel);
   }
   for (const char* name : {"click", "clk", "is_click", "isClick", "IsClicked", "isclick", "Clicked",
-                           "click_flag", "click_label"}) {
+                           "click_flag", "click_label", "Clicked on Ad", "ad_click", "ctr_label"}) {
     CAPTURE(name);
     CHECK(LabelNameOf(name) == LabelName::kClick);
   }
-  for (const char* name : {"like", "liked", "is_like", "buy", "bought it?", "purchase", "purchased",
-                           "conversion", "converted", "label2", "long_view", "add_to_cart"}) {
+  for (const char* name :
+       {"like", "liked", "is_like", "buy", "bought it?", "purchase", "purchased", "conversion",
+        "converted", "label2", "long_view", "add_to_cart", "is_fav", "bought_item", "label_cvr"}) {
     CAPTURE(name);
-    CHECK((LabelNameOf(name) == LabelName::kAction || std::string(name) == "add_to_cart"));
+    CHECK(LabelNameOf(name) == LabelName::kAction);
   }
   CHECK(LabelNameOf("rating") == LabelName::kRating);
   CHECK(LabelNameOf("ctr") == LabelName::kRate);
-  CHECK(LabelNameOf("cvr") == LabelName::kRate);
-  for (const char* name : {"click_time", "like_count", "user", "day", "y2", "gender", ""}) {
+  CHECK(LabelNameOf("cvr") == LabelName::kLaterRate);
+  for (const char* name : {"click_time", "like_count", "user", "day", "y2", "gender", "item_rating",
+                           "cart_add_order", "shared_item_price", "user_share_rate", ""}) {
     CAPTURE(name);
     CHECK_FALSE(LabelNameOf(name).has_value());
   }
@@ -222,6 +224,7 @@ TEST_CASE("The label is the column whose name fits best, wherever it stands", "[
   CHECK(label_of("gender,item,premium,rating,male") == "rating");
   CHECK(label_of("wanted,item,sex,age,male") == "wanted");
   CHECK(label_of("ctr,item,male,age,gender") == "ctr");
+  CHECK(label_of("cvr,item,ctr,age,gender") == "ctr");
 
   const Guessed click(text("conversion,item,click,rating,gender"));
   CHECK(click.kind(0) == Kind::kSkip);
