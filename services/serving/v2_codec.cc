@@ -301,6 +301,11 @@ class V2Events final : public JsonEvents {
     return true;
   }
 
+  std::string Where() const override {
+    if (place_ != Place::kData) return "";
+    return absl::StrCat(kInput, " ", Shown(tensor_.name), ", row ", data_.size());
+  }
+
   bool Scalar(const JsonScalar& given) override {
     const JsonScalar value = cells_.Kept(given);
     switch (place_) {

@@ -23,7 +23,7 @@ inline constexpr char kStatusUsage[] =
 inline constexpr char kDoctorUsage[] =
     "  simurgh doctor [CONFIG] [options]  look for what is wrong with a machine and a cluster\n";
 inline constexpr char kPlanUsage[] =
-    "  simurgh plan CONFIG --ids N ...    estimate memory, network and disk of a training\n";
+    "  simurgh plan [CONFIG] --ids N ...  estimate memory, network and disk of a training\n";
 inline constexpr char kTraceUsage[] =
     "  simurgh trace CONFIG [options]     record what all daemons do, for Perfetto\n";
 inline constexpr char kUpUsage[] =

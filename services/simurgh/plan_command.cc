@@ -209,11 +209,12 @@ constexpr char kNotes[] =
     "tables: each gets the ids of the sample, then a part in proportion to those that the sample\n"
     "has once. Without data tables get equal parts. Tables of the same columns have the same ids,\n"
     "which count once; each table has a row for them. No table gets more ids than its features\n"
-    "can have.\n\n"
+    "can have. Without CONFIG there is one table with default keys, which --set changes.\n\n"
     "Recommends servers if their memory has a limit. Recommends as many embedding workers as give\n"
     "the forward buffers room for all batches read ahead; `simurgh status` shows whether training\n"
     "needs more.\n\n"
     "Examples:\n"
+    "  simurgh plan --ids 100M --set tables.0.dim=32\n"
     "  simurgh plan clicks.yaml --ids 500M --memory-per-server 64G\n"
     "  simurgh plan clicks.yaml --ids site=1000000 --ids ad=40000000\n\n"
     "Exit codes:\n"
@@ -776,14 +777,26 @@ std::string ToText(const nlohmann::ordered_json& plan) {
   return out;
 }
 
+// Without CONFIG, one table with room for all ids.
+StatusOr<ClusterConfig> LoadPlanned(const PlanOptions& options, InputFiles files) {
+  if (!options.config.path.empty()) return options.config.Load(files);
+  if (files == InputFiles::kCheck) return absl::NotFoundError("there is no CONFIG");
+  constexpr uint64_t kFewRows = 1'000;
+  const std::string text = absl::StrCat(
+      "data: {train: [none.csv], columns: [{name: id, kind: id}, {name: label, kind: label}]}\n"
+      "tables: [{name: id, dim: 16, capacity_rows: ",
+      std::max(kFewRows, options.all_ids.value_or(0)), "}]\nmodel: dcn_v2\n");
+  return ParseClusterConfig(text, "no CONFIG", options.config.overrides, files);
+}
+
 StatusOr<ExitCode> Run(const PlanOptions& options) {
   SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "error"));
-  StatusOr<ClusterConfig> config = options.config.Load(InputFiles::kCheck);
+  StatusOr<ClusterConfig> config = LoadPlanned(options, InputFiles::kCheck);
   Status data_problem = config.status();
   if (config.ok() && config->data.streams()) {
     data_problem = absl::UnavailableError("topics of Kafka are not read");
   }
-  if (!config.ok()) config = options.config.Load();
+  if (!config.ok()) config = LoadPlanned(options, InputFiles::kIgnore);
   SIMURGH_RETURN_IF_ERROR(config.status());
   std::vector<TableIds> tables = TablesOf(*config);
   SIMURGH_ASSIGN_OR_RETURN(const Plan plan, MakePlan(options, *config, data_problem, tables));
@@ -805,9 +818,11 @@ ExitCode RunPlanCommand(int argc, const char* const* argv) {
                         "thousands, millions, billions; may repeat")(
       "memory-per-server", po::value(&memory)->value_name("SIZE"),
       "limit the memory of an embedding-ps; default: embedding_ps.memory_budget")(
-      "json", po::bool_switch(&parsed.json), "print one JSON object on a line, in bytes");
-  const auto run = [&](const ConfigArguments& config) -> StatusOr<ExitCode> {
-    parsed.config = config;
+      "set", po::value(&parsed.config.overrides)->value_name("KEY=VALUE")->composing(),
+      "override a key of CONFIG; may be repeated")("json", po::bool_switch(&parsed.json),
+                                                   "print one JSON object on a line, in bytes");
+  const auto run = [&](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
+    if (!words.empty()) parsed.config.path = words[0];
     if (ids.empty()) {
       return OptionProblem("plan: --ids is missing; give the number of distinct ids of the data");
     }
@@ -817,8 +832,9 @@ ExitCode RunPlanCommand(int argc, const char* const* argv) {
     }
     return Run(parsed);
   };
-  return RunConfigCommand(
-      argc, argv, {"plan: estimates what a configuration needs", kPlanUsage, kNotes}, options, run);
+  return RunCommand(argc, argv, {"plan: estimates what a configuration needs", kPlanUsage, kNotes},
+                    options,
+                    /*most_words=*/1, run);
 }
 
 }  // namespace simurgh

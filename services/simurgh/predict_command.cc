@@ -252,11 +252,11 @@ class FilePrediction {
     return absl::OkStatus();
   }
 
-  // Errors: INVALID_ARGUMENT for a column to copy that a header lacks.
+  // Errors: INVALID_ARGUMENT for a column to copy that a header lacks. Labels may be missing.
   Status CheckHasColumns(const Chunk& chunk) const {
     const std::vector<ColumnConfig> all = ColumnsOf(input_.data);
     for (size_t c = 0; chunk.columns != nullptr && c < all.size(); ++c) {
-      if (chunk.columns->cells[c] != FileColumns::kAbsent) continue;
+      if (IsTarget(all[c].kind) || chunk.columns->cells[c] != FileColumns::kAbsent) continue;
       if (std::ranges::find(options_.columns, all[c].name) == options_.columns.end()) continue;
       return absl::InvalidArgumentError(absl::StrCat("--columns: the header of ", chunk.file,
                                                      " has no column '", all[c].name,

@@ -94,6 +94,8 @@ struct Evidence {
   size_t numbers = 0;   // Of columns of numbers and labels, by position: with a value of theirs.
   size_t texts = 0;     // The same: with another text.
   bool fits = false;    // The line has the cells of a row.
+  // A cell is a number, or all have digits, and few names are like that: ids such as 7 or u7.
+  bool has_values = false;
 
   bool has_names() const { return 2 * named > needed && named >= 2; }
   bool has_like_names() const {
@@ -120,6 +122,13 @@ Evidence EvidenceOf(const DataConfig& config, const Names& names, bool needs_lab
   FileColumns places = ColumnsInOrder(config.columns, needs_labels);
   if (names.size() != places.width) places = ColumnsInOrder(config.columns, true);
   evidence.fits = names.size() == places.width;
+  const auto has_digits = [](std::string_view text) { return !DigitsOf(text).empty(); };
+  const auto named_so = std::ranges::count_if(
+      config.columns, [&](const ColumnConfig& column) { return has_digits(HeaderName(column)); });
+  evidence.has_values =
+      2 * static_cast<size_t>(named_so) < config.columns.size() &&
+      (std::ranges::all_of(names, has_digits) ||
+       std::ranges::any_of(names, [](auto cell) { return ParseNumberCell(cell).has_value(); }));
   for (size_t i = 0; i < config.columns.size(); ++i) {
     const ColumnConfig& column = config.columns[i];
     const bool is_number = column.kind == Kind::kDense || column.kind == Kind::kWeight;
@@ -168,7 +177,8 @@ FirstLine FirstLineOf(const DataConfig& config, std::string_view line, bool need
   }
   if (has_header) {
     const bool is_clear = evidence.texts > 0 || evidence.named > 0 || config.csv.strict;
-    return is_clear || !evidence.fits ? FirstLine::kHeader : FirstLine::kUnclear;
+    if (is_clear || !evidence.fits) return FirstLine::kHeader;
+    return evidence.has_values ? FirstLine::kRow : FirstLine::kUnclear;
   }
   // A header of other names, or a bad row, which has a line in the output.
   const std::set<std::string_view> distinct((*names)->begin(), (*names)->end());

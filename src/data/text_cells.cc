@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
@@ -67,6 +68,9 @@ class JsonCells final : public CellSplitter, JsonEvents {
   }
 
  private:
+  std::string Where() const override {
+    return column_ ? absl::StrCat("column '", columns_[*column_].name, "'") : "";
+  }
   bool BeginObject() override {
     if (++depth_ == 1) return true;
     return !column_ || Refuse("is an object; give a text, a number, or an array of these");

@@ -1,5 +1,6 @@
 """What the commands print around a training: short logs, and errors that name what is meant."""
 
+import json
 import os
 import subprocess
 
@@ -73,9 +74,13 @@ expect(len(verified.all.splitlines()) == 1 and "are sound" in verified.out,
        f"one line for a checkpoint: {verified.all}")
 
 # Numbers of ids as people write them.
-long = simurgh("plan", "c.yaml", "--ids", "100000000")
-short = simurgh("plan", "c.yaml", "--ids", "100M")
-expect(short.out == long.out and "100000000" not in short.err, "100M is 100000000")
+long, short = (json.loads(simurgh("plan", "c.yaml", "--ids", ids, "--json").out)["tables"]
+               for ids in ("100000000", "100M"))
+expect(short == long, f"100M is 100000000: {short} and {long}")
+alone = simurgh("plan", "--ids", "0.1G", "--json")
+table = json.loads(alone.out)["tables"][0]
+expect(table["ids"] == 100_000_000 and table["bytes_per_server"] > 100_000_000 * 16 * 4,
+       f"a plan needs no configuration: {alone.out}")
 
 # Logs of all nn-workers.
 simurgh("up", "c.yaml", "--set", "training.epochs=2", "--set", "checkpoint.directory=third",

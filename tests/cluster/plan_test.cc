@@ -278,7 +278,7 @@ TEST_CASE("A plan says what is wrong with its arguments") {
     CHECK(outcome.code == 2);
     CHECK_THAT(outcome.errors, Contains(what));
   };
-  fails({}, "CONFIG is missing");
+  fails({}, "--ids is missing");
   fails({config}, "--ids is missing");
   fails({config, "--ids", "0"}, "'0' is not a number of ids");
   fails({config, "--ids", "many"}, "'many' is not a number of ids");

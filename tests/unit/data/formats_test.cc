@@ -79,7 +79,12 @@ TEST_CASE("Bad rows of JSON name file, line, and column or byte") {
   const TemporaryFolder folder;
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"{\"y\": 1",
-       "the row is not JSON: incomplete JSON at byte 7; send one JSON object in UTF-8"},
+       "the row is not JSON: incomplete JSON at byte 7 in column 'y'; send one JSON object in "
+       "UTF-8"},
+      {"{\"y\": 1, \"x\": NaN}",
+       "the row is not JSON: NaN at byte 14 in column 'x'; use null for a missing value, and "
+       "double "
+       "quotes around a text"},
       {"{\"y\": 1}}", "the row is not JSON: more text after the object at byte 8; send one object"},
       {"[1]", "the row is no JSON object; write {\"column\": value, ...}"},
       {"7", "the row is no JSON object; write {\"column\": value, ...}"},

@@ -350,7 +350,9 @@ TEST_CASE("The first line of rows to predict is never the wrong one") {
   for (const auto& [line, rows] :
        std::vector<Verdict>{{"X,CITY,TAGS,NOTE,Z", 1},
                             {"x,citty,tagss,note,z", -1},
-                            {"u1,Oslo,t2,,z3", config.csv.header ? -1 : 2}}) {
+                            {"u1,Oslo,t2,,q", config.csv.header ? -1 : 2},
+                            {"u1,o2,t2,n3,z3", 2},
+                            {"7,Oslo,t,,q", 2}}) {
     CAPTURE(line);
     CHECK(rows_of(config, line) == rows);
   }

@@ -234,6 +234,9 @@ TEST_CASE("v2: what is wrong with requests is named with its remedy", "[serving]
       {"\"x\"", "the body is no JSON object; send {\"inputs\": [...]}"},
       {"{}", "inputs: is missing; send a tensor for each column"},
       {R"({"inputs": 7})", "inputs: is a value; see the protocol"},
+      {R"({"inputs": [{"name": "age", "data": [1, NaN]}]})",
+       "the body is not JSON: NaN at byte 40 in input 'age', row 1; use null for a missing value, "
+       "and double quotes around a text"},
       {R"({"inputs": {}})", "inputs: is an object, not an array"},
       {R"({"inputs": [7]})",
        "inputs: has a value that is no object; send an object for each tensor"},
