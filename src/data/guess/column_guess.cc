@@ -149,11 +149,14 @@ IdLook LookOf(const ColumnProfile& profile, const Evidence& evidence, bool is_fe
   const auto rows = static_cast<double>(profile.numbers);
   // Each must occur in several rows.
   if (evidence.rows == 0 || !evidence.are_integral || rows < 2 * distinct) return IdLook::kNone;
-  const bool is_number = evidence.IsSureBy(evidence.number);
-  const bool tells_more = evidence.IsSureBy(evidence.value_beyond_smooth);
-  const bool is_both = evidence.IsSureBy(evidence.smooth_beyond_value);
-  if (is_few) return !is_number || (tells_more && !is_both) ? IdLook::kIds : IdLook::kNone;
-  if (tells_more) return is_both ? IdLook::kBoth : IdLook::kIds;
+  // What ids tell anyway makes training no better: on flights, numbers next to their flight
+  // number's ids cost 0.004 of the AUC.
+  const bool are_better = evidence.IsSureBy(evidence.value_over_smooth);
+  if (is_few) {
+    return are_better || !evidence.IsSureBy(evidence.number) ? IdLook::kIds : IdLook::kNone;
+  }
+  if (are_better) return IdLook::kIds;
+  if (evidence.IsSureBy(evidence.value_beyond_smooth)) return IdLook::kBoth;
   if (evidence.IsSureBy(evidence.smooth)) return IdLook::kNone;
   // The label does not depend on the number. Ids matter with those of other columns, and have no
   // gaps if they are counted through.

@@ -290,7 +290,7 @@ Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log) const 
   evidence.number = rows.GainOf(number, constant);
   evidence.smooth = rows.GainOf(smooth, constant);
   evidence.value_beyond_smooth = rows.GainOf(both, smooth);
-  evidence.smooth_beyond_value = rows.GainOf(both, value);
+  evidence.value_over_smooth = rows.GainOf(value, smooth);
   return evidence;
 }
 

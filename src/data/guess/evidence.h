@@ -35,7 +35,7 @@ struct Evidence {
   Gain number;               // Of the number over a constant.
   Gain smooth;               // Of the better one of number and ranges over a constant.
   Gain value_beyond_smooth;  // Of values shrunk to the number's or range's prediction, over these.
-  Gain smooth_beyond_value;  // Of the same over values shrunk to the constant.
+  Gain value_over_smooth;    // Of the mean of each value over these.
 
   bool IsSureBy(const Gain& gain) const { return rows > 0 && gain.IsSure(constant); }
   double least() const;  // Loss of the best one.

@@ -102,10 +102,10 @@ TEST_CASE("Integers are ids where their values tell more than their order", "[gu
   const Guessed guessed(Rows("a,b,c,d,label", 20'000, [&] {
     const uint64_t a = labels.Pick(600);          // Ids.
     const uint64_t b = labels.Pick(600);          // The odds rise with the number.
-    const uint64_t c = labels.Pick(3'000) * 200;  // Both, in a few rows each.
+    const uint64_t c = labels.Pick(6'000) * 100;  // Both, in a few rows each.
     const double d = labels.Normal();
-    const double logit = 1.5 * Labels::WeightOf(a) + 0.004 * (static_cast<double>(b) - 300) +
-                         1.5 * Labels::WeightOf(c) + 0.000004 * (static_cast<double>(c) - 3e5);
+    const double logit = 2 * Labels::WeightOf(a) + 0.006 * (static_cast<double>(b) - 300) +
+                         Labels::WeightOf(c) + 0.00001 * (static_cast<double>(c) - 3e5);
     return absl::StrCat(a, ",", b, ",", c, ",", d, ",", labels.Label(logit));
   }));
   CHECK(guessed.kind(0) == Kind::kId);
