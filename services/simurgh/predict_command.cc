@@ -118,6 +118,19 @@ Status CheckColumns(const Options& options, const DataConfig& data) {
   return RowText::Create(data, options.columns).status();
 }
 
+// Adds columns to copy that the training did not have, if rows have names. Returns whether it has.
+bool AddColumns(const std::vector<std::string>& names, DataConfig& data) {
+  if (data.format != DataConfig::Format::kCsv && data.format != DataConfig::Format::kJson) {
+    return false;
+  }
+  const size_t before = data.columns.size();
+  for (const std::string& name : names) {
+    if (std::ranges::find(data.columns, name, &ColumnConfig::name) != data.columns.end()) continue;
+    data.columns.push_back({.name = name, .kind = ColumnConfig::Kind::kSkip});
+  }
+  return data.columns.size() > before;
+}
+
 // Rows of the input, and what becomes of them.
 struct Chunk {
   static constexpr size_t kRows = 1'024;
@@ -149,9 +162,10 @@ struct Chunk {
 class FilePrediction {
  public:
   FilePrediction(const Options& options, std::shared_ptr<const ModelVersion> model,
-                 PredictInput input, OutputFile* output)
+                 PredictInput input, bool adds_columns, OutputFile* output)
       : options_(options),
         input_(std::move(input)),
+        adds_columns_(adds_columns),
         model_(std::move(model)),
         tasks_(model_->format().labels.size()),
         metrics_(model_->config().model.tasks, GroupFeature(model_->config()),
@@ -164,6 +178,10 @@ class FilePrediction {
     const ReadOptions reading{.ignore_labels = !options_.evaluates, .allow_pipes = true};
     if (IsArrow(input_.data)) return OpenReader(reading);
     SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(input_.data, input_.files, reading));
+    const bool is_csv = input_.data.format == DataConfig::Format::kCsv;
+    if (adds_columns_ && is_csv && !lines.has_names()) {
+      return Annotate(CheckColumns(options_, model_->config().data), "--columns");
+    }
     lines_.emplace(std::move(lines));
     return absl::OkStatus();
   }
@@ -374,6 +392,7 @@ class FilePrediction {
 
   const Options& options_;
   const PredictInput input_;
+  const bool adds_columns_;  // That the training did not have, to be copied.
   const std::shared_ptr<const ModelVersion> model_;
   const size_t tasks_;
   PredictionMetrics metrics_ ABSL_GUARDED_BY(turn_mutex_);
@@ -461,7 +480,8 @@ StatusOr<ExitCode> Predict(const Options& options) {
   loading.End();
   const std::vector<std::string>& labels = model->format().labels;
   SIMURGH_ASSIGN_OR_RETURN(PredictInput input, InputOf(model->config().data, options.input));
-  if (const Status columns = CheckColumns(options, model->config().data); !columns.ok()) {
+  const bool adds_columns = AddColumns(options.columns, input.data);
+  if (const Status columns = CheckColumns(options, input.data); !columns.ok()) {
     return Annotate(columns, "--columns");
   }
   std::unique_ptr<OutputFile> output;
@@ -470,7 +490,7 @@ StatusOr<ExitCode> Predict(const Options& options) {
     SIMURGH_RETURN_IF_ERROR(output->Append(HeaderOf(options, labels)));
   }
   const bool is_csv = input.data.format == DataConfig::Format::kCsv;
-  FilePrediction prediction(options, model, std::move(input), output.get());
+  FilePrediction prediction(options, model, std::move(input), adds_columns, output.get());
   SIMURGH_RETURN_IF_ERROR(prediction.Open());
   SIMURGH_RETURN_IF_ERROR(prediction.Run(threads));
   const double seconds = prediction.seconds();
@@ -516,7 +536,7 @@ ExitCode RunPredictCommand(int argc, const char* const* argv) {
       "output", po::value(&own.output)->value_name("FILE"),
       "write predictions to FILE, which appears when it is complete; -: stdout")(
       "columns", po::value(&columns)->value_name("NAME,..."),
-      "copy these columns of the input to the output")(
+      "copy these columns of the input to the output, also others than the training's")(
       "evaluate", po::bool_switch(&own.evaluates),
       "compare with the labels: print loss and metrics")(
       "threads", po::value(&own.threads)->value_name("N"),

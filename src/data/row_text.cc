@@ -18,12 +18,24 @@
 
 namespace simurgh {
 
+namespace {
+
+// Rows of JSON are read without the columns that are skipped, which may be copied.
+DataConfig WithoutSkipped(DataConfig config) {
+  for (ColumnConfig& column : config.columns) {
+    if (column.kind == ColumnConfig::Kind::kSkip) column.kind = ColumnConfig::Kind::kId;
+  }
+  return config;
+}
+
+}  // namespace
+
 struct RowText::State {
   State(const DataConfig& config, const FileColumns* file_columns)
       : columns(ColumnsOf(config)),
         is_csv(config.format == DataConfig::Format::kCsv),
         splitter(config.csv.separator, /*keeps_blanks=*/true),
-        cell_splitter(NewCellSplitter(config)),
+        cell_splitter(NewCellSplitter(WithoutSkipped(config))),
         file(file_columns),
         configured(ColumnsInOrder(columns, /*with_labels=*/true)),
         unlabelled(ColumnsInOrder(columns, /*with_labels=*/false)) {}

@@ -64,6 +64,17 @@ expect(predicted(shuffled([], range(5), "r.csv")) == scores, "without a header n
 expect(predicted(shuffled([], range(4), "r.csv")) == scores, "nor without labels")
 wrong = predicted(shuffled(["user", "itm", "price"], [0, 1, 2], "w.csv"), code=2)
 expect("'item'" in wrong.err and "'itm'" in wrong.err, f"the nearest name is named: {wrong.err}")
+write("more.csv", ["row_id", "user", "item", "price"],
+      [(f" r{k}", *row[:3]) for k, row in enumerate(rows)])
+simurgh("predict", "--model", "m", "--input", "more.csv", "--output", "o.csv", "--columns",
+        "row_id,user")
+with open("o.csv", newline="", encoding="utf-8") as file:
+    copied = [(row["row_id"], row["user"], float(row["p"])) for row in csv.DictReader(file)]
+expect(copied == [(f" r{k}", row[0], p) for k, (row, p) in enumerate(zip(rows, scores))],
+       "a column that the training did not have is copied")
+unnamed = simurgh("predict", "--model", "m", "--input", "r.csv", "--output", "o.csv", "--columns",
+                  "row_id", code=2)
+expect("no column is named 'row_id'" in unnamed.err, f"without names it is an error: {unnamed.err}")
 lacking = simurgh("predict", "--model", "m", "--input", "h.csv", "--output", "o.csv", "--columns",
                   "note", code=2)
 expect("no column 'note'" in lacking.err, f"a column that is not there: {lacking.err}")
@@ -77,6 +88,13 @@ with open("rows.jsonl", "w", encoding="utf-8") as file:
     for row in rows:
         file.write(json.dumps({"user": row[0], "item": row[1], "price": row[2]}) + "\n")
 expect(predicted("rows.jsonl") == scores, "rows of JSON have the same predictions")
+with open("notes.jsonl", "w", encoding="utf-8") as file:
+    for row in rows:
+        file.write(json.dumps({"user": row[0], "item": row[1], "price": row[2], "note": row[3]}) + "\n")
+simurgh("predict", "--model", "m", "--input", "notes.jsonl", "--output", "n.csv", "--columns", "note")
+with open("n.csv", newline="", encoding="utf-8") as file:
+    copied = [row["note"] for row in csv.DictReader(file)]
+expect(copied == [row[3] for row in rows], "texts of JSON are copied as they are")
 
 
 # What is wrong is not silent.

@@ -67,6 +67,8 @@ class RowLines {
   // The columns of the last opened file, by its header. Null: those of the configuration, in order.
   // Lifetime: until the next call of Next().
   const FileColumns* columns() const { return columns_ ? &*columns_ : nullptr; }
+  // Whether a file's header had the name of a column.
+  bool has_names() const { return has_names_; }
   // Adds file and line to an error.
   Status AtLine(const Status& status) const;
 
