@@ -90,6 +90,9 @@ days = {part: [line.split(",")[1] for line in open(f"time.{part}.csv").read().sp
 expect(max(days["train"]) < min(days["valid"]) and max(days["valid"]) < min(days["test"]),
        "validation is newer than training, and the test newer than both")
 expect(sum(len(part) for part in days.values()) == 8000, "each row is in one part")
+found = simurgh("init", "time.csv", "--force", "--time", "day", "--rows", "1000").out
+expect(found.startswith("columns of the first 1000 rows"), "--rows is --sample")
+simurgh("init", "time.csv", "--force", "--time", "day", "--weight", "weight", "--group", "user")
 done = simurgh("train", "time.yaml")
 expect("group_auc=" in done.all, f"an AUC within users: {done.out}")
 

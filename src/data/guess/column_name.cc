@@ -67,6 +67,14 @@ bool IsThingWithId(std::string_view word) {
   return false;
 }
 
+// Whether it is a word for a thing that is not in the list, such as "feed" in "feedid".
+bool HasUnknownId(std::string_view word) {
+  constexpr std::array kOthers = std::to_array<Word>(
+      {"paid", "oid", "grid", "valid", "covid", "solid", "quid", "luid", "mid", "rapid", "bid"});
+  return word.size() > 4 && word.ends_with("id") &&
+         std::ranges::none_of(kOthers, [&](Word other) { return word.ends_with(other); });
+}
+
 // "token" of "user_id:token".
 std::string_view TypeOf(std::string_view name) {
   for (const Word type : {"token_seq", "token", "float_seq", "float"}) {
@@ -140,7 +148,7 @@ NameHint HintOf(std::string_view name) {
   if (is_measure && !ends_as_id) return NameHint::kNumber;
   if (ends_as_id) return NameHint::kSurelyIds;
   if (IsOne(last, kNumberWords)) return NameHint::kNumber;
-  if (IsOne(last, kThings)) return NameHint::kIds;
+  if (IsOne(last, kThings) || HasUnknownId(last)) return NameHint::kIds;
   // Categories of Criteo and Avazu.
   const bool is_code = words.size() == 1 && last.size() > 1 && last[0] == 'c' && IsDigit(last[1]);
   return is_code ? NameHint::kIds : NameHint::kNone;

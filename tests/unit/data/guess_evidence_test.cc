@@ -167,7 +167,7 @@ TEST_CASE("Names hint at ids, numbers and labels", "[guess]") {
     CHECK(HintOf(name) == NameHint::kSurelyIds);
   }
   for (const char* name : {"user", "Movie", "site", "ad", "cate", "brand", "campaign", "C14",
-                           "item2", "store_number", "device", "user_city"}) {
+                           "item2", "store_number", "device", "user_city", "feedid"}) {
     CAPTURE(name);
     CHECK(HintOf(name) == NameHint::kIds);
   }
@@ -177,7 +177,7 @@ TEST_CASE("Names hint at ids, numbers and labels", "[guess]") {
     CHECK(HintOf(name) == NameHint::kNumber);
   }
   CHECK(HintOf("rating:float") == NameHint::kSurelyNumber);
-  for (const char* name : {"x", "I1", "paid", "grid", "level", "", "1"}) {
+  for (const char* name : {"x", "I1", "paid", "prepaid", "grid", "android", "level", "", "1"}) {
     CAPTURE(name);
     CHECK(HintOf(name) == NameHint::kNone);
   }
