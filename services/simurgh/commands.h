@@ -15,7 +15,7 @@
 namespace simurgh {
 
 inline constexpr char kInitUsage[] =
-    "  simurgh init DATA.csv [options]    write a configuration that trains on a CSV file\n";
+    "  simurgh init DATA [options]        write a configuration that trains on a file\n";
 inline constexpr char kTrainUsage[] =
     "  simurgh train CONFIG [options]     run all daemons of a configuration and train\n";
 inline constexpr char kStatusUsage[] =

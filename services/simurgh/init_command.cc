@@ -25,16 +25,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kNotes[] =
-    "DATA is a CSV file with a header, plain or compressed by gzip or zstd. Cells are separated\n"
-    "by ',', ';', '|' or tabs. The label has two values, such as 0 and 1, or yes and no, or it is\n"
-    "a number of many values.\n\n"
-    "The rows are copied to DATA.train.csv, DATA.valid.csv and, without --test, DATA.test.csv; to\n"
-    ".csv.zst if DATA is compressed. Rows for training are shuffled. Training ends when "
-    "predictions of DATA.valid.csv get no\n"
-    "better. With --refit, which the next command has, a second training reads those rows, too. "
-    "The\n"
-    "choice of rows is the same in each run. Rows that cannot be read, at most 1 %,\n"
-    "are left out.\n\n"
+    "DATA is a CSV file with a header, JSON lines, libsvm, libffm or Criteo's rows, plain or\n"
+    "compressed by gzip or zstd; or a Parquet or Arrow file, or a folder of Parquet files. Cells\n"
+    "of CSV are separated by ',', ';', '|' or tabs. The text is UTF-8. The label has two values,\n"
+    "such as 0 and 1, or yes and no, or it is a number of many values.\n\n"
+    "The rows are copied to DATA.train.csv, DATA.valid.csv and, without --test, DATA.test.csv, in\n"
+    "the folder of --output. If DATA is compressed, or Parquet or Arrow, these end in .csv.zst.\n"
+    "Other formats keep their ending. Rows for training are shuffled; beyond 128 MiB this needs\n"
+    "as much free space as the rows. Training ends when predictions of DATA.valid.csv get no\n"
+    "better. With --refit, which the next command has, a second training reads those rows, too.\n"
+    "The choice of rows is the same in each run. Rows that cannot be read, at most 1 %, are left\n"
+    "out.\n\n"
     "Prints a line for each column, with its kind and the reason, and the next command. Of a\n"
     "column of numbers the reason has the loss of predictions by this column alone: by the mean\n"
     "label of each value, by ranges, and by a linear function of the number.\n\n"
@@ -42,6 +43,7 @@ constexpr char kNotes[] =
     "Examples:\n"
     "  simurgh init clicks.csv\n"
     "  simurgh init january.csv.gz --test february.csv.gz --label bought\n"
+    "  simurgh init events.jsonl.gz --output model/events.yaml\n"
     "  simurgh init visits.csv --id shop,city --skip note --time day\n\n"
     "Exit codes: 0 done, 2 bad arguments or data, 3 failed otherwise.\n";
 
@@ -299,8 +301,7 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
       "sample", rows(), "look at the first N rows (default: 200000)")(
       "force", po::bool_switch(&own.force), "replace existing files")("rows", rows(),
                                                                       "older name of --sample");
-  const CommandHelp help{"init: writes a configuration that trains on a CSV file", kInitUsage,
-                         kNotes};
+  const CommandHelp help{"init: writes a configuration that trains on a file", kInitUsage, kNotes};
   const auto run = [&](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
     if (words.empty()) return OptionProblem("init: DATA is missing");
     if (guess.max_rows == 0) return OptionProblem("--sample 0 is out of range; use 1 or more");

@@ -400,8 +400,9 @@ void MapReader::Character(const std::string& key, const char* meaning, char* out
       [&] { return *out == '\0' ? "none" : absl::StrCat("\"", std::string(1, *out), "\""); },
       [&](const YamlNode& value) -> std::string {
         const unsigned char c = value.text.empty() ? '\0' : value.text[0];
-        const bool printable = absl::ascii_isprint(c) || c == '\t';
-        if (value.text.size() != 1 || !printable || absl::ascii_isalnum(c) || c == '"') {
+        const bool is_line_end = c == '\0' || c == '\r' || c == '\n';
+        if (value.text.size() != 1 || !absl::ascii_isascii(c) || is_line_end ||
+            absl::ascii_isalnum(c) || c == '"') {
           return absl::StrCat("'", value.text, "' is not a separator");
         }
         *out = value.text[0];

@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -97,6 +98,8 @@ StatusOr<Format> FormatOfName(const std::string& path) {
       ".pkl", ".pickle", ".npy", ".npz", ".h5", ".hdf5", ".avro", ".orc", ".tfrecord", ".sqlite"};
   const std::string ending =
       absl::AsciiStrToLower(std::filesystem::path(path).extension().string());
+  std::error_code failed;
+  if (std::filesystem::is_directory(path, failed)) return Format::kParquet;
   for (const auto& [name, format] : kFormats) {
     if (ending == name) return format;
   }

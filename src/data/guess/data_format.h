@@ -10,7 +10,7 @@
 
 namespace simurgh {
 
-// The format that the ending of a file's name says: Parquet or Arrow; else CSV.
+// The format that the ending of a file's name says: Parquet, also of a folder, or Arrow; else CSV.
 // Errors: INVALID_ARGUMENT with a remedy for a spreadsheet or another file that is no text.
 StatusOr<DataConfig::Format> FormatOfName(const std::string& path);
 

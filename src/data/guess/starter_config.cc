@@ -304,7 +304,10 @@ std::string Data(const CsvGuess& guess, const StarterOptions& options) {
                   "\n  # `fit` scales numbers by the mean and deviation of the training data. "
                   "`missing` is read "
                   "for a\n  # missing number.\n  columns:\n");
-  for (const ColumnGuess& column : guess.columns) {
+  for (size_t i = 0; i < guess.columns.size(); ++i) {
+    const ColumnGuess& column = guess.columns[i];
+    // What Arrow data have and CSV has not is empty in the copies.
+    if (IsArrow(guess.table) && guess.table.columns[i].kind == Kind::kSkip) continue;
     text += Entry("    ", Keys(column.config), column.reason);
   }
   return text;
