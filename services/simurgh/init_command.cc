@@ -107,13 +107,28 @@ const char* KindName(ColumnConfig::Kind kind) {
   return "skip";
 }
 
+// The name of a column; one beyond ASCII as the header has it, with that of the configuration.
+std::string ShownName(const ColumnConfig& column) {
+  const bool is_ascii = std::ranges::all_of(column.header_name, [](char c) {
+    return absl::ascii_isascii(static_cast<unsigned char>(c));
+  });
+  return is_ascii ? column.name : absl::StrCat(column.header_name, " (", column.name, ")");
+}
+
+// Characters of UTF-8.
+size_t LengthOf(const std::string& text) {
+  return static_cast<size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
 void Print(const CsvGuess& guess) {
   size_t width = 0;
   for (const ColumnGuess& column : guess.columns)
-    width = std::max(width, column.config.name.size());
+    width = std::max(width, LengthOf(ShownName(column.config)));
   for (const ColumnGuess& column : guess.columns) {
-    std::cout << absl::StreamFormat("  %-*s  %-5s  %s\n", static_cast<int>(width),
-                                    column.config.name, KindName(column.config.kind),
+    std::string name = ShownName(column.config);
+    name.append(width - LengthOf(name), ' ');
+    std::cout << absl::StreamFormat("  %s  %-5s  %s\n", name, KindName(column.config.kind),
                                     column.reason);
   }
 }

@@ -1,6 +1,7 @@
 #include "data/row_source.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 
@@ -9,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "data/arrow_source.h"
+#include "data/encoding.h"
 #include "data/row_parser.h"
+#include "simurgh/base/log.h"
 #include "simurgh/data/row_lines.h"
 #include "simurgh/data/row_text.h"
 
@@ -125,6 +128,7 @@ class LineSource final : public RowSource {
     block.first_part = part_;
     while (next_ && lines_.files_opened() == block.files_opened && !block.is_full()) {
       block.Add(*next_, lines_.line_number(), *place());
+      CheckEncoding();
       part_ = lines_.part();
       next_.reset();
       if (block.is_full()) break;
@@ -145,6 +149,15 @@ class LineSource final : public RowSource {
   double part() const override { return lines_.part(); }
 
  private:
+  // Warns once in a process of text whose ids are other ones than those that servers read.
+  void CheckEncoding() const {
+    static std::atomic<bool> is_said = false;
+    if (is_said) return;
+    const std::string problem = EncodingProblem(next_->text);
+    if (problem.empty() || is_said.exchange(true)) return;
+    spdlog::warn("{}:{}: {}; servers read UTF-8", lines_.file(), lines_.line_number(), problem);
+  }
+
   const DataConfig config_;
   const bool ignores_labels_;
   RowLines lines_;

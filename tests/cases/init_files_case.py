@@ -1,11 +1,11 @@
 """What `simurgh init` does with a read-only folder, with many columns and with other encodings."""
 
 import os
-import shutil
+import pathlib
 import subprocess
 
 import numpy as np
-from case import BIN, clicks, expect, simurgh, write
+from case import BIN, clicks, cluster_yaml, expect, simurgh, write
 
 HEADER = ["user", "item", "price", "label"]
 
@@ -60,3 +60,41 @@ expect("5000 columns of ids; a model has at most 4096" in made.err, f"the limit:
 expect("cut -d ',' -f 1-4096 in.csv > out.csv" in made.err, f"a remedy: {made.err}")
 expect(not [name for name in os.listdir() if name.startswith("ids.") and name != "ids.csv"],
        "nothing is written")
+
+# Names and texts beyond ASCII are what they are; other encodings than UTF-8 are named.
+user, item, price, hour, label, odds = clicks(600)
+texts = [[f"用户{user[k]}", f"Größe {item[k]}", price[k], label[k]] for k in range(600)]
+names = ["用户", "größe", "价格", "点击"]
+write("名.csv", names, texts)
+made = simurgh("init", "名.csv", "--label", "点击")
+expect("用户 (column_1)" in made.out and "größe (gr_e)" in made.out, made.out)
+simurgh("train", "名.yaml")
+simurgh("predict", "--model", "名-model", "--input", "名.csv", "--output", "s.csv", "--columns", "用户")
+scores = open("s.csv", encoding="utf-8").read().splitlines()
+expect(scores[0] == "用户,p" and scores[1].startswith(texts[0][0] + ","), f"{scores[:2]}")
+for encoding, file, words in (("gbk", "gbk.csv", "gbk.csv:1: the text is not UTF-8; convert the "
+                               "file: iconv -f GBK -t UTF-8 in.csv > out.csv"),
+                              ("utf-16", "wide.csv", "iconv -f UTF-16 -t UTF-8"),
+                              ("utf-16-le", "plain.csv", "iconv -f UTF-16LE -t UTF-8")):
+    write(file, ["用户", "item", "价格", "点击"], [[row[0], f"i{item[k]}", *row[2:]] for k, row in enumerate(texts)],
+          encoding=encoding)
+    made = simurgh("init", file, code=None)
+    expect(made.code in (2, 3) and words in made.err, f"{encoding}: {made.code} {made.err}")
+write("latin.csv", ["user", "item", "price", "label"],
+      [[f"u{user[k]}", f"é{item[k]}", *row[2:]] for k, row in enumerate(texts)], encoding="latin-1")
+made = simurgh("init", "latin.csv", code=2)
+expect("latin.csv:2: the text is not UTF-8; convert the file: iconv -f LATIN1" in made.err, made.err)
+with open("latin.yaml", "w") as file:
+    file.write(cluster_yaml() + """data:
+  train: [latin.csv]
+  test: [latin.csv]
+  columns: [{name: label, kind: label}, {name: user, kind: id}, {name: item, kind: id}]
+model: deepfm
+checkpoint: {directory: latin-model}
+""")
+done = simurgh("train", "latin.yaml", "--logs", "logs")
+logs = "".join(path.read_text() for path in pathlib.Path("logs").iterdir())
+expect("latin.csv:2: the text is not UTF-8" in logs, "training warns of the encoding")
+write("marked.csv", HEADER, rows(), encoding="utf-8-sig")
+made = simurgh("init", "marked.csv")
+expect(made.out.splitlines()[1].startswith("  user "), f"a byte order mark is no name: {made.out}")

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "data/arrow_source.h"
+#include "data/encoding.h"
 #include "data/guess/data_format.h"
 #include "data/process/feature_consumer.h"
-#include "simurgh/base/text.h"
 #include "simurgh/data/json_events.h"
 #include "simurgh/data/row_text.h"
 
@@ -189,7 +189,8 @@ StatusOr<DataConfig> FindTable(const std::string& path, uint64_t max_rows) {
   if (!line->whole) return lines.AtLine(LongLineError());
   if (!IsText(line->text)) {
     return lines.AtLine(absl::InvalidArgumentError(
-        "this is no text in UTF-8; give a CSV file, which may be compressed by gzip or zstd"));
+        "this is no text in UTF-8; give a CSV file, which may be compressed by gzip or zstd. If it "
+        "is text in UTF-16: iconv -f UTF-16LE -t UTF-8 in.csv > out.csv"));
   }
   std::vector<std::string> first;
   while (line) {
@@ -276,32 +277,10 @@ TableCells::TableCells(const DataConfig& table)
   }
 }
 
-namespace {
-
-// Whether all bytes beyond ASCII are characters of two such bytes, as of Chinese in GBK.
-// Source: GB 2312-80, whose characters have bytes from 0xA1 to 0xFE.
-bool IsChinese(std::string_view line) {
-  size_t bytes = 0;  // Of the current run.
-  for (const char c : line) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x80 && (byte < 0xa1 || byte == 0xff)) return false;
-    if (byte < 0x80 && bytes % 2 != 0) return false;
-    bytes = byte < 0x80 ? 0 : bytes + 1;
-  }
-  return bytes % 2 == 0;
-}
-
-Status CheckEncoding(std::string_view line) {
-  if (IsUtf8(line)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the text is not UTF-8; convert the file: iconv -f ", IsChinese(line) ? "GBK" : "LATIN1",
-      " -t UTF-8 in.csv > out.csv, or from its other encoding"));
-}
-
-}  // namespace
-
 StatusOr<const std::vector<std::string_view>*> TableCells::Split(std::string_view line) {
-  SIMURGH_RETURN_IF_ERROR(CheckEncoding(line));
+  if (const std::string problem = EncodingProblem(line); !problem.empty()) {
+    return absl::InvalidArgumentError(problem);
+  }
   if (splitter_ == nullptr) {
     SIMURGH_ASSIGN_OR_RETURN(const auto* const cells, csv_.Split(line));
     if (are_lists_.empty()) return cells;
