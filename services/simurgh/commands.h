@@ -124,6 +124,9 @@ struct CheckpointChoice {
   std::string step;
 };
 
+// Errors: INVALID_ARGUMENT if the path of a model is a file.
+Status CheckModelPath(const std::string& model);
+
 // The folder of the first training of `simurgh train --refit`.
 inline std::string TrialOf(std::string model) {
   while (model.size() > 1 && model.ends_with('/')) model.pop_back();

@@ -2,11 +2,13 @@
 #include <csignal>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -173,7 +175,15 @@ void CheckpointChoice::AddTo(boost::program_options::options_description& option
       "use the checkpoint of step N, or with `latest` the newest, not the best one");
 }
 
+Status CheckModelPath(const std::string& model) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(model, ignored)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      model, ": is a file; give the model's folder, which checkpoint.directory names"));
+}
+
 StatusOr<Checkpoint> CheckpointChoice::Find() const {
+  SIMURGH_RETURN_IF_ERROR(CheckModelPath(model));
   ModelDirectory directory(model);
   if (!step.empty() && step != "latest") {
     uint64_t number = 0;

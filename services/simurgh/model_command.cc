@@ -93,6 +93,7 @@ StatusOr<ExitCode> Run(const std::vector<std::string>& words, bool json) {
                                       "' is not an action; use list, info, verify, diff or merge"));
   }
   if (words.size() < 2) return OptionProblem(absl::StrCat("model ", action, ": MODEL is missing"));
+  SIMURGH_RETURN_IF_ERROR(CheckModelPath(words[1]));
   if (needs_two) {
     if (words.size() < 3) {
       return OptionProblem(absl::StrCat("model ", action, ": an argument is missing"));

@@ -503,8 +503,10 @@ StatusOr<ExitCode> Predict(const Options& options) {
                static_cast<double>(prediction.rows()) / seconds);
   if (prediction.rows() > 0 && prediction.bad_rows() == prediction.rows()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        options.input, ": all ", prediction.rows(), " rows are bad",
-        prediction.first_problem().empty() ? "" : ", such as ", prediction.first_problem()));
+        options.input, ": ",
+        prediction.rows() == 1 ? "the only row is bad"
+                               : absl::StrCat("all ", prediction.rows(), " rows are bad"),
+        prediction.first_problem().empty() ? "" : ": ", prediction.first_problem()));
   }
   if (output != nullptr) SIMURGH_RETURN_IF_ERROR(output->Finish());
   if (!options.evaluates) return ExitCode::kOk;

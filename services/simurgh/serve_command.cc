@@ -56,6 +56,7 @@ StatusOr<ServingConfig> LoadConfig(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(ServingConfig config,
                            LoadServingConfig(options.config, options.overrides));
   if (config.model.empty()) return OptionProblem("--model is missing, and serving.model");
+  SIMURGH_RETURN_IF_ERROR(CheckModelPath(config.model));
   return config;
 }
 

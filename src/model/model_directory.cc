@@ -477,6 +477,11 @@ StatusOr<CheckpointAttempt> ModelDirectory::Begin(uint64_t step, uint64_t genera
 
 namespace {
 
+bool HasSteps(const std::vector<std::string>& names) {
+  return std::ranges::any_of(
+      names, [](const std::string& name) { return NumberIn(name, "step-", "/").has_value(); });
+}
+
 // The folders in a folder that have checkpoints; of very many folders, the first.
 std::vector<std::string> ModelsIn(FileSystem& files, const std::string& folder) {
   constexpr size_t kMaxFolders = 500;
@@ -486,11 +491,7 @@ std::vector<std::string> ModelsIn(FileSystem& files, const std::string& folder) 
     if (!name.ends_with('/') || ++folders > kMaxFolders) continue;
     const std::string plain = name.substr(0, name.size() - 1);
     const StatusOr<std::vector<std::string>> inner = files.List(absl::StrCat(folder, "/", plain));
-    if (inner.ok() && std::ranges::any_of(*inner, [](const std::string& one) {
-          return NumberIn(one, "step-", "/").has_value();
-        })) {
-      models.push_back(plain);
-    }
+    if (inner.ok() && HasSteps(*inner)) models.push_back(plain);
   }
   return models;
 }
@@ -502,13 +503,15 @@ std::string RemedyOf(FileSystem& files, const std::string& path) {
   const std::string parent = folder.parent_path().string();
   if (const StatusOr<std::vector<std::string>> names = files.List(folder.string()); names.ok()) {
     if (std::ranges::find(*names, "manifest.json") != names->end()) {
-      return absl::StrCat("it is a checkpoint; give the model's folder, ", parent);
+      return absl::StrCat("it is one itself; give the model's folder, ", parent);
     }
     const std::vector<std::string> inner = ModelsIn(files, folder.string());
     if (!inner.empty()) return absl::StrCat("give a model in it: ", absl::StrJoin(inner, ", "));
     return "the training has saved none yet, or has another checkpoint.directory";
   }
-  if (!files.List(parent).ok()) return absl::StrCat("there is no folder ", parent, " either");
+  const StatusOr<std::vector<std::string>> above = files.List(parent);
+  if (!above.ok()) return absl::StrCat("there is no folder ", parent, " either");
+  if (HasSteps(*above)) return absl::StrCat("the folder above is a model; give ", parent);
   return absl::StrCat("in ", parent, ", ",
                       NearestRemedy("model", folder.filename().string(), ModelsIn(files, parent)));
 }

@@ -52,8 +52,12 @@ for words in (["predict", "--input", "d.csv", "--output", "o.csv", "--model"],
     expect("give a model in it: clicks" in above.err, f"the model in the folder: {above.err}")
     step = next(name for name in os.listdir("models/clicks") if name.startswith("step-"))
     below = simurgh(*words, f"models/clicks/{step}", code=3)
-    expect("it is a checkpoint; give the model's folder" in below.err,
+    expect("it is one itself; give the model's folder" in below.err,
            f"the folder above: {below.err}")
+    other = simurgh(*words, "models/clicks/step-1", code=3)
+    expect("the folder above is a model" in other.err, f"the folder above: {other.err}")
+    file = simurgh(*words, "c.yaml", code=2)
+    expect("c.yaml: is a file; give the model's folder" in file.err, f"no file: {file.err}")
     nowhere = simurgh(*words, "modles/clicks", code=3)
     expect("there is no folder" in nowhere.err and "modles" in nowhere.err,
            f"the folder that is missing: {nowhere.err}")
