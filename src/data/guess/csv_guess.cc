@@ -141,10 +141,16 @@ class Guesser {
       case Wish::kSkip:
         return Left("--skip");
       case Wish::kTime:
-        return Left("the rows are split by it; as a feature: --dense or --id, too");
+        return Left(absl::StrCat(
+            "the rows are split by it; as a feature: ", is_numeric ? "--dense " : "--id ", name));
       case Wish::kId:
-      case Wish::kGroup:
         return GuessAs(ColumnConfig::Kind::kId, name, profile, evidence, sample_.is_whole);
+      case Wish::kGroup: {
+        SIMURGH_ASSIGN_OR_RETURN(ColumnGuess guess, GuessAs(ColumnConfig::Kind::kId, name, profile,
+                                                            evidence, sample_.is_whole));
+        guess.reason += "; the rows of each are a group";
+        return guess;
+      }
       case Wish::kDense:
         return GuessAs(ColumnConfig::Kind::kDense, name, profile, evidence, sample_.is_whole);
       case Wish::kWeight:
