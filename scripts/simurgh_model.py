@@ -156,6 +156,8 @@ class Model(torch.nn.Module):
         if not any(loss in by_loss for loss in losses):
             return probabilities
         columns = [by_loss.get(loss, probabilities)[:, i] for i, loss in enumerate(losses)]
+        for i, scale in enumerate(self.network.get("scales", [])):
+            columns[i] = columns[i] * scale["stddev"] + scale["mean"]
         return torch.stack(columns, 1)
 
     def embed(self, samples):

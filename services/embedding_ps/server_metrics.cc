@@ -9,6 +9,7 @@
 
 #include "rpc/async.h"
 #include "services/runtime/io_thread.h"
+#include "simurgh/base/log.h"
 #include "simurgh/base/thread.h"
 
 namespace simurgh {
@@ -31,8 +32,10 @@ std::vector<double> AgeBounds() {
 
 }  // namespace
 
-TableMetrics::TableMetrics(MetricRegistry& registry, const std::string& table, size_t partitions)
+TableMetrics::TableMetrics(MetricRegistry& registry, const std::string& table, size_t partitions,
+                           uint64_t capacity_rows)
     : registry_(registry),
+      capacity_rows_(capacity_rows),
       labels_{{"table", table}},
       reported_(partitions),
       sizes_(partitions),
@@ -90,6 +93,7 @@ void TableMetrics::Report(size_t partition, const Table& table) {
     }
     if (DistinctIsDue(++reported.reports)) {
       distinct_.Merge(table.distinct_ids());
+      WarnOfEvictions(now, table.distinct_ids().Estimate());
       if (distinct_gauge_ == nullptr) {
         distinct_gauge_ = &registry_.GetGauge(
             "simurgh_ps_table_distinct_ids",
@@ -100,6 +104,24 @@ void TableMetrics::Report(size_t partition, const Table& table) {
     }
   }
   reported.stats = now;
+}
+
+void TableMetrics::WarnOfEvictions(const TableStats& stats, double distinct) {
+  constexpr size_t kCapacity = 0;  // In kEvictionCauseNames.
+  constexpr size_t kMemory = 1;
+  constexpr double kManyAgain = 1.25;
+  const uint64_t evicted = stats.evicted_for[kCapacity] + stats.evicted_for[kMemory];
+  const auto created = static_cast<double>(stats.created);
+  if (warned_ || created < kManyAgain * distinct ||
+      static_cast<double>(evicted) < created - distinct) {
+    return;
+  }
+  warned_ = true;
+  spdlog::warn(
+      "a full table evicts rows of ids that come back; raise its capacity{}: table={} "
+      "capacity_rows={} evicted_rows={}",
+      stats.evicted_for[kMemory] > 0 ? ", or embedding_ps.memory_budget" : "",
+      labels_.front().second, capacity_rows_, evicted);
 }
 
 void TableMetrics::ReportSize(size_t partition, const Table& table) {
@@ -129,7 +151,8 @@ ServerMetrics::ServerMetrics(MetricRegistry& registry, const ClusterConfig& conf
   }
   for (const TableConfig& table : config.tables) {
     tables_.push_back(
-        std::make_unique<TableMetrics>(registry, table.name, config.embedding_ps.partitions));
+        std::make_unique<TableMetrics>(registry, table.name, config.embedding_ps.partitions,
+                                       table.capacity_bytes > 0 ? 0 : table.capacity_rows));
   }
 }
 

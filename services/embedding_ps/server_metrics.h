@@ -28,7 +28,9 @@ namespace simurgh {
 // Threads: Report() and ReportSize() may run for different partitions concurrently.
 class TableMetrics {
  public:
-  TableMetrics(MetricRegistry& registry, const std::string& table, size_t partitions);
+  // capacity_rows: of the table, for a warning; 0: bytes bound it.
+  TableMetrics(MetricRegistry& registry, const std::string& table, size_t partitions,
+               uint64_t capacity_rows = 0);
 
   // Adds the changes since the partition's last report. Call on the partition's thread.
   // Cost: a few hundred nanoseconds, plus a few per eighth hit.
@@ -55,7 +57,14 @@ class TableMetrics {
   void Count(uint64_t difference, const char* name, const char* help, Counter*& counter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Warns once if a full table evicts rows of ids that come back: it has created many more rows
+  // than it has seen ids.
+  void WarnOfEvictions(const TableStats& stats, double distinct)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   MetricRegistry& registry_;
+  const uint64_t capacity_rows_;
+  bool warned_ ABSL_GUARDED_BY(mutex_) = false;
   const MetricLabels labels_;
   // By partition; each belongs to its thread.
   std::vector<std::unique_ptr<Reported>> reported_;

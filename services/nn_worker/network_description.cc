@@ -18,6 +18,7 @@
 
 #include "simurgh/base/file_descriptor.h"
 #include "simurgh/base/log.h"
+#include "simurgh/config/statistics.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/data/row_lines.h"
 #include "simurgh/data/row_text.h"
@@ -104,12 +105,15 @@ std::string DescribeNetwork(const ClusterConfig& config) {
   for (const TowerConfig& tower : config.model.towers) towers.push_back(Describe(tower, config));
   Json losses = Json::array();
   for (const TaskConfig& task : config.model.tasks) losses.push_back(NameOf(task.loss.kind));
-  const Json network = {{"labels", LabelColumns(config.data)},
-                        {"losses", std::move(losses)},
-                        {"keep_negatives", config.training.keep_negatives},
-                        {"dense", DenseNames(config)},
-                        {"embeddings", std::move(embeddings)},
-                        {"towers", std::move(towers)}};
+  Json scales = Json::array();
+  for (const LabelScale& scale : LabelScalesOf(config.data)) {
+    scales.push_back({{"mean", scale.mean}, {"stddev", scale.stddev}});
+  }
+  const Json network = {
+      {"labels", LabelColumns(config.data)}, {"losses", std::move(losses)},
+      {"scales", std::move(scales)},         {"keep_negatives", config.training.keep_negatives},
+      {"dense", DenseNames(config)},         {"embeddings", std::move(embeddings)},
+      {"towers", std::move(towers)}};
   return network.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

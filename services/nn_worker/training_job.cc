@@ -25,8 +25,12 @@ namespace {
 class JobReader final : public BatchReader {
  public:
   JobReader(std::unique_ptr<BatchReader> reader, const RawMasks& masks, Counter& skipped_rows,
-            LabelCounts* labels)
-      : reader_(std::move(reader)), masks_(masks), skipped_rows_(skipped_rows), labels_(labels) {}
+            LabelCounts* labels, const TargetScales* scales)
+      : reader_(std::move(reader)),
+        masks_(masks),
+        skipped_rows_(skipped_rows),
+        labels_(labels),
+        scales_(scales) {}
 
   ~JobReader() override {
     if (labels_ == nullptr) return;
@@ -41,6 +45,7 @@ class JobReader final : public BatchReader {
     counted_ = reader_->skipped_rows();
     if (!batch.ok() || !batch->has_value() || (*batch)->size() == 0) return batch;
     if (labels_ != nullptr) labels_->Add((*batch)->dense);
+    if (scales_ != nullptr) Scale((*batch)->dense);
     masks_.AppendTo(**batch);
     return batch;
   }
@@ -49,10 +54,26 @@ class JobReader final : public BatchReader {
   void Stop() override { reader_->Stop(); }
 
  private:
+  void Scale(DenseBatch& batch) const {
+    const std::vector<LabelScale>& labels = scales_->labels;
+    const size_t count = batch.batch_size * batch.tasks;
+    for (size_t label = 0; label < labels.size(); ++label) {
+      if (labels[label] == LabelScale()) continue;
+      for (size_t i = label; i < count; i += batch.tasks) {
+        batch.labels[i] = labels[label].Scaled(batch.labels[i]);
+      }
+    }
+    if (scales_->mean_weight == 1) return;
+    for (float& weight : std::span(batch.labels).subspan(count)) {
+      weight = static_cast<float>(double{weight} / scales_->mean_weight);
+    }
+  }
+
   std::unique_ptr<BatchReader> reader_;
   const RawMasks& masks_;
   Counter& skipped_rows_;
   LabelCounts* const labels_;
+  const TargetScales* const scales_;
   uint64_t counted_ = 0;
 };
 
@@ -156,8 +177,8 @@ std::vector<std::string> LabelCounts::Warnings() const {
 
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
-                                          LabelCounts* labels) {
-  return std::make_unique<JobReader>(std::move(reader), masks, skipped_rows, labels);
+                                          LabelCounts* labels, const TargetScales* scales) {
+  return std::make_unique<JobReader>(std::move(reader), masks, skipped_rows, labels, scales);
 }
 
 TrainingJob::TrainingJob(const ClusterConfig& config, MetricRegistry& registry, uint32_t rank)
@@ -191,7 +212,9 @@ OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOpti
           labels]() -> StatusOr<std::unique_ptr<BatchReader>> {
     SIMURGH_ASSIGN_OR_RETURN(auto reader, OpenBatchReader(config_.data, config_.features, files,
                                                           config_.training.batch_size, options));
-    return NewJobReader(std::move(reader), masks_, skipped_rows, labels);
+    // Only rows to train on are counted and scaled.
+    return NewJobReader(std::move(reader), masks_, skipped_rows, labels,
+                        labels == nullptr ? nullptr : &scales_);
   };
 }
 
@@ -212,6 +235,8 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
         ApplyStatistics(resumed->manifest.statistics, job->config_.data, job->config_.features));
     SIMURGH_ASSIGN_OR_RETURN(job->start_, ReadState(resumed->manifest));
   }
+  job->scales_ = {.labels = LabelScalesOf(job->config_.data),
+                  .mean_weight = MeanWeightOf(job->config_.data)};
   job->start_.position = job->start_.position.ContinueWith(job->TrainDivision());
   SIMURGH_ASSIGN_OR_RETURN(
       job->network_,
@@ -296,13 +321,14 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
     };
   } else {
     train = [this](uint32_t) -> StatusOr<std::unique_ptr<BatchReader>> {
-      return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &labels_);
+      return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &labels_, &scales_);
     };
   }
   TrainerData data{.train = std::move(train),
                    .embeddings = EmbeddingCheck(InputsOf(config_).features, WireOf(config_)),
                    .dense_width = InputsOf(config_).dense_width,
                    .tasks = config_.model.tasks,
+                   .scales = scales_.labels,
                    .is_weighted = InputsOf(config_).has_sample_weights,
                    .group_feature = GroupFeature(config_),
                    .async_staleness = AsyncStaleness(config_),
@@ -346,6 +372,7 @@ Status TrainingJob::Predict(EmbeddingPort& port, uint64_t run, uint64_t steps,
       .tasks = config_.model.tasks,
       .is_weighted = InputsOf(config_).has_sample_weights,
       .kept_negatives = config_.training.keep_negatives,
+      .scales = scales_.labels,
       .embeddings = EmbeddingCheck(InputsOf(config_).features, WireOf(config_)),
       .retry_deadline = config_.training.retry_deadline,
       .sink = std::move(sink)};

@@ -13,6 +13,7 @@
 #include "services/nn_worker/train_report.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/config/statistics.h"
 #include "simurgh/data/bad_row_file.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/data/file_identity.h"
@@ -48,14 +49,21 @@ class LabelCounts {
   uint64_t samples_ = 0;
 };
 
+// Scales of what training reads: predictions of other data are brought to the unit of the labels.
+struct TargetScales {
+  std::vector<LabelScale> labels;  // In order.
+  double mean_weight = 1;          // Weights are divided by it.
+};
+
 // Wraps a reader: appends the masks of raw features and counts the bad rows that it skips.
 //
-// labels: counts the labels; may be null. The reader's destructor, at the end of each epoch, logs
-// their warnings.
-// Lifetime: all but the reader outlive the result.
+// scales: of labels and weights; null: they stay. // labels: counts the labels; may be null. The
+// reader's destructor, at the end of each epoch, logs their warnings. Lifetime: all but the reader
+// outlive the result.
 std::unique_ptr<BatchReader> NewJobReader(std::unique_ptr<BatchReader> reader,
                                           const RawMasks& masks, Counter& skipped_rows,
-                                          LabelCounts* labels);
+                                          LabelCounts* labels,
+                                          const TargetScales* scales = nullptr);
 
 // The feature that training.auc_group_feature names, if there is one.
 std::optional<size_t> GroupFeature(const ClusterConfig& config);
@@ -151,6 +159,7 @@ class TrainingJob {
   CheckpointPort* checkpoints_ = nullptr;
   FeedBuffer* buffer_ = nullptr;  // Null: reads files.
   TrainReport report_;
+  TargetScales scales_;
   LabelCounts labels_;  // Of the training data.
   Counter& skipped_train_rows_;
   Counter& skipped_validation_rows_;

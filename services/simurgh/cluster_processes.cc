@@ -147,16 +147,16 @@ sigset_t HandledSignals() {
 ExitCode Cluster::Supervise() {
   constexpr timespec kViewInterval{.tv_sec = 0, .tv_nsec = 100'000'000};
   const sigset_t signals = HandledSignals();
-  std::vector<std::string> loaders;
+  std::vector<std::string> others;  // Their warnings are shown.
   for (const Program& program : programs_) {
-    if (program.role != Role::kLoader) continue;
+    if (program.role != Role::kLoader && program.name != "embedding-ps") continue;
     for (const size_t index : program.indexes) {
-      loaders.push_back(LogOf(absl::StrCat(program.name, "-", index)));
+      others.push_back(LogOf(absl::StrCat(program.name, "-", index)));
     }
   }
   for (const Program& program : programs_) {
     if (program.role != Role::kTrainer) continue;
-    view_.emplace(LogOf(absl::StrCat(program.name, "-", program.indexes.front())), loaders);
+    view_.emplace(LogOf(absl::StrCat(program.name, "-", program.indexes.front())), others);
   }
   const auto will_start = [this] {
     return !restarts_.empty() || (start_again_ && !interrupted_ && !failure_);

@@ -25,6 +25,7 @@
 #include "services/simurgh/progress.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/config/statistics.h"
 #include "simurgh/data/batch.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/feature/raw_masks.h"
@@ -192,6 +193,7 @@ StatusOr<ExitCode> ExportOnnx(const Options& options) {
       OnnxModel(config.model, InputsOf(config), weights->parameters, weights->statistics,
                 {.outputs = OutputNames(LabelColumns(config.data)),
                  .kept_negatives = config.training.keep_negatives,
+                 .scales = LabelScalesOf(config.data),
                  .step = checkpoint.manifest.step,
                  .metadata = {{"network", DescribeNetwork(config)},
                               {"step", absl::StrCat(checkpoint.manifest.step)}}}));

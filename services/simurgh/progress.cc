@@ -49,13 +49,13 @@ std::string ProgressText(const std::string& line) {
 
 }  // namespace
 
-LogView::LogView(const std::string& trainer, const std::vector<std::string>& loaders) {
+LogView::LogView(const std::string& trainer, const std::vector<std::string>& others) {
   const auto open = [](const std::string& path) {
     return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   };
   logs_.push_back({.file = open(trainer)});
-  for (const std::string& loader : loaders) {
-    logs_.push_back({.file = open(loader), .has_warnings_only = true});
+  for (const std::string& other : others) {
+    logs_.push_back({.file = open(other), .has_warnings_only = true});
   }
 }
 

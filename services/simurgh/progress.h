@@ -68,15 +68,16 @@ class ProgressLine {
   bool open_ = false;
 };
 
-// Shows the growing log of an nn-worker, and warnings of loaders, on stderr. On a terminal, the
-// last line is that of progress: steps, samples per second, loss, AUC of training and the time that
-// is left. Lines of the logs move up before it. Elsewhere lines of progress are shown every 10 s.
+// Shows the growing log of an nn-worker, and warnings of loaders and servers, on stderr. On a
+// terminal, the last line is that of progress: steps, samples per second, loss, AUC of training and
+// the time that is left. Lines of the logs move up before it. Elsewhere lines of progress are shown
+// every 10 s.
 //
 // Threads: one owner.
 class LogView {
  public:
   // Paths of existing files.
-  explicit LogView(const std::string& trainer, const std::vector<std::string>& loaders = {});
+  explicit LogView(const std::string& trainer, const std::vector<std::string>& others = {});
   ~LogView() { Erase(); }
 
   // Shows the lines that are complete.

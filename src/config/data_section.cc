@@ -101,16 +101,20 @@ void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
   in.Choice<Transform>(
       "transform", "`dense`: function before scaling; `log1p`: sign(x) log(1 + abs(x))",
       &column->transform, {{"none", Transform::kNone}, {"log1p", Transform::kLog1p}});
-  in.Number("mean", "`dense`: mean in `(transform(x) - mean) / stddev`", &column->mean, kAnyNumber);
-  in.Number("stddev", "`dense`: divisor in `(transform(x) - mean) / stddev`", &column->stddev,
-            kPositive);
-  in.Bool("fit",
-          "`dense`: whether mean and stddev are computed from the training files, see Statistics",
-          &column->fit, "true, without mean and stddev");
-  if (column->kind == ColumnConfig::Kind::kDense && !in.Has("mean") && !in.Has("stddev") &&
-      !in.Has("fit")) {
-    column->fit = true;
-  }
+  in.Number("mean", "`dense`, `label` with squared_error: mean in `(transform(x) - mean) / stddev`",
+            &column->mean, kAnyNumber);
+  in.Number("stddev",
+            "`dense`, `label` with squared_error: divisor in `(transform(x) - mean) / stddev`",
+            &column->stddev, kPositive);
+  in.Bool(
+      "fit",
+      "`dense`, `label` with squared_error, `weight`: whether mean and stddev are computed from "
+      "the training files, see Statistics",
+      &column->fit, "true, without mean and stddev");
+  // Of a label, only the loss squared_error keeps it, see LinkTasks.
+  const bool can_fit =
+      column->kind == Kind::kDense || column->kind == Kind::kLabel || column->kind == Kind::kWeight;
+  if (can_fit && !in.Has("mean") && !in.Has("stddev") && !in.Has("fit")) column->fit = true;
   in.Character("separator", "`id`: character between the ids of a cell", &column->separator);
   in.OnlyWith(!column->fit, "leave out fit", {"mean", "stddev"});
   in.OnlyWith(column->kind == Kind::kLabel, "set kind: label", {"positive", "negative"});
@@ -119,8 +123,10 @@ void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
     if (std::ranges::find(column->positive, text) == column->positive.end()) continue;
     in.Error("negative", absl::StrCat("'", text, "' is also in positive"), "keep it in one list");
   }
-  in.OnlyWith(column->kind == Kind::kDense, "set kind: dense",
-              {"missing", "transform", "mean", "stddev", "fit"});
+  in.OnlyWith(column->kind == Kind::kDense, "set kind: dense", {"missing", "transform"});
+  in.OnlyWith(column->kind == Kind::kDense || column->kind == Kind::kLabel, "set kind: dense",
+              {"mean", "stddev"});
+  in.OnlyWith(can_fit, "set kind: dense", {"fit"});
   in.OnlyWith(column->kind == Kind::kId, "set kind: id", {"separator"});
 }
 

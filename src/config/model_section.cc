@@ -136,10 +136,30 @@ void ReadLoss(MapReader& in, LossConfig* loss) {
   in.OnlyWith(!IsRegression(loss->kind), "set kind: bce or focal", {"positive_weight"});
 }
 
+// Labels with the loss squared_error and weights are scaled by their statistics, which a stream
+// does not have. Other labels are not scaled.
+void FitTargets(ClusterConfig* config, Diagnostics* diagnostics) {
+  DataConfig& data = config->data;
+  for (size_t i = 0; i < data.columns.size(); ++i) {
+    ColumnConfig& column = data.columns[i];
+    if (!IsTarget(column.kind)) continue;
+    const auto task = std::ranges::find(config->model.tasks, column.name, &TaskConfig::label);
+    const bool is_scaled =
+        column.kind == ColumnConfig::Kind::kWeight ||
+        (task != config->model.tasks.end() && task->loss.kind == LossConfig::Kind::kSquaredError);
+    if (is_scaled && HasPairs(data)) column.fit = true;  // Its columns have no keys.
+    if (data.streams() || !is_scaled) column.fit = false;
+    if (is_scaled || (column.mean == 0 && column.stddev == 1)) continue;
+    diagnostics->Report(absl::StrCat("data.columns.", i, column.mean != 0 ? ".mean" : ".stddev"),
+                        "a label is scaled with the loss squared_error only", "remove it");
+  }
+}
+
 // Sets which cells the labels may have. Only binary labels have texts.
 void LinkLabels(ClusterConfig* config, const std::vector<TaskConfig>& given,
                 Diagnostics* diagnostics) {
   using Values = ColumnConfig::LabelValues;
+  FitTargets(config, diagnostics);
   for (const TaskConfig& task : config->model.tasks) {
     const LossConfig::Kind kind = task.loss.kind;
     if (!IsRegression(kind)) continue;

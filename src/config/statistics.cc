@@ -30,6 +30,11 @@ Status Check(const Statistics& statistics, const std::string& name, const std::s
                  "use an undamaged copy of the model");
 }
 
+// Models of older versions have no statistics of labels and weights, which they did not scale.
+bool IsUnscaledByOlder(const ColumnConfig& column, const Statistics& statistics) {
+  return IsTarget(column.kind) && !statistics.contains(NameOf(column));
+}
+
 }  // namespace
 
 Statistics StatisticsOf(const DataConfig& data, const std::vector<FeatureConfig>& features) {
@@ -54,7 +59,7 @@ Status ApplyStatistics(const Statistics& statistics, DataConfig& data,
   }
   const std::vector<ColumnConfig> columns = ColumnsOf(data);
   for (const ColumnConfig& column : columns) {
-    if (!column.fit) continue;
+    if (!column.fit || IsUnscaledByOlder(column, statistics)) continue;
     SIMURGH_RETURN_IF_ERROR(
         Check(statistics, NameOf(column), "a mean and a stddev above 0",
               [](const auto& numbers) { return numbers.size() == 2 && numbers[1] > 0.0; }));
@@ -73,6 +78,10 @@ Status ApplyStatistics(const Statistics& statistics, DataConfig& data,
   data.criteo.stddev.clear();
   for (size_t i = 0; i < columns.size(); ++i) {
     if (!columns[i].fit) continue;
+    if (IsUnscaledByOlder(columns[i], statistics)) {
+      data.columns[i].fit = false;
+      continue;
+    }
     const std::vector<double>& numbers = statistics.at(NameOf(columns[i]));
     if (data.format != DataConfig::Format::kCriteo) {
       data.columns[i].mean = numbers[0];
@@ -87,6 +96,22 @@ Status ApplyStatistics(const Statistics& statistics, DataConfig& data,
     feature.processing.boundaries = statistics.at(NameOf(feature));
   }
   return absl::OkStatus();
+}
+
+std::vector<LabelScale> LabelScalesOf(const DataConfig& data) {
+  std::vector<LabelScale> scales;
+  for (const ColumnConfig& column : ColumnsOf(data)) {
+    if (column.kind != ColumnConfig::Kind::kLabel) continue;
+    scales.push_back({.mean = column.mean, .stddev = column.stddev});
+  }
+  return scales;
+}
+
+double MeanWeightOf(const DataConfig& data) {
+  for (const ColumnConfig& column : ColumnsOf(data)) {
+    if (column.kind == ColumnConfig::Kind::kWeight && column.fit) return column.mean;
+  }
+  return 1;
 }
 
 }  // namespace simurgh

@@ -160,6 +160,15 @@ void CorrectForSampling(std::span<float> probabilities, double kept) {
   }
 }
 
+void UnscalePredictions(std::span<float> predictions, std::span<const LabelScale> scales) {
+  for (size_t label = 0; label < scales.size(); ++label) {
+    if (scales[label] == LabelScale()) continue;
+    for (size_t i = label; i < predictions.size(); i += scales.size()) {
+      predictions[i] = scales[label].Unscaled(predictions[i]);
+    }
+  }
+}
+
 SlidingAuc::SlidingAuc(size_t window) : window_(window) { SIMURGH_CHECK_LT(0U, window); }
 
 void SlidingAuc::Add(std::span<const float> labels, std::span<const float> scores,

@@ -182,7 +182,15 @@ class Translator {
       const std::string predictions = Predictions(tasks_[task].loss.kind, logits);
       const std::string index =
           graph_.Integer(absl::StrCat("label.", task), static_cast<int64_t>(task));
-      graph_.Node("Gather", {predictions, index}, options.outputs[task], {{"axis", int64_t{1}}});
+      const LabelScale scale = options.scales.empty() ? LabelScale() : options.scales[task];
+      const std::string& output = options.outputs[task];
+      const bool is_scaled = scale != LabelScale();
+      const std::string name = is_scaled ? output + ".scaled" : output;
+      graph_.Node("Gather", {predictions, index}, name, {{"axis", int64_t{1}}});
+      if (is_scaled) {
+        graph_.Node("Mul", {name, Number(output + ".stddev", scale.stddev)}, output + ".unscaled");
+        graph_.Node("Add", {output + ".unscaled", Number(output + ".mean", scale.mean)}, output);
+      }
       graph_.Output(options.outputs[task]);
     }
     return std::move(graph_);
@@ -436,7 +444,7 @@ class Translator {
                        {{"keepdims", int64_t{keep ? 1 : 0}}});
   }
 
-  std::string Number(const char* name, double value) {
+  std::string Number(const std::string& name, double value) {
     const auto number = static_cast<float>(value);
     return graph_.Floats(name, {}, {&number, 1});
   }

@@ -8,6 +8,7 @@
 #include "serve/remote_reader.h"
 #include "serve/version_rows.h"
 
+#include "simurgh/config/statistics.h"
 #include "simurgh/data/pooling.h"
 #include "simurgh/data/row_codec.h"
 #include "simurgh/data/vector_codec.h"
@@ -60,6 +61,7 @@ struct Predictor::State {
 
   const std::shared_ptr<const ModelVersion::Common> shared;
   const ModelVersion::Common& common;
+  const std::vector<LabelScale> scales = LabelScalesOf(common.config.data);
   RowBatcher batcher;
   DensePredictor dense;
   const VectorCodec vectors;            // Of embeddings.
@@ -216,6 +218,7 @@ Status Predictor::Predict(const ModelVersion& model, Batch& batch,
   SIMURGH_RETURN_IF_ERROR(state.dense.Predict(*model.parts_->dense, state.Pool(*batch.sparse),
                                               batch.dense.matrix(), probabilities));
   CorrectForSampling(probabilities, state.common.config.training.keep_negatives);
+  UnscalePredictions(probabilities, state.scales);
   return absl::OkStatus();
 }
 

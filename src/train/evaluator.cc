@@ -219,6 +219,7 @@ Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collectiv
       options.embeddings.Count(*pulled->block, dense.batch_size, not_finite.features());
     }
     CorrectForSampling(probabilities, options.kept_negatives);
+    UnscalePredictions(probabilities, options.scales);
     if (options.sink) SIMURGH_RETURN_IF_ERROR(options.sink(*pulled->batch, probabilities));
     pipeline.Finish();
   }

@@ -29,8 +29,8 @@ bool EarlyStopping::IsOver(const EvaluationResult& result) {
 }
 
 ProgressMeter::ProgressMeter(std::chrono::milliseconds interval, size_t auc_window,
-                             std::span<const TaskConfig> tasks)
-    : interval_(interval), window_samples_(auc_window) {
+                             std::span<const TaskConfig> tasks, std::vector<LabelScale> scales)
+    : interval_(interval), window_samples_(auc_window), scales_(std::move(scales)) {
   for (const TaskConfig& task : tasks) {
     tasks_.push_back({.loss = task.loss, .auc = std::nullopt, .sums = {}});
     if (!IsRegression(task.loss.kind)) tasks_.back().auc.emplace(auc_window);
@@ -45,8 +45,8 @@ void ProgressMeter::AddToWindow(const TrainObserver::Step& step, const DenseBatc
   for (size_t sample = 0; sample < step.samples; ++sample) {
     const size_t first = sample * tasks_.size();
     const double weight = weights.empty() ? 1.0 : weights[sample];
-    own.predicted += weight * probabilities[first];
-    own.labels += weight * batch.labels[first];
+    own.predicted += weight * Unscaled(0, probabilities[first]);
+    own.labels += weight * Unscaled(0, batch.labels[first]);
   }
   const auto add = [this](const Sums& sums, double sign) {
     window_sums_.loss += sign * sums.loss;
@@ -93,7 +93,8 @@ void ProgressMeter::Add(const TrainObserver::Step& step, const DenseBatch& batch
     if (task.auc) {
       task.auc->Add({&batch.labels[i], 1}, probabilities.subspan(i, 1), weight);
     } else {
-      task.sums.Add(task.loss, batch.labels[i], probabilities[i],
+      const size_t index = i % tasks_.size();
+      task.sums.Add(task.loss, Unscaled(index, batch.labels[i]), Unscaled(index, probabilities[i]),
                     weight.empty() ? 1.0F : weight.front());
     }
   }

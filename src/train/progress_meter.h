@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "simurgh/config/statistics.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/nn/metrics.h"
 #include "simurgh/train/checkpoint_port.h"
@@ -41,7 +42,7 @@ class ProgressMeter {
  public:
   // interval: between reports. auc_window: number of latest predictions of each task's AUC.
   ProgressMeter(std::chrono::milliseconds interval, size_t auc_window,
-                std::span<const TaskConfig> tasks);
+                std::span<const TaskConfig> tasks, std::vector<LabelScale> scales = {});
 
   // probabilities: (batch, tasks), row by row.
   void Add(const TrainObserver::Step& step, const DenseBatch& batch,
@@ -95,6 +96,13 @@ class ProgressMeter {
   const size_t window_samples_;
   std::deque<Sums> window_;  // Of the latest steps.
   Sums window_sums_;
+
+  // In the unit of the label.
+  float Unscaled(size_t task, float number) const {
+    return scales_.empty() ? number : scales_[task].Unscaled(number);
+  }
+
+  const std::vector<LabelScale> scales_;  // By label, or empty.
 };
 
 }  // namespace simurgh

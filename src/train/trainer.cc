@@ -228,6 +228,7 @@ StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set
   const EvaluationOptions options{.tasks = data_.tasks,
                                   .is_weighted = data_.is_weighted,
                                   .kept_negatives = config_.keep_negatives,
+                                  .scales = data_.scales,
                                   .group_feature = data_.group_feature,
                                   .embeddings = data_.embeddings,
                                   .retry_deadline = config_.retry_deadline};
@@ -364,7 +365,8 @@ Status Trainer::TrainEpochs(ProgressMeter& meter, const std::stop_token& stop) {
 }
 
 StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
-  ProgressMeter meter(config_.progress_interval, config_.auc_window_samples, data_.tasks);
+  ProgressMeter meter(config_.progress_interval, config_.auc_window_samples, data_.tasks,
+                      data_.scales);
   const TrainState& start = data_.start;
   meter.result.steps = start.steps;
   meter.result.skipped_steps = start.skipped_steps;

@@ -153,7 +153,7 @@ std::vector<std::string> WarmStart(const std::string& rows, const std::string& w
   return {"tables.0.initial_rows=" + rows,
           "model.initial_weights=" + weights,
           "tables.0.optimizer.learning_rate=1e-30",
-          "tables.0.initializer.kind=zero",  // Rows of new ids.
+          "tables.0.initializer={kind: zero}",  // Rows of new ids.
           "training.dense_optimizer.learning_rate=1e-30",
           "model.towers.0.layers.1={batch_norm: {momentum: 1e-30}}",
           "model.towers.1.layers.1={batch_norm: {momentum: 1e-30}}"};

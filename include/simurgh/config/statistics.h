@@ -10,7 +10,7 @@
 
 namespace simurgh {
 
-// Statistics of the training files by name. `columns.NAME`, of a dense column with `fit`: mean and
+// Statistics of the training files by name. `columns.NAME`, of a column with `fit`: mean and
 // stddev. `features.NAME`, of a feature with `quantiles`: its boundaries, ascending.
 using Statistics = std::map<std::string, std::vector<double>>;
 
@@ -21,5 +21,24 @@ Statistics StatisticsOf(const DataConfig& data, const std::vector<FeatureConfig>
 // the columns and features that need them, with possible values; nothing changes then.
 Status ApplyStatistics(const Statistics& statistics, DataConfig& data,
                        std::vector<FeatureConfig>& features);
+
+// Scale of a label. The network is trained on (label - mean) / stddev. Predictions, and all metrics
+// but the training loss, are in the unit of the label.
+struct LabelScale {
+  double mean = 0;
+  double stddev = 1;
+
+  float Scaled(float label) const { return static_cast<float>((double{label} - mean) / stddev); }
+  float Unscaled(float prediction) const {
+    return static_cast<float>(double{prediction} * stddev + mean);
+  }
+  bool operator==(const LabelScale&) const = default;
+};
+
+// By label, in order.
+std::vector<LabelScale> LabelScalesOf(const DataConfig& data);
+
+// The mean weight of training samples, by which weights are divided; 1 without `fit`.
+double MeanWeightOf(const DataConfig& data);
 
 }  // namespace simurgh

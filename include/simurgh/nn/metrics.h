@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simurgh/config/model_config.h"
+#include "simurgh/config/statistics.h"
 
 namespace simurgh {
 
@@ -111,6 +112,10 @@ struct PredictionSums {
 // the negatives: p / (p + (1 - p) / kept). The AUC does not change. Requires 0 < kept <= 1.
 // Source: He et al., "Practical lessons from predicting clicks on ads at Facebook", ADKDD 2014.
 void CorrectForSampling(std::span<float> probabilities, double kept);
+
+// Brings predictions, (B, labels) row by row, to the unit of their labels. scales: by label, or
+// none.
+void UnscalePredictions(std::span<float> predictions, std::span<const LabelScale> scales);
 
 // The exact AUC of the latest predictions.
 //

@@ -8,6 +8,7 @@
 
 #include "simurgh/base/status.h"
 #include "simurgh/config/model_config.h"
+#include "simurgh/config/statistics.h"
 #include "simurgh/nn/model.h"
 
 namespace simurgh {
@@ -15,6 +16,7 @@ namespace simurgh {
 struct OnnxOptions {
   std::vector<std::string> outputs;             // A name for each label.
   double kept_negatives = 1.0;                  // See CorrectForSampling; 1 with a regression.
+  std::vector<LabelScale> scales = {};          // By label; empty: none is scaled.
   uint64_t step = 0;                            // The version of the ONNX model.
   std::map<std::string, std::string> metadata;  // Texts by key.
 };

@@ -14,6 +14,7 @@
 #include "simurgh/base/status.h"
 #include "simurgh/collective/collective.h"
 #include "simurgh/config/model_config.h"
+#include "simurgh/config/statistics.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/nn/batch_block.h"
@@ -86,7 +87,8 @@ class PredictionMetrics {
 struct EvaluationOptions {
   std::vector<TaskConfig> tasks = {TaskConfig()};  // By label.
   bool is_weighted = false;                        // See DenseBatch::weights().
-  double kept_negatives = 1;  // Share of negatives that training kept; corrects predictions.
+  double kept_negatives = 1;       // Share of negatives that training kept; corrects predictions.
+  std::vector<LabelScale> scales;  // By label; empty: none is scaled.
   // A sample's group is the first id of this feature; samples without an id have no group. None:
   // see DenseBatch::groups.
   std::optional<size_t> group_feature;

@@ -117,9 +117,10 @@ struct TrainerData {
   EmbeddingCheck embeddings;  // Of all features.
   size_t dense_width = 0;
   std::vector<TaskConfig> tasks = {TaskConfig()};  // By label.
-  bool is_weighted = false;                        // See DenseBatch::weights().
-  std::optional<size_t> group_feature;             // See EvaluationOptions.
-  uint32_t async_staleness = 1;                    // Mode async: PipelineOptions::staleness.
+  std::vector<LabelScale> scales = {};  // By label, of batches of `train` alone; empty: none.
+  bool is_weighted = false;             // See DenseBatch::weights().
+  std::optional<size_t> group_feature;  // See EvaluationOptions.
+  uint32_t async_staleness = 1;         // Mode async: PipelineOptions::staleness.
   // Of the run that this one continues. The batches of `train` carry progress of shares of its
   // position.
   TrainState start;

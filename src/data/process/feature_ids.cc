@@ -1,6 +1,7 @@
 #include "data/process/feature_ids.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/base/check.h"
+#include "simurgh/base/log.h"
 
 namespace simurgh {
 
@@ -130,6 +132,23 @@ Status FeatureIds::OfCell(std::span<const Token> tokens, std::vector<uint64_t>& 
   return absl::OkStatus();
 }
 
+namespace {
+
+// A row's gradient grows with the weight, and so does its effect on the sum.
+constexpr float kLargeWeight = 1'000;
+
+// Once in a process: files are read by several threads, and again in each epoch.
+void WarnOfLargeWeight(const std::string& feature, std::string_view value, float weight) {
+  static std::atomic<bool> has_warned = false;
+  if (has_warned.exchange(true)) return;
+  spdlog::warn(
+      "feature '{}': the value of {} is {:g}, and values above {:g} make training diverge; divide "
+      "them, or take their logarithm",
+      feature, Quoted(value), weight, kLargeWeight);
+}
+
+}  // namespace
+
 Status FeatureIds::OfWeightedCell(std::span<const Token> tokens) {
   for (const Token& token : tokens) {
     Token value = token;
@@ -146,6 +165,7 @@ Status FeatureIds::OfWeightedCell(std::span<const Token> tokens) {
       return BadToken(token,
                       "has a weight that is not a finite number; correct it, or leave it out");
     }
+    if (std::abs(*weight) > kLargeWeight) WarnOfLargeWeight(config_.name, token.text, *weight);
     const size_t before = ids_.size();
     SIMURGH_RETURN_IF_ERROR(OfCell({&value, 1}, ids_));
     if (ids_.size() > before) weights_.push_back(*weight);

@@ -23,8 +23,9 @@ constexpr size_t kRowsAtOnce = 4'096;
 
 // A column with statistics to compute.
 struct Observed {
-  std::string key;         // Of Statistics.
-  std::string name;        // For messages: the scaled column, or the feature with quantiles.
+  std::string key;   // Of Statistics.
+  std::string name;  // For messages: the scaled column, or the feature with quantiles.
+  ColumnConfig::Kind kind = ColumnConfig::Kind::kDense;
   size_t place;            // Among the cells.
   uint32_t quantiles = 0;  // 0: the column is scaled.
   ColumnConfig::Transform transform = ColumnConfig::Transform::kNone;
@@ -105,7 +106,7 @@ std::vector<FeatureConfig> WithAnyBoundaries(std::vector<FeatureConfig> features
   return features;
 }
 
-// Reads the dense columns to fit as texts: without a scale yet, no value is too large.
+// Reads the columns to fit as texts: without a scale yet, no value is too large.
 DataConfig WithUnscaled(DataConfig config) {
   for (ColumnConfig& column : config.columns) {
     if (column.fit) column.kind = ColumnConfig::Kind::kId;
@@ -117,16 +118,16 @@ Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& featu
                std::vector<Observed>& observed, FileIdentities* identities) {
   SIMURGH_ASSIGN_OR_RETURN(auto taking, NewFeatureConsumer(config, WithAnyBoundaries(features)));
   const size_t dense_width = DenseColumns(config).size();
+  const size_t labels = std::max<size_t>(LabelColumns(config).size(), 1);  // All may be fitted.
   const uint64_t max_rows =
       config.fit_rows == 0 ? std::numeric_limits<uint64_t>::max() : config.fit_rows;
   std::vector<std::unique_ptr<RowConsumer>> observer;
   observer.push_back(std::make_unique<ObservingSink>(max_rows, observed, std::move(taking),
                                                      BatchBuilder(features.size(), dense_width)));
-  SIMURGH_ASSIGN_OR_RETURN(
-      const auto reader,
-      OpenFileReader(config, std::move(observer), config.train,
-                     [&] { return BatchBuilder(0, dense_width, LabelColumns(config).size()); },
-                     kRowsAtOnce, {.identities = identities}));
+  SIMURGH_ASSIGN_OR_RETURN(const auto reader,
+                           OpenFileReader(config, std::move(observer), config.train,
+                                          [&] { return BatchBuilder(0, dense_width, labels); },
+                                          kRowsAtOnce, {.identities = identities}));
   for (uint64_t rows = 0; rows < max_rows;) {
     SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
     if (!batch.has_value()) break;
@@ -144,9 +145,9 @@ void WarnOfOutlier(const Observed& one) {
   const double distance = (farthest - mean) / one.moments.stddev();
   if (one.moments.count() < kMinNumbers || distance * distance < one.moments.count() / 2) return;
   spdlog::warn(
-      "{}: one number of {:.0f}, {:g}, makes up most of the standard deviation, {:g}; correct it, "
-      "or set `transform: log1p`",
-      one.name, one.moments.count(), farthest, one.moments.stddev());
+      "{}: one number of {:.0f}, {:g}, makes up most of the standard deviation, {:g}; correct it{}",
+      one.name, one.moments.count(), farthest, one.moments.stddev(),
+      one.kind == ColumnConfig::Kind::kDense ? ", or set `transform: log1p`" : "");
 }
 
 // Sets the deviation of a column.
@@ -160,6 +161,10 @@ Status TakeDeviation(const Observed& one, double& stddev) {
   }
   if (one.moments.stddev() > 0.0) {
     WarnOfOutlier(one);
+    return absl::OkStatus();
+  }
+  if (IsTarget(one.kind)) {  // One label is reported at the end; weights can be equal.
+    stddev = 1;
     return absl::OkStatus();
   }
   spdlog::warn(
@@ -190,6 +195,7 @@ std::vector<Observed> ToObserve(const DataConfig& config,
     if (!columns[c].fit) continue;
     observed.push_back({.key = "columns." + columns[c].name,
                         .name = absl::StrFormat("column '%s'", columns[c].name),
+                        .kind = columns[c].kind,
                         .place = c,
                         .transform = columns[c].transform});
   }
@@ -221,6 +227,14 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
     double stddev = 0;
     SIMURGH_RETURN_IF_ERROR(TakeDeviation(one, stddev));
     statistics[one.key] = {one.moments.mean(), stddev};
+    if (one.kind != ColumnConfig::Kind::kWeight) continue;
+    if (!(one.moments.mean() > 0)) {
+      return Invalid("%s: its %.0f weights in the training files are zero or missing; correct them",
+                     one.name, one.moments.count());
+    }
+    if (std::abs(one.moments.mean() - 1) > 0.01) {
+      spdlog::info("{}: weights are divided by their mean, {:g}", one.name, one.moments.mean());
+    }
   }
   for (Observed& one : std::span(bucketised, observed.end())) {
     SIMURGH_ASSIGN_OR_RETURN(statistics[one.key], FittedBoundaries(one));

@@ -172,4 +172,26 @@ TEST_CASE("Many features make the rates of tables smaller, unless they are given
   CHECK(weight.optimizer.l2 == Approx(0.02));
 }
 
+TEST_CASE("Labels of squared_error and weights are fitted, others are not", "[config]") {
+  const auto fits = [](const std::vector<std::string>& overrides, size_t column) {
+    return Parsed(File(2), overrides).data.columns[column].fit;
+  };
+  const std::string squared = "model.loss.kind=squared_error";
+  CHECK_FALSE(fits({}, 0));
+  CHECK(fits({squared}, 0));
+  CHECK_FALSE(fits({squared, "data.columns.0.fit=false"}, 0));
+  CHECK_FALSE(fits({squared, "data.columns.0.stddev=5"}, 0));
+  CHECK_FALSE(fits({"model.loss.kind=poisson"}, 0));
+  CHECK(fits({"data.columns.1.kind=weight"}, 1));
+  CHECK_FALSE(fits({"data.columns.1={name: x, kind: weight, fit: false}"}, 1));
+  const StatusOr<ClusterConfig> binary = Parse(File(2), {"data.columns.0.stddev=5"});
+  CHECK(absl::StrContains(binary.status().message(),
+                          "data.columns.0.stddev: a label is scaled with the loss squared_error "
+                          "only; remove it"));
+  const ClusterConfig pairs = Parsed(
+      "data: {format: libsvm, train: [CMakeLists.txt]}\nmodel: {wide_deep: , loss: {kind: "
+      "squared_error}}\n");
+  CHECK(pairs.data.columns[0].fit);
+}
+
 }  // namespace simurgh

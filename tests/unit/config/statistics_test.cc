@@ -74,4 +74,26 @@ TEST_CASE("Statistics of another configuration or impossible ones change nothing
                                    "that the statistics were computed with"));
 }
 
+TEST_CASE("Labels and weights are scaled by their statistics, in older models not", "[config]") {
+  DataConfig data = Csv();
+  data.columns[0].fit = true;
+  data.columns.push_back({.name = "w", .kind = ColumnConfig::Kind::kWeight, .fit = true});
+  DataConfig older = data;
+  std::vector<FeatureConfig> features = Features();
+  Statistics statistics = {{"columns.age", {1.5, 0.25}}, {"features.group", {-1, 7}}};
+  REQUIRE(ApplyStatistics(statistics, older, features) == absl::OkStatus());
+  CHECK(LabelScalesOf(older) == std::vector<LabelScale>{LabelScale()});
+  CHECK(MeanWeightOf(older) == 1);
+  CHECK(StatisticsOf(older, features) == statistics);
+
+  statistics["columns.y"] = {250'000, 80'000};
+  statistics["columns.w"] = {1'000, 10};
+  REQUIRE(ApplyStatistics(statistics, data, features) == absl::OkStatus());
+  CHECK(MeanWeightOf(data) == 1'000);
+  const std::vector<LabelScale> scales = LabelScalesOf(data);
+  REQUIRE(scales == std::vector<LabelScale>{{.mean = 250'000, .stddev = 80'000}});
+  CHECK(scales[0].Scaled(330'000) == 1);
+  CHECK(scales[0].Unscaled(-0.5F) == 210'000);
+}
+
 }  // namespace simurgh
