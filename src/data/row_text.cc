@@ -20,10 +20,14 @@ namespace simurgh {
 
 namespace {
 
-// Rows of JSON are read without the columns that are skipped, which may be copied.
-DataConfig WithoutSkipped(DataConfig config) {
+// Rows of JSON are read without the columns that are skipped. Those that are copied are read, and
+// no others, since these may be objects.
+DataConfig WithCopied(DataConfig config, const std::vector<std::string>& copied) {
   for (ColumnConfig& column : config.columns) {
-    if (column.kind == ColumnConfig::Kind::kSkip) column.kind = ColumnConfig::Kind::kId;
+    if (column.kind != ColumnConfig::Kind::kSkip) continue;
+    if (std::ranges::find(copied, column.name) != copied.end()) {
+      column.kind = ColumnConfig::Kind::kId;
+    }
   }
   return config;
 }
@@ -31,11 +35,12 @@ DataConfig WithoutSkipped(DataConfig config) {
 }  // namespace
 
 struct RowText::State {
-  State(const DataConfig& config, const FileColumns* file_columns)
+  State(const DataConfig& config, const std::vector<std::string>& copied,
+        const FileColumns* file_columns)
       : columns(ColumnsOf(config)),
         is_csv(config.format == DataConfig::Format::kCsv),
         splitter(config.csv.separator, /*keeps_blanks=*/true),
-        cell_splitter(NewCellSplitter(WithoutSkipped(config))),
+        cell_splitter(NewCellSplitter(WithCopied(config, copied))),
         file(file_columns),
         configured(ColumnsInOrder(columns, /*with_labels=*/true)),
         unlabelled(ColumnsInOrder(columns, /*with_labels=*/false)) {}
@@ -92,7 +97,7 @@ RowText::RowText(RowText&&) noexcept = default;
 
 StatusOr<RowText> RowText::Create(const DataConfig& config, const std::vector<std::string>& columns,
                                   const FileColumns* file) {
-  auto state = std::make_unique<State>(config, file);
+  auto state = std::make_unique<State>(config, columns, file);
   for (const std::string& name : columns) {
     const auto found = std::ranges::find(state->columns, name, &ColumnConfig::name);
     if (found == state->columns.end()) {
