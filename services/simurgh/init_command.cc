@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 
 #include "services/runtime/command_line.h"
 #include "services/runtime/listener.h"
@@ -44,6 +45,7 @@ constexpr char kNotes[] =
     "  simurgh init clicks.csv\n"
     "  simurgh init january.csv.gz --test february.csv.gz --label bought\n"
     "  simurgh init events.jsonl.gz --output model/events.yaml\n"
+    "  simurgh init records.jsonl --kafka localhost:9092/clicks\n"
     "  simurgh init visits.csv --id shop,city --skip note --time day\n\n"
     "Exit codes: 0 done, 2 bad arguments or data, 3 failed otherwise.\n";
 
@@ -51,6 +53,7 @@ struct Options {
   std::string data;
   std::string test;
   std::string output;  // Of the configuration.
+  std::string kafka;   // BROKERS/TOPICS; empty: train on DATA.
   GuessOptions guess;
   bool force = false;
 };
@@ -231,6 +234,35 @@ Status FitConfig(const CsvGuess& guess, const Options& options, StarterOptions& 
   return Annotate(parsed, "the configuration for these columns is refused; --skip leaves some out");
 }
 
+// The names between commas.
+std::vector<std::string> NamesIn(std::string_view text) {
+  return absl::StrSplit(absl::string_view(text.data(), text.size()), ',', absl::SkipEmpty());
+}
+
+// Writes a configuration that trains on topics of Kafka, whose records are like the rows.
+StatusOr<ExitCode> WriteForStream(const CsvGuess& guess, const Options& options) {
+  constexpr uint64_t kRows = 5'000'000;  // A stream has many.
+  if (guess.table.format != DataConfig::Format::kJson) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.data, ": --kafka needs rows as records have them, JSON lines"));
+  }
+  if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent({options.output}));
+  const fs::path output = fs::absolute(options.output);
+  const size_t slash = options.kafka.find('/');
+  const std::string text = StarterConfig(guess, {.cluster = ClusterName(StemOf(options.data)),
+                                                 .source = fs::path(options.data).filename(),
+                                                 .brokers = NamesIn(options.kafka.substr(0, slash)),
+                                                 .topics = NamesIn(options.kafka.substr(slash + 1)),
+                                                 .model = output.stem().string() + "-model",
+                                                 .train_rows = kRows,
+                                                 .ports = FreePorts(output)});
+  SIMURGH_RETURN_IF_ERROR(ParseClusterConfig(text, options.output, {}).status());
+  SIMURGH_RETURN_IF_ERROR(Write(options.output, text));
+  std::cout << "wrote " << options.output << "; next:\n  simurgh train "
+            << ShellWord(options.output) << "\n";
+  return ExitCode::kOk;
+}
+
 StatusOr<ExitCode> Init(Options options) {
   SIMURGH_RETURN_IF_ERROR(ChooseOutput(options));
   const fs::path data = options.data;
@@ -245,6 +277,7 @@ StatusOr<ExitCode> Init(Options options) {
   }
   std::cout << "columns of " << SampleText(guess) << ":\n";
   Print(guess);
+  if (!options.kafka.empty()) return WriteForStream(guess, options);
   if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent(written));
   const fs::path output = fs::absolute(options.output);
   const fs::path folder = output.parent_path();
@@ -314,12 +347,20 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
       "split by this column's dates or numbers: train on the oldest rows, test on the newest")(
       "test", po::value(&own.test)->value_name("FILE"), "test on FILE, and on no row of DATA")(
       "sample", rows(), "look at the first N rows (default: 200000)")(
-      "force", po::bool_switch(&own.force), "replace existing files")("rows", rows(),
-                                                                      "older name of --sample");
+      "kafka", po::value(&own.kafka)->value_name("BROKERS/TOPICS"),
+      "train on records of Kafka like the JSON objects of DATA, for example "
+      "localhost:9092/clicks; copies no rows")("force", po::bool_switch(&own.force),
+                                               "replace existing files")("rows", rows(),
+                                                                         "older name of --sample");
   const CommandHelp help{"init: writes a configuration that trains on a file", kInitUsage, kNotes};
   const auto run = [&](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
     if (words.empty()) return OptionProblem("init: DATA is missing");
     if (guess.max_rows == 0) return OptionProblem("--sample 0 is out of range; use 1 or more");
+    const size_t slash = own.kafka.find('/');
+    if (!own.kafka.empty() && (slash == 0 || slash >= own.kafka.size() - 1)) {
+      return OptionProblem("--kafka " + own.kafka + ": give HOST:PORT/TOPIC");
+    }
+    guess.is_for_stream = !own.kafka.empty();
     own.data = words[0];
     guess.label_command = [&](const std::string& name) {
       return absl::StrCat("simurgh init ", ShellWord(own.data), " --label ", ShellWord(name));

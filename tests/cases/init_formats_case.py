@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 
+import numpy as np
 from case import clicks, expect, simurgh, write
 
-user, item, price, hour, label, odds = clicks(6000)
+user, item, price, hour, label, odds = clicks(4000)
 count = len(label)
 
 
@@ -47,6 +49,24 @@ simurgh("predict", "--model", "rows-model", "--input", "rows.test.jsonl", "--out
         "--columns", "user")
 first = open("p.csv", encoding="utf-8").read().splitlines()[1]
 expect(first.startswith(json.loads(copied[2][0])["user"] + ","), f"a text is as it was: {first}")
+
+# A sample of records of Kafka: nothing is copied, and statistics are those of the sample.
+lines("records.jsonl", rows)
+made = simurgh("init", "records.jsonl", "--kafka", "a:9092,b:9092/clicks")
+text = open("records.yaml", encoding="utf-8").read()
+expect('kafka: {brokers: ["a:9092", "b:9092"], topics: ["clicks"]}' in text, text)
+expect("epochs: 0" in text and "train:" not in text, text)
+mean, deviation = map(float, re.search(r"price, kind: dense, mean: (\S+), stddev: (\S+),",
+                                       text).groups())
+logs = np.log1p(price)
+expect(abs(mean - logs.mean()) < 1e-6 and abs(deviation - logs.std()) < 1e-6,
+       f"mean {mean} of {logs.mean()}, deviation {deviation} of {logs.std()}")
+ranges = list(map(float, re.search(r"boundaries: \[(.*?)\]", text).group(1).split(", ")))
+share = [np.mean(price < bound) for bound in ranges]
+expect(np.allclose(share, np.arange(1, len(share) + 1) / (len(share) + 1), atol=0.01),
+       f"ranges have equally many rows: {share}")
+made = simurgh("init", "csv.csv", "--kafka", "a:9092/clicks", "--force", code=2)
+expect("JSON lines" in made.err, made.err)
 
 sign = [1 if one else -1 for one in label]
 lines("pairs.svm", (f"{sign[k]:+d} {user[k] + 1}:1 {item[k] + 1001}:1 # {k}" for k in range(count)))

@@ -21,6 +21,7 @@ struct ColumnGuess {
                           // were looked at.
   std::vector<std::string> vocabulary;  // id: all values, if they are few; empty: hash them.
   bool is_also_id = false;              // dense: few values, useful as a category, too.
+  std::vector<double> boundaries = {};  // Of these ranges, if the guess is for a stream.
   uint32_t quantiles = 0;  // dense: ranges that are useful as a category, too; 0: none.
 };
 
@@ -58,6 +59,7 @@ struct GuessOptions {
   std::vector<std::string> ids;
   std::vector<std::string> dense;
   std::vector<std::string> skip;
+  bool is_for_stream = false;  // Which is not read for statistics.
   LabelCommand label_command = [](const std::string& column) { return "--label " + column; };
 };
 
@@ -73,6 +75,9 @@ struct StarterOptions {
   std::string train;       // Paths as the configuration has them.
   std::string validation;  // Empty: none; training then has a fixed number of epochs.
   std::string test;
+  // Of Kafka, "host:port". None: train on files.
+  std::vector<std::string> brokers;
+  std::vector<std::string> topics;
   std::string model;  // The folder of checkpoints.
   uint64_t train_rows = 0;
   uint64_t max_features = kMaxFeatures;  // Numbers are ids, too, as long as features are left.

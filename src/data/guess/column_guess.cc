@@ -126,6 +126,9 @@ ColumnGuess Numbers(const ColumnProfile& profile, const Evidence& evidence) {
     guess.config.transform = ColumnConfig::Transform::kLog1p;
     absl::StrAppend(&guess.reason, ", a few large; log1p");
   }
+  guess.config.mean = is_log ? profile.log_moments.mean() : profile.moments.mean();
+  const double stddev = is_log ? profile.log_moments.stddev() : profile.moments.stddev();
+  if (stddev > 0) guess.config.stddev = stddev;
   if (profile.numbers < profile.cells()) {
     // The mean, which becomes 0.
     guess.config.missing = is_log ? std::expm1(profile.log_moments.mean()) : profile.moments.mean();

@@ -14,6 +14,7 @@
 #include "data/guess/column_name.h"
 #include "data/guess/csv_sample.h"
 #include "data/guess/evidence.h"
+#include "data/process/numbers.h"
 
 namespace simurgh {
 namespace {
@@ -285,6 +286,16 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
     });
   }
   SIMURGH_RETURN_IF_ERROR(FitTable(guess));
+  for (size_t i = 0; options.is_for_stream && i < guess.columns.size(); ++i) {
+    ColumnGuess& column = guess.columns[i];
+    if (column.quantiles == 0) continue;
+    std::vector<double> numbers;
+    for (size_t row = 0; row < sample.kept.size(); ++row) {
+      const auto number = ParseNumberCell(sample.kept.Cell(row, i));
+      if (number) numbers.push_back(*number);
+    }
+    column.boundaries = QuantileBoundaries(std::move(numbers), column.quantiles);
+  }
   const auto ids = static_cast<size_t>(
       std::ranges::count(guess.columns, ColumnConfig::Kind::kId,
                          [](const ColumnGuess& column) { return column.config.kind; }));

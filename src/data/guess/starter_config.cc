@@ -76,6 +76,17 @@ uint64_t ExpectedDistinct(const ColumnGuess& column, const CsvGuess& guess, uint
   return static_cast<uint64_t>(static_cast<double>(column.distinct) * std::max(1.0, more));
 }
 
+// The boundaries are known, or computed from the training data.
+std::string RangesOf(const ColumnGuess& column) {
+  if (column.boundaries.empty()) return absl::StrCat("quantiles: ", column.quantiles);
+  return absl::StrCat("boundaries: [",
+                      absl::StrJoin(column.boundaries, ", ",
+                                    [](std::string* text, double boundary) {
+                                      absl::StrAppendFormat(text, "%.9g", boundary);
+                                    }),
+                      "]");
+}
+
 std::vector<Feature> FeaturesOf(const CsvGuess& guess, const StarterOptions& options) {
   const uint64_t train_rows = options.train_rows;
   std::set<std::string> taken;
@@ -115,8 +126,7 @@ std::vector<Feature> FeaturesOf(const CsvGuess& guess, const StarterOptions& opt
     }
     if (column.quantiles > 0 && left > 0) {
       --left;
-      add(unique(name + "_range"),
-          absl::StrCat("column: ", NameText(name), ", quantiles: ", column.quantiles),
+      add(unique(name + "_range"), absl::StrCat("column: ", NameText(name), ", ", RangesOf(column)),
           column.quantiles, "ranges with equally many rows");
     }
   }
@@ -225,7 +235,8 @@ std::string Features(const std::vector<Feature>& features) {
   return text;
 }
 
-std::string Keys(const ColumnConfig& column) {
+// is_for_stream: statistics are those of the sample.
+std::string Keys(const ColumnConfig& column, bool is_for_stream) {
   std::string keys = absl::StrCat("name: ", NameText(column.name));
   if (!column.header_name.empty()) {
     absl::StrAppend(&keys, ", header_name: ", Text(column.header_name));
@@ -239,7 +250,12 @@ std::string Keys(const ColumnConfig& column) {
       }
       break;
     case Kind::kDense:
-      keys += ", kind: dense, fit: true";
+      keys += ", kind: dense";
+      if (is_for_stream) {
+        absl::StrAppendFormat(&keys, ", mean: %.9g, stddev: %.9g", column.mean, column.stddev);
+      } else {
+        keys += ", fit: true";
+      }
       if (column.transform == ColumnConfig::Transform::kLog1p) keys += ", transform: log1p";
       if (column.missing != 0) absl::StrAppendFormat(&keys, ", missing: %.6g", column.missing);
       break;
@@ -288,12 +304,18 @@ std::string Data(const CsvGuess& guess, const StarterOptions& options) {
   std::string text = absl::StrCat(
       "\n# Paths are relative to the folder of this file. Files may be compressed by gzip or "
       "zstd.\n"
-      "data:\n  train: [",
-      Text(options.train), "]\n");
+      "data:\n");
+  if (!options.topics.empty()) {
+    text =
+        absl::StrCat("\n# The value of each record is a JSON object.\ndata:\n  kafka: {brokers: ",
+                     Texts(options.brokers), ", topics: ", Texts(options.topics), "}\n");
+  } else {
+    absl::StrAppend(&text, "  train: [", Text(options.train), "]\n");
+  }
   if (!options.validation.empty()) {
     absl::StrAppend(&text, "  validation: [", Text(options.validation), "]\n");
   }
-  absl::StrAppend(&text, "  test: [", Text(options.test), "]\n");
+  if (!options.test.empty()) absl::StrAppend(&text, "  test: [", Text(options.test), "]\n");
   if (options.has_bad_rows) {
     text += "  on_bad_row: skip  # rows that cannot be read; the log has the first ones\n";
     text += "  max_bad_share: 0.02  # of the rows read so far\n";
@@ -301,14 +323,16 @@ std::string Data(const CsvGuess& guess, const StarterOptions& options) {
   text += FormatKeys(guess);
   if (guess.table.format == Format::kCriteo || HasPairs(guess.table)) return text;
   absl::StrAppend(&text, "  missing_values: ", Texts(guess.missing_values),
-                  "\n  # `fit` scales numbers by the mean and deviation of the training data. "
-                  "`missing` is read "
-                  "for a\n  # missing number.\n  columns:\n");
+                  options.topics.empty()
+                      ? "\n  # `fit` scales numbers by the mean and deviation of the training "
+                        "data."
+                      : "\n  # Numbers are scaled by the mean and deviation of the sample.",
+                  " `missing` is read for a\n  # missing number.\n  columns:\n");
   for (size_t i = 0; i < guess.columns.size(); ++i) {
     const ColumnGuess& column = guess.columns[i];
     // What Arrow data have and CSV has not is empty in the copies.
     if (IsArrow(guess.table) && guess.table.columns[i].kind == Kind::kSkip) continue;
-    text += Entry("    ", Keys(column.config), column.reason);
+    text += Entry("    ", Keys(column.config, !options.topics.empty()), column.reason);
   }
   return text;
 }
@@ -334,7 +358,10 @@ std::string Training(const CsvGuess& guess, const StarterOptions& options) {
   const uint64_t rows = options.train_rows;
   std::string text =
       absl::StrCat("\n# For ", rows, " rows.\ntraining:\n  batch_size: ", BatchOf(rows), "\n");
-  if (options.validation.empty()) {
+  if (!options.topics.empty()) {
+    text = absl::StrCat("\ntraining:\n  batch_size: ", BatchOf(rows),
+                        "\n  epochs: 0  # until it is stopped\n");
+  } else if (options.validation.empty()) {
     absl::StrAppend(&text, "  epochs: ", CourseFor(rows).epochs_unchecked, "\n");
   } else {
     absl::StrAppend(&text, "  epochs: ", CourseFor(rows).epochs,
