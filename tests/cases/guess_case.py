@@ -1,5 +1,6 @@
 """`simurgh init` chooses kinds by what columns tell of the label, and never guesses a label."""
 
+import re
 import shlex
 
 import numpy as np
@@ -39,12 +40,17 @@ for one, two in zip(ID_NAMES, ID_NAMES[1:]):
 # The model of integers is as good as that of letters. Labels are random with known odds.
 user, item, price, hour, label, odds = clicks(8000, users=300, items=60)
 best = auc(odds, label)
-for name, users, items in (("integers", user, item),
-                           ("letters", [f"u{x}" for x in user], [f"i{x}" for x in item])):
-    write(f"{name}.csv", ["user", "item", "price", "liked"], zip(users, items, price, label))
+files = {}
+for name, u, i, w in (("integers", "", "", ""), ("letters", "u", "i", "w")):
+    write(f"{name}.csv", ["user", "item", "weather", "price", "liked"],
+          zip([f"{u}{x}" for x in user], [f"{i}{x}" for x in item],
+              [f"{w}{x % 7}" for x in hour], price, label))
     simurgh("init", f"{name}.csv")
+    text = re.sub(r" *#.*|, vocabulary: [^]]*]|127.0.0.1:\d+", "", open(f"{name}.yaml").read())
+    files[name] = text.replace(name, "FILE")
     reached = simurgh("train", f"{name}.yaml", "--refit").value("test_auc")
     expect(reached > best - 0.03, f"{name}: AUC {reached}, of the odds {best}")
+expect(files["integers"] == files["letters"], "integers have the configuration of letters")
 
 # Files of RecBole have types in their header.
 write("r.inter", ["user_id:token", "item_id:token", "timestamp:float", "rating:float"],
