@@ -113,9 +113,10 @@ class Table(torch.nn.Module):
 class Model(torch.nn.Module):
     """The dense network; see load()."""
 
-    def __init__(self, network, values, tables=None):
+    def __init__(self, network, values, tables=None, calibration=None):
         super().__init__()
         self.network = network
+        self.calibration = calibration or [(1.0, 0.0)] * len(network["labels"])
         self.layers = torch.nn.ModuleDict()
         for tower, index, layer in self.plan():
             prefix = f"{tower['name']}.{index}."
@@ -148,9 +149,10 @@ class Model(torch.nn.Module):
         return x
 
     def forward(self, dense, embeddings):
-        """Predictions [N, labels]: probabilities, corrected for keep_negatives, or numbers."""
+        """Predictions [N, labels]: probabilities, corrected for keep_negatives and calibrated, or numbers."""
         outputs = self.logits(dense, embeddings)
-        probabilities = torch.sigmoid(outputs + math.log(self.network["keep_negatives"]))
+        scales, shifts = torch.tensor(self.calibration, dtype=outputs.dtype, device=outputs.device).T
+        probabilities = torch.sigmoid(scales * (outputs + math.log(self.network["keep_negatives"])) + shifts)
         by_loss = {"squared_error": outputs, "poisson": torch.exp(outputs)}
         losses = self.network.get("losses", [])  # Older models have none: all labels are binary.
         if not any(loss in by_loss for loss in losses):
@@ -202,7 +204,9 @@ def load(model_dir, step=None, tables=False):
         first += shape.numel()
     names = {feature["table"] for feature in network["embeddings"]} if tables else ()
     rows = {name: _table(folder, manifest, name, network) for name in names}
-    return Model(network, values, rows)
+    calibration = manifest["extra"].get("calibration")  # Scale and shift of each label: "0.8 -0.1, 1 0".
+    pairs = [tuple(map(float, pair.split())) for pair in calibration.split(", ")] if calibration else None
+    return Model(network, values, rows, pairs)
 
 
 def save_dense(model, path):

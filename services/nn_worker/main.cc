@@ -23,6 +23,7 @@
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/model_saver.h"
 #include "services/nn_worker/network_description.h"
+#include "services/nn_worker/quality_warnings.h"
 #include "services/nn_worker/rendezvous.h"
 #include "services/nn_worker/resume.h"
 #include "services/nn_worker/training_end.h"
@@ -419,7 +420,7 @@ class NnWorker : public Daemon {
         .evaluation = evaluation,
         .dense = DenseCopy(job_->network(), on_servers ? &training.dense_optimizer : nullptr,
                            state.server_optimizer),
-        .probe = MakeProbe(*job_, Port(), joined_.run, state.steps),
+        .probe = MakeProbe(*job_, Port(), joined_.run, state),
         .step_time =
             std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
                 .count()});
@@ -477,6 +478,17 @@ class NnWorker : public Daemon {
     };
   }
 
+  // Of the model that training ends with.
+  std::vector<std::string> QualityWarnings(const TrainResult& result) {
+    std::vector<std::string> warnings;
+    if (result.evaluation) {
+      warnings = LogLossWarnings(*result.evaluation, LabelColumns(job_->config().data));
+    }
+    std::string drift = job_->DriftAt(result.best_step.value_or(result.steps));
+    if (!drift.empty()) warnings.push_back(std::move(drift));
+    return warnings;
+  }
+
   void Report(const TrainResult& result) {
     spdlog::info(
         "trained: steps={} samples={} skipped_steps={} seconds={:.1f} bad_rows={} "
@@ -489,6 +501,10 @@ class NnWorker : public Daemon {
     if (!has_trained) {
       warnings.push_back(NothingTrained(job_->config(), result));
       spdlog::warn("{}", warnings.back());
+    }
+    for (std::string& warning : QualityWarnings(result)) {
+      spdlog::warn("{}", warning);
+      warnings.push_back(std::move(warning));
     }
     for (const std::string& warning : warnings) std::printf("warning: %s\n", warning.c_str());
     const double samples_per_second =

@@ -169,7 +169,7 @@ StatusOr<FileDescriptor> WriteLines(const DataConfig& data, const std::vector<Pr
 }
 
 // Sets the rows' probabilities.
-Status PredictRows(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t steps,
+Status PredictRows(TrainingJob& job, EmbeddingPort& port, uint64_t run, const TrainState& state,
                    std::vector<ProbeRow>& rows) {
   SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor file, WriteLines(job.config().data, rows));
   size_t next = 0;
@@ -181,8 +181,9 @@ Status PredictRows(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t
     all.insert(all.end(), probabilities.begin(), probabilities.end());
     return absl::OkStatus();
   };
-  SIMURGH_RETURN_IF_ERROR(job.Predict(
-      port, run, steps, {absl::StrCat("/proc/self/fd/", file.number())}, reading, sink));
+  SIMURGH_RETURN_IF_ERROR(job.Predict(port, run, state.steps, state.calibrations,
+                                      {absl::StrCat("/proc/self/fd/", file.number())}, reading,
+                                      sink));
   const size_t tasks = LabelColumns(job.config().data).size();
   if (is_good.size() != rows.size() || all.size() != rows.size() * tasks) {
     return absl::FailedPreconditionError(
@@ -198,10 +199,10 @@ Status PredictRows(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t
 }
 
 StatusOr<std::string> Describe(TrainingJob& job, EmbeddingPort& port, uint64_t run,
-                               uint64_t steps) {
+                               const TrainState& state) {
   SIMURGH_ASSIGN_OR_RETURN(std::vector<ProbeRow> rows, FirstRows(job.config()));
   if (rows.empty()) return "";
-  SIMURGH_RETURN_IF_ERROR(PredictRows(job, port, run, steps, rows));
+  SIMURGH_RETURN_IF_ERROR(PredictRows(job, port, run, state, rows));
   std::string text;
   for (const std::string& name : OutputNames(LabelColumns(job.config().data))) {
     AppendCsvCell(name, text);
@@ -222,8 +223,9 @@ StatusOr<std::string> Describe(TrainingJob& job, EmbeddingPort& port, uint64_t r
 
 }  // namespace
 
-std::string MakeProbe(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t steps) {
-  StatusOr<std::string> text = Describe(job, port, run, steps);
+std::string MakeProbe(TrainingJob& job, EmbeddingPort& port, uint64_t run,
+                      const TrainState& state) {
+  StatusOr<std::string> text = Describe(job, port, run, state);
   if (text.ok()) return *std::move(text);
   spdlog::warn("the model is saved without probe.csv: {}", std::string(text.status().message()));
   return "";

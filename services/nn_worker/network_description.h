@@ -19,8 +19,7 @@ std::vector<std::string> OutputNames(std::vector<std::string> labels);
 // The content of probe.csv (src/model/FORMAT.md): the first rows of the test files, or of the
 // training files without tests, with the job's probabilities. Empty if the rows cannot be read or
 // predicted, which is logged: a model without probe is better than none.
-// Requires that all pushes are acknowledged. run, steps: see
-// TrainingJob::Predict.
-std::string MakeProbe(TrainingJob& job, EmbeddingPort& port, uint64_t run, uint64_t steps);
+// Requires that all pushes are acknowledged. run: see TrainingJob::Predict. state: of the model.
+std::string MakeProbe(TrainingJob& job, EmbeddingPort& port, uint64_t run, const TrainState& state);
 
 }  // namespace simurgh

@@ -185,10 +185,11 @@ void WriteState(const TrainState& state, Manifest& manifest) {
       manifest.metrics["validation_" + metric] = value;
     }
   }
+  WriteCalibrations(state.calibrations, manifest);
   if (state.stopping.best) manifest.metrics["early_stopping_best"] = *state.stopping.best;
 }
 
-StatusOr<TrainState> ReadState(const Manifest& manifest) {
+StatusOr<TrainState> ReadState(const Manifest& manifest, size_t labels) {
   TrainState state{.steps = manifest.step, .samples = manifest.samples};
   const auto read = [&manifest](const std::string& key, auto& number) {
     const auto found = manifest.extra.find(key);
@@ -210,6 +211,7 @@ StatusOr<TrainState> ReadState(const Manifest& manifest) {
   if (!files.ok()) return Annotate(files.status(), "manifest.json");
   state.files = *std::move(files);
   state.stopped_early = stopped_early != 0;
+  SIMURGH_ASSIGN_OR_RETURN(state.calibrations, ReadCalibrations(manifest, labels));
   if (const auto best = manifest.metrics.find("early_stopping_best");
       best != manifest.metrics.end()) {
     state.stopping.best = best->second;

@@ -75,8 +75,9 @@ StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t
 
 // A state in the manifest, without rank_statistics. Of `validation` only two metrics.
 void WriteState(const TrainState& state, Manifest& manifest);
-// The state in a manifest, without rank_statistics and validation.
+// The state in a manifest of a model with this number of labels, without rank_statistics and
+// validation.
 // Errors: DATA_LOSS for a manifest without a state.
-StatusOr<TrainState> ReadState(const Manifest& manifest);
+StatusOr<TrainState> ReadState(const Manifest& manifest, size_t labels);
 
 }  // namespace simurgh

@@ -108,7 +108,8 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
       tasks_(std::move(tasks)),
       is_endless_(training.epochs == 0),
       epochs_(training.epochs),
-      max_steps_(static_cast<double>(training.max_steps)) {
+      max_steps_(static_cast<double>(training.max_steps)),
+      course_(training) {
   if (tasks_.size() == 1) return;
   for (const std::string& task : tasks_) {
     const MetricLabels labels = {{"task", task}};
@@ -128,6 +129,7 @@ TrainReport::TrainReport(MetricRegistry& registry, std::vector<std::string> task
 
 void TrainReport::OnStep(const Step& step) {
   if (!first_step_) first_step_ = step.step;
+  course_.AddStep(step);
   steps_.Add();
   samples_.Add(step.samples);
   if (!step.applied) {
@@ -197,15 +199,33 @@ void TrainReport::OnProgress(const Progress& progress) {
 void TrainReport::OnEvaluation(uint64_t step, EvaluationSet set, const EvaluationResult& result) {
   const bool is_test = set == EvaluationSet::kTest;
   (is_test ? test_ : validation_).Set(result);
+  if (!is_test) course_.AddEvaluation(step, result);
   const char* const event = is_test ? "evaluated" : "validated";
   spdlog::info("{}: step={} samples={} {}", event, step, result.samples, MetricsText(result));
   const char* const name = is_test ? "data.test" : "data.validation";
-  if (result.tasks.empty()) WarnOfOneClass(name, tasks_.front(), result);
+  if (result.tasks.empty()) {
+    ReportFit(step, tasks_.front(), result);
+    WarnOfOneClass(name, tasks_.front(), result);
+  }
   for (size_t task = 0; task < result.tasks.size(); ++task) {
     const EvaluationResult& own = result.tasks[task];
     (is_test ? task_gauges_[task].test : task_gauges_[task].validation).Set(own);
     spdlog::info("{}: step={} label={} {}", event, step, tasks_[task], MetricsText(own));
+    ReportFit(step, tasks_[task], own);
     WarnOfOneClass(name, tasks_[task], own);
+  }
+}
+
+void TrainReport::ReportFit(uint64_t step, const std::string& label,
+                            const EvaluationResult& result) {
+  if (!result.fitted) return;
+  const auto& [calibration, log_loss, problem] = *result.fitted;
+  if (problem.empty()) {
+    spdlog::info("calibrated: step={} label={} scale={:.6g} shift={:.6g} log_loss={:.6g}", step,
+                 label, calibration.scale, calibration.shift, log_loss);
+  } else {
+    spdlog::warn("the probabilities are not calibrated: step={} label={} reason=\"{}\"", step,
+                 label, problem);
   }
 }
 

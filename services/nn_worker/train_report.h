@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "services/nn_worker/quality_warnings.h"
 #include "services/runtime/log_limiter.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/training_config.h"
@@ -43,9 +44,13 @@ class TrainReport : public TrainObserver {
     checkpoint_seconds_.Observe(waited);
   }
 
+  ValidationCourse& course() { return course_; }
+  const ValidationCourse& course() const { return course_; }
+
  private:
   // The share of the training that is done, from 0 to 1; 0: unknown.
   double DoneOf(const Progress& progress);
+  static void ReportFit(uint64_t step, const std::string& label, const EvaluationResult& result);
   void WarnOfOneClass(const char* set, const std::string& label, const EvaluationResult& result);
 
   // The last evaluation on one set.
@@ -91,7 +96,8 @@ class TrainReport : public TrainObserver {
   const std::vector<std::string> tasks_;
   const bool is_endless_;
   const double epochs_;
-  const double max_steps_;              // 0: no limit.
+  const double max_steps_;  // 0: no limit.
+  ValidationCourse course_;
   std::optional<uint64_t> first_step_;  // Of this start.
   double rows_ = 0;                     // Of an epoch: the best estimate so far; 0: none.
   double rows_part_ = 0;                // Of the rows, when it was made.

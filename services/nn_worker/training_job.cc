@@ -233,10 +233,12 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
   } else {
     SIMURGH_RETURN_IF_ERROR(
         ApplyStatistics(resumed->manifest.statistics, job->config_.data, job->config_.features));
-    SIMURGH_ASSIGN_OR_RETURN(job->start_, ReadState(resumed->manifest));
+    SIMURGH_ASSIGN_OR_RETURN(job->start_,
+                             ReadState(resumed->manifest, LabelColumns(config.data).size()));
   }
   job->scales_ = {.labels = LabelScalesOf(job->config_.data),
                   .mean_weight = MeanWeightOf(job->config_.data)};
+  job->report_.course().StartAfter(job->start_.epochs);
   job->start_.position = job->start_.position.ContinueWith(job->TrainDivision());
   SIMURGH_ASSIGN_OR_RETURN(
       job->network_,
@@ -267,12 +269,14 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
   return job;
 }
 
-Status TrainingJob::Restore(uint64_t step) {
+StatusOr<std::vector<Calibration>> TrainingJob::Restore(uint64_t step) {
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
                            ModelDirectory(config_.checkpoint.directory).Open(step));
-  return RestoreDense(checkpoint, rank_, static_cast<uint32_t>(config_.nn_worker.instances.size()),
-                      *network_, nullptr)
-      .status();
+  SIMURGH_RETURN_IF_ERROR(RestoreDense(checkpoint, rank_,
+                                       static_cast<uint32_t>(config_.nn_worker.instances.size()),
+                                       *network_, nullptr)
+                              .status());
+  return ReadCalibrations(checkpoint.manifest, LabelColumns(config_.data).size());
 }
 
 Division TrainingJob::TrainDivision() const {
@@ -305,6 +309,12 @@ Status TrainingJob::CheckFiles() {
 }
 
 Status TrainingJob::CheckModel(const ClusterConfig& config) {
+  const size_t given = CalibrationConfig::Of(config.settings).given.size();
+  if (given > 0 && given != config.model.tasks.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("training.calibration: ", given, " pairs of numbers for ",
+                     config.model.tasks.size(), " labels; write a scale and a shift for each"));
+  }
   return simurgh::CheckModel(config.model, InputsOf(config));
 }
 
@@ -331,6 +341,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                    .scales = scales_.labels,
                    .is_weighted = InputsOf(config_).has_sample_weights,
                    .group_feature = GroupFeature(config_),
+                   .calibration = CalibrationConfig::Of(config_.settings),
                    .async_staleness = AsyncStaleness(config_),
                    .start = start_,
                    .checkpoints = checkpoints_,
@@ -361,6 +372,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
 }
 
 Status TrainingJob::Predict(EmbeddingPort& port, uint64_t run, uint64_t steps,
+                            const std::vector<Calibration>& calibrations,
                             const std::vector<std::string>& files, ReadOptions reading,
                             PredictionSink sink) {
   const OpenReader open = [&]() -> StatusOr<std::unique_ptr<BatchReader>> {
@@ -372,6 +384,7 @@ Status TrainingJob::Predict(EmbeddingPort& port, uint64_t run, uint64_t steps,
       .tasks = config_.model.tasks,
       .is_weighted = InputsOf(config_).has_sample_weights,
       .kept_negatives = config_.training.keep_negatives,
+      .calibrations = calibrations,
       .scales = scales_.labels,
       .embeddings = EmbeddingCheck(InputsOf(config_).features, WireOf(config_)),
       .retry_deadline = config_.training.retry_deadline,

@@ -124,6 +124,7 @@ class TrainingJob {
   // that the servers have applied; 0 for restored rows.
   // reading: without share and identities. Errors: of Predict() of evaluator.h.
   Status Predict(EmbeddingPort& port, uint64_t run, uint64_t steps,
+                 const std::vector<Calibration>& calibrations,
                  const std::vector<std::string>& files, ReadOptions reading, PredictionSink sink);
 
   // Bad rows skipped so far, in all readings. Threads: any.
@@ -131,6 +132,9 @@ class TrainingJob {
 
   // See LabelCounts::Warnings, of the training data. Call after Run.
   std::vector<std::string> LabelWarnings() const { return labels_.Warnings(); }
+
+  // See ValidationCourse. Call after Run.
+  std::string DriftAt(uint64_t step) const { return report_.course().DriftAt(step); }
 
   // The dense network's. Call between runs. Lifetime: see DenseNetwork::parameters.
   std::span<const float> weights() { return network_->parameters(); }
@@ -141,8 +145,8 @@ class TrainingJob {
  private:
   TrainingJob(const ClusterConfig& config, MetricRegistry& registry, uint32_t rank);
 
-  // Replaces the network by that of a checkpoint in checkpoint.directory.
-  Status Restore(uint64_t step);
+  // Replaces the network by that of a checkpoint in checkpoint.directory. Returns its calibrations.
+  StatusOr<std::vector<Calibration>> Restore(uint64_t step);
   // How the ranks or the loaders share the training files.
   Division TrainDivision() const;
   // Reads this rank's share.

@@ -188,11 +188,15 @@ StatusOr<ExitCode> ExportOnnx(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(TensorFileReader dense, checkpoint.OpenTensors("dense.safetensors"));
   const StatusOr<DenseWeights> weights = ReadDenseWeights(dense, config);
   if (!weights.ok()) return Annotate(weights.status(), checkpoint.Path("dense.safetensors"));
+  const std::vector<std::string> labels = LabelColumns(config.data);
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<Calibration> calibrations,
+                           ReadCalibrations(checkpoint.manifest, labels.size()));
   SIMURGH_ASSIGN_OR_RETURN(
       const std::string model,
       OnnxModel(config.model, InputsOf(config), weights->parameters, weights->statistics,
-                {.outputs = OutputNames(LabelColumns(config.data)),
+                {.outputs = OutputNames(labels),
                  .kept_negatives = config.training.keep_negatives,
+                 .calibrations = std::move(calibrations),
                  .scales = LabelScalesOf(config.data),
                  .step = checkpoint.manifest.step,
                  .metadata = {{"network", DescribeNetwork(config)},

@@ -23,6 +23,7 @@
 #include "services/simurgh/run_processes.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
+#include "simurgh/train/dense_weights.h"
 
 namespace simurgh {
 namespace {
@@ -153,14 +154,22 @@ StatusOr<std::vector<std::string>> RefitOverrides(const ClusterConfig& config) {
   std::vector<std::string> files;
   for (const std::string& file : config.data.train) files.push_back(YamlText(file));
   for (const std::string& file : config.data.validation) files.push_back(YamlText(file));
-  return std::vector<std::string>{
+  std::vector<std::string> overrides{
       absl::StrCat("data.train=[", absl::StrJoin(files, ", "), "]"),
       kNoValidation,
       absl::StrCat("training.epochs=", best.manifest.extra.at("train.epochs")),
-      "training.early_stopping.patience=0",
+      "training.early_stopping={}",
       "training.evaluate_every_epochs=0",
       "training.evaluate_every_steps=0",
       "checkpoint.keep_best=0"};
+  // No rows are left to fit another one to.
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Calibration> calibrations,
+                           ReadCalibrations(best.manifest, LabelColumns(config.data).size()));
+  if (!calibrations.empty()) {
+    overrides.push_back(
+        absl::StrCat("training.calibration=", YamlText(CalibrationsText(calibrations))));
+  }
+  return overrides;
 }
 
 // One training. Sets `result` to what the first nn-worker prints: nothing if it was stopped.

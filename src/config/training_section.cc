@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "config/sections.h"
+#include "simurgh/config/calibration.h"
 #include "simurgh/config/defaults.h"
 
 namespace simurgh {
@@ -160,6 +161,21 @@ void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
   in.Number("min_improvement", "difference that counts as an improvement",
             &stopping->min_improvement, kNonNegative);
   in.OnlyWith(stopping->patience > 0, "set patience above 0", {"metric", "min_improvement"});
+}
+
+// See CalibrationConfig::Of.
+void ReadCalibration(MapReader& in) {
+  std::string text = "platt";
+  const auto check = [](const std::string& value) -> std::string {
+    if (value == "platt" || value == "none") return "";
+    return std::string(CalibrationsFromText(value).status().message());
+  };
+  in.Text("calibration",
+          "correction of probabilities, fitted to `data.validation`: `none`, or scale and shift of "
+          "each label's logit, as in `0.8 -0.1, 1 0`; see Calibration",
+          &text, "`platt`, `none` or numbers", Need::kOptional, check);
+  // Whole, however long it is.
+  if (in.Has("calibration")) in.context()->settings[in.PathOf("calibration")] = text;
 }
 
 // Servers do not see lookups of cached rows, and could evict these rows as idle.
@@ -322,6 +338,7 @@ void ReadTraining(MapReader& root, ClusterConfig* config) {
     }
     in.Map("early_stopping",
            [&](MapReader& map) { ReadEarlyStopping(map, &training->early_stopping); });
+    ReadCalibration(in);
     in.Integer("epochs",
                "number of times the training data is read; 0: until training is stopped, see "
                "Epochs",

@@ -151,15 +151,6 @@ double PredictionSums::normalized_entropy() const {
   return log_loss() / -(share * std::log(share) + (1 - share) * std::log1p(-share));
 }
 
-void CorrectForSampling(std::span<float> probabilities, double kept) {
-  SIMURGH_CHECK(kept > 0.0 && kept <= 1.0) << kept;
-  if (kept == 1.0) return;
-  for (float& probability : probabilities) {
-    const double p = probability;
-    probability = static_cast<float>(p / (p + (1.0 - p) / kept));
-  }
-}
-
 void UnscalePredictions(std::span<float> predictions, std::span<const LabelScale> scales) {
   for (size_t label = 0; label < scales.size(); ++label) {
     if (scales[label] == LabelScale()) continue;

@@ -178,6 +178,7 @@ class Translator {
                            {logits, Number("log_kept_negatives", std::log(options.kept_negatives))},
                            "corrected_logits");
     }
+    if (!options.calibrations.empty()) logits = Calibrated(logits, options.calibrations);
     for (size_t task = 0; task < options.outputs.size(); ++task) {
       const std::string predictions = Predictions(tasks_[task].loss.kind, logits);
       const std::string index =
@@ -197,6 +198,22 @@ class Translator {
   }
 
  private:
+  std::string Calibrated(const std::string& logits, std::span<const Calibration> calibrations) {
+    std::vector<float> scales;
+    std::vector<float> shifts;
+    for (const Calibration& one : calibrations) {
+      scales.push_back(static_cast<float>(one.scale));
+      shifts.push_back(static_cast<float>(one.shift));
+    }
+    const auto of_labels = [&](const char* name, const std::vector<float>& values) {
+      return graph_.Floats(name, {values.size()}, values);
+    };
+    const std::string scaled =
+        graph_.Node("Mul", {logits, of_labels("calibration.scale", scales)}, "scaled_logits");
+    return graph_.Node("Add", {scaled, of_labels("calibration.shift", shifts)},
+                       "calibrated_logits");
+  }
+
   // The predictions of all labels by the loss of one.
   std::string Predictions(LossConfig::Kind kind, const std::string& outputs) {
     if (kind == LossConfig::Kind::kSquaredError) return outputs;

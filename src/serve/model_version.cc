@@ -118,6 +118,13 @@ StatusOr<std::shared_ptr<const DenseModel>> LoadDense(const Checkpoint& checkpoi
   return dense;
 }
 
+StatusOr<std::vector<Calibration>> LoadCalibrations(const Checkpoint& checkpoint,
+                                                    const ClusterConfig& config) {
+  auto calibrations = ReadCalibrations(checkpoint.manifest, LabelColumns(config.data).size());
+  if (!calibrations.ok()) return Annotate(calibrations.status(), checkpoint.folder);
+  return calibrations;
+}
+
 // What a program makes the configuration from, in the order of a manifest.
 std::vector<std::string> SourceOf(const Manifest& manifest) {
   std::vector<std::string> source;
@@ -210,10 +217,12 @@ Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model) {
     for (size_t task = 0; task < tasks; ++task) {
       const double found = probabilities[i * tasks + task];
       const double wanted = rows[i].probabilities[task];
-      if (std::abs(found - wanted) <= tolerance * std::max(1.0, std::abs(wanted))) continue;
+      const double allowed =
+          tolerance * std::max({1.0, std::abs(wanted), model.calibration(task).scale});
+      if (std::abs(found - wanted) <= allowed) continue;
       return absl::FailedPreconditionError(absl::StrCat(
           checkpoint.Path(kProbe), ": row ", i + 1, ": the trainer predicted ", wanted,
-          " for this row, this program predicts ", found, "; at most ", tolerance,
+          " for this row, this program predicts ", found, "; at most ", allowed,
           " apart is allowed; use the plug-ins and vocabularies of the training, and the program's "
           "version of the training"));
     }
@@ -269,6 +278,10 @@ ModelVersion::~ModelVersion() = default;
 const ClusterConfig& ModelVersion::config() const { return common_->config; }
 const RowFormat& ModelVersion::format() const { return common_->format; }
 
+Calibration ModelVersion::calibration(size_t label) const {
+  return parts_->calibrations.empty() ? Calibration() : parts_->calibrations[label];
+}
+
 uint64_t ModelVersion::rows() const {
   uint64_t rows = 0;
   for (const RowLayers& table : parts_->tables) rows += table.rows();
@@ -299,6 +312,7 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Load(const Checkpoin
   const ClusterConfig& config = model->config();
   if (!options.share) {
     SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(checkpoint, config));
+    SIMURGH_ASSIGN_OR_RETURN(model->parts_->calibrations, LoadCalibrations(checkpoint, config));
   }
   if (options.remote == nullptr) {
     SIMURGH_ASSIGN_OR_RETURN(model->parts_->tables,
@@ -325,6 +339,7 @@ StatusOr<std::shared_ptr<const ModelVersion>> ModelVersion::Next(const Checkpoin
   model->common_ = common_;
   if (!options.share) {
     SIMURGH_ASSIGN_OR_RETURN(model->parts_->dense, LoadDense(delta, config));
+    SIMURGH_ASSIGN_OR_RETURN(model->parts_->calibrations, LoadCalibrations(delta, config));
   }
   if (options.remote == nullptr) {
     SIMURGH_ASSIGN_OR_RETURN(model->parts_->tables,

@@ -12,6 +12,7 @@
 #include "simurgh/data/pooling.h"
 #include "simurgh/data/row_codec.h"
 #include "simurgh/data/vector_codec.h"
+#include "simurgh/nn/calibration.h"
 #include "simurgh/nn/metrics.h"
 #include "simurgh/table/encoded_matrix.h"
 #include "simurgh/tensor/finite.h"
@@ -217,7 +218,9 @@ Status Predictor::Predict(const ModelVersion& model, Batch& batch,
   state.CountIds(*batch.sparse);
   SIMURGH_RETURN_IF_ERROR(state.dense.Predict(*model.parts_->dense, state.Pool(*batch.sparse),
                                               batch.dense.matrix(), probabilities));
-  CorrectForSampling(probabilities, state.common.config.training.keep_negatives);
+  const ClusterConfig& config = state.common.config;
+  ToPredictions(config.model.tasks, config.training.keep_negatives, model.parts_->calibrations,
+                probabilities);
   UnscalePredictions(probabilities, state.scales);
   return absl::OkStatus();
 }

@@ -120,6 +120,7 @@ struct ModelVersion::Common {
 
 struct ModelVersion::Parts {
   std::shared_ptr<const DenseModel> dense;  // Null in a version of a share.
+  std::vector<Calibration> calibrations;    // By label; empty: none.
   std::vector<RowLayers> tables;            // By index in the configuration; empty if remote.
   RowChanges changes;                       // For caches, if remote.
 };

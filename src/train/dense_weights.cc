@@ -92,6 +92,26 @@ StatusOr<DenseWeights> ReadDenseWeights(TensorFileReader& file, const ClusterCon
   return weights;
 }
 
+namespace {
+
+constexpr char kCalibration[] = "calibration";
+
+}  // namespace
+
+void WriteCalibrations(const std::vector<Calibration>& calibrations, Manifest& manifest) {
+  if (!calibrations.empty()) manifest.extra[kCalibration] = CalibrationsText(calibrations);
+}
+
+StatusOr<std::vector<Calibration>> ReadCalibrations(const Manifest& manifest, size_t labels) {
+  const auto found = manifest.extra.find(kCalibration);
+  if (found == manifest.extra.end()) return std::vector<Calibration>();
+  StatusOr<std::vector<Calibration>> read = CalibrationsFromText(found->second);
+  if (read.ok() && read->size() == labels) return read;
+  return absl::DataLossError(absl::StrCat("manifest.json: extra.calibration: '", found->second,
+                                          "' is not a scale and a shift for ", labels,
+                                          " labels; use an undamaged copy of the model"));
+}
+
 Status SetInitialWeights(const ClusterConfig& config, DenseNetwork& network) {
   const auto set = [&]() -> Status {
     SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file,

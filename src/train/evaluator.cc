@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/nn/metrics.h"
@@ -191,9 +192,13 @@ StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective) co
   return result;
 }
 
-Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collective,
-               const StepId& step_id, const OpenReader& open, const EvaluationOptions& options,
-               std::stop_token stop) {
+namespace {
+
+// As Predict(). on_outputs: replaces the outputs of a batch by its predictions.
+Status PredictBatches(
+    EmbeddingPort& port, DenseNetwork& network, Collective& collective, const StepId& step_id,
+    const OpenReader& open, const EvaluationOptions& options, std::stop_token stop,
+    absl::FunctionRef<Status(const Batch& batch, std::span<float> outputs)> on_outputs) {
   BatchPipeline pipeline(port, {.mode = LookupMode::kEvaluate,
                                 .run = step_id.run,
                                 .rank = step_id.rank,
@@ -213,17 +218,89 @@ Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collectiv
     const DenseBatch& dense = pulled->batch->dense;
     probabilities.resize(dense.batch_size * options.tasks.size());
     SIMURGH_RETURN_IF_ERROR(network.Predict(*pulled->block, dense.matrix(), probabilities));
+    SIMURGH_RETURN_IF_ERROR(on_outputs(*pulled->batch, probabilities));
     if (!AllFinite(probabilities)) {
       not_finite.counts.front() += static_cast<double>(std::ranges::count_if(
           probabilities, [](float probability) { return !std::isfinite(probability); }));
       options.embeddings.Count(*pulled->block, dense.batch_size, not_finite.features());
     }
-    CorrectForSampling(probabilities, options.kept_negatives);
-    UnscalePredictions(probabilities, options.scales);
     if (options.sink) SIMURGH_RETURN_IF_ERROR(options.sink(*pulled->batch, probabilities));
     pipeline.Finish();
   }
   return not_finite.Check(collective, options.embeddings);
+}
+
+// The outputs of a data set for each binary label.
+class OutputCollection {
+ public:
+  explicit OutputCollection(const EvaluationOptions& options)
+      : options_(options), samples_(options.tasks.size()) {}
+
+  // outputs: (B, tasks).
+  void Add(const DenseBatch& batch, std::span<const float> outputs) {
+    const auto correction = static_cast<float>(std::log(options_.kept_negatives));
+    const size_t tasks = options_.tasks.size();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (IsRegression(options_.tasks[i % tasks].loss.kind)) continue;
+      const float weight = options_.is_weighted ? batch.weights()[i / tasks] : 1.0F;
+      samples_[i % tasks].push_back({outputs[i] + correction, batch.labels[i], weight});
+    }
+  }
+
+  // Sets the calibration of each binary label.
+  Status Fit(Collective& collective, EvaluationResult& result) const {
+    for (size_t task = 0; task < result.tasks.size(); ++task) {
+      SIMURGH_RETURN_IF_ERROR(FitOne(collective, task, result.tasks[task]));
+    }
+    if (result.tasks.empty()) return FitOne(collective, 0, result);
+    result.fitted = result.tasks.front().fitted;
+    return absl::OkStatus();
+  }
+
+ private:
+  Status FitOne(Collective& collective, size_t task, EvaluationResult& result) const {
+    if (IsRegression(result.loss_kind)) return absl::OkStatus();
+    if (result.auc == 1) {
+      result.fitted = {.calibration = {},
+                       .log_loss = result.log_loss,
+                       .problem = "the predictions separate the labels"};
+      return absl::OkStatus();
+    }
+    const auto sum = [&](std::span<double> values) {
+      return collective.Sum(Channel::kStep, values);
+    };
+    SIMURGH_ASSIGN_OR_RETURN(result.fitted, FitCalibration(samples_[task], sum));
+    return absl::OkStatus();
+  }
+
+  const EvaluationOptions& options_;
+  std::vector<std::vector<LabelledOutput>> samples_;  // By task.
+};
+
+}  // namespace
+
+std::vector<Calibration> CalibrationsOf(const EvaluationResult& result) {
+  const auto of = [](const EvaluationResult& one) {
+    return one.fitted ? one.fitted->calibration : Calibration();
+  };
+  std::vector<Calibration> calibrations;
+  for (const EvaluationResult& task : result.tasks) calibrations.push_back(of(task));
+  if (calibrations.empty()) calibrations.push_back(of(result));
+  const bool is_fitted = std::ranges::any_of(
+      calibrations, [](const Calibration& one) { return one != Calibration(); });
+  return is_fitted ? calibrations : std::vector<Calibration>();
+}
+
+Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collective,
+               const StepId& step_id, const OpenReader& open, const EvaluationOptions& options,
+               std::stop_token stop) {
+  const auto on_outputs = [&](const Batch& /*batch*/, std::span<float> outputs) {
+    ToPredictions(options.tasks, options.kept_negatives, options.calibrations, outputs);
+    UnscalePredictions(outputs, options.scales);
+    return absl::OkStatus();
+  };
+  return PredictBatches(port, network, collective, step_id, open, options, std::move(stop),
+                        on_outputs);
 }
 
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
@@ -231,14 +308,19 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
                                     const OpenReader& open, const EvaluationOptions& options,
                                     std::stop_token stop) {
   PredictionMetrics metrics(options.tasks, options.group_feature, options.is_weighted);
-  EvaluationOptions collecting = options;
-  collecting.sink = [&](const Batch& batch, std::span<const float> probabilities) {
-    metrics.Add(batch, probabilities);
-    return options.sink ? options.sink(batch, probabilities) : absl::OkStatus();
+  OutputCollection collection(options);
+  const auto on_outputs = [&](const Batch& batch, std::span<float> outputs) {
+    if (options.fits_calibration) collection.Add(batch.dense, outputs);
+    ToPredictions(options.tasks, options.kept_negatives, options.calibrations, outputs);
+    UnscalePredictions(outputs, options.scales);
+    metrics.Add(batch, outputs);
+    return absl::OkStatus();
   };
-  SIMURGH_RETURN_IF_ERROR(
-      Predict(port, network, collective, step_id, open, collecting, std::move(stop)));
-  return metrics.Compute(collective);
+  SIMURGH_RETURN_IF_ERROR(PredictBatches(port, network, collective, step_id, open, options,
+                                         std::move(stop), on_outputs));
+  SIMURGH_ASSIGN_OR_RETURN(EvaluationResult result, metrics.Compute(collective));
+  if (options.fits_calibration) SIMURGH_RETURN_IF_ERROR(collection.Fit(collective, result));
+  return result;
 }
 
 }  // namespace simurgh

@@ -86,7 +86,8 @@ StatusOr<TrainState> Trainer::StateAfter(const TrainResult& result) {
                    .files = data_.start.files,
                    .stopping = result.state.stopping,
                    .stopped_early = result.stopped_early,
-                   .validation = validation_};
+                   .validation = validation_,
+                   .calibrations = calibrations_};
   std::vector<uint64_t> own = position_.Numbers();
   own.push_back(result.samples);
   const std::string offsets = OffsetsText(position_.offsets());
@@ -194,7 +195,11 @@ StatusOr<std::optional<uint64_t>> Trainer::RestoreBest(const TrainState& state) 
   if (is_earlier()) {
     if (port != nullptr) port->BeginLoad(best);
     Status restored = AwaitIdle();
-    if (restored.ok()) restored = data_.restore(best);
+    if (restored.ok()) {
+      StatusOr<std::vector<Calibration>> calibrations = data_.restore(best);
+      restored = calibrations.status();
+      if (calibrations.ok()) calibrations_ = *std::move(calibrations);
+    }
     // Not a loss that another start of training recovers from.
     if (absl::IsDataLoss(restored)) restored = absl::FailedPreconditionError(restored.message());
     SIMURGH_RETURN_IF_ERROR(restored);
@@ -225,13 +230,17 @@ bool Trainer::IsEvaluationDue(uint64_t steps, bool epoch_ended) const {
 
 StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set,
                                                 const std::stop_token& stop) {
-  const EvaluationOptions options{.tasks = data_.tasks,
-                                  .is_weighted = data_.is_weighted,
-                                  .kept_negatives = config_.keep_negatives,
-                                  .scales = data_.scales,
-                                  .group_feature = data_.group_feature,
-                                  .embeddings = data_.embeddings,
-                                  .retry_deadline = config_.retry_deadline};
+  const bool is_test = set == EvaluationSet::kTest;
+  const EvaluationOptions options{
+      .tasks = data_.tasks,
+      .is_weighted = data_.is_weighted,
+      .kept_negatives = config_.keep_negatives,
+      .calibrations = is_test ? calibrations_ : std::vector<Calibration>(),
+      .fits_calibration = !is_test && fits_calibration(),
+      .scales = data_.scales,
+      .group_feature = data_.group_feature,
+      .embeddings = data_.embeddings,
+      .retry_deadline = config_.retry_deadline};
   const std::span<float> statistics = network_.statistics();
   const std::vector<float> own(statistics.begin(), statistics.end());
   SIMURGH_RETURN_IF_ERROR(AverageStatistics());
@@ -239,12 +248,13 @@ StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set
   // A barrier: all ranks' pushes are acknowledged.
   std::vector<std::byte> all(collective_.ranks());
   SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::array{std::byte()}, all));
-  SIMURGH_ASSIGN_OR_RETURN(
-      const EvaluationResult result,
-      Evaluate(port_, network_, collective_,
-               {.run = run_, .rank = collective_.rank(), .step = step},
-               set == EvaluationSet::kTest ? data_.test : data_.validation, options, stop));
+  SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
+                           Evaluate(port_, network_, collective_,
+                                    {.run = run_, .rank = collective_.rank(), .step = step},
+                                    is_test ? data_.test : data_.validation, options, stop));
   std::ranges::copy(own, statistics.begin());
+  if (options.fits_calibration) calibrations_ = CalibrationsOf(result);
+  has_validated_ = has_validated_ || !is_test;
   observer_.OnEvaluation(step, set, result);
   return result;
 }
@@ -257,6 +267,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
   position_ = data_.start.position;
   skipped_in_row_ = 0;
   validation_.reset();
+  calibrations_ = fits_calibration() ? data_.start.calibrations : data_.calibration.given;
   StepBatches batches(pipeline, network_);
   SIMURGH_RETURN_IF_ERROR(update_->Start(data_.start.server_optimizer));
   while (true) {
@@ -374,6 +385,11 @@ StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
   meter.result.state.stopping = start.stopping;
   SIMURGH_RETURN_IF_ERROR(TrainEpochs(meter, stop));
   TrainResult result = meter.Finish();
+  // No evaluation was due while training.
+  if (data_.validation && fits_calibration() && !has_validated_ && start.calibrations.empty() &&
+      !result.interrupted) {
+    SIMURGH_RETURN_IF_ERROR(EvaluateNow(result.steps, EvaluationSet::kValidation, stop).status());
+  }
   SIMURGH_ASSIGN_OR_RETURN(result.state, StateAfter(result));
   if (result.steps == 0 && !result.interrupted) {
     return absl::InvalidArgumentError(

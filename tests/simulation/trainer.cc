@@ -159,7 +159,7 @@ Status Rank::FindModel() {
   } else {
     SIMURGH_RETURN_IF_ERROR(found.status());
     continued_ = std::move(found->checkpoint);
-    SIMURGH_ASSIGN_OR_RETURN(begin_, ReadState(continued_->manifest));
+    SIMURGH_ASSIGN_OR_RETURN(begin_, ReadState(continued_->manifest, /*labels=*/1));
     begin_.position = begin_.position.ContinueWith(division);
     SmallNetwork network(dense_);
     SIMURGH_RETURN_IF_ERROR(

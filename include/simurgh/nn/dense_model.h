@@ -42,10 +42,9 @@ class DenseModel {
 
  private:
   friend class DensePredictor;
-  DenseModel(std::unique_ptr<const ModelPlan> plan, std::vector<TaskConfig> tasks, bool is_bf16);
+  DenseModel(std::unique_ptr<const ModelPlan> plan, bool is_bf16);
 
   const std::unique_ptr<const ModelPlan> plan_;
-  const std::vector<TaskConfig> tasks_;
   const bool is_bf16_;
   std::vector<float> parameters_;
   std::vector<float> statistics_;
@@ -63,11 +62,11 @@ class DensePredictor {
   ~DensePredictor();
   DensePredictor(DensePredictor&&) noexcept;
 
-  // embeddings: (B, embedding_width); dense: (B, dense_width); probabilities: (B, tasks),
-  // the predictions of LossConfig.
+  // embeddings: (B, embedding_width); dense: (B, dense_width); outputs: (B, tasks), the
+  // z of LossConfig.
   // Errors: INTERNAL when oneDNN fails; RESOURCE_EXHAUSTED without memory for the batch.
   Status Predict(const DenseModel& model, MatrixView<const float> embeddings,
-                 MatrixView<const float> dense, std::span<float> probabilities);
+                 MatrixView<const float> dense, std::span<float> outputs);
 
  private:
   struct State;

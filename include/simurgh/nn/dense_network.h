@@ -107,10 +107,11 @@ class DenseNetwork {
   // after ApplyNext.
   virtual Status ApplyGradients(float learning_rate) = 0;
 
-  // Predicts with running statistics and, given an average_decay, with the averaged weights.
-  // Changes nothing. Shape and errors: as ForwardBackward.
+  // Computes outputs (B, tasks), the z of LossConfig, with running statistics and, given an
+  // average_decay, with the averaged weights. ToPredictions() makes predictions of them. Changes
+  // nothing. Shape and errors: as ForwardBackward.
   virtual Status Predict(BatchBlock& block, MatrixView<const float> dense,
-                         std::span<float> probabilities) = 0;
+                         std::span<float> outputs) = 0;
 
   // Memory for batches, allocated as the device needs it. Lifetime: the network's.
   virtual BlockPool& blocks() = 0;

@@ -104,14 +104,9 @@ struct PredictionSums {
   // infinite without positives.
   double calibration() const { return predicted / labels; }
   // Log loss over the entropy of the share of positives: 1 for a model that always predicts that
-  // share. NaN when a class is missing. Source: He et al., see CorrectForSampling.
+  // share. NaN when a class is missing. Source: He et al., see ToPredictions().
   double normalized_entropy() const;
 };
-
-// Corrects, in place, the probabilities of a model trained on all positives and the share `kept` of
-// the negatives: p / (p + (1 - p) / kept). The AUC does not change. Requires 0 < kept <= 1.
-// Source: He et al., "Practical lessons from predicting clicks on ads at Facebook", ADKDD 2014.
-void CorrectForSampling(std::span<float> probabilities, double kept);
 
 // Brings predictions, (B, labels) row by row, to the unit of their labels. scales: by label, or
 // none.

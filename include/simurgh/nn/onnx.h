@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simurgh/base/status.h"
+#include "simurgh/config/calibration.h"
 #include "simurgh/config/model_config.h"
 #include "simurgh/config/statistics.h"
 #include "simurgh/nn/model.h"
@@ -15,14 +16,15 @@ namespace simurgh {
 
 struct OnnxOptions {
   std::vector<std::string> outputs;             // A name for each label.
-  double kept_negatives = 1.0;                  // See CorrectForSampling; 1 with a regression.
+  double kept_negatives = 1.0;                  // See ToPredictions().
+  std::vector<Calibration> calibrations = {};   // By label; empty: none.
   std::vector<LabelScale> scales = {};          // By label; empty: none is scaled.
   uint64_t step = 0;                            // The version of the ONNX model.
   std::map<std::string, std::string> metadata;  // Texts by key.
 };
 
 // Returns the bytes of an ONNX model, opset 17, that predicts as DenseNetwork::Predict and
-// CorrectForSampling do.
+// ToPredictions() do.
 //
 // Inputs: `dense` [N, dense_width] and `embeddings` [N, embedding_width], f32; one of width 0 is
 // left out. Outputs: for each label the predictions [N]. N may change between calls.

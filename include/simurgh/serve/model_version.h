@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 
 #include "simurgh/base/status.h"
+#include "simurgh/config/calibration.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/serve/remote_rows.h"
@@ -89,6 +90,7 @@ class ModelVersion {
   uint64_t bytes(const ModelVersion* besides = nullptr) const;
   const ClusterConfig& config() const;
   const RowFormat& format() const;
+  Calibration calibration(size_t label) const;  // Of predictions.
 
  private:
   friend class Predictor;

@@ -29,6 +29,8 @@ struct TrainState {
   bool stopped_early = false;  // See EarlyStoppingConfig.
   // Of the validation data, if there was an evaluation after exactly these steps.
   std::optional<EvaluationResult> validation;
+  // Of the last evaluation of the validation data that fitted one, or given; by label. Empty: none.
+  std::vector<Calibration> calibrations = {};
   // Shape: (ranks, DenseNetwork::statistics()). Empty for one rank.
   std::vector<float> rank_statistics;
   // Mode async: see DensePort::PullState. Only rank 0 gets it from a trainer that saves.

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "simurgh/base/status.h"
+#include "simurgh/config/calibration.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/model/manifest.h"
 #include "simurgh/model/tensor_file.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/nn/model.h"
@@ -34,6 +37,11 @@ Status CheckDenseTensors(const std::vector<TensorSpec>& saved,
 // Errors: INVALID_ARGUMENT for a tensor that is missing, unknown or of another shape, naming it,
 // both shapes and the remedy; of TensorFileReader::Read.
 StatusOr<DenseWeights> ReadDenseWeights(TensorFileReader& file, const ClusterConfig& config);
+
+// The calibrations in a manifest, which has a text for them only if there are some.
+void WriteCalibrations(const std::vector<Calibration>& calibrations, Manifest& manifest);
+// By label; empty: none. Errors: DATA_LOSS, naming the key.
+StatusOr<std::vector<Calibration>> ReadCalibrations(const Manifest& manifest, size_t labels);
 
 // Sets the weights, their average and the running statistics of a new network to those of the file
 // config.model.initial_weights.

@@ -18,6 +18,7 @@
 #include "simurgh/config/training_config.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/nn/batch_block.h"
+#include "simurgh/nn/calibration.h"
 #include "simurgh/nn/dense_network.h"
 #include "simurgh/train/ports.h"
 
@@ -37,6 +38,8 @@ struct EvaluationResult {
   double calibration = 0;  // Mean prediction over the mean label.
   double rmse = 0;         // Root of the mean squared error.
   double loss = 0;         // Mean of the task's loss, see LossConfig.
+  // See EvaluationOptions::fits_calibration; of a binary label.
+  std::optional<FittedCalibration> fitted = {};
   // The result of each label if there are several; the values above are then the first label's.
   std::vector<EvaluationResult> tasks;
 };
@@ -87,8 +90,11 @@ class PredictionMetrics {
 struct EvaluationOptions {
   std::vector<TaskConfig> tasks = {TaskConfig()};  // By label.
   bool is_weighted = false;                        // See DenseBatch::weights().
-  double kept_negatives = 1;       // Share of negatives that training kept; corrects predictions.
-  std::vector<LabelScale> scales;  // By label; empty: none is scaled.
+  double kept_negatives = 1;                       // See ToPredictions().
+  std::vector<Calibration> calibrations = {};      // The same.
+  // Evaluate() fits a calibration to the outputs of each binary label. The metrics are without it.
+  bool fits_calibration = false;
+  std::vector<LabelScale> scales = {};  // By label; empty: none is scaled.
   // A sample's group is the first id of this feature; samples without an id have no group. None:
   // see DenseBatch::groups.
   std::optional<size_t> group_feature;
@@ -113,8 +119,12 @@ Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collectiv
                const StepId& step_id, const OpenReader& open, const EvaluationOptions& options,
                std::stop_token stop);
 
+// The fitted calibrations of an evaluation, by label; empty if there are none.
+std::vector<Calibration> CalibrationsOf(const EvaluationResult& result);
+
 // As Predict(), and compares the predictions with the labels. Each rank holds the predictions of
 // its share; all ranks get the result of all shares. AUCs are exact.
+// Requires no calibrations if it fits them.
 // Errors: of Predict(); INVALID_ARGUMENT for an empty set.
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
                                     Collective& collective, const StepId& step_id,

@@ -120,15 +120,16 @@ struct TrainerData {
   std::vector<LabelScale> scales = {};  // By label, of batches of `train` alone; empty: none.
   bool is_weighted = false;             // See DenseBatch::weights().
   std::optional<size_t> group_feature;  // See EvaluationOptions.
-  uint32_t async_staleness = 1;         // Mode async: PipelineOptions::staleness.
+  CalibrationConfig calibration = {};
+  uint32_t async_staleness = 1;  // Mode async: PipelineOptions::staleness.
   // Of the run that this one continues. The batches of `train` carry progress of shares of its
   // position.
   TrainState start;
   // Rank 0 only; null: nothing is saved while training. Outlives the trainer.
   CheckpointPort* checkpoints = nullptr;
-  // Replaces the network by this rank's of a checkpoint. Required if rank 0's `checkpoints`
-  // compares evaluations.
-  std::function<Status(uint64_t step)> restore;
+  // Replaces the network by this rank's of a checkpoint, and returns its calibrations. Required if
+  // rank 0's `checkpoints` compares evaluations.
+  std::function<StatusOr<std::vector<Calibration>>(uint64_t step)> restore;
   // Once set on any rank, all ranks end after the same step, without the last evaluation. Outlives
   // the trainer; null: never.
   const std::atomic<bool>* interrupt = nullptr;
@@ -186,6 +187,8 @@ class Trainer {
                                          const std::stop_token& stop);
   // Errors: INTERNAL naming a rank whose dense weights differ.
   Status CheckSameWeights();
+  // Whether an evaluation of the validation data fits calibrations.
+  bool fits_calibration() const { return data_.calibration.fits; }
   // Mode async: waits for the pushes of all ranks, then pulls the servers' weights.
   Status SettleWeights();
   // The pipeline is at a mark: rank 0 starts to save, and all ranks wait until rows may change.
@@ -239,6 +242,8 @@ class Trainer {
   uint32_t epochs_ = 0;                         // Completed.
   DataPosition position_;                       // After the last step, of this rank's batches.
   std::optional<EvaluationResult> validation_;  // After the last step, if evaluated.
+  std::vector<Calibration> calibrations_;       // See TrainState.
+  bool has_validated_ = false;                  // Since the start.
 };
 
 }  // namespace simurgh

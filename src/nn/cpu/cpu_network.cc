@@ -159,9 +159,9 @@ Status CpuNetwork::ApplyGradients(float learning_rate) {
 }
 
 Status CpuNetwork::Predict(BatchBlock& block, MatrixView<const float> dense,
-                           std::span<float> probabilities) {
-  const size_t rows = probabilities.size() / tasks_.size();
-  SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks_.size());
+                           std::span<float> outputs) {
+  const size_t rows = outputs.size() / tasks_.size();
+  SIMURGH_CHECK_EQ(outputs.size(), rows * tasks_.size());
   if (rows == 0) return absl::OkStatus();
   NetworkInputs inputs;
   try {
@@ -170,7 +170,7 @@ Status CpuNetwork::Predict(BatchBlock& block, MatrixView<const float> dense,
   } catch (const std::bad_alloc&) {
     return OutOfMemory(rows);
   }
-  return PredictBatch(PassOf(Mode::kPredict), inputs, probabilities);
+  return PredictBatch(PassOf(Mode::kPredict), inputs, outputs);
 }
 
 Status CpuNetwork::Restore(std::span<const float> parameters, std::span<const float> state) {
@@ -241,7 +241,6 @@ std::span<const float> CpuNetwork::Weights(Mode mode) {
 
 PredictPass CpuNetwork::PassOf(Mode mode) {
   return {.plan = plan_,
-          .tasks = tasks_,
           .weights = Weights(mode),
           .statistics = running_statistics(),
           .activations = activations_,

@@ -26,7 +26,7 @@ class CpuNetwork final : public DenseNetwork {
                                         const std::function<void()>& meanwhile) override;
   Status ApplyGradients(float learning_rate) override;
   Status Predict(BatchBlock& block, MatrixView<const float> dense,
-                 std::span<float> probabilities) override;
+                 std::span<float> outputs) override;
 
   BlockPool& blocks() override { return *blocks_; }
 

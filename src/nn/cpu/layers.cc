@@ -334,12 +334,4 @@ double Loss(std::span<const TaskConfig> tasks, std::span<const float> outputs,
   return sum / static_cast<double>(samples);
 }
 
-void Predictions(std::span<const TaskConfig> tasks, std::span<const float> outputs,
-                 std::span<float> predictions) {
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    predictions[i] =
-        static_cast<float>(PredictionOf(tasks[i % tasks.size()].loss.kind, double{outputs[i]}));
-  }
-}
-
 }  // namespace simurgh::cpu

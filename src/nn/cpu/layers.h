@@ -205,8 +205,4 @@ double Loss(std::span<const TaskConfig> tasks, std::span<const float> outputs,
             std::span<const float> labels, std::span<float> predictions, uint64_t gradient_divisor,
             std::span<float> gradient);
 
-// The predictions for the outputs, with the same bits as Loss.
-void Predictions(std::span<const TaskConfig> tasks, std::span<const float> outputs,
-                 std::span<float> predictions);
-
 }  // namespace simurgh::cpu

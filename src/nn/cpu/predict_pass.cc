@@ -200,7 +200,7 @@ Status SharedForward(MatrixView<const float> input, std::span<const ColumnRange>
 }  // namespace
 
 Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs,
-                    std::span<float> probabilities) {
+                    std::span<float> outputs) {
   for (const TowerPlan& tower : pass.plan.towers) {
     GatherInput(pass, inputs, tower);
     MatrixView<const float> input = pass.activations.Input(tower);
@@ -227,7 +227,7 @@ Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs,
       input = pass.activations.Output(tower.layers[i]);
     }
   }
-  Predictions(pass.tasks, pass.activations.Output(pass.plan.top().last()).flat(), probabilities);
+  std::ranges::copy(pass.activations.Output(pass.plan.top().last()).flat(), outputs.begin());
   return absl::OkStatus();
 }
 
@@ -235,10 +235,8 @@ Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs,
 
 namespace simurgh {
 
-DenseModel::DenseModel(std::unique_ptr<const ModelPlan> plan, std::vector<TaskConfig> tasks,
-                       bool is_bf16)
+DenseModel::DenseModel(std::unique_ptr<const ModelPlan> plan, bool is_bf16)
     : plan_(std::move(plan)),
-      tasks_(std::move(tasks)),
       is_bf16_(is_bf16),
       parameters_(plan_->parameter_count),
       statistics_(plan_->statistics_count) {}
@@ -250,7 +248,7 @@ StatusOr<std::shared_ptr<DenseModel>> DenseModel::Create(const ModelConfig& mode
   SIMURGH_ASSIGN_OR_RETURN(ModelPlan plan, PlanModel(model, inputs));
   try {
     return std::shared_ptr<DenseModel>(
-        new DenseModel(std::make_unique<ModelPlan>(std::move(plan)), TasksOf(model),
+        new DenseModel(std::make_unique<ModelPlan>(std::move(plan)),
                        precision == ComputePrecision::kBf16 && cpu::HasBf16Products()));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("dense network: no memory for the weights");
@@ -283,10 +281,10 @@ DensePredictor::~DensePredictor() = default;
 DensePredictor::DensePredictor(DensePredictor&&) noexcept = default;
 
 Status DensePredictor::Predict(const DenseModel& model, MatrixView<const float> embeddings,
-                               MatrixView<const float> dense, std::span<float> probabilities) {
-  const size_t tasks = model.tasks_.size();
-  const size_t rows = probabilities.size() / tasks;
-  SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks);
+                               MatrixView<const float> dense, std::span<float> outputs) {
+  const size_t tasks = model.plan_->top().output_width();
+  const size_t rows = outputs.size() / tasks;
+  SIMURGH_CHECK_EQ(outputs.size(), rows * tasks);
   SIMURGH_CHECK_EQ(embeddings.columns(), model.plan_->embedding_width);
   SIMURGH_CHECK_EQ(dense.columns(), model.plan_->dense_width);
   if (rows == 0) return absl::OkStatus();
@@ -300,14 +298,13 @@ Status DensePredictor::Predict(const DenseModel& model, MatrixView<const float> 
         absl::StrCat("dense network: no memory for a batch of ", rows, " rows"));
   }
   return cpu::PredictBatch({.plan = *model.plan_,
-                            .tasks = model.tasks_,
                             .weights = model.parameters_,
                             .statistics = model.statistics_,
                             .activations = state_->activations,
                             .scratch = state_->scratch,
                             .packed = model.packed_.get(),
                             .products = &state_->products},
-                           {dense, embeddings}, probabilities);
+                           {dense, embeddings}, outputs);
 }
 
 }  // namespace simurgh

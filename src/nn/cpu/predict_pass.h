@@ -87,7 +87,6 @@ struct NetworkInputs {
 // Lifetime: of what it refers to.
 struct PredictPass {
   const ModelPlan& plan;
-  std::span<const TaskConfig> tasks;
   std::span<const float> weights;        // In the layout of the parameters.
   std::span<const float> statistics;     // Running means and variances.
   Workspace& activations;                // Prepared for the batch.
@@ -124,8 +123,7 @@ bool HasRelu(const TowerPlan& tower, size_t layer);
 Status PredictLayer(const PredictPass& pass, const TowerPlan& tower, size_t layer,
                     MatrixView<const float> input);
 
-// All layers. Overwrites probabilities, (B, tasks).
-Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs,
-                    std::span<float> probabilities);
+// All layers. Overwrites outputs, (B, tasks).
+Status PredictBatch(const PredictPass& pass, const NetworkInputs& inputs, std::span<float> outputs);
 
 }  // namespace simurgh::cpu

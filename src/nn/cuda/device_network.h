@@ -136,10 +136,10 @@ class DeviceNetwork final : public DenseNetwork {
   }
 
   Status Predict(BatchBlock& batch_block, MatrixView<const float> dense,
-                 std::span<float> probabilities) override {
+                 std::span<float> outputs) override {
     PinnedBlock& block = PinnedOf(batch_block);
     const size_t rows = block.rows;
-    SIMURGH_CHECK_EQ(probabilities.size(), rows * tasks());
+    SIMURGH_CHECK_EQ(outputs.size(), rows * tasks());
     CheckDense(dense, rows);
     SIMURGH_CHECK(started_ == nullptr);
     if (rows == 0) return absl::OkStatus();
@@ -152,7 +152,7 @@ class DeviceNetwork final : public DenseNetwork {
     transfers_.End(block);
     SIMURGH_RETURN_IF_ERROR(transfers_.AwaitReport(block));
     sends_ = false;
-    TakeProbabilities(block, probabilities);
+    TakeProbabilities(block, outputs);
     return absl::OkStatus();
   }
 

@@ -51,15 +51,13 @@ struct LossRow {
 };
 
 // Called for each row.
-struct ProbabilityRow {
-  LossFormulas formulas;
+struct OutputRow {
   Matrix<const float> logits;
-  float* probabilities;
+  float* outputs;
 
   SIMURGH_HOST_DEVICE void operator()(size_t row) const {
     for (size_t task = 0; task < logits.columns; ++task) {
-      probabilities[row * logits.columns + task] =
-          static_cast<float>(PredictionOf(formulas.of[task].kind, logits(row, task)));
+      outputs[row * logits.columns + task] = logits(row, task);
     }
   }
 };

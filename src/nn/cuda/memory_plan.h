@@ -197,8 +197,8 @@ struct BatchTransfer {
   Region row_offsets;  // u64, by id
   Region rows;
   size_t input_bytes = 0;
-  Region report;  // StepReport
-  Region probabilities;
+  Region report;         // StepReport
+  Region probabilities;  // In a prediction, the outputs.
   Region embedding_gradient;
   size_t output_bytes = 0;
 };

@@ -78,10 +78,11 @@ class Pass {
                                            tensors_.rounding(), tensors_.encoded_gradient()});
   }
 
-  // Computes probabilities. weights: in the layout of parameters(), with their copies.
+  // Computes outputs, in the place of probabilities. weights: in the layout of parameters(), with
+  // their copies.
   void Predict(std::span<const float> weights) {
     Forward(weights, nullptr);
-    layers_.Finish(ProbabilityRow{loss_, Logits(), tensors_.probabilities()});
+    layers_.Finish(OutputRow{Logits(), tensors_.probabilities()});
   }
 
  private:

@@ -54,7 +54,7 @@ double WorstDifference(Models& models, const TestBatch& batch, size_t tasks) {
   std::vector<float> wanted(batch.rows * tasks);
   std::vector<float> found(batch.rows * tasks);
   DensePredictor predictor(*models.dense);
-  REQUIRE(PredictFrom(*models.network, batch.dense(), batch.embeddings(), wanted).ok());
+  REQUIRE(OutputsFrom(*models.network, batch.dense(), batch.embeddings(), wanted).ok());
   REQUIRE(predictor.Predict(*models.dense, batch.embeddings(), batch.dense(), found).ok());
   double worst = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {

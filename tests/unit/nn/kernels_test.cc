@@ -8,6 +8,7 @@
 
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/layers.h"
+#include "simurgh/nn/calibration.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {
@@ -112,8 +113,8 @@ TEST_CASE("the loss stays finite for logits of any size and equals -log p otherw
   CHECK(gradient[2] == Approx((sigmoid(-2.0) - 1) / 6));
   CHECK(gradient[5] == Approx(1.0 / 6));
 
-  std::vector<float> predictions(6);
-  cpu::Predictions(std::vector<TaskConfig>(1), logits, predictions);
+  std::vector<float> predictions = logits;
+  ToPredictions(std::vector<TaskConfig>(1), /*kept_negatives=*/1, {}, predictions);
   CHECK(predictions == probabilities);
 }
 

@@ -127,26 +127,6 @@ TEST_CASE("Calibration is predictions over positives") {
   CHECK(Calibration(labels, std::vector<float>{0.9F, 0.5F, 0.7F, 0.9F}) == Approx(1.5));
 }
 
-// With N positives and kM of M negatives in training, the best constant is N / (N + kM).
-TEST_CASE("The correction undoes the sampling of negatives") {
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
-    INFO("seed " << seed);
-    Random random(seed);
-    const double positives = 1.0 + static_cast<double>(random.Below(1'000));
-    const double negatives = 1.0 + static_cast<double>(random.Below(100'000));
-    const double kept = 0.01 + 0.99 * random.Uniform();
-    std::vector<float> probability = {
-        static_cast<float>(positives / (positives + kept * negatives))};
-    CorrectForSampling(probability, kept);
-    REQUIRE(probability[0] == Approx(positives / (positives + negatives)).epsilon(1e-4));
-  }
-  std::vector<float> edges = {0.0F, 0.25F, 1.0F};
-  CorrectForSampling(edges, 0.1);
-  CHECK(edges[0] == 0.0F);
-  CHECK(edges[1] == Approx(0.25 / (0.25 + 7.5)));
-  CHECK(edges[2] == 1.0F);
-}
-
 TEST_CASE("the normalized entropy of the share of positives is 1, of a better model below") {
   const std::vector<float> labels{1, 0, 0, 0};
   CHECK(NormalizedEntropy(labels, std::vector<float>(4, 0.25F)) == Approx(1.0));

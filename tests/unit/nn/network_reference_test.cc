@@ -89,7 +89,8 @@ void CompareTraining(const ModelConfig& model, const DenseOptimizerConfig& optim
 
   const TestBatch batch(9, kDense, kEmbeddings, random, TaskCount(model));
   std::vector<float> probabilities(batch.labels.size());
-  REQUIRE(PredictFrom(network, batch.dense(), batch.embeddings(), probabilities).ok());
+  REQUIRE(
+      PredictFrom(network, batch.dense(), batch.embeddings(), probabilities, TasksOf(model)).ok());
   CheckClose("prediction", probabilities, reference.Predict(batch), 1e-4);
 }
 

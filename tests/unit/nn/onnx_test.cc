@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/nn/metrics.h"
+#include "simurgh/nn/calibration.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/nn/test_models.h"
@@ -48,13 +48,14 @@ class Exports {
  public:
   // Gives the network random weights and statistics.
   void Add(const std::string& name, const ModelConfig& model,
-           const ModelInputs& inputs = TestInputs(kWidth), double kept = 1.0) {
+           const ModelInputs& inputs = TestInputs(kWidth), double kept = 1.0,
+           const std::vector<Calibration>& calibrations = {}) {
     Add(name, model, inputs, kept,
-        TestBatch(kRows, inputs.dense_width, inputs.embedding_width, random_));
+        TestBatch(kRows, inputs.dense_width, inputs.embedding_width, random_), calibrations);
   }
 
   void Add(const std::string& name, const ModelConfig& model, const ModelInputs& inputs,
-           double kept, const TestBatch& batch) {
+           double kept, const TestBatch& batch, const std::vector<Calibration>& calibrations = {}) {
     CAPTURE(name);
     auto network = CreateCpuNetwork(model, {.inputs = inputs});
     REQUIRE(network.ok());
@@ -63,7 +64,10 @@ class Exports {
     }
     for (float& value : (*network)->statistics()) value += static_cast<float>(random_.Uniform());
     const std::vector<TaskConfig> tasks = TasksOf(model);
-    OnnxOptions options{.kept_negatives = kept, .step = 7, .metadata = {{"key", "ü"}}};
+    OnnxOptions options{.kept_negatives = kept,
+                        .calibrations = calibrations,
+                        .step = 7,
+                        .metadata = {{"key", "ü"}}};
     for (size_t task = 0; task < tasks.size(); ++task) {
       options.outputs.push_back(absl::StrCat("p_", task));
     }
@@ -74,8 +78,8 @@ class Exports {
     Write(folder.Path(name + ".dense"), batch.dense_values);
     Write(folder.Path(name + ".embeddings"), batch.embedding_values);
     std::vector<float> rows(kRows * tasks.size());
-    REQUIRE(PredictFrom(**network, batch.dense(), batch.embeddings(), rows).ok());
-    CorrectForSampling(rows, kept);
+    REQUIRE(OutputsFrom(**network, batch.dense(), batch.embeddings(), rows).ok());
+    ToPredictions(tasks, kept, calibrations, rows);
     std::vector<float>& wanted = wanted_[name];
     for (size_t count : {kRows, size_t{1}}) {
       for (size_t task = 0; task < tasks.size(); ++task) {
@@ -157,6 +161,10 @@ TEST_CASE("Towers, inputs, labels and the sampling correction predict the same i
   exports.Add("no_embeddings", {.towers = {{"top", {"dense"}, {Linear(1)}}}},
               {.dense_width = kWidth});
   exports.Add("sampled", Chain({Linear(4), Relu(), Linear(1)}), TestInputs(kWidth), 0.01);
+  exports.Add("calibrated", Chain({Linear(4), Relu(), Linear(1)}), TestInputs(kWidth), 0.1,
+              {{.scale = 0.6, .shift = -1.25}});
+  exports.Add("calibrated_tasks", TwoTasks(), TestInputs(kWidth), 1.0,
+              {{.scale = 1.7, .shift = 0.5}, {.scale = 0.4, .shift = -2}});
   ModelConfig numbers = Chain({Linear(4), Gelu(), Linear(4)});
   numbers.tasks.resize(4);
   numbers.tasks[1].loss.kind = LossConfig::Kind::kPoisson;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "simurgh/base/check.h"
+#include "simurgh/nn/calibration.h"
 
 namespace simurgh::testing {
 namespace {
@@ -191,11 +192,19 @@ StatusOr<BatchResult> ComputeGradients(DenseNetwork& network, MatrixView<const f
   return result;
 }
 
-Status PredictFrom(DenseNetwork& network, MatrixView<const float> dense,
-                   MatrixView<const float> embeddings, std::span<float> probabilities) {
+Status OutputsFrom(DenseNetwork& network, MatrixView<const float> dense,
+                   MatrixView<const float> embeddings, std::span<float> outputs) {
   const auto block = network.blocks().Lease(embeddings.rows(), false);
   CopyRows(embeddings, block->embeddings);
-  return network.Predict(*block, dense, probabilities);
+  return network.Predict(*block, dense, outputs);
+}
+
+Status PredictFrom(DenseNetwork& network, MatrixView<const float> dense,
+                   MatrixView<const float> embeddings, std::span<float> predictions,
+                   const std::vector<TaskConfig>& tasks) {
+  const Status status = OutputsFrom(network, dense, embeddings, predictions);
+  ToPredictions(tasks, /*kept_negatives=*/1, {}, predictions);
+  return status;
 }
 
 }  // namespace simurgh::testing

@@ -72,13 +72,17 @@ TestBatch SequenceBatch(size_t rows, Random& random,
 
 std::vector<float> NormalValues(size_t count, Random& random);
 
-// ForwardBackward and Predict on a new block with these embeddings. Requires a wire of f32.
+// ForwardBackward, Predict, and Predict with ToPredictions(), on a new block with these embeddings.
+// Requires a wire of f32.
 StatusOr<BatchResult> ComputeGradients(DenseNetwork& network, MatrixView<const float> dense,
                                        MatrixView<const float> embeddings,
                                        std::span<const float> labels,
                                        MatrixView<float> embedding_gradient,
                                        std::span<float> probabilities, const RankStep& step = {});
+Status OutputsFrom(DenseNetwork& network, MatrixView<const float> dense,
+                   MatrixView<const float> embeddings, std::span<float> outputs);
 Status PredictFrom(DenseNetwork& network, MatrixView<const float> dense,
-                   MatrixView<const float> embeddings, std::span<float> probabilities);
+                   MatrixView<const float> embeddings, std::span<float> predictions,
+                   const std::vector<TaskConfig>& tasks = {TaskConfig()});
 
 }  // namespace simurgh::testing

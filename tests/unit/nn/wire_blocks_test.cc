@@ -125,7 +125,7 @@ TEST_CASE("embeddings and gradients that the network converts are the codec's, t
   std::vector<float> actual(batch.rows);
   std::vector<float> expected(batch.rows);
   REQUIRE(encoded->Predict(*block, batch.dense(), actual).ok());
-  REQUIRE(PredictFrom(*plain, batch.dense(), {in.numbers.data(), batch.rows, kEmbeddings}, expected)
+  REQUIRE(OutputsFrom(*plain, batch.dense(), {in.numbers.data(), batch.rows, kEmbeddings}, expected)
               .ok());
   CHECK(SameBits(actual, expected));
 }

@@ -139,7 +139,7 @@ StatusOr<TrainResult> Train(FakeCheckpoints& checkpoints, OpenEpoch train,
                    .restore =
                        [&](uint64_t step) {
                          checkpoints.events.push_back("restore " + std::to_string(step));
-                         return absl::OkStatus();
+                         return std::vector<Calibration>();
                        },
                    .interrupt = interrupt},
                   checkpoints);

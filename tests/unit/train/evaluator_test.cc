@@ -122,9 +122,11 @@ class Port final : public EmbeddingPort {
   }
 };
 
-// Predicts its dense input.
+// Predicts its dense input: for a regression the output, else the probability.
 class Oracle final : public DenseNetwork {
  public:
+  explicit Oracle(std::vector<TaskConfig> tasks = Tasks()) : tasks_(std::move(tasks)) {}
+
   StatusOr<BatchResult> ForwardBackward(BatchBlock& /*block*/, MatrixView<const float> /*dense*/,
                                         std::span<const float> /*labels*/,
                                         std::span<float> /*probabilities*/,
@@ -136,9 +138,11 @@ class Oracle final : public DenseNetwork {
     return absl::InternalError("an evaluation trains nothing");
   }
   Status Predict(BatchBlock& /*block*/, MatrixView<const float> dense,
-                 std::span<float> probabilities) override {
-    for (size_t i = 0; i < probabilities.size(); ++i) {
-      probabilities[i] = dense(i / kTasks, i % kTasks);
+                 std::span<float> outputs) override {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const double p = dense(i / kTasks, i % kTasks);
+      const bool is_number = IsRegression(tasks_[i % kTasks].loss.kind);
+      outputs[i] = static_cast<float>(is_number ? p : std::log(p) - std::log1p(-p));
     }
     return absl::OkStatus();
   }
@@ -154,6 +158,7 @@ class Oracle final : public DenseNetwork {
   Status CheckFinite() override { return absl::OkStatus(); }
 
  private:
+  const std::vector<TaskConfig> tasks_;
   const std::unique_ptr<BlockPool> blocks_ = NewBlockPool(kWidth);
 };
 
@@ -214,7 +219,7 @@ std::vector<EvaluationResult> EvaluateShares(const std::vector<std::vector<Sampl
       static_cast<uint32_t>(shares.size()), [&](std::unique_ptr<Collective>& collective) -> Status {
         const uint32_t rank = collective->rank();
         Port port;
-        Oracle oracle;
+        Oracle oracle(options.tasks);
         SIMURGH_ASSIGN_OR_RETURN(
             results[rank],
             Evaluate(
@@ -319,6 +324,63 @@ TEST_CASE("An evaluation corrects predictions for the negatives that training le
     }
     CHECK(result->tasks[task].calibration == Approx(predicted / actual).epsilon(1e-6));
   }
+}
+
+TEST_CASE("All ranks get the calibration of all samples, and metrics without it") {
+  const std::vector<std::vector<Sample>> shares{DrawSamples(150, 1), DrawSamples(93, 2), {}};
+  std::vector<Sample> all;
+  for (const auto& share : shares) all.insert(all.end(), share.begin(), share.end());
+  const auto results = EvaluateShares(
+      shares,
+      {.tasks = Tasks(), .is_weighted = true, .kept_negatives = 0.5, .fits_calibration = true});
+  std::vector<Calibration> wanted;
+  for (size_t task = 0; task < kTasks; ++task) {
+    std::vector<LabelledOutput> samples;
+    for (const Sample& sample : all) {
+      const double p = sample.predictions[task];
+      samples.push_back({static_cast<float>(std::log(p / (1 - p)) + std::log(0.5)),
+                         sample.labels[task], sample.weight});
+    }
+    const auto fitted = FitCalibration(samples, [](std::span<double>) { return absl::OkStatus(); });
+    REQUIRE(fitted.ok());
+    wanted.push_back(fitted->calibration);
+    CHECK(std::abs(wanted.back().scale - 1) > 0.1);
+  }
+  const auto plain =
+      EvaluateShares(shares, {.tasks = Tasks(), .is_weighted = true, .kept_negatives = 0.5});
+  for (const EvaluationResult& result : results) {
+    const std::vector<Calibration> found = CalibrationsOf(result);
+    REQUIRE(found.size() == kTasks);
+    CHECK(found == CalibrationsOf(results[0]));
+    for (size_t task = 0; task < kTasks; ++task) {
+      CHECK(found[task].scale == Approx(wanted[task].scale).epsilon(1e-4));
+      CHECK(found[task].shift == Approx(wanted[task].shift).epsilon(1e-4));
+      CHECK(result.tasks[task].log_loss == plain[0].tasks[task].log_loss);
+      CHECK(result.tasks[task].fitted->log_loss < result.tasks[task].log_loss);
+    }
+    CHECK(CalibrationsOf(plain[0]).empty());
+  }
+  // What the fit promises is what an evaluation with the calibrations measures.
+  const auto calibrated = EvaluateShares(shares, {.tasks = Tasks(),
+                                                  .is_weighted = true,
+                                                  .kept_negatives = 0.5,
+                                                  .calibrations = CalibrationsOf(results[0])});
+  for (size_t task = 0; task < kTasks; ++task) {
+    CHECK(calibrated[0].tasks[task].log_loss ==
+          Approx(results[0].tasks[task].fitted->log_loss).epsilon(1e-5));
+    CHECK(calibrated[0].tasks[task].auc == Approx(plain[0].tasks[task].auc).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("Predictions that separate the labels, and numbers, are not calibrated") {
+  std::vector<Sample> samples = DrawSamples(200, 1);
+  for (Sample& sample : samples) sample.predictions[0] = sample.labels[0] == 1 ? 0.75F : 0.5F;
+  std::vector<TaskConfig> tasks = Tasks();
+  tasks[1].loss.kind = LossConfig::Kind::kSquaredError;
+  const auto results = EvaluateShares({samples}, {.tasks = tasks, .fits_calibration = true});
+  CHECK(CalibrationsOf(results[0]).empty());
+  CHECK(results[0].tasks[0].fitted->problem == "the predictions separate the labels");
+  CHECK_FALSE(results[0].tasks[1].fitted);
 }
 
 }  // namespace

@@ -167,8 +167,8 @@ class StepByStep final : public ForwardingNetwork {
                             probabilities, step);
   }
   Status Predict(BatchBlock& block, MatrixView<const float> dense,
-                 std::span<float> probabilities) override {
-    return PredictFrom(network_, dense, block.embeddings, probabilities);
+                 std::span<float> outputs) override {
+    return OutputsFrom(network_, dense, block.embeddings, outputs);
   }
   BlockPool& blocks() override { return *blocks_; }
 

@@ -213,15 +213,14 @@ class KernelRunner {
     const Matrix<const T> a = In(0);
     if (run_.name == Name::kHead) {
       const Matrix<float> logits = NewMatrix<float>(run_.rows, 1);
-      const Matrix<float> probabilities = NewMatrix<float>(1, run_.rows);
-      executor_.ForEachSum(
-          run_.rows, cuda::HeadRow<T, float, cuda::ProbabilityRow>{
-                         a,
-                         InVector(1),
-                         InVector(2),
-                         logits,
-                         {.formulas = {}, .logits = logits, .probabilities = probabilities.data},
-                         a.template Packs<cuda::kPackOf<T>>()});
+      const Matrix<float> outputs = NewMatrix<float>(1, run_.rows);
+      executor_.ForEachSum(run_.rows, cuda::HeadRow<T, float, cuda::OutputRow>{
+                                          a,
+                                          InVector(1),
+                                          InVector(2),
+                                          logits,
+                                          {.logits = logits, .outputs = outputs.data},
+                                          a.template Packs<cuda::kPackOf<T>>()});
       return Out(logits);
     }
     const Matrix<const T> dy = In(1, run_.rows, 1);

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/calibration.h"
+#include "simurgh/config/model_config.h"
+
+namespace simurgh {
+
+// Replaces the outputs z of a network, (B, tasks) row by row, by the predictions of LossConfig.
+//
+// kept_negatives: training had all positives and this share k of the negatives. ln k is added to z,
+// which makes p / (p + (1 - p) / k) of the probability p. 1 with a regression.
+// calibrations: by task, applied to z + ln k; empty: none.
+// Source: He et al., "Practical lessons from predicting clicks on ads at Facebook", ADKDD 2014.
+void ToPredictions(std::span<const TaskConfig> tasks, double kept_negatives,
+                   std::span<const Calibration> calibrations, std::span<float> outputs);
+
+// A sample of a binary label, for a fit.
+struct LabelledOutput {
+  float output = 0;  // z + ln k, see ToPredictions().
+  float label = 0;   // 0 or 1.
+  float weight = 1;
+};
+
+struct FittedCalibration {
+  Calibration calibration;
+  double log_loss = 0;  // Of the samples with it.
+  std::string problem;  // Why nothing could be fitted; the calibration then changes nothing.
+};
+
+// Fits the calibration that minimizes the log loss of all ranks' samples. If no scale above 0 does,
+// or the fit is no better than no calibration, it keeps the order of the samples, too.
+//
+// own: this rank's samples. sum: replaces values by their sums over the ranks.
+// Source: Platt, "Probabilistic outputs for support vector machines", 1999, with its targets; the
+// Newton method of Lin, Lin and Weng, "A note on Platt's probabilistic outputs for support vector
+// machines", Machine Learning 68, 2007.
+// Errors: of `sum`.
+StatusOr<FittedCalibration> FitCalibration(std::span<const LabelledOutput> own,
+                                           absl::FunctionRef<Status(std::span<double>)> sum);
+
+}  // namespace simurgh

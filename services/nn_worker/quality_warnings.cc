@@ -1,0 +1,69 @@
+#include "services/nn_worker/quality_warnings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace simurgh {
+
+std::vector<std::string> LogLossWarnings(const EvaluationResult& result,
+                                         const std::vector<std::string>& labels) {
+  constexpr double kTolerance = 0.001;  // Of a model that has learned nothing.
+  std::vector<std::string> warnings;
+  const auto check = [&](const EvaluationResult& one, const std::string& label) {
+    const double constant = one.log_loss / one.normalized_entropy;
+    // A regression has NaN, and a label of one value 0 for a constant.
+    if (!(constant > 0) || one.log_loss <= constant + kTolerance) return;
+    warnings.push_back(absl::StrFormat(
+        "label '%s': the test's log loss is %.4f. The share of positives for every row gives %.4f. "
+        "Train for fewer epochs, or see training.calibration",
+        label, one.log_loss, constant));
+  };
+  if (result.tasks.empty()) check(result, labels.front());
+  for (size_t task = 0; task < result.tasks.size(); ++task) {
+    check(result.tasks[task], labels[task]);
+  }
+  return warnings;
+}
+
+void ValidationCourse::AddStep(const TrainObserver::Step& step) {
+  if (!step.applied) return;
+  loss_ += step.loss * static_cast<double>(step.samples);
+  samples_ += static_cast<double>(step.samples);
+}
+
+void ValidationCourse::AddEvaluation(uint64_t step, const EvaluationResult& result) {
+  const double log_loss = result.fitted ? result.fitted->log_loss : result.log_loss;
+  const double validation = IsRegression(result.loss_kind) ? result.loss : log_loss;
+  const double train = std::exchange(loss_, 0) / std::exchange(samples_, 0);
+  points_.push_back({.step = step, .train = train, .validation = validation});
+}
+
+std::string ValidationCourse::NameOf(const Point& point) const {
+  if (epochs_of_evaluation_ == 0) return absl::StrCat("step ", point.step);
+  const auto index = static_cast<uint32_t>(&point - points_.data());
+  return absl::StrCat("epoch ", first_epoch_ + (index + 1) * epochs_of_evaluation_);
+}
+
+std::string ValidationCourse::DriftAt(uint64_t step) const {
+  constexpr double kClear = 1.05;
+  const auto used = std::ranges::find(points_, step, &Point::step);
+  if (used == points_.end()) return "";
+  const auto best = std::ranges::min_element(points_.begin(), used, {}, &Point::validation);
+  if (best == used || !(used->validation > kClear * best->validation) ||
+      !(used->train < best->train)) {
+    return "";
+  }
+  return absl::StrFormat(
+      "training and validation drift apart after %s. Until %s the training loss fell from %.4f to "
+      "%.4f. The validation loss rose from %.4f to %.4f. %s",
+      NameOf(*best), NameOf(*used), best->train, used->train, best->validation, used->validation,
+      has_early_stopping_
+          ? "Set training.early_stopping.metric: log_loss, or lower the learning rates"
+          : "Set training.early_stopping and checkpoint.directory, or train for fewer epochs");
+}
+
+}  // namespace simurgh

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simurgh/config/training_config.h"
+#include "simurgh/train/trainer.h"
+
+namespace simurgh {
+
+// Warnings about probabilities that are worse than the share of positives for every row, by label.
+// result: of the test.
+std::vector<std::string> LogLossWarnings(const EvaluationResult& result,
+                                         const std::vector<std::string>& labels);
+
+// The losses of the training rows and the validation rows, evaluation by evaluation.
+//
+// Threads: one owner.
+class ValidationCourse {
+ public:
+  explicit ValidationCourse(const TrainingConfig& training)
+      : epochs_of_evaluation_(training.evaluate_every_steps == 0 ? training.evaluate_every_epochs
+                                                                 : 0),
+        has_early_stopping_(training.early_stopping.patience > 0) {}
+
+  // epochs: completed by the training that continues.
+  void StartAfter(uint32_t epochs) { first_epoch_ = epochs; }
+  void AddStep(const TrainObserver::Step& step);
+  void AddEvaluation(uint64_t step, const EvaluationResult& result);
+
+  // A warning if the model of this step predicts the validation rows clearly worse than that of an
+  // earlier evaluation, although the training loss has fallen. Else empty.
+  std::string DriftAt(uint64_t step) const;
+
+ private:
+  struct Point {
+    uint64_t step;
+    double train;       // Mean since the evaluation before it.
+    double validation;  // Log loss, calibrated; the mean loss of a label of numbers.
+  };
+
+  // "epoch 3" or "step 400".
+  std::string NameOf(const Point& point) const;
+
+  const uint32_t epochs_of_evaluation_;
+  const bool has_early_stopping_;
+  uint32_t first_epoch_ = 0;
+  double loss_ = 0;     // Sum since the last evaluation.
+  double samples_ = 0;  // The same.
+  std::vector<Point> points_;
+};
+
+}  // namespace simurgh
