@@ -497,9 +497,14 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
   if (checkpoint) {
     rows_of_ = call.run;
     SIMURGH_RETURN_IF_ERROR(LoadAndCount(*checkpoint, call.server, progress));
-  } else if (HasInitialRows(tables_)) {
+  } else if (HasInitialRows(tables_) || !checkpoint_.start_from.empty()) {
     rows_of_ = call.run;
     const RowTarget target{tables_, map_, call.server, threads_};
+    if (!checkpoint_.start_from.empty()) {
+      const auto start = ModelDirectory::FindBest(checkpoint_.start_from);
+      SIMURGH_RETURN_IF_ERROR(Annotate(start.status(), "checkpoint.start_from"));
+      SIMURGH_RETURN_IF_ERROR(LoadStartRows(start->checkpoint, target, progress));
+    }
     SIMURGH_RETURN_IF_ERROR(LoadInitialRows(target, progress));
     threads_.on_all([&](uint32_t p, Partition& partition) { metrics_.OnRows(p, partition); });
   }

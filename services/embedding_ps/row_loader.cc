@@ -17,6 +17,7 @@
 
 #include "simurgh/base/log.h"
 #include "simurgh/model/row_files.h"
+#include "simurgh/model/table_export.h"
 #include "simurgh/model/tensor_file.h"
 
 namespace simurgh {
@@ -283,39 +284,99 @@ struct Share {
   Status result;
 };
 
+// Puts those of the rows that this server owns. Returns their number.
+StatusOr<uint64_t> PutOwn(std::span<const uint64_t> ids, std::span<const float> weights,
+                          size_t table, const RowTarget& target) {
+  const uint32_t dim = target.tables[table].dim;
+  const uint32_t partitions = target.map.partitions();
+  uint64_t own = 0;
+  std::vector<Share> shares(partitions);
+  for (uint64_t row = 0; row < ids.size(); ++row) {
+    const uint32_t slot = target.map.SlotOf(ids[row]);
+    if (slot / partitions != target.server) continue;
+    Share& share = shares[slot % partitions];
+    const auto from = weights.begin() + static_cast<std::ptrdiff_t>(row * dim);
+    share.ids.push_back(ids[row]);
+    share.weights.insert(share.weights.end(), from, from + dim);
+    ++own;
+  }
+  target.partitions.on_all([&](uint32_t p, Partition& partition) {
+    shares[p].result = partition.table(table).PutInitialRows(shares[p].ids, shares[p].weights);
+  });
+  for (const Share& share : shares) SIMURGH_RETURN_IF_ERROR(share.result);
+  return own;
+}
+
 // Adds to `done` as it goes. Returns the number of rows of this server.
 StatusOr<uint64_t> LoadTable(TensorFileReader& file, uint64_t rows, size_t table,
                              const RowTarget& target, absl::FunctionRef<Status(uint64_t)> on_rows) {
-  const uint32_t dim = target.tables[table].dim;
-  const uint32_t partitions = target.map.partitions();
   uint64_t own = 0;
   for (uint64_t first = 0; first < rows; first += kRowsPerSum) {
     const uint64_t count = std::min(kRowsPerSum, rows - first);
     std::vector<uint64_t> ids(count);
-    std::vector<float> weights(count * dim);
+    std::vector<float> weights(count * target.tables[table].dim);
     SIMURGH_RETURN_IF_ERROR(file.Read("id", first, count, std::as_writable_bytes(std::span(ids))));
     SIMURGH_RETURN_IF_ERROR(
         file.Read("weights", first, count, std::as_writable_bytes(std::span(weights))));
-    std::vector<Share> shares(partitions);
-    for (uint64_t row = 0; row < count; ++row) {
-      const uint32_t slot = target.map.SlotOf(ids[row]);
-      if (slot / partitions != target.server) continue;
-      Share& share = shares[slot % partitions];
-      const auto from = weights.begin() + static_cast<std::ptrdiff_t>(row * dim);
-      share.ids.push_back(ids[row]);
-      share.weights.insert(share.weights.end(), from, from + dim);
-      ++own;
-    }
-    target.partitions.on_all([&](uint32_t p, Partition& partition) {
-      shares[p].result = partition.table(table).PutInitialRows(shares[p].ids, shares[p].weights);
-    });
-    for (const Share& share : shares) SIMURGH_RETURN_IF_ERROR(share.result);
+    SIMURGH_ASSIGN_OR_RETURN(const uint64_t put, PutOwn(ids, weights, table, target));
+    own += put;
     SIMURGH_RETURN_IF_ERROR(on_rows(count));
   }
   return own;
 }
 
+uint64_t RowsOfTable(const RowTarget& target, size_t table) {
+  uint64_t rows = 0;
+  for (uint32_t p = 0; p < target.map.partitions(); ++p) {
+    target.partitions
+        .on_one(p, [&](Partition& partition) { rows += partition.table(table).stats().rows; })
+        .get();
+  }
+  return rows;
+}
+
+void WarnOfLost(const TableConfig& table, uint64_t own, uint64_t kept) {
+  if (kept >= own) return;
+  spdlog::warn("table '{}': {} initial rows did not fit; raise its capacity", table.name,
+               own - kept);
+}
+
 }  // namespace
+
+Status LoadStartRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgress progress) {
+  const std::vector<std::string> saved = TableReader::TablesOf(checkpoint.manifest);
+  uint64_t done = 0;
+  for (size_t t = 0; t < target.tables.size(); ++t) {
+    const TableConfig& table = target.tables[t];
+    if (!table.initial_rows.empty()) continue;
+    const auto leave_out = [&](const std::string& reason) {
+      spdlog::info("start_from: table={} begins without rows: {}", table.name, reason);
+    };
+    if (std::ranges::find(saved, table.name) == saved.end()) {
+      leave_out("the model has no table of this name");
+      continue;
+    }
+    SIMURGH_ASSIGN_OR_RETURN(const TableReader reader, TableReader::Open(checkpoint, table.name));
+    const TensorSpec* const weights = FindTensor(reader.tensors(), "weights");
+    const uint64_t dim = weights == nullptr || weights->shape.size() != 2 ? 0 : weights->shape[1];
+    if (dim != table.dim) {
+      leave_out(absl::StrCat("its dim is ", dim, " in the model, ", table.dim, " here"));
+      continue;
+    }
+    uint64_t own = 0;
+    SIMURGH_RETURN_IF_ERROR(
+        ForEachEmbedding(checkpoint, table.name, [&](auto ids, auto values) -> Status {
+          SIMURGH_ASSIGN_OR_RETURN(const uint64_t put, PutOwn(ids, values, t, target));
+          own += put;
+          done += ids.size();
+          return progress(done, std::max(done, reader.rows()));
+        }));
+    const uint64_t kept = RowsOfTable(target, t);
+    spdlog::info("start_from: table={} rows={} model={}", table.name, kept, checkpoint.folder);
+    WarnOfLost(table, own, kept);
+  }
+  return absl::OkStatus();
+}
 
 Status LoadInitialRows(const RowTarget& target, LoadProgress progress) {
   uint64_t done = 0;
@@ -330,18 +391,10 @@ Status LoadInitialRows(const RowTarget& target, LoadProgress progress) {
                                  done += read;
                                  return progress(done, std::max(done, rows));
                                }));
-      uint64_t kept = 0;
-      for (uint32_t p = 0; p < target.map.partitions(); ++p) {
-        target.partitions
-            .on_one(p, [&](Partition& partition) { kept += partition.table(t).stats().rows; })
-            .get();
-      }
+      const uint64_t kept = RowsOfTable(target, t);
       spdlog::info("loaded initial rows: table={} file={} rows={}", table.name, table.initial_rows,
                    kept);
-      if (kept < own) {
-        spdlog::warn("table '{}': {} initial rows did not fit; raise its capacity", table.name,
-                     own - kept);
-      }
+      WarnOfLost(table, own, kept);
       return absl::OkStatus();
     };
     SIMURGH_RETURN_IF_ERROR(Annotate(load(), absl::StrCat("initial_rows ", table.initial_rows)));

@@ -60,4 +60,8 @@ Status LoadRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgr
 // both shapes; of TensorFileReader and Table::PutInitialRows, naming the file.
 Status LoadInitialRows(const RowTarget& target, LoadProgress progress);
 
+// The same for the tables of another model, the checkpoint, that have the name and dim of one of
+// this server. Other tables, and those with initial_rows, begin without rows. Logs both.
+Status LoadStartRows(const Checkpoint& checkpoint, const RowTarget& target, LoadProgress progress);
+
 }  // namespace simurgh

@@ -347,7 +347,8 @@ class NnWorker : public Daemon {
   // initial rows; the others wait.
   Status BeginRows(JointRun& joint, const std::stop_token& stop) {
     const ClusterConfig& config = job_->config();
-    if (!resumed_ && config.checkpoint.directory.empty() && !HasInitialRows(config.tables)) {
+    if (!resumed_ && config.checkpoint.directory.empty() && !HasInitialRows(config.tables) &&
+        config.checkpoint.start_from.empty()) {
       return absl::OkStatus();
     }
     const std::stop_callback stopper(stop, [&joint] {

@@ -7,10 +7,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "simurgh/base/log.h"
 #include "simurgh/base/text.h"
 #include "simurgh/config/cluster_config.h"
+#include "simurgh/model/table_export.h"
 #include "simurgh/nn/dense_optimizer.h"
 #include "simurgh/train/dense_weights.h"
 
@@ -18,6 +20,7 @@ namespace simurgh {
 namespace {
 
 constexpr char kDense[] = "dense.safetensors";
+constexpr char kAverage[] = "average.weights";
 // Each rank's own statistics of batch norm; only with several ranks.
 constexpr char kRanks[] = "rank-statistics.safetensors";
 
@@ -59,8 +62,11 @@ StatusOr<std::optional<ResumePoint>> Find(const ClusterConfig& config, const std
 StatusOr<std::optional<ResumePoint>> FindResumePoint(const ClusterConfig& config,
                                                      const std::string& resume) {
   SIMURGH_ASSIGN_OR_RETURN(std::optional<ResumePoint> point, Find(config, resume));
-  if (!point) return point;
-  const Checkpoint& checkpoint = point->checkpoint;
+  if (point) SIMURGH_RETURN_IF_ERROR(CheckFits(point->checkpoint, config));
+  return point;
+}
+
+Status CheckFits(const Checkpoint& checkpoint, const ClusterConfig& config) {
   const auto saved = checkpoint.manifest.extra.find("agreement");
   if (saved == checkpoint.manifest.extra.end()) {
     return absl::InvalidArgumentError(
@@ -70,12 +76,10 @@ StatusOr<std::optional<ResumePoint>> FindResumePoint(const ClusterConfig& config
   }
   const std::string difference =
       SettingsDifference(saved->second, "the model", ModelAgreement(config), "the configuration");
-  if (!difference.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(checkpoint.folder, ": the model does not fit the configuration: ", difference,
-                     "; use the model's configuration, or another checkpoint.directory"));
-  }
-  return point;
+  if (difference.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(checkpoint.folder, ": the model does not fit the configuration: ", difference,
+                   "; use the model's configuration, or another checkpoint.directory"));
 }
 
 void SetMeanStatistics(const TrainState& state, std::span<float> statistics) {
@@ -169,6 +173,54 @@ StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t
   }
   SIMURGH_RETURN_IF_ERROR(network.Restore(parameters, std::span(state).first(own)));
   return std::vector<float>(state.begin() + static_cast<std::ptrdiff_t>(own), state.end());
+}
+
+Status SetStartWeights(const ClusterConfig& config, DenseNetwork& network) {
+  SIMURGH_ASSIGN_OR_RETURN(const ModelDirectory::Newest found,
+                           ModelDirectory::FindBest(config.checkpoint.start_from));
+  const Checkpoint& checkpoint = found.checkpoint;
+  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kDense));
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<DenseTensor> tensors,
+                           PredictionTensors(config.model, InputsOf(config)));
+  std::vector<float> parameters(network.parameters().begin(), network.parameters().end());
+  std::vector<float> state(network.state().begin(), network.state().end());
+  std::vector<std::string> others;
+  for (const DenseTensor& tensor : tensors) {
+    const TensorSpec spec = SpecsOf({tensor}).front();
+    const TensorSpec* const saved = FindTensor(file.tensors(), tensor.name);
+    if (saved == nullptr || *saved != spec) {
+      others.push_back(tensor.name);
+      continue;
+    }
+    const std::span<float> values = tensor.in_state ? state : parameters;
+    SIMURGH_RETURN_IF_ERROR(
+        file.Read(tensor.name, 0, spec.rows(),
+                  std::as_writable_bytes(values.subspan(tensor.offset, CountOf(spec)))));
+  }
+  const TensorSpec* const average = FindTensor(file.tensors(), kAverage);
+  if (others.empty() && average != nullptr && average->rows() == parameters.size()) {
+    SIMURGH_RETURN_IF_ERROR(
+        file.Read(kAverage, 0, parameters.size(), std::as_writable_bytes(std::span(parameters))));
+  }
+  const size_t taken = tensors.size() - others.size();
+  const std::vector<std::string> tables = TableReader::TablesOf(checkpoint.manifest);
+  const bool has_table = std::ranges::any_of(config.tables, [&](const TableConfig& table) {
+    return std::ranges::find(tables, table.name) != tables.end();
+  });
+  if (taken == 0 && !has_table) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoint.folder,
+                     ": the model has no table and no dense tensor of the configuration; name "
+                     "another model, or remove checkpoint.start_from"));
+  }
+  spdlog::info("start_from: dense_tensors={} of={} new={} model={}", taken, tensors.size(),
+               others.empty() ? "none" : absl::StrJoin(others, ","), checkpoint.folder);
+  // Evaluations use the average, which begins with these weights.
+  for (const DenseTensor& tensor : network.tensors()) {
+    if (tensor.name != kAverage) continue;
+    std::ranges::copy(parameters, state.begin() + static_cast<std::ptrdiff_t>(tensor.offset));
+  }
+  return network.Restore(parameters, state);
 }
 
 void WriteState(const TrainState& state, Manifest& manifest) {

@@ -29,6 +29,10 @@ struct ResumePoint {
 StatusOr<std::optional<ResumePoint>> FindResumePoint(const ClusterConfig& config,
                                                      const std::string& resume);
 
+// Errors: INVALID_ARGUMENT unless the checkpoint fits the configuration, naming the settings that
+// differ.
+Status CheckFits(const Checkpoint& checkpoint, const ClusterConfig& config);
+
 // Sets a network's running statistics of batch norm to their mean over the ranks, if there are
 // several.
 void SetMeanStatistics(const TrainState& state, std::span<float> statistics);
@@ -72,6 +76,12 @@ class DenseFiles {
 StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t rank,
                                           uint32_t ranks, DenseNetwork& network,
                                           const DenseOptimizerConfig* server_optimizer);
+
+// Sets those of a new network's weights and statistics whose names and shapes are those of the best
+// checkpoint, or the newest one, of checkpoint.start_from. Logs which.
+// Errors: of ModelDirectory; INVALID_ARGUMENT for a model that has no tensor and no table of the
+// configuration.
+Status SetStartWeights(const ClusterConfig& config, DenseNetwork& network);
 
 // A state in the manifest, without rank_statistics. Of `validation` only two metrics.
 void WriteState(const TrainState& state, Manifest& manifest);

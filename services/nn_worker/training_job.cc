@@ -257,6 +257,9 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
                                    .wire = WireOf(config)}));
   if (resumed == nullptr && !config.model.initial_weights.empty()) {
     SIMURGH_RETURN_IF_ERROR(SetInitialWeights(job->config_, *job->network_));
+  } else if (resumed == nullptr && !config.checkpoint.start_from.empty()) {
+    SIMURGH_RETURN_IF_ERROR(
+        Annotate(SetStartWeights(job->config_, *job->network_), "checkpoint.start_from"));
   }
   if (resumed != nullptr) {
     const TrainingConfig& training = config.training;

@@ -440,6 +440,9 @@ void ReadCheckpoint(MapReader& root, const std::string& folder, CheckpointConfig
              "folder in which training saves its model, and from which it continues; none: nothing "
              "is saved",
              "path of a folder", folder, Need::kOptional, &directory);
+    ReadPath(in, "start_from",
+             "model whose rows and dense weights a new training begins with; see Warm start",
+             "path of a model's folder", folder, Need::kOptional, &checkpoint->start_from);
     ReadTimes(in, checkpoint);
     in.Integer("keep", "number of checkpoints to keep; older ones are removed after a save",
                &checkpoint->keep, 1, 1'000'000);

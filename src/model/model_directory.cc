@@ -624,6 +624,14 @@ StatusOr<ModelDirectory::Newest> ModelDirectory::Find(const std::string& path) {
   return Newest{std::move(checkpoint), {}};
 }
 
+StatusOr<ModelDirectory::Newest> ModelDirectory::FindBest(const std::string& path) {
+  ModelDirectory model(std::filesystem::absolute(path).lexically_normal().string());
+  SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> best, model.BestStep());
+  if (!best) return Find(path);
+  SIMURGH_ASSIGN_OR_RETURN(Checkpoint checkpoint, model.Open(*best));
+  return Newest{std::move(checkpoint), {}};
+}
+
 StatusOr<std::vector<std::string>> ModelDirectory::Verify(uint64_t step, const Progress& progress) {
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Open(step));
   std::vector<std::string> damage;

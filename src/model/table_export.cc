@@ -309,6 +309,24 @@ std::vector<size_t> AllOf(const Selection& rows) {
 
 }  // namespace
 
+Status ForEachEmbedding(
+    const Checkpoint& checkpoint, const std::string& table,
+    absl::FunctionRef<Status(std::span<const uint64_t> ids, std::span<const float> weights)>
+        visit) {
+  SIMURGH_ASSIGN_OR_RETURN(Selection selection,
+                           Selection::Open(checkpoint, {.table = table, .ids = {}}));
+  if (selection.tensors().size() != 2) return absl::DataLossError("the table has no weights");
+  std::vector<uint64_t> ids;
+  std::vector<float> weights;
+  return selection.ForEachPiece({{0, 1}}, [&](uint64_t rows, Selection::Parts parts) {
+    ids.resize(rows);
+    weights.resize(parts[1].size() / sizeof(float));
+    std::memcpy(ids.data(), parts[0].data(), parts[0].size());
+    std::memcpy(weights.data(), parts[1].data(), parts[1].size());
+    return visit(ids, weights);
+  });
+}
+
 Status ExportCsv(const Checkpoint& checkpoint, const TableExport& options,
                  absl::FunctionRef<Status(std::string_view text)> append) {
   SIMURGH_ASSIGN_OR_RETURN(Selection selection, Selection::Open(checkpoint, options));

@@ -20,6 +20,8 @@ struct CheckpointConfig {
 
   // Path of the folder for the trained model, which need not exist; empty: nothing is saved.
   std::string directory;
+  // Path of a model whose rows and dense weights a new training begins with; empty: none.
+  std::string start_from = {};
   uint64_t every_steps = 0;            // 0: not by steps.
   std::set<uint64_t> at_steps;         // Numbers of steps trained.
   std::chrono::milliseconds every{0};  // 0: not by time.

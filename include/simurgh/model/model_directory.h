@@ -145,6 +145,8 @@ class ModelDirectory {
   // path: of a model, for its newest checkpoint, or of a checkpoint, MODEL/step-N. The result's
   // folder is absolute. Errors: of Latest and Open.
   static StatusOr<Newest> Find(const std::string& path);
+  // The same, but of a model the best checkpoint, if there is one.
+  static StatusOr<Newest> FindBest(const std::string& path);
 
   // Called with the path of a file in the checkpoint, its bytes read so far and its size.
   using Progress = std::function<void(const std::string& file, uint64_t bytes, uint64_t of)>;

@@ -79,6 +79,12 @@ struct TableExport {
   bool has_all_tensors = false;
 };
 
+// Calls visit(ids, weights) for each piece of a table's rows. weights: f32, (ids, dim).
+// Errors: of TableReader and `visit`.
+Status ForEachEmbedding(
+    const Checkpoint& checkpoint, const std::string& table,
+    absl::FunctionRef<Status(std::span<const uint64_t> ids, std::span<const float> weights)> visit);
+
 // CSV: a line per row, with `id`, `weights.0` and so on. Errors: of TableReader and `append`.
 Status ExportCsv(const Checkpoint& checkpoint, const TableExport& options,
                  absl::FunctionRef<Status(std::string_view text)> append);
