@@ -22,6 +22,7 @@
 #include "services/nn_worker/feed_methods.h"
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/model_saver.h"
+#include "services/nn_worker/model_update.h"
 #include "services/nn_worker/network_description.h"
 #include "services/nn_worker/quality_warnings.h"
 #include "services/nn_worker/rendezvous.h"
@@ -100,15 +101,22 @@ class RemoteCluster {
 
 class NnWorker : public Daemon {
  public:
-  // resume: as for FindResumePoint.
+  // resume: as for FindResumePoint. update: as for FindUpdatePoint; empty: a training.
   static StatusOr<std::unique_ptr<Daemon>> Start(DaemonContext& context, bool standalone,
-                                                 const std::string& resume) {
+                                                 const std::string& resume,
+                                                 const std::string& update) {
     std::unique_ptr<NnWorker> daemon(new NnWorker(context));
-    SIMURGH_ASSIGN_OR_RETURN(daemon->resumed_, FindResumePoint(context.config(), resume));
     daemon->takes_newest_ = resume == "auto";
+    if (update.empty()) {
+      SIMURGH_ASSIGN_OR_RETURN(daemon->resumed_, FindResumePoint(context.config(), resume));
+    } else {
+      SIMURGH_ASSIGN_OR_RETURN(daemon->resumed_,
+                               FindUpdatePoint(context.config(), update, &daemon->takes_newest_));
+      SIMURGH_RETURN_IF_ERROR(daemon->BeginUpdate(update));
+    }
     const Checkpoint* resumed = daemon->resumed_ ? &daemon->resumed_->checkpoint : nullptr;
     SIMURGH_ASSIGN_OR_RETURN(daemon->job_, TrainingJob::Create(context.config(), context.metrics(),
-                                                               context.index(), resumed));
+                                                               context.index(), resumed, update));
     if (resumed != nullptr || !context.config().checkpoint.directory.empty()) {
       SIMURGH_RETURN_IF_ERROR(daemon->job_->CheckFiles());
     }
@@ -133,8 +141,9 @@ class NnWorker : public Daemon {
     if (!context.config().checkpoint.directory.empty() && context.index() == 0) {
       const bool continues = daemon->Continues(context.config().checkpoint.directory);
       SIMURGH_ASSIGN_OR_RETURN(
-          daemon->saver_, ModelSaver::Open(context.config(), continues ? resumed : nullptr,
-                                           daemon->takes_newest_, daemon->run_, daemon->best_));
+          daemon->saver_,
+          ModelSaver::Open(context.config(), continues ? resumed : nullptr, daemon->takes_newest_,
+                           daemon->run_, daemon->best_, SaverEnvironment(), !update.empty()));
       daemon->run_ = daemon->saver_->run();
       context.metrics()
           .GetGauge("simurgh_nn_checkpoint_generation", "Generation of new checkpoints.")
@@ -236,7 +245,7 @@ class NnWorker : public Daemon {
     const CheckpointConfig& config = context.config().checkpoint;
     if (config.directory.empty() || rank_ > 0) return;
     const auto prepare = [this](const TrainState& state) {
-      return SaveModel(CopyModel(state, std::nullopt), /*directory=*/"");
+      return SaveModel(CopyModel(state, std::nullopt, /*is_end=*/false), /*directory=*/"");
     };
     const auto load = [this](uint64_t step, const std::stop_token& stop) {
       return LoadBest(step, stop);
@@ -407,9 +416,35 @@ class NnWorker : public Daemon {
                                  "checkpoint cannot be tested"));
   }
 
-  // Copies the model.
+  // What the checkpoints of this update have of it.
+  Status BeginUpdate(const std::string& id) {
+    SIMURGH_ASSIGN_OR_RETURN(update_, ReadUpdate(resumed_->checkpoint.manifest));
+    if (!update_) update_.emplace();
+    if (update_->id == id) return absl::OkStatus();
+    std::vector<DataFile> trained = std::move(update_->trained);
+    if (update_->is_done) std::ranges::move(update_->files, std::back_inserter(trained));
+    update_ = ModelUpdate{.id = id, .trained = std::move(trained)};
+    return absl::OkStatus();
+  }
+
+  // The update after a state. is_end: all its rows have been trained on.
+  std::optional<ModelUpdate> UpdateAt(const TrainState& state, bool is_end) {
+    if (!update_) return std::nullopt;
+    if (job_->tested()) {
+      update_->tested =
+          absl::StrCat(TestResult(*job_->tested(), LabelColumns(job_->config().data), "before"),
+                       " new_rows=", job_->tested()->samples);
+    }
+    update_->files = state.files;
+    update_->position = state.position;
+    update_->is_done = is_end;
+    return update_;
+  }
+
+  // Copies the model. is_end: training has read all rows.
   std::shared_ptr<const ModelCopy> CopyModel(const TrainState& state,
-                                             const std::optional<EvaluationResult>& evaluation) {
+                                             const std::optional<EvaluationResult>& evaluation,
+                                             bool is_end) {
     const TrainingConfig& training = job_->config().training;
     const bool on_servers = training.mode == TrainingConfig::Mode::kAsync;
     // The model has the mean of the ranks' statistics, as for an evaluation.
@@ -422,6 +457,7 @@ class NnWorker : public Daemon {
         .dense = DenseCopy(job_->network(), on_servers ? &training.dense_optimizer : nullptr,
                            state.server_optimizer),
         .probe = MakeProbe(*job_, Port(), joined_.run, state),
+        .update = UpdateAt(state, is_end),
         .step_time =
             std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
                 .count()});
@@ -455,7 +491,8 @@ class NnWorker : public Daemon {
     if (!result.ok()) {
       // The calls to the servers have ended, too.
       checkpointer_->Stop();
-    } else if (result->steps > checkpointer_->newest()) {
+    } else if (result->steps > checkpointer_->newest() ||
+               (update_ && !result->interrupted && !update_->is_done)) {
       std::function<Status()> keep_alive;
       if (listener_ != nullptr) {
         keep_alive = [this] {
@@ -463,7 +500,7 @@ class NnWorker : public Daemon {
           return saver_->CheckNewest();
         };
       }
-      const auto model = CopyModel(result->state, result->evaluation);
+      const auto model = CopyModel(result->state, result->evaluation, !result->interrupted);
       const auto work = [&](const std::string& directory) { return SaveModel(model, directory); };
       status = checkpointer_->SaveLast(work, keep_alive, stop);
     }
@@ -499,7 +536,7 @@ class NnWorker : public Daemon {
     std::vector<std::string> warnings = job_->LabelWarnings();
     const bool is_one_class = !warnings.empty();
     const bool has_trained = result.steps > job_->start().steps;
-    if (!has_trained) {
+    if (!has_trained && !update_) {
       warnings.push_back(NothingTrained(job_->config(), result));
       spdlog::warn("{}", warnings.back());
     }
@@ -513,6 +550,7 @@ class NnWorker : public Daemon {
     if (result.evaluation) {
       std::printf("%s ", TestResult(*result.evaluation, LabelColumns(job_->config().data)).c_str());
     }
+    if (update_) std::printf("%s ", update_->tested.c_str());
     if (result.best_step) {
       std::printf("best_step=%llu ", static_cast<unsigned long long>(*result.best_step));
     }
@@ -520,7 +558,10 @@ class NnWorker : public Daemon {
       std::printf("%s ", WindowText(result.window).c_str());
     }
     if (is_one_class) std::printf("train_labels=one_class ");
-    if (!has_trained) std::printf("trained_steps=0 ");
+    if (!has_trained || update_) {
+      const uint64_t steps = result.steps - job_->start().steps;
+      std::printf("trained_steps=%llu ", static_cast<unsigned long long>(steps));
+    }
     std::printf("samples_per_sec=%.0f\n", samples_per_second);
   }
 
@@ -532,7 +573,8 @@ class NnWorker : public Daemon {
   LearningRates learning_rates_;
   TrainingEnd end_;                     // Of rank 0.
   std::optional<ResumePoint> resumed_;  // The model that this training continues.
-  bool takes_newest_ = false;           // Rather than one that the user has named.
+  bool takes_newest_ = false;           // Rather than one that the user has named, or the best.
+  std::optional<ModelUpdate> update_;   // Nothing: a training.
   std::unique_ptr<TrainingJob> job_;
   std::atomic<bool> trains_ = false;  // A stop then ends training after a step.
   BestCheckpoints best_;
@@ -555,6 +597,7 @@ class NnWorker : public Daemon {
 int main(int argc, char** argv) {
   bool standalone = false;
   std::string resume;
+  std::string update;
   simurgh::DaemonDescription description{
       .role = "nn-worker",
       .usage = {.program = "nn-worker",
@@ -577,8 +620,12 @@ int main(int argc, char** argv) {
       "resume",
       boost::program_options::value(&resume)->default_value("auto", "")->value_name("WHAT"),
       "continue a model: auto (the default): the newest in checkpoint.directory, if any; never; or "
-      "the path of a model or checkpoint");
+      "the path of a model or checkpoint")("update",
+                                           boost::program_options::value(&update)->value_name("ID"),
+                                           "update the model in checkpoint.directory, as simurgh "
+                                           "update; an interrupted update continues "
+                                           "with the same ID");
   return simurgh::RunDaemon(description, argc, argv, [&](simurgh::DaemonContext& context) {
-    return simurgh::NnWorker::Start(context, standalone, resume);
+    return simurgh::NnWorker::Start(context, standalone, resume, update);
   });
 }

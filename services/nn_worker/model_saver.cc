@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -108,11 +109,9 @@ Status CheckStillNewest(ModelDirectory& directory, const Checkpoint* continued) 
 
 }  // namespace
 
-StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& config,
-                                                       const Checkpoint* continued,
-                                                       bool takes_newest, uint64_t new_run,
-                                                       BestCheckpoints& best,
-                                                       SaverEnvironment environment) {
+StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(
+    const ClusterConfig& config, const Checkpoint* continued, bool takes_newest, uint64_t new_run,
+    BestCheckpoints& best, SaverEnvironment environment, bool is_update) {
   ModelDirectory directory(config.checkpoint.directory, environment.files);
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, StepsIn(directory));
   if (continued == nullptr && !steps.empty() && !takes_newest) {
@@ -139,13 +138,16 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::Open(const ClusterConfig& conf
       const bool is_thrown_away = std::ranges::any_of(known, [&](const Manifest& other) {
         return other.generation > one.generation && other.step < one.step;
       });
-      if (!is_thrown_away) best.Add(one);
+      // No evaluation of before an update is one of the updated model.
+      if (!is_thrown_away && HaveSameUpdate(one, continued->manifest)) best.Add(one);
     }
   }
-  SIMURGH_RETURN_IF_ERROR(NameBest(best, directory, generation));
-  return std::unique_ptr<ModelSaver>(new ModelSaver(config, std::move(directory), generation,
-                                                    RunNumber(generation, training), best,
-                                                    std::move(environment)));
+  if (!is_update) SIMURGH_RETURN_IF_ERROR(NameBest(best, directory, generation));
+  std::unique_ptr<ModelSaver> saver(new ModelSaver(config, std::move(directory), generation,
+                                                   RunNumber(generation, training), best,
+                                                   std::move(environment)));
+  if (continued != nullptr) saver->before_ = continued->manifest;
+  return saver;
 }
 
 StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) const {
@@ -163,6 +165,7 @@ StatusOr<std::unique_ptr<ModelSaver>> ModelSaver::To(const std::string& path) co
   std::unique_ptr<ModelSaver> saver(
       new ModelSaver(config_, std::move(directory), generation, run_, *best, environment_));
   saver->own_best_ = std::move(best);
+  saver->before_ = before_;
   return saver;
 }
 
@@ -216,6 +219,50 @@ Status ModelSaver::CheckContinued() {
     return absl::DataLossError(last.folder + "/manifest.json: the file has changed");
   }
   return last.Chain().status();
+}
+
+Manifest ModelSaver::ManifestOf(const ModelCopy& model, const ClusterConfig& config) const {
+  Manifest manifest{.run = TrainingOf(run_), .step_time = static_cast<int64_t>(model.step_time)};
+  if (model.update) {  // All else is as the training has left it.
+    manifest.config = before_->config;
+    manifest.statistics = before_->statistics;
+    manifest.extra = before_->extra;
+    manifest.position = before_->position;
+    manifest.samples = model.state.samples;
+    manifest.extra["train.skipped_steps"] = absl::StrCat(model.state.skipped_steps);
+    WriteUpdate(*model.update, manifest);
+  } else {
+    manifest.config = {config.settings.begin(), config.settings.end()};
+    manifest.statistics = StatisticsOf(config.data, config.features);
+    manifest.extra = {{"agreement", ModelAgreement(config)},
+                      {"network", DescribeNetwork(config)},
+                      {"yaml", config.source.text},
+                      {"yaml.path", config.source.path},
+                      {"yaml.overrides", absl::StrJoin(config.source.overrides, "\n")}};
+    if (before_) CopyUpdate(*before_, manifest);
+    WriteState(model.state, manifest);
+  }
+  manifest.extra["step_time"] = absl::StrFormat("%.3f", model.step_time);
+  if (model.evaluation) {
+    for (const auto& [metric, value] : ReportedMetrics(*model.evaluation)) {
+      manifest.metrics["test_" + metric] = value;
+    }
+  }
+  return manifest;
+}
+
+Status ModelSaver::CleanUp(const ModelCopy& model) {
+  const std::vector<uint64_t> best = best_.Steps();
+  std::set<uint64_t> except(best.begin(), best.end());
+  if (!model.update || model.update->is_done) {
+    SIMURGH_RETURN_IF_ERROR(NameBest(best_, directory_, generation_));
+  } else {
+    // It predicts until the update is done.
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> named, directory_.BestStep());
+    if (named) except.insert(*named);
+  }
+  if (model.update) except.insert(before_->step);  // To go back to.
+  return directory_.KeepNewest(config_.checkpoint.keep, except, generation_);
 }
 
 StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const ClusterConfig& config,
@@ -283,24 +330,9 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
     SIMURGH_RETURN_IF_ERROR(probe->Sync());
     probe.reset();
   }
-  Manifest manifest{.run = TrainingOf(run_),
-                    .step_time = static_cast<int64_t>(model.step_time),
-                    .config = {config.settings.begin(), config.settings.end()},
-                    .statistics = StatisticsOf(config.data, config.features),
-                    .extra = {{"agreement", ModelAgreement(config)},
-                              {"network", DescribeNetwork(config)},
-                              {"step_time", absl::StrFormat("%.3f", model.step_time)},
-                              {"yaml", config.source.text},
-                              {"yaml.path", config.source.path},
-                              {"yaml.overrides", absl::StrJoin(config.source.overrides, "\n")}},
-                    .files = std::move(rows.files)};
+  Manifest manifest = ManifestOf(model, config);
+  manifest.files = std::move(rows.files);
   if (is_delta) manifest.parent = continued_->parent;
-  WriteState(model.state, manifest);
-  if (model.evaluation) {
-    for (const auto& [metric, value] : ReportedMetrics(*model.evaluation)) {
-      manifest.metrics["test_" + metric] = value;
-    }
-  }
   const StatusOr<Checkpoint> published = attempt.Publish(std::move(manifest));
   if (absl::IsFailedPrecondition(published.status())) return NoRetry(published.status());
   if (absl::IsDataLoss(published.status())) {  // Of files: the servers still have the rows.
@@ -317,12 +349,7 @@ StatusOr<SavedCheckpoint> ModelSaver::Save(const ModelCopy& model, const Cluster
   spdlog::info("saved the model: folder={} rows={} bytes={} seconds={:.2f}", saved.folder,
                saved.rows, saved.bytes, seconds);
   best_.Add(published->manifest);
-  Status cleaned = NameBest(best_, directory_, generation_);
-  if (cleaned.ok()) {
-    const std::vector<uint64_t> best = best_.Steps();
-    cleaned =
-        directory_.KeepNewest(config_.checkpoint.keep, {best.begin(), best.end()}, generation_);
-  }
+  const Status cleaned = CleanUp(model);
   if (absl::IsFailedPrecondition(cleaned)) return NoRetry(cleaned);
   SIMURGH_RETURN_IF_ERROR(cleaned);
   return saved;

@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 
 #include "services/api/row_rpc.h"
+#include "services/nn_worker/model_update.h"
 #include "services/nn_worker/resume.h"
 #include "services/runtime/process.h"
 #include "simurgh/base/mutex.h"
@@ -95,8 +96,9 @@ struct ModelCopy {
   TrainState state;
   std::optional<EvaluationResult> evaluation;
   DenseCopy dense;
-  std::string probe;     // Of MakeProbe(), may be empty.
-  double step_time = 0;  // When the step ended: seconds since 1970.
+  std::string probe;                       // Of MakeProbe(), may be empty.
+  std::optional<ModelUpdate> update = {};  // Nothing: the model is of a training.
+  double step_time = 0;                    // When the step ended: seconds since 1970.
 };
 
 // A model on disk.
@@ -120,14 +122,15 @@ class ModelSaver {
   // Prepares the folder; from now on no older start completes a checkpoint. continued: the
   // checkpoint of this folder that training continues; null for none. takes_newest: it was the
   // newest one. new_run: a random number, for a new model. Adds to `best` the checkpoints that
-  // training continues.
+  // training continues. is_update: the best checkpoint stays until the update is done.
   // Lifetime: `config`, `best` and the environment's files outlive the saver.
   // Errors: INVALID_ARGUMENT if it has a checkpoint that training does not continue; ABORTED if an
   // older start has completed one since; of ModelDirectory.
   static StatusOr<std::unique_ptr<ModelSaver>> Open(const ClusterConfig& config,
                                                     const Checkpoint* continued, bool takes_newest,
                                                     uint64_t new_run, BestCheckpoints& best,
-                                                    SaverEnvironment environment = {});
+                                                    SaverEnvironment environment = {},
+                                                    bool is_update = false);
 
   // Saves this training to another folder, which has no model. Errors: INVALID_ARGUMENT if it has
   // one; of ModelDirectory.
@@ -164,6 +167,10 @@ class ModelSaver {
         generation_(generation),
         run_(run) {}
 
+  // The manifest of a copy, without the rows' files.
+  Manifest ManifestOf(const ModelCopy& model, const ClusterConfig& config) const;
+  // Removes checkpoints that are not kept, and names the best one.
+  Status CleanUp(const ModelCopy& model);
   // Whether the manifests are there of the checkpoint that a delta would continue, and of those
   // that it continues itself.
   Status CheckContinued();
@@ -175,6 +182,7 @@ class ModelSaver {
   const uint64_t generation_;  // In the folder.
   const uint64_t run_;
   std::unique_ptr<BestCheckpoints> own_best_;  // Of To().
+  std::optional<Manifest> before_;             // Of the checkpoint that this start continues.
   // The checkpoint that the next delta continues: the last one of this start of training.
   struct Continued {
     std::string folder;  // The attempt's, by which servers know it.

@@ -42,8 +42,9 @@ std::string WindowText(const TrainObserver::Window& window) {
                      MetricText(window.calibration), window.samples);
 }
 
-std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels) {
-  const auto describe = [](const EvaluationResult& one, bool is_last) {
+std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels,
+                       const std::string& what) {
+  const auto describe = [&what](const EvaluationResult& one, bool is_last) {
     // The last line of a binary label is short.
     const bool is_short = is_last && one.loss_kind == LossConfig::Kind::kBce;
     std::string all;
@@ -54,7 +55,7 @@ std::string TestResult(const EvaluationResult& result, const std::vector<std::st
       if (is_short && metric == "calibration") continue;
       // Numbers of labels have any scale.
       const bool is_scaled = IsRegression(one.loss_kind) && metric != "calibration";
-      all += fmt::format("test_{}={} ", metric,
+      all += fmt::format("{}_{}={} ", what, metric,
                          is_scaled ? fmt::format("{:.6g}", value) : MetricText(value));
     }
     all.pop_back();

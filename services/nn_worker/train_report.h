@@ -23,8 +23,9 @@ std::string WindowText(const TrainObserver::Window& window);
 
 // "test_auc=... test_logloss=..." of a test, after a line for each label if there are several. A
 // loss other than bce is named: "loss=poisson test_rmse=...". The calibration is left out of the
-// last line if the loss is bce.
-std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels);
+// last line if the loss is bce. what: in place of "test".
+std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels,
+                       const std::string& what = "test");
 
 // Why a training that continued a model had no step left, and what trains the model further.
 std::string NothingTrained(const ClusterConfig& config, const TrainResult& result);

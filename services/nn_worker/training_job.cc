@@ -1,6 +1,7 @@
 #include "services/nn_worker/training_job.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "services/nn_worker/model_update.h"
 #include "services/nn_worker/resume.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/log.h"
@@ -15,6 +17,7 @@
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/statistics.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/data/replay_reader.h"
 #include "simurgh/feature/batch_plan.h"
 #include "simurgh/train/dense_weights.h"
 #include "simurgh/train/nccl_sums.h"
@@ -139,6 +142,17 @@ uint32_t AsyncStaleness(const ClusterConfig& config) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(room, ahead + 1, ahead + kMax) - ahead);
 }
 
+// 0 for files elsewhere.
+double BytesOf(const std::vector<std::string>& files) {
+  double bytes = 0;
+  for (const std::string& file : files) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(file, error);
+    if (!error) bytes += static_cast<double>(size);
+  }
+  return bytes;
+}
+
 uint64_t HashFloats(std::span<const float> values, uint64_t seed) {
   return HashBytes({reinterpret_cast<const char*>(values.data()), values.size_bytes()}, seed);
 }
@@ -218,6 +232,24 @@ OpenReader TrainingJob::ReaderOf(const std::vector<std::string>& files, ReadOpti
   };
 }
 
+StatusOr<std::unique_ptr<BatchReader>> TrainingJob::WithReplay(std::unique_ptr<BatchReader> reader,
+                                                               uint32_t epoch) {
+  const DataConfig& data = config_.data;
+  const double share = data.replay_share;
+  const double old_bytes = BytesOf(data.replay);
+  // As many rows as are needed, from all of the files.
+  const double wanted = BytesOf(data.train) * share / (1 - share);
+  ReadOptions options{.keep_negatives = config_.training.keep_negatives,
+                      .seed = config_.seed,
+                      .keep_rows = old_bytes > 0 ? std::min(1.0, wanted / old_bytes) : 1.0};
+  const auto open_old = [this, options, epoch](uint32_t time) mutable {
+    options.epoch = (epoch << 16U) + time;
+    return ReaderOf(config_.data.replay, options, skipped_train_rows_, &labels_)();
+  };
+  const size_t least = config_.training.drop_last ? config_.training.batch_size : 1;
+  return std::make_unique<ReplayReader>(std::move(reader), open_old, share, least);
+}
+
 uint64_t TrainingJob::skipped_rows() const {
   return skipped_train_rows_.value() + skipped_validation_rows_.value() +
          skipped_test_rows_.value();
@@ -225,7 +257,8 @@ uint64_t TrainingJob::skipped_rows() const {
 
 StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& config,
                                                            MetricRegistry& registry, uint32_t rank,
-                                                           const Checkpoint* resumed) {
+                                                           const Checkpoint* resumed,
+                                                           const std::string& update) {
   std::unique_ptr<TrainingJob> job(new TrainingJob(config, registry, rank));
   if (resumed == nullptr) {
     SIMURGH_RETURN_IF_ERROR(
@@ -238,6 +271,12 @@ StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& 
   }
   job->scales_ = {.labels = LabelScalesOf(job->config_.data),
                   .mean_weight = MeanWeightOf(job->config_.data)};
+  if (!update.empty()) {
+    SIMURGH_RETURN_IF_ERROR(BeginUpdate(resumed->manifest, update, job->start_));
+    job->tests_first_ = job->start_.files.empty();
+    if (!job->tests_first_) job->config_.data.test.clear();
+    job->config_.training.drop_last = false;  // A day may have less than a batch.
+  }
   job->report_.course().StartAfter(job->start_.epochs);
   job->start_.position = job->start_.position.ContinueWith(job->TrainDivision());
   SIMURGH_ASSIGN_OR_RETURN(
@@ -325,12 +364,14 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
                                        Collective& collective, std::stop_token stop) {
   OpenEpoch train;
   if (buffer_ == nullptr) {
-    train = [this](uint32_t epoch) {
+    train = [this](uint32_t epoch) -> StatusOr<std::unique_ptr<BatchReader>> {
       const ReadOptions options{.keep_negatives = config_.training.keep_negatives,
                                 .seed = config_.seed,
                                 .read = &start_.position,
                                 .epoch = epoch};
-      return ReaderOf(config_.data.train, options, skipped_train_rows_, &labels_)();
+      auto reader = ReaderOf(config_.data.train, options, skipped_train_rows_, &labels_)();
+      if (!reader.ok() || config_.data.replay.empty()) return reader;
+      return WithReplay(*std::move(reader), epoch);
     };
   } else {
     train = [this](uint32_t) -> StatusOr<std::unique_ptr<BatchReader>> {
@@ -355,6 +396,7 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
     data.validation = ReaderOf(config_.data.validation, {}, skipped_validation_rows_);
   }
   if (!config_.data.test.empty()) data.test = ReaderOf(config_.data.test, {}, skipped_test_rows_);
+  if (tests_first_) data.on_first_test = [this](const auto& result) { tested_ = result; };
   TrainingConfig training = config_.training;
   if (buffer_ != nullptr) {
     training.epochs = start_.position.first().epoch + 1;  // One reader has all batches.

@@ -78,11 +78,13 @@ class TrainingJob {
 
   // rank: index into config.nn_worker.instances.
   // resumed: the checkpoint to continue, with its statistics; null: train from the first step.
+  // update: of `nn-worker --update`, which continues `resumed`; empty: the training itself.
   // Cost: reads the training files once if features need statistics that no checkpoint has.
   // Errors: INVALID_ARGUMENT for an inconsistent model; of FitStatistics and SetInitialWeights.
   static StatusOr<std::unique_ptr<TrainingJob>> Create(const ClusterConfig& config,
                                                        MetricRegistry& registry, uint32_t rank = 0,
-                                                       const Checkpoint* resumed = nullptr);
+                                                       const Checkpoint* resumed = nullptr,
+                                                       const std::string& update = "");
 
   // Trains on batches of loaders instead of the training files; the loaders apply epochs and
   // drop_last. Call before Run. Lifetime: the buffer outlives Run.
@@ -102,6 +104,9 @@ class TrainingJob {
 
   // Steps of the run that this one continues.
   const TrainState& start() const { return start_; }
+
+  // The result of an update's test before its first step; nothing before it, and without one.
+  const std::optional<EvaluationResult>& tested() const { return tested_; }
 
   // Rank 0: see TrainerData::checkpoints. Call before Run. Lifetime: the port outlives Run.
   void SaveWith(CheckpointPort& checkpoints) { checkpoints_ = &checkpoints; }
@@ -149,6 +154,9 @@ class TrainingJob {
   StatusOr<std::vector<Calibration>> Restore(uint64_t step);
   // How the ranks or the loaders share the training files.
   Division TrainDivision() const;
+  // A reader of the training files with what data.replay mixes in.
+  StatusOr<std::unique_ptr<BatchReader>> WithReplay(std::unique_ptr<BatchReader> reader,
+                                                    uint32_t epoch);
   // Reads this rank's share.
   OpenReader ReaderOf(const std::vector<std::string>& files, ReadOptions options,
                       Counter& skipped_rows, LabelCounts* labels = nullptr);
@@ -160,6 +168,8 @@ class TrainingJob {
   BadRowFile bad_rows_;
   TrainState start_;
   std::atomic<bool> interrupted_ = false;
+  bool tests_first_ = false;  // An update, at its begin.
+  std::optional<EvaluationResult> tested_;
   CheckpointPort* checkpoints_ = nullptr;
   FeedBuffer* buffer_ = nullptr;  // Null: reads files.
   TrainReport report_;

@@ -48,6 +48,8 @@ StatusOr<std::optional<DaemonFlags>> ParseFlags(const ProgramUsage& usage, int a
   po::options_description options("Options");
   options.add_options()("config", po::value(&flags.config_path)->value_name("FILE"),
                         "read this YAML file, the same for all daemons")(
+      "config-place", po::value(&flags.config_place)->value_name("PATH"),
+      "take relative paths in the file, and its name, as if it were at PATH")(
       "index", po::value(&index)->value_name("N")->default_value("0"),
       "run instance N of this daemon's section, from 0")(
       "set", po::value(&flags.overrides)->value_name("KEY=VALUE")->composing(),
@@ -140,7 +142,8 @@ StatusOr<std::unique_ptr<HttpEndpoint>> StartEndpoint(DaemonContext& context) {
 
 StatusOr<ClusterConfig> Load(const DaemonDescription& description, const DaemonFlags& flags) {
   if (description.load) return description.load(flags);
-  return LoadClusterConfig(flags.config_path, flags.overrides, description.input_files);
+  return LoadClusterConfig(flags.config_path, flags.overrides, description.input_files,
+                           flags.config_place);
 }
 
 void Reload(DaemonContext& context, const DaemonDescription& description,

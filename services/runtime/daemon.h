@@ -28,6 +28,7 @@ namespace simurgh {
 struct DaemonFlags {
   std::string config_path;             // --config FILE
   uint32_t index = 0;                  // --index N: the instance of the section.
+  std::string config_place;            // --config-place; empty: that of the file.
   std::vector<std::string> overrides;  // --set key=value, in order.
   bool check_config = false;           // --check-config
   std::string log_level = "info";      // --log-level and --log-format, as for InitLogging.

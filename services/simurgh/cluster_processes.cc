@@ -26,6 +26,23 @@ std::string HostOf(const ListedDaemon& daemon) {
   return address.ok() ? address->host : "";
 }
 
+namespace {
+
+std::string ProgramFolder() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+}  // namespace
+
+Cluster::Cluster(const ClusterConfig& config, Arguments arguments, std::string logs,
+                 const std::string& host)
+    : config_(config),
+      folder_(ProgramFolder()),
+      programs_(ProgramsOf(config, host)),
+      arguments_(std::move(arguments)),
+      logs_(std::move(logs)) {}
+
 std::vector<Cluster::Program> Cluster::ProgramsOf(const ClusterConfig& config,
                                                   const std::string& host) {
   std::vector<Program> programs;
@@ -44,7 +61,7 @@ std::vector<Cluster::Program> Cluster::ProgramsOf(const ClusterConfig& config,
 std::vector<std::string> Cluster::CommandLine(const std::string& program,
                                               const std::vector<std::string>& more) const {
   std::vector<std::string> words{absl::StrCat(folder_, "/", program)};
-  words.insert(words.end(), arguments_.begin(), arguments_.end());
+  words.insert(words.end(), arguments_.of_all.begin(), arguments_.of_all.end());
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -99,7 +116,10 @@ Status Cluster::Start() {
 Status Cluster::StartOne(const Program& program, size_t index) {
   Child child{.program = program, .index = index, .pid = 0, .told_to_stop = {}};
   std::vector<std::string> own;
-  if (program.role == Role::kTrainer) own = {"--resume", resume_};
+  if (program.role == Role::kTrainer) {
+    own = {"--resume", arguments_.resume};
+    if (!arguments_.update.empty()) own = {"--update", arguments_.update};
+  }
   own.insert(own.end(), {"--index", absl::StrCat(index)});
   SIMURGH_ASSIGN_OR_RETURN(child.pid,
                            StartProcess(CommandLine(program.name, own),
@@ -264,7 +284,8 @@ bool Cluster::IsNeededToSave(const Child& child) const {
 
 void Cluster::StartTrainersAgain() {
   start_again_.reset();
-  if (!checkpoints_.empty()) resume_ = "auto";  // The model of --resume was for the first start.
+  if (!checkpoints_.empty())
+    arguments_.resume = "auto";  // The model of --resume was for the first start.
   Kill(Role::kTrainer);
   Kill(Role::kLoader);
   for (const Program& program : programs_) {

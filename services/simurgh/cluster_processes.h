@@ -39,16 +39,15 @@ sigset_t HandledSignals();
 // they use the others.
 class Cluster {
  public:
-  // arguments: of every daemon, for its configuration. resume: nn-worker --resume. host: of the
-  // daemons; empty: all. Lifetime: `config` outlives the cluster.
-  Cluster(const ClusterConfig& config, std::string folder, std::vector<std::string> arguments,
-          std::string resume, std::string logs, const std::string& host)
-      : config_(config),
-        folder_(std::move(folder)),
-        programs_(ProgramsOf(config, host)),
-        arguments_(std::move(arguments)),
-        resume_(std::move(resume)),
-        logs_(std::move(logs)) {}
+  struct Arguments {
+    std::vector<std::string> of_all;  // Of every daemon, for its configuration.
+    std::string resume = "auto";      // nn-worker --resume
+    std::string update = {};          // nn-worker --update; empty: a training.
+  };
+
+  // host: of the daemons; empty: all. Lifetime: `config` outlives the cluster.
+  Cluster(const ClusterConfig& config, Arguments arguments, std::string logs,
+          const std::string& host = "");
   ~Cluster() { Kill(); }
 
   // Lets each program check the configuration. It prints what is wrong.
@@ -125,8 +124,7 @@ class Cluster {
   const ClusterConfig& config_;
   const std::string folder_;  // Of the programs.
   const std::vector<Program> programs_;
-  const std::vector<std::string> arguments_;
-  std::string resume_;
+  Arguments arguments_;
   const std::string logs_;
   std::vector<Child> children_;                   // Those that run.
   std::optional<LogView> view_;                   // Of the first nn-worker and the loaders here.

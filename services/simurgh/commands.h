@@ -18,6 +18,9 @@ inline constexpr char kInitUsage[] =
     "  simurgh init DATA [options]        write a configuration that trains on a file\n";
 inline constexpr char kTrainUsage[] =
     "  simurgh train CONFIG [options]     run all daemons of a configuration and train\n";
+inline constexpr char kUpdateUsage[] =
+    "  simurgh update MODEL --data FILES ...\n"
+    "                                     train a model on new rows: simurgh update --help\n";
 inline constexpr char kStatusUsage[] =
     "  simurgh status CONFIG [options]    show the state of all daemons, and what bounds them\n";
 inline constexpr char kDoctorUsage[] =
@@ -60,6 +63,7 @@ inline constexpr char kSchemaUsage[] =
 // Run a command. argv[0] is its name. Output on stdout, progress and errors on stderr.
 ExitCode RunInitCommand(int argc, const char* const* argv);
 ExitCode RunTrainCommand(int argc, const char* const* argv);
+ExitCode RunUpdateCommand(int argc, const char* const* argv);
 ExitCode RunStatusCommand(int argc, const char* const* argv);
 ExitCode RunDoctorCommand(int argc, const char* const* argv);
 ExitCode RunPlanCommand(int argc, const char* const* argv);

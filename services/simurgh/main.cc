@@ -33,6 +33,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"init", kInitUsage, RunInitCommand},
     {"train", kTrainUsage, RunTrainCommand},
+    {"update", kUpdateUsage, RunUpdateCommand},
     {"status", kStatusUsage, RunStatusCommand},
     {"doctor", kDoctorUsage, RunDoctorCommand},
     {"plan", kPlanUsage, RunPlanCommand},

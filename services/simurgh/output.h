@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <iostream>
 #include <iterator>
@@ -69,7 +70,8 @@ inline nlohmann::ordered_json ResultJson(const std::string& text) {
       all["warnings"].push_back(line.substr(kWarning.size()));
     } else if (line.starts_with(kLabel)) {
       // A name may have blanks.
-      const size_t end = std::min(line.rfind(" loss="), line.rfind(" test_auc="));
+      const size_t end =
+          std::min({line.rfind(" loss="), line.rfind(" test_auc="), line.rfind(" before_auc=")});
       nlohmann::ordered_json& one = all["labels"].emplace_back();
       one["label"] = line.substr(kLabel.size(), end - kLabel.size());
       add(line.substr(end), one);

@@ -66,4 +66,14 @@ Status RunFolder::WriteToken() const {
                                                  "; use --logs with a folder that you may write"));
 }
 
+StatusOr<FileDescriptor> LockModel(const std::string& model, bool alone) {
+  FileDescriptor lock(::open(model.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const int kind = alone ? LOCK_EX : LOCK_SH;
+  if (lock.valid() && ::flock(lock.number(), kind | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        model, ": another simurgh train or update uses it; wait until that ends, or stop it"));
+  }
+  return lock;
+}
+
 }  // namespace simurgh

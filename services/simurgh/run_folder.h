@@ -50,4 +50,9 @@ class RunFolder {
   const bool is_temporary_;
 };
 
+// Locks a model's folder until the descriptor is closed: alone for an update, together for
+// trainings, of which a newer one takes over. Locks nothing without a folder.
+// Errors: INVALID_ARGUMENT if another command has a lock that excludes it.
+StatusOr<FileDescriptor> LockModel(const std::string& model, bool alone);
+
 }  // namespace simurgh

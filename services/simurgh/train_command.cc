@@ -183,12 +183,15 @@ StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const ConfigArguments&
   for (const std::string& override : arguments.overrides) {
     words.insert(words.end(), {"--set", override});
   }
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  Cluster cluster(config, program.parent_path(), words, options.resume, folder.path(),
-                  options.host);
+  Cluster cluster(config, {.of_all = words, .resume = options.resume}, folder.path(), options.host);
   SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
   if (checked != ExitCode::kOk) return checked;
+  std::optional<FileDescriptor> lock;
+  if (is_alone && !config.checkpoint.directory.empty()) {
+    std::error_code ignored;  // The nn-worker says what is wrong with the folder.
+    std::filesystem::create_directories(config.checkpoint.directory, ignored);
+    SIMURGH_ASSIGN_OR_RETURN(lock, LockModel(config.checkpoint.directory, /*alone=*/false));
+  }
   if (!is_alone) SIMURGH_RETURN_IF_ERROR(cluster.WatchOthers());
   SIMURGH_RETURN_IF_ERROR(cluster.Start());
   const ExitCode code = cluster.Supervise();

@@ -40,8 +40,9 @@ bool IsOfConnection(std::string_view key) {
 bool IsOfInput(std::string_view key) {
   static const std::set<std::string_view> of_training{
       "training.batch_size", "training.epochs", "training.drop_last", "training.keep_negatives"};
-  static const std::set<std::string_view> not_of_data{"data.validation", "data.test",
-                                                      "data.max_bad_share", "data.threads"};
+  static const std::set<std::string_view> not_of_data{"data.validation",    "data.test",
+                                                      "data.max_bad_share", "data.threads",
+                                                      "data.replay",        "data.replay_share"};
   if (IsVocabularyFile(key)) return true;
   if (IsOfConnection(key)) return false;
   // Decides which labels are numbers.
@@ -66,7 +67,7 @@ bool IsOfModel(std::string_view key) {
   static const std::set<std::string_view> not_of_data{
       "data.train",     "data.validation", "data.test",       "data.max_bad_share",
       "data.on_change", "data.on_bad_row", "data.csv.strict", "data.csv.header",
-      "data.fit_rows",  "data.threads"};
+      "data.fit_rows",  "data.threads",    "data.replay",     "data.replay_share"};
   if (key == "model.initial_weights") return false;
   const auto has = [key](std::string_view part) { return key.find(part) != key.npos; };
   if (key.starts_with("tables")) {

@@ -184,9 +184,9 @@ StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::s
 
 StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
                                           const std::vector<std::string>& overrides,
-                                          InputFiles files) {
+                                          InputFiles files, const std::string& place) {
   SIMURGH_ASSIGN_OR_RETURN(const std::string text, ReadConfigFile(path));
-  return ParseClusterConfig(text, path, overrides, files);
+  return ParseClusterConfig(text, place.empty() ? path : place, overrides, files);
 }
 
 std::vector<KnownKey> KnownKeys(std::map<std::string, std::vector<std::string>>* alternatives) {

@@ -337,6 +337,12 @@ void ReadData(MapReader& root, const std::string& folder, DataConfig* data) {
               "without `kafka`",
               reads_files && !in.describing() ? 1 : 0, folder, data->format, &data->train);
     in.OnlyWith(reads_files, "remove data.kafka", {"train"});
+    ReadFiles(in, "replay",
+              "files of older rows, a sample of which is mixed into each epoch, see Replay", 0,
+              folder, data->format, &data->replay);
+    in.Number("replay_share", "`replay`: share of the steps that train on older rows",
+              &data->replay_share, {0.0F, 0.9F, "number from 0 to 0.9"});
+    in.OnlyWith(!data->replay.empty(), "set replay", {"replay_share"});
     ReadFiles(in, "validation", "files of evaluations during training", 0, folder, data->format,
               &data->validation);
     ReadFiles(in, "test", "files of the final evaluation, and of others without `validation`", 0,

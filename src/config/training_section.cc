@@ -423,6 +423,12 @@ void ApplyStream(ClusterConfig* config) {
   if (trainers.size() == 1 && trainers[0].address.empty()) trainers[0].address = "127.0.0.1:7421";
 }
 
+void CheckReplay(const ClusterConfig& config, Diagnostics* diagnostics) {
+  if (config.data.replay.empty() || config.loaders.instances.empty()) return;
+  diagnostics->Report("data.replay", "is not supported with loaders",
+                      "remove it, or loaders.instances");
+}
+
 void CheckStream(const ClusterConfig& config, Diagnostics* diagnostics) {
   if (!config.data.streams()) return;
   const TrainingConfig& training = config.training;
@@ -461,6 +467,7 @@ void CheckStream(const ClusterConfig& config, Diagnostics* diagnostics) {
 void CheckTraining(const ClusterConfig& config, Diagnostics* diagnostics) {
   const TrainingConfig& training = config.training;
   CheckStream(config, diagnostics);
+  CheckReplay(config, diagnostics);
   if (training.mode == TrainingConfig::Mode::kAsync) CheckAsync(config, diagnostics);
   CheckServerLoss(config, diagnostics);
   std::vector<std::string> features;

@@ -240,7 +240,7 @@ class ParsedBlocks {
     for (size_t row = 0; row < block.rows; ++row) {
       const uint64_t number = parsed.first + row;
       if (number >= wanted) wanted = wanted_.From(number);
-      if (number < wanted) continue;
+      if (number < wanted || !KeepsRow(options_, block.NumberOf(row, number))) continue;
       const Status status = parser.Parse(row, parsed.samples);
       if (options_.on_row) parsed.texts.push_back(parser.Text(row));
       if (!status.ok()) {

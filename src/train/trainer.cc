@@ -267,7 +267,6 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
   position_ = data_.start.position;
   skipped_in_row_ = 0;
   validation_.reset();
-  calibrations_ = fits_calibration() ? data_.start.calibrations : data_.calibration.given;
   StepBatches batches(pipeline, network_);
   SIMURGH_RETURN_IF_ERROR(update_->Start(data_.start.server_optimizer));
   while (true) {
@@ -383,6 +382,12 @@ StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
   meter.result.skipped_steps = start.skipped_steps;
   meter.result.stopped_early = start.stopped_early;
   meter.result.state.stopping = start.stopping;
+  calibrations_ = fits_calibration() ? data_.start.calibrations : data_.calibration.given;
+  if (data_.test && data_.on_first_test) {
+    SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
+                             EvaluateNow(start.steps, EvaluationSet::kTest, stop));
+    data_.on_first_test(result);
+  }
   SIMURGH_RETURN_IF_ERROR(TrainEpochs(meter, stop));
   TrainResult result = meter.Finish();
   // No evaluation was due while training.
@@ -402,7 +407,7 @@ StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
   SIMURGH_RETURN_IF_ERROR(CheckSameWeights());
   if (!result.interrupted) {
     SIMURGH_ASSIGN_OR_RETURN(result.best_step, RestoreBest(result.state));
-    if (data_.test) {
+    if (data_.test && !data_.on_first_test) {
       SIMURGH_ASSIGN_OR_RETURN(
           result.evaluation,
           EvaluateNow(result.best_step.value_or(result.steps), EvaluationSet::kTest, stop));

@@ -67,10 +67,12 @@ std::string YamlText(std::string_view text);
 // numbers index lists (embedding_ps.instances.0.address=...). Errors: NOT_FOUND for the file;
 // INVALID_ARGUMENT for its content, including files that cannot be read: up to ten lines
 // "<file>:<line>: <key>: <what>; <remedy>". Values of overrides have the place "--set <override>".
+// place: of a copied file, the path that errors and relative paths in it refer to; empty: `path`.
 // Threads: any.
 StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
                                           const std::vector<std::string>& overrides,
-                                          InputFiles files = InputFiles::kCheck);
+                                          InputFiles files = InputFiles::kCheck,
+                                          const std::string& place = "");
 
 // LoadClusterConfig for a text in memory. path: for errors; relative paths start in its folder.
 StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::string& path,

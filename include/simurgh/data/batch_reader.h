@@ -59,6 +59,8 @@ struct ReadOptions {
   // Fraction of negative rows to keep, below 1. Every read keeps the same rows.
   double keep_negatives = 1.0;
   uint64_t seed = 0;  // Which ones.
+  // Fraction of rows to keep, whatever their label; which ones depends on the seed and the epoch.
+  double keep_rows = 1.0;
 
   // Rows are counted over all files and split into chunks of this many batches. The reader gets
   // chunks share, share + shares, ..., so `shares` readers read every row once.

@@ -133,6 +133,8 @@ struct TrainerData {
   // Once set on any rank, all ranks end after the same step, without the last evaluation. Outlives
   // the trainer; null: never.
   const std::atomic<bool>* interrupt = nullptr;
+  // Receives the result of a test before the first step, in place of one at the end. May be empty.
+  std::function<void(const EvaluationResult& result)> on_first_test;
   // Whether every rank reads a batch for each step, an empty one where its share has ended.
   // Required by `checkpoints` and `interrupt`, and in all modes but async.
   bool reads_in_step = true;

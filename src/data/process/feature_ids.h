@@ -27,6 +27,13 @@ inline bool KeepsNegative(const ReadOptions& options, uint64_t row) {
   return Random(Mix64(options.seed + 1) ^ Mix64(row)).Uniform() < options.keep_negatives;
 }
 
+// Whether a row stays of which a sample is read.
+inline bool KeepsRow(const ReadOptions& options, uint64_t row) {
+  if (options.keep_rows >= 1.0) return true;
+  const uint64_t seed = Mix64(options.seed + 2) + options.epoch;
+  return Random(Mix64(seed) ^ Mix64(row)).Uniform() < options.keep_rows;
+}
+
 // The rows of a hash stack for `id`, whose vector is their sum. With h_0 = id and
 // h_r = FarmHash64(h_{r-1} as 8 little-endian bytes), row r (from 1) is
 // h_r % buckets + (r - 1) * buckets, so that rounds never share a row. Two ids share all their rows

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "services/nn_worker/resume.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/data/data_position.h"
+#include "simurgh/data/file_identity.h"
+#include "simurgh/model/manifest.h"
+#include "simurgh/train/checkpoint_port.h"
+
+namespace simurgh {
+
+// The last update of a model: a training on new rows after the one that made the model. It has its
+// own position and files. Those of the training stay in the manifest, and so does its end.
+struct ModelUpdate {
+  std::string id;                 // Of `nn-worker --update`.
+  bool is_done = false;           // False: an interrupted update, which can continue.
+  std::vector<DataFile> files;    // Of this update.
+  DataPosition position;          // In them.
+  std::string tested;             // Result of the test before the first step.
+  std::vector<DataFile> trained;  // Of all earlier updates, the newest last.
+};
+
+// Nothing for a model without updates. Errors: DATA_LOSS for a damaged manifest.
+StatusOr<std::optional<ModelUpdate>> ReadUpdate(const Manifest& manifest);
+void WriteUpdate(const ModelUpdate& update, Manifest& manifest);
+// Copies what a manifest has of updates.
+void CopyUpdate(const Manifest& from, Manifest& to);
+// Whether the same updates have changed both models.
+bool HaveSameUpdate(const Manifest& a, const Manifest& b);
+
+// Where the update `id` of the model in checkpoint.directory begins or continues: with its own
+// checkpoint, if the newest one is of this update; otherwise with the best one or, without a best
+// one, the newest. is_newest: whether that is the newest.
+// Errors: as for FindResumePoint; NOT_FOUND for no model.
+StatusOr<ResumePoint> FindUpdatePoint(const ClusterConfig& config, const std::string& id,
+                                      bool* is_newest);
+
+// Makes a state of training that of the update: at its position, or at the first row of its files.
+Status BeginUpdate(const Manifest& manifest, const std::string& id, TrainState& state);
+
+}  // namespace simurgh

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "simurgh/base/status.h"
+#include "simurgh/config/data_config.h"
+#include "simurgh/data/file_identity.h"
+
+namespace simurgh {
+
+// A file of new rows.
+struct DayFile {
+  std::string path;  // Absolute, or a URI.
+  DataFile identity;
+};
+
+// The files that words name: paths, patterns and folders. Those of a pattern or folder are in the
+// order of their names, without files whose names begin with '.' or '_' or end with .tmp or .part.
+struct DayFiles {
+  std::vector<DayFile> files;
+  bool are_collected = false;  // By a pattern or a folder, which may get more of them.
+};
+
+// settled: only files of patterns and folders that have not changed for this time.
+// Errors: INVALID_ARGUMENT for a path that does not exist; of IdentifyFiles.
+StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::string>& words,
+                                std::chrono::seconds settled = std::chrono::seconds(0));
+
+// Whether the file is one of these.
+bool IsAmong(const DataFile& file, const std::vector<DataFile>& files);
+
+}  // namespace simurgh

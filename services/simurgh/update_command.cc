@@ -1,0 +1,450 @@
+// simurgh update: trains a model on new rows, with its own configuration.
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <signal.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+#include "rpc/address.h"
+#include "services/nn_worker/model_update.h"
+#include "services/runtime/command_line.h"
+#include "services/runtime/listener.h"
+#include "services/simurgh/cluster_processes.h"
+#include "services/simurgh/commands.h"
+#include "services/simurgh/day_files.h"
+#include "services/simurgh/output.h"
+#include "services/simurgh/run_folder.h"
+#include "services/simurgh/run_processes.h"
+#include "simurgh/base/text.h"
+#include "simurgh/config/cluster_config.h"
+#include "simurgh/config/statistics.h"
+#include "simurgh/data/batch_reader.h"
+#include "simurgh/model/model_directory.h"
+#include "simurgh/telemetry/logging.h"
+#include "simurgh/train/learning_rates.h"
+
+namespace simurgh {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kNotes[] =
+    "Continues the model of a folder with the configuration that the folder has. The files of the\n"
+    "training are not needed. First the command tests the model on the new rows: before_auc and\n"
+    "before_logloss in the last line. Then the model trains on each new row once, and is saved in\n"
+    "the folder. Servers of simurgh serve follow, and simurgh predict uses it from then on.\n"
+    "Vocabularies, fitted means and quantiles stay. New ids get new rows.\n\n"
+    "The update begins with the best checkpoint, if there is one, else with the newest. After a\n"
+    "signal or a kill, the same command continues from the last checkpoint of the update, or\n"
+    "begins it again. No row counts twice. simurgh train is not changed by updates: a training\n"
+    "that has ended stays ended.\n\n"
+    "FILES are files, folders and patterns in quotes. Files of folders and patterns are trained\n"
+    "on once each, in the order of their names. Those of earlier updates are left out, and may be\n"
+    "deleted. A file that is named itself is trained on again, with a warning. Folders and\n"
+    "patterns leave out names that begin with '.' or '_' or end with .tmp or .part. With "
+    "--follow,\n"
+    "the command waits for further files, and takes those that are 5 s old.\n\n"
+    "All daemons of the configuration but loaders run on this machine, and use Unix sockets. They\n"
+    "serve metrics at those configured addresses that are free here.\n\n"
+    "Examples:\n"
+    "  simurgh update clicks-model --data monday.csv\n"
+    "  simurgh update clicks-model --data 'days/*.csv' --follow\n"
+    "  simurgh update clicks-model --data tuesday.csv --replay monday.csv sunday.csv\n\n"
+    "Exit codes:\n"
+    "  0    updated, stopped by one signal, or there was no new file, which it says\n"
+    "  2    bad arguments, data or configuration\n"
+    "  3    a daemon failed; the log has the reason\n"
+    "  130  a second signal killed the daemons\n";
+
+constexpr std::chrono::seconds kSettled{5};
+
+struct UpdateOptions {
+  std::string model;
+  std::vector<std::string> data;
+  std::vector<std::string> replay;
+  std::optional<double> replay_share;
+  std::vector<std::string> overrides;
+  std::string logs;
+  uint32_t epochs = 1;
+  bool follows = false;
+  bool json = false;
+};
+
+// What a checkpoint's configuration was parsed from.
+struct ModelSource {
+  std::string yaml;
+  std::string path;
+  std::vector<std::string> overrides;
+};
+
+StatusOr<ModelSource> SourceOf(const Checkpoint& checkpoint) {
+  const auto& extra = checkpoint.manifest.extra;
+  for (const char* const key : {"yaml", "yaml.path", "yaml.overrides"}) {
+    if (extra.contains(key)) continue;
+    return absl::DataLossError(absl::StrCat(checkpoint.Path("manifest.json"), ": extra.", key,
+                                            " is missing; use a checkpoint of this program"));
+  }
+  return ModelSource{extra.at("yaml"), extra.at("yaml.path"),
+                     absl::StrSplit(extra.at("yaml.overrides"), '\n', absl::SkipEmpty())};
+}
+
+// Where the daemon serves its metrics: its own port of this machine, if that is free. Empty:
+// nowhere.
+std::string FreeMetrics(const InstanceConfig& instance) {
+  const auto address = rpc::ParseAddress(instance.metrics_listens_at());
+  if (!address.ok() || address->host.empty()) return "";
+  const bool is_local = address->host == "127.0.0.1" || address->host == "localhost" ||
+                        address->host == "::1" || address->host == "0.0.0.0";
+  if (!is_local || TryBind(Resolve("127.0.0.1", address->port)) != 0) return "";
+  return absl::StrCat("127.0.0.1:", address->port);
+}
+
+// The same instances, with sockets in a folder.
+std::vector<std::string> InstanceOverrides(const ClusterConfig& config, const std::string& folder) {
+  const auto list = [&](const char* section, const std::vector<InstanceConfig>& instances) {
+    std::vector<std::string> all;
+    for (size_t i = 0; i < instances.size(); ++i) {
+      const std::string metrics = FreeMetrics(instances[i]);
+      std::string one = absl::StrCat(
+          "{address: ", YamlText(absl::StrCat("unix://", folder, "/", section, "-", i)));
+      if (!metrics.empty()) absl::StrAppend(&one, ", metrics: ", YamlText(metrics));
+      if (instances[i].cuda_device) {
+        absl::StrAppend(&one, ", cuda_device: ", *instances[i].cuda_device);
+      }
+      all.push_back(one + "}");
+    }
+    return absl::StrCat(section, ".instances=[", absl::StrJoin(all, ", "), "]");
+  };
+  return {list("embedding_ps", config.embedding_ps.instances),
+          list("embedding_worker", config.embedding_worker.instances),
+          list("nn_worker", config.nn_worker.instances)};
+}
+
+std::string FilesOverride(const char* key, const std::vector<DayFile>& files) {
+  std::vector<std::string> paths;
+  for (const DayFile& file : files) paths.push_back(YamlText(file.path));
+  return absl::StrCat(key, "=[", absl::StrJoin(paths, ", "), "]");
+}
+
+// Reads the first rows of each file, so that bad data is found before a daemon runs.
+// Errors: INVALID_ARGUMENT, naming the file and the row; also if no file has a row.
+Status CheckRows(const ClusterConfig& config, const std::vector<DayFile>& files) {
+  constexpr size_t kRows = 256;
+  uint64_t bad_rows = 0;
+  bool has_rows = false;
+  for (const DayFile& file : files) {
+    SIMURGH_ASSIGN_OR_RETURN(const auto reader,
+                             OpenBatchReader(config.data, config.features, {file.path}, kRows));
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
+    has_rows = has_rows || batch;
+    bad_rows += reader->skipped_rows();
+  }
+  if (has_rows) return absl::OkStatus();
+  const std::string what =
+      bad_rows > 0 ? absl::StrCat("all ", bad_rows, " rows are bad; correct them") : "no rows";
+  return absl::InvalidArgumentError(absl::StrCat("--data: ", files.front().path,
+                                                 files.size() > 1 ? " and others" : "", ": ", what,
+                                                 bad_rows > 0 ? "" : "; name files with rows"));
+}
+
+std::string NewId() {
+  std::random_device random;
+  return absl::StrCat(absl::Hex(uint64_t{random()} << 32 | random(), absl::kZeroPad16));
+}
+
+void Warn(const std::string& text) { std::cerr << "simurgh: warning: " << text << std::endl; }
+
+// The updates of one model.
+class Updates {
+ public:
+  Updates(const UpdateOptions& options, const RunFolder& folder)
+      : options_(options), folder_(folder) {}
+
+  // One update with what is new. Sets `result` to what the first nn-worker prints; empty if there
+  // was no update, or it was stopped. is_first: of the command.
+  StatusOr<ExitCode> Once(bool is_first, std::string& result) {
+    result.clear();
+    ModelDirectory directory(options_.model);
+    SIMURGH_ASSIGN_OR_RETURN(const ModelDirectory::Newest newest, directory.Latest());
+    PrintWarnings(is_first ? newest.warnings : std::vector<std::string>());
+    const Manifest& manifest = newest.checkpoint.manifest;
+    SIMURGH_ASSIGN_OR_RETURN(ModelSource source, SourceOf(newest.checkpoint));
+    SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig saved, SavedConfig(source));
+    SIMURGH_ASSIGN_OR_RETURN(const auto before, ReadUpdate(manifest));
+    SIMURGH_ASSIGN_OR_RETURN(std::vector<DayFile> files,
+                             NewFiles(saved, manifest, before, is_first));
+    if (files.empty()) return ExitCode::kOk;
+    std::string id = NewId();
+    if (before && !before->is_done) {
+      const bool is_same = std::ranges::equal(before->files, files, {}, {}, &DayFile::identity);
+      if (is_same) id = before->id;
+      Interrupted(directory, manifest, is_same);
+    }
+    SIMURGH_ASSIGN_OR_RETURN(source.overrides,
+                             Overrides(saved, std::move(source.overrides), files));
+    StatusOr<ClusterConfig> config =
+        ParseClusterConfig(source.yaml, source.path, source.overrides, InputFiles::kCheck);
+    if (!config.ok()) return Annotate(config.status(), "the model's configuration");
+    ClusterConfig read = *config;
+    SIMURGH_RETURN_IF_ERROR(ApplyStatistics(manifest.statistics, read.data, read.features));
+    SIMURGH_RETURN_IF_ERROR(CheckRows(read, files));
+    if (is_first) WarnOfRate(*config, manifest.step);
+    return Train(*config, source, id, result);
+  }
+
+  // Whether a signal has stopped the last one.
+  bool was_stopped() const { return was_stopped_; }
+
+ private:
+  StatusOr<ClusterConfig> SavedConfig(const ModelSource& source) const {
+    std::vector<std::string> overrides = source.overrides;
+    overrides.push_back(absl::StrCat("cluster.token_file=", YamlText(folder_.token())));
+    StatusOr<ClusterConfig> config =
+        ParseClusterConfig(source.yaml, source.path, overrides, InputFiles::kIgnore);
+    if (!config.ok()) return Annotate(config.status(), "the model's configuration");
+    if (!config->data.streams()) return config;
+    return absl::InvalidArgumentError(
+        "the model reads topics of Kafka; simurgh train continues it with their new records");
+  }
+
+  // Those to train on, in order. Says why there are none.
+  StatusOr<std::vector<DayFile>> NewFiles(const ClusterConfig& saved, const Manifest& manifest,
+                                          const std::optional<ModelUpdate>& before, bool is_first) {
+    SIMURGH_ASSIGN_OR_RETURN(DayFiles found,
+                             FindDayFiles(saved.data, options_.data,
+                                          options_.follows ? kSettled : std::chrono::seconds(0)));
+    std::vector<DataFile> trained;
+    if (before) {
+      trained = before->trained;
+      if (before->is_done) std::ranges::copy(before->files, std::back_inserter(trained));
+    }
+    const auto of_training = manifest.extra.find("train.files");
+    if (of_training != manifest.extra.end()) {
+      SIMURGH_ASSIGN_OR_RETURN(const std::vector<DataFile> read,
+                               DataFilesFromText(of_training->second));
+      std::ranges::copy(read, std::back_inserter(trained));
+    }
+    const auto is_trained = [&](const DayFile& file) { return IsAmong(file.identity, trained); };
+    if (!found.are_collected) {
+      for (const DayFile& file : found.files) {
+        if (!is_trained(file)) continue;
+        Warn(absl::StrCat(file.path, ": the model has been trained on it; its rows count again"));
+      }
+      return std::move(found.files);
+    }
+    const size_t all = found.files.size();
+    std::erase_if(found.files, is_trained);
+    if (found.files.empty() && (is_first || !options_.follows)) {
+      std::cerr << "simurgh: nothing was trained: "
+                << (all == 0 ? "no file matches --data"
+                             : absl::StrCat("all ", all, " files of --data have been trained on"))
+                << (options_.follows ? "; waiting for files" : "; name others, or use --follow")
+                << std::endl;
+    }
+    WarnOfNames(found.files, trained);
+    return std::move(found.files);
+  }
+
+  // In one folder, a name stands for one file.
+  static void WarnOfNames(const std::vector<DayFile>& files, const std::vector<DataFile>& trained) {
+    const auto folder = [](const DayFile& file) { return fs::path(file.path).parent_path(); };
+    for (const DayFile& file : files) {
+      if (folder(file) != folder(files.front())) return;
+    }
+    for (const DayFile& file : files) {
+      if (std::ranges::find(trained, file.identity.name, &DataFile::name) == trained.end())
+        continue;
+      Warn(absl::StrCat(file.path,
+                        ": it has changed since the model was trained on it; all of its "
+                        "rows count as new"));
+    }
+  }
+
+  static void Interrupted(ModelDirectory& directory, const Manifest& manifest, bool is_same) {
+    if (is_same) {
+      std::cerr << "simurgh: continuing the update that was interrupted at step " << manifest.step
+                << std::endl;
+      return;
+    }
+    const auto best = directory.BestStep();
+    const bool is_dropped = best.ok() && *best && **best != manifest.step;
+    Warn(absl::StrCat("an update with other files was interrupted at step ", manifest.step, "; ",
+                      is_dropped
+                          ? "its steps are dropped"
+                          : "the model keeps its steps, and its other rows are not trained"));
+  }
+
+  StatusOr<std::vector<std::string>> Overrides(const ClusterConfig& saved,
+                                               std::vector<std::string> overrides,
+                                               const std::vector<DayFile>& files) const {
+    const auto add = [&](const std::vector<std::string>& more) {
+      overrides.insert(overrides.end(), more.begin(), more.end());
+    };
+    add({absl::StrCat("checkpoint.directory=", YamlText(options_.model)), "checkpoint.keep_best=0",
+         "data.validation=[]", absl::StrCat("training.epochs=", options_.epochs),
+         "training.max_steps=0", "training.early_stopping={}", "training.evaluate_every_epochs=0",
+         "training.evaluate_every_steps=0", "loaders={}", "rpc.security=loopback", "rpc.tls={}"});
+    add(InstanceOverrides(saved, folder_.path()));
+    add(options_.overrides);
+    add({absl::StrCat("cluster.token_file=", YamlText(folder_.token())),
+         FilesOverride("data.train", files), FilesOverride("data.test", files)});
+    if (options_.replay.empty()) return overrides;
+    SIMURGH_ASSIGN_OR_RETURN(const DayFiles old, FindDayFiles(saved.data, options_.replay));
+    if (old.files.empty())
+      return absl::InvalidArgumentError("--replay: no file matches; correct it");
+    add({FilesOverride("data.replay", old.files)});
+    if (options_.replay_share) add({absl::StrCat("data.replay_share=", *options_.replay_share)});
+    return overrides;
+  }
+
+  // A schedule that has ended at 0 would train nothing.
+  static void WarnOfRate(const ClusterConfig& config, uint64_t step) {
+    constexpr float kLeast = 0.01F;
+    const auto warn = [step](const std::string& what, const std::string& key,
+                             const LearningRateSchedule& schedule) {
+      const float share = LearningRateAt(1, schedule, step);
+      if (share >= kLeast) return;
+      Warn(absl::StrCat(what, ": at step ", step, " the schedule's learning rate is ", share,
+                        " of the first; the update changes little. Use --set ", key,
+                        ".schedule={}"));
+    };
+    warn("dense weights", "training.dense_optimizer", config.training.dense_optimizer.schedule);
+    for (const TableConfig& table : config.tables) {
+      warn(absl::StrCat("table '", table.name, "'"), "tables.N.optimizer",
+           table.optimizer.schedule);
+    }
+  }
+
+  StatusOr<ExitCode> Train(const ClusterConfig& config, const ModelSource& source,
+                           const std::string& id, std::string& result) {
+    const std::string path = folder_.path() + "/model.yaml";
+    std::ofstream(path, std::ios::binary) << source.yaml;
+    std::vector<std::string> words{"--config", path, "--config-place", source.path};
+    for (const std::string& override : source.overrides) {
+      words.insert(words.end(), {"--set", override});
+    }
+    Cluster cluster(config, {.of_all = words, .update = id}, folder_.path());
+    SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
+    if (checked != ExitCode::kOk) return checked;
+    SIMURGH_RETURN_IF_ERROR(cluster.Start());
+    const ExitCode code = cluster.Supervise();
+    WriteRunState(folder_.path(), {.exit_code = static_cast<int>(code)}).IgnoreError();
+    if (code != ExitCode::kOk) return code;
+    std::ifstream file(cluster.result_path());
+    result.assign(std::istreambuf_iterator<char>(file), {});
+    was_stopped_ = result.empty();
+    if (was_stopped_) {
+      std::cerr << "simurgh: the update was stopped; the same command continues it" << std::endl;
+    }
+    return code;
+  }
+
+  const UpdateOptions& options_;
+  const RunFolder& folder_;
+  bool was_stopped_ = false;
+};
+
+// Returns whether a signal asks to end.
+bool AwaitSignal(std::chrono::seconds time) {
+  const sigset_t signals = HandledSignals();
+  const timespec patience{.tv_sec = time.count(), .tv_nsec = 0};
+  const int signal = ::sigtimedwait(&signals, nullptr, &patience);
+  return signal > 0 && signal != SIGCHLD;
+}
+
+// INVALID_ARGUMENT is an error of arguments, data or configuration.
+StatusOr<ExitCode> Update(UpdateOptions options) {
+  constexpr std::chrono::seconds kLook{1};
+  std::error_code ignored;
+  if (fs::is_regular_file(options.model, ignored)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.model, ": is a file; name the folder of the model, checkpoint.directory"));
+  }
+  if (!fs::is_directory(options.model, ignored)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.model, ": no such folder; name that of a trained model, its checkpoint.directory"));
+  }
+  options.model = fs::absolute(options.model, ignored).lexically_normal().string();
+  SIMURGH_RETURN_IF_ERROR(InitLogging("update", "warn", "text"));
+  SIMURGH_ASSIGN_OR_RETURN(const FileDescriptor lock, LockModel(options.model, /*alone=*/true));
+  SIMURGH_ASSIGN_OR_RETURN(const auto folder, RunFolder::Create(options.logs));
+  SIMURGH_RETURN_IF_ERROR(folder->WriteToken());
+  std::signal(SIGPIPE, SIG_IGN);  // Training does not need its progress view.
+  std::signal(SIGCHLD, SIG_DFL);  // Ignored, it would reap children.
+  const sigset_t signals = HandledSignals();
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  Updates updates(options, *folder);
+  std::string result;
+  for (bool is_first = true;; is_first = false) {
+    SIMURGH_ASSIGN_OR_RETURN(const ExitCode code, updates.Once(is_first, result));
+    if (code != ExitCode::kOk) return code;
+    if (options.json && !result.empty()) {
+      PrintJson(ResultJson(result));
+    } else {
+      std::cout << result;
+    }
+    std::cout.flush();
+    if (!options.follows || updates.was_stopped()) break;
+    if (result.empty() && AwaitSignal(kLook)) break;
+  }
+  folder->Discard();
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+ExitCode RunUpdateCommand(int argc, const char* const* argv) {
+  namespace po = boost::program_options;
+  UpdateOptions parsed;
+  po::options_description options("Options");
+  options.add_options()("data",
+                        po::value(&parsed.data)->value_name("FILES")->multitoken()->composing(),
+                        "train on the rows of these files, folders and patterns")(
+      "epochs", po::value(&parsed.epochs)->default_value(1, "")->value_name("N"),
+      "train N times on the new rows (default: once)")(
+      "replay", po::value(&parsed.replay)->value_name("FILES")->multitoken()->composing(),
+      "mix a sample of these older rows into the new ones, against forgetting")(
+      "replay-share", po::value<double>()->value_name("SHARE")->notifier([&](double share) {
+        parsed.replay_share = share;
+      }),
+      "train on older rows in this share of the steps (default: 0.2)")(
+      "follow", po::bool_switch(&parsed.follows),
+      "wait for further files of the folders and patterns, until a signal")(
+      "set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
+      "override a key of the model's configuration, for this update; may be repeated")(
+      "logs", po::value(&parsed.logs)->value_name("FOLDER"),
+      "write the logs to FOLDER, one per daemon, and keep them (default: a temporary folder, "
+      "removed after a success)");
+  AddJsonOption(options, &parsed.json);
+  const auto run = [&](const std::vector<std::string>& words) -> StatusOr<ExitCode> {
+    if (words.empty()) return OptionProblem("update: MODEL is missing; name its folder first");
+    if (parsed.data.empty()) return OptionProblem("update: --data FILES is missing");
+    if (parsed.replay_share && parsed.replay.empty()) {
+      return OptionProblem("--replay-share requires --replay FILES");
+    }
+    if (parsed.epochs == 0) return OptionProblem("--epochs: 0 is out of range; use 1 or more");
+    parsed.model = words[0];
+    return Update(parsed);
+  };
+  return RunCommand(
+      argc, argv,
+      {"update: trains a model on new rows, with its own configuration", kUpdateUsage, kNotes},
+      options, 1, run);
+}
+
+}  // namespace simurgh
