@@ -139,9 +139,16 @@ Status CheckRefit(const ClusterConfig& config, const TrainOptions& options) {
   return absl::OkStatus();
 }
 
+// A path of a configuration as a value that replaces it. A relative one would be relative to the
+// folder of the configuration.
+std::string PathText(const std::string& path) {
+  const bool is_file = !IsRemoteFile(path) && !IsStream(path);
+  return YamlText(is_file ? std::filesystem::absolute(path).string() : path);
+}
+
 // The test rows are for the second training.
 std::vector<std::string> TrialOverrides(const ClusterConfig& config) {
-  return {absl::StrCat("checkpoint.directory=", YamlText(TrialOf(config.checkpoint.directory))),
+  return {absl::StrCat("checkpoint.directory=", PathText(TrialOf(config.checkpoint.directory))),
           "data.test=[]"};
 }
 
@@ -152,8 +159,8 @@ StatusOr<std::vector<std::string>> RefitOverrides(const ClusterConfig& config) {
   if (!step) return absl::NotFoundError(absl::StrCat(trial.path(), ": no best checkpoint"));
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint best, trial.Open(*step));
   std::vector<std::string> files;
-  for (const std::string& file : config.data.train) files.push_back(YamlText(file));
-  for (const std::string& file : config.data.validation) files.push_back(YamlText(file));
+  for (const std::string& file : config.data.train) files.push_back(PathText(file));
+  for (const std::string& file : config.data.validation) files.push_back(PathText(file));
   std::vector<std::string> overrides{
       absl::StrCat("data.train=[", absl::StrJoin(files, ", "), "]"),
       kNoValidation,
