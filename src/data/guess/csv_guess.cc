@@ -15,6 +15,7 @@
 #include "data/guess/csv_sample.h"
 #include "data/guess/evidence.h"
 #include "data/process/numbers.h"
+#include "simurgh/base/text.h"
 
 namespace simurgh {
 namespace {
@@ -142,8 +143,8 @@ class Guesser {
       case Wish::kSkip:
         return Left("--skip");
       case Wish::kTime:
-        return Left(absl::StrCat(
-            "the rows are split by it; as a feature: ", is_numeric ? "--dense " : "--id ", name));
+        return Left(absl::StrCat("the rows are split by it; as a feature: ",
+                                 is_numeric ? "--dense " : "--id ", ShellWord(name)));
       case Wish::kId:
         return GuessAs(ColumnConfig::Kind::kId, name, profile, evidence, sample_.is_whole);
       case Wish::kGroup: {
@@ -164,7 +165,7 @@ class Guesser {
     if (!IsInput(guess)) return guess;
     const std::string use = absl::StrCat(
         "as a feature: ", guess.config.kind == ColumnConfig::Kind::kDense ? "--dense " : "--id ",
-        name);
+        ShellWord(name));
     if (IsFurtherLabel(name, profile)) {
       return Left(absl::StrCat("looks like a second label; ", use,
                                "; as a task: see 'Several labels' in config/README.md"));

@@ -22,6 +22,7 @@
 #include "data/process/times.h"
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"
+#include "simurgh/base/text.h"
 #include "simurgh/data/row_lines.h"
 
 namespace simurgh {
@@ -177,9 +178,9 @@ StatusOr<std::string> FolderFor(const std::string& data) {
     if (::access(one.empty() ? "." : one.c_str(), W_OK) == 0 || errno == ENOENT) return one;
   }
   return absl::PermissionDeniedError(
-      absl::StrCat("neither the folder ", folder,
+      absl::StrCat("neither the folder ", folder.empty() ? "." : folder,
                    " nor the current one can be written; choose another: --output FOLDER/",
-                   StemOf(data), ".yaml"));
+                   ShellWord(StemOf(data) + ".yaml")));
 }
 
 SplitFiles PartsOf(const CsvGuess& guess, const std::string& data, const std::string& folder) {
