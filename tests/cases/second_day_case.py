@@ -92,8 +92,17 @@ expect(newest("model")[0] == best + 63, "the update continues the best checkpoin
 new1, new2 = auc("model", "test1.csv"), auc("model", "test2.csv")
 print(f"day 1: {old1} -> {new1}, day 2: {old2} -> {new2}")
 expect(new2 > old2 + 0.05, f"predictions of the second day get better: {old2}, then {new2}")
-expect(new1 > old1 - 0.08, f"the first day is not forgotten: {old1}, then {new1}")
+expect(new1 > 0.6, f"the first day is not forgotten, though items are liked otherwise: {new1}")
 expect(not os.path.exists("model/best"), "predictions use the updated model")
+
+# With older rows in half of the steps, the first day stays better.
+shutil.copytree("other", "replayed")
+replayed = simurgh("update", "replayed", "--data", "day2.csv", "--replay", "day1.csv.gone",
+                   "--replay-share", "0.5")
+expect(replayed.value("trained_steps") == 63 + 62, f"each second batch is old: {replayed.out}")
+kept1, kept2 = auc("replayed", "test1.csv"), auc("replayed", "test2.csv")
+print(f"with older rows: day 1: {kept1}, day 2: {kept2}")
+expect(kept1 > new1 + 0.03 and kept2 > old2 + 0.05, f"both days: {kept1}, {kept2}")
 
 # The training stays ended, and the updated model is not replaced by an older one.
 for back in "day1.csv", "valid1.csv":
