@@ -109,7 +109,8 @@ awaitable<StatusOr<std::shared_ptr<ClientSession>>> ClientSession::Open(
     const std::string& address, const Hello& hello, const ClientOptions& options,
     const ObserverLink& observer, Clock::time_point deadline) {
   SIMURGH_CO_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
-  SIMURGH_CO_ASSIGN_OR_RETURN(Socket socket, co_await Connect(parsed, deadline));
+  const Users users = options.token == nullptr ? Users::kOwn : Users::kAll;
+  SIMURGH_CO_ASSIGN_OR_RETURN(Socket socket, co_await Connect(parsed, deadline, users));
   SharingHandshake sharing(parsed.may_share() && !IsTcp(socket));
   std::shared_ptr<Stream> stream;
   if (options.tls != nullptr && IsTcp(socket)) {

@@ -201,6 +201,7 @@ void OutgoingRegion::TakeBack(const BorrowedSegment& segment) {
   MutexLock lock(mutex_);
   const auto found = std::ranges::find(lent_, segment.slot, &Lent::slot);
   if (found == lent_.end()) return;
+  --generations_[found->slot];  // The peer has not seen it.
   free_slots_.push_back(found->slot);
   Release(found->block);
   lent_.erase(found);
@@ -283,9 +284,15 @@ StatusOr<ReceivedSegment> IncomingRegion::Borrow(const BorrowedSegment& segment,
   if (segment.slot >= kMaxBorrowedSegments) {
     return Malformed(segment, length, absl::StrCat("there are ", kMaxBorrowedSegments, " slots"));
   }
-  if (held_[segment.slot].exchange(true, std::memory_order_relaxed)) {
+  if (held_[segment.slot].load(std::memory_order_relaxed)) {
     return Malformed(segment, length, "the slot is in use");
   }
+  if (const uint32_t next = generations_[segment.slot] + 1; segment.generation != next) {
+    return Malformed(segment, length,
+                     absl::StrCat("the generation is ", segment.generation, " instead of ", next));
+  }
+  generations_[segment.slot] = segment.generation;
+  held_[segment.slot].store(true, std::memory_order_relaxed);
   const std::byte* const data = region_.data() + segment.offset;
   auto give_back = [self = shared_from_this(), segment](const std::byte* /*data*/) {
     // Before the store to the board, after which the peer may use the slot again.

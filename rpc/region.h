@@ -213,7 +213,8 @@ class IncomingRegion : public std::enable_shared_from_this<IncomingRegion> {
 
   // Bytes of the peer's region, valid until the owner is destroyed. A malicious peer can change
   // them at any time: code that relies on checked values must copy first. Errors: DATA_LOSS for a
-  // segment outside the region, misaligned, or in a slot that is in use.
+  // segment outside the region, misaligned, in a slot that is in use, or not of the slot's next
+  // generation. Threads: one at a time.
   StatusOr<ReceivedSegment> Borrow(const BorrowedSegment& segment, uint64_t length);
 
  private:
@@ -222,6 +223,7 @@ class IncomingRegion : public std::enable_shared_from_this<IncomingRegion> {
   SharedMemory board_;
   Mapping region_;
   std::array<std::atomic<bool>, kMaxBorrowedSegments> held_{};
+  std::array<uint32_t, kMaxBorrowedSegments> generations_{};  // The last ones, by slot.
 };
 
 }  // namespace simurgh::rpc

@@ -109,7 +109,14 @@ Status Server::Listen(const std::string& address) {
   SIMURGH_ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
   const ServerOptions& options = core_->options;
   const Reach reach = options.tls != nullptr || options.insecure ? Reach::kAll : Reach::kThisHost;
-  SIMURGH_ASSIGN_OR_RETURN(auto opened, rpc::Listen(core_->executor, parsed, reach));
+  const Users users = options.token == nullptr ? Users::kOwn : Users::kAll;
+  SIMURGH_ASSIGN_OR_RETURN(auto opened, rpc::Listen(core_->executor, parsed, reach, users));
+  if (parsed.kind == Address::Kind::kAuto && opened.size() == 1) {
+    core_->observer->OnClose(
+        opened[0]->address(), CloseReason::kRefused,
+        absl::AlreadyExistsError("another process has the name of the local socket; peers of this "
+                                 "host use TCP; find it with `ss -xlp | grep simurgh-rpc`"));
+  }
   for (std::unique_ptr<Listener>& listener : opened) {
     listeners_.emplace_back(std::move(listener));
     asio::co_spawn(core_->executor, AcceptLoop(core_, listeners_.back()), asio::detached);

@@ -49,12 +49,21 @@ StatusOr<std::string> ReadSecretFile(const std::string& file, size_t max_bytes) 
   return secret;
 }
 
+std::string WeaknessOf(std::string_view secret) {
+  // HMAC pads a key with zeros: such a file, which a loss of power can leave, has an empty key.
+  if (secret.find('\0') != secret.npos) return "has a byte of value 0";
+  return secret.find_first_not_of(secret.substr(0, 1)) == secret.npos ? "repeats one byte" : "";
+}
+
 StatusOr<std::shared_ptr<const Token>> Token::Load(const std::string& file) {
   SIMURGH_ASSIGN_OR_RETURN(std::string secret, ReadSecretFile(file, kMaxBytes));
   absl::StripTrailingAsciiWhitespace(&secret);
   if (secret.size() < kMinBytes) {
     return WrongSecretFile(
         file, absl::StrCat("has ", secret.size(), " bytes, expected at least ", kMinBytes));
+  }
+  if (const std::string weakness = WeaknessOf(secret); !weakness.empty()) {
+    return WrongSecretFile(file, weakness);
   }
   return std::make_shared<const Token>(std::move(secret));
 }

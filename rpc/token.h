@@ -50,6 +50,9 @@ class Token {
 // access. Errors: WrongSecretFile().
 StatusOr<std::string> ReadSecretFile(const std::string& file, size_t max_bytes);
 
+// What makes a secret easy to guess, for WrongSecretFile(); empty for nothing.
+std::string WeaknessOf(std::string_view secret);
+
 // INVALID_ARGUMENT: the file, the problem, and how to make such a file.
 Status WrongSecretFile(const std::string& file, const std::string& problem);
 

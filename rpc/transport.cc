@@ -241,7 +241,8 @@ Status CannotListen(const std::string& where, const ErrorCode& error) {
 
 }  // namespace
 
-awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point deadline) {
+awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point deadline,
+                                    Users users) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   Socket socket(executor);
   tcp::resolver resolver(executor);
@@ -281,6 +282,11 @@ awaitable<StatusOr<Socket>> Connect(const Address& address, Clock::time_point de
     auto [failure] = co_await socket.async_connect(endpoint, kNoThrow);
     error = failure;
     if (error || cancelled() || (IsLocalName(endpoint) && !IsOwnUser(socket))) continue;
+    if (address.has_path() && users == Users::kOwn && !IsOwnUser(socket)) {
+      co_return absl::PermissionDeniedError(
+          absl::StrCat("connect: a process of another user listens at ", ToString(address),
+                       "; run both as one user, or set cluster.token_file"));
+    }
     Tune(socket);
     Socket connected = Unwatched(std::move(socket), endpoint, error);
     if (error) break;
@@ -320,7 +326,8 @@ bool HasHungUp(Socket& socket) {
 }
 
 StatusOr<std::unique_ptr<Listener>> Listener::Open(asio::any_io_executor executor,
-                                                   const Address& address, Reach reach) {
+                                                   const Address& address, Reach reach,
+                                                   Users users) {
   SIMURGH_ASSIGN_OR_RETURN(const Endpoint endpoint, OwnEndpoint(executor, address));
   // After name resolution and before any client can connect.
   const auto internet = InternetEndpoint(endpoint);
@@ -336,6 +343,13 @@ StatusOr<std::unique_ptr<Listener>> Listener::Open(asio::any_io_executor executo
   acceptor.open(endpoint.protocol(), error);
   if (!error && !address.has_path()) {
     acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  }
+  if (!error && address.has_path() && users == Users::kOwn) {
+    // The file that bind() makes has the mode of the socket, less the umask.
+    if (::fchmod(acceptor.native_handle(), S_IRUSR | S_IWUSR) != 0) {
+      error.assign(errno, boost::system::system_category());
+    }
+    listener->own_user_only_ = true;
   }
   if (!error) acceptor.bind(endpoint, error);
   if (error == asio::error::address_in_use && address.has_path() &&
@@ -392,13 +406,15 @@ void Listener::Close() {
 }
 
 StatusOr<std::vector<std::unique_ptr<Listener>>> Listen(const asio::any_io_executor& executor,
-                                                        const Address& address, Reach reach) {
+                                                        const Address& address, Reach reach,
+                                                        Users users) {
   std::vector<std::unique_ptr<Listener>> listeners(1);
-  SIMURGH_ASSIGN_OR_RETURN(listeners[0], Listener::Open(executor, address, reach));
-  if (address.kind == Address::Kind::kAuto) {
-    listeners.emplace_back();
-    SIMURGH_ASSIGN_OR_RETURN(listeners[1], Listener::OpenLocal(*listeners[0]));
-  }
+  SIMURGH_ASSIGN_OR_RETURN(listeners[0], Listener::Open(executor, address, reach, users));
+  if (address.kind != Address::Kind::kAuto) return listeners;
+  StatusOr<std::unique_ptr<Listener>> local = Listener::OpenLocal(*listeners[0]);
+  // Any process can take the name. It must not keep this server from its port.
+  if (absl::IsAlreadyExists(local.status())) return listeners;
+  SIMURGH_ASSIGN_OR_RETURN(listeners.emplace_back(), std::move(local));
   return listeners;
 }
 

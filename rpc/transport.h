@@ -68,11 +68,17 @@ class FilePassing {
 
 using Socket = asio::generic::stream_protocol::socket;
 
+// The users of this host whose processes may be the other end of a socket with a path: this
+// process's and root, or all, who then prove a token. The local socket of kAuto is for the former.
+enum class Users { kOwn, kAll };
+
 // Connects to the first address of the name that accepts. With kAuto, a server of the same host and
 // user is reached over its local socket.
-// Errors: UNAVAILABLE with the last error; DEADLINE_EXCEEDED; CANCELLED.
+// Errors: UNAVAILABLE with the last error; PERMISSION_DENIED for the server of another user;
+// DEADLINE_EXCEEDED; CANCELLED.
 [[nodiscard]] awaitable<StatusOr<Socket>> Connect(const Address& address,
-                                                  Clock::time_point deadline);
+                                                  Clock::time_point deadline,
+                                                  Users users = Users::kOwn);
 
 // Whether the peer may be on another machine.
 bool IsTcp(const Socket& socket);
@@ -98,7 +104,8 @@ class Listener {
   // file descriptors.
   static StatusOr<std::unique_ptr<Listener>> Open(asio::any_io_executor executor,
                                                   const Address& address,
-                                                  Reach reach = Reach::kThisHost);
+                                                  Reach reach = Reach::kThisHost,
+                                                  Users users = Users::kOwn);
 
   // Listens on the local socket that belongs to the TCP port of `other`, for the same user.
   // Errors: ALREADY_EXISTS.
@@ -112,7 +119,10 @@ class Listener {
   [[nodiscard]] awaitable<StatusOr<Socket>> Accept();
 
   // Whether its connections may use shared memory.
-  bool may_share() const { return own_user_only_ || address_.kind == Address::Kind::kSharedMemory; }
+  bool may_share() const {
+    return address_.kind == Address::Kind::kSharedMemory ||
+           (own_user_only_ && !address_.has_path());
+  }
 
   // With the actual port.
   std::string address() const { return ToString(address_); }
@@ -126,10 +136,11 @@ class Listener {
   bool own_user_only_ = false;
 };
 
-// Opens the listeners of an address: for kAuto TCP, then its local socket.
-// Errors: those of Listener::Open.
+// Opens the listeners of an address: for kAuto TCP, then its local socket, unless another process
+// has its name. Errors: those of Listener::Open.
 StatusOr<std::vector<std::unique_ptr<Listener>>> Listen(const asio::any_io_executor& executor,
                                                         const Address& address,
-                                                        Reach reach = Reach::kThisHost);
+                                                        Reach reach = Reach::kThisHost,
+                                                        Users users = Users::kOwn);
 
 }  // namespace simurgh::rpc

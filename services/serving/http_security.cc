@@ -61,6 +61,10 @@ StatusOr<std::shared_ptr<const BearerTokens>> BearerTokens::Load(const std::stri
       return rpc::WrongSecretFile(file, absl::StrCat("has ", token.size(), " bytes in line ", line,
                                                      ", expected a token of at least ", kMinBytes));
     }
+    const std::string weakness = rpc::WeaknessOf({token.data(), token.size()});
+    if (!weakness.empty()) {
+      return rpc::WrongSecretFile(file, absl::StrCat(weakness, " in line ", line));
+    }
     tokens->digests_.push_back(DigestOf({token.data(), token.size()}));
   }
   if (tokens->digests_.empty()) return rpc::WrongSecretFile(file, "has no token");

@@ -303,7 +303,7 @@ server.serve_forever()
                   "nn_worker.instances.0.metrics=nowhere.invalid:7521",
                   "data.train=[missing.csv]"});
   const Outcome sick = wrong.Run({"doctor"});
-  const std::string token = folder.Write("token", std::string(32, 'x'));
+  const std::string token = folder.Write("token", "0123456789abcdef0123456789abcdef");
   std::filesystem::permissions(token, std::filesystem::perms(0600));
   Commands open(
       {"rpc.security=insecure", "cluster.token_file=" + token,

@@ -113,7 +113,7 @@ TEST_CASE("Clients of Triton ask in their ways, also over TLS with a token") {
   }
   rpc::testing::TestAuthority authority;
   const rpc::TlsOptions files = authority.Issue("server");
-  const std::string token = folder.Write("token", std::string(40, 't'));
+  const std::string token = folder.Write("token", "0123456789abcdef0123456789abcdef01234567");
   std::filesystem::permissions(token, std::filesystem::perms(0600));
   ModelServer server(trained.model,
                      {"serving.security=tls", "serving.tls.certificate=" + files.certificate_file,

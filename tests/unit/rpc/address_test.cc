@@ -1,11 +1,16 @@
 #include "rpc/address.h"
 
+#include <filesystem>
 #include <string>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/read.hpp>
 #include <catch2/catch.hpp>
 
+#include "rpc/server.h"
 #include "rpc/transport.h"
 #include "tests/support/skip.h"
 #include "tests/unit/rpc/ends.h"
@@ -83,7 +88,7 @@ TEST_CASE("auto uses TCP without a local socket") {
   CHECK(absl::IsUnavailable(refused.status()));
 }
 
-TEST_CASE("an auto server fails to listen when its local name is taken") {
+TEST_CASE("an auto server listens on TCP only when its local name is taken") {
   Loop loop;
   auto tcp_only = Listener::Open(loop.executor(), *ParseAddress("127.0.0.1:0"));
   REQUIRE(tcp_only.ok());
@@ -91,10 +96,69 @@ TEST_CASE("an auto server fails to listen when its local name is taken") {
   REQUIRE(squatter.ok());
   const Address address = *ParseAddress("auto://" + (*tcp_only)->address());
   (*tcp_only)->Close();
-  const Status taken = Listen(loop.executor(), address).status();
-  CHECK(absl::IsAlreadyExists(taken));
-  CHECK(std::string(taken.message()).find("@simurgh-rpc/127.0.0.1:") != std::string::npos);
-  CHECK(Listener::Open(loop.executor(), address).ok());
+  {
+    const auto listeners = Listen(loop.executor(), address);
+    REQUIRE(listeners.status() == absl::OkStatus());
+    CHECK(listeners->size() == 1);
+  }
+  struct : Observer {
+    void OnClose(std::string_view where, CloseReason, const Status&) override { name = where; }
+    std::string name;
+  } observer;
+  Server server(loop.executor(), TestHello("server"), {}, &observer);
+  REQUIRE(server.Listen(ToString(address)) == absl::OkStatus());
+  CHECK(observer.name == ToString(address));
+}
+
+TEST_CASE("without a token, a socket with a path is for its user") {
+  Loop loop;
+  const std::string path = UnixPath("own");
+  const std::string url = GENERATE(std::string("unix://"), std::string("shm://")) + path;
+  const Users users = GENERATE(Users::kOwn, Users::kAll);
+  const mode_t before = ::umask(0);
+  const auto listener =
+      Listener::Open(loop.executor(), *ParseAddress(url), Reach::kThisHost, users);
+  ::umask(before);
+  REQUIRE(listener.status() == absl::OkStatus());
+  const auto mode = static_cast<int>(std::filesystem::status(path).permissions());
+  CHECK(mode == (users == Users::kOwn ? 0600 : 0777));
+  CHECK(loop.Run(Connect(*ParseAddress(url), Soon(), users)).ok());
+  REQUIRE(loop.Run((*listener)->Accept()).ok());
+  if (::geteuid() != 0) SIMURGH_SKIP("only root can change its user");
+
+  // Another user, whom the file's mode does not keep out.
+  constexpr uid_t kNobody = 65'534;
+  REQUIRE(::chmod(path.c_str(), 0777) == 0);
+  Socket stranger(loop.executor());
+  REQUIRE(::seteuid(kNobody) == 0);
+  stranger.connect(asio::local::stream_protocol::endpoint(path));
+  REQUIRE(::seteuid(0) == 0);
+  Socket friendly(loop.executor());
+  friendly.connect(asio::local::stream_protocol::endpoint(path));
+  auto accepted = loop.Run((*listener)->Accept());
+  REQUIRE(accepted.ok());
+  accepted->close();
+  char byte = 0;
+  boost::system::error_code end;
+  Socket& closed = users == Users::kOwn ? friendly : stranger;
+  CHECK(asio::read(closed, asio::buffer(&byte, 1), end) == 0);  // Of the one that was accepted.
+}
+
+TEST_CASE("without a token, a client does not use the socket of another user") {
+  if (::geteuid() != 0) SIMURGH_SKIP("only root can change its user");
+  constexpr uid_t kNobody = 65'534;
+  Loop loop;
+  const std::string path = UnixPath("foreign");
+  const Address address = *ParseAddress("unix://" + path);
+  REQUIRE(::chmod(path.substr(0, path.rfind('/')).c_str(), 0777) == 0);
+  REQUIRE(::seteuid(kNobody) == 0);
+  const auto listener = Listener::Open(loop.executor(), address);
+  REQUIRE(::seteuid(0) == 0);
+  REQUIRE(listener.status() == absl::OkStatus());
+  const Status refused = loop.Run(Connect(address, Soon())).status();
+  CHECK(absl::IsPermissionDenied(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("set cluster.token_file"));
+  CHECK(loop.Run(Connect(address, Soon(), Users::kAll)).ok());
 }
 
 TEST_CASE("a local socket of another user is not used") {

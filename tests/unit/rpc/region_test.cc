@@ -178,7 +178,8 @@ TEST_CASE("the number of borrowed segments is limited") {
   ends.lender->TakeBack(borrowed[17]);
   const BorrowedSegment next = *ends.lender->Lend(buffer.bytes);
   CHECK(next.slot == borrowed[17].slot);
-  CHECK(next.generation != borrowed[17].generation);
+  // The peer has not seen the first one, and expects its generation.
+  CHECK(next.generation == borrowed[17].generation);
 }
 
 TEST_CASE("an invalid segment is refused") {
@@ -197,7 +198,16 @@ TEST_CASE("an invalid segment is refused") {
   CHECK_THAT(refused({.offset = 64, .slot = 0}, UINT64_MAX), Catch::Contains("the region has"));
   CHECK_THAT(refused({.slot = kMaxBorrowedSegments}, 1), Catch::Contains("there are 4096"));
   CHECK_THAT(refused({.slot = UINT32_MAX}, 1), Catch::Contains("there are"));
-  const ReceivedSegment view = *ends.borrower->Borrow({.offset = 0, .slot = 3}, size);
+  const ReceivedSegment view =
+      *ends.borrower->Borrow({.offset = 0, .slot = 3, .generation = 1}, size);
+  for (const uint32_t generation : {0U, 2U, UINT32_MAX}) {
+    CHECK_THAT(refused({.offset = 0, .slot = 4, .generation = generation}, 1),
+               Catch::Contains("instead of 1"));
+  }
+  CHECK(ends.borrower->Borrow({.offset = 0, .slot = 4, .generation = 1}, 1).ok());
+  CHECK_THAT(refused({.offset = 0, .slot = 4, .generation = 1}, 1),
+             Catch::Contains("the generation is 1 instead of 2"));
+  CHECK(ends.borrower->Borrow({.offset = 0, .slot = 4, .generation = 2}, 1).ok());
   CHECK_THAT(refused({.offset = 0, .slot = 3, .generation = 1}, 1),
              Catch::Contains("the slot is in use"));
 }

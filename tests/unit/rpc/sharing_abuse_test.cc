@@ -120,12 +120,13 @@ TEST_CASE("invalid borrowed segments close the connection with a reason") {
              Catch::Contains("the region has 32768 bytes"));
   CHECK_THAT(scene.Cut({{{.offset = 0, .slot = kMaxBorrowedSegments}, 1}}),
              Catch::Contains("there are"));
-  CHECK_THAT(scene.Cut({{{.slot = 5}, 1}, {{.slot = 5}, 1}}), Catch::Contains("slot is in use"));
+  CHECK_THAT(scene.Cut({{{.slot = 5, .generation = 1}, 1}, {{.slot = 5, .generation = 1}, 1}}),
+             Catch::Contains("slot is in use"));
   // Each is in the region, but together they exceed a frame.
-  CHECK_THAT(scene.Cut({{{.slot = 0}, kRegionBytes},
-                        {{.slot = 1}, kRegionBytes},
-                        {{.slot = 2}, kRegionBytes},
-                        {{.slot = 3}, kRegionBytes}}),
+  CHECK_THAT(scene.Cut({{{.slot = 0, .generation = 1}, kRegionBytes},
+                        {{.slot = 1, .generation = 1}, kRegionBytes},
+                        {{.slot = 2, .generation = 1}, kRegionBytes},
+                        {{.slot = 3, .generation = 1}, kRegionBytes}}),
              Catch::Contains("with borrowed segments, expected at most 100000"));
 
   // The server holds a segment.

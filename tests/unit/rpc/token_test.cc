@@ -31,7 +31,7 @@ TEST_CASE("a token's file is private and long enough") {
     std::filesystem::permissions(path, std::filesystem::perms(mode));
     return Token::Load(path);
   };
-  const std::string secret(32, 's');
+  const std::string secret = "0123456789abcdef0123456789abcdef";
   const auto first = load(secret + " \n", 0600);
   REQUIRE(first.status() == absl::OkStatus());
   const auto same = load(secret, 0400);
@@ -50,6 +50,10 @@ TEST_CASE("a token's file is private and long enough") {
   };
   CHECK_THAT(problem(load(secret.substr(1) + "\n", 0600)), Catch::Contains("has 31 bytes"));
   CHECK_THAT(problem(load(std::string(5'000, 's'), 0600)), Catch::Contains("exceeds 4096 bytes"));
+  // HMAC pads keys with zeros: the empty key would prove the first one.
+  CHECK_THAT(problem(load(std::string(64, '\0'), 0600)), Catch::Contains("has a byte of value 0"));
+  CHECK_THAT(problem(load(secret + '\0', 0600)), Catch::Contains("has a byte of value 0"));
+  CHECK_THAT(problem(load(std::string(64, 's') + "\n", 0600)), Catch::Contains("repeats one byte"));
   for (const int mode : {0640, 0610, 0604, 0602, 0601}) {
     CHECK_THAT(problem(load(secret, mode)), Catch::Contains("can be accessed by other users"));
   }
@@ -64,7 +68,7 @@ TEST_CASE("a token's file of another user is refused") {
   if (::geteuid() != 0) SIMURGH_SKIP("only root can give a file to another user");
   constexpr uid_t kNobody = 65'534;
   const std::string path = UnixPath("token");
-  std::ofstream(path) << std::string(32, 's');
+  std::ofstream(path) << "0123456789abcdef0123456789abcdef";
   std::filesystem::permissions(path, std::filesystem::perms(0600));
   REQUIRE(Token::Load(path).ok());
   REQUIRE(::chown(path.c_str(), kNobody, kNobody) == 0);

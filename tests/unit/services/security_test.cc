@@ -72,7 +72,7 @@ TEST_CASE("keys of the section rpc become options of clients and servers", "[tls
 
 TEST_CASE("the token's file becomes the token of clients and servers") {
   TestAuthority folder;
-  RpcConfig config{.token_file = folder.Write("token", std::string(32, 's')),
+  RpcConfig config{.token_file = folder.Write("token", "0123456789abcdef0123456789abcdef"),
                    .token_key = "cluster.yaml:2: cluster.token_file"};
   std::filesystem::permissions(config.token_file, std::filesystem::perms(0600));
   const auto options = MakeRpcOptions(config);
