@@ -28,6 +28,7 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "services/runtime/command_line.h"
+#include "services/runtime/machine_limits.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"
 #include "simurgh/base/status.h"
@@ -425,7 +426,6 @@ int main(int argc, char** argv) {
   try {
     return simurgh::Main(argc, argv);
   } catch (const std::exception& error) {  // Out of memory or threads.
-    std::cerr << "datagen: " << error.what() << "\n";
-    return static_cast<int>(simurgh::ExitCode::kRuntimeFailure);
+    return static_cast<int>(simurgh::ReportException("datagen", error));
   }
 }

@@ -1,23 +1,20 @@
 #include "services/runtime/daemon.h"
 
-#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <limits>
-#include <new>
 #include <optional>
 #include <ostream>
 #include <random>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include <boost/system/system_error.hpp>
 
 #include "services/runtime/command_line.h"
 #include "services/runtime/listener.h"
+#include "services/runtime/machine_limits.h"
 #include "services/runtime/process.h"
 #include "simurgh/base/cpu_isa.h"
 #include "simurgh/base/log.h"
@@ -104,13 +101,6 @@ ExitCode ReportStart(const Status& status) {
   if (absl::IsAborted(status)) return ExitCode::kStartAgain;
   const bool configuration = absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status);
   return configuration ? ExitCode::kBadConfiguration : ExitCode::kRuntimeFailure;
-}
-
-// Asio and threads throw when the system refuses a descriptor or a thread. number: the errno, or 0.
-ExitCode ReportException(const ProgramUsage& usage, int number, const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) number = ENOMEM;
-  std::cerr << usage.program << ": error: " << error.what() << RemedyOf(number) << "\n";
-  return ExitCode::kRuntimeFailure;
 }
 
 StatusOr<InstanceConfig> PickInstance(const DaemonDescription& description,
@@ -226,16 +216,13 @@ ExitCode RunToCode(const DaemonDescription& description, int argc, const char* c
   return RunStarted(description, given, context, start);
 }
 
+// Asio and threads throw when the system refuses a descriptor or a thread.
 ExitCode RunCatching(const DaemonDescription& description, int argc, const char* const* argv,
                      const StartDaemon& start) {
   try {
     return RunToCode(description, argc, argv, start);
-  } catch (const boost::system::system_error& error) {
-    return ReportException(description.usage, error.code().value(), error);
-  } catch (const std::system_error& error) {
-    return ReportException(description.usage, error.code().value(), error);
   } catch (const std::exception& error) {
-    return ReportException(description.usage, 0, error);
+    return ReportException(description.usage.program.c_str(), error);
   }
 }
 
@@ -249,6 +236,7 @@ Status Daemon::Run(std::stop_token stop) {
 int RunDaemon(const DaemonDescription& description, int argc, const char* const* argv,
               const StartDaemon& start) {
   LimitSimdFromEnvironment();
+  ReportShortages(description.usage.program.c_str());
   // Writes to a closed connection, or beyond the limit of file sizes, fail instead.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);

@@ -4,16 +4,22 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
+#include <new>
 #include <semaphore>
+#include <system_error>
 #include <utility>
 
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include <boost/asio/multiple_exceptions.hpp>
+#include <boost/system/system_error.hpp>
 
 #include "services/runtime/command_line.h"
+#include "services/runtime/machine_limits.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/version.h"
 
@@ -103,6 +109,45 @@ void AddProcessMetrics(MetricRegistry& registry, const std::string& role,
       [start = std::chrono::steady_clock::now()] {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       });
+}
+
+namespace {
+
+const char* program_name = nullptr;
+std::terminate_handler other_handler = nullptr;
+
+[[noreturn]] void EndAfter(const std::exception& error) {
+  std::_Exit(static_cast<int>(ReportException(program_name, error)));
+}
+
+[[noreturn]] void OnTerminate() {
+  try {
+    const std::exception_ptr error = std::current_exception();
+    if (error != nullptr) std::rethrow_exception(error);
+  } catch (const boost::asio::multiple_exceptions& all) {
+    try {
+      std::rethrow_exception(all.first_exception());
+    } catch (const std::exception& first) {
+      EndAfter(first);
+    }
+  } catch (const std::bad_alloc& error) {
+    EndAfter(error);
+  } catch (const boost::system::system_error& error) {
+    EndAfter(error);
+  } catch (const std::system_error& error) {
+    EndAfter(error);
+  } catch (...) {  // A programming error.
+  }
+  other_handler();
+  std::abort();
+}
+
+}  // namespace
+
+void ReportShortages(const char* program) {
+  program_name = program;
+  const std::terminate_handler before = std::set_terminate(OnTerminate);
+  if (before != OnTerminate) other_handler = before;
 }
 
 Status RaiseOpenFiles(const char* key, uint32_t max_connections) {

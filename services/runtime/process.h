@@ -38,6 +38,10 @@ class StopSignals {
   boost::asio::signal_set signals_;
 };
 
+// An exception that ends a thread, because the system refuses memory or a thread, ends the process
+// with ReportException() and its code, not by SIGABRT. program: its name, which outlives the call.
+void ReportShortages(const char* program);
+
 // Waits for a stop, for `patience` at most. Returns whether there was one.
 bool AwaitStop(const std::stop_token& stop,
                std::chrono::milliseconds patience = std::chrono::milliseconds::max());

@@ -208,6 +208,33 @@ TEST_CASE("Too few open files end a daemon with 3, naming the limit") {
   }
 }
 
+TEST_CASE("Too little address space or stack ends a program with 3, naming the limit") {
+  const TemporaryFolder folder;
+  const std::string log = folder.Path("log");
+  for (const std::string program :
+       {"embedding-ps --config config/adult.yaml", "embedding-worker --config config/adult.yaml",
+        "nn-worker --config config/adult.yaml --standalone",
+        "simurgh predict --model m --input i --output o",
+        "simurgh serve --model m --listen 127.0.0.1:0"}) {
+    for (const std::string limit : {"--as=71680000", "--as=92160000", "--as=112640000",
+                                    "--as=200000000", "--stack=65536", "--stack=131072"}) {
+      CAPTURE(program, limit);
+      const int status =
+          std::system(absl::StrCat("prlimit ", limit, " ", std::getenv("SIMURGH_BIN_DIR"), "/",
+                                   program, " > ", log, " 2>&1")
+                          .c_str());
+      CHECK(WIFEXITED(status));
+      CHECK(WEXITSTATUS(status) == 3);
+      std::stringstream text;
+      text << std::ifstream(log).rdbuf();
+      CHECK_THAT(
+          text.str(),
+          Catch::StartsWith(program.substr(0, program.find(' ')) + ": error: the limit of ") &&
+              Catch::Contains(limit.starts_with("--as") ? "(ulimit -v)" : "(ulimit -s)"));
+    }
+  }
+}
+
 TEST_CASE("Servers in another order, and a server under two names, are refused") {
   const std::string host = OwnHost();
   const std::string one = host + ":7401";
