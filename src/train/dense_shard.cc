@@ -78,7 +78,7 @@ StatusOr<DenseAnswer> DenseShard::Push(const PushDenseCall& call) {
   if (call.number + 1 == rank.pushes) {
     rank.last.repeated = true;
   } else {
-    if (AllFinite(call.gradients)) {
+    if (AllUsable(call.gradients)) {
       run->optimizer.Step(call.learning_rate, call.gradients);
     } else {
       on_not_finite_(call);

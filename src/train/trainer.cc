@@ -269,6 +269,14 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
   validation_.reset();
   StepBatches batches(pipeline, network_);
   SIMURGH_RETURN_IF_ERROR(update_->Start(data_.start.server_optimizer));
+  // Errors: if all steps of the last epoch were left out.
+  const auto check_effect = [&] {
+    // Only complete epochs are of equal length.
+    const uint64_t epochs = config_.max_steps == 0 ? std::max(config_.epochs, 1U) : 1;
+    const bool had_effect = skipped_in_row_ * epochs < meter.result.steps;
+    return had_effect || skipped_in_row_ == 0 ? absl::OkStatus()
+                                              : SkippedError(meter.result.steps - 1);
+  };
   while (true) {
     if (data_.checkpoints != nullptr) SIMURGH_RETURN_IF_ERROR(data_.checkpoints->failure());
     const auto begin = Clock::now();
@@ -279,11 +287,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     }
     if (pulled == nullptr) {
       SIMURGH_RETURN_IF_ERROR(pipeline.WaitForPushes());
-      // Only complete epochs are of equal length.
-      const uint64_t epochs = config_.max_steps == 0 ? std::max(config_.epochs, 1U) : 1;
-      const bool had_effect = skipped_in_row_ * epochs < meter.result.steps;
-      return had_effect || skipped_in_row_ == 0 ? absl::OkStatus()
-                                                : SkippedError(meter.result.steps - 1);
+      return check_effect();
     }
     const bool epoch_ended = pulled->batch->ends_epoch;  // The step releases the batch.
     meter.data = pulled->batch->progress;
@@ -306,7 +310,7 @@ Status Trainer::TrainAll(BatchPipeline& pipeline, ProgressMeter& meter,
     meter.result.state.stopping = stopping.state();
     if (is_over) {
       meter.result.stopped_early = true;
-      return absl::OkStatus();
+      return check_effect();
     }
   }
 }

@@ -132,11 +132,12 @@ Status Trainer::SkippedError(uint64_t last_step) {
         "weights and embeddings are finite but too large; lower "
         "training.dense_optimizer.learning_rate, ",
         config_.dense_optimizer.learning_rate,
-        ", or those of the tables, and check dense columns for very large numbers");
+        ", or those of the tables, and check dense columns and weights of losses for very large "
+        "numbers");
   }
   return absl::FailedPreconditionError(absl::StrCat(
       "training: the last ", skipped_in_row_, " steps (training.max_skipped_steps), up to step ",
-      last_step, ", had a loss or gradient that is not finite: ", cause));
+      last_step, ", had a loss or gradient that is not finite, or beyond 2^48: ", cause));
 }
 
 void Trainer::ReportDensePushes(ProgressMeter& meter) {

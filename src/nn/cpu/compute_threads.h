@@ -84,13 +84,13 @@ class ComputePool {
   std::vector<std::thread> threads_;
 };
 
-// Whether no value is NaN or infinite. Cost: one pass over memory on the compute threads.
-inline bool AllFinite(std::span<const float> values) {
-  std::atomic<bool> finite = true;
-  ForEachPart(values.size(), kPartElements, [&](size_t first, size_t end) {
-    if (!simurgh::AllFinite(values.subspan(first, end - first))) finite = false;
+// See simurgh::AllUsable(). Cost: one pass over memory on the compute threads.
+inline bool AllUsable(std::span<const float> gradients) {
+  std::atomic<bool> usable = true;
+  ForEachPart(gradients.size(), kPartElements, [&](size_t first, size_t end) {
+    if (!simurgh::AllUsable(gradients.subspan(first, end - first))) usable = false;
   });
-  return finite;
+  return usable;
 }
 
 }  // namespace simurgh::cpu

@@ -129,7 +129,7 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
                      activation_gradients_.Output(logit).flat());
   SIMURGH_RETURN_IF_ERROR(Backward(gradients, step));
   const bool all_finite = encodes ? EncodeGradients(block, gradients)
-                                  : checks_gradients_ || AllFinite(gradients.flat());
+                                  : checks_gradients_ || AllUsable(gradients.flat());
   result.finite = std::isfinite(result.loss) && gradients_finite_ && all_finite;
   step_rows_ = step.sum ? divisor : rows;
   step_ = result.finite ? Step::kReady : Step::kNotFinite;
@@ -184,7 +184,7 @@ Status CpuNetwork::Restore(std::span<const float> parameters, std::span<const fl
 void CpuNetwork::ReportGradients(const LayerPlan& layer, const RankStep& rank_step) {
   if (layer.parameter_count == 0) return;
   const size_t offset = layer.parameter_offset;
-  if (!AllFinite(gradients().subspan(offset, layer.parameter_count))) gradients_finite_ = false;
+  if (!AllUsable(gradients().subspan(offset, layer.parameter_count))) gradients_finite_ = false;
   if (rank_step.on_gradients) rank_step.on_gradients(offset, layer.parameter_count);
 }
 
@@ -215,7 +215,7 @@ bool CpuNetwork::EncodeGradients(BatchBlock& block, MatrixView<const float> grad
     key.first_row += first;
     // Row by row, which stays in the cache.
     for (size_t row = first; row < end; ++row, ++key.first_row) {
-      if (!simurgh::AllFinite(gradients.row(row))) finite = false;
+      if (!simurgh::AllUsable(gradients.row(row))) finite = false;
       gradient_codec_.Encode(gradients.Rows(row, 1), block.gradient_factor, key,
                              block.encoded_gradients.bytes.subspan(row * bytes, bytes));
     }
@@ -324,7 +324,7 @@ Status CpuNetwork::DirectBackward(const TowerPlan& tower, const TowerInput& inpu
   std::atomic<bool> finite = true;
   const auto check = [&finite](MatrixView<float> piece, size_t /*row*/, size_t /*column*/) {
     for (size_t row = 0; row < piece.rows(); ++row) {
-      if (!simurgh::AllFinite(piece.row(row))) finite = false;
+      if (!simurgh::AllUsable(piece.row(row))) finite = false;
     }
   };
   const MatrixView<const float> weight = layer.Weight<const float>(parameters());

@@ -198,7 +198,7 @@ struct FinishGradientCell {
     bool finite = true;
     for (size_t k = 0; k < N; ++k) {
       sums[k] *= inverse;
-      finite = finite && IsFinite(sums[k]);
+      finite = finite && IsUsable(sums[k]);
     }
     if (!finite) *not_finite = 1;
     if (to.data != nullptr) return to.template Store<N>(row, column, sums);

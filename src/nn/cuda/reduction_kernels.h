@@ -8,6 +8,7 @@
 
 #include "nn/cuda/float16.h"
 #include "nn/cuda/matrix.h"
+#include "simurgh/tensor/finite.h"
 
 // Reductions without shared memory: each call sums one part, and later launches add the parts. The
 // order of additions depends only on the sizes.
@@ -155,7 +156,12 @@ SIMURGH_HOST_DEVICE inline bool IsFinite(float value) {
   return (std::bit_cast<uint32_t>(value) & 0x7f800000U) != 0x7f800000U;
 }
 
-// Sets the flag if a value is NaN or infinite. All calls write the same value.
+// See simurgh::AllUsable().
+SIMURGH_HOST_DEVICE inline bool IsUsable(float gradient) {
+  return (std::bit_cast<uint32_t>(gradient) & 0x7fffffffU) < kUselessGradient;
+}
+
+// Sets the flag if a gradient is not usable. All calls write the same value.
 struct FindNonFinite {
   static constexpr size_t kPack = kPackOf<float>;
 
@@ -168,7 +174,7 @@ struct FindNonFinite {
   SIMURGH_HOST_DEVICE void Run(size_t row, size_t column) const {
     const auto pack = values.template Load<N>(row, column);
     for (size_t k = 0; k < N; ++k) {
-      if (!IsFinite(pack[k])) *flag = 1;
+      if (!IsUsable(pack[k])) *flag = 1;
     }
   }
 };
