@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -340,6 +341,9 @@ Status TrainingJob::CheckFiles() {
   if (!files.ok() && !config_.loaders.instances.empty()) return absl::OkStatus();
   SIMURGH_RETURN_IF_ERROR(files.status());
   const Status same = CheckReadFiles(start_.files, *files);
+  // Other ranks can have copies of the files that rank 0 has noted.
+  const std::string touched = rank_ == 0 ? TouchedFiles(start_.files, *files) : "";
+  if (same.ok() && !touched.empty()) spdlog::warn("{}", touched);
   if (!same.ok()) start_.position.ForgetPlaces();
   start_.files = *std::move(files);
   if (same.ok()) return same;
@@ -350,12 +354,38 @@ Status TrainingJob::CheckFiles() {
   return absl::OkStatus();
 }
 
+namespace {
+
+// A program that only checks its configuration must not run code.
+Status CheckPluginFile(const std::string& where, const PluginConfig& plugin) {
+  constexpr std::string_view kElf =
+      "\x7f"
+      "ELF";
+  if (plugin.path.empty()) return absl::OkStatus();
+  std::string head(kElf.size(), '\0');
+  std::ifstream(plugin.path, std::ios::binary)
+      .read(head.data(), static_cast<std::streamsize>(head.size()));
+  if (head == kElf) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, ".plugin.path: '", plugin.path,
+                   "' is not a shared object; give the file that the compiler made with -shared"));
+}
+
+}  // namespace
+
 Status TrainingJob::CheckModel(const ClusterConfig& config) {
   const size_t given = CalibrationConfig::Of(config.settings).given.size();
   if (given > 0 && given != config.model.tasks.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("training.calibration: ", given, " pairs of numbers for ",
                      config.model.tasks.size(), " labels; write a scale and a shift for each"));
+  }
+  for (const FeatureConfig& feature : config.features) {
+    SIMURGH_RETURN_IF_ERROR(CheckPluginFile(feature.key, feature.processing.plugin));
+  }
+  for (size_t i = 0; i < config.data.derived.size(); ++i) {
+    SIMURGH_RETURN_IF_ERROR(
+        CheckPluginFile(absl::StrCat("data.derived.", i), config.data.derived[i].plugin));
   }
   return simurgh::CheckModel(config.model, InputsOf(config));
 }

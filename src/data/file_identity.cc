@@ -107,7 +107,8 @@ Status FileIdentities::Check(const std::string& path) {
 StatusOr<std::vector<DataFile>> IdentifyFiles(const std::vector<std::string>& paths) {
   std::vector<DataFile> files;
   const auto add = [&files](const std::string& path, const FileIdentity& identity) {
-    files.push_back({path.substr(path.rfind('/') + 1), identity.bytes, identity.ends});
+    files.push_back(
+        {path.substr(path.rfind('/') + 1), identity.bytes, identity.ends, identity.modified_ns});
   };
   for (const std::string& path : paths) {
     if (IsStream(path)) {
@@ -137,11 +138,25 @@ Status CheckReadFiles(const std::vector<DataFile>& read, const std::vector<DataF
   return absl::OkStatus();
 }
 
+std::string TouchedFiles(const std::vector<DataFile>& read, const std::vector<DataFile>& files) {
+  std::vector<std::string> touched;
+  for (size_t i = 0; i < std::min(read.size(), files.size()); ++i) {
+    if (read[i].modified_ns == 0 || read[i].modified_ns == files[i].modified_ns) continue;
+    touched.push_back(absl::StrCat("data.train.", i, " ('", files[i].name, "')"));
+  }
+  if (touched.empty()) return "";
+  return absl::StrCat(
+      absl::StrJoin(touched, ", "),
+      ": its modification time has changed, not its size or ends; restore it if rows differ (cp -p "
+      "keeps the time)");
+}
+
 std::string DataFilesText(const std::vector<DataFile>& files) {
   std::string text;
   for (const DataFile& file : files) {
-    absl::StrAppend(&text, file.bytes, " ", absl::Hex(file.ends, absl::kZeroPad16), " ", file.name,
-                    "\n");
+    absl::StrAppend(&text, file.bytes, " ", absl::Hex(file.ends, absl::kZeroPad16));
+    if (file.modified_ns != 0) absl::StrAppend(&text, "@", file.modified_ns);
+    absl::StrAppend(&text, " ", file.name, "\n");
   }
   return text;
 }
@@ -152,8 +167,13 @@ StatusOr<std::vector<DataFile>> DataFilesFromText(const std::string& text) {
   for (const std::string& line : lines) {
     const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(' ', 2));
     DataFile file;
-    if (fields.size() != 3 || !absl::SimpleAtoi(fields[0], &file.bytes) ||
-        !absl::SimpleHexAtoi(fields[1], &file.ends)) {
+    const bool has_fields = fields.size() == 3;
+    // Older versions wrote no time.
+    const std::vector<std::string> ends =
+        absl::StrSplit(has_fields ? fields[1] : "", absl::MaxSplits('@', 1));
+    if (!has_fields || !absl::SimpleAtoi(fields[0], &file.bytes) ||
+        !absl::SimpleHexAtoi(ends[0], &file.ends) ||
+        (ends.size() == 2 && !absl::SimpleAtoi(ends[1], &file.modified_ns))) {
       return absl::DataLossError(
           "it has no valid list of files that were read; use an undamaged copy of the model");
     }

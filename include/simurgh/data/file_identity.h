@@ -50,9 +50,13 @@ class FileIdentities {
 struct DataFile {
   std::string name;  // Without its folder.
   uint64_t bytes = 0;
-  uint64_t ends = 0;  // See FileIdentity.
+  uint64_t ends = 0;        // See FileIdentity.
+  int64_t modified_ns = 0;  // See FileIdentity. 0: not known.
 
-  bool operator==(const DataFile&) const = default;
+  // Copies are equal.
+  bool operator==(const DataFile& other) const {
+    return name == other.name && bytes == other.bytes && ends == other.ends;
+  }
 };
 
 // Errors: as IdentifyFile.
@@ -61,6 +65,10 @@ StatusOr<std::vector<DataFile>> IdentifyFiles(const std::vector<std::string>& pa
 // Whether rows have the same numbers as when `read` was read: the first files must be the same.
 // Errors: INVALID_ARGUMENT naming the first file that differs, and both values.
 Status CheckReadFiles(const std::vector<DataFile>& read, const std::vector<DataFile>& files);
+
+// What to tell of files that CheckReadFiles() accepts and whose modification time has changed: a
+// row in the middle can have, too. Empty for none.
+std::string TouchedFiles(const std::vector<DataFile>& read, const std::vector<DataFile>& files);
 
 // A line for each file.
 std::string DataFilesText(const std::vector<DataFile>& files);

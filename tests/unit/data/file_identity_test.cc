@@ -1,5 +1,6 @@
 #include "simurgh/data/file_identity.h"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -94,7 +95,9 @@ TEST_CASE("A model continues with the files that it has read, in their order, an
   CHECK(DataFilesFromText(DataFilesText(*read)).value() == *read);
   CHECK(DataFilesFromText(DataFilesText(*IdentifyFiles({c}))).value() == *IdentifyFiles({c}));
   CHECK(DataFilesFromText("").value().empty());
-  for (const std::string text : {"1\n", "1 2\n", "x 2 a\n", "1 x a\n"}) {
+  CHECK(DataFilesFromText("1 000000000000000a c d.csv\n").value() ==
+        std::vector<DataFile>{{"c d.csv", 1, 10, 0}});  // Of an older version.
+  for (const std::string text : {"1\n", "1 2\n", "x 2 a\n", "1 x a\n", "1 2@x a\n"}) {
     CHECK(absl::IsDataLoss(DataFilesFromText(text).status()));
   }
   const auto check = [&](const std::vector<std::string>& paths) {
@@ -120,6 +123,26 @@ TEST_CASE("A model continues with the files that it has read, in their order, an
   CHECK_THAT(check({other.Write("a.csv", std::string(99'999, 'a') + "b"), b}),
              Catch::StartsWith("data.train.0 ('a.csv') has changed: it has XXH3 "));
   CHECK(absl::IsNotFound(IdentifyFiles({folder.Path("missing")}).status()));
+}
+
+TEST_CASE("A file whose modification time has changed, and not its size and ends, is named") {
+  const TemporaryFolder folder;
+  std::string text(200'000, 'a');
+  const std::string a = folder.Write("a.csv", text);
+  const std::string b = folder.Write("b.csv", "0\n");
+  const auto read = IdentifyFiles({a, b}).value();
+  CHECK(TouchedFiles(read, DataFilesFromText(DataFilesText(read)).value()).empty());
+  text[100'000] = 'b';
+  folder.Write("a.csv", text);
+  const auto now = std::filesystem::file_time_type::clock::now();
+  std::filesystem::last_write_time(a, now + std::chrono::seconds(1));
+  const auto changed = IdentifyFiles({a, b, a}).value();
+  CHECK(CheckReadFiles(read, changed).ok());
+  CHECK_THAT(TouchedFiles(read, changed),
+             Catch::StartsWith("data.train.0 ('a.csv'): its modification time has changed"));
+  auto unknown = read;
+  unknown[0].modified_ns = 0;  // Of an older version.
+  CHECK(TouchedFiles(unknown, changed).empty());
 }
 
 class Readings {
