@@ -54,7 +54,13 @@ if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
 elif sys.argv[1].endswith(".safetensors"):
     show(sys.argv[1], None, *sys.argv[2:])
 else:
-    manifest = json.load(open(sys.argv[1] + "/manifest.json", encoding="utf-8"))
+    text = open(sys.argv[1] + "/manifest.json", "rb").read()
+    manifest = json.loads(text)
+    # The checksum in the second line is that of all that follows. Older manifests have none.
+    if digest is not None and "checksum" in manifest:
+        head = b'{\n "checksum": "%016x",\n' % digest(text[text.index(b"\n", 2) + 1:])
+        if not text.startswith(head):
+            sys.exit(f"{sys.argv[1]}/manifest.json: checksum: it is not that of the text")
     print("step", manifest["step"], "samples", manifest["samples"], "metrics", manifest["metrics"])
     for one in (one for one in manifest["files"] if one["path"].endswith(".safetensors")):
         show(sys.argv[1] + "/" + one["path"], one["hash"])

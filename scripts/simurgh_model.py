@@ -238,14 +238,22 @@ def _weights(network):
 
 
 def _manifest(folder):
-    with open(folder + "/manifest.json", encoding="utf-8") as file:
-        return json.load(file)
+    """Checks the checksum that newer versions write, if xxhash is there."""
+    with open(folder + "/manifest.json", "rb") as file:
+        text = file.read()
+    manifest = json.loads(text)
+    # The checksum in the second line is that of all that follows.
+    if "checksum" in manifest and xxhash is not None:
+        head = b'{\n "checksum": "%016x",\n' % xxhash.xxh3_64_intdigest(text[text.index(b"\n", 2) + 1:])
+        if not text.startswith(head):
+            raise ValueError(f"{folder}/manifest.json: checksum: it is not that of the text")
+    return manifest
 
 
 def _checkpoint(model_dir, step):
     if step is None and os.path.exists(model_dir + "/best"):
         with open(model_dir + "/best", encoding="utf-8") as file:
-            step = file.read().strip()[len("step-"):]
+            step = file.readline().strip()[len("step-"):]
     if step in (None, "latest"):
         names = [name for name in os.listdir(model_dir) if name.startswith("step-") and name[5:].isdigit()]
         found = [(_manifest(f"{model_dir}/{name}"), name) for name in names]

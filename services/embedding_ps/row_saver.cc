@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -86,13 +87,8 @@ class RowSaver::Writer {
       SIMURGH_RETURN_IF_ERROR(WriteAdmission(t));
       SIMURGH_RETURN_IF_ERROR(WriteRemoved(t));
     }
-    for (uint32_t t = 0; t < files_.size(); ++t) {
-      for (uint32_t p = 0; p < saver_.partitions_.count; ++p) {
-        SIMURGH_RETURN_IF_ERROR(WriteRows(t, p));
-      }
-      SIMURGH_RETURN_IF_ERROR(Finish(*files_[t].rows));
-    }
-    return std::move(written_);
+    for (uint32_t p = 0; p < saver_.partitions_.count; ++p) SIMURGH_RETURN_IF_ERROR(WriteRows(p));
+    return Finish();
   }
 
  private:
@@ -106,16 +102,39 @@ class RowSaver::Writer {
     std::optional<PlannedFile> removed;
   };
 
+  // The folders of names such as "rows/TABLE/0.safetensors". The nn-worker may have removed the one
+  // above them, after the failure of another server.
+  Status CreateFolders(const std::string& folder) {
+    std::map<std::string, std::vector<std::string>> tables;  // By kind.
+    for (const TablePlan& plan : notes_.tables) {
+      const auto add = [&](const FilePlan& file) {
+        const size_t kind = file.name.find('/');
+        tables[file.name.substr(0, kind)].push_back(
+            file.name.substr(kind + 1, file.name.rfind('/') - kind - 1));
+      };
+      add(plan.rows);
+      if (plan.admission) add(*plan.admission);
+      if (plan.removed) add(*plan.removed);
+    }
+    std::vector<std::string> kinds;
+    for (const auto& [kind, names] : tables) kinds.push_back(kind);
+    SIMURGH_RETURN_IF_ERROR(saver_.files_.MakeFoldersIn(folder, kinds));
+    for (const auto& [kind, names] : tables) {
+      SIMURGH_RETURN_IF_ERROR(saver_.files_.MakeFoldersIn(absl::StrCat(folder, "/", kind), names));
+    }
+    return absl::OkStatus();
+  }
+
   // A full disk shows before any row is copied, and in one error for all files.
   Status CreateAll() {
     const std::string folder = absl::StrCat(saver_.DirectoryOf(call_), "/", call_.folder);
-    Status status;
+    Status status = CreateFolders(folder);
     for (const TablePlan& plan : notes_.tables) {
+      if (!status.ok()) break;
       TableFiles& files = files_.emplace_back();
       status = Create(folder, plan.rows, files.rows);
       if (status.ok() && plan.admission) status = Create(folder, *plan.admission, files.admission);
       if (status.ok() && plan.removed) status = Create(folder, *plan.removed, files.removed);
-      if (!status.ok()) break;
     }
     if (!absl::IsResourceExhausted(status)) return status;
     files_.clear();  // Removes them.
@@ -127,11 +146,6 @@ class RowSaver::Writer {
 
   // Creates a file and reserves its room.
   Status Create(const std::string& folder, const FilePlan& plan, std::optional<PlannedFile>& file) {
-    // The nn-worker may have removed the folder, after the failure of another server.
-    for (size_t at = plan.name.find('/'); at != plan.name.npos; at = plan.name.find('/', at + 1)) {
-      SIMURGH_RETURN_IF_ERROR(
-          saver_.files_.MakeFolder(absl::StrCat(folder, "/", plan.name.substr(0, at))));
-    }
     SIMURGH_ASSIGN_OR_RETURN(TensorFileWriter writer,
                              TensorFileWriter::Create(absl::StrCat(folder, "/", plan.name),
                                                       plan.tensors, plan.metadata, saver_.files_));
@@ -139,10 +153,19 @@ class RowSaver::Writer {
     return absl::OkStatus();
   }
 
-  Status Finish(PlannedFile& file) {
-    SIMURGH_ASSIGN_OR_RETURN(written_.emplace_back(), file.writer.Finish());
-    written_.back().path = file.name;
-    return absl::OkStatus();
+  // All files together: a model can have thousands of small tables.
+  StatusOr<std::vector<ModelFile>> Finish() {
+    std::vector<PlannedFile*> planned;
+    for (TableFiles& files : files_) {
+      for (std::optional<PlannedFile>* file : {&files.rows, &files.admission, &files.removed}) {
+        if (*file) planned.push_back(&**file);
+      }
+    }
+    std::vector<TensorFileWriter*> writers;
+    for (PlannedFile* file : planned) writers.push_back(&file->writer);
+    SIMURGH_ASSIGN_OR_RETURN(std::vector<ModelFile> written, TensorFileWriter::FinishAll(writers));
+    for (size_t i = 0; i < planned.size(); ++i) written[i].path = planned[i]->name;
+    return written;
   }
 
   Status WriteAdmission(uint32_t table) {
@@ -153,7 +176,7 @@ class RowSaver::Writer {
       saver_.memory_.Release(BytesOf(noted.admission[table]));
       noted.admission[table].clear();
     }
-    return Finish(*files_[table].admission);
+    return absl::OkStatus();
   }
 
   Status WriteRemoved(uint32_t table) {
@@ -165,17 +188,32 @@ class RowSaver::Writer {
       saver_.memory_.Release(removed.size() * sizeof(uint64_t));
       removed = {};
     }
-    return Finish(*files_[table].removed);
+    return absl::OkStatus();
   }
 
+  // Rows of a table, and of those after it as long as they are small.
+  struct Piece {
+    std::vector<std::pair<uint32_t, CopiedRows>> tables;
+    bool done = false;  // There are no further rows of any table.
+  };
+
   // The partition copies the next pieces while one is written.
-  Status WriteRows(uint32_t table, uint32_t partition) {
-    std::array<CopiedRows, kPiecesAhead> pieces;
+  Status WriteRows(uint32_t partition) {
+    std::array<Piece, kPiecesAhead> pieces;
     std::array<std::future<void>, kPiecesAhead> taken;
+    uint32_t table = 0;  // Only the partition's thread uses it.
     const auto take = [&](size_t at) {
       taken[at] =
-          saver_.partitions_.on_one(partition, [&piece = pieces[at], table](Partition& own) {
-            piece = own.table(table).TakeRows(kRowsPerPiece);
+          saver_.partitions_.on_one(partition, [&piece = pieces[at], &table](Partition& own) {
+            size_t rows = 0;
+            while (table < own.table_count() && rows < kRowsPerPiece) {
+              CopiedRows& some = piece.tables.emplace_back(table, CopiedRows()).second;
+              some = own.table(table).TakeRows(kRowsPerPiece - rows);
+              rows += some.rows;
+              if (some.done) ++table;
+              if (some.rows == 0 && !some.done) break;
+            }
+            piece.done = table == own.table_count();
           });
     };
     for (size_t at = 0; at < kPiecesAhead; ++at) take(at);
@@ -183,16 +221,28 @@ class RowSaver::Writer {
     bool done = false;
     for (size_t at = 0; written.ok() && !done; at = (at + 1) % kPiecesAhead) {
       taken[at].get();
-      CopiedRows rows = std::exchange(pieces[at], {});
-      done = rows.done;
+      Piece piece = std::exchange(pieces[at], {});
+      done = piece.done;
       if (!done) take(at);
-      written = WriteCopied(table, std::move(rows));
+      written = WritePiece(piece);
       if (written.ok() && !done && saver_.memory_.IsShort()) written = EmptyMemory();
     }
     // Behind the last piece, the others are empty.
     for (size_t at = 0; at < kPiecesAhead; ++at) {
       if (taken[at].valid()) taken[at].get();
-      saver_.memory_.Release(pieces[at].early_bytes);
+      for (const auto& [t, rows] : pieces[at].tables) saver_.memory_.Release(rows.early_bytes);
+    }
+    return written;
+  }
+
+  Status WritePiece(Piece& piece) {
+    Status written;
+    for (auto& [table, rows] : piece.tables) {
+      if (written.ok()) {
+        written = WriteCopied(table, std::move(rows));
+      } else {
+        saver_.memory_.Release(rows.early_bytes);
+      }
     }
     return written;
   }
@@ -271,7 +321,6 @@ class RowSaver::Writer {
   Notes& notes_;
   RowTask::Progress& progress_;
   std::vector<TableFiles> files_;  // By table.
-  std::vector<ModelFile> written_;
   std::vector<std::vector<std::byte>> parts_;
   Clock::time_point due_;
 };

@@ -56,7 +56,8 @@ inline constexpr char kModelUsage[] =
     "  simurgh model info MODEL [STEP]    print a checkpoint's manifest and tensors\n"
     "  simurgh model verify MODEL [STEP]  read all files of a checkpoint and check them\n"
     "  simurgh model diff MODEL OTHER     print what differs between two models\n"
-    "  simurgh model merge MODEL OUT      write a delta and what it continues as a full model\n";
+    "  simurgh model merge MODEL OUT      write a delta and what it continues as a full model\n"
+    "  simurgh model seal MODEL           renew the checksums of edited manifests\n";
 inline constexpr char kSchemaUsage[] =
     "  simurgh schema                     print the JSON Schema of configurations\n";
 
@@ -115,12 +116,16 @@ ExitCode RunConfigCommand(int argc, const char* const* argv, const CommandHelp& 
                           absl::FunctionRef<StatusOr<ExitCode>(const ConfigArguments& config)> run,
                           size_t most_words = 1);
 
+// What the option --allow-plugins does.
+inline constexpr char kAllowPlugins[] = "run the plug-ins, native code, that the model names";
+
 // The options --model and --step of a command.
 struct CheckpointChoice {
   // Lifetime: the options must not outlive this object.
   void AddTo(boost::program_options::options_description& options);
 
-  // Without --step, the best checkpoint; without one, the newest. Warnings go to stderr.
+  // Without --step, the best checkpoint; without one, the newest. Held, since a training may
+  // remove it. Warnings go to stderr.
   // Errors: INVALID_ARGUMENT for a step that is no number; of ModelDirectory.
   StatusOr<Checkpoint> Find() const;
 
@@ -130,6 +135,11 @@ struct CheckpointChoice {
 
 // Errors: INVALID_ARGUMENT if the path of a model is a file.
 Status CheckModelPath(const std::string& model);
+
+// Warns on stderr if overrides change what the model was trained with, naming the first key.
+// config: with the overrides.
+void PrintOverrides(const Checkpoint& checkpoint, const std::vector<std::string>& overrides,
+                    const ClusterConfig& config);
 
 // The folder of the first training of `simurgh train --refit`.
 inline std::string TrialOf(std::string model) {

@@ -165,6 +165,7 @@ struct Options {
   bool has_all_tensors = false;
   std::string input;
   bool unlabeled = false;
+  bool allow_plugins = false;
 };
 
 // Calls write(path) for a temporary file, which gets its name when it is complete.
@@ -293,6 +294,8 @@ StatusOr<ExitCode> ExportFeatures(const Options& options) {
   }
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
   SIMURGH_ASSIGN_OR_RETURN(ClusterConfig config, ConfigOfModel(checkpoint, options.overrides));
+  SIMURGH_RETURN_IF_ERROR(CheckPlugins(config, options.allow_plugins));
+  PrintOverrides(checkpoint, options.overrides, config);
   config.data.on_bad_row = DataConfig::OnBadRow::kSkip;
   config.data.max_bad_share = 1;
   const ReadOptions reading{.ignore_labels = options.unlabeled, .allow_pipes = true};
@@ -339,6 +342,7 @@ void AddEmbeddingsOptions(po::options_description& options, Options& own) {
 void AddFeaturesOptions(po::options_description& options, Options& own) {
   options.add_options()("input", po::value(&own.input)->value_name("FILE"),
                         "read rows from FILE; -: stdin")(
+      "allow-plugins", po::bool_switch(&own.allow_plugins), kAllowPlugins)(
       "unlabeled", po::bool_switch(&own.unlabeled),
       "leave out the labels, whose columns may then be missing");
   AddOverrides(options, own);

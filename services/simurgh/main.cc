@@ -17,9 +17,13 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "services/runtime/command_line.h"
+#include "services/runtime/machine_limits.h"
+#include "services/runtime/process.h"
 #include "services/simurgh/commands.h"
+#include "simurgh/base/text.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/nearest.h"
+#include "simurgh/serve/model_version.h"
 
 namespace simurgh {
 namespace {
@@ -186,21 +190,44 @@ Status CheckModelPath(const std::string& model) {
 StatusOr<Checkpoint> CheckpointChoice::Find() const {
   SIMURGH_RETURN_IF_ERROR(CheckModelPath(model));
   ModelDirectory directory(model);
-  if (!step.empty() && step != "latest") {
-    uint64_t number = 0;
-    if (absl::SimpleAtoi(step, &number)) return directory.Open(number);
-    return OptionProblem(
-        absl::StrCat("--step: '", step, "' is not a number from 0 on, nor latest"));
-  }
-  SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> best, directory.BestStep());
-  if (best && step.empty()) {
-    StatusOr<Checkpoint> checkpoint = directory.Open(*best);
-    if (checkpoint.ok()) return checkpoint;
+  const auto find = [&]() -> StatusOr<ModelDirectory::Newest> {
+    std::optional<uint64_t> number;
+    if (step.empty()) {
+      SIMURGH_ASSIGN_OR_RETURN(number, directory.BestStep());
+    } else if (step != "latest") {
+      if (!absl::SimpleAtoi(step, &number.emplace())) {
+        return OptionProblem(
+            absl::StrCat("--step: '", step, "' is not a number from 0 on, nor latest"));
+      }
+    }
+    if (!number) return directory.Latest();
+    StatusOr<Checkpoint> checkpoint = directory.Open(*number);
+    if (checkpoint.ok()) return ModelDirectory::Newest{*std::move(checkpoint), {}};
+    if (!step.empty()) return checkpoint.status();
+    SIMURGH_ASSIGN_OR_RETURN(const std::optional<uint64_t> best_now, directory.BestStep());
+    if (best_now != number) return absl::AbortedError("another checkpoint is the best one now");
     return Annotate(checkpoint.status(), "the best checkpoint, use another --step");
-  }
-  SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest newest, directory.Latest());
+  };
+  SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest newest, ModelDirectory::FindHeld(find));
   PrintWarnings(newest.warnings);
   return std::move(newest.checkpoint);
+}
+
+void PrintOverrides(const Checkpoint& checkpoint, const std::vector<std::string>& overrides,
+                    const ClusterConfig& config) {
+  if (overrides.empty()) return;
+  const StatusOr<ClusterConfig> own = ConfigOfModel(checkpoint, {});
+  const auto saved = checkpoint.manifest.extra.find("agreement");
+  std::string trained;
+  if (own.ok()) {
+    trained = ModelAgreement(*own);
+  } else if (saved != checkpoint.manifest.extra.end()) {  // A file of the training is missing.
+    trained = saved->second;
+  }
+  const std::string difference =
+      SettingsDifference(trained, "the model", ModelAgreement(config), "--set");
+  if (trained.empty() || difference.empty()) return;
+  PrintWarnings({absl::StrCat("predictions can differ from those of the training: ", difference)});
 }
 
 ExitCode RunCompletionCommand(int argc, const char* const* argv) {
@@ -230,10 +257,10 @@ ExitCode RunSchemaCommand(int argc, const char* const* argv) {
 }  // namespace simurgh
 
 int main(int argc, char** argv) {
+  simurgh::ReportShortages("simurgh");
   try {
     return simurgh::Main(argc, argv);
-  } catch (const std::exception& error) {  // Out of memory.
-    std::cerr << "simurgh: " << error.what() << "\n";
-    return static_cast<int>(simurgh::ExitCode::kRuntimeFailure);
+  } catch (const std::exception& error) {  // Out of memory or threads.
+    return static_cast<int>(simurgh::ReportException("simurgh", error));
   }
 }

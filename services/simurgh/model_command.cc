@@ -20,19 +20,25 @@ namespace {
 constexpr char kNotes[] =
     "MODEL is a model's folder. Without STEP, the newest checkpoint is used. diff and merge\n"
     "also take a checkpoint's folder, MODEL/step-N. merge writes a checkpoint, with those that it\n"
-    "continues, as a full one into the new model OUT.\n\n"
+    "continues, as a full one into the new model OUT. seal renews the checksums of manifests that\n"
+    "you have edited; no training may save to MODEL meanwhile.\n\n"
     "Exit codes: 0 done, 2 bad arguments, 3 damaged or unreadable, or failed otherwise.\n";
 
-StatusOr<ExitCode> Verify(ModelDirectory& model, const Checkpoint& checkpoint, bool json) {
+StatusOr<ExitCode> Verify(const Checkpoint& checkpoint, bool json) {
   ProgressLine progress;
   uint64_t files = 0;
   const auto show = [&](const std::string& /*file*/, uint64_t bytes, uint64_t /*of*/) {
     if (bytes == 0) ++files;
     progress.Show("verifying", "files", files, "");
   };
-  SIMURGH_ASSIGN_OR_RETURN(const auto damage, model.Verify(checkpoint.manifest.step, show));
+  SIMURGH_ASSIGN_OR_RETURN(const auto damage, checkpoint.Verify(show));
   progress.End();
   for (const std::string& one : damage) std::cerr << "simurgh: " << one << "\n";
+  if (!checkpoint.has_checksum) {
+    PrintWarnings({absl::StrCat(checkpoint.Path("manifest.json"),
+                                ": an older version saved it, without a checksum of itself; "
+                                "`simurgh model seal` adds one")});
+  }
   if (json) {
     PrintJson({{"folder", checkpoint.folder},
                {"files", checkpoint.manifest.files.size()},
@@ -56,7 +62,8 @@ StatusOr<ModelDirectory::Newest> Find(ModelDirectory& model, const std::string* 
 
 // path: as ModelDirectory::Find.
 StatusOr<Checkpoint> FindByPath(const std::string& path) {
-  SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest found, ModelDirectory::Find(path));
+  SIMURGH_ASSIGN_OR_RETURN(ModelDirectory::Newest found,
+                           ModelDirectory::FindHeld([&] { return ModelDirectory::Find(path); }));
   PrintWarnings(found.warnings);
   return std::move(found.checkpoint);
 }
@@ -85,12 +92,24 @@ StatusOr<ExitCode> Merge(const std::string& model, const std::string& to, bool j
   return ExitCode::kOk;
 }
 
+StatusOr<ExitCode> Seal(ModelDirectory& model, bool json) {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, model.Seal());
+  if (json) {
+    PrintJson({{"sealed", steps}});
+    return ExitCode::kOk;
+  }
+  for (const uint64_t step : steps) std::cout << "sealed step-" << step << "\n";
+  if (steps.empty()) std::cout << "all manifests have their checksums\n";
+  return ExitCode::kOk;
+}
+
 StatusOr<ExitCode> Run(const std::vector<std::string>& words, bool json) {
   const std::string action = words.empty() ? "" : words[0];
   const bool needs_two = action == "diff" || action == "merge";
-  if (!needs_two && action != "list" && action != "info" && action != "verify") {
-    return OptionProblem(absl::StrCat("model: '", action,
-                                      "' is not an action; use list, info, verify, diff or merge"));
+  const bool needs_one = action == "list" || action == "seal";
+  if (!needs_two && !needs_one && action != "info" && action != "verify") {
+    return OptionProblem(absl::StrCat(
+        "model: '", action, "' is not an action; use list, info, verify, diff, merge or seal"));
   }
   if (words.size() < 2) return OptionProblem(absl::StrCat("model ", action, ": MODEL is missing"));
   SIMURGH_RETURN_IF_ERROR(CheckModelPath(words[1]));
@@ -102,19 +121,21 @@ StatusOr<ExitCode> Run(const std::vector<std::string>& words, bool json) {
   }
   const ReportForm form = json ? ReportForm::kJson : ReportForm::kText;
   ModelDirectory model(words[1]);
+  if (needs_one && words.size() > 2) {
+    return OptionProblem(absl::StrCat("unexpected argument '", words[2], "'"));
+  }
+  if (action == "seal") return Seal(model, json);
   if (action == "list") {
-    if (words.size() > 2) {
-      return OptionProblem(absl::StrCat("unexpected argument '", words[2], "'"));
-    }
     SIMURGH_ASSIGN_OR_RETURN(const std::string text, ListCheckpoints(model, form));
     std::cout << text;
     return ExitCode::kOk;
   }
-  SIMURGH_ASSIGN_OR_RETURN(const ModelDirectory::Newest found,
-                           Find(model, words.size() == 3 ? &words[2] : nullptr));
+  SIMURGH_ASSIGN_OR_RETURN(const ModelDirectory::Newest found, ModelDirectory::FindHeld([&] {
+                             return Find(model, words.size() == 3 ? &words[2] : nullptr);
+                           }));
   PrintWarnings(found.warnings);
   if (action == "verify") {
-    SIMURGH_ASSIGN_OR_RETURN(const ExitCode code, Verify(model, found.checkpoint, json));
+    SIMURGH_ASSIGN_OR_RETURN(const ExitCode code, Verify(found.checkpoint, json));
     return found.warnings.empty() ? code : ExitCode::kRuntimeFailure;
   }
   SIMURGH_ASSIGN_OR_RETURN(const std::string text, DescribeCheckpoint(found.checkpoint, form));

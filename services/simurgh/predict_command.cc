@@ -91,6 +91,7 @@ struct Options {
   bool json = false;
   int64_t threads = 0;  // 0: one per processor.
   std::vector<std::string> overrides;
+  bool allow_plugins = false;
 };
 
 std::string HeaderOf(const Options& options, const std::vector<std::string>& labels) {
@@ -470,14 +471,16 @@ StatusOr<ExitCode> Predict(const Options& options) {
   SIMURGH_ASSIGN_OR_RETURN(const uint32_t threads, ThreadsOf(options));
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
   ProgressLine loading;
-  SIMURGH_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelVersion> model,
-                           ModelVersion::Load(checkpoint, {.overrides = options.overrides},
-                                              [&](uint64_t rows, uint64_t all) {
-                                                loading.Show("loading", rows,
-                                                             absl::StrCat(" of=", all));
-                                                return absl::OkStatus();
-                                              }));
+  SIMURGH_ASSIGN_OR_RETURN(
+      const std::shared_ptr<const ModelVersion> model,
+      ModelVersion::Load(checkpoint,
+                         {.overrides = options.overrides, .allow_plugins = options.allow_plugins},
+                         [&](uint64_t rows, uint64_t all) {
+                           loading.Show("loading", rows, absl::StrCat(" of=", all));
+                           return absl::OkStatus();
+                         }));
   loading.End();
+  PrintOverrides(checkpoint, options.overrides, model->config());
   const std::vector<std::string>& labels = model->format().labels;
   SIMURGH_ASSIGN_OR_RETURN(PredictInput input, InputOf(model->config().data, options.input));
   const bool adds_columns = AddColumns(options.columns, input.data);
@@ -544,7 +547,8 @@ ExitCode RunPredictCommand(int argc, const char* const* argv) {
       "threads", po::value(&own.threads)->value_name("N"),
       "use N threads; 0, the default: one per processor")(
       "set", po::value(&own.overrides)->value_name("KEY=VALUE"),
-      "change a configuration key, such as the path of a vocabulary; may repeat");
+      "change a configuration key, such as the path of a vocabulary; may repeat")(
+      "allow-plugins", po::bool_switch(&own.allow_plugins), kAllowPlugins);
   AddJsonOption(options, &own.json);
   const auto run = [&](const auto& /*words*/) -> StatusOr<ExitCode> {
     if (own.checkpoint.model.empty()) return OptionProblem("--model is missing");

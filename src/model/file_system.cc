@@ -1,10 +1,12 @@
 #include "simurgh/model/file_system.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -15,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "simurgh/base/file_descriptor.h"
+#include "simurgh/base/mutex.h"
 
 namespace simurgh {
 namespace {
@@ -123,6 +126,45 @@ Status Result(const std::error_code& error, const char* what, const std::string&
                : absl::OkStatus();
 }
 
+// One that exists is no error.
+Status CreateFolder(const std::string& path) {
+  constexpr mode_t kOfAll = 0755;
+  if (::mkdir(path.c_str(), kOfAll) == 0) return absl::OkStatus();
+  const int problem = errno;
+  std::error_code ignored;
+  // Another process may create the folder at the same time.
+  const bool exists = problem == EEXIST && std::filesystem::is_directory(path, ignored);
+  errno = problem;
+  return exists ? absl::OkStatus() : Failed("create folder", path);
+}
+
+// Calls work(i) for each i below `count`, on several threads that wait for the disk.
+Status ForEachAtOnce(size_t count, absl::FunctionRef<Status(size_t)> work) {
+  constexpr size_t kThreads = 32;
+  constexpr size_t kPerThread = 4;
+  std::atomic<size_t> next = 0;
+  Mutex mutex;
+  Status result;
+  const auto run = [&] {
+    for (size_t i = next++; i < count; i = next++) {
+      const Status done = work(i);
+      if (done.ok()) continue;
+      MutexLock lock(mutex);
+      result.Update(done);
+      next = count;
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    try {
+      while (threads.size() + 1 < std::min(kThreads, count / kPerThread)) threads.emplace_back(run);
+    } catch (const std::system_error&) {  // Too few threads are allowed: those that run suffice.
+    }
+    run();
+  }
+  return result;
+}
+
 class RealFileSystem : public FileSystem {
  public:
   StatusOr<std::unique_ptr<File>> Create(const std::string& path) override {
@@ -133,16 +175,20 @@ class RealFileSystem : public FileSystem {
     return OpenFile(path, O_RDONLY | O_NONBLOCK, "open");
   }
   Status MakeFolder(const std::string& path) override {
-    constexpr mode_t kOfAll = 0755;
-    if (::mkdir(path.c_str(), kOfAll) != 0) {
-      const int problem = errno;
-      std::error_code ignored;
-      // Another process may create the folder at the same time.
-      const bool exists = problem == EEXIST && std::filesystem::is_directory(path, ignored);
-      errno = problem;
-      if (!exists) return Failed("create folder", path);
-    }
+    SIMURGH_RETURN_IF_ERROR(CreateFolder(path));
     return SyncFolder(ParentOf(path));
+  }
+  Status MakeFoldersIn(const std::string& folder, std::span<const std::string> names) override {
+    for (const std::string& name : names) {
+      SIMURGH_RETURN_IF_ERROR(CreateFolder(absl::StrCat(folder, "/", name)));
+    }
+    return names.empty() ? absl::OkStatus() : SyncFolder(folder);
+  }
+  Status SyncFiles(std::span<File* const> files) override {
+    return ForEachAtOnce(files.size(), [&](size_t i) { return files[i]->Sync(); });
+  }
+  Status SyncFolders(std::span<const std::string> paths) override {
+    return ForEachAtOnce(paths.size(), [&](size_t i) { return SyncFolder(paths[i]); });
   }
   Status SyncFolder(const std::string& path) override {
     const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -196,6 +242,23 @@ Status DiskFullError(const std::string& folder, std::string_view what, uint64_t 
 FileSystem& FileSystem::Real() {
   static RealFileSystem real;
   return real;
+}
+
+Status FileSystem::MakeFoldersIn(const std::string& folder, std::span<const std::string> names) {
+  for (const std::string& name : names) {
+    SIMURGH_RETURN_IF_ERROR(MakeFolder(absl::StrCat(folder, "/", name)));
+  }
+  return absl::OkStatus();
+}
+
+Status FileSystem::SyncFiles(std::span<File* const> files) {
+  for (File* const file : files) SIMURGH_RETURN_IF_ERROR(file->Sync());
+  return absl::OkStatus();
+}
+
+Status FileSystem::SyncFolders(std::span<const std::string> paths) {
+  for (const std::string& path : paths) SIMURGH_RETURN_IF_ERROR(SyncFolder(path));
+  return absl::OkStatus();
 }
 
 Status FileSystem::MakeFolders(const std::string& path) {

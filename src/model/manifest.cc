@@ -1,5 +1,6 @@
 #include "simurgh/model/manifest.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -10,8 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "model/json.h"
 
+#include "simurgh/base/hash.h"
+
 namespace simurgh {
 namespace {
+
+// A manifest with a checksum begins with kBefore, 16 digits and kAfter. The digits are the hash of
+// all that follows.
+constexpr char kBefore[] = "{\n \"checksum\": \"";
+constexpr char kAfter[] = "\",\n";
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -22,6 +30,10 @@ Json NumberJson(double number) {
 }
 
 std::string HashText(uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
+
+std::string HeadOf(std::string_view rest) {
+  return absl::StrCat(kBefore, HashText(HashBytes(rest)), kAfter);
+}
 
 // Reads the keys of one object. Keeps the first problem; what is read afterwards is zero.
 class ObjectReader {
@@ -129,10 +141,14 @@ std::string Manifest::ToJson() const {
     json["files"].push_back(
         {{"path", file.path}, {"bytes", file.bytes}, {"hash", HashText(file.hash)}});
   }
-  return JsonText(json, 1) + "\n";
+  const std::string text = JsonText(json, 1) + "\n";
+  const std::string rest = text.substr(text.find('\n') + 1);
+  return HeadOf(rest) + rest;
 }
 
-StatusOr<Manifest> Manifest::FromJson(std::string_view text) {
+bool Manifest::HasChecksum(std::string_view text) { return text.starts_with(kBefore); }
+
+StatusOr<Manifest> Manifest::FromJson(std::string_view text, Checksum checksum) {
   if (text.size() > kMaxBytes) {
     return absl::DataLossError(
         absl::StrCat("the text has ", text.size(), " bytes; at most ", kMaxBytes, " are allowed"));
@@ -206,9 +222,19 @@ StatusOr<Manifest> Manifest::FromJson(std::string_view text) {
       manifest.files.push_back(ReadFileEntry((*files)[i], absl::StrCat("files.", i), &status));
     }
   }
+  const bool has_checksum = json.contains("checksum");
+  if (has_checksum) keys.Find("checksum", [](const Json&) { return true; }, "");
   keys.RefuseOtherKeys();
   SIMURGH_RETURN_IF_ERROR(status);
-  return manifest;
+  if (!has_checksum || checksum == Checksum::kIgnored) return manifest;
+  const size_t head_bytes = HeadOf("").size();
+  if (text.substr(0, head_bytes) == HeadOf(text.substr(std::min(text.size(), head_bytes)))) {
+    return manifest;
+  }
+  return absl::DataLossError(
+      "checksum: it is not that of the text; use another checkpoint, or renew it after an edit "
+      "with "
+      "`simurgh model seal MODEL`");
 }
 
 }  // namespace simurgh

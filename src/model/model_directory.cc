@@ -11,23 +11,27 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "model/checkpoint_files.h"
 
 #include "simurgh/base/hash.h"
 #include "simurgh/config/nearest.h"
-#include "simurgh/model/tensor_file.h"
 
 namespace simurgh {
 namespace {
 
-constexpr char kManifest[] = "/manifest.json";
-constexpr std::string_view kTensorFile = ".safetensors";
 constexpr char kRemoved[] = ".removed";
 constexpr char kDamaged[] = ".damaged";
 constexpr char kBest[] = "/best";
 constexpr char kRun[] = "/run";
-constexpr uint64_t kMaxNameBytes = 32;                        // Of a run or a step.
+constexpr uint64_t kMaxNameBytes = 64;                        // Of a run or a step.
 constexpr uint64_t kMaxGeneration = (uint64_t{1} << 24) - 1;  // A run's number has 24 bits for it.
-constexpr uint64_t kReadBytes = uint64_t{4} << 20;
+
+constexpr int kMostLooks = 100;  // At a model that changes.
+
+// The second line of the file `best`, which many programs read.
+std::string ChecksumLine(std::string_view name) {
+  return absl::StrCat(absl::Hex(HashBytes(name), absl::kZeroPad16), "\n");
+}
 
 // The N of "step-N/" or "generation-N".
 std::optional<uint64_t> NumberIn(const std::string& name, std::string_view before,
@@ -40,10 +44,6 @@ std::optional<uint64_t> NumberIn(const std::string& name, std::string_view befor
   const bool is_number = digits.find_first_not_of("0123456789") == digits.npos;
   if (!is_number || !absl::SimpleAtoi(digits, &number)) return std::nullopt;
   return number;
-}
-
-std::string StepFolder(const std::string& model, uint64_t step) {
-  return absl::StrCat(model, "/step-", step);
 }
 
 // Ends the names of what a generation has not finished.
@@ -102,117 +102,26 @@ Status RemoveSteps(FileSystem& files, const std::string& model, const std::vecto
   return files.Remove(bin);
 }
 
-// Calls part(bytes) for the content of a file, piece by piece.
-template <typename Part>
-Status ReadPieces(FileSystem& files, const std::string& path, Part part) {
-  SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.Open(path));
-  SIMURGH_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
-  std::vector<std::byte> buffer(std::min(size, kReadBytes));
-  for (uint64_t at = 0; at < size; at += buffer.size()) {
-    buffer.resize(std::min(kReadBytes, size - at));
-    SIMURGH_RETURN_IF_ERROR(file->Read(at, buffer));
-    part(std::span<const std::byte>(buffer));
-  }
-  return absl::OkStatus();
-}
-
-StatusOr<ModelFile> Identify(FileSystem& files, const std::string& path) {
-  if (path.ends_with(kTensorFile)) {
-    SIMURGH_ASSIGN_OR_RETURN(const TensorFileReader reader, TensorFileReader::Open(path, files));
-    if (!reader.has_sums()) {
-      return absl::DataLossError(absl::StrCat(
-          path, ": there is no tensor sums; the file is damaged or of another program"));
-    }
-    return reader.file();
-  }
-  ModelFile file{.path = path};
-  ByteHasher hasher;
-  SIMURGH_RETURN_IF_ERROR(ReadPieces(files, path, [&](std::span<const std::byte> bytes) {
-    hasher.Update(bytes);
-    file.bytes += bytes.size();
-  }));
-  file.hash = hasher.Finish();
-  return file;
-}
-
-Status CompareFile(const std::string& path, const ModelFile& expected, const ModelFile& found) {
-  if (expected.bytes == found.bytes && expected.hash == found.hash) return absl::OkStatus();
-  const auto text = [](const ModelFile& file) {
-    return absl::StrCat(file.bytes, " bytes with the hash ",
-                        absl::Hex(file.hash, absl::kZeroPad16));
-  };
-  return absl::DataLossError(absl::StrCat(path, ": the file has ", text(found),
-                                          "; the manifest has ", text(expected),
-                                          "; use another checkpoint"));
-}
-
-// Lists all files, by their paths below `folder`, and syncs all folders.
+// Lists all files, by their paths below `folder`, and all folders.
 Status Walk(FileSystem& files, const std::string& folder, const std::string& below,
-            std::vector<std::string>* paths) {
+            std::vector<std::string>* paths, std::vector<std::string>* folders) {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(folder + "/" + below));
   for (const std::string& name : names) {
     if (name.ends_with('/')) {
-      SIMURGH_RETURN_IF_ERROR(Walk(files, folder, below + name, paths));
+      SIMURGH_RETURN_IF_ERROR(Walk(files, folder, below + name, paths, folders));
     } else {
       paths->push_back(below + name);
     }
   }
-  return files.SyncFolder(folder + "/" + below);
-}
-
-StatusOr<Checkpoint> ReadCheckpoint(FileSystem& files, const std::string& model, uint64_t step) {
-  Checkpoint checkpoint;
-  checkpoint.folder = StepFolder(model, step);
-  checkpoint.files = &files;
-  const std::string path = checkpoint.folder + kManifest;
-  StatusOr<std::string> text = files.ReadFile(path, Manifest::kMaxBytes);
-  if (!text.ok()) {
-    return absl::DataLossError(
-        absl::StrCat(text.status().message(), "; the checkpoint is damaged, use another one"));
-  }
-  StatusOr<Manifest> manifest = Manifest::FromJson(*text);
-  if (!manifest.ok()) return Annotate(manifest.status(), path);
-  checkpoint.manifest = *std::move(manifest);
-  checkpoint.checksum = HashBytes(*text);
-  if (checkpoint.manifest.step == step) return checkpoint;
-  return absl::DataLossError(absl::StrCat(path, ": step: the folder is for step ", step,
-                                          " and the manifest for ", checkpoint.manifest.step,
-                                          "; give the folder its name back"));
-}
-
-Status VerifyTensors(FileSystem& files, const std::string& path,
-                     const std::function<void(uint64_t)>& read) {
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, TensorFileReader::Open(path, files));
-  std::vector<std::byte> buffer;
-  for (const TensorSpec& tensor : reader.tensors()) {
-    const uint64_t row_bytes = std::max<uint64_t>(tensor.row_bytes(), 1);
-    const uint64_t rows_at_once = std::clamp<uint64_t>(kReadBytes / row_bytes, 1, kRowsPerSum);
-    for (uint64_t row = 0; row < tensor.rows() && tensor.row_bytes() > 0; row += rows_at_once) {
-      const uint64_t rows = std::min(rows_at_once, tensor.rows() - row);
-      buffer.resize(rows * row_bytes);
-      SIMURGH_RETURN_IF_ERROR(reader.Read(tensor.name, row, rows, buffer));
-      read(buffer.size());
-    }
-  }
+  folders->push_back(folder + "/" + below);
   return absl::OkStatus();
 }
 
-// Finds damage of all that a start of training reads, but for the rows: their checksums are
-// compared when the servers load them.
-Status CheckFiles(FileSystem& files, const Checkpoint& checkpoint) {
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<Checkpoint> chain, checkpoint.Chain());
-  for (const Checkpoint& one : chain) {
-    for (const ModelFile& file : one.manifest.files) {
-      const std::string path = one.Path(file.path);
-      SIMURGH_ASSIGN_OR_RETURN(const ModelFile found, Identify(files, path));
-      SIMURGH_RETURN_IF_ERROR(CompareFile(path, file, found));
-      const bool is_large = file.path.starts_with("rows/") || file.path.starts_with("removed/") ||
-                            file.path.starts_with("admission/");
-      if (is_large || !file.path.ends_with(kTensorFile)) continue;
-      SIMURGH_RETURN_IF_ERROR(VerifyTensors(files, path, [](uint64_t) {}));
-    }
-  }
-  return absl::OkStatus();
+// Of a file that cannot be read: a start must not go back to an older checkpoint.
+Status MayBeSound(const Status& status) {
+  return Status(status.code(), absl::StrCat(status.message(),
+                                            "; the checkpoint may be sound: make the file "
+                                            "readable and try again, or move its folder away"));
 }
 
 // The valid checkpoints, the newest first, and what is wrong with the others.
@@ -228,8 +137,10 @@ StatusOr<Sorted> SortCheckpoints(FileSystem& files, ModelDirectory& model) {
     StatusOr<Checkpoint> checkpoint = ReadCheckpoint(files, model.path(), step);
     if (checkpoint.ok()) {
       sorted.valid.push_back(*std::move(checkpoint));
-    } else {
+    } else if (IsDamage(checkpoint.status()) || absl::IsFailedPrecondition(checkpoint.status())) {
       sorted.damaged.push_back(checkpoint.status());
+    } else {
+      return MayBeSound(checkpoint.status());
     }
   }
   std::sort(sorted.valid.begin(), sorted.valid.end(), [](const Checkpoint& a, const Checkpoint& b) {
@@ -258,64 +169,6 @@ Status RemoveDeltasOf(FileSystem& files, const std::string& path, uint64_t step,
 }
 
 }  // namespace
-
-std::string Checkpoint::Path(std::string_view file) const {
-  return absl::StrCat(folder, "/", std::string(file));
-}
-
-bool Checkpoint::Has(std::string_view file) const {
-  return std::ranges::find(manifest.files, file, &ModelFile::path) != manifest.files.end();
-}
-
-StatusOr<std::vector<Checkpoint>> Checkpoint::Chain() const {
-  std::vector<Checkpoint> chain = {*this};
-  const std::string model = folder.substr(0, folder.rfind('/'));
-  while (chain.back().manifest.parent.has_value()) {
-    const Checkpoint& child = chain.back();
-    const Manifest::Parent wanted = *child.manifest.parent;
-    StatusOr<Checkpoint> parent = ReadCheckpoint(*files, model, wanted.step);
-    if (!parent.ok()) {
-      return absl::DataLossError(
-          absl::StrCat(child.folder, ": this is a delta of step ", wanted.step,
-                       ", which is not readable: ", parent.status().message(), "; put step-",
-                       wanted.step, " of the same model next to it, or use a full checkpoint"));
-    }
-    if (parent->checksum != wanted.checksum) {
-      return absl::DataLossError(
-          absl::StrCat(child.folder, ": this is a delta of step ", wanted.step,
-                       " with the checksum ", absl::Hex(wanted.checksum, absl::kZeroPad16), "; ",
-                       parent->folder, " is another checkpoint, with the checksum ",
-                       absl::Hex(parent->checksum, absl::kZeroPad16), "; put step-", wanted.step,
-                       " of the same model next to it, or use a full checkpoint"));
-    }
-    chain.push_back(*std::move(parent));
-  }
-  return chain;
-}
-
-Status Checkpoint::CheckListed(const ModelFile& found, std::string_view file) const {
-  const auto listed = std::ranges::find(manifest.files, file, &ModelFile::path);
-  if (listed == manifest.files.end()) {
-    return absl::NotFoundError(
-        absl::StrCat(folder, ": manifest.json does not list ", std::string(file)));
-  }
-  return CompareFile(Path(file), *listed, found);
-}
-
-StatusOr<TensorFileReader> Checkpoint::OpenTensors(std::string_view file) const {
-  SIMURGH_ASSIGN_OR_RETURN(TensorFileReader reader, TensorFileReader::Open(Path(file), *files));
-  SIMURGH_RETURN_IF_ERROR(CheckListed(reader.file(), file));
-  if (reader.has_sums()) return reader;
-  return absl::DataLossError(
-      absl::StrCat(Path(file), ": it has no checksums; use another checkpoint"));
-}
-
-StatusOr<std::string> Checkpoint::ReadText(std::string_view file, uint64_t max_bytes) const {
-  SIMURGH_ASSIGN_OR_RETURN(std::string text, files->ReadFile(Path(file), max_bytes));
-  SIMURGH_RETURN_IF_ERROR(
-      CheckListed({.path = {}, .bytes = text.size(), .hash = HashBytes(text)}, file));
-  return text;
-}
 
 // --- An attempt.
 
@@ -350,7 +203,9 @@ StatusOr<std::string> CheckpointAttempt::Path(std::string_view file) {
 
 StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
   std::vector<std::string> paths;
-  SIMURGH_RETURN_IF_ERROR(Walk(*files_, folder_, "", &paths));
+  std::vector<std::string> folders;
+  SIMURGH_RETURN_IF_ERROR(Walk(*files_, folder_, "", &paths, &folders));
+  SIMURGH_RETURN_IF_ERROR(files_->SyncFolders(folders));
   std::map<std::string, ModelFile> reported;
   for (ModelFile& file : manifest.files) reported.emplace(file.path, std::move(file));
   manifest.files.clear();
@@ -378,7 +233,10 @@ StatusOr<Checkpoint> CheckpointAttempt::Publish(Manifest manifest) {
   SIMURGH_RETURN_IF_ERROR(files_->WriteFile(folder_ + kManifest, text));
   SIMURGH_RETURN_IF_ERROR(files_->SyncFolder(folder_));
   SIMURGH_RETURN_IF_ERROR(CheckNewest(*files_, model_, generation_));
-  Checkpoint done{StepFolder(model_, step_), std::move(manifest), HashBytes(text), files_};
+  Checkpoint done{.folder = StepFolder(model_, step_),
+                  .manifest = std::move(manifest),
+                  .checksum = HashBytes(text),
+                  .files = files_};
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps,
                            ModelDirectory(model_, *files_).Steps());
   const bool replaces = std::binary_search(steps.begin(), steps.end(), step_);
@@ -535,9 +393,13 @@ StatusOr<std::vector<uint64_t>> ModelDirectory::Steps() {
 }
 
 StatusOr<Checkpoint> ModelDirectory::Open(uint64_t step) {
-  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, Steps());
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<uint64_t> steps, Steps());
   if (std::binary_search(steps.begin(), steps.end(), step)) {
-    return ReadCheckpoint(files_, path_, step);
+    StatusOr<Checkpoint> checkpoint = ReadCheckpoint(files_, path_, step);
+    if (checkpoint.ok()) return checkpoint;
+    // A training that goes on may have removed it meanwhile.
+    SIMURGH_ASSIGN_OR_RETURN(steps, Steps());
+    if (std::binary_search(steps.begin(), steps.end(), step)) return checkpoint;
   }
   return absl::NotFoundError(absl::StrCat(path_, ": there is no checkpoint of step ", step,
                                           steps.empty() ? "" : "; use ",
@@ -546,8 +408,8 @@ StatusOr<Checkpoint> ModelDirectory::Open(uint64_t step) {
 
 Status ModelDirectory::SetBest(std::optional<uint64_t> step, uint64_t generation) {
   if (step) {
-    SIMURGH_RETURN_IF_ERROR(
-        WriteName(files_, path_, kBest, absl::StrCat("step-", *step, "\n"), generation));
+    const std::string name = absl::StrCat("step-", *step, "\n");
+    SIMURGH_RETURN_IF_ERROR(WriteName(files_, path_, kBest, name + ChecksumLine(name), generation));
   } else {
     SIMURGH_RETURN_IF_ERROR(CheckNewest(files_, path_, generation));
     SIMURGH_RETURN_IF_ERROR(files_.Remove(path_ + kBest));
@@ -564,8 +426,10 @@ StatusOr<std::optional<uint64_t>> ModelDirectory::NamedStep(const char* file) {
   const StatusOr<std::string> text = files_.ReadFile(path, kMaxNameBytes);
   if (absl::IsNotFound(text.status())) return std::nullopt;
   SIMURGH_RETURN_IF_ERROR(text.status());
-  const std::optional<uint64_t> step = NumberIn(*text, "step-", "\n");
-  if (step) return step;
+  const std::string name = text->substr(0, text->find('\n') + 1);
+  const std::string rest = text->substr(name.size());
+  const std::optional<uint64_t> step = NumberIn(name, "step-", "\n");
+  if (step && (rest.empty() || rest == ChecksumLine(name))) return step;
   return absl::DataLossError(path + ": not the name of a checkpoint; remove the file");
 }
 
@@ -583,7 +447,7 @@ StatusOr<std::optional<uint64_t>> ModelDirectory::PinnedStep() {
                                     ": not a step, such as 1200; correct or remove the file");
 }
 
-StatusOr<ModelDirectory::Newest> ModelDirectory::Latest() {
+StatusOr<ModelDirectory::Newest> ModelDirectory::LookForLatest() {
   SIMURGH_ASSIGN_OR_RETURN(Sorted sorted, SortCheckpoints(files_, *this));
   std::vector<std::string> warnings;
   for (const Status& status : sorted.damaged) {
@@ -591,8 +455,9 @@ StatusOr<ModelDirectory::Newest> ModelDirectory::Latest() {
     warnings.emplace_back(status.message());
   }
   for (Checkpoint& checkpoint : sorted.valid) {
-    const Status whole = CheckFiles(files_, checkpoint);
+    const Status whole = CheckFiles(checkpoint);
     if (whole.ok()) return Newest{std::move(checkpoint), std::move(warnings)};
+    if (!IsDamage(whole)) return MayBeSound(whole);
     warnings.emplace_back(whole.message());
   }
   if (warnings.empty()) {
@@ -601,6 +466,22 @@ StatusOr<ModelDirectory::Newest> ModelDirectory::Latest() {
   }
   return absl::DataLossError(
       absl::StrCat(path_, ": all checkpoints are damaged: ", absl::StrJoin(warnings, "; ")));
+}
+
+StatusOr<ModelDirectory::Newest> ModelDirectory::Latest() {
+  StatusOr<Newest> newest = LookForLatest();
+  for (int looks = 1; looks < kMostLooks; ++looks) {
+    const bool is_damaged = newest.ok() ? !newest->warnings.empty() : IsDamage(newest.status());
+    if (!is_damaged) break;
+    // A training that goes on may have removed what was read.
+    StatusOr<Newest> again = LookForLatest();
+    const bool is_same =
+        newest.ok() == again.ok() &&
+        (newest.ok() ? newest->warnings == again->warnings : newest.status() == again.status());
+    newest = std::move(again);
+    if (is_same) break;
+  }
+  return newest;
 }
 
 Status ModelDirectory::SetAside(uint64_t step) {
@@ -612,6 +493,18 @@ Status ModelDirectory::SetAside(uint64_t step) {
   SIMURGH_RETURN_IF_ERROR(files_.Remove(folder + kDamaged));
   SIMURGH_RETURN_IF_ERROR(files_.Rename(folder, folder + kDamaged));
   return files_.SyncFolder(path_);
+}
+
+StatusOr<ModelDirectory::Newest> ModelDirectory::FindHeld(
+    absl::FunctionRef<StatusOr<Newest>()> find) {
+  for (int looks = 1;; ++looks) {
+    StatusOr<Newest> found = find();
+    StatusOr<Checkpoint> held = found.ok() ? found->checkpoint.Hold() : found.status();
+    if (absl::IsAborted(held.status()) && looks < kMostLooks) continue;
+    SIMURGH_RETURN_IF_ERROR(held.status());
+    found->checkpoint = *std::move(held);
+    return found;
+  }
 }
 
 StatusOr<ModelDirectory::Newest> ModelDirectory::Find(const std::string& path) {
@@ -632,27 +525,26 @@ StatusOr<ModelDirectory::Newest> ModelDirectory::FindBest(const std::string& pat
   return Newest{std::move(checkpoint), {}};
 }
 
-StatusOr<std::vector<std::string>> ModelDirectory::Verify(uint64_t step, const Progress& progress) {
-  SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Open(step));
-  std::vector<std::string> damage;
-  StatusOr<std::vector<Checkpoint>> chain = checkpoint.Chain();
-  if (!chain.ok()) {
-    damage.emplace_back(chain.status().message());
-    chain = {checkpoint};
+StatusOr<std::vector<uint64_t>> ModelDirectory::Seal() {
+  SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, Steps());
+  std::map<uint64_t, std::string> texts;  // By step; parents have smaller ones.
+  std::vector<uint64_t> changed;
+  for (const uint64_t step : steps) {
+    const std::string path = StepFolder(path_, step) + kManifest;
+    SIMURGH_ASSIGN_OR_RETURN(const std::string text, files_.ReadFile(path, Manifest::kMaxBytes));
+    StatusOr<Manifest> manifest = Manifest::FromJson(text, Manifest::Checksum::kIgnored);
+    if (!manifest.ok()) return Annotate(manifest.status(), path);
+    const auto parent = texts.find(manifest->parent ? manifest->parent->step : step);
+    if (parent != texts.end()) manifest->parent->checksum = HashBytes(parent->second);
+    texts[step] = manifest->ToJson();
+    if (texts[step] != text) changed.push_back(step);
   }
-  for (const Checkpoint& one : *chain) {
-    for (const ModelFile& file : one.manifest.files) {
-      const std::string path = one.Path(file.path);
-      uint64_t done = 0;
-      const auto read = [&](uint64_t bytes) { progress(file.path, done += bytes, file.bytes); };
-      read(0);
-      const StatusOr<ModelFile> found = Identify(files_, path);
-      Status status = found.ok() ? CompareFile(path, file, *found) : found.status();
-      if (status.ok() && path.ends_with(kTensorFile)) status = VerifyTensors(files_, path, read);
-      if (!status.ok()) damage.emplace_back(status.message());
-    }
+  for (const uint64_t step : changed) {
+    const std::string folder = StepFolder(path_, step);
+    SIMURGH_RETURN_IF_ERROR(files_.WriteFile(folder + kManifest, texts[step]));
+    SIMURGH_RETURN_IF_ERROR(files_.SyncFolder(folder));
   }
-  return damage;
+  return changed;
 }
 
 Status ModelDirectory::KeepNewest(size_t count, const std::set<uint64_t>& except,

@@ -63,7 +63,7 @@ StatusOr<std::string> DescribeAsJson(const Checkpoint& checkpoint) {
   for (const ModelFile& file : checkpoint.manifest.files) {
     if (!file.path.ends_with(".safetensors")) continue;
     SIMURGH_ASSIGN_OR_RETURN(const TensorFileReader reader,
-                             TensorFileReader::Open(checkpoint.Path(file.path)));
+                             TensorFileReader::Open(checkpoint.Path(file.path), *checkpoint.files));
     Json& list = tensors[file.path] = Json::array();
     for (const TensorSpec& tensor : reader.tensors()) {
       list.push_back(
@@ -254,10 +254,9 @@ Status CopyFile(const Checkpoint& checkpoint, const ModelFile& file, const std::
     SIMURGH_RETURN_IF_ERROR(checkpoint.OpenTensors(file.path).status());
   }
   constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
-  FileSystem& files = FileSystem::Real();
   SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> from,
-                           files.Open(checkpoint.Path(file.path)));
-  SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> copy, files.Create(to));
+                           checkpoint.files->Open(checkpoint.Path(file.path)));
+  SIMURGH_ASSIGN_OR_RETURN(const std::unique_ptr<File> copy, FileSystem::Real().Create(to));
   SIMURGH_RETURN_IF_ERROR(copy->Allocate(file.bytes));
   std::vector<std::byte> piece;
   for (uint64_t at = 0; at < file.bytes; at += piece.size()) {
@@ -281,6 +280,7 @@ StatusOr<std::string> ListCheckpoints(ModelDirectory& model, ReportForm form) {
   std::string text;
   for (const uint64_t step : steps) {
     const StatusOr<Checkpoint> checkpoint = model.Open(step);
+    if (absl::IsNotFound(checkpoint.status())) continue;  // A training has removed it meanwhile.
     if (!checkpoint.ok()) {
       absl::StrAppend(&text, "step-", step, "  unreadable: ", checkpoint.status().message(), "\n");
       continue;
@@ -312,7 +312,7 @@ StatusOr<std::string> DescribeCheckpoint(const Checkpoint& checkpoint, ReportFor
                     absl::Hex(file.hash, absl::kZeroPad16), "\n");
     if (!file.path.ends_with(".safetensors")) continue;
     SIMURGH_ASSIGN_OR_RETURN(const TensorFileReader reader,
-                             TensorFileReader::Open(checkpoint.Path(file.path)));
+                             TensorFileReader::Open(checkpoint.Path(file.path), *checkpoint.files));
     for (const TensorSpec& tensor : reader.tensors()) {
       absl::StrAppend(&text, "  ", tensor.name, " ", DescribeTensor(tensor), "\n");
     }

@@ -232,6 +232,8 @@ struct TensorFileWriter::State {
 
   // Removes the file: nothing is known about its content.
   Status Discard(Status why);
+  // Writes the checksums. Errors: FAILED_PRECONDITION if rows are missing.
+  Status Complete();
   Status Store(uint64_t offset, std::span<const std::byte> bytes);
   Status AppendTo(Tensor& tensor, std::span<const std::byte> bytes);
 
@@ -368,23 +370,46 @@ Status TensorFileWriter::Write(std::string_view tensor, std::span<const std::byt
   return state_->AppendTo(state_->tensors[found->second], bytes);
 }
 
-StatusOr<ModelFile> TensorFileWriter::Finish() {
-  State& state = *state_;
-  if (!state.failure.ok()) return state.failure;
-  for (const Tensor& tensor : state.tensors) {
+Status TensorFileWriter::State::Complete() {
+  if (!failure.ok()) return failure;
+  for (const Tensor& tensor : tensors) {
     if (tensor.spec.name == kSumsName || tensor.bytes() == tensor.next_row * tensor.row_bytes) {
       continue;
     }
-    return state.Discard(absl::FailedPreconditionError(
-        absl::StrCat(state.path, ": tensor ", tensor.spec.name, " got ", tensor.next_row, " of ",
+    return Discard(absl::FailedPreconditionError(
+        absl::StrCat(path, ": tensor ", tensor.spec.name, " got ", tensor.next_row, " of ",
                      tensor.spec.rows(), " rows; the file is removed")));
   }
-  const uint64_t at = state.header.size() + state.tensors.back().offset;
-  SIMURGH_RETURN_IF_ERROR(state.Store(at, std::as_bytes(std::span(state.sums))));
-  Status synced = state.file->Sync();
-  if (!synced.ok()) return state.Discard(std::move(synced));
-  state.file.reset();
-  return ModelFile{state.path, state.bytes, HashOfFile(state.header, state.sums)};
+  return Store(header.size() + tensors.back().offset, std::as_bytes(std::span(sums)));
+}
+
+StatusOr<ModelFile> TensorFileWriter::Finish() {
+  TensorFileWriter* const own = this;
+  SIMURGH_ASSIGN_OR_RETURN(std::vector<ModelFile> files, FinishAll({&own, 1}));
+  return std::move(files[0]);
+}
+
+StatusOr<std::vector<ModelFile>> TensorFileWriter::FinishAll(
+    std::span<TensorFileWriter* const> writers) {
+  Status status;
+  std::vector<File*> files;
+  for (TensorFileWriter* const writer : writers) {
+    if (status.ok()) status = writer->state_->Complete();
+    files.push_back(writer->state_->file.get());
+  }
+  if (status.ok() && !files.empty()) status = writers[0]->state_->files->SyncFiles(files);
+  std::vector<ModelFile> finished;
+  for (TensorFileWriter* const writer : writers) {
+    State& state = *writer->state_;
+    if (status.ok()) {
+      state.file.reset();
+      finished.push_back({state.path, state.bytes, HashOfFile(state.header, state.sums)});
+    } else if (state.file != nullptr) {
+      state.Discard(status).IgnoreError();
+    }
+  }
+  SIMURGH_RETURN_IF_ERROR(status);
+  return finished;
 }
 
 struct TensorFileReader::State {

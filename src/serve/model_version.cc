@@ -80,23 +80,6 @@ RowFormat FormatOf(const ClusterConfig& config) {
   return format;
 }
 
-Status CheckPlugins(const ClusterConfig& config, bool allowed) {
-  if (allowed) return absl::OkStatus();
-  const auto refuse = [](const std::string& what, const PluginConfig& plugin) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": the model runs the program code of ", plugin.path,
-                     "; set serving.allow_plugins: true if you trust it"));
-  };
-  for (const FeatureConfig& feature : config.features) {
-    const PluginConfig& plugin = feature.processing.plugin;
-    if (!plugin.path.empty()) return refuse(absl::StrCat("feature '", feature.name, "'"), plugin);
-  }
-  for (const DerivedConfig& derived : config.data.derived) {
-    return refuse(absl::StrCat("derived '", derived.name, "'"), derived.plugin);
-  }
-  return absl::OkStatus();
-}
-
 double StepTimeOf(const Manifest& manifest) {
   const auto found = manifest.extra.find("step_time");
   double seconds = 0;
@@ -250,6 +233,24 @@ StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
   SIMURGH_RETURN_IF_ERROR(
       ApplyStatistics(checkpoint.manifest.statistics, config.data, config.features));
   return config;
+}
+
+Status CheckPlugins(const ClusterConfig& config, bool allowed) {
+  if (allowed) return absl::OkStatus();
+  const auto refuse = [](const std::string& what, const PluginConfig& plugin) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": the model runs the program code of ", plugin.path,
+                     "; if you trust it, give --allow-plugins, or set serving.allow_plugins: true "
+                     "for a server"));
+  };
+  for (const FeatureConfig& feature : config.features) {
+    const PluginConfig& plugin = feature.processing.plugin;
+    if (!plugin.path.empty()) return refuse(absl::StrCat("feature '", feature.name, "'"), plugin);
+  }
+  for (const DerivedConfig& derived : config.data.derived) {
+    return refuse(absl::StrCat("derived '", derived.name, "'"), derived.plugin);
+  }
+  return absl::OkStatus();
 }
 
 ModelVersion::Common::Common(ClusterConfig configuration, ModelVersion::Options loading,

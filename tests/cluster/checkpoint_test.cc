@@ -114,7 +114,11 @@ TEST_CASE("A checkpoint while training is the model of a training that ends ther
     const Checkpoint ended = Open(folder.path() + "/" + part, step);
     CHECK(DescribeDifferences(whole, ended).value() == "");
     CHECK(ProbeOf(whole) == ProbeOf(ended));
-    CHECK(ModelDirectory(folder.path() + "/whole").Verify(step, [](auto&&...) {}).value().empty());
+    CHECK(ModelDirectory(folder.path() + "/whole")
+              .Open(step)
+              ->Verify([](auto&&...) {})
+              .value()
+              .empty());
   }
 }
 
@@ -250,7 +254,8 @@ TEST_CASE("A failed save of the end is repeated by simurgh checkpoint") {
     blocked.End();
     const Checkpoint saved = ModelDirectory(other).Latest().value().checkpoint;
     CHECK(command->output() == saved.folder + "\n");
-    CHECK(ModelDirectory(other).Verify(saved.manifest.step, [](auto&&...) {}).value().empty());
+    CHECK(
+        ModelDirectory(other).Open(saved.manifest.step)->Verify([](auto&&...) {}).value().empty());
     // The training continues there.
     TestCluster cluster({.config = "config/adult.yaml",
                          .overrides = {"checkpoint.directory=" + other, "training.batch_size=16",

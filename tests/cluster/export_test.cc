@@ -107,8 +107,8 @@ TEST_CASE("PyTorch and onnxruntime predict exported models as the trainer does")
       model.overrides);
   const std::string features = trained.folder.Path("f.safetensors");
   const std::string onnx = trained.folder.Path("dense.onnx");
-  Export(absl::StrCat("features --model ", trained.model, " --input ", trained.test, " --output ",
-                      features));
+  Export(absl::StrCat("features --allow-plugins --model ", trained.model, " --input ", trained.test,
+                      " --output ", features));
   Export(absl::StrCat("onnx --model ", trained.model, " --output ", onnx));
   const CommandResult found = RunCommand(absl::StrCat(
       python, " tests/cluster/exported_predictions.py ", trained.model, " ", features, " ", onnx));

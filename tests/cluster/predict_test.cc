@@ -62,7 +62,8 @@ double DifferenceOf(double found, double wanted) {
 void CheckRequests(const Trained& trained, const std::vector<std::vector<double>>& found) {
   MetricRegistry registry;
   const auto no_progress = [](uint64_t, uint64_t) { return absl::OkStatus(); };
-  const auto model = ModelVersion::Load(trained.checkpoint, {}, no_progress).value();
+  const auto model =
+      ModelVersion::Load(trained.checkpoint, {.allow_plugins = true}, no_progress).value();
   std::vector<std::vector<std::string>> rows;
   for (const std::string& line : Lines(trained.Rows(5'000))) {
     rows.push_back(CellsOf(line, model->config().data));
@@ -169,8 +170,9 @@ TEST_CASE("Predictions of all committed models are the trainer's") {
   }
   const Trained trained(config, overrides);
   const std::string output = trained.folder.Path("out.csv");
-  const CommandResult result = Predict(absl::StrCat(
-      "--model ", trained.model, " --input ", trained.test, " --output ", output, " --evaluate"));
+  const CommandResult result = Predict(
+      absl::StrCat("--model ", trained.model, " --input ", trained.test, " --output ", output,
+                   " --evaluate", config == "config/adult-plugin.yaml" ? " --allow-plugins" : ""));
   CAPTURE(result.error);
   REQUIRE(result.exit_code == 0);
   // The trainer appends its speed.
@@ -220,8 +222,14 @@ TEST_CASE("A model with plug-ins needs them where it predicts") {
   const std::string plugin = SOFT_BINS_PLUGIN;
   const Trained trained("config/adult-plugin.yaml", {"features.8.plugin.path=" + plugin,
                                                      "data.derived.0.plugin.path=" + plugin});
-  const std::string arguments =
+  const std::string untrusted =
       absl::StrCat("--model ", trained.model, " --evaluate --input ", trained.test);
+  const CommandResult refused = Predict(untrusted);
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.out.empty());
+  CHECK_THAT(refused.error, Contains("the model runs the program code of " + plugin +
+                                     "; if you trust it, give --allow-plugins"));
+  const std::string arguments = untrusted + " --allow-plugins";
   const CommandResult result = Predict(arguments);
   CAPTURE(result.error);
   CHECK(result.exit_code == 0);

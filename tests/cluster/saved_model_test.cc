@@ -72,7 +72,7 @@ Checkpoint OnlyCheckpoint(const std::string& folder) {
   ModelDirectory model(folder);
   REQUIRE(model.Steps().value().size() == 1);
   Checkpoint checkpoint = model.Latest().value().checkpoint;
-  CHECK(model.Verify(checkpoint.manifest.step, [](const auto&...) {}).value().empty());
+  CHECK(model.Open(checkpoint.manifest.step)->Verify([](const auto&...) {}).value().empty());
   return checkpoint;
 }
 

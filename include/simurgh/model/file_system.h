@@ -70,6 +70,12 @@ class FileSystem {
   // Bytes that a program may still write in a folder's file system.
   virtual StatusOr<uint64_t> FreeBytes(const std::string& folder) = 0;
 
+  // What MakeFolder(), File::Sync() and SyncFolder() do for one, here for many at once: a disk
+  // takes as long for hundreds as for a few. Errors: the first one; the others are done or not.
+  virtual Status MakeFoldersIn(const std::string& folder, std::span<const std::string> names);
+  virtual Status SyncFiles(std::span<File* const> files);
+  virtual Status SyncFolders(std::span<const std::string> paths);
+
   // MakeFolder() with the folders above it.
   Status MakeFolders(const std::string& path);
 

@@ -49,11 +49,18 @@ struct Manifest {
   std::map<std::string, std::string> extra;                 // Texts of the caller, by name.
   std::vector<ModelFile> files;                             // Sorted by path.
 
-  // Numbers survive unchanged. Requires: texts but `position` are UTF-8.
+  // With the checksum of the text in its second line. Numbers survive unchanged.
+  // Requires: texts but `position` are UTF-8.
   std::string ToJson() const;
+  // kIgnored: accepts a text that a person has edited.
+  enum class Checksum { kCompared, kIgnored };
+  // A text of an older version, without a checksum, is accepted.
   // Errors: FAILED_PRECONDITION for another format version, naming both; DATA_LOSS for a text that
-  // is no manifest, naming the key. Messages do not name the file.
-  static StatusOr<Manifest> FromJson(std::string_view json);
+  // is no manifest, naming the key, or not that of its checksum. Messages do not name the file.
+  static StatusOr<Manifest> FromJson(std::string_view json,
+                                     Checksum checksum = Checksum::kCompared);
+  // Whether a text that FromJson() accepts has a checksum.
+  static bool HasChecksum(std::string_view json);
 
   bool operator==(const Manifest&) const = default;
 };

@@ -3,12 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "absl/functional/function_ref.h"
 
 #include "simurgh/base/status.h"
 #include "simurgh/model/file_system.h"
@@ -22,7 +25,9 @@ struct Checkpoint {
   std::string folder;
   Manifest manifest;
   uint64_t checksum = 0;                    // XXH3-64 of manifest.json: what a delta names.
+  bool has_checksum = true;                 // Whether manifest.json has one of itself.
   FileSystem* files = &FileSystem::Real();  // Has the folder.
+  std::shared_ptr<FileSystem> held;         // Owns `files` after Hold(); else null.
 
   std::string Path(std::string_view file) const;
   // Whether the manifest lists the file.
@@ -38,6 +43,18 @@ struct Checkpoint {
   StatusOr<TensorFileReader> OpenTensors(std::string_view file) const;
   // The same for a file that has no tensors, with all its bytes: at most `max_bytes`.
   StatusOr<std::string> ReadText(std::string_view file, uint64_t max_bytes) const;
+
+  // Called with the path of a file in the checkpoint, its bytes read so far and its size.
+  using Progress = std::function<void(const std::string& file, uint64_t bytes, uint64_t of)>;
+  // Reads all files, and those that the checkpoint continues. Returns the damage, one text per
+  // damaged file, which names file, tensor and rows. Errors: of files that cannot be read and may
+  // be sound.
+  StatusOr<std::vector<std::string>> Verify(const Progress& progress) const;
+
+  // Opens all files, and those that the checkpoint continues: the result's can be read after a
+  // training has removed them. With more files than the process may open, the result is a copy.
+  // Errors: ABORTED if the checkpoint was removed already.
+  StatusOr<Checkpoint> Hold() const;
 
  private:
   Status CheckListed(const ModelFile& found, std::string_view file) const;
@@ -137,7 +154,8 @@ class ModelDirectory {
   // it continues. Reads the headers and checksums of all files, and all of those that have no rows
   // of tables.
   // Errors: NOT_FOUND if there is no checkpoint; DATA_LOSS if all are damaged, with the reasons;
-  // FAILED_PRECONDITION for one of a newer format, which is not damage.
+  // FAILED_PRECONDITION for one of a newer format, and those of files that cannot be read, which
+  // are not damage.
   StatusOr<Newest> Latest();
   // Renames a damaged checkpoint to step-N.damaged, so that the next start takes an older one.
   // Errors: FAILED_PRECONDITION if there is no other one.
@@ -147,13 +165,14 @@ class ModelDirectory {
   static StatusOr<Newest> Find(const std::string& path);
   // The same, but of a model the best checkpoint, if there is one.
   static StatusOr<Newest> FindBest(const std::string& path);
+  // What `find` finds, held: see Checkpoint::Hold(). Finds again while a training replaces it.
+  // Errors: of `find` and Hold().
+  static StatusOr<Newest> FindHeld(absl::FunctionRef<StatusOr<Newest>()> find);
 
-  // Called with the path of a file in the checkpoint, its bytes read so far and its size.
-  using Progress = std::function<void(const std::string& file, uint64_t bytes, uint64_t of)>;
-  // Reads all files of a checkpoint and of those that it continues. Returns the damage, one text
-  // per damaged file, which names
-  // file, tensor and rows. Errors: of Open.
-  StatusOr<std::vector<std::string>> Verify(uint64_t step, const Progress& progress);
+  // Renews the checksums of manifests that a person has edited, and those that deltas have of
+  // these. Requires that no training saves to the folder. Returns the steps whose manifests have
+  // changed. Errors: DATA_LOSS for a text that is no manifest, and then nothing has changed.
+  StatusOr<std::vector<uint64_t>> Seal();
 
   // Removes valid checkpoints but the newest `count`, those of `except`, the pinned one, and the
   // parents that these
@@ -163,6 +182,7 @@ class ModelDirectory {
 
  private:
   StatusOr<std::optional<uint64_t>> NamedStep(const char* file);
+  StatusOr<Newest> LookForLatest();
 
   const std::string path_;
   FileSystem& files_;

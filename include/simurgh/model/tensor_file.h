@@ -74,6 +74,9 @@ class TensorFileWriter {
   // Returns the file for the manifest; its path is that of Create.
   // Errors: FAILED_PRECONDITION if rows are missing, naming the tensor.
   StatusOr<ModelFile> Finish();
+  // Finish() of several, whose files are synced together. After an error, none is there.
+  // Requires: files of one file system.
+  static StatusOr<std::vector<ModelFile>> FinishAll(std::span<TensorFileWriter* const> writers);
 
  private:
   struct State;

@@ -39,6 +39,10 @@ struct RowFormat {
 StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
                                       const std::vector<std::string>& overrides);
 
+// A model's configuration can name plug-ins, native code that comes with the folder.
+// Errors: INVALID_ARGUMENT if there is one and it is not allowed, naming it and the remedy.
+Status CheckPlugins(const ClusterConfig& config, bool allowed);
+
 // A trained model in memory, as of one step: feature processing, rows and dense weights.
 //
 // Threads: immutable; shared.
@@ -46,8 +50,8 @@ class ModelVersion {
  public:
   struct Options {
     std::vector<std::string> overrides;  // See ConfigOfModel().
-    bool allow_plugins = true;
-    uint64_t max_bytes = UINT64_MAX;  // Of rows.
+    bool allow_plugins = false;          // See CheckPlugins().
+    uint64_t max_bytes = UINT64_MAX;     // Of rows.
     // Only these rows, to answer reads of other processes: no predictions. Plug-ins are not used.
     std::optional<RowShare> share;
     // The servers of the rows; null: the rows are in this process.

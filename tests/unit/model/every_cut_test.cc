@@ -78,7 +78,8 @@ void CheckSurvivor(MemoryFileSystem files, const Outcome& outcome) {
   const Manifest& manifest = latest->checkpoint.manifest;
   CHECK(
       (manifest.samples == kNewSamples || (manifest.samples == kOldSamples && !outcome.published)));
-  const auto damage = model.Verify(manifest.step, [](const std::string&, uint64_t, uint64_t) {});
+  const auto damage =
+      model.Open(manifest.step)->Verify([](const std::string&, uint64_t, uint64_t) {});
   REQUIRE(damage.ok());
   CHECK(damage->empty());
   const auto generation = model.NewGeneration();

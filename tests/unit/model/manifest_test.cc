@@ -4,8 +4,10 @@
 #include <limits>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "simurgh/base/hash.h"
 #include "tests/unit/model/model_files.h"
 
 namespace simurgh {
@@ -100,6 +102,43 @@ TEST_CASE("A text that is no manifest is refused, naming the key") {
       Manifest::FromJson(Replaced(testing::TestManifest().ToJson(), bad.from, bad.to)).status();
   CHECK(absl::IsDataLoss(status));
   CHECK_THAT(std::string(status.message()), Contains(bad.message));
+}
+
+TEST_CASE("A manifest with any bit flipped is refused") {
+  const std::string text = testing::TestManifest().ToJson();
+  size_t accepted = 0;
+  for (size_t bit = 0; bit < text.size() * 8; ++bit) {
+    std::string flipped = text;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    if (Manifest::FromJson(flipped).ok()) ++accepted;
+  }
+  CHECK(accepted == 0);
+}
+
+TEST_CASE("A manifest's checksum is the XXH3 of all that follows its line") {
+  const std::string text = testing::TestManifest().ToJson();
+  const size_t second = text.find('\n') + 1;
+  const size_t third = text.find('\n', second) + 1;
+  CHECK(text.substr(0, third) ==
+        absl::StrCat("{\n \"checksum\": \"",
+                     absl::Hex(HashBytes(text.substr(third)), absl::kZeroPad16), "\",\n"));
+  // An older version wrote the same text without the line.
+  const std::string without = text.substr(0, second) + text.substr(third);
+  const auto old = Manifest::FromJson(without);
+  REQUIRE(old.ok());
+  CHECK(*old == testing::TestManifest());
+  CHECK(Manifest::HasChecksum(text));
+  CHECK_FALSE(Manifest::HasChecksum(without));
+  // An edited one, or one that a program has formatted anew, is read only on demand.
+  for (const std::string& edited : {Replaced(text, "\"step\": 1200", "\"step\": 1201"),
+                                    Replaced(text, "\n \"files\"", " \"files\""),
+                                    Replaced(text, "\"checksum\": \"", "\"checksum\": \"0")}) {
+    const Status refused = Manifest::FromJson(edited).status();
+    CHECK(absl::IsDataLoss(refused));
+    CHECK_THAT(std::string(refused.message()),
+               Contains("checksum: ") && Contains("`simurgh model seal MODEL`"));
+    CHECK(Manifest::FromJson(edited, Manifest::Checksum::kIgnored).ok());
+  }
 }
 
 TEST_CASE("A manifest that is too large is refused") {

@@ -183,7 +183,7 @@ TEST_CASE("Bad arguments exit with 2, missing models with 3") {
       {"", 2, "a command is missing; use one of init, train, "},
       {"modle", 2, "'modle' is not a command; the nearest command is 'model'"},
       {"trian --help", 2, "'trian' is not a command; the nearest command is 'train'"},
-      {"model", 2, "model: '' is not an action; use list, info, verify, diff or merge"},
+      {"model", 2, "model: '' is not an action; use list, info, verify, diff, merge or seal"},
       {"model lost m", 2, "model: 'lost' is not an action"},
       {"model list", 2, "model list: MODEL is missing"},
       {"model list m 1", 2, "unexpected argument '1'"},

@@ -209,7 +209,8 @@ TEST_CASE("a delta and what it continues have the rows of a full checkpoint") {
   CHECK_FALSE(merged.manifest.parent.has_value());
   CHECK(merged.manifest.step == 39);
   CHECK(DescribeDifferences(merged, saved.full()).value() == "");
-  CHECK(ModelDirectory(folder.path() + "/merged").Verify(39, [](auto&&...) {}).value().empty());
+  CHECK(
+      ModelDirectory(folder.path() + "/merged").Open(39)->Verify([](auto&&...) {}).value().empty());
   CHECK_THAT(
       std::string(MergeCheckpoint(saved.full(), folder.path() + "/merged").status().message()),
       Catch::Contains("has a model of step 39 already; name another folder"));
@@ -251,7 +252,7 @@ TEST_CASE("missing, repeated and foreign deltas are refused") {
              Catch::Contains(wanted) && Catch::Contains("or use a full checkpoint"));
   CHECK(server.rows->ContentDigests() == std::vector<uint64_t>(2));
   ModelDirectory model(folder.path() + "/model");
-  CHECK_THAT(model.Verify(39, [](auto&&...) {}).value().at(0), Catch::Contains(wanted));
+  CHECK_THAT(model.Open(39)->Verify([](auto&&...) {}).value().at(0), Catch::Contains(wanted));
   std::filesystem::remove_all(path(40));
   const StatusOr<ModelDirectory::Newest> newest = model.Latest();
   if (newest.ok()) {  // Of the checkpoints before the gap.
