@@ -25,6 +25,7 @@ Status CheckSamples(size_t samples, uint32_t max) {
 Status CheckDense(const DenseBatch& dense, const std::vector<TaskConfig>& tasks) {
   for (size_t i = 0; i < dense.batch_size * dense.tasks; ++i) {
     const float label = dense.labels[i];
+    if (dense.tasks > 1 && std::isnan(label)) continue;  // Unknown.
     const LossConfig::Kind loss = tasks[i % tasks.size()].loss.kind;
     if (IsRegression(loss)) {
       const bool is_count = loss == LossConfig::Kind::kPoisson;

@@ -1,8 +1,10 @@
 #include "services/nn_worker/training_job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -169,13 +171,13 @@ std::optional<size_t> GroupFeature(const ClusterConfig& config) {
 
 void LabelCounts::Add(const DenseBatch& batch) {
   const size_t tasks = columns_.size();
-  if (samples_ == 0) {
-    const auto first = std::span(batch.labels).first(tasks);
-    first_.assign(first.begin(), first.end());
-  }
+  if (samples_ == 0) first_.assign(tasks, std::numeric_limits<float>::quiet_NaN());
   samples_ += batch.batch_size;
   for (size_t i = 0; i < batch.batch_size * tasks; ++i) {
-    if (batch.labels[i] != first_[i % tasks]) differs_[i % tasks] = true;
+    float& first = first_[i % tasks];
+    if (std::isnan(batch.labels[i])) continue;  // Unknown.
+    if (std::isnan(first)) first = batch.labels[i];
+    if (batch.labels[i] != first) differs_[i % tasks] = true;
   }
 }
 
@@ -183,6 +185,12 @@ std::vector<std::string> LabelCounts::Warnings() const {
   std::vector<std::string> warnings;
   for (size_t task = 0; task < columns_.size() && samples_ > 0; ++task) {
     if (differs_[task]) continue;
+    if (std::isnan(first_[task])) {
+      warnings.push_back(absl::StrCat("all ", samples_, " training labels of column '",
+                                      columns_[task],
+                                      "' that this rank read are missing; check the column"));
+      continue;
+    }
     warnings.push_back(absl::StrCat("all ", samples_, " training labels of column '",
                                     columns_[task], "' that this rank read are ", first_[task],
                                     "; check the column, and `positive` if its labels are texts"));

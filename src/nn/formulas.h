@@ -91,9 +91,11 @@ struct LossFormula {
   double positive_weight;
   double gamma;
 
-  // prediction: PredictionOf(kind, z). weight: of the sample.
+  // y: the label; NaN: it is unknown, and the loss is 0. prediction: PredictionOf(kind, z). weight:
+  // of the sample.
   SIMURGH_HOST_DEVICE LossPoint operator()(double z, double y, double prediction,
                                            double weight) const {
+    if (std::isnan(y)) return {0.0, 0.0};
     const LossPoint point = OfKind(z, y, prediction);
     const bool is_positive =
         y == 1.0 && (kind == LossConfig::Kind::kBce || kind == LossConfig::Kind::kFocal);

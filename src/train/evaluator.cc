@@ -48,6 +48,11 @@ Status NotFinite::Check(Collective& collective, const EmbeddingCheck& embeddings
       problem.empty() ? "the weights are too large: lower the learning rates" : problem));
 }
 
+Status NoRows() {
+  return absl::InvalidArgumentError(
+      "evaluation: the data set has no rows; check data.validation and data.test");
+}
+
 }  // namespace
 
 double ValueOf(const EvaluationResult& result, EvaluationMetric metric) {
@@ -119,6 +124,7 @@ Status PredictionMetrics::ComputeAucs(Collective& collective, size_t task,
   std::vector<WeightedScore> weighted;
   std::vector<GroupedScore> grouped;
   for (size_t i = task, sample = 0; i < labels_.size(); i += tasks_.size(), ++sample) {
+    if (std::isnan(labels_[i])) continue;  // Unknown.
     const uint64_t score = RankedScore(labels_[i], predictions_[i]);
     const double weight = is_weighted_ ? double{weights_[sample]} : 1.0;
     is_weighted_ ? weighted.push_back({score, weight}) : scores.push_back(score);
@@ -152,6 +158,7 @@ StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective, si
   const LossConfig& loss = tasks_[task].loss;
   PredictionSums sums;
   for (size_t i = task, sample = 0; i < labels_.size(); i += tasks_.size(), ++sample) {
+    if (std::isnan(labels_[i])) continue;
     sums.Add(loss, labels_[i], predictions_[i], is_weighted_ ? weights_[sample] : 1.0F);
   }
   std::array<double, 8> values = {sums.samples,       sums.positives, sums.weight,
@@ -159,10 +166,8 @@ StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective, si
                                   sums.cross_entropy, sums.loss};
   SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kStep, values));
   sums = {values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7]};
-  if (sums.samples == 0) {
-    return absl::InvalidArgumentError(
-        "evaluation: the data set has no rows; check data.validation and data.test");
-  }
+  // Of several labels, one can be unknown in all rows.
+  if (sums.samples == 0 && tasks_.size() == 1) return NoRows();
   EvaluationResult result{.loss_kind = loss.kind,
                           .samples = static_cast<uint64_t>(sums.samples),
                           .auc = kNaN,
@@ -186,6 +191,9 @@ StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective) co
   std::vector<EvaluationResult> results;
   for (size_t task = 0; task < tasks_.size(); ++task) {
     SIMURGH_ASSIGN_OR_RETURN(results.emplace_back(), Compute(collective, task));
+  }
+  if (std::ranges::all_of(results, [](const auto& one) { return one.samples == 0; })) {
+    return NoRows();
   }
   EvaluationResult result = results.front();
   result.tasks = std::move(results);
@@ -243,6 +251,7 @@ class OutputCollection {
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (IsRegression(options_.tasks[i % tasks].loss.kind)) continue;
       const float weight = options_.is_weighted ? batch.weights()[i / tasks] : 1.0F;
+      if (std::isnan(batch.labels[i])) continue;  // Unknown.
       samples_[i % tasks].push_back({outputs[i] + correction, batch.labels[i], weight});
     }
   }

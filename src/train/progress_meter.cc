@@ -44,6 +44,7 @@ void ProgressMeter::AddToWindow(const TrainObserver::Step& step, const DenseBatc
   const std::span<const float> weights = batch.weights();
   for (size_t sample = 0; sample < step.samples; ++sample) {
     const size_t first = sample * tasks_.size();
+    if (std::isnan(batch.labels[first])) continue;  // Unknown.
     const double weight = weights.empty() ? 1.0 : weights[sample];
     own.predicted += weight * Unscaled(0, probabilities[first]);
     own.labels += weight * Unscaled(0, batch.labels[first]);
@@ -87,6 +88,7 @@ void ProgressMeter::Add(const TrainObserver::Step& step, const DenseBatch& batch
   AddToWindow(step, batch, probabilities);
   const std::span<const float> weights = batch.weights();
   for (size_t i = 0; i < probabilities.size(); ++i) {
+    if (std::isnan(batch.labels[i])) continue;
     TaskMeter& task = tasks_[i % tasks_.size()];
     const size_t sample = i / tasks_.size();
     const auto weight = weights.empty() ? weights : weights.subspan(sample, 1);

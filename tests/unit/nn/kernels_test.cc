@@ -133,6 +133,27 @@ TEST_CASE("tasks add up their weighted losses, each with its own gradient") {
   CHECK(probabilities == std::vector<float>(4, 0.5F));
 }
 
+TEST_CASE("a task with an unknown label has neither loss nor gradient") {
+  std::vector<TaskConfig> tasks(2);
+  tasks[0].weight = 2.0F;
+  tasks[1].weight = 0.5F;
+  const std::vector<float> logits{0, 0, 0, 0};  // Two samples.
+  const std::vector<float> labels{1, kNan, kNan, 0};
+  std::vector<float> probabilities(4);
+  std::vector<float> gradient(4);
+  using Kind = LossConfig::Kind;
+  CHECK(cpu::Loss(tasks, logits, labels, probabilities, 2, gradient) ==
+        Approx((2 + 0.5) * std::log(2.0) / 2));
+  CHECK(gradient == std::vector<float>{-0.5F, 0.0F, 0.0F, 0.125F});
+  for (const Kind kind : {Kind::kFocal, Kind::kSquaredError, Kind::kPoisson}) {
+    tasks[1].loss.kind = kind;
+    const double loss = cpu::Loss(tasks, logits, labels, probabilities, 2, gradient);
+    CHECK(std::isfinite(loss));
+    CHECK(gradient[1] == 0);
+    CHECK(std::isfinite(gradient[3]));
+  }
+}
+
 TEST_CASE("relu keeps NaN") {
   const std::vector<float> x{-1.0F, 0.0F, 2.0F, kNan};
   std::vector<float> y(4);
