@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <utility>
 
@@ -283,6 +284,13 @@ class V1Events final : public JsonEvents {
                                     " is a boolean; send the text or the number that the "
                                     "training data has for it"));
       case JsonScalar::Kind::kNumber:
+        // The column's texts can have another decimal sign, a number of JSON has not.
+        if (column_ && cells_.format().columns[*column_].is_converted) {
+          double number = 0;
+          std::from_chars(value.text.data(), value.text.data() + value.text.size(), number);
+          return Set({.kind = Cell::Kind::kNumber, .number = number});
+        }
+        [[fallthrough]];
       case JsonScalar::Kind::kText:
         return Set({.kind = Cell::Kind::kText, .text = value.text});
     }

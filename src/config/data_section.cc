@@ -79,6 +79,45 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
   if (in.Has(key)) in.Record(key, TextsText(names));
 }
 
+// How the cells of a column are written.
+void ReadCells(MapReader& in, Format format, ColumnConfig* column) {
+  NumberFormat* const numbers = &column->numbers;
+  in.Choice<char>("decimal", "character before the decimals of numbers, see Data files",
+                  &numbers->decimal, {{"point", '.'}, {"comma", ','}});
+  in.Choice<char>(
+      "thousands",
+      "character between groups of three digits of numbers; `blank` is also one that "
+      "does not break",
+      &numbers->thousands,
+      {{"none", '\0'}, {"comma", ','}, {"point", '.'}, {"apostrophe", '\''}, {"blank", ' '}});
+  in.OnlyWith(column->kind == Kind::kDense || column->kind == Kind::kWeight ||
+                  (column->kind == Kind::kLabel && column->positive.empty()),
+              "set kind: dense", {"decimal", "thousands"});
+  if (numbers->decimal == numbers->thousands) {
+    in.Error("thousands", "the same as decimal", "choose another character");
+  }
+  in.Bool("integers",
+          "`id`, `dense`: whether ids are integers: `3.0` is read as `3`, and a number in "
+          "scientific notation, which has lost digits, as missing",
+          &column->integers);
+  in.OnlyWith(column->kind == Kind::kId || column->kind == Kind::kDense, "set kind: id",
+              {"integers"});
+  in.Bool("date",
+          "`dense`: whether cells are dates or Unix times; the number is the days since 1970, see "
+          "Data files",
+          &column->date);
+  in.Integer("width",
+             "`dense`: numbers of a cell, between `separator`, in `[...]` or in a list; above 1, "
+             "`fit` is false",
+             &column->width, 1, kMaxDerivedWidth);
+  in.OnlyWith(column->kind == Kind::kDense, "set kind: dense", {"date", "width"});
+  in.OnlyWith(!column->date, "leave out date", {"decimal", "thousands", "integers", "width"});
+  in.OnlyWith(column->width == 1, "leave out width", {"fit", "integers"});
+  if (format == Format::kCsv && column->width > 1 && column->separator == '\0') {
+    in.Error("separator", "missing", "give the character between the numbers of a cell");
+  }
+}
+
 void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
   in.Name("name", "column name", &column->name, Need::kRequired);
   in.Choice<Kind>("kind", "role of the column; see Features", &column->kind,
@@ -114,8 +153,11 @@ void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
   // Of a label, only the loss squared_error keeps it, see LinkTasks.
   const bool can_fit =
       column->kind == Kind::kDense || column->kind == Kind::kLabel || column->kind == Kind::kWeight;
-  if (can_fit && !in.Has("mean") && !in.Has("stddev") && !in.Has("fit")) column->fit = true;
-  in.Character("separator", "`id`: character between the ids of a cell", &column->separator);
+  if (can_fit && !in.Has("mean") && !in.Has("stddev") && !in.Has("fit") && !in.Has("width")) {
+    column->fit = true;
+  }
+  in.Character("separator", "character between the ids of a cell, or the numbers with `width`",
+               &column->separator);
   in.OnlyWith(!column->fit, "leave out fit", {"mean", "stddev"});
   in.OnlyWith(column->kind == Kind::kLabel, "set kind: label", {"positive", "negative"});
   in.OnlyWith(!column->positive.empty(), "give positive", {"negative"});
@@ -127,7 +169,7 @@ void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
   in.OnlyWith(column->kind == Kind::kDense || column->kind == Kind::kLabel, "set kind: dense",
               {"mean", "stddev"});
   in.OnlyWith(can_fit, "set kind: dense", {"fit"});
-  in.OnlyWith(column->kind == Kind::kId, "set kind: id", {"separator"});
+  in.OnlyWith(column->kind == Kind::kId || in.Has("width"), "set kind: id", {"separator"});
 }
 
 void CheckColumnList(MapReader& in, const DataConfig& data) {
@@ -139,10 +181,6 @@ void CheckColumnList(MapReader& in, const DataConfig& data) {
   for (size_t i = 0; i < data.columns.size(); ++i) {
     const ColumnConfig& column = data.columns[i];
     const std::string key = absl::StrCat("columns.", i);
-    if (data.format == Format::kCsv && column.separator == data.csv.separator) {
-      in.Error(absl::StrCat(key, ".separator"), "the same as csv.separator",
-               "use another separator within cells");
-    }
     if (column.kind == Kind::kLabel && ++labels > kMaxTasks) {
       in.Error(absl::StrCat(key, ".kind"), "too many labels",
                absl::StrCat("keep at most ", kMaxTasks, " labels"));
@@ -222,6 +260,7 @@ void ReadColumns(MapReader& in, DataConfig* data) {
             ColumnConfig column;
             const bool is_csv = data->format == Format::kCsv;
             ReadColumn(map, !is_csv || data->csv.header || data->csv.finds_header, &column);
+            ReadCells(map, data->format, &column);
             data->columns.push_back(column);
           });
   in.OnlyWith(has_columns, "choose another format", {"columns", "missing_values"});
@@ -304,8 +343,18 @@ void CheckCells(const std::string& path, const FeatureConfig& feature, const Col
                           "use another character between values and weights, or omit weights");
     }
   }
-  if (column.kind != Kind::kId) return;
   const ProcessingConfig& processing = feature.processing;
+  if (column.width > 1) {
+    diagnostics->Report(absl::StrCat(path, ".column"),
+                        absl::StrCat("column '", column.name, "' has ", column.width, " numbers"),
+                        "choose another column");
+  }
+  if (processing.date != ProcessingConfig::Date::kNone && !column.date) {
+    diagnostics->Report(absl::StrCat(path, ".date"),
+                        absl::StrCat("column '", column.name, "' has no dates"),
+                        "set kind: dense and date: true for the column, or leave it out");
+  }
+  if (column.kind != Kind::kId) return;
   if (HasPairs(data) && processing.plugin.path.empty() &&
       (feature.columns.size() > 1 || processing.quantiles > 0)) {
     diagnostics->Report(absl::StrCat(path, feature.columns.empty() ? ".quantiles" : ".columns"),

@@ -372,9 +372,10 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
 }
 
 size_t DenseWidth(const ClusterConfig& config) {
-  const std::vector<ColumnConfig> columns = ColumnsOf(config.data);
-  auto width = static_cast<size_t>(
-      std::ranges::count(columns, ColumnConfig::Kind::kDense, &ColumnConfig::kind));
+  size_t width = 0;
+  for (const ColumnConfig& column : ColumnsOf(config.data)) {
+    if (column.kind == ColumnConfig::Kind::kDense) width += column.width;
+  }
   for (const DerivedConfig& derived : config.data.derived) width += derived.width;
   for (const FeatureConfig& feature : config.features) width += feature.mask_width();
   return width;

@@ -73,6 +73,7 @@ constexpr uint64_t kMaxIds = uint64_t{1} << 40;
 using Hash = ProcessingConfig::Hash;
 using Missing = ProcessingConfig::Missing;
 using Keep = ProcessingConfig::Keep;
+using Date = ProcessingConfig::Date;
 
 void ReadBoundaries(MapReader& in, std::vector<double>* boundaries) {
   std::vector<std::string> texts;
@@ -145,6 +146,8 @@ void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
                    {"none", Hash::kNone}});
   in.Integer("seed", "hash seed; features with different seeds have different ids for one value",
              &processing->seed, 0, kMaxIds);
+  in.Choice<Date>("date", "part of a date that is the id, see Data files", &processing->date,
+                  {{"none", Date::kNone}, {"hour", Date::kHour}, {"weekday", Date::kWeekday}});
   ReadBoundaries(in, &processing->boundaries);
   in.Integer("quantiles",
              "number of equal-sized ranges of the training data's values, instead of a hash; 0: "
@@ -163,8 +166,11 @@ void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
   in.Integer("modulo", "modulus of ids, except those of `missing` and `pad`; 0: off",
              &processing->modulo, 0, kMaxIds);
 
+  in.OnlyWith(
+      processing->date == Date::kNone, "leave out date",
+      {"plugin", "boundaries", "quantiles", "vocabulary", "vocabulary_file", "hash", "seed"});
   in.OnlyWith(!is_crossed, "use one column",
-              {"boundaries", "quantiles", "vocabulary", "vocabulary_file"});
+              {"date", "boundaries", "quantiles", "vocabulary", "vocabulary_file"});
   in.OnlyWith(processing->plugin.path.empty(), "leave out plugin",
               {"boundaries", "quantiles", "vocabulary", "vocabulary_file", "hash", "seed"});
   in.OnlyWith(processing->boundaries.empty(), "leave out boundaries",

@@ -111,12 +111,16 @@ bool HasSampleWeights(const DataConfig& config) {
 }
 
 std::vector<std::string> DenseColumns(const DataConfig& config) {
-  std::vector<std::string> names = NamesOf(config, ColumnConfig::Kind::kDense);
-  for (const DerivedConfig& derived : config.derived) {
-    for (uint32_t i = 0; i < derived.width; ++i) {
-      names.push_back(derived.width == 1 ? derived.name : absl::StrCat(derived.name, ".", i));
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name, uint32_t width) {
+    for (uint32_t i = 0; i < width; ++i) {
+      names.push_back(width == 1 ? name : absl::StrCat(name, ".", i));
     }
+  };
+  for (const ColumnConfig& column : ColumnsOf(config)) {
+    if (column.kind == ColumnConfig::Kind::kDense) add(column.name, column.width);
   }
+  for (const DerivedConfig& derived : config.derived) add(derived.name, derived.width);
   return names;
 }
 

@@ -14,6 +14,29 @@ std::string_view TrimBlanks(std::string_view text, char separator);
 // Between the ids of a list whose format has no separator. Its ids keep their blanks.
 inline constexpr char kListSeparator = '\x1f';
 
+// Removes the brackets of a list as Python, NumPy and JSON write it, such as `[34, 'i23']`, which
+// has the separator ',' or ' '. False: there are none.
+bool TakeBrackets(std::string_view& cell, char separator);
+
+// Removes the first value of a list in such brackets, with its quotes, and the separator.
+std::string_view TakeBracketed(std::string_view& rest, char separator);
+
+// Gives `take` the values of a list.
+template <typename Function>
+void ForEachValue(std::string_view cell, char separator, const Function& take) {
+  if (TakeBrackets(cell, separator)) {
+    while (!cell.empty()) take(TakeBracketed(cell, separator));
+    return;
+  }
+  for (;;) {
+    const size_t end = cell.find(separator);
+    const std::string_view value = cell.substr(0, end);
+    take(separator == kListSeparator ? value : TrimBlanks(value, separator));
+    if (end == cell.npos) return;
+    cell.remove_prefix(end + 1);
+  }
+}
+
 // INVALID_ARGUMENT unless a row has as many cells as the header.
 Status CheckLength(size_t cells, size_t columns);
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 
 #include "data/csv_cells.h"
-#include "data/process/numbers.h"
+#include "data/process/times.h"
 #include "data/row_parser.h"
 #include "simurgh/config/nearest.h"
 #include "simurgh/data/row_lines.h"
@@ -132,10 +132,10 @@ Evidence EvidenceOf(const DataConfig& config, const Names& names, bool needs_lab
   for (size_t i = 0; i < config.columns.size(); ++i) {
     const ColumnConfig& column = config.columns[i];
     const bool is_number = column.kind == Kind::kDense || column.kind == Kind::kWeight;
-    if (!is_number && column.kind != Kind::kLabel) continue;
+    if ((!is_number && column.kind != Kind::kLabel) || column.width > 1) continue;
     if (places.cells[i] >= names.size()) continue;
     const std::string_view cell = names[places.cells[i]];
-    const bool is_number_cell = column.positive.empty() && ParseNumberCell(cell).has_value();
+    const bool is_number_cell = column.positive.empty() && ParseCell(column, cell).has_value();
     if (is_number_cell || has(config.missing_values, cell) || has(column.positive, cell) ||
         has(column.negative, cell)) {
       ++evidence.numbers;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "data/csv_cells.h"
 #include "data/process/numbers.h"
+#include "data/process/times.h"
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"
 
@@ -18,6 +20,37 @@ std::string_view TrimBlanks(std::string_view text, char separator) {
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
   return text;
+}
+
+bool TakeBrackets(std::string_view& cell, char separator) {
+  if ((separator != ',' && separator != ' ') || cell.size() < 2) return false;
+  const char close = cell.front() == '[' ? ']' : cell.front() == '(' ? ')' : '}';
+  if (cell.front() != '[' && cell.front() != '(' && cell.front() != '{') return false;
+  if (cell.back() != close) return false;
+  cell = cell.substr(1, cell.size() - 2);
+  cell.remove_prefix(std::min(cell.find_first_not_of(" \t\r\n"), cell.size()));
+  return true;
+}
+
+std::string_view TakeBracketed(std::string_view& rest, char separator) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const char quote = rest.front();
+  std::string_view value;
+  if (quote == '"' || quote == '\'') {
+    rest.remove_prefix(1);
+    size_t end = 0;
+    while (end < rest.size() && rest[end] != quote) end += rest[end] == '\\' ? 2 : 1;
+    value = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    rest.remove_prefix(std::min(rest.find_first_not_of(kBlanks), rest.size()));
+    if (separator != ' ' && rest.starts_with(separator)) rest.remove_prefix(1);
+  } else {
+    const size_t end = separator == ' ' ? rest.find_first_of(kBlanks) : rest.find(separator);
+    value = TrimBlanks(rest.substr(0, end), '\0');
+    rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
+  }
+  rest.remove_prefix(std::min(rest.find_first_not_of(kBlanks), rest.size()));
+  return value;
 }
 
 Status CheckLength(size_t cells, size_t columns) {
@@ -102,7 +135,7 @@ constexpr float kLargeDense = 1e6F;
 
 struct Column {
   ColumnConfig config;
-  size_t index;  // Among the columns of its kind.
+  size_t index;  // Of its first value among those of the columns of its kind.
   bool is_read;  // By the consumer.
 };
 
@@ -128,8 +161,11 @@ class CsvParser final : public RowParser {
         unlabelled_(ColumnsInOrder(ColumnsOf(config), /*with_labels=*/!ignore_labels)) {
     std::map<ColumnConfig::Kind, size_t> count;
     for (const ColumnConfig& column : ColumnsOf(config)) {
-      columns_.push_back({column, count[column.kind]++, consumer_->Reads(columns_.size())});
+      size_t& index = count[column.kind];
+      columns_.push_back({column, index, consumer_->Reads(columns_.size())});
+      index += column.width;
     }
+    labels_ = count[ColumnConfig::Kind::kLabel];
     repeated_ = std::make_unique<bool[]>(columns_.size());
     size_t cell = 0;
     for (size_t c = 0; c < columns_.size(); ++c) {
@@ -152,16 +188,29 @@ class CsvParser final : public RowParser {
   }
 
   // Of a label, weight or group.
-  Status ParseTarget(const Column& column, std::string_view cell, BatchBuilder& builder) const;
-  Status ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder) const;
+  Status ParseTarget(const Column& column, std::string_view cell, BatchBuilder& builder);
+  Status ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder);
+  // Sets an unknown label, of which a sample of several tasks can have some.
+  void SetUnknown(const Column& column, BatchBuilder& builder) {
+    builder.SetLabel(std::numeric_limits<float>::quiet_NaN(), column.index);
+    ++unknown_labels_;
+  }
+  // INVALID_ARGUMENT if the row has no label.
+  Status CheckLabels() const;
   static Status ParseWeight(const Column& column, std::string_view cell, BatchBuilder& builder);
   Status ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder);
-  // number: none for a missing cell.
+  // Sets the number at `place` of the column. number: none for a missing cell.
   Status SetDense(const Column& column, std::optional<double> number, std::string_view cell,
-                  BatchBuilder& builder);
+                  BatchBuilder& builder, size_t place = 0);
+  // Sets all numbers of a column with a width above 1. list: its values; null: `cell` has them.
+  Status ParseVector(const Column& column, std::string_view cell,
+                     const std::span<const std::string_view>* list, BatchBuilder& builder);
+  Status SetMissing(const Column& column, BatchBuilder& builder);
   Status AddCell(const Column& column, const Cell& cell, BatchBuilder& builder);
   void WarnOfOutlier(const ColumnConfig& column, std::string_view cell, float scaled);
   void AddTokens(const ColumnConfig& column, std::string_view cell);
+  // Adds a value as features read it, unless it is missing.
+  void AddToken(const ColumnConfig& column, std::string_view text);
 
   const bool ignores_labels_;
   const bool is_csv_;
@@ -169,6 +218,8 @@ class CsvParser final : public RowParser {
   std::vector<Column> columns_;
   std::unique_ptr<RowConsumer> consumer_;
   bool reads_nothing_ = false;                  // The consumer.
+  size_t labels_ = 0;                           // Columns.
+  size_t unknown_labels_ = 0;                   // Of the current row.
   std::vector<std::pair<size_t, size_t>> set_;  // Columns that need no consumer, and their cells.
   CsvSplitter splitter_;
   const FileColumns configured_;
@@ -193,6 +244,8 @@ Status CsvParser::Parse(std::string_view line, const FileColumns* columns, Batch
   }
   cells_.Begin(/*is_whole=*/std::exchange(is_whole_, false));
   warning_.clear();
+  numbers_.clear();
+  unknown_labels_ = 0;
   auto place = columns->cells.begin();
   for (const Column& column : columns_) {
     const size_t index = *place++;
@@ -217,11 +270,16 @@ Status CsvParser::Parse(std::string_view line, const FileColumns* columns, Batch
     if (column.is_read) AddTokens(column.config, cell);
     cells_.EndCell();
   }
+  SIMURGH_RETURN_IF_ERROR(CheckLabels());
   return consumer_->Consume(cells_, builder);
 }
 
-Status CsvParser::ParseTarget(const Column& column, std::string_view cell,
-                              BatchBuilder& builder) const {
+Status CsvParser::CheckLabels() const {
+  if (ignores_labels_ || labels_ == 1 || unknown_labels_ < labels_) return absl::OkStatus();
+  return absl::InvalidArgumentError("all labels are missing; correct one, or remove the row");
+}
+
+Status CsvParser::ParseTarget(const Column& column, std::string_view cell, BatchBuilder& builder) {
   switch (column.config.kind) {
     case ColumnConfig::Kind::kWeight:
       return ParseWeight(column, cell, builder);
@@ -233,12 +291,15 @@ Status CsvParser::ParseTarget(const Column& column, std::string_view cell,
   }
 }
 
-Status CsvParser::ParseLabel(const Column& column, std::string_view cell,
-                             BatchBuilder& builder) const {
+Status CsvParser::ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder) {
   const ColumnConfig& config = column.config;
   const auto is_in = [cell](const std::vector<std::string>& texts) {
     return std::find(texts.begin(), texts.end(), cell) != texts.end();
   };
+  if (labels_ > 1 && IsMissing(cell) && !is_in(config.positive) && !is_in(config.negative)) {
+    SetUnknown(column, builder);
+    return absl::OkStatus();
+  }
   if (!config.positive.empty()) {
     const bool is_positive = is_in(config.positive);
     if (!is_positive && !is_in(config.negative)) {
@@ -254,7 +315,7 @@ Status CsvParser::ParseLabel(const Column& column, std::string_view cell,
     builder.SetLabel(is_positive ? 1.0F : 0.0F, column.index);
     return absl::OkStatus();
   }
-  const std::optional<double> value = ParseNumberCell(cell);
+  const std::optional<double> value = ParseNumberCell(cell, config.numbers);
   if (config.label_values != ColumnConfig::LabelValues::kBinary) {
     const bool is_count = config.label_values == ColumnConfig::LabelValues::kCounts;
     if (!value || !std::isfinite(static_cast<float>(*value)) || (is_count && *value < 0)) {
@@ -277,7 +338,7 @@ Status CsvParser::ParseLabel(const Column& column, std::string_view cell,
 }
 
 Status CsvParser::ParseWeight(const Column& column, std::string_view cell, BatchBuilder& builder) {
-  const std::optional<double> value = ParseNumberCell(cell);
+  const std::optional<double> value = ParseNumberCell(cell, column.config.numbers);
   const auto weight = static_cast<float>(value.value_or(-1));
   if (!std::isfinite(weight) || weight < 0) {
     return BadCell(column.config, cell,
@@ -289,17 +350,55 @@ Status CsvParser::ParseWeight(const Column& column, std::string_view cell, Batch
 
 Status CsvParser::ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder) {
   const ColumnConfig& config = column.config;
-  if (IsMissing(cell)) return SetDense(column, std::nullopt, cell, builder);
-  const std::optional<double> number = ParseNumberCell(cell);
+  if (IsMissing(cell)) return SetMissing(column, builder);
+  if (config.width > 1) return ParseVector(column, cell, nullptr, builder);
+  const std::optional<double> number = ParseCell(config, cell);
   if (!number) {
     return BadCell(config, cell,
-                   "is not a finite number; correct it, or add it to data.missing_values");
+                   config.date
+                       ? "is not a date, such as 2024-01-31 10:20, nor a Unix time; correct it, or "
+                         "add it to data.missing_values"
+                       : "is not a finite number; correct it, or add it to data.missing_values");
   }
   return SetDense(column, number, cell, builder);
 }
 
+Status CsvParser::ParseVector(const Column& column, std::string_view cell,
+                              const std::span<const std::string_view>* list,
+                              BatchBuilder& builder) {
+  const ColumnConfig& config = column.config;
+  size_t count = 0;
+  Status status;
+  const auto add = [&](std::string_view value) {
+    if (!status.ok() || (config.separator == ' ' && value.empty())) return;
+    const std::optional<double> number = ParseNumberCell(value, config.numbers);
+    if (!number) {
+      status = BadCell(config, value, "is not a finite number; correct it");
+    } else if (count < config.width) {
+      status = SetDense(column, number, value, builder, count);
+    }
+    ++count;
+  };
+  if (list == nullptr) {
+    ForEachValue(cell, config.separator, add);
+  } else {
+    for (const std::string_view value : *list) add(value);
+  }
+  if (!status.ok() || count == config.width) return status;
+  return BadCell(config, cell,
+                 absl::StrFormat("has %d numbers, not the %d of its width; correct one of them",
+                                 count, config.width));
+}
+
+Status CsvParser::SetMissing(const Column& column, BatchBuilder& builder) {
+  for (size_t place = 0; place < column.config.width; ++place) {
+    SIMURGH_RETURN_IF_ERROR(SetDense(column, std::nullopt, "", builder, place));
+  }
+  return absl::OkStatus();
+}
+
 Status CsvParser::SetDense(const Column& column, std::optional<double> number,
-                           std::string_view cell, BatchBuilder& builder) {
+                           std::string_view cell, BatchBuilder& builder, size_t place) {
   const ColumnConfig& config = column.config;
   const bool is_missing = !number.has_value();
   const float scaled = Scaled(config, number.value_or(config.missing));
@@ -314,7 +413,7 @@ Status CsvParser::SetDense(const Column& column, std::optional<double> number,
                    "is too large after (x - mean) / stddev; correct it, or `mean` and `stddev`");
   }
   if (std::abs(scaled) > kLargeDense) WarnOfOutlier(config, cell, scaled);
-  builder.SetDense(column.index, scaled);
+  builder.SetDense(column.index + place, scaled);
   return absl::OkStatus();
 }
 
@@ -323,11 +422,12 @@ Status CsvParser::ParseCells(std::span<const Cell* const> cells, std::span<const
   cells_.Begin(/*is_whole=*/std::exchange(is_whole_, false));
   warning_.clear();
   numbers_.clear();
+  unknown_labels_ = 0;
   if (reads_nothing_ && repeated.empty()) {
     for (const auto [column, cell] : set_) {
       SIMURGH_RETURN_IF_ERROR(AddCell(columns_[column], *cells[cell], builder));
     }
-    return absl::OkStatus();
+    return CheckLabels();
   }
   size_t column_number = 0;
   size_t next = 0;
@@ -341,7 +441,9 @@ Status CsvParser::ParseCells(std::span<const Cell* const> cells, std::span<const
         SIMURGH_RETURN_IF_ERROR(AddCell(column, *cells[next], builder));
       } else {
         cells_.Repeat();
-        if (is_dense) builder.RepeatDense(column.index);
+        for (size_t i = 0; is_dense && i < column.config.width; ++i) {
+          builder.RepeatDense(column.index + i);
+        }
       }
       ++next;
     }
@@ -349,6 +451,7 @@ Status CsvParser::ParseCells(std::span<const Cell* const> cells, std::span<const
     repeated_[column_number++] = is_repeated;
   }
   if (!repeated.empty()) cells_.SetRepeated({repeated_.get(), columns_.size()});
+  SIMURGH_RETURN_IF_ERROR(CheckLabels());
   SIMURGH_RETURN_IF_ERROR(consumer_->Consume(cells_, builder));
   is_whole_ = true;
   return absl::OkStatus();
@@ -367,32 +470,47 @@ Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& 
         builder.SetLabel(static_cast<float>(cell.number), column.index);
         return absl::OkStatus();
       }
-      return ParseTarget(column, NumberText(cell.number).view(), builder);
+      const NumberText text(cell.number);
+      if (!IsConverted(config)) return ParseTarget(column, text.view(), builder);
+      Column plain = column;  // The number is not in the format of the column's texts.
+      plain.config.numbers = {};
+      return ParseTarget(plain, text.view(), builder);
     }
-    return ParseTarget(column, cell.kind == Cell::Kind::kText ? cell.text : "", builder);
+    const bool is_missing = cell.kind == Cell::Kind::kMissing;
+    if (is_missing && config.kind == ColumnConfig::Kind::kLabel && labels_ > 1) {
+      SetUnknown(column, builder);
+      return absl::OkStatus();
+    }
+    return ParseTarget(column, is_missing ? "" : cell.text, builder);
   }
   if (config.kind == ColumnConfig::Kind::kDense) {
     switch (cell.kind) {
       case Cell::Kind::kMissing:
-        return SetDense(column, std::nullopt, "", builder);
+        return SetMissing(column, builder);
       case Cell::Kind::kText:
         SIMURGH_RETURN_IF_ERROR(ParseDense(column, cell.text, builder));
         if (column.is_read) AddTokens(config, cell.text);
         return absl::OkStatus();
       case Cell::Kind::kNumber: {
-        const float scaled = Scaled(config, cell.number);
+        if (config.width > 1) {
+          return Invalid("column '%s': it has %d numbers, not one; correct the row", config.name,
+                         config.width);
+        }
+        const double value = config.date ? EpochDays(cell.number) : cell.number;
+        const float scaled = Scaled(config, value);
         if (!column.is_read && std::abs(scaled) <= kLargeDense) {  // Needs no text.
           builder.SetDense(column.index, scaled);
           return absl::OkStatus();
         }
-        const NumberText& text = numbers_.emplace_back(cell.number);
-        if (!std::isfinite(cell.number)) {
+        const NumberText& text = numbers_.emplace_back(value);
+        if (!std::isfinite(value)) {
           return BadCell(config, text.view(), "is not a finite number; correct it");
         }
         if (column.is_read) cells_.Add({.text = text.view()});
-        return SetDense(column, cell.number, text.view(), builder);
+        return SetDense(column, value, text.view(), builder);
       }
       case Cell::Kind::kList:
+        if (config.width > 1) return ParseVector(column, "", &cell.list, builder);
         return Invalid("column '%s': it has one number, not a list; correct the row", config.name);
     }
   }
@@ -412,10 +530,11 @@ Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& 
       }
       for (size_t i = 0; i < cell.list.size(); ++i) {
         const std::string_view id = IdOf(cell.list[i], config.separator);
-        if (IsMissing(id)) continue;
-        cells_.Add(cell.weights.empty()
-                       ? Token{.text = id}
-                       : Token{.text = id, .has_weight = true, .weight = cell.weights[i]});
+        if (cell.weights.empty()) {
+          AddToken(config, id);
+        } else if (!IsMissing(id)) {
+          cells_.Add({.text = id, .has_weight = true, .weight = cell.weights[i]});
+        }
       }
       break;
   }
@@ -431,19 +550,25 @@ void CsvParser::WarnOfOutlier(const ColumnConfig& column, std::string_view cell,
 
 void CsvParser::AddTokens(const ColumnConfig& column, std::string_view cell) {
   const char separator = column.separator;
-  const auto add = [&](std::string_view token) {
-    if (!IsMissing(token)) cells_.Add({.text = token});
-  };
   if (separator == '\0' || IsMissing(cell)) {
-    add(cell);
+    AddToken(column, cell);
     return;
   }
-  for (;;) {
-    const size_t end = cell.find(separator);
-    add(IdOf(cell.substr(0, end), separator));
-    if (end == cell.npos) return;
-    cell.remove_prefix(end + 1);
+  ForEachValue(cell, separator, [&](std::string_view value) { AddToken(column, value); });
+}
+
+void CsvParser::AddToken(const ColumnConfig& column, std::string_view text) {
+  if (IsMissing(text)) return;
+  if (column.integers) {
+    const std::optional<std::string_view> id = IntegerText(text);
+    if (!id) return;
+    text = *id;
+  } else if (IsConverted(column)) {
+    if (const auto number = ParseCell(column, text)) {
+      text = numbers_.emplace_back(*number).view();
+    }
   }
+  cells_.Add({.text = text});
 }
 
 }  // namespace

@@ -73,6 +73,8 @@ struct RowText::State {
         cells.push_back(lists.emplace_back(
             absl::StrJoin(cell.list, std::string(1, separator),
                           [](std::string* out, std::string_view id) { out->append(id); })));
+      } else if (cell.kind == Cell::Kind::kNumber) {
+        cells.push_back(lists.emplace_back(NumberText(cell.number).view()));
       } else {
         cells.push_back(cell.kind == Cell::Kind::kText ? cell.text : "");
       }
@@ -88,7 +90,7 @@ struct RowText::State {
   const FileColumns unlabelled;
   std::vector<size_t> chosen;  // Indices of columns.
   std::vector<std::string_view> cells;
-  std::vector<std::string> lists;  // Cells that are lists, as text.
+  std::vector<std::string> lists;  // Cells that are lists or numbers, as text.
 };
 
 RowText::RowText(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -177,8 +179,8 @@ DataConfig LinesOf(const DataConfig& config) {
   lines.format = DataConfig::Format::kCsv;
   lines.csv = {.header = true};
   for (ColumnConfig& column : lines.columns) {
-    const bool has_lists = column.kind == ColumnConfig::Kind::kId && column.separator == '\0';
-    if (has_lists) column.separator = kListSeparator;
+    const bool may_have_lists = column.kind == ColumnConfig::Kind::kId || column.width > 1;
+    if (may_have_lists && column.separator == '\0') column.separator = kListSeparator;
   }
   return lines;
 }

@@ -105,10 +105,19 @@ class JsonCells final : public CellSplitter, JsonEvents {
     const std::string_view text = TextOf(value);
     if (depth_ == 2) {
       lists_.Add(text);
+    } else if (const auto number = ConvertedNumber(value)) {
+      cells_[*column_] = {.kind = Cell::Kind::kNumber, .number = *number};
     } else {
       cells_[*column_] = {.kind = Cell::Kind::kText, .text = text};
     }
     return true;
+  }
+
+  // A number of a column whose texts are not the numbers as written.
+  std::optional<double> ConvertedNumber(const JsonScalar& value) const {
+    const bool is_converted =
+        value.kind == JsonScalar::Kind::kNumber && IsConverted(columns_[*column_]);
+    return is_converted ? ParseNumberCell(value.text) : std::nullopt;
   }
 
   std::string_view TextOf(const JsonScalar& value) {

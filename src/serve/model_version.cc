@@ -73,9 +73,10 @@ RowFormat FormatOf(const ClusterConfig& config) {
     format.columns.push_back(
         {.name = column.name,
          .header_name = HeaderName(column) == column.name ? "" : HeaderName(column),
-         .is_dense = is_dense,
-         .is_list = column.separator != '\0' || (!is_dense && has_lists),
-         .is_read = is_dense || std::ranges::find(read, column.name) != read.end()});
+         .is_dense = is_dense && column.width == 1,
+         .is_list = column.separator != '\0' || column.width > 1 || (!is_dense && has_lists),
+         .is_read = is_dense || std::ranges::find(read, column.name) != read.end(),
+         .is_converted = IsConverted(column)});
   }
   return format;
 }

@@ -19,6 +19,14 @@ inline constexpr uint32_t kMaxTasks = 16;
 inline constexpr size_t kCriteoDenseColumns = 13;
 inline constexpr size_t kCriteoIdColumns = 26;
 
+// How the numbers of a column are written, besides digits, signs, currencies and percent signs.
+struct NumberFormat {
+  char decimal = '.';     // Before the decimals.
+  char thousands = '\0';  // Between groups of three digits; 0: none.
+
+  bool operator==(const NumberFormat&) const = default;
+};
+
 // One column of the data.
 struct ColumnConfig {
   // kWeight: of the sample. kGroup: its text groups samples for their AUC.
@@ -38,10 +46,20 @@ struct ColumnConfig {
   // dense: (transform(x) - mean) / stddev. log1p: sign(x) * log(1 + |x|).
   Transform transform = Transform::kNone;
   double mean = 0.0;
-  double stddev = 1.0;    // > 0
-  bool fit = false;       // dense: compute mean and stddev from the training files.
-  char separator = '\0';  // id: between the ids of a cell; 0: one id.
+  double stddev = 1.0;  // > 0
+  bool fit = false;     // dense: compute mean and stddev from the training files.
+  // Between the ids of a cell, or the numbers of one with a width above 1; 0: one id.
+  char separator = '\0';
+  NumberFormat numbers = {};  // dense, label and weight.
+  bool integers = false;      // id and dense: ids are integers; see IntegerText().
+  bool date = false;          // dense: a point in time, whose number is the days since 1970.
+  uint32_t width = 1;         // dense: numbers of a cell, with `separator` between them.
 };
+
+// Whether texts of the column are not the numbers as written.
+inline bool IsConverted(const ColumnConfig& column) {
+  return column.date || column.numbers != NumberFormat();
+}
 
 // Whether only training and evaluation need a column of this kind.
 inline bool IsTarget(ColumnConfig::Kind kind) {

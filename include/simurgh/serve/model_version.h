@@ -20,10 +20,11 @@ namespace simurgh {
 struct RowFormat {
   struct Column {
     std::string name;
-    std::string header_name;  // In files, if it is another one.
-    bool is_dense = false;    // A number; otherwise ids.
-    bool is_list = false;     // Several ids.
-    bool is_read = false;     // False: the model ignores the column.
+    std::string header_name;    // In files, if it is another one.
+    bool is_dense = false;      // A number; otherwise ids.
+    bool is_list = false;       // Several ids.
+    bool is_read = false;       // False: the model ignores the column.
+    bool is_converted = false;  // Dense: texts are not the numbers as written.
   };
 
   std::vector<Column> columns;      // In the order of the data files, without labels and weights.

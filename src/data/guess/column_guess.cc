@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -79,18 +80,23 @@ ColumnGuess Ids(const ColumnProfile& profile, bool is_whole) {
   return guess;
 }
 
-// The separator if the cells of texts are lists: the values repeat more than the cells do, and
-// their number varies.
+// The separator if the cells of texts are lists: the values repeat more than the cells do, their
+// number varies and, where the separator also occurs in names, so does their order.
 std::optional<size_t> FindListSeparator(const ColumnProfile& profile) {
+  constexpr double kMinMixing = 0.5;
   const uint64_t texts = profile.filled - profile.numbers;
   if (profile.lists[0].lists > 0) return 0;
   for (size_t i = 0; i < profile.lists.size(); ++i) {
     const ListProfile& list = profile.lists[i];
+    const char separator = ColumnProfile::kListSeparators[i];
     const uint64_t distinct = list.distinct.count();
     const bool is_common = list.lists * 5 >= texts && list.lists * 5 >= profile.filled;
     const bool varies = list.fewest < list.most;
     const bool repeats = distinct * 2 <= list.values && distinct < profile.distinct.count();
-    if (is_common && varies && repeats) return i;
+    if (!is_common || !varies || !repeats) continue;
+    // Words of texts that differ in all rows are of more use than the texts.
+    const bool may_be_names = separator == '_' || (separator == ' ' && !IsUnique(profile));
+    if (!may_be_names || list.Mixing() >= kMinMixing) return i;
   }
   return std::nullopt;
 }
@@ -100,10 +106,35 @@ ColumnGuess Lists(const ColumnProfile& profile, size_t separator) {
   const char between = ColumnProfile::kListSeparators[separator];
   ColumnGuess guess{.config = {.name = {}, .kind = Kind::kId, .separator = between}, .reason = {}};
   guess.distinct = list.distinct.count();
-  guess.reason = absl::StrFormat("lists of up to %d of about %d texts", list.most, guess.distinct);
-  if (between != kListSeparator)
-    absl::StrAppendFormat(&guess.reason, ", separated by '%c'", between);
+  guess.config.integers = list.integers == list.values;
+  guess.reason = absl::StrFormat("lists of up to %d of about %d %s", list.most, guess.distinct,
+                                 guess.config.integers ? "integers" : "texts");
+  if (between != kListSeparator) {
+    absl::StrAppend(&guess.reason, ", separated by '", absl::CHexEscape(std::string(1, between)),
+                    "'");
+  }
   return guess;
+}
+
+// Cells of equally many numbers, some with decimals.
+std::optional<ColumnGuess> GuessVectors(const ColumnProfile& profile) {
+  constexpr std::string_view kSeparators = "\x1f|;,^\x01 ";
+  constexpr uint64_t kMaxWidth = 1'024;
+  for (size_t i = 0; i < profile.lists.size(); ++i) {
+    const ListProfile& list = profile.lists[i];
+    const char separator = ColumnProfile::kListSeparators[i];
+    if (kSeparators.find(separator) == kSeparators.npos || list.lists == 0) continue;
+    if (list.lists != profile.filled || list.fewest != list.most || list.most < 2) continue;
+    if (list.most > kMaxWidth || list.numbers != list.values) continue;
+    if (list.integers * 2 > list.values) continue;
+    ColumnGuess guess{.config = {.name = {},
+                                 .kind = Kind::kDense,
+                                 .separator = separator,
+                                 .width = static_cast<uint32_t>(list.most)},
+                      .reason = absl::StrCat("vectors of ", list.most, " numbers, as they are")};
+    return guess;
+  }
+  return std::nullopt;
 }
 
 // "; loss .61 by value, .68 by 64 ranges, .69 by number"
@@ -220,9 +251,11 @@ ColumnGuess GuessColumn(const std::string& name, const ColumnProfile& profile,
     return Skip("the same in all rows");
   }
   if (IsRowNumber(name, profile)) return Skip("row numbers");
+  if (const auto dates = GuessDates(name, profile)) return *dates;
   // Ids of a few of many rows can still repeat.
   const bool is_unique = IsUnique(profile) && (is_whole || !NamesIds(name));
   if (profile.is_numeric()) return GuessNumeric(name, profile, evidence, is_unique, is_whole);
+  if (const auto vectors = GuessVectors(profile)) return *vectors;
   if (const auto separator = FindListSeparator(profile)) return Lists(profile, *separator);
   if (is_unique) return Skip("a text that differs in nearly every row");
   return Ids(profile, is_whole);
@@ -235,6 +268,8 @@ StatusOr<ColumnGuess> GuessAs(Kind kind, const std::string& name, const ColumnPr
     return separator ? Lists(profile, *separator) : Ids(profile, is_whole);
   }
   const bool is_weight = kind == Kind::kWeight;
+  if (const auto dates = GuessDates(name, profile); dates && !is_weight) return *dates;
+  if (const auto vectors = GuessVectors(profile); vectors && !is_weight) return *vectors;
   if (!profile.is_numeric() || (is_weight && profile.least < 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat(is_weight ? "--weight " : "--dense ", name, ": some cells are no numbers",

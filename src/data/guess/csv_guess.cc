@@ -15,6 +15,7 @@
 #include "data/guess/csv_sample.h"
 #include "data/guess/evidence.h"
 #include "data/process/numbers.h"
+#include "data/row_parser.h"
 #include "simurgh/base/text.h"
 
 namespace simurgh {
@@ -49,8 +50,10 @@ std::vector<std::string> MissingValues(const CsvSample& sample,
     const auto kind = columns[i].config.kind;
     if (kind == ColumnConfig::Kind::kSkip || kind == ColumnConfig::Kind::kLabel) continue;
     for (const auto& [text, count] : profile.missing) texts.insert(text);
-    if (!profile.is_numeric()) continue;
+    if (!profile.is_numeric() && !columns[i].config.date) continue;
     for (const auto& [text, count] : profile.doubtful) texts.insert(text);
+    if (kind != ColumnConfig::Kind::kDense) continue;
+    for (const auto& [text, count] : profile.words) texts.insert(text);
   }
   return {texts.begin(), texts.end()};
 }
@@ -138,7 +141,8 @@ class Guesser {
       }
     }
     const bool is_numeric = profile.is_numeric();
-    const Evidence evidence = labels_.Measure(i, is_numeric, is_numeric && IsLogOf(profile));
+    const Evidence evidence =
+        labels_.Measure(i, is_numeric, is_numeric && IsLogOf(profile), profile.format);
     switch (wish) {
       case Wish::kSkip:
         return Left("--skip");
@@ -185,6 +189,36 @@ class Guesser {
   KeptLabels labels_;
 };
 
+// Completes the guess of a column by how its numbers are written.
+void SetNumbers(const ColumnProfile& profile, ColumnGuess& guess) {
+  using Kind = ColumnConfig::Kind;
+  ColumnConfig& config = guess.config;
+  const bool is_dense = config.kind == Kind::kDense;
+  if (!profile.is_numeric() && !config.date) return;
+  if (is_dense || config.kind == Kind::kWeight ||
+      (config.kind == Kind::kLabel && config.positive.empty())) {
+    config.numbers = profile.format;
+  }
+  if (is_dense) {
+    for (const auto& [text, count] : profile.words) {
+      absl::StrAppend(&guess.reason, "; ", Quoted(text), " means a missing one");
+    }
+  }
+  if (config.date) return;
+  const bool has_ids = config.kind == Kind::kId || (is_dense && guess.is_also_id);
+  config.integers =
+      has_ids && profile.format == NumberFormat() && profile.integers == profile.numbers;
+  if (!config.integers) return;
+  std::set<std::string> integers;
+  for (const std::string& text : guess.vocabulary) {
+    if (const auto integer = IntegerText(text)) integers.emplace(*integer);
+  }
+  guess.vocabulary.assign(integers.begin(), integers.end());
+  if (profile.mangled == 0) return;
+  absl::StrAppend(&guess.reason, "; ", profile.mangled, " like ", profile.first_mangled,
+                  " have lost digits and are missing");
+}
+
 }  // namespace
 
 const ColumnGuess& CsvGuess::label() const {
@@ -203,13 +237,15 @@ Status FitTable(CsvGuess& guess) {
     ColumnConfig& config = column.config;
     // Lists of JSON have no separator.
     const bool has_lists = config.separator == kListSeparator;
-    if (table.format == Format::kJson && has_lists) config.separator = '\0';
+    const bool has_vectors = has_lists && config.width > 1;
+    if (has_vectors || (table.format == Format::kJson && has_lists)) config.separator = '\0';
     // Numbers of Criteo's layout are always inputs.
     if (!table.columns.empty() && config.kind == ColumnConfig::Kind::kSkip &&
         table.columns[i].kind == ColumnConfig::Kind::kDense) {
       config.kind = ColumnConfig::Kind::kDense;
       absl::StrAppend(&column.reason, "; a number of the format");
     }
+    if (table.format == Format::kCriteo) config.date = config.integers = column.has_times = false;
     // Ids of Criteo's layout and indices are integers.
     if (table.format == Format::kCriteo || HasPairs(table)) column.vocabulary.clear();
     if (config.kind != ColumnConfig::Kind::kLabel) continue;
@@ -253,7 +289,8 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
   std::set<std::string> taken;
   std::map<std::string, int> uses;  // Of names in the header.
   for (const std::string& name : sample.header) ++uses[name];
-  const ColumnGuess label = GuessLabel(sample.columns[*label_column]);
+  ColumnGuess label = GuessLabel(sample.columns[*label_column]);
+  SetNumbers(sample.columns[*label_column], label);
   const Guesser guesser(sample, *label_column, label);
   for (size_t i = 0; i < sample.columns.size(); ++i) {
     const std::string& name = sample.header[i];
@@ -268,6 +305,7 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
       guess.columns.push_back(label);
     } else if (is_found) {
       SIMURGH_ASSIGN_OR_RETURN(ColumnGuess column, guesser.Guess(i, wishes[i], is_strict));
+      SetNumbers(sample.columns[i], column);
       guess.columns.push_back(std::move(column));
     } else {
       guess.columns.push_back(Left(name.empty() ? "no name" : "its name is in the header twice"));
@@ -292,7 +330,7 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
     if (column.quantiles == 0) continue;
     std::vector<double> numbers;
     for (size_t row = 0; row < sample.kept.size(); ++row) {
-      const auto number = ParseNumberCell(sample.kept.Cell(row, i));
+      const auto number = ParseNumberCell(sample.kept.Cell(row, i), column.config.numbers);
       if (number) numbers.push_back(*number);
     }
     column.boundaries = QuantileBoundaries(std::move(numbers), column.quantiles);

@@ -10,11 +10,12 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 #include "data/csv_cells.h"
 #include "data/guess/table_rows.h"
-#include "data/process/numbers.h"
+#include "data/process/times.h"
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/data/row_lines.h"
@@ -38,10 +39,27 @@ Status BadRows::Check(uint64_t good_rows) const {
 
 namespace {
 
-constexpr std::array<std::string_view, 9> kMissing = {"",     "NA",  "N/A",  "n/a", "#N/A",
-                                                      "NULL", "nan", "null", "\\N"};
-constexpr std::array<std::string_view, 9> kDoubtful = {
-    "?", "-", ".", "None", "none", "NaN", "unknown", "Unknown", "missing"};
+constexpr std::array<std::string_view, 14> kMissing = {"",     "NA",     "N/A",    "n/a",   "#N/A",
+                                                       "<NA>", "NaT",    "nan",    "NULL",  "\\N",
+                                                       "null", "(null)", "<null>", "#NULL!"};
+// In lower case.
+constexpr std::array<std::string_view, 34> kDoubtful = {"0000-00-00", "0000-00-00 00:00:00",
+                                                        "?",          "-",
+                                                        "--",         "---",
+                                                        "\u2013",     "\u2014",
+                                                        "\u2212",     ".",
+                                                        "..",         "...",
+                                                        "*",          "na",
+                                                        "n.a.",       "nan",
+                                                        "nil",        "none",
+                                                        "null",       "(none)",
+                                                        "unknown",    "(unknown)",
+                                                        "undefined",  "missing",
+                                                        "(missing)",  "empty",
+                                                        "(empty)",    "(blank)",
+                                                        "inf",        "-inf",
+                                                        "+inf",       "infinity",
+                                                        "-infinity",  "#div/0!"};
 
 bool IsIn(std::string_view text, const auto& texts) {
   return std::ranges::find(texts, text) != texts.end();
@@ -80,28 +98,84 @@ uint64_t DistinctCounter::count() const {
   return static_cast<uint64_t>(static_cast<double>(kExact) / share);
 }
 
-void ColumnProfile::Add(std::string_view cell, char separator) {
+void ColumnProfile::Add(std::string_view cell) {
   if (IsIn(cell, kMissing)) {
     ++missing[std::string(cell)];
     return;
   }
   ++filled;
-  distinct.Add(cell);
+  distinct.Add(IntegerText(cell).value_or(cell));
   if (!has_many_values) {
     ++values[std::string(cell)];
     has_many_values = values.size() > kMaxValues;
     if (has_many_values) values.clear();
   }
-  if (const auto number = ParseNumberCell(cell)) {
-    AddNumber(*number, cell);
-  } else if (IsIn(cell, kDoubtful)) {
-    ++doubtful[std::string(cell)];
-  } else {
-    AddText(cell, separator);
+  const std::optional<double> number = ParseNumberCell(cell);
+  const bool is_other_number = AddToAlternatives(number, cell) && !number;
+  // Of other numbers, the range tells whether they are Unix times.
+  const bool may_be_date =
+      number ? cell.size() == 8
+             : cell.size() >= 8 && std::string_view("-/.").find(cell[4]) != cell.npos;
+  const std::optional<double> days = may_be_date ? ParseDateCell(cell) : std::nullopt;
+  const bool is_date = days && (!number || *days != EpochDays(*number));
+  if (is_date) {
+    dates.AddNumber(*days, {}, {});
+    has_times |= std::floor(*days) != *days;
   }
+  if (number) AddNumber(*number, cell, {});
+  if (number || is_date) return;
+  if (IsIn(absl::AsciiStrToLower(std::string(cell)), kDoubtful)) {
+    ++doubtful[std::string(cell)];
+    return;
+  }
+  constexpr size_t kMaxWords = 3;
+  if (!has_many_words_ && !is_other_number) {
+    const bool has_digit = cell.find_first_of("0123456789") != cell.npos;
+    if (!has_digit) ++words[std::string(cell)];
+    has_many_words_ = has_digit || words.size() > kMaxWords;
+    if (has_many_words_) words.clear();
+  }
+  AddText(cell);
 }
 
-void ColumnProfile::AddNumber(double number, std::string_view cell) {
+bool ColumnProfile::AddToAlternatives(std::optional<double> plain, std::string_view cell) {
+  constexpr size_t kMaxBytes = 40;
+  const bool has_digit = cell.find_first_of("0123456789") != cell.npos;
+  if (!plain && (cell.size() > kMaxBytes || !has_digit)) return false;
+  bool is_number = false;
+  const bool has_point = plain && cell.find('.') != cell.npos;
+  for (Alternative& one : alternatives_) {
+    if (!one.is_possible) continue;
+    const bool is_same = plain && (!has_point || one.format.decimal == '.');
+    const auto number = is_same ? plain : ParseNumberCell(cell, one.format);
+    one.is_possible = number || !plain;
+    if (!number) continue;
+    is_number = true;
+    if (!is_same && !one.numbers) one.numbers = *this;
+    if (one.numbers) one.numbers->AddNumber(*number, cell, one.format);
+  }
+  return is_number;
+}
+
+void ColumnProfile::Settle() {
+  const Alternative* best = nullptr;
+  for (const Alternative& one : alternatives_) {
+    if (!one.is_possible || !one.numbers) continue;
+    if (one.numbers->numbers > (best == nullptr ? numbers : best->numbers->numbers)) best = &one;
+  }
+  if (best != nullptr && best->numbers->numbers + Sum(doubtful) + Sum(words) == filled) {
+    format = best->format;
+    static_cast<NumberProfile&>(*this) = *best->numbers;
+  }
+  // Few words among many numbers mean that there is none.
+  const uint64_t known = std::max(numbers, dates.numbers);
+  const bool are_missing =
+      has_many_values && known * 2 >= filled && known + Sum(doubtful) + Sum(words) == filled;
+  if (!are_missing) words.clear();
+  has_many_words_ = true;  // Later cells add none.
+}
+
+void NumberProfile::AddNumber(double number, std::string_view cell, const NumberFormat& format) {
   if (numbers == 0 || number < least) {
     least = number;
     at_least = 0;
@@ -109,8 +183,16 @@ void ColumnProfile::AddNumber(double number, std::string_view cell) {
   if (number == least) ++at_least;
   greatest = numbers == 0 ? number : std::max(greatest, number);
   ++numbers;
-  if (ParseIntegerCell(cell)) ++integers;
-  has_leading_zeros |= cell.size() > 1 && cell[0] == '0' && cell.find('.') == cell.npos;
+  constexpr double kMangled = 1e11;  // Spreadsheets show longer integers so.
+  const std::optional<std::string_view> integer = IntegerText(cell);
+  if (!integer && std::abs(number) >= kMangled) {
+    if (mangled++ == 0) first_mangled = std::string(cell);
+    ++integers;
+  } else if (format == NumberFormat() ? integer && ParseIntegerCell(*integer)
+                                      : cell.find(format.decimal) == cell.npos) {
+    ++integers;
+  }
+  has_leading_zeros |= cell.size() > 1 && cell[0] == '0' && cell.find(format.decimal) == cell.npos;
   if (last_ && number != *last_ + 1) is_consecutive = false;
   last_ = number;
   // Source: Pebay, "Formulas for robust, one-pass parallel computation of covariances and
@@ -123,34 +205,63 @@ void ColumnProfile::AddNumber(double number, std::string_view cell) {
   if (number > -1) log_moments.Add(std::log1p(number));
 }
 
-void ColumnProfile::AddText(std::string_view cell, char separator) {
-  for (size_t i = 0; i < kListSeparators.size(); ++i) {
-    const char between = kListSeparators[i];
-    if (between == separator) continue;
-    ListProfile& list = lists[i];
-    uint64_t count = 0;
-    for (std::string_view rest = cell;;) {
-      const size_t end = rest.find(between);
-      const std::string_view value = TrimBlanks(rest.substr(0, end), between);
-      if (!value.empty()) {
-        ++count;
-        list.distinct.Add(value);
-      }
-      if (end == rest.npos) break;
-      rest.remove_prefix(end + 1);
+void ListProfile::Add(std::string_view cell, char separator) {
+  constexpr size_t kMaxPlaced = 10'000;
+  const bool is_placed = separator == ' ' || separator == '_';
+  std::string_view inner = cell;
+  const bool has_brackets = TakeBrackets(inner, separator);
+  bool is_list = cell.find(separator) != cell.npos;
+  // A list of one or no value has no separator.
+  if (has_brackets && separator == ',') is_list |= inner.find(' ') == inner.npos;
+  uint64_t count = 0;
+  ForEachValue(cell, separator, [&](std::string_view value) {
+    if (value.empty()) return;
+    distinct.Add(value);
+    constexpr std::string_view kStarts = "0123456789+-.";
+    if (kStarts.find(value[0]) != kStarts.npos && ParseNumberCell(value)) {
+      ++numbers;
+      const auto integer = IntegerText(value);
+      integers += integer && ParseIntegerCell(*integer) ? 1 : 0;
     }
-    if (cell.find(between) != cell.npos) ++list.lists;
-    list.values += count;
-    list.fewest = std::min(list.fewest, count);
-    list.most = std::max(list.most, count);
+    if (is_placed && is_list && (count > 0 || places_.size() < kMaxPlaced)) {
+      ++places_[HashBytes(value)][count == 0 ? 0 : 1];
+    }
+    ++count;
+  });
+  lists += is_list ? 1 : 0;
+  values += count;
+  fewest = std::min(fewest, count);
+  most = std::max(most, count);
+}
+
+double ListProfile::Mixing() const {
+  constexpr uint64_t kMinUses = 4;
+  uint64_t all = 0;
+  uint64_t mixed = 0;
+  for (const auto& [hash, uses] : places_) {
+    const uint64_t sum = uses[0] + uses[1];
+    if (sum < kMinUses) continue;
+    all += sum;
+    if (uses[0] > 0 && uses[1] > 0) mixed += sum;
   }
+  return all == 0 ? 0 : static_cast<double>(mixed) / static_cast<double>(all);
+}
+
+void ColumnProfile::AddText(std::string_view cell) {
+  for (size_t i = 0; i < kListSeparators.size(); ++i) lists[i].Add(cell, kListSeparators[i]);
 }
 
 uint64_t ColumnProfile::cells() const { return filled + Sum(missing); }
 
-bool ColumnProfile::is_numeric() const { return numbers > 0 && numbers + Sum(doubtful) == filled; }
+bool ColumnProfile::is_numeric() const {
+  return numbers > 0 && numbers + Sum(doubtful) + Sum(words) == filled;
+}
 
-double ColumnProfile::skewness() const {
+bool ColumnProfile::are_dates() const {
+  return dates.numbers > 0 && dates.numbers + Sum(doubtful) + Sum(words) == filled;
+}
+
+double NumberProfile::skewness() const {
   const double deviation = moments.stddev();
   return deviation > 0 ? cubes / moments.count() / (deviation * deviation * deviation) : 0;
 }
@@ -167,8 +278,12 @@ Status NoHeader(std::string_view what) {
 bool HasTextOverNumbers(const CsvSample& sample) {
   for (size_t i = 0; i < sample.header.size(); ++i) {
     ColumnProfile with_header = sample.columns[i];
-    with_header.Add(sample.header[i], sample.separator);
-    if (sample.columns[i].is_numeric() && !with_header.is_numeric()) return true;
+    with_header.Add(sample.header[i]);
+    const ColumnProfile& column = sample.columns[i];
+    if ((column.is_numeric() && !with_header.is_numeric()) ||
+        (column.are_dates() && !with_header.are_dates())) {
+      return true;
+    }
   }
   return false;
 }
@@ -211,7 +326,7 @@ Status Add(std::string_view line, TableCells& splitter, CsvSample& sample) {
   ++sample.rows;
   sample.kept.Add(*cells);
   for (size_t i = 0; i < cells->size(); ++i) {
-    sample.columns[i].Add((*cells)[i], sample.separator);
+    sample.columns[i].Add((*cells)[i]);
   }
   return absl::OkStatus();
 }
@@ -245,6 +360,7 @@ StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows) {
         absl::StrCat(path, HasHeader(table) ? ": no rows below the header" : ": no rows",
                      "; give some with both labels"));
   }
+  for (ColumnProfile& column : sample.columns) column.Settle();
   if (HasHeader(table)) SIMURGH_RETURN_IF_ERROR(Annotate(CheckHeader(sample), path + ":1"));
   return sample;
 }

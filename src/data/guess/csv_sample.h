@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "data/guess/evidence.h"
@@ -49,35 +50,32 @@ class DistinctCounter {
 
 // Lists in the cells of a column, if this separator separates them.
 struct ListProfile {
+  // Adds a cell that is no number.
+  void Add(std::string_view cell, char separator);
+
+  // The share of values that are the first of some lists and not of others, by their number: near 1
+  // in lists, whose order is free, and near 0 in names such as `New_York`. Only of blanks and `_`.
+  double Mixing() const;
+
   uint64_t lists = 0;  // Cells with the separator.
   uint64_t values = 0;
   uint64_t fewest = UINT64_MAX;  // Values of a cell.
   uint64_t most = 0;
+  uint64_t numbers = 0;   // Values that are.
+  uint64_t integers = 0;  // Values that are, also as `3.0`.
   DistinctCounter distinct;
+
+ private:
+  // How often a value is the first of several, and not; by its hash, of the first values.
+  std::unordered_map<uint64_t, std::array<uint64_t, 2>> places_;
 };
 
-// What is known of a column after some of its cells.
-class ColumnProfile {
- public:
-  // Separators of lists that are considered.
-  // The first one, kListSeparator, is in lists only.
-  static constexpr std::string_view kListSeparators = "\x1f|;, /";
-  // Texts are kept up to this number of them.
-  static constexpr size_t kMaxValues = 64;
-
-  // separator: of the file.
-  void Add(std::string_view cell, char separator);
-
-  std::map<std::string, uint64_t> missing;   // Cells by text that always means a missing one.
-  std::map<std::string, uint64_t> doubtful;  // By text that means it among numbers.
-  uint64_t filled = 0;                       // All cells but `missing`.
-  DistinctCounter distinct;                  // Of filled cells.
-  std::map<std::string, uint64_t> values;    // Of filled cells; empty if more than kMaxValues.
-  bool has_many_values = false;
-
-  // Of filled cells that are numbers.
+// What is known of those cells of a column that are numbers.
+struct NumberProfile {
   uint64_t numbers = 0;
-  uint64_t integers = 0;
+  uint64_t integers = 0;  // Also as `3.0`, and those that `mangled` counts.
+  uint64_t mangled = 0;   // Long integers in scientific notation, which spreadsheets leave.
+  std::string first_mangled;
   bool has_leading_zeros = false;
   bool is_consecutive = true;  // Each integer is 1 above the previous one.
   double least = 0;
@@ -87,22 +85,71 @@ class ColumnProfile {
   Moments log_moments;  // After log1p; of those above -1.
   double cubes = 0;     // Sum of the cubed distances from the mean.
 
-  // Of filled cells that are not numbers, by separator.
+  void AddNumber(double number, std::string_view cell, const NumberFormat& format);
+  // 0 if the numbers are equal.
+  double skewness() const;
+
+ private:
+  std::optional<double> last_;
+};
+
+// What is known of a column after some of its cells.
+class ColumnProfile : public NumberProfile {
+ public:
+  // Separators of lists that are considered. The first one, kListSeparator, is in lists only.
+  static constexpr std::string_view kListSeparators = "\x1f|;,^\x01 /_";
+  // Texts are kept up to this number of them.
+  static constexpr size_t kMaxValues = 64;
+
+  void Add(std::string_view cell);
+
+  // Chooses the format in which most cells are numbers, and what other cells mean among them. The
+  // members of NumberProfile are of the plain format before.
+  void Settle();
+
+  std::map<std::string, uint64_t> missing;   // Cells by text that always means a missing one.
+  std::map<std::string, uint64_t> doubtful;  // By text that means it among numbers.
+  // By text without digits, if there are few such texts; after Settle() only if they are among many
+  // numbers.
+  std::map<std::string, uint64_t> words;
+  uint64_t filled = 0;                     // All cells but `missing`.
+  DistinctCounter distinct;                // Of filled cells; 3 and 3.0 are one.
+  std::map<std::string, uint64_t> values;  // Of filled cells; empty if more than kMaxValues.
+  bool has_many_values = false;
+  NumberFormat format;  // Of the numbers.
+
+  NumberProfile dates;     // Days since 1970 of filled cells that are dates, also as `20240131`.
+  bool has_times = false;  // Some dates have a time.
+
+  // Of filled cells that are neither numbers nor dates, by separator.
   std::array<ListProfile, kListSeparators.size()> lists;
 
   uint64_t cells() const;
   uint64_t missing_cells() const { return cells() - filled; }
-  // Whether all filled cells are numbers, or doubtful.
+  // Whether all filled cells are numbers, or mean a missing one among them.
   bool is_numeric() const;
-  // Of the numbers; 0 if they are equal.
-  double skewness() const;
+  // The same of dates. Numbers can be dates, too.
+  bool are_dates() const;
 
  private:
-  void AddNumber(double number, std::string_view cell);
-  void AddText(std::string_view cell, char separator);
+  // Another format, until a plain number contradicts it.
+  struct Alternative {
+    NumberFormat format;
+    bool is_possible = true;
+    std::optional<NumberProfile> numbers = {};  // None: as in the plain format.
+  };
 
-  std::optional<double> last_;
+  // Whether the cell is a number in one of them.
+  bool AddToAlternatives(std::optional<double> plain, std::string_view cell);
+  void AddText(std::string_view cell);
+
+  std::array<Alternative, 6> alternatives_ = {
+      {{{'.', ','}}, {{',', '\0'}}, {{',', '.'}}, {{'.', ' '}}, {{',', ' '}}, {{'.', '\''}}}};
+  bool has_many_words_ = false;
 };
+
+// The guess of a column of dates, if its cells are such and its name does not contradict.
+std::optional<ColumnGuess> GuessDates(const std::string& name, const ColumnProfile& profile);
 
 // The first rows of a CSV file.
 struct CsvSample {

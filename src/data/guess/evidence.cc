@@ -207,7 +207,7 @@ KeptLabels::KeptLabels(const KeptRows& rows, size_t column, const ColumnConfig& 
   Moments moments;
   for (size_t row = 0; row < rows.size(); ++row) {
     const std::string_view cell = rows.Cell(row, column);
-    const std::optional<double> number = ParseNumberCell(cell);
+    const std::optional<double> number = ParseNumberCell(cell, label.numbers);
     double value = std::numeric_limits<double>::quiet_NaN();
     if (!label.positive.empty()) {
       if (cell == label.positive[0]) value = 1;
@@ -239,7 +239,8 @@ void KeptLabels::MeasurePresence(size_t column, Evidence& evidence) const {
   evidence.by_presence = rows.MeanLoss(rows.ByValue(constant));
 }
 
-Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log) const {
+Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log,
+                             const NumberFormat& format) const {
   std::vector<double> labels;
   std::vector<double> numbers;
   std::vector<uint32_t> values;
@@ -250,7 +251,7 @@ Evidence KeptLabels::Measure(size_t column, bool is_numeric, bool is_log) const 
     if (std::isnan(labels_[row]) || cell.empty()) continue;
     uint64_t key = HashBytes(cell);
     if (is_numeric) {
-      const std::optional<double> number = ParseNumberCell(cell);
+      const std::optional<double> number = ParseNumberCell(cell, format);
       if (!number) continue;
       evidence.are_integral &= *number == std::floor(*number);
       numbers.push_back(is_log ? std::log1p(std::max(0.0, *number)) : *number);

@@ -52,8 +52,8 @@ class KeptLabels {
   // label: the column's configuration.
   KeptLabels(const KeptRows& rows, size_t column, const ColumnConfig& label);
 
-  // Errors of `column`. is_log: number is log1p of it. separator: of lists, which are one value.
-  Evidence Measure(size_t column, bool is_numeric, bool is_log) const;
+  // Errors of `column`. is_log: number is log1p of it. format: of its numbers.
+  Evidence Measure(size_t column, bool is_numeric, bool is_log, const NumberFormat& format) const;
 
  private:
   void MeasurePresence(size_t column, Evidence& evidence) const;

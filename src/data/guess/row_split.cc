@@ -18,7 +18,6 @@
 #include "data/guess/part_file.h"
 #include "data/guess/table_rows.h"
 #include "data/guess/time_split.h"
-#include "data/process/numbers.h"
 #include "data/process/times.h"
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"
@@ -54,7 +53,8 @@ class RowChecker {
           break;
         }
         case ColumnConfig::Kind::kDense:
-          if (!ParseNumberCell(cell) && !IsMissing(cell)) {
+          if (guess_.columns[i].config.width > 1) break;  // Training names bad ones.
+          if (!ParseCell(guess_.columns[i].config, cell) && !IsMissing(cell)) {
             return BadCell(guess_.columns[i].config, cell,
                            absl::StrCat("is no number, unlike those of the first ", guess_.rows,
                                         " rows; correct it"));
@@ -86,7 +86,7 @@ class RowChecker {
   }
   StatusOr<bool> ParseLabel(std::string_view cell) const {
     if (label_.label_values != ColumnConfig::LabelValues::kBinary) {
-      const auto number = ParseNumberCell(cell);
+      const auto number = ParseNumberCell(cell, label_.numbers);
       if (number && std::isfinite(static_cast<float>(*number))) return false;
       return BadCell(label_, cell, "is no number; correct it, or remove the row");
     }

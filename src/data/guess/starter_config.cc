@@ -124,6 +124,15 @@ std::vector<Feature> FeaturesOf(const CsvGuess& guess, const StarterOptions& opt
       add(unique(name + "_id"), absl::StrCat("column: ", NameText(name)),
           ExpectedDistinct(column, guess, train_rows), "");
     }
+    if (column.config.date) {
+      const std::string keys = absl::StrCat("column: ", NameText(name), ", date: ");
+      const uint64_t parts = column.has_times ? 2 : 1;
+      if (left >= parts) {
+        left -= parts;
+        if (column.has_times) add(unique(name + "_hour"), keys + "hour", 24, "");
+        add(unique(name + "_weekday"), keys + "weekday", 7, "");
+      }
+    }
     if (column.quantiles > 0 && left > 0) {
       --left;
       add(unique(name + "_range"), absl::StrCat("column: ", NameText(name), ", ", RangesOf(column)),
@@ -133,7 +142,7 @@ std::vector<Feature> FeaturesOf(const CsvGuess& guess, const StarterOptions& opt
   if (!features.empty()) return features;
   // A model needs embeddings.
   for (const ColumnGuess& column : guess.columns) {
-    if (column.config.kind != Kind::kDense) continue;
+    if (column.config.kind != Kind::kDense || column.config.width > 1) continue;
     add(unique(column.config.name + "_id"), absl::StrCat("column: ", NameText(column.config.name)),
         column.distinct, "numbers as texts");
     break;
@@ -235,6 +244,22 @@ std::string Features(const std::vector<Feature>& features) {
   return text;
 }
 
+std::string NumberKeys(const NumberFormat& numbers) {
+  std::string keys = numbers.decimal == ',' ? ", decimal: comma" : "";
+  switch (numbers.thousands) {
+    case ',':
+      return keys + ", thousands: comma";
+    case '.':
+      return keys + ", thousands: point";
+    case '\'':
+      return keys + ", thousands: apostrophe";
+    case ' ':
+      return keys + ", thousands: blank";
+    default:
+      return keys;
+  }
+}
+
 // is_for_stream: statistics are those of the sample.
 std::string Keys(const ColumnConfig& column, bool is_for_stream) {
   std::string keys = absl::StrCat("name: ", NameText(column.name));
@@ -248,25 +273,35 @@ std::string Keys(const ColumnConfig& column, bool is_for_stream) {
         absl::StrAppend(&keys, ", positive: ", Texts(column.positive),
                         ", negative: ", Texts(column.negative));
       }
+      keys += NumberKeys(column.numbers);
       break;
     case Kind::kDense:
       keys += ", kind: dense";
-      if (is_for_stream) {
+      if (column.date) keys += ", date: true";
+      if (column.width > 1) {
+        absl::StrAppend(&keys, ", width: ", column.width);
+        if (column.separator != '\0') {
+          absl::StrAppend(&keys, ", separator: ", Text(std::string(1, column.separator)));
+        }
+      } else if (is_for_stream) {
         absl::StrAppendFormat(&keys, ", mean: %.9g, stddev: %.9g", column.mean, column.stddev);
       } else {
         keys += ", fit: true";
       }
       if (column.transform == ColumnConfig::Transform::kLog1p) keys += ", transform: log1p";
       if (column.missing != 0) absl::StrAppendFormat(&keys, ", missing: %.6g", column.missing);
+      keys += NumberKeys(column.numbers);
+      if (column.integers) keys += ", integers: true";
       break;
     case Kind::kId:
       keys += ", kind: id";
       if (column.separator != '\0') {
         absl::StrAppend(&keys, ", separator: ", Text(std::string(1, column.separator)));
       }
+      if (column.integers) keys += ", integers: true";
       break;
     case Kind::kWeight:
-      keys += ", kind: weight";
+      keys += ", kind: weight" + NumberKeys(column.numbers);
       break;
     case Kind::kSkip:
     case Kind::kGroup:  // Never guessed.

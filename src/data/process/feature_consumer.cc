@@ -113,8 +113,11 @@ std::vector<size_t> PlacesOf(const std::vector<std::string>& sources,
 StatusOr<std::unique_ptr<RowConsumer>> NewFeatureConsumer(
     const DataConfig& config, const std::vector<FeatureConfig>& features) {
   const std::vector<ColumnConfig> columns = ColumnsOf(config);
-  auto consumer = std::make_unique<FeatureConsumer>(
-      columns.size(), std::ranges::count(columns, ColumnConfig::Kind::kDense, &ColumnConfig::kind));
+  size_t first_derived = 0;
+  for (const ColumnConfig& column : columns) {
+    if (column.kind == ColumnConfig::Kind::kDense) first_derived += column.width;
+  }
+  auto consumer = std::make_unique<FeatureConsumer>(columns.size(), first_derived);
   for (const FeatureConfig& feature : features) {
     SIMURGH_ASSIGN_OR_RETURN(
         FeatureIds ids,

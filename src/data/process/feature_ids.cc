@@ -13,7 +13,7 @@
 #include "absl/strings/str_format.h"
 
 #include "data/csv_cells.h"
-#include "data/process/numbers.h"
+#include "data/process/times.h"
 #include "data/row_parser.h"
 #include "simurgh/base/check.h"
 #include "simurgh/base/log.h"
@@ -48,8 +48,9 @@ bool TakesNumbersAsTheyAre(const FeatureConfig& config, size_t columns) {
   const ProcessingConfig& processing = config.processing;
   return KeepsNumbers(processing) && columns == 1 && processing.plugin.path.empty() &&
          processing.boundaries.empty() && processing.vocabulary.empty() &&
-         processing.missing == Missing::kSkip && processing.max_length == 0 &&
-         processing.modulo == 0 && config.hash_stack.rounds == 0 && config.weight_separator == '\0';
+         processing.date == ProcessingConfig::Date::kNone && processing.missing == Missing::kSkip &&
+         processing.max_length == 0 && processing.modulo == 0 && config.hash_stack.rounds == 0 &&
+         config.weight_separator == '\0';
 }
 
 }  // namespace
@@ -82,9 +83,10 @@ StatusOr<FeatureIds> FeatureIds::Create(const FeatureConfig& config, std::vector
 std::optional<uint64_t> FeatureIds::plain_seed() const {
   const ProcessingConfig& processing = config_.processing;
   const bool is_plain = columns_.size() == 1 && !plugin_ && processing.boundaries.empty() &&
-                        vocabulary_.empty() && processing.hash != Hash::kNone &&
-                        processing.hash != Hash::kInteger && processing.missing == Missing::kSkip &&
-                        processing.max_length == 0 && !processing.pad && processing.modulo == 0 &&
+                        processing.date == ProcessingConfig::Date::kNone && vocabulary_.empty() &&
+                        processing.hash != Hash::kNone && processing.hash != Hash::kInteger &&
+                        processing.missing == Missing::kSkip && processing.max_length == 0 &&
+                        !processing.pad && processing.modulo == 0 &&
                         config_.hash_stack.rounds == 0 && config_.weight_separator == '\0';
   return is_plain ? std::optional(processing.seed) : std::nullopt;
 }
@@ -95,6 +97,12 @@ Status FeatureIds::BadToken(const Token& token, std::string_view problem) const 
 
 StatusOr<std::optional<uint64_t>> FeatureIds::IdOf(const Token& token) const {
   const ProcessingConfig& processing = config_.processing;
+  if (processing.date != ProcessingConfig::Date::kNone) {
+    const auto days = ParseNumberCell(token.text);  // As the column of dates gives them.
+    if (!days)
+      return BadToken(token, "is not a date; correct it, or add it to data.missing_values");
+    return processing.date == ProcessingConfig::Date::kHour ? HourOf(*days) : WeekdayOf(*days);
+  }
   if (!processing.boundaries.empty()) {
     // A hexadecimal id has no numeric value.
     const auto value = token.is_number ? std::nullopt : ParseNumberCell(token.text);

@@ -12,13 +12,46 @@
 
 namespace simurgh {
 
-// The whole text as a finite number, or nothing.
+// The whole text as a finite number, or nothing. Numbers may have a sign and, at one end, a
+// currency or percent sign, which is left out: `12.5%` is 12.5. Numbers in parentheses are
+// negative.
+std::optional<double> ParseWrittenNumber(std::string_view text, const NumberFormat& format);
+
+// The same in the default format. Plain numbers are fast.
 inline std::optional<double> ParseNumberCell(std::string_view text) {
   double value = 0.0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || !std::isfinite(value)) return std::nullopt;
+  if (error != std::errc() || stop != end) [[unlikely]]
+    return ParseWrittenNumber(text, {});
+  if (!std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+// The same in the format of a column.
+inline std::optional<double> ParseNumberCell(std::string_view text, const NumberFormat& format) {
+  return format == NumberFormat() ? ParseNumberCell(text) : ParseWrittenNumber(text, format);
+}
+
+// The text of an id of a column of integers. Decimals that are zeros are left out, because programs
+// that keep columns with missing values as floating point numbers write 3 as `3.0`. Nothing for a
+// number in scientific notation, which has lost digits.
+inline std::optional<std::string_view> IntegerText(std::string_view text) {
+  const auto is_digit = [](char c) { return '0' <= c && c <= '9'; };
+  size_t end = text.starts_with('-') ? 1 : 0;
+  const size_t first = end;
+  while (end < text.size() && is_digit(text[end])) ++end;
+  if (end == text.size() || end == first) return text;  // The common case; a text.
+  size_t rest = end;
+  if (text[rest] == '.') ++rest;
+  const size_t decimals = rest;
+  while (rest < text.size() && is_digit(text[rest])) ++rest;
+  if (rest == text.size()) {
+    const bool is_integer = text.find_first_not_of('0', decimals) == text.npos;
+    return is_integer ? text.substr(0, end) : text;
+  }
+  const bool is_scientific = (text[rest] == 'e' || text[rest] == 'E') && ParseNumberCell(text);
+  return is_scientific ? std::nullopt : std::optional(text);
 }
 
 // The whole text as an integer from -2^63 to 2^64 - 1, in two's complement, or nothing.

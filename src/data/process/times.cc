@@ -1,8 +1,9 @@
 #include "data/process/times.h"
 
+#include <charconv>
 #include <chrono>
-
-#include "data/process/numbers.h"
+#include <cmath>
+#include <cstdint>
 
 namespace simurgh {
 namespace {
@@ -94,7 +95,58 @@ std::optional<double> ParseDate(Scanner text) {
   return seconds + *time - *offset;
 }
 
+constexpr double kSecondsOfDay = 86'400;
+
+// `20240131` of this and the last century.
+std::optional<double> CompactDays(std::string_view text) {
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (text.size() != 8 || error != std::errc() || stop != end) return std::nullopt;
+  if (number < 19'000'000 || number > 21'000'000) return std::nullopt;
+  const std::chrono::year_month_day date{
+      std::chrono::year(number / 10'000),
+      std::chrono::month(static_cast<unsigned>(number / 100 % 100)),
+      std::chrono::day(static_cast<unsigned>(number % 100))};
+  if (!date.ok()) return std::nullopt;
+  return static_cast<double>(std::chrono::sys_days(date).time_since_epoch().count());
+}
+
+// The last whole second. Days are exact to less than a microsecond.
+int64_t SecondsOf(double days) {
+  return static_cast<int64_t>(std::floor(days * kSecondsOfDay + 1e-4));
+}
+
+int64_t FloorOf(int64_t number, int64_t divisor) {
+  const int64_t quotient = number / divisor;
+  return number % divisor < 0 ? quotient - 1 : quotient;
+}
+
 }  // namespace
+
+double EpochDays(double number) {
+  double seconds = number;
+  for (double size = 1e11; std::abs(number) >= size && size < 1e20; size *= 1e3) seconds /= 1e3;
+  return seconds / kSecondsOfDay;
+}
+
+std::optional<double> ParseDateCell(std::string_view text) {
+  if (const auto days = CompactDays(text)) return days;
+  if (const auto number = ParseNumberCell(text)) return EpochDays(*number);
+  const auto seconds = ParseDate(Scanner(text));
+  return seconds ? std::optional(*seconds / kSecondsOfDay) : std::nullopt;
+}
+
+int HourOf(double days) {
+  const int64_t hours = FloorOf(SecondsOf(days), 3'600);
+  return static_cast<int>(hours - FloorOf(hours, 24) * 24);
+}
+
+int WeekdayOf(double days) {
+  // The first day of 1970 was a Thursday.
+  const int64_t day = FloorOf(SecondsOf(days), 86'400) + 3;
+  return static_cast<int>(day - FloorOf(day, 7) * 7);
+}
 
 std::optional<double> ParseTimeCell(std::string_view text) {
   if (const auto number = ParseNumberCell(text)) return number;

@@ -3,11 +3,30 @@
 #include <optional>
 #include <string_view>
 
+#include "data/process/numbers.h"
+#include "simurgh/config/data_config.h"
+
 namespace simurgh {
 
 // A date with or without a time of day as seconds since 1970, or a number as it is; nothing for
 // another text. Dates are as in ISO 8601, such as 2024-02-29, 2024/02/29 23:59 or
 // 2024-02-29T23:59:59.5+01:00; without an offset they are in UTC.
 std::optional<double> ParseTimeCell(std::string_view text);
+
+// A Unix time as days since 1970, UTC. The unit follows from the size: seconds up to the year 5138,
+// then milliseconds, microseconds, nanoseconds.
+double EpochDays(double number);
+
+// The days since 1970, UTC, of such a date, of `20240131`, or of a Unix time; or nothing.
+std::optional<double> ParseDateCell(std::string_view text);
+
+// The number of a cell of a column of single numbers.
+inline std::optional<double> ParseCell(const ColumnConfig& column, std::string_view cell) {
+  return column.date ? ParseDateCell(cell) : ParseNumberCell(cell, column.numbers);
+}
+
+// The hour of a day, 0 to 23, and the day of a week, 0 to 6 from Monday, of such days.
+int HourOf(double days);
+int WeekdayOf(double days);
 
 }  // namespace simurgh

@@ -176,9 +176,6 @@ TEST_CASE("Keys without effect and contradictory values are errors", "[config]")
       {"rounds: 2", "rounds: 3", "rounds: 3",
        "features.0.hash_stack: needs 1500 rows, table 'city' holds 1000; "
        "lower rounds or buckets, or raise the table's capacity_rows"},
-      {"separator: \"|\"", "separator: \";\"", "{name: items",
-       "data.columns.2.separator: the same as csv.separator; "
-       "use another separator within cells"},
   });
 }
 

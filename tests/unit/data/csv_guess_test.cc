@@ -14,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
@@ -241,12 +242,127 @@ TEST_CASE("Texts of missing cells are found", "[guess]") {
   CHECK(category[0].vocabulary == std::vector<std::string>{"?", "x"});
 }
 
+TEST_CASE("Numbers are found as people write them", "[guess]") {
+  struct Written {
+    const char* name;
+    std::function<std::string(double)> cell;
+    NumberFormat format;
+  };
+  const auto two = [](double number) { return absl::StrFormat("%.2f", number); };
+  const auto european = [&](double number) {
+    std::string text = two(std::fmod(number, 1'000));
+    text = absl::StrCat(std::string(6 - text.size(), '0'), text);
+    text[3] = ',';
+    return absl::StrCat(static_cast<int>(number / 1'000), ".", text);
+  };
+  const std::vector<Written> all = {
+      {"plain", two, {}},
+      {"comma", [](double n) { return absl::StrCat("\"", static_cast<int>(n), ",5\""); }, {',', 0}},
+      {"european",
+       [&](double n) { return absl::StrCat("\"", european(n + 1'000), "\""); },
+       {',', '.'}},
+      {"thousands",
+       [](double n) {
+         return absl::StrFormat("\"%d,%03d\"", static_cast<int>(n / 1'000) + 1,
+                                static_cast<int>(n) % 1'000);
+       },
+       {'.', ','}},
+      {"currency", [&](double n) { return "$" + two(n); }, {}},
+      {"percent", [&](double n) { return two(n) + "%"; }, {}},
+      {"plus", [&](double n) { return "+" + two(n); }, {}},
+  };
+  for (const Written& written : all) {
+    CAPTURE(written.name);
+    std::mt19937 random(5);
+    const Guessed guessed(Rows("price,label", 1'000, [&](size_t i) {
+      const char* const words[] = {"<NA>", "NaT", "inf", "(null)", "\u2014", "k. A."};
+      const std::string cell = written.cell(static_cast<double>(random() % 900'000) / 100);
+      return absl::StrCat(i % 10 == 0 ? words[i / 10 % 6] : cell, ",", i % 2);
+    }));
+    REQUIRE(guessed.kind(0) == Kind::kDense);
+    CHECK(guessed[0].config.numbers == written.format);
+    CHECK(guessed.guess.missing_values ==
+          std::vector<std::string>{"", "(null)", "<NA>", "NaT", "inf", "k. A.", "\u2014"});
+    CHECK_THAT(guessed[0].reason, Contains("'k. A.' means a missing one"));
+  }
+}
+
+TEST_CASE("Integers that a program has rewritten stay ids", "[guess]") {
+  const auto guess = [](const std::function<std::string(size_t)>& cell) {
+    return Guessed(
+        Rows("uid,label", 1'000, [&](size_t i) { return absl::StrCat(cell(i), ",", i % 2); }));
+  };
+  const Guessed floats = guess([](size_t i) { return absl::StrCat(i % 90, ".0"); });
+  CHECK(floats.kind(0) == Kind::kId);
+  CHECK(floats[0].config.integers);
+  CHECK(floats[0].distinct == 90);
+  const Guessed mangled = guess([](size_t i) {
+    return i % 50 == 0 ? "1.35217E+17" : absl::StrCat(135217135789158401 + i % 90);
+  });
+  CHECK(mangled.kind(0) == Kind::kId);
+  CHECK(mangled[0].config.integers);
+  CHECK_THAT(mangled[0].reason, Contains("20 like 1.35217E+17 have lost digits and are missing"));
+  const Guessed few = guess([](size_t i) { return i % 3 == 0 ? "1.0" : "2"; });
+  CHECK(few[0].vocabulary == std::vector<std::string>{"1", "2"});
+  // These are no integers.
+  const Guessed versions = guess([](size_t i) { return absl::StrCat("v", i % 9, ".0"); });
+  CHECK_FALSE(versions[0].config.integers);
+}
+
+TEST_CASE("Dates, Unix times, lists and vectors are found", "[guess]") {
+  std::mt19937 random(9);
+  const Guessed guessed(Rows("day,time,epoch,tags,names,point,label", 2'000, [&](size_t i) {
+    const auto pick = [&](size_t n) { return random() % n; };
+    const char* const names[] = {"New York", "Berlin", "Salt Lake City", "Los Angeles"};
+    std::string tags = absl::StrCat("\"['t", pick(30), "'");
+    for (size_t n = pick(5); n > 0; --n) absl::StrAppend(&tags, ", 't", pick(30), "'");
+    return absl::StrCat(i % 9 == 0 ? "" : absl::StrFormat("2024-02-%02d", 1 + pick(28)), ",",
+                        absl::StrFormat("2024-02-%02dT%02d:00:00Z", 1 + pick(28), pick(24)), ",",
+                        1'700'000'000'000 + pick(1'000'000'000), ",", tags, "]\",", names[pick(4)],
+                        " ", pick(300), ",",
+                        absl::StrFormat("%.3f|%.3f", random() / 4e9, random() / 4e9), ",", pick(2));
+  }));
+  CHECK(guessed[0].config.date);
+  CHECK_FALSE(guessed[0].has_times);
+  CHECK_THAT(guessed[0].reason, Contains("dates from 2024-02-01 to 2024-02-28"));
+  CHECK(guessed[0].config.missing == Approx(19'768).margin(2));  // 2024-02-15.
+  CHECK(guessed[1].config.date);
+  CHECK(guessed[1].has_times);
+  CHECK(guessed[2].config.date);
+  CHECK_THAT(guessed[2].reason, Contains("Unix times from 2023-11-14 to 2023-11-2"));
+  CHECK(guessed[3].config.separator == ',');
+  CHECK(guessed[3].distinct == 30);
+  CHECK(guessed[4].config.separator == '\0');  // Names are no lists.
+  CHECK(guessed[5].config.width == 2);
+  CHECK(guessed[5].config.separator == '|');
+  const std::string text = StarterConfig(guessed.guess, {.cluster = "a",
+                                                         .source = "a.csv",
+                                                         .train = "a.csv",
+                                                         .validation = "a.csv",
+                                                         .test = "a.csv",
+                                                         .model = "a.model",
+                                                         .train_rows = 2'000,
+                                                         .has_bad_rows = false,
+                                                         .ports = {1, 2, 3, 4, 5, 6}});
+  const StatusOr<ClusterConfig> config =
+      ParseClusterConfig(text, guessed.folder.Path("a.yaml"), {});
+  INFO(config.status().ToString());
+  INFO(text);
+  REQUIRE(config.ok());
+  for (size_t i = 0; i < config->data.columns.size(); ++i) {
+    const ColumnConfig& column = config->data.columns[i];
+    CHECK(column.date == guessed[i].config.date);
+    CHECK(column.width == guessed[i].config.width);
+    CHECK(column.separator == guessed[i].config.separator);
+  }
+}
+
 TEST_CASE("Separators and names are found", "[guess]") {
   for (const char separator : {',', ';', '\t', '|'}) {
     const std::string between(1, separator);
     const Guessed guessed(
         Rows(absl::StrJoin({"user name", "\"a,b;c\"", "", "label"}, between), 40, [&](size_t i) {
-          return absl::StrJoin({absl::StrCat("u", i % 5), absl::StrCat("\"", i % 4, ",5\""),
+          return absl::StrJoin({absl::StrCat("u", i % 5), absl::StrCat("\"x", i % 4, ",5\""),
                                 absl::StrCat("x", i % 3), absl::StrCat(i % 2)},
                                between);
         }));
@@ -256,7 +372,7 @@ TEST_CASE("Separators and names are found", "[guess]") {
     CHECK(guessed[0].config.name == "user_name");
     CHECK(guessed[1].config.name == "a_b_c");
     CHECK(guessed[2].config.name == "column_3");
-    CHECK(guessed[1].vocabulary == std::vector<std::string>{"0,5", "1,5", "2,5", "3,5"});
+    CHECK(guessed[1].vocabulary == std::vector<std::string>{"x0,5", "x1,5", "x2,5", "x3,5"});
   }
   // A colon separates cells if nothing else does.
   CHECK(Guessed("a:label\nx:0\ny:1\nx:1\n").guess.separator == ':');
@@ -588,7 +704,7 @@ TEST_CASE("Distinct texts are counted, and numbers have moments", "[guess]") {
   for (int i = 0; i < 1'000; ++i) {
     const std::string text = absl::StrCat(numbers(random));
     values.push_back(std::stod(text));
-    profile.Add(text, ',');
+    profile.Add(text);
   }
   double mean = 0;
   for (const double value : values) mean += value / 1'000;
