@@ -521,6 +521,8 @@ class NnWorker : public Daemon {
     std::vector<std::string> warnings;
     if (result.evaluation) {
       warnings = LogLossWarnings(*result.evaluation, LabelColumns(job_->config().data));
+      std::ranges::move(TestWarnings(*result.evaluation, job_->config()),
+                        std::back_inserter(warnings));
     }
     std::string drift = job_->DriftAt(result.best_step.value_or(result.steps));
     if (!drift.empty()) warnings.push_back(std::move(drift));

@@ -6,6 +6,7 @@
 
 #include "simurgh/base/log.h"
 #include "simurgh/base/text.h"
+#include "simurgh/data/batch_reader.h"
 
 namespace simurgh {
 namespace {
@@ -66,6 +67,40 @@ std::string TestResult(const EvaluationResult& result, const std::vector<std::st
     text += fmt::format("label={} {}\n", labels[task], describe(result.tasks[task], false));
   }
   return text + describe(result, true);
+}
+
+std::vector<std::string> TestWarnings(const EvaluationResult& result, const ClusterConfig& config) {
+  constexpr double kManyUnseen = 0.5;
+  constexpr double kTooGood = 0.995;
+  std::vector<std::string> warnings;
+  for (size_t f = 0; f < result.unseen_shares.size(); ++f) {
+    const double share = result.unseen_shares[f];
+    const FeatureConfig& feature = config.features[f];
+    const TableConfig& table = config.tables[feature.table_index];
+    // Weights of the first order have the ids of other features.
+    if (share < kManyUnseen || table.dim == 1 ||
+        table.admission.kind != AdmissionConfig::Kind::kAlways) {
+      continue;
+    }
+    warnings.push_back(fmt::format(
+        "{:.0f} % of the test rows have ids of '{}' that training has not seen. Check that the "
+        "training data has the column in the same form, or leave it out",
+        100 * share, feature.name));
+  }
+  const auto check = [&](const EvaluationResult& one, const std::string& label) {
+    if (IsRegression(one.loss_kind) || !(one.auc > kTooGood)) return;
+    warnings.push_back(
+        fmt::format("the test AUC of '{}' is {:.4f}, as if a column contained the label. Leave "
+                    "columns out that "
+                    "are known only with the label",
+                    label, one.auc));
+  };
+  const std::vector<std::string> labels = LabelColumns(config.data);
+  if (result.tasks.empty()) check(result, labels.front());
+  for (size_t task = 0; task < result.tasks.size(); ++task) {
+    check(result.tasks[task], labels[task]);
+  }
+  return warnings;
 }
 
 std::string NothingTrained(const ClusterConfig& config, const TrainResult& result) {

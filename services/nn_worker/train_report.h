@@ -27,6 +27,10 @@ std::string WindowText(const TrainObserver::Window& window);
 std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels,
                        const std::string& what = "test");
 
+// What makes the result of a test doubtful: ids that training has not seen, and an AUC that data
+// without the label in a column hardly allow.
+std::vector<std::string> TestWarnings(const EvaluationResult& result, const ClusterConfig& config);
+
 // Why a training that continued a model had no step left, and what trains the model further.
 std::string NothingTrained(const ClusterConfig& config, const TrainResult& result);
 

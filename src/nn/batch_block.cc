@@ -1,5 +1,6 @@
 #include "simurgh/nn/batch_block.h"
 
+#include <algorithm>
 #include <iterator>
 #include <set>
 #include <utility>
@@ -211,6 +212,25 @@ void EmbeddingCheck::Count(const BatchBlock& block, size_t samples,
       if (AllFinite(own.row(row))) continue;
       ++counts[f];
       break;
+    }
+  }
+}
+
+void EmbeddingCheck::CountUnseen(const BatchBlock& block, const CompactBatch& ids,
+                                 std::span<double> counts) const {
+  const MatrixView<const float> embeddings = block.embeddings;
+  if (embeddings.rows() < ids.batch_size || ids.feature_count() != features_.size()) return;
+  size_t column = 0;
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const MatrixView<const float> own = embeddings.Columns(column, features_[f].width);
+    column += features_[f].width;
+    const FeatureView view = ids.feature(f);
+    for (size_t row = 0; row < ids.batch_size; ++row) {
+      if (view.sample(row).empty()) continue;
+      ++counts[f];
+      const std::span<const float> values = own.row(row);
+      const bool is_unseen = std::ranges::all_of(values, [](float value) { return value == 0; });
+      counts[features_.size() + f] += is_unseen ? 1 : 0;
     }
   }
 }

@@ -232,6 +232,9 @@ Status PredictBatches(
           probabilities, [](float probability) { return !std::isfinite(probability); }));
       options.embeddings.Count(*pulled->block, dense.batch_size, not_finite.features());
     }
+    if (!options.unseen.empty()) {
+      options.embeddings.CountUnseen(*pulled->block, *pulled->batch->sparse, options.unseen);
+    }
     if (options.sink) SIMURGH_RETURN_IF_ERROR(options.sink(*pulled->batch, probabilities));
     pipeline.Finish();
   }
@@ -325,10 +328,19 @@ StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
     metrics.Add(batch, outputs);
     return absl::OkStatus();
   };
-  SIMURGH_RETURN_IF_ERROR(PredictBatches(port, network, collective, step_id, open, options,
+  EvaluationOptions counting = options;
+  const size_t features = options.embeddings.features();
+  std::vector<double> unseen(2 * features);
+  counting.unseen = unseen;
+  SIMURGH_RETURN_IF_ERROR(PredictBatches(port, network, collective, step_id, open, counting,
                                          std::move(stop), on_outputs));
   SIMURGH_ASSIGN_OR_RETURN(EvaluationResult result, metrics.Compute(collective));
   if (options.fits_calibration) SIMURGH_RETURN_IF_ERROR(collection.Fit(collective, result));
+  if (features == 0) return result;
+  SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kStep, unseen));
+  for (size_t f = 0; f < features; ++f) {
+    result.unseen_shares.push_back(unseen[f] > 0 ? unseen[features + f] / unseen[f] : 0.0);
+  }
   return result;
 }
 

@@ -104,8 +104,31 @@ def full_table():
             expect(f"table=user capacity_rows={capacity}" in "".join(found), found)
 
 
+def doubtful():
+    """Ids that training has not seen, and a column that is the label, each have one warning."""
+    user, item, _, _, label, _ = clicks(3000)
+    write("train.csv", ["user", "item", "leak", "label"],
+          zip([f"u{x}" for x in user], [f"i{x}" for x in item], [f"x{x}" for x in label], label))
+    write("test.csv", ["user", "item", "leak", "label"],
+          zip([f"U{x}" for x in user], [f"i{x}" for x in item], [f"x{x}" for x in label], label))
+    for leaks, test in ((False, "train.csv"), (False, "test.csv"), (True, "train.csv")):
+        with open("doubtful.yaml", "w") as file:
+            file.write(cluster_yaml() + f"data: {{train: [train.csv], test: [{test}], columns: "
+                       "[{name: user, kind: id}, {name: item, kind: id}, {name: leak, kind: "
+                       f"{'id' if leaks else 'skip'}}}, {{name: label, kind: label}}]}}\n"
+                       "model: deepfm\n")
+        done = simurgh("train", "doubtful.yaml")
+        warnings = [line for line in done.out.splitlines() if line.startswith("warning: ")]
+        expect(len(warnings) == (leaks or test == "test.csv"), f"{leaks} {test}: {done.out}")
+        if leaks:
+            expect("as if a column contained the label" in "".join(warnings), warnings)
+        elif warnings:
+            expect("100 % of the test rows have ids of 'user'" in warnings[0], warnings)
+
+
 wide(120)
 numbers()
 pairs_of_numbers()
 weights()
 full_table()
+doubtful()

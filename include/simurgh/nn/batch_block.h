@@ -81,6 +81,12 @@ class EmbeddingCheck {
   // Requires a block that the network has computed. Shape: counts (features).
   void Count(const BatchBlock& block, size_t samples, std::span<double> counts) const;
 
+  // Adds, for each feature, the samples with ids to counts[f], and those of them whose embeddings
+  // are all zero to counts[features() + f]: training has seen none of their ids. Requires a block
+  // that the network has computed; adds nothing if only a device has its embeddings.
+  void CountUnseen(const BatchBlock& block, const CompactBatch& ids,
+                   std::span<double> counts) const;
+
   // The names of the features whose count is above 0, separated by commas.
   std::string Names(std::span<const double> counts) const;
   // Names() as part of an error, with the remedy. Empty if there are none.

@@ -42,6 +42,9 @@ struct EvaluationResult {
   std::optional<FittedCalibration> fitted = {};
   // The result of each label if there are several; the values above are then the first label's.
   std::vector<EvaluationResult> tasks;
+  // By feature: share of the samples with ids of which training has seen none; see
+  // EmbeddingCheck::CountUnseen. Empty without an EmbeddingCheck.
+  std::vector<double> unseen_shares = {};
 };
 
 double ValueOf(const EvaluationResult& result, EvaluationMetric metric);
@@ -98,7 +101,8 @@ struct EvaluationOptions {
   // A sample's group is the first id of this feature; samples without an id have no group. None:
   // see DenseBatch::groups.
   std::optional<size_t> group_feature;
-  EmbeddingCheck embeddings;  // Names features in errors.
+  EmbeddingCheck embeddings;      // Names features in errors.
+  std::span<double> unseen = {};  // Counts of EmbeddingCheck::CountUnseen; empty: none.
   std::chrono::milliseconds retry_deadline{60'000};
   PredictionSink sink;  // May be empty.
 };
