@@ -18,6 +18,7 @@
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/config/nearest.h"
+#include "simurgh/tensor/half.h"
 
 namespace simurgh {
 namespace {
@@ -34,8 +35,10 @@ enum class Type : uint8_t {
   kUInt32,
   kInt64,
   kUInt64,
+  kHalf,
   kFloat,
   kDouble,
+  kDecimal,
   kText,       // 32-bit offsets.
   kLargeText,  // 64-bit offsets.
   kTextView,
@@ -57,6 +60,7 @@ std::optional<Type> TypeOf(std::string_view format) {
       {"I", Type::kUInt32},
       {"l", Type::kInt64},
       {"L", Type::kUInt64},
+      {"e", Type::kHalf},
       {"f", Type::kFloat},
       {"g", Type::kDouble},
       {"u", Type::kText},
@@ -73,6 +77,7 @@ std::optional<Type> TypeOf(std::string_view format) {
       {"ttu", Type::kInt64},
       {"ttn", Type::kInt64}};
   if (format.starts_with("w:")) return Type::kFixedText;
+  if (format.starts_with("d:")) return Type::kDecimal;
   // Points in time, with a time zone, and durations.
   if (format.starts_with("ts") || format.starts_with("tD")) return Type::kInt64;
   const auto found = types.find(format);
@@ -87,7 +92,9 @@ bool IsSet(const uint8_t* bits, int64_t bit) {
 // An array without lists. A dictionary's elements are places in another array.
 struct Values {
   Type type = Type::kNull;
-  int32_t width = 0;                   // kFixedText: bytes.
+  int32_t width = 0;                   // kFixedText, kDecimal: bytes.
+  int32_t scale = 0;                   // kDecimal: decimals.
+  double seconds = 0;                  // Of a unit of time; 0: no time.
   std::unique_ptr<Values> dictionary;  // May be null.
 
   // Of the present array.
@@ -122,10 +129,31 @@ struct Lists {
   int64_t struct_offset = 0;
 };
 
+// The name of a type that is not read.
+std::string_view NameOfType(std::string_view format) {
+  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"d:", "decimal of more than 128 bits"},
+      {"+l", "list"},
+      {"+L", "large list"},
+      {"+w", "list of a fixed size"},
+      {"+vl", "list view"},
+      {"+vL", "large list view"},
+      {"+s", "struct"},
+      {"+m", "map"},
+      {"+r", "run-end encoded"},
+      {"+u", "union"},
+      {"ti", "interval"}};
+  for (const auto& [prefix, name] : kNames) {
+    if (format.starts_with(prefix)) return name;
+  }
+  return "unknown";
+}
+
 Status NotRead(std::string_view format) {
   return Invalid(
-      "has the Arrow type '%s', which is not read; cast it to an integer, float, string or list",
-      format);
+      "has the Arrow type %s ('%s'), which is not read; cast it to integers, floats, strings or "
+      "lists",
+      NameOfType(format), format);
 }
 
 // The number behind the prefix of a format.
@@ -135,10 +163,40 @@ bool ReadWidth(std::string_view format, std::string_view prefix, int32_t* width)
   return error == std::errc() && stop == end && *width >= 0;
 }
 
+// Sets the parts of `d:PRECISION,SCALE` or `d:PRECISION,SCALE,BITS`.
+bool ReadDecimal(std::string_view format, Values& values) {
+  int32_t precision = 0;
+  int32_t bits = 128;
+  if (format.find(',') == format.npos) return false;
+  const char* next = format.data() + 2;
+  const char* const end = format.data() + format.size();
+  for (int32_t* part : {&precision, &values.scale, &bits}) {
+    const auto [stop, error] = std::from_chars(next, end, *part);
+    if (error != std::errc()) return false;
+    next = stop;
+    if (next == end) break;
+    if (*next++ != ',') return false;
+  }
+  values.width = bits / 8;
+  constexpr int32_t kMaxDigits = 38;
+  return (bits == 32 || bits == 64 || bits == 128) && std::abs(values.scale) <= kMaxDigits;
+}
+
+// The seconds of a unit of times and dates; 0: it is none.
+double SecondsOf(std::string_view format) {
+  if (format == "tdD") return 86'400;
+  if (format == "tdm") return 1e-3;
+  if (!format.starts_with("ts") || format.size() < 3) return 0;
+  return format[2] == 's' ? 1 : format[2] == 'm' ? 1e-3 : format[2] == 'u' ? 1e-6 : 1e-9;
+}
+
 StatusOr<Values> ValuesOf(const ArrowSchema& schema) {
   const std::optional<Type> type = TypeOf(schema.format);
   if (!type) return NotRead(schema.format);
-  Values values{.type = *type};
+  Values values{.type = *type, .seconds = SecondsOf(schema.format)};
+  if (*type == Type::kDecimal && !ReadDecimal(schema.format, values)) {
+    return NotRead(schema.format);
+  }
   if (*type == Type::kFixedText && !ReadWidth(schema.format, "w:", &values.width)) {
     return NotRead(schema.format);
   }
@@ -288,6 +346,18 @@ StatusOr<std::string_view> TextAt(const Values& values, int64_t i) {
   }
 }
 
+// The digits of a decimal, without its scale.
+__extension__ using Integer = __int128;
+Integer DecimalAt(const Values& values, int64_t i) {
+  Integer number = 0;
+  const char* const bytes = static_cast<const char*>(values.data) +
+                            (values.offset + i) * static_cast<int64_t>(values.width);
+  if (values.width == 4) return values.at<int32_t>(i);
+  if (values.width == 8) return values.at<int64_t>(i);
+  std::memcpy(&number, bytes, sizeof(number));
+  return number;
+}
+
 // An element as a number, or nothing. Texts have none.
 std::optional<double> NumberAt(const Values& values, int64_t i) {
   switch (values.type) {
@@ -295,13 +365,39 @@ std::optional<double> NumberAt(const Values& values, int64_t i) {
       const int64_t bit = values.offset + i;
       return static_cast<const uint8_t*>(values.data)[bit / 8] >> (bit % 8) & 1;
     }
+    case Type::kHalf:
+      return FromHalf(Half::kF16, values.at<uint16_t>(i));
     case Type::kFloat:
       return values.at<float>(i);
     case Type::kDouble:
       return values.at<double>(i);
+    case Type::kDecimal: {
+      // A division rounds once, a product with .1 twice.
+      const auto digits = static_cast<double>(DecimalAt(values, i));
+      const double power = std::pow(10.0, std::abs(values.scale));
+      return values.scale < 0 ? digits * power : digits / power;
+    }
     default:
       return WithInteger(values, i, [](auto number) { return static_cast<double>(number); });
   }
+}
+
+// The text of an id that is a float or a decimal. Integers up to 2^53 are written as such, and
+// decimals without a scale of any size.
+std::string_view FloatText(const Values& values, int64_t i, double number, Digits& digits) {
+  constexpr double kExact = 9'007'199'254'740'992;
+  if (values.type == Type::kDecimal && values.scale == 0) {
+    const Integer integer = DecimalAt(values, i);
+    if (integer == static_cast<int64_t>(integer)) return digits.Text(static_cast<int64_t>(integer));
+    if (integer == static_cast<Integer>(static_cast<uint64_t>(integer))) {
+      return digits.Text(static_cast<uint64_t>(integer));
+    }
+  }
+  if (std::abs(number) <= kExact && number == std::floor(number)) {
+    return digits.Text(static_cast<int64_t>(number));
+  }
+  return values.type == Type::kFloat ? digits.Text(static_cast<float>(number))
+                                     : digits.Text(number);
 }
 
 // Sets the array of a dictionary to that of its element. False: it is null.
@@ -324,17 +420,17 @@ StatusOr<std::optional<std::string_view>> IdAt(const Values& all, int64_t i, Dig
   SIMURGH_ASSIGN_OR_RETURN(const bool has_value, Follow(values, i));
   if (!has_value) return std::nullopt;
   if (IsText(values->type)) return TextAt(*values, i);
-  if (values->type == Type::kFloat || values->type == Type::kDouble) {
+  if (Type::kHalf <= values->type && values->type <= Type::kDecimal) {
     const double number = *NumberAt(*values, i);
     if (std::isnan(number)) return std::nullopt;
-    return values->type == Type::kFloat ? digits.Text(values->at<float>(i)) : digits.Text(number);
+    return FloatText(*values, i, number, digits);
   }
   if (values->type == Type::kBool) return digits.Text(*NumberAt(*values, i) != 0 ? 1 : 0);
   return WithInteger(*values, i, [&](auto number) { return digits.Text(number); });
 }
 
-// An element as a number or, if it is one, as a text.
-Status SetNumber(const Values& all, int64_t i, Cell& cell) {
+// An element as a number or, if it is one, as a text. A time in a column of dates is in seconds.
+Status SetNumber(const Values& all, int64_t i, bool is_date, Cell& cell) {
   const Values* values = &all;
   SIMURGH_ASSIGN_OR_RETURN(const bool has_value, Follow(values, i));
   if (!has_value) return absl::OkStatus();
@@ -346,7 +442,7 @@ Status SetNumber(const Values& all, int64_t i, Cell& cell) {
   const double number = *NumberAt(*values, i);
   if (std::isnan(number)) return absl::OkStatus();
   cell.kind = Cell::Kind::kNumber;
-  cell.number = number;
+  cell.number = is_date && values->seconds > 0 ? number * values->seconds : number;
   return absl::OkStatus();
 }
 
@@ -471,7 +567,8 @@ ArrowRows::ArrowRows(ArrowRows&&) noexcept = default;
 ArrowRows& ArrowRows::operator=(ArrowRows&&) noexcept = default;
 
 StatusOr<std::vector<size_t>> FindArrowColumns(const DataConfig& config, const ArrowSchema& schema,
-                                               bool needs_labels) {
+                                               bool needs_labels,
+                                               const std::set<std::string>& elsewhere) {
   if (schema.format == nullptr || std::string_view(schema.format) != "+s") return NotStruct();
   std::map<std::string_view, size_t> places;
   std::map<std::string_view, size_t> repeated;
@@ -489,7 +586,7 @@ StatusOr<std::vector<size_t>> FindArrowColumns(const DataConfig& config, const A
     const auto place = places.find(name);
     const bool is_needed =
         column.kind != ColumnConfig::Kind::kSkip && (needs_labels || !IsTarget(column.kind));
-    if (place == places.end() && is_needed) {
+    if (place == places.end() && is_needed && !elsewhere.contains(name)) {
       return Invalid("there is no column %s; %s; rename it, or set data.columns.%d.header_name",
                      Quoted(name), NearestRemedy("column", name, names), i);
     }
@@ -522,8 +619,12 @@ StatusOr<ArrowRows> ArrowRows::Create(const ArrowSchema& schema,
       }
     }
     if (column.lists.kind != Lists::Kind::kNone) {
-      if (column.config.kind != ColumnConfig::Kind::kId) {
-        return Invalid("%s: it has lists, but is no id column; give it kind: id", name);
+      const bool is_vector = column.config.width > 1;
+      if (column.config.kind != ColumnConfig::Kind::kId && !is_vector) {
+        return Invalid(
+            "%s: it has lists, but is no id column; give it kind: id or, for vectors of numbers, "
+            "the width",
+            name);
       }
       if (inner->n_children != 1) return Annotate(NotRead(format), name);
       inner = inner->children[0];
@@ -746,7 +847,7 @@ bool ArrowRows::HasWeights(size_t column) const { return columns_[column].weight
 bool ArrowRows::CanHash(size_t column) const {
   const Column& one = columns_[column];
   return one.config.kind == ColumnConfig::Kind::kId && !one.weights &&
-         (one.config.separator == '\0' ||
+         ((one.config.separator == '\0' && !one.config.integers) ||
           !IsText((one.values.dictionary == nullptr ? one.values : *one.values.dictionary).type));
 }
 
@@ -789,7 +890,7 @@ Status ArrowRows::Column::Read(int64_t row, Cell& cell) {
   }
   using Kind = ColumnConfig::Kind;
   if (config.kind == Kind::kLabel || config.kind == Kind::kWeight || config.kind == Kind::kDense) {
-    return SetNumber(values, row, cell);
+    return SetNumber(values, row, config.date, cell);
   }
   digits.Reset(1);
   SIMURGH_ASSIGN_OR_RETURN(const auto text, IdAt(values, row, digits));

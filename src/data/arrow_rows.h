@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -42,10 +43,11 @@ class ArrowOwner {
 };
 
 // Finds configured columns by name among those of a schema: for each of ColumnsOf(), its place, or
-// FileColumns::kAbsent. needs_labels: see FindColumns.
+// FileColumns::kAbsent. needs_labels: see FindColumns. elsewhere: names that the schema may lack.
 // Errors: INVALID_ARGUMENT for a schema that is no struct, lacks a needed column or has it twice.
 StatusOr<std::vector<size_t>> FindArrowColumns(const DataConfig& config, const ArrowSchema& schema,
-                                               bool needs_labels);
+                                               bool needs_labels,
+                                               const std::set<std::string>& elsewhere = {});
 
 // The last dictionary of each column, hashed by the first thread that needs it. For all ArrowRows
 // of a file.
@@ -69,9 +71,10 @@ class HashedDictionaries {
 
 // Reads rows of Arrow arrays as cells, in place.
 //
-// Read: integers, booleans (0 and 1), floats, texts and bytes, dates and times (as integers), each
-// also as a dictionary; and lists of those. A list of structs of two is one of values and weights.
-// A null is missing, and so is a float that is no number. An id of an integer is its decimal text.
+// Read: integers, booleans (0 and 1), floats, decimals, texts and bytes, dates and times (as
+// integers, in a column of dates as seconds), each also as a dictionary; and lists of those. A list
+// of structs of two is one of values and weights. A null is missing, and so is a float that is no
+// number. An id of an integer, or of a float that is one, is its decimal text.
 //
 // The arrays are of the module, which is trusted to give buffers of the size that Arrow requires.
 // Counts, offsets and places beyond them are errors.

@@ -4,11 +4,14 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -267,12 +270,38 @@ void AppendText(const Cell& cell, char separator, std::string& text) {
   }
 }
 
+// The columns that folders of a path give, as in `day=2024-01-31/part.parquet`. Source: Apache
+// Hive.
+std::map<std::string, std::string> ColumnsOfPath(std::string_view path) {
+  std::map<std::string, std::string> columns;
+  for (size_t end = path.find('/'); end != path.npos; end = path.find('/')) {
+    const std::string_view folder = path.substr(0, end);
+    path.remove_prefix(end + 1);
+    const size_t sign = folder.find('=');
+    if (sign == folder.npos || sign == 0) continue;
+    std::string value;
+    for (size_t i = sign + 1; i < folder.size(); ++i) {
+      const std::string_view digits = folder.substr(i + 1, 2);
+      uint8_t byte = 0;
+      const bool is_escape =
+          folder[i] == '%' && digits.size() == 2 &&
+          std::from_chars(digits.data(), digits.data() + 2, byte, 16).ptr == digits.data() + 2;
+      value.push_back(is_escape ? static_cast<char>(byte) : folder[i]);
+      if (is_escape) i += 2;
+    }
+    if (value == "__HIVE_DEFAULT_PARTITION__") value.clear();
+    columns[std::string(folder.substr(0, sign))] = std::move(value);
+  }
+  return columns;
+}
+
 // How the columns of a file are read.
 struct FileTypes {
   std::string path;
   ArrowOwner<ArrowSchema> schema;     // Of the columns that are read.
   std::vector<ColumnConfig> columns;  // The same,
   std::vector<size_t> read;           // and their places among the configured columns.
+  std::vector<std::pair<size_t, std::string>> of_path;  // Configured columns with one value.
   std::unique_ptr<HashedDictionaries> dictionaries;
 };
 
@@ -356,11 +385,14 @@ class ArrowParser final : public BlockParser {
     std::ranges::fill(cells_, Cell());
     row_cells_.clear();
     for (const size_t column : types->read) row_cells_.push_back(&cells_[column]);
+    for (const auto& [column, text] : types->of_path) {
+      cells_[column] = {.kind = Cell::Kind::kText, .text = text};
+    }
     for (Hashed& one : hashed_) {
       one.place =
           static_cast<size_t>(std::ranges::find(types->read, one.of.column) - types->read.begin());
-      if (!rows_->CanHash(one.place)) {
-        return Invalid("column '%s': it has weights, and those of the first file have none",
+      if (one.place == types->read.size() || !rows_->CanHash(one.place)) {
+        return Invalid("column '%s': its type differs from that of the first file; convert one",
                        config_.columns[one.of.column].name);
       }
       rows_->Hash(one.place, one.of.seed, config_.missing_values, *types->dictionaries);
@@ -490,8 +522,11 @@ class ArrowSource final : public ArrowRecords {
   Status Begin(StatusOr<std::unique_ptr<ArrowFile>> file, const std::string& path) {
     SIMURGH_ASSIGN_OR_RETURN(file_, std::move(file));
     SIMURGH_ASSIGN_OR_RETURN(const auto schema, file_->Schema());
+    const std::map<std::string, std::string> of_path = ColumnsOfPath(path);
+    std::set<std::string> names;
+    for (const auto& [name, text] : of_path) names.insert(name);
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<size_t> places,
-                             FindArrowColumns(config_, *schema.get(), needs_labels_));
+                             FindArrowColumns(config_, *schema.get(), needs_labels_, names));
     auto types = std::make_shared<FileTypes>();
     types->path = path;
     std::vector<size_t> chosen;  // By their place in the file.
@@ -501,6 +536,10 @@ class ArrowSource final : public ArrowRecords {
                             (copies_skipped_ && places[c] != FileColumns::kAbsent)) &&
                            (needs_labels_ || !IsTarget(column.kind));
       if (!is_used) continue;
+      if (places[c] == FileColumns::kAbsent) {
+        types->of_path.emplace_back(c, of_path.at(HeaderName(column)));
+        continue;
+      }
       chosen.push_back(places[c]);
       types->columns.push_back(column);
       types->read.push_back(c);

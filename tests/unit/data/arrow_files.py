@@ -4,6 +4,7 @@ Usage: arrow_files.py FOLDER
 """
 
 import decimal
+import pathlib
 import random
 import sys
 
@@ -128,5 +129,14 @@ stream = open(f"{folder}/stream.arrow", "rb").read()
 open(f"{folder}/short.arrow", "wb").write(stream[: len(stream) // 2])
 no_rows = table.slice(0, 0)
 pq.write_table(no_rows, f"{folder}/none.parquet")
-pq.write_table(pa.table({"y": pa.array([1]), "d": pa.array([decimal.Decimal("1.00")])}),
-               f"{folder}/decimal.parquet")
+types = pa.table({"y": pa.array([1, 0]),
+                  "d": pa.array([decimal.Decimal("1.50"), decimal.Decimal("-2.25")], pa.decimal128(12, 2)),
+                  "half": pa.array([0.25, 3.0]).cast(pa.float16()),
+                  "vector": pa.array([[1, -0.5], [4, 5]], pa.list_(pa.float32())),
+                  "wide": pa.array([decimal.Decimal("1.00")] * 2, pa.decimal256(60, 2))})
+pq.write_table(types, f"{folder}/types.parquet")
+for i, place in enumerate(["fold=3/day=2024-01-01/a", "fold=4/day=a%3Db%20c/b",
+                           "fold=5/day=__HIVE_DEFAULT_PARTITION__/c"]):
+    path = pathlib.Path(f"{folder}/hive/{place}.parquet")
+    path.parent.mkdir(parents=True)
+    pq.write_table(types, path)

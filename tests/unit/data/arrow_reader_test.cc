@@ -11,6 +11,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "data/process/feature_ids.h"
 #include "simurgh/data/batch_reader.h"
 #include "simurgh/data/data_position.h"
 #include "simurgh/data/file_identity.h"
@@ -285,8 +286,9 @@ TEST_CASE("Errors name the file, the column and the remedy") {
   }
   CHECK_THAT(message("default.parquet", {columns[0], Column("cty", Kind::kId)}),
              Contains("no column 'cty'; the nearest column is 'city'"));
-  CHECK_THAT(message("decimal.parquet", {columns[0], Column("d", Kind::kDense)}),
-             Contains("column 'd': ") && Contains("is not read; cast it"));
+  CHECK_THAT(message("types.parquet", {columns[0], Column("wide", Kind::kDense)}),
+             Contains("column 'wide': has the Arrow type decimal of more than 128 bits") &&
+                 Contains("is not read; cast it"));
   CHECK_THAT(message("default.parquet", {columns[0], Column("tags", Kind::kDense)}),
              Contains("column 'tags'") && Contains("kind: id"));
   CHECK_THAT(message("default.parquet", {columns[0], Column("city", Kind::kDense)}),
@@ -354,6 +356,30 @@ TEST_CASE("Statistics of Parquet columns are those of the CSV file's") {
   }
   CHECK(fitted[0] == fitted[2]);
   CHECK(fitted[1] == fitted[3]);
+}
+
+TEST_CASE("Decimals, half floats and lists are numbers, and folders give columns", "[arrow]") {
+  ColumnConfig vector = Column("vector", Kind::kDense);
+  vector.width = 2;
+  const DataConfig config =
+      Of(Format::kParquet,
+         {Column("y", Kind::kLabel), Column("d", Kind::kDense), Column("half", Kind::kDense),
+          vector, Column("day", Kind::kId), Column("fold", Kind::kDense)});
+  const auto samples = ReadSamples(
+      config, {Feature("day")},
+      {Path("hive/fold=3/day=2024-01-01/a.parquet"), Path("hive/fold=4/day=a%3Db%20c/b.parquet"),
+       Path("hive/fold=5/day=__HIVE_DEFAULT_PARTITION__/c.parquet")});
+  REQUIRE(samples.ok());
+  REQUIRE(samples->size() == 6);
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK((*samples)[i].dense ==
+          (i % 2 == 0 ? std::vector<float>{1.5F, 0.25F, 1, -0.5F, 3 + static_cast<float>(i / 2)}
+                      : std::vector<float>{-2.25F, 3, 4, 5, 3 + static_cast<float>(i / 2)}));
+  }
+  const auto day = [&](size_t i) { return (*samples)[i].ids.front(); };
+  CHECK(day(0) == std::vector<uint64_t>{HashText("2024-01-01", 0)});
+  CHECK(day(2) == std::vector<uint64_t>{HashText("a=b c", 0)});
+  CHECK(day(4).empty());
 }
 
 }  // namespace

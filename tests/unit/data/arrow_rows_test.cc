@@ -54,10 +54,10 @@ std::string Shown(const Cell& cell) {
 }
 
 // The cells of one column, in all rows.
-StatusOr<std::vector<std::string>> Read(const HandMade& column, Kind kind = Kind::kId) {
+StatusOr<std::vector<std::string>> Read(const HandMade& column, const ColumnConfig& config) {
   const HandMade rows = Rows(column.length, {column});
   SIMURGH_ASSIGN_OR_RETURN(ArrowRows reader,
-                           ArrowRows::Create(*Owned<ArrowSchema>(rows).get(), {Column("x", kind)}));
+                           ArrowRows::Create(*Owned<ArrowSchema>(rows).get(), {config}));
   const auto batch = std::make_shared<const ArrowOwner<ArrowArray>>(Owned<ArrowArray>(rows));
   SIMURGH_RETURN_IF_ERROR(reader.Take(batch, 0, static_cast<size_t>(batch->get()->length)));
   std::vector<std::string> shown;
@@ -68,6 +68,10 @@ StatusOr<std::vector<std::string>> Read(const HandMade& column, Kind kind = Kind
     shown.push_back(Shown(cell));
   }
   return shown;
+}
+
+StatusOr<std::vector<std::string>> Read(const HandMade& column, Kind kind = Kind::kId) {
+  return Read(column, Column("x", kind));
 }
 
 using Texts = std::vector<std::string>;
@@ -97,6 +101,56 @@ void CheckIntegers(const char* format) {
   }
   CHECK(Read(Numbers(format, numbers)).value() == texts);
   CHECK(Read(Numbers(format, numbers), Kind::kDense).value() == as_numbers);
+}
+
+TEST_CASE("Floats that are integers have the ids of integers") {
+  const std::vector<double> numbers{100'000, 1e15, 9'007'199'254'740'992, -3, 0.5};
+  CHECK(Read(Numbers("g", numbers)).value() ==
+        Texts{"100000", "1000000000000000", "9007199254740992", "-3", "0.5"});
+  CHECK(Read(Numbers("f", std::vector<float>{100'000, 0.1F})).value() == Texts{"100000", "0.1"});
+}
+
+TEST_CASE("Half floats and decimals are numbers, or ids") {
+  const HandMade halves = Numbers("e", std::vector<uint16_t>{0x3c00, 0xc100, 0x7e00, 0x3555});
+  CHECK(Read(halves, Kind::kDense).value() == Texts{"#1", "#-2.5", "-", "#0.333252"});
+  CHECK(Read(halves).value() == Texts{"1", "-2.5", "-", "0.333251953125"});
+  // 128 bits, the low ones first.
+  const auto decimals = [](const char* format) {
+    return HandMade{
+        .format = format,
+        .length = 3,
+        .buffers = {std::nullopt, BytesOf(std::vector<uint64_t>{150, 0, ~uint64_t{4}, ~uint64_t{0},
+                                                                12'345'678'901'234'567'890U, 0})}};
+  };
+  CHECK(Read(decimals("d:20,2"), Kind::kDense).value() == Texts{"#1.5", "#-0.05", "#1.23457e+17"});
+  CHECK(Read(decimals("d:20,0")).value() == Texts{"150", "-5", "12345678901234567890"});
+  CHECK(Read(decimals("d:20,2")).value().front() == "1.5");
+  CHECK(Read(Numbers("d:9,1,32", std::vector<int32_t>{-25, 30})).value() == Texts{"-2.5", "3"});
+  CHECK(Read(Numbers("d:18,1,64", std::vector<int64_t>{-25, 30}), Kind::kDense).value() ==
+        Texts{"#-2.5", "#3"});
+  const Status refused = Read(Numbers("d:76,2,256", std::vector<int64_t>{1})).status();
+  CHECK(refused.message() ==
+        "column 'x': has the Arrow type decimal of more than 128 bits ('d:76,2,256'), which is not "
+        "read; cast it to integers, floats, strings or lists");
+}
+
+TEST_CASE("Times of a column of dates are seconds, and lists of a wide one its numbers") {
+  ColumnConfig date = Column("x", Kind::kDense);
+  date.date = true;
+  CHECK(Read(Numbers("tdD", std::vector<int32_t>{1, 20}), date).value() ==
+        Texts{"#86400", "#1.728e+06"});
+  CHECK(Read(Numbers("tsm:", std::vector<int64_t>{5'000}), date).value() == Texts{"#5"});
+  CHECK(Read(Numbers("l", std::vector<int64_t>{5'000}), date).value() == Texts{"#5000"});
+  const HandMade lists{.format = "+l",
+                       .length = 2,
+                       .buffers = {std::nullopt, BytesOf(std::vector<int32_t>{0, 2, 4})},
+                       .children = {Numbers("f", std::vector<float>{0.5F, -1, 2, 0.1F})}};
+  ColumnConfig vectors = Column("x", Kind::kDense);
+  vectors.width = 2;
+  CHECK(Read(lists, vectors).value() == Texts{"[0.5 -1]", "[2 0.1]"});
+  CHECK(Read(lists, Kind::kDense).status().message() ==
+        "column 'x': it has lists, but is no id column; give it kind: id or, for vectors of "
+        "numbers, the width");
 }
 
 TEST_CASE("Integers of every width are decimal texts or numbers") {
@@ -210,7 +264,7 @@ std::string ErrorOf(const HandMade& column, Kind kind = Kind::kId) {
 
 TEST_CASE("Types that are not read are refused with the remedy") {
   using Catch::Contains;
-  for (const char* format : {"d:10,2", "+r", "e", "", "+vl", "w:x", "tiM"}) {
+  for (const char* format : {"d:76,2,256", "d:x", "d:10", "+r", "", "+vl", "w:x", "tiM"}) {
     CAPTURE(format);
     CHECK_THAT(ErrorOf({.format = format}), Contains("is not read; cast it to"));
   }
