@@ -84,7 +84,7 @@ TEST_CASE("Losses are those of means outside of a fold", "[guess]") {
     rows.Add(cells);
   }
   const KeptLabels kept(rows, 1, {.kind = Kind::kLabel});
-  const Evidence evidence = kept.Measure(0, true, false);
+  const Evidence evidence = kept.Measure(0, true, false, {});
   CHECK(evidence.rows == 20'000);
   const auto entropy = [](double p) { return -p * std::log(p) - (1 - p) * std::log(1 - p); };
   const double mean = 0.2 + 0.6 / 8;
