@@ -97,8 +97,8 @@ void ReadCells(MapReader& in, Format format, ColumnConfig* column) {
     in.Error("thousands", "the same as decimal", "choose another character");
   }
   in.Bool("integers",
-          "`id`, `dense`: whether ids are integers: `3.0` is read as `3`, and a number in "
-          "scientific notation, which has lost digits, as missing",
+          "`id`, `dense`: whether ids are integers: `3.0` reads as `3`, and scientific notation, "
+          "which has lost digits, as missing",
           &column->integers);
   in.OnlyWith(column->kind == Kind::kId || column->kind == Kind::kDense, "set kind: id",
               {"integers"});

@@ -99,8 +99,8 @@ void ReadWork(MapReader& in, ServingConfig* config) {
             &config->bad_rows,
             {{"fail", ServingConfig::BadRows::kFail}, {"empty", ServingConfig::BadRows::kEmpty}});
   in.Choice("unknown_columns",
-            "reaction to columns of a request that the model does not have, and to labels; "
-            "`fail`: the request fails; `ignore`: they are not read",
+            "reaction to labels and unknown columns in a request; `fail`: the request fails; "
+            "`ignore`: they are not read",
             &config->unknown_columns,
             {{"fail", ServingConfig::UnknownColumns::kFail},
              {"ignore", ServingConfig::UnknownColumns::kIgnore}});

@@ -171,8 +171,8 @@ void ReadCalibration(MapReader& in) {
     return std::string(CalibrationsFromText(value).status().message());
   };
   in.Text("calibration",
-          "correction of probabilities, fitted to `data.validation`: `none`, or scale and shift of "
-          "each label's logit, as in `0.8 -0.1, 1 0`; see Calibration",
+          "correction of probabilities, fitted to `data.validation`; `none`; or each label's scale "
+          "and shift, as in `0.8 -0.1, 1 0`",
           &text, "`platt`, `none` or numbers", Need::kOptional, check);
   // Whole, however long it is.
   if (in.Has("calibration")) in.context()->settings[in.PathOf("calibration")] = text;

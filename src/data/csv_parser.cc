@@ -275,7 +275,7 @@ Status CsvParser::Parse(std::string_view line, const FileColumns* columns, Batch
 }
 
 Status CsvParser::CheckLabels() const {
-  if (ignores_labels_ || labels_ == 1 || unknown_labels_ < labels_) return absl::OkStatus();
+  if (unknown_labels_ == 0 || unknown_labels_ < labels_) return absl::OkStatus();
   return absl::InvalidArgumentError("all labels are missing; correct one, or remove the row");
 }
 

@@ -296,7 +296,7 @@ TEST_CASE("SIGHUP reads tokens and version again") {
   REQUIRE(outcome.exit_code == 0);
   const std::string tokens = folder.Path("tokens");
   const auto write_token = [&](char letter) {
-    std::ofstream(tokens) << std::string(40, letter);
+    std::ofstream(tokens) << std::string(40, letter) << '0';
     std::filesystem::permissions(tokens, std::filesystem::perms(0600));
   };
   write_token('a');
@@ -314,8 +314,8 @@ TEST_CASE("SIGHUP reads tokens and version again") {
                      token.empty() ? "" : absl::StrCat("Authorization: Bearer ", token, "\r\n"))));
     return ParseAnswer(client.ReadToEnd());
   };
-  const std::string old_token(40, 'a');
-  const std::string new_token(40, 'b');
+  const std::string old_token = std::string(40, 'a') + '0';
+  const std::string new_token = std::string(40, 'b') + '0';
   CHECK(ask("").code == 401);
   CHECK(ask(new_token).code == 401);
   CHECK(VersionOf(ask(old_token).body) == 30);

@@ -388,7 +388,7 @@ TEST_CASE("One file serves both programs, with a token and TLS between them") {
   const std::string path = folder.Path("model");
   VersionedModel(path).WriteFull(1);
   const auto write_token = [&](const std::string& name, char letter) {
-    const std::string token = folder.Write(name, std::string(40, letter));
+    const std::string token = folder.Write(name, std::string(40, letter) + "0");
     std::filesystem::permissions(token, std::filesystem::perms(0600));
   };
   write_token("token", 'a');

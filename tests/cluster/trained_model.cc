@@ -73,9 +73,9 @@ std::string PredictedRows(const Trained& trained, const std::string& metadata) {
   }
   REQUIRE(!names.empty());
   std::string path = trained.folder.Path("predictions.csv");
-  const CommandResult result =
-      Simurgh(absl::StrCat("predict --model ", trained.model, " --input ", trained.test,
-                           " --output ", path, " --columns ", absl::StrJoin(names, ",")));
+  const CommandResult result = Simurgh(
+      absl::StrCat("predict --model ", trained.model, " --input ", trained.test, " --output ", path,
+                   " --allow-plugins --columns ", absl::StrJoin(names, ",")));
   INFO(result.error);
   REQUIRE(result.exit_code == 0);
   return path;

@@ -106,10 +106,13 @@ std::vector<FeatureConfig> WithAnyBoundaries(std::vector<FeatureConfig> features
   return features;
 }
 
-// Reads the columns to fit as texts: without a scale yet, no value is too large.
+// Reads the columns to fit as texts: without a scale yet, no value is too large. So are several
+// labels: one that is not fitted may be unknown where another one, which is fitted, is known.
 DataConfig WithUnscaled(DataConfig config) {
+  const bool has_tasks = LabelColumns(config).size() > 1;
   for (ColumnConfig& column : config.columns) {
-    if (column.fit) column.kind = ColumnConfig::Kind::kId;
+    const bool is_label = column.kind == ColumnConfig::Kind::kLabel;
+    if (column.fit || (has_tasks && is_label)) column.kind = ColumnConfig::Kind::kId;
   }
   return config;
 }

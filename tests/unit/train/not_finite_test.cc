@@ -96,8 +96,9 @@ TEST_CASE("A run ends after max_skipped_steps in a row, naming the features") {
   CHECK(Train(port, Config(0.1F), true, observer).status() ==
         absl::FailedPreconditionError(
             "training: the last 4 steps (training.max_skipped_steps), up to step 5, had a loss or "
-            "gradient that is not finite: embeddings are not finite of features: site; lower the "
-            "learning_rate or weight_decay of their tables and restart the servers"));
+            "gradient that is not finite, or beyond 2^48: embeddings are not finite of features: "
+            "site; lower the learning_rate or weight_decay of their tables and restart the "
+            "servers"));
   CHECK(observer.steps().size() == 4);
 }
 
