@@ -10,8 +10,8 @@
 namespace simurgh {
 namespace {
 
-const std::string kFirst(32, 'a');
-const std::string kSecond(40, 'b');
+const std::string kFirst = std::string(31, 'a') + '0';
+const std::string kSecond = std::string(39, 'b') + '0';
 
 std::string WriteTokens(const TemporaryFolder& folder, const std::string& text) {
   std::string path = folder.Write("tokens", text);
