@@ -163,8 +163,8 @@ TEST_CASE("SIGHUP reads tokens again, and keeps them after an error", "[serving]
         path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     return path;
   };
-  const std::string first(32, 'a');
-  const std::string second(32, 'b');
+  const std::string first = std::string(31, 'a') + '0';
+  const std::string second = std::string(31, 'b') + '0';
   ServingConfig config = Config();
   config.token_file = write(first);
   Running running(config);
