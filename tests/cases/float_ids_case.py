@@ -20,7 +20,7 @@ expect(auc > .8, f"test_auc of ids without decimals is {auc}, expected .82")
 aucs = []
 for name in ["test", "floats"]:
     aucs.append(simurgh("predict", "--model", "d-model", "--input", f"{name}.csv", "--output",
-                        f"{name}.scores", "--evaluate").value("auc"))
+                        f"{name}.scores", "--evaluate").value("test_auc"))
 with open("test.scores") as one, open("floats.scores") as other:
     expect(one.read() == other.read(), "3 and 3.0 have the same predictions")
 expect(aucs[0] == aucs[1] and aucs[0] > .8, f"AUC of 3 and 3.0: {aucs}")

@@ -46,8 +46,9 @@ for name, u, i, w in (("integers", "", "", ""), ("letters", "u", "i", "w")):
           zip([f"{u}{x}" for x in user], [f"{i}{x}" for x in item],
               [f"{w}{x % 7}" for x in hour], price, label))
     simurgh("init", f"{name}.csv")
-    text = re.sub(r" *#.*|, vocabulary: [^]]*]|, integers: true|127.0.0.1:\d+", "", open(f"{name}.yaml").read())
-    files[name] = text.replace(name, "FILE")
+    text = re.sub(r" *#.*|, vocabulary: [^]]*]|, integers: true|127.0.0.1:\d+", "",
+                  open(f"{name}.yaml").read())
+    files[name] = text.replace(name, "FILE").split()
     reached = simurgh("train", f"{name}.yaml", "--refit").value("test_auc")
     expect(reached > best - 0.03, f"{name}: AUC {reached}, of the odds {best}")
 expect(files["integers"] == files["letters"], "integers have the configuration of letters")

@@ -94,7 +94,7 @@ refit = simurgh("train", "clicks.yaml", "--refit", "--set", "checkpoint.director
                 "training.evaluate_every_epochs=1", "--set",
                 "training.early_stopping={patience: 2, metric: log_loss}")
 with open("refit-trial/best") as file:
-    best = file.read().strip().removeprefix("step-")
+    best = file.readline().strip().removeprefix("step-")
 expect(calibration("refit") is not None, "the second training has a calibration")
 expect(calibration("refit") == calibration("refit-trial", best), "that of the first one's best")
 expect(refit.value("test_logloss") < constant, f"its log loss: {refit.out}")

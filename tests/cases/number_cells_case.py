@@ -50,7 +50,7 @@ formats = {
 for name, (cells, keys, separator) in formats.items():
     line, text = init(name, cells, separator)
     expect("numbers" in line and "texts" not in line, f"prices of {name} are numbers: {line}")
-    column = re.search(r"- \{name: price.*", text)[0]
+    column = re.search(r"- \{name: price,.*kind.*", text)[0]
     expect(keys in column and ("decimal" in column) == ("decimal" in keys)
            and ("thousands" in column) == ("thousands" in keys), f"{name}: keys of {column}")
 

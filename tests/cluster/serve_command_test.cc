@@ -188,18 +188,19 @@ TEST_CASE("The commands of the server's documentation train, serve and ask") {
                                                 Contains("\"name\":\"adult\",\"versions\":["));
 }
 
-TEST_CASE("The commands of the README make a configuration, train, predict, serve and ask") {
+TEST_CASE("The commands of the README make a configuration, train, update, predict and serve") {
   const TemporaryFolder folder;
   std::string rows = "clicked,site,ad,age\n";
   for (int row = 0; row < 2'000; ++row) {
     absl::StrAppend(&rows, row % 7 % 2, ",site", row % 7, ",ad", row % 5, ",", row % 60, ".5\n");
   }
   folder.Write("clicks.csv", rows);
+  folder.Write("tuesday.csv", rows);
   folder.Write("new.csv", rows);
   const std::vector<std::string> blocks = BlocksIn("README.md", "sh");
   REQUIRE(blocks.size() == 3);
   CHECK_THAT(RunBlocks(blocks, folder).out,
-             Contains("test_auc=") && Contains("\"predictions\":[0."));
+             Contains("test_auc=") && Contains("before_auc=") && Contains("\"predictions\":[0."));
   const std::vector<std::string> scores = Lines(ReadText(folder.Path("scores.csv")));
   CHECK(scores.size() == 2'001);
   CHECK(scores.at(0) == "site,p");

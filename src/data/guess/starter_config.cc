@@ -163,7 +163,7 @@ std::string Entry(std::string_view indent, const std::string& keys, const std::s
 std::string Services(const StarterOptions& options) {
   const auto& ports = options.ports;
   return absl::StrCat(
-      "cluster: {name: ", options.cluster, ", seed: 1}\n\n",
+      "cluster: {name: ", NameText(options.cluster), ", seed: 1}\n\n",
       "# Daemons. They listen on this machine only; metrics answer `curl HOST:PORT/metrics`.\n"
       "embedding_ps:  # Parameter servers, which hold the rows. Several share the memory and "
       "work.\n"
