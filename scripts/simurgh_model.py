@@ -116,7 +116,7 @@ class Model(torch.nn.Module):
     def __init__(self, network, values, tables=None, calibration=None):
         super().__init__()
         self.network = network
-        self.calibration = calibration or [(1.0, 0.0)] * len(network["labels"])
+        self.calibration = calibration or [(1.0, 0.0)] * len(network.get("labels", [""]))
         self.layers = torch.nn.ModuleDict()
         for tower, index, layer in self.plan():
             prefix = f"{tower['name']}.{index}."
