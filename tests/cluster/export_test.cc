@@ -29,8 +29,8 @@ CommandResult Export(const std::string& arguments) {
 
 // Lines of `simurgh predict` without the header.
 std::vector<std::string> Predictions(const std::string& model, const std::string& input) {
-  const CommandResult result =
-      Simurgh(absl::StrCat("predict --allow-plugins --model ", model, " --output - --input ", input));
+  const CommandResult result = Simurgh(
+      absl::StrCat("predict --allow-plugins --model ", model, " --output - --input ", input));
   INFO(result.error);
   REQUIRE(result.exit_code == 0);
   std::vector<std::string> lines = Lines(result.out);
