@@ -98,7 +98,9 @@ void RunFeedBatch(Input input) {
   SIMURGH_CHECK_EQ(decoded->dense.weights().size(), samples);
   for (size_t i = 0; i < samples * kLabelValues; ++i) {
     const float value = decoded->dense.labels[i];
-    const bool is_binary = i < samples * kTasks && i % kTasks == 0;
+    const bool is_label = i < samples * kTasks;
+    if (is_label && std::isnan(value)) continue;  // Unknown.
+    const bool is_binary = is_label && i % kTasks == 0;
     SIMURGH_CHECK(is_binary ? value == 0.0F || value == 1.0F : std::isfinite(value) && value >= 0);
   }
 }

@@ -153,19 +153,26 @@ rpc::IncomingRegion& Region() {
 }
 
 void RunBorrowedSegments(Input input) {
+  static std::map<uint32_t, uint32_t> generations;  // The last one of each slot, over all inputs.
   SeedReader reader(input);
   std::map<uint32_t, rpc::ReceivedSegment> held;  // By slot.
   while (!reader.rest().empty()) {
-    const auto segment = reader.Value<rpc::BorrowedSegment>();
+    auto segment = reader.Value<rpc::BorrowedSegment>();
     const auto length = reader.Value<uint64_t>();
-    if (reader.Value<uint8_t>() % 2 != 0) held.erase(segment.slot);
+    const auto how = reader.Value<uint8_t>();
+    if (how % 2 != 0) held.erase(segment.slot);
+    const auto last = generations.find(segment.slot);
+    const uint32_t next = (last == generations.end() ? 0 : last->second) + 1;
+    if ((how & 2) == 0) segment.generation = next;
     const auto bytes = Region().Borrow(segment, length);
     const bool fits = segment.offset <= kRegionBytes && length <= kRegionBytes - segment.offset &&
                       segment.offset % rpc::kBorrowAlignment == 0;
     const bool free = segment.slot < rpc::kMaxBorrowedSegments && !held.contains(segment.slot);
-    SIMURGH_CHECK_EQ(bytes.ok(), fits && free) << bytes.status().ToString();
+    const bool is_next = segment.generation == next;
+    SIMURGH_CHECK_EQ(bytes.ok(), fits && free && is_next) << bytes.status().ToString();
     SIMURGH_CHECK(bytes.ok() || absl::IsDataLoss(bytes.status()));
     if (!bytes.ok()) continue;
+    generations[segment.slot] = next;
     SIMURGH_CHECK_EQ(bytes->bytes.size(), length);
     for (const std::byte byte : bytes->bytes) SIMURGH_CHECK(byte == std::byte{0});
     held.emplace(segment.slot, *bytes);
