@@ -21,9 +21,9 @@ struct Calibration {
 // YAML key `training.calibration`.
 struct CalibrationConfig {
   bool fits = true;                // To evaluations of the validation data.
-  std::vector<Calibration> given;  // By label, in place of fitted ones; empty: none.
+  std::vector<Calibration> given;  // One per label, in place of fitted ones; empty: none.
 
-  // Of a resolved configuration.
+  // Reads the key of a resolved configuration.
   static CalibrationConfig Of(const ConfigSettings& settings);
 };
 

@@ -123,7 +123,7 @@ struct DataConfig {
   uint64_t fit_rows = uint64_t{1} << 20;  // Of `train`, that statistics are computed from; 0: all.
   std::vector<std::string> train;         // Read in this order.
   std::vector<std::string> replay = {};   // Older rows, mixed into those of `train`.
-  double replay_share = 0.2;              // Of the steps.
+  double replay_share = 0.2;              // A share of the steps.
   std::vector<std::string> validation;    // For evaluations during training; empty: the test files.
   std::vector<std::string> test;
   OnBadRow on_bad_row = OnBadRow::kFail;  // It ends the run, or is skipped and counted.

@@ -27,10 +27,10 @@ struct Course {
   uint64_t below;  // Rows.
   uint32_t batch_size;
   uint32_t epochs;            // At most, with evaluations of `data.validation`.
-  uint32_t patience;          // Of early stopping.
+  uint32_t patience;          // Early stopping ends after these epochs.
   uint32_t epochs_unchecked;  // Without validation.
   double rate;                // Factor of all learning rates but `rare_rate`.
-  double rare_rate;           // Of vectors of features with many values.
+  double rare_rate;           // The rate of vectors of features with many values.
   bool are_all_rare;          // Vectors of all features are trained so.
 };
 const Course& CourseFor(uint64_t rows);

@@ -36,9 +36,9 @@ struct ProcessingConfig {
   PluginConfig plugin;
   Hash hash = Hash::kAuto;
   uint64_t seed = 0;
-  std::vector<double> boundaries;  // Ascending; the id is the number of bounds <= value.
-  uint32_t quantiles = 0;          // Ranges with boundaries of FitStatistics; 0: off.
-  Date date = Date::kNone;         // Of a date column: the id is the hour or, from Monday, day.
+  std::vector<double> boundaries;       // Ascending; the id is the number of bounds <= value.
+  uint32_t quantiles = 0;               // Ranges with boundaries of FitStatistics; 0: off.
+  Date date = Date::kNone;              // A date column gives the hour or, from Monday, day.
   std::vector<std::string> vocabulary;  // The id is the index. From the YAML file or a file of it.
   uint64_t oov_ids = 1;                 // For texts outside the vocabulary; 0: drop them.
   Missing missing = Missing::kSkip;     // Treatment of an empty list.

@@ -35,7 +35,7 @@ struct LabelScale {
   bool operator==(const LabelScale&) const = default;
 };
 
-// By label, in order.
+// The scales of labels, in order.
 std::vector<LabelScale> LabelScalesOf(const DataConfig& data);
 
 // The mean weight of training samples, by which weights are divided; 1 without `fit`.

@@ -21,7 +21,7 @@ struct ColumnGuess {
                           // were looked at.
   std::vector<std::string> vocabulary;  // id: all values, if they are few; empty: hash them.
   bool is_also_id = false;              // dense: few values, useful as a category, too.
-  std::vector<double> boundaries = {};  // Of these ranges, if the guess is for a stream.
+  std::vector<double> boundaries = {};  // The limits of these ranges, for a stream.
   bool has_times = false;               // Dates: some have a time.
   uint32_t quantiles = 0;  // dense: ranges that are useful as a category, too; 0: none.
 };
