@@ -138,9 +138,12 @@ TEST_CASE("Without a folder for the model, the end of one host ends the other wi
 TEST_CASE("With a folder for the model, training continues once a lost host is back") {
   const TemporaryFolder folder;
   const bool second_has_rank = GENERATE(false, true);
-  const std::vector<std::string> overrides{
-      "checkpoint.directory=" + folder.Path("model"), "checkpoint.every_steps=100",
-      "training.max_steps=1500", "training.progress_interval=10ms", "training.retry_deadline=1s"};
+  const std::vector<std::string> overrides{"checkpoint.directory=" + folder.Path("model"),
+                                           "checkpoint.every_steps=100",
+                                           "training.max_steps=1500",
+                                           "training.epochs=1000",
+                                           "training.progress_interval=10ms",
+                                           "training.retry_deadline=1s"};
   TwoHosts hosts(overrides, second_has_rank);
   const auto alone = hosts.Start("");
   REQUIRE(alone->Wait(kDeadline) == 0);
@@ -152,7 +155,9 @@ TEST_CASE("With a folder for the model, training continues once a lost host is b
   second->Signal(SIGKILL);
   REQUIRE(second->Wait(kDeadline) == 128 + SIGKILL);
   CHECK_FALSE(std::filesystem::exists(folder.Path("model/step-1500")));
-  REQUIRE(first->WaitForLog("starting nn-workers and loaders again", kDeadline));
+  const bool starts_again = first->WaitForLog("starting nn-workers and loaders again", kDeadline);
+  CAPTURE(first->log());
+  REQUIRE(starts_again);
   second = hosts.Start(hosts.second);
   CHECK(first->Wait(kDeadline) == 0);
   CHECK(second->Wait(kDeadline) == 0);
