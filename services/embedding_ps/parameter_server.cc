@@ -501,7 +501,8 @@ Status ParameterServer::Restore(const RestoreRowsCall& call, LoadProgress progre
     rows_of_ = call.run;
     const RowTarget target{tables_, map_, call.server, threads_};
     if (!checkpoint_.start_from.empty()) {
-      const auto start = ModelDirectory::FindBest(checkpoint_.start_from);
+      const auto start = ModelDirectory::FindHeld(
+          [this] { return ModelDirectory::FindBest(checkpoint_.start_from); });
       SIMURGH_RETURN_IF_ERROR(Annotate(start.status(), "checkpoint.start_from"));
       SIMURGH_RETURN_IF_ERROR(LoadStartRows(start->checkpoint, target, progress));
     }

@@ -176,8 +176,9 @@ StatusOr<std::vector<float>> RestoreDense(const Checkpoint& checkpoint, uint32_t
 }
 
 Status SetStartWeights(const ClusterConfig& config, DenseNetwork& network) {
-  SIMURGH_ASSIGN_OR_RETURN(const ModelDirectory::Newest found,
-                           ModelDirectory::FindBest(config.checkpoint.start_from));
+  SIMURGH_ASSIGN_OR_RETURN(const ModelDirectory::Newest found, ModelDirectory::FindHeld([&config] {
+                             return ModelDirectory::FindBest(config.checkpoint.start_from);
+                           }));
   const Checkpoint& checkpoint = found.checkpoint;
   SIMURGH_ASSIGN_OR_RETURN(TensorFileReader file, checkpoint.OpenTensors(kDense));
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<DenseTensor> tensors,

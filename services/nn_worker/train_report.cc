@@ -7,6 +7,7 @@
 #include "simurgh/base/log.h"
 #include "simurgh/base/text.h"
 #include "simurgh/data/batch_reader.h"
+#include "simurgh/data/telling_column.h"
 
 namespace simurgh {
 namespace {
@@ -77,23 +78,30 @@ std::vector<std::string> TestWarnings(const EvaluationResult& result, const Clus
     const double share = result.unseen_shares[f];
     const FeatureConfig& feature = config.features[f];
     const TableConfig& table = config.tables[feature.table_index];
-    // Weights of the first order have the ids of other features.
-    if (share < kManyUnseen || table.dim == 1 ||
+    const std::vector<std::string> columns = feature.sources();
+    // Pairs of known ids are often new. Weights of the first order have the ids of other features.
+    if (share < kManyUnseen || columns.size() > 1 || table.dim == 1 ||
         table.admission.kind != AdmissionConfig::Kind::kAlways) {
       continue;
     }
     warnings.push_back(fmt::format(
         "{:.0f} % of the test rows have ids of '{}' that training has not seen. Check that the "
         "training data has the column in the same form, or leave it out",
-        100 * share, feature.name));
+        100 * share, columns.front()));
   }
   const auto check = [&](const EvaluationResult& one, const std::string& label) {
     if (IsRegression(one.loss_kind) || !(one.auc > kTooGood)) return;
-    warnings.push_back(
-        fmt::format("the test AUC of '{}' is {:.4f}, as if a column contained the label. Leave "
-                    "columns out that "
-                    "are known only with the label",
-                    label, one.auc));
+    std::string warning = fmt::format(
+        "the test AUC of '{}' is {:.4f}, as if a column contained the label. Leave columns out "
+        "that are known only with the label",
+        label, one.auc);
+    if (const auto column = FindTellingColumn(config.data, label)) {
+      warning += fmt::format(
+          ", such as '{}'. It alone predicts the label with a loss of {:.4f}, "
+          "where a constant has {:.4f}",
+          column->name, column->loss, column->constant);
+    }
+    warnings.push_back(std::move(warning));
   };
   const std::vector<std::string> labels = LabelColumns(config.data);
   if (result.tasks.empty()) check(result, labels.front());

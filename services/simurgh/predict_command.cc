@@ -9,6 +9,7 @@
 #include <functional>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -421,7 +422,7 @@ class FilePrediction {
   std::atomic<bool> failed_ = false;
 };
 
-// Warns of features whose ids the model does not have. Returns the share of all.
+// Warns of columns whose ids the model does not have. Returns the share of all ids.
 double ReportUnseenIds(const std::vector<FeatureConfig>& features,
                        const std::vector<Predictor::IdCount>& counts, bool is_csv) {
   constexpr double kNotable = 0.05;
@@ -430,36 +431,41 @@ double ReportUnseenIds(const std::vector<FeatureConfig>& features,
   uint64_t occurrences = 0;
   uint64_t unseen = 0;
   double highest = 0;
-  std::vector<std::pair<double, std::string>> shares;
+  std::map<std::string, double> share_of_column;
   for (size_t f = 0; f < counts.size(); ++f) {
     const Predictor::IdCount& count = counts[f];
     occurrences += count.occurrences;
     unseen += count.unseen;
+    const std::vector<std::string> columns = features[f].sources();
+    if (columns.size() > 1) continue;  // Pairs of known ids are often new.
+    const std::string& column = columns.front();
+    const double share = static_cast<double>(count.unseen) /
+                         static_cast<double>(std::max<uint64_t>(count.occurrences, 1));
+    // Several features of a column have the same ids.
+    if (!share_of_column.emplace(column, share).second) continue;
     // Only in CSV must a column be there, even if all its cells are empty.
     if (count.rows >= (is_csv ? kFewIds : 1) && count.empty_rows == count.rows) {
-      PrintWarnings({absl::StrCat("feature '", features[f].name,
-                                  "' has no id in any row; the input may lack its column")});
+      PrintWarnings(
+          {absl::StrCat("column '", column, "' has no id in any row; the input may lack it")});
     }
-    if (count.occurrences == 0) continue;
-    const double share = static_cast<double>(count.unseen) / static_cast<double>(count.occurrences);
-    shares.emplace_back(share, features[f].name);
-    // Pairs of known ids are often new.
-    if (count.occurrences < kFewIds || features[f].sources().size() > 1) continue;
+    if (count.occurrences < kFewIds) continue;
     highest = std::max(highest, share);
     if (share < kHigh) continue;
     PrintWarnings({absl::StrFormat(
-        "feature '%s': the training saw no row with %.0f %% of the ids; compare how they are "
+        "column '%s': the training saw no row with %.0f %% of the ids; compare how they are "
         "written with the training data",
-        features[f].name, 100 * share)});
+        column, 100 * share)});
   }
   if (highest >= kNotable) {
+    std::vector<std::pair<double, std::string>> shares;
+    for (const auto& [column, share] : share_of_column) shares.emplace_back(share, column);
     std::ranges::sort(shares, std::greater<>{}, &std::pair<double, std::string>::first);
     constexpr size_t kShown = 20;
     std::string text;
     for (size_t i = 0; i < std::min(kShown, shares.size()); ++i) {
       absl::StrAppendFormat(&text, " %s=%.1f%%", shares[i].second, 100 * shares[i].first);
     }
-    std::fprintf(stderr, "simurgh: unseen ids by feature:%s%s\n", text.c_str(),
+    std::fprintf(stderr, "simurgh: unseen ids by column:%s%s\n", text.c_str(),
                  shares.size() > kShown ? " ..." : "");
   }
   return occurrences == 0 ? 0 : static_cast<double>(unseen) / static_cast<double>(occurrences);

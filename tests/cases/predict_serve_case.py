@@ -104,7 +104,7 @@ bad = predicted("bad.csv", code=2)
 expect("all 30 rows are bad" in bad.err and "'cheap'" in bad.err, f"all rows are bad: {bad.err}")
 write("new.csv", ["user", "item", "price"], [("U" + row[0], row[1], row[2]) for row in rows])
 new = simurgh("predict", "--model", "m", "--input", "new.csv", "--output", "o.csv")
-expect("feature 'user': the training saw no row with 100 % of the ids" in new.err and
+expect("column 'user': the training saw no row with 100 % of the ids" in new.err and
        "feature 'item'" not in new.err, f"ids that are new have a warning: {new.err}")
 old = simurgh("predict", "--model", "m", "--input", "d.csv", "--output", "o.csv")
 expect("unseen_ids=0.0%" in old.err and "warning" not in old.err, f"known ids have none: {old.err}")

@@ -122,6 +122,7 @@ def doubtful():
         expect(len(warnings) == (leaks or test == "test.csv"), f"{leaks} {test}: {done.out}")
         if leaks:
             expect("as if a column contained the label" in "".join(warnings), warnings)
+            expect("such as 'leak'" in "".join(warnings), warnings)
         elif warnings:
             expect("100 % of the test rows have ids of 'user'" in warnings[0], warnings)
 
