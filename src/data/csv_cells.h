@@ -58,7 +58,8 @@ class QuoteScan {
 // Splits lines of CSV into cells.
 //
 // Cells are trimmed of blanks, unless they are kept as they are. In a cell in double quotes,
-// separators and blanks are text, and two quotes are one. Threads: one owner. Source: RFC 4180.
+// separators and blanks are text, and two quotes are one; a cell that has only blanks is empty.
+// Threads: one owner. Source: RFC 4180.
 class CsvSplitter {
  public:
   explicit CsvSplitter(char separator, bool keeps_blanks = false)

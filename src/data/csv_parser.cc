@@ -110,7 +110,8 @@ StatusOr<const std::vector<std::string_view>*> CsvSplitter::Split(std::string_vi
         rest.substr(0, start).find(separator_) == rest.npos) {
       if (unescaped_.capacity() < line.size()) unescaped_.reserve(line.size());
       rest.remove_prefix(start);
-      SIMURGH_ASSIGN_OR_RETURN(const std::string_view cell, TakeQuoted(rest));
+      SIMURGH_ASSIGN_OR_RETURN(std::string_view cell, TakeQuoted(rest));
+      if (!keeps_blanks_ && cell.find_first_not_of(" \t") == cell.npos) cell = {};
       cells_.push_back(cell);
       const std::string_view behind = TrimBlanks(rest.substr(0, rest.find(separator_)), separator_);
       if (!behind.empty()) {

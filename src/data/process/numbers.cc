@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "absl/strings/charconv.h"
+
 #include "simurgh/base/check.h"
 
 namespace simurgh {
@@ -89,7 +91,7 @@ std::optional<double> ParseWrittenNumber(std::string_view text, const NumberForm
   const bool has_unit = TakeUnit(text);
   if (has_unit && sign == 0) sign = TakeSign(text);
   if (is_in_parentheses && sign != 0) return std::nullopt;
-  // The number as std::from_chars reads it.
+  // The number as from_chars reads it.
   std::array<char, kMaxBytes> plain;
   size_t size = 0;
   size_t groups = 0;
@@ -118,8 +120,11 @@ std::optional<double> ParseWrittenNumber(std::string_view text, const NumberForm
   if (!text.empty()) return std::nullopt;
   double value = 0.0;
   const char* const end = plain.data() + size;
-  const auto [stop, error] = std::from_chars(plain.data(), end, value);
-  if (error != std::errc() || stop != end || !std::isfinite(value)) return std::nullopt;
+  const auto [stop, error] = absl::from_chars(plain.data(), end, value);
+  const bool is_tiny = error == std::errc::result_out_of_range && std::abs(value) < 1;
+  if ((error != std::errc() && !is_tiny) || stop != end || !std::isfinite(value)) {
+    return std::nullopt;
+  }
   return sign < 0 || is_in_parentheses ? -value : value;
 }
 

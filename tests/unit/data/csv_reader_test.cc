@@ -75,6 +75,16 @@ TEST_CASE("Parts of a cell are trimmed, and missing parts are no ids") {
   CHECK((*samples)[0].ids[1] == Ids{HashBytes("a"), HashBytes("b")});
 }
 
+TEST_CASE("A quoted cell of blanks is missing, like one without quotes") {
+  const auto samples = ReadText(Example(), "1,\" \",\"  \",\"\t\",\n1, ,  ,\t,\n", Features());
+  REQUIRE(samples.ok());
+  for (const auto& sample : *samples) {
+    CHECK(sample.dense[0] == 0.0F);
+    CHECK(sample.ids[0].empty());
+    CHECK(sample.ids[1].empty());
+  }
+}
+
 TEST_CASE("A missing value is put in place before transform and scaling") {
   DataConfig config = Example();
   ColumnConfig& x = config.columns[1];

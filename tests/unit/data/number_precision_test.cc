@@ -149,6 +149,19 @@ TEST_CASE("What is no number that a double holds is refused by feature, row and 
   CHECK(FitStatistics(config, features).message() == error);
 }
 
+TEST_CASE("Small differences of large integers are fitted") {
+  const TemporaryFolder folder;
+  DataConfig config = Example();
+  config.columns[1].fit = true;
+  config.train = {folder.Write("a.csv",
+                               "1,1000000000000000\n0,1000000000000001\n1,1000000000000002\n"
+                               "0,1000000000000003\n")};
+  std::vector<FeatureConfig> features;
+  REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+  CHECK(config.columns[1].mean == Approx(1e15 + 1.5).epsilon(1e-16));
+  CHECK(config.columns[1].stddev == Approx(std::sqrt(1.25)).epsilon(0.01));
+}
+
 TEST_CASE("Numbers beyond floats are fitted, and scaled by what was fitted") {
   const TemporaryFolder folder;
   DataConfig config = Example();
