@@ -1,0 +1,83 @@
+"""simurgh update with several ranks and servers, in asynchronous mode, and with two labels.
+
+Each cluster trains on a first day, is updated by a second day in which items have other tastes, and
+must then predict the second day's test rows better than before.
+"""
+
+import json
+import re
+
+from case import clicks, cluster_yaml, expect, free_port, np, simurgh
+
+SHIFT = np.random.default_rng(5).normal(0, 2, 40)
+
+
+def write_day(path, seed, rows, shift, has_second):
+    """Rows of a day as JSON lines. The second label is missing in half of them."""
+    user, item, price, _, _, odds = clicks(rows, seed=seed)
+    random = np.random.default_rng(seed)
+    label = (random.random(rows) < 1 / (1 + np.exp(-odds - shift[item]))).astype(int)
+    second = (random.random(rows) < 1 / (1 + np.exp(odds + shift[item]))).astype(int)
+    with open(path, "w") as file:
+        for i in range(rows):
+            row = {"user": f"u{user[i]}", "item": f"i{item[i]}", "price": price[i],
+                   "label": int(label[i])}
+            if has_second:
+                row["second"] = int(second[i]) if i % 2 else None
+            file.write(json.dumps(row) + "\n")
+
+
+def instances(count):
+    return ", ".join(f'{{address: "127.0.0.1:{free_port()}"}}' for _ in range(count))
+
+
+def check(name, cluster, mode, model, labels):
+    has_second = len(labels) > 1
+    for path, seed, rows, shift in (("day1", 11, 4000, 0 * SHIFT), ("day2", 21, 4000, SHIFT),
+                                    ("test2", 22, 2000, SHIFT)):
+        write_day(f"{path}.json", seed, rows, shift, has_second)
+    second = "    - {name: second, kind: label}\n" if has_second else ""
+    with open(f"{name}.yaml", "w") as file:
+        file.write(cluster + f"""
+data:
+  format: json
+  train: [day1.json]
+  columns:
+    - {{name: user, kind: id}}
+    - {{name: item, kind: id}}
+    - {{name: price, kind: dense, transform: log1p}}
+    - {{name: label, kind: label}}
+{second}tables: [{{names: [user, item], dim: 8, optimizer: {{learning_rate: 0.05}}}}]
+model: {model}
+training: {{mode: {mode}, epochs: 2, batch_size: 64}}
+checkpoint: {{directory: {name}}}
+""")
+    simurgh("train", f"{name}.yaml")
+    before = aucs(name, labels)
+    done = simurgh("update", name, "--data", "day2.json")
+    expect(done.value("new_rows") == 4000, f"{name}: each new row counts once: {done.out}")
+    after = aucs(name, labels)
+    for label in labels:
+        expect(after[label] > before[label] + 0.05,
+               f"{name}: AUC of {label} on the second day: {before[label]}, then {after[label]}")
+
+
+def aucs(model, labels):
+    """The AUC of each label on the second day's test rows."""
+    text = simurgh("predict", "--model", model, "--input", "test2.json", "--evaluate").out
+    if len(labels) == 1:
+        return {labels[0]: float(re.search(r"^test_auc=([\d.]+)", text, re.M)[1])}
+    return {label: float(re.search(rf"^label={label} test_auc=([\d.]+)", text, re.M)[1])
+            for label in labels}
+
+
+two = "cluster: {name: case}\n"
+for section in ("embedding_ps", "embedding_worker", "nn_worker"):
+    two += f"{section}: {{instances: [{instances(2)}]}}\n"
+towers = """
+  towers:
+    - {name: all, input: [dense, embeddings], layers: [{linear: 32}, relu, {linear: 2}]}
+"""
+check("asynchronous", two, "async", "deepfm", ["label"])
+check("ranks", two, "sync", "deepfm", ["label"])
+check("labels", cluster_yaml(), "hybrid", towers, ["label", "second"])
