@@ -116,7 +116,7 @@ class Model(torch.nn.Module):
     def __init__(self, network, values, tables=None, calibration=None):
         super().__init__()
         self.network = network
-        self.calibration = calibration or [(1.0, 0.0)] * len(network.get("labels", [""]))
+        self.calibration = calibration or [(1.0, 1.0, 0.0)] * len(network.get("labels", [""]))
         self.layers = torch.nn.ModuleDict()
         for tower, index, layer in self.plan():
             prefix = f"{tower['name']}.{index}."
@@ -151,8 +151,10 @@ class Model(torch.nn.Module):
     def forward(self, dense, embeddings):
         """Predictions [N, labels]: probabilities, corrected for keep_negatives and calibrated, or numbers."""
         outputs = self.logits(dense, embeddings)
-        scales, shifts = torch.tensor(self.calibration, dtype=outputs.dtype, device=outputs.device).T
-        probabilities = torch.sigmoid(scales * (outputs + math.log(self.network["keep_negatives"])) + shifts)
+        low, high, shift = torch.tensor(self.calibration, dtype=outputs.dtype, device=outputs.device).T
+        logits = outputs + math.log(self.network["keep_negatives"])
+        softplus = torch.nn.functional.softplus(logits)
+        probabilities = torch.sigmoid(low * logits + (high - low) * softplus + shift)
         by_loss = {"squared_error": outputs, "poisson": torch.exp(outputs)}
         losses = self.network.get("losses", [])  # Older models have none: all labels are binary.
         if not any(loss in by_loss for loss in losses):
@@ -204,9 +206,13 @@ def load(model_dir, step=None, tables=False):
         first += shape.numel()
     names = {feature["table"] for feature in network["embeddings"]} if tables else ()
     rows = {name: _table(folder, manifest, name, network) for name in names}
-    calibration = manifest["extra"].get("calibration")  # Scale and shift of each label: "0.8 -0.1, 1 0".
-    pairs = [tuple(map(float, pair.split())) for pair in calibration.split(", ")] if calibration else None
-    return Model(network, values, rows, pairs)
+    return Model(network, values, rows, _calibration(manifest["extra"].get("calibration")))
+
+
+def _calibration(text):
+    """(low, high, shift) of each label of "0.8 1.2 -0.1, 1 0". Equal slopes are one number."""
+    labels = [list(map(float, label.split())) for label in text.split(", ")] if text else []
+    return [(label[0], label[-2], label[-1]) for label in labels]
 
 
 def save_dense(model, path):

@@ -265,8 +265,8 @@ void TrainReport::ReportFit(uint64_t step, const std::string& label,
   if (!result.fitted) return;
   const auto& [calibration, log_loss, problem] = *result.fitted;
   if (problem.empty()) {
-    spdlog::info("calibrated: step={} label={} scale={:.6g} shift={:.6g} log_loss={:.6g}", step,
-                 label, calibration.scale, calibration.shift, log_loss);
+    spdlog::info("calibrated: step={} label={} low={:.6g} high={:.6g} shift={:.6g} log_loss={:.6g}",
+                 step, label, calibration.low, calibration.high, calibration.shift, log_loss);
   } else {
     spdlog::warn("the probabilities are not calibrated: step={} label={} reason=\"{}\"", step,
                  label, problem);

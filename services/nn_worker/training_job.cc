@@ -384,9 +384,9 @@ Status CheckPluginFile(const std::string& where, const PluginConfig& plugin) {
 Status TrainingJob::CheckModel(const ClusterConfig& config) {
   const size_t given = CalibrationConfig::Of(config.settings).given.size();
   if (given > 0 && given != config.model.tasks.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("training.calibration: ", given, " pairs of numbers for ",
-                     config.model.tasks.size(), " labels; write a scale and a shift for each"));
+    return absl::InvalidArgumentError(absl::StrCat("training.calibration: numbers of ", given,
+                                                   " labels for ", config.model.tasks.size(),
+                                                   " labels; write those of each"));
   }
   for (const FeatureConfig& feature : config.features) {
     SIMURGH_RETURN_IF_ERROR(CheckPluginFile(feature.key, feature.processing.plugin));

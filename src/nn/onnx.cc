@@ -2,6 +2,7 @@
 
 #include "simurgh/nn/onnx.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -199,19 +200,24 @@ class Translator {
 
  private:
   std::string Calibrated(const std::string& logits, std::span<const Calibration> calibrations) {
-    std::vector<float> scales;
-    std::vector<float> shifts;
-    for (const Calibration& one : calibrations) {
-      scales.push_back(static_cast<float>(one.scale));
-      shifts.push_back(static_cast<float>(one.shift));
-    }
-    const auto of_labels = [&](const char* name, const std::vector<float>& values) {
+    const auto of_labels = [&](const char* name, auto value) {
+      std::vector<float> values;
+      for (const Calibration& one : calibrations) values.push_back(static_cast<float>(value(one)));
       return graph_.Floats(name, {values.size()}, values);
     };
-    const std::string scaled =
-        graph_.Node("Mul", {logits, of_labels("calibration.scale", scales)}, "scaled_logits");
-    return graph_.Node("Add", {scaled, of_labels("calibration.shift", shifts)},
-                       "calibrated_logits");
+    std::string sum = graph_.Node(
+        "Mul", {logits, of_labels("calibration.low", [](const auto& one) { return one.low; })},
+        "scaled_logits");
+    const auto bend = [](const Calibration& one) { return one.high - one.low; };
+    if (!std::ranges::all_of(calibrations, [&](const auto& one) { return bend(one) == 0; })) {
+      const std::string softplus = graph_.Node("Softplus", {logits}, "softplus_logits");
+      const std::string bent =
+          graph_.Node("Mul", {softplus, of_labels("calibration.bend", bend)}, "bend_of_logits");
+      sum = graph_.Node("Add", {sum, bent}, "bent_logits");
+    }
+    return graph_.Node(
+        "Add", {sum, of_labels("calibration.shift", [](const auto& one) { return one.shift; })},
+        "calibrated_logits");
   }
 
   // The predictions of all labels by the loss of one.

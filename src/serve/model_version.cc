@@ -201,8 +201,9 @@ Status CheckProbe(const Checkpoint& checkpoint, const ModelVersion& model) {
     for (size_t task = 0; task < tasks; ++task) {
       const double found = probabilities[i * tasks + task];
       const double wanted = rows[i].probabilities[task];
+      const Calibration calibration = model.calibration(task);
       const double allowed =
-          tolerance * std::max({1.0, std::abs(wanted), model.calibration(task).scale});
+          tolerance * std::max({1.0, std::abs(wanted), calibration.low, calibration.high});
       if (std::abs(found - wanted) <= allowed) continue;
       return absl::FailedPreconditionError(absl::StrCat(
           checkpoint.Path(kProbe), ": row ", i + 1, ": the trainer predicted ", wanted,

@@ -108,7 +108,7 @@ StatusOr<std::vector<Calibration>> ReadCalibrations(const Manifest& manifest, si
   StatusOr<std::vector<Calibration>> read = CalibrationsFromText(found->second);
   if (read.ok() && read->size() == labels) return read;
   return absl::DataLossError(absl::StrCat("manifest.json: extra.calibration: '", found->second,
-                                          "' is not a scale and a shift for ", labels,
+                                          "' does not have the numbers of ", labels,
                                           " labels; use an undamaged copy of the model"));
 }
 

@@ -66,13 +66,14 @@ expect(honest.value("test_logloss") < constant - 0.001,
 expect("warning:" not in honest.out, f"no warning: {honest.out}")
 expect(abs(honest.value("test_auc") - raw.value("test_auc")) < 1e-4, "the AUC stays")
 
-# scale and shift of the logit, in predictions, their evaluation, and what was saved.
-scale, shift = map(float, calibration("honest").split())
+# low * ln p - high * ln(1 - p) + shift, in predictions, their evaluation, and what was saved.
+*slopes, shift = map(float, calibration("honest").split())
+low, high = slopes[0], slopes[-1]
 p = predict("raw")
-wanted = 1 / (1 + np.exp(-(scale * np.log(p / (1 - p)) + shift)))
+wanted = 1 / (1 + np.exp(-(low * np.log(p) - high * np.log1p(-p) + shift)))
 found = predict("honest")
 expect(np.abs(found - wanted).max() < 1e-4, f"predictions: {np.abs(found - wanted).max()}")
-expect(0 < scale < 0.9, f"the outputs shrink: {scale}")
+expect(0 < low < 0.9 and 0 < high < 0.9, f"the outputs shrink: {slopes}")
 y = label[5000:]
 log_loss = -(y * np.log(found) + (1 - y) * np.log1p(-found)).mean()
 expect(abs(log_loss - honest.value("test_logloss")) < 1e-4, f"the test is of predictions: {log_loss}")
@@ -83,11 +84,11 @@ expect("calibration: " in simurgh("model", "info", "honest").out, "model info sh
 # Numbers of the user win; training that continues keeps what was fitted.
 given = train("given", "training.calibration=0.5 -0.25")
 expect(calibration("given") == "0.5 -0.25", "given numbers are kept")
-again = train("honest")
+again = train("honest", "training.calibration=platt")  # The word of older versions.
 expect(again.value("test_logloss") == honest.value("test_logloss"), "a new start tests the same")
 refused = program("nn-worker", "--standalone", "--config", "clicks.yaml", "--set",
                   "training.calibration=0 1", code=2)
-expect("is not a scale above 0 and a shift" in refused.all, refused.all)
+expect("is not one or two slopes above 0 and a shift" in refused.all, refused.all)
 
 # Both trainings of --refit, also where log loss stops the first one.
 refit = simurgh("train", "clicks.yaml", "--refit", "--set", "checkpoint.directory=refit", "--set",

@@ -87,11 +87,11 @@ TEST_CASE("PyTorch and onnxruntime predict exported models as the trainer does")
   const Model model = GENERATE_COPY(values<Model>({
       {"adult", {"training.dense_optimizer.average_decay=0.9"}},
       {"adult-features", {}},
-      {"adult-persia", {"training.keep_negatives=0.3", "training.calibration=0.6 -0.4"}},
+      {"adult-persia", {"training.keep_negatives=0.3", "training.calibration=0.6 1.4 -0.4"}},
       {"adult-plugin",
        {"features.8.plugin.path=" + plugin, "data.derived.0.plugin.path=" + plugin,
         "features.8.pooling=weighted_sum"}},
-      {"adult-tasks", {"training.calibration=0.7 0.2, 1.6 -0.3"}},
+      {"adult-tasks", {"training.calibration=0.7 0.2, 1.6 0.4 -0.3"}},
       {"adult-regression", {"model.tasks.1.loss={kind: focal}"}},
       {"adult-dcn-v2", {"tables.0.precision=bf16"}},
       {"adult-deepfm", {"tables.0.precision=f16"}},

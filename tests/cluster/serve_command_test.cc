@@ -71,7 +71,7 @@ TEST_CASE("All protocols answer with the predictions of simurgh predict") {
                  absl::StrCat("data.derived.0.plugin.path=", SOFT_BINS_PLUGIN)};
     settings.emplace_back("serving.allow_plugins=true");
   } else if (model.config == "adult-tasks") {
-    overrides = {"training.calibration=0.7 0.2, 1.6 -0.3"};
+    overrides = {"training.calibration=0.7 0.2, 1.6 0.4 -0.3"};
   }
   const Trained trained(config, overrides);
   ModelServer server(trained.model, settings);

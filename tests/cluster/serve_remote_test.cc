@@ -136,7 +136,10 @@ TEST_CASE("Predictions with rows of servers are those of simurgh predict") {
       {{"config/adult.yaml",
         {"embedding_ps.instances=[{address: 127.0.0.1:7601}, {address: 127.0.0.1:7602}, {address: "
          "127.0.0.1:7603}]"}},
-       {"config/adult.yaml", {"tables.0.precision=bf16", "training.calibration=0.6 -0.4"}, {}, "0"},
+       {"config/adult.yaml",
+        {"tables.0.precision=bf16", "training.calibration=0.6 1.4 -0.4"},
+        {},
+        "0"},
        {"", {}, "'tags=|'", "2000"}}));
   CAPTURE(model.config, model.overrides);
   const std::string python = Python("json");

@@ -9,10 +9,13 @@
 
 namespace simurgh {
 
-// Replaces a label's output z by scale * z + shift, from which the prediction follows. scale is
-// above 0, so the order of the predictions stays.
+// Replaces a label's output z by high * ln(1 + exp(z)) - low * ln(1 + exp(-z)) + shift, from which
+// the prediction follows. This is a line of slope `low` far below 0, and one of slope `high` far
+// above 0. Both are above 0, so the order of the predictions stays. Equal slopes give low * z +
+// shift.
 struct Calibration {
-  double scale = 1;
+  double low = 1;
+  double high = 1;
   double shift = 0;
 
   bool operator==(const Calibration&) const = default;
@@ -27,7 +30,8 @@ struct CalibrationConfig {
   static CalibrationConfig Of(const ConfigSettings& settings);
 };
 
-// "0.8 -0.1, 1 0": scale and shift of each label, in digits that restore every bit.
+// "0.8 1.2 -0.1, 1 0": low, high and shift of each label, in digits that restore every bit. Equal
+// slopes are one number.
 std::string CalibrationsText(const std::vector<Calibration>& calibrations);
 // The inverse. Errors: INVALID_ARGUMENT.
 StatusOr<std::vector<Calibration>> CalibrationsFromText(const std::string& text);

@@ -34,13 +34,16 @@ struct FittedCalibration {
   std::string problem;  // Why nothing could be fitted; the calibration then changes nothing.
 };
 
-// Fits the calibration that minimizes the log loss of all ranks' samples. If no scale above 0 does,
-// or the fit is no better than no calibration, it keeps the order of the samples, too.
+// Fits the calibration that minimizes the log loss of all ranks' samples, with a prior for equal
+// slopes. The slopes are equal unless the samples tell them apart. If no slopes above 0 minimize
+// the loss, or the fit is no better than no calibration, it keeps the order of the samples, too.
 //
 // own: this rank's samples. sum: replaces values by their sums over the ranks.
-// Source: Platt, "Probabilistic outputs for support vector machines", 1999, with its targets; the
+// Source: Kull, Silva Filho and Flach, "Beta calibration", AISTATS 2017. Platt, "Probabilistic
+// outputs for support vector machines", 1999, for equal slopes and the targets of labels. The
 // Newton method of Lin, Lin and Weng, "A note on Platt's probabilistic outputs for support vector
-// machines", Machine Learning 68, 2007.
+// machines", Machine Learning 68, 2007. Schwarz, "Estimating the dimension of a model", Annals of
+// Statistics 6, 1978, for the choice between the two.
 // Errors: of `sum`.
 StatusOr<FittedCalibration> FitCalibration(std::span<const LabelledOutput> own,
                                            absl::FunctionRef<Status(std::span<double>)> sum);

@@ -22,55 +22,77 @@ FittedCalibration FitAlone(const std::vector<LabelledOutput>& samples) {
   return *fitted;
 }
 
+// a ln p - b ln(1 - p) + c, as in the paper.
+double Bent(const Calibration& calibration, double z) {
+  const double p = Sigmoid(z);
+  return calibration.low * std::log(p) - calibration.high * std::log1p(-p) + calibration.shift;
+}
+
 double LogLossOf(const std::vector<LabelledOutput>& samples, const Calibration& calibration) {
   double loss = 0;
   double weight = 0;
   for (const LabelledOutput& sample : samples) {
-    const double z = calibration.scale * sample.output + calibration.shift;
+    const double z = Bent(calibration, sample.output);
     loss += sample.weight * std::log1p(std::exp(sample.label == 1 ? -z : z));
     weight += sample.weight;
   }
   return loss / weight;
 }
 
-// Outputs 1 / 0.4 as long as they should be.
-std::vector<LabelledOutput> Overconfident(bool is_weighted) {
+// Samples whose labels follow a calibration of their outputs.
+std::vector<LabelledOutput> SamplesOf(const Calibration& truth, bool is_weighted) {
   std::vector<LabelledOutput> samples;
   for (int i = 0; i < 500; ++i) {
     const float z = static_cast<float>(i * 37 % 101 - 50) / 8.0F;
-    const bool is_positive = i * 53 % 97 / 97.0 < Sigmoid(0.4 * z - 0.7);
+    const bool is_positive = i * 53 % 97 / 97.0 < Sigmoid(Bent(truth, z));
     samples.push_back(
         {z, is_positive ? 1.0F : 0.0F, is_weighted ? static_cast<float>(1 + i % 3) : 1.0F});
   }
   return samples;
 }
 
-// The minima by scipy.optimize.minimize, Nelder-Mead, tolerance 1e-12, with Platt's targets: 204 /
-// 205 for the 203 positives, 1 / 299 for the 297 negatives.
+// Outputs 1 / 0.4 as long as they should be.
+constexpr Calibration kOverconfident{.low = 0.4, .high = 0.4, .shift = -0.7};
+
+// The minima by scipy.optimize.minimize, Nelder-Mead, tolerance 1e-12, with Platt's targets and
+// half the square of high - low over the effective samples. Slopes are at least 0.01 / deviation.
+// A third number that gains less than ln(samples) / 2 is not used.
 TEST_CASE("The fit is the minimum of the log loss of smoothed labels") {
   struct Expected {
+    Calibration truth;
     bool is_weighted;
-    double scale, shift, log_loss;
+    Calibration fitted;
+    double log_loss;
   };
-  for (const Expected& expected : {Expected{false, 0.33026848, -0.50757608, 0.5409261595989472},
-                                   Expected{true, 0.3280868, -0.50805691, 0.5422570747087585}}) {
-    CAPTURE(expected.is_weighted);
-    const std::vector<LabelledOutput> samples = Overconfident(expected.is_weighted);
+  const Calibration bent{.low = 0.2, .high = 1.5, .shift = -0.4};
+  const double least = 0.002741594880697838;
+  for (const Expected& expected : std::vector<Expected>{
+           {kOverconfident, false, {0.33026848, 0.33026848, -0.50757605}, 0.5409261595622208},
+           {kOverconfident, true, {0.3280868, 0.3280868, -0.50805689}, 0.5422570746998829},
+           {bent, false, {0.13120286, 1.54212159, -0.46336202}, 0.38435304544936333},
+           {bent, true, {0.12820417, 1.54990849, -0.47881665}, 0.3819906788387707},
+           {{1.5, 0.2, 0.4}, false, {0.97361993, 0.35690188, -0.16810582}, 0.3928926485444479},
+           {{-0.3, 1.2, -0.5}, false, {least, 0.86501421, 0.57088431}, 0.41680458647490787},
+           {{1.2, -0.3, 0.5}, false, {0.59643256, least, -0.53341253}, 0.47330143185466206}}) {
+    CAPTURE(expected.fitted.low, expected.fitted.high, expected.is_weighted);
+    const std::vector<LabelledOutput> samples = SamplesOf(expected.truth, expected.is_weighted);
     const FittedCalibration fitted = FitAlone(samples);
     CHECK(fitted.problem.empty());
-    CHECK(fitted.calibration.scale == Approx(expected.scale).margin(1e-6));
-    CHECK(fitted.calibration.shift == Approx(expected.shift).margin(1e-6));
-    CHECK(fitted.log_loss == Approx(expected.log_loss).margin(1e-9));
+    CHECK(fitted.calibration.low == Approx(expected.fitted.low).margin(1e-6));
+    CHECK(fitted.calibration.high == Approx(expected.fitted.high).margin(1e-6));
+    CHECK(fitted.calibration.shift == Approx(expected.fitted.shift).margin(1e-6));
+    CHECK(fitted.log_loss == Approx(expected.log_loss).margin(1e-8));
     CHECK(fitted.log_loss == Approx(LogLossOf(samples, fitted.calibration)).epsilon(1e-12));
   }
 }
 
 TEST_CASE("A sample of weight 0 does not count") {
-  std::vector<LabelledOutput> samples = Overconfident(true);
+  std::vector<LabelledOutput> samples = SamplesOf(kOverconfident, true);
   const FittedCalibration without = FitAlone(samples);
   samples.push_back({1e30F, 0.0F, 0.0F});
   const FittedCalibration with = FitAlone(samples);
-  CHECK(with.calibration.scale == Approx(without.calibration.scale).epsilon(1e-9));
+  CHECK(with.calibration.low == Approx(without.calibration.low).epsilon(1e-9));
+  CHECK(with.calibration.high == Approx(without.calibration.high).epsilon(1e-9));
 }
 
 TEST_CASE("Outputs that tell nothing, or the contrary, keep their order") {
@@ -87,7 +109,8 @@ TEST_CASE("Outputs that tell nothing, or the contrary, keep their order") {
     }
     const FittedCalibration fitted = FitAlone(samples);
     CHECK(fitted.problem.empty());
-    CHECK(fitted.calibration.scale > 0);
+    CHECK(fitted.calibration.low > 0);
+    CHECK(fitted.calibration.high > 0);
     const double share = static_cast<double>(positives) / 4'000;
     const double constant = -share * std::log(share) - (1 - share) * std::log(1 - share);
     CHECK(fitted.log_loss < constant + 0.01);
@@ -133,9 +156,10 @@ TEST_CASE("Equal outputs, and outputs beyond a float's probabilities, have a fin
     far.push_back({i % 3 == 0 ? 3e4F : -3e4F, label});
   }
   const Calibration of_equal = FitAlone(equal).calibration;
-  CHECK(Sigmoid(2 * of_equal.scale + of_equal.shift) == Approx(101.0 / 402).epsilon(0.01));
+  CHECK(Sigmoid(Bent(of_equal, 2)) == Approx(101.0 / 402).epsilon(0.01));
   const FittedCalibration of_far = FitAlone(far);
-  CHECK(of_far.calibration.scale > 0);
+  CHECK(of_far.calibration.low > 0);
+  CHECK(of_far.calibration.high > 0);
   CHECK(of_far.log_loss < 0.58);
 }
 
@@ -153,11 +177,26 @@ TEST_CASE("Predictions follow loss, sampling and calibration") {
 
   // p / (p + (1 - p) / k), then the calibration of that probability's logit.
   std::vector<float> sampled{0.5F, 40.0F};
-  ToPredictions(std::vector<TaskConfig>(1), 0.1, {{{.scale = 0.5, .shift = -1}}}, sampled);
+  const std::vector<Calibration> line{{.low = 0.5, .high = 0.5, .shift = -1}};
+  ToPredictions(std::vector<TaskConfig>(1), 0.1, line, sampled);
   const double p = Sigmoid(0.5);
   const double corrected = p / (p + (1 - p) / 0.1);
   CHECK(sampled[0] == Approx(Sigmoid(0.5 * std::log(corrected / (1 - corrected)) - 1)));
   CHECK(sampled[1] == Approx(Sigmoid(0.5 * (40 + std::log(0.1)) - 1)));  // Of p 1 in a float.
+
+  const Calibration bend{.low = 0.25, .high = 1.5, .shift = -1};
+  std::vector<float> bent{-3.0F, -0.5F, 0.0F, 0.5F, 3.0F};
+  const std::vector<float> outputs = bent;
+  ToPredictions(std::vector<TaskConfig>(1), 1, {{bend}}, bent);
+  for (size_t i = 0; i < bent.size(); ++i) {
+    CHECK(bent[i] == Approx(Sigmoid(Bent(bend, outputs[i]))));
+  }
+  std::vector<float> extreme{-200.0F, 50.0F, -3e38F, 3e38F};
+  ToPredictions(std::vector<TaskConfig>(1), 1, {{bend}}, extreme);
+  CHECK(extreme[0] == Approx(Sigmoid(0.25 * -200 - 1)));
+  CHECK(extreme[1] == 1);
+  CHECK(extreme[2] == 0);
+  CHECK(extreme[3] == 1);
 }
 
 // With N positives and kM of M negatives in training, the best constant is N / (N + kM).
@@ -175,13 +214,15 @@ TEST_CASE("The correction undoes the sampling of negatives") {
 }
 
 TEST_CASE("The text of calibrations restores every bit, and a damaged one is refused") {
-  const std::vector<Calibration> calibrations{{0.1 + 0.2, -1.0 / 3}, {1, 0}, {1e-300, 1e300}};
+  const std::vector<Calibration> calibrations{
+      {0.1 + 0.2, 0.1 + 0.2, -1.0 / 3}, {1, 1, 0}, {1e-300, 1, 1e300}, {2, 1.0 / 3, -1}};
   const auto read = CalibrationsFromText(CalibrationsText(calibrations));
   REQUIRE(read.ok());
   CHECK(*read == calibrations);
-  CHECK(CalibrationsText({{0.8, -0.1}, {1, 0}}) == "0.8 -0.1, 1 0");
-  for (const char* text :
-       {"", "1", "0 1", "-1 0", "1 0,1 0", "1 0, ", "1  0", "nan 0", "1 inf", "1 0 0", "a b"}) {
+  // Models of older versions have equal slopes.
+  CHECK(CalibrationsText({{0.8, 0.8, -0.1}, {1, 1, 0}, {2, 3, 4}}) == "0.8 -0.1, 1 0, 2 3 4");
+  for (const char* text : {"", "1", "0 1", "-1 0", "1 0,1 0", "1 0, ", "1  0", "nan 0", "1 inf",
+                           "1 0 0", "0 1 0", "-1 1 0", "1 1 1 1", "a b", "1 a 0"}) {
     CAPTURE(text);
     CHECK(absl::IsInvalidArgument(CalibrationsFromText(text).status()));
   }

@@ -162,9 +162,11 @@ TEST_CASE("Towers, inputs, labels and the sampling correction predict the same i
               {.dense_width = kWidth});
   exports.Add("sampled", Chain({Linear(4), Relu(), Linear(1)}), TestInputs(kWidth), 0.01);
   exports.Add("calibrated", Chain({Linear(4), Relu(), Linear(1)}), TestInputs(kWidth), 0.1,
-              {{.scale = 0.6, .shift = -1.25}});
+              {{.low = 0.6, .high = 0.6, .shift = -1.25}});
   exports.Add("calibrated_tasks", TwoTasks(), TestInputs(kWidth), 1.0,
-              {{.scale = 1.7, .shift = 0.5}, {.scale = 0.4, .shift = -2}});
+              {{.low = 1.7, .high = 1.7, .shift = 0.5}, {.low = 0.4, .high = 2.5, .shift = -2}});
+  exports.Add("bent", Chain({Linear(4), Relu(), Linear(1)}), TestInputs(kWidth), 0.1,
+              {{.low = 0.3, .high = 1.8, .shift = 0.75}});
   ModelConfig numbers = Chain({Linear(4), Gelu(), Linear(4)});
   numbers.tasks.resize(4);
   numbers.tasks[1].loss.kind = LossConfig::Kind::kPoisson;

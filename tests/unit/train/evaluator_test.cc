@@ -345,7 +345,7 @@ TEST_CASE("All ranks get the calibration of all samples, and metrics without it"
     const auto fitted = FitCalibration(samples, [](std::span<double>) { return absl::OkStatus(); });
     REQUIRE(fitted.ok());
     wanted.push_back(fitted->calibration);
-    CHECK(std::abs(wanted.back().scale - 1) > 0.1);
+    CHECK(std::abs(wanted.back().low - 1) > 0.1);
   }
   const auto plain =
       EvaluateShares(shares, {.tasks = Tasks(), .is_weighted = true, .kept_negatives = 0.5});
@@ -354,7 +354,8 @@ TEST_CASE("All ranks get the calibration of all samples, and metrics without it"
     REQUIRE(found.size() == kTasks);
     CHECK(found == CalibrationsOf(results[0]));
     for (size_t task = 0; task < kTasks; ++task) {
-      CHECK(found[task].scale == Approx(wanted[task].scale).epsilon(1e-4));
+      CHECK(found[task].low == Approx(wanted[task].low).epsilon(1e-4));
+      CHECK(found[task].high == Approx(wanted[task].high).epsilon(1e-4));
       CHECK(found[task].shift == Approx(wanted[task].shift).epsilon(1e-4));
       CHECK(result.tasks[task].log_loss == plain[0].tasks[task].log_loss);
       CHECK(result.tasks[task].fitted->log_loss < result.tasks[task].log_loss);
