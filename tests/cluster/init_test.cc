@@ -295,7 +295,7 @@ TEST_CASE("A label of many numbers: a regression") {
 
 TEST_CASE("A failure writes nothing") {
   const TemporaryFolder folder;
-  const std::string data = folder.Write("a.csv", "a,rating\nx,1\ny,2\nz,3\n");
+  const std::string data = folder.Write("a.csv", "a,price\nx,1\ny,2\nz,3\n");
   const CommandResult made = Simurgh("init " + data);
   CHECK(made.exit_code == 2);
   CHECK_THAT(made.error, Catch::StartsWith("simurgh: " + data + ": no label found"));

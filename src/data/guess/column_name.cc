@@ -171,6 +171,9 @@ constexpr std::array kResults = std::to_array<Word>(
      "result",   "success",   "spam",        "order",    "recommended", "feedback",  "comment",
      "relevant", "relevance", "interaction", "positive", "subscribe",   "hired",     "approved"});
 constexpr std::array kRatings = std::to_array<Word>({"rating", "ratings"});
+// Scores that the label can be.
+constexpr std::array kScores =
+    std::to_array<Word>({"score", "scores", "star", "stars", "overall", "grade"});
 constexpr std::array kRates = std::to_array<Word>({"ctr"});
 constexpr std::array kLaterRates = std::to_array<Word>({"cvr", "ctcvr"});
 // Words around those above.
@@ -224,6 +227,17 @@ std::optional<LabelName> LabelNameOf(std::string_view name) {
   if (IsOne(word, kRates)) return LabelName::kRate;
   if (IsOne(word, kLaterRates)) return LabelName::kLaterRate;
   return std::nullopt;
+}
+
+bool NamesScore(std::string_view name) {
+  const std::vector<std::string> words = CoreOf(name);
+  const auto is_score = [](const std::string& word) {
+    return IsOne(word, kScores) || word.starts_with("rating") || word.ends_with("rating");
+  };
+  return std::ranges::any_of(words, is_score) &&
+         std::ranges::all_of(words, [&](const std::string& word) {
+           return is_score(word) || word == "review" || word == "value" || IsOne(word, kThings);
+         });
 }
 
 bool NamesProperty(std::string_view name) {

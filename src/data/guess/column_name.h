@@ -38,6 +38,10 @@ enum class LabelName : uint8_t {
 };
 std::optional<LabelName> LabelNameOf(std::string_view name);
 
+// Whether the name is one of a score that can be the label, or be known before it: "stars",
+// "Book-Rating", "review_score".
+bool NamesScore(std::string_view name);
+
 // Whether the name is one of a property with two values that is seldom a label: "gender".
 bool NamesProperty(std::string_view name);
 

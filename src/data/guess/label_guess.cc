@@ -12,6 +12,7 @@
 
 #include "data/guess/column_name.h"
 #include "data/guess/csv_sample.h"
+#include "data/guess/owner_column.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 
@@ -40,13 +41,22 @@ bool IsBinary(const ColumnProfile& profile) {
   return IsZeroOrOne(profile) && profile.least != profile.greatest;
 }
 
-// Whether the values are numbers of which there are too many for classes.
-bool IsNumber(const ColumnProfile& profile) {
-  constexpr uint64_t kClasses = 5;
-  return profile.is_numeric() && profile.distinct.count() >= kClasses;
+// Whether the values are at least `fewest` different numbers.
+bool AreNumbers(const ColumnProfile& profile, uint64_t fewest = 3) {
+  return profile.is_numeric() && profile.distinct.count() >= fewest;
 }
 
-bool IsLabel(const ColumnProfile& profile) { return IsBinary(profile) || IsNumber(profile); }
+bool IsLabel(const ColumnProfile& profile) { return IsBinary(profile) || AreNumbers(profile); }
+
+// Whether the values look like ratings, such as 1 to 5, or 0.5, 1, 1.5 and so on up to 5.
+bool AreRatings(const std::string& name, const ColumnProfile& profile) {
+  constexpr size_t kMostValues = 21;
+  constexpr double kLeast = -10;
+  constexpr double kGreatest = 10;
+  return HintOf(name) == NameHint::kNone && AreNumbers(profile) && !profile.has_many_values &&
+         profile.values.size() <= kMostValues && profile.least >= kLeast && profile.least <= 1 &&
+         profile.greatest <= kGreatest;
+}
 
 std::string ValuesOf(const ColumnProfile& profile) {
   if (profile.has_many_values) {
@@ -65,62 +75,87 @@ std::string ValuesOf(const ColumnProfile& profile) {
   return absl::StrCat(profile.values.size(), " values, ", absl::StrJoin(texts, ", "));
 }
 
-// Columns that can be the label, with a command for each, or that there are none.
+// A command for each of the columns.
 std::string Choices(const CsvSample& sample, const std::vector<size_t>& columns,
                     const LabelCommand& command) {
-  if (columns.empty()) {
-    return absl::StrCat("add a column of 0 and 1, or choose one of numbers with --label: ",
-                        absl::StrJoin(sample.header, ", "));
-  }
+  if (columns.empty()) return "add a column of 0 and 1, or of numbers";
   constexpr size_t kShown = 20;
   std::string text = "choose the label, by one of";
   for (size_t i = 0; i < std::min(columns.size(), kShown); ++i) {
     absl::StrAppend(&text, "\n  ", command(sample.header[columns[i]]), "  # ",
                     ValuesOf(sample.columns[columns[i]]));
+    // Such a column describes the user or item, not what happened between them.
+    if (const auto owner = OwnerOf(sample, columns[i])) {
+      absl::StrAppend(&text, "; one for each ", Quoted(sample.header[*owner]));
+    }
   }
   if (columns.size() > kShown) absl::StrAppend(&text, "\n  ...");
   return text;
 }
 
-Status NoLabel(const CsvSample& sample, size_t column, const LabelCommand& command) {
-  std::vector<size_t> others;
+// Columns that can be the label if an option names them: of two values or of ratings or, if there
+// are none, of numbers that are no ids and no dates.
+std::vector<size_t> UsableLabels(const CsvSample& sample) {
+  std::vector<size_t> likely;
+  std::vector<size_t> numbers;
+  std::set<std::string> names;
   for (size_t i = 0; i < sample.columns.size(); ++i) {
-    if (IsBinary(sample.columns[i])) others.push_back(i);
+    const std::string& name = sample.header[i];
+    const ColumnProfile& profile = sample.columns[i];
+    if (!IsLabel(profile) || name.empty() || !names.insert(name).second) continue;
+    const NameHint hint = HintOf(name);
+    const bool are_ids = hint == NameHint::kSurelyIds || hint == NameHint::kIds;
+    if (IsBinary(profile) || AreRatings(name, profile) || LabelNameOf(name) || NamesScore(name)) {
+      likely.push_back(i);
+    } else if (!are_ids && !profile.is_consecutive && !GuessDates(name, profile)) {
+      numbers.push_back(i);
+    }
   }
-  return absl::InvalidArgumentError(absl::StrCat("column ", Quoted(sample.header[column]), " has ",
-                                                 ValuesOf(sample.columns[column]),
-                                                 "; a label has two, such as 0 and 1, or yes and "
-                                                 "no, or at least five numbers. Convert it, or ",
-                                                 Choices(sample, others, command)));
+  return likely.empty() ? numbers : likely;
+}
+
+Status NoLabel(const CsvSample& sample, size_t column, const LabelCommand& command) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "column ", Quoted(sample.header[column]), " has ", ValuesOf(sample.columns[column]),
+      "; a label has two, such as 0 and 1, or yes and no, or at least three numbers. "
+      "Convert it, or ",
+      Choices(sample, UsableLabels(sample), command)));
 }
 
 // Whether a name and the values under it can be a label.
 bool Fits(LabelName name, const ColumnProfile& profile) {
-  const bool takes_numbers =
-      name == LabelName::kLabel || name == LabelName::kRating || name >= LabelName::kRate;
-  return IsBinary(profile) || (takes_numbers && IsNumber(profile));
+  constexpr uint64_t kClasses = 5;  // Fewer numbers can be classes.
+  if (IsBinary(profile)) return true;
+  if (name == LabelName::kRating) return AreNumbers(profile);
+  return (name == LabelName::kLabel || name >= LabelName::kRate) && AreNumbers(profile, kClasses);
 }
 
-// Without a name of a label: the only column with two values. If a gender or the like has two
-// values, too, the label must be the first or last column.
+// Without a name of a label: the only column that can be one, by its two values or by a name such
+// as "score". If a gender or the like has two values, too, the label must be the first or last
+// column. A property of the user or the like is no label, and ratings are for the user to choose.
 StatusOr<size_t> FindByValues(const CsvSample& sample, const LabelCommand& command) {
-  std::vector<size_t> binary;
+  constexpr size_t kMostChecked = 20;  // A check compares the column with all others.
+  const std::vector<size_t> usable = UsableLabels(sample);
   std::vector<size_t> likely;
-  std::set<std::string> names;
-  for (size_t i = 0; i < sample.columns.size(); ++i) {
-    if (!IsBinary(sample.columns[i]) || !names.insert(sample.header[i]).second) continue;
-    binary.push_back(i);
-    if (!NamesProperty(sample.header[i])) likely.push_back(i);
+  for (const size_t i : usable) {
+    const bool can_be = IsBinary(sample.columns[i]) ||
+                        AreRatings(sample.header[i], sample.columns[i]) ||
+                        NamesScore(sample.header[i]);
+    if (!can_be || NamesProperty(sample.header[i])) continue;
+    if (usable.size() > kMostChecked || !OwnerOf(sample, i)) likely.push_back(i);
   }
+  const bool has_binary =
+      std::ranges::any_of(usable, [&](size_t i) { return IsBinary(sample.columns[i]); });
   if (likely.size() == 1) {
-    const bool is_at_end = likely[0] == 0 || likely[0] + 1 == sample.columns.size();
-    if (binary.size() == 1 || is_at_end) return likely[0];
+    const size_t i = likely[0];
+    const bool is_at_end = i == 0 || i + 1 == sample.columns.size();
+    if (IsBinary(sample.columns[i]) && (usable.size() == 1 || is_at_end)) return i;
+    if (NamesScore(sample.header[i])) return i;
   }
-  const std::string_view problem = binary.empty()
-                                       ? "no label found, and no column has two values: "
-                                       : "no column has the name of a label, such as click: ";
+  const std::string_view problem = has_binary ? "no column has the name of a label, such as click: "
+                                              : "no label found, and no column has two values: ";
   return absl::InvalidArgumentError(absl::StrCat(absl::string_view(problem.data(), problem.size()),
-                                                 Choices(sample, binary, command)));
+                                                 Choices(sample, usable, command)));
 }
 
 }  // namespace
@@ -185,6 +220,12 @@ StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name,
   if (best.empty() && unfit) return NoLabel(sample, *unfit, command);
   if (best.empty()) return FindByValues(sample, command);
   if (best.size() == 1) return best[0];
+  for (size_t i = 1; i < best.size(); ++i) {
+    if (header[best[i]] != header[best[i - 1]]) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the header has the label ",
+                                                   Quoted(header[best[i]]),
+                                                   " twice; rename or remove one of them"));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("several columns have the name of a label: ", Choices(sample, all, command)));
 }

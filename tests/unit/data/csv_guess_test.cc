@@ -194,8 +194,28 @@ TEST_CASE("A label of many numbers is one of a regression", "[guess]") {
   CHECK(target[1].config.positive.empty());
   CHECK(Guessed(rows("price"), "price")[1].config.label_values == Values::kNumbers);
   CHECK(Guessed(rows("price"), "a")[0].config.label_values == Values::kNumbers);
-  // Few numbers may be classes.
-  CHECK_THAT(ErrorOf(rows("price"), "b"), Contains("column 'b' has 3 values, '0', '1', '2'"));
+  // Few numbers may be classes, unless the name or an option tells.
+  const auto few = [](const char* name, size_t values) {
+    return Rows(absl::StrCat("a,", name, ",b"), 200,
+                [&](size_t i) { return absl::StrCat(i % 7, ",", i % values + 2, ",x", i % 3); });
+  };
+  for (const size_t values : {3, 4}) {
+    const Guessed asked(few("target", values), "target");
+    CHECK(asked[1].config.label_values == Values::kNumbers);
+    CHECK(Guessed(few("rating", values))[1].config.label_values == Values::kNumbers);
+    CHECK(ErrorOf(few("target", values)) ==
+          absl::StrCat("a.csv: column 'target' has ", values, " values, '2', '3', '4'",
+                       values == 4 ? ", '5'" : "",
+                       "; a label has two, such as 0 and 1, or yes and no, or at least three "
+                       "numbers. Convert it, or choose the label, by one of\n"
+                       "  --label a  # 7 values, '0', '1', '2', '3', '4', ...\n"
+                       "  --label target  # ",
+                       values, " values, '2', '3', '4'", values == 4 ? ", '5'" : ""));
+  }
+  // A column of texts is no choice.
+  CHECK_THAT(ErrorOf(few("price", 3), "b"), Contains("column 'b' has 3 values, 'x0', 'x1', 'x2'") &&
+                                                Contains("\n  --label a  #") &&
+                                                !Contains("--label b"));
 }
 
 TEST_CASE("A guess from a part of the rows says so, and keeps ids that could repeat", "[guess]") {
@@ -428,15 +448,18 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
              Catch::StartsWith("a.csv:2: cell 1: the quote is not closed; close it"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,0,5\n"),
              Catch::StartsWith("a.csv:3: 3 cells, but the header has 2 columns; correct the row"));
-  CHECK_THAT(ErrorOf("a,rating\nx,1\ny,2\nz,3\n"),
-             Contains("no label found, and no column has two values: add a column of 0 and 1, or "
-                      "choose one of numbers with --label: a, rating"));
+  CHECK_THAT(
+      ErrorOf("a,b\nx,u\ny,v\nz,w\n"),
+      Contains("no label found, and no column has two values: add a column of 0 and 1, or of "
+               "numbers"));
+  CHECK(ErrorOf("rating,a,rating\n1,x,1\n2,y,2\n5,z,5\n2,y,2\n") ==
+        "a.csv: the header has the label 'rating' twice; rename or remove one of them");
   CHECK_THAT(
       ErrorOf("a,label,b\nx,1,u\ny,2,v\nz,3,u\n"),
-      Contains(
-          "column 'label' has 3 values, '1', '2', '3'; a label has two, such as 0 and 1, "
-          "or yes and no, or at least five numbers. Convert it, or choose the label, by one of\n"
-          "  --label b  # 2 values, 'u', 'v'"));
+      Contains("column 'label' has 3 values, '1', '2', '3'; a label has two, such as 0 and 1, "
+               "or yes and no, or at least three numbers. Convert it, or choose the "
+               "label, by one of\n  --label label  # 3 values, '1', '2', '3'\n"
+               "  --label b  # 2 values, 'u', 'v'"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,1\n"), Contains("column 'label' has one value, '1'"));
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,0\n", "b"),
              Contains("--label b: the header has no such column; use one of a, label"));

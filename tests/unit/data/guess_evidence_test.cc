@@ -243,6 +243,50 @@ TEST_CASE("The label is the column whose name fits best, wherever it stands", "[
                                                                 Contains("\n  --label gender "));
 }
 
+TEST_CASE("A property of a user or item is no label, and ratings are candidates", "[guess]") {
+  const auto text = [](const std::string& header, bool has_flag) {
+    Labels labels;
+    return Rows(header, 3'000, [&] {
+      const size_t user = labels.Pick(60);
+      const size_t item = labels.Pick(90);
+      return absl::StrCat(user, ",", item, ",", 0.5 * static_cast<double>(labels.Pick(10) + 1), ",",
+                          962'000'000 + labels.Pick(9'000'000), ",", user % 3 == 0 ? 1 : 0, ",",
+                          has_flag ? absl::StrCat(labels.Pick(2)) : absl::StrCat("t", item));
+    });
+  };
+  // Half of the users are new, whatever they do.
+  const std::string many =
+      "  --label Punkte  # 10 values, '0.5', '1', '1.5', '2', '2.5', ...\n"
+      "  --label neu  # 2 values, '0', '1'; one for each 'userid'";
+  CHECK(ErrorOf(text("userid,movieid,Punkte,timestamp,neu,title", false)) ==
+        "a.csv: no column has the name of a label, such as click: choose the label, by one of\n" +
+            many);
+  CHECK(ErrorOf(text("userid,movieid,Punkte,timestamp,neu,opened", true)) ==
+        "a.csv: no column has the name of a label, such as click: choose the label, by one of\n" +
+            many + "\n  --label opened  # 2 values, '0', '1'");
+  // The number is of another kind by its name.
+  const auto label_of = [&](const std::string& header, bool has_flag) {
+    return Guessed(text(header, has_flag)).guess.label().config.name;
+  };
+  CHECK(label_of("userid,movieid,price,timestamp,neu,opened", true) == "opened");
+  for (const char* name :
+       {"score", "stars", "Book-Rating", "user_rating", "ratingValue", "review/score", "overall"}) {
+    CAPTURE(name);
+    const std::string header = absl::StrCat("userid,movieid,", name, ",timestamp,neu,");
+    CHECK(Guessed(text(header + "title", false)).guess.label().config.label_values ==
+          ColumnConfig::LabelValues::kNumbers);
+    // Either can be the label.
+    CHECK_THAT(
+        ErrorOf(text(header + "opened", true)),
+        Contains(absl::StrCat("\n  --label ", name, "  #")) && Contains("\n  --label opened  #"));
+    CHECK(label_of(header + "click", true) == "click");
+  }
+  for (const char* name : {"rating_count", "avg_rating", "score_time", "restart", "start"}) {
+    CAPTURE(name);
+    CHECK_FALSE(NamesScore(name));
+  }
+}
+
 TEST_CASE("A column that predicts the label nearly alone is left out", "[guess]") {
   Labels labels;
   const auto text = [&](const std::string& header, double noise) {
