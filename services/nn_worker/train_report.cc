@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "simurgh/base/log.h"
@@ -128,12 +130,18 @@ std::string NothingTrained(const ClusterConfig& config, const TrainResult& resul
         fmt::format("training.epochs: {} are trained, {} steps", training.epochs, result.steps);
     remedy = "more training.epochs, new files at the end of data.train, ";
   }
-  return fmt::format(
+  const std::string& folder = config.checkpoint.directory;
+  std::string folders = folder.empty() ? "MODEL" : ShellWord(folder);
+  std::string text = fmt::format(
       "nothing was trained: {}; to go on, use simurgh update {} --data FILE, {}or another "
       "checkpoint.directory",
-      reason,
-      config.checkpoint.directory.empty() ? "MODEL" : ShellWord(config.checkpoint.directory),
-      remedy);
+      reason, folders, remedy);
+  if (folder.empty()) return text;
+  // The first training of `simurgh train --refit`.
+  const std::string trial = folder + "-trial";
+  std::error_code ignored;
+  if (std::filesystem::exists(trial, ignored)) folders += " and " + ShellWord(trial);
+  return text + fmt::format(". To train anew with other settings, remove {}", folders);
 }
 
 void TrainReport::EvaluationGauges::Set(const EvaluationResult& result) const {

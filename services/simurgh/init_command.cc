@@ -30,11 +30,12 @@ constexpr char kNotes[] =
     "compressed by gzip or zstd; or a Parquet or Arrow file, or a folder of Parquet files. Cells\n"
     "of CSV are separated by ',', ';', '|' or tabs. The text is UTF-8. The label has two values,\n"
     "such as 0 and 1, or yes and no, or it is a number of many values.\n\n"
-    "The rows are copied to DATA.train.csv, DATA.valid.csv and, without --test, DATA.test.csv, in\n"
-    "the folder of --output. If DATA is compressed, or Parquet or Arrow, these end in .csv.zst.\n"
-    "Other formats keep their ending. Rows for training are shuffled; beyond 128 MiB this needs\n"
-    "as much free space as the rows. Training ends when predictions of DATA.valid.csv get no\n"
-    "better. With --refit, which the next command has, a second training reads those rows, too.\n"
+    "The rows are copied beside the configuration: for clicks.yaml to clicks.train.csv,\n"
+    "clicks.valid.csv and, without --test, clicks.test.csv. If DATA is compressed, or Parquet or\n"
+    "Arrow, these end in .csv.zst. Other formats keep their ending. Rows for training are\n"
+    "shuffled; beyond 128 MiB this needs as much free space as the rows. Training ends when\n"
+    "predictions of clicks.valid.csv get no better. With --refit, which the next command has, a\n"
+    "second training reads those rows, too.\n"
     "The choice of rows is the same in each run. Rows that cannot be read, at most 1 %, are left\n"
     "out.\n\n"
     "Prints a line for each column, with its kind and the reason, and the next command. Of a\n"
@@ -258,7 +259,7 @@ StatusOr<ExitCode> WriteForStream(const CsvGuess& guess, const Options& options)
                                                  .ports = FreePorts(output)});
   SIMURGH_RETURN_IF_ERROR(ParseClusterConfig(text, options.output, {}).status());
   SIMURGH_RETURN_IF_ERROR(Write(options.output, text));
-  std::cout << "wrote " << options.output << "; next:\n  simurgh train "
+  std::cout << "wrote " << options.output << "; next:\n  " << OwnCommand() << " train "
             << ShellWord(options.output) << "\n";
   return ExitCode::kOk;
 }
@@ -267,7 +268,8 @@ StatusOr<ExitCode> Init(Options options) {
   SIMURGH_RETURN_IF_ERROR(ChooseOutput(options));
   const fs::path data = options.data;
   SIMURGH_ASSIGN_OR_RETURN(const CsvGuess guess, GuessCsv(options.data, options.guess));
-  SplitFiles files = PartsOf(guess, options.data, fs::path(options.output).parent_path());
+  const std::string prefix = fs::path(options.output).replace_extension();
+  SplitFiles files = PartsOf(guess, options.data, prefix);
   std::string copy_of_test;
   if (!options.test.empty()) copy_of_test = std::exchange(files.test, "");
   if (!IsArrow(guess.table)) copy_of_test.clear();
@@ -315,7 +317,7 @@ StatusOr<ExitCode> Init(Options options) {
     std::cout << folder_of_model
               << " is there, and training continues it; remove it to train anew\n";
   }
-  std::cout << "wrote " << options.output << "; next:\n  simurgh train "
+  std::cout << "wrote " << options.output << "; next:\n  " << OwnCommand() << " train "
             << ShellWord(options.output) << (has_validation ? " --refit" : "") << "\n";
   return ExitCode::kOk;
 }
@@ -334,8 +336,8 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
   const auto rows = [&] { return po::value(&guess.max_rows)->value_name("N"); };
   options.add_options()(
       "output", po::value(&own.output)->value_name("FILE"),
-      "write the configuration to FILE, and the parts to its folder (default: DATA with the "
-      "ending .yaml)")(
+      "write the configuration to FILE, and the parts beside it (default: DATA with the ending "
+      ".yaml)")(
       "label", column(&guess.label),
       "use this column as the label (default: by its name, or the only one with two values)")(
       "id", columns(&guess.ids), "use these columns as ids")(
@@ -363,7 +365,8 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
     guess.is_for_stream = !own.kafka.empty();
     own.data = words[0];
     guess.label_command = [&](const std::string& name) {
-      return absl::StrCat("simurgh init ", ShellWord(own.data), " --label ", ShellWord(name));
+      return absl::StrCat(OwnCommand(), " init ", ShellWord(own.data), " --label ",
+                          ShellWord(name));
     };
     return Init(own);
   };

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -29,6 +30,13 @@ void RemoveAndEnd(int signal) {
 }
 
 }  // namespace
+
+std::string OwnCommand() {
+  std::ifstream words("/proc/self/cmdline", std::ios::binary);
+  std::string first;
+  std::getline(words, first, '\0');
+  return first.empty() ? "simurgh" : ShellWord(first);
+}
 
 UnfinishedFile::UnfinishedFile(std::string path)
     : path_(std::move(path)), name_(absl::StrCat(path_, ".tmp-", getpid())) {

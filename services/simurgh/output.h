@@ -38,6 +38,9 @@ inline void AddJsonOption(boost::program_options::options_description& options, 
                         "print the result as one JSON object on a line");
 }
 
+// The word by which a shell has started this program: "simurgh", or a path, quoted.
+std::string OwnCommand();
+
 // Bytes that are no UTF-8 become U+FFFD.
 inline void PrintJson(const nlohmann::ordered_json& value, std::ostream& out = std::cout) {
   out << value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <iterator>
@@ -21,6 +22,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -115,9 +117,34 @@ StatusOr<uint32_t> ThreadsOf(const Options& options) {
   return std::min(static_cast<uint32_t>(CPU_COUNT(&own)), kMaxThreads);
 }
 
+// Errors: INVALID_ARGUMENT for a column with the name of a prediction.
+Status CheckNames(const std::vector<std::string>& columns, const std::vector<std::string>& labels) {
+  for (const std::string& name : OutputNames(labels)) {
+    if (std::ranges::find(columns, name) == columns.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--columns ", name,
+                     ": it would be there twice, since predictions have this "
+                     "name; leave it out, or rename the column"));
+  }
+  return absl::OkStatus();
+}
+
 Status CheckColumns(const Options& options, const DataConfig& data) {
   if (options.columns.empty()) return absl::OkStatus();
   return RowText::Create(data, options.columns).status();
+}
+
+// The names that training has for these columns, where they differ by case only.
+std::vector<std::string> OwnNames(std::vector<std::string> names, const DataConfig& data) {
+  for (std::string& name : names) {
+    if (std::ranges::find(data.columns, name, &ColumnConfig::name) != data.columns.end()) continue;
+    for (const ColumnConfig& column : data.columns) {
+      if (!absl::EqualsIgnoreCase(name, HeaderName(column))) continue;
+      name = column.name;
+      break;
+    }
+  }
+  return names;
 }
 
 // Adds columns to copy that the training did not have, if rows have names. Returns whether it has.
@@ -471,8 +498,19 @@ double ReportUnseenIds(const std::vector<FeatureConfig>& features,
   return occurrences == 0 ? 0 : static_cast<double>(unseen) / static_cast<double>(occurrences);
 }
 
-StatusOr<ExitCode> Predict(const Options& options) {
+// Errors: INVALID_ARGUMENT if the predictions would replace the rows.
+Status CheckPaths(const Options& options) {
+  std::error_code ignored;
+  if (!std::filesystem::equivalent(options.input, options.output, ignored)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--output ", options.output, ": is the input, which it would replace; name another file"));
+}
+
+StatusOr<ExitCode> Predict(Options options) {
   SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
+  SIMURGH_RETURN_IF_ERROR(CheckPaths(options));
   std::signal(SIGPIPE, SIG_IGN);  // A write returns the error.
   SIMURGH_ASSIGN_OR_RETURN(const uint32_t threads, ThreadsOf(options));
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
@@ -489,6 +527,9 @@ StatusOr<ExitCode> Predict(const Options& options) {
   PrintOverrides(checkpoint, options.overrides, model->config());
   const std::vector<std::string>& labels = model->format().labels;
   SIMURGH_ASSIGN_OR_RETURN(PredictInput input, InputOf(model->config().data, options.input));
+  SIMURGH_RETURN_IF_ERROR(CheckNames(options.columns, labels));
+  const std::string header = HeaderOf(options, labels);  // With the names as they are given.
+  options.columns = OwnNames(std::move(options.columns), input.data);
   const bool adds_columns = AddColumns(options.columns, input.data);
   if (const Status columns = CheckColumns(options, input.data); !columns.ok()) {
     return Annotate(columns, "--columns");
@@ -496,7 +537,7 @@ StatusOr<ExitCode> Predict(const Options& options) {
   std::unique_ptr<OutputFile> output;
   if (!options.output.empty()) {
     SIMURGH_ASSIGN_OR_RETURN(output, OutputFile::Open(options.output));
-    SIMURGH_RETURN_IF_ERROR(output->Append(HeaderOf(options, labels)));
+    SIMURGH_RETURN_IF_ERROR(output->Append(header));
   }
   const bool is_csv = input.data.format == DataConfig::Format::kCsv;
   FilePrediction prediction(options, model, std::move(input), adds_columns, output.get());

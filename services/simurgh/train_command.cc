@@ -120,6 +120,11 @@ Status CheckRefit(const ClusterConfig& config, const TrainOptions& options) {
         absl::StrCat(model, ": trained with --refit; use it, or another checkpoint.directory"));
   }
   const TrainingConfig& training = config.training;
+  if (config.data.validation.empty()) {
+    return absl::InvalidArgumentError(
+        "--refit requires data.validation: its first training ends when predictions of these rows "
+        "get no better; name files, or leave out --refit");
+  }
   if (model.empty() || training.early_stopping.patience == 0 ||
       training.evaluate_every_epochs == 0 || training.evaluate_every_steps > 0) {
     return absl::InvalidArgumentError(

@@ -153,8 +153,10 @@ Status Missing(size_t column, const std::string& name, const Names& cells) {
     names.push_back(quoted.substr(1, quoted.size() - 2));
   }
   std::ranges::sort(names);
-  return Invalid("the header has no column %s; %s; rename it, or set data.columns.%d.header_name",
-                 Quoted(name), NearestRemedy("column", name, names), column);
+  return Invalid(
+      "the header has no column %s; %s; rename it, or set data.columns.%d.header_name, or add the "
+      "column with empty cells",
+      Quoted(name), NearestRemedy("column", name, names), column);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -39,12 +40,48 @@ struct FileWriter::State {
   Status WriteRaw(std::string_view bytes) const;
   Status Compress(std::string_view bytes, ZSTD_EndDirective directive);
 
+  // Opens a file without a name, which a killed process leaves nowhere, or a temporary one where
+  // the file system has no such files.
+  Status Open();
+  // Gives the file its path.
+  Status Rename();
+
   std::string path;
-  std::string temporary_path;  // Empty once renamed.
+  std::string temporary_path;  // Empty: the file has no name yet, or its own.
   int descriptor = -1;
   ZSTD_CCtx* encoder = nullptr;  // Owned; null for a plain file.
   std::vector<char> compressed;
 };
+
+Status FileWriter::State::Open() {
+  constexpr mode_t kReadableByAll = 0644;
+  const std::string folder = std::filesystem::path(path).parent_path();
+  descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC,
+                      kReadableByAll);
+  if (descriptor < 0) {
+    std::string name = path + ".XXXXXX";
+    descriptor = ::mkostemp(name.data(), O_CLOEXEC);
+    if (descriptor < 0) return Failed("create");
+    temporary_path = std::move(name);
+  }
+  return ::fchmod(descriptor, kReadableByAll) == 0 ? absl::OkStatus() : Failed("create");
+}
+
+Status FileWriter::State::Rename() {
+  if (temporary_path.empty()) {
+    // A link does not replace a file; a name does.
+    std::string name = absl::StrCat(path, ".", ::getpid());
+    ::unlink(name.c_str());
+    if (::linkat(AT_FDCWD, absl::StrCat("/proc/self/fd/", descriptor).c_str(), AT_FDCWD,
+                 name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      return Failed("name");
+    }
+    temporary_path = std::move(name);
+  }
+  if (::rename(temporary_path.c_str(), path.c_str()) != 0) return Failed("replace");
+  temporary_path.clear();
+  return absl::OkStatus();
+}
 
 Status FileWriter::State::WriteRaw(std::string_view bytes) const {
   while (!bytes.empty()) {
@@ -77,12 +114,7 @@ FileWriter::FileWriter(FileWriter&&) noexcept = default;
 StatusOr<FileWriter> FileWriter::Create(const std::string& path) {
   auto state = std::make_unique<State>();
   state->path = path;
-  std::string temporary_path = path + ".XXXXXX";
-  state->descriptor = ::mkostemp(temporary_path.data(), O_CLOEXEC);
-  if (state->descriptor < 0) return state->Failed("create");
-  state->temporary_path = std::move(temporary_path);
-  constexpr mode_t kReadableByAll = 0644;  // mkostemp permits the owner only.
-  if (::fchmod(state->descriptor, kReadableByAll) != 0) return state->Failed("create");
+  SIMURGH_RETURN_IF_ERROR(state->Open());
   if (path.ends_with(".zst")) {
     state->encoder = ZSTD_createCCtx();
     SIMURGH_CHECK(state->encoder != nullptr) << "out of memory";
@@ -101,11 +133,7 @@ Status FileWriter::Append(std::string_view bytes) {
 Status FileWriter::Commit() {
   if (state_->encoder != nullptr) SIMURGH_RETURN_IF_ERROR(state_->Compress({}, ZSTD_e_end));
   if (::fsync(state_->descriptor) != 0) return state_->Failed("write");
-  if (::rename(state_->temporary_path.c_str(), state_->path.c_str()) != 0) {
-    return state_->Failed("replace");
-  }
-  state_->temporary_path.clear();
-  return absl::OkStatus();
+  return state_->Rename();
 }
 
 }  // namespace simurgh

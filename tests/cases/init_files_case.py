@@ -30,7 +30,7 @@ if can_mount:
     os.mkdir("out")
     done = read_only("$S init data/train.csv --output out/x.yaml")
     expect(done.returncode == 0, f"--output in another folder: {done.stdout}{done.stderr}")
-    expect(os.path.exists("out/train.train.csv"), "the parts are in the folder of --output")
+    expect(os.path.exists("out/x.train.csv"), "the parts are beside the configuration")
     simurgh("train", "out/x.yaml")
     os.mkdir("here")
     done = read_only("cd here && $S init ../data/train.csv")

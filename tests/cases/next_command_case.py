@@ -15,7 +15,8 @@ write("my data/clicks (1).csv", ["user", "item", "price", "label"],
       zip([f"u{x}" for x in user], [f"i{x}" for x in item], price, label))
 done = simurgh("init", "my data/clicks (1).csv")
 words = shlex.split(done.out.splitlines()[-1])
-expect(words[:2] == ["simurgh", "train"], f"the last line is a command to train: {words}")
+expect(words[:2] == [str(BIN / "simurgh"), "train"],
+       f"the last line is a command to train by the same program: {words}")
 expect(os.path.exists(words[2]), f"{words[2]} is the configuration")
 
 simurgh(*words[1:])

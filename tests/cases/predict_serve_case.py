@@ -78,6 +78,18 @@ expect("no column is named 'row_id'" in unnamed.err, f"without names it is an er
 lacking = simurgh("predict", "--model", "m", "--input", "h.csv", "--output", "o.csv", "--columns",
                   "note", code=2)
 expect("no column 'note'" in lacking.err, f"a column that is not there: {lacking.err}")
+simurgh("predict", "--model", "m", "--input", "h.csv", "--output", "o.csv", "--columns", "USER,item")
+with open("o.csv", newline="", encoding="utf-8") as file:
+    copied = [(row["USER"], row["item"], float(row["p"])) for row in csv.DictReader(file)]
+expect(copied == [(row[0], row[1], p) for row, p in zip(rows, scores)],
+       "the case of a column's name does not matter")
+twice = simurgh("predict", "--model", "m", "--input", "h.csv", "--output", "o.csv", "--columns", "p",
+                code=2)
+expect("would be there twice" in twice.err, f"a column is not named like the prediction: {twice.err}")
+before = open("h.csv").read()
+same = simurgh("predict", "--model", "m", "--input", "h.csv", "--output", "./h.csv", code=2)
+expect("is the input" in same.err and open("h.csv").read() == before,
+       f"the predictions do not replace the rows: {same.err}")
 os.mkdir("days")
 half = len(rows) // 2
 write("days/1.csv", ["user", "item", "price"], [row[:3] for row in rows[:half]])

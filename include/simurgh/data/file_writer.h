@@ -8,8 +8,8 @@
 
 namespace simurgh {
 
-// Writes a file completely or not at all: writes a temporary file in the same folder, which Commit
-// renames and the destructor otherwise removes. Compresses with zstd if the name ends in .zst.
+// Writes a file completely or not at all: the file has no name, or a temporary one in the same
+// folder, until Commit. Compresses with zstd if the name ends in .zst.
 //
 // Threads: one owner.
 class FileWriter {

@@ -42,9 +42,9 @@ std::string StemOf(const std::string& data);
 // the current one. Errors: PERMISSION_DENIED if neither can be written.
 StatusOr<std::string> FolderFor(const std::string& data);
 
-// Files in a folder, with names that follow from that of the data file. They have its format, but
-// CSV for Parquet and Arrow data.
-SplitFiles PartsOf(const CsvGuess& guess, const std::string& data, const std::string& folder);
+// Files whose names begin with `prefix`. They have the format of the data file, but CSV for Parquet
+// and Arrow data.
+SplitFiles PartsOf(const CsvGuess& guess, const std::string& data, const std::string& prefix);
 
 struct SplitCounts {
   RowCounts all;

@@ -183,7 +183,7 @@ StatusOr<std::string> FolderFor(const std::string& data) {
                    ShellWord(StemOf(data) + ".yaml")));
 }
 
-SplitFiles PartsOf(const CsvGuess& guess, const std::string& data, const std::string& folder) {
+SplitFiles PartsOf(const CsvGuess& guess, const std::string& data, const std::string& prefix) {
   const bool is_compressed = data.ends_with(".gz") || data.ends_with(".zst");
   std::string ending = ".csv";
   if (!HasHeader(guess.table) && !IsArrow(guess.table)) {
@@ -192,9 +192,7 @@ SplitFiles PartsOf(const CsvGuess& guess, const std::string& data, const std::st
   }
   // Rows of Parquet data are much longer as text.
   if (is_compressed || IsArrow(guess.table)) ending += ".zst";
-  const auto part = [&](const char* name) {
-    return fs::path(folder) / absl::StrCat(StemOf(data), ".", name, ending);
-  };
+  const auto part = [&](const char* name) { return absl::StrCat(prefix, ".", name, ending); };
   return {.train = part("train"), .validation = part("valid"), .test = part("test")};
 }
 
