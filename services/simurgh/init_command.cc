@@ -172,6 +172,13 @@ StatusOr<SplitCounts> Split(const CsvGuess& guess, const Options& options, Split
               << files.test;
   }
   std::cout << "\n";
+  constexpr double kFewPercent = 0.5;
+  const double percent =
+      100 * static_cast<double>(counts.copies) / static_cast<double>(counts.all.rows);
+  if (percent >= kFewPercent) {
+    std::cout << absl::StreamFormat(
+        "  %.0f %% of the rows repeat another one; equal rows are in the same file\n", percent);
+  }
   return counts;
 }
 
@@ -279,6 +286,12 @@ StatusOr<ExitCode> Init(Options options) {
   }
   std::cout << "columns of " << SampleText(guess) << ":\n";
   Print(guess);
+  if (!guess.spread_column.empty()) {
+    std::cout
+        << "warning: rows repeat but for column " << ShellWord(guess.spread_column)
+        << ". Join its values into one list a row, such as a|b; else test rows repeat rows of "
+           "training\n";
+  }
   if (!options.kafka.empty()) return WriteForStream(guess, options);
   if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent(written));
   const fs::path output = fs::absolute(options.output);

@@ -45,6 +45,8 @@ struct CsvGuess {
   bool is_whole = false;              // There are no others.
   std::string group_feature;          // Whose values group the rows for their AUC, or empty.
   std::optional<size_t> time_column;  // That the rows are split by.
+  bool has_copies = false;    // Whether equal rows, if there are any, are copies of one another.
+  std::string spread_column;  // Rows are repeated with other values of it; empty: there is none.
 };
 
 // The command that chooses a column of the header as the label, for messages.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -48,6 +49,8 @@ SplitFiles PartsOf(const CsvGuess& guess, const std::string& data, const std::st
 
 struct SplitCounts {
   RowCounts all;
+  uint64_t copies = 0;  // Rows that are equal to an earlier one, in the same part.
+  std::array<uint64_t, 2> distinct = {};  // Other rows, by label.
   uint64_t every = 0;
   uint64_t train = 0;
   uint64_t validation = 0;
@@ -55,8 +58,9 @@ struct SplitCounts {
 };
 
 // Copies a file's rows to others with its header, one of `every` rows of each label to each of
-// `validation` and `test`. The choice depends on the rows' order only. With guess.time_column the
-// oldest rows are for `train`, and the newest for `test`. Leaves bad rows out.
+// `validation` and `test`. The choice depends on the rows' order only; with guess.has_copies, equal
+// rows are in one part. With guess.time_column the oldest rows are for `train`, and the newest for
+// `test`. Leaves bad rows out.
 // Rows of `train` and `validation` are in a random order, since a file may be sorted by its label.
 // Requires every > 2.
 // Errors: as ReadGuessed, and of FileWriter.
@@ -64,7 +68,7 @@ StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
                                const SplitFiles& files, uint64_t every);
 
 // The same with 5 or, of many rows, 10 for `every`. Clears files.validation if the rows of a label
-// are too few for it.
-StatusOr<SplitCounts> SplitData(const CsvGuess& guess, const std::string& path, SplitFiles& files);
+// are too few for it. Copies are in any part if most rows are copies of few.
+StatusOr<SplitCounts> SplitData(CsvGuess guess, const std::string& path, SplitFiles& files);
 
 }  // namespace simurgh

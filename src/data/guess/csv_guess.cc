@@ -14,6 +14,7 @@
 #include "data/guess/column_name.h"
 #include "data/guess/csv_sample.h"
 #include "data/guess/evidence.h"
+#include "data/guess/row_groups.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "simurgh/base/text.h"
@@ -317,6 +318,10 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
   }
   if (!options.time.empty()) {
     SIMURGH_ASSIGN_OR_RETURN(guess.time_column, FindColumn(sample.header, "--time", options.time));
+  }
+  guess.has_copies = AreCopies(sample, *label_column);
+  if (const auto spread = SpreadColumn(sample, *label_column)) {
+    guess.spread_column = sample.header[*spread];
   }
   guess.missing_values = MissingValues(sample, guess.columns);
   for (ColumnGuess& column : guess.columns) {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -320,11 +321,29 @@ Status ReadHeader(TableLines& lines, TableCells& splitter, CsvSample& sample) {
   return absl::OkStatus();
 }
 
-Status Add(std::string_view line, TableCells& splitter, CsvSample& sample) {
+// Counts a row that differs from `previous` in one cell, and replaces that by its hashes.
+void CountChange(std::span<const std::string_view> cells, std::vector<uint64_t>& previous,
+                 CsvSample& sample) {
+  size_t changes = 0;
+  size_t last = 0;
+  const bool is_first = previous.empty();
+  previous.resize(cells.size());
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const uint64_t hash = HashBytes(cells[i]);
+    if (std::exchange(previous[i], hash) == hash) continue;
+    ++changes;
+    last = i;
+  }
+  if (changes == 1 && !is_first) ++sample.only_changes[last];
+}
+
+Status Add(std::string_view line, TableCells& splitter, std::vector<uint64_t>& previous,
+           CsvSample& sample) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter.Split(line));
   SIMURGH_RETURN_IF_ERROR(CheckLength(cells->size(), sample.columns.size()));
   ++sample.rows;
   sample.kept.Add(*cells);
+  CountChange(*cells, previous, sample);
   for (size_t i = 0; i < cells->size(); ++i) {
     sample.columns[i].Add((*cells)[i]);
   }
@@ -345,12 +364,15 @@ StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows) {
     if (IsArrow(table)) sample.header_line = CsvHeader(table);
   }
   sample.columns.resize(sample.header.size());
+  sample.only_changes.resize(sample.header.size());
+  std::vector<uint64_t> previous;
   BadRows bad;
   std::optional<Line> line;
   while (sample.rows < max_rows) {
     SIMURGH_ASSIGN_OR_RETURN(line, lines.Next());
     if (!line) break;
-    const Status added = line->whole ? Add(line->text, splitter, sample) : LongLineError();
+    const Status added =
+        line->whole ? Add(line->text, splitter, previous, sample) : LongLineError();
     bad.Add(lines.AtLine(added));
   }
   sample.is_whole = !line;

@@ -158,6 +158,8 @@ struct CsvSample {
   std::vector<std::string> header;
   std::string header_line;
   std::vector<ColumnProfile> columns;
+  // By column: rows that differ from the previous one in this column alone.
+  std::vector<uint64_t> only_changes;
   KeptRows kept;
   uint64_t rows = 0;
   bool is_whole = false;  // The file has no other rows.

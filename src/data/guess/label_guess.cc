@@ -12,7 +12,7 @@
 
 #include "data/guess/column_name.h"
 #include "data/guess/csv_sample.h"
-#include "data/guess/owner_column.h"
+#include "data/guess/row_groups.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 

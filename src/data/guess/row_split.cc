@@ -10,6 +10,7 @@
 
 #include <unistd.h>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -218,9 +219,9 @@ StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
     if (name.empty()) continue;
     SIMURGH_ASSIGN_OR_RETURN(output, OpenPart(guess, name, order));
   }
-  uint64_t rows[] = {0, 0};  // By label.
-  const auto part_of = [&](bool label) {
-    const uint64_t row = rows[label ? 1 : 0]++;
+  SplitCounts counts{.every = every};
+  const auto new_part_of = [&](bool label) {
+    const uint64_t row = counts.distinct[label ? 1 : 0]++;
     const uint64_t block = row / every;
     // The choice within a block is random, since rows can repeat in a pattern. The second and third
     // row of a rare label are for test and validation, so that all files have it.
@@ -231,16 +232,38 @@ StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
     const bool is_apart = row % every == (test + apart) % every;
     return is_apart && outputs[kValidation] ? kValidation : kTrain;
   };
+  constexpr size_t kMaxKnown = 2'000'000;  // A limit of memory. Hashes decide of further rows.
+  absl::flat_hash_map<uint64_t, Part> known;
+  const auto part_of = [&](std::string_view line, bool label) {
+    if (!guess.has_copies) return new_part_of(label);
+    const uint64_t hash = HashBytes(line);
+    if (known.size() >= kMaxKnown) {
+      const auto found = known.find(hash);
+      if (found != known.end()) {
+        ++counts.copies;
+        return found->second;
+      }
+      const uint64_t choice = Mix64(hash) % every;
+      if (choice == 0 && outputs[kTest]) return kTest;
+      return choice == 1 && outputs[kValidation] ? kValidation : kTrain;
+    }
+    const auto [at, is_new] = known.try_emplace(hash, kTrain);
+    if (is_new) {
+      at->second = new_part_of(label);
+    } else {
+      ++counts.copies;
+    }
+    return at->second;
+  };
   std::optional<TimeSplit> by_time;
   if (guess.time_column) {
     SIMURGH_ASSIGN_OR_RETURN(by_time, TimeSplit::Read(guess, path, every, !files.validation.empty(),
                                                       !files.test.empty()));
   }
-  SplitCounts counts{.every = every};
   size_t row = 0;
   SIMURGH_ASSIGN_OR_RETURN(
       counts.all, ReadGuessed(guess, path, [&](std::string_view line, bool label) {
-        const auto part = by_time ? static_cast<Part>(by_time->PartOf(row)) : part_of(label);
+        const auto part = by_time ? static_cast<Part>(by_time->PartOf(row)) : part_of(line, label);
         ++row;
         return outputs[part]->Add(line);
       }));
@@ -253,13 +276,24 @@ StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
   return counts;
 }
 
-StatusOr<SplitCounts> SplitData(const CsvGuess& guess, const std::string& path, SplitFiles& files) {
+StatusOr<SplitCounts> SplitData(CsvGuess guess, const std::string& path, SplitFiles& files) {
   constexpr uint64_t kFewRows = 20'000;
   constexpr uint64_t kFewest = 3;  // So that the validation rows have both labels.
   const uint64_t every = guess.is_whole && guess.rows < kFewRows ? 5 : 10;
   SIMURGH_ASSIGN_OR_RETURN(SplitCounts counts, SplitCsv(guess, path, files, every));
-  const uint64_t negatives = counts.all.rows - counts.all.positives;
   const bool is_binary = guess.label().config.label_values == ColumnConfig::LabelValues::kBinary;
+  const uint64_t fair = counts.all.rows / every;
+  const auto is_off = [&](uint64_t part) { return part < fair / 2 || part > 2 * fair; };
+  if (counts.copies > 0) {
+    constexpr uint64_t kFewDistinct = 100;
+    const bool are_few = counts.distinct[0] + counts.distinct[1] < kFewDistinct ||
+                         (is_binary && std::ranges::min(counts.distinct) < kFewest);
+    if (are_few || is_off(counts.validation) || (!files.test.empty() && is_off(counts.test))) {
+      guess.has_copies = false;
+      SIMURGH_ASSIGN_OR_RETURN(counts, SplitCsv(guess, path, files, every));
+    }
+  }
+  const uint64_t negatives = counts.all.rows - counts.all.positives;
   if (!is_binary || std::min(counts.all.positives, negatives) >= kFewest) return counts;
   std::error_code ignored;
   fs::remove(std::exchange(files.validation, ""), ignored);
