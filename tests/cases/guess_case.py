@@ -65,10 +65,10 @@ expect("a regression" in done.out, "the ratings are numbers")
 write("my data.csv", ["user", "first", "is it?", "gender"],
       zip(user, label, 1 - label, np.where(user % 2 == 0, "m", "f")))
 done = simurgh("init", "my data.csv", code=2)
-commands = [line for line in done.err.splitlines() if line.startswith("  simurgh init")]
+commands = [line for line in done.err.splitlines() if "simurgh init " in line]
 expect(len(commands) == 3, f"a command for each candidate: {done.err}")
 words = shlex.split(commands[1], comments=True)
-expect(words == ["simurgh", "init", "my data.csv", "--label", "is it?"], f"quoted words: {words}")
+expect(words[1:] == ["init", "my data.csv", "--label", "is it?"], f"quoted words: {words}")
 simurgh(*words[1:])
 
 # Further labels, and what tells the label, are no features.
