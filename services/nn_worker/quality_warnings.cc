@@ -58,9 +58,10 @@ std::string ValidationCourse::DriftAt(uint64_t step) const {
     return "";
   }
   return absl::StrFormat(
-      "training and validation drift apart after %s. Until %s the training loss fell from %.4f to "
-      "%.4f. The validation loss rose from %.4f to %.4f. %s",
-      NameOf(*best), NameOf(*used), best->train, used->train, best->validation, used->validation,
+      "%s after %s. Until %s the training loss fell from %.4f to %.4f. The validation loss rose "
+      "from %.4f to %.4f. %s",
+      kDriftWarning, NameOf(*best), NameOf(*used), best->train, used->train, best->validation,
+      used->validation,
       has_early_stopping_
           ? "Set training.early_stopping.metric: log_loss, or lower the learning rates"
           : "Set training.early_stopping and checkpoint.directory, or train for fewer epochs");

@@ -14,6 +14,9 @@ namespace simurgh {
 std::vector<std::string> LogLossWarnings(const EvaluationResult& result,
                                          const std::vector<std::string>& labels);
 
+// Begin of the warning of ValidationCourse.
+constexpr char kDriftWarning[] = "training and validation drift apart";
+
 // The losses of the training rows and the validation rows, evaluation by evaluation.
 //
 // Threads: one owner.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "services/nn_worker/quality_warnings.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/address_lock.h"
 #include "services/simurgh/cluster_processes.h"
@@ -184,6 +185,15 @@ StatusOr<std::vector<std::string>> RefitOverrides(const ClusterConfig& config) {
   return overrides;
 }
 
+// Warnings of the first training's result that only it can give: the second has no validation rows.
+std::string WarningsOfTrial(const std::string& result) {
+  std::string warnings;
+  for (const absl::string_view line : absl::StrSplit(result, '\n')) {
+    if (absl::StrContains(line, kDriftWarning)) absl::StrAppend(&warnings, line, "\n");
+  }
+  return warnings;
+}
+
 // One training. Sets `result` to what the first nn-worker prints: nothing if it was stopped.
 // is_last: another one follows if it succeeds.
 StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const ConfigArguments& arguments,
@@ -250,8 +260,10 @@ StatusOr<ExitCode> Train(const TrainOptions& options) {
     SIMURGH_ASSIGN_OR_RETURN(const std::vector<std::string> more, RefitOverrides(config));
     std::cerr << "simurgh: training again on the rows of data.validation, too: " << more[2]
               << std::endl;
+    const std::string warnings = WarningsOfTrial(result);
     SIMURGH_ASSIGN_OR_RETURN(code,
                              TrainOnce(options, with(more), *folder, /*is_last=*/true, result));
+    if (!result.empty()) result.insert(0, warnings);
   }
   if (code != ExitCode::kOk) return code;
   if (options.json && !result.empty()) {

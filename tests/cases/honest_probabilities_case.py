@@ -100,6 +100,15 @@ expect(calibration("refit") is not None, "the second training has a calibration"
 expect(calibration("refit") == calibration("refit-trial", best), "that of the first one's best")
 expect(refit.value("test_logloss") < constant, f"its log loss: {refit.out}")
 
+# Only the first training has validation rows to drift from: raw outputs that get worse and rank
+# better. One line says so at the end.
+drift = simurgh("train", "clicks.yaml", "--refit", "--set", "checkpoint.directory=drift", "--set",
+                "training={evaluate_every_epochs: 1, early_stopping: {patience: 20}, "
+                "calibration: none}")
+expect(drift.out.count("warning: training and validation drift apart after epoch") == 1,
+       f"the drift of the first training is told once: {drift.out}")
+expect("drift apart" not in refit.out, f"a calibrated model does not drift: {refit.out}")
+
 # Three rows tell nothing.
 write("valid.csv", header, cells[4000:4003])
 few = train("few")
