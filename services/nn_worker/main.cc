@@ -433,7 +433,7 @@ class NnWorker : public Daemon {
     if (job_->tested()) {
       update_->tested =
           absl::StrCat(TestResult(*job_->tested(), LabelColumns(job_->config().data), "before"),
-                       " new_rows=", job_->tested()->samples);
+                       " new_rows=", job_->tested()->samples, CalibrationText(*job_->tested()));
     }
     update_->files = state.files;
     update_->position = state.position;

@@ -18,6 +18,7 @@
 #include "simurgh/base/mutex.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/statistics.h"
+#include "simurgh/train/dense_weights.h"
 
 namespace simurgh {
 
@@ -230,6 +231,7 @@ Manifest ModelSaver::ManifestOf(const ModelCopy& model, const ClusterConfig& con
     manifest.position = before_->position;
     manifest.samples = model.state.samples;
     manifest.extra["train.skipped_steps"] = absl::StrCat(model.state.skipped_steps);
+    WriteCalibrations(model.state.calibrations, manifest);
     WriteUpdate(*model.update, manifest);
   } else {
     manifest.config = {config.settings.begin(), config.settings.end()};

@@ -46,6 +46,17 @@ std::string WindowText(const TrainObserver::Window& window) {
                      MetricText(window.calibration), window.samples);
 }
 
+std::string CalibrationText(const EvaluationResult& result) {
+  const auto is_fitted = [](const EvaluationResult& one) { return one.fitted.has_value(); };
+  const auto is_new = [](const EvaluationResult& one) {
+    return one.fitted && one.fitted->problem.empty();
+  };
+  const std::vector<EvaluationResult> labels =
+      result.tasks.empty() ? std::vector{result} : result.tasks;
+  if (std::ranges::none_of(labels, is_fitted)) return "";
+  return std::ranges::any_of(labels, is_new) ? " calibration=new" : " calibration=old";
+}
+
 std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels,
                        const std::string& what) {
   const auto describe = [&what](const EvaluationResult& one, bool is_last) {
@@ -256,25 +267,27 @@ void TrainReport::OnEvaluation(uint64_t step, EvaluationSet set, const Evaluatio
   spdlog::info("{}: step={} samples={} {}", event, step, result.samples, MetricsText(result));
   const char* const name = is_test ? "data.test" : "data.validation";
   if (result.tasks.empty()) {
-    ReportFit(step, tasks_.front(), result);
+    ReportFit(step, set, tasks_.front(), result);
     WarnOfOneClass(name, tasks_.front(), result);
   }
   for (size_t task = 0; task < result.tasks.size(); ++task) {
     const EvaluationResult& own = result.tasks[task];
     (is_test ? task_gauges_[task].test : task_gauges_[task].validation).Set(own);
     spdlog::info("{}: step={} label={} {}", event, step, tasks_[task], MetricsText(own));
-    ReportFit(step, tasks_[task], own);
+    ReportFit(step, set, tasks_[task], own);
     WarnOfOneClass(name, tasks_[task], own);
   }
 }
 
-void TrainReport::ReportFit(uint64_t step, const std::string& label,
+void TrainReport::ReportFit(uint64_t step, EvaluationSet set, const std::string& label,
                             const EvaluationResult& result) {
   if (!result.fitted) return;
   const auto& [calibration, log_loss, problem] = *result.fitted;
   if (problem.empty()) {
     spdlog::info("calibrated: step={} label={} low={:.6g} high={:.6g} shift={:.6g} log_loss={:.6g}",
                  step, label, calibration.low, calibration.high, calibration.shift, log_loss);
+  } else if (set == EvaluationSet::kTest) {  // Of an update.
+    spdlog::info("the calibration stays: step={} label={} reason=\"{}\"", step, label, problem);
   } else {
     spdlog::warn("the probabilities are not calibrated: step={} label={} reason=\"{}\"", step,
                  label, problem);

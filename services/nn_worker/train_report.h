@@ -26,6 +26,9 @@ std::string WindowText(const TrainObserver::Window& window);
 // last line if the loss is bce. what: in place of "test".
 std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels,
                        const std::string& what = "test");
+// " calibration=new" if the rows of an update give a label another one, else " calibration=old".
+// Empty if no label can have one.
+std::string CalibrationText(const EvaluationResult& result);
 
 // What makes the result of a test doubtful: ids that training has not seen, and an AUC that data
 // without the label in a column hardly allow.
@@ -55,7 +58,8 @@ class TrainReport : public TrainObserver {
  private:
   // The share of the training that is done, from 0 to 1; 0: unknown.
   double DoneOf(const Progress& progress);
-  static void ReportFit(uint64_t step, const std::string& label, const EvaluationResult& result);
+  static void ReportFit(uint64_t step, EvaluationSet set, const std::string& label,
+                        const EvaluationResult& result);
   void WarnOfOneClass(const char* set, const std::string& label, const EvaluationResult& result);
 
   // The last evaluation on one set.

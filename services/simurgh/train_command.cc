@@ -175,12 +175,12 @@ StatusOr<std::vector<std::string>> RefitOverrides(const ClusterConfig& config) {
       "training.evaluate_every_epochs=0",
       "training.evaluate_every_steps=0",
       "checkpoint.keep_best=0"};
-  // No rows are left to fit another one to.
+  // No rows are left to fit another one to. Updates have rows.
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<Calibration> calibrations,
                            ReadCalibrations(best.manifest, LabelColumns(config.data).size()));
   if (!calibrations.empty()) {
-    overrides.push_back(
-        absl::StrCat("training.calibration=", YamlText(CalibrationsText(calibrations))));
+    overrides.push_back(absl::StrCat(
+        "training.calibration=", YamlText(absl::StrCat("beta ", CalibrationsText(calibrations)))));
   }
   return overrides;
 }

@@ -48,7 +48,8 @@ constexpr char kNotes[] =
     "training are not needed. First the command tests the model on the new rows: before_auc and\n"
     "before_logloss in the last line. Then the model trains on each new row once, and is saved in\n"
     "the folder. Servers of simurgh serve follow, and simurgh predict uses it from then on.\n"
-    "Vocabularies, fitted means and quantiles stay. New ids get new rows.\n\n"
+    "Vocabularies, fitted means and quantiles stay. New ids get new rows. The test also corrects\n"
+    "the calibration of probabilities, if the new rows need another one.\n\n"
     "The update begins with the best checkpoint, if there is one, else with the newest. After a\n"
     "signal or a kill, the same command continues from the last checkpoint of the update, or\n"
     "begins it again. No row counts twice. simurgh train is not changed by updates: a training\n"
@@ -162,6 +163,13 @@ Status CheckRows(const ClusterConfig& config, const std::vector<DayFile>& files)
                                                  bad_rows > 0 ? "" : "; name files with rows"));
 }
 
+// Keeps the probabilities as they are.
+std::string CalibrationOverride(const Manifest& manifest) {
+  const auto found = manifest.extra.find("calibration");
+  return absl::StrCat("training.calibration=",
+                      found == manifest.extra.end() ? "none" : YamlText(found->second));
+}
+
 std::string NewId() {
   std::random_device random;
   return absl::StrCat(absl::Hex(uint64_t{random()} << 32 | random(), absl::kZeroPad16));
@@ -197,6 +205,8 @@ class Updates {
     }
     SIMURGH_ASSIGN_OR_RETURN(source.overrides,
                              Overrides(saved, std::move(source.overrides), files));
+    // The model's outputs for rows that it was trained on are not those for others.
+    if (repeats_) source.overrides.push_back(CalibrationOverride(manifest));
     StatusOr<ClusterConfig> config =
         ParseClusterConfig(source.yaml, source.path, source.overrides, InputFiles::kCheck);
     if (!config.ok()) return Annotate(config.status(), "the model's configuration");
@@ -240,6 +250,7 @@ class Updates {
       std::ranges::copy(read, std::back_inserter(trained));
     }
     const auto is_trained = [&](const DayFile& file) { return IsAmong(file.identity, trained); };
+    repeats_ = std::ranges::any_of(found.files, is_trained) && !found.are_collected;
     if (!found.are_collected) {
       for (const DayFile& file : found.files) {
         if (!is_trained(file)) continue;
@@ -357,6 +368,7 @@ class Updates {
   const UpdateOptions& options_;
   const RunFolder& folder_;
   bool was_stopped_ = false;
+  bool repeats_ = false;  // Files that the model has been trained on.
 };
 
 // Returns whether a signal asks to end.

@@ -3,16 +3,32 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 #include "config/map_reader.h"
 
 namespace simurgh {
+namespace {
+
+constexpr absl::string_view kFittedFrom = "beta ";
+
+}  // namespace
+
+std::string CalibrationConfig::Problem(const std::string& text) {
+  // Older versions wrote platt.
+  if (text == "beta" || text == "platt" || text == "none") return "";
+  const std::string numbers(absl::StripPrefix(text, kFittedFrom));
+  return std::string(CalibrationsFromText(numbers).status().message());
+}
 
 CalibrationConfig CalibrationConfig::Of(const ConfigSettings& settings) {
   const auto found = settings.find("training.calibration");
   if (found == settings.end() || found->second == "beta") return {};
   if (found->second == "none") return {.fits = false, .given = {}};
-  return {.fits = false, .given = CalibrationsFromText(found->second).value()};
+  absl::string_view numbers = found->second;
+  const bool fits = absl::ConsumePrefix(&numbers, kFittedFrom);
+  return {.fits = fits, .given = CalibrationsFromText(std::string(numbers)).value()};
 }
 
 std::string CalibrationsText(const std::vector<Calibration>& calibrations) {

@@ -166,15 +166,10 @@ void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
 // See CalibrationConfig::Of.
 void ReadCalibration(MapReader& in) {
   std::string text = "beta";
-  const auto check = [](const std::string& value) -> std::string {
-    // Older versions wrote platt.
-    if (value == "beta" || value == "platt" || value == "none") return "";
-    return std::string(CalibrationsFromText(value).status().message());
-  };
   in.Text("calibration",
           "correction of probabilities; `none`; or each label's slopes and shift, as in `0.8 1.2 "
           "-0.1, 1 0`; see Calibration",
-          &text, "`beta`, `none` or numbers", Need::kOptional, check);
+          &text, "`beta`, `none` or numbers", Need::kOptional, CalibrationConfig::Problem);
   if (text == "platt") text = "beta";
   // Whole, however long it is.
   if (in.Has("calibration")) in.context()->settings[in.PathOf("calibration")] = text;

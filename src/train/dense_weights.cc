@@ -99,6 +99,7 @@ constexpr char kCalibration[] = "calibration";
 }  // namespace
 
 void WriteCalibrations(const std::vector<Calibration>& calibrations, Manifest& manifest) {
+  manifest.extra.erase(kCalibration);
   if (!calibrations.empty()) manifest.extra[kCalibration] = CalibrationsText(calibrations);
 }
 

@@ -303,6 +303,22 @@ std::vector<Calibration> CalibrationsOf(const EvaluationResult& result) {
   return is_fitted ? calibrations : std::vector<Calibration>();
 }
 
+void KeepCalibrations(std::span<const Calibration> old, EvaluationResult& result) {
+  constexpr double kNumbers = 3;
+  const auto keep = [&](size_t task, EvaluationResult& one) {
+    if (!one.fitted) return;
+    FittedCalibration& fitted = *one.fitted;
+    const auto samples = static_cast<double>(one.samples);
+    const double gain = 2 * samples * (one.log_loss - fitted.log_loss);
+    if (fitted.problem.empty() && gain > kNumbers * std::log(samples)) return;
+    if (fitted.problem.empty()) fitted.problem = "the old numbers are as good for the rows";
+    fitted.calibration = old.empty() ? Calibration() : old[task];
+    fitted.log_loss = one.log_loss;
+  };
+  for (size_t task = 0; task < result.tasks.size(); ++task) keep(task, result.tasks[task]);
+  keep(0, result);
+}
+
 Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collective,
                const StepId& step_id, const OpenReader& open, const EvaluationOptions& options,
                std::stop_token stop) {

@@ -231,12 +231,13 @@ bool Trainer::IsEvaluationDue(uint64_t steps, bool epoch_ended) const {
 StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set,
                                                 const std::stop_token& stop) {
   const bool is_test = set == EvaluationSet::kTest;
+  const bool is_first_test = is_test && data_.on_first_test;
   const EvaluationOptions options{
       .tasks = data_.tasks,
       .is_weighted = data_.is_weighted,
       .kept_negatives = config_.keep_negatives,
       .calibrations = is_test ? calibrations_ : std::vector<Calibration>(),
-      .fits_calibration = !is_test && fits_calibration(),
+      .fits_calibration = fits_calibration() && (!is_test || is_first_test),
       .scales = data_.scales,
       .group_feature = data_.group_feature,
       .embeddings = data_.embeddings,
@@ -248,11 +249,12 @@ StatusOr<EvaluationResult> Trainer::EvaluateNow(uint64_t step, EvaluationSet set
   // A barrier: all ranks' pushes are acknowledged.
   std::vector<std::byte> all(collective_.ranks());
   SIMURGH_RETURN_IF_ERROR(collective_.Gather(Channel::kStep, std::array{std::byte()}, all));
-  SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
+  SIMURGH_ASSIGN_OR_RETURN(EvaluationResult result,
                            Evaluate(port_, network_, collective_,
                                     {.run = run_, .rank = collective_.rank(), .step = step},
                                     is_test ? data_.test : data_.validation, options, stop));
   std::ranges::copy(own, statistics.begin());
+  if (is_first_test) KeepCalibrations(calibrations_, result);
   if (options.fits_calibration) calibrations_ = CalibrationsOf(result);
   has_validated_ = has_validated_ || !is_test;
   observer_.OnEvaluation(step, set, result);
@@ -386,7 +388,8 @@ StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
   meter.result.skipped_steps = start.skipped_steps;
   meter.result.stopped_early = start.stopped_early;
   meter.result.state.stopping = start.stopping;
-  calibrations_ = fits_calibration() ? data_.start.calibrations : data_.calibration.given;
+  const bool continues = fits_calibration() && !data_.start.calibrations.empty();
+  calibrations_ = continues ? data_.start.calibrations : data_.calibration.given;
   if (data_.test && data_.on_first_test) {
     SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
                              EvaluateNow(start.steps, EvaluationSet::kTest, stop));

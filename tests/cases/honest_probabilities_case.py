@@ -1,9 +1,11 @@
 """A model that has learned its rows by heart is honest about others: calibrated on the validation
-rows, its log loss is below that of a constant; without, it is above, and a warning says so."""
+rows, its log loss is below that of a constant; without, it is above, and a warning says so. Updates
+correct the calibration."""
 
 import csv
 import json
 import math
+import shutil
 
 import numpy as np
 
@@ -108,6 +110,71 @@ drift = simurgh("train", "clicks.yaml", "--refit", "--set", "checkpoint.director
 expect(drift.out.count("warning: training and validation drift apart after epoch") == 1,
        f"the drift of the first training is told once: {drift.out}")
 expect("drift apart" not in refit.out, f"a calibrated model does not drift: {refit.out}")
+
+# An update tests the model on new rows. If they need another calibration, it is fitted to that
+# test, also after --refit. Its log loss on these rows is that of the minimum by Newton's method.
+user, item = random.integers(0, 600, 3000), random.integers(0, 600, 3000)
+label = (random.random(3000) < 1 / (1 + np.exp(-(of_user[user] + of_item[item] + 1)))).astype(int)
+write("day.csv", header, zip([f"u{x}" for x in user], [f"i{x}" for x in item], label))
+
+
+def slopes_of(text):
+    *slopes, shift = map(float, text.split())
+    return slopes[0], slopes[-1], shift
+
+
+def bent(z, low, high, shift):
+    return high * np.logaddexp(0, z) - low * np.logaddexp(0, -z) + shift
+
+
+def outputs(name, rows, numbers):
+    """What the network gives for rows: its predictions without the calibration."""
+    simurgh("predict", "--model", name, "--input", rows, "--output", "p.csv")
+    with open("p.csv", newline="") as file:
+        p = np.array([float(row["p"]) for row in csv.DictReader(file)])
+    least, most = np.full(len(p), -60.0), np.full(len(p), 60.0)
+    for _ in range(60):
+        middle = (least + most) / 2
+        is_below = bent(middle, *numbers) < np.log(p / (1 - p))
+        least, most = np.where(is_below, middle, least), np.where(is_below, most, middle)
+    return least
+
+
+def loss_of(z):
+    return np.mean(np.logaddexp(0, z) - label * z)
+
+
+shutil.copytree("refit", "kept")
+before = calibration("refit")
+z = outputs("refit", "day.csv", slopes_of(before))
+same = simurgh("update", "refit", "--data", "test.csv")
+expect(" calibration=old " in same.out and calibration("refit") == before,
+       f"rows like those of the training keep the calibration: {same.out}")
+expect("the calibration stays: step=" in same.err, "the log has the reason")
+shutil.rmtree("refit")
+shutil.copytree("kept", "refit")
+updated = simurgh("update", "refit", "--data", "day.csv")
+after = calibration("refit")
+expect(" calibration=new " in updated.out, updated.out)
+expect("calibrated: step=" in updated.err, "the log has the numbers")
+expect(abs(loss_of(bent(z, *slopes_of(before))) - updated.value("before_logloss")) < 1e-4,
+       f"the test is with the old calibration: {updated.out}")
+positives = label.sum()
+target = np.where(label, (positives + 1) / (positives + 2), 1 / (3000 - positives + 2))
+terms = np.stack([z, np.ones(3000)])
+weights = np.array([0.0, 0.0])
+for _ in range(50):
+    q = 1 / (1 + np.exp(-weights @ terms))
+    weights += np.linalg.solve(terms * (q * (1 - q)) @ terms.T, terms @ (target - q))
+found, least = loss_of(bent(z, *slopes_of(after))), loss_of(weights @ terms)
+print(f"on the new rows: {updated.value('before_logloss')}, then {found}; one slope {least}")
+expect(found < least + 1e-6, "the new calibration is at least as good as the best line")
+expect(found < updated.value("before_logloss") - 0.05, "and clearly better than the old one")
+
+# The outputs for rows that the model was trained on would be too good.
+again = simurgh("update", "refit", "--data", "day.csv")
+expect(" calibration=" not in again.out and calibration("refit") == after,
+       f"rows of an earlier update keep the calibration: {again.out}")
 
 # Three rows tell nothing.
 write("valid.csv", header, cells[4000:4003])

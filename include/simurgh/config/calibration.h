@@ -23,9 +23,11 @@ struct Calibration {
 
 // YAML key `training.calibration`.
 struct CalibrationConfig {
-  bool fits = true;                // To evaluations of the validation data.
-  std::vector<Calibration> given;  // One per label, in place of fitted ones; empty: none.
+  bool fits = true;  // To evaluations of the validation data, and to an update's rows.
+  std::vector<Calibration> given;  // One per label, until others are fitted; empty: none.
 
+  // What is wrong with a value of the key; empty: nothing.
+  static std::string Problem(const std::string& text);
   // Reads the key of a resolved configuration.
   static CalibrationConfig Of(const ConfigSettings& settings);
 };

@@ -125,10 +125,14 @@ Status Predict(EmbeddingPort& port, DenseNetwork& network, Collective& collectiv
 
 // The fitted calibrations of an evaluation, by label; empty if there are none.
 std::vector<Calibration> CalibrationsOf(const EvaluationResult& result);
+// Replaces a fitted calibration by the label's old one, with which the metrics are, unless the rows
+// tell them apart by Schwarz's criterion. Sets the problem of the fit then.
+//
+// old: by label; empty: none.
+void KeepCalibrations(std::span<const Calibration> old, EvaluationResult& result);
 
 // As Predict(), and compares the predictions with the labels. Each rank holds the predictions of
 // its share; all ranks get the result of all shares. AUCs are exact.
-// Requires no calibrations if it fits them.
 // Errors: of Predict(); INVALID_ARGUMENT for an empty set.
 StatusOr<EvaluationResult> Evaluate(EmbeddingPort& port, DenseNetwork& network,
                                     Collective& collective, const StepId& step_id,

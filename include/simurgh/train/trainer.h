@@ -189,7 +189,7 @@ class Trainer {
                                          const std::stop_token& stop);
   // Errors: INTERNAL naming a rank whose dense weights differ.
   Status CheckSameWeights();
-  // Whether an evaluation of the validation data fits calibrations.
+  // Whether evaluations of the validation data and the first test fit calibrations.
   bool fits_calibration() const { return data_.calibration.fits; }
   // Mode async: waits for the pushes of all ranks, then pulls the servers' weights.
   Status SettleWeights();

@@ -385,5 +385,27 @@ TEST_CASE("Predictions that separate the labels, and numbers, are not calibrated
   CHECK_FALSE(results[0].tasks[1].fitted);
 }
 
+// ln(400) * 3 / (2 * 400) = 0.02247.
+TEST_CASE("A calibration is replaced if the rows gain more than three numbers by chance") {
+  const Calibration old{.low = 0.5, .high = 0.7, .shift = 1};
+  const Calibration fitted{.low = 2, .high = 2, .shift = 0};
+  const auto result_of = [&](double gain, const char* problem) {
+    return EvaluationResult{
+        .samples = 400, .log_loss = 0.5, .fitted = FittedCalibration{fitted, 0.5 - gain, problem}};
+  };
+  EvaluationResult result = result_of(0.023, "");
+  result.tasks = {result_of(0.023, ""), result_of(0.022, ""), result_of(0.3, "few"), {}};
+  KeepCalibrations(std::vector<Calibration>{old, old, old, old}, result);
+  CHECK(result.fitted->calibration == fitted);
+  CHECK(CalibrationsOf(result) == std::vector<Calibration>{fitted, old, old, Calibration()});
+  CHECK(result.tasks[0].fitted->problem.empty());
+  CHECK(result.tasks[1].fitted->problem == "the old numbers are as good for the rows");
+  CHECK(result.tasks[2].fitted->problem == "few");
+  CHECK(result.tasks[1].fitted->log_loss == 0.5);
+  EvaluationResult first = result_of(0.01, "");
+  KeepCalibrations({}, first);
+  CHECK(CalibrationsOf(first).empty());
+}
+
 }  // namespace
 }  // namespace simurgh::testing
