@@ -1,5 +1,7 @@
 // One training step: from the pulled embeddings to the push of their gradients.
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -67,6 +69,10 @@ RankStep Trainer::RankStepOf(const Batch& batch) {
   if (ranks.global_samples == 0) {
     ranks.global_samples = batch.dense.batch_size * collective_.ranks();
   }
+  // The last batch of an epoch can have a single sample. Divided by itself, its gradient would move
+  // the model as far as a full batch does.
+  ranks.divisor =
+      std::max<uint64_t>(ranks.global_samples, uint64_t{config_.batch_size} * collective_.ranks());
   if (in_step() && config_.sync_batch_norm) {
     ranks.sum = [this](std::span<double> values) {
       return collective_.Sum(Channel::kStep, values);

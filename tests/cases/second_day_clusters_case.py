@@ -6,8 +6,9 @@ must then predict the second day's test rows better than before.
 
 import json
 import re
+import shutil
 
-from case import clicks, cluster_yaml, expect, free_port, np, simurgh
+from case import clicks, cluster_yaml, expect, free_port, np, simurgh, write
 
 SHIFT = np.random.default_rng(5).normal(0, 2, 40)
 
@@ -71,6 +72,28 @@ def aucs(model, labels):
             for label in labels}
 
 
+def short_batch():
+    """A last batch of one row moves the model as little as one row of a full batch."""
+    user, item, price, hour, label, _ = clicks(6000)
+    rows = list(zip([f"u{x}" for x in user], [f"i{x}" for x in item], price, hour, label))
+    header = ["user", "item", "price", "hour", "label"]
+    write("first.csv", header, rows[:5000])
+    write("rest.csv", header, rows[5000:])
+    simurgh("init", "first.csv")
+    simurgh("train", "first.yaml", "--refit")
+    with open("first.yaml") as file:
+        batch = int(re.search(r"batch_size: (\d+)", file.read())[1])
+    predictions = []
+    for count in (4 * batch, 4 * batch + 1):
+        shutil.copytree("first-model", f"first-{count}")
+        write("new.csv", header, rows[5000:5000 + count])
+        simurgh("update", f"first-{count}", "--data", "new.csv")
+        simurgh("predict", "--model", f"first-{count}", "--input", "rest.csv", "--output", "p.csv")
+        predictions.append(np.loadtxt("p.csv", skiprows=1))
+    distance = np.abs(predictions[0] - predictions[1]).mean()
+    expect(distance < 0.001, f"mean distance of predictions: {distance}")
+
+
 two = "cluster: {name: case}\n"
 for section in ("embedding_ps", "embedding_worker", "nn_worker"):
     two += f"{section}: {{instances: [{instances(2)}]}}\n"
@@ -81,3 +104,4 @@ towers = """
 check("asynchronous", two, "async", "deepfm", ["label"])
 check("ranks", two, "sync", "deepfm", ["label"])
 check("labels", cluster_yaml(), "hybrid", towers, ["label", "second"])
+short_batch()

@@ -58,8 +58,11 @@ struct DenseTensor {
 // How a training step takes part in a run of several ranks. After JoinRanks a network sums on its
 // device and calls neither function; `sum` then only selects the statistics of batch norm.
 struct RankStep {
-  // Samples of all ranks' batches: the divisor of the gradients. 0: those of this batch.
+  // Samples of all ranks' batches. 0: those of this batch.
   uint64_t global_samples = 0;
+  // Of the gradients. 0: the samples. More for a batch that is not full, so that each of its
+  // samples counts as much as those of others.
+  uint64_t divisor = 0;
   // The backward pass calls it when gradients() in [first, first + count) are final. The ranges
   // run from the last to the first and are the same for every batch. May be empty.
   std::function<void(size_t first, size_t count)> on_gradients;

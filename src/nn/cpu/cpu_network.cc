@@ -124,14 +124,15 @@ StatusOr<BatchResult> CpuNetwork::ForwardBackward(BatchBlock& block, MatrixView<
   SIMURGH_RETURN_IF_ERROR(Forward(inputs, step));
   const LayerPlan& logit = plan_.top().last();
   BatchResult result;
-  const uint64_t divisor = step.global_samples > 0 ? step.global_samples : rows;
+  const uint64_t samples = step.global_samples > 0 ? step.global_samples : rows;
+  const uint64_t divisor = step.divisor > 0 ? step.divisor : samples;
   result.loss = Loss(tasks_, activations_.Output(logit).flat(), labels, probabilities, divisor,
                      activation_gradients_.Output(logit).flat());
   SIMURGH_RETURN_IF_ERROR(Backward(gradients, step));
   const bool all_finite = encodes ? EncodeGradients(block, gradients)
                                   : checks_gradients_ || AllUsable(gradients.flat());
   result.finite = std::isfinite(result.loss) && gradients_finite_ && all_finite;
-  step_rows_ = step.sum ? divisor : rows;
+  step_rows_ = step.sum ? samples : rows;
   step_ = result.finite ? Step::kReady : Step::kNotFinite;
   return result;
 }

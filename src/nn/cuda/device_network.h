@@ -272,6 +272,10 @@ class DeviceNetwork final : public DenseNetwork {
     return step.global_samples > 0 ? step.global_samples : rows;
   }
 
+  static uint64_t DivisorOf(const RankStep& step, size_t rows) {
+    return step.divisor > 0 ? step.divisor : SamplesOf(step, rows);
+  }
+
   // The pass that was started waits for ranks which may never start it.
   void GiveStartedUp() {
     if (std::exchange(started_, nullptr) == nullptr || reducer_ == nullptr) return;
@@ -294,7 +298,7 @@ class DeviceNetwork final : public DenseNetwork {
   void EnqueuePass(const RankStep& step, const PinnedBlock& block) {
     hosts_sum_ = false;
     if constexpr (kIsScaled<T>) state_.DeviceChanged();  // The pass updates the loss scale.
-    RankPass ranks{.samples = SamplesOf(step, block.rows)};
+    RankPass ranks{.samples = SamplesOf(step, block.rows), .divisor = DivisorOf(step, block.rows)};
     if (reducer_ != nullptr) {
       ranks.on_gradients = [this](size_t first, size_t) { reducer_->OnGradients(first); };
       ranks.sum_flag = [this](double* value) { reducer_->SumValues(value, 1); };
@@ -308,6 +312,7 @@ class DeviceNetwork final : public DenseNetwork {
                     .slot = block.slot,
                     .rows = block.rows,
                     .samples = ranks.samples,
+                    .divisor = ranks.divisor,
                     .shares_statistics = bool{ranks.sum_statistics},
                     .pools = tensors_.pools()};
     executor_->Run(work, [&] { EnqueueWork(ranks, block.rows); });
@@ -375,7 +380,7 @@ class DeviceNetwork final : public DenseNetwork {
     Status failed = absl::OkStatus();
     std::vector<double> sums;
     std::vector<ColumnRange> done;
-    RankPass ranks{.samples = SamplesOf(step, block.rows)};
+    RankPass ranks{.samples = SamplesOf(step, block.rows), .divisor = DivisorOf(step, block.rows)};
     ranks.on_gradients = [&](size_t first, size_t count) { done.push_back({first, count}); };
     if (step.sum) {
       ranks.sum_statistics = [&](double* values, size_t count) {

@@ -174,7 +174,7 @@ class Pass {
     const size_t rows = tensors_.rows();
     layers_.Finish(LossRow<T>{loss_, Logits(), tensors_.labels(), tensors_.sample_weights(),
                               tensors_.losses(), tensors_.probabilities(),
-                              static_cast<double>(ranks.samples),
+                              static_cast<double>(ranks.divisor),
                               kIsScaled<T> ? &tensors_.loss_scale()->scale : nullptr,
                               tensors_.View(LastGradient(plan_.towers.size() - 1))});
     double* losses = tensors_.losses();

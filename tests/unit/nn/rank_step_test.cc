@@ -140,6 +140,22 @@ TEST_CASE("a rank divides its gradients by the samples of all ranks") {
   }
 }
 
+TEST_CASE("the divisor of a batch that is not full leaves its statistics as they are") {
+  Random random(8);
+  const TestBatch batch(32, kDense, kEmbeddings, random);
+  const RankStep shares{.global_samples = 32,
+                        .sum = [](std::span<double>) { return absl::OkStatus(); }};
+  RankStep short_batch = shares;
+  short_batch.divisor = 128;
+  const Part full = TakePart(*MakeNetwork(), batch, 0, 32, shares);
+  const Part part = TakePart(*MakeNetwork(), batch, 0, 32, short_batch);
+  REQUIRE(part.ok);
+  CHECK(part.statistics == full.statistics);
+  for (size_t i = 0; i < full.gradients.size(); ++i) {
+    REQUIRE(part.gradients[i] == Approx(full.gradients[i] / 4).margin(1e-9));
+  }
+}
+
 TEST_CASE("gradients are reported from the last to the first, with and without samples") {
   Random random(9);
   const TestBatch batch(16, kDense, kEmbeddings, random);
