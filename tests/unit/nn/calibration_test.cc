@@ -2,6 +2,8 @@
 
 #include "simurgh/nn/calibration.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -145,6 +147,68 @@ TEST_CASE("A calibration is not worse than none on its samples") {
     const double loss = LogLossOf(samples, fitted.calibration);
     CHECK(loss <= LogLossOf(samples, Calibration()) + 1e-12);
   }
+}
+
+// ln(1 + exp(z))
+double Softplus(double z) { return std::max(z, 0.0) + std::log1p(std::exp(-std::abs(z))); }
+
+// Outputs of all scales, far from 0 on one side, or both, with labels of any share.
+TEST_CASE("No step from the fit in any direction has a lower loss") {
+  constexpr int kSamples = 300;
+  int bent = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const double scale = std::pow(10, 6 * random.Uniform() - 3);
+    const double shift = (seed % 4 == 0 ? 6 : 0.5) * scale * random.Normal();
+    const Calibration truth{.low = std::pow(10, 2 * random.Uniform() - 1) / scale,
+                            .high = std::pow(10, 2 * random.Uniform() - 1) / scale,
+                            .shift = random.Normal() - shift / scale};
+    std::vector<LabelledOutput> samples;
+    std::array<double, 2> counts{};
+    double mean = 0;
+    double squares = 0;
+    for (int i = 0; i < kSamples; ++i) {
+      const auto z = static_cast<float>(shift + scale * random.Normal());
+      const double odds = truth.high * Softplus(z) - truth.low * Softplus(-z) + truth.shift;
+      samples.push_back({z, random.Uniform() < Sigmoid(odds) ? 1.0F : 0.0F});
+      counts[samples.back().label == 1 ? 1 : 0] += 1;
+      mean += z / kSamples;
+    }
+    for (const LabelledOutput& one : samples) {
+      squares += (one.output - mean) * (one.output - mean) / kSamples;
+    }
+    const FittedCalibration fitted = FitAlone(samples);
+    const Calibration& found = fitted.calibration;
+    REQUIRE((found.low > 0 && found.high > 0 && std::isfinite(found.low + found.high)));
+    REQUIRE(std::isfinite(found.shift));
+    if (!fitted.problem.empty() || found == Calibration()) continue;
+    const auto loss_of = [&](const Calibration& one) {
+      double loss = (one.high - one.low) * (one.high - one.low) / 2 / kSamples;
+      for (const LabelledOutput& sample : samples) {
+        const double z = sample.output;
+        const double odds = one.high * Softplus(z) - one.low * Softplus(-z) + one.shift;
+        const bool is_positive = sample.label == 1;
+        const double target = is_positive ? (counts[1] + 1) / (counts[1] + 2) : 1 / (counts[0] + 2);
+        loss += (Softplus(odds) - target * odds) / kSamples;
+      }
+      return loss;
+    };
+    const bool is_bent = found.low != found.high;
+    bent += is_bent ? 1 : 0;
+    const double least = 0.01 / std::sqrt(squares);
+    const double best = loss_of(found);
+    for (int i = 0; i < 30; ++i) {
+      const double size = std::pow(10, -4 * random.Uniform()) / std::sqrt(squares);
+      Calibration other = found;
+      other.low = std::max(least, other.low + size * random.Normal());
+      other.high = is_bent ? std::max(least, other.high + size * random.Normal()) : other.low;
+      // The shift that keeps the mean output, nearly.
+      other.shift += (found.low - other.low) * mean * random.Uniform() + 0.01 * random.Normal();
+      CHECK(loss_of(other) > best - 1e-9);
+    }
+  }
+  CHECK(bent > 10);
 }
 
 TEST_CASE("Equal outputs, and outputs beyond a float's probabilities, have a finite fit") {
