@@ -421,9 +421,7 @@ class NnWorker : public Daemon {
     SIMURGH_ASSIGN_OR_RETURN(update_, ReadUpdate(resumed_->checkpoint.manifest));
     if (!update_) update_.emplace();
     if (update_->id == id) return absl::OkStatus();
-    std::vector<DataFile> trained = std::move(update_->trained);
-    if (update_->is_done) std::ranges::move(update_->files, std::back_inserter(trained));
-    update_ = ModelUpdate{.id = id, .trained = std::move(trained)};
+    update_ = ModelUpdate{.id = id, .trained = TrainedFiles(*update_)};
     return absl::OkStatus();
   }
 
@@ -436,6 +434,7 @@ class NnWorker : public Daemon {
                        " new_rows=", job_->tested()->samples, CalibrationText(*job_->tested()));
     }
     update_->files = state.files;
+    update_->paths = job_->config().data.train;
     update_->position = state.position;
     update_->is_done = is_end;
     return update_;

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 #include "simurgh/base/log.h"
 #include "simurgh/base/status.h"
@@ -19,6 +21,7 @@ constexpr std::string_view kPrefix = "update.";
 constexpr char kId[] = "update.id";
 constexpr char kDone[] = "update.done";
 constexpr char kFiles[] = "update.files";
+constexpr char kPaths[] = "update.paths";
 constexpr char kPosition[] = "update.position";
 constexpr char kTested[] = "update.tested";
 constexpr char kTrained[] = "update.trained";
@@ -37,6 +40,7 @@ StatusOr<std::optional<ModelUpdate>> ReadUpdate(const Manifest& manifest) {
   ModelUpdate update{.id = TextOf(manifest, kId),
                      .is_done = TextOf(manifest, kDone) == "1",
                      .files = {},
+                     .paths = absl::StrSplit(TextOf(manifest, kPaths), '\n', absl::SkipEmpty()),
                      .position = {},
                      .tested = TextOf(manifest, kTested),
                      .trained = {}};
@@ -56,10 +60,21 @@ void WriteUpdate(const ModelUpdate& update, Manifest& manifest) {
   manifest.extra[kId] = update.id;
   manifest.extra[kDone] = update.is_done ? "1" : "0";
   manifest.extra[kFiles] = DataFilesText(update.files);
+  manifest.extra[kPaths] = update.is_done ? "" : absl::StrJoin(update.paths, "\n");
   manifest.extra[kPosition] = update.is_done ? "" : update.position.ToText();
   manifest.extra[kTested] = update.tested;
   manifest.extra[kTrained] = DataFilesText(
       {update.trained.end() - static_cast<std::ptrdiff_t>(most), update.trained.end()});
+}
+
+std::vector<DataFile> TrainedFiles(const ModelUpdate& update) {
+  std::vector<DataFile> trained = update.trained;
+  const size_t read = update.is_done
+                          ? update.files.size()
+                          : std::min<size_t>(update.position.files(), update.files.size());
+  trained.insert(trained.end(), update.files.begin(),
+                 update.files.begin() + static_cast<std::ptrdiff_t>(read));
+  return trained;
 }
 
 void CopyUpdate(const Manifest& from, Manifest& to) {

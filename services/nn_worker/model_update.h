@@ -17,17 +17,21 @@ namespace simurgh {
 // The last update of a model: a training on new rows after the one that made the model. It has its
 // own position and files. Those of the training stay in the manifest, and so does its end.
 struct ModelUpdate {
-  std::string id;                 // Of `nn-worker --update`.
-  bool is_done = false;           // False: an interrupted update, which can continue.
-  std::vector<DataFile> files;    // Of this update.
-  DataPosition position;          // In them.
-  std::string tested;             // Result of the test before the first step.
-  std::vector<DataFile> trained;  // Of all earlier updates, the newest last.
+  std::string id;                  // Of `nn-worker --update`.
+  bool is_done = false;            // False: an interrupted update, which can continue.
+  std::vector<DataFile> files;     // Of this update.
+  std::vector<std::string> paths;  // Of them. Older models have none.
+  DataPosition position;           // In them.
+  std::string tested;              // Result of the test before the first step.
+  std::vector<DataFile> trained;   // Of all earlier updates, the newest last.
 };
 
 // Nothing for a model without updates. Errors: DATA_LOSS for a damaged manifest.
 StatusOr<std::optional<ModelUpdate>> ReadUpdate(const Manifest& manifest);
 void WriteUpdate(const ModelUpdate& update, Manifest& manifest);
+// The files that count as trained on, if the model goes on from here with other files: those of all
+// updates. Of an interrupted update, the files that it has begun to read.
+std::vector<DataFile> TrainedFiles(const ModelUpdate& update);
 // Copies what a manifest has of updates.
 void CopyUpdate(const Manifest& from, Manifest& to);
 // Whether the same updates have changed both models.

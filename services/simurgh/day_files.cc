@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -30,14 +31,21 @@ std::vector<std::string> FilesIn(const DataConfig& data, const std::string& fold
   return files;
 }
 
+// The folder of a pattern, up to its first wildcard.
+std::string FolderOf(const std::string& pattern) {
+  return fs::path(pattern.substr(0, pattern.find_first_of("*?["))).parent_path();
+}
+
 }  // namespace
 
 StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::string>& words,
                                 std::chrono::seconds settled) {
   DayFiles all;
+  std::map<std::string, size_t> places;  // In `all`, by path.
   for (const std::string& word : words) {
     std::error_code ignored;
-    const std::string path = IsRemoteFile(word) ? word : fs::absolute(word, ignored).string();
+    const std::string path =
+        IsRemoteFile(word) ? word : fs::absolute(word, ignored).lexically_normal().string();
     const bool is_folder = fs::is_directory(path, ignored);
     const bool is_pattern =
         !is_folder && !fs::exists(path, ignored) && word.find_first_of("*?[") != word.npos;
@@ -45,6 +53,10 @@ StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::s
       return absl::InvalidArgumentError(absl::StrCat(
           word,
           ": no such file; name a file, a folder or a pattern in quotes, such as 'days/*.csv'"));
+    }
+    if (is_pattern && !IsRemoteFile(word) && !fs::is_directory(FolderOf(path), ignored)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(word, ": no such folder: ", FolderOf(path), "; correct or create it"));
     }
     all.are_collected = all.are_collected || is_folder || is_pattern;
     std::vector<std::string> found = is_folder    ? FilesIn(data, path)
@@ -62,14 +74,35 @@ StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::s
           absl::StrCat(word, ": names ", identities.size(), " files; name each of them"));
     }
     for (size_t i = 0; i < found.size(); ++i) {
-      all.files.push_back({std::move(found[i]), std::move(identities[i])});
+      const auto [place, is_new] = places.emplace(found[i], all.files.size());
+      if (is_new) all.files.push_back({std::move(found[i]), std::move(identities[i])});
+      if (!is_folder && !is_pattern) all.files[place->second].is_named = true;
     }
   }
   return all;
 }
 
-bool IsAmong(const DataFile& file, const std::vector<DataFile>& files) {
-  return std::ranges::find(files, file) != files.end();
+const DataFile* FindContent(const DataFile& file, const std::vector<DataFile>& files) {
+  const auto found = std::ranges::find_if(files, [&](const DataFile& other) {
+    // Files of object stores have no hash of their ends.
+    return other == file ||
+           (file.ends != 0 && other.bytes == file.bytes && other.ends == file.ends);
+  });
+  return found == files.end() ? nullptr : &*found;
+}
+
+StatusOr<std::vector<DayFile>> FindAgain(const std::vector<DataFile>& read,
+                                         const std::vector<std::string>& paths) {
+  std::vector<DayFile> files;
+  for (size_t i = 0; i < read.size(); ++i) {
+    const std::string path = i < paths.size() ? paths[i] : read[i].name;
+    const auto found = IdentifyFiles({path});
+    if (!found.ok() || found->size() != 1 || found->front() != read[i]) {
+      return absl::NotFoundError(absl::StrCat(path, " is gone or has changed"));
+    }
+    files.push_back({path, read[i]});
+  }
+  return files;
 }
 
 }  // namespace simurgh

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -56,8 +57,11 @@ inline nlohmann::ordered_json ResultJson(const std::string& text) {
           absl::StrSplit(word, absl::MaxSplits('=', 1));
       const auto& [key, value] = pair;
       double number = 0;
+      int64_t whole = 0;
       if (value == "undefined") {
         to[key] = nullptr;
+      } else if (absl::SimpleAtoi(value, &whole)) {
+        to[key] = whole;
       } else if (absl::SimpleAtod(value, &number)) {
         to[key] = number;
       } else {

@@ -30,6 +30,7 @@
 #include "services/simurgh/output.h"
 #include "services/simurgh/run_folder.h"
 #include "services/simurgh/run_processes.h"
+#include "services/simurgh/update_files.h"
 #include "simurgh/base/text.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/statistics.h"
@@ -51,15 +52,16 @@ constexpr char kNotes[] =
     "Vocabularies, fitted means and quantiles stay. New ids get new rows. The test also corrects\n"
     "the calibration of probabilities, if the new rows need another one.\n\n"
     "The update begins with the best checkpoint, if there is one, else with the newest. After a\n"
-    "signal or a kill, the same command continues from the last checkpoint of the update, or\n"
-    "begins it again. No row counts twice. simurgh train is not changed by updates: a training\n"
-    "that has ended stays ended.\n\n"
-    "FILES are files, folders and patterns in quotes. Files of folders and patterns are trained\n"
-    "on once each, in the order of their names. Those of earlier updates are left out, and may be\n"
-    "deleted. A file that is named itself is trained on again, with a warning. Folders and\n"
-    "patterns leave out names that begin with '.' or '_' or end with .tmp or .part. With "
-    "--follow,\n"
-    "the command waits for further files, and takes those that are 5 s old.\n\n"
+    "signal or a kill, the next update first ends the interrupted one from its last checkpoint.\n"
+    "Then another update takes new files. Each has a result line. No row counts twice. simurgh\n"
+    "train is not changed by updates: a training that has ended stays ended.\n\n"
+    "FILES are files, folders and patterns in quotes. Each path counts once. Files of folders and\n"
+    "patterns are trained on once each, in the order of their names. Those of earlier updates are\n"
+    "left out, also under another name, and may be deleted. A file that is named itself is "
+    "trained\n"
+    "on again, with a warning. Folders and patterns leave out names that begin with '.' or '_' or\n"
+    "end with .tmp or .part. With --follow, which needs a folder or a pattern, the command waits\n"
+    "for further files, and takes those that are 5 s old.\n\n"
     "All daemons of the configuration but loaders run on this machine, and use Unix sockets. They\n"
     "serve metrics at those configured addresses that are free here.\n\n"
     "Examples:\n"
@@ -68,11 +70,9 @@ constexpr char kNotes[] =
     "  simurgh update clicks-model --data tuesday.csv --replay monday.csv sunday.csv\n\n"
     "Exit codes:\n"
     "  0    updated, stopped by one signal, or there was no new file, which it says\n"
-    "  2    bad arguments, data or configuration\n"
+    "  2    bad arguments, data or configuration, such as a folder that does not exist\n"
     "  3    a daemon failed; the log has the reason\n"
     "  130  a second signal killed the daemons\n";
-
-constexpr std::chrono::seconds kSettled{5};
 
 struct UpdateOptions {
   std::string model;
@@ -175,16 +175,26 @@ std::string NewId() {
   return absl::StrCat(absl::Hex(uint64_t{random()} << 32 | random(), absl::kZeroPad16));
 }
 
-void Warn(const std::string& text) { std::cerr << "simurgh: warning: " << text << std::endl; }
+void Warn(const std::string& text) { PrintWarnings({text}); }
+
+// Adds the names of the files to a result's line.
+std::string WithFiles(std::string result, std::vector<std::string> names) {
+  constexpr size_t kShown = 10;
+  const bool are_many = names.size() > kShown;
+  names.resize(std::min(kShown, names.size()));
+  result.pop_back();  // The end of the line.
+  return absl::StrCat(result, " files=", absl::StrJoin(names, ","), are_many ? ",...\n" : "\n");
+}
 
 // The updates of one model.
 class Updates {
  public:
   Updates(const UpdateOptions& options, const RunFolder& folder)
-      : options_(options), folder_(folder) {}
+      : options_(options), folder_(folder), queue_(options.data, options.follows) {}
 
-  // One update with what is new. Sets `result` to what the first nn-worker prints; empty if there
-  // was no update, or it was stopped. is_first: of the command.
+  // One update, with what an interrupted one has left, else with what is new. Sets `result` to what
+  // the first nn-worker prints; empty if there was no update, or it was stopped. is_first: of the
+  // command.
   StatusOr<ExitCode> Once(bool is_first, std::string& result) {
     result.clear();
     ModelDirectory directory(options_.model);
@@ -193,32 +203,37 @@ class Updates {
     const Manifest& manifest = newest.checkpoint.manifest;
     SIMURGH_ASSIGN_OR_RETURN(ModelSource source, SourceOf(newest.checkpoint));
     SIMURGH_ASSIGN_OR_RETURN(const ClusterConfig saved, SavedConfig(source));
-    SIMURGH_ASSIGN_OR_RETURN(const auto before, ReadUpdate(manifest));
-    SIMURGH_ASSIGN_OR_RETURN(std::vector<DayFile> files,
-                             NewFiles(saved, manifest, before, is_first));
-    if (files.empty()) return ExitCode::kOk;
-    std::string id = NewId();
-    if (before && !before->is_done) {
-      const bool is_same = std::ranges::equal(before->files, files, {}, {}, &DayFile::identity);
-      if (is_same) id = before->id;
-      Interrupted(directory, manifest, is_same);
-    }
+    SIMURGH_ASSIGN_OR_RETURN(const UpdateFiles update,
+                             queue_.Next(saved.data, directory, manifest));
+    if (update.files.empty()) return ExitCode::kOk;
     SIMURGH_ASSIGN_OR_RETURN(source.overrides,
-                             Overrides(saved, std::move(source.overrides), files));
+                             Overrides(saved, std::move(source.overrides), update.files));
     // The model's outputs for rows that it was trained on are not those for others.
-    if (repeats_) source.overrides.push_back(CalibrationOverride(manifest));
+    if (update.repeats) source.overrides.push_back(CalibrationOverride(manifest));
     StatusOr<ClusterConfig> config =
         ParseClusterConfig(source.yaml, source.path, source.overrides, InputFiles::kCheck);
     if (!config.ok()) return Annotate(config.status(), "the model's configuration");
     ClusterConfig read = *config;
     SIMURGH_RETURN_IF_ERROR(ApplyStatistics(manifest.statistics, read.data, read.features));
-    SIMURGH_RETURN_IF_ERROR(CheckRows(read, files));
+    SIMURGH_RETURN_IF_ERROR(CheckRows(read, update.files));
     if (is_first) WarnOfRate(*config, manifest.step);
-    return Train(*config, source, id, result);
+    SIMURGH_ASSIGN_OR_RETURN(
+        const ExitCode code,
+        Train(*config, source, update.id.empty() ? NewId() : update.id, result));
+    if (!result.empty()) {
+      queue_.Finish(update);
+      names_.clear();
+      for (const DayFile& file : update.files) names_.push_back(file.identity.name);
+    }
+    return code;
   }
 
   // Whether a signal has stopped the last one.
   bool was_stopped() const { return was_stopped_; }
+  // Names of its files.
+  const std::vector<std::string>& names() const { return names_; }
+  // Whether the last one was an interrupted one, so that the new files remain.
+  bool has_more() const { return queue_.has_more(); }
 
  private:
   StatusOr<ClusterConfig> SavedConfig(const ModelSource& source) const {
@@ -230,74 +245,6 @@ class Updates {
     if (!config->data.streams()) return config;
     return absl::InvalidArgumentError(
         "the model reads topics of Kafka; simurgh train continues it with their new records");
-  }
-
-  // Those to train on, in order. Says why there are none.
-  StatusOr<std::vector<DayFile>> NewFiles(const ClusterConfig& saved, const Manifest& manifest,
-                                          const std::optional<ModelUpdate>& before, bool is_first) {
-    SIMURGH_ASSIGN_OR_RETURN(DayFiles found,
-                             FindDayFiles(saved.data, options_.data,
-                                          options_.follows ? kSettled : std::chrono::seconds(0)));
-    std::vector<DataFile> trained;
-    if (before) {
-      trained = before->trained;
-      if (before->is_done) std::ranges::copy(before->files, std::back_inserter(trained));
-    }
-    const auto of_training = manifest.extra.find("train.files");
-    if (of_training != manifest.extra.end()) {
-      SIMURGH_ASSIGN_OR_RETURN(const std::vector<DataFile> read,
-                               DataFilesFromText(of_training->second));
-      std::ranges::copy(read, std::back_inserter(trained));
-    }
-    const auto is_trained = [&](const DayFile& file) { return IsAmong(file.identity, trained); };
-    repeats_ = std::ranges::any_of(found.files, is_trained) && !found.are_collected;
-    if (!found.are_collected) {
-      for (const DayFile& file : found.files) {
-        if (!is_trained(file)) continue;
-        Warn(absl::StrCat(file.path, ": the model has been trained on it; its rows count again"));
-      }
-      return std::move(found.files);
-    }
-    const size_t all = found.files.size();
-    std::erase_if(found.files, is_trained);
-    if (found.files.empty() && (is_first || !options_.follows)) {
-      std::cerr << "simurgh: nothing was trained: "
-                << (all == 0 ? "no file matches --data"
-                             : absl::StrCat("all ", all, " files of --data have been trained on"))
-                << (options_.follows ? "; waiting for files" : "; name others, or use --follow")
-                << std::endl;
-    }
-    WarnOfNames(found.files, trained);
-    return std::move(found.files);
-  }
-
-  // In one folder, a name stands for one file.
-  static void WarnOfNames(const std::vector<DayFile>& files, const std::vector<DataFile>& trained) {
-    const auto folder = [](const DayFile& file) { return fs::path(file.path).parent_path(); };
-    for (const DayFile& file : files) {
-      if (folder(file) != folder(files.front())) return;
-    }
-    for (const DayFile& file : files) {
-      if (std::ranges::find(trained, file.identity.name, &DataFile::name) == trained.end())
-        continue;
-      Warn(absl::StrCat(file.path,
-                        ": it has changed since the model was trained on it; all of its "
-                        "rows count as new"));
-    }
-  }
-
-  static void Interrupted(ModelDirectory& directory, const Manifest& manifest, bool is_same) {
-    if (is_same) {
-      std::cerr << "simurgh: continuing the update that was interrupted at step " << manifest.step
-                << std::endl;
-      return;
-    }
-    const auto best = directory.BestStep();
-    const bool is_dropped = best.ok() && *best && **best != manifest.step;
-    Warn(absl::StrCat("an update with other files was interrupted at step ", manifest.step, "; ",
-                      is_dropped
-                          ? "its steps are dropped"
-                          : "the model keeps its steps, and its other rows are not trained"));
   }
 
   StatusOr<std::vector<std::string>> Overrides(const ClusterConfig& saved,
@@ -367,8 +314,9 @@ class Updates {
 
   const UpdateOptions& options_;
   const RunFolder& folder_;
+  UpdateQueue queue_;
+  std::vector<std::string> names_;
   bool was_stopped_ = false;
-  bool repeats_ = false;  // Files that the model has been trained on.
 };
 
 // Returns whether a signal asks to end.
@@ -377,6 +325,16 @@ bool AwaitSignal(std::chrono::seconds time) {
   const timespec patience{.tv_sec = time.count(), .tv_nsec = 0};
   const int signal = ::sigtimedwait(&signals, nullptr, &patience);
   return signal > 0 && signal != SIGCHLD;
+}
+
+void PrintResult(const std::string& result, const std::vector<std::string>& names, bool is_json) {
+  if (!is_json) {
+    std::cout << WithFiles(result, names);
+    return;
+  }
+  nlohmann::ordered_json json = ResultJson(result);
+  json["files"] = names;
+  PrintJson(json);
 }
 
 // INVALID_ARGUMENT is an error of arguments, data or configuration.
@@ -405,13 +363,13 @@ StatusOr<ExitCode> Update(UpdateOptions options) {
   for (bool is_first = true;; is_first = false) {
     SIMURGH_ASSIGN_OR_RETURN(const ExitCode code, updates.Once(is_first, result));
     if (code != ExitCode::kOk) return code;
-    if (options.json && !result.empty()) {
-      PrintJson(ResultJson(result));
-    } else {
-      std::cout << result;
+    if (!result.empty()) {
+      PrintResult(result, updates.names(), options.json);
+    } else if (options.json && is_first && !options.follows && !updates.was_stopped()) {
+      PrintJson({{"new_rows", 0}, {"trained_steps", 0}, {"files", nlohmann::json::array()}});
     }
     std::cout.flush();
-    if (!options.follows || updates.was_stopped()) break;
+    if (updates.was_stopped() || (!options.follows && !updates.has_more())) break;
     if (result.empty() && AwaitSignal(kLook)) break;
   }
   folder->Discard();

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "services/nn_worker/model_update.h"
+#include "services/simurgh/day_files.h"
+#include "simurgh/base/status.h"
+#include "simurgh/config/data_config.h"
+#include "simurgh/model/model_directory.h"
+
+namespace simurgh {
+
+// What one update trains on.
+struct UpdateFiles {
+  std::vector<DayFile> files;
+  std::string id;        // Of the interrupted update that it continues; empty: it begins.
+  bool repeats = false;  // Has files that the model has been trained on.
+};
+
+// Chooses the files of the updates of one command: those of an interrupted update, then those of
+// --data on which the model has not been trained. Tells on stderr what it leaves out.
+//
+// Threads: one owner.
+class UpdateQueue {
+ public:
+  // data: of --data. follows: further files are waited for.
+  UpdateQueue(std::vector<std::string> data, bool follows)
+      : data_(std::move(data)), follows_(follows) {}
+
+  // Errors: INVALID_ARGUMENT for --data that names no file, or nothing to follow.
+  StatusOr<UpdateFiles> Next(const DataConfig& data, ModelDirectory& directory,
+                             const Manifest& manifest);
+
+  // After an update with these files.
+  void Finish(const UpdateFiles& update);
+
+  // Whether Next() has files that an interrupted update had not.
+  bool has_more() const { return has_more_; }
+
+ private:
+  // Nothing if its files are gone, or there is none.
+  static std::optional<UpdateFiles> Interrupted(const std::optional<ModelUpdate>& update,
+                                                uint64_t step, bool is_dropped, bool tells);
+  // The files of --data that are new.
+  UpdateFiles NewFiles(std::vector<DayFile> found, const std::vector<DataFile>& trained);
+
+  const std::vector<std::string> data_;
+  const bool follows_;
+  bool is_first_ = true;
+  bool has_more_ = false;
+  bool has_trained_ = false;
+  std::set<std::string> done_;  // Paths of this command's updates.
+  std::set<std::string> told_;  // Paths of files that are left out because of their content.
+};
+
+}  // namespace simurgh
