@@ -79,6 +79,14 @@ ExitCode CodeOf(int wait_status) {
 }  // namespace
 
 StatusOr<ExitCode> Cluster::Check() const {
+  for (const ListedDaemon& daemon : DaemonsOf(config_)) {
+    if (daemon.kind != "embedding-ps" && daemon.kind != "embedding-worker") continue;
+    const auto address = rpc::ParseAddress(daemon.instance.address);
+    if (!address.ok() || address->has_path() || address->port != 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(daemon.kind, " ", daemon.index, ": address '", daemon.instance.address,
+                     "': the other daemons cannot find any free port; give it one"));
+  }
   for (const Program& program : programs_) {
     const std::string path = absl::StrCat(folder_, "/", program.name);
     if (std::error_code ignored; !std::filesystem::exists(path, ignored)) {

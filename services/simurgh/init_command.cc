@@ -296,6 +296,12 @@ StatusOr<ExitCode> Init(Options options) {
   if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent(written));
   const fs::path output = fs::absolute(options.output);
   const fs::path folder = output.parent_path();
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) {
+    return absl::InvalidArgumentError(absl::StrCat("--output ", options.output, ": cannot create ",
+                                                   folder.string(), ": ", failed.message()));
+  }
   const auto from_output = [&](const std::string& file) {
     return PathFrom(folder.lexically_normal(), fs::absolute(file).lexically_normal());
   };

@@ -233,6 +233,24 @@ class FilePrediction {
   // By feature.
   const std::vector<Predictor::IdCount>& id_counts() const { return id_counts_; }
   double seconds() const { return seconds_; }
+
+  // Warns of numbers far from those of the training, such as prices in another currency.
+  void ReportFarNumbers() {
+    MutexLock lock(turn_mutex_);
+    size_t place = 0;
+    for (const ColumnConfig& column : model_->config().data.columns) {
+      if (column.kind != ColumnConfig::Kind::kDense) continue;
+      uint64_t count = 0;
+      for (size_t i = 0; i < column.width && place < far_numbers_.size(); ++i) {
+        count += far_numbers_[place++];
+      }
+      if (count == 0 || !column.fit) continue;
+      PrintWarnings({absl::StrFormat(
+          "column '%s': %d numbers are more than %.0f standard deviations from the mean of the "
+          "training; predictions of such rows are guesses",
+          HeaderName(column), count, kFar)});
+    }
+  }
   StatusOr<EvaluationResult> Evaluate() {
     MutexLock lock(turn_mutex_);
     return metrics_.Compute(*NewLocalCollective());
@@ -407,6 +425,7 @@ class FilePrediction {
     rows_ += chunk.ends.size();
     bad_rows_ += chunk.bad_rows;
     if (options_.evaluates) metrics_.Add(chunk.batch, chunk.probabilities);
+    CountFarNumbers(chunk.batch.dense);
     line_.Show("predicting", rows_, "");
     ++written_;
     turn_.NotifyAll();
@@ -417,7 +436,16 @@ class FilePrediction {
     return written;
   }
 
+  void CountFarNumbers(const DenseBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_mutex_) {
+    const MatrixView<const float> rows = batch.matrix();
+    far_numbers_.resize(batch.width);
+    for (size_t row = 0; row < rows.rows(); ++row) {
+      for (size_t c = 0; c < batch.width; ++c) far_numbers_[c] += std::abs(rows(row, c)) > kFar;
+    }
+  }
+
   static constexpr uint64_t kLoggedRows = 10;
+  static constexpr float kFar = 50;  // Standard deviations.
 
   const Options& options_;
   const PredictInput input_;
@@ -444,6 +472,7 @@ class FilePrediction {
   uint64_t bad_rows_ = 0;
   uint64_t problems_ = 0;
   std::string first_problem_;
+  std::vector<uint64_t> far_numbers_ ABSL_GUARDED_BY(turn_mutex_);  // By dense column.
   std::vector<Predictor::IdCount> id_counts_;
   Status result_ ABSL_GUARDED_BY(turn_mutex_);
   std::atomic<bool> failed_ = false;
@@ -544,6 +573,7 @@ StatusOr<ExitCode> Predict(Options options) {
   SIMURGH_RETURN_IF_ERROR(prediction.Open());
   SIMURGH_RETURN_IF_ERROR(prediction.Run(threads));
   const double seconds = prediction.seconds();
+  prediction.ReportFarNumbers();
   const double unseen = ReportUnseenIds(model->config().features, prediction.id_counts(), is_csv);
   std::fprintf(stderr,
                "simurgh: predicted: rows=%llu bad_rows=%llu unseen_ids=%.1f%% seconds=%.2f "

@@ -401,12 +401,33 @@ void ExpandModelName(YamlNode* document) {
       {.place = model->place, .key = std::move(model->text), .key_place = model->place});
 }
 
+namespace {
+
+constexpr char kEnd[] = "_weight";
+
+void RemoveFirstOrder(ClusterConfig* config, std::vector<std::string>* table_paths) {
+  std::set<std::string> weights;
+  std::set<std::string> used;
+  for (const FeatureConfig& feature : config->features) {
+    weights.insert(feature.table + kEnd);
+    used.insert(feature.table);
+  }
+  for (size_t i = config->tables.size(); i-- > 0;) {
+    const std::string& name = config->tables[i].name;
+    if (used.contains(name) || !weights.contains(name)) continue;
+    config->tables.erase(config->tables.begin() + static_cast<std::ptrdiff_t>(i));
+    table_paths->erase(table_paths->begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+}  // namespace
+
 void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfig* config,
                    std::vector<std::string>* table_paths) {
-  constexpr char kEnd[] = "_weight";
   const bool has_first_order =
       shorthand->kind == Named::kDeepFm || shorthand->kind == Named::kWideDeep;
-  if (!has_first_order || !shorthand->first_order_features.empty()) return;
+  if (!has_first_order) return RemoveFirstOrder(config, table_paths);
+  if (!shorthand->first_order_features.empty()) return;
   std::set<std::string> features;
   std::map<std::string, TableConfig> tables;
   for (const FeatureConfig& feature : config->features) features.insert(feature.name);

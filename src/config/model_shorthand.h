@@ -42,7 +42,8 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand);
 void ExpandModelName(YamlNode* document);
 
 // Adds the features of the first order, and their tables, if a model that has them names none: for
-// each feature a `NAME_weight` with a table of dim 1. Requires all tables.
+// each feature a `NAME_weight` with a table of dim 1. Of another model, removes tables with such
+// names that no feature uses, so that one configuration serves several models. Requires all tables.
 void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfig* config,
                    std::vector<std::string>* table_paths);
 

@@ -17,6 +17,9 @@ model: deepfm
 checkpoint: {directory: models/clicks}
 """)
 
+wrong = simurgh("train", "c.yaml", "--set", "embedding_ps.instances.0.address=127.0.0.1:0", code=2)
+expect("cannot find any free port" in wrong.err, f"an address that others need has a port: {wrong.err}")
+
 # The log of a training whose output is a file.
 done = simurgh("train", "c.yaml", "--set", "training.epochs=3")
 lines = done.err.splitlines()

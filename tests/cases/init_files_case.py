@@ -32,6 +32,12 @@ if can_mount:
     expect(done.returncode == 0, f"--output in another folder: {done.stdout}{done.stderr}")
     expect(os.path.exists("out/x.train.csv"), "the parts are beside the configuration")
     simurgh("train", "out/x.yaml")
+simurgh("init", "train.csv", "--output", "new/folder/y.yaml")
+expect(os.path.exists("new/folder/y.test.csv"), "the folder of --output is made")
+for model in ("dcn_v2", "wide_deep", "dlrm"):
+    simurgh("train", "new/folder/y.yaml", "--set", f"model={model}", "--set",
+            f"checkpoint.directory={model}")
+if can_mount:
     os.mkdir("here")
     done = read_only("cd here && $S init ../data/train.csv")
     expect(done.returncode == 0, f"without --output: {done.stdout}{done.stderr}")

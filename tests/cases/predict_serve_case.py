@@ -118,6 +118,10 @@ write("new.csv", ["user", "item", "price"], [("U" + row[0], row[1], row[2]) for 
 new = simurgh("predict", "--model", "m", "--input", "new.csv", "--output", "o.csv")
 expect("column 'user': the training saw no row with 100 % of the ids" in new.err and
        "feature 'item'" not in new.err, f"ids that are new have a warning: {new.err}")
+write("far.csv", ["user", "item", "price"], [(row[0], row[1], 1e30) for row in rows[:3]])
+far = simurgh("predict", "--model", "m", "--input", "far.csv", "--output", "o.csv")
+expect("column 'price': 3 numbers are more than 50 standard deviations" in far.err,
+       f"numbers far from those of the training have a warning: {far.err}")
 old = simurgh("predict", "--model", "m", "--input", "d.csv", "--output", "o.csv")
 expect("unseen_ids=0.0%" in old.err and "warning" not in old.err, f"known ids have none: {old.err}")
 

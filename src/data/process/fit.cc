@@ -146,7 +146,9 @@ void WarnOfOutlier(const Observed& one) {
   const double mean = one.moments.mean();
   const double farthest = mean - one.least > one.greatest - mean ? one.least : one.greatest;
   const double distance = (farthest - mean) / one.moments.stddev();
-  if (one.moments.count() < kMinNumbers || distance * distance < one.moments.count() / 2) return;
+  if (one.kind == ColumnConfig::Kind::kWeight || one.moments.count() < kMinNumbers ||
+      distance * distance < one.moments.count() / 2)
+    return;
   spdlog::warn(
       "{}: one number of {:.0f}, {:g}, makes up most of the standard deviation, {:g}; correct it{}",
       one.name, one.moments.count(), farthest, one.moments.stddev(),

@@ -65,6 +65,16 @@ TEST_CASE("Features of the first order stand on tables of dim 1", "[config]") {
   }
 }
 
+TEST_CASE("Tables of the first order may be there for another model", "[config]") {
+  std::string text = kSample;
+  const std::string names = "[item, shop]";
+  text.replace(text.find(names), names.size(), "[item, item_weight, shop]");
+  const auto config = ParseClusterConfig(text, kSamplePath, {});
+  REQUIRE(config.ok());
+  for (const TableConfig& table : config->tables) CHECK(table.name != "item_weight");
+  CHECK(config->tables.size() == ParseClusterConfig(kSample, kSamplePath, {})->tables.size());
+}
+
 TEST_CASE("A dcn_v2 is one tower or three", "[config]") {
   const auto stacked = WithModel("dcn_v2: {cross_layers: 2, rank: 3, deep: [{linear: 4}]}");
   REQUIRE(stacked.ok());
