@@ -30,7 +30,7 @@ constexpr char kNotes[] =
     "compressed by gzip or zstd; or a Parquet or Arrow file, or a folder of Parquet files. Cells\n"
     "of CSV are separated by ',', ';', '|' or tabs. The text is UTF-8. The label has two values,\n"
     "such as 0 and 1, or yes and no, or it is a number of many values.\n\n"
-    "The rows are copied beside the configuration: for clicks.yaml to clicks.train.csv,\n"
+    "The rows are copied to the configuration's folder: for clicks.yaml to clicks.train.csv,\n"
     "clicks.valid.csv and, without --test, clicks.test.csv. If DATA is compressed, or Parquet or\n"
     "Arrow, these end in .csv.zst. Other formats keep their ending. Rows for training are\n"
     "shuffled; beyond 128 MiB this needs as much free space as the rows. Training ends when\n"
@@ -355,8 +355,8 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
   const auto rows = [&] { return po::value(&guess.max_rows)->value_name("N"); };
   options.add_options()(
       "output", po::value(&own.output)->value_name("FILE"),
-      "write the configuration to FILE, and the parts beside it (default: DATA with the ending "
-      ".yaml)")(
+      "write the configuration to FILE, and the parts to its folder (default: DATA with the "
+      "ending .yaml)")(
       "label", column(&guess.label),
       "use this column as the label (default: by its name, or the only one with two values)")(
       "id", columns(&guess.ids), "use these columns as ids")(
