@@ -14,8 +14,16 @@ std::vector<std::string> LogLossWarnings(const EvaluationResult& result,
   constexpr double kTolerance = 0.001;  // Of a model that has learned nothing.
   std::vector<std::string> warnings;
   const auto check = [&](const EvaluationResult& one, const std::string& label) {
+    if (IsRegression(one.loss_kind)) {
+      if (!(one.rmse > one.constant_rmse)) return;
+      warnings.push_back(absl::StrFormat(
+          "label '%s': the test's RMSE is %.4g. The mean label for every row gives %.4g. Train for "
+          "fewer epochs, or with columns that tell more",
+          label, one.rmse, one.constant_rmse));
+      return;
+    }
     const double constant = one.log_loss / one.normalized_entropy;
-    // A regression has NaN, and a label of one value 0 for a constant.
+    // A label of one value has 0 for a constant.
     if (!(constant > 0) || one.log_loss <= constant + kTolerance) return;
     warnings.push_back(absl::StrFormat(
         "label '%s': the test's log loss is %.4f. The share of positives for every row gives %.4f. "

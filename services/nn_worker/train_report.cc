@@ -17,8 +17,8 @@ namespace {
 // All digits of a double: logs of two runs show whether they are equal to the bit.
 std::string MetricsText(const EvaluationResult& result) {
   if (IsRegression(result.loss_kind)) {
-    return fmt::format("rmse={:.17g} loss={:.17g} calibration={:.4f}", result.rmse, result.loss,
-                       result.calibration);
+    return fmt::format("rmse={:.17g} constant_rmse={:.6g} loss={:.17g} calibration={:.4f}",
+                       result.rmse, result.constant_rmse, result.loss, result.calibration);
   }
   std::string text =
       fmt::format("auc={} log_loss={:.17g} calibration={:.4f} normalized_entropy={}",
@@ -72,6 +72,7 @@ std::string TestResult(const EvaluationResult& result, const std::vector<std::st
       const bool is_scaled = IsRegression(one.loss_kind) && metric != "calibration";
       all += fmt::format("{}_{}={} ", what, metric,
                          is_scaled ? fmt::format("{:.6g}", value) : MetricText(value));
+      if (metric == "rmse") all += fmt::format("{}_constant_rmse={:.6g} ", what, one.constant_rmse);
     }
     all.pop_back();
     return all;
@@ -86,6 +87,7 @@ std::string TestResult(const EvaluationResult& result, const std::vector<std::st
 std::vector<std::string> TestWarnings(const EvaluationResult& result, const ClusterConfig& config) {
   constexpr double kManyUnseen = 0.5;
   constexpr double kTooGood = 0.995;
+  constexpr double kTooSmall = 0.1;  // Of a constant's RMSE.
   std::vector<std::string> warnings;
   for (size_t f = 0; f < result.unseen_shares.size(); ++f) {
     const double share = result.unseen_shares[f];
@@ -103,11 +105,16 @@ std::vector<std::string> TestWarnings(const EvaluationResult& result, const Clus
         100 * share, columns.front()));
   }
   const auto check = [&](const EvaluationResult& one, const std::string& label) {
-    if (IsRegression(one.loss_kind) || !(one.auc > kTooGood)) return;
+    const bool is_number = IsRegression(one.loss_kind);
+    if (is_number ? !(one.rmse < kTooSmall * one.constant_rmse) : !(one.auc > kTooGood)) return;
+    const std::string value = is_number
+                                  ? fmt::format("RMSE of '{}' is {:.4g}, that of a constant {:.4g}",
+                                                label, one.rmse, one.constant_rmse)
+                                  : fmt::format("AUC of '{}' is {:.4f}", label, one.auc);
     std::string warning = fmt::format(
-        "the test AUC of '{}' is {:.4f}, as if a column contained the label. Leave columns out "
+        "the test {}, as if a column contained the label. Leave columns out "
         "that are known only with the label",
-        label, one.auc);
+        value);
     if (const auto column = FindTellingColumn(config.data, label)) {
       warning += fmt::format(
           ", such as '{}'. It alone predicts the label with a loss of {:.4f}, "

@@ -129,6 +129,7 @@ void PredictionSums::Add(const LossConfig& task, float label, float prediction,
   positives += label == 1.0F ? 1 : 0;
   weight += w;
   labels += w * y;
+  squared_labels += w * (y * y);
   predicted += w * double{prediction};
   squared_errors += w * (error * error);
   const LossFormula formula = FormulaOf({.label = {}, .loss = task});
@@ -145,6 +146,11 @@ void PredictionSums::Add(const LossConfig& task, float label, float prediction,
 }
 
 double PredictionSums::rmse() const { return std::sqrt(squared_errors / weight); }
+
+double PredictionSums::constant_rmse() const {
+  const double mean = labels / weight;
+  return std::sqrt(std::max(0.0, squared_labels / weight - mean * mean));
+}
 
 double PredictionSums::normalized_entropy() const {
   const double share = labels / weight;

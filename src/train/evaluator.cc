@@ -161,11 +161,12 @@ StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective, si
     if (std::isnan(labels_[i])) continue;
     sums.Add(loss, labels_[i], predictions_[i], is_weighted_ ? weights_[sample] : 1.0F);
   }
-  std::array<double, 8> values = {sums.samples,       sums.positives, sums.weight,
+  std::array<double, 9> values = {sums.samples,       sums.positives, sums.weight,
                                   sums.labels,        sums.predicted, sums.squared_errors,
-                                  sums.cross_entropy, sums.loss};
+                                  sums.cross_entropy, sums.loss,      sums.squared_labels};
   SIMURGH_RETURN_IF_ERROR(collective.Sum(Channel::kStep, values));
-  sums = {values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7]};
+  sums = {values[0], values[1], values[2], values[3], values[4],
+          values[5], values[6], values[7], values[8]};
   // Of several labels, one can be unknown in all rows.
   if (sums.samples == 0 && tasks_.size() == 1) return NoRows();
   EvaluationResult result{.loss_kind = loss.kind,
@@ -176,6 +177,7 @@ StatusOr<EvaluationResult> PredictionMetrics::Compute(Collective& collective, si
                           .group_auc = kNaN,
                           .calibration = sums.calibration(),
                           .rmse = sums.rmse(),
+                          .constant_rmse = sums.constant_rmse(),
                           .loss = sums.mean_loss(),
                           .tasks = {}};
   if (IsRegression(loss.kind)) return result;

@@ -94,12 +94,15 @@ struct PredictionSums {
   double squared_errors = 0;
   double cross_entropy = 0;  // bce, focal; probabilities are clamped to [1e-7, 1 - 1e-7].
   double loss = 0;           // Of the task.
+  double squared_labels = 0;
 
   void Add(const LossConfig& task, float label, float prediction, float sample_weight = 1.0F);
   // Means. NaN without samples.
   double log_loss() const { return cross_entropy / weight; }
   double mean_loss() const { return loss / weight; }
   double rmse() const;
+  // Of the mean label as each prediction: the deviation of the labels.
+  double constant_rmse() const;
   // The mean prediction over the mean label: 1 for a calibrated model. NaN without samples,
   // infinite without positives.
   double calibration() const { return predicted / labels; }

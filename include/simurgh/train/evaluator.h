@@ -35,9 +35,10 @@ struct EvaluationResult {
   double normalized_entropy = 0;
   double group_auc = 0;  // See GroupAucSum; NaN when no feature groups the samples.
   // Of all labels.
-  double calibration = 0;  // Mean prediction over the mean label.
-  double rmse = 0;         // Root of the mean squared error.
-  double loss = 0;         // Mean of the task's loss, see LossConfig.
+  double calibration = 0;    // Mean prediction over the mean label.
+  double rmse = 0;           // Root of the mean squared error.
+  double constant_rmse = 0;  // RMSE of the mean label for every sample.
+  double loss = 0;           // Mean of the task's loss, see LossConfig.
   // See EvaluationOptions::fits_calibration; of a binary label.
   std::optional<FittedCalibration> fitted = {};
   // The result of each label if there are several; the values above are then the first label's.

@@ -214,6 +214,7 @@ TEST_CASE("the losses of known predictions") {
   sums.Add({.kind = Kind::kSquaredError}, 1, 4, 1);
   sums.Add({.kind = Kind::kSquaredError}, 3, 4, 3);
   CHECK(sums.rmse() == Approx(std::sqrt((9.0 + 3.0) / 4)));
+  CHECK(sums.constant_rmse() == Approx(std::sqrt((2.25 + 3 * 0.25) / 4)));
   CHECK(sums.calibration() == Approx(16.0 / 10));
   CHECK(std::isnan(PredictionSums().rmse()));
 }

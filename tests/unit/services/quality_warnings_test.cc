@@ -28,6 +28,18 @@ TEST_CASE("A log loss above that of a constant is told with both numbers, by lab
   // A number, and a label of one value.
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(LogLossWarnings({.log_loss = nan, .normalized_entropy = nan}, {"count"}).empty());
+  EvaluationResult number{.loss_kind = LossConfig::Kind::kSquaredError,
+                          .log_loss = nan,
+                          .normalized_entropy = nan,
+                          .rmse = 1.0,
+                          .constant_rmse = 1.01};
+  CHECK(LogLossWarnings(number, {"price"}).empty());
+  number.rmse = 1.02;
+  const auto worse = LogLossWarnings(number, {"price"});
+  REQUIRE(worse.size() == 1);
+  CHECK(worse[0] ==
+        "label 'price': the test's RMSE is 1.02. The mean label for every row gives 1.01. "
+        "Train for fewer epochs, or with columns that tell more");
   const double infinity = std::numeric_limits<double>::infinity();
   CHECK(LogLossWarnings({.log_loss = 0.2, .normalized_entropy = infinity}, {"click"}).empty());
 }
