@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "data/arrow_types.h"
 #include "data/csv_cells.h"
 #include "data/row_parser.h"
 #include "simurgh/base/hash.h"
@@ -23,97 +24,14 @@
 namespace simurgh {
 namespace {
 
-// What the elements of an array are, without lists and dictionaries.
-enum class Type : uint8_t {
-  kNull,
-  kBool,
-  kInt8,
-  kUInt8,
-  kInt16,
-  kUInt16,
-  kInt32,
-  kUInt32,
-  kInt64,
-  kUInt64,
-  kHalf,
-  kFloat,
-  kDouble,
-  kDecimal,
-  kText,       // 32-bit offsets.
-  kLargeText,  // 64-bit offsets.
-  kTextView,
-  kFixedText,
-};
-
-bool IsText(Type type) { return type >= Type::kText; }
-bool IsInteger(Type type) { return Type::kInt8 <= type && type <= Type::kUInt64; }
-
-std::optional<Type> TypeOf(std::string_view format) {
-  static const std::map<std::string_view, Type> types{
-      {"n", Type::kNull},
-      {"b", Type::kBool},
-      {"c", Type::kInt8},
-      {"C", Type::kUInt8},
-      {"s", Type::kInt16},
-      {"S", Type::kUInt16},
-      {"i", Type::kInt32},
-      {"I", Type::kUInt32},
-      {"l", Type::kInt64},
-      {"L", Type::kUInt64},
-      {"e", Type::kHalf},
-      {"f", Type::kFloat},
-      {"g", Type::kDouble},
-      {"u", Type::kText},
-      {"z", Type::kText},
-      {"U", Type::kLargeText},
-      {"Z", Type::kLargeText},
-      {"vu", Type::kTextView},
-      {"vz", Type::kTextView},
-      // Days; milliseconds of days; seconds and so on of a day.
-      {"tdD", Type::kInt32},
-      {"tdm", Type::kInt64},
-      {"tts", Type::kInt32},
-      {"ttm", Type::kInt32},
-      {"ttu", Type::kInt64},
-      {"ttn", Type::kInt64}};
-  if (format.starts_with("w:")) return Type::kFixedText;
-  if (format.starts_with("d:")) return Type::kDecimal;
-  // Points in time, with a time zone, and durations.
-  if (format.starts_with("ts") || format.starts_with("tD")) return Type::kInt64;
-  const auto found = types.find(format);
-  if (found == types.end()) return std::nullopt;
-  return found->second;
-}
-
-bool IsSet(const uint8_t* bits, int64_t bit) {
-  return bits == nullptr || (bits[bit / 8] >> (bit % 8) & 1) != 0;
-}
-
-// An array without lists. A dictionary's elements are places in another array.
-struct Values {
-  Type type = Type::kNull;
-  int32_t width = 0;                   // kFixedText, kDecimal: bytes.
-  int32_t scale = 0;                   // kDecimal: decimals.
-  double seconds = 0;                  // Of a unit of time; 0: no time.
-  std::unique_ptr<Values> dictionary;  // May be null.
-
-  // Of the present array.
-  const uint8_t* validity = nullptr;  // Bits; null: all are valid.
-  const void* data = nullptr;
-  const void* offsets = nullptr;         // kText, kLargeText.
-  const void* const* buffers = nullptr;  // kTextView: those of the texts.
-  const int64_t* sizes = nullptr;        // kTextView: of the buffers.
-  int64_t count_of_buffers = 0;
-  int64_t end_of_data = 0;  // kText, kLargeText: the last offset.
-  int64_t offset = 0;
-  int64_t length = 0;
-
-  bool is_valid(int64_t i) const { return type != Type::kNull && IsSet(validity, offset + i); }
-  template <typename Number>
-  Number at(int64_t i) const {
-    return static_cast<const Number*>(data)[offset + i];
-  }
-};
+using arrow::IsInteger;
+using arrow::IsSet;
+using arrow::IsText;
+using arrow::NotRead;
+using arrow::ReadWidth;
+using arrow::Type;
+using arrow::Values;
+using arrow::ValuesOf;
 
 // Lists of values. The outermost array of a column, or what it is without lists.
 struct Lists {
@@ -128,84 +46,6 @@ struct Lists {
   const uint8_t* struct_validity = nullptr;  // Of elements that are structs.
   int64_t struct_offset = 0;
 };
-
-// The name of a type that is not read.
-std::string_view NameOfType(std::string_view format) {
-  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"d:", "decimal of more than 128 bits"},
-      {"+l", "list"},
-      {"+L", "large list"},
-      {"+w", "list of a fixed size"},
-      {"+vl", "list view"},
-      {"+vL", "large list view"},
-      {"+s", "struct"},
-      {"+m", "map"},
-      {"+r", "run-end encoded"},
-      {"+u", "union"},
-      {"ti", "interval"}};
-  for (const auto& [prefix, name] : kNames) {
-    if (format.starts_with(prefix)) return name;
-  }
-  return "unknown";
-}
-
-Status NotRead(std::string_view format) {
-  return Invalid(
-      "has the Arrow type %s ('%s'), which is not read; cast it to integers, floats, strings or "
-      "lists",
-      NameOfType(format), format);
-}
-
-// The number behind the prefix of a format.
-bool ReadWidth(std::string_view format, std::string_view prefix, int32_t* width) {
-  const char* const end = format.data() + format.size();
-  const auto [stop, error] = std::from_chars(format.data() + prefix.size(), end, *width);
-  return error == std::errc() && stop == end && *width >= 0;
-}
-
-// Sets the parts of `d:PRECISION,SCALE` or `d:PRECISION,SCALE,BITS`.
-bool ReadDecimal(std::string_view format, Values& values) {
-  int32_t precision = 0;
-  int32_t bits = 128;
-  if (format.find(',') == format.npos) return false;
-  const char* next = format.data() + 2;
-  const char* const end = format.data() + format.size();
-  for (int32_t* part : {&precision, &values.scale, &bits}) {
-    const auto [stop, error] = std::from_chars(next, end, *part);
-    if (error != std::errc()) return false;
-    next = stop;
-    if (next == end) break;
-    if (*next++ != ',') return false;
-  }
-  values.width = bits / 8;
-  constexpr int32_t kMaxDigits = 38;
-  return (bits == 32 || bits == 64 || bits == 128) && std::abs(values.scale) <= kMaxDigits;
-}
-
-// The seconds of a unit of times and dates; 0: it is none.
-double SecondsOf(std::string_view format) {
-  if (format == "tdD") return 86'400;
-  if (format == "tdm") return 1e-3;
-  if (!format.starts_with("ts") || format.size() < 3) return 0;
-  return format[2] == 's' ? 1 : format[2] == 'm' ? 1e-3 : format[2] == 'u' ? 1e-6 : 1e-9;
-}
-
-StatusOr<Values> ValuesOf(const ArrowSchema& schema) {
-  const std::optional<Type> type = TypeOf(schema.format);
-  if (!type) return NotRead(schema.format);
-  Values values{.type = *type, .seconds = SecondsOf(schema.format)};
-  if (*type == Type::kDecimal && !ReadDecimal(schema.format, values)) {
-    return NotRead(schema.format);
-  }
-  if (*type == Type::kFixedText && !ReadWidth(schema.format, "w:", &values.width)) {
-    return NotRead(schema.format);
-  }
-  if (schema.dictionary == nullptr) return values;
-  if (!IsInteger(*type) || schema.dictionary->dictionary != nullptr) return NotRead(schema.format);
-  SIMURGH_ASSIGN_OR_RETURN(Values dictionary, ValuesOf(*schema.dictionary));
-  values.dictionary = std::make_unique<Values>(std::move(dictionary));
-  return values;
-}
 
 Status Damaged(std::string_view what) {
   return absl::DataLossError(absl::StrCat("its Arrow array is damaged: ", std::string(what)));
