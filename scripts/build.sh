@@ -46,9 +46,13 @@ show_progress() {
     percent=$((100 * finished / total))
     [[ -t 1 ]] || ((percent >= next)) || continue
     next=$((percent / 10 * 10 + 10))
-    left=$((finished > 0 ? SECONDS * (total - finished) / finished : 0))
-    printf '%sbuild: %d %% (%d of %d steps), %d:%02d elapsed, about %d:%02d left%s' "$before" "$percent" \
-      "$finished" "$total" $((SECONDS / 60)) $((SECONDS % 60)) $((left / 60)) $((left % 60)) "$after"
+    left=
+    if ((percent >= 5)); then  # The first steps tell nothing about the others.
+      left=$((SECONDS * (total - finished) / finished))
+      printf -v left ', about %d:%02d left' $((left / 60)) $((left % 60))
+    fi
+    printf '%sbuild: %d %% (%d of %d steps), %d:%02d elapsed%s%s' "$before" "$percent" "$finished" "$total" \
+      $((SECONDS / 60)) $((SECONDS % 60)) "$left" "$after"
   done
   if [[ -t 1 ]]; then echo; fi
 }

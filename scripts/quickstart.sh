@@ -68,5 +68,5 @@ stop() { kill -TERM "$trainer" 2>/dev/null || true; wait "$trainer" || true; exi
 trap 'stop 130' INT
 trap 'stop 143' TERM
 wait "$trainer"
-[[ ! -d $folder/model ]] || echo "Try next: $bin/simurgh predict --model $folder/model --input FILE --output -" >&2
+[[ ! -d $folder/model ]] || echo "Try next: $bin/simurgh predict --model $folder/model --input config/data/adult/adult.test.csv.zst --evaluate" >&2
 cat "$folder/result"

@@ -211,9 +211,9 @@ StatusOr<ExitCode> ExportOnnx(const Options& options) {
 constexpr char kEmbeddingsNotes[] =
     "Writes `id` [rows] and `weights` [rows, dim] of each table, in f32. FILE ends in\n"
     ".safetensors, .npz or .csv, or is - for CSV on stdout. For several tables, FILE has {table}\n"
-    "in it, which is replaced by a table's name. IDS is a file with an id on each line; ids\n"
-    "without a row are left out. tables.N.initial_rows starts a training from a .safetensors\n"
-    "file.\n\n"
+    "in it, which is replaced by a table's name. IDS is a file with a number on each line, as\n"
+    "`id` has it: of texts their hashes, which simurgh export features prints. Ids without a row\n"
+    "are left out. tables.N.initial_rows starts a training from a .safetensors file.\n\n"
     "Example:\n"
     "  simurgh export embeddings --model /models/adult --output '/tmp/{table}.safetensors'\n";
 
