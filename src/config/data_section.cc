@@ -460,10 +460,14 @@ void MoveColumns(YamlNode* document) {
 std::vector<ColumnConfig> PairColumns(const DataConfig& data) {
   std::vector<ColumnConfig> columns{{.name = "label", .kind = Kind::kLabel}};
   if (data.format == Format::kLibsvm) {
-    columns.push_back({.name = "features", .kind = Kind::kId, .separator = ' '});
+    columns.push_back(
+        {.name = "features", .kind = Kind::kId, .fit = !data.streams(), .separator = ' '});
   }
   for (uint32_t field = 0; field < data.libffm_fields; ++field) {
-    columns.push_back({.name = absl::StrCat("field", field), .kind = Kind::kId, .separator = ' '});
+    columns.push_back({.name = absl::StrCat("field", field),
+                       .kind = Kind::kId,
+                       .fit = !data.streams(),
+                       .separator = ' '});
   }
   return columns;
 }

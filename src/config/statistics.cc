@@ -30,9 +30,29 @@ Status Check(const Statistics& statistics, const std::string& name, const std::s
                  "use an undamaged copy of the model");
 }
 
-// Models of older versions have no statistics of labels and weights, which they did not scale.
+// Models of older versions have no statistics of labels, weights and values of pairs, which they
+// did not scale.
 bool IsUnscaledByOlder(const ColumnConfig& column, const Statistics& statistics) {
-  return IsTarget(column.kind) && !statistics.contains(NameOf(column));
+  return column.kind != ColumnConfig::Kind::kDense && !statistics.contains(NameOf(column));
+}
+
+// Three numbers for each index, which is an integer that a double holds exactly.
+std::vector<double> NumbersOf(const std::map<uint64_t, ValueScale>& scales) {
+  std::vector<double> numbers;
+  for (const auto& [index, scale] : scales) {
+    numbers.insert(numbers.end(), {static_cast<double>(index), scale.mean, scale.stddev});
+  }
+  return numbers;
+}
+
+bool AreValueScales(const std::vector<double>& numbers) {
+  if (numbers.size() % 3 != 0) return false;
+  for (size_t i = 0; i < numbers.size(); i += 3) {
+    const double index = numbers[i];
+    const bool is_index = index >= 0 && index < kMaxScaledIndex && index == std::floor(index);
+    if (!is_index || !(numbers[i + 2] > 0)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -40,7 +60,10 @@ bool IsUnscaledByOlder(const ColumnConfig& column, const Statistics& statistics)
 Statistics StatisticsOf(const DataConfig& data, const std::vector<FeatureConfig>& features) {
   Statistics statistics;
   for (const ColumnConfig& column : ColumnsOf(data)) {
-    if (column.fit) statistics[NameOf(column)] = {column.mean, column.stddev};
+    if (!column.fit) continue;
+    statistics[NameOf(column)] = column.kind == ColumnConfig::Kind::kId
+                                     ? NumbersOf(column.value_scales)
+                                     : std::vector<double>{column.mean, column.stddev};
   }
   for (const FeatureConfig& feature : features) {
     const ProcessingConfig& processing = feature.processing;
@@ -60,6 +83,12 @@ Status ApplyStatistics(const Statistics& statistics, DataConfig& data,
   const std::vector<ColumnConfig> columns = ColumnsOf(data);
   for (const ColumnConfig& column : columns) {
     if (!column.fit || IsUnscaledByOlder(column, statistics)) continue;
+    if (column.kind == ColumnConfig::Kind::kId) {
+      SIMURGH_RETURN_IF_ERROR(Check(statistics, NameOf(column),
+                                    "an index, a mean and a stddev above 0 for each",
+                                    AreValueScales));
+      continue;
+    }
     SIMURGH_RETURN_IF_ERROR(
         Check(statistics, NameOf(column), "a mean and a stddev above 0",
               [](const auto& numbers) { return numbers.size() == 2 && numbers[1] > 0.0; }));
@@ -83,7 +112,13 @@ Status ApplyStatistics(const Statistics& statistics, DataConfig& data,
       continue;
     }
     const std::vector<double>& numbers = statistics.at(NameOf(columns[i]));
-    if (data.format != DataConfig::Format::kCriteo) {
+    if (columns[i].kind == ColumnConfig::Kind::kId) {
+      std::map<uint64_t, ValueScale>& scales = data.columns[i].value_scales;
+      scales.clear();
+      for (size_t n = 0; n < numbers.size(); n += 3) {
+        scales[static_cast<uint64_t>(numbers[n])] = {numbers[n + 1], numbers[n + 2]};
+      }
+    } else if (data.format != DataConfig::Format::kCriteo) {
       data.columns[i].mean = numbers[0];
       data.columns[i].stddev = numbers[1];
     } else {

@@ -27,6 +27,14 @@ struct NumberFormat {
   bool operator==(const NumberFormat&) const = default;
 };
 
+// Scale of the values of one index of libsvm or libffm.
+struct ValueScale {
+  double mean = 0;
+  double stddev = 1;  // > 0
+
+  bool operator==(const ValueScale&) const = default;
+};
+
 // One column of the data.
 struct ColumnConfig {
   // kWeight: of the sample. kGroup: its text groups samples for their AUC.
@@ -48,6 +56,8 @@ struct ColumnConfig {
   double mean = 0.0;
   double stddev = 1.0;  // > 0
   bool fit = false;     // dense: compute mean and stddev from the training files.
+  // id of libsvm and libffm, with `fit`: of the indices whose values are large.
+  std::map<uint64_t, ValueScale> value_scales = {};
   // Between the ids of a cell, or the numbers of one with a width above 1; 0: one id.
   char separator = '\0';
   NumberFormat numbers = {};  // dense, label and weight.

@@ -11,8 +11,12 @@
 namespace simurgh {
 
 // Statistics of the training files by name. `columns.NAME`, of a column with `fit`: mean and
-// stddev. `features.NAME`, of a feature with `quantiles`: its boundaries, ascending.
+// stddev; of one of libsvm or libffm: index, mean and stddev for each index whose values are large.
+// `features.NAME`, of a feature with `quantiles`: its boundaries, ascending.
 using Statistics = std::map<std::string, std::vector<double>>;
+
+// Values of indices from here on are not scaled.
+inline constexpr double kMaxScaledIndex = 9'007'199'254'740'992;  // 2^53
 
 // The statistics in a configuration, as set by ApplyStatistics or FitStatistics.
 Statistics StatisticsOf(const DataConfig& data, const std::vector<FeatureConfig>& features);

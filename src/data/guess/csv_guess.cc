@@ -135,6 +135,10 @@ class Guesser {
     if (!sample_.table.columns.empty()) {
       const ColumnConfig::Kind kind = sample_.table.columns[i].kind;
       if (kind == ColumnConfig::Kind::kSkip) return Left("no text, number or list of these");
+      // A field can be a number, whose value differs.
+      if (wish == Wish::kGuess && HasPairs(sample_.table) && profile.distinct.count() == 1) {
+        wish = Wish::kId;
+      }
       // Ids of Criteo's layout can look like numbers.
       if (wish == Wish::kGuess && sample_.table.format == DataConfig::Format::kCriteo &&
           kind == ColumnConfig::Kind::kId) {

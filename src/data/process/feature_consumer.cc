@@ -111,7 +111,7 @@ std::vector<size_t> PlacesOf(const std::vector<std::string>& sources,
 }  // namespace
 
 StatusOr<std::unique_ptr<RowConsumer>> NewFeatureConsumer(
-    const DataConfig& config, const std::vector<FeatureConfig>& features) {
+    const DataConfig& config, const std::vector<FeatureConfig>& features, bool warns) {
   const std::vector<ColumnConfig> columns = ColumnsOf(config);
   size_t first_derived = 0;
   for (const ColumnConfig& column : columns) {
@@ -119,9 +119,10 @@ StatusOr<std::unique_ptr<RowConsumer>> NewFeatureConsumer(
   }
   auto consumer = std::make_unique<FeatureConsumer>(columns.size(), first_derived);
   for (const FeatureConfig& feature : features) {
-    SIMURGH_ASSIGN_OR_RETURN(
-        FeatureIds ids,
-        FeatureIds::Create(feature, PlacesOf(feature.sources(), columns), config.missing_values));
+    const std::vector<size_t> places = PlacesOf(feature.sources(), columns);
+    SIMURGH_ASSIGN_OR_RETURN(FeatureIds ids,
+                             FeatureIds::Create(feature, places, config.missing_values,
+                                                columns[places.front()].value_scales, warns));
     consumer->Add(std::move(ids));
   }
   for (const DerivedConfig& one : config.derived) {

@@ -93,8 +93,9 @@ class RowConsumer {
 };
 
 // Adds every feature's ids, and the derived dense values of `config`, to the open sample.
+// warns: whether weights that are too large are logged.
 // Errors: INVALID_ARGUMENT for a plug-in that cannot be loaded or refuses its parameters.
 StatusOr<std::unique_ptr<RowConsumer>> NewFeatureConsumer(
-    const DataConfig& config, const std::vector<FeatureConfig>& features);
+    const DataConfig& config, const std::vector<FeatureConfig>& features, bool warns = true);
 
 }  // namespace simurgh

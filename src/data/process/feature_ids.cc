@@ -56,12 +56,15 @@ bool TakesNumbersAsTheyAre(const FeatureConfig& config, size_t columns) {
 }  // namespace
 
 FeatureIds::FeatureIds(const FeatureConfig& config, std::vector<size_t> columns,
-                       std::optional<Plugin> plugin, const std::vector<std::string>& missing_values)
+                       std::optional<Plugin> plugin, const std::vector<std::string>& missing_values,
+                       const std::map<uint64_t, ValueScale>& value_scales, bool warns)
     : config_(config),
       columns_(std::move(columns)),
       takes_numbers_(TakesNumbersAsTheyAre(config, columns_.size())),
       plugin_(std::move(plugin)),
-      missing_values_(missing_values) {
+      missing_values_(missing_values),
+      value_scales_(value_scales.begin(), value_scales.end()),
+      warns_(warns) {
   const ProcessingConfig& processing = config.processing;
   SIMURGH_CHECK_EQ(columns_.size(), config.sources().size());
   SIMURGH_CHECK(processing.quantiles == 0 || !processing.boundaries.empty()) << "fit statistics";
@@ -71,13 +74,16 @@ FeatureIds::FeatureIds(const FeatureConfig& config, std::vector<size_t> columns,
 }
 
 StatusOr<FeatureIds> FeatureIds::Create(const FeatureConfig& config, std::vector<size_t> columns,
-                                        const std::vector<std::string>& missing_values) {
+                                        const std::vector<std::string>& missing_values,
+                                        const std::map<uint64_t, ValueScale>& value_scales,
+                                        bool warns) {
   std::optional<Plugin> plugin;
   if (!config.processing.plugin.path.empty()) {
     const PluginPurpose purpose{.name = config.name, .columns = config.sources()};
     SIMURGH_ASSIGN_OR_RETURN(plugin, Plugin::Create(config.processing.plugin, purpose));
   }
-  return FeatureIds(config, std::move(columns), std::move(plugin), missing_values);
+  return FeatureIds(config, std::move(columns), std::move(plugin), missing_values, value_scales,
+                    warns);
 }
 
 std::optional<uint64_t> FeatureIds::plain_seed() const {
@@ -157,6 +163,14 @@ void WarnOfLargeWeight(const std::string& feature, std::string_view value, float
 
 }  // namespace
 
+float FeatureIds::ScaledWeight(std::string_view value, float weight) const {
+  if (value_scales_.empty()) return weight;
+  const auto index = ParseIntegerCell(value);
+  const auto scale = index ? value_scales_.find(*index) : value_scales_.end();
+  if (scale == value_scales_.end()) return weight;
+  return static_cast<float>((double{weight} - scale->second.mean) / scale->second.stddev);
+}
+
 Status FeatureIds::OfWeightedCell(std::span<const Token> tokens) {
   for (const Token& token : tokens) {
     Token value = token;
@@ -173,7 +187,9 @@ Status FeatureIds::OfWeightedCell(std::span<const Token> tokens) {
       return BadToken(token,
                       "has a weight that is not a finite number; correct it, or leave it out");
     }
-    if (std::abs(*weight) > kLargeWeight) WarnOfLargeWeight(config_.name, token.text, *weight);
+    weight = ScaledWeight(value.text, *weight);
+    if (warns_ && std::abs(*weight) > kLargeWeight)
+      WarnOfLargeWeight(config_.name, token.text, *weight);
     const size_t before = ids_.size();
     SIMURGH_RETURN_IF_ERROR(OfCell({&value, 1}, ids_));
     if (ids_.size() > before) weights_.push_back(*weight);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include "simurgh/base/hash.h"
 #include "simurgh/base/random.h"
 #include "simurgh/base/status.h"
+#include "simurgh/config/data_config.h"
 #include "simurgh/config/feature_config.h"
 #include "simurgh/data/batch_reader.h"
 
@@ -88,10 +90,13 @@ inline constexpr size_t kMaxCrossedIds = 65'536;
 class FeatureIds {
  public:
   // columns: places of the sources among the cells. missing_values: values with a weight that are
-  // missing. Requires a checked configuration with fitted quantiles.
+  // missing. value_scales: by index, of values with a weight. warns: whether weights that are too
+  // large are logged. Requires a checked configuration with fitted quantiles.
   // Errors: INVALID_ARGUMENT of a plug-in.
   static StatusOr<FeatureIds> Create(const FeatureConfig& config, std::vector<size_t> columns,
-                                     const std::vector<std::string>& missing_values = {});
+                                     const std::vector<std::string>& missing_values = {},
+                                     const std::map<uint64_t, ValueScale>& value_scales = {},
+                                     bool warns = true);
 
   const std::string& name() const { return config_.name; }
   const std::vector<size_t>& columns() const { return columns_; }
@@ -116,11 +121,13 @@ class FeatureIds {
 
  private:
   FeatureIds(const FeatureConfig& config, std::vector<size_t> columns, std::optional<Plugin> plugin,
-             const std::vector<std::string>& missing_values);
+             const std::vector<std::string>& missing_values,
+             const std::map<uint64_t, ValueScale>& value_scales, bool warns);
 
   Status SetIds(const RowCells& cells);
   Status OfCell(std::span<const Token> tokens, std::vector<uint64_t>& ids);
   Status OfWeightedCell(std::span<const Token> tokens);
+  float ScaledWeight(std::string_view value, float weight) const;
   Status Cross(const RowCells& cells);
   Status CheckCrossed(const RowCells& cells, std::span<const std::vector<uint64_t>> lists) const;
   StatusOr<std::optional<uint64_t>> IdOf(const Token& token) const;
@@ -140,6 +147,8 @@ class FeatureIds {
   absl::flat_hash_map<std::string, uint64_t> vocabulary_;
   std::optional<Plugin> plugin_;
   std::vector<std::string> missing_values_;
+  absl::flat_hash_map<uint64_t, ValueScale> value_scales_;
+  bool warns_;
   std::optional<std::string_view> unknown_;  // A value of the row outside the vocabulary.
   std::vector<uint64_t> ids_;
   bool has_ids_ = false;  // Of the last call.

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 
 #include "data/process/feature_consumer.h"
@@ -20,6 +22,17 @@ namespace simurgh {
 namespace {
 
 constexpr size_t kRowsAtOnce = 4'096;
+
+// Values of one index of libsvm or libffm. Nothing is kept of indices whose values are all 1.
+struct IndexValues {
+  Moments moments = {};
+  double squares = 0;  // Sum.
+
+  void Add(double value) {
+    moments.Add(value);
+    squares += value * value;
+  }
+};
 
 // A column with statistics to compute.
 struct Observed {
@@ -38,7 +51,19 @@ struct Observed {
     least = std::min(least, value);
     greatest = std::max(greatest, value);
   }
-  std::vector<double> values = {};  // Feature with quantiles: all numbers.
+  std::vector<double> values = {};                          // Feature with quantiles: all numbers.
+  absl::flat_hash_map<uint64_t, IndexValues> indices = {};  // Column of pairs.
+  double rows = 0;                                          // Of this column.
+
+  bool has_pairs() const { return kind == ColumnConfig::Kind::kId; }
+  void AddPair(uint64_t index, double value) {
+    const auto found = indices.find(index);
+    if (found != indices.end()) {
+      found->second.Add(value);
+    } else if (value != 1 && static_cast<double>(index) < kMaxScaledIndex) {
+      indices[index].Add(value);
+    }
+  }
 };
 
 // Receives the cells of all training rows that the features accept.
@@ -62,6 +87,7 @@ class ObservingSink final : public RowConsumer {
   Status Consume(const RowCells& cells, BatchBuilder& /*builder*/) override {
     numbers_.clear();
     for (const Observed& one : observed_) {
+      if (one.has_pairs()) continue;
       for (const Token& token : cells.cell(one.place)) {
         const auto value = token.is_number ? std::nullopt : ParseNumberCell(token.text);
         if (!value) {
@@ -78,6 +104,10 @@ class ObservingSink final : public RowConsumer {
     if (rows_++ >= max_rows_) return absl::OkStatus();
     auto next = numbers_.begin();
     for (Observed& one : observed_) {
+      if (one.has_pairs()) {
+        AddPairs(cells.cell(one.place), one);
+        continue;
+      }
       for (size_t n = cells.cell(one.place).size(); n > 0; --n, ++next) {
         if (one.quantiles > 0) {
           one.values.push_back(*next);
@@ -90,6 +120,18 @@ class ObservingSink final : public RowConsumer {
   }
 
  private:
+  // The features have accepted the pairs.
+  static void AddPairs(std::span<const Token> pairs, Observed& one) {
+    ++one.rows;
+    for (const Token& pair : pairs) {
+      const size_t colon = pair.text.rfind(':');
+      if (pair.is_number || colon == std::string_view::npos) continue;
+      const auto index = ParseIntegerCell(pair.text.substr(0, colon));
+      const auto value = ParseNumberCell(pair.text.substr(colon + 1));
+      if (index && value) one.AddPair(*index, *value);
+    }
+  }
+
   const uint64_t max_rows_;
   uint64_t rows_ = 0;
   std::vector<Observed>& observed_;
@@ -119,7 +161,8 @@ DataConfig WithUnscaled(DataConfig config) {
 
 Status Observe(const DataConfig& config, const std::vector<FeatureConfig>& features,
                std::vector<Observed>& observed, FileIdentities* identities) {
-  SIMURGH_ASSIGN_OR_RETURN(auto taking, NewFeatureConsumer(config, WithAnyBoundaries(features)));
+  SIMURGH_ASSIGN_OR_RETURN(auto taking,
+                           NewFeatureConsumer(config, WithAnyBoundaries(features), false));
   const size_t dense_width = DenseColumns(config).size();
   const size_t labels = std::max<size_t>(LabelColumns(config).size(), 1);  // All may be fitted.
   const uint64_t max_rows =
@@ -153,6 +196,31 @@ void WarnOfOutlier(const Observed& one) {
       "{}: one number of {:.0f}, {:g}, makes up most of the standard deviation, {:g}; correct it{}",
       one.name, one.moments.count(), farthest, one.moments.stddev(),
       one.kind == ColumnConfig::Kind::kDense ? ", or set `transform: log1p`" : "");
+}
+
+// Index, mean and deviation for each index whose values are large. Most rows have a value of some
+// indices, which are numbers like those of a dense column. The mean of others is that of the values
+// that are left out, 0.
+std::vector<double> FittedScales(const Observed& one) {
+  constexpr double kLarge = 10;  // Root of the mean square.
+  constexpr double kMost = 0.9;  // Of the rows.
+  std::map<uint64_t, ValueScale> scales;
+  for (const auto& [index, values] : one.indices) {
+    const double count = values.moments.count();
+    const double root = std::sqrt(values.squares / count);
+    if (!(root > kLarge) || !std::isfinite(root)) continue;
+    const double deviation = values.moments.stddev();
+    const bool is_dense = count >= kMost * one.rows && deviation > 0;
+    scales[index] = is_dense ? ValueScale{values.moments.mean(), deviation} : ValueScale{0, root};
+  }
+  std::vector<double> numbers;
+  for (const auto& [index, scale] : scales) {
+    numbers.insert(numbers.end(), {static_cast<double>(index), scale.mean, scale.stddev});
+  }
+  if (!scales.empty()) {
+    spdlog::info("{}: values of {} indices are scaled by their deviation", one.name, scales.size());
+  }
+  return numbers;
 }
 
 // Sets the deviation of a column.
@@ -229,6 +297,10 @@ Status FitStatistics(DataConfig& config, std::vector<FeatureConfig>& features,
       std::ranges::find_if(observed, [](const Observed& one) { return one.quantiles > 0; });
   Statistics statistics;
   for (const Observed& one : std::span(observed.begin(), bucketised)) {
+    if (one.has_pairs()) {
+      statistics[one.key] = FittedScales(one);
+      continue;
+    }
     double stddev = 0;
     SIMURGH_RETURN_IF_ERROR(TakeDeviation(one, stddev));
     statistics[one.key] = {one.moments.mean(), stddev};

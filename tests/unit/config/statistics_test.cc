@@ -74,6 +74,30 @@ TEST_CASE("Statistics of another configuration or impossible ones change nothing
                                    "that the statistics were computed with"));
 }
 
+TEST_CASE("Values of pairs are scaled by index, in older models not", "[config]") {
+  DataConfig data;
+  data.format = DataConfig::Format::kLibsvm;
+  data.columns = PairColumns(data);
+  REQUIRE(data.columns[1].fit);
+  std::vector<FeatureConfig> features;
+  DataConfig older = data;
+  REQUIRE(ApplyStatistics({}, older, features) == absl::OkStatus());
+  CHECK(StatisticsOf(older, features).empty());
+
+  const std::string wrong =
+      "statistics: columns.features: its 3 numbers are not an index, a mean and a stddev above 0 "
+      "for each; use an undamaged copy of the model";
+  for (const std::vector<double>& numbers :
+       {std::vector<double>{7, 1, 0}, {-1, 1, 1}, {0.5, 1, 1}, {1e300, 1, 1}}) {
+    CHECK(ApplyStatistics({{"columns.features", numbers}}, data, features).message() == wrong);
+  }
+  const Statistics statistics = {{"columns.features", {0, 2, 0.5, 1e15, 0, 20}}};
+  REQUIRE(ApplyStatistics(statistics, data, features) == absl::OkStatus());
+  CHECK(data.columns[1].value_scales ==
+        std::map<uint64_t, ValueScale>{{0, {2, 0.5}}, {1'000'000'000'000'000, {0, 20}}});
+  CHECK(StatisticsOf(data, features) == statistics);
+}
+
 TEST_CASE("Labels and weights are scaled by their statistics, in older models not", "[config]") {
   DataConfig data = Csv();
   data.columns[0].fit = true;

@@ -1,10 +1,12 @@
 // Rows of JSON, libsvm and libffm through the reader, compared with the same rows in CSV.
 
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "simurgh/config/statistics.h"
 #include "simurgh/data/row_lines.h"
 #include "simurgh/data/row_text.h"
 #include "tests/unit/data/data_files.h"
@@ -164,6 +166,35 @@ TEST_CASE("libsvm and libffm give the batches of weighted lists in CSV") {
   CheckEqual(OneBatch(Pairs(2), {Weighted("field0"), Weighted("field1")},
                       "1 1:5:0.5 0:6:1 1:7:2\n-1 0:5:1\n0\n"),
              OneBatch(csv, {Weighted("a"), Weighted("b")}, "1,6:1,5:0.5 7:2\n0,5:1,\n0,,\n"));
+}
+
+// Expected values are by hand: 2000, 2002, 2004 and 2006 have the mean 2003 and the variance 5; 100
+// and 300 have the mean square 50,000.
+TEST_CASE("Large values of libsvm are scaled by those of the training files") {
+  const TemporaryFolder folder;
+  DataConfig config = Pairs(0);
+  config.columns[1].fit = true;
+  config.train = {
+      folder.Write("train", "1 3:100 5:2000 7:0.5\n0 5:2002 9:1\n1 3:-300 5:2004 7:9\n0 5:2006\n")};
+  std::vector<FeatureConfig> features = {Weighted("features")};
+  REQUIRE(FitStatistics(config, features) == absl::OkStatus());
+  const auto& scales = config.columns[1].value_scales;
+  REQUIRE(scales.size() == 2);
+  CHECK(scales.at(3).mean == 0);
+  CHECK(scales.at(3).stddev == Approx(std::sqrt(50'000)));
+  CHECK(scales.at(5).mean == 2003);
+  CHECK(scales.at(5).stddev == Approx(std::sqrt(5)));
+  const Batch scaled = OneBatch(config, features, "1 3:100 4:3 5:2001 9:1\n0 7:9\n");
+  const std::vector<float> expected = {100 / std::sqrt(50'000.0F), 3, -2 / std::sqrt(5.0F), 1, 9};
+  REQUIRE(scaled.sparse->weights.size() == expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(scaled.sparse->weights[i] == Approx(expected[i]));
+  }
+  // A model has them.
+  DataConfig loaded = Pairs(0);
+  loaded.columns[1].fit = true;
+  REQUIRE(ApplyStatistics(StatisticsOf(config, features), loaded, features) == absl::OkStatus());
+  CHECK(loaded.columns[1].value_scales == scales);
 }
 
 TEST_CASE("Comments and query ids of libsvm are left out") {
