@@ -16,7 +16,7 @@
 #include "services/simurgh/output.h"
 #include "simurgh/base/hash.h"
 #include "simurgh/config/cluster_config.h"
-#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/data_guess.h"
 #include "simurgh/data/file_writer.h"
 #include "simurgh/data/row_split.h"
 
@@ -125,7 +125,7 @@ size_t LengthOf(const std::string& text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-void Print(const CsvGuess& guess) {
+void Print(const DataGuess& guess) {
   size_t width = 0;
   for (const ColumnGuess& column : guess.columns)
     width = std::max(width, LengthOf(ShownName(column.config)));
@@ -157,7 +157,7 @@ void PrintCounts(const std::string& path, const ColumnConfig& label, const RowCo
   std::cout << "\n";
 }
 
-StatusOr<SplitCounts> Split(const CsvGuess& guess, const Options& options, SplitFiles& files) {
+StatusOr<SplitCounts> Split(const DataGuess& guess, const Options& options, SplitFiles& files) {
   SIMURGH_ASSIGN_OR_RETURN(SplitCounts counts, SplitData(guess, options.data, files));
   PrintCounts(options.data, guess.label().config, counts.all);
   const bool is_by_time = guess.time_column.has_value();
@@ -184,7 +184,7 @@ StatusOr<SplitCounts> Split(const CsvGuess& guess, const Options& options, Split
 
 // Reads the test file or, of Parquet and Arrow data, copies it to `copy`. True in `has_bad_rows` if
 // training must skip some.
-Status ReadTest(const CsvGuess& guess, const Options& options, const std::string& copy,
+Status ReadTest(const DataGuess& guess, const Options& options, const std::string& copy,
                 bool& has_bad_rows) {
   const auto ignore = [](std::string_view /*line*/, bool /*label*/) { return absl::OkStatus(); };
   SIMURGH_ASSIGN_OR_RETURN(const RowCounts counts, copy.empty()
@@ -197,7 +197,7 @@ Status ReadTest(const CsvGuess& guess, const Options& options, const std::string
 }
 
 // "the first 100 rows, separated by tabs"
-std::string SampleText(const CsvGuess& guess) {
+std::string SampleText(const DataGuess& guess) {
   const std::string rows = absl::StrCat("the first ", guess.rows, " rows");
   if (IsArrow(guess.table)) return rows + ", which are copied as CSV";
   if (!HasHeader(guess.table))
@@ -227,7 +227,7 @@ Status ChooseOutput(Options& options) {
 
 // Finds a configuration that is refused before the rows are copied. Sets the number of features, of
 // which many have settings beyond the limit.
-Status FitConfig(const CsvGuess& guess, const Options& options, StarterOptions& of_all) {
+Status FitConfig(const DataGuess& guess, const Options& options, StarterOptions& of_all) {
   if (!fs::is_regular_file(options.data)) return absl::OkStatus();
   StarterOptions about = of_all;
   about.train = about.test = fs::absolute(options.data);  // Files that are there.
@@ -248,7 +248,7 @@ std::vector<std::string> NamesIn(std::string_view text) {
 }
 
 // Writes a configuration that trains on topics of Kafka, whose records are like the rows.
-StatusOr<ExitCode> WriteForStream(const CsvGuess& guess, const Options& options) {
+StatusOr<ExitCode> WriteForStream(const DataGuess& guess, const Options& options) {
   constexpr uint64_t kRows = 5'000'000;  // A stream has many.
   if (guess.table.format != DataConfig::Format::kJson) {
     return absl::InvalidArgumentError(
@@ -274,7 +274,7 @@ StatusOr<ExitCode> WriteForStream(const CsvGuess& guess, const Options& options)
 StatusOr<ExitCode> Init(Options options) {
   SIMURGH_RETURN_IF_ERROR(ChooseOutput(options));
   const fs::path data = options.data;
-  SIMURGH_ASSIGN_OR_RETURN(const CsvGuess guess, GuessCsv(options.data, options.guess));
+  SIMURGH_ASSIGN_OR_RETURN(const DataGuess guess, GuessData(options.data, options.guess));
   const std::string prefix = fs::path(options.output).replace_extension();
   SplitFiles files = PartsOf(guess, options.data, prefix);
   std::string copy_of_test;

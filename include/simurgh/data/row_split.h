@@ -8,7 +8,7 @@
 #include "absl/functional/function_ref.h"
 
 #include "simurgh/base/status.h"
-#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/data_guess.h"
 
 namespace simurgh {
 
@@ -22,12 +22,13 @@ struct RowCounts {
 // Reads all rows of a file, and gives `take` those that fit the guess. label: whether it is 1;
 // false for a number. Errors: of reading and of `take`; INVALID_ARGUMENT for other columns, no row,
 // or more than 1 % bad rows.
-StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
+StatusOr<RowCounts> ReadGuessed(const DataGuess& guess, const std::string& path,
                                 absl::FunctionRef<Status(std::string_view line, bool label)> take);
 
 // Copies the good rows of a file to another, with the header. Errors: as ReadGuessed, and of
 // FileWriter.
-StatusOr<RowCounts> CopyRows(const CsvGuess& guess, const std::string& from, const std::string& to);
+StatusOr<RowCounts> CopyRows(const DataGuess& guess, const std::string& from,
+                             const std::string& to);
 
 // Files of a split. Without `test` there is none.
 struct SplitFiles {
@@ -45,7 +46,7 @@ StatusOr<std::string> FolderFor(const std::string& data);
 
 // Files whose names begin with `prefix`. They have the format of the data file, but CSV for Parquet
 // and Arrow data.
-SplitFiles PartsOf(const CsvGuess& guess, const std::string& data, const std::string& prefix);
+SplitFiles PartsOf(const DataGuess& guess, const std::string& data, const std::string& prefix);
 
 struct SplitCounts {
   RowCounts all;
@@ -64,11 +65,11 @@ struct SplitCounts {
 // Rows of `train` and `validation` are in a random order, since a file may be sorted by its label.
 // Requires every > 2.
 // Errors: as ReadGuessed, and of FileWriter.
-StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
+StatusOr<SplitCounts> SplitCsv(const DataGuess& guess, const std::string& path,
                                const SplitFiles& files, uint64_t every);
 
 // The same with 5 or, of many rows, 10 for `every`. Clears files.validation if the rows of a label
 // are too few for it. Copies are in any part if most rows are copies of few.
-StatusOr<SplitCounts> SplitData(CsvGuess guess, const std::string& path, SplitFiles& files);
+StatusOr<SplitCounts> SplitData(DataGuess guess, const std::string& path, SplitFiles& files);
 
 }  // namespace simurgh

@@ -13,7 +13,7 @@
 
 #include "data/csv_cells.h"
 #include "data/guess/column_name.h"
-#include "data/guess/csv_sample.h"
+#include "data/guess/data_sample.h"
 #include "data/guess/evidence.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"

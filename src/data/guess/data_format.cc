@@ -14,7 +14,7 @@
 #include "data/csv_cells.h"
 #include "data/process/numbers.h"
 #include "simurgh/config/feature_config.h"
-#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/data_guess.h"
 
 namespace simurgh {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 
 #include "data/guess/column_name.h"
-#include "data/guess/csv_sample.h"
+#include "data/guess/data_sample.h"
 #include "data/process/times.h"
 
 namespace simurgh {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 
 #include "data/guess/column_name.h"
-#include "data/guess/csv_sample.h"
+#include "data/guess/data_sample.h"
 #include "data/guess/row_groups.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
@@ -76,7 +76,7 @@ std::string ValuesOf(const ColumnProfile& profile) {
 }
 
 // A command for each of the columns.
-std::string Choices(const CsvSample& sample, const std::vector<size_t>& columns,
+std::string Choices(const DataSample& sample, const std::vector<size_t>& columns,
                     const LabelCommand& command) {
   if (columns.empty()) return "add a column of 0 and 1, or of numbers";
   constexpr size_t kShown = 20;
@@ -95,7 +95,7 @@ std::string Choices(const CsvSample& sample, const std::vector<size_t>& columns,
 
 // Columns that can be the label if an option names them: of two values or of ratings or, if there
 // are none, of numbers that are no ids and no dates.
-std::vector<size_t> UsableLabels(const CsvSample& sample) {
+std::vector<size_t> UsableLabels(const DataSample& sample) {
   std::vector<size_t> likely;
   std::vector<size_t> numbers;
   std::set<std::string> names;
@@ -114,7 +114,7 @@ std::vector<size_t> UsableLabels(const CsvSample& sample) {
   return likely.empty() ? numbers : likely;
 }
 
-Status NoLabel(const CsvSample& sample, size_t column, const LabelCommand& command) {
+Status NoLabel(const DataSample& sample, size_t column, const LabelCommand& command) {
   return absl::InvalidArgumentError(absl::StrCat(
       "column ", Quoted(sample.header[column]), " has ", ValuesOf(sample.columns[column]),
       "; a label has two, such as 0 and 1, or yes and no, or at least three numbers. "
@@ -133,7 +133,7 @@ bool Fits(LabelName name, const ColumnProfile& profile) {
 // Without a name of a label: the only column that can be one, by its two values or by a name such
 // as "score". If a gender or the like has two values, too, the label must be the first or last
 // column. A property of the user or the like is no label, and ratings are for the user to choose.
-StatusOr<size_t> FindByValues(const CsvSample& sample, const LabelCommand& command) {
+StatusOr<size_t> FindByValues(const DataSample& sample, const LabelCommand& command) {
   constexpr size_t kMostChecked = 20;  // A check compares the column with all others.
   const std::vector<size_t> usable = UsableLabels(sample);
   std::vector<size_t> likely;
@@ -186,7 +186,7 @@ StatusOr<size_t> FindColumn(const std::vector<std::string>& header, std::string_
                    ": the header has no such column; use one of ", absl::StrJoin(header, ", ")));
 }
 
-StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name,
+StatusOr<size_t> FindLabel(const DataSample& sample, const std::string& name,
                            const LabelCommand& command) {
   const auto& header = sample.header;
   if (!name.empty()) {

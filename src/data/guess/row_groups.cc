@@ -21,7 +21,7 @@ std::vector<uint64_t> HashesOf(const KeptRows& rows, size_t column) {
 }
 
 // Of all columns but those given.
-std::vector<uint64_t> HashesWithout(const CsvSample& sample, const std::vector<size_t>& columns) {
+std::vector<uint64_t> HashesWithout(const DataSample& sample, const std::vector<size_t>& columns) {
   std::vector<uint64_t> hashes(sample.kept.size());
   for (size_t row = 0; row < hashes.size(); ++row) {
     for (size_t i = 0; i < sample.columns.size(); ++i) {
@@ -73,7 +73,7 @@ GroupPairs PairsOf(const std::vector<uint64_t>& groups, const std::vector<uint64
   return found;
 }
 
-std::optional<size_t> OwnerOf(const CsvSample& sample, size_t column) {
+std::optional<size_t> OwnerOf(const DataSample& sample, size_t column) {
   const std::vector<uint64_t> values = HashesOf(sample.kept, column);
   for (size_t i = 0; i < sample.columns.size(); ++i) {
     if (i == column || !MayBeIds(sample.header[i], sample.columns[i])) continue;
@@ -82,11 +82,11 @@ std::optional<size_t> OwnerOf(const CsvSample& sample, size_t column) {
   return std::nullopt;
 }
 
-bool AreCopies(const CsvSample& sample, size_t label) {
+bool AreCopies(const DataSample& sample, size_t label) {
   return PairsOf(HashesWithout(sample, {label}), HashesOf(sample.kept, label)).AreEqual();
 }
 
-std::optional<size_t> SpreadColumn(const CsvSample& sample, size_t label) {
+std::optional<size_t> SpreadColumn(const DataSample& sample, size_t label) {
   constexpr double kLargeShare = 0.3;
   constexpr double kRare = 0.03;  // The share of random pairs of rows that are equal.
   const auto most = std::ranges::max_element(sample.only_changes);

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "data/guess/csv_sample.h"
+#include "data/guess/data_sample.h"
 
 namespace simurgh {
 
@@ -26,14 +26,14 @@ GroupPairs PairsOf(const std::vector<uint64_t>& groups, const std::vector<uint64
 
 // The column of ids of which another column is a property, such as the user of an age: all rows of
 // an id have the same value. Nothing: there is none, or too few rows have the id of another.
-std::optional<size_t> OwnerOf(const CsvSample& sample, size_t column);
+std::optional<size_t> OwnerOf(const DataSample& sample, size_t column);
 
 // Whether rows that are equal but for the label have equal labels, so that they are copies. Else
 // the label of a row is random, and other rows do not tell it.
-bool AreCopies(const CsvSample& sample, size_t label);
+bool AreCopies(const DataSample& sample, size_t label);
 
 // The column in which consecutive rows differ while all others are equal, in a large share of the
 // rows, as if a list of each row had been written as a row for each value.
-std::optional<size_t> SpreadColumn(const CsvSample& sample, size_t label);
+std::optional<size_t> SpreadColumn(const DataSample& sample, size_t label);
 
 }  // namespace simurgh

@@ -15,7 +15,7 @@
 #include "absl/strings/str_join.h"
 
 #include "data/csv_cells.h"
-#include "data/guess/csv_sample.h"
+#include "data/guess/data_sample.h"
 #include "data/guess/part_file.h"
 #include "data/guess/table_rows.h"
 #include "data/guess/time_split.h"
@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 // Splits rows and checks them against a guess.
 class RowChecker {
  public:
-  explicit RowChecker(const CsvGuess& guess)
+  explicit RowChecker(const DataGuess& guess)
       : guess_(guess), splitter_(guess.table), label_(guess.label().config) {}
 
   // Whether the label of a row is 1; false for a number. Errors: INVALID_ARGUMENT for a bad row.
@@ -101,12 +101,12 @@ class RowChecker {
     return BadCell(label_, cell, "is neither label; correct it, or remove the row");
   }
 
-  const CsvGuess& guess_;
+  const DataGuess& guess_;
   TableCells splitter_;
   const ColumnConfig& label_;
 };
 
-Status CheckNames(const CsvGuess& guess, std::string_view line) {
+Status CheckNames(const DataGuess& guess, std::string_view line) {
   CsvSplitter splitter(guess.separator);
   const auto names = splitter.Split(line);
   if (names.ok() && std::ranges::equal(**names, guess.header)) return absl::OkStatus();
@@ -117,7 +117,7 @@ Status CheckNames(const CsvGuess& guess, std::string_view line) {
 
 }  // namespace
 
-StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
+StatusOr<RowCounts> ReadGuessed(const DataGuess& guess, const std::string& path,
                                 absl::FunctionRef<Status(std::string_view line, bool label)> take) {
   SIMURGH_ASSIGN_OR_RETURN(TableLines lines, TableLines::Open(guess.table, path));
   if (HasHeader(guess.table)) {
@@ -152,7 +152,8 @@ StatusOr<RowCounts> ReadGuessed(const CsvGuess& guess, const std::string& path,
 
 namespace {
 
-StatusOr<PartFile> OpenPart(const CsvGuess& guess, const std::string& path, PartFile::Order order) {
+StatusOr<PartFile> OpenPart(const DataGuess& guess, const std::string& path,
+                            PartFile::Order order) {
   return PartFile::Create(path, guess.header_line.empty() ? "" : guess.header_line + "\n", order);
 }
 
@@ -184,7 +185,7 @@ StatusOr<std::string> FolderFor(const std::string& data) {
                    ShellWord(StemOf(data) + ".yaml")));
 }
 
-SplitFiles PartsOf(const CsvGuess& guess, const std::string& data, const std::string& prefix) {
+SplitFiles PartsOf(const DataGuess& guess, const std::string& data, const std::string& prefix) {
   const bool is_compressed = data.ends_with(".gz") || data.ends_with(".zst");
   std::string ending = ".csv";
   if (!HasHeader(guess.table) && !IsArrow(guess.table)) {
@@ -197,7 +198,7 @@ SplitFiles PartsOf(const CsvGuess& guess, const std::string& data, const std::st
   return {.train = part("train"), .validation = part("valid"), .test = part("test")};
 }
 
-StatusOr<RowCounts> CopyRows(const CsvGuess& guess, const std::string& from,
+StatusOr<RowCounts> CopyRows(const DataGuess& guess, const std::string& from,
                              const std::string& to) {
   SIMURGH_ASSIGN_OR_RETURN(PartFile file, OpenPart(guess, to, PartFile::Order::kKept));
   SIMURGH_ASSIGN_OR_RETURN(RowCounts counts,
@@ -208,7 +209,7 @@ StatusOr<RowCounts> CopyRows(const CsvGuess& guess, const std::string& from,
   return counts;
 }
 
-StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
+StatusOr<SplitCounts> SplitCsv(const DataGuess& guess, const std::string& path,
                                const SplitFiles& files, uint64_t every) {
   enum Part { kTrain, kValidation, kTest };
   std::array<std::optional<PartFile>, 3> outputs;
@@ -276,7 +277,7 @@ StatusOr<SplitCounts> SplitCsv(const CsvGuess& guess, const std::string& path,
   return counts;
 }
 
-StatusOr<SplitCounts> SplitData(CsvGuess guess, const std::string& path, SplitFiles& files) {
+StatusOr<SplitCounts> SplitData(DataGuess guess, const std::string& path, SplitFiles& files) {
   constexpr uint64_t kFewRows = 20'000;
   constexpr uint64_t kFewest = 3;  // So that the validation rows have both labels.
   const uint64_t every = guess.is_whole && guess.rows < kFewRows ? 5 : 10;

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 
 #include "simurgh/config/defaults.h"
-#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/data_guess.h"
 
 namespace simurgh {
 namespace {
@@ -70,7 +70,7 @@ uint64_t CapacityOf(uint64_t distinct) {
 }
 
 // Values of all training rows, if new ones are as frequent after the rows looked at.
-uint64_t ExpectedDistinct(const ColumnGuess& column, const CsvGuess& guess, uint64_t train_rows) {
+uint64_t ExpectedDistinct(const ColumnGuess& column, const DataGuess& guess, uint64_t train_rows) {
   if (guess.is_whole || guess.rows == 0) return column.distinct;
   const double more = static_cast<double>(train_rows) / static_cast<double>(guess.rows);
   return static_cast<uint64_t>(static_cast<double>(column.distinct) * std::max(1.0, more));
@@ -87,7 +87,7 @@ std::string RangesOf(const ColumnGuess& column) {
                       "]");
 }
 
-std::vector<Feature> FeaturesOf(const CsvGuess& guess, const StarterOptions& options) {
+std::vector<Feature> FeaturesOf(const DataGuess& guess, const StarterOptions& options) {
   const uint64_t train_rows = options.train_rows;
   std::set<std::string> taken;
   for (const ColumnGuess& column : guess.columns) taken.insert(column.config.name);
@@ -311,7 +311,7 @@ std::string Keys(const ColumnConfig& column, bool is_for_stream) {
   return keys;
 }
 
-std::string FormatKeys(const CsvGuess& guess) {
+std::string FormatKeys(const DataGuess& guess) {
   switch (guess.table.format) {
     case Format::kJson:
       return "  format: json  # an object in each line\n";
@@ -335,7 +335,7 @@ std::string FormatKeys(const CsvGuess& guess) {
   return "";
 }
 
-std::string Data(const CsvGuess& guess, const StarterOptions& options) {
+std::string Data(const DataGuess& guess, const StarterOptions& options) {
   std::string text = absl::StrCat(
       "\n# Paths are relative to the folder of this file. Files may be compressed by gzip or "
       "zstd.\n"
@@ -382,14 +382,14 @@ std::string Model(const std::vector<Feature>& features) {
 }
 
 // What follows from the label.
-std::string Loss(const CsvGuess& guess) {
+std::string Loss(const DataGuess& guess) {
   if (guess.label().config.label_values == ColumnConfig::LabelValues::kBinary) return "";
   return "  # The label is a number; `poisson` suits counts. Training is fastest with labels of a\n"
          "  # deviation near 1.\n"
          "  loss: {kind: squared_error}\n";
 }
 
-std::string Training(const CsvGuess& guess, const StarterOptions& options) {
+std::string Training(const DataGuess& guess, const StarterOptions& options) {
   const uint64_t rows = options.train_rows;
   std::string text =
       absl::StrCat("\n# For ", rows, " rows.\ntraining:\n  batch_size: ", BatchOf(rows), "\n");
@@ -418,7 +418,7 @@ std::string Training(const CsvGuess& guess, const StarterOptions& options) {
 
 }  // namespace
 
-std::string StarterConfig(const CsvGuess& guess, const StarterOptions& options) {
+std::string StarterConfig(const DataGuess& guess, const StarterOptions& options) {
   const std::vector<Feature> features = FeaturesOf(guess, options);
   return absl::StrCat(
       "# Written by `simurgh init` for ", options.source,

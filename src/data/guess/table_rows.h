@@ -12,7 +12,7 @@
 #include "data/row_source.h"
 #include "simurgh/base/status.h"
 #include "simurgh/config/data_config.h"
-#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/data_guess.h"
 #include "simurgh/data/row_lines.h"
 
 namespace simurgh {

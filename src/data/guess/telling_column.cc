@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/guess/csv_sample.h"
+#include "data/guess/data_sample.h"
 #include "data/guess/evidence.h"
 
 namespace simurgh {
@@ -12,7 +12,7 @@ std::optional<TellingColumn> FindTellingColumn(const DataConfig& data, const std
   constexpr double kClear = 0.5;  // Of a constant's loss.
   const auto config = std::ranges::find(data.columns, label, &ColumnConfig::name);
   if (config == data.columns.end() || data.train.empty()) return std::nullopt;
-  const StatusOr<CsvSample> sample = SampleCsv(data.train.front(), kMaxRows);
+  const StatusOr<DataSample> sample = SampleData(data.train.front(), kMaxRows);
   if (!sample.ok()) return std::nullopt;
   const auto at = std::ranges::find(sample->header, HeaderName(*config));
   if (at == sample->header.end()) return std::nullopt;

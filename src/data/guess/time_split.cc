@@ -14,7 +14,7 @@
 
 namespace simurgh {
 
-StatusOr<TimeSplit> TimeSplit::Read(const CsvGuess& guess, const std::string& path, uint64_t every,
+StatusOr<TimeSplit> TimeSplit::Read(const DataGuess& guess, const std::string& path, uint64_t every,
                                     bool has_validation, bool has_test) {
   const size_t column = guess.time_column.value();
   TimeSplit split;

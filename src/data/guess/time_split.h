@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "simurgh/base/status.h"
-#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/data_guess.h"
 
 namespace simurgh {
 
@@ -19,7 +19,7 @@ class TimeSplit {
   // Reads the times. About one of `every` rows is in each part but kTrain.
   // Requires guess.time_column.
   // Errors: as ReadGuessed; INVALID_ARGUMENT for too few different times.
-  static StatusOr<TimeSplit> Read(const CsvGuess& guess, const std::string& path, uint64_t every,
+  static StatusOr<TimeSplit> Read(const DataGuess& guess, const std::string& path, uint64_t every,
                                   bool has_validation, bool has_test);
 
   // row: of those that ReadGuessed gives.

@@ -15,7 +15,7 @@
 #include "data/guess/evidence.h"
 #include "data/guess/kept_rows.h"
 #include "data/process/times.h"
-#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/data_guess.h"
 #include "simurgh/data/row_split.h"
 #include "tests/support/temporary_folder.h"
 
@@ -27,7 +27,7 @@ using Kind = ColumnConfig::Kind;
 
 struct Guessed {
   explicit Guessed(const std::string& text, const GuessOptions& options = {}) {
-    const StatusOr<CsvGuess> found = GuessCsv(folder.Write("a.csv", text), options);
+    const StatusOr<DataGuess> found = GuessData(folder.Write("a.csv", text), options);
     INFO(found.status().ToString());
     REQUIRE(found.ok());
     guess = *found;
@@ -36,12 +36,12 @@ struct Guessed {
   Kind kind(size_t column) const { return guess.columns.at(column).config.kind; }
 
   TemporaryFolder folder;
-  CsvGuess guess;
+  DataGuess guess;
 };
 
 std::string ErrorOf(const std::string& text, const GuessOptions& options = {}) {
   const TemporaryFolder folder;
-  const StatusOr<CsvGuess> guess = GuessCsv(folder.Write("a.csv", text), options);
+  const StatusOr<DataGuess> guess = GuessData(folder.Write("a.csv", text), options);
   REQUIRE_FALSE(guess.ok());
   CHECK(absl::IsInvalidArgument(guess.status()));
   return std::string(guess.status().message()).substr(folder.path().size() + 1);

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/data_guess.h"
 #include "simurgh/data/row_split.h"
 #include "tests/support/temporary_folder.h"
 
@@ -26,7 +26,7 @@ std::string TextOf(const std::string& header, const std::vector<std::string>& ro
 struct Split {
   Split(const std::string& header, const std::vector<std::string>& rows) {
     const std::string path = folder.Write("a.csv", TextOf(header, rows));
-    const StatusOr<CsvGuess> found = GuessCsv(path, {});
+    const StatusOr<DataGuess> found = GuessData(path, {});
     REQUIRE(found.ok());
     guess = *found;
     SplitFiles files = PartsOf(guess, path, folder.path());
@@ -47,7 +47,7 @@ struct Split {
   }
 
   TemporaryFolder folder;
-  CsvGuess guess;
+  DataGuess guess;
   SplitCounts counts;
   std::map<std::string, std::map<std::string, uint64_t>> rows_of;  // By row and file.
 };
@@ -118,7 +118,7 @@ TEST_CASE("A list that was written as rows is found", "[guess]") {
   }
   const auto column = [](const std::string& header, const std::vector<std::string>& rows) {
     const TemporaryFolder folder;
-    const StatusOr<CsvGuess> guess = GuessCsv(folder.Write("a.csv", TextOf(header, rows)), {});
+    const StatusOr<DataGuess> guess = GuessData(folder.Write("a.csv", TextOf(header, rows)), {});
     REQUIRE(guess.ok());
     return guess->spread_column;
   };

@@ -15,7 +15,7 @@
 #include "data/guess/kept_rows.h"
 #include "data/process/numbers.h"
 #include "simurgh/base/status.h"
-#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/data_guess.h"
 
 namespace simurgh {
 
@@ -151,8 +151,8 @@ class ColumnProfile : public NumberProfile {
 // The guess of a column of dates, if its cells are such and its name does not contradict.
 std::optional<ColumnGuess> GuessDates(const std::string& name, const ColumnProfile& profile);
 
-// The first rows of a CSV file.
-struct CsvSample {
+// The first rows of a file.
+struct DataSample {
   DataConfig table;  // As FindTable() finds it.
   char separator = ',';
   std::vector<std::string> header;
@@ -167,7 +167,7 @@ struct CsvSample {
 
 // Errors: of reading; INVALID_ARGUMENT with place and remedy for a file that has no rows, no header
 // or one column, that is no text, or has quotes over lines, or more than 1 % rows of other lengths.
-StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows);
+StatusOr<DataSample> SampleData(const std::string& path, uint64_t max_rows);
 
 // The names between the commas of a text. A name of the header can have commas.
 std::vector<std::string> NamesIn(const std::string& text, const std::vector<std::string>& header);
@@ -179,7 +179,7 @@ StatusOr<size_t> FindColumn(const std::vector<std::string>& header, std::string_
 
 // The column of the label, by `name` or, if that is empty, by its names and values.
 // Errors: INVALID_ARGUMENT with the columns that could be the label.
-StatusOr<size_t> FindLabel(const CsvSample& sample, const std::string& name,
+StatusOr<size_t> FindLabel(const DataSample& sample, const std::string& name,
                            const LabelCommand& command);
 
 // Whether a column beside the label is known only with it, such as conversion beside click.

@@ -1,6 +1,6 @@
 // Guesses from CSV files: columns, labels, missing values, separators, splits.
 
-#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/data_guess.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,7 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
-#include "data/guess/csv_sample.h"
+#include "data/guess/data_sample.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/data/row_split.h"
 #include "tests/support/temporary_folder.h"
@@ -43,8 +43,8 @@ std::string Rows(const std::string& header, size_t rows,
 struct Guessed {
   explicit Guessed(const std::string& text, const std::string& label = "",
                    uint64_t max_rows = kAllRows) {
-    const StatusOr<CsvGuess> found =
-        GuessCsv(folder.Write("a.csv", text), {.max_rows = max_rows, .label = label});
+    const StatusOr<DataGuess> found =
+        GuessData(folder.Write("a.csv", text), {.max_rows = max_rows, .label = label});
     INFO(found.status().ToString());
     REQUIRE(found.ok());
     guess = *found;
@@ -53,14 +53,14 @@ struct Guessed {
   Kind kind(size_t column) const { return guess.columns.at(column).config.kind; }
 
   TemporaryFolder folder;
-  CsvGuess guess;
+  DataGuess guess;
 };
 
 // The error without the folder.
 std::string ErrorOf(const std::string& text, const std::string& label = "") {
   const TemporaryFolder folder;
-  const StatusOr<CsvGuess> guess =
-      GuessCsv(folder.Write("a.csv", text), {.max_rows = kAllRows, .label = label});
+  const StatusOr<DataGuess> guess =
+      GuessData(folder.Write("a.csv", text), {.max_rows = kAllRows, .label = label});
   REQUIRE_FALSE(guess.ok());
   CHECK(absl::IsInvalidArgument(guess.status()));
   std::string message(guess.status().message());
@@ -228,7 +228,7 @@ TEST_CASE("A guess from a part of the rows says so, and keeps ids that could rep
   CHECK(Guessed(text("user_id"), "", 400).kind(0) == Kind::kId);
   CHECK(Guessed(text("title"), "", 400).kind(0) == Kind::kSkip);
   const TemporaryFolder folder;
-  const auto guess = GuessCsv(folder.Write("a.csv", text("user_id")), {.max_rows = 200});
+  const auto guess = GuessData(folder.Write("a.csv", text("user_id")), {.max_rows = 200});
   CHECK_THAT(
       std::string(guess.status().message()),
       Contains("a.csv: of the first 200 rows (--sample N reads more): column 'label' has one "
@@ -464,14 +464,14 @@ TEST_CASE("Errors name the file, the line and a remedy", "[guess]") {
   CHECK_THAT(ErrorOf("a,label\nx,1\ny,0\n", "b"),
              Contains("--label b: the header has no such column; use one of a, label"));
   CHECK_THAT(ErrorOf("a,label\nx,1\nx,0\n"), Contains("no column to learn from"));
-  const StatusOr<CsvGuess> absent = GuessCsv("/nonexistent/a.csv", {});
+  const StatusOr<DataGuess> absent = GuessData("/nonexistent/a.csv", {});
   CHECK(absl::IsNotFound(absent.status()));
 }
 
 // Guesses from a file of this name.
-StatusOr<CsvGuess> GuessOf(const std::string& name, const std::string& text) {
+StatusOr<DataGuess> GuessOf(const std::string& name, const std::string& text) {
   const TemporaryFolder folder;
-  return GuessCsv(folder.Write(name, text), {});
+  return GuessData(folder.Write(name, text), {});
 }
 
 TEST_CASE("Formats are found by their rows", "[guess]") {
@@ -531,7 +531,7 @@ TEST_CASE("JSON lines, libsvm and libffm have columns of their own", "[guess]") 
   const TemporaryFolder folder;
   GuessOptions options;
   options.max_rows = 50;
-  const auto pairs = GuessCsv(folder.Write("a.ffm", ffm), options);
+  const auto pairs = GuessData(folder.Write("a.ffm", ffm), options);
   REQUIRE(pairs.ok());
   CHECK(pairs->table.libffm_fields == 6);
   REQUIRE(pairs->columns.size() == 7);

@@ -32,7 +32,7 @@ inline bool HasHeader(const DataConfig& table) { return table.format == DataConf
 // The name of a format in `data.format`.
 const char* FormatName(DataConfig::Format format);
 
-struct CsvGuess {
+struct DataGuess {
   const ColumnGuess& label() const;  // The only label column.
 
   DataConfig table;  // How the rows of the file are read.
@@ -66,11 +66,11 @@ struct GuessOptions {
   LabelCommand label_command = [](const std::string& column) { return "--label " + column; };
 };
 
-// Looks at the header and the first rows of a CSV file, plain, gzip or zstd.
+// Looks at the first rows of a file of any format that FindTable() finds, plain, gzip or zstd.
 // Errors: of reading; INVALID_ARGUMENT for a file that is empty, no text, or without header, for
 // quotes over lines, if no label or no named column is found, and for too many columns of ids,
 // with place and remedy.
-StatusOr<CsvGuess> GuessCsv(const std::string& path, const GuessOptions& options);
+StatusOr<DataGuess> GuessData(const std::string& path, const GuessOptions& options);
 
 struct StarterOptions {
   std::string cluster;     // Name of the cluster.
@@ -89,6 +89,6 @@ struct StarterOptions {
 };
 
 // A complete YAML configuration with comments that trains on the columns of a guess.
-std::string StarterConfig(const CsvGuess& guess, const StarterOptions& options);
+std::string StarterConfig(const DataGuess& guess, const StarterOptions& options);
 
 }  // namespace simurgh

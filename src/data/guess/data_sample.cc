@@ -1,4 +1,4 @@
-#include "data/guess/csv_sample.h"
+#include "data/guess/data_sample.h"
 
 #include <algorithm>
 #include <cmath>
@@ -276,7 +276,7 @@ Status NoHeader(std::string_view what) {
 }
 
 // Whether a column of numbers has a text in the first line, which is then no row.
-bool HasTextOverNumbers(const CsvSample& sample) {
+bool HasTextOverNumbers(const DataSample& sample) {
   for (size_t i = 0; i < sample.header.size(); ++i) {
     ColumnProfile with_header = sample.columns[i];
     with_header.Add(sample.header[i]);
@@ -291,7 +291,7 @@ bool HasTextOverNumbers(const CsvSample& sample) {
 
 // Unless a text is above numbers, a header has no numbers, no name twice, and its cells are not
 // those of the rows below.
-Status CheckHeader(const CsvSample& sample) {
+Status CheckHeader(const DataSample& sample) {
   if (HasTextOverNumbers(sample)) return absl::OkStatus();
   std::set<std::string_view> names;
   size_t values = 0;
@@ -310,7 +310,7 @@ Status CheckHeader(const CsvSample& sample) {
 }
 
 // Reads the names of a CSV file.
-Status ReadHeader(TableLines& lines, TableCells& splitter, CsvSample& sample) {
+Status ReadHeader(TableLines& lines, TableCells& splitter, DataSample& sample) {
   SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines.Next());
   SIMURGH_RETURN_IF_ERROR(
       lines.AtLine(lines.is_first_line() ? absl::OkStatus() : NoHeader("the first line is empty")));
@@ -323,7 +323,7 @@ Status ReadHeader(TableLines& lines, TableCells& splitter, CsvSample& sample) {
 
 // Counts a row that differs from `previous` in one cell, and replaces that by its hashes.
 void CountChange(std::span<const std::string_view> cells, std::vector<uint64_t>& previous,
-                 CsvSample& sample) {
+                 DataSample& sample) {
   size_t changes = 0;
   size_t last = 0;
   const bool is_first = previous.empty();
@@ -338,7 +338,7 @@ void CountChange(std::span<const std::string_view> cells, std::vector<uint64_t>&
 }
 
 Status Add(std::string_view line, TableCells& splitter, std::vector<uint64_t>& previous,
-           CsvSample& sample) {
+           DataSample& sample) {
   SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter.Split(line));
   SIMURGH_RETURN_IF_ERROR(CheckLength(cells->size(), sample.columns.size()));
   ++sample.rows;
@@ -352,11 +352,11 @@ Status Add(std::string_view line, TableCells& splitter, std::vector<uint64_t>& p
 
 }  // namespace
 
-StatusOr<CsvSample> SampleCsv(const std::string& path, uint64_t max_rows) {
+StatusOr<DataSample> SampleData(const std::string& path, uint64_t max_rows) {
   SIMURGH_ASSIGN_OR_RETURN(const DataConfig table, FindTable(path, max_rows));
   SIMURGH_ASSIGN_OR_RETURN(TableLines lines, TableLines::Open(table, path));
   TableCells splitter(table);
-  CsvSample sample{.table = table, .separator = table.csv.separator};
+  DataSample sample{.table = table, .separator = table.csv.separator};
   if (HasHeader(table)) {
     SIMURGH_RETURN_IF_ERROR(ReadHeader(lines, splitter, sample));
   } else {

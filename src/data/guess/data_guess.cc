@@ -1,4 +1,4 @@
-#include "simurgh/data/csv_guess.h"
+#include "simurgh/data/data_guess.h"
 
 #include <algorithm>
 #include <map>
@@ -12,7 +12,7 @@
 
 #include "data/csv_cells.h"
 #include "data/guess/column_name.h"
-#include "data/guess/csv_sample.h"
+#include "data/guess/data_sample.h"
 #include "data/guess/evidence.h"
 #include "data/guess/row_groups.h"
 #include "data/process/numbers.h"
@@ -43,7 +43,7 @@ std::string ConfigName(std::string_view text, size_t column, std::set<std::strin
 }
 
 // Texts of missing cells, over all columns.
-std::vector<std::string> MissingValues(const CsvSample& sample,
+std::vector<std::string> MissingValues(const DataSample& sample,
                                        const std::vector<ColumnGuess>& columns) {
   std::set<std::string> texts = {""};
   for (size_t i = 0; i < columns.size(); ++i) {
@@ -125,7 +125,7 @@ bool IsInput(const ColumnGuess& column) {
 // Guesses each column but the label, in turn.
 class Guesser {
  public:
-  Guesser(const CsvSample& sample, size_t label, const ColumnGuess& guess)
+  Guesser(const DataSample& sample, size_t label, const ColumnGuess& guess)
       : sample_(sample), labels_(sample.kept, label, guess.config) {}
 
   // is_strict: whether to leave out what tells the label.
@@ -190,7 +190,7 @@ class Guesser {
   }
 
  private:
-  const CsvSample& sample_;
+  const DataSample& sample_;
   KeptLabels labels_;
 };
 
@@ -226,7 +226,7 @@ void SetNumbers(const ColumnProfile& profile, ColumnGuess& guess) {
 
 }  // namespace
 
-const ColumnGuess& CsvGuess::label() const {
+const ColumnGuess& DataGuess::label() const {
   return *std::ranges::find(columns, ColumnConfig::Kind::kLabel,
                             [](const ColumnGuess& column) { return column.config.kind; });
 }
@@ -234,7 +234,7 @@ const ColumnGuess& CsvGuess::label() const {
 namespace {
 
 // Changes a guess to what the format of its file can express. Errors: INVALID_ARGUMENT for a label.
-Status FitTable(CsvGuess& guess) {
+Status FitTable(DataGuess& guess) {
   using Format = DataConfig::Format;
   DataConfig& table = guess.table;
   for (size_t i = 0; i < guess.columns.size(); ++i) {
@@ -275,8 +275,8 @@ Status FitTable(CsvGuess& guess) {
 }
 
 // is_strict: whether columns that tell the label are left out, if there are others.
-StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& options,
-                               bool is_strict) {
+StatusOr<DataGuess> GuessSample(const DataSample& sample, const GuessOptions& options,
+                                bool is_strict) {
   StatusOr<size_t> label_column = FindLabel(sample, options.label, options.label_command);
   if (!label_column.ok() && sample.is_whole) return label_column.status();
   if (!label_column.ok()) {
@@ -285,12 +285,12 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
   }
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<Wish> wishes,
                            WishesOf(sample.header, *label_column, options));
-  CsvGuess guess{.table = sample.table,
-                 .separator = sample.separator,
-                 .header = sample.header,
-                 .header_line = sample.header_line,
-                 .rows = sample.rows,
-                 .is_whole = sample.is_whole};
+  DataGuess guess{.table = sample.table,
+                  .separator = sample.separator,
+                  .header = sample.header,
+                  .header_line = sample.header_line,
+                  .rows = sample.rows,
+                  .is_whole = sample.is_whole};
   std::set<std::string> taken;
   std::map<std::string, int> uses;  // Of names in the header.
   for (const std::string& name : sample.header) ++uses[name];
@@ -363,9 +363,9 @@ StatusOr<CsvGuess> GuessSample(const CsvSample& sample, const GuessOptions& opti
 
 }  // namespace
 
-StatusOr<CsvGuess> GuessCsv(const std::string& path, const GuessOptions& options) {
-  SIMURGH_ASSIGN_OR_RETURN(const CsvSample sample, SampleCsv(path, options.max_rows));
-  StatusOr<CsvGuess> guess = GuessSample(sample, options, true);
+StatusOr<DataGuess> GuessData(const std::string& path, const GuessOptions& options) {
+  SIMURGH_ASSIGN_OR_RETURN(const DataSample sample, SampleData(path, options.max_rows));
+  StatusOr<DataGuess> guess = GuessSample(sample, options, true);
   if (guess.ok()) return guess;
   return Annotate(guess.status(),
                   HasHeader(sample.table)
