@@ -37,6 +37,7 @@
 #include "services/runtime/rpc_setup.h"
 #include "simurgh/base/log.h"
 #include "simurgh/base/step_id.h"
+#include "simurgh/data/label_texts.h"
 #include "simurgh/train/learning_rates.h"
 
 namespace simurgh {
@@ -536,6 +537,7 @@ class NnWorker : public Daemon {
         job_->NetworkDigest());
     std::vector<std::string> warnings = job_->LabelWarnings();
     const bool is_one_class = !warnings.empty();
+    std::ranges::move(UnusedLabelTexts(job_->config().data), std::back_inserter(warnings));
     const bool has_trained = result.steps > job_->start().steps;
     if (!has_trained && !update_) {
       warnings.push_back(NothingTrained(job_->config(), result));

@@ -130,8 +130,8 @@ void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
   in.Text("header_name", "name of the column in headers, or the key in JSON; none: `name`",
           &column->header_name, "text");
   in.OnlyWith(has_names, "set csv.header: true", {"header_name"});
-  in.Texts("positive", "`label`: texts that mean 1; empty: the cell is 0 or 1", &column->positive,
-           {0, kMaxTexts}, Need::kOptional);
+  in.Texts("positive", "`label`: texts that mean 1, where 4 is also 4.0; empty: the cell is 0 or 1",
+           &column->positive, {0, kMaxTexts}, Need::kOptional);
   in.Texts(
       "negative",
       "`label`: texts that mean 0; others are then bad rows; empty: all texts except `positive`",

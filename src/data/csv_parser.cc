@@ -294,8 +294,8 @@ Status CsvParser::ParseTarget(const Column& column, std::string_view cell, Batch
 
 Status CsvParser::ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder) {
   const ColumnConfig& config = column.config;
-  const auto is_in = [cell](const std::vector<std::string>& texts) {
-    return std::find(texts.begin(), texts.end(), cell) != texts.end();
+  const auto is_in = [&](const std::vector<std::string>& texts) {
+    return IsAmong(cell, texts, config.numbers);
   };
   if (labels_ > 1 && IsMissing(cell) && !is_in(config.positive) && !is_in(config.negative)) {
     SetUnknown(column, builder);

@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 
-from case import expect, simurgh, write
+from case import cluster_yaml, expect, program, simurgh, write
 
 NOISE = 0.8
 random = np.random.default_rng(8)
@@ -56,3 +56,31 @@ simurgh("init", "noise.csv")
 done = simurgh("train", "noise.yaml")
 is_worse = done.value("test_rmse") > done.value("test_constant_rmse")
 expect(is_worse == ("The mean label for every row gives" in done.out), f"a constant: {done.out}")
+
+# Texts of labels are numbers, and those that no row has are named.
+half = np.clip((2 * rating).round() / 2, 0.5, 5)
+write("half.csv", header, [(u, i, t, r) for u, i, t, r in zip(user, item, time, half)])
+write("new.csv", header, [(u, i, t, r) for u, i, t, r in zip(user, item, time, half)][:500])
+result = {}
+for name, texts in (("numbers", "[4, 4.5, 5, 6]"), ("texts", "['4.0', '4.5', '5.0']")):
+    with open(f"{name}.yaml", "w") as file:
+        file.write(cluster_yaml() + f"""
+data:
+  train: [half.csv]
+  test: [new.csv]
+  columns:
+    - {{name: rating, kind: label, positive: {texts}}}
+    - {{name: userId, kind: id}}
+    - {{name: movieId, kind: id}}
+model: deepfm
+checkpoint: {{directory: {name}-model}}
+training: {{mode: sync}}
+""")
+    done = program("nn-worker", "--standalone", "--config", f"{name}.yaml")
+    result[name] = done.value("test_auc")
+    unused = [line for line in done.out.splitlines() if "is in none of the" in line]
+    expect(len(unused) == (name == "numbers") and all("'6' of `positive`" in x for x in unused),
+           f"{name}: texts that no row has: {done.out}")
+expect(result["numbers"] == result["texts"], f"4 is 4.0: {result}")
+done = simurgh("predict", "--model", "numbers-model", "--input", "new.csv", "--evaluate")
+expect(done.value("test_auc") == result["texts"], f"predict compares numbers, too: {done.out}")

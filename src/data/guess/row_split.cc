@@ -92,8 +92,8 @@ class RowChecker {
       return BadCell(label_, cell, "is no number; correct it, or remove the row");
     }
     if (!label_.positive.empty()) {
-      if (cell == label_.positive[0]) return true;
-      if (cell == label_.negative[0]) return false;
+      if (IsAmong(cell, label_.positive, label_.numbers)) return true;
+      if (IsAmong(cell, label_.negative, label_.numbers)) return false;
     } else if (const auto number = ParseNumberCell(cell);
                number && (*number == 0 || *number == 1)) {
       return *number == 1;

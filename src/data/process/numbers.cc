@@ -163,4 +163,14 @@ void Moments::Add(double value) {
 
 double Moments::stddev() const { return count_ < 2.0 ? 0.0 : std::sqrt(squares_ / count_); }
 
+bool IsAmong(std::string_view cell, const std::vector<std::string>& texts,
+             const NumberFormat& format) {
+  if (std::ranges::find(texts, cell) != texts.end()) return true;
+  if (texts.empty()) return false;
+  const std::optional<double> number = ParseNumberCell(cell, format);
+  return number && std::ranges::any_of(texts, [&](const std::string& text) {
+           return ParseNumberCell(text) == number || ParseNumberCell(text, format) == number;
+         });
+}
+
 }  // namespace simurgh

@@ -33,6 +33,11 @@ inline std::optional<double> ParseNumberCell(std::string_view text, const Number
   return format == NumberFormat() ? ParseNumberCell(text) : ParseWrittenNumber(text, format);
 }
 
+// Whether a cell is one of the texts, or one of their numbers: 4 is 4.0. format: of cells that are
+// numbers.
+bool IsAmong(std::string_view cell, const std::vector<std::string>& texts,
+             const NumberFormat& format);
+
 // The text of an id of a column of integers. Decimals that are zeros are left out, because programs
 // that keep columns with missing values as floating point numbers write 3 as `3.0`. Nothing for a
 // number in scientific notation, which has lost digits.
