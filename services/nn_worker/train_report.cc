@@ -101,7 +101,8 @@ std::vector<std::string> TestWarnings(const EvaluationResult& result, const Clus
     }
     warnings.push_back(fmt::format(
         "{:.0f} % of the test rows have ids of '{}' that training has not seen. Check that the "
-        "training data has the column in the same form, or leave it out",
+        "training data has the column in the same form, or leave it out. New ids are normal in a "
+        "split by time",
         100 * share, columns.front()));
   }
   const auto check = [&](const EvaluationResult& one, const std::string& label) {

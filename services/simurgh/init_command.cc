@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -135,6 +136,24 @@ void Print(const DataGuess& guess) {
     std::cout << absl::StreamFormat("  %s  %-5s  %s\n", name, KindName(column.config.kind),
                                     column.reason);
   }
+  const auto has_loss = [](const ColumnGuess& column) {
+    return absl::StrContains(column.reason, "; loss ");
+  };
+  if (std::ranges::any_of(guess.columns, has_loss)) {
+    std::cout << absl::StreamFormat(
+        "  (loss: of predictions by this column alone; a constant has %.3f)\n",
+        guess.constant_loss);
+  }
+}
+
+// How to split by time, if there are times and the split is random.
+void PrintTimes(const DataGuess& guess) {
+  const auto times = std::ranges::find_if(guess.columns, [](const ColumnGuess& column) {
+    return column.config.date && column.has_times;
+  });
+  if (guess.time_column || times == guess.columns.end()) return;
+  std::cout << "  rows have times: --time " << ShellWord(HeaderName(times->config))
+            << " tests on the newest rows, as in use\n";
 }
 
 Status CheckAbsent(const std::vector<std::string>& paths) {
@@ -179,6 +198,7 @@ StatusOr<SplitCounts> Split(const DataGuess& guess, const Options& options, Spli
     std::cout << absl::StreamFormat(
         "  %.0f %% of the rows repeat another one; equal rows are in the same file\n", percent);
   }
+  if (!files.test.empty()) PrintTimes(guess);
   return counts;
 }
 
@@ -359,6 +379,8 @@ ExitCode RunInitCommand(int argc, const char* const* argv) {
       "ending .yaml)")(
       "label", column(&guess.label),
       "use this column as the label (default: by its name, or the only one with two values)")(
+      "positive", po::value(&guess.positive)->value_name("VALUE"),
+      "take VALUE as 1, of a label of two values (default: the one that means yes, or is rarer)")(
       "id", columns(&guess.ids), "use these columns as ids")(
       "dense", columns(&guess.dense), "use these columns as numbers")("skip", columns(&guess.skip),
                                                                       "leave these columns out")(

@@ -45,6 +45,7 @@ struct DataGuess {
   bool is_whole = false;              // There are no others.
   std::string group_feature;          // Whose values group the rows for their AUC, or empty.
   std::optional<size_t> time_column;  // That the rows are split by.
+  double constant_loss = 0;           // Of the losses in reasons, that of a constant prediction.
   bool has_copies = false;    // Whether equal rows, if there are any, are copies of one another.
   std::string spread_column;  // Rows are repeated with other values of it; empty: there is none.
 };
@@ -56,6 +57,7 @@ struct GuessOptions {
   uint64_t max_rows = 200'000;  // Rows to look at, > 0.
   // Columns by their names in the header. Empty: guess.
   std::string label;
+  std::string positive;  // The text that means label 1.
   std::string weight;
   std::string group;
   std::string time;  // That the rows are split by; no feature.

@@ -1,6 +1,7 @@
 #include "simurgh/data/data_guess.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -106,6 +107,21 @@ ColumnGuess Left(std::string reason) {
   return {.config = {.name = {}, .kind = ColumnConfig::Kind::kSkip}, .reason = std::move(reason)};
 }
 
+// The loss of a constant, as Evidence has it.
+double ConstantLoss(const ColumnProfile& label, const ColumnConfig& config) {
+  if (config.label_values != ColumnConfig::LabelValues::kBinary) return 1;
+  double positives = 0;
+  double all = 0;
+  for (const auto& [text, count] : label.values) {
+    const bool is_positive =
+        config.positive.empty() ? ParseNumberCell(text) == 1 : IsAmong(text, config.positive, {});
+    if (is_positive) positives += static_cast<double>(count);
+    all += static_cast<double>(count);
+  }
+  const double share = positives / all;
+  return -share * std::log(share) - (1 - share) * std::log1p(-share);
+}
+
 // A loss of the column alone that nearly tells the label, if there is one.
 std::optional<double> LossOfTelling(const Evidence& evidence) {
   constexpr uint64_t kMinRows = 500;
@@ -115,6 +131,19 @@ std::optional<double> LossOfTelling(const Evidence& evidence) {
   }
   const bool tells = evidence.by_presence < kShare * evidence.constant_of_all;
   return tells ? std::optional(evidence.by_presence) : std::nullopt;
+}
+
+// "; 12 % are missing", or nothing if they are few.
+std::string MissingShare(const ColumnProfile& profile) {
+  constexpr double kFew = 0.05;
+  uint64_t missing = profile.missing_cells();
+  if (profile.is_numeric() || profile.are_dates()) {
+    for (const auto& [text, count] : profile.doubtful) missing += count;
+    for (const auto& [text, count] : profile.words) missing += count;
+  }
+  const double share = static_cast<double>(missing) / static_cast<double>(profile.cells());
+  if (share <= kFew || profile.filled == 0) return "";
+  return absl::StrFormat("; %.0f %% are missing", 100 * share);
 }
 
 bool IsInput(const ColumnGuess& column) {
@@ -171,6 +200,10 @@ class Guesser {
         break;
     }
     ColumnGuess guess = GuessColumn(name, profile, evidence, sample_.is_whole);
+    absl::StrAppend(&guess.reason, MissingShare(profile));
+    if (!profile.is_numeric() && !guess.config.date) {
+      absl::StrAppend(&guess.reason, OtherDateForm(sample_.kept, i));
+    }
     if (!IsInput(guess)) return guess;
     const std::string use = absl::StrCat(
         "as a feature: ", guess.config.kind == ColumnConfig::Kind::kDense ? "--dense " : "--id ",
@@ -294,7 +327,8 @@ StatusOr<DataGuess> GuessSample(const DataSample& sample, const GuessOptions& op
   std::set<std::string> taken;
   std::map<std::string, int> uses;  // Of names in the header.
   for (const std::string& name : sample.header) ++uses[name];
-  ColumnGuess label = GuessLabel(sample.columns[*label_column]);
+  SIMURGH_ASSIGN_OR_RETURN(ColumnGuess label,
+                           GuessLabel(sample.columns[*label_column], options.positive));
   SetNumbers(sample.columns[*label_column], label);
   const Guesser guesser(sample, *label_column, label);
   for (size_t i = 0; i < sample.columns.size(); ++i) {
@@ -323,6 +357,7 @@ StatusOr<DataGuess> GuessSample(const DataSample& sample, const GuessOptions& op
   if (!options.time.empty()) {
     SIMURGH_ASSIGN_OR_RETURN(guess.time_column, FindColumn(sample.header, "--time", options.time));
   }
+  guess.constant_loss = ConstantLoss(sample.columns[*label_column], label.config);
   guess.has_copies = AreCopies(sample, *label_column);
   if (const auto spread = SpreadColumn(sample, *label_column)) {
     guess.spread_column = sample.header[*spread];

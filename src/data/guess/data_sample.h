@@ -151,6 +151,10 @@ class ColumnProfile : public NumberProfile {
 // The guess of a column of dates, if its cells are such and its name does not contradict.
 std::optional<ColumnGuess> GuessDates(const std::string& name, const ColumnProfile& profile);
 
+// The form of a column's texts, such as DD.MM.YYYY, if they are dates that GuessDates() cannot
+// read, and how to convert them. Empty: they are none.
+std::string OtherDateForm(const KeptRows& rows, size_t column);
+
 // The first rows of a file.
 struct DataSample {
   DataConfig table;  // As FindTable() finds it.
@@ -185,8 +189,9 @@ StatusOr<size_t> FindLabel(const DataSample& sample, const std::string& name,
 // Whether a column beside the label is known only with it, such as conversion beside click.
 bool IsFurtherLabel(const std::string& name, const ColumnProfile& profile);
 
-// Requires a column that FindLabel returned. The column of the guess lacks its name.
-ColumnGuess GuessLabel(const ColumnProfile& profile);
+// Requires a column that FindLabel returned. The column of the guess lacks its name. positive: the
+// text of label 1, or empty. Errors: INVALID_ARGUMENT if it is not one of two values.
+StatusOr<ColumnGuess> GuessLabel(const ColumnProfile& profile, const std::string& positive);
 
 // name: in the header. The column of the guess lacks its name.
 ColumnGuess GuessColumn(const std::string& name, const ColumnProfile& profile,

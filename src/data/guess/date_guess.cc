@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <regex>
 #include <string>
 #include <string_view>
 
@@ -76,6 +77,51 @@ std::optional<ColumnGuess> GuessDates(const std::string& name, const ColumnProfi
     guess.config.missing = guess.config.mean;
   }
   return guess;
+}
+
+std::string OtherDateForm(const KeptRows& rows, size_t column) {
+  constexpr uint64_t kFewest = 20;
+  constexpr double kMost = 0.95;
+  static const std::regex kForm(
+      R"(([0-9]{1,2})([./-])([0-9]{1,2})[./-]([0-9]{2}|[0-9]{4})([ T]+[0-9]{1,2}:.*)?)");
+  constexpr size_t kMaxRows = 2'000;
+  uint64_t dates = 0;
+  uint64_t cells = 0;
+  int first = 0;
+  int second = 0;
+  std::string between;
+  bool has_times = false;
+  bool has_century = true;
+  for (size_t row = 0; row < std::min(rows.size(), kMaxRows); ++row) {
+    const std::string cell(rows.Cell(row, column));
+    if (cell.empty()) continue;
+    ++cells;
+    std::smatch parts;
+    if (!std::regex_match(cell, parts, kForm)) continue;
+    ++dates;
+    first = std::max(first, std::stoi(parts[1]));
+    second = std::max(second, std::stoi(parts[3]));
+    between = parts[2];
+    has_century &= parts[4].length() == 4;
+    has_times |= parts[5].matched;
+  }
+  constexpr int kMonths = 12;
+  constexpr int kDays = 31;
+  const bool is_date = std::min(first, second) <= kMonths && std::max(first, second) <= kDays;
+  if (dates < kFewest || static_cast<double>(dates) < kMost * static_cast<double>(cells) ||
+      !is_date) {
+    return "";
+  }
+  const std::string year = absl::StrCat(between, has_century ? "YYYY" : "YY");
+  const std::string time = has_times ? " HH:MM" : "";
+  std::string form =
+      first > kMonths ? absl::StrCat("DD", between, "MM") : absl::StrCat("MM", between, "DD");
+  absl::StrAppend(&form, year, time);
+  if (first <= kMonths && second <= kMonths) {
+    absl::StrAppend(&form, " or DD", between, "MM", year, time);
+  }
+  return absl::StrCat("; looks like ", form, "; convert to YYYY-MM-DD", time,
+                      " to learn from the time");
 }
 
 }  // namespace simurgh

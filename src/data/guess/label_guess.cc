@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -180,6 +181,12 @@ StatusOr<size_t> FindColumn(const std::vector<std::string>& header, std::string_
                             const std::string& name) {
   auto found = std::ranges::find(header, name);
   if (found == header.end()) found = std::ranges::find(header, name, WithoutType);
+  const auto is_similar = [&](const std::string& other) {
+    return absl::EqualsIgnoreCase(other, name);
+  };
+  if (found == header.end() && std::ranges::count_if(header, is_similar) == 1) {
+    found = std::ranges::find_if(header, is_similar);
+  }
   if (found != header.end()) return static_cast<size_t>(found - header.begin());
   return absl::InvalidArgumentError(
       absl::StrCat(absl::string_view(option.data(), option.size()), " ", name,
@@ -237,8 +244,24 @@ bool IsFurtherLabel(const std::string& name, const ColumnProfile& profile) {
   return (*fits <= LabelName::kAction || *fits >= LabelName::kRate) && IsBinary(profile);
 }
 
-ColumnGuess GuessLabel(const ColumnProfile& profile) {
+StatusOr<ColumnGuess> GuessLabel(const ColumnProfile& profile, const std::string& positive) {
   ColumnGuess guess{.config = {.name = {}, .kind = ColumnConfig::Kind::kLabel}, .reason = {}};
+  if (!positive.empty()) {
+    std::vector<std::string> others;
+    for (const auto& [text, count] : profile.values) {
+      if (text != positive) others.push_back(text);
+    }
+    if (profile.values.size() != 2 || others.size() != 1) {
+      return absl::InvalidArgumentError(absl::StrCat("--positive ", positive, ": the label has ",
+                                                     ValuesOf(profile),
+                                                     "; name one of two values"));
+    }
+    guess.config.positive = {positive};
+    guess.config.negative = others;
+    guess.reason =
+        absl::StrCat(Quoted(positive), " is 1, as --positive; ", Quoted(others[0]), " is 0");
+    return guess;
+  }
   if (!IsBinary(profile)) {
     guess.config.label_values = ColumnConfig::LabelValues::kNumbers;
     guess.reason = absl::StrCat("a number of ", ValuesOf(profile), ": a regression");

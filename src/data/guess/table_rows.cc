@@ -234,7 +234,9 @@ TableLines::TableLines(TableLines&&) noexcept = default;
 StatusOr<TableLines> TableLines::Open(const DataConfig& table, const std::string& path) {
   if (!IsArrow(table)) {
     SIMURGH_ASSIGN_OR_RETURN(RowLines lines, RowLines::Open(table, {path}));
-    return TableLines(std::move(lines));
+    TableLines all(std::move(lines));
+    if (HasHeader(table)) all.separator_ = table.csv.separator;
+    return all;
   }
   auto blocks = std::make_unique<Blocks>();
   SIMURGH_ASSIGN_OR_RETURN(blocks->source,
@@ -245,7 +247,14 @@ StatusOr<TableLines> TableLines::Open(const DataConfig& table, const std::string
 }
 
 StatusOr<std::optional<Line>> TableLines::Next() {
-  if (lines_) return lines_->Next();
+  if (lines_) {
+    for (;;) {
+      SIMURGH_ASSIGN_OR_RETURN(const std::optional<Line> line, lines_->Next());
+      const bool is_blank = separator_ != '\0' && line && line->whole &&
+                            line->text.find_first_not_of(separator_) == line->text.npos;
+      if (!is_blank) return line;
+    }
+  }
   Blocks& blocks = *blocks_;
   if (blocks.row >= blocks.block->rows) {
     SIMURGH_ASSIGN_OR_RETURN(const bool has_rows, blocks.source->Read(*blocks.block));

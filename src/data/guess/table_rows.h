@@ -36,7 +36,8 @@ class TableLines {
   ~TableLines();
   TableLines(TableLines&&) noexcept;
 
-  // The next row; nothing at the end. Lifetime: until the next call. Errors: as Open.
+  // The next row; nothing at the end. Leaves out lines of a CSV file that have separators only,
+  // which spreadsheets write. Lifetime: until the next call. Errors: as Open.
   StatusOr<std::optional<Line>> Next();
   // Adds the place of the last row to an error.
   Status AtLine(const Status& status) const;
@@ -48,6 +49,7 @@ class TableLines {
   explicit TableLines(std::unique_ptr<Blocks> blocks);
 
   std::optional<RowLines> lines_;   // Of a text file.
+  char separator_ = '\0';           // Of a CSV file.
   std::unique_ptr<Blocks> blocks_;  // Of Parquet and Arrow data; else null.
 };
 
