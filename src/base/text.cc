@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -40,9 +41,54 @@ std::string ValueOf(const Settings& settings, const std::string& key) {
   return found == settings.end() ? "none" : found->second;
 }
 
-std::string Printable(const std::string& text) {
+// A recorded setting, in which RecordedText() has replaced all bytes but ASCII.
+std::string Printable(const std::string& recorded) {
   constexpr size_t kMaxBytes = 160;
+  std::string text;
+  for (size_t i = 0; i < recorded.size(); ++i) {
+    const std::string digits =
+        recorded.substr(i).starts_with("\\x") ? recorded.substr(i + 2, 2) : "";
+    uint32_t byte = 0;
+    if (digits.size() == 2 && absl::SimpleHexAtoi(digits, &byte) && byte >= 0x80) {
+      text += static_cast<char>(byte);
+      i += 3;
+    } else {
+      text += recorded[i];
+    }
+  }
   return PrintableLine(text.substr(0, kMaxBytes));
+}
+
+// The bytes of the first character; 0: they are not UTF-8.
+size_t FirstLength(std::string_view text) {
+  const auto byte = static_cast<unsigned char>(text[0]);
+  const size_t length = byte < 0x80   ? 1
+                        : byte < 0xc2 ? 0
+                        : byte < 0xe0 ? 2
+                        : byte < 0xf0 ? 3
+                        : byte < 0xf5 ? 4
+                                      : 0;
+  if (length > text.size()) return 0;
+  for (size_t k = 1; k < length; ++k) {
+    if ((static_cast<unsigned char>(text[k]) & 0xc0) != 0x80) return 0;
+  }
+  return length;
+}
+
+// Whether a terminal shows the character: no control character, U+0080 to U+009F, and none that
+// changes the direction of text, U+200E, U+200F, U+2028 to U+202E and U+2066 to U+2069.
+bool IsShown(std::string_view character) {
+  if (character.size() == 1) return absl::ascii_isprint(static_cast<unsigned char>(character[0]));
+  if (character.size() == 2) return character[0] != '\xc2' || character[1] >= '\xa0';
+  const std::string_view start = character.substr(0, 2);
+  const char last = character.back();
+  if (start == "\xe2\x80")
+    return last < '\x8e' || (last > '\x8f' && last < '\xa8') || last > '\xae';
+  return start != "\xe2\x81" || last < '\xa6' || last > '\xa9';
+}
+
+void AppendByte(char byte, std::string& line) {
+  absl::StrAppend(&line, "\\x", absl::Hex(static_cast<unsigned char>(byte), absl::kZeroPad2));
 }
 
 }  // namespace
@@ -57,17 +103,8 @@ bool IsUtf8(std::string_view text) {
         continue;
       }
     }
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const size_t length = byte < 0x80   ? 1
-                          : byte < 0xc2 ? 0
-                          : byte < 0xe0 ? 2
-                          : byte < 0xf0 ? 3
-                          : byte < 0xf5 ? 4
-                                        : 0;
-    if (length == 0 || i + length > text.size()) return false;
-    for (size_t k = 1; k < length; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
-    }
+    const size_t length = FirstLength(text.substr(i));
+    if (length == 0) return false;
     i += length;
   }
   return true;
@@ -82,13 +119,17 @@ std::string ShellWord(const std::string& word) {
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
-std::string PrintableLine(const std::string& text) {
+std::string PrintableLine(const std::string& whole) {
+  std::string_view text = whole;
   std::string line;
-  for (const char c : text) {
-    if (absl::ascii_isprint(static_cast<unsigned char>(c))) {
-      line += c;
+  while (!text.empty()) {
+    const size_t length = FirstLength(text);
+    if (length > 0 && IsShown(text.substr(0, length))) {
+      line += text.substr(0, length);
+      text.remove_prefix(length);
     } else {
-      absl::StrAppend(&line, "\\x", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
+      AppendByte(text[0], line);
+      text.remove_prefix(1);
     }
   }
   return line;

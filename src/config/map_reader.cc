@@ -156,9 +156,18 @@ std::string HashText(const std::string& bytes) {
 }
 
 std::string RecordedText(const std::string& value) {
+  // Older models have these texts, too: ASCII, \xNN in place of other bytes.
   constexpr size_t kMaxBytes = 96;
   constexpr size_t kShownBytes = 32;
-  const std::string line = PrintableLine(value);
+  std::string line;
+  for (const char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (absl::ascii_isprint(byte)) {
+      line += c;
+    } else {
+      absl::StrAppend(&line, "\\x", absl::Hex(byte, absl::kZeroPad2));
+    }
+  }
   if (line.size() <= kMaxBytes) return line;
   return absl::StrCat(line.substr(0, kShownBytes), "... (", value.size(), " bytes, ",
                       HashText(value), ")");

@@ -39,6 +39,9 @@ TEST_CASE("Settings differ by key, with both values, defaults and a bound", "[co
         "a.0.x = 2 (own), 1 (peer); b = p = q (own), p (peer)");
   CHECK(SettingsDifference("", "own", "a\x1b = \x7f\n", "peer") ==
         "a\\x1b = none (own), \\x7f (peer)");
+  // Recorded settings have no other bytes than ASCII.
+  CHECK(SettingsDifference("", "own", "a = gr\\xc3\\xbcn \\xff \\x1b\n", "peer") ==
+        "a = none (own), gr\xc3\xbcn \\xff \\x1b (peer)");
   std::string many;
   for (int i = 0; i < 9; ++i) {
     many += "k" + std::to_string(i) + " = " + std::string(1'000, 'v') + "\n";
