@@ -223,15 +223,52 @@ class Expansion {
       return Report("first_order", "leaves fewer than two features for the second order",
                     "add features of a common dim");
     }
+    std::vector<std::string> vectors;
+    if (!AddAttention(others, &vectors)) return;
     Add("first_order", InputsOf(model_.first_order_features), {{.kind = Kind::kSum}});
-    Add("second_order", InputsOf(others), {{.kind = Kind::kFm, .width = dim}});
-    Add("deep", WithDense(InputsOf(others)), WithLogits(deep_));
+    Add("second_order", vectors, {{.kind = Kind::kFm, .width = dim}});
+    Add("deep", WithDense(vectors), WithLogits(deep_));
     std::vector<std::string> terms = {"first_order", "second_order", "deep"};
     if (has_dense_) {
       Add("numbers", {"dense"}, {Logits()});
       terms.emplace_back("numbers");
     }
     Add("top", terms, {{.kind = Kind::kSum}});
+  }
+
+  // Adds a tower for each attention. Sets the inputs of all features, those towers in place of the
+  // sequences. False after a report.
+  bool AddAttention(const std::vector<std::string>& features, std::vector<std::string>* inputs) {
+    std::map<std::string, std::string> towers;  // By sequence.
+    for (size_t i = 0; i < model_.attention.size(); ++i) {
+      const auto& [sequence, query] = model_.attention[i];
+      const std::string path = absl::StrCat("model.deepfm.attention.", i);
+      for (const auto& [key, name] : {std::pair(".sequence", sequence), {".query", query}}) {
+        if (!diagnostics_.CheckKnown(path + key, "feature", name, features)) return false;
+        const FeatureConfig& feature =
+            *std::ranges::find(config_.features, name, &FeatureConfig::name);
+        const bool is_sequence = feature.pooling == Pooling::kRaw;
+        const bool fits = name == sequence ? is_sequence && feature.mask : !is_sequence;
+        if (fits && sequence != query) continue;
+        diagnostics_.Report(path + key,
+                            absl::StrCat("feature '", name, "' cannot be the ", key + 1),
+                            "name a sequence with pooling: raw and mask: true, and a query of "
+                            "another pooling");
+        return false;
+      }
+      const std::string tower = absl::StrCat("attention_", i + 1);
+      Add(tower, {kFeatureInput + query, kFeatureInput + sequence, "mask." + sequence},
+          {{.kind = Kind::kAttention, .hidden = {32, 16}}});
+      if (towers.emplace(sequence, tower).second) continue;
+      diagnostics_.Report(path + ".sequence", absl::StrCat("'", sequence, "' is given twice"),
+                          "remove one");
+      return false;
+    }
+    for (const std::string& feature : features) {
+      const auto tower = towers.find(feature);
+      inputs->push_back(tower == towers.end() ? kFeatureInput + feature : tower->second);
+    }
+    return true;
   }
 
   void WideDeep() {
@@ -373,6 +410,18 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
              "Models",
              &shorthand->first_order_features, {0, kMaxFeatures}, Need::kOptional,
              "names of features");
+    in.Maps(
+        "attention", "sequences that are read by target attention, see Sequences",
+        {0, kMaxFeatures},
+        [&](MapReader& entry) {
+          ModelShorthand::Attention attention;
+          entry.Name("sequence", "feature with `pooling: raw` and `mask: true`",
+                     &attention.sequence, Need::kRequired);
+          entry.Name("query", "feature that the ids of the sequence are weighed for",
+                     &attention.query, Need::kRequired);
+          shorthand->attention.push_back(attention);
+        },
+        "none");
     ReadLayers(in, "deep", deep, kDefaultLayers, &shorthand->deep);
   });
   model("wide_deep", Named::kWideDeep, [&](MapReader& in) {
@@ -440,10 +489,14 @@ void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfi
     const std::string& name = feature.name;
     const bool is_weight =
         name.ends_with(kEnd) && features.contains(name.substr(0, name.size() - std::strlen(kEnd)));
+    const bool is_attended =
+        std::ranges::find(shorthand->attention, name, &ModelShorthand::Attention::sequence) !=
+        shorthand->attention.end();
     if (is_weight || !tables.contains(feature.table)) continue;
     FeatureConfig weight = feature;
     weight.name += kEnd;
-    weight.table += kEnd;
+    // An item that was seen tells something else than the same item now.
+    weight.table = (is_attended ? name : feature.table) + kEnd;
     weight.mask = false;
     if (weight.pooling == Pooling::kRaw) weight.pooling = Pooling::kSum;
     for (const std::string& added : {weight.name, weight.table}) {

@@ -23,6 +23,11 @@ void ReadLayers(MapReader& in, const std::string& key, const char* meaning,
 struct ModelShorthand {
   enum class Kind { kNone, kDlrm, kDcnV2, kDeepFm, kWideDeep };
   enum class Structure { kStacked, kParallel };
+  // The ids of a sequence are weighed for the query.
+  struct Attention {
+    std::string sequence;
+    std::string query;
+  };
 
   Kind kind = Kind::kNone;
   std::string key;                                // In YAML, under `model`.
@@ -33,6 +38,7 @@ struct ModelShorthand {
   uint32_t rank = 0;                              // dcn_v2
   Structure structure = Structure::kStacked;      // dcn_v2
   std::vector<std::string> first_order_features;  // deepfm, wide_deep
+  std::vector<Attention> attention;               // deepfm
 };
 
 // Reads the model given instead of `towers`. Reports none and more than one.

@@ -23,7 +23,9 @@ struct ColumnGuess {
   bool is_also_id = false;              // dense: few values, useful as a category, too.
   std::vector<double> boundaries = {};  // The limits of these ranges, for a stream.
   bool has_times = false;               // Dates: some have a time.
-  uint32_t quantiles = 0;  // dense: ranges that are useful as a category, too; 0: none.
+  uint32_t quantiles = 0;   // dense: ranges that are useful as a category, too; 0: none.
+  std::string item = {};    // Lists of what was seen: the name of the column with the same values.
+  uint32_t max_length = 0;  // Of these lists.
 };
 
 // Whether the first line of a file has the names of its columns.

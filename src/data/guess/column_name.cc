@@ -240,6 +240,16 @@ bool NamesScore(std::string_view name) {
          });
 }
 
+bool NamesHistory(std::string_view name) {
+  static constexpr std::array kHistory =
+      std::to_array<Word>({"hist",     "history",   "histories", "seq",       "sequence", "past",
+                           "previous", "prev",      "recent",    "last",      "seen",     "viewed",
+                           "visited",  "clicked",   "bought",    "purchased", "played",   "watched",
+                           "behavior", "behaviors", "behaviour", "behaviours"});
+  const std::vector<std::string> words = WordsOf(name);  // With the type "token_seq" of RecBole.
+  return std::ranges::any_of(words, [](const std::string& word) { return IsOne(word, kHistory); });
+}
+
 bool NamesProperty(std::string_view name) {
   const std::vector<std::string> words = WordsOf(WithoutType(name));
   return std::ranges::any_of(words,

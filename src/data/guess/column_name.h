@@ -42,6 +42,9 @@ std::optional<LabelName> LabelNameOf(std::string_view name);
 // "Book-Rating", "review_score".
 bool NamesScore(std::string_view name);
 
+// Whether the name is one of things that a user has seen before: "hist_item".
+bool NamesHistory(std::string_view name);
+
 // Whether the name is one of a property with two values that is seldom a label: "gender".
 bool NamesProperty(std::string_view name);
 

@@ -307,6 +307,55 @@ Status FitTable(DataGuess& guess) {
   return absl::OkStatus();
 }
 
+// Whether the names have a word in common: "hist_item" and "item_id".
+bool ShareWord(std::string_view a, std::string_view b) {
+  const std::vector<std::string> words = WordsOf(WithoutType(b));
+  return std::ranges::any_of(WordsOf(WithoutType(a)), [&](const std::string& word) {
+    return std::ranges::find(words, word) != words.end();
+  });
+}
+
+// Finds lists of what was seen, and the column of the thing that is seen or not: by names, and by
+// values that both have.
+void FindSequences(const DataSample& sample, DataGuess& guess) {
+  constexpr double kMinShare = 0.5;  // Of the values of one of the columns.
+  constexpr double kMinBoth = 0.05;
+  constexpr uint64_t kMaxLength = 50;
+  const auto is_list = [](const ColumnGuess& column) {
+    return column.config.kind == ColumnConfig::Kind::kId && column.config.separator != '\0';
+  };
+  for (size_t i = 0; i < guess.columns.size(); ++i) {
+    ColumnGuess& lists = guess.columns[i];
+    if (!is_list(lists) || !NamesHistory(sample.header[i])) continue;
+    const size_t separator = ColumnProfile::kListSeparators.find(lists.config.separator);
+    const ListProfile& list = sample.columns[i].lists[separator];
+    double best = 0;
+    ColumnGuess* item = nullptr;
+    double shown = 0;
+    for (size_t k = 0; k < guess.columns.size(); ++k) {
+      ColumnGuess& other = guess.columns[k];
+      if (other.config.kind != ColumnConfig::Kind::kId || is_list(other)) continue;
+      const double of_list = list.distinct.ShareIn(sample.columns[k].distinct);
+      const double of_other = sample.columns[k].distinct.ShareIn(list.distinct);
+      if (std::max(of_list, of_other) < kMinShare || std::min(of_list, of_other) < kMinBoth) {
+        continue;
+      }
+      const double fit =
+          of_list + of_other + (ShareWord(sample.header[i], sample.header[k]) ? 1 : 0);
+      if (fit <= best) continue;
+      best = fit;
+      item = &other;
+      shown = of_list;
+    }
+    if (item == nullptr) continue;
+    lists.item = item->config.name;
+    lists.max_length = static_cast<uint32_t>(std::min(list.most, kMaxLength));
+    item->vocabulary.clear();  // One hash for both.
+    absl::StrAppendFormat(&lists.reason, "; attention for %s, which has %.0f %% of them",
+                          item->config.name, 100 * shown);
+  }
+}
+
 // is_strict: whether columns that tell the label are left out, if there are others.
 StatusOr<DataGuess> GuessSample(const DataSample& sample, const GuessOptions& options,
                                 bool is_strict) {
@@ -368,6 +417,7 @@ StatusOr<DataGuess> GuessSample(const DataSample& sample, const GuessOptions& op
       return std::ranges::find(guess.missing_values, text) != guess.missing_values.end();
     });
   }
+  if (!HasPairs(guess.table)) FindSequences(sample, guess);
   SIMURGH_RETURN_IF_ERROR(FitTable(guess));
   for (size_t i = 0; options.is_for_stream && i < guess.columns.size(); ++i) {
     ColumnGuess& column = guess.columns[i];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -97,6 +98,21 @@ uint64_t DistinctCounter::count() const {
   const double share = static_cast<double>(smallest.back()) /
                        static_cast<double>(std::numeric_limits<uint64_t>::max());
   return static_cast<uint64_t>(static_cast<double>(kExact) / share);
+}
+
+double DistinctCounter::ShareIn(const DistinctCounter& other) const {
+  std::vector<uint64_t> own = Smallest();
+  std::vector<uint64_t> others = other.Smallest();
+  // Up to this hash, both are complete.
+  uint64_t limit = std::numeric_limits<uint64_t>::max();
+  for (const std::vector<uint64_t>* hashes : {&own, &others}) {
+    if (hashes->size() > kExact) limit = std::min(limit, hashes->back());
+  }
+  std::erase_if(own, [limit](uint64_t hash) { return hash > limit; });
+  if (own.empty()) return 0;
+  std::vector<uint64_t> common;
+  std::ranges::set_intersection(own, others, std::back_inserter(common));
+  return static_cast<double>(common.size()) / static_cast<double>(own.size());
 }
 
 void ColumnProfile::Add(std::string_view cell) {
@@ -217,7 +233,7 @@ void ListProfile::Add(std::string_view cell, char separator) {
   uint64_t count = 0;
   ForEachValue(cell, separator, [&](std::string_view value) {
     if (value.empty()) return;
-    distinct.Add(value);
+    distinct.Add(IntegerText(value).value_or(value));
     constexpr std::string_view kStarts = "0123456789+-.";
     if (kStarts.find(value[0]) != kStarts.npos && ParseNumberCell(value)) {
       ++numbers;

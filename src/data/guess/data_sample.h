@@ -39,6 +39,8 @@ class DistinctCounter {
 
   void Add(std::string_view text);
   uint64_t count() const;
+  // The share of the texts that the other one has, too.
+  double ShareIn(const DistinctCounter& other) const;
 
  private:
   // The smallest hashes of the texts, kExact + 1 at most, in order.

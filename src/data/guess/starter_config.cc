@@ -60,6 +60,7 @@ struct Feature {
   bool is_frequent;
   uint64_t capacity;
   std::string comment;
+  std::string item;  // A sequence with the table of this feature; empty: none.
 };
 
 // Room for four times the values, in a round number.
@@ -104,7 +105,7 @@ std::vector<Feature> FeaturesOf(const DataGuess& guess, const StarterOptions& op
                        const std::string& comment) {
     constexpr uint64_t kManyRows = 10;  // Per value.
     features.push_back(
-        {name, keys, distinct * kManyRows <= train_rows, CapacityOf(distinct), comment});
+        {name, keys, distinct * kManyRows <= train_rows, CapacityOf(distinct), comment, ""});
   };
   for (const ColumnGuess& column : guess.columns) {
     const std::string& name = column.config.name;
@@ -113,11 +114,18 @@ std::vector<Feature> FeaturesOf(const DataGuess& guess, const StarterOptions& op
       std::vector<std::string> keys;
       // Features of the first order have this ending.
       const bool is_other = name.ends_with(kWeight);
+      const bool is_sequence = !column.item.empty() && !is_other && !column.item.ends_with(kWeight);
+      if (is_sequence) {
+        keys.push_back(absl::StrCat("table: ", NameText(column.item),
+                                    ", pooling: raw, max_length: ", column.max_length,
+                                    ", keep: last, mask: true"));
+      }
       if (is_other) keys.push_back(absl::StrCat("column: ", NameText(name)));
       if (!column.vocabulary.empty()) {
         keys.push_back(absl::StrCat("vocabulary: ", Texts(column.vocabulary)));
       }
       add(is_other ? unique(name + "_id") : name, absl::StrJoin(keys, ", "), distinct, "");
+      if (is_sequence) features.back().item = column.item;
     }
     if (column.is_also_id && left > 0) {
       --left;
@@ -138,6 +146,12 @@ std::vector<Feature> FeaturesOf(const DataGuess& guess, const StarterOptions& op
       add(unique(name + "_range"), absl::StrCat("column: ", NameText(name), ", ", RangesOf(column)),
           column.quantiles, "ranges with equally many rows");
     }
+  }
+  // A table has room for the values of both.
+  for (const Feature& sequence : features) {
+    if (sequence.item.empty()) continue;
+    Feature& item = *std::ranges::find(features, sequence.item, &Feature::name);
+    item.capacity = std::max(item.capacity, sequence.capacity);
   }
   if (!features.empty()) return features;
   // A model needs embeddings.
@@ -204,7 +218,9 @@ std::string Tables(const std::vector<Feature>& features, uint64_t train_rows) {
   const Course& course = CourseFor(train_rows);
   for (const Feature& feature : features) {
     const bool is_rare = course.are_all_rare || !feature.is_frequent;
-    (is_rare ? rare : frequent)[feature.capacity].push_back(feature.name);
+    if (feature.item.empty()) {
+      (is_rare ? rare : frequent)[feature.capacity].push_back(feature.name);
+    }
     weights[feature.capacity].push_back(feature.name + kWeight);
   }
   const double factor = RateFactor(features.size());
@@ -375,10 +391,21 @@ std::string Data(const DataGuess& guess, const StarterOptions& options) {
 // The second order needs two features.
 std::string Model(const std::vector<Feature>& features) {
   const bool has_pairs = features.size() > 1;
-  return absl::StrCat("\n# The sum of a weight for each value",
-                      has_pairs ? ", products of vectors" : "", " and a deep network.\nmodel:\n  ",
-                      has_pairs ? "deepfm" : "wide_deep",
-                      ": {deep: [{linear: 256}, relu, {linear: 128}, relu]}\n");
+  std::vector<std::string> attention;
+  for (const Feature& feature : features) {
+    if (feature.item.empty()) continue;
+    attention.push_back(absl::StrCat("{sequence: ", NameText(feature.name),
+                                     ", query: ", NameText(feature.item), "}"));
+  }
+  return absl::StrCat(
+      "\n# The sum of a weight for each value", has_pairs ? ", products of vectors" : "",
+      " and a deep network.\n",
+      attention.empty() ? ""
+                        : "# By attention, those values of a sequence count that matter for the "
+                          "query.\n",
+      "model:\n  ", has_pairs ? "deepfm" : "wide_deep", ": {",
+      attention.empty() ? "" : absl::StrCat("attention: [", absl::StrJoin(attention, ", "), "], "),
+      "deep: [{linear: 256}, relu, {linear: 128}, relu]}\n");
 }
 
 // What follows from the label.

@@ -301,5 +301,36 @@ TEST_CASE("Errors of models by name", "[config]") {
             "features of the first order");
 }
 
+TEST_CASE("A deepfm attends to sequences, which have weights of the first order", "[config]") {
+  const auto text = [](const std::string& attention, const std::string& rest = "mask: true") {
+    return File(
+        absl::StrCat("features: [{name: a}, {name: b, table: a, pooling: raw, max_length: 4, ",
+                     rest, "}]\nmodel: {deepfm: {attention: [", attention, "]}}\n"));
+  };
+  const ClusterConfig config = Parse(text("{sequence: b, query: a}"));
+  CHECK(Features(config) == Names{"a", "b", "a_weight", "b_weight"});
+  CHECK(Tables(config) == Names{"a", "a_weight", "b_weight"});
+  const auto tower = [&](const std::string& name) {
+    return *std::ranges::find(config.model.towers, name, &TowerConfig::name);
+  };
+  CHECK(tower("attention_1").inputs == Names{"embeddings.a", "embeddings.b", "mask.b"});
+  CHECK(tower("attention_1").layers[0].kind == LayerConfig::Kind::kAttention);
+  CHECK(tower("second_order").inputs == Names{"embeddings.a", "attention_1"});
+  CHECK(tower("deep").inputs == Names{"dense", "embeddings.a", "attention_1"});
+  const auto error = [](const std::string& file) {
+    const std::string message(ParseClusterConfig(file, kSamplePath, {}).status().message());
+    return message.substr(message.find("model."));
+  };
+  CHECK(error(text("{sequence: a, query: b}")) ==
+        "model.deepfm.attention.0.sequence: feature 'a' cannot be the sequence; name a sequence "
+        "with pooling: raw and mask: true, and a query of another pooling");
+  CHECK(error(text("{sequence: b, query: a}", "mask: false"))
+            .starts_with("model.deepfm.attention.0.sequence: feature 'b' cannot be the sequence"));
+  CHECK(error(text("{sequence: b, query: a}, {sequence: b, query: a}")) ==
+        "model.deepfm.attention.1.sequence: 'b' is given twice; remove one");
+  CHECK(error(text("{sequence: b, query: c}"))
+            .starts_with("model.deepfm.attention.0.query: no feature is named 'c'"));
+}
+
 }  // namespace
 }  // namespace simurgh
