@@ -2,6 +2,7 @@
 
 // Runs coroutines in the thread of the test.
 
+#include <chrono>
 #include <exception>
 #include <optional>
 #include <type_traits>
@@ -17,7 +18,8 @@ class Loop {
   asio::any_io_executor executor() { return context_.get_executor(); }
   asio::io_context& context() { return context_; }
 
-  // Runs the loop until `task` has ended. Returns its result or rethrows its exception.
+  // Runs the loop until `task` has ended. Returns its result or rethrows its exception. A task that
+  // waits for what never comes ends the program, so that its test is named.
   template <typename T>
   T Run(awaitable<T> task) {
     std::exception_ptr thrown;
@@ -30,14 +32,19 @@ class Loop {
     };
     asio::co_spawn(context_, std::move(task), end);
     context_.restart();
-    while (!ended)
-      SIMURGH_CHECK(context_.run_one() != 0)
-          << "the event loop has no work, and the task has not ended";
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!ended) {
+      SIMURGH_CHECK(context_.run_one_until(deadline) != 0)
+          << "the task has not ended, and the event loop has no work or has run for "
+          << kPatience.count() << " minutes";
+    }
     if (thrown) std::rethrow_exception(thrown);
     if constexpr (!std::is_void_v<T>) return *std::move(result);
   }
 
  private:
+  static constexpr std::chrono::minutes kPatience{4};
+
   asio::io_context context_;
 };
 
