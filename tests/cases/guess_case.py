@@ -46,7 +46,7 @@ for name, u, i, w in (("integers", "", "", ""), ("letters", "u", "i", "w")):
           zip([f"{u}{x}" for x in user], [f"{i}{x}" for x in item],
               [f"{w}{x % 7}" for x in hour], price, label))
     simurgh("init", f"{name}.csv")
-    text = re.sub(r" *#.*|, vocabulary: [^]]*]|, integers: true|127.0.0.1:\d+", "",
+    text = re.sub(r" *#.*|, integers: true|127.0.0.1:\d+", "",
                   open(f"{name}.yaml").read())
     files[name] = text.replace(name, "FILE").split()
     reached = simurgh("train", f"{name}.yaml", "--refit").value("test_auc")

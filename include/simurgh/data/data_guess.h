@@ -15,12 +15,11 @@ namespace simurgh {
 
 // Guesses of a column's role, from its name and its cells.
 struct ColumnGuess {
-  ColumnConfig config;    // With a valid and unique name.
-  std::string reason;     // A phrase for the user.
-  uint64_t distinct = 0;  // id: values; about 2 % off above 4,096. A lower bound unless all rows
-                          // were looked at.
-  std::vector<std::string> vocabulary;  // id: all values, if they are few; empty: hash them.
-  bool is_also_id = false;              // dense: few values, useful as a category, too.
+  ColumnConfig config;      // With a valid and unique name.
+  std::string reason;       // A phrase for the user.
+  uint64_t distinct = 0;    // id: values; about 2 % off above 4,096. A lower bound unless all rows
+                            // were looked at.
+  bool is_also_id = false;  // dense: few values, useful as a category, too.
   std::vector<double> boundaries = {};  // The limits of these ranges, for a stream.
   bool has_times = false;               // Dates: some have a time.
   uint32_t quantiles = 0;   // dense: ranges that are useful as a category, too; 0: none.

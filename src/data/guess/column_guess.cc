@@ -23,7 +23,6 @@ namespace {
 
 using Kind = ColumnConfig::Kind;
 
-constexpr uint64_t kMaxVocabulary = 32;   // Values that are listed.
 constexpr uint64_t kMaxCategories = 200;  // Numbers that are used as ids, too.
 constexpr uint64_t kRowsPerCategory = 20;
 constexpr double kMaxSkewness = 2;  // Above it, non-negative numbers get log1p.
@@ -75,8 +74,6 @@ ColumnGuess Ids(const ColumnProfile& profile, bool is_whole) {
   ColumnGuess guess{.config = {.name = {}, .kind = Kind::kId}, .reason = {}};
   guess.distinct = profile.distinct.count();
   guess.reason = CountText(profile, guess.distinct, is_whole);
-  if (!is_whole || guess.distinct > kMaxVocabulary) return guess;
-  for (const auto& [text, count] : profile.values) guess.vocabulary.push_back(text);
   return guess;
 }
 

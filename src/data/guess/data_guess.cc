@@ -247,11 +247,6 @@ void SetNumbers(const ColumnProfile& profile, ColumnGuess& guess) {
   config.integers =
       has_ids && profile.format == NumberFormat() && profile.integers == profile.numbers;
   if (!config.integers) return;
-  std::set<std::string> integers;
-  for (const std::string& text : guess.vocabulary) {
-    if (const auto integer = IntegerText(text)) integers.emplace(*integer);
-  }
-  guess.vocabulary.assign(integers.begin(), integers.end());
   if (profile.mangled == 0) return;
   absl::StrAppend(&guess.reason, "; ", profile.mangled, " like ", profile.first_mangled,
                   " have lost digits and are missing");
@@ -284,8 +279,6 @@ Status FitTable(DataGuess& guess) {
       absl::StrAppend(&column.reason, "; a number of the format");
     }
     if (table.format == Format::kCriteo) config.date = config.integers = column.has_times = false;
-    // Ids of Criteo's layout and indices are integers.
-    if (table.format == Format::kCriteo || HasPairs(table)) column.vocabulary.clear();
     if (config.kind != ColumnConfig::Kind::kLabel) continue;
     if (HasPairs(table) && config.label_values == ColumnConfig::LabelValues::kBinary) {
       const auto is_label = [](const std::vector<std::string>& texts, const char* text) {
@@ -350,7 +343,6 @@ void FindSequences(const DataSample& sample, DataGuess& guess) {
     if (item == nullptr) continue;
     lists.item = item->config.name;
     lists.max_length = static_cast<uint32_t>(std::min(list.most, kMaxLength));
-    item->vocabulary.clear();  // One hash for both.
     absl::StrAppendFormat(&lists.reason, "; attention for %s, which has %.0f %% of them",
                           item->config.name, 100 * shown);
   }
@@ -412,11 +404,6 @@ StatusOr<DataGuess> GuessSample(const DataSample& sample, const GuessOptions& op
     guess.spread_column = sample.header[*spread];
   }
   guess.missing_values = MissingValues(sample, guess.columns);
-  for (ColumnGuess& column : guess.columns) {
-    std::erase_if(column.vocabulary, [&](const std::string& text) {
-      return std::ranges::find(guess.missing_values, text) != guess.missing_values.end();
-    });
-  }
   if (!HasPairs(guess.table)) FindSequences(sample, guess);
   SIMURGH_RETURN_IF_ERROR(FitTable(guess));
   for (size_t i = 0; options.is_for_stream && i < guess.columns.size(); ++i) {

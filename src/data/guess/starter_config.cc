@@ -111,20 +111,16 @@ std::vector<Feature> FeaturesOf(const DataGuess& guess, const StarterOptions& op
     const std::string& name = column.config.name;
     if (column.config.kind == Kind::kId) {
       const uint64_t distinct = ExpectedDistinct(column, guess, train_rows);
-      std::vector<std::string> keys;
       // Features of the first order have this ending.
       const bool is_other = name.ends_with(kWeight);
       const bool is_sequence = !column.item.empty() && !is_other && !column.item.ends_with(kWeight);
+      std::string keys = is_other ? absl::StrCat("column: ", NameText(name)) : "";
       if (is_sequence) {
-        keys.push_back(absl::StrCat("table: ", NameText(column.item),
-                                    ", pooling: raw, max_length: ", column.max_length,
-                                    ", keep: last, mask: true"));
+        keys = absl::StrCat("table: ", NameText(column.item),
+                            ", pooling: raw, max_length: ", column.max_length,
+                            ", keep: last, mask: true");
       }
-      if (is_other) keys.push_back(absl::StrCat("column: ", NameText(name)));
-      if (!column.vocabulary.empty()) {
-        keys.push_back(absl::StrCat("vocabulary: ", Texts(column.vocabulary)));
-      }
-      add(is_other ? unique(name + "_id") : name, absl::StrJoin(keys, ", "), distinct, "");
+      add(is_other ? unique(name + "_id") : name, keys, distinct, "");
       if (is_sequence) features.back().item = column.item;
     }
     if (column.is_also_id && left > 0) {
@@ -248,8 +244,8 @@ std::string Tables(const std::vector<Feature>& features, uint64_t train_rows) {
 
 std::string Features(const std::vector<Feature>& features) {
   std::string text =
-      "\n# Each value of a feature has a row in the table of the same name. The column has that\n"
-      "# name, too, unless `column` is given. With a vocabulary, other texts read as missing.\n"
+      "\n# Each value of a feature has a row in the table of the same name, new values, too. The\n"
+      "# column has that name, unless `column` is given.\n"
       "features:\n";
   for (const Feature& feature : features) {
     text += Entry("  ",
