@@ -16,6 +16,7 @@ constexpr std::chrono::seconds kInterval{1};           // Between calls of a pee
 constexpr std::chrono::milliseconds kRetryPause{100};  // The client's back-off is added to it.
 constexpr std::chrono::seconds kPatience{1};           // For a connection.
 constexpr std::chrono::seconds kTimeout{5};            // For an answer.
+constexpr std::chrono::seconds kStart{3};              // Of the daemons of a machine.
 
 bool IsRefusal(const Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsUnauthenticated(status);
@@ -92,9 +93,13 @@ void PeerMonitor::Note(Watched& watched, const Status& status) {
   if (status.ok() && !watched.was_ready) {
     spdlog::info("peer is ready: peer='{}' address={}", name, watched.peer.address);
   } else if (!status.ok() && !is_stopping) {
-    if (const auto suppressed = watched.log.Admit(LogLimiter::Clock::now())) {
-      spdlog::warn("waiting for a peer: peer='{}' suppressed_lines={}: {}", name, *suppressed,
-                   std::string(status.message()));
+    const auto now = LogLimiter::Clock::now();
+    // Daemons that start together wait for each other for a moment.
+    const bool is_late = now - started_ > kStart || IsRefusal(status);
+    if (const auto suppressed = watched.log.Admit(now)) {
+      spdlog::log(is_late ? spdlog::level::warn : spdlog::level::info,
+                  "waiting for a peer: peer='{}' suppressed_lines={}: {}", name, *suppressed,
+                  std::string(status.message()));
     }
   }
   watched.was_ready = status.ok();

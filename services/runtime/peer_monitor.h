@@ -70,6 +70,7 @@ class PeerMonitor {
   Status Summary() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   DaemonContext& context_;
+  const LogLimiter::Clock::time_point started_ = LogLimiter::Clock::now();
   Mutex mutex_;
   CondVar changed_;
   std::vector<std::unique_ptr<Watched>> watched_;  // Their statuses are guarded.
