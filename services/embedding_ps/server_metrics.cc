@@ -79,6 +79,7 @@ void TableMetrics::Report(size_t partition, const Table& table) {
       }
       evicted_[cause]->Add(count);
     }
+    WarnOfLostRows(now);
     for (size_t i = 0; i < now.pulled_before.size(); ++i) {
       const uint64_t count = now.pulled_before[i] - before.pulled_before[i];
       if (count == 0) continue;
@@ -122,6 +123,18 @@ void TableMetrics::WarnOfEvictions(const TableStats& stats, double distinct) {
       "capacity_rows={} evicted_rows={}",
       stats.evicted_for[kMemory] > 0 ? ", or embedding_ps.memory_budget" : "",
       labels_.front().second, capacity_rows_, evicted);
+}
+
+void TableMetrics::WarnOfLostRows(const TableStats& stats) {
+  constexpr uint64_t kMostTurns = 4;
+  const uint64_t evicted = stats.evicted_for[0];  // In kEvictionCauseNames.
+  const uint64_t loaded = std::max(stats.rows + stats.evicted, stats.created) - stats.created;
+  if (warned_ || loaded == 0 || evicted * kMostTurns < stats.rows) return;
+  warned_ = true;
+  spdlog::warn(
+      "a full table evicts rows of the model for new ids; raise its capacity: table={} "
+      "capacity_rows={} loaded_rows={} evicted_rows={}",
+      labels_.front().second, capacity_rows_, loaded, evicted);
 }
 
 void TableMetrics::ReportSize(size_t partition, const Table& table) {

@@ -59,6 +59,8 @@ class TableMetrics {
 
   // Warns once if a full table evicts rows of ids that come back: it has created many more rows
   // than it has seen ids.
+  // Of a table with rows of a checkpoint.
+  void WarnOfLostRows(const TableStats& stats) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WarnOfEvictions(const TableStats& stats, double distinct)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

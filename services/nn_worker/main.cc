@@ -166,6 +166,8 @@ class NnWorker : public Daemon {
 
   // A start continues from the last checkpoint. Another process may be back by then.
   ExitCode CodeOf(const Status& failure) const override {
+    // Of new rows, before a step.
+    if (update_ && absl::IsInvalidArgument(failure)) return ExitCode::kBadConfiguration;
     return MayStartAgain(failure) ? ExitCode::kStartAgain : ExitCode::kRuntimeFailure;
   }
 
@@ -419,7 +421,9 @@ class NnWorker : public Daemon {
 
   // What the checkpoints of this update have of it.
   Status BeginUpdate(const std::string& id) {
-    SIMURGH_ASSIGN_OR_RETURN(update_, ReadUpdate(resumed_->checkpoint.manifest));
+    const Manifest& manifest = resumed_->checkpoint.manifest;
+    SIMURGH_ASSIGN_OR_RETURN(update_, ReadUpdate(manifest));
+    has_format_of_model_ = manifest.extra.at("agreement") == ModelAgreement(context_.config());
     if (!update_) update_.emplace();
     if (update_->id == id) return absl::OkStatus();
     update_ = ModelUpdate{.id = id, .trained = TrainedFiles(*update_)};
@@ -456,7 +460,7 @@ class NnWorker : public Daemon {
         .evaluation = evaluation,
         .dense = DenseCopy(job_->network(), on_servers ? &training.dense_optimizer : nullptr,
                            state.server_optimizer),
-        .probe = MakeProbe(*job_, Port(), joined_.run, state),
+        .probe = has_format_of_model_ ? MakeProbe(*job_, Port(), joined_.run, state) : "",
         .update = UpdateAt(state, is_end),
         .step_time =
             std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
@@ -519,6 +523,7 @@ class NnWorker : public Daemon {
   // Of the model that training ends with.
   std::vector<std::string> QualityWarnings(const TrainResult& result) {
     std::vector<std::string> warnings;
+    if (update_ && job_->tested()) warnings = NewRowsWarnings(*job_->tested(), job_->config());
     if (result.evaluation) {
       warnings = LogLossWarnings(*result.evaluation, LabelColumns(job_->config().data));
       std::ranges::move(TestWarnings(*result.evaluation, job_->config()),
@@ -561,6 +566,9 @@ class NnWorker : public Daemon {
       std::printf("%s ", WindowText(result.window).c_str());
     }
     if (is_one_class) std::printf("train_labels=one_class ");
+    if (update_ && job_->skipped_rows() > 0) {
+      std::printf("bad_rows=%llu ", static_cast<unsigned long long>(job_->skipped_rows()));
+    }
     if (!has_trained || update_) {
       const uint64_t steps = result.steps - job_->start().steps;
       std::printf("trained_steps=%llu ", static_cast<unsigned long long>(steps));
@@ -578,6 +586,7 @@ class NnWorker : public Daemon {
   std::optional<ResumePoint> resumed_;  // The model that this training continues.
   bool takes_newest_ = false;           // Rather than one that the user has named, or the best.
   std::optional<ModelUpdate> update_;   // Nothing: a training.
+  bool has_format_of_model_ = true;     // New rows can have another one.
   std::unique_ptr<TrainingJob> job_;
   std::atomic<bool> trains_ = false;  // A stop then ends training after a step.
   BestCheckpoints best_;

@@ -231,6 +231,7 @@ Manifest ModelSaver::ManifestOf(const ModelCopy& model, const ClusterConfig& con
     manifest.position = before_->position;
     manifest.samples = model.state.samples;
     manifest.extra["train.skipped_steps"] = absl::StrCat(model.state.skipped_steps);
+    KeepCapacities(config, manifest);
     WriteCalibrations(model.state.calibrations, manifest);
     WriteUpdate(*model.update, manifest);
   } else {

@@ -87,6 +87,25 @@ bool HaveSameUpdate(const Manifest& a, const Manifest& b) {
   return TextOf(a, kId) == TextOf(b, kId);
 }
 
+void KeepCapacities(const ClusterConfig& config, Manifest& manifest) {
+  const auto is_capacity = [](std::string_view text) {
+    return text.starts_with("tables.") &&
+           text.substr(0, text.find('=')).find(".capacity_rows") != text.npos;
+  };
+  std::string& text = manifest.extra["yaml.overrides"];
+  std::vector<std::string> overrides = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  for (const std::string& override : config.source.overrides) {
+    if (!is_capacity(override)) continue;
+    std::erase(overrides, override);
+    overrides.push_back(override);
+  }
+  text = absl::StrJoin(overrides, "\n");
+  for (auto& [key, value] : manifest.config) {
+    const auto found = config.settings.find(key);
+    if (is_capacity(key) && found != config.settings.end()) value = found->second;
+  }
+}
+
 StatusOr<ResumePoint> FindUpdatePoint(const ClusterConfig& config, const std::string& id,
                                       bool* is_newest) {
   ModelDirectory directory(config.checkpoint.directory);
@@ -109,7 +128,8 @@ StatusOr<ResumePoint> FindUpdatePoint(const ClusterConfig& config, const std::st
       *is_newest = false;
     }
   }
-  SIMURGH_RETURN_IF_ERROR(CheckFits(checkpoint, config));
+  SIMURGH_RETURN_IF_ERROR(
+      CheckFits(checkpoint, config, {"data.format", "data.csv.", "data.missing_values"}));
   return ResumePoint{directory.path(), std::move(checkpoint)};
 }
 

@@ -37,6 +37,9 @@ void CopyUpdate(const Manifest& from, Manifest& to);
 // Whether the same updates have changed both models.
 bool HaveSameUpdate(const Manifest& a, const Manifest& b);
 
+// Keeps the capacities of tables that `--set` of this update gives: the next one needs them, too.
+void KeepCapacities(const ClusterConfig& config, Manifest& manifest);
+
 // Where the update `id` of the model in checkpoint.directory begins or continues: with its own
 // checkpoint, if the newest one is of this update; otherwise with the best one or, without a best
 // one, the newest. is_newest: whether that is the newest.

@@ -7,32 +7,81 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "simurgh/data/batch_reader.h"
+
 namespace simurgh {
 
+namespace {
+
+constexpr char kCompare[] = "Compare their columns with those of the training";
+
+// Warnings about a loss above that of a constant. of_test: else of an update's new rows.
 std::vector<std::string> LogLossWarnings(const EvaluationResult& result,
-                                         const std::vector<std::string>& labels) {
+                                         const std::vector<std::string>& labels, bool of_test) {
   constexpr double kTolerance = 0.001;  // Of a model that has learned nothing.
+  const auto name = [of_test](const std::string& loss) {
+    return of_test ? absl::StrCat("the test's ", loss)
+                   : absl::StrCat("before training, the new rows' ", loss);
+  };
   std::vector<std::string> warnings;
   const auto check = [&](const EvaluationResult& one, const std::string& label) {
     if (IsRegression(one.loss_kind)) {
       if (!(one.rmse > one.constant_rmse)) return;
       warnings.push_back(absl::StrFormat(
-          "label '%s': the test's RMSE is %.4g. The mean label for every row gives %.4g. Train for "
-          "fewer epochs, or with columns that tell more",
-          label, one.rmse, one.constant_rmse));
+          "label '%s': %s is %.4g. The mean label for every row gives %.4g. %s", label,
+          name("RMSE"), one.rmse, one.constant_rmse,
+          of_test ? "Train for fewer epochs, or with columns that tell more" : kCompare));
       return;
     }
     const double constant = one.log_loss / one.normalized_entropy;
     // A label of one value has 0 for a constant.
     if (!(constant > 0) || one.log_loss <= constant + kTolerance) return;
     warnings.push_back(absl::StrFormat(
-        "label '%s': the test's log loss is %.4f. The share of positives for every row gives %.4f. "
-        "Train for fewer epochs, or see training.calibration",
-        label, one.log_loss, constant));
+        "label '%s': %s is %.4f. The share of positives for every row gives %.4f. %s", label,
+        name("log loss"), one.log_loss, constant,
+        of_test ? "Train for fewer epochs, or see training.calibration" : kCompare));
   };
   if (result.tasks.empty()) check(result, labels.front());
   for (size_t task = 0; task < result.tasks.size(); ++task) {
     check(result.tasks[task], labels[task]);
+  }
+  return warnings;
+}
+
+}  // namespace
+
+std::vector<std::string> LogLossWarnings(const EvaluationResult& result,
+                                         const std::vector<std::string>& labels) {
+  return LogLossWarnings(result, labels, /*of_test=*/true);
+}
+
+std::vector<std::pair<std::string, double>> UnseenColumns(const EvaluationResult& result,
+                                                          const ClusterConfig& config) {
+  constexpr double kMany = 0.5;
+  std::vector<std::pair<std::string, double>> all;
+  for (size_t f = 0; f < result.unseen_shares.size(); ++f) {
+    const FeatureConfig& feature = config.features[f];
+    const TableConfig& table = config.tables[feature.table_index];
+    const std::vector<std::string> columns = feature.sources();
+    // Pairs of known ids are often new. Weights of the first order have the ids of other features.
+    if (!(result.unseen_shares[f] >= kMany) || columns.size() > 1 || table.dim == 1 ||
+        table.admission.kind != AdmissionConfig::Kind::kAlways) {
+      continue;
+    }
+    all.emplace_back(columns.front(), result.unseen_shares[f]);
+  }
+  return all;
+}
+
+std::vector<std::string> NewRowsWarnings(const EvaluationResult& result,
+                                         const ClusterConfig& config) {
+  std::vector<std::string> warnings =
+      LogLossWarnings(result, LabelColumns(config.data), /*of_test=*/false);
+  for (const auto& [column, share] : UnseenColumns(result, config)) {
+    warnings.push_back(absl::StrFormat(
+        "column '%s': the model has not seen %.0f %% of the new rows' ids. Compare how they are "
+        "written with the training data",
+        column, 100 * share));
   }
   return warnings;
 }

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "simurgh/config/cluster_config.h"
 #include "simurgh/config/training_config.h"
 #include "simurgh/train/trainer.h"
 
@@ -13,6 +15,15 @@ namespace simurgh {
 // result: of the test.
 std::vector<std::string> LogLossWarnings(const EvaluationResult& result,
                                          const std::vector<std::string>& labels);
+
+// What is wrong with the rows of an update, by its test before the training.
+std::vector<std::string> NewRowsWarnings(const EvaluationResult& result,
+                                         const ClusterConfig& config);
+
+// The columns of ids most of which training has not seen, with the share of them. Leaves out those
+// where that is no surprise.
+std::vector<std::pair<std::string, double>> UnseenColumns(const EvaluationResult& result,
+                                                          const ClusterConfig& config);
 
 // Begin of the warning of ValidationCourse.
 constexpr char kDriftWarning[] = "training and validation drift apart";

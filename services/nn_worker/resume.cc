@@ -66,7 +66,21 @@ StatusOr<std::optional<ResumePoint>> FindResumePoint(const ClusterConfig& config
   return point;
 }
 
-Status CheckFits(const Checkpoint& checkpoint, const ClusterConfig& config) {
+namespace {
+
+// Settings, one a line, without those of the keys.
+std::string Without(const std::string& settings, const std::vector<std::string>& keys) {
+  std::vector<std::string> lines = absl::StrSplit(settings, '\n');
+  std::erase_if(lines, [&](const std::string& line) {
+    return std::ranges::any_of(keys, [&](const auto& key) { return line.starts_with(key); });
+  });
+  return absl::StrJoin(lines, "\n");
+}
+
+}  // namespace
+
+Status CheckFits(const Checkpoint& checkpoint, const ClusterConfig& config,
+                 const std::vector<std::string>& except) {
   const auto saved = checkpoint.manifest.extra.find("agreement");
   if (saved == checkpoint.manifest.extra.end()) {
     return absl::InvalidArgumentError(
@@ -75,7 +89,8 @@ Status CheckFits(const Checkpoint& checkpoint, const ClusterConfig& config) {
                      "name another checkpoint.directory"));
   }
   const std::string difference =
-      SettingsDifference(saved->second, "the model", ModelAgreement(config), "the configuration");
+      SettingsDifference(Without(saved->second, except), "the model",
+                         Without(ModelAgreement(config), except), "the configuration");
   if (difference.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(checkpoint.folder, ": the model does not fit the configuration: ", difference,

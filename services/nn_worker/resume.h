@@ -30,8 +30,9 @@ StatusOr<std::optional<ResumePoint>> FindResumePoint(const ClusterConfig& config
                                                      const std::string& resume);
 
 // Errors: INVALID_ARGUMENT unless the checkpoint fits the configuration, naming the settings that
-// differ.
-Status CheckFits(const Checkpoint& checkpoint, const ClusterConfig& config);
+// differ. except: starts of keys that may differ.
+Status CheckFits(const Checkpoint& checkpoint, const ClusterConfig& config,
+                 const std::vector<std::string>& except = {});
 
 // Sets a network's running statistics of batch norm to their mean over the ranks, if there are
 // several.

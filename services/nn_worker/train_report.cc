@@ -85,25 +85,15 @@ std::string TestResult(const EvaluationResult& result, const std::vector<std::st
 }
 
 std::vector<std::string> TestWarnings(const EvaluationResult& result, const ClusterConfig& config) {
-  constexpr double kManyUnseen = 0.5;
   constexpr double kTooGood = 0.995;
   constexpr double kTooSmall = 0.1;  // Of a constant's RMSE.
   std::vector<std::string> warnings;
-  for (size_t f = 0; f < result.unseen_shares.size(); ++f) {
-    const double share = result.unseen_shares[f];
-    const FeatureConfig& feature = config.features[f];
-    const TableConfig& table = config.tables[feature.table_index];
-    const std::vector<std::string> columns = feature.sources();
-    // Pairs of known ids are often new. Weights of the first order have the ids of other features.
-    if (share < kManyUnseen || columns.size() > 1 || table.dim == 1 ||
-        table.admission.kind != AdmissionConfig::Kind::kAlways) {
-      continue;
-    }
+  for (const auto& [column, share] : UnseenColumns(result, config)) {
     warnings.push_back(fmt::format(
         "{:.0f} % of the test rows have ids of '{}' that training has not seen. Check that the "
         "training data has the column in the same form, or leave it out. New ids are normal in a "
         "split by time",
-        100 * share, columns.front()));
+        100 * share, column));
   }
   const auto check = [&](const EvaluationResult& one, const std::string& label) {
     const bool is_number = IsRegression(one.loss_kind);
@@ -245,7 +235,9 @@ void TrainReport::OnProgress(const Progress& progress) {
   window_samples_.Set(static_cast<double>(progress.window.samples));
   std::string rest;
   if (is_endless_) rest = fmt::format(" {}", WindowText(progress.window));
-  if (const double done = DoneOf(progress); done > 0) {
+  // Right after the first step, the part that is done tells nothing.
+  constexpr double kLeastDone = 0.001;
+  if (const double done = DoneOf(progress); done > kLeastDone) {
     const auto steps = static_cast<double>(progress.steps);
     const double own = steps - static_cast<double>(first_step_.value_or(0));
     rest = fmt::format(" of_steps={:.0f} seconds_left={:.0f}", steps / done,

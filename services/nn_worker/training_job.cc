@@ -260,8 +260,8 @@ StatusOr<std::unique_ptr<BatchReader>> TrainingJob::WithReplay(std::unique_ptr<B
 }
 
 uint64_t TrainingJob::skipped_rows() const {
-  return skipped_train_rows_.value() + skipped_validation_rows_.value() +
-         skipped_test_rows_.value();
+  const uint64_t of_training = skipped_train_rows_.value() + skipped_validation_rows_.value();
+  return tests_first_ ? of_training : of_training + skipped_test_rows_.value();
 }
 
 StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const ClusterConfig& config,

@@ -132,7 +132,8 @@ class TrainingJob {
                  const std::vector<Calibration>& calibrations,
                  const std::vector<std::string>& files, ReadOptions reading, PredictionSink sink);
 
-  // Bad rows skipped so far, in all readings. Threads: any.
+  // Bad rows skipped so far, in all readings; without those of an update's test, which reads the
+  // rows to train on. Threads: any.
   uint64_t skipped_rows() const;
 
   // See LabelCounts::Warnings, of the training data. Call after Run.

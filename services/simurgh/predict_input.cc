@@ -29,6 +29,12 @@ constexpr std::array<std::pair<const char*, Format>, 10> kEndings = {
      {".feather", Format::kArrow},
      {".ipc", Format::kArrow}}};
 
+// Of `data.format`.
+constexpr std::array<std::pair<Format, const char*>, 4> kFormats = {{{Format::kCsv, "csv"},
+                                                                     {Format::kJson, "json"},
+                                                                     {Format::kParquet, "parquet"},
+                                                                     {Format::kArrow, "arrow"}}};
+
 // The name without the ending of a compressed file.
 std::string_view Uncompressed(std::string_view name) {
   for (const std::string_view ending : {".gz", ".zst"}) {
@@ -80,25 +86,53 @@ StatusOr<std::vector<std::string>> FilesOf(Format format, const std::string& pat
 
 }  // namespace
 
+StatusOr<DataConfig> DataOf(const DataConfig& training, const std::vector<std::string>& files) {
+  DataConfig data = training;
+  if (!HasNamedColumns(training.format)) return data;
+  const auto has_tabs = [](const std::string& file) {
+    return absl::EndsWithIgnoreCase(std::string(Uncompressed(file)), ".tsv");
+  };
+  const auto format_of = [&](const std::string& file) {
+    return FormatOf(file).value_or(training.format);
+  };
+  const std::string& first = files.front();
+  for (const std::string& file : files) {
+    if (format_of(file) == format_of(first) && has_tabs(file) == has_tabs(first)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(first, " and ", file,
+                     " seem to have different formats; name the files of each by themselves"));
+  }
+  data.format = format_of(first);
+  const bool was_csv = training.format == Format::kCsv;
+  if (data.format != Format::kCsv || (was_csv && !has_tabs(first))) return data;
+  if (!was_csv) data.csv = {.finds_header = true};
+  data.csv.separator = has_tabs(first) ? '\t' : ',';
+  return data;
+}
+
+StatusOr<std::vector<std::string>> FormatOverrides(const DataConfig& training,
+                                                   const std::vector<std::string>& files) {
+  SIMURGH_ASSIGN_OR_RETURN(const DataConfig data, DataOf(training, files));
+  std::vector<std::string> overrides;
+  if (data.format != training.format) {
+    if (training.format == Format::kCsv) overrides.emplace_back("data.csv={}");
+    const auto name =
+        std::ranges::find(kFormats, data.format, &std::pair<Format, const char*>::first);
+    overrides.push_back(absl::StrCat("data.format=", name->second));
+  }
+  const bool is_csv = data.format == Format::kCsv;
+  if (is_csv && data.csv.separator == '\t' && training.csv.separator != '\t') {
+    overrides.emplace_back("data.csv.separator=\"\\t\"");
+  }
+  return overrides;
+}
+
 StatusOr<PredictInput> InputOf(const DataConfig& training, const std::string& path) {
   PredictInput input{.data = training, .files = {}};
   SIMURGH_ASSIGN_OR_RETURN(input.files, FilesOf(training.format, path));
-  if (!HasNamedColumns(training.format)) return input;
-  const std::optional<Format> format = FormatOf(input.files.front());
-  for (const std::string& file : input.files) {
-    if (FormatOf(file) == format) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--input ", path, ": ", input.files.front(), " and ", file,
-                     " seem to have different formats; predict them one by one"));
-  }
-  if (!format) return input;
-  const bool has_tabs = absl::EndsWithIgnoreCase(std::string(Uncompressed(path)), ".tsv");
-  if (*format == Format::kCsv && (training.format != Format::kCsv || has_tabs)) {
-    const bool was_csv = training.format == Format::kCsv;
-    if (!was_csv) input.data.csv = {.finds_header = true};
-    input.data.csv.separator = has_tabs ? '\t' : ',';
-  }
-  input.data.format = *format;
+  StatusOr<DataConfig> data = DataOf(training, input.files);
+  if (!data.ok()) return Annotate(data.status(), absl::StrCat("--input ", path));
+  input.data = *std::move(data);
   return input;
 }
 

@@ -14,9 +14,18 @@ struct PredictInput {
   std::vector<std::string> files;
 };
 
-// path: "-" for stdin, a file, a folder, or a pattern. The endings of the files tell their format
-// if the training's rows had names; otherwise, and for other endings, it is that of the training.
-// Errors: NOT_FOUND without a file; INVALID_ARGUMENT for files of several formats.
+// The data of a training in the format of other files, which are not empty. The endings of the
+// files tell their format if the training's rows had names; otherwise, and for other endings, it is
+// that of the training. Errors: INVALID_ARGUMENT for files of several formats.
+StatusOr<DataConfig> DataOf(const DataConfig& training, const std::vector<std::string>& files);
+
+// The overrides by which a configuration reads the files as DataOf() does.
+// Errors: of DataOf().
+StatusOr<std::vector<std::string>> FormatOverrides(const DataConfig& training,
+                                                   const std::vector<std::string>& files);
+
+// path: "-" for stdin, a file, a folder, or a pattern.
+// Errors: NOT_FOUND without a file; of DataOf().
 StatusOr<PredictInput> InputOf(const DataConfig& training, const std::string& path);
 
 }  // namespace simurgh

@@ -28,13 +28,14 @@
 #include "services/simurgh/commands.h"
 #include "services/simurgh/day_files.h"
 #include "services/simurgh/output.h"
+#include "services/simurgh/predict_input.h"
+#include "services/simurgh/row_check.h"
 #include "services/simurgh/run_folder.h"
 #include "services/simurgh/run_processes.h"
 #include "services/simurgh/update_files.h"
 #include "simurgh/base/text.h"
 #include "simurgh/config/cluster_config.h"
 #include "simurgh/config/statistics.h"
-#include "simurgh/data/batch_reader.h"
 #include "simurgh/model/model_directory.h"
 #include "simurgh/telemetry/logging.h"
 #include "simurgh/train/learning_rates.h"
@@ -62,6 +63,11 @@ constexpr char kNotes[] =
     "on again, with a warning. Folders and patterns leave out names that begin with '.' or '_' or\n"
     "end with .tmp or .part. With --follow, which needs a folder or a pattern, the command waits\n"
     "for further files, and takes those that are 5 s old.\n\n"
+    "Files have the format of the training. If columns have names, the ending tells it, such as\n"
+    ".csv, .jsonl and .parquet; all files have one format. Warnings tell what is doubtful about "
+    "the\n"
+    "rows. A bad row ends the update before its first step, unless --set data.on_bad_row=skip is\n"
+    "given. With --follow, a file with bad rows is left out until it changes, with a warning.\n\n"
     "All daemons of the configuration but loaders run on this machine, and use Unix sockets. They\n"
     "serve metrics at those configured addresses that are free here.\n\n"
     "Examples:\n"
@@ -136,31 +142,16 @@ std::vector<std::string> InstanceOverrides(const ClusterConfig& config, const st
           list("nn_worker", config.nn_worker.instances)};
 }
 
+std::vector<std::string> PathsOf(const std::vector<DayFile>& files) {
+  std::vector<std::string> paths;
+  for (const DayFile& file : files) paths.push_back(file.path);
+  return paths;
+}
+
 std::string FilesOverride(const char* key, const std::vector<DayFile>& files) {
   std::vector<std::string> paths;
   for (const DayFile& file : files) paths.push_back(YamlText(file.path));
   return absl::StrCat(key, "=[", absl::StrJoin(paths, ", "), "]");
-}
-
-// Reads the first rows of each file, so that bad data is found before a daemon runs.
-// Errors: INVALID_ARGUMENT, naming the file and the row; also if no file has a row.
-Status CheckRows(const ClusterConfig& config, const std::vector<DayFile>& files) {
-  constexpr size_t kRows = 256;
-  uint64_t bad_rows = 0;
-  bool has_rows = false;
-  for (const DayFile& file : files) {
-    SIMURGH_ASSIGN_OR_RETURN(const auto reader,
-                             OpenBatchReader(config.data, config.features, {file.path}, kRows));
-    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
-    has_rows = has_rows || batch;
-    bad_rows += reader->skipped_rows();
-  }
-  if (has_rows) return absl::OkStatus();
-  const std::string what =
-      bad_rows > 0 ? absl::StrCat("all ", bad_rows, " rows are bad; correct them") : "no rows";
-  return absl::InvalidArgumentError(absl::StrCat("--data: ", files.front().path,
-                                                 files.size() > 1 ? " and others" : "", ": ", what,
-                                                 bad_rows > 0 ? "" : "; name files with rows"));
 }
 
 // Keeps the probabilities as they are.
@@ -206,6 +197,7 @@ class Updates {
     SIMURGH_ASSIGN_OR_RETURN(const UpdateFiles update,
                              queue_.Next(saved.data, directory, manifest));
     if (update.files.empty()) return ExitCode::kOk;
+    if (LeavesOut(DataOf(saved.data, PathsOf(update.files)).status(), update)) return ExitCode::kOk;
     SIMURGH_ASSIGN_OR_RETURN(source.overrides,
                              Overrides(saved, std::move(source.overrides), update.files));
     // The model's outputs for rows that it was trained on are not those for others.
@@ -215,11 +207,18 @@ class Updates {
     if (!config.ok()) return Annotate(config.status(), "the model's configuration");
     ClusterConfig read = *config;
     SIMURGH_RETURN_IF_ERROR(ApplyStatistics(manifest.statistics, read.data, read.features));
-    SIMURGH_RETURN_IF_ERROR(CheckRows(read, update.files));
+    const auto warnings = CheckRows(read, update.files);
+    if (LeavesOut(warnings.status(), update)) return ExitCode::kOk;
+    SIMURGH_RETURN_IF_ERROR(warnings.status());
+    PrintWarnings(*warnings);
     if (is_first) WarnOfRate(*config, manifest.step);
     SIMURGH_ASSIGN_OR_RETURN(
         const ExitCode code,
         Train(*config, source, update.id.empty() ? NewId() : update.id, result));
+    if (has_started_ && code == ExitCode::kBadConfiguration &&
+        LeavesOut(absl::InvalidArgumentError("see the log above"), update)) {
+      return ExitCode::kOk;
+    }
     if (!result.empty()) {
       queue_.Finish(update);
       names_.clear();
@@ -236,6 +235,14 @@ class Updates {
   bool has_more() const { return queue_.has_more(); }
 
  private:
+  // With --follow, a file with bad rows does not keep the command from others. Returns whether the
+  // problem is one of the rows, and the update is left out.
+  bool LeavesOut(const Status& problem, const UpdateFiles& update) {
+    if (!options_.follows || !absl::IsInvalidArgument(problem) || !update.id.empty()) return false;
+    queue_.Refuse(update, std::string(problem.message()));
+    return true;
+  }
+
   StatusOr<ClusterConfig> SavedConfig(const ModelSource& source) const {
     std::vector<std::string> overrides = source.overrides;
     overrides.push_back(absl::StrCat("cluster.token_file=", YamlText(folder_.token())));
@@ -250,6 +257,7 @@ class Updates {
   StatusOr<std::vector<std::string>> Overrides(const ClusterConfig& saved,
                                                std::vector<std::string> overrides,
                                                const std::vector<DayFile>& files) const {
+    std::vector<std::string> paths = PathsOf(files);
     const auto add = [&](const std::vector<std::string>& more) {
       overrides.insert(overrides.end(), more.begin(), more.end());
     };
@@ -258,13 +266,20 @@ class Updates {
          "training.max_steps=0", "training.early_stopping={}", "training.evaluate_every_epochs=0",
          "training.evaluate_every_steps=0", "loaders={}", "rpc.security=loopback", "rpc.tls={}"});
     add(InstanceOverrides(saved, folder_.path()));
+    DayFiles old;
+    if (!options_.replay.empty()) {
+      SIMURGH_ASSIGN_OR_RETURN(old, FindDayFiles(saved.data, options_.replay));
+      if (old.files.empty()) {
+        return absl::InvalidArgumentError("--replay: no file matches; correct it");
+      }
+      std::ranges::move(PathsOf(old.files), std::back_inserter(paths));
+    }
+    SIMURGH_ASSIGN_OR_RETURN(const auto format, FormatOverrides(saved.data, paths));
+    add(format);
     add(options_.overrides);
     add({absl::StrCat("cluster.token_file=", YamlText(folder_.token())),
          FilesOverride("data.train", files), FilesOverride("data.test", files)});
     if (options_.replay.empty()) return overrides;
-    SIMURGH_ASSIGN_OR_RETURN(const DayFiles old, FindDayFiles(saved.data, options_.replay));
-    if (old.files.empty())
-      return absl::InvalidArgumentError("--replay: no file matches; correct it");
     add({FilesOverride("data.replay", old.files)});
     if (options_.replay_share) add({absl::StrCat("data.replay_share=", *options_.replay_share)});
     return overrides;
@@ -300,6 +315,7 @@ class Updates {
     SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
     if (checked != ExitCode::kOk) return checked;
     SIMURGH_RETURN_IF_ERROR(cluster.Start());
+    has_started_ = true;
     const ExitCode code = cluster.Supervise();
     WriteRunState(folder_.path(), {.exit_code = static_cast<int>(code)}).IgnoreError();
     if (code != ExitCode::kOk) return code;
@@ -317,6 +333,7 @@ class Updates {
   UpdateQueue queue_;
   std::vector<std::string> names_;
   bool was_stopped_ = false;
+  bool has_started_ = false;  // A daemon, so that the configuration is good.
 };
 
 // Returns whether a signal asks to end.
@@ -396,7 +413,8 @@ ExitCode RunUpdateCommand(int argc, const char* const* argv) {
       "follow", po::bool_switch(&parsed.follows),
       "wait for further files of the folders and patterns, until a signal")(
       "set", po::value(&parsed.overrides)->value_name("KEY=VALUE")->composing(),
-      "override a key of the model's configuration, for this update; may be repeated")(
+      "override a key of the model's configuration, for this update; may be repeated. "
+      "tables.N.capacity_rows stays for later updates")(
       "logs", po::value(&parsed.logs)->value_name("FOLDER"),
       "write the logs to FOLDER, one per daemon, and keep them (default: a temporary folder, "
       "removed after a success)");

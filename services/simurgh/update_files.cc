@@ -68,6 +68,10 @@ UpdateFiles UpdateQueue::NewFiles(std::vector<DayFile> found,
   std::vector<DataFile> contents = trained;  // Of trained files, then of the update's.
   std::vector<std::string> renamed;
   for (DayFile& file : found) {
+    const bool is_refused = std::ranges::any_of(refused_, [&](const DataFile& other) {
+      return other == file.identity && other.modified_ns == file.identity.modified_ns;
+    });
+    if (is_refused || (is_one_by_one_ && !update.files.empty())) continue;
     const DataFile* const known = FindContent(file.identity, contents);
     if (file.is_named) {
       if (done_.contains(file.path)) continue;
@@ -129,6 +133,18 @@ StatusOr<UpdateFiles> UpdateQueue::Next(const DataConfig& data, ModelDirectory& 
               << (follows_ ? "; waiting for files" : "; name others, or use --follow") << std::endl;
   }
   return update;
+}
+
+void UpdateQueue::Refuse(const UpdateFiles& update, const std::string& problem) {
+  if (update.files.size() > 1) {
+    std::cerr << "simurgh: the new files cannot be read together: " << problem
+              << "; trying them one by one" << std::endl;
+    is_one_by_one_ = true;
+    return;
+  }
+  PrintWarnings(
+      {absl::StrCat(update.files.front().path, " is left out until it changes: ", problem)});
+  refused_.push_back(update.files.front().identity);
 }
 
 void UpdateQueue::Finish(const UpdateFiles& update) {

@@ -35,6 +35,10 @@ class UpdateQueue {
   StatusOr<UpdateFiles> Next(const DataConfig& data, ModelDirectory& directory,
                              const Manifest& manifest);
 
+  // After an update with these files failed because of their rows. Leaves a single file out, until
+  // it changes. Several files are tried again one by one.
+  void Refuse(const UpdateFiles& update, const std::string& problem);
+
   // After an update with these files.
   void Finish(const UpdateFiles& update);
 
@@ -53,6 +57,8 @@ class UpdateQueue {
   bool is_first_ = true;
   bool has_more_ = false;
   bool has_trained_ = false;
+  bool is_one_by_one_ = false;
+  std::vector<DataFile> refused_;
   std::set<std::string> done_;  // Paths of this command's updates.
   std::set<std::string> told_;  // Paths of files that are left out because of their content.
 };

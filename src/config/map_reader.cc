@@ -543,7 +543,10 @@ void MapReader::OnlyWith(bool holds, const std::string& remedy,
     }
   }
   for (const std::string& key : keys) {
-    if (Has(key)) Error(key, what, absl::StrCat("remove it, or ", remedy));
+    const YamlNode* const found = Find(key);
+    // An empty section has no effect, and overrides use it to remove one.
+    if (found != nullptr && found->kind == YamlNode::Kind::kMap && found->items.empty()) continue;
+    if (found != nullptr) Error(key, what, absl::StrCat("remove it, or ", remedy));
   }
 }
 
