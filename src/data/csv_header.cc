@@ -147,17 +147,18 @@ Evidence EvidenceOf(const DataConfig& config, const Names& names, bool needs_lab
   return evidence;
 }
 
-Status Missing(size_t column, const std::string& name, const Names& cells) {
+Status Missing(const DataConfig& config, size_t place, const Names& cells) {
+  const ColumnConfig& column = config.columns[place];
+  const std::string& name = HeaderName(column);
   std::vector<std::string> names;
   for (const std::string_view other : cells) {
     const std::string quoted = Quoted(other);
     names.push_back(quoted.substr(1, quoted.size() - 2));
   }
   std::ranges::sort(names);
-  return Invalid(
-      "the header has no column %s; %s; rename it, or set data.columns.%d.header_name, or add the "
-      "column with empty cells",
-      Quoted(name), NearestRemedy("column", name, names), column);
+  return Invalid("the header has no column %s; %s; rename it, or set data.columns.%d.header_name%s",
+                 Quoted(name), NearestRemedy("column", name, names), place,
+                 IsTarget(column.kind) ? "" : ", or add the column with empty cells");
 }
 
 }  // namespace
@@ -218,7 +219,7 @@ StatusOr<std::optional<FileColumns>> FindColumns(const DataConfig& config, std::
       !EvidenceOf(config, *names, needs_labels).has_like_names()) {
     return std::nullopt;
   }
-  if (missing) return Missing(*missing, HeaderName(config.columns[*missing]), *names);
+  if (missing) return Missing(config, *missing, *names);
   for (size_t cell = 0; config.csv.strict && cell < names->size(); ++cell) {
     if (std::ranges::find(columns.cells, cell) != columns.cells.end()) continue;
     return Invalid(

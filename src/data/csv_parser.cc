@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 
 #include "data/csv_cells.h"
@@ -200,6 +201,12 @@ class CsvParser final : public RowParser {
   Status CheckLabels() const;
   static Status ParseWeight(const Column& column, std::string_view cell, BatchBuilder& builder);
   Status ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder);
+  // Whether the cell of a column of numbers is missing, also by its text for no number.
+  bool IsNoNumber(const ColumnConfig& column, std::string_view cell) const {
+    if (IsMissing(cell)) return true;
+    return column.kind == ColumnConfig::Kind::kDense && cell.size() == 3 &&
+           absl::EqualsIgnoreCase({cell.data(), cell.size()}, "nan");
+  }
   // Sets the number at `place` of the column. number: none for a missing cell.
   Status SetDense(const Column& column, std::optional<double> number, std::string_view cell,
                   BatchBuilder& builder, size_t place = 0);
@@ -351,7 +358,7 @@ Status CsvParser::ParseWeight(const Column& column, std::string_view cell, Batch
 
 Status CsvParser::ParseDense(const Column& column, std::string_view cell, BatchBuilder& builder) {
   const ColumnConfig& config = column.config;
-  if (IsMissing(cell)) return SetMissing(column, builder);
+  if (IsNoNumber(config, cell)) return SetMissing(column, builder);
   if (config.width > 1) return ParseVector(column, cell, nullptr, builder);
   const std::optional<double> number = ParseCell(config, cell);
   if (!number) {
@@ -497,6 +504,7 @@ Status CsvParser::AddCell(const Column& column, const Cell& cell, BatchBuilder& 
           return Invalid("column '%s': it has %d numbers, not one; correct the row", config.name,
                          config.width);
         }
+        if (std::isnan(cell.number)) return SetMissing(column, builder);
         const double value = config.date ? EpochDays(cell.number) : cell.number;
         const float scaled = Scaled(config, value);
         if (!column.is_read && std::abs(scaled) <= kLargeDense) {  // Needs no text.
@@ -559,7 +567,7 @@ void CsvParser::AddTokens(const ColumnConfig& column, std::string_view cell) {
 }
 
 void CsvParser::AddToken(const ColumnConfig& column, std::string_view text) {
-  if (IsMissing(text)) return;
+  if (IsNoNumber(column, text)) return;
   if (column.integers) {
     const std::optional<std::string_view> id = IntegerText(text);
     if (!id) return;

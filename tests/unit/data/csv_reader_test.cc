@@ -85,6 +85,16 @@ TEST_CASE("A quoted cell of blanks is missing, like one without quotes") {
   }
 }
 
+TEST_CASE("NaN is a missing number, and a text like others in a column of ids") {
+  DataConfig config = Example();
+  config.columns[1].missing = 7;
+  const auto samples = ReadText(config, "1,nan,nan,,\n1,NaN,NaN,,\n1,,,,\n", Features());
+  REQUIRE(samples.ok());
+  for (const auto& sample : *samples) CHECK(sample.dense == (*samples)[2].dense);
+  CHECK((*samples)[0].ids[0] == Ids{HashBytes("nan")});
+  CHECK((*samples)[1].ids[0] == Ids{HashBytes("NaN")});
+}
+
 TEST_CASE("A missing value is put in place before transform and scaling") {
   DataConfig config = Example();
   ColumnConfig& x = config.columns[1];
@@ -301,7 +311,7 @@ TEST_CASE("A bad row is named with file, line, column, value and remedy") {
   };
   const Bad bad = GENERATE(values<Bad>({
       {"1,3x,c,t,", "a.csv:2: column 'x': '3x' is not a finite number; correct it, or add it to"},
-      {"1,nan,c,t,", "column 'x': 'nan' is not a finite number"},
+      {"1,inf,c,t,", "column 'x': 'inf' is not a finite number"},
       {"1,1e999,c,t,", "column 'x': '1e999' is not a finite number"},
       {"1,1e300,c,t,", "column 'x': '1e300' is too large after (x - mean) / stddev"},
       {"2,1,c,t,", "column 'y': '2' is not a label, 0 or 1"},

@@ -280,17 +280,17 @@ TEST_CASE("A header without a column is an error with the nearest name") {
   CHECK(ErrorOf(config, "z,tags,city,x,y").empty());  // `note` is unused.
   CHECK(ErrorOf(config, "y,x,Cty,tags,z") ==
         ":1: the header has no column 'city'; the nearest column is 'Cty'; rename it, or set "
-        "data.columns.2.header_name");
+        "data.columns.2.header_name, or add the column with empty cells");
   CHECK(ErrorOf(config, "a,b,cty,tag,note,d").starts_with(":1: the header has no column 'y'"));
   CHECK(ErrorOf(config, "tags,city,y,z") ==
         ":1: the header has no column 'x'; the nearest column is 'y'; rename it, or set "
-        "data.columns.1.header_name");
+        "data.columns.1.header_name, or add the column with empty cells");
   CHECK(ErrorOf(config, "y,city") ==
         ":1: the header has no column 'x'; the nearest column is 'y'; rename it, or set "
-        "data.columns.1.header_name");
+        "data.columns.1.header_name, or add the column with empty cells");
   CHECK(ErrorOf(config, "y,x,z,city,\x01labels") ==
         ":1: the header has no column 'tags'; use one of \\x01labels, city, x, y, z; rename it, or "
-        "set data.columns.3.header_name");
+        "set data.columns.3.header_name, or add the column with empty cells");
   CHECK(ErrorOf(config, "y,\"x").starts_with(":1: cell 2: the quote is not closed"));
   CHECK(ErrorOf(config, std::string(kMaxLineBytes + 1, 'x')).starts_with(":1: the line is longer"));
 }
@@ -312,7 +312,7 @@ TEST_CASE("Names that differ in case and punctuation are found, whatever their o
   CHECK(columns->cells[2] == 1);
   CHECK(FindColumns(config, "Home City,HOME CITY,tags,x,z,y", true).status().message() ==
         "the header has no column 'home city'; the nearest column is 'HOME CITY'; rename it, or "
-        "set data.columns.2.header_name");
+        "set data.columns.2.header_name, or add the column with empty cells");
 }
 
 TEST_CASE("The first line of rows to predict is never the wrong one") {
@@ -435,7 +435,7 @@ TEST_CASE("header_name is the name in the files") {
   CHECK(ErrorOf(config, "\"City, of birth\",z,tags,y,x").empty());
   CHECK(ErrorOf(config, "city,z,tags,y,x") ==
         ":1: the header has no column 'City, of birth'; use one of city, tags, x, y, z; rename it, "
-        "or set data.columns.2.header_name");
+        "or set data.columns.2.header_name, or add the column with empty cells");
   CHECK(CsvHeader(config) == "y,x,\"City, of birth\",tags,note,z");
 }
 
