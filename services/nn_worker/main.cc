@@ -159,7 +159,8 @@ class NnWorker : public Daemon {
   }
 
   Status Run(std::stop_token stop) override {
-    const Status status = TrainAndSave(stop);
+    Status status = TrainAndSave(stop);
+    if (update_) status = WithRemedy(job_->config().data, status);
     MayStartAgain(status) ? end_.Leave() : end_.Tell(status);
     return status;
   }

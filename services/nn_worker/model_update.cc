@@ -106,6 +106,14 @@ void KeepCapacities(const ClusterConfig& config, Manifest& manifest) {
   }
 }
 
+Status WithRemedy(const DataConfig& data, const Status& status) {
+  if (!absl::IsInvalidArgument(status) || data.on_bad_row == DataConfig::OnBadRow::kSkip) {
+    return status;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(status.message(), "; --set data.on_bad_row=skip leaves bad rows out"));
+}
+
 StatusOr<ResumePoint> FindUpdatePoint(const ClusterConfig& config, const std::string& id,
                                       bool* is_newest) {
   ModelDirectory directory(config.checkpoint.directory);

@@ -40,6 +40,9 @@ bool HaveSameUpdate(const Manifest& a, const Manifest& b);
 // Keeps the capacities of tables that `--set` of this update gives: the next one needs them, too.
 void KeepCapacities(const ClusterConfig& config, Manifest& manifest);
 
+// Adds to an error of a row of the update what leaves bad rows out.
+Status WithRemedy(const DataConfig& data, const Status& status);
+
 // Where the update `id` of the model in checkpoint.directory begins or continues: with its own
 // checkpoint, if the newest one is of this update; otherwise with the best one or, without a best
 // one, the newest. is_newest: whether that is the newest.

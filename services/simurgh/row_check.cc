@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "services/nn_worker/model_update.h"
 #include "simurgh/data/batch_reader.h"
 
 namespace simurgh {
@@ -105,7 +106,9 @@ StatusOr<std::vector<std::string>> CheckRows(const ClusterConfig& config,
   for (const DayFile& file : files) {
     SIMURGH_ASSIGN_OR_RETURN(const auto reader,
                              OpenBatchReader(data, config.features, {file.path}, kRows));
-    SIMURGH_ASSIGN_OR_RETURN(const std::optional<Batch> batch, reader->Next());
+    const StatusOr<std::optional<Batch>> next = reader->Next();
+    SIMURGH_RETURN_IF_ERROR(WithRemedy(data, next.status()));
+    const std::optional<Batch>& batch = *next;
     if (batch) values.Add(*batch);
     has_rows = has_rows || batch;
     bad_rows += reader->skipped_rows();

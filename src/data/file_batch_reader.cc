@@ -338,11 +338,7 @@ class FileBatchReader final : public BatchReader {
   Status Skip(const ParsedBlock::Note& note) {
     const Status where = Annotate(note.problem, note.place);
     const bool skips = config_.on_bad_row == DataConfig::OnBadRow::kSkip;
-    if (!absl::IsInvalidArgument(note.problem)) return where;
-    if (!skips) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where.message(), "; data.on_bad_row: skip leaves bad rows out"));
-    }
+    if (!skips || !absl::IsInvalidArgument(note.problem)) return where;
     ++skipped_rows_;
     if (options_.bad_rows != nullptr) {
       options_.bad_rows->Add(note.place, std::string(note.problem.message()), note.text);

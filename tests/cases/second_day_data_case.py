@@ -98,7 +98,7 @@ with gzip.open("half.csv.gz", "wt") as file:
 samples = newest("model")["samples"]
 for name, rows in ("bad.csv", 2000), ("half.csv", 1999), ("half.csv.gz", 1999):
     done = update(name, code=2)
-    expect(name in done.err and "data.on_bad_row: skip" in done.err, f"{name}: {done.err[-600:]}")
+    expect(name in done.err and "--set data.on_bad_row=skip" in done.err, f"{name}: {done.err[-600:]}")
     expect(newest("copy")["samples"] == samples, f"{name}: nothing is trained")
     result = update(name, "--set", "data.on_bad_row=skip")
     expect((result["new_rows"], result.get("bad_rows")) == (rows, 1), f"{name}: {result}")
