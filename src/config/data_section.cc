@@ -106,6 +106,14 @@ void ReadCells(MapReader& in, Format format, ColumnConfig* column) {
           "`dense`: whether cells are dates or Unix times; the number is the days since 1970, see "
           "Data files",
           &column->date);
+  in.Choice<DateOrder>(
+      "date_order",
+      "`date`: order of the parts, such as day_first for 31.01.2024 or 31/1/2024 18:20",
+      &column->date_order,
+      {{"year_first", DateOrder::kYearFirst},
+       {"day_first", DateOrder::kDayFirst},
+       {"month_first", DateOrder::kMonthFirst}});
+  in.OnlyWith(column->date, "set date: true", {"date_order"});
   in.Integer("width",
              "`dense`: numbers of a cell, between `separator`, in `[...]` or in a list; above 1, "
              "`fit` is false",

@@ -23,15 +23,17 @@ texts = {
     "iso_t": [m.strftime("%Y-%m-%dT%H:%M:%SZ") for m in moments],
     "epoch": list(seconds),
     "millis": [int(s) * 1000 for s in seconds],
+    "german": [m.strftime("%d.%m.%Y %H:%M:%S") for m in moments],
+    "us": [m.strftime("%m/%d/%Y %I:%M:%S %p") for m in moments],
 }
 aucs = {}
 for name, cells in texts.items():
     write(f"{name}.csv", ["user", "time", "label"], zip(users, cells, label))
     line = simurgh("init", f"{name}.csv").line(r"\btime\b")
     expect("from 2023-11-14 to 2024-01-13" in line and "hour" in line, f"{name} is a time: {line}")
-    if name in ["iso", "millis"]:
+    if name in ["iso", "millis", "german", "us"]:
         aucs[name] = simurgh("train", f"{name}.yaml").value("test_auc")
-expect(aucs["iso"] == aucs["millis"], f"the same AUC of both: {aucs}")
+expect(len(set(aucs.values())) == 1, f"the same AUC of all: {aucs}")
 expect(aucs["iso"] > .8, f"test_auc is {aucs['iso']}, expected .83")
 # The server and predict read both notations.
 write("mixed.csv", ["user", "time"], [(users[k], texts["iso" if k % 2 else "millis"][k])
@@ -42,6 +44,15 @@ for name in ["mixed", "same"]:
             f"{name}.scores")
 with open("mixed.scores") as one, open("same.scores") as other:
     expect(one.read() == other.read(), "both notations have the same predictions")
+
+# So do they other orders.
+write("ordered.csv", ["user", "time"], [(users[k], texts["german"][k]) for k in range(100)])
+simurgh("predict", "--model", "german-model", "--input", "ordered.csv", "--output", "ordered.scores")
+with open("ordered.scores") as one, open("same.scores") as other:
+    expect(one.read() == other.read(), "the order of the parts changes no prediction")
+simurgh("init", "us.csv", "--force", "--time", "time")
+last = moments[int(np.argmax(seconds))].strftime("%m/%d/%Y %I:%M:%S %p")
+expect(last in open("us.test.csv").read(), "the newest row is for the test")
 
 # Dates without a time have no hour. Some cells are missing.
 write("days.csv", ["user", "day", "label"],

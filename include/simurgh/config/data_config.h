@@ -35,6 +35,9 @@ struct ValueScale {
   bool operator==(const ValueScale&) const = default;
 };
 
+// The order of the parts of a date. 2024-01-31 is read in each.
+enum class DateOrder { kYearFirst, kDayFirst, kMonthFirst };
+
 // One column of the data.
 struct ColumnConfig {
   // kWeight: of the sample. kGroup: its text groups samples for their AUC.
@@ -63,7 +66,8 @@ struct ColumnConfig {
   NumberFormat numbers = {};  // dense, label and weight.
   bool integers = false;      // id and dense: ids are integers; see IntegerText().
   bool date = false;          // dense: a point in time, whose number is the days since 1970.
-  uint32_t width = 1;         // dense: numbers of a cell, with `separator` between them.
+  DateOrder date_order = DateOrder::kYearFirst;  // Of `date`.
+  uint32_t width = 1;  // dense: numbers of a cell, with `separator` between them.
 };
 
 // Whether texts of the column are not the numbers as written.

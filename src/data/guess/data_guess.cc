@@ -177,12 +177,22 @@ class Guesser {
     const bool is_numeric = profile.is_numeric();
     const Evidence evidence =
         labels_.Measure(i, is_numeric, is_numeric && IsLogOf(profile), profile.format);
+    const OtherDates dates = FindOtherDates(sample_.kept, i, profile);
+    if (dates.order != DateOrder::kYearFirst && (wish == Wish::kGuess || wish == Wish::kDense)) {
+      ColumnGuess guess = dates.guess;
+      absl::StrAppend(&guess.reason, MissingShare(profile));
+      return guess;
+    }
     switch (wish) {
       case Wish::kSkip:
         return Left("--skip");
-      case Wish::kTime:
-        return Left(absl::StrCat("the rows are split by it; as a feature: ",
-                                 is_numeric ? "--dense " : "--id ", ShellWord(name)));
+      case Wish::kTime: {
+        const bool is_dense = is_numeric || dates.order != DateOrder::kYearFirst;
+        ColumnGuess guess = Left(absl::StrCat("the rows are split by it; as a feature: ",
+                                              is_dense ? "--dense " : "--id ", ShellWord(name)));
+        guess.config.date_order = dates.order;
+        return guess;
+      }
       case Wish::kId:
         return GuessAs(ColumnConfig::Kind::kId, name, profile, evidence, sample_.is_whole);
       case Wish::kGroup: {
@@ -201,8 +211,10 @@ class Guesser {
     }
     ColumnGuess guess = GuessColumn(name, profile, evidence, sample_.is_whole);
     absl::StrAppend(&guess.reason, MissingShare(profile));
-    if (!profile.is_numeric() && !guess.config.date) {
-      absl::StrAppend(&guess.reason, OtherDateForm(sample_.kept, i));
+    if (dates.is_ambiguous) {
+      absl::StrAppend(
+          &guess.reason,
+          "; looks like dates, but no day above 12 tells the order; convert them to YYYY-MM-DD");
     }
     if (!IsInput(guess)) return guess;
     const std::string use = absl::StrCat(

@@ -153,9 +153,14 @@ class ColumnProfile : public NumberProfile {
 // The guess of a column of dates, if its cells are such and its name does not contradict.
 std::optional<ColumnGuess> GuessDates(const std::string& name, const ColumnProfile& profile);
 
-// The form of a column's texts, such as DD.MM.YYYY, if they are dates that GuessDates() cannot
-// read, and how to convert them. Empty: they are none.
-std::string OtherDateForm(const KeptRows& rows, size_t column);
+// Dates in another order than those of GuessDates().
+struct OtherDates {
+  DateOrder order = DateOrder::kYearFirst;  // kYearFirst: there are none, or it is ambiguous.
+  bool is_ambiguous = false;
+  ColumnGuess guess = {};  // With this order.
+};
+// Of kept cells. A day above 12 decides.
+OtherDates FindOtherDates(const KeptRows& rows, size_t column, const ColumnProfile& profile);
 
 // The first rows of a file.
 struct DataSample {

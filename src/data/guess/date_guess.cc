@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 
@@ -79,49 +78,52 @@ std::optional<ColumnGuess> GuessDates(const std::string& name, const ColumnProfi
   return guess;
 }
 
-std::string OtherDateForm(const KeptRows& rows, size_t column) {
-  constexpr uint64_t kFewest = 20;
-  constexpr double kMost = 0.95;
-  static const std::regex kForm(
-      R"(([0-9]{1,2})([./-])([0-9]{1,2})[./-]([0-9]{2}|[0-9]{4})([ T]+[0-9]{1,2}:.*)?)");
-  constexpr size_t kMaxRows = 2'000;
-  uint64_t dates = 0;
-  uint64_t cells = 0;
-  int first = 0;
-  int second = 0;
-  std::string between;
-  bool has_times = false;
-  bool has_century = true;
-  for (size_t row = 0; row < std::min(rows.size(), kMaxRows); ++row) {
-    const std::string cell(rows.Cell(row, column));
-    if (cell.empty()) continue;
+OtherDates FindOtherDates(const KeptRows& rows, size_t column, const ColumnProfile& profile) {
+  constexpr double kFewest = 20;
+  constexpr double kMost = 0.995;  // Others are bad rows.
+  if (profile.is_numeric() || profile.are_dates()) return {};
+  struct Read {
+    NumberProfile days;
+    bool has_times = false;
+  };
+  std::array<Read, 2> reads;
+  double cells = 0;
+  for (size_t row = 0; row < rows.size(); ++row) {
+    const std::string_view cell = rows.Cell(row, column);
+    const std::string text(cell);
+    if (profile.missing.contains(text) || profile.doubtful.contains(text)) continue;
     ++cells;
-    std::smatch parts;
-    if (!std::regex_match(cell, parts, kForm)) continue;
-    ++dates;
-    first = std::max(first, std::stoi(parts[1]));
-    second = std::max(second, std::stoi(parts[3]));
-    between = parts[2];
-    has_century &= parts[4].length() == 4;
-    has_times |= parts[5].matched;
+    for (size_t i = 0; i < reads.size(); ++i) {
+      const auto order = i == 0 ? DateOrder::kDayFirst : DateOrder::kMonthFirst;
+      const auto days = ParseNumberCell(cell) ? std::nullopt : ParseDateCell(cell, order);
+      if (!days) continue;
+      reads[i].days.AddNumber(*days, {}, {});
+      reads[i].has_times |= std::floor(*days) != *days;
+    }
+    // Most texts are no dates.
+    if (cells == kFewest && reads[0].days.numbers == 0 && reads[1].days.numbers == 0) return {};
   }
-  constexpr int kMonths = 12;
-  constexpr int kDays = 31;
-  const bool is_date = std::min(first, second) <= kMonths && std::max(first, second) <= kDays;
-  if (dates < kFewest || static_cast<double>(dates) < kMost * static_cast<double>(cells) ||
-      !is_date) {
-    return "";
+  const uint64_t by_day = reads[0].days.numbers;
+  const uint64_t by_month = reads[1].days.numbers;
+  const Read& best = by_day >= by_month ? reads[0] : reads[1];
+  if (cells < kFewest || static_cast<double>(best.days.numbers) < kMost * cells) return {};
+  if (by_day == by_month) return {.is_ambiguous = true};
+  const bool is_day_first = by_day > by_month;
+  OtherDates found{.order = is_day_first ? DateOrder::kDayFirst : DateOrder::kMonthFirst};
+  ColumnGuess& guess = found.guess;
+  guess.config = {.name = {}, .kind = ColumnConfig::Kind::kDense, .fit = true, .date = true};
+  guess.config.date_order = found.order;
+  guess.config.mean = best.days.moments.mean();
+  guess.config.stddev = best.days.moments.stddev() > 0 ? best.days.moments.stddev() : 1;
+  guess.has_times = best.has_times;
+  guess.reason = absl::StrCat("dates, ", is_day_first ? "the day first" : "the month first",
+                              ", from ", DayText(best.days.least), " to ",
+                              DayText(best.days.greatest), ", as days; also the ",
+                              best.has_times ? "hour and the " : "", "day of the week");
+  if (profile.filled < profile.cells() || !profile.doubtful.empty()) {
+    guess.config.missing = guess.config.mean;
   }
-  const std::string year = absl::StrCat(between, has_century ? "YYYY" : "YY");
-  const std::string time = has_times ? " HH:MM" : "";
-  std::string form =
-      first > kMonths ? absl::StrCat("DD", between, "MM") : absl::StrCat("MM", between, "DD");
-  absl::StrAppend(&form, year, time);
-  if (first <= kMonths && second <= kMonths) {
-    absl::StrAppend(&form, " or DD", between, "MM", year, time);
-  }
-  return absl::StrCat("; looks like ", form, "; convert to YYYY-MM-DD", time,
-                      " to learn from the time");
+  return found;
 }
 
 }  // namespace simurgh

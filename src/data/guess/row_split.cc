@@ -44,7 +44,7 @@ class RowChecker {
     bool label = false;
     for (size_t i = 0; i < cells->size(); ++i) {
       const std::string_view cell = (*cells)[i];
-      if (guess_.time_column == i && !ParseTimeCell(cell)) {
+      if (guess_.time_column == i && !ParseTimeCell(cell, guess_.columns[i].config.date_order)) {
         return BadCell(guess_.columns[i].config, cell,
                        "is neither a number nor a date such as 2024-02-29 23:59; correct it");
       }

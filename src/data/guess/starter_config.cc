@@ -290,6 +290,8 @@ std::string Keys(const ColumnConfig& column, bool is_for_stream) {
     case Kind::kDense:
       keys += ", kind: dense";
       if (column.date) keys += ", date: true";
+      if (column.date_order == DateOrder::kDayFirst) keys += ", date_order: day_first";
+      if (column.date_order == DateOrder::kMonthFirst) keys += ", date_order: month_first";
       if (column.width > 1) {
         absl::StrAppend(&keys, ", width: ", column.width);
         if (column.separator != '\0') {

@@ -22,7 +22,8 @@ StatusOr<TimeSplit> TimeSplit::Read(const DataGuess& guess, const std::string& p
   SIMURGH_RETURN_IF_ERROR(
       ReadGuessed(guess, path, [&](std::string_view line, bool /*label*/) -> Status {
         SIMURGH_ASSIGN_OR_RETURN(const auto* cells, splitter.Split(line));
-        split.times_.push_back(ParseTimeCell((*cells)[column]).value());
+        split.times_.push_back(
+            ParseTimeCell((*cells)[column], guess.columns[column].config.date_order).value());
         return absl::OkStatus();
       }).status());
   std::vector<double> sorted = split.times_;

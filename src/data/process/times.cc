@@ -32,6 +32,11 @@ class Scanner {
     text_.remove_prefix(digits);
     return value;
   }
+  // A number of one or two digits.
+  std::optional<int> TakeNumber() {
+    const auto two = TakeDigits(2);
+    return two ? two : TakeDigits(1);
+  }
   // The digits after a decimal point.
   double TakeFraction() {
     double value = 0;
@@ -43,19 +48,33 @@ class Scanner {
   std::string_view text_;
 };
 
-// Seconds of "23:59", "23:59:59" or "23:59:59.5".
+// Hours that "PM" and "AM" add; 0 without one of them.
+std::optional<int> HalfOfDay(Scanner& text, int hour) {
+  Scanner rest = text;
+  rest.Take(" ");
+  const char half = rest.Take("aApP");
+  if (half == '\0') return 0;
+  if (rest.Take("mM") == '\0' || hour < 1 || hour > 12) return std::nullopt;
+  text = rest;
+  const int of_noon = hour == 12 ? -12 : 0;
+  return half == 'p' || half == 'P' ? of_noon + 12 : of_noon;
+}
+
+// Seconds of "23:59", "9:05", "23:59:59", "23:59:59.5" or "11:59 PM".
 std::optional<double> TimeOfDay(Scanner& text) {
-  const auto hour = text.TakeDigits(2);
+  const auto hour = text.TakeNumber();
   if (!hour || *hour > 24 || text.Take(":") == '\0') return std::nullopt;
   const auto minute = text.TakeDigits(2);
   if (!minute || *minute > 59) return std::nullopt;
   double seconds = *hour * 3600 + *minute * 60;
-  if (text.Take(":") == '\0') return seconds;
-  const auto second = text.TakeDigits(2);
-  if (!second || *second > 60) return std::nullopt;
-  seconds += *second;
-  if (text.Take(".,") != '\0') seconds += text.TakeFraction();
-  return seconds;
+  if (text.Take(":") != '\0') {
+    const auto second = text.TakeDigits(2);
+    if (!second || *second > 60) return std::nullopt;
+    seconds += *second;
+    if (text.Take(".,") != '\0') seconds += text.TakeFraction();
+  }
+  const auto half = HalfOfDay(text, *hour);
+  return half ? std::optional(seconds + *half * 3600) : std::nullopt;
 }
 
 // Seconds of "Z", "+01:00", "+0100" or "+01"; 0 without an offset.
@@ -71,6 +90,21 @@ std::optional<double> Offset(Scanner& text) {
   return (sign == '-' ? -1 : 1) * (*hours * 3600 + *minutes * 60);
 }
 
+// Seconds of a date and of the rest of a text, which is empty or has the time of day.
+std::optional<double> WithTime(const std::chrono::year_month_day& date, Scanner text) {
+  if (!date.ok()) return std::nullopt;
+  const double days = std::chrono::sys_days(date).time_since_epoch().count();
+  const double seconds = days * 86'400;
+  if (text.is_at_end()) return seconds;
+  if (text.Take("T _") == '\0') return std::nullopt;
+  const auto time = TimeOfDay(text);
+  if (!time) return std::nullopt;
+  text.Take(" ");
+  const auto offset = Offset(text);
+  if (!offset || !text.is_at_end()) return std::nullopt;
+  return seconds + *time - *offset;
+}
+
 std::optional<double> ParseDate(Scanner text) {
   const auto year = text.TakeDigits(4);
   const char between = text.Take("-/.");
@@ -82,17 +116,29 @@ std::optional<double> ParseDate(Scanner text) {
   const std::chrono::year_month_day date{std::chrono::year(*year),
                                          std::chrono::month(static_cast<unsigned>(*month)),
                                          std::chrono::day(static_cast<unsigned>(*day))};
-  if (!date.ok()) return std::nullopt;
-  const double days = std::chrono::sys_days(date).time_since_epoch().count();
-  double seconds = days * 86'400;
-  if (text.is_at_end()) return seconds;
-  if (text.Take("T _") == '\0') return std::nullopt;
-  const auto time = TimeOfDay(text);
-  if (!time) return std::nullopt;
-  text.Take(" ");
-  const auto offset = Offset(text);
-  if (!offset || !text.is_at_end()) return std::nullopt;
-  return seconds + *time - *offset;
+  return WithTime(date, text);
+}
+
+// `29.02.2024`, `2/29/2024 9:05 PM`.
+std::optional<double> ParseOrdered(Scanner text, DateOrder order) {
+  const auto first = text.TakeNumber();
+  const char between = text.Take("-/.");
+  if (!first || between == '\0') return std::nullopt;
+  const auto second = text.TakeNumber();
+  if (!second || text.Take({&between, 1}) == '\0') return std::nullopt;
+  const auto year = text.TakeDigits(4);
+  if (!year) return std::nullopt;
+  const bool is_day_first = order == DateOrder::kDayFirst;
+  return WithTime({std::chrono::year(*year),
+                   std::chrono::month(static_cast<unsigned>(is_day_first ? *second : *first)),
+                   std::chrono::day(static_cast<unsigned>(is_day_first ? *first : *second))},
+                  text);
+}
+
+std::optional<double> ParseDate(std::string_view text, DateOrder order) {
+  const auto seconds = ParseDate(Scanner(text));
+  if (seconds || order == DateOrder::kYearFirst) return seconds;
+  return ParseOrdered(Scanner(text), order);
 }
 
 constexpr double kSecondsOfDay = 86'400;
@@ -130,10 +176,10 @@ double EpochDays(double number) {
   return seconds / kSecondsOfDay;
 }
 
-std::optional<double> ParseDateCell(std::string_view text) {
+std::optional<double> ParseDateCell(std::string_view text, DateOrder order) {
   if (const auto days = CompactDays(text)) return days;
   if (const auto number = ParseNumberCell(text)) return EpochDays(*number);
-  const auto seconds = ParseDate(Scanner(text));
+  const auto seconds = ParseDate(text, order);
   return seconds ? std::optional(*seconds / kSecondsOfDay) : std::nullopt;
 }
 
@@ -148,9 +194,9 @@ int WeekdayOf(double days) {
   return static_cast<int>(day - FloorOf(day, 7) * 7);
 }
 
-std::optional<double> ParseTimeCell(std::string_view text) {
+std::optional<double> ParseTimeCell(std::string_view text, DateOrder order) {
   if (const auto number = ParseNumberCell(text)) return number;
-  return ParseDate(Scanner(text));
+  return ParseDate(text, order);
 }
 
 }  // namespace simurgh

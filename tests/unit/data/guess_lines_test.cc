@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "data/process/numbers.h"
+#include "data/process/times.h"
 #include "simurgh/data/data_guess.h"
 #include "simurgh/data/label_texts.h"
 #include "simurgh/data/row_split.h"
@@ -43,23 +44,62 @@ std::string ReasonOf(const Cell& cell) {
   return guess->columns[0].reason;
 }
 
-TEST_CASE("Dates of another order are named, with the remedy", "[guess]") {
-  const auto date = [](const char* format, int days, int months) {
+TEST_CASE("A day above 12 decides the order of dates", "[guess]") {
+  const auto guess_of = [](const char* format, int days, int months) {
     const auto parsed = absl::ParsedFormat<'d', 'd', 'd'>::New(format);
-    return ReasonOf([&](size_t i) {
+    const StatusOr<DataGuess> guess = GuessOf(TextOf("column", 1'000, [&](size_t i) {
       const int n = static_cast<int>(i / 4);  // Without influence on the label.
       return absl::StrFormat(*parsed, n % days + 1, n / 3 % months + 1, 2010 + n % 9);
-    });
+    }));
+    REQUIRE(guess.ok());
+    return guess->columns[0];
   };
-  CHECK_THAT(date("%02d.%02d.%d", 28, 12),
-             EndsWith("; looks like DD.MM.YYYY; convert to YYYY-MM-DD to learn from the time"));
-  CHECK_THAT(date("%d/%d/%d", 28, 12), Contains("; looks like DD/MM/YYYY;"));
-  CHECK_THAT(date("%02d/%02d/%d", 12, 28), Contains("; looks like MM/DD/YYYY;"));
-  CHECK_THAT(date("%02d/%02d/%d", 12, 12), Contains("; looks like MM/DD/YYYY or DD/MM/YYYY;"));
-  CHECK_THAT(date("%02d/%02d/%d 01:05 PM", 12, 28),
-             Contains("; looks like MM/DD/YYYY HH:MM; convert to YYYY-MM-DD HH:MM to learn"));
-  CHECK_THAT(date("%d/%d/%d", 28, 28), !Contains("looks like"));
-  CHECK_THAT(date("%d of %d in %d", 28, 12), !Contains("looks like"));
+  const auto order_of = [&](const char* format, int days, int months) {
+    const ColumnGuess guess = guess_of(format, days, months);
+    CHECK(guess.config.kind == ColumnConfig::Kind::kDense);
+    CHECK(guess.config.date);
+    return guess.config.date_order;
+  };
+  CHECK(order_of("%02d.%02d.%d", 28, 12) == DateOrder::kDayFirst);
+  CHECK(order_of("%d/%d/%d 9:05", 28, 12) == DateOrder::kDayFirst);
+  CHECK(order_of("%02d/%02d/%d 01:05 PM", 12, 28) == DateOrder::kMonthFirst);
+  CHECK(guess_of("%d.%d.%d", 28, 12).reason ==
+        "dates, the day first, from 2010-01-01 to 2018-12-24, as days; also the day of the week");
+  CHECK(guess_of("%02d-%02d-%d 18:45:59", 12, 28).has_times);
+  const ColumnGuess either = guess_of("%02d/%02d/%d", 12, 12);
+  CHECK(either.config.kind == ColumnConfig::Kind::kId);
+  CHECK_THAT(
+      either.reason,
+      EndsWith(
+          "; looks like dates, but no day above 12 tells the order; convert them to YYYY-MM-DD"));
+  for (const char* format : {"%d/%d/%d", "%d of %d in %d"}) {
+    CHECK(guess_of(format, 28, 28).config.kind == ColumnConfig::Kind::kId);
+  }
+}
+
+TEST_CASE("Dates are read in the order of their column", "[guess]") {
+  // Reference: date -ud '2019-12-31 18:03' +%s
+  constexpr double kSeconds = 1'577'815'380;
+  for (const char* text : {"31.12.2019 18:03", "31/12/2019 18:03:00", "31-12-2019 6:03 PM",
+                           "31.12.2019 06:03pm", "2019-12-31 18:03"}) {
+    CAPTURE(text);
+    CHECK(ParseTimeCell(text, DateOrder::kDayFirst) == kSeconds);
+    CHECK(ParseDateCell(text, DateOrder::kDayFirst) == kSeconds / 86'400);
+  }
+  CHECK(ParseTimeCell("12/31/2019 06:03 PM", DateOrder::kMonthFirst) == kSeconds);
+  CHECK(ParseTimeCell("1/2/2019", DateOrder::kDayFirst) == 1'548'979'200);
+  CHECK(ParseTimeCell("1/2/2019", DateOrder::kMonthFirst) == 1'546'387'200);
+  CHECK(ParseTimeCell("1/2/2019 12:00 AM", DateOrder::kMonthFirst) == 1'546'387'200);
+  CHECK(ParseTimeCell("1/2/2019 12:30 PM", DateOrder::kMonthFirst) == 1'546'387'200 + 45'000);
+  CHECK_FALSE(ParseTimeCell("12/31/2019", DateOrder::kDayFirst));
+  for (const char* text : {"31.12.2019", "30.02.2019", "1.1.19", "1.1/2019", "1.1.2019 13:00 PM",
+                           "1.1.2019 0:30 AM", "1..2019", "1.1.2019 1:00 X"}) {
+    CAPTURE(text);
+    CHECK_FALSE(ParseTimeCell(text));
+    if (std::string_view(text) != "31.12.2019") {
+      CHECK_FALSE(ParseTimeCell(text, DateOrder::kDayFirst));
+    }
+  }
 }
 
 TEST_CASE("The share of missing cells is said if it is large", "[guess]") {
