@@ -211,7 +211,7 @@ DRILLS = {
                     "nn-worker/1: it does not run, and other daemons do; .* start it again"),
     "killed server": (killed("embedding-ps/1"), "DaemonDown", "embedding-ps/1", "doctor",
                       "embedding-ps/1: it does not run, and other daemons do; .* start it again"),
-    "NaN data": (trained_with("data.train=[nan.csv]"), "DataSkipped", "nn-worker/0", "doctor",
+    "infinite data": (trained_with("data.train=[infinite.csv]"), "DataSkipped", "nn-worker/0", "doctor",
                  "nn-worker/0: .* bad rows were skipped, .*: correct the data"),
     "staleness at its bound": (
         staleness_at_its_bound, "StalenessAtLimit", "nn-worker/0", "status",
@@ -252,7 +252,8 @@ def main():
         return 77
     with Cluster() as cluster:
         cluster.write_data("even.csv", [random.randrange(2000) for _ in range(20000)])
-        cluster.write_data("nan.csv", [random.randrange(2000) for _ in range(20000)], ["0.5"] * 49 + ["nan"])
+        cluster.write_data("infinite.csv", [random.randrange(2000) for _ in range(20000)],
+                           ["0.5"] * 49 + ["inf"])
         cluster.write_data("many.csv", range(40000))
         cluster.write_data("skewed.csv", [item for item in range(16000) if server_of(item) == 1])
         rules = pathlib.Path(cluster.folder, "alerts.yml")
