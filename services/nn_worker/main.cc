@@ -424,7 +424,8 @@ class NnWorker : public Daemon {
   Status BeginUpdate(const std::string& id) {
     const Manifest& manifest = resumed_->checkpoint.manifest;
     SIMURGH_ASSIGN_OR_RETURN(update_, ReadUpdate(manifest));
-    has_format_of_model_ = manifest.extra.at("agreement") == ModelAgreement(context_.config());
+    const std::string& saved = manifest.extra.at("agreement");
+    has_format_of_model_ = saved == ModelAgreement(context_.config(), saved);
     if (!update_) update_.emplace();
     if (update_->id == id) return absl::OkStatus();
     update_ = ModelUpdate{.id = id, .trained = TrainedFiles(*update_)};
@@ -437,7 +438,8 @@ class NnWorker : public Daemon {
     if (job_->tested()) {
       update_->tested =
           absl::StrCat(TestResult(*job_->tested(), LabelColumns(job_->config().data), "before"),
-                       " new_rows=", job_->tested()->samples, CalibrationText(*job_->tested()));
+                       " new_rows=", job_->tested()->samples,
+                       CalibrationText(*job_->tested(), state.calibrations));
     }
     update_->files = state.files;
     update_->paths = job_->config().data.train;
@@ -543,7 +545,9 @@ class NnWorker : public Daemon {
         job_->NetworkDigest());
     std::vector<std::string> warnings = job_->LabelWarnings();
     const bool is_one_class = !warnings.empty();
-    std::ranges::move(UnusedLabelTexts(job_->config().data), std::back_inserter(warnings));
+    if (!update_) {
+      std::ranges::move(UnusedLabelTexts(job_->config().data), std::back_inserter(warnings));
+    }
     const bool has_trained = result.steps > job_->start().steps;
     if (!has_trained && !update_) {
       warnings.push_back(NothingTrained(job_->config(), result));

@@ -18,15 +18,18 @@ constexpr char kCompare[] = "Compare their columns with those of the training";
 // Warnings about a loss above that of a constant. of_test: else of an update's new rows.
 std::vector<std::string> LogLossWarnings(const EvaluationResult& result,
                                          const std::vector<std::string>& labels, bool of_test) {
-  constexpr double kTolerance = 0.001;  // Of a model that has learned nothing.
+  constexpr double kTolerance = 0.001;      // Of a model that has learned nothing.
+  constexpr double kRmseTolerance = 0.001;  // As a share.
+  constexpr uint64_t kFewRows = 300;        // Say nothing of an update.
   const auto name = [of_test](const std::string& loss) {
     return of_test ? absl::StrCat("the test's ", loss)
                    : absl::StrCat("before training, the new rows' ", loss);
   };
   std::vector<std::string> warnings;
   const auto check = [&](const EvaluationResult& one, const std::string& label) {
+    if (!of_test && one.samples < kFewRows) return;
     if (IsRegression(one.loss_kind)) {
-      if (!(one.rmse > one.constant_rmse)) return;
+      if (!(one.rmse > (1 + kRmseTolerance) * one.constant_rmse)) return;
       warnings.push_back(absl::StrFormat(
           "label '%s': %s is %.4g. The mean label for every row gives %.4g. %s", label,
           name("RMSE"), one.rmse, one.constant_rmse,

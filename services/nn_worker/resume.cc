@@ -88,9 +88,9 @@ Status CheckFits(const Checkpoint& checkpoint, const ClusterConfig& config,
                      ": the model was saved by a version that could not continue training; "
                      "name another checkpoint.directory"));
   }
-  const std::string difference =
-      SettingsDifference(Without(saved->second, except), "the model",
-                         Without(ModelAgreement(config), except), "the configuration");
+  const std::string difference = SettingsDifference(
+      Without(saved->second, except), "the model",
+      Without(ModelAgreement(config, saved->second), except), "the configuration");
   if (difference.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(checkpoint.folder, ": the model does not fit the configuration: ", difference,

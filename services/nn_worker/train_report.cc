@@ -46,15 +46,20 @@ std::string WindowText(const TrainObserver::Window& window) {
                      MetricText(window.calibration), window.samples);
 }
 
-std::string CalibrationText(const EvaluationResult& result) {
-  const auto is_fitted = [](const EvaluationResult& one) { return one.fitted.has_value(); };
-  const auto is_new = [](const EvaluationResult& one) {
-    return one.fitted && one.fitted->problem.empty();
-  };
+std::string CalibrationText(const EvaluationResult& result, const std::vector<Calibration>& used) {
   const std::vector<EvaluationResult> labels =
       result.tasks.empty() ? std::vector{result} : result.tasks;
-  if (std::ranges::none_of(labels, is_fitted)) return "";
-  return std::ranges::any_of(labels, is_new) ? " calibration=new" : " calibration=old";
+  bool is_any_fitted = false;
+  bool is_any_new = false;
+  for (size_t label = 0; label < labels.size(); ++label) {
+    if (!labels[label].fitted) continue;
+    const FittedCalibration& fitted = *labels[label].fitted;
+    const Calibration of_model = used.empty() ? Calibration() : used[label];
+    is_any_fitted = true;
+    is_any_new = is_any_new || (fitted.problem.empty() && of_model == fitted.calibration);
+  }
+  if (!is_any_fitted) return "";
+  return is_any_new ? " calibration=new" : " calibration=old";
 }
 
 std::string TestResult(const EvaluationResult& result, const std::vector<std::string>& labels,

@@ -28,7 +28,8 @@ std::string TestResult(const EvaluationResult& result, const std::vector<std::st
                        const std::string& what = "test");
 // " calibration=new" if the rows of an update give a label another one, else " calibration=old".
 // Empty if no label can have one.
-std::string CalibrationText(const EvaluationResult& result);
+// result: of the test before training. used: by label, the model's; empty: none.
+std::string CalibrationText(const EvaluationResult& result, const std::vector<Calibration>& used);
 
 // What makes the result of a test doubtful: ids that training has not seen, and an AUC that data
 // without the label in a column hardly allow.

@@ -84,9 +84,9 @@ StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::s
 
 const DataFile* FindContent(const DataFile& file, const std::vector<DataFile>& files) {
   const auto found = std::ranges::find_if(files, [&](const DataFile& other) {
-    // Files of object stores have no hash of their ends.
-    return other == file ||
-           (file.ends != 0 && other.bytes == file.bytes && other.ends == file.ends);
+    // A renamed file keeps its time. Files of object stores have no hash of their ends.
+    return other == file || (file.ends != 0 && other.bytes == file.bytes &&
+                             other.ends == file.ends && other.modified_ns == file.modified_ns);
   });
   return found == files.end() ? nullptr : &*found;
 }

@@ -31,7 +31,8 @@ struct DayFiles {
 StatusOr<DayFiles> FindDayFiles(const DataConfig& data, const std::vector<std::string>& words,
                                 std::chrono::seconds settled = std::chrono::seconds(0));
 
-// The file whose content another one has, by size and ends, under any name; null: none.
+// The file that another one is, by size and ends, and by its time if it has another name; null:
+// none.
 const DataFile* FindContent(const DataFile& file, const std::vector<DataFile>& files);
 
 // The files of the paths that are still those that were read, in order. Errors: NOT_FOUND, naming

@@ -156,6 +156,19 @@ void PrintTimes(const DataGuess& guess) {
             << " tests on the newest rows, as in use\n";
 }
 
+// Errors: INVALID_ARGUMENT if one of the paths to write is that of the data.
+Status CheckIsNotData(const std::vector<std::string>& paths, const Options& options) {
+  for (const std::string& path : paths) {
+    for (const std::string& data : {options.data, options.test}) {
+      std::error_code ignored;
+      if (data.empty() || !fs::equivalent(path, data, ignored)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": has the rows to read, and would be replaced; use another --output"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 Status CheckAbsent(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     std::error_code ignored;
@@ -212,7 +225,7 @@ Status ReadTest(const DataGuess& guess, const Options& options, const std::strin
                                                        : CopyRows(guess, options.test, copy));
   PrintCounts(options.test, guess.label().config, counts);
   if (!copy.empty()) std::cout << "  copied to " << copy << "\n";
-  has_bad_rows = copy.empty() && counts.bad_rows > 0;
+  has_bad_rows = copy.empty() && counts.bad_rows + counts.blank_rows > 0;
   return absl::OkStatus();
 }
 
@@ -313,6 +326,7 @@ StatusOr<ExitCode> Init(Options options) {
            "training\n";
   }
   if (!options.kafka.empty()) return WriteForStream(guess, options);
+  SIMURGH_RETURN_IF_ERROR(CheckIsNotData(written, options));
   if (!options.force) SIMURGH_RETURN_IF_ERROR(CheckAbsent(written));
   const fs::path output = fs::absolute(options.output);
   const fs::path folder = output.parent_path();

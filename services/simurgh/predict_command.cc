@@ -528,18 +528,18 @@ double ReportUnseenIds(const std::vector<FeatureConfig>& features,
 }
 
 // Errors: INVALID_ARGUMENT if the predictions would replace the rows.
-Status CheckPaths(const Options& options) {
-  std::error_code ignored;
-  if (!std::filesystem::equivalent(options.input, options.output, ignored)) {
-    return absl::OkStatus();
+Status CheckPaths(const std::vector<std::string>& files, const std::string& output) {
+  for (const std::string& file : files) {
+    std::error_code ignored;
+    if (!std::filesystem::equivalent(file, output, ignored)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--output ", output, ": is the input, which it would replace; name another file"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--output ", options.output, ": is the input, which it would replace; name another file"));
+  return absl::OkStatus();
 }
 
 StatusOr<ExitCode> Predict(Options options) {
   SIMURGH_RETURN_IF_ERROR(InitLogging("simurgh", "warn"));
-  SIMURGH_RETURN_IF_ERROR(CheckPaths(options));
   std::signal(SIGPIPE, SIG_IGN);  // A write returns the error.
   SIMURGH_ASSIGN_OR_RETURN(const uint32_t threads, ThreadsOf(options));
   SIMURGH_ASSIGN_OR_RETURN(const Checkpoint checkpoint, options.checkpoint.Find());
@@ -556,6 +556,7 @@ StatusOr<ExitCode> Predict(Options options) {
   PrintOverrides(checkpoint, options.overrides, model->config());
   const std::vector<std::string>& labels = model->format().labels;
   SIMURGH_ASSIGN_OR_RETURN(PredictInput input, InputOf(model->config().data, options.input));
+  SIMURGH_RETURN_IF_ERROR(CheckPaths(input.files, options.output));
   SIMURGH_RETURN_IF_ERROR(CheckNames(options.columns, labels));
   const std::string header = HeaderOf(options, labels);  // With the names as they are given.
   options.columns = OwnNames(std::move(options.columns), input.data);

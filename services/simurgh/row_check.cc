@@ -73,7 +73,8 @@ class Values {
   }
 
   std::vector<std::string> Warnings() const {
-    constexpr size_t kFewRows = 20;  // Say little.
+    // In fewer rows, a column that is nearly always empty may have no value.
+    constexpr size_t kFewRows = 1'000;
     std::vector<std::string> warnings;
     for (const ColumnConfig& column : config_.data.columns) {
       const bool is_read = column.kind == ColumnConfig::Kind::kDense ||

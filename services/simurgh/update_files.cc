@@ -86,6 +86,14 @@ UpdateFiles UpdateQueue::NewFiles(std::vector<DayFile> found,
       }
       continue;
     }
+    const auto alike = std::ranges::find_if(contents, [&](const DataFile& other) {
+      return other.ends != 0 && other.bytes == file.identity.bytes &&
+             other.ends == file.identity.ends;
+    });
+    if (known == nullptr && alike != contents.end()) {
+      PrintWarnings({absl::StrCat(file.path, ": looks like ", alike->name,
+                                  ", but is not it renamed; its rows count as new")});
+    }
     contents.push_back(file.identity);
     update.files.push_back(std::move(file));
   }

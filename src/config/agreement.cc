@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -145,6 +146,17 @@ std::string InputAgreement(const ClusterConfig& config) {
 }
 
 std::string ModelAgreement(const ClusterConfig& config) { return Text(Select(config, IsOfModel)); }
+
+std::string ModelAgreement(const ClusterConfig& config, const std::string& saved) {
+  ConfigSettings settings = Select(config, IsOfModel);
+  const std::string lines = "\n" + saved;
+  for (const KnownKey& key : KnownKeys()) {
+    const auto found = settings.find(key.key);
+    if (found == settings.end() || found->second != key.fallback) continue;
+    if (!absl::StrContains(lines, absl::StrCat("\n", key.key, " = "))) settings.erase(found);
+  }
+  return Text(settings);
+}
 
 std::string TrainingAgreement(const ClusterConfig& config) {
   ConfigSettings settings = Select(config, IsOfTraining);

@@ -301,16 +301,13 @@ Status CsvParser::ParseTarget(const Column& column, std::string_view cell, Batch
 
 Status CsvParser::ParseLabel(const Column& column, std::string_view cell, BatchBuilder& builder) {
   const ColumnConfig& config = column.config;
-  const auto is_in = [&](const std::vector<std::string>& texts) {
-    return IsAmong(cell, texts, config.numbers);
-  };
-  if (labels_ > 1 && IsMissing(cell) && !is_in(config.positive) && !is_in(config.negative)) {
+  const std::optional<bool> listed = IsPositive(cell, config);
+  if (labels_ > 1 && IsMissing(cell) && !listed) {
     SetUnknown(column, builder);
     return absl::OkStatus();
   }
   if (!config.positive.empty()) {
-    const bool is_positive = is_in(config.positive);
-    if (!is_positive && !is_in(config.negative)) {
+    if (!listed) {
       if (cell.empty() || IsMissing(cell)) {
         return BadCell(config, cell,
                        "is a missing label; correct it, or list the text as `negative`");
@@ -320,7 +317,7 @@ Status CsvParser::ParseLabel(const Column& column, std::string_view cell, BatchB
                        "is neither in `positive` nor in `negative`; correct it, or list it in one");
       }
     }
-    builder.SetLabel(is_positive ? 1.0F : 0.0F, column.index);
+    builder.SetLabel(listed.value_or(false) ? 1.0F : 0.0F, column.index);
     return absl::OkStatus();
   }
   const std::optional<double> value = ParseNumberCell(cell, config.numbers);

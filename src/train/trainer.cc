@@ -8,6 +8,7 @@
 
 #include "simurgh/base/hash.h"
 #include "simurgh/train/batch_pipeline.h"
+#include "train/calibration_choice.h"
 #include "train/dense_update.h"
 #include "train/loader.h"
 #include "train/progress_meter.h"
@@ -391,12 +392,20 @@ StatusOr<TrainResult> Trainer::TrainAndTest(const std::stop_token& stop) {
   const bool continues = fits_calibration() && !data_.start.calibrations.empty();
   calibrations_ = continues ? data_.start.calibrations : data_.calibration.given;
   if (data_.test && data_.on_first_test) {
+    std::vector<Calibration> old = calibrations_;
     SIMURGH_ASSIGN_OR_RETURN(const EvaluationResult result,
                              EvaluateNow(start.steps, EvaluationSet::kTest, stop));
     data_.on_first_test(result);
+    if (calibrations_ != old) {
+      choice_ = std::make_unique<CalibrationChoice>(data_.tasks, config_.keep_negatives, old,
+                                                    std::exchange(calibrations_, old));
+    }
   }
   SIMURGH_RETURN_IF_ERROR(TrainEpochs(meter, stop));
   TrainResult result = meter.Finish();
+  if (choice_ != nullptr && !result.interrupted) {
+    SIMURGH_ASSIGN_OR_RETURN(calibrations_, choice_->Choose(collective_));
+  }
   // No evaluation was due while training.
   if (data_.validation && fits_calibration() && !has_validated_ && start.calibrations.empty() &&
       !result.interrupted) {

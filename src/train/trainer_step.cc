@@ -10,6 +10,7 @@
 #include "simurgh/train/batch_pipeline.h"
 #include "simurgh/train/learning_rates.h"
 #include "simurgh/train/trainer.h"
+#include "train/calibration_choice.h"
 #include "train/dense_update.h"
 #include "train/progress_meter.h"
 #include "train/rank_monitor.h"
@@ -46,6 +47,7 @@ Status Trainer::TrainStep(StepBatches& batches, const PulledBatch& pulled,
     SIMURGH_RETURN_IF_ERROR(AgreeOnStep(result.finite, &step));
     if (!step.applied) FindNotFinite(pulled, &step);
     meter.Add(step, dense, probabilities_);
+    if (choice_ != nullptr) choice_->Add(dense, probabilities_);
     return pushes_first_ ? batches.Release(pulled, step.applied) : absl::OkStatus();
   }));
 

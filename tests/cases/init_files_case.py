@@ -32,6 +32,15 @@ if can_mount:
     expect(done.returncode == 0, f"--output in another folder: {done.stdout}{done.stderr}")
     expect(os.path.exists("out/x.train.csv"), "the parts are beside the configuration")
     simurgh("train", "out/x.yaml")
+os.rename("train.csv", "z.train.csv")
+before = open("z.train.csv").read()
+for words in (["z.train.csv", "--output", "z.yaml"],
+              ["z.train.csv", "--test", "z.valid.csv", "--output", "z.yaml"]):
+    write("z.valid.csv", HEADER, rows(300))
+    own = simurgh("init", *words, "--force", code=2)
+    expect("would be replaced; use another --output" in own.err and
+           open("z.train.csv").read() == before, f"init replaces no file that it reads: {own.err}")
+os.rename("z.train.csv", "train.csv")
 simurgh("init", "train.csv", "--output", "new/folder/y.yaml")
 expect(os.path.exists("new/folder/y.test.csv"), "the folder of --output is made")
 for model in ("dcn_v2", "wide_deep", "dlrm"):

@@ -96,6 +96,9 @@ write("days/1.csv", ["user", "item", "price"], [row[:3] for row in rows[:half]])
 write("days/2.csv", ["price", "user", "item"], [(row[2], row[0], row[1]) for row in rows[half:]])
 expect(predicted("days") == scores, "a folder has the rows of its files in the order of names")
 expect(predicted("days/*.csv") == scores, "and so has a pattern")
+for source in ("days", "days/*.csv"):
+    same = simurgh("predict", "--model", "m", "--input", source, "--output", "days/1.csv", code=2)
+    expect("is the input" in same.err, f"the predictions replace no file of {source}: {same.err}")
 with open("rows.jsonl", "w", encoding="utf-8") as file:
     for row in rows:
         file.write(json.dumps({"user": row[0], "item": row[1], "price": row[2]}) + "\n")

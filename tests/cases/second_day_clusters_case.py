@@ -94,6 +94,29 @@ def short_batch():
     expect(distance < 0.001, f"mean distance of predictions: {distance}")
 
 
+def corrected_once():
+    """New rows with more positives are learned by the network or by the calibration, not by both."""
+    def day(path, count, seed, shift):
+        user, item, price, _, _, odds = clicks(count, seed=seed)
+        label = np.random.default_rng(seed).random(count) < 1 / (1 + np.exp(-odds - shift))
+        write(path, ["user", "item", "price", "label"],
+              zip([f"u{x}" for x in user], [f"i{x}" for x in item], price, label.astype(int)))
+
+    day("even.csv", 10000, 1, 0)
+    day("test.csv", 10000, 3, 1.5)
+    simurgh("init", "even.csv")
+    simurgh("train", "even.yaml", "--refit")
+    for count, of_rows in ((1000, "new"), (20000, "old")):
+        day("more.csv", count, 2, 1.5)
+        shutil.copytree("even-model", f"even-{count}")
+        done = simurgh("update", f"even-{count}", "--data", "more.csv")
+        expect(f"calibration={of_rows}" in done.out, f"{count} rows: {done.out}")
+        tested = simurgh("predict", "--model", f"even-{count}", "--input", "test.csv", "--evaluate",
+                         "--json")
+        mean = json.loads(tested.out)["test_calibration"]
+        expect(0.9 < mean < 1.1, f"{count} rows: mean prediction over mean label {mean}")
+
+
 two = "cluster: {name: case}\n"
 for section in ("embedding_ps", "embedding_worker", "nn_worker"):
     two += f"{section}: {{instances: [{instances(2)}]}}\n"
@@ -105,3 +128,4 @@ check("asynchronous", two, "async", "deepfm", ["label"])
 check("ranks", two, "sync", "deepfm", ["label"])
 check("labels", cluster_yaml(), "hybrid", towers, ["label", "second"])
 short_batch()
+corrected_once()

@@ -56,9 +56,9 @@ expect([run["new_rows"] for run in updates(done)] == [str(3 * ROWS)],
        f"three files, each once: {done.out}")
 expect(updates(done)[0]["files"] == "1.csv,2.csv,3.csv", f"the result names them: {done.out}")
 
-# A file that was renamed, or copied, counts as trained on.
+# A file that was renamed, or copied with its time, counts as trained on.
 os.rename("days/3.csv", "days/moved.csv")
-shutil.copy("days/1.csv", "days/copy.csv")
+shutil.copy2("days/1.csv", "days/copy.csv")
 write("days/4.csv", HEADER, day(5))
 done = simurgh("update", "once", "--data", "days", "--json")
 result = json.loads(done.out)

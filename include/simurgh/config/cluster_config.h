@@ -107,5 +107,7 @@ std::string TrainingAgreement(const ClusterConfig& config);
 // tables, features, data processing, model, dense optimizer and batches. Not learning rates,
 // capacities, files, lengths of training and numbers of processes.
 std::string ModelAgreement(const ClusterConfig& config);
+// The same without defaults of keys that `saved` lacks: the agreement of an older program.
+std::string ModelAgreement(const ClusterConfig& config, const std::string& saved);
 
 }  // namespace simurgh

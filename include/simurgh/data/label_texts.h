@@ -7,8 +7,8 @@
 
 namespace simurgh {
 
-// A warning for each text of `positive` and `negative` of a label that is in none of the first rows
-// of the training data. Empty if its first file cannot be read without its configuration.
+// A warning for each text of `positive` and `negative` of a label that is in none of the first
+// 200,000 rows of each training file. Empty if a file cannot be read without its configuration.
 std::vector<std::string> UnusedLabelTexts(const DataConfig& data);
 
 }  // namespace simurgh

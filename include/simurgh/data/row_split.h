@@ -16,7 +16,8 @@ struct RowCounts {
   uint64_t rows = 0;       // Without bad rows.
   uint64_t positives = 0;  // Of a binary label.
   uint64_t bad_rows = 0;
-  std::string first_bad;  // File, line and problem.
+  uint64_t blank_rows = 0;  // Only separators; training would find them bad.
+  std::string first_bad;    // File, line and problem.
 };
 
 // Reads all rows of a file, and gives `take` those that fit the guess. label: whether it is 1;
@@ -50,7 +51,8 @@ SplitFiles PartsOf(const DataGuess& guess, const std::string& data, const std::s
 
 struct SplitCounts {
   RowCounts all;
-  uint64_t copies = 0;  // Rows that are equal to an earlier one, in the same part.
+  uint64_t copies = 0;       // Rows that are equal to an earlier one, in the same part.
+  uint64_t most_copies = 0;  // Equal rows of one kind.
   std::array<uint64_t, 2> distinct = {};  // Other rows, by label.
   uint64_t every = 0;
   uint64_t train = 0;

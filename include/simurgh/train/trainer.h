@@ -24,6 +24,8 @@
 
 namespace simurgh {
 
+class CalibrationChoice;
+
 class DenseUpdate;
 class ProgressMeter;
 class RankHeartbeat;
@@ -245,6 +247,7 @@ class Trainer {
   DataPosition position_;                       // After the last step, of this rank's batches.
   std::optional<EvaluationResult> validation_;  // After the last step, if evaluated.
   std::vector<Calibration> calibrations_;       // See TrainState.
+  std::unique_ptr<CalibrationChoice> choice_;   // Null: there is none.
   bool has_validated_ = false;                  // Since the start.
 };
 

@@ -210,9 +210,8 @@ KeptLabels::KeptLabels(const KeptRows& rows, size_t column, const ColumnConfig& 
     const std::optional<double> number = ParseNumberCell(cell, label.numbers);
     double value = std::numeric_limits<double>::quiet_NaN();
     if (!label.positive.empty()) {
-      const bool is_positive = IsAmong(cell, label.positive, label.numbers);
-      if (is_positive || label.negative.empty()) value = is_positive ? 1 : 0;
-      if (!is_positive && IsAmong(cell, label.negative, label.numbers)) value = 0;
+      const std::optional<bool> listed = IsPositive(cell, label);
+      if (listed || label.negative.empty()) value = listed.value_or(false) ? 1 : 0;
     } else if (number && (!is_binary_ || *number == 0 || *number == 1)) {
       value = *number;
     }

@@ -1,6 +1,8 @@
 #include "simurgh/data/label_texts.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -10,32 +12,48 @@
 
 namespace simurgh {
 
+namespace {
+
+bool HasText(const ColumnProfile& profile, const ColumnConfig& label, const std::string& text) {
+  return profile.missing.contains(text) ||
+         std::ranges::any_of(profile.values, [&](const auto& value) {
+           return IsAmong(value.first, {text}, label.numbers);
+         });
+}
+
+}  // namespace
+
 std::vector<std::string> UnusedLabelTexts(const DataConfig& data) {
   constexpr uint64_t kMaxRows = 200'000;
-  const auto has_texts = [](const ColumnConfig& column) { return !column.positive.empty(); };
-  if (data.train.empty() || std::ranges::none_of(data.columns, has_texts)) return {};
-  const StatusOr<DataSample> sample = SampleData(data.train.front(), kMaxRows);
-  if (!sample.ok()) return {};
-  std::vector<std::string> warnings;
+  std::map<std::pair<std::string, std::string>, const char*> unused;  // Label and text; its list.
   for (const ColumnConfig& column : data.columns) {
-    const auto at = std::ranges::find(sample->header, HeaderName(column));
-    if (!has_texts(column) || at == sample->header.end()) continue;
-    const ColumnProfile& profile =
-        sample->columns[static_cast<size_t>(at - sample->header.begin())];
-    if (profile.has_many_values) continue;
-    const auto check = [&](const std::string& text, const char* list) {
-      const bool is_used = profile.missing.contains(text) ||
-                           std::ranges::any_of(profile.values, [&](const auto& value) {
-                             return IsAmong(value.first, {text}, column.numbers);
-                           });
-      if (is_used) return;
-      warnings.push_back(absl::StrCat("label '", column.name, "': ", Quoted(text), " of `", list,
-                                      "` is in none of the ", sample->is_whole ? "" : "first ",
-                                      sample->rows, " rows of ", data.train.front(),
-                                      ". Correct it, or remove it"));
-    };
-    for (const std::string& text : column.positive) check(text, "positive");
-    for (const std::string& text : column.negative) check(text, "negative");
+    if (column.positive.empty()) continue;
+    for (const std::string& text : column.positive) unused[{column.name, text}] = "positive";
+    for (const std::string& text : column.negative) unused[{column.name, text}] = "negative";
+  }
+  uint64_t rows = 0;
+  for (const std::string& file : data.train) {
+    if (unused.empty()) return {};
+    const StatusOr<DataSample> sample = SampleData(file, kMaxRows);
+    if (!sample.ok()) return {};
+    rows += sample->rows;
+    for (const ColumnConfig& column : data.columns) {
+      if (column.positive.empty()) continue;
+      const auto at = std::ranges::find(sample->header, HeaderName(column));
+      if (at == sample->header.end()) return {};
+      const ColumnProfile& profile =
+          sample->columns[static_cast<size_t>(at - sample->header.begin())];
+      if (profile.has_many_values) return {};
+      std::erase_if(unused, [&](const auto& one) {
+        return one.first.first == column.name && HasText(profile, column, one.first.second);
+      });
+    }
+  }
+  std::vector<std::string> warnings;
+  for (const auto& [one, list] : unused) {
+    warnings.push_back(absl::StrCat("label '", one.first, "': ", Quoted(one.second), " of `", list,
+                                    "` is in none of the ", rows,
+                                    " rows that were looked at. Correct it, or remove it"));
   }
   return warnings;
 }

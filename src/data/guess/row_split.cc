@@ -92,8 +92,7 @@ class RowChecker {
       return BadCell(label_, cell, "is no number; correct it, or remove the row");
     }
     if (!label_.positive.empty()) {
-      if (IsAmong(cell, label_.positive, label_.numbers)) return true;
-      if (IsAmong(cell, label_.negative, label_.numbers)) return false;
+      if (const std::optional<bool> listed = IsPositive(cell, label_)) return *listed;
     } else if (const auto number = ParseNumberCell(cell);
                number && (*number == 0 || *number == 1)) {
       return *number == 1;
@@ -146,6 +145,7 @@ StatusOr<RowCounts> ReadGuessed(const DataGuess& guess, const std::string& path,
                      "; give some with both labels"));
   }
   counts.bad_rows = bad.count;
+  counts.blank_rows = lines.blank_rows();
   counts.first_bad = bad.first;
   return counts;
 }
@@ -234,7 +234,11 @@ StatusOr<SplitCounts> SplitCsv(const DataGuess& guess, const std::string& path,
     return is_apart && outputs[kValidation] ? kValidation : kTrain;
   };
   constexpr size_t kMaxKnown = 2'000'000;  // A limit of memory. Hashes decide of further rows.
-  absl::flat_hash_map<uint64_t, Part> known;
+  struct Known {
+    Part part;
+    uint64_t rows;
+  };
+  absl::flat_hash_map<uint64_t, Known> known;
   const auto part_of = [&](std::string_view line, bool label) {
     if (!guess.has_copies) return new_part_of(label);
     const uint64_t hash = HashBytes(line);
@@ -242,19 +246,20 @@ StatusOr<SplitCounts> SplitCsv(const DataGuess& guess, const std::string& path,
       const auto found = known.find(hash);
       if (found != known.end()) {
         ++counts.copies;
-        return found->second;
+        return found->second.part;
       }
       const uint64_t choice = Mix64(hash) % every;
       if (choice == 0 && outputs[kTest]) return kTest;
       return choice == 1 && outputs[kValidation] ? kValidation : kTrain;
     }
-    const auto [at, is_new] = known.try_emplace(hash, kTrain);
+    const auto [at, is_new] = known.try_emplace(hash, Known{kTrain, 0});
     if (is_new) {
-      at->second = new_part_of(label);
+      at->second.part = new_part_of(label);
     } else {
       ++counts.copies;
     }
-    return at->second;
+    counts.most_copies = std::max(counts.most_copies, ++at->second.rows);
+    return at->second.part;
   };
   std::optional<TimeSplit> by_time;
   if (guess.time_column) {
@@ -287,7 +292,10 @@ StatusOr<SplitCounts> SplitData(DataGuess guess, const std::string& path, SplitF
   const auto is_off = [&](uint64_t part) { return part < fair / 2 || part > 2 * fair; };
   if (counts.copies > 0) {
     constexpr uint64_t kFewDistinct = 100;
-    const bool are_few = counts.distinct[0] + counts.distinct[1] < kFewDistinct ||
+    // One row that fills a part would decide its share of positives.
+    constexpr uint64_t kLeastParts = 20;
+    const bool are_few = counts.most_copies * kLeastParts > fair ||
+                         counts.distinct[0] + counts.distinct[1] < kFewDistinct ||
                          (is_binary && std::ranges::min(counts.distinct) < kFewest);
     if (are_few || is_off(counts.validation) || (!files.test.empty() && is_off(counts.test))) {
       guess.has_copies = false;

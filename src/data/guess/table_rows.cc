@@ -253,6 +253,7 @@ StatusOr<std::optional<Line>> TableLines::Next() {
       const bool is_blank = separator_ != '\0' && line && line->whole &&
                             line->text.find_first_not_of(separator_) == line->text.npos;
       if (!is_blank) return line;
+      ++blank_rows_;
     }
   }
   Blocks& blocks = *blocks_;

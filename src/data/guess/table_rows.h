@@ -41,6 +41,8 @@ class TableLines {
   StatusOr<std::optional<Line>> Next();
   // Adds the place of the last row to an error.
   Status AtLine(const Status& status) const;
+  // Rows of CSV with separators only, which Next() has left out.
+  uint64_t blank_rows() const { return blank_rows_; }
   bool is_first_line() const { return lines_ && lines_->line_number() == 1; }
 
  private:
@@ -48,8 +50,9 @@ class TableLines {
   explicit TableLines(RowLines lines);
   explicit TableLines(std::unique_ptr<Blocks> blocks);
 
-  std::optional<RowLines> lines_;   // Of a text file.
-  char separator_ = '\0';           // Of a CSV file.
+  std::optional<RowLines> lines_;  // Of a text file.
+  char separator_ = '\0';          // Of a CSV file.
+  uint64_t blank_rows_ = 0;
   std::unique_ptr<Blocks> blocks_;  // Of Parquet and Arrow data; else null.
 };
 

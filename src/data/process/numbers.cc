@@ -173,4 +173,12 @@ bool IsAmong(std::string_view cell, const std::vector<std::string>& texts,
          });
 }
 
+std::optional<bool> IsPositive(std::string_view cell, const ColumnConfig& label) {
+  if (std::ranges::find(label.positive, cell) != label.positive.end()) return true;
+  if (std::ranges::find(label.negative, cell) != label.negative.end()) return false;
+  if (IsAmong(cell, label.positive, label.numbers)) return true;
+  if (IsAmong(cell, label.negative, label.numbers)) return false;
+  return std::nullopt;
+}
+
 }  // namespace simurgh

@@ -106,4 +106,8 @@ class Moments {
   double squares_ = 0.0;  // Sum of the squared distances from the mean.
 };
 
+// Whether a binary label's cell is in `positive`; nothing: in neither list. The text decides before
+// the number, since codes such as 01 and 1 can be two values.
+std::optional<bool> IsPositive(std::string_view cell, const ColumnConfig& label);
+
 }  // namespace simurgh

@@ -2,6 +2,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
 #include "config/sections.h"
@@ -106,6 +109,20 @@ TEST_CASE("Only processes that read data must agree on the words of a file", "[c
   INFO(without.status().ToString());
   REQUIRE(without.ok());
   CHECK(ClusterAgreement(*without) == ClusterAgreement(ConfigWith({one, "features.3.oov_ids=7"})));
+}
+
+TEST_CASE("A model of an older program lacks keys that are at their defaults now", "[config]") {
+  const ClusterConfig config = ConfigWith({});
+  std::string old;
+  for (const absl::string_view line : absl::StrSplit(ModelAgreement(config), '\n')) {
+    if (!absl::StrContains(line, ".date_order = ") && !line.empty()) {
+      absl::StrAppend(&old, line, "\n");
+    }
+  }
+  REQUIRE(old != ModelAgreement(config));
+  CHECK(ModelAgreement(config, old) == old);
+  CHECK(ModelAgreement(config, ModelAgreement(config)) == ModelAgreement(config));
+  CHECK(ModelAgreement(ConfigWith({"cluster.seed=12345"}), old) != old);
 }
 
 TEST_CASE("What ranks must agree on is named", "[config]") {

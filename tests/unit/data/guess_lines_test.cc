@@ -171,12 +171,22 @@ TEST_CASE("A text of a label that no row has is named", "[guess]") {
   CHECK(UnusedLabelTexts(data).empty());
   data.columns[1].positive = {"3", "4", "5"};
   data.columns[1].negative = {"0", "1.0", "two"};
-  CHECK(
-      UnusedLabelTexts(data) ==
-      std::vector<std::string>{"label 'rating': '5' of `positive` is in none of the 60 rows of " +
-                                   data.train[0] + ". Correct it, or remove it",
-                               "label 'rating': 'two' of `negative` is in none of the 60 rows of " +
-                                   data.train[0] + ". Correct it, or remove it"});
+  CHECK(UnusedLabelTexts(data) ==
+        std::vector<std::string>{
+            "label 'rating': '5' of `positive` is in none of the 60 rows that were looked at. "
+            "Correct it, or remove it",
+            "label 'rating': 'two' of `negative` is in none of the 60 rows that were looked at. "
+            "Correct it, or remove it"});
+  data.train.push_back(folder.Write("b.csv", "item,rating\ni1,5\ni2,two\ni3,0\n"));
+  CHECK(UnusedLabelTexts(data).empty());
+}
+
+TEST_CASE("The text of a label decides before its number", "[guess]") {
+  const ColumnConfig label{.positive = {"01"}, .negative = {"1"}};
+  CHECK(IsPositive("01", label) == true);
+  CHECK(IsPositive("1", label) == false);
+  CHECK(IsPositive("1.0", label) == true);
+  CHECK_FALSE(IsPositive("2", label).has_value());
 }
 
 }  // namespace
