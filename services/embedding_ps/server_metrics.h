@@ -57,10 +57,10 @@ class TableMetrics {
   void Count(uint64_t difference, const char* name, const char* help, Counter*& counter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Warns once if a full table with rows of a checkpoint has evicted a quarter as many as it has.
+  void WarnOfLostRows(const TableStats& stats) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Warns once if a full table evicts rows of ids that come back: it has created many more rows
   // than it has seen ids.
-  // Of a table with rows of a checkpoint.
-  void WarnOfLostRows(const TableStats& stats) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WarnOfEvictions(const TableStats& stats, double distinct)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

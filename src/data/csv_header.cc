@@ -136,9 +136,7 @@ Evidence EvidenceOf(const DataConfig& config, const Names& names, bool needs_lab
     if (places.cells[i] >= names.size()) continue;
     const std::string_view cell = names[places.cells[i]];
     const bool is_number_cell = column.positive.empty() && ParseCell(column, cell).has_value();
-    if (is_number_cell || has(config.missing_values, cell) ||
-        IsAmong(cell, column.positive, column.numbers) ||
-        IsAmong(cell, column.negative, column.numbers)) {
+    if (is_number_cell || has(config.missing_values, cell) || IsPositive(cell, column)) {
       ++evidence.numbers;
     } else if (column.positive.empty() || !column.negative.empty()) {
       ++evidence.texts;  // Otherwise any text is a label.

@@ -66,7 +66,7 @@ struct ColumnConfig {
   NumberFormat numbers = {};  // dense, label and weight.
   bool integers = false;      // id and dense: ids are integers; see IntegerText().
   bool date = false;          // dense: a point in time, whose number is the days since 1970.
-  DateOrder date_order = DateOrder::kYearFirst;  // Of `date`.
+  DateOrder date_order = DateOrder::kYearFirst;  // Only with `date`.
   uint32_t width = 1;  // dense: numbers of a cell, with `separator` between them.
 };
 

@@ -24,7 +24,7 @@ struct ColumnGuess {
   bool has_times = false;               // Dates: some have a time.
   uint32_t quantiles = 0;   // dense: ranges that are useful as a category, too; 0: none.
   std::string item = {};    // Lists of what was seen: the name of the column with the same values.
-  uint32_t max_length = 0;  // Of these lists.
+  uint32_t max_length = 0;  // The longest of these lists.
 };
 
 // Whether the first line of a file has the names of its columns.
@@ -46,7 +46,7 @@ struct DataGuess {
   bool is_whole = false;              // There are no others.
   std::string group_feature;          // Whose values group the rows for their AUC, or empty.
   std::optional<size_t> time_column;  // That the rows are split by.
-  double constant_loss = 0;           // Of the losses in reasons, that of a constant prediction.
+  double constant_loss = 0;           // A constant prediction has it; reasons have the others.
   bool has_copies = false;    // Whether equal rows, if there are any, are copies of one another.
   std::string spread_column;  // Rows are repeated with other values of it; empty: there is none.
 };

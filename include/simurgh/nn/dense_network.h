@@ -60,8 +60,8 @@ struct DenseTensor {
 struct RankStep {
   // Samples of all ranks' batches. 0: those of this batch.
   uint64_t global_samples = 0;
-  // Of the gradients. 0: the samples. More for a batch that is not full, so that each of its
-  // samples counts as much as those of others.
+  // Gradients are divided by it. 0: by the samples. A batch that is not full has more
+  // than its samples, so that each of them counts as much as those of others.
   uint64_t divisor = 0;
   // The backward pass calls it when gradients() in [first, first + count) are final. The ranges
   // run from the last to the first and are the same for every batch. May be empty.

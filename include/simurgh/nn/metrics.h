@@ -101,7 +101,7 @@ struct PredictionSums {
   double log_loss() const { return cross_entropy / weight; }
   double mean_loss() const { return loss / weight; }
   double rmse() const;
-  // Of the mean label as each prediction: the deviation of the labels.
+  // What rmse() is if each prediction is the mean label: the deviation of the labels.
   double constant_rmse() const;
   // The mean prediction over the mean label: 1 for a calibrated model. NaN without samples,
   // infinite without positives.

@@ -21,7 +21,7 @@ namespace simurgh::cuda {
 // makes the same calls.
 struct RankPass {
   uint64_t samples = 0;  // Of this rank's batch, or of all ranks'.
-  uint64_t divisor = 0;  // Of the gradients.
+  uint64_t divisor = 0;  // Gradients are divided by it.
   // Replaces f64 values in device memory by their sums over the ranks. Empty: batch norm uses the
   // statistics of this rank's batch.
   std::function<void(double* values, size_t count)> sum_statistics;

@@ -46,7 +46,7 @@ struct Work {
   size_t slot = 0;
   size_t rows = 0;
   uint64_t samples = 0;
-  uint64_t divisor = 0;            // Of the gradients.
+  uint64_t divisor = 0;            // Gradients are divided by it.
   bool shares_statistics = false;  // Batch norm uses all ranks' statistics.
   bool pools = false;              // The device pools the batch's rows.
   bool decides = false;            // The device decides whether the step counts.
