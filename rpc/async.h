@@ -26,7 +26,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh::rpc {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "simurgh/base/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 
 namespace simurgh::rpc {
 namespace {

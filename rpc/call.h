@@ -9,9 +9,9 @@
 #include <optional>
 #include <string_view>
 
+#include "base/hash.h"
+#include "base/status.h"
 #include "rpc/async.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
 

@@ -5,10 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
+#include "base/random.h"
 #include "rpc/async.h"
 #include "rpc/client_session.h"
 #include "rpc/timers.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::rpc {
 

@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "rpc/buffer.h"
 #include "rpc/control.h"
 #include "rpc/timers.h"
 #include "rpc/tls.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh::rpc {
 namespace {

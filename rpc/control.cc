@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/text.h"
 #include "rpc/frame_generated.h"
-#include "simurgh/base/text.h"
 
 namespace simurgh::rpc {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/status.h"
 #include "rpc/frame.h"
 #include "rpc/message.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
 

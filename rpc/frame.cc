@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/hash.h"
+#include "base/hash.h"
 
 namespace simurgh::rpc {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/status.h"
 #include "rpc/region.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
 

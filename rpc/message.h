@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace flatbuffers {
 class FlatBufferBuilder;

@@ -17,11 +17,11 @@
 
 #include <flatbuffers/flatbuffers.h>
 
+#include "base/status.h"
 #include "rpc/async.h"
 #include "rpc/client.h"
 #include "rpc/message.h"
 #include "rpc/server.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
 

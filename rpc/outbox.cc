@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh::rpc {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh::rpc {
 

@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_descriptor.h"
+#include "base/mutex.h"
+#include "base/status.h"
 #include "rpc/message.h"
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
 

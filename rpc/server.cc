@@ -3,12 +3,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "rpc/connection.h"
 #include "rpc/server_session.h"
 #include "rpc/stream.h"
 #include "rpc/tls.h"
 #include "rpc/transport.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh::rpc {
 namespace {

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_descriptor.h"
+#include "base/status.h"
 #include "rpc/async.h"
 #include "rpc/message.h"
 #include "rpc/region.h"
 #include "rpc/transport.h"
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
 

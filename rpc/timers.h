@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/random.h"
 #include "rpc/async.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::rpc {
 

@@ -23,9 +23,9 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 
+#include "base/check.h"
 #include "rpc/call.h"
 #include "rpc/openssl.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh::rpc {
 namespace {

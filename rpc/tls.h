@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "rpc/stream.h"
 #include "rpc/transport.h"
-#include "simurgh/base/status.h"
 
 struct ssl_ctx_st;  // OpenSSL's SSL_CTX.
 

@@ -14,9 +14,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
+#include "base/file_descriptor.h"
 #include "rpc/call.h"
-#include "simurgh/base/check.h"
-#include "simurgh/base/file_descriptor.h"
 
 namespace simurgh::rpc {
 

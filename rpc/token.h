@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh::rpc {
 

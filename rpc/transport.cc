@@ -19,9 +19,9 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 
+#include "base/check.h"
 #include "rpc/address.h"
 #include "rpc/timers.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh::rpc {
 namespace {

@@ -15,10 +15,10 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include "base/file_descriptor.h"
+#include "base/status.h"
 #include "rpc/address.h"
 #include "rpc/async.h"
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::rpc {
 

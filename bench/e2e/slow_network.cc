@@ -15,8 +15,8 @@
 #include <boost/program_options/parsers.hpp>
 #include <boost/program_options/variables_map.hpp>
 
+#include "base/version.h"
 #include "rpc/testing/proxy.h"
-#include "simurgh/base/version.h"
 
 namespace simurgh::bench {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-#include "simurgh/base/version.h"
+#include "base/version.h"
 
 namespace simurgh::bench {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh::bench {
 namespace {

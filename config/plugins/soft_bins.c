@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simurgh/data/plugin.h"
+#include "simurgh/plugin.h"
 
 enum { kMaxNumberBytes = 64 };
 

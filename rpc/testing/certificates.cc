@@ -8,8 +8,8 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "rpc/openssl.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh::rpc::testing {
 namespace {

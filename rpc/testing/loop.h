@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/check.h"
 #include "rpc/async.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh::rpc::testing {
 

@@ -15,9 +15,9 @@
 
 #include <boost/asio/write.hpp>
 
+#include "base/random.h"
 #include "rpc/async.h"
 #include "rpc/transport.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::rpc::testing {
 struct Proxy::Route {

@@ -5,7 +5,7 @@ install(TARGETS embedding-ps embedding-worker nn-worker simurgh simurgh-feed RUN
 install(DIRECTORY config/deploy/systemd/ DESTINATION lib/systemd/system FILES_MATCHING PATTERN "*.service")
 install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES config/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME configuration.md)
-install(FILES include/simurgh/data/plugin.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/simurgh/data)
+install(FILES include/simurgh/plugin.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/simurgh)
 # Configurations with data, to try what was installed.
 install(DIRECTORY config/ DESTINATION ${CMAKE_INSTALL_DATADIR}/simurgh/examples
   FILES_MATCHING PATTERN "adult*.yaml" PATTERN "data/adult/*" PATTERN adult-plugin.yaml EXCLUDE

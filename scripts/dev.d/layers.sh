@@ -6,49 +6,72 @@ if [[ ${1-} == --help ]]; then
 Usage: scripts/dev layers [FILE...]
 
 Checks the quoted and angled includes of the files, or of all C++ files:
-  - a module includes only modules that it may depend on (the table is in this script);
-  - headers under src/ are included only by their own module, and none of bench or by ../;
-  - a daemon includes no other one, except nn-worker for --standalone, and simurgh;
-  - include/simurgh includes no Boost, CUDA, FlatBuffers, Prometheus or spdlog. Only base/log.h includes spdlog.
-Without FILE, each header in include/simurgh is included by another module, or by such a header.
-data/plugin.h and data/arrow_module.h are for shared objects.
+  - a module includes only modules that it may depend on (the first table in this script);
+  - a module includes only those headers of another one that it offers (the second table);
+  - an offered header includes only offered ones, and no Boost, CUDA, FlatBuffers, Prometheus or spdlog. Only base/log.h
+    includes spdlog;
+  - include/simurgh, for programs outside, includes nothing of the project but itself;
+  - nothing includes ../; tests include only tests and bench/datagen in addition, all others neither tests nor bench;
+  - a daemon includes no other one, except nn-worker for --standalone, and simurgh.
+Without FILE, another module includes each offered header, or an offered header that another module includes shows it.
 TEXT
   exit 0
 fi
 
-# module: the other modules that it may include.
+# module: the other modules that it may include. The last one that fits a path is its module.
 ARROWS='
+simurgh:
 base:
 tensor: base
 config: base
 telemetry: base
 rpc: base
-data: base tensor config telemetry
+data: simurgh base tensor config telemetry
 kafka: base config telemetry data
 model: base tensor config telemetry
-table: base tensor config telemetry data model
+table: base tensor config telemetry model
 feature: base tensor config telemetry data
 nn: base tensor config telemetry data
-collective: base tensor config telemetry data
+collective: base tensor config telemetry
 train: base tensor config telemetry data model table feature nn collective
 serve: base tensor config telemetry data model table feature nn collective train
-services: base tensor config telemetry data kafka model table feature nn collective train serve rpc
+services: simurgh base tensor config telemetry data kafka model table feature nn collective train serve rpc
+'
+
+# module: the headers that it offers to other modules. rpc and services offer all.
+OFFERS='
+base: aligned_buffer check cpu_isa file_descriptor hash log mutex random status step_id system_library text thread version
+tensor: finite half half-inl matrix_view
+config: calibration cluster_config data_config defaults embedding_form feature_config model_config nearest service_config serving_config statistics table_config training_config
+telemetry: logging metrics timeline
+data: bad_row_file batch batch_builder batch_reader data_guess data_position encoded_batch file_identity file_writer generator json_events label_texts pooling record_stream replay_reader row_batcher row_codec row_lines row_split row_text telling_column vector_codec vector_number
+kafka: kafka_stream
+model: file_system manifest model_directory model_report row_files table_export tensor_file
+table: distinct_counter encoded_matrix fair_queue memory_budget partition row_cache step_barrier table
+feature: argmax_wire batch_plan batch_pool bucket_map raw_masks
+nn: batch_block calibration dense_model dense_network dense_optimizer device_sums metrics model onnx
+collective: collective nccl_library
+train: batch_pipeline batch_pooling checkpoint_port checkpoint_schedule dense_shard dense_weights evaluator feed_buffer forward_buffer learning_rates nccl_sums ports trainer
+serve: model_version predictor remote_rows scorer served_versions
 '
 
 files=("$@")
 ((${#files[@]} > 0)) || mapfile -t files < <(sources 'include/*.h' 'src/*.h' 'src/*.cc' 'src/*.cu' 'src/*.cuh' 'rpc/*.h' 'rpc/*.cc' 'services/*.h' 'services/*.cc' 'tests/*.h' 'tests/*.cc')
 
-awk -v arrows="$ARROWS" '
+awk -v arrows="$ARROWS" -v offers="$OFFERS" -v all_files="$((${#@} == 0))" '
   function complain(what) {
     print FILENAME ":" FNR ": " what
     failed = 1
   }
-  # Of a path from the repository root, or of an include: "simurgh/table/row.h", "table/arena.h", "rpc/client.h".
+  # The module of a path from the root of the repository, or of an include: "table/arena.h", "rpc/client.h".
   function module_of(path,   parts) {
-    sub(/^include\//, "", path)
-    sub(/^(src|simurgh)\//, "", path)
+    sub(/^(src|include)\//, "", path)
     split(path, parts, "/")
-    return parts[1]
+    return (parts[1] "/" parts[2]) in known ? parts[1] "/" parts[2] : parts[1]
+  }
+  function name_of(path) {
+    sub(/^(src|include)\//, "", path)
+    return path
   }
   BEGIN {
     count = split(arrows, lines, "\n")
@@ -58,10 +81,15 @@ awk -v arrows="$ARROWS" '
       known[word[1]] = 1
       for (w = 1; w <= words; ++w) if (word[w] != "") allowed[word[1], word[w]] = 1
     }
+    count = split(offers, lines, "\n")
+    for (i = 1; i <= count; ++i) {
+      words = split(lines[i], word, /[: ]+/)
+      for (w = 2; w <= words; ++w) if (word[w] != "") offered[word[1] "/" word[w] ".h"] = 1
+    }
   }
   FNR == 1 {
     here = module_of(FILENAME)
-    is_public = FILENAME ~ /^include\//
+    is_offered = name_of(FILENAME) in offered
     if (!(here in known) && here != "tests") complain("module " here " is not in the table of scripts/dev.d/layers.sh")
   }
   !/^[ \t]*#[ \t]*include[ \t]*[<"]/ { next }
@@ -70,45 +98,39 @@ awk -v arrows="$ARROWS" '
     sub(/^[^<"]*[<"]/, "", included)
     sub(/[>"].*/, "", included)
     there = module_of(included)
-    if (included ~ /^(\.\.|bench)\// || (included ~ /^tests\// && here != "tests")) complain("must not include " included)
+    if (included ~ /^\.\./ || (included ~ /^tests\// && here != "tests") ||
+        (included ~ /^bench\// && (here != "tests" || included !~ /^bench\/datagen\//))) complain("must not include " included)
     if (here == "tests") next
-    daemon = "^services/(datagen|embedding_ps|embedding_worker|feed|nn_worker|simurgh)/"
+    daemon = "^services/(embedding_ps|embedding_worker|feed|nn_worker|simurgh)/"
     if (FILENAME ~ daemon && match(included, daemon) && index(FILENAME, substr(included, 1, RLENGTH)) != 1 &&
         FILENAME included !~ /nn_worker.*embedding|services\/simurgh.*(embedding|nn_worker)/) complain("includes another daemon: " included)
-    if (is_public && FILENAME !~ /base\/log.h$/ && included ~ /^(boost|cuda|cublas|nccl|flatbuffers|prometheus|spdlog)/) {
-      complain("a public header shows " included)
+    if (is_offered && FILENAME !~ /base\/log.h$/ && included ~ /^(boost|cuda|cublas|nccl|flatbuffers|prometheus|spdlog)/) {
+      complain("an offered header shows " included)
     }
     if (!(there in known)) next
+    if (is_offered) shows[name_of(FILENAME)] = shows[name_of(FILENAME)] " " included
+    if (here != there) needed[included] = 1
     if (!((here, there) in allowed)) {
       complain(here " must not include " there ": " included)
-    } else if (here != there && included !~ /^(simurgh|rpc)\//) {
+    } else if (there ~ /^(simurgh|rpc|services)$/) {
+      next
+    } else if (here != there && !(included in offered)) {
       complain(included " is private to " there)
-    } else if (is_public && included !~ /^simurgh\//) {
-      complain("a public header includes a private one: " included)
+    } else if (is_offered && !(included in offered)) {
+      complain("an offered header includes a private one: " included)
     }
   }
-  END { exit failed }
-' "${files[@]}" || { echo "layers: src/README.md lists what each module may include" >&2; exit 1; }
-
-((${#@} == 0)) || exit 0
-# Public headers that are included elsewhere; then the headers that these include.
-needed=$(mktemp)
-trap 'rm -f "$needed"' EXIT
-includes() { grep -H -oE '^#include "simurgh/[^"]+' "$@" | sed 's/:#include "/ /'; }
-mapfile -t product < <(sources 'include/*.h' 'src/*.h' 'src/*.cc' 'src/*.cu' 'src/*.cuh' 'services/*.h' 'services/*.cc' 'rpc/*.h' 'rpc/*.cc')
-includes "${product[@]}" | awk '
-  function module_of(path) { sub(/^include\//, "", path); sub(/^(src|simurgh)\//, "", path); sub(/\/.*/, "", path); return path }
-  { if ($1 ~ /^include\//) { shows[$1] = shows[$1] " include/" $2 } }
-  module_of($1) != module_of($2) { needed["include/" $2] = 1 }
   END {
-    do {
-      grown = 0
-      for (header in needed) {
-        count = split(shows[header], shown, " ")
-        for (i = 1; i <= count; ++i) if (!(shown[i] in needed)) { needed[shown[i]] = 1; grown = 1 }
-      }
-    } while (grown)
-    for (header in needed) print header
-  }' | sort >"$needed"
-mapfile -t unneeded < <(sources 'include/*.h' | grep -v 'data/\(plugin\|arrow_module\).h$' | sort | comm -23 - "$needed")
-((${#unneeded[@]} == 0)) || { printf '%s: no other module includes it; move it to src\n' "${unneeded[@]}"; exit 1; }
+    if (all_files) {
+      do {
+        grown = 0
+        for (header in needed) {
+          count = split(shows[header], shown, " ")
+          for (i = 1; i <= count; ++i) if (!(shown[i] in needed)) { needed[shown[i]] = 1; grown = 1 }
+        }
+      } while (grown)
+      for (header in offered) if (!(header in needed)) { print header ": offered, but no other module includes it"; failed = 1 }
+    }
+    exit failed
+  }
+' "${files[@]}" || { echo "layers: src/README.md lists what each module may include" >&2; exit 1; }

@@ -6,14 +6,13 @@ if [[ ${1-} == --help ]]; then
 Usage: scripts/dev uncalled [FILE...]
 
 Lists the types, functions, methods and constants that no file outside tests uses. Searches the headers of include,
-src, services and rpc. Benchmarks count as users of include only. It compares names without their scope. FILEs replace
-the files searched. scripts/dev.d/kept_names lists the exceptions, each with its reason.
+src, services and rpc. A benchmark is not a use. It compares names without their scope. FILEs replace the files searched. scripts/dev.d/kept_names lists the exceptions, each with its reason.
 TEXT
   exit 0
 fi
 
 files=("$@")
-((${#files[@]} > 0)) || mapfile -t files < <(sources 'include/*.h' 'src/*' 'services/*' 'rpc/*' 'bench/*' 'config/plugins/*' |
+((${#files[@]} > 0)) || mapfile -t files < <(sources 'include/*.h' 'src/*' 'services/*' 'rpc/*' 'config/plugins/*' |
   grep -E '\.(h|c|cc|cu|cuh)$' | grep -v '^rpc/testing/')
 
 awk '
@@ -51,13 +50,13 @@ awk '
         if (is_header && after !~ /^;/ && name !~ /^(_|[A-Z_]+$)/ && (!is_lower || after ~ /^(\(\)| =)/))
           where[name] = FILENAME ":" FNR
       } else if (!is_lower || after ~ /^(<.*>)?\(/ || before ~ /::$/ || after ~ /^(::|[>&*]* [a-z])/) {
-        if (FILENAME ~ /^bench\//) benched[name] = 1; else used[name] = 1
+        used[name] = 1
       }
     }
     if (line != "") previous = line
   }
   END {
-    for (name in where) if (!(name in used) && !(name in benched && where[name] ~ /^include/)) { print where[name] ": " name; failed = 1 }
+    for (name in where) if (!(name in used)) { print where[name] ": " name; failed = 1 }
     exit failed
   }
 ' scripts/dev.d/kept_names "${files[@]}" | sort

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
+#include "base/check.h"
+#include "data/vector_codec.h"
 #include "services/api/peer_clients.h"
 #include "services/api/row_rpc.h"
-#include "simurgh/base/check.h"
-#include "simurgh/data/vector_codec.h"
 
 namespace simurgh::api {
 namespace {

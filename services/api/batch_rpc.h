@@ -4,18 +4,18 @@
 #include <memory>
 #include <vector>
 
+#include "base/aligned_buffer.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "config/cluster_config.h"
+#include "config/embedding_form.h"
+#include "data/encoded_batch.h"
+#include "feature/batch_plan.h"
 #include "services/api/methods.h"
 #include "services/api/peer_clients.h"
 #include "services/api/row_rpc.h"
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/base/random.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/embedding_form.h"
-#include "simurgh/data/encoded_batch.h"
-#include "simurgh/feature/batch_plan.h"
-#include "simurgh/train/learning_rates.h"
-#include "simurgh/train/ports.h"
+#include "train/learning_rates.h"
+#include "train/ports.h"
 
 namespace simurgh::api {
 

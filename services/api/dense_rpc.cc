@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "services/api/peer_clients.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh::api {
 StatusOr<DenseOptimizerConfig> Decode(const wire::DenseOptimizer& optimizer) {

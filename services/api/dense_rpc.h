@@ -11,15 +11,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
+#include "base/status.h"
+#include "config/training_config.h"
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "rpc/method.h"
 #include "services/api/dense_generated.h"
-#include "simurgh/base/random.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/training_config.h"
-#include "simurgh/train/dense_shard.h"
-#include "simurgh/train/ports.h"
+#include "train/dense_shard.h"
+#include "train/ports.h"
 
 namespace simurgh::api {
 

@@ -8,12 +8,12 @@
 #include <memory>
 #include <string>
 
+#include "base/status.h"
+#include "config/cluster_config.h"
+#include "data/batch.h"
+#include "data/encoded_batch.h"
 #include "rpc/method.h"
 #include "services/api/feed_generated.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/data/batch.h"
-#include "simurgh/data/encoded_batch.h"
 
 namespace simurgh::api {
 

@@ -7,16 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
+#include "feature/batch_plan.h"
+#include "model/manifest.h"
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "services/api/methods.h"
 #include "services/api/peer_clients.h"
 #include "services/api/rows_generated.h"
-#include "simurgh/base/status.h"
-#include "simurgh/feature/batch_plan.h"
-#include "simurgh/model/manifest.h"
-#include "simurgh/table/partition.h"
-#include "simurgh/train/ports.h"
+#include "table/partition.h"
+#include "train/ports.h"
 
 namespace simurgh {
 

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/data/encoded_batch.h"
+#include "data/encoded_batch.h"
 
 namespace simurgh::api {
 namespace {

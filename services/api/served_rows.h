@@ -9,12 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/status.h"
+#include "config/cluster_config.h"
+#include "config/serving_config.h"
 #include "rpc/method.h"
+#include "serve/remote_rows.h"
 #include "services/api/served_rows_generated.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/serving_config.h"
-#include "simurgh/serve/remote_rows.h"
 
 namespace simurgh::api {
 

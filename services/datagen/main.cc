@@ -27,21 +27,21 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "base/hash.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "data/file_writer.h"
+#include "data/generator.h"
+#include "nn/metrics.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/machine_limits.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
-#include "simurgh/base/status.h"
-#include "simurgh/data/file_writer.h"
-#include "simurgh/data/generator.h"
-#include "simurgh/nn/metrics.h"
 
 namespace simurgh {
 namespace {
 
 // What writes the samples.
 enum class Teacher {
-  kClicks,    // simurgh/data/generator.h
+  kClicks,    // data/generator.h
   kSequence,  // An item and the items seen before, whose labels need target attention.
   kExperts    // Two labels that need a mixture of experts.
 };
@@ -317,7 +317,7 @@ std::string Report(const Verdicts& verdicts, uint64_t samples, uint64_t positive
               : absl::StrCat(join("\n", "", " "), "\n");
 }
 
-// Writes generated data; simurgh/data/generator.h and the teachers above describe them.
+// Writes generated data; data/generator.h and the teachers above describe them.
 constexpr uint64_t kBlockSamples = 16'384;  // About 8 MB of text.
 
 struct Block {

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <utility>
 
+#include "base/log.h"
 #include "services/api/dense_rpc.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/log_limiter.h"
-#include "simurgh/base/log.h"
-#include "simurgh/telemetry/metrics.h"
-#include "simurgh/train/dense_shard.h"
+#include "telemetry/metrics.h"
+#include "train/dense_shard.h"
 
 namespace simurgh {
 

@@ -14,22 +14,22 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "base/log.h"
+#include "base/mutex.h"
+#include "config/cluster_config.h"
+#include "config/serving_config.h"
+#include "feature/bucket_map.h"
 #include "rpc/async.h"
 #include "rpc/server.h"
+#include "serve/remote_rows.h"
+#include "serve/served_versions.h"
 #include "services/api/peer_clients.h"
 #include "services/api/served_rows.h"
 #include "services/embedding_ps/methods.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/listener.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/serving_config.h"
-#include "simurgh/feature/bucket_map.h"
-#include "simurgh/serve/remote_rows.h"
-#include "simurgh/serve/served_versions.h"
-#include "simurgh/telemetry/metrics.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/step_id.h"
 #include "services/api/dense_rpc.h"
 #include "services/api/peer_clients.h"
 #include "services/api/row_rpc.h"
-#include "simurgh/base/step_id.h"
 
 namespace simurgh {
 namespace {

@@ -6,13 +6,13 @@
 #include <optional>
 #include <set>
 
+#include "base/aligned_buffer.h"
+#include "base/status.h"
+#include "config/service_config.h"
 #include "rpc/server.h"
 #include "services/embedding_ps/dense_store.h"
 #include "services/embedding_ps/parameter_server.h"
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/service_config.h"
-#include "simurgh/table/partition.h"
+#include "table/partition.h"
 
 namespace simurgh {
 

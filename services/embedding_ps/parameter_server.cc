@@ -9,17 +9,17 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
+#include "base/log.h"
+#include "base/step_id.h"
+#include "base/thread.h"
+#include "feature/bucket_map.h"
 #include "rpc/server.h"
 #include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_task.h"
-#include "simurgh/base/check.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/step_id.h"
-#include "simurgh/base/thread.h"
-#include "simurgh/feature/bucket_map.h"
-#include "simurgh/table/partition.h"
-#include "simurgh/table/step_barrier.h"
-#include "simurgh/telemetry/timeline.h"
+#include "table/partition.h"
+#include "table/step_barrier.h"
+#include "telemetry/timeline.h"
 
 namespace simurgh {
 namespace {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/cluster_config.h"
 #include "rpc/async.h"
 #include "services/api/row_rpc.h"
 #include "services/embedding_ps/row_loader.h"
@@ -14,10 +15,9 @@
 #include "services/embedding_ps/row_task.h"
 #include "services/embedding_ps/server_metrics.h"
 #include "services/runtime/log_limiter.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/table/fair_queue.h"
-#include "simurgh/table/partition.h"
-#include "simurgh/table/step_barrier.h"
+#include "table/fair_queue.h"
+#include "table/partition.h"
+#include "table/step_barrier.h"
 
 namespace simurgh {
 

@@ -15,10 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-#include "simurgh/base/log.h"
-#include "simurgh/model/row_files.h"
-#include "simurgh/model/table_export.h"
-#include "simurgh/model/tensor_file.h"
+#include "base/log.h"
+#include "model/row_files.h"
+#include "model/table_export.h"
+#include "model/tensor_file.h"
 
 namespace simurgh {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "absl/functional/function_ref.h"
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/table_config.h"
-#include "simurgh/feature/bucket_map.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/table/partition.h"
+#include "base/status.h"
+#include "config/table_config.h"
+#include "feature/bucket_map.h"
+#include "model/model_directory.h"
+#include "table/partition.h"
 
 namespace simurgh {
 

@@ -13,11 +13,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/log.h"
-#include "simurgh/base/step_id.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/model/row_files.h"
-#include "simurgh/model/tensor_file.h"
+#include "base/log.h"
+#include "base/step_id.h"
+#include "model/model_directory.h"
+#include "model/row_files.h"
+#include "model/tensor_file.h"
 
 namespace simurgh {
 namespace {

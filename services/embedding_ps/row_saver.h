@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "config/service_config.h"
+#include "config/table_config.h"
+#include "model/tensor_file.h"
 #include "services/api/row_rpc.h"
 #include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_task.h"
 #include "services/embedding_ps/server_metrics.h"
-#include "simurgh/config/service_config.h"
-#include "simurgh/config/table_config.h"
-#include "simurgh/model/tensor_file.h"
-#include "simurgh/table/memory_budget.h"
-#include "simurgh/table/partition.h"
+#include "table/memory_budget.h"
+#include "table/partition.h"
 
 namespace simurgh {
 

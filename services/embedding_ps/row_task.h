@@ -13,10 +13,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 
+#include "base/mutex.h"
 #include "rpc/async.h"
 #include "services/api/row_rpc.h"
 #include "services/embedding_ps/server_metrics.h"
-#include "simurgh/base/mutex.h"
 
 namespace simurgh {
 

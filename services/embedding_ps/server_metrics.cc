@@ -7,10 +7,10 @@
 
 #include <boost/asio/use_future.hpp>
 
+#include "base/log.h"
+#include "base/thread.h"
 #include "rpc/async.h"
 #include "services/runtime/io_thread.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/thread.h"
 
 namespace simurgh {
 namespace {

@@ -12,12 +12,12 @@
 
 #include <boost/asio/any_io_executor.hpp>
 
-#include "simurgh/base/mutex.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/model/file_system.h"
-#include "simurgh/table/partition.h"
-#include "simurgh/table/table.h"
-#include "simurgh/telemetry/metrics.h"
+#include "base/mutex.h"
+#include "config/cluster_config.h"
+#include "model/file_system.h"
+#include "table/partition.h"
+#include "table/table.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh {
 

@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
+#include "feature/argmax_wire.h"
+#include "feature/batch_plan.h"
+#include "feature/bucket_map.h"
 #include "services/embedding_worker/worker_metrics.h"
-#include "simurgh/base/log.h"
-#include "simurgh/feature/argmax_wire.h"
-#include "simurgh/feature/batch_plan.h"
-#include "simurgh/feature/bucket_map.h"
 
 namespace simurgh {
 namespace {

@@ -7,20 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "base/aligned_buffer.h"
+#include "config/cluster_config.h"
+#include "data/row_codec.h"
+#include "feature/batch_plan.h"
+#include "feature/bucket_map.h"
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "services/api/row_rpc.h"
 #include "services/embedding_worker/row_exchange.h"
 #include "services/embedding_worker/worker_metrics.h"
 #include "services/runtime/log_limiter.h"
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/data/row_codec.h"
-#include "simurgh/feature/batch_plan.h"
-#include "simurgh/feature/bucket_map.h"
-#include "simurgh/train/batch_pooling.h"
-#include "simurgh/train/forward_buffer.h"
-#include "simurgh/train/ports.h"
+#include "train/batch_pooling.h"
+#include "train/forward_buffer.h"
+#include "train/ports.h"
 
 namespace simurgh {
 

@@ -7,12 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/thread_pool.hpp>
 
+#include "feature/bucket_map.h"
 #include "services/api/row_rpc.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/listener.h"
 #include "services/runtime/peer_monitor.h"
-#include "simurgh/feature/bucket_map.h"
 
 namespace simurgh {
 namespace {

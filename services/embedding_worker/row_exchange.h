@@ -7,19 +7,19 @@
 #include <span>
 #include <vector>
 
+#include "base/aligned_buffer.h"
+#include "config/cluster_config.h"
+#include "config/table_config.h"
+#include "data/vector_codec.h"
+#include "feature/batch_plan.h"
+#include "feature/batch_pool.h"
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "services/api/row_rpc.h"
 #include "services/embedding_worker/worker_metrics.h"
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/table_config.h"
-#include "simurgh/data/vector_codec.h"
-#include "simurgh/feature/batch_plan.h"
-#include "simurgh/feature/batch_pool.h"
-#include "simurgh/table/partition.h"
-#include "simurgh/table/row_cache.h"
-#include "simurgh/train/ports.h"
+#include "table/partition.h"
+#include "table/row_cache.h"
+#include "train/ports.h"
 
 namespace simurgh {
 

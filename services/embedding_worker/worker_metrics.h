@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "config/cluster_config.h"
 #include "rpc/call.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/telemetry/metrics.h"
-#include "simurgh/telemetry/timeline.h"
+#include "telemetry/metrics.h"
+#include "telemetry/timeline.h"
 
 namespace simurgh {
 

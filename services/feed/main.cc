@@ -11,18 +11,18 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
+#include "config/cluster_config.h"
+#include "config/statistics.h"
+#include "data/bad_row_file.h"
+#include "data/batch_reader.h"
+#include "kafka/kafka_stream.h"
+#include "model/model_directory.h"
 #include "services/loader_client/loader_client.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/peer_monitor.h"
 #include "services/runtime/rpc_setup.h"
-#include "simurgh/base/log.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/statistics.h"
-#include "simurgh/data/bad_row_file.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/kafka/kafka_stream.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/telemetry/timeline.h"
+#include "telemetry/timeline.h"
 
 namespace simurgh {
 namespace {

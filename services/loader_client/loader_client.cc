@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/random.h"
 #include "services/api/feed_codec.h"
 #include "services/api/peer_clients.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_setup.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh {
 namespace {

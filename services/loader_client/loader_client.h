@@ -4,9 +4,9 @@
 #include <memory>
 #include <stop_token>
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/data/batch.h"
+#include "base/status.h"
+#include "config/cluster_config.h"
+#include "data/batch.h"
 
 namespace simurgh {
 

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
+#include "base/thread.h"
 #include "services/api/peer_clients.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/thread.h"
 
 namespace simurgh {
 namespace {

@@ -10,17 +10,17 @@
 
 #include "absl/base/thread_annotations.h"
 
+#include "base/mutex.h"
+#include "base/status.h"
+#include "config/cluster_config.h"
+#include "config/service_config.h"
 #include "rpc/server.h"
 #include "services/api/methods.h"
 #include "services/api/peer_clients.h"
 #include "services/nn_worker/model_saver.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/service_config.h"
-#include "simurgh/telemetry/metrics.h"
-#include "simurgh/train/checkpoint_port.h"
-#include "simurgh/train/checkpoint_schedule.h"
+#include "telemetry/metrics.h"
+#include "train/checkpoint_port.h"
+#include "train/checkpoint_schedule.h"
 
 namespace simurgh {
 

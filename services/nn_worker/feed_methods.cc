@@ -5,12 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
+#include "base/text.h"
+#include "config/cluster_config.h"
+#include "data/batch_reader.h"
 #include "services/api/feed_codec.h"
 #include "services/api/peer_clients.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/text.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/data/batch_reader.h"
 
 namespace simurgh {
 namespace {

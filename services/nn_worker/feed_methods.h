@@ -5,11 +5,11 @@
 
 #include <boost/asio/thread_pool.hpp>
 
+#include "config/cluster_config.h"
 #include "rpc/async.h"
 #include "rpc/server.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/telemetry/metrics.h"
-#include "simurgh/train/feed_buffer.h"
+#include "telemetry/metrics.h"
+#include "train/feed_buffer.h"
 
 namespace simurgh {
 

@@ -5,15 +5,15 @@
 
 #include <boost/asio/thread_pool.hpp>
 
+#include "config/cluster_config.h"
 #include "rpc/async.h"
 #include "services/api/dense_rpc.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/io_thread.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/telemetry/metrics.h"
-#include "simurgh/train/learning_rates.h"
-#include "simurgh/train/ports.h"
+#include "telemetry/metrics.h"
+#include "train/learning_rates.h"
+#include "train/ports.h"
 
 namespace simurgh {
 

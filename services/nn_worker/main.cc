@@ -16,6 +16,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
+#include "base/step_id.h"
+#include "data/label_texts.h"
 #include "services/api/batch_rpc.h"
 #include "services/api/dense_rpc.h"
 #include "services/nn_worker/checkpointer.h"
@@ -35,10 +38,7 @@
 #include "services/runtime/log_limiter.h"
 #include "services/runtime/peer_monitor.h"
 #include "services/runtime/rpc_setup.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/step_id.h"
-#include "simurgh/data/label_texts.h"
-#include "simurgh/train/learning_rates.h"
+#include "train/learning_rates.h"
 
 namespace simurgh {
 namespace {

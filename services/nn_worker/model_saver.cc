@@ -13,12 +13,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "base/log.h"
+#include "base/mutex.h"
+#include "config/cluster_config.h"
+#include "config/statistics.h"
 #include "services/nn_worker/network_description.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/statistics.h"
-#include "simurgh/train/dense_weights.h"
+#include "train/dense_weights.h"
 
 namespace simurgh {
 

@@ -13,19 +13,19 @@
 
 #include "absl/base/thread_annotations.h"
 
+#include "base/mutex.h"
+#include "base/status.h"
+#include "base/step_id.h"
+#include "config/cluster_config.h"
+#include "config/service_config.h"
+#include "model/manifest.h"
+#include "model/model_directory.h"
 #include "services/api/row_rpc.h"
 #include "services/nn_worker/model_update.h"
 #include "services/nn_worker/resume.h"
 #include "services/runtime/process.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
-#include "simurgh/base/step_id.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/service_config.h"
-#include "simurgh/model/manifest.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/train/checkpoint_port.h"
-#include "simurgh/train/trainer.h"
+#include "train/checkpoint_port.h"
+#include "train/trainer.h"
 
 namespace simurgh {
 

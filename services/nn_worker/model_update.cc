@@ -10,9 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
-#include "simurgh/base/log.h"
-#include "simurgh/base/status.h"
-#include "simurgh/model/model_directory.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "model/model_directory.h"
 
 namespace simurgh {
 namespace {

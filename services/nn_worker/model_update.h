@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
+#include "config/cluster_config.h"
+#include "data/data_position.h"
+#include "data/file_identity.h"
+#include "model/manifest.h"
 #include "services/nn_worker/resume.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/data/data_position.h"
-#include "simurgh/data/file_identity.h"
-#include "simurgh/model/manifest.h"
-#include "simurgh/train/checkpoint_port.h"
+#include "train/checkpoint_port.h"
 
 namespace simurgh {
 

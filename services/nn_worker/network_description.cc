@@ -16,12 +16,12 @@
 #include "absl/strings/str_split.h"
 #include <nlohmann/json.hpp>
 
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/log.h"
-#include "simurgh/config/statistics.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/data/row_lines.h"
-#include "simurgh/data/row_text.h"
+#include "base/file_descriptor.h"
+#include "base/log.h"
+#include "config/statistics.h"
+#include "data/batch_reader.h"
+#include "data/row_lines.h"
+#include "data/row_text.h"
 
 namespace simurgh {
 namespace {

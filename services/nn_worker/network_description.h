@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "config/cluster_config.h"
 #include "services/nn_worker/training_job.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/train/ports.h"
+#include "train/ports.h"
 
 namespace simurgh {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-#include "simurgh/data/batch_reader.h"
+#include "data/batch_reader.h"
 
 namespace simurgh {
 

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/training_config.h"
-#include "simurgh/train/trainer.h"
+#include "config/cluster_config.h"
+#include "config/training_config.h"
+#include "train/trainer.h"
 
 namespace simurgh {
 

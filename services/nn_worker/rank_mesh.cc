@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
+#include "base/check.h"
+#include "collective/collective.h"
 #include "services/api/peer_clients.h"
-#include "simurgh/base/check.h"
-#include "simurgh/collective/collective.h"
 
 namespace simurgh {
 namespace {

@@ -13,15 +13,15 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 
+#include "base/mutex.h"
+#include "base/status.h"
+#include "collective/collective.h"
 #include "rpc/async.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "services/api/methods.h"
 #include "services/api/peer_clients.h"
 #include "services/runtime/io_thread.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
-#include "simurgh/collective/collective.h"
 
 namespace simurgh {
 

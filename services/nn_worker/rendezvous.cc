@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
+#include "base/log.h"
+#include "base/text.h"
 #include "services/api/peer_clients.h"
 #include "services/nn_worker/rank_mesh.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/text.h"
 
 namespace simurgh {
 namespace {

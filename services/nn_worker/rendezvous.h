@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
+#include "collective/collective.h"
 #include "rpc/async.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
@@ -17,8 +19,6 @@
 #include "services/nn_worker/rank_mesh.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/rpc_setup.h"
-#include "simurgh/base/status.h"
-#include "simurgh/collective/collective.h"
 
 namespace simurgh {
 

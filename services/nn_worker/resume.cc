@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "simurgh/base/log.h"
-#include "simurgh/base/text.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/model/table_export.h"
-#include "simurgh/nn/dense_optimizer.h"
-#include "simurgh/train/dense_weights.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "config/cluster_config.h"
+#include "model/table_export.h"
+#include "nn/dense_optimizer.h"
+#include "train/dense_weights.h"
 
 namespace simurgh {
 namespace {

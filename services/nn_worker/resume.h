@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/model/tensor_file.h"
-#include "simurgh/nn/dense_network.h"
-#include "simurgh/train/checkpoint_port.h"
+#include "base/status.h"
+#include "config/cluster_config.h"
+#include "model/model_directory.h"
+#include "model/tensor_file.h"
+#include "nn/dense_network.h"
+#include "train/checkpoint_port.h"
 
 namespace simurgh {
 

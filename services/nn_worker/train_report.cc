@@ -6,10 +6,10 @@
 #include <system_error>
 #include <utility>
 
-#include "simurgh/base/log.h"
-#include "simurgh/base/text.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/data/telling_column.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "data/batch_reader.h"
+#include "data/telling_column.h"
 
 namespace simurgh {
 namespace {

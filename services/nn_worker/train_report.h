@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "config/cluster_config.h"
+#include "config/training_config.h"
 #include "services/nn_worker/quality_warnings.h"
 #include "services/runtime/log_limiter.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/training_config.h"
-#include "simurgh/telemetry/metrics.h"
-#include "simurgh/train/trainer.h"
+#include "telemetry/metrics.h"
+#include "train/trainer.h"
 
 namespace simurgh {
 

@@ -11,12 +11,12 @@
 #include <string>
 #include <utility>
 
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/status.h"
 #include "rpc/method.h"
 #include "services/api/methods.h"
 #include "services/api/peer_clients.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh {
 

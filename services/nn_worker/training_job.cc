@@ -12,18 +12,18 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/hash.h"
+#include "base/log.h"
+#include "collective/nccl_library.h"
+#include "config/cluster_config.h"
+#include "config/statistics.h"
+#include "data/batch_reader.h"
+#include "data/replay_reader.h"
+#include "feature/batch_plan.h"
 #include "services/nn_worker/model_update.h"
 #include "services/nn_worker/resume.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/log.h"
-#include "simurgh/collective/nccl_library.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/statistics.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/data/replay_reader.h"
-#include "simurgh/feature/batch_plan.h"
-#include "simurgh/train/dense_weights.h"
-#include "simurgh/train/nccl_sums.h"
+#include "train/dense_weights.h"
+#include "train/nccl_sums.h"
 
 namespace simurgh {
 namespace {

@@ -10,19 +10,19 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
+#include "config/cluster_config.h"
+#include "config/statistics.h"
+#include "data/bad_row_file.h"
+#include "data/batch_reader.h"
+#include "data/file_identity.h"
+#include "feature/raw_masks.h"
+#include "model/model_directory.h"
+#include "nn/dense_network.h"
 #include "services/nn_worker/train_report.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/statistics.h"
-#include "simurgh/data/bad_row_file.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/data/file_identity.h"
-#include "simurgh/feature/raw_masks.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/nn/dense_network.h"
-#include "simurgh/telemetry/metrics.h"
-#include "simurgh/train/feed_buffer.h"
-#include "simurgh/train/trainer.h"
+#include "telemetry/metrics.h"
+#include "train/feed_buffer.h"
+#include "train/trainer.h"
 
 namespace simurgh {
 

@@ -10,7 +10,7 @@
 #include <boost/program_options/parsers.hpp>
 #include <boost/program_options/variables_map.hpp>
 
-#include "simurgh/base/version.h"
+#include "base/version.h"
 
 namespace simurgh {
 

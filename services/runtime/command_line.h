@@ -6,7 +6,7 @@
 
 #include <boost/program_options/options_description.hpp>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh {
 

@@ -12,16 +12,16 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
+#include "base/cpu_isa.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "config/cluster_config.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/listener.h"
 #include "services/runtime/machine_limits.h"
 #include "services/runtime/process.h"
-#include "simurgh/base/cpu_isa.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/text.h"
-#include "simurgh/base/version.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/telemetry/logging.h"
+#include "telemetry/logging.h"
 
 namespace simurgh {
 namespace {

@@ -13,14 +13,14 @@
 
 #include <boost/program_options/options_description.hpp>
 
+#include "base/mutex.h"
+#include "base/status.h"
+#include "config/cluster_config.h"
 #include "rpc/message.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/http_endpoint.h"
 #include "services/runtime/rpc_setup.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/telemetry/metrics.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh {
 

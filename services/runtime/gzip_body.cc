@@ -5,7 +5,7 @@
 
 #include <zlib.h>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh {
 namespace {

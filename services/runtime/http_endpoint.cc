@@ -15,12 +15,12 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/thread.h"
 #include "services/runtime/http_server.h"
 #include "services/runtime/process.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/thread.h"
-#include "simurgh/telemetry/timeline.h"
+#include "telemetry/timeline.h"
 
 namespace simurgh {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "simurgh/base/status.h"
-#include "simurgh/telemetry/metrics.h"
+#include "base/status.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh {
 

@@ -14,8 +14,8 @@
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "base/text.h"
 #include "services/runtime/gzip_body.h"
-#include "simurgh/base/text.h"
 
 namespace simurgh {
 

@@ -15,10 +15,10 @@
 #include <boost/asio/use_future.hpp>
 #include <boost/asio/write.hpp>
 
+#include "base/log.h"
 #include "rpc/async.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/listener.h"
-#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <openssl/ssl.h>
 
+#include "base/status.h"
 #include "services/runtime/http_parser.h"
-#include "simurgh/base/status.h"
-#include "simurgh/telemetry/metrics.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh {
 

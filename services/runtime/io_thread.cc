@@ -4,8 +4,8 @@
 
 #include <boost/asio/post.hpp>
 
+#include "base/thread.h"
 #include "rpc/async.h"
-#include "simurgh/base/thread.h"
 
 namespace simurgh {
 

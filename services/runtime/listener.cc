@@ -12,11 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
+#include "base/file_descriptor.h"
+#include "base/log.h"
 #include "rpc/address.h"
 #include "services/runtime/peer_monitor.h"
 #include "services/runtime/process.h"
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {

@@ -10,12 +10,12 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
+#include "base/status.h"
 #include "rpc/async.h"
 #include "rpc/server.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_setup.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh {
 

@@ -15,7 +15,7 @@
 
 #include <boost/system/system_error.hpp>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
-#include "simurgh/base/log.h"
+#include "base/log.h"
 
 namespace simurgh {
 namespace {

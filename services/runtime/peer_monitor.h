@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
+#include "base/status.h"
 #include "rpc/async.h"
 #include "rpc/client.h"
 #include "rpc/method.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/log_limiter.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh {
 

@@ -18,10 +18,10 @@
 #include <boost/asio/multiple_exceptions.hpp>
 #include <boost/system/system_error.hpp>
 
+#include "base/log.h"
+#include "base/version.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/machine_limits.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/version.h"
 
 namespace simurgh {
 namespace {

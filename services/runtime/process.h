@@ -8,10 +8,10 @@
 
 #include <boost/asio/signal_set.hpp>
 
+#include "base/status.h"
 #include "services/runtime/http_endpoint.h"
 #include "services/runtime/io_thread.h"
-#include "simurgh/base/status.h"
-#include "simurgh/telemetry/metrics.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh {
 

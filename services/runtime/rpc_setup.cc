@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
 #include "rpc/tls.h"
 #include "rpc/token.h"
-#include "simurgh/base/log.h"
-#include "simurgh/telemetry/timeline.h"
+#include "telemetry/timeline.h"
 
 namespace simurgh {
 namespace {

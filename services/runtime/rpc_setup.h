@@ -9,13 +9,13 @@
 
 #include "absl/container/flat_hash_map.h"
 
+#include "base/status.h"
+#include "config/service_config.h"
 #include "rpc/call.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "services/runtime/log_limiter.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/service_config.h"
-#include "simurgh/telemetry/metrics.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh {
 

@@ -8,7 +8,7 @@
 
 #include <openssl/ssl.h>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh {
 

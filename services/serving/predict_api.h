@@ -9,12 +9,12 @@
 #include <string_view>
 #include <variant>
 
+#include "base/mutex.h"
 #include "services/runtime/http_server.h"
 #include "services/serving/http_security.h"
 #include "services/serving/predict_request.h"
 #include "services/serving/scoring_backend.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/telemetry/metrics.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh {
 

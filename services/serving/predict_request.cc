@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/config/nearest.h"
+#include "config/nearest.h"
 
 namespace simurgh {
 namespace {}  // namespace

@@ -17,11 +17,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "simurgh/base/status.h"
-#include "simurgh/base/text.h"
-#include "simurgh/data/json_events.h"
-#include "simurgh/serve/model_version.h"
-#include "simurgh/serve/predictor.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "data/json_events.h"
+#include "serve/model_version.h"
+#include "serve/predictor.h"
 
 namespace simurgh {
 

@@ -10,9 +10,9 @@
 #include "absl/strings/str_join.h"
 #include <boost/asio/use_future.hpp>
 
+#include "config/cluster_config.h"
 #include "services/api/served_rows.h"
 #include "services/runtime/rpc_setup.h"
-#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 namespace {

@@ -9,16 +9,16 @@
 
 #include "absl/base/thread_annotations.h"
 
+#include "base/mutex.h"
+#include "base/status.h"
+#include "config/cluster_config.h"
+#include "config/serving_config.h"
 #include "rpc/client.h"
+#include "serve/remote_rows.h"
 #include "services/api/served_rows.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_setup.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/serving_config.h"
-#include "simurgh/serve/remote_rows.h"
-#include "simurgh/telemetry/metrics.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh {
 

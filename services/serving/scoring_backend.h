@@ -8,12 +8,12 @@
 
 #include "absl/functional/any_invocable.h"
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/serving_config.h"
-#include "simurgh/serve/model_version.h"
-#include "simurgh/serve/predictor.h"
-#include "simurgh/serve/scorer.h"
-#include "simurgh/serve/served_versions.h"
+#include "base/status.h"
+#include "config/serving_config.h"
+#include "serve/model_version.h"
+#include "serve/predictor.h"
+#include "serve/scorer.h"
+#include "serve/served_versions.h"
 
 namespace simurgh {
 

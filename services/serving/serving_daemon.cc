@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "base/log.h"
+#include "base/mutex.h"
 #include "services/runtime/http_endpoint.h"
 #include "services/runtime/http_server.h"
 #include "services/runtime/process.h"
 #include "services/serving/http_security.h"
 #include "services/serving/predict_api.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/mutex.h"
 
 namespace simurgh {
 namespace {

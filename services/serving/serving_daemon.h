@@ -4,10 +4,10 @@
 #include <memory>
 #include <ostream>
 
+#include "base/status.h"
+#include "config/serving_config.h"
 #include "services/serving/scoring_backend.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/serving_config.h"
-#include "simurgh/telemetry/metrics.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh {
 

@@ -14,9 +14,9 @@
 #include "absl/strings/str_join.h"
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
+#include "base/version.h"
 #include "services/serving/predict_request.h"
-#include "simurgh/base/text.h"
-#include "simurgh/base/version.h"
 
 namespace simurgh {
 namespace {

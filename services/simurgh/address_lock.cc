@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "base/hash.h"
 #include "services/simurgh/cluster_processes.h"
 #include "services/simurgh/cluster_status.h"
-#include "simurgh/base/hash.h"
 
 namespace simurgh {
 

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
+#include "base/file_descriptor.h"
+#include "base/status.h"
+#include "config/cluster_config.h"
 
 namespace simurgh {
 

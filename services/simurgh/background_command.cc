@@ -25,13 +25,13 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "base/file_descriptor.h"
+#include "config/cluster_config.h"
+#include "config/nearest.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/progress.h"
 #include "services/simurgh/run_processes.h"
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/nearest.h"
 
 namespace simurgh {
 namespace {

@@ -8,14 +8,14 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "config/cluster_config.h"
 #include "services/api/methods.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 #include "services/simurgh/progress.h"
 #include "services/simurgh/training_watch.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/telemetry/logging.h"
+#include "telemetry/logging.h"
 
 namespace simurgh {
 namespace {

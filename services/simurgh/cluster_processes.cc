@@ -13,9 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "model/model_directory.h"
 #include "rpc/address.h"
 #include "services/runtime/daemon.h"
-#include "simurgh/model/model_directory.h"
 
 namespace simurgh {
 

@@ -16,13 +16,13 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/status.h"
+#include "config/cluster_config.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/progress.h"
 #include "services/simurgh/run_processes.h"
 #include "services/simurgh/training_watch.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/cluster_config.h"
 #include "services/simurgh/scrape.h"
-#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 

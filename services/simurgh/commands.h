@@ -7,10 +7,10 @@
 #include "absl/functional/function_ref.h"
 #include <boost/program_options/options_description.hpp>
 
+#include "base/status.h"
+#include "config/cluster_config.h"
+#include "model/model_directory.h"
 #include "services/runtime/command_line.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/model/model_directory.h"
 
 namespace simurgh {
 

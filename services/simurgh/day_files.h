@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/data_config.h"
-#include "simurgh/data/file_identity.h"
+#include "base/status.h"
+#include "config/data_config.h"
+#include "data/file_identity.h"
 
 namespace simurgh {
 

@@ -26,6 +26,10 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "base/text.h"
+#include "base/version.h"
+#include "config/cluster_config.h"
+#include "model/model_directory.h"
 #include "rpc/address.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/listener.h"
@@ -33,10 +37,6 @@
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 #include "services/simurgh/scrape.h"
-#include "simurgh/base/text.h"
-#include "simurgh/base/version.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/model/model_directory.h"
 
 namespace simurgh {
 namespace {

@@ -18,23 +18,23 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "base/status.h"
+#include "config/cluster_config.h"
+#include "config/statistics.h"
+#include "data/batch.h"
+#include "data/batch_reader.h"
+#include "feature/raw_masks.h"
+#include "model/table_export.h"
+#include "model/tensor_file.h"
+#include "nn/onnx.h"
+#include "serve/model_version.h"
 #include "services/nn_worker/network_description.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 #include "services/simurgh/progress.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/statistics.h"
-#include "simurgh/data/batch.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/feature/raw_masks.h"
-#include "simurgh/model/table_export.h"
-#include "simurgh/model/tensor_file.h"
-#include "simurgh/nn/onnx.h"
-#include "simurgh/serve/model_version.h"
-#include "simurgh/telemetry/logging.h"
-#include "simurgh/train/dense_weights.h"
+#include "telemetry/logging.h"
+#include "train/dense_weights.h"
 
 namespace simurgh {
 namespace {

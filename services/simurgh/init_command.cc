@@ -11,15 +11,15 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 
+#include "base/hash.h"
+#include "config/cluster_config.h"
+#include "data/data_guess.h"
+#include "data/file_writer.h"
+#include "data/row_split.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/listener.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/data/data_guess.h"
-#include "simurgh/data/file_writer.h"
-#include "simurgh/data/row_split.h"
 
 namespace simurgh {
 namespace {

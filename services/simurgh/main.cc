@@ -16,14 +16,14 @@
 #include "absl/strings/str_cat.h"
 #include <boost/program_options/value_semantic.hpp>
 
+#include "base/text.h"
+#include "config/cluster_config.h"
+#include "config/nearest.h"
+#include "serve/model_version.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/machine_limits.h"
 #include "services/runtime/process.h"
 #include "services/simurgh/commands.h"
-#include "simurgh/base/text.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/nearest.h"
-#include "simurgh/serve/model_version.h"
 
 namespace simurgh {
 namespace {

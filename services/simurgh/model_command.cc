@@ -7,12 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "model/model_directory.h"
+#include "model/model_report.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 #include "services/simurgh/progress.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/model/model_report.h"
 
 namespace simurgh {
 namespace {

@@ -19,9 +19,9 @@
 #include <boost/program_options/value_semantic.hpp>
 #include <nlohmann/json.hpp>
 
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/status.h"
-#include "simurgh/base/text.h"
+#include "base/file_descriptor.h"
+#include "base/status.h"
+#include "base/text.h"
 
 namespace simurgh {
 

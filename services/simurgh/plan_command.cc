@@ -27,6 +27,13 @@
 #include <boost/program_options/value_semantic.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/aligned_buffer.h"
+#include "base/step_id.h"
+#include "data/batch_builder.h"
+#include "data/batch_reader.h"
+#include "data/encoded_batch.h"
+#include "feature/bucket_map.h"
+#include "nn/dense_optimizer.h"
 #include "services/api/batch_rpc.h"
 #include "services/api/dense_rpc.h"
 #include "services/api/row_rpc.h"
@@ -36,16 +43,9 @@
 #include "services/runtime/io_thread.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/base/step_id.h"
-#include "simurgh/data/batch_builder.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/data/encoded_batch.h"
-#include "simurgh/feature/bucket_map.h"
-#include "simurgh/nn/dense_optimizer.h"
-#include "simurgh/telemetry/logging.h"
-#include "simurgh/telemetry/metrics.h"
-#include "simurgh/train/dense_weights.h"
+#include "telemetry/logging.h"
+#include "telemetry/metrics.h"
+#include "train/dense_weights.h"
 
 namespace simurgh {
 

@@ -29,6 +29,15 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "base/log.h"
+#include "base/mutex.h"
+#include "collective/collective.h"
+#include "data/batch_reader.h"
+#include "data/row_lines.h"
+#include "data/row_text.h"
+#include "model/model_directory.h"
+#include "serve/model_version.h"
+#include "serve/predictor.h"
 #include "services/nn_worker/network_description.h"
 #include "services/nn_worker/train_report.h"
 #include "services/runtime/command_line.h"
@@ -36,19 +45,10 @@
 #include "services/simurgh/output.h"
 #include "services/simurgh/predict_input.h"
 #include "services/simurgh/progress.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/collective/collective.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/data/row_lines.h"
-#include "simurgh/data/row_text.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/serve/model_version.h"
-#include "simurgh/serve/predictor.h"
-#include "simurgh/telemetry/logging.h"
-#include "simurgh/tensor/finite.h"
-#include "simurgh/train/dense_weights.h"
-#include "simurgh/train/evaluator.h"
+#include "telemetry/logging.h"
+#include "tensor/finite.h"
+#include "train/dense_weights.h"
+#include "train/evaluator.h"
 
 namespace simurgh {
 namespace {

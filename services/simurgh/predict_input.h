@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/data_config.h"
+#include "base/status.h"
+#include "config/data_config.h"
 
 namespace simurgh {
 

@@ -12,7 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "simurgh/base/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace simurgh {
 

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "data/batch_reader.h"
 #include "services/nn_worker/model_update.h"
-#include "simurgh/data/batch_reader.h"
 
 namespace simurgh {
 namespace {

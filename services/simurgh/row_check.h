@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
+#include "config/cluster_config.h"
 #include "services/simurgh/day_files.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 

@@ -6,8 +6,8 @@
 #include <system_error>
 #include <utility>
 
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/status.h"
+#include "base/file_descriptor.h"
+#include "base/status.h"
 
 namespace simurgh {
 

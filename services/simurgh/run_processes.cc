@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-#include "simurgh/base/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace simurgh {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh {
 

@@ -10,14 +10,14 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "config/cluster_config.h"
+#include "config/serving_config.h"
 #include "services/runtime/command_line.h"
 #include "services/serving/row_servers.h"
 #include "services/serving/scoring_backend.h"
 #include "services/serving/serving_daemon.h"
 #include "services/simurgh/commands.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/serving_config.h"
-#include "simurgh/telemetry/logging.h"
+#include "telemetry/logging.h"
 
 namespace simurgh {
 namespace {

@@ -12,12 +12,12 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "config/cluster_config.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 #include "services/simurgh/scrape.h"
-#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 namespace {

@@ -17,14 +17,14 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/value_semantic.hpp>
 
+#include "config/cluster_config.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/http_endpoint.h"
 #include "services/simurgh/cluster_status.h"
 #include "services/simurgh/commands.h"
 #include "services/simurgh/output.h"
 #include "services/simurgh/scrape.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/telemetry/timeline.h"
+#include "telemetry/timeline.h"
 
 namespace simurgh {
 namespace {

@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "config/cluster_config.h"
+#include "model/model_directory.h"
 #include "services/nn_worker/quality_warnings.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/address_lock.h"
@@ -22,9 +24,7 @@
 #include "services/simurgh/output.h"
 #include "services/simurgh/run_folder.h"
 #include "services/simurgh/run_processes.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/train/dense_weights.h"
+#include "train/dense_weights.h"
 
 namespace simurgh {
 namespace {

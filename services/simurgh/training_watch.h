@@ -11,14 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
+#include "base/status.h"
+#include "config/cluster_config.h"
 #include "rpc/client.h"
 #include "services/api/methods.h"
 #include "services/api/peer_clients.h"
 #include "services/nn_worker/checkpointer.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_setup.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 

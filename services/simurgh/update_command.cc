@@ -20,6 +20,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
+#include "base/text.h"
+#include "config/cluster_config.h"
+#include "config/statistics.h"
+#include "model/model_directory.h"
 #include "rpc/address.h"
 #include "services/nn_worker/model_update.h"
 #include "services/runtime/command_line.h"
@@ -33,12 +37,8 @@
 #include "services/simurgh/run_folder.h"
 #include "services/simurgh/run_processes.h"
 #include "services/simurgh/update_files.h"
-#include "simurgh/base/text.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/statistics.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/telemetry/logging.h"
-#include "simurgh/train/learning_rates.h"
+#include "telemetry/logging.h"
+#include "train/learning_rates.h"
 
 namespace simurgh {
 namespace {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
+#include "config/data_config.h"
+#include "model/model_directory.h"
 #include "services/nn_worker/model_update.h"
 #include "services/simurgh/day_files.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/data_config.h"
-#include "simurgh/model/model_directory.h"
 
 namespace simurgh {
 

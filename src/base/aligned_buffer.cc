@@ -1,4 +1,4 @@
-#include "simurgh/base/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 
 #include <array>
 #include <bit>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "simurgh/base/mutex.h"
+#include "base/mutex.h"
 
 namespace simurgh {
 

@@ -1,8 +1,8 @@
-#include "simurgh/base/hash.h"
+#include "base/hash.h"
 
 #include <xxhash.h>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh {
 

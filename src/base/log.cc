@@ -1,4 +1,4 @@
-#include "simurgh/base/log.h"
+#include "base/log.h"
 
 template void fmt::detail::vformat_to<char>(fmt::detail::buffer<char>&,
                                             fmt::basic_string_view<char>,

@@ -1,4 +1,4 @@
-#include "simurgh/base/system_library.h"
+#include "base/system_library.h"
 
 #include <cstdlib>
 #include <vector>

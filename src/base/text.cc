@@ -1,4 +1,4 @@
-#include "simurgh/base/text.h"
+#include "base/text.h"
 
 #include <algorithm>
 #include <cstdint>

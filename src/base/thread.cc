@@ -1,4 +1,4 @@
-#include "simurgh/base/thread.h"
+#include "base/thread.h"
 
 #include <cerrno>
 #include <cstring>

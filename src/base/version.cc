@@ -1,4 +1,4 @@
-#include "simurgh/base/version.h"
+#include "base/version.h"
 
 namespace simurgh {
 

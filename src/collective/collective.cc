@@ -1,4 +1,4 @@
-#include "simurgh/collective/collective.h"
+#include "collective/collective.h"
 
 #include <algorithm>
 #include <array>
@@ -9,9 +9,9 @@
 
 #include "absl/base/thread_annotations.h"
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/tensor/half.h"
+#include "base/check.h"
+#include "base/mutex.h"
+#include "tensor/half.h"
 
 namespace simurgh {
 namespace {

@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "config/cluster_config.h"
 #include "config/map_reader.h"
 #include "config/sections.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/statistics.h"
+#include "config/statistics.h"
 
 namespace simurgh {
 namespace {

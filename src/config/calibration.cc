@@ -1,4 +1,4 @@
-#include "simurgh/config/calibration.h"
+#include "config/calibration.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -1,4 +1,4 @@
-#include "simurgh/config/cluster_config.h"
+#include "config/cluster_config.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -18,11 +18,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
+#include "base/file_descriptor.h"
+#include "base/log.h"
 #include "config/model_shorthand.h"
 #include "config/sections.h"
 #include "config/yaml_node.h"
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {

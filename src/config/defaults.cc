@@ -1,4 +1,4 @@
-#include "simurgh/config/defaults.h"
+#include "config/defaults.h"
 
 #include <algorithm>
 #include <cmath>

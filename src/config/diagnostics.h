@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
+#include "config/nearest.h"
 #include "config/yaml_node.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/nearest.h"
 
 namespace simurgh {
 

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/defaults.h"
 #include "config/sections.h"
-#include "simurgh/config/defaults.h"
 
 namespace simurgh {
 namespace {

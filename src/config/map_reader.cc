@@ -13,9 +13,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
+#include "base/hash.h"
+#include "base/text.h"
 #include "config/diagnostics.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/text.h"
 
 namespace simurgh {
 

@@ -18,9 +18,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "config/cluster_config.h"
 #include "config/diagnostics.h"
 #include "config/yaml_node.h"
-#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 

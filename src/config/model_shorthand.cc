@@ -11,9 +11,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
+#include "config/defaults.h"
 #include "config/map_reader.h"
 #include "config/sections.h"
-#include "simurgh/config/defaults.h"
 
 namespace simurgh {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "config/cluster_config.h"
 #include "config/diagnostics.h"
 #include "config/map_reader.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/model_config.h"
+#include "config/model_config.h"
 
 namespace simurgh {
 

@@ -8,9 +8,9 @@
 #include "absl/strings/str_split.h"
 #include <nlohmann/json.hpp>
 
+#include "config/cluster_config.h"
 #include "config/map_reader.h"
 #include "config/sections.h"
-#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 namespace {

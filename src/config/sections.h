@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "config/cluster_config.h"
 #include "config/diagnostics.h"
+#include "config/feature_config.h"
 #include "config/map_reader.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/feature_config.h"
-#include "simurgh/config/serving_config.h"
+#include "config/serving_config.h"
 
 namespace simurgh {
 

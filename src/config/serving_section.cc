@@ -12,8 +12,8 @@
 #include "config/address.h"
 #include "config/file.h"
 #include "config/sections.h"
+#include "config/serving_config.h"
 #include "config/yaml_node.h"
-#include "simurgh/config/serving_config.h"
 
 namespace simurgh {
 namespace {

@@ -1,4 +1,4 @@
-#include "simurgh/config/statistics.h"
+#include "config/statistics.h"
 
 #include <algorithm>
 #include <cmath>

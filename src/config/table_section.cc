@@ -3,10 +3,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
+#include "config/defaults.h"
 #include "config/file.h"
 #include "config/map_reader.h"
 #include "config/sections.h"
-#include "simurgh/config/defaults.h"
 
 namespace simurgh {
 namespace {

@@ -2,9 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "config/calibration.h"
+#include "config/defaults.h"
 #include "config/sections.h"
-#include "simurgh/config/calibration.h"
-#include "simurgh/config/defaults.h"
 
 namespace simurgh {
 

@@ -14,12 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "base/hash.h"
+#include "config/nearest.h"
 #include "data/arrow_types.h"
 #include "data/csv_cells.h"
 #include "data/row_parser.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/config/nearest.h"
-#include "simurgh/tensor/half.h"
+#include "tensor/half.h"
 
 namespace simurgh {
 namespace {

@@ -12,12 +12,12 @@
 
 #include "absl/base/thread_annotations.h"
 
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/data_config.h"
-#include "simurgh/data/arrow_module.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/data/row_batcher.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "config/data_config.h"
+#include "data/batch_reader.h"
+#include "data/row_batcher.h"
+#include "simurgh/arrow_module.h"
 
 namespace simurgh {
 

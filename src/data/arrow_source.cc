@@ -27,12 +27,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 
+#include "base/file_descriptor.h"
 #include "data/arrow_rows.h"
 #include "data/csv_cells.h"
 #include "data/row_parser.h"
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/data/arrow_module.h"
-#include "simurgh/data/row_text.h"
+#include "data/row_text.h"
+#include "simurgh/arrow_module.h"
 
 namespace simurgh {
 namespace {

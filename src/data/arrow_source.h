@@ -5,11 +5,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/status.h"
+#include "config/data_config.h"
+#include "data/batch_reader.h"
+#include "data/file_identity.h"
 #include "data/row_source.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/data_config.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/data/file_identity.h"
 
 namespace simurgh {
 

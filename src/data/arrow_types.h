@@ -4,8 +4,8 @@
 #include <memory>
 #include <string_view>
 
-#include "simurgh/base/status.h"
-#include "simurgh/data/arrow_module.h"
+#include "base/status.h"
+#include "simurgh/arrow_module.h"
 
 // The types of Arrow arrays that rows are read from.
 // Source: the Arrow C data interface, https://arrow.apache.org/docs/format/CDataInterface.html.

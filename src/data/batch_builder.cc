@@ -1,4 +1,4 @@
-#include "simurgh/data/batch_builder.h"
+#include "data/batch_builder.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
+#include "base/check.h"
 #include "data/id_index.h"
 #include "data/row_parser.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh {
 namespace {

@@ -1,4 +1,4 @@
-#include "simurgh/data/batch_reader.h"
+#include "data/batch_reader.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,13 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "data/process/feature_consumer.h"
+#include "data/record_stream.h"
+#include "data/row_batcher.h"
 #include "data/row_parser.h"
 #include "data/row_source.h"
-#include "simurgh/base/check.h"
-#include "simurgh/data/record_stream.h"
-#include "simurgh/data/row_batcher.h"
-#include "simurgh/data/row_text.h"
+#include "data/row_text.h"
 
 namespace simurgh {
 

@@ -17,8 +17,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/file_descriptor.h"
+#include "base/check.h"
+#include "base/file_descriptor.h"
 
 namespace simurgh {
 namespace {

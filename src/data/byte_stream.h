@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "simurgh/base/status.h"
-#include "simurgh/data/row_lines.h"
+#include "base/status.h"
+#include "data/row_lines.h"
 
 namespace simurgh {
 

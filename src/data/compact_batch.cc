@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
+#include "data/batch.h"
 #include "data/row_parser.h"
-#include "simurgh/base/check.h"
-#include "simurgh/data/batch.h"
 
 namespace simurgh {
 namespace {

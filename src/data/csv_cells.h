@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh {
 

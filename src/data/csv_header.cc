@@ -10,11 +10,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 
+#include "config/nearest.h"
 #include "data/csv_cells.h"
 #include "data/process/times.h"
+#include "data/row_lines.h"
 #include "data/row_parser.h"
-#include "simurgh/config/nearest.h"
-#include "simurgh/data/row_lines.h"
 
 namespace simurgh {
 namespace {

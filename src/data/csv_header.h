@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "simurgh/config/data_config.h"
+#include "config/data_config.h"
 
 namespace simurgh {
 

@@ -8,11 +8,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 
+#include "base/hash.h"
 #include "data/csv_cells.h"
 #include "data/process/numbers.h"
 #include "data/process/times.h"
 #include "data/row_parser.h"
-#include "simurgh/base/hash.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-#include "simurgh/data/encoded_batch.h"
+#include "data/encoded_batch.h"
 
 #include <algorithm>
 #include <bit>

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/text.h"
+#include "base/text.h"
 
 namespace simurgh {
 namespace {

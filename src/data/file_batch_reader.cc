@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "base/log.h"
+#include "base/mutex.h"
+#include "data/bad_row_file.h"
 #include "data/process/feature_ids.h"
 #include "data/row_source.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/data/bad_row_file.h"
 
 namespace simurgh {
 namespace {

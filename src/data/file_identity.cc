@@ -1,4 +1,4 @@
-#include "simurgh/data/file_identity.h"
+#include "data/file_identity.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,10 +14,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
+#include "base/file_descriptor.h"
+#include "base/hash.h"
+#include "base/log.h"
 #include "data/arrow_source.h"
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {

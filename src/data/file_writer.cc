@@ -1,4 +1,4 @@
-#include "simurgh/data/file_writer.h"
+#include "data/file_writer.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh {
 namespace {

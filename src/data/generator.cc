@@ -1,4 +1,4 @@
-#include "simurgh/data/generator.h"
+#include "data/generator.h"
 
 #include <algorithm>
 #include <array>
@@ -14,11 +14,11 @@
 
 #include "absl/strings/str_format.h"
 
+#include "base/hash.h"
+#include "base/random.h"
+#include "config/data_config.h"
 #include "data/row_parser.h"
 #include "data/zipf.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
-#include "simurgh/config/data_config.h"
 
 namespace simurgh {
 namespace {

@@ -4,8 +4,8 @@
 #include <array>
 #include <random>
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/hash.h"
+#include "base/check.h"
+#include "base/hash.h"
 
 namespace simurgh {
 namespace {

@@ -1,4 +1,4 @@
-#include "simurgh/data/json_events.h"
+#include "data/json_events.h"
 
 #include <algorithm>
 #include <charconv>

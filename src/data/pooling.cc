@@ -1,11 +1,11 @@
-#include "simurgh/data/pooling.h"
+#include "data/pooling.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "simurgh/base/check.h"
-#include "simurgh/tensor/finite.h"
+#include "base/check.h"
+#include "tensor/finite.h"
 
 namespace simurgh {
 namespace {

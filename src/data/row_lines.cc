@@ -1,4 +1,4 @@
-#include "simurgh/data/row_lines.h"
+#include "data/row_lines.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,12 +8,12 @@
 
 #include "absl/strings/str_format.h"
 
+#include "base/log.h"
 #include "data/byte_stream.h"
 #include "data/csv_cells.h"
 #include "data/csv_header.h"
 #include "data/row_parser.h"
-#include "simurgh/base/log.h"
-#include "simurgh/data/row_text.h"
+#include "data/row_text.h"
 
 namespace simurgh {
 namespace {

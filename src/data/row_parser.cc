@@ -5,7 +5,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/text.h"
+#include "base/text.h"
 
 namespace simurgh {
 

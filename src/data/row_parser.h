@@ -10,12 +10,12 @@
 
 #include "absl/strings/str_format.h"
 
+#include "base/status.h"
+#include "config/data_config.h"
+#include "data/batch_builder.h"
+#include "data/batch_reader.h"
 #include "data/process/feature_consumer.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/data_config.h"
-#include "simurgh/data/batch_builder.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/data/row_batcher.h"
+#include "data/row_batcher.h"
 
 namespace simurgh {
 

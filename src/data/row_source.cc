@@ -9,12 +9,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
 #include "data/arrow_source.h"
 #include "data/encoding.h"
+#include "data/row_lines.h"
 #include "data/row_parser.h"
-#include "simurgh/base/log.h"
-#include "simurgh/data/row_lines.h"
-#include "simurgh/data/row_text.h"
+#include "data/row_text.h"
 
 namespace simurgh {
 namespace {

@@ -9,14 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.h"
+#include "base/status.h"
+#include "config/data_config.h"
+#include "data/batch_builder.h"
+#include "data/batch_reader.h"
+#include "data/data_position.h"
 #include "data/process/feature_consumer.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/data_config.h"
-#include "simurgh/data/batch_builder.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/data/data_position.h"
-#include "simurgh/data/record_stream.h"
+#include "data/record_stream.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-#include "simurgh/data/row_text.h"
+#include "data/row_text.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "base/log.h"
+#include "data/bad_row_file.h"
 #include "data/csv_cells.h"
 #include "data/row_parser.h"
-#include "simurgh/base/log.h"
-#include "simurgh/data/bad_row_file.h"
 
 namespace simurgh {
 

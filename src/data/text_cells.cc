@@ -6,9 +6,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
+#include "data/json_events.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
-#include "simurgh/data/json_events.h"
 
 namespace simurgh {
 namespace {

@@ -1,13 +1,13 @@
-#include "simurgh/data/vector_codec.h"
+#include "data/vector_codec.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
+#include "base/check.h"
+#include "data/row_codec.h"
 #include "data/simd/vector_rows.h"
-#include "simurgh/base/check.h"
-#include "simurgh/data/row_codec.h"
 
 namespace simurgh {
 namespace {

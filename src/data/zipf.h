@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/random.h"
+#include "base/check.h"
+#include "base/random.h"
 
 namespace simurgh {
 

@@ -1,10 +1,10 @@
-#include "simurgh/feature/batch_plan.h"
+#include "feature/batch_plan.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh {
 namespace {

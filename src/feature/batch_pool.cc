@@ -1,4 +1,4 @@
-#include "simurgh/feature/batch_pool.h"
+#include "feature/batch_pool.h"
 
 #include <algorithm>
 #include <utility>

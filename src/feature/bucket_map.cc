@@ -1,6 +1,6 @@
-#include "simurgh/feature/bucket_map.h"
+#include "feature/bucket_map.h"
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-#include "simurgh/feature/raw_masks.h"
+#include "feature/raw_masks.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "simurgh/kafka/kafka_stream.h"
+#include "kafka/kafka_stream.h"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "simurgh/base/log.h"
+#include "base/log.h"
 
 namespace simurgh {
 namespace {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+
+#include "base/hash.h"
 #include "model/checkpoint_files.h"
 #include "model/held_files.h"
-
-#include "simurgh/base/hash.h"
 
 namespace simurgh {
 

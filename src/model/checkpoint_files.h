@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "simurgh/base/status.h"
-#include "simurgh/model/model_directory.h"
+#include "base/status.h"
+#include "model/model_directory.h"
 
 namespace simurgh {
 

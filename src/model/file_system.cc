@@ -1,4 +1,4 @@
-#include "simurgh/model/file_system.h"
+#include "model/file_system.h"
 
 #include <algorithm>
 #include <atomic>
@@ -16,8 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/mutex.h"
+#include "base/file_descriptor.h"
+#include "base/mutex.h"
 
 namespace simurgh {
 namespace {

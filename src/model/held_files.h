@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/base/status.h"
-#include "simurgh/model/file_system.h"
+#include "base/status.h"
+#include "model/file_system.h"
 
 namespace simurgh {
 

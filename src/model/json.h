@@ -6,7 +6,7 @@
 // Compiles slowly: only for .cc files that need it.
 #include <nlohmann/json.hpp>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh {
 

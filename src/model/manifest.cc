@@ -1,4 +1,4 @@
-#include "simurgh/model/manifest.h"
+#include "model/manifest.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +9,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "model/json.h"
 
-#include "simurgh/base/hash.h"
+#include "base/hash.h"
+#include "model/json.h"
 
 namespace simurgh {
 namespace {

@@ -1,4 +1,4 @@
-#include "simurgh/model/model_directory.h"
+#include "model/model_directory.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "model/checkpoint_files.h"
 
-#include "simurgh/base/hash.h"
-#include "simurgh/config/nearest.h"
+#include "base/hash.h"
+#include "config/nearest.h"
+#include "model/checkpoint_files.h"
 
 namespace simurgh {
 namespace {

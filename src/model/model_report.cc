@@ -1,4 +1,4 @@
-#include "simurgh/model/model_report.h"
+#include "model/model_report.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,12 +11,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "model/json.h"
 
-#include "simurgh/base/hash.h"
-#include "simurgh/model/row_files.h"
-#include "simurgh/model/table_export.h"
-#include "simurgh/model/tensor_file.h"
+#include "base/hash.h"
+#include "model/json.h"
+#include "model/row_files.h"
+#include "model/table_export.h"
+#include "model/tensor_file.h"
 
 namespace simurgh {
 namespace {

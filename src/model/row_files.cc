@@ -1,4 +1,4 @@
-#include "simurgh/model/row_files.h"
+#include "model/row_files.h"
 
 #include <algorithm>
 #include <cstring>

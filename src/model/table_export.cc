@@ -1,4 +1,4 @@
-#include "simurgh/model/table_export.h"
+#include "model/table_export.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
-#include "simurgh/tensor/half.h"
+#include "tensor/half.h"
 
 namespace simurgh {
 namespace {

@@ -1,4 +1,4 @@
-#include "simurgh/model/tensor_file.h"
+#include "model/tensor_file.h"
 
 #include <algorithm>
 #include <array>
@@ -13,11 +13,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "model/json.h"
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/model/table_export.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "model/json.h"
+#include "model/table_export.h"
 
 namespace simurgh {
 namespace {

@@ -1,4 +1,4 @@
-#include "simurgh/nn/batch_block.h"
+#include "nn/batch_block.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/aligned_buffer.h"
+#include "base/check.h"
+#include "data/row_codec.h"
 #include "nn/model_plan.h"
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/base/check.h"
-#include "simurgh/data/row_codec.h"
-#include "simurgh/tensor/finite.h"
+#include "tensor/finite.h"
 
 namespace simurgh {
 namespace {

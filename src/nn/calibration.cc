@@ -1,4 +1,4 @@
-#include "simurgh/nn/calibration.h"
+#include "nn/calibration.h"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "nn/formulas.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh {
 namespace {

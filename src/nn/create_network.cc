@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <string>
 
+#include "base/log.h"
 #include "nn/cpu/matmul.h"
-#include "simurgh/base/log.h"
-#include "simurgh/nn/dense_network.h"
+#include "nn/dense_network.h"
 #if defined(SIMURGH_CUDA)
 #include "nn/cuda/cuda_network.h"
 #endif

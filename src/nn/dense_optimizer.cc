@@ -1,14 +1,14 @@
-#include "simurgh/nn/dense_optimizer.h"
+#include "nn/dense_optimizer.h"
 
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/optimizer.h"
 #include "nn/dense_tensors.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh {
 

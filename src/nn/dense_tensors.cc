@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
-#include "simurgh/tensor/finite.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "tensor/finite.h"
 
 namespace simurgh {
 namespace {

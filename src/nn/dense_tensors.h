@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "base/status.h"
+#include "config/training_config.h"
+#include "nn/dense_network.h"
 #include "nn/model_plan.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/training_config.h"
-#include "simurgh/nn/dense_network.h"
 
 namespace simurgh {
 

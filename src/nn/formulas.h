@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "config/model_config.h"
 #include "nn/host_device.h"
-#include "simurgh/config/model_config.h"
 
 // Formulas of all backends, so that they agree to the bit.
 namespace simurgh {

@@ -1,4 +1,4 @@
-#include "simurgh/nn/metrics.h"
+#include "nn/metrics.h"
 
 #include <algorithm>
 #include <array>
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "nn/formulas.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/model_config.h"
-#include "simurgh/nn/model.h"
-#include "simurgh/tensor/matrix_view.h"
+#include "base/status.h"
+#include "config/model_config.h"
+#include "nn/model.h"
+#include "tensor/matrix_view.h"
 
 namespace simurgh {
 

@@ -1,6 +1,6 @@
 // Field numbers are those of onnx.proto, IR version 8.
 
-#include "simurgh/nn/onnx.h"
+#include "nn/onnx.h"
 
 #include <algorithm>
 #include <bit>
@@ -15,9 +15,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "nn/formulas.h"
 #include "nn/model_plan.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh {
 

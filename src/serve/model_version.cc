@@ -1,4 +1,4 @@
-#include "simurgh/serve/model_version.h"
+#include "serve/model_version.h"
 
 #include <algorithm>
 #include <charconv>
@@ -16,14 +16,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "serve/version_rows.h"
 
-#include "simurgh/base/step_id.h"
-#include "simurgh/config/statistics.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/model/tensor_file.h"
-#include "simurgh/serve/predictor.h"
-#include "simurgh/train/dense_weights.h"
+#include "base/step_id.h"
+#include "config/statistics.h"
+#include "data/batch_reader.h"
+#include "model/tensor_file.h"
+#include "serve/predictor.h"
+#include "serve/version_rows.h"
+#include "train/dense_weights.h"
 
 namespace simurgh {
 namespace {

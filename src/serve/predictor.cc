@@ -1,21 +1,20 @@
-#include "simurgh/serve/predictor.h"
+#include "serve/predictor.h"
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "config/statistics.h"
+#include "data/pooling.h"
+#include "data/row_codec.h"
+#include "data/vector_codec.h"
+#include "nn/calibration.h"
+#include "nn/metrics.h"
 #include "serve/remote_reader.h"
 #include "serve/version_rows.h"
-
-#include "simurgh/config/statistics.h"
-#include "simurgh/data/pooling.h"
-#include "simurgh/data/row_codec.h"
-#include "simurgh/data/vector_codec.h"
-#include "simurgh/nn/calibration.h"
-#include "simurgh/nn/metrics.h"
-#include "simurgh/table/encoded_matrix.h"
-#include "simurgh/tensor/finite.h"
+#include "table/encoded_matrix.h"
+#include "tensor/finite.h"
 
 namespace simurgh {
 struct Predictor::State {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+
 #include "serve/row_table.h"
 
 namespace simurgh {

@@ -6,12 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "base/status.h"
+#include "config/table_config.h"
+#include "serve/remote_rows.h"
 #include "serve/version_rows.h"
-
-#include "simurgh/base/status.h"
-#include "simurgh/config/table_config.h"
-#include "simurgh/serve/remote_rows.h"
-#include "simurgh/table/row_cache.h"
+#include "table/row_cache.h"
 
 namespace simurgh {
 

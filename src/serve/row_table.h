@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/table_config.h"
+#include "base/aligned_buffer.h"
+#include "base/status.h"
+#include "config/table_config.h"
 
 namespace simurgh {
 

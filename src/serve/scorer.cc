@@ -1,4 +1,4 @@
-#include "simurgh/serve/scorer.h"
+#include "serve/scorer.h"
 
 #include <algorithm>
 #include <new>
@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
-#include "simurgh/base/thread.h"
-#include "simurgh/serve/predictor.h"
+#include "base/thread.h"
+#include "serve/predictor.h"
 
 namespace simurgh {
 

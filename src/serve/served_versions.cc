@@ -1,4 +1,4 @@
-#include "simurgh/serve/served_versions.h"
+#include "serve/served_versions.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +9,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/log.h"
-#include "simurgh/base/step_id.h"
-#include "simurgh/base/thread.h"
+#include "base/log.h"
+#include "base/step_id.h"
+#include "base/thread.h"
 
 namespace simurgh {
 

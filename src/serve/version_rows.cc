@@ -10,9 +10,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/model/row_files.h"
-#include "simurgh/model/tensor_file.h"
-#include "simurgh/table/table.h"
+#include "model/row_files.h"
+#include "model/tensor_file.h"
+#include "table/table.h"
 
 namespace simurgh {
 namespace {

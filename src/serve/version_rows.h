@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "serve/row_table.h"
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/table_config.h"
-#include "simurgh/feature/batch_plan.h"
-#include "simurgh/feature/raw_masks.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/nn/dense_model.h"
-#include "simurgh/serve/model_version.h"
-#include "simurgh/serve/remote_rows.h"
+#include "base/status.h"
+#include "config/table_config.h"
+#include "feature/batch_plan.h"
+#include "feature/raw_masks.h"
+#include "model/model_directory.h"
+#include "nn/dense_model.h"
+#include "serve/model_version.h"
+#include "serve/remote_rows.h"
+#include "serve/row_table.h"
 
 namespace simurgh {
 

@@ -17,8 +17,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/thread.h"
+#include "base/check.h"
+#include "base/thread.h"
 
 namespace simurgh {
 namespace {

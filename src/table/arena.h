@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh {
 

@@ -1,10 +1,10 @@
-#include "simurgh/table/distinct_counter.h"
+#include "table/distinct_counter.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "simurgh/base/hash.h"
+#include "base/hash.h"
 
 namespace simurgh {
 namespace {

@@ -10,10 +10,10 @@
 
 #include <hwy/contrib/sort/vqsort.h>
 
-#include "simurgh/config/table_config.h"
-#include "simurgh/table/table.h"
+#include "config/table_config.h"
 #include "table/arena.h"
 #include "table/row_layout.h"
+#include "table/table.h"
 
 namespace simurgh {
 

@@ -1,10 +1,10 @@
-#include "simurgh/table/memory_budget.h"
+#include "table/memory_budget.h"
 
 #include <fstream>
 #include <string>
 #include <utility>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh {
 

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
+#include "base/hash.h"
+#include "base/random.h"
 
 namespace simurgh {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "absl/functional/function_ref.h"
 
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/table_config.h"
-#include "simurgh/model/tensor_file.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "config/table_config.h"
+#include "model/tensor_file.h"
 #include "table/simd/pull_rows.h"
 
 namespace simurgh {

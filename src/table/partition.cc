@@ -1,4 +1,4 @@
-#include "simurgh/table/partition.h"
+#include "table/partition.h"
 
 #include <algorithm>
 #include <memory>
@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/step_id.h"
+#include "base/check.h"
+#include "base/step_id.h"
 #include "table/arena.h"
 #include "table/eviction.h"
 #include "table/push_window.h"

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/service_config.h"
+#include "base/status.h"
+#include "config/service_config.h"
 
 namespace simurgh {
 

@@ -1,11 +1,11 @@
-#include "simurgh/table/row_cache.h"
+#include "table/row_cache.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/hash.h"
+#include "base/check.h"
+#include "base/hash.h"
 
 namespace simurgh {
 

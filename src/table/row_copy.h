@@ -7,9 +7,9 @@
 
 #include "absl/container/flat_hash_set.h"
 
-#include "simurgh/table/memory_budget.h"
-#include "simurgh/table/table.h"
+#include "table/memory_budget.h"
 #include "table/row_layout.h"
+#include "table/table.h"
 
 namespace simurgh {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 #include "table/simd/split_buckets.h"
 
 namespace simurgh {

@@ -11,7 +11,7 @@
 #endif
 #include <hwy/highway.h>
 
-#include "simurgh/base/hash.h"
+#include "base/hash.h"
 #include "table/arena.h"
 #include "table/row_layout.h"
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 #include "table/row_store.h"
 #include "table/sparse_optimizer.h"
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "simurgh/config/table_config.h"
-#include "simurgh/model/tensor_file.h"
+#include "config/table_config.h"
+#include "model/tensor_file.h"
 #include "table/simd/row_update.h"
 
 namespace simurgh {

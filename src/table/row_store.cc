@@ -3,7 +3,7 @@
 #include <array>
 #include <bit>
 
-#include "simurgh/base/hash.h"
+#include "base/hash.h"
 
 namespace simurgh {
 

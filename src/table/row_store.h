@@ -6,14 +6,14 @@
 #include <span>
 #include <vector>
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/table_config.h"
-#include "simurgh/tensor/half.h"
+#include "base/status.h"
+#include "config/table_config.h"
 #include "table/arena.h"
 #include "table/new_rows.h"
 #include "table/row_layout.h"
 #include "table/simd/encoded_rows.h"
 #include "table/sparse_optimizer.h"
+#include "tensor/half.h"
 
 namespace simurgh {
 

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "simurgh/config/table_config.h"
+#include "config/table_config.h"
 #include "table/simd/row_update.h"
 
 namespace simurgh {

@@ -1,4 +1,4 @@
-#include "simurgh/table/step_barrier.h"
+#include "table/step_barrier.h"
 
 #include <algorithm>
 #include <map>
@@ -6,9 +6,9 @@
 
 #include "absl/container/flat_hash_map.h"
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/step_id.h"
-#include "simurgh/table/encoded_matrix.h"
+#include "base/check.h"
+#include "base/step_id.h"
+#include "table/encoded_matrix.h"
 
 namespace simurgh {
 namespace {

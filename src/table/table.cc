@@ -1,4 +1,4 @@
-#include "simurgh/table/table.h"
+#include "table/table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/tensor/finite.h"
+#include "base/check.h"
+#include "base/hash.h"
 #include "table/arena.h"
 #include "table/eviction.h"
 #include "table/row_index.h"
@@ -19,6 +18,7 @@
 #include "table/row_store.h"
 #include "table/simd/pull_rows.h"
 #include "table/table_state.h"
+#include "tensor/finite.h"
 
 namespace simurgh {
 namespace {

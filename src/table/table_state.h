@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "simurgh/table/table.h"
 #include "table/arena.h"
 #include "table/eviction.h"
 #include "table/new_rows.h"
@@ -15,6 +14,7 @@
 #include "table/row_layout.h"
 #include "table/row_lookup.h"
 #include "table/row_store.h"
+#include "table/table.h"
 
 namespace simurgh {
 

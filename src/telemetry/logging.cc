@@ -1,4 +1,4 @@
-#include "simurgh/telemetry/logging.h"
+#include "telemetry/logging.h"
 
 #include <memory>
 #include <optional>
@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/log.h"
-#include "simurgh/base/text.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "telemetry/log_format.h"
 
 namespace simurgh::internal {

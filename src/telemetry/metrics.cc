@@ -1,4 +1,4 @@
-#include "simurgh/telemetry/metrics.h"
+#include "telemetry/metrics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/mutex.h"
+#include "base/check.h"
+#include "base/mutex.h"
 
 namespace simurgh {
 

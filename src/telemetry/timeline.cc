@@ -1,4 +1,4 @@
-#include "simurgh/telemetry/timeline.h"
+#include "telemetry/timeline.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,8 +16,8 @@
 #include "absl/strings/str_format.h"
 #include <nlohmann/json.hpp>
 
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/text.h"
+#include "base/mutex.h"
+#include "base/text.h"
 
 #if defined(SIMURGH_CUDA)
 #include <nvtx3/nvToolsExt.h>

@@ -1,11 +1,11 @@
-#include "simurgh/train/batch_pipeline.h"
+#include "train/batch_pipeline.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/telemetry/timeline.h"
+#include "telemetry/timeline.h"
 #include "train/batch_queue.h"
 
 namespace simurgh {

@@ -1,9 +1,9 @@
-#include "simurgh/train/batch_pooling.h"
+#include "train/batch_pooling.h"
 
 #include <algorithm>
 
-#include "simurgh/base/check.h"
-#include "simurgh/tensor/finite.h"
+#include "base/check.h"
+#include "tensor/finite.h"
 
 namespace simurgh {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "simurgh/train/batch_pipeline.h"
+#include "train/batch_pipeline.h"
 #include "train/retry.h"
 
 namespace simurgh {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "simurgh/nn/calibration.h"
+#include "nn/calibration.h"
 
 namespace simurgh {
 namespace {

@@ -4,11 +4,11 @@
 #include <span>
 #include <vector>
 
-#include "simurgh/base/status.h"
-#include "simurgh/collective/collective.h"
-#include "simurgh/config/calibration.h"
-#include "simurgh/config/model_config.h"
-#include "simurgh/data/batch.h"
+#include "base/status.h"
+#include "collective/collective.h"
+#include "config/calibration.h"
+#include "config/model_config.h"
+#include "data/batch.h"
 
 namespace simurgh {
 

@@ -1,6 +1,6 @@
-#include "simurgh/train/checkpoint_schedule.h"
+#include "train/checkpoint_schedule.h"
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "simurgh/base/check.h"
-#include "simurgh/nn/dense_optimizer.h"
-#include "simurgh/telemetry/timeline.h"
+#include "base/check.h"
+#include "nn/dense_optimizer.h"
+#include "telemetry/timeline.h"
 
 namespace simurgh {
 namespace {

@@ -11,10 +11,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
-#include "simurgh/train/ports.h"
+#include "base/aligned_buffer.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "train/ports.h"
 #include "train/retry.h"
 
 namespace simurgh {

@@ -1,12 +1,12 @@
-#include "simurgh/train/dense_shard.h"
+#include "train/dense_shard.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/config/service_config.h"
-#include "simurgh/tensor/finite.h"
+#include "config/service_config.h"
+#include "tensor/finite.h"
 
 namespace simurgh {
 

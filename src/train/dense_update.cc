@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "simurgh/base/check.h"
-#include "simurgh/telemetry/timeline.h"
+#include "base/check.h"
+#include "telemetry/timeline.h"
 #include "train/dense_exchange.h"
 #include "train/gradient_reducer.h"
 

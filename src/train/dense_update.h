@@ -7,12 +7,12 @@
 
 #include "absl/functional/function_ref.h"
 
-#include "simurgh/base/status.h"
-#include "simurgh/collective/collective.h"
-#include "simurgh/config/training_config.h"
-#include "simurgh/nn/dense_network.h"
-#include "simurgh/train/batch_pipeline.h"
-#include "simurgh/train/ports.h"
+#include "base/status.h"
+#include "collective/collective.h"
+#include "config/training_config.h"
+#include "nn/dense_network.h"
+#include "train/batch_pipeline.h"
+#include "train/ports.h"
 
 namespace simurgh {
 

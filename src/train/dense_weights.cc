@@ -1,4 +1,4 @@
-#include "simurgh/train/dense_weights.h"
+#include "train/dense_weights.h"
 
 #include <algorithm>
 #include <span>
@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/feature/raw_masks.h"
-#include "simurgh/model/row_files.h"
+#include "data/batch_reader.h"
+#include "feature/raw_masks.h"
+#include "model/row_files.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-#include "simurgh/train/evaluator.h"
+#include "train/evaluator.h"
 
 #include <algorithm>
 #include <array>
@@ -12,9 +12,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/nn/metrics.h"
-#include "simurgh/tensor/finite.h"
-#include "simurgh/train/batch_pipeline.h"
+#include "nn/metrics.h"
+#include "tensor/finite.h"
+#include "train/batch_pipeline.h"
 #include "train/loader.h"
 #include "train/sorted_merge.h"
 

@@ -1,4 +1,4 @@
-#include "simurgh/train/feed_buffer.h"
+#include "train/feed_buffer.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "simurgh/train/forward_buffer.h"
+#include "train/forward_buffer.h"
 
 #include <iterator>
 #include <limits>
@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/step_id.h"
+#include "base/check.h"
+#include "base/step_id.h"
 
 namespace simurgh {
 

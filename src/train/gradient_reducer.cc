@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/thread.h"
-#include "simurgh/telemetry/timeline.h"
+#include "base/check.h"
+#include "base/thread.h"
+#include "telemetry/timeline.h"
 
 namespace simurgh {
 namespace {

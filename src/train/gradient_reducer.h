@@ -9,10 +9,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
-#include "simurgh/collective/collective.h"
-#include "simurgh/config/training_config.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "collective/collective.h"
+#include "config/training_config.h"
 
 namespace simurgh {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "simurgh/base/thread.h"
-#include "simurgh/telemetry/timeline.h"
+#include "base/thread.h"
+#include "telemetry/timeline.h"
 
 namespace simurgh {
 

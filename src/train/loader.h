@@ -8,11 +8,11 @@
 
 #include "absl/base/thread_annotations.h"
 
-#include "simurgh/base/mutex.h"
-#include "simurgh/collective/collective.h"
-#include "simurgh/train/batch_pipeline.h"
-#include "simurgh/train/checkpoint_port.h"
-#include "simurgh/train/evaluator.h"
+#include "base/mutex.h"
+#include "collective/collective.h"
+#include "train/batch_pipeline.h"
+#include "train/checkpoint_port.h"
+#include "train/evaluator.h"
 
 namespace simurgh {
 

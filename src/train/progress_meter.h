@@ -7,12 +7,12 @@
 #include <span>
 #include <vector>
 
-#include "simurgh/config/statistics.h"
-#include "simurgh/config/training_config.h"
-#include "simurgh/nn/metrics.h"
-#include "simurgh/train/checkpoint_port.h"
-#include "simurgh/train/evaluator.h"
-#include "simurgh/train/trainer.h"
+#include "config/statistics.h"
+#include "config/training_config.h"
+#include "nn/metrics.h"
+#include "train/checkpoint_port.h"
+#include "train/evaluator.h"
+#include "train/trainer.h"
 
 namespace simurgh {
 

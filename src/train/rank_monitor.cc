@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/thread.h"
+#include "base/thread.h"
 
 namespace simurgh {
 namespace {

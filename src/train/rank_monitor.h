@@ -10,9 +10,9 @@
 
 #include "absl/base/thread_annotations.h"
 
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
-#include "simurgh/collective/collective.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "collective/collective.h"
 
 namespace simurgh {
 

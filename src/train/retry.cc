@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/log.h"
+#include "base/log.h"
 
 namespace simurgh {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh {
 

@@ -10,7 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 
-#include "simurgh/collective/collective.h"
+#include "collective/collective.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-#include "simurgh/train/trainer.h"
+#include "train/trainer.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/hash.h"
-#include "simurgh/train/batch_pipeline.h"
+#include "base/hash.h"
+#include "train/batch_pipeline.h"
 #include "train/calibration_choice.h"
 #include "train/dense_update.h"
 #include "train/loader.h"

@@ -6,14 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/telemetry/timeline.h"
-#include "simurgh/train/batch_pipeline.h"
-#include "simurgh/train/learning_rates.h"
-#include "simurgh/train/trainer.h"
+#include "telemetry/timeline.h"
+#include "train/batch_pipeline.h"
 #include "train/calibration_choice.h"
 #include "train/dense_update.h"
+#include "train/learning_rates.h"
 #include "train/progress_meter.h"
 #include "train/rank_monitor.h"
+#include "train/trainer.h"
 
 namespace simurgh {
 

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "tests/cluster/run_cluster.h"
 #include "tests/cluster/trained_model.h"
 #include "tests/support/python.h"

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/model/model_directory.h"
-#include "simurgh/model/model_report.h"
+#include "model/model_directory.h"
+#include "model/model_report.h"
 #include "tests/support/http_get.h"
 #include "tests/support/skip.h"
 #include "tests/support/small_file_system.h"

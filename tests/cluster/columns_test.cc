@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 #include "tests/cluster/trained_model.h"
 #include "tests/support/temporary_folder.h"
 

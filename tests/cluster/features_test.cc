@@ -6,10 +6,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "config/cluster_config.h"
+#include "data/batch_reader.h"
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/training_job.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/data/batch_reader.h"
 #include "tests/support/skip.h"
 
 namespace simurgh {

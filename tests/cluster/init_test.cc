@@ -16,9 +16,9 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "simurgh/config/data_config.h"
-#include "simurgh/data/file_writer.h"
-#include "simurgh/data/row_lines.h"
+#include "config/data_config.h"
+#include "data/file_writer.h"
+#include "data/row_lines.h"
 #include "tests/cluster/trained_model.h"
 #include "tests/support/temporary_folder.h"
 

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/model/tensor_file.h"
+#include "model/tensor_file.h"
 #include "tests/support/http_get.h"
 #include "tests/support/kafka_broker.h"
 #include "tests/support/python.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 #include "tests/support/http_get.h"
 #include "tests/unit/services/serving/raw_client.h"
 

@@ -18,10 +18,10 @@
 #include "absl/strings/strip.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/serve/predictor.h"
-#include "simurgh/serve/scorer.h"
+#include "config/cluster_config.h"
+#include "model/model_directory.h"
+#include "serve/predictor.h"
+#include "serve/scorer.h"
 #include "tests/cluster/trained_model.h"
 #include "tests/support/python.h"
 #include "tests/support/skip.h"

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/config/cluster_config.h"
+#include "config/cluster_config.h"
 #include "tests/cluster/standalone_run.h"
 #include "tests/support/list_lengths.h"
 

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/model/model_directory.h"
+#include "model/model_directory.h"
 #include "tests/cluster/train_command.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/temporary_folder.h"

@@ -13,8 +13,8 @@
 #include "absl/strings/str_join.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/model/model_directory.h"
+#include "base/random.h"
+#include "model/model_directory.h"
 #include "tests/support/test_cluster.h"
 #include "tests/unit/data/data_files.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/model/model_directory.h"
+#include "model/model_directory.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
 

@@ -8,11 +8,11 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
+#include "base/hash.h"
+#include "feature/bucket_map.h"
 #include "services/api/row_rpc.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/feature/bucket_map.h"
 #include "tests/support/http_get.h"
 #include "tests/support/test_cluster.h"
 

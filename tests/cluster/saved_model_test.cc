@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/hash.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/model/tensor_file.h"
+#include "base/hash.h"
+#include "model/model_directory.h"
+#include "model/tensor_file.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
 

@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "config/cluster_config.h"
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/training_job.h"
-#include "simurgh/config/cluster_config.h"
 
 namespace simurgh::testing {
 namespace {

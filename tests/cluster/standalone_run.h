@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/telemetry/metrics.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh::testing {
 

@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "base/mutex.h"
+#include "config/cluster_config.h"
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/training_job.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/config/cluster_config.h"
 #include "tests/unit/collective/rank_threads.h"
 
 namespace simurgh::testing {

@@ -10,8 +10,8 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/check.h"
-#include "simurgh/config/cluster_config.h"
+#include "base/check.h"
+#include "config/cluster_config.h"
 
 namespace simurgh::testing {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/model/model_directory.h"
+#include "model/model_directory.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_cluster.h"
 #include "tests/unit/model/command.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
+#include "base/status.h"
 #include "rpc/message.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
 #include "tests/concurrency/soak_plan.h"
 
 namespace simurgh::rpc {

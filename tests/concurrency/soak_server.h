@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "base/aligned_buffer.h"
 #include "rpc/server.h"
-#include "simurgh/base/aligned_buffer.h"
 #include "tests/concurrency/soak_keepsakes.h"
 #include "tests/concurrency/soak_ledger.h"
 

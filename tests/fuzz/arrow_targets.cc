@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/check.h"
 #include "data/arrow_rows.h"
-#include "simurgh/base/check.h"
 #include "tests/fuzz/targets.h"
 #include "tests/support/arrow_arrays.h"
 

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <vector>
 
+#include "base/check.h"
+#include "base/hash.h"
+#include "data/batch_builder.h"
+#include "data/encoded_batch.h"
+#include "data/row_codec.h"
+#include "feature/argmax_wire.h"
 #include "services/api/batch_rpc.h"
-#include "simurgh/base/check.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/data/batch_builder.h"
-#include "simurgh/data/encoded_batch.h"
-#include "simurgh/data/row_codec.h"
-#include "simurgh/feature/argmax_wire.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"
 

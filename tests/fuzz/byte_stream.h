@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
+#include "base/random.h"
 #include "rpc/frame.h"
 #include "rpc/stream.h"
-#include "simurgh/base/random.h"
 #include "tests/fuzz/targets.h"
 
 namespace simurgh::fuzz {

@@ -5,11 +5,11 @@
 #include <memory>
 #include <utility>
 
+#include "base/check.h"
 #include "rpc/client_session.h"
 #include "rpc/control.h"
 #include "rpc/server_session.h"
 #include "rpc/token.h"
-#include "simurgh/base/check.h"
 #include "tests/fuzz/byte_stream.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/targets.h"

@@ -8,14 +8,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/log.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/data/data_position.h"
-#include "simurgh/data/row_batcher.h"
-#include "simurgh/data/row_lines.h"
-#include "simurgh/data/row_text.h"
+#include "base/check.h"
+#include "base/file_descriptor.h"
+#include "base/log.h"
+#include "data/batch_reader.h"
+#include "data/data_position.h"
+#include "data/row_batcher.h"
+#include "data/row_lines.h"
+#include "data/row_text.h"
 #include "tests/fuzz/targets.h"
 
 namespace simurgh::fuzz {

@@ -1,7 +1,7 @@
 // The messages between nn-workers and the servers of dense weights.
 
+#include "base/check.h"
 #include "services/api/dense_rpc.h"
-#include "simurgh/base/check.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"
 

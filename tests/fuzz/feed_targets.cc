@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
+#include "collective/collective.h"
+#include "data/batch_builder.h"
+#include "data/data_position.h"
+#include "data/encoded_batch.h"
 #include "services/api/feed_codec.h"
 #include "services/api/methods.h"
-#include "simurgh/base/check.h"
-#include "simurgh/collective/collective.h"
-#include "simurgh/data/batch_builder.h"
-#include "simurgh/data/data_position.h"
-#include "simurgh/data/encoded_batch.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"
 

@@ -3,10 +3,10 @@
 #include <cstring>
 #include <map>
 
+#include "base/check.h"
 #include "rpc/control.h"
 #include "rpc/frame.h"
 #include "rpc/region.h"
-#include "simurgh/base/check.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/targets.h"
 

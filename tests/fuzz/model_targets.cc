@@ -4,9 +4,9 @@
 #include <cstring>
 #include <string>
 
-#include "simurgh/base/check.h"
-#include "simurgh/model/manifest.h"
-#include "simurgh/model/tensor_file.h"
+#include "base/check.h"
+#include "model/manifest.h"
+#include "model/tensor_file.h"
 #include "tests/fuzz/targets.h"
 #include "tests/support/memory_file_system.h"
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "base/check.h"
 #include "services/api/row_rpc.h"
-#include "simurgh/base/check.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"
 

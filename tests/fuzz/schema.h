@@ -2,9 +2,9 @@
 
 // What the targets of FlatBuffers metadata share.
 
+#include "base/check.h"
 #include "rpc/method.h"
-#include "simurgh/base/check.h"
-#include "simurgh/table/partition.h"
+#include "table/partition.h"
 #include "tests/fuzz/targets.h"
 
 namespace simurgh::fuzz {

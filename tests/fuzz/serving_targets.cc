@@ -4,11 +4,11 @@
 #include <memory>
 #include <string>
 
+#include "base/check.h"
 #include "services/runtime/http_parser.h"
 #include "services/serving/predict_api.h"
 #include "services/serving/predict_request.h"
 #include "services/simurgh/scrape.h"
-#include "simurgh/base/check.h"
 #include "tests/fuzz/targets.h"
 
 namespace simurgh::fuzz {

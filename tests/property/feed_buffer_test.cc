@@ -1,7 +1,7 @@
 // Loaders of all kinds against a feed buffer, beside a model of it: room, bytes, turns, and that
 // there is always something that can go on.
 
-#include "simurgh/train/feed_buffer.h"
+#include "train/feed_buffer.h"
 
 #include <algorithm>
 #include <deque>
@@ -11,8 +11,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
+#include "base/random.h"
+#include "data/batch_builder.h"
 
 namespace simurgh {
 namespace {

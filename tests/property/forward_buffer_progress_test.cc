@@ -11,8 +11,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/train/forward_buffer.h"
+#include "base/random.h"
+#include "train/forward_buffer.h"
 
 namespace simurgh {
 namespace {

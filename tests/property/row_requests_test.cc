@@ -14,8 +14,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
 #include "services/api/row_rpc.h"
-#include "simurgh/base/random.h"
 #include "tests/property/row_requests_ends.h"
 
 namespace simurgh {

@@ -11,11 +11,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/table/partition.h"
-#include "simurgh/tensor/half.h"
 #include "table/new_rows.h"
+#include "table/partition.h"
 #include "table/row_store.h"
 #include "table/sparse_optimizer.h"
+#include "tensor/half.h"
 #include "tests/unit/table/row_references.h"
 
 namespace simurgh {

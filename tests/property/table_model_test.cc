@@ -16,8 +16,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/table/partition.h"
+#include "base/random.h"
+#include "table/partition.h"
 #include "table/table_state.h"
 #include "tests/unit/table/whole_requests.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/numbers.h"
 
-#include "simurgh/base/log.h"
+#include "base/log.h"
 #include "tests/simulation/cluster.h"
 
 namespace simurgh::simulation {

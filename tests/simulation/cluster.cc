@@ -7,9 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/step_id.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/model/row_files.h"
+#include "base/step_id.h"
+#include "model/model_directory.h"
+#include "model/row_files.h"
 #include "tests/simulation/trainer.h"
 
 namespace simurgh::simulation {

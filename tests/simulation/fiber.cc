@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 #if __has_feature(address_sanitizer)
 #include <sanitizer/common_interface_defs.h>

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "simurgh/feature/bucket_map.h"
-#include "simurgh/table/partition.h"
+#include "feature/bucket_map.h"
 #include "table/new_rows.h"
+#include "table/partition.h"
 #include "table/sparse_optimizer.h"
 #include "tests/unit/table/row_references.h"
 #include "tests/unit/table/whole_requests.h"

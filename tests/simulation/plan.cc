@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/hash.h"
+#include "base/hash.h"
 
 namespace simurgh::simulation {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/data/data_position.h"
+#include "config/cluster_config.h"
+#include "data/data_position.h"
 #include "tests/simulation/world.h"
 
 namespace simurgh::simulation {

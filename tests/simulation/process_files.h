@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/model/file_system.h"
+#include "model/file_system.h"
 #include "tests/simulation/world.h"
 #include "tests/support/memory_file_system.h"
 

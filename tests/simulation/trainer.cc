@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/step_id.h"
+#include "nn/dense_network.h"
 #include "services/nn_worker/resume.h"
-#include "simurgh/base/step_id.h"
-#include "simurgh/nn/dense_network.h"
 
 namespace simurgh::simulation {
 namespace {

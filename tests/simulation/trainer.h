@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "services/nn_worker/model_saver.h"
-#include "simurgh/train/checkpoint_schedule.h"
 #include "tests/simulation/cluster.h"
 #include "tests/simulation/plan.h"
 #include "train/batch_queue.h"
+#include "train/checkpoint_schedule.h"
 
 namespace simurgh::simulation {
 

@@ -11,8 +11,8 @@
 #include <tuple>
 #include <vector>
 
-#include "simurgh/base/random.h"
-#include "simurgh/base/status.h"
+#include "base/random.h"
+#include "base/status.h"
 #include "tests/simulation/fiber.h"
 
 namespace simurgh::simulation {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "simurgh/data/arrow_module.h"
+#include "simurgh/arrow_module.h"
 
 namespace simurgh::testing {
 

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh::testing {
 namespace {

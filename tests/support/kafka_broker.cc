@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh::testing {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 
 namespace simurgh::testing {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "simurgh/model/file_system.h"
+#include "model/file_system.h"
 
 namespace simurgh::testing {
 

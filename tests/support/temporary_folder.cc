@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh {
 

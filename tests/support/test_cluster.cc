@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh::testing {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/cpu_isa.h"
+#include "base/cpu_isa.h"
 #include "tests/support/skip.h"
 
 #if defined(__has_feature)

@@ -7,7 +7,7 @@
 #include "bench/micro/batch/measure.h"
 #include "bench/micro/batch/samples.h"
 #include "bench/support/flags.h"
-#include "simurgh/data/batch.h"
+#include "data/batch.h"
 
 namespace simurgh::bench {
 namespace {

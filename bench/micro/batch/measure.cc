@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "bench/micro/batch/samples.h"
-#include "simurgh/base/check.h"
-#include "simurgh/data/batch_builder.h"
-#include "simurgh/data/encoded_batch.h"
+#include "data/batch_builder.h"
+#include "data/encoded_batch.h"
 
 namespace simurgh::bench {
 namespace {

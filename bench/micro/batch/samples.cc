@@ -2,9 +2,9 @@
 
 #include <string>
 
+#include "base/hash.h"
+#include "base/random.h"
 #include "data/zipf.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::bench {
 

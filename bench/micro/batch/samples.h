@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "simurgh/data/generator.h"
+#include "data/generator.h"
 
 namespace simurgh::bench {
 

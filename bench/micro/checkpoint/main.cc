@@ -16,19 +16,19 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/use_future.hpp>
 
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/random.h"
 #include "bench/support/flags.h"
+#include "config/cluster_config.h"
+#include "feature/bucket_map.h"
+#include "model/model_directory.h"
+#include "model/tensor_file.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/runtime/io_thread.h"
-#include "simurgh/base/check.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/feature/bucket_map.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/model/tensor_file.h"
-#include "simurgh/table/table.h"
-#include "simurgh/telemetry/logging.h"
-#include "simurgh/telemetry/metrics.h"
+#include "table/table.h"
+#include "telemetry/logging.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh::bench {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "bench/support/flags.h"
-#include "simurgh/base/check.h"
 #include "tests/unit/collective/rank_threads.h"
 
 namespace simurgh::bench {

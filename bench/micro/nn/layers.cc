@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "bench/micro/nn/random_matrix.h"
 #include "nn/cpu/interaction.h"
 #include "nn/cpu/layers.h"
 #include "nn/model_plan.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh::bench {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh::bench {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "nn/dense_network.h"
 #include "nn/model_plan.h"
-#include "simurgh/nn/dense_network.h"
 
 namespace simurgh::bench {
 

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include <dnnl.hpp>
 
+#include "base/check.h"
 #include "bench/micro/nn/random_matrix.h"
 #include "nn/cpu/layers.h"
-#include "simurgh/base/check.h"
 
 // From libgomp; see compute_threads.cc.
 extern "C" void omp_set_num_threads(int threads);

@@ -2,9 +2,9 @@
 
 #include <cstddef>
 
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/base/random.h"
-#include "simurgh/tensor/matrix_view.h"
+#include "base/aligned_buffer.h"
+#include "base/random.h"
+#include "tensor/matrix_view.h"
 
 namespace simurgh::bench {
 

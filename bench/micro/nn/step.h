@@ -7,7 +7,7 @@
 
 #include "bench/micro/nn/networks.h"
 #include "bench/micro/nn/random_matrix.h"
-#include "simurgh/nn/dense_network.h"
+#include "nn/dense_network.h"
 
 namespace simurgh::bench {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh::bench {
 

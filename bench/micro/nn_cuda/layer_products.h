@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "bench/micro/nn/networks.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/service_config.h"
+#include "config/service_config.h"
 
 namespace simurgh::bench {
 

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime.h>
 
+#include "base/system_library.h"
 #include "bench/micro/nn_cuda/choose_products.h"
 #include "bench/micro/nn_cuda/copies.h"
 #include "bench/micro/nn_cuda/layer_kernels.h"
@@ -15,10 +16,9 @@
 #include "bench/micro/nn_cuda/report.h"
 #include "bench/micro/nn_cuda/steps.h"
 #include "bench/support/flags.h"
+#include "config/service_config.h"
 #include "nn/cuda/cuda_network.h"
 #include "nn/cuda/gemm_library.h"
-#include "simurgh/base/system_library.h"
-#include "simurgh/config/service_config.h"
 
 namespace simurgh::bench {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <cuda_runtime.h>
 
+#include "base/random.h"
+#include "base/status.h"
 #include "nn/cuda/cuda_error.h"
 #include "nn/cuda/float16.h"
-#include "simurgh/base/random.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::bench {
 

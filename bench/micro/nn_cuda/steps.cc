@@ -8,8 +8,8 @@
 
 #include <cuda_runtime.h>
 
+#include "base/random.h"
 #include "nn/cuda/cuda_network.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::bench {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/status.h"
 #include "bench/micro/nn/networks.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::bench {
 

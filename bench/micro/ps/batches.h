@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
-#include "simurgh/feature/batch_plan.h"
-#include "simurgh/feature/bucket_map.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "feature/batch_plan.h"
+#include "feature/bucket_map.h"
 
 namespace simurgh::bench {
 

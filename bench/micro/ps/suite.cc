@@ -17,8 +17,8 @@
 #include "bench/micro/ps/table_alone.h"
 #include "bench/support/folder.h"
 #include "bench/support/process.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/feature/bucket_map.h"
+#include "config/cluster_config.h"
+#include "feature/bucket_map.h"
 
 namespace simurgh::bench {
 namespace {

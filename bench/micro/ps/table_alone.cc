@@ -4,8 +4,8 @@
 #include <numeric>
 #include <thread>
 
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/base/check.h"
+#include "base/aligned_buffer.h"
+#include "base/check.h"
 #include "tests/unit/table/whole_requests.h"
 
 namespace simurgh::bench {

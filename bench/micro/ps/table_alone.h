@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "bench/micro/ps/batches.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/table/partition.h"
+#include "config/cluster_config.h"
+#include "table/partition.h"
 
 namespace simurgh::bench {
 

@@ -8,8 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
-#include "simurgh/data/batch_reader.h"
+#include "base/check.h"
+#include "data/batch_reader.h"
 
 namespace simurgh::bench {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "bench/micro/rpc/point.h"
 #include "bench/micro/rpc/workload.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::bench {
 

@@ -11,12 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/aligned_buffer.h"
 #include "bench/micro/rpc/peer.h"
 #include "bench/micro/rpc/tensor.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "services/runtime/io_thread.h"
-#include "simurgh/base/aligned_buffer.h"
 
 namespace simurgh::bench {
 namespace {

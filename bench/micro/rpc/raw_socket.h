@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 namespace simurgh::bench {
 

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/random.h"
 #include "bench/micro/rpc/tensor.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::bench {
 namespace {

@@ -8,11 +8,11 @@
 
 #include <sys/types.h>
 
+#include "base/aligned_buffer.h"
+#include "base/status.h"
 #include "bench/micro/rpc/point.h"
 #include "bench/support/latency.h"
 #include "bench/support/process_stats.h"
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::bench {
 

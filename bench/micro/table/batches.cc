@@ -1,8 +1,8 @@
 #include "bench/micro/table/batches.h"
 
+#include "base/hash.h"
+#include "base/random.h"
 #include "data/zipf.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::bench {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bench/micro/table/batches.h"
-#include "simurgh/table/table.h"
 #include "table/arena.h"
+#include "table/table.h"
 
 namespace simurgh::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "simurgh/config/table_config.h"
+#include "config/table_config.h"
 
 namespace simurgh::bench {
 

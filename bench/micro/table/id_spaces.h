@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench/micro/table/rounds.h"
-#include "simurgh/config/table_config.h"
+#include "config/table_config.h"
 
 namespace simurgh::bench {
 

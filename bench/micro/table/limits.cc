@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "simurgh/tensor/half.h"
 #include "table/simd/encoded_rows.h"
+#include "tensor/half.h"
 
 namespace simurgh::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "bench/support/flags.h"
-#include "simurgh/table/table.h"
+#include "table/table.h"
 
 namespace simurgh::bench {
 namespace {

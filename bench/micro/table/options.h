@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/micro/table/batches.h"
-#include "simurgh/config/table_config.h"
+#include "config/table_config.h"
 
 namespace simurgh::bench {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 
 namespace simurgh::bench {
 

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "bench/micro/table/subject.h"
-#include "simurgh/config/table_config.h"
-#include "simurgh/table/table.h"
+#include "config/table_config.h"
 #include "table/arena.h"
+#include "table/table.h"
 
 namespace simurgh::bench {
 

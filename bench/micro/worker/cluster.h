@@ -6,10 +6,10 @@
 
 #include <sys/types.h>
 
+#include "base/status.h"
 #include "bench/support/folder.h"
 #include "bench/support/process.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/cluster_config.h"
+#include "config/cluster_config.h"
 
 namespace simurgh::bench {
 

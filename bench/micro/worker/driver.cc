@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+#include "base/mutex.h"
+#include "config/cluster_config.h"
 #include "services/runtime/rpc_setup.h"
-#include "simurgh/base/check.h"
-#include "simurgh/base/mutex.h"
-#include "simurgh/config/cluster_config.h"
 
 namespace simurgh::bench {
 namespace {

@@ -4,13 +4,13 @@
 #include <memory>
 #include <vector>
 
+#include "base/aligned_buffer.h"
+#include "config/cluster_config.h"
+#include "data/batch.h"
+#include "data/vector_codec.h"
 #include "services/api/batch_rpc.h"
 #include "services/runtime/io_thread.h"
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/data/batch.h"
-#include "simurgh/data/vector_codec.h"
-#include "simurgh/train/learning_rates.h"
+#include "train/learning_rates.h"
 
 namespace simurgh::bench {
 

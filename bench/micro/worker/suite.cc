@@ -11,15 +11,15 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/hash.h"
+#include "base/random.h"
 #include "bench/micro/worker/cluster.h"
 #include "bench/micro/worker/driver.h"
 #include "bench/micro/worker/scrape.h"
 #include "bench/support/process_stats.h"
+#include "data/batch_builder.h"
+#include "data/generator.h"
 #include "data/zipf.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
-#include "simurgh/data/generator.h"
 
 namespace simurgh::bench {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "base/status.h"
 #include "bench/micro/worker/options.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::bench {
 

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/log.h"
-#include "simurgh/base/system_library.h"
-#include "simurgh/collective/nccl_library.h"
+#include "base/log.h"
+#include "base/system_library.h"
+#include "collective/nccl_library.h"
 
 namespace simurgh {
 namespace {

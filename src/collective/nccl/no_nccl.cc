@@ -1,4 +1,4 @@
-#include "simurgh/collective/nccl_library.h"
+#include "collective/nccl_library.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-// libsimurgh_arrow.so: reads Parquet and Arrow data by Arrow C++. See simurgh/data/arrow_module.h.
+// libsimurgh_arrow.so: reads Parquet and Arrow data by Arrow C++. See simurgh/arrow_module.h.
 
 #include <algorithm>
 #include <cerrno>
@@ -37,7 +37,7 @@
 #include <parquet/metadata.h>
 #include <unistd.h>
 
-#include "simurgh/data/arrow_module.h"
+#include "simurgh/arrow_module.h"
 
 // A reader of one input. Not in a namespace: the interface names it.
 struct simurgh_arrow_reader {

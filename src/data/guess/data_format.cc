@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "config/feature_config.h"
 #include "data/csv_cells.h"
+#include "data/data_guess.h"
 #include "data/process/numbers.h"
-#include "simurgh/config/feature_config.h"
-#include "simurgh/data/data_guess.h"
 
 namespace simurgh {
 namespace {

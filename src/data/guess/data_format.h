@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/data_config.h"
+#include "base/status.h"
+#include "config/data_config.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-#include "simurgh/data/data_guess.h"
+#include "data/data_guess.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
+#include "base/text.h"
 #include "data/csv_cells.h"
 #include "data/guess/column_name.h"
 #include "data/guess/data_sample.h"
@@ -18,7 +19,6 @@
 #include "data/guess/row_groups.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
-#include "simurgh/base/text.h"
 
 namespace simurgh {
 namespace {

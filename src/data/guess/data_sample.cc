@@ -15,13 +15,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
+#include "base/hash.h"
 #include "data/csv_cells.h"
 #include "data/guess/table_rows.h"
 #include "data/process/times.h"
+#include "data/row_lines.h"
 #include "data/row_parser.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/data/row_lines.h"
-#include "simurgh/data/row_text.h"
+#include "data/row_text.h"
 
 namespace simurgh {
 

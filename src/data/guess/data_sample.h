@@ -11,11 +11,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/status.h"
+#include "data/data_guess.h"
 #include "data/guess/evidence.h"
 #include "data/guess/kept_rows.h"
 #include "data/process/numbers.h"
-#include "simurgh/base/status.h"
-#include "simurgh/data/data_guess.h"
 
 namespace simurgh {
 

@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/hash.h"
 #include "data/process/numbers.h"
-#include "simurgh/base/hash.h"
 
 namespace simurgh {
 namespace {

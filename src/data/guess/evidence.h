@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "config/data_config.h"
 #include "data/guess/kept_rows.h"
-#include "simurgh/config/data_config.h"
 
 namespace simurgh {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "simurgh/base/hash.h"
+#include "base/hash.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-#include "simurgh/data/label_texts.h"
+#include "data/label_texts.h"
 
 #include <algorithm>
 #include <map>

@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/file_descriptor.h"
-#include "simurgh/base/random.h"
-#include "simurgh/data/file_writer.h"
+#include "base/file_descriptor.h"
+#include "base/random.h"
+#include "data/file_writer.h"
 
 namespace simurgh {
 namespace {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/hash.h"
 #include "data/guess/column_name.h"
-#include "simurgh/base/hash.h"
 
 namespace simurgh {
 namespace {

@@ -1,4 +1,4 @@
-#include "simurgh/data/row_split.h"
+#include "data/row_split.h"
 
 #include <algorithm>
 #include <array>
@@ -14,16 +14,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "base/hash.h"
+#include "base/text.h"
 #include "data/csv_cells.h"
 #include "data/guess/data_sample.h"
 #include "data/guess/part_file.h"
 #include "data/guess/table_rows.h"
 #include "data/guess/time_split.h"
 #include "data/process/times.h"
+#include "data/row_lines.h"
 #include "data/row_parser.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/text.h"
-#include "simurgh/data/row_lines.h"
 
 namespace simurgh {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
-#include "simurgh/config/defaults.h"
-#include "simurgh/data/data_guess.h"
+#include "config/defaults.h"
+#include "data/data_guess.h"
 
 namespace simurgh {
 namespace {

@@ -9,9 +9,9 @@
 #include "data/arrow_source.h"
 #include "data/encoding.h"
 #include "data/guess/data_format.h"
+#include "data/json_events.h"
 #include "data/process/feature_consumer.h"
-#include "simurgh/data/json_events.h"
-#include "simurgh/data/row_text.h"
+#include "data/row_text.h"
 
 namespace simurgh {
 namespace {

@@ -7,13 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "base/status.h"
+#include "config/data_config.h"
 #include "data/csv_cells.h"
+#include "data/data_guess.h"
+#include "data/row_lines.h"
 #include "data/row_parser.h"
 #include "data/row_source.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/data_config.h"
-#include "simurgh/data/data_guess.h"
-#include "simurgh/data/row_lines.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-#include "simurgh/data/telling_column.h"
+#include "data/telling_column.h"
 
 #include <algorithm>
 

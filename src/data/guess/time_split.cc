@@ -10,7 +10,7 @@
 #include "data/guess/table_rows.h"
 #include "data/process/times.h"
 #include "data/row_parser.h"
-#include "simurgh/data/row_split.h"
+#include "data/row_split.h"
 
 namespace simurgh {
 

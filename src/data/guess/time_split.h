@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/base/status.h"
-#include "simurgh/data/data_guess.h"
+#include "base/status.h"
+#include "data/data_guess.h"
 
 namespace simurgh {
 

@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "data/process/feature_ids.h"
 #include "data/process/plugin.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh {
 namespace {

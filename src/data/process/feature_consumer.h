@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/data_config.h"
-#include "simurgh/config/feature_config.h"
-#include "simurgh/data/batch_builder.h"
+#include "base/status.h"
+#include "config/data_config.h"
+#include "config/feature_config.h"
+#include "data/batch_builder.h"
 
 namespace simurgh {
 

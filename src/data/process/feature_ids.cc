@@ -12,11 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "base/check.h"
+#include "base/log.h"
 #include "data/csv_cells.h"
 #include "data/process/times.h"
 #include "data/row_parser.h"
-#include "simurgh/base/check.h"
-#include "simurgh/base/log.h"
 
 namespace simurgh {
 

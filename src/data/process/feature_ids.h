@@ -11,19 +11,19 @@
 
 #include "absl/container/flat_hash_map.h"
 
+#include "base/hash.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "config/data_config.h"
+#include "config/feature_config.h"
+#include "data/batch_reader.h"
 #include "data/process/feature_consumer.h"
 #include "data/process/plugin.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/data_config.h"
-#include "simurgh/config/feature_config.h"
-#include "simurgh/data/batch_reader.h"
 
 namespace simurgh {
 
 // Whether a negative row stays. Depends on seed and row number only. ToPredictions()
-// (simurgh/nn/calibration.h) corrects the predictions of models trained on the kept rows.
+// (nn/calibration.h) corrects the predictions of models trained on the kept rows.
 inline bool KeepsNegative(const ReadOptions& options, uint64_t row) {
   if (options.keep_negatives >= 1.0) return true;
   return Random(Mix64(options.seed + 1) ^ Mix64(row)).Uniform() < options.keep_negatives;

@@ -10,13 +10,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 
+#include "base/check.h"
+#include "base/log.h"
+#include "config/statistics.h"
 #include "data/process/feature_consumer.h"
 #include "data/process/numbers.h"
 #include "data/row_parser.h"
 #include "data/row_source.h"
-#include "simurgh/base/check.h"
-#include "simurgh/base/log.h"
-#include "simurgh/config/statistics.h"
 
 namespace simurgh {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/charconv.h"
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh {
 namespace {

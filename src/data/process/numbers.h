@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "simurgh/config/data_config.h"
+#include "config/data_config.h"
 
 namespace simurgh {
 

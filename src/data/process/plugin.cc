@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 
 #include "data/row_parser.h"
-#include "simurgh/tensor/finite.h"
+#include "tensor/finite.h"
 
 namespace simurgh {
 namespace {
@@ -57,7 +57,7 @@ StatusOr<const simurgh_plugin*> Describe(void* object) {
   void* symbol = dlsym(object, SIMURGH_PLUGIN_ENTRY);
   if (symbol == nullptr) {
     return absl::InvalidArgumentError("is not a plug-in: it does not export " SIMURGH_PLUGIN_ENTRY
-                                      "(); see simurgh/data/plugin.h");
+                                      "(); see simurgh/plugin.h");
   }
   const simurgh_plugin* plugin = reinterpret_cast<simurgh_plugin_entry_function>(symbol)();
   if (plugin == nullptr) {
@@ -66,7 +66,7 @@ StatusOr<const simurgh_plugin*> Describe(void* object) {
   if (plugin->abi != SIMURGH_PLUGIN_ABI) {
     return Invalid(
         "has plug-in ABI %d, this program requires %d; build it with this version's "
-        "simurgh/data/plugin.h",
+        "simurgh/plugin.h",
         plugin->abi, SIMURGH_PLUGIN_ABI);
   }
   if (plugin->create == nullptr || plugin->process == nullptr || plugin->destroy == nullptr) {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
+#include "config/feature_config.h"
 #include "data/process/feature_consumer.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/feature_config.h"
-#include "simurgh/data/plugin.h"
+#include "simurgh/plugin.h"
 
 namespace simurgh {
 

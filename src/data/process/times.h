@@ -3,8 +3,8 @@
 #include <optional>
 #include <string_view>
 
+#include "config/data_config.h"
 #include "data/process/numbers.h"
-#include "simurgh/config/data_config.h"
 
 namespace simurgh {
 

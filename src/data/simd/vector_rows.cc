@@ -8,7 +8,7 @@
 #include <hwy/highway.h>
 
 #include "data/simd/vector_rows.h"
-#include "simurgh/tensor/half-inl.h"
+#include "tensor/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace simurgh {

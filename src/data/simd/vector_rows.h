@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "simurgh/data/vector_number.h"
+#include "data/vector_number.h"
 
 namespace simurgh {
 

@@ -2,10 +2,10 @@
 
 #include <span>
 
+#include "base/status.h"
 #include "nn/cpu/predict_pass.h"
 #include "nn/model_plan.h"
-#include "simurgh/base/status.h"
-#include "simurgh/tensor/matrix_view.h"
+#include "tensor/matrix_view.h"
 
 // Layers that pool a sequence: the rows of a raw feature, of which each sample has some first ones.
 //

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "simurgh/base/check.h"
-#include "simurgh/base/thread.h"
+#include "base/check.h"
+#include "base/thread.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

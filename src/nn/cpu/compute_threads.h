@@ -10,7 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 
-#include "simurgh/tensor/finite.h"
+#include "tensor/finite.h"
 
 namespace simurgh::cpu {
 

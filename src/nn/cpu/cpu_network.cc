@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "nn/cpu/attention.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/interaction.h"
@@ -16,7 +17,6 @@
 #include "nn/cpu/matmul.h"
 #include "nn/cpu/optimizer.h"
 #include "nn/dense_tensors.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh::cpu {
 namespace {

@@ -4,13 +4,13 @@
 #include <span>
 #include <vector>
 
+#include "base/aligned_buffer.h"
+#include "data/row_codec.h"
+#include "data/vector_codec.h"
 #include "nn/cpu/predict_pass.h"
+#include "nn/dense_network.h"
 #include "nn/dense_tensors.h"
 #include "nn/model_plan.h"
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/data/row_codec.h"
-#include "simurgh/data/vector_codec.h"
-#include "simurgh/nn/dense_network.h"
 
 namespace simurgh::cpu {
 

@@ -9,8 +9,8 @@
 
 #include <hwy/highway.h>
 
+#include "base/check.h"
 #include "nn/cpu/interaction.h"
-#include "simurgh/base/check.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace simurgh::cpu {

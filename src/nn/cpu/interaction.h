@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-#include "simurgh/tensor/matrix_view.h"
+#include "tensor/matrix_view.h"
 
 // Interactions of V consecutive vectors, each D wide, in a sample's columns.
 //

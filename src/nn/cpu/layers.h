@@ -6,12 +6,12 @@
 #include <functional>
 #include <span>
 
+#include "base/status.h"
+#include "config/model_config.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/matmul.h"
 #include "nn/formulas.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/model_config.h"
-#include "simurgh/tensor/matrix_view.h"
+#include "tensor/matrix_view.h"
 
 // Elementwise layers. All spans of one call have one length; outputs are overwritten.
 namespace simurgh::cpu {

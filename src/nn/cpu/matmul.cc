@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include <dnnl.hpp>
 
+#include "base/aligned_buffer.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/round_to_bf16.h"
-#include "simurgh/base/aligned_buffer.h"
 
 namespace simurgh::cpu {
 namespace {

@@ -5,9 +5,9 @@
 #include "absl/functional/function_ref.h"
 #include <dnnl.hpp>
 
-#include "simurgh/base/status.h"
-#include "simurgh/config/service_config.h"
-#include "simurgh/tensor/matrix_view.h"
+#include "base/status.h"
+#include "config/service_config.h"
+#include "tensor/matrix_view.h"
 
 namespace simurgh::cpu {
 

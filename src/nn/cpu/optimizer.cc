@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "nn/cpu/compute_threads.h"
-#include "simurgh/base/check.h"
 
 namespace simurgh::cpu {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <span>
 
+#include "config/training_config.h"
 #include "nn/model_plan.h"
-#include "simurgh/config/training_config.h"
 
 namespace simurgh::cpu {
 

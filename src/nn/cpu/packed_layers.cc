@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include <dnnl.hpp>
 
+#include "base/aligned_buffer.h"
 #include "nn/cpu/matmul.h"
-#include "simurgh/base/aligned_buffer.h"
 
 namespace simurgh::cpu {
 namespace {

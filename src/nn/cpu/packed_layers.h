@@ -4,9 +4,9 @@
 #include <memory>
 #include <span>
 
+#include "base/status.h"
 #include "nn/model_plan.h"
-#include "simurgh/base/status.h"
-#include "simurgh/tensor/matrix_view.h"
+#include "tensor/matrix_view.h"
 
 // Linear layers with weights in the order in which oneDNN's product reads them. sgemm brings them
 // into that order at each call.

@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "nn/cpu/attention.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/interaction.h"
 #include "nn/cpu/layers.h"
 #include "nn/cpu/matmul.h"
-#include "simurgh/base/check.h"
-#include "simurgh/nn/dense_model.h"
+#include "nn/dense_model.h"
 
 namespace simurgh::cpu {
 namespace {

@@ -3,13 +3,13 @@
 #include <cstddef>
 #include <span>
 
+#include "base/aligned_buffer.h"
+#include "base/status.h"
+#include "data/vector_codec.h"
 #include "nn/cpu/layers.h"
 #include "nn/cpu/packed_layers.h"
 #include "nn/model_plan.h"
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/base/status.h"
-#include "simurgh/data/vector_codec.h"
-#include "simurgh/tensor/matrix_view.h"
+#include "tensor/matrix_view.h"
 
 namespace simurgh::cpu {
 

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/status.h"
 #include "nn/cuda/work.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::cuda {
 

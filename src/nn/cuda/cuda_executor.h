@@ -13,12 +13,12 @@
 
 #include <cuda_runtime.h>
 
+#include "base/status.h"
+#include "config/service_config.h"
 #include "nn/cuda/cuda_error.h"
 #include "nn/cuda/gemm.h"
 #include "nn/cuda/gemm_library.h"
 #include "nn/cuda/work.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/service_config.h"
 
 namespace simurgh::cuda {
 

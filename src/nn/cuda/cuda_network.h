@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
+#include "base/status.h"
+#include "nn/dense_network.h"
 #include "nn/model_plan.h"
-#include "simurgh/base/status.h"
-#include "simurgh/nn/dense_network.h"
 
 namespace simurgh::cuda {
 

@@ -12,15 +12,15 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/check.h"
 #include "nn/cuda/pass.h"
 #include "nn/cuda/rank_reducer.h"
 #include "nn/cuda/stepper.h"
 #include "nn/cuda/tensors.h"
 #include "nn/cuda/transfers.h"
 #include "nn/cuda/work.h"
+#include "nn/dense_network.h"
 #include "nn/dense_tensors.h"
-#include "simurgh/base/check.h"
-#include "simurgh/nn/dense_network.h"
 
 namespace simurgh::cuda {
 

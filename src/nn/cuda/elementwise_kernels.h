@@ -3,14 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "config/embedding_form.h"
+#include "data/vector_codec.h"
+#include "data/vector_number.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "nn/formulas.h"
 #include "nn/host_device.h"
-#include "simurgh/config/embedding_form.h"
-#include "simurgh/data/vector_codec.h"
-#include "simurgh/data/vector_number.h"
 
 // Kernels that decode embeddings and encode gradients, bit by bit as VectorCodec.
 namespace simurgh::cuda {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "nn/host_device.h"
-#include "simurgh/tensor/half.h"
+#include "tensor/half.h"
 
 namespace simurgh::cuda {
 

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
+#include "base/system_library.h"
 #include "nn/cuda/float16.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/system_library.h"
 
 namespace simurgh::cuda {
 namespace {

@@ -12,11 +12,11 @@
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
+#include "base/status.h"
+#include "config/service_config.h"
 #include "nn/cuda/cuda_error.h"
 #include "nn/cuda/gemm.h"
 #include "nn/cuda/product_choices.h"
-#include "simurgh/base/status.h"
-#include "simurgh/config/service_config.h"
 
 namespace simurgh::cuda {
 

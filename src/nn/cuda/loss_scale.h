@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "config/data_config.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "nn/formulas.h"
-#include "simurgh/config/data_config.h"
 
 // The loss and its gradient in one pass, in f64.
 namespace simurgh::cuda {

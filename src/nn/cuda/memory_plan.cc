@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+#include "base/log.h"
 #include "nn/cpu/optimizer.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
-#include "simurgh/base/check.h"
-#include "simurgh/base/log.h"
 
 namespace simurgh::cuda {
 namespace {

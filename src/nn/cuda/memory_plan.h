@@ -6,14 +6,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "config/training_config.h"
+#include "data/batch.h"
+#include "data/row_codec.h"
+#include "data/vector_codec.h"
 #include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/pooling_kernels.h"
 #include "nn/cuda/work.h"
 #include "nn/model_plan.h"
-#include "simurgh/config/training_config.h"
-#include "simurgh/data/batch.h"
-#include "simurgh/data/row_codec.h"
-#include "simurgh/data/vector_codec.h"
 
 // Buckets of gradients that are summed over the ranks at once, and their encoded layout.
 namespace simurgh::cuda {

@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
+#include "config/model_config.h"
 #include "nn/cuda/layers.h"
 #include "nn/cuda/loss_scale.h"
 #include "nn/cuda/rank_reducer.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/tensors.h"
-#include "simurgh/base/check.h"
-#include "simurgh/config/model_config.h"
 
 namespace simurgh::cuda {
 

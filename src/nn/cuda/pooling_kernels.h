@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "data/pooling.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/matrix.h"
 #include "nn/host_device.h"
-#include "simurgh/data/pooling.h"
 
 // Kernels that pool a batch's encoded rows, bit by bit as simurgh::Pool.
 namespace simurgh::cuda {

@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/status.h"
 #include "nn/cuda/gemm.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::cuda {
 

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/wire_kernels.h"
 #include "nn/cuda/work.h"
-#include "simurgh/base/check.h"
-#include "simurgh/nn/device_sums.h"
+#include "nn/device_sums.h"
 
 namespace simurgh::cuda {
 

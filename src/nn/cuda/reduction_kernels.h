@@ -8,7 +8,7 @@
 
 #include "nn/cuda/float16.h"
 #include "nn/cuda/matrix.h"
-#include "simurgh/tensor/finite.h"
+#include "tensor/finite.h"
 
 // Reductions without shared memory: each call sums one part, and later launches add the parts. The
 // order of additions depends only on the sizes.

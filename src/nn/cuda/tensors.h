@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/status.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
@@ -13,7 +14,6 @@
 #include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "nn/model_plan.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::cuda {
 

@@ -13,15 +13,15 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/aligned_buffer.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "nn/batch_block.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/tensors.h"
 #include "nn/cuda/work.h"
+#include "nn/dense_network.h"
 #include "nn/model_plan.h"
-#include "simurgh/base/aligned_buffer.h"
-#include "simurgh/base/check.h"
-#include "simurgh/base/status.h"
-#include "simurgh/nn/batch_block.h"
-#include "simurgh/nn/dense_network.h"
 
 namespace simurgh::cuda {
 

@@ -7,10 +7,10 @@
 
 #include <hwy/highway.h>
 
-#include "simurgh/table/encoded_matrix.h"
-#include "simurgh/tensor/half-inl.h"
+#include "table/encoded_matrix.h"
 #include "table/simd/encoded_rows.h"
 #include "table/simd/rules-inl.h"
+#include "tensor/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace simurgh {

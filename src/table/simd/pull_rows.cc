@@ -9,7 +9,7 @@
 
 #include <hwy/highway.h>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 #include "table/simd/pull_rows.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "simurgh/table/encoded_matrix.h"
+#include "table/encoded_matrix.h"
 #include "table/row_index.h"
 #include "table/row_layout.h"
 

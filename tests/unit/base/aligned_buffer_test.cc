@@ -1,4 +1,4 @@
-#include "simurgh/base/aligned_buffer.h"
+#include "base/aligned_buffer.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 
 namespace simurgh {
 namespace {

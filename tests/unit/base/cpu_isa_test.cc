@@ -1,4 +1,4 @@
-#include "simurgh/base/cpu_isa.h"
+#include "base/cpu_isa.h"
 
 #include <cstdlib>
 #include <optional>

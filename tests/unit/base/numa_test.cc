@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/thread.h"
+#include "base/thread.h"
 #include "tests/support/skip.h"
 
 namespace simurgh {

@@ -1,4 +1,4 @@
-#include "simurgh/base/status.h"
+#include "base/status.h"
 
 #include <memory>
 

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/random.h"
+#include "base/mutex.h"
+#include "base/random.h"
 #include "tests/unit/collective/rank_threads.h"
 
 namespace simurgh::testing {

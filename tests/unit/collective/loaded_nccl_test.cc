@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "simurgh/collective/nccl_library.h"
+#include "collective/nccl_library.h"
 #include "tests/support/skip.h"
 
 namespace simurgh::testing {

@@ -8,8 +8,8 @@
 
 #include "absl/base/thread_annotations.h"
 
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/status.h"
+#include "base/mutex.h"
+#include "base/status.h"
 
 namespace simurgh::testing {
 

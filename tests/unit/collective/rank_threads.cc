@@ -6,7 +6,7 @@
 
 #include <boost/asio/use_future.hpp>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh::testing {
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "services/nn_worker/rank_mesh.h"
-#include "simurgh/base/status.h"
 
 namespace simurgh::testing {
 

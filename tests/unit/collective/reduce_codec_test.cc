@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/collective/collective.h"
+#include "collective/collective.h"
 
 namespace simurgh {
 namespace {

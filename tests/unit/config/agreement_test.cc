@@ -7,9 +7,9 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
+#include "base/text.h"
+#include "config/cluster_config.h"
 #include "config/sections.h"
-#include "simurgh/base/text.h"
-#include "simurgh/config/cluster_config.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/config/sample.h"
 

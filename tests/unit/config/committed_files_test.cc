@@ -6,7 +6,7 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/config/cluster_config.h"
+#include "config/cluster_config.h"
 #include "tests/support/skip.h"
 
 namespace simurgh {

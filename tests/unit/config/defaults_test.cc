@@ -1,6 +1,6 @@
 // Defaults are one set: a key that is not given has the same value whatever else is given.
 
-#include "simurgh/config/defaults.h"
+#include "config/defaults.h"
 
 #include <string>
 #include <vector>
@@ -11,8 +11,8 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
+#include "config/cluster_config.h"
 #include "config/sections.h"
-#include "simurgh/config/cluster_config.h"
 #include "tests/unit/config/sample.h"
 
 namespace simurgh {

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "config/cluster_config.h"
 #include "config/sections.h"
-#include "simurgh/config/cluster_config.h"
 #include "tests/unit/config/sample.h"
 
 namespace simurgh {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/config/cluster_config.h"
+#include "config/cluster_config.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/config/error_cases.h"
 #include "tests/unit/config/sample.h"

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "config/cluster_config.h"
 #include "config/sections.h"
-#include "simurgh/config/cluster_config.h"
 #include "tests/unit/config/sample.h"
 #include "tests/unit/data/data_files.h"
 

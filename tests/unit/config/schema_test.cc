@@ -10,8 +10,8 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
+#include "config/cluster_config.h"
 #include "config/sections.h"
-#include "simurgh/config/cluster_config.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/config/sample.h"

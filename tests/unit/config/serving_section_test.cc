@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/config/serving_config.h"
+#include "config/cluster_config.h"
+#include "config/serving_config.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/config/error_cases.h"
 #include "tests/unit/config/sample.h"

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "config/cluster_config.h"
 #include "config/sections.h"
-#include "simurgh/config/cluster_config.h"
 #include "tests/unit/config/error_cases.h"
 #include "tests/unit/config/sample.h"
 

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "config/cluster_config.h"
 #include "config/sections.h"
-#include "simurgh/config/cluster_config.h"
 #include "tests/unit/config/sample.h"
 
 namespace simurgh {

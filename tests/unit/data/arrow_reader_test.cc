@@ -11,10 +11,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "data/batch_reader.h"
+#include "data/data_position.h"
+#include "data/file_identity.h"
 #include "data/process/feature_ids.h"
-#include "simurgh/data/batch_reader.h"
-#include "simurgh/data/data_position.h"
-#include "simurgh/data/file_identity.h"
 #include "tests/support/python.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"

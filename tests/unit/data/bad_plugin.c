@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "simurgh/data/plugin.h"
+#include "simurgh/plugin.h"
 
 enum { kAbi = 1, kNoCreate, kNull, kRefuses, kMisbehaves };
 

@@ -1,4 +1,4 @@
-#include "simurgh/data/batch_builder.h"
+#include "data/batch_builder.h"
 
 #include <algorithm>
 #include <string>
@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 
 namespace simurgh {
 namespace {

@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
 #include "data/csv_cells.h"
 #include "data/process/feature_ids.h"
 #include "data/process/numbers.h"
 #include "data/process/times.h"
-#include "simurgh/base/random.h"
-#include "simurgh/data/row_batcher.h"
+#include "data/row_batcher.h"
 #include "tests/unit/data/reader_test_support.h"
 
 namespace simurgh {

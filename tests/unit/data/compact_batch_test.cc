@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch.h"
+#include "base/random.h"
+#include "data/batch.h"
 
 namespace simurgh {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
-#include "simurgh/data/row_batcher.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "data/row_batcher.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "base/hash.h"
+#include "base/random.h"
 #include "data/process/feature_ids.h"
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 #include "tests/unit/nn/log_lines.h"

@@ -1,6 +1,6 @@
 // Guesses from CSV files: columns, labels, missing values, separators, splits.
 
-#include "simurgh/data/data_guess.h"
+#include "data/data_guess.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,9 +19,9 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
+#include "config/cluster_config.h"
 #include "data/guess/data_sample.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/data/row_split.h"
+#include "data/row_split.h"
 #include "tests/support/temporary_folder.h"
 
 namespace simurgh {

@@ -1,6 +1,6 @@
 // Readings that stop and continue with other numbers of readers, piece sizes and loaders.
 
-#include "simurgh/data/data_position.h"
+#include "data/data_position.h"
 
 #include <algorithm>
 #include <deque>
@@ -12,8 +12,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_reader.h"
+#include "base/random.h"
+#include "data/batch_reader.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

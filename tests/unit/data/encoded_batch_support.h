@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "simurgh/data/encoded_batch.h"
+#include "data/encoded_batch.h"
 
 namespace simurgh::testing {
 

@@ -1,4 +1,4 @@
-#include "simurgh/data/encoded_batch.h"
+#include "data/encoded_batch.h"
 
 #include <array>
 #include <cstring>
@@ -9,9 +9,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
-#include "simurgh/data/generator.h"
+#include "base/random.h"
+#include "data/batch_builder.h"
+#include "data/generator.h"
 #include "tests/unit/data/encoded_batch_support.h"
 #include "tests/unit/data/random_batch.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "simurgh/data/record_stream.h"
+#include "data/record_stream.h"
 
 namespace simurgh {
 

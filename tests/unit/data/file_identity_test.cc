@@ -1,4 +1,4 @@
-#include "simurgh/data/file_identity.h"
+#include "data/file_identity.h"
 
 #include <chrono>
 #include <filesystem>

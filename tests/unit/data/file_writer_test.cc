@@ -1,4 +1,4 @@
-#include "simurgh/data/file_writer.h"
+#include "data/file_writer.h"
 
 #include <filesystem>
 #include <string>

@@ -6,9 +6,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/config/statistics.h"
-#include "simurgh/data/generator.h"
+#include "base/random.h"
+#include "config/statistics.h"
+#include "data/generator.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 #include "tests/unit/nn/log_lines.h"

@@ -6,9 +6,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/config/statistics.h"
-#include "simurgh/data/row_lines.h"
-#include "simurgh/data/row_text.h"
+#include "config/statistics.h"
+#include "data/row_lines.h"
+#include "data/row_text.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

@@ -1,4 +1,4 @@
-#include "simurgh/data/generator.h"
+#include "data/generator.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,11 +9,11 @@
 #include "absl/strings/str_format.h"
 #include <catch2/catch.hpp>
 
+#include "data/data_guess.h"
+#include "data/label_texts.h"
 #include "data/process/numbers.h"
 #include "data/process/times.h"
-#include "simurgh/data/data_guess.h"
-#include "simurgh/data/label_texts.h"
-#include "simurgh/data/row_split.h"
+#include "data/row_split.h"
 #include "tests/support/temporary_folder.h"
 
 namespace simurgh {

@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/data_position.h"
-#include "simurgh/data/row_batcher.h"
-#include "simurgh/data/row_lines.h"
-#include "simurgh/data/row_text.h"
+#include "base/random.h"
+#include "data/data_position.h"
+#include "data/row_batcher.h"
+#include "data/row_lines.h"
+#include "data/row_text.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

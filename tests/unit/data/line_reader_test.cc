@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
 #include "data/byte_stream.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh {
 namespace {

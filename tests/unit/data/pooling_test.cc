@@ -1,4 +1,4 @@
-#include "simurgh/data/pooling.h"
+#include "data/pooling.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
-#include "simurgh/tensor/finite.h"
+#include "base/random.h"
+#include "data/batch_builder.h"
+#include "tensor/finite.h"
 
 namespace simurgh {
 namespace {

@@ -9,9 +9,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
 #include "data/process/feature_ids.h"
 #include "data/process/numbers.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch.h"
-#include "simurgh/data/batch_builder.h"
+#include "base/random.h"
+#include "data/batch.h"
+#include "data/batch_builder.h"
 
 namespace simurgh::testing {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/data/batch_reader.h"
+#include "data/batch_reader.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-#include "simurgh/data/replay_reader.h"
+#include "data/replay_reader.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,12 +1,12 @@
-#include "simurgh/data/row_codec.h"
+#include "data/row_codec.h"
 
 #include <memory>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
+#include "base/random.h"
+#include "data/batch_builder.h"
 
 namespace simurgh {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/data/data_guess.h"
-#include "simurgh/data/row_split.h"
+#include "data/data_guess.h"
+#include "data/row_split.h"
 #include "tests/support/temporary_folder.h"
 
 namespace simurgh {

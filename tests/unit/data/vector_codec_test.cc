@@ -1,4 +1,4 @@
-#include "simurgh/data/vector_codec.h"
+#include "data/vector_codec.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
 #include "data/simd/vector_rows.h"
-#include "simurgh/base/random.h"
 #include "tests/unit/data/vector_rows_reference.h"
 #include "tests/unit/table/targets.h"
 

@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
 #include "data/process/feature_ids.h"
-#include "simurgh/base/random.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

@@ -1,4 +1,4 @@
-#include "simurgh/feature/batch_plan.h"
+#include "feature/batch_plan.h"
 
 #include <map>
 #include <set>
@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
+#include "base/random.h"
+#include "data/batch_builder.h"
 
 namespace simurgh {
 namespace {

@@ -1,4 +1,4 @@
-#include "simurgh/kafka/kafka_stream.h"
+#include "kafka/kafka_stream.h"
 
 #include <chrono>
 #include <map>

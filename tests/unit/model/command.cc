@@ -4,7 +4,7 @@
 
 #include <sys/wait.h>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/model_files.h"
 

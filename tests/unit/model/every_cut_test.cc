@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/unit/model/model_files.h"
 

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/hash.h"
-#include "simurgh/model/model_report.h"
+#include "base/hash.h"
+#include "model/model_report.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/model_files.h"

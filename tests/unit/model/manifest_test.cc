@@ -1,4 +1,4 @@
-#include "simurgh/model/manifest.h"
+#include "model/manifest.h"
 
 #include <cmath>
 #include <limits>
@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/hash.h"
+#include "base/hash.h"
 #include "tests/unit/model/model_files.h"
 
 namespace simurgh {

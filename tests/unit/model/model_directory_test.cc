@@ -1,4 +1,4 @@
-#include "simurgh/model/model_directory.h"
+#include "model/model_directory.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/model_files.h"

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 
 namespace simurgh::testing {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/model/model_directory.h"
-#include "simurgh/model/tensor_file.h"
+#include "model/model_directory.h"
+#include "model/tensor_file.h"
 
 namespace simurgh::testing {
 

@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "simurgh/base/check.h"
+#include "base/check.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/command.h"
 #include "tests/unit/model/model_files.h"

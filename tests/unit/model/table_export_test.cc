@@ -1,6 +1,6 @@
 // Tables read, compared and exported, against the rows that were written.
 
-#include "simurgh/model/table_export.h"
+#include "model/table_export.h"
 
 #include <fstream>
 #include <sstream>
@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/model/model_report.h"
-#include "simurgh/model/row_files.h"
+#include "model/model_report.h"
+#include "model/row_files.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/command.h"

@@ -1,4 +1,4 @@
-#include "simurgh/model/tensor_file.h"
+#include "model/tensor_file.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/hash.h"
+#include "base/hash.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/model_files.h"

@@ -6,7 +6,7 @@
 
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/matmul.h"
-#include "simurgh/nn/dense_network.h"
+#include "nn/dense_network.h"
 #include "tests/support/skip.h"
 #include "tests/unit/nn/test_backend.h"
 #include "tests/unit/nn/test_models.h"

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/nn/dense_network.h"
+#include "nn/dense_network.h"
 #include "tests/unit/nn/test_backend.h"
 #include "tests/unit/nn/test_models.h"
 

@@ -1,6 +1,6 @@
 // Calibrations against a minimum that another program has found, and data that no fit suits.
 
-#include "simurgh/nn/calibration.h"
+#include "nn/calibration.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 
 namespace simurgh::testing {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
 #include "nn/cpu/compute_threads.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::cpu {
 namespace {

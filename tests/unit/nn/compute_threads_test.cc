@@ -6,9 +6,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
 #include "nn/cpu/layers.h"
 #include "nn/cpu/optimizer.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::cpu {
 namespace {

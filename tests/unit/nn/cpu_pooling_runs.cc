@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "data/row_codec.h"
+#include "nn/batch_block.h"
 #include "nn/cpu/compute_threads.h"
-#include "simurgh/data/row_codec.h"
-#include "simurgh/nn/batch_block.h"
 #include "tests/unit/nn/cuda/pooling_runs.h"
 
 namespace simurgh::testing {

@@ -1,6 +1,6 @@
 // Predictions without a network of training, against those of one with the same weights.
 
-#include "simurgh/nn/dense_model.h"
+#include "nn/dense_model.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/data/batch_builder.h"
-#include "simurgh/data/row_codec.h"
-#include "simurgh/nn/batch_block.h"
+#include "data/batch_builder.h"
+#include "data/row_codec.h"
+#include "nn/batch_block.h"
 
 namespace simurgh::testing {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "nn/dense_network.h"
 #include "nn/dense_tensors.h"
-#include "simurgh/nn/dense_network.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {

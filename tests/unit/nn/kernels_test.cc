@@ -6,9 +6,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "nn/calibration.h"
 #include "nn/cpu/compute_threads.h"
 #include "nn/cpu/layers.h"
-#include "simurgh/nn/calibration.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {

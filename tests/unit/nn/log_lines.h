@@ -6,7 +6,7 @@
 
 #include <spdlog/sinks/ostream_sink.h>
 
-#include "simurgh/base/log.h"
+#include "base/log.h"
 
 namespace simurgh::testing {
 

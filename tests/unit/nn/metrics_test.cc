@@ -1,4 +1,4 @@
-#include "simurgh/nn/metrics.h"
+#include "nn/metrics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 
 namespace simurgh {
 namespace {

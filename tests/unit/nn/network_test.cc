@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/nn/dense_network.h"
+#include "nn/dense_network.h"
 #include "tests/support/allocation_failure.h"
 #include "tests/support/skip.h"
 #include "tests/unit/nn/test_backend.h"

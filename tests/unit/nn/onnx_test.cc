@@ -1,6 +1,6 @@
 // ONNX models against onnxruntime, an independent implementation.
 
-#include "simurgh/nn/onnx.h"
+#include "nn/onnx.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/nn/calibration.h"
+#include "nn/calibration.h"
 #include "tests/support/python.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/nn/test_models.h"

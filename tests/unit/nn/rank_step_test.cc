@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/mutex.h"
-#include "simurgh/nn/dense_network.h"
+#include "base/mutex.h"
+#include "nn/dense_network.h"
 #include "tests/unit/nn/test_backend.h"
 #include "tests/unit/nn/test_models.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/config/model_config.h"
-#include "simurgh/config/training_config.h"
+#include "config/model_config.h"
+#include "config/training_config.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {

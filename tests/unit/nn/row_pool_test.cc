@@ -5,10 +5,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
+#include "data/batch_builder.h"
+#include "data/row_codec.h"
 #include "nn/cpu/compute_threads.h"
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
-#include "simurgh/data/row_codec.h"
 
 namespace simurgh::cpu {
 namespace {

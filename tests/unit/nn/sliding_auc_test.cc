@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/nn/metrics.h"
+#include "base/random.h"
+#include "nn/metrics.h"
 
 namespace simurgh::testing {
 namespace {

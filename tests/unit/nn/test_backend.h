@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "simurgh/nn/dense_network.h"
+#include "nn/dense_network.h"
 
 namespace simurgh::testing {
 

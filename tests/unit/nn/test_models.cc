@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "simurgh/base/check.h"
-#include "simurgh/nn/calibration.h"
+#include "base/check.h"
+#include "nn/calibration.h"
 
 namespace simurgh::testing {
 namespace {

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/base/random.h"
-#include "simurgh/config/model_config.h"
-#include "simurgh/nn/dense_network.h"
-#include "simurgh/nn/model.h"
-#include "simurgh/tensor/matrix_view.h"
+#include "base/random.h"
+#include "config/model_config.h"
+#include "nn/dense_network.h"
+#include "nn/model.h"
+#include "tensor/matrix_view.h"
 
 // Models and batches for the tests of nn.
 namespace simurgh::testing {

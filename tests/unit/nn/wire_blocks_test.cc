@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/nn/dense_network.h"
+#include "nn/dense_network.h"
 #include "tests/support/skip.h"
 #include "tests/unit/nn/cuda/training_run.h"
 #include "tests/unit/nn/test_backend.h"

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
 #include "rpc/region.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::rpc {
 namespace {

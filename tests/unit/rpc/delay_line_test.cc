@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
 #include "rpc/testing/proxy.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::rpc::testing {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "rpc/testing/loop.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::rpc {
 

@@ -5,8 +5,9 @@
 #include <random>
 #include <utility>
 
-#include "serve/row_table.h"
 #include <catch2/catch.hpp>
+
+#include "serve/row_table.h"
 
 namespace simurgh::testing {
 namespace {

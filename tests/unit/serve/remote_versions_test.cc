@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/serve/scorer.h"
-#include "simurgh/serve/served_versions.h"
+#include "serve/scorer.h"
+#include "serve/served_versions.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/serve/share_servers.h"
 #include "tests/unit/serve/versioned_model.h"

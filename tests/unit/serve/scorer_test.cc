@@ -1,6 +1,6 @@
 // Requests that would wait too long.
 
-#include "simurgh/serve/scorer.h"
+#include "serve/scorer.h"
 
 #include <chrono>
 #include <future>

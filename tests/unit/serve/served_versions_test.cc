@@ -1,4 +1,4 @@
-#include "simurgh/serve/served_versions.h"
+#include "serve/served_versions.h"
 
 #include <atomic>
 #include <cmath>
@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/log.h"
-#include "simurgh/serve/predictor.h"
-#include "simurgh/serve/scorer.h"
+#include "base/log.h"
+#include "serve/predictor.h"
+#include "serve/scorer.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/serve/versioned_model.h"
 

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/serve/remote_rows.h"
-#include "simurgh/serve/served_versions.h"
+#include "serve/remote_rows.h"
+#include "serve/served_versions.h"
 
 namespace simurgh::testing {
 

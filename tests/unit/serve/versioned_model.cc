@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "simurgh/base/check.h"
-#include "simurgh/model/row_files.h"
-#include "simurgh/model/tensor_file.h"
-#include "simurgh/table/table.h"
+#include "base/check.h"
+#include "model/row_files.h"
+#include "model/tensor_file.h"
+#include "table/table.h"
 
 namespace simurgh::testing {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/model/model_directory.h"
-#include "simurgh/serve/predictor.h"
+#include "config/cluster_config.h"
+#include "model/model_directory.h"
+#include "serve/predictor.h"
 
 namespace simurgh::testing {
 

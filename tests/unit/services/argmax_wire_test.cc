@@ -1,4 +1,4 @@
-#include "simurgh/feature/argmax_wire.h"
+#include "feature/argmax_wire.h"
 
 #include <vector>
 

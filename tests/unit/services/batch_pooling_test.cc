@@ -1,6 +1,6 @@
 // Un-pooling of whole batches: the order of sums, bit for bit, and overflow.
 
-#include "simurgh/train/batch_pooling.h"
+#include "train/batch_pooling.h"
 
 #include <algorithm>
 #include <bit>
@@ -13,8 +13,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
+#include "base/random.h"
+#include "data/batch_builder.h"
 
 namespace simurgh {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
 #include "services/api/batch_rpc.h"
 #include "services/api/row_rpc.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::api {
 namespace {

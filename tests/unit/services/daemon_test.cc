@@ -19,10 +19,10 @@
 #include <boost/system/system_error.hpp>
 #include <catch2/catch.hpp>
 
+#include "base/log.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/process.h"
-#include "simurgh/base/log.h"
 
 namespace simurgh {
 namespace {

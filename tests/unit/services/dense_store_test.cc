@@ -11,9 +11,9 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
+#include "base/log.h"
+#include "base/random.h"
 #include "services/api/dense_rpc.h"
-#include "simurgh/base/log.h"
-#include "simurgh/base/random.h"
 #include "train/dense_exchange.h"
 
 namespace simurgh {

@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "simurgh/train/batch_pipeline.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/services/worker_connection.h"
 #include "tests/unit/services/worker_fixture.h"
+#include "train/batch_pipeline.h"
 
 namespace simurgh {
 namespace {

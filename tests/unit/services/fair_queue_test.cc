@@ -1,11 +1,11 @@
-#include "simurgh/table/fair_queue.h"
+#include "table/fair_queue.h"
 
 #include <map>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 
 namespace simurgh {
 namespace {

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
+#include "config/cluster_config.h"
+#include "data/batch_builder.h"
 #include "rpc/client.h"
 #include "services/api/feed_codec.h"
-#include "simurgh/base/random.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/data/batch_builder.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/services/trainer_end.h"

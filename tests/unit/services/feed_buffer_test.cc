@@ -1,4 +1,4 @@
-#include "simurgh/train/feed_buffer.h"
+#include "train/feed_buffer.h"
 
 #include <atomic>
 #include <thread>
@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
+#include "base/random.h"
+#include "data/batch_builder.h"
 
 namespace simurgh {
 namespace {

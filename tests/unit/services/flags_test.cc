@@ -3,8 +3,8 @@
 #include <boost/program_options/value_semantic.hpp>
 #include <catch2/catch.hpp>
 
+#include "base/version.h"
 #include "services/runtime/daemon.h"
-#include "simurgh/base/version.h"
 
 namespace simurgh {
 namespace {

@@ -1,10 +1,10 @@
-#include "simurgh/train/forward_buffer.h"
+#include "train/forward_buffer.h"
 
 #include <optional>
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/step_id.h"
+#include "base/step_id.h"
 
 namespace simurgh {
 namespace {

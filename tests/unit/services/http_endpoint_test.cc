@@ -15,7 +15,7 @@
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 
-#include "simurgh/telemetry/timeline.h"
+#include "telemetry/timeline.h"
 
 namespace simurgh {
 namespace {

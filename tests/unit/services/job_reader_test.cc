@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
+#include "config/cluster_config.h"
+#include "data/encoded_batch.h"
 #include "services/nn_worker/training_job.h"
-#include "simurgh/base/random.h"
-#include "simurgh/config/cluster_config.h"
-#include "simurgh/data/encoded_batch.h"
-#include "simurgh/train/feed_buffer.h"
 #include "tests/unit/data/data_files.h"
+#include "train/feed_buffer.h"
 
 namespace simurgh {
 namespace {

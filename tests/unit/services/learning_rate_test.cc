@@ -8,8 +8,8 @@
 #include <boost/asio/thread_pool.hpp>
 #include <catch2/catch.hpp>
 
+#include "data/batch_builder.h"
 #include "services/embedding_ps/parameter_server.h"
-#include "simurgh/data/batch_builder.h"
 #include "tests/unit/services/one_table.h"
 #include "tests/unit/services/worker_connection.h"
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/simurgh/scrape.h"
-#include "simurgh/telemetry/metrics.h"
+#include "telemetry/metrics.h"
 
 namespace simurgh {
 namespace {

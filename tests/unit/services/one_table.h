@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "simurgh/config/cluster_config.h"
+#include "config/cluster_config.h"
 
 namespace simurgh {
 

@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/runtime/io_thread.h"
-#include "simurgh/table/memory_budget.h"
+#include "table/memory_budget.h"
 #include "tests/support/skip.h"
 #include "tests/unit/services/one_table.h"
 

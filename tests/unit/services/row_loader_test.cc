@@ -13,12 +13,12 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
+#include "base/step_id.h"
+#include "feature/bucket_map.h"
+#include "model/model_report.h"
+#include "model/table_export.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/runtime/io_thread.h"
-#include "simurgh/base/step_id.h"
-#include "simurgh/feature/bucket_map.h"
-#include "simurgh/model/model_report.h"
-#include "simurgh/model/table_export.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/services/one_table.h"
 

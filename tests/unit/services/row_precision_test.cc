@@ -8,8 +8,8 @@
 #include <catch2/catch.hpp>
 
 #include "services/api/row_rpc.h"
-#include "simurgh/table/encoded_matrix.h"
-#include "simurgh/tensor/half.h"
+#include "table/encoded_matrix.h"
+#include "tensor/half.h"
 #include "tests/unit/services/worker_fixture.h"
 
 namespace simurgh {

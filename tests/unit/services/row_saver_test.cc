@@ -11,8 +11,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/step_id.h"
-#include "simurgh/model/model_directory.h"
+#include "base/step_id.h"
+#include "model/model_directory.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/services/one_table.h"
 

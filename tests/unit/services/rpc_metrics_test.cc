@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/runtime/rpc_setup.h"
-#include "simurgh/telemetry/timeline.h"
+#include "telemetry/timeline.h"
 #include "tests/unit/nn/log_lines.h"
 
 namespace simurgh {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "base/step_id.h"
 #include "services/embedding_ps/methods.h"
-#include "simurgh/base/step_id.h"
 
 namespace simurgh {
 namespace {

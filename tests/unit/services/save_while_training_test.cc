@@ -10,11 +10,11 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
+#include "feature/bucket_map.h"
+#include "model/model_directory.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/runtime/io_thread.h"
-#include "simurgh/base/random.h"
-#include "simurgh/feature/bucket_map.h"
-#include "simurgh/model/model_directory.h"
 #include "tests/support/skip.h"
 #include "tests/support/small_file_system.h"
 #include "tests/support/temporary_folder.h"

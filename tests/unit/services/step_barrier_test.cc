@@ -1,4 +1,4 @@
-#include "simurgh/table/step_barrier.h"
+#include "table/step_barrier.h"
 
 #include <algorithm>
 #include <map>
@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/base/step_id.h"
+#include "base/random.h"
+#include "base/step_id.h"
 
 namespace simurgh {
 namespace {

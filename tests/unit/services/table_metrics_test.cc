@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/embedding_ps/server_metrics.h"
-#include "simurgh/table/partition.h"
+#include "table/partition.h"
 #include "tests/unit/table/whole_requests.h"
 
 namespace simurgh {

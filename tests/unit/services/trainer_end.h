@@ -7,11 +7,11 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
+#include "config/cluster_config.h"
 #include "rpc/server.h"
 #include "services/nn_worker/feed_methods.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_setup.h"
-#include "simurgh/config/cluster_config.h"
 
 namespace simurgh {
 

@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/data/row_codec.h"
+#include "data/row_codec.h"
 #include "tests/unit/services/remote_worker.h"
 
 namespace simurgh {

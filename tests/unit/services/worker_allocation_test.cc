@@ -12,11 +12,11 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
+#include "data/batch_builder.h"
 #include "services/api/batch_rpc.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/io_thread.h"
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
 #include "tests/support/allocation_count.h"
 
 namespace simurgh {

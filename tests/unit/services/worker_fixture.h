@@ -9,10 +9,10 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
+#include "data/batch_builder.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/io_thread.h"
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
 
 namespace simurgh {
 

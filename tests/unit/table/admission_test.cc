@@ -2,11 +2,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
-#include "simurgh/table/table.h"
+#include "base/hash.h"
+#include "base/random.h"
 #include "table/arena.h"
 #include "table/new_rows.h"
+#include "table/table.h"
 
 namespace simurgh {
 namespace {

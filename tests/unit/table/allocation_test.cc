@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/table/partition.h"
+#include "base/random.h"
+#include "table/partition.h"
 #include "tests/support/allocation_count.h"
 #include "tests/unit/table/whole_requests.h"
 

@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/table/table.h"
+#include "table/table.h"
 
 namespace simurgh {
 

@@ -8,10 +8,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
-#include "simurgh/table/table.h"
+#include "base/hash.h"
+#include "base/random.h"
 #include "table/arena.h"
+#include "table/table.h"
 #include "tests/unit/table/copied_rows.h"
 
 namespace simurgh {

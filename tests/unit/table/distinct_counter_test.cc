@@ -1,13 +1,13 @@
-#include "simurgh/table/distinct_counter.h"
+#include "table/distinct_counter.h"
 
 #include <cmath>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/table/table.h"
+#include "base/random.h"
 #include "table/arena.h"
+#include "table/table.h"
 
 namespace simurgh {
 namespace {

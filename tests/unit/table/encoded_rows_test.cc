@@ -6,9 +6,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/table/table.h"
+#include "base/random.h"
 #include "table/arena.h"
+#include "table/table.h"
 #include "tests/unit/table/row_references.h"
 #include "tests/unit/table/targets.h"
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "simurgh/config/table_config.h"
+#include "config/table_config.h"
 
 namespace simurgh {
 

@@ -5,10 +5,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/table/table.h"
+#include "base/random.h"
 #include "table/arena.h"
 #include "table/eviction.h"
+#include "table/table.h"
 
 namespace simurgh {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/table/partition.h"
+#include "table/partition.h"
 #include "tests/support/skip.h"
 #include "tests/support/small_file_system.h"
 #include "tests/unit/table/whole_requests.h"

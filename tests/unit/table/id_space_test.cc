@@ -5,9 +5,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/table/memory_budget.h"
-#include "simurgh/table/partition.h"
+#include "base/random.h"
+#include "table/memory_budget.h"
+#include "table/partition.h"
 #include "tests/unit/table/whole_requests.h"
 
 namespace simurgh {

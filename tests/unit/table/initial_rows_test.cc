@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/table/table.h"
 #include "table/arena.h"
+#include "table/table.h"
 
 namespace simurgh {
 namespace {

@@ -1,4 +1,4 @@
-#include "simurgh/table/partition.h"
+#include "table/partition.h"
 
 #include <cstring>
 #include <vector>

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
+#include "base/hash.h"
+#include "base/random.h"
 #include "table/eviction.h"
 
 namespace simurgh {

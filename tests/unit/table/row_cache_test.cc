@@ -1,4 +1,4 @@
-#include "simurgh/table/row_cache.h"
+#include "table/row_cache.h"
 
 #include <map>
 #include <span>
@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 
 namespace simurgh {
 namespace {

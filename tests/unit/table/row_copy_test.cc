@@ -11,11 +11,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/table/memory_budget.h"
-#include "simurgh/table/partition.h"
-#include "simurgh/table/table.h"
+#include "base/random.h"
 #include "table/arena.h"
+#include "table/memory_budget.h"
+#include "table/partition.h"
+#include "table/table.h"
 #include "tests/unit/table/copied_rows.h"
 #include "tests/unit/table/whole_requests.h"
 

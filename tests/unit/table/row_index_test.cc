@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 
 namespace simurgh {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "simurgh/base/random.h"
-#include "simurgh/tensor/half.h"
+#include "base/random.h"
+#include "tensor/half.h"
 
 namespace simurgh {
 namespace {

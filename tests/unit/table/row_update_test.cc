@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 #include "tests/unit/table/row_references.h"
 #include "tests/unit/table/targets.h"
 

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 #include "tests/unit/table/targets.h"
 
 namespace simurgh {

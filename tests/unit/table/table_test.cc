@@ -1,4 +1,4 @@
-#include "simurgh/table/table.h"
+#include "table/table.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/hash.h"
-#include "simurgh/base/random.h"
+#include "base/hash.h"
+#include "base/random.h"
 #include "table/arena.h"
 
 namespace simurgh {

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 #include "table/simd/pull_rows.h"
 #include "tests/unit/table/row_references.h"
 #include "tests/unit/table/targets.h"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <span>
 
-#include "simurgh/table/partition.h"
+#include "table/partition.h"
 
 // Requests that a partition processes without pauses.
 

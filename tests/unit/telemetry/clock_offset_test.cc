@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/telemetry/timeline.h"
+#include "base/random.h"
+#include "telemetry/timeline.h"
 
 namespace simurgh {
 namespace {

@@ -1,4 +1,4 @@
-#include "simurgh/telemetry/logging.h"
+#include "telemetry/logging.h"
 
 #include <sstream>
 #include <thread>
@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/log.h"
-#include "simurgh/base/thread.h"
+#include "base/log.h"
+#include "base/thread.h"
 #include "telemetry/log_format.h"
 
 namespace simurgh {

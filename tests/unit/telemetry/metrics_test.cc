@@ -1,4 +1,4 @@
-#include "simurgh/telemetry/metrics.h"
+#include "telemetry/metrics.h"
 
 #include <atomic>
 #include <cmath>

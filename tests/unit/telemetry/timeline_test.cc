@@ -1,4 +1,4 @@
-#include "simurgh/telemetry/timeline.h"
+#include "telemetry/timeline.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,7 +14,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "simurgh/base/thread.h"
+#include "base/thread.h"
 
 namespace simurgh {
 namespace {

@@ -1,4 +1,4 @@
-#include "simurgh/train/batch_pipeline.h"
+#include "train/batch_pipeline.h"
 
 #include <algorithm>
 #include <thread>

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "simurgh/collective/collective.h"
+#include "collective/collective.h"
 
 namespace simurgh::testing {
 

@@ -1,7 +1,7 @@
 // Metrics of a whole evaluation: several ranks with uneven shares, several labels, against sums
 // over pairs and samples.
 
-#include "simurgh/train/evaluator.h"
+#include "train/evaluator.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
+#include "base/random.h"
 #include "tests/unit/collective/rank_threads.h"
 
 namespace simurgh::testing {

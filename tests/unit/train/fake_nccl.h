@@ -3,7 +3,7 @@
 #include <atomic>
 #include <string>
 
-#include "simurgh/collective/nccl_library.h"
+#include "collective/nccl_library.h"
 #include "tests/unit/collective/rank_board.h"
 
 namespace simurgh::testing {

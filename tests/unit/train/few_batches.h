@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "simurgh/data/batch_reader.h"
+#include "data/batch_reader.h"
 
 namespace simurgh::testing {
 

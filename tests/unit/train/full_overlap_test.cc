@@ -9,15 +9,15 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/mutex.h"
-#include "simurgh/nn/dense_network.h"
-#include "simurgh/telemetry/timeline.h"
-#include "simurgh/train/trainer.h"
+#include "base/mutex.h"
+#include "nn/dense_network.h"
+#include "telemetry/timeline.h"
 #include "tests/support/trace_spans.h"
 #include "tests/unit/train/equal_ranks.h"
 #include "tests/unit/train/few_batches.h"
 #include "tests/unit/train/forwarding_network.h"
 #include "tests/unit/train/linear_network.h"
+#include "train/trainer.h"
 
 namespace simurgh::testing {
 namespace {

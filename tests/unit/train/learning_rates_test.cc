@@ -1,4 +1,4 @@
-#include "simurgh/train/learning_rates.h"
+#include "train/learning_rates.h"
 
 #include <cmath>
 #include <vector>

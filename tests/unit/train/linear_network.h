@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/nn/dense_network.h"
+#include "nn/dense_network.h"
 
 namespace simurgh::testing {
 

@@ -1,4 +1,4 @@
-#include "simurgh/train/nccl_sums.h"
+#include "train/nccl_sums.h"
 
 #include <future>
 #include <thread>

@@ -7,11 +7,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/train/trainer.h"
 #include "tests/unit/train/equal_ranks.h"
 #include "tests/unit/train/few_batches.h"
 #include "tests/unit/train/linear_network.h"
 #include "tests/unit/train/ready_port.h"
+#include "train/trainer.h"
 
 namespace simurgh::testing {
 namespace {

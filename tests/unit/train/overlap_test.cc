@@ -9,12 +9,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/mutex.h"
-#include "simurgh/telemetry/timeline.h"
-#include "simurgh/train/trainer.h"
+#include "base/mutex.h"
+#include "telemetry/timeline.h"
 #include "tests/unit/nn/cuda/host_backend.h"
 #include "tests/unit/nn/test_models.h"
 #include "tests/unit/train/forwarding_network.h"
+#include "train/trainer.h"
 
 namespace simurgh::testing {
 namespace {

@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "simurgh/base/mutex.h"
-#include "simurgh/base/random.h"
-#include "simurgh/train/ports.h"
+#include "base/mutex.h"
+#include "base/random.h"
+#include "train/ports.h"
 
 namespace simurgh {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "simurgh/train/ports.h"
+#include "train/ports.h"
 
 namespace simurgh::testing {
 

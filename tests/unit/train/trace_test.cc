@@ -9,15 +9,15 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/nn/dense_network.h"
-#include "simurgh/telemetry/timeline.h"
-#include "simurgh/train/trainer.h"
+#include "nn/dense_network.h"
+#include "telemetry/timeline.h"
 #include "tests/support/trace_spans.h"
 #include "tests/unit/train/equal_ranks.h"
 #include "tests/unit/train/few_batches.h"
 #include "tests/unit/train/linear_network.h"
 #include "tests/unit/train/ready_port.h"
 #include "train/gradient_reducer.h"
+#include "train/trainer.h"
 
 namespace simurgh::testing {
 namespace {

@@ -12,8 +12,8 @@
 #include <grpcpp/impl/codegen/proto_buffer_reader.h>
 #include <grpcpp/support/byte_buffer.h>
 
+#include "base/aligned_buffer.h"
 #include "bench/micro/rpc/grpc/echo.grpc.pb.h"
-#include "simurgh/base/aligned_buffer.h"
 
 namespace simurgh::bench {
 

@@ -8,9 +8,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/random.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/model_plan.h"
-#include "simurgh/base/random.h"
 #include "tests/unit/nn/cuda/host_backend.h"
 #include "tests/unit/nn/cuda/overlapped_run.h"
 #include "tests/unit/nn/cuda/training_run.h"

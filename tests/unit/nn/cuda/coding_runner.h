@@ -3,10 +3,10 @@
 #include <cstring>
 #include <vector>
 
+#include "base/check.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/work.h"
-#include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/kernel_runs.h"
 
 namespace simurgh::testing {

@@ -1,5 +1,5 @@
+#include "base/check.h"
 #include "nn/cuda/cuda_executor.h"
-#include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/coding_runner.h"
 #include "tests/unit/nn/cuda/kernel_runner.h"
 #include "tests/unit/nn/cuda/pooling_runner.h"

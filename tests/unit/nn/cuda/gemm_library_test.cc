@@ -10,7 +10,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/log.h"
+#include "base/log.h"
 #include "tests/support/skip.h"
 #include "tests/unit/nn/cuda/fake_cublas_lt.h"
 #include "tests/unit/nn/cuda/host_backend.h"

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "simurgh/nn/dense_network.h"
+#include "nn/dense_network.h"
 #include "tests/unit/nn/cuda/host_executor.h"
 
 namespace simurgh::testing {

@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
+#include "base/status.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/work.h"
-#include "simurgh/base/check.h"
-#include "simurgh/base/status.h"
 #include "tests/unit/nn/cuda/fake_cublas_lt.h"
 #include "tests/unit/nn/cuda/simulated_lanes.h"
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/gemm.h"
@@ -15,7 +16,6 @@
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/reduction_kernels.h"
 #include "nn/cuda/work.h"
-#include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/kernel_runs.h"
 
 namespace simurgh::testing {

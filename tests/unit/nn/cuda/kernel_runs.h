@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "simurgh/config/service_config.h"
-#include "simurgh/data/vector_codec.h"
+#include "config/service_config.h"
+#include "data/vector_codec.h"
 
 // Single kernels and products on a device or on the host; each test program links one of them.
 namespace simurgh::testing {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "nn/cuda/cuda_network.h"
-#include "simurgh/train/nccl_sums.h"
 #include "tests/unit/nn/cuda/training_run.h"
+#include "train/nccl_sums.h"
 
 namespace simurgh::testing {
 

@@ -10,8 +10,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
+#include "base/random.h"
+#include "data/batch_builder.h"
 #include "tests/unit/nn/cuda/training_run.h"
 
 namespace simurgh::testing {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "simurgh/data/row_codec.h"
-#include "simurgh/nn/dense_network.h"
+#include "data/row_codec.h"
+#include "nn/dense_network.h"
 
 // Training runs on a network's own blocks.
 namespace simurgh::testing {

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "nn/cuda/memory_plan.h"
 #include "nn/cuda/pooling_kernels.h"
 #include "nn/cuda/work.h"
-#include "simurgh/base/check.h"
 #include "tests/unit/nn/cuda/pooling_runs.h"
 
 namespace simurgh::testing {

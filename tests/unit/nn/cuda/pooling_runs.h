@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "simurgh/data/batch.h"
-#include "simurgh/data/vector_codec.h"
+#include "data/batch.h"
+#include "data/vector_codec.h"
 
 namespace simurgh::testing {
 

@@ -9,9 +9,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/random.h"
-#include "simurgh/data/batch_builder.h"
-#include "simurgh/data/row_codec.h"
+#include "base/random.h"
+#include "data/batch_builder.h"
+#include "data/row_codec.h"
 
 namespace simurgh::testing {
 namespace {

@@ -7,9 +7,9 @@
 #include <functional>
 #include <utility>
 
+#include "base/check.h"
+#include "base/random.h"
 #include "nn/cuda/work.h"
-#include "simurgh/base/check.h"
-#include "simurgh/base/random.h"
 
 namespace simurgh::testing {
 

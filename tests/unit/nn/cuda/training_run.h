@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "simurgh/nn/dense_network.h"
+#include "nn/dense_network.h"
 #include "tests/unit/nn/test_models.h"
 
 // Training runs, to compare backends.

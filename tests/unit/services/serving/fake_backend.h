@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "services/serving/scoring_backend.h"
-#include "simurgh/base/mutex.h"
 #include "tests/unit/services/serving/format.h"
 
 namespace simurgh {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "simurgh/serve/model_version.h"
+#include "serve/model_version.h"
 
 namespace simurgh {
 

@@ -13,7 +13,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "simurgh/base/mutex.h"
+#include "base/mutex.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/services/serving/fake_backend.h"
 #include "tests/unit/services/serving/raw_client.h"

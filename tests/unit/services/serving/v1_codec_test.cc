@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/text.h"
 #include "services/serving/predict_request.h"
-#include "simurgh/base/text.h"
 #include "tests/unit/services/serving/format.h"
 
 namespace simurgh {

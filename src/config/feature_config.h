@@ -1,0 +1,86 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace simurgh {
+
+// Maximum number of features of a model.
+inline constexpr size_t kMaxFeatures = 4'096;
+
+// A shared object that processes cells; see simurgh/plugin.h.
+struct PluginConfig {
+  std::string path;  // Empty: none.
+  std::vector<std::string> parameters;
+  uint32_t max_ids = 1'024;  // Per sample; features only.
+};
+
+// Maps any number of ids to rounds * buckets rows; see src/data/process/feature_ids.h.
+struct HashStackConfig {
+  uint32_t rounds = 0;   // 0: off. At most 8.
+  uint64_t buckets = 0;  // Rows per round.
+};
+
+// Steps from cells to ids, in this order: id by plug-in, boundaries, vocabulary or hash (several
+// columns are crossed), modulo, missing, length, hash stack.
+struct ProcessingConfig {
+  // auto: text for CSV cells; Criteo's ids are numbers, and unchanged without a seed.
+  enum class Hash { kAuto, kText, kInteger, kNone };
+  enum class Missing { kSkip, kId, kFail };
+  enum class Keep { kFirst, kLast };
+  enum class Date { kNone, kHour, kWeekday };
+
+  PluginConfig plugin;
+  Hash hash = Hash::kAuto;
+  uint64_t seed = 0;
+  std::vector<double> boundaries;       // Ascending; the id is the number of bounds <= value.
+  uint32_t quantiles = 0;               // Ranges with boundaries of FitStatistics; 0: off.
+  Date date = Date::kNone;              // A date column gives the hour or, from Monday, day.
+  std::vector<std::string> vocabulary;  // The id is the index. From the YAML file or a file of it.
+  uint64_t oov_ids = 1;                 // For texts outside the vocabulary; 0: drop them.
+  Missing missing = Missing::kSkip;     // Treatment of an empty list.
+  uint32_t max_length = 0;              // 0: no limit.
+  Keep keep = Keep::kFirst;             // Part kept of a longer list.
+  bool pad = false;                     // Fill shorter lists to max_length.
+  uint64_t modulo = 0;                  // 0: off.
+};
+
+// Function that combines the rows of a sample's ids; see data/pooling.h.
+enum class Pooling { kSum, kMean, kSqrtN, kMax, kWeightedSum, kRaw };
+
+// As in YAML.
+inline constexpr std::array kPoolingNames = {"sum", "mean", "sqrt_n", "max", "weighted_sum", "raw"};
+inline const char* NameOf(Pooling pooling) { return kPoolingNames[static_cast<size_t>(pooling)]; }
+
+// An id feature. YAML section `features`, in the order of the embeddings in the network's input.
+struct FeatureConfig {
+  std::string name;
+  std::string column;  // Default: name. An id or dense column.
+  // Instead of `column`: two or more, for a cross or a plug-in.
+  std::vector<std::string> columns;
+  std::string table;  // Default: name.
+  ProcessingConfig processing;
+  HashStackConfig hash_stack;
+  Pooling pooling = Pooling::kSum;
+  bool mask = false;             // raw: add dense columns that mark filled places.
+  char weight_separator = '\0';  // Between a value and its weight; 0: no weights.
+  uint32_t table_index = 0;      // Into ClusterConfig::tables; set by the parser.
+  std::string key = {};          // In YAML, for errors: "features.0", or that of its column.
+
+  std::vector<std::string> sources() const {
+    if (!columns.empty()) return columns;
+    return {column.empty() ? name : column};
+  }
+
+  // Columns in the network's embedding input. dim: of the table.
+  uint64_t width(uint32_t dim) const {
+    return pooling == Pooling::kRaw ? uint64_t{processing.max_length} * dim : dim;
+  }
+  // Columns in the network's dense input.
+  uint32_t mask_width() const { return mask ? processing.max_length : 0; }
+};
+
+}  // namespace simurgh

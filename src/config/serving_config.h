@@ -1,0 +1,65 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "config/service_config.h"
+
+namespace simurgh {
+
+// YAML section `serving`: the online server. Paths are absolute or relative to the YAML file.
+struct ServingConfig {
+  enum class Rows { kMemory, kRemote };
+  enum class BadRows { kFail, kEmpty };
+  enum class UnknownColumns { kFail, kIgnore };
+
+  struct Tls {
+    std::string certificate;
+    std::string key;
+    std::string client_authority;  // Empty: clients need no certificate.
+    std::string where;             // "file:line: serving.tls", for errors when files are used.
+  };
+
+  std::string model;                // Folder; empty: not given.
+  std::string name;                 // In URLs; empty: that of the folder.
+  std::optional<uint64_t> version;  // A step; nothing: the newest.
+  std::string listen = "127.0.0.1:8000";
+  std::string listen_key;  // "file:line: key", for errors when the server starts to listen.
+  std::string metrics;     // host:port; empty: not served.
+  std::string metrics_key;
+  uint32_t threads = 0;  // That predict; 0: one for each processor.
+  Rows rows = Rows::kMemory;
+  std::vector<std::string> servers;      // host:port of the servers of rows, in their order.
+  std::string servers_key;               // "file:line: serving.servers".
+  uint64_t hot_row_bytes = 64ULL << 20;  // Cached rows of servers.
+  uint64_t memory_budget = 0;            // Resident bytes; 0: no limit.
+  uint32_t max_batch_rows = 1'024;
+  std::chrono::microseconds batch_delay{0};
+  uint32_t max_rows = 4'096;  // Of a request.
+  uint64_t max_body_bytes = uint64_t{8} << 20;
+  uint32_t max_connections = 1'024;
+  std::chrono::milliseconds request_timeout{10'000};
+  std::chrono::milliseconds queue_timeout{100};
+  BadRows bad_rows = BadRows::kFail;
+  UnknownColumns unknown_columns = UnknownColumns::kFail;
+  std::chrono::milliseconds max_age{0};  // Of the newest version, to be ready; 0: any.
+  std::chrono::milliseconds poll{200};
+  Security security = Security::kLoopback;
+  Tls tls;                 // For Security::kTls.
+  std::string token_file;  // Empty: no token.
+  std::string token_key;   // "file:line: serving.token_file".
+  bool allow_plugins = false;
+  RpcConfig rpc;  // For connections between the server and the servers of rows.
+};
+
+// Reads the section of a file, and, with serving.servers, the section `rpc` and
+// cluster.token_file; others are not read. path: empty for defaults. Each override is
+// "section.key=value". Errors: as LoadClusterConfig.
+StatusOr<ServingConfig> LoadServingConfig(const std::string& path,
+                                          const std::vector<std::string>& overrides);
+
+}  // namespace simurgh

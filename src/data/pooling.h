@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "config/feature_config.h"
+#include "data/batch.h"
+#include "tensor/matrix_view.h"
+
+namespace simurgh {
+
+// Combines a feature's rows to its block of the embedding matrix. n is the number of a sample's
+// ids, each the sum of `rows_per_id` consecutive occurrences; r_i are the rows of the occurrences
+// and w_i their weights:
+//
+//   sum           sum of r_i
+//   mean          sum of r_i / n
+//   sqrt_n        sum of r_i / sqrt(n)
+//   max           maximum of each element, the first of equals. rows_per_id is 1.
+//   weighted_sum  sum of w_i * r_i
+//   raw           (length * D) the first `length` ids' rows, concatenated, then zeros
+//
+// A sample without ids gives zeros. An id that occurs twice counts twice.
+struct PoolingRule {
+  Pooling kind = Pooling::kSum;
+  uint32_t length = 0;       // raw: places per sample.
+  uint32_t rows_per_id = 1;  // Rounds of a hash stack.
+
+  // Columns of the block. dim: of the rows.
+  size_t width(size_t dim) const { return kind == Pooling::kRaw ? length * dim : dim; }
+  // Number of ids n for this number of occurrences.
+  size_t ids_of(size_t occurrences) const { return (occurrences + rows_per_id - 1) / rows_per_id; }
+};
+
+// Dim and pooling of a feature's rows.
+struct FeatureRows {
+  uint32_t dim = 0;
+  PoolingRule rule = {};
+};
+
+// A feature of a batch with the positions of its rows.
+struct PoolingInput {
+  PoolingRule rule;
+  FeatureView feature;
+  size_t dim = 0;                           // D
+  std::span<const uint64_t> row_positions;  // (U) where the row of each id begins.
+  size_t first_column = 0;                  // Of the feature's block in a sample's row.
+  // For max only, (samples of the feature * D): the occurrence of each element within the sample;
+  // not set for a sample without ids. Pool() sets it, unless it is empty; Unpool() reads it.
+  std::span<uint32_t> argmax = {};
+};
+
+// Pools the features of the samples from `first` on.
+//
+// pooled: row b is sample first + b; overwrites the features' blocks. Additions are in the order of
+// occurrences. Threads: any; touches only its arguments.
+void Pool(std::span<const PoolingInput> inputs, std::span<const float> rows, size_t first,
+          MatrixView<float> pooled);
+
+// The adjoint: adds the gradients of the pooled blocks to the gradient of each row.
+//
+// gradients: as `pooled` of Pool(). row_gradients: in the layout of `rows`; zero it before the
+// first samples. Additions are by sample, then input, then occurrence, so results do not depend on
+// threads. Inputs that share rows must be in one call. Returns whether all gradients that no row
+// receives are finite: those of samples without ids, and of places without an id. Any other NaN or
+// infinity is still in a sum.
+// Threads: any; touches only its arguments.
+bool Unpool(std::span<const PoolingInput> inputs, size_t first, MatrixView<const float> gradients,
+            std::span<float> row_gradients);
+
+// Number of filled places of a sample in a raw feature. The others are zero and masked, and Unpool
+// ignores their gradients.
+size_t TrueLength(const PoolingRule& rule, const FeatureView& feature, size_t sample);
+
+// True when no element is NaN or infinite.
+bool AllFinite(MatrixView<const float> matrix);
+
+}  // namespace simurgh

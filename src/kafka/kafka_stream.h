@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "base/status.h"
+#include "config/data_config.h"
+#include "data/record_stream.h"
+#include "telemetry/metrics.h"
+
+namespace simurgh {
+
+struct KafkaStreamOptions {
+  // Partitions are dealt among readers: those with a number of `share` modulo `shares`.
+  uint32_t share = 0;
+  uint32_t shares = 1;
+  StreamOffsets begin;  // Where partitions continue; others begin where the configuration says.
+  // Called with why there may be no records for long, as without brokers, and with ok once there
+  // are some again. On the owner's thread.
+  std::function<void(const Status&)> on_state;
+};
+
+// The records of topics of Apache Kafka, without a consumer group and without commits.
+//
+// Without brokers it keeps trying. New partitions are found at topic.metadata.refresh.interval.ms.
+// What librdkafka has read ahead is bounded by its properties.
+//
+// Errors of Next(): NOT_FOUND for a topic that does not exist; OUT_OF_RANGE for offsets that the
+// brokers no longer have, unless config.skip_lost; PERMISSION_DENIED. All name topic or partition.
+//
+// Lifetime: the registry outlives it. Threads: see RecordStream.
+// Errors: INVALID_ARGUMENT for a property that librdkafka refuses.
+StatusOr<std::unique_ptr<RecordStream>> OpenKafkaStream(const KafkaConfig& config,
+                                                        KafkaStreamOptions options,
+                                                        MetricRegistry& registry);
+
+}  // namespace simurgh

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/embedding_form.h"
+#include "data/batch.h"
+#include "data/vector_codec.h"
+#include "nn/model.h"
+#include "tensor/matrix_view.h"
+
+namespace simurgh {
+
+// Memory for one batch's embeddings and their gradients, of the kind that the network's device
+// copies fastest.
+//
+// Threads: one at a time.
+class BatchBlock {
+ public:
+  virtual ~BatchBlock() = default;
+
+  // Pooled vectors of all samples, encoded by VectorCodec; or, for embeddings, the rows of the
+  // batch's ids, encoded by RowCodec, which the network pools.
+  struct Encoded {
+    VectorPrecision precision = VectorPrecision::kF32;
+    std::span<std::byte> bytes;
+    EmbeddingForm form = EmbeddingForm::kPooled;
+  };
+
+  // Input: set before the block is passed to the network.
+  Encoded encoded_embeddings;
+  // Output: gradients times gradient_factor; empty in a block without gradients.
+  Encoded encoded_gradients;
+  float gradient_factor = 1;
+  // For int8 gradients. The network sets the seed, the caller the step and the first row.
+  RoundingKey rounding;
+
+  std::shared_ptr<const CompactBatch> ids;  // Ids of a block of rows; else null.
+
+  // Contiguous (B, embedding width) views of f32 embeddings and gradients; else empty.
+  MatrixView<float> embeddings;
+  MatrixView<float> gradients;
+};
+
+// Leases blocks and reuses their memory when their last owners have released them.
+//
+// Threads: any. Lifetime: blocks may outlive the pool.
+class BlockPool {
+ public:
+  virtual ~BlockPool() = default;
+
+  // A block for pooled embeddings of `rows` samples.
+  virtual std::shared_ptr<BatchBlock> Lease(size_t rows, bool with_gradients) = 0;
+
+  // A block for the batch's rows if the wire carries rows, else for its pooled embeddings.
+  virtual std::shared_ptr<BatchBlock> LeaseFor(const std::shared_ptr<const CompactBatch>& ids,
+                                               bool with_gradients) {
+    return Lease(ids->batch_size, with_gradients);
+  }
+};
+
+// Blocks in ordinary memory, in the precisions of the wire; without dims, all are f32. Blocks of
+// rows also have f32 embeddings.
+std::unique_ptr<BlockPool> NewBlockPool(size_t embedding_width, const EmbeddingWire& wire = {});
+
+// Finds features whose embeddings are not finite. Without features, finds none.
+//
+// Threads: immutable.
+class EmbeddingCheck {
+ public:
+  EmbeddingCheck() = default;
+  // features: side by side in the embeddings. wire: of the network's blocks.
+  EmbeddingCheck(std::vector<ModelInputs::Feature> features, EmbeddingWire wire);
+
+  size_t features() const { return features_.size(); }
+
+  // Adds 1 to the count of each feature that has a NaN or an infinity in a block's embeddings.
+  // Requires a block that the network has computed. Shape: counts (features).
+  void Count(const BatchBlock& block, size_t samples, std::span<double> counts) const;
+
+  // Adds, for each feature, the samples with ids to counts[f], and those of them whose embeddings
+  // are all zero to counts[features() + f]: training has seen none of their ids. Requires a block
+  // that the network has computed; adds nothing if only a device has its embeddings.
+  void CountUnseen(const BatchBlock& block, const CompactBatch& ids,
+                   std::span<double> counts) const;
+
+  // The names of the features whose count is above 0, separated by commas.
+  std::string Names(std::span<const double> counts) const;
+  // Names() as part of an error, with the remedy. Empty if there are none.
+  std::string Problem(std::span<const double> counts) const;
+
+ private:
+  std::vector<ModelInputs::Feature> features_;
+  EmbeddingWire wire_;
+  size_t width_ = 0;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+
+#include "base/status.h"
+#include "config/calibration.h"
+#include "config/cluster_config.h"
+#include "model/model_directory.h"
+#include "serve/remote_rows.h"
+
+namespace simurgh {
+
+// The columns that a model's rows have, and what it predicts.
+struct RowFormat {
+  struct Column {
+    std::string name;
+    std::string header_name;    // In files, if it is another one.
+    bool is_dense = false;      // A number; otherwise ids.
+    bool is_list = false;       // Several ids.
+    bool is_read = false;       // False: the model ignores the column.
+    bool is_converted = false;  // Dense: texts are not the numbers as written.
+  };
+
+  std::vector<Column> columns;      // In the order of the data files, without labels and weights.
+  std::vector<std::string> labels;  // One or more.
+  bool is_json = false;             // The training's rows were JSON objects.
+};
+
+// The configuration in a checkpoint, with its fitted statistics, for predictions on this machine:
+// addresses, data files, budgets and folders of the training are not used; plug-ins and
+// vocabulary files are.
+// overrides: "section.key=value", for plug-ins and vocabularies that are elsewhere.
+// Errors: INVALID_ARGUMENT for a configuration that cannot be used here, naming the key; DATA_LOSS.
+StatusOr<ClusterConfig> ConfigOfModel(const Checkpoint& checkpoint,
+                                      const std::vector<std::string>& overrides);
+
+// A model's configuration can name plug-ins, native code that comes with the folder.
+// Errors: INVALID_ARGUMENT if there is one and it is not allowed, naming it and the remedy.
+Status CheckPlugins(const ClusterConfig& config, bool allowed);
+
+// A trained model in memory, as of one step: feature processing, rows and dense weights.
+//
+// Threads: immutable; shared.
+class ModelVersion {
+ public:
+  struct Options {
+    std::vector<std::string> overrides;  // See ConfigOfModel().
+    bool allow_plugins = false;          // See CheckPlugins().
+    uint64_t max_bytes = UINT64_MAX;     // Of rows.
+    // Only these rows, to answer reads of other processes: no predictions. Plug-ins are not used.
+    std::optional<RowShare> share;
+    // The servers of the rows; null: the rows are in this process.
+    std::shared_ptr<RemoteRows> remote;
+    size_t hot_row_bytes = 0;  // Of each predictor, for rows of servers.
+  };
+
+  // Called with rows read and all rows; an error ends the load.
+  using Progress = absl::FunctionRef<Status(uint64_t rows, uint64_t all_rows)>;
+
+  // Reads a checkpoint and those that it continues, then predicts the rows of its probe.csv and
+  // compares. before: predictors of this version fit the new one if both have the same
+  // configuration, which is then not read again; may be null.
+  // Errors: of ConfigOfModel(), OpenRows() and CheckProbe(); INVALID_ARGUMENT for tables or dense
+  // weights that do not fit the configuration; RESOURCE_EXHAUSTED without memory, or for more than
+  // max_bytes.
+  static StatusOr<std::shared_ptr<const ModelVersion>> Load(const Checkpoint& checkpoint,
+                                                            const Options& options,
+                                                            Progress progress,
+                                                            const ModelVersion* before = nullptr);
+
+  // Load() of a delta that continues this version. Reads only the delta, and shares the other rows
+  // with this version. max_bytes: of rows, besides those of this version. checks_probe: false for
+  // a version that will not be used, but continued.
+  // Errors: as Load(); ABORTED if the checkpoint is no delta of this one, or has another
+  // configuration: then use Load().
+  StatusOr<std::shared_ptr<const ModelVersion>> Next(const Checkpoint& delta,
+                                                     uint64_t max_bytes = UINT64_MAX,
+                                                     bool checks_probe = true) const;
+
+  ~ModelVersion();
+
+  const std::string& folder() const { return folder_; }
+  uint64_t step() const { return step_; }
+  uint64_t checksum() const { return checksum_; }  // See Checkpoint.
+  VersionName name() const { return {step_, checksum_, training_}; }
+  double step_time() const { return step_time_; }  // When the step ended: seconds since 1970.
+  uint64_t rows() const;
+  // Of rows and dense weights, without what `besides`, which may be null, shares.
+  uint64_t bytes(const ModelVersion* besides = nullptr) const;
+  const ClusterConfig& config() const;
+  const RowFormat& format() const;
+  Calibration calibration(size_t label) const;  // Of predictions.
+
+ private:
+  friend class Predictor;
+  friend StatusOr<RowAnswer> AnswerRead(const ModelVersion& version,
+                                        std::span<const RowRead::Group> groups,
+                                        std::span<const uint64_t> ids,
+                                        absl::FunctionRef<RowMemory(size_t bytes)> allocate);
+  struct Common;  // What the versions of a run share.
+  struct Parts;
+
+  explicit ModelVersion(const Checkpoint& checkpoint);
+
+  const std::string folder_;
+  const uint64_t step_;
+  const double step_time_;
+  const uint64_t checksum_;
+  const uint64_t training_;
+  std::shared_ptr<const Common> common_;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace simurgh

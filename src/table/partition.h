@@ -1,0 +1,171 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/step_id.h"
+#include "config/table_config.h"
+#include "table/table.h"
+
+namespace simurgh {
+
+// The rows of one table that a request wants from one partition.
+struct PullGroup {
+  uint32_t table = 0;
+  std::span<const uint64_t> ids;  // (U)
+  EncodedRows rows;               // (U, D) overwritten.
+};
+
+// Gradients for rows of one table, at most one per id.
+struct PushGroup {
+  uint32_t table = 0;
+  float learning_rate = 0;
+  std::span<const uint64_t> ids;  // (U)
+  EncodedGradients gradients;     // (U, D)
+};
+
+// The source of a partition's memory.
+struct PartitionMemory {
+  std::string arena_directory;        // A tmpfs or hugetlbfs; empty: private memory.
+  std::optional<uint32_t> numa_node;  // Unset: any node.
+};
+
+// The rows of all tables that one thread owns, and the record of which pushes were applied.
+//
+// Threads: one owner.
+class Partition {
+ public:
+  // tables: capacity_rows is the partition's share. budget: shared by the server's partitions, may
+  // be null. Lifetime: `budget` must outlive the partition.
+  // Errors: RESOURCE_EXHAUSTED without address space; INVALID_ARGUMENT for a bad configuration or
+  // NUMA node; NOT_FOUND and others when arena_directory is not usable.
+  static StatusOr<std::unique_ptr<Partition>> Create(const std::vector<TableConfig>& tables,
+                                                     uint64_t seed, MemoryBudget* budget = nullptr,
+                                                     const PartitionMemory& memory = {});
+  ~Partition();
+
+  // After Table::PutRows(): continues at the newest stamp of the saved rows, of all partitions. The
+  // next training pull gets a later one, and rows that had expired stay so.
+  void ContinueAt(uint64_t stamp);
+
+  // The run's ranks begin at this step: earlier pushes count as applied. Requires that the run has
+  // made no request.
+  void BeginAt(uint64_t run, uint32_t ranks, uint64_t step);
+  // The run's ranks have begun, and pushes are missing that other servers have applied.
+  void BeginAnywhere(uint64_t run, uint32_t ranks);
+
+  // Table::BeginCopy() and EndCopy() for all tables. In between, a training pull waits for room in
+  // the memory: PullWork::Ready().
+  void BeginCopy(CopyMemory& memory, CopyBase base = CopyBase::kUnnoted);
+  void EndCopy();
+
+  // Drops all rows, sketches and records of pushes, and returns their memory. From now on requests
+  // of older starts of the run's training fail with FAILED_PRECONDITION, also those in progress.
+  // Errors: of Create(); the rows are then still there.
+  Status Clear(uint64_t run);
+
+  // See Arena::HugePageProblem().
+  std::string HugePageProblem() const;
+
+  size_t table_count() const;
+  const Table& table(size_t index) const;
+  Table& table(size_t index);
+
+ private:
+  friend class PullWork;
+  friend class PushWork;
+
+  Partition();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Requests that a partition processes in pieces, interleaved with pieces of other requests.
+//
+// Threads: the partition's. Lifetime: the partition, `groups` and the memory that they refer to
+// must outlive the work.
+
+// A pull, which reads rows. Each piece acts like a separate pull of its ids: it reads their present
+// rows, and may evict an id of a later piece.
+class PullWork {
+ public:
+  // acknowledged_steps: number of the rank's first steps whose pushes were acknowledged. Requires
+  // groups of known tables, with their dim and a row for each id.
+  PullWork(Partition& partition, LookupMode mode, const StepId& step, uint64_t acknowledged_steps,
+           std::span<const PullGroup> groups);
+
+  // Reserves the memory for rows that the next piece of `max_ids` may copy early. False while that
+  // is used up: ask again when the writer has released some. Advance() must follow at once.
+  bool Ready(size_t max_ids);
+
+  // Reads up to `max_ids` more rows, at least 1. Returns whether all have been read.
+  // Errors: DATA_LOSS when an acknowledged push is not recorded; FAILED_PRECONDITION when a table
+  // with when_full: stop is full. An error ends the pull.
+  StatusOr<bool> Advance(size_t max_ids);
+
+  const PullReport& report() const { return report_; }
+  // Whether the pull failed because a table with when_full: stop is full.
+  bool stopped_by_full_table() const { return stopped_by_full_table_; }
+  // How many pieces have waited for memory.
+  uint64_t waits() const { return waits_; }
+
+ private:
+  StatusOr<bool> ReadPiece(size_t max_ids);
+  Status Begin();
+  Status Read(const PullGroup& group, size_t count);
+
+  Partition::State& partition_;
+  const LookupMode mode_;
+  const StepId step_;
+  const uint64_t acknowledged_steps_;
+  const std::span<const PullGroup> groups_;
+  bool begun_ = false;
+  bool stopped_by_full_table_ = false;
+  uint64_t stamp_ = 0;
+  size_t group_ = 0;
+  size_t at_ = 0;  // Position in the group.
+  CopyMemory* reserved_from_ = nullptr;
+  uint64_t reserved_bytes_ = 0;
+  bool waiting_ = false;
+  uint64_t waits_ = 0;
+  PullReport report_;
+};
+
+// A push, which applies the optimizer, unless the push (run, rank, step) has been applied before.
+// Its first piece records it, so a push that has begun must be completed, unless Partition::Clear()
+// has dropped its rows.
+class PushWork {
+ public:
+  // Requires groups as a pull.
+  PushWork(Partition& partition, const StepId& step, std::span<const PushGroup> groups);
+
+  // False while a push with the same step is in progress. A push that has begun is always ready.
+  bool Ready() const;
+
+  // Applies up to `max_ids` more gradients, at least 1. Returns whether all have been applied.
+  // Requires Ready(). Errors: DATA_LOSS when too many earlier pushes are missing. An error ends the
+  // push before it changes rows.
+  StatusOr<bool> Advance(size_t max_ids);
+
+  const PushReport& report() const { return report_; }
+
+ private:
+  Status Begin();
+  void Apply(const PushGroup& group, size_t count);
+
+  Partition::State& partition_;
+  const StepId step_;
+  const std::span<const PushGroup> groups_;
+  bool begun_ = false;
+  size_t group_ = 0;
+  size_t at_ = 0;  // Position in the group.
+  PushReport report_;
+};
+
+}  // namespace simurgh

@@ -1,0 +1,210 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "config/embedding_form.h"
+#include "config/training_config.h"
+#include "data/batch.h"
+#include "data/encoded_batch.h"
+#include "table/partition.h"
+#include "tensor/matrix_view.h"
+
+namespace simurgh {
+
+// A batch in the forward buffer of an embedding worker.
+struct BatchReference {
+  uint32_t worker = 0;              // Index of the worker.
+  uint64_t worker_incarnation = 0;  // Identifies the worker's process.
+  uint64_t number = 0;
+  uint64_t trace = 0;  // Identifies the batch in logs and errors of all processes; 0: none.
+};
+
+// The ids of a batch, and their bytes if EmbeddingPort::Encode has made them.
+struct SubmittedIds {
+  SubmittedIds(std::shared_ptr<const CompactBatch> of,  // NOLINT(google-explicit-constructor)
+               std::shared_ptr<const EncodedBatch> as = nullptr)
+      : batch(std::move(of)), encoded(std::move(as)) {}
+
+  std::shared_ptr<const CompactBatch> batch;
+  std::shared_ptr<const EncodedBatch> encoded;
+};
+
+// The rank of a submitted batch, and when that rank needs it.
+struct SubmitOptions {
+  static constexpr uint32_t kMaxLookahead = 64;
+
+  LookupMode mode = LookupMode::kTrain;
+  uint64_t run = 0;
+  uint32_t rank = 0;
+  uint64_t step = 0;  // Counts the rank's batches of this mode, in the order of their use.
+  // Number of the rank's first pending steps that must be pulled before the first one can end: 1 to
+  // kMaxLookahead.
+  uint32_t lookahead_steps = 1;
+};
+
+struct PullOptions {
+  LookupMode mode = LookupMode::kTrain;
+  StepId step_id;
+  uint64_t acknowledged_steps = 0;  // Number of the rank's first steps that are acknowledged.
+  // Maximum age of cached rows, in steps since a pull of the same rank got them. Training only.
+  uint32_t row_age_steps = 0;
+};
+
+// Memory for the embeddings of a batch: its samples' vectors in the format of VectorCodec, or the
+// rows of its ids in the format of RowCodec. Starts at a multiple of 4 bytes.
+struct EmbeddingBuffer {
+  EmbeddingBuffer(VectorPrecision as, std::span<std::byte> to, std::shared_ptr<void> keeper)
+      : precision(as), bytes(to), owner(std::move(keeper)) {}
+  // Requires a matrix without gaps.
+  EmbeddingBuffer(MatrixView<float> matrix, std::shared_ptr<void> keeper)
+      : bytes(std::as_writable_bytes(matrix.flat())), owner(std::move(keeper)) {}
+
+  // Requires f32.
+  std::span<float> floats() const {
+    SIMURGH_CHECK(precision == VectorPrecision::kF32);
+    return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+  }
+
+  VectorPrecision precision = VectorPrecision::kF32;
+  EmbeddingForm form = EmbeddingForm::kPooled;
+  std::span<std::byte> bytes;
+  std::shared_ptr<void> owner;
+};
+
+inline constexpr size_t kMaxArgmaxBytes = 3;  // Of an element.
+
+// The argmax of features pooled by max, as services/embedding_worker/README.md describes; empty
+// without such features. Rows may change between pull and push, and another worker may get the
+// push, so the trainer keeps the argmax of the pull.
+struct PooledArgmax {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+struct PullAnswer {
+  uint32_t row_age_steps = 0;  // Age of the oldest row; 0 if no row is from a cache.
+  PooledArgmax argmax;         // Training only.
+};
+
+// Gradients of a batch's embeddings.
+struct GradientBuffer {
+  GradientBuffer(VectorPrecision as, float times, std::span<const std::byte> from,
+                 std::shared_ptr<const void> keeper)
+      : precision(as), scale(times), bytes(from), owner(std::move(keeper)) {}
+  // Requires a matrix without gaps.
+  GradientBuffer(MatrixView<const float> matrix, std::shared_ptr<const void> keeper)
+      : bytes(std::as_bytes(matrix.flat())), owner(std::move(keeper)) {}
+
+  // Requires f32.
+  std::span<const float> floats() const {
+    SIMURGH_CHECK(precision == VectorPrecision::kF32);
+    return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+  }
+
+  VectorPrecision precision = VectorPrecision::kF32;
+  float scale = 1;  // Factor contained in the gradients; above 0.
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+  PooledArgmax argmax;  // From the pull of the embeddings.
+};
+
+// The trainer's interface to the cluster: pulls embeddings and pushes their gradients.
+//
+// Every call invokes `done` exactly once, on any thread. `done` must not block. The port holds a
+// buffer's `owner` as long as it accesses the buffer, possibly a little longer than until `done`.
+// Calls do not retry.
+//
+// Retryable errors: UNAVAILABLE (the worker is lost: submit again, possibly to another worker),
+// NOT_FOUND (the reference expired, or its worker restarted: submit again), ABORTED (a parameter
+// server is lost; the reference stays valid), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (the forward
+// buffer is full). All others are final; DATA_LOSS: a server has lost rows of this run.
+// Threads: all members may be called from any thread.
+class EmbeddingPort {
+ public:
+  virtual ~EmbeddingPort() = default;
+
+  // Encodes a batch for Submit, on the thread that made it; null if the port takes batches as they
+  // are. Errors: of EncodeBatch.
+  virtual StatusOr<std::shared_ptr<const EncodedBatch>> Encode(const CompactBatch& /*batch*/) {
+    return nullptr;
+  }
+
+  // Submits a batch's ids, and encodes them on the calling thread if that is left to do. A full
+  // forward buffer still admits a rank's first `lookahead_steps` pending steps of each mode, for
+  // which the run waits.
+  virtual void Submit(SubmittedIds ids, const SubmitOptions& options,
+                      std::function<void(StatusOr<BatchReference>)> done) = 0;
+
+  // Pooled embeddings, features side by side in their configured order, (B, embedding width). An
+  // evaluation pull consumes the reference; a training pull leaves it for Push. Rows are at most
+  // options.row_age_steps old.
+  // The buffer's precision and form are those of the wire.
+  virtual void Pull(BatchReference batch, const PullOptions& options, EmbeddingBuffer embeddings,
+                    std::function<void(StatusOr<PullAnswer>)> done) = 0;
+
+  // Pushes gradients (B, embedding width); ok once every server has applied them. A repeated push
+  // is applied once. Consumes the reference when ok.
+  // Their precision and scale are those of the wire.
+  virtual void Push(BatchReference batch, StepId step_id, GradientBuffer gradients,
+                    std::function<void(Status)> done) = 0;
+
+  // Call after a failure of the run. Pending and later calls may then fail with CANCELLED.
+  virtual void Stop() {}
+};
+
+// A push of a rank's dense gradients.
+struct DensePush {
+  uint64_t run = 0;
+  uint32_t rank = 0;
+  uint64_t number = 0;                  // Counts the rank's pushes, from 0.
+  std::vector<uint64_t> base_versions;  // By server: version of the weights of the gradients.
+  float learning_rate = 0;
+};
+
+struct DenseVersions {
+  std::vector<uint64_t> versions;  // By server: number of pushes applied to its weights.
+  uint64_t gap = 0;  // Push only: maximum number of other pushes applied since its weights.
+};
+
+// Dense weights and their optimizer's state on servers, each of which owns a range of the flat
+// weights.
+//
+// A rank pushes one after another, in the order of the numbers. A repeated push is applied once.
+//
+// Calls complete as those of EmbeddingPort. Retryable errors: UNAVAILABLE, DEADLINE_EXCEEDED,
+// RESOURCE_EXHAUSTED. DATA_LOSS: a server has lost the weights of this run. Threads: any.
+class DensePort {
+ public:
+  virtual ~DensePort() = default;
+
+  // Sets the run's initial weights on servers that have none. All ranks pass the same. state: as
+  // PullState has returned it; empty for a new optimizer.
+  virtual void Start(uint64_t run, const DenseOptimizerConfig& optimizer,
+                     std::span<const float> parameters, std::span<const float> state,
+                     std::shared_ptr<const void> owner, std::function<void(Status)> done) = 0;
+
+  // Copies the servers' current weights into `parameters`.
+  virtual void Pull(uint64_t run, std::span<float> parameters, std::shared_ptr<void> owner,
+                    std::function<void(StatusOr<DenseVersions>)> done) = 0;
+
+  // Copies the state of the optimizer of `weights` weights into `state`: the optimizer's values of
+  // DenseNetwork::state. Requires that no push is under way.
+  virtual void PullState(uint64_t run, const DenseOptimizerConfig& optimizer, size_t weights,
+                         std::span<float> state, std::shared_ptr<void> owner,
+                         std::function<void(Status)> done) = 0;
+
+  // Applies the gradients; copies the resulting weights into `parameters`.
+  virtual void Push(const DensePush& push, std::span<const float> gradients,
+                    std::span<float> parameters, std::shared_ptr<void> owner,
+                    std::function<void(StatusOr<DenseVersions>)> done) = 0;
+};
+
+}  // namespace simurgh
