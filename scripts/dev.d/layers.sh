@@ -30,12 +30,12 @@ data: simurgh base tensor config telemetry
 kafka: base config telemetry data
 model: base tensor config telemetry
 table: base tensor config telemetry model
-feature: base tensor config telemetry data
-nn: base tensor config telemetry data
-collective: base tensor config telemetry
-train: base tensor config telemetry data model table feature nn collective
-serve: base tensor config telemetry data model table feature nn collective train
-services: simurgh base tensor config telemetry data kafka model table feature nn collective train serve rpc
+embedding: base tensor config telemetry data table
+nn: base tensor config telemetry data embedding
+collective: base tensor
+train: base tensor config telemetry data model embedding nn collective
+serve: base tensor config telemetry data model table embedding nn train
+services: simurgh base tensor config telemetry data kafka model table embedding nn collective train serve rpc
 '
 
 # module: the headers that it offers to other modules. rpc and services offer all.
@@ -44,14 +44,14 @@ base: aligned_buffer check cpu_isa file_descriptor hash log mutex random status 
 tensor: finite half half-inl matrix_view
 config: calibration cluster_config data_config defaults embedding_form feature_config model_config nearest service_config serving_config statistics table_config training_config
 telemetry: logging metrics timeline
-data: bad_row_file batch batch_builder batch_reader data_guess data_position encoded_batch file_identity file_writer generator json_events label_texts pooling record_stream replay_reader row_batcher row_codec row_lines row_split row_text telling_column vector_codec vector_number
+data: bad_row_file batch batch_builder batch_reader data_guess data_position encoded_batch file_identity file_writer generator json_events label_texts record_stream replay_reader row_batcher row_lines row_split row_text telling_column
 kafka: kafka_stream
 model: file_system manifest model_directory model_report row_files table_export tensor_file
-table: distinct_counter encoded_matrix fair_queue memory_budget partition row_cache step_barrier table
-feature: argmax_wire batch_plan batch_pool bucket_map raw_masks
+table: distinct_counter encoded_matrix fair_queue memory_budget partition step_barrier table
+embedding: argmax_wire batch_calls batch_plan batch_pool batch_pooling bucket_map forward_buffer pooling raw_masks row_cache row_codec vector_codec vector_number
 nn: batch_block calibration dense_model dense_network dense_optimizer device_sums metrics model onnx
 collective: collective nccl_library
-train: batch_pipeline batch_pooling checkpoint_port checkpoint_schedule dense_shard dense_weights evaluator feed_buffer forward_buffer learning_rates nccl_sums ports trainer
+train: batch_pipeline checkpoint_port checkpoint_schedule dense_shard dense_weights evaluator feed_buffer learning_rates nccl_sums ports trainer
 serve: model_version predictor remote_rows scorer served_versions
 '
 

@@ -9,7 +9,7 @@
 #include <boost/asio/use_future.hpp>
 
 #include "base/check.h"
-#include "data/vector_codec.h"
+#include "embedding/vector_codec.h"
 #include "services/api/peer_clients.h"
 #include "services/api/row_rpc.h"
 

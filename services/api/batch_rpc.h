@@ -10,7 +10,7 @@
 #include "config/cluster_config.h"
 #include "config/embedding_form.h"
 #include "data/encoded_batch.h"
-#include "feature/batch_plan.h"
+#include "embedding/batch_plan.h"
 #include "services/api/methods.h"
 #include "services/api/peer_clients.h"
 #include "services/api/row_rpc.h"

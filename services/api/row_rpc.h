@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "feature/batch_plan.h"
+#include "embedding/batch_calls.h"
+#include "embedding/batch_plan.h"
 #include "model/manifest.h"
 #include "rpc/async.h"
 #include "rpc/call.h"
@@ -16,7 +17,6 @@
 #include "services/api/peer_clients.h"
 #include "services/api/rows_generated.h"
 #include "table/partition.h"
-#include "train/ports.h"
 
 namespace simurgh {
 

@@ -18,7 +18,7 @@
 #include "base/mutex.h"
 #include "config/cluster_config.h"
 #include "config/serving_config.h"
-#include "feature/bucket_map.h"
+#include "embedding/bucket_map.h"
 #include "rpc/async.h"
 #include "rpc/server.h"
 #include "serve/remote_rows.h"

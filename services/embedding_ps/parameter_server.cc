@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/step_id.h"
 #include "base/thread.h"
-#include "feature/bucket_map.h"
+#include "embedding/bucket_map.h"
 #include "rpc/server.h"
 #include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_task.h"

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "config/table_config.h"
-#include "feature/bucket_map.h"
+#include "embedding/bucket_map.h"
 #include "model/model_directory.h"
 #include "table/partition.h"
 

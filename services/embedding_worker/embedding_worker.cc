@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
-#include "feature/argmax_wire.h"
-#include "feature/batch_plan.h"
-#include "feature/bucket_map.h"
+#include "embedding/argmax_wire.h"
+#include "embedding/batch_plan.h"
+#include "embedding/bucket_map.h"
 #include "services/embedding_worker/worker_metrics.h"
 
 namespace simurgh {

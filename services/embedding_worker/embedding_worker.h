@@ -9,18 +9,18 @@
 
 #include "base/aligned_buffer.h"
 #include "config/cluster_config.h"
-#include "data/row_codec.h"
-#include "feature/batch_plan.h"
-#include "feature/bucket_map.h"
+#include "embedding/batch_calls.h"
+#include "embedding/batch_plan.h"
+#include "embedding/batch_pooling.h"
+#include "embedding/bucket_map.h"
+#include "embedding/forward_buffer.h"
+#include "embedding/row_codec.h"
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "services/api/row_rpc.h"
 #include "services/embedding_worker/row_exchange.h"
 #include "services/embedding_worker/worker_metrics.h"
 #include "services/runtime/log_limiter.h"
-#include "train/batch_pooling.h"
-#include "train/forward_buffer.h"
-#include "train/ports.h"
 
 namespace simurgh {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include <boost/asio/thread_pool.hpp>
 
-#include "feature/bucket_map.h"
+#include "embedding/bucket_map.h"
 #include "services/api/row_rpc.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/daemon.h"

@@ -10,16 +10,16 @@
 #include "base/aligned_buffer.h"
 #include "config/cluster_config.h"
 #include "config/table_config.h"
-#include "data/vector_codec.h"
-#include "feature/batch_plan.h"
-#include "feature/batch_pool.h"
+#include "embedding/batch_calls.h"
+#include "embedding/batch_plan.h"
+#include "embedding/batch_pool.h"
+#include "embedding/row_cache.h"
+#include "embedding/vector_codec.h"
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "services/api/row_rpc.h"
 #include "services/embedding_worker/worker_metrics.h"
 #include "table/partition.h"
-#include "table/row_cache.h"
-#include "train/ports.h"
 
 namespace simurgh {
 

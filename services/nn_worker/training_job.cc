@@ -19,7 +19,7 @@
 #include "config/statistics.h"
 #include "data/batch_reader.h"
 #include "data/replay_reader.h"
-#include "feature/batch_plan.h"
+#include "embedding/batch_plan.h"
 #include "services/nn_worker/model_update.h"
 #include "services/nn_worker/resume.h"
 #include "train/dense_weights.h"

@@ -16,7 +16,7 @@
 #include "data/bad_row_file.h"
 #include "data/batch_reader.h"
 #include "data/file_identity.h"
-#include "feature/raw_masks.h"
+#include "embedding/raw_masks.h"
 #include "model/model_directory.h"
 #include "nn/dense_network.h"
 #include "services/nn_worker/train_report.h"

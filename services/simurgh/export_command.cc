@@ -23,7 +23,7 @@
 #include "config/statistics.h"
 #include "data/batch.h"
 #include "data/batch_reader.h"
-#include "feature/raw_masks.h"
+#include "embedding/raw_masks.h"
 #include "model/table_export.h"
 #include "model/tensor_file.h"
 #include "nn/onnx.h"

@@ -32,7 +32,7 @@
 #include "data/batch_builder.h"
 #include "data/batch_reader.h"
 #include "data/encoded_batch.h"
-#include "feature/bucket_map.h"
+#include "embedding/bucket_map.h"
 #include "nn/dense_optimizer.h"
 #include "services/api/batch_rpc.h"
 #include "services/api/dense_rpc.h"

@@ -10,7 +10,7 @@
 
 #include "base/aligned_buffer.h"
 #include "base/check.h"
-#include "data/row_codec.h"
+#include "embedding/row_codec.h"
 #include "nn/model_plan.h"
 #include "tensor/finite.h"
 

@@ -8,7 +8,7 @@
 
 #include "config/embedding_form.h"
 #include "data/batch.h"
-#include "data/vector_codec.h"
+#include "embedding/vector_codec.h"
 #include "nn/model.h"
 #include "tensor/matrix_view.h"
 

@@ -12,7 +12,7 @@
 #include "config/model_config.h"
 #include "config/service_config.h"
 #include "config/training_config.h"
-#include "data/vector_codec.h"
+#include "embedding/vector_codec.h"
 #include "nn/batch_block.h"
 #include "nn/device_sums.h"
 #include "nn/model.h"

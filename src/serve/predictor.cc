@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "config/statistics.h"
-#include "data/pooling.h"
-#include "data/row_codec.h"
-#include "data/vector_codec.h"
+#include "embedding/pooling.h"
+#include "embedding/row_codec.h"
+#include "embedding/vector_codec.h"
 #include "nn/calibration.h"
 #include "nn/metrics.h"
 #include "serve/remote_reader.h"

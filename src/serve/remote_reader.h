@@ -8,9 +8,9 @@
 
 #include "base/status.h"
 #include "config/table_config.h"
+#include "embedding/row_cache.h"
 #include "serve/remote_rows.h"
 #include "serve/version_rows.h"
-#include "table/row_cache.h"
 
 namespace simurgh {
 

@@ -11,7 +11,7 @@
 #include "absl/functional/function_ref.h"
 
 #include "base/status.h"
-#include "feature/bucket_map.h"
+#include "embedding/bucket_map.h"
 
 namespace simurgh {
 

@@ -13,8 +13,8 @@
 
 #include "base/status.h"
 #include "config/table_config.h"
-#include "feature/batch_plan.h"
-#include "feature/raw_masks.h"
+#include "embedding/batch_plan.h"
+#include "embedding/raw_masks.h"
 #include "model/model_directory.h"
 #include "nn/dense_model.h"
 #include "serve/model_version.h"

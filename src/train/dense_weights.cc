@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "data/batch_reader.h"
-#include "feature/raw_masks.h"
+#include "embedding/raw_masks.h"
 #include "model/row_files.h"
 
 namespace simurgh {

@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/hash.h"
-#include "feature/bucket_map.h"
+#include "embedding/bucket_map.h"
 #include "services/api/row_rpc.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/io_thread.h"

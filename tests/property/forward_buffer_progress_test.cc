@@ -12,7 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "train/forward_buffer.h"
+#include "embedding/forward_buffer.h"
 
 namespace simurgh {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "feature/bucket_map.h"
+#include "embedding/bucket_map.h"
 #include "table/new_rows.h"
 #include "table/partition.h"
 #include "table/sparse_optimizer.h"

@@ -21,7 +21,7 @@
 #include "base/random.h"
 #include "bench/support/flags.h"
 #include "config/cluster_config.h"
-#include "feature/bucket_map.h"
+#include "embedding/bucket_map.h"
 #include "model/model_directory.h"
 #include "model/tensor_file.h"
 #include "services/embedding_ps/parameter_server.h"

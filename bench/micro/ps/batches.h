@@ -7,8 +7,8 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "feature/batch_plan.h"
-#include "feature/bucket_map.h"
+#include "embedding/batch_plan.h"
+#include "embedding/bucket_map.h"
 
 namespace simurgh::bench {
 

@@ -18,7 +18,7 @@
 #include "bench/support/folder.h"
 #include "bench/support/process.h"
 #include "config/cluster_config.h"
-#include "feature/bucket_map.h"
+#include "embedding/bucket_map.h"
 
 namespace simurgh::bench {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/aligned_buffer.h"
-#include "data/row_codec.h"
-#include "data/vector_codec.h"
+#include "embedding/row_codec.h"
+#include "embedding/vector_codec.h"
 #include "nn/cpu/predict_pass.h"
 #include "nn/dense_network.h"
 #include "nn/dense_tensors.h"

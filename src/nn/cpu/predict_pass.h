@@ -5,7 +5,7 @@
 
 #include "base/aligned_buffer.h"
 #include "base/status.h"
-#include "data/vector_codec.h"
+#include "embedding/vector_codec.h"
 #include "nn/cpu/layers.h"
 #include "nn/cpu/packed_layers.h"
 #include "nn/model_plan.h"

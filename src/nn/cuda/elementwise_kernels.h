@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "config/embedding_form.h"
-#include "data/vector_codec.h"
-#include "data/vector_number.h"
+#include "embedding/vector_codec.h"
+#include "embedding/vector_number.h"
 #include "nn/cuda/float16.h"
 #include "nn/cuda/matrix.h"
 #include "nn/cuda/reduction_kernels.h"

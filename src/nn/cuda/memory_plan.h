@@ -8,8 +8,8 @@
 
 #include "config/training_config.h"
 #include "data/batch.h"
-#include "data/row_codec.h"
-#include "data/vector_codec.h"
+#include "embedding/row_codec.h"
+#include "embedding/vector_codec.h"
 #include "nn/cuda/optimizer_kernels.h"
 #include "nn/cuda/pooling_kernels.h"
 #include "nn/cuda/work.h"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "data/pooling.h"
+#include "embedding/pooling.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/matrix.h"
 #include "nn/host_device.h"

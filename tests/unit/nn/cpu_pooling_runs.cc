@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "data/row_codec.h"
+#include "embedding/row_codec.h"
 #include "nn/batch_block.h"
 #include "nn/cpu/compute_threads.h"
 #include "tests/unit/nn/cuda/pooling_runs.h"

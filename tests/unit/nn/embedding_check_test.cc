@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "data/batch_builder.h"
-#include "data/row_codec.h"
+#include "embedding/row_codec.h"
 #include "nn/batch_block.h"
 
 namespace simurgh::testing {

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 #include "data/batch_builder.h"
-#include "data/row_codec.h"
+#include "embedding/row_codec.h"
 #include "nn/cpu/compute_threads.h"
 
 namespace simurgh::cpu {

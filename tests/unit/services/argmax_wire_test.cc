@@ -1,4 +1,4 @@
-#include "feature/argmax_wire.h"
+#include "embedding/argmax_wire.h"
 
 #include <vector>
 

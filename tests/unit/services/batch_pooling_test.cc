@@ -1,6 +1,6 @@
 // Un-pooling of whole batches: the order of sums, bit for bit, and overflow.
 
-#include "train/batch_pooling.h"
+#include "embedding/batch_pooling.h"
 
 #include <algorithm>
 #include <bit>

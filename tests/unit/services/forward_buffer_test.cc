@@ -1,4 +1,4 @@
-#include "train/forward_buffer.h"
+#include "embedding/forward_buffer.h"
 
 #include <optional>
 

@@ -14,7 +14,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/step_id.h"
-#include "feature/bucket_map.h"
+#include "embedding/bucket_map.h"
 #include "model/model_report.h"
 #include "model/table_export.h"
 #include "services/embedding_ps/parameter_server.h"

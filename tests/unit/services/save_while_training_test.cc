@@ -11,7 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "feature/bucket_map.h"
+#include "embedding/bucket_map.h"
 #include "model/model_directory.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "services/runtime/io_thread.h"

@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "data/row_codec.h"
+#include "embedding/row_codec.h"
 #include "tests/unit/services/remote_worker.h"
 
 namespace simurgh {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "config/service_config.h"
-#include "data/vector_codec.h"
+#include "embedding/vector_codec.h"
 
 // Single kernels and products on a device or on the host; each test program links one of them.
 namespace simurgh::testing {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/row_codec.h"
+#include "embedding/row_codec.h"
 #include "nn/dense_network.h"
 
 // Training runs on a network's own blocks.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "data/batch.h"
-#include "data/vector_codec.h"
+#include "embedding/vector_codec.h"
 
 namespace simurgh::testing {
 

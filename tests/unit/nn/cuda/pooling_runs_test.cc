@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "data/batch_builder.h"
-#include "data/row_codec.h"
+#include "embedding/row_codec.h"
 
 namespace simurgh::testing {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "data/vector_codec.h"
+#include "embedding/vector_codec.h"
 #include "tests/unit/nn/cuda/kernel_runs.h"
 #include "tests/unit/nn/test_models.h"
 

@@ -1,0 +1,102 @@
+#include "embedding/row_codec.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace simurgh {
+namespace {
+
+// Least work for a thread: about ten microseconds.
+constexpr size_t kLeastRows = 1'024;
+constexpr size_t kLeastSamples = 64;
+
+}  // namespace
+
+RowCodec::RowCodec(VectorPrecision precision, const std::vector<FeatureRows>& features)
+    : precision_(precision), features_(features) {
+  for (const FeatureRows& feature : features_) {
+    codecs_.emplace_back(precision, std::vector<uint32_t>{feature.dim});
+  }
+}
+
+std::vector<size_t> RowCodec::FeaturesOfLists(const CompactBatch& batch) const {
+  SIMURGH_CHECK_EQ(batch.feature_count(), features_.size());
+  std::vector<size_t> features(batch.list_count());
+  for (size_t f = 0; f < features_.size(); ++f) features[batch.list_of(f)] = f;
+  return features;
+}
+
+size_t RowCodec::bytes(const CompactBatch& batch) const {
+  const std::vector<size_t> feature_of = FeaturesOfLists(batch);
+  size_t bytes = 0;
+  for (size_t list = 0; list < feature_of.size(); ++list) {
+    bytes += batch.list(list).size() * codec(feature_of[list]).row_bytes();
+  }
+  return bytes;
+}
+
+void RowCodec::Encode(const CompactBatch& batch, std::span<const float> rows,
+                      std::span<const uint64_t> row_positions, std::span<std::byte> encoded) const {
+  SIMURGH_CHECK_EQ(encoded.size(), bytes(batch));
+  std::byte* to = encoded.data();
+  ForEachId(batch, [&](size_t id, const VectorCodec& row) {
+    row.Encode({rows.data() + row_positions[id], 1, row.columns()}, /*factor=*/1,
+               /*key=*/std::nullopt, {to, row.row_bytes()});
+    to += row.row_bytes();
+  });
+}
+
+void RowCodec::Decode(const CompactBatch& batch, std::span<const std::byte> encoded,
+                      std::span<const uint64_t> positions, size_t first, size_t end,
+                      std::span<float> numbers) const {
+  const std::vector<size_t> feature_of = FeaturesOfLists(batch);
+  size_t list_first = 0;
+  size_t list_byte = 0;
+  for (size_t list = 0; list < batch.list_count(); ++list) {
+    const VectorCodec& row = codec(feature_of[list]);
+    const size_t list_end = batch.unique_ends[list];
+    for (size_t id = std::max(first, list_first); id < std::min(end, list_end); ++id) {
+      row.Decode(encoded.subspan(list_byte + (id - list_first) * row.row_bytes(), row.row_bytes()),
+                 /*factor=*/1, {numbers.data() + positions[id], 1, row.columns()});
+    }
+    list_byte += (list_end - list_first) * row.row_bytes();
+    list_first = list_end;
+  }
+}
+
+void RowCodec::Pool(const CompactBatch& batch, std::span<const std::byte> encoded,
+                    MatrixView<float> pooled, ForEachPart for_each_part) const {
+  SIMURGH_CHECK_EQ(encoded.size(), bytes(batch));
+  // Large scratch memory, reused by the calling thread and shared by the threads of the parts.
+  thread_local std::vector<float> numbers_of_thread;
+  thread_local std::vector<uint64_t> positions_of_thread;
+  std::vector<uint64_t>& positions = positions_of_thread;
+  positions.clear();
+  size_t count = 0;
+  ForEachId(batch, [&](size_t, const VectorCodec& row) {
+    positions.push_back(count);
+    count += row.columns();
+  });
+  numbers_of_thread.resize(std::max(numbers_of_thread.size(), count));
+  const std::span<float> numbers = std::span(numbers_of_thread).first(count);
+  for_each_part(batch.ids.size(), kLeastRows, [&](size_t first, size_t end) {
+    Decode(batch, encoded, positions, first, end, numbers);
+  });
+  std::vector<PoolingInput> inputs;
+  size_t column = 0;
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const FeatureView view = batch.feature(f);
+    inputs.push_back({.rule = features_[f].rule,
+                      .feature = view,
+                      .dim = features_[f].dim,
+                      .row_positions = std::span(positions).subspan(view.first_id, view.ids.size()),
+                      .first_column = column});
+    column += features_[f].rule.width(features_[f].dim);
+  }
+  for_each_part(pooled.rows(), kLeastSamples, [&](size_t first, size_t end) {
+    simurgh::Pool(inputs, numbers, first, pooled.Rows(first, end - first));
+  });
+}
+
+}  // namespace simurgh

@@ -1,0 +1,161 @@
+#include "embedding/row_codec.h"
+
+#include <memory>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "base/random.h"
+#include "data/batch_builder.h"
+
+namespace simurgh {
+namespace {
+
+constexpr size_t kSamples = 37;
+
+// All poolings but max; dims of every remainder by 4; two features that share a list.
+const std::vector<FeatureRows> kFeatures = {
+    {.dim = 4, .rule = {.kind = Pooling::kSum}},
+    {.dim = 3, .rule = {.kind = Pooling::kMean, .rows_per_id = 2}},
+    {.dim = 4, .rule = {.kind = Pooling::kRaw, .length = 2}},
+    {.dim = 5, .rule = {.kind = Pooling::kSqrtN}},
+    {.dim = 2, .rule = {.kind = Pooling::kWeightedSum}},
+    {.dim = 1, .rule = {.kind = Pooling::kRaw, .length = 3, .rows_per_id = 2}},
+};
+const std::vector<uint32_t> kLists = {0, 1, 0, 2, 3, 4};
+constexpr size_t kWidth = 4 + 3 + 8 + 5 + 2 + 3;
+
+std::shared_ptr<const CompactBatch> RandomIds(Random& random, size_t samples) {
+  BatchBuilder builder(kLists, 0);
+  for (size_t s = 0; s < samples; ++s) {
+    for (size_t f = 0; f < kFeatures.size(); ++f) {
+      for (uint64_t ids = random.Below(5); ids > 0; --ids) {
+        builder.AddId(f, random.Below(20), static_cast<float>(random.Normal()));
+      }
+    }
+    builder.EndSample();
+  }
+  return builder.Build()->sparse;
+}
+
+// Rows of a batch's ids in no particular order.
+struct Rows {
+  Rows(const CompactBatch& batch, Random& random) {
+    for (size_t list = batch.list_count(); list-- > 0;) {
+      size_t feature = 0;
+      while (kLists[feature] != list) ++feature;
+      const std::span<const uint64_t> ids = batch.list(list);
+      const auto first = static_cast<size_t>(ids.data() - batch.ids.data());
+      positions.resize(std::max(positions.size(), first + ids.size()));
+      for (size_t i = 0; i < ids.size(); ++i) {
+        positions[first + i] = numbers.size();
+        for (uint32_t d = 0; d < kFeatures[feature].dim; ++d) {
+          numbers.push_back(static_cast<float>(random.Normal()));
+        }
+      }
+    }
+  }
+
+  std::vector<float> Pooled(const CompactBatch& batch) const {
+    std::vector<float> pooled(batch.batch_size * kWidth);
+    const MatrixView<float> matrix(pooled.data(), batch.batch_size, kWidth);
+    size_t column = 0;
+    for (size_t f = 0; f < kFeatures.size(); ++f) {
+      const FeatureView view = batch.feature(f);
+      const PoolingInput input{
+          .rule = kFeatures[f].rule,
+          .feature = view,
+          .dim = kFeatures[f].dim,
+          .row_positions = std::span(positions).subspan(view.first_id, view.ids.size()),
+          .first_column = column};
+      Pool({&input, 1}, numbers, 0, matrix);
+      column += kFeatures[f].rule.width(kFeatures[f].dim);
+    }
+    return pooled;
+  }
+
+  std::vector<float> numbers;
+  std::vector<uint64_t> positions;
+};
+
+std::vector<float> PooledFromBytes(const RowCodec& code, const CompactBatch& batch,
+                                   std::span<const std::byte> encoded) {
+  std::vector<float> pooled(batch.batch_size * kWidth, -1.0F);
+  code.Pool(batch, encoded, {pooled.data(), batch.batch_size, kWidth},
+            [](size_t count, size_t, auto work) { work(0, count); });
+  return pooled;
+}
+
+TEST_CASE("Rows that have travelled pool to the same bytes as where they were", "[rows]") {
+  const uint64_t seed = GENERATE(range(0, 20));
+  CAPTURE(seed);
+  Random random(seed);
+  const auto batch = RandomIds(random, kSamples);
+  REQUIRE(batch->list_count() == 5);
+  const Rows rows(*batch, random);
+  const RowCodec code(VectorPrecision::kF32, kFeatures);
+  std::vector<std::byte> encoded(code.bytes(*batch));
+  CHECK(encoded.size() == rows.numbers.size() * sizeof(float));
+  code.Encode(*batch, rows.numbers, rows.positions, encoded);
+  CHECK(PooledFromBytes(code, *batch, encoded) == rows.Pooled(*batch));
+}
+
+TEST_CASE("Rows pool to the same bytes in parts, in any order", "[rows]") {
+  Random random(3);
+  const auto batch = RandomIds(random, 500);
+  const Rows rows(*batch, random);
+  const RowCodec code(VectorPrecision::kBf16, kFeatures);
+  std::vector<std::byte> encoded(code.bytes(*batch));
+  code.Encode(*batch, rows.numbers, rows.positions, encoded);
+  std::vector<float> pooled(batch->batch_size * kWidth, -1.0F);
+  size_t parts = 0;
+  const auto backwards = [&](size_t count, size_t least, auto work) {
+    CHECK(least > 0);
+    constexpr size_t kPart = 7;
+    for (size_t end = count; end > 0; ++parts) {
+      const size_t first = (end - 1) / kPart * kPart;
+      work(first, end);
+      end = first;
+    }
+  };
+  code.Pool(*batch, encoded, {pooled.data(), batch->batch_size, kWidth}, backwards);
+  CHECK(parts > 500 / 7);
+  CHECK(pooled == PooledFromBytes(code, *batch, encoded));
+}
+
+TEST_CASE("Rows in other precisions pool as the numbers that they have become", "[rows]") {
+  const auto precision =
+      GENERATE(VectorPrecision::kBf16, VectorPrecision::kF16, VectorPrecision::kInt8);
+  CAPTURE(static_cast<int>(precision));
+  Random random(7);
+  const auto batch = RandomIds(random, kSamples);
+  Rows rows(*batch, random);
+  const RowCodec code(precision, kFeatures);
+  std::vector<std::byte> encoded(code.bytes(*batch));
+  code.Encode(*batch, rows.numbers, rows.positions, encoded);
+  // Each row by itself.
+  for (size_t f = 0; f < kFeatures.size(); ++f) {
+    if (f == 2) continue;  // Its list is the first one's.
+    const VectorCodec one(precision, {kFeatures[f].dim});
+    const FeatureView view = batch->feature(f);
+    for (size_t i = 0; i < view.ids.size(); ++i) {
+      const MatrixView<float> row(rows.numbers.data() + rows.positions[view.first_id + i], 1,
+                                  kFeatures[f].dim);
+      std::vector<std::byte> bytes(one.row_bytes());
+      one.Encode(row, 1, std::nullopt, bytes);
+      one.Decode(bytes, 1, row);
+    }
+  }
+  CHECK(PooledFromBytes(code, *batch, encoded) == rows.Pooled(*batch));
+}
+
+TEST_CASE("A batch without samples has no rows", "[rows]") {
+  Random random(1);
+  const auto batch = RandomIds(random, 0);
+  const RowCodec code(VectorPrecision::kInt8, kFeatures);
+  CHECK(code.bytes(*batch) == 0);
+  CHECK(PooledFromBytes(code, *batch, {}).empty());
+}
+
+}  // namespace
+}  // namespace simurgh
