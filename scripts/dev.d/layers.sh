@@ -26,25 +26,33 @@ tensor: base
 config: base
 telemetry: base
 rpc: base
-data: simurgh base tensor config telemetry
-kafka: base config telemetry data
+data/batch: base tensor
+data/processing: simurgh base tensor config data/batch
+data/reading: simurgh base tensor config telemetry data/batch data/processing
+data/guess: base config data/batch data/processing data/reading
+data: base config data/reading data/batch
+kafka: base config telemetry data/batch data/reading
 model: base tensor config telemetry
 table: base tensor config telemetry model
-embedding: base tensor config telemetry data table
-nn: base tensor config telemetry data embedding
+embedding: base tensor config telemetry data/batch table
+nn: base tensor config telemetry data/batch embedding
 collective: base tensor
-train: base tensor config telemetry data model embedding nn collective
-serve: base tensor config telemetry data model table embedding nn train
-services: simurgh base tensor config telemetry data kafka model table embedding nn collective train serve rpc
+train: base tensor config telemetry data/batch data/reading model embedding nn collective
+serve: base tensor config telemetry data/batch data/reading model table embedding nn train
+services: data simurgh base tensor config telemetry data/batch data/processing data/reading data/guess kafka model table embedding nn collective train serve rpc
 '
 
 # module: the headers that it offers to other modules. rpc and services offer all.
 OFFERS='
-base: aligned_buffer check cpu_isa file_descriptor hash log mutex random status step_id system_library text thread version
+base: aligned_buffer check cpu_isa file_descriptor hash invalid log mutex random status step_id system_library text thread version
 tensor: finite half half-inl matrix_view
 config: calibration cluster_config data_config defaults embedding_form feature_config model_config nearest service_config serving_config statistics table_config training_config
 telemetry: logging metrics timeline
-data: bad_row_file batch batch_builder batch_reader data_guess data_position encoded_batch file_identity file_writer generator json_events label_texts record_stream replay_reader row_batcher row_lines row_split row_text telling_column
+data/batch: batch batch_builder data_position encoded_batch
+data/processing: feature_consumer feature_ids numbers plugin times
+data/reading: arrow_source bad_row_file batch_reader csv_cells encoding file_identity file_writer json_events record_stream replay_reader row_batcher row_lines row_parser row_source row_text
+data/guess: data_guess label_texts row_split telling_column
+data: generator
 kafka: kafka_stream
 model: file_system manifest model_directory model_report row_files table_export tensor_file
 table: distinct_counter encoded_matrix fair_queue memory_budget partition step_barrier table

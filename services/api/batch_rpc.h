@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "config/cluster_config.h"
 #include "config/embedding_form.h"
-#include "data/encoded_batch.h"
+#include "data/batch/encoded_batch.h"
 #include "embedding/batch_plan.h"
 #include "services/api/methods.h"
 #include "services/api/peer_clients.h"

@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 #include "config/cluster_config.h"
-#include "data/batch.h"
-#include "data/encoded_batch.h"
+#include "data/batch/batch.h"
+#include "data/batch/encoded_batch.h"
 #include "rpc/method.h"
 #include "services/api/feed_generated.h"
 

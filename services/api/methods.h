@@ -42,7 +42,7 @@ inline constexpr RestoreRows kRestoreRows{.number = 0x0108, .name = "restore_row
 
 // --- Embedding workers.
 
-// The segments of an EncodedBatch: src/data/COMPACT_BATCH.md.
+// The segments of an EncodedBatch: src/data/batch/COMPACT_BATCH.md.
 using SubmitBatch =
     rpc::MethodOf<rpc::MessageOf<wire::SubmitBatchRequest, rpc::Segment<"plain_ids", uint64_t>,
                                  rpc::Segment<"codes", std::byte>>,

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "data/encoded_batch.h"
+#include "data/batch/encoded_batch.h"
 
 namespace simurgh::api {
 namespace {

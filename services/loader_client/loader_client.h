@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "config/cluster_config.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 
 namespace simurgh {
 

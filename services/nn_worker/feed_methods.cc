@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "config/cluster_config.h"
-#include "data/batch_reader.h"
+#include "data/reading/batch_reader.h"
 #include "services/api/feed_codec.h"
 #include "services/api/peer_clients.h"
 

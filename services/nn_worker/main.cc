@@ -18,7 +18,7 @@
 
 #include "base/log.h"
 #include "base/step_id.h"
-#include "data/label_texts.h"
+#include "data/guess/label_texts.h"
 #include "services/api/batch_rpc.h"
 #include "services/api/dense_rpc.h"
 #include "services/nn_worker/checkpointer.h"

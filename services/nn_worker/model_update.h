@@ -6,8 +6,8 @@
 
 #include "base/status.h"
 #include "config/cluster_config.h"
-#include "data/data_position.h"
-#include "data/file_identity.h"
+#include "data/batch/data_position.h"
+#include "data/reading/file_identity.h"
 #include "model/manifest.h"
 #include "services/nn_worker/resume.h"
 #include "train/checkpoint_port.h"

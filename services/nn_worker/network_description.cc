@@ -19,9 +19,9 @@
 #include "base/file_descriptor.h"
 #include "base/log.h"
 #include "config/statistics.h"
-#include "data/batch_reader.h"
-#include "data/row_lines.h"
-#include "data/row_text.h"
+#include "data/reading/batch_reader.h"
+#include "data/reading/row_lines.h"
+#include "data/reading/row_text.h"
 
 namespace simurgh {
 namespace {

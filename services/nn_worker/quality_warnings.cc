@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-#include "data/batch_reader.h"
+#include "data/reading/batch_reader.h"
 
 namespace simurgh {
 

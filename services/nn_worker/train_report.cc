@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "data/batch_reader.h"
-#include "data/telling_column.h"
+#include "data/guess/telling_column.h"
+#include "data/reading/batch_reader.h"
 
 namespace simurgh {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
-#include "data/json_events.h"
+#include "data/reading/json_events.h"
 #include "serve/model_version.h"
 #include "serve/predictor.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "config/data_config.h"
-#include "data/file_identity.h"
+#include "data/reading/file_identity.h"
 
 namespace simurgh {
 

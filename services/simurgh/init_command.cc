@@ -13,9 +13,9 @@
 
 #include "base/hash.h"
 #include "config/cluster_config.h"
-#include "data/data_guess.h"
-#include "data/file_writer.h"
-#include "data/row_split.h"
+#include "data/guess/data_guess.h"
+#include "data/guess/row_split.h"
+#include "data/reading/file_writer.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/listener.h"
 #include "services/simurgh/commands.h"

@@ -29,9 +29,9 @@
 
 #include "base/aligned_buffer.h"
 #include "base/step_id.h"
-#include "data/batch_builder.h"
-#include "data/batch_reader.h"
-#include "data/encoded_batch.h"
+#include "data/batch/batch_builder.h"
+#include "data/batch/encoded_batch.h"
+#include "data/reading/batch_reader.h"
 #include "embedding/bucket_map.h"
 #include "nn/dense_optimizer.h"
 #include "services/api/batch_rpc.h"

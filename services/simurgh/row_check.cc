@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "data/batch_reader.h"
+#include "data/reading/batch_reader.h"
 #include "services/nn_worker/model_update.h"
 
 namespace simurgh {

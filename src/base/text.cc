@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -117,6 +118,26 @@ std::string ShellWord(const std::string& word) {
   };
   if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+std::string Quoted(std::string_view cell) {
+  constexpr size_t kShownBytes = 64;
+  const auto is_inside = [&](size_t byte) {  // A character of UTF-8.
+    return byte < cell.size() && (static_cast<unsigned char>(cell[byte]) & 0xc0) == 0x80;
+  };
+  size_t end = kShownBytes;
+  while (end > 0 && is_inside(end)) --end;
+  const std::string_view shown = cell.substr(0, end);
+  const absl::string_view text(shown.data(), shown.size());
+  return absl::StrCat("'", IsUtf8(shown) ? absl::Utf8SafeCHexEscape(text) : absl::CHexEscape(text),
+                      shown.size() < cell.size() ? "..." : "", "'");
+}
+
+std::string_view TrimBlanks(std::string_view text, char separator) {
+  const auto is_blank = [separator](char c) { return (c == ' ' || c == '\t') && c != separator; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
 }
 
 std::string PrintableLine(const std::string& whole) {

@@ -18,6 +18,12 @@ std::string ShellWord(const std::string& word);
 // Whether a text is valid UTF-8. Surrogates are not told apart.
 bool IsUtf8(std::string_view text);
 
+// A cell for a message: quoted, with escapes for what is not UTF-8 and, if long, cut.
+std::string Quoted(std::string_view cell);
+
+// `text` without blanks and tabs at its ends, except `separator`.
+std::string_view TrimBlanks(std::string_view text, char separator);
+
 // Replaces bytes that are not printable ASCII by \xNN.
 std::string PrintableLine(const std::string& text);
 

@@ -18,7 +18,7 @@ struct PluginConfig {
   uint32_t max_ids = 1'024;  // Per sample; features only.
 };
 
-// Maps any number of ids to rounds * buckets rows; see src/data/process/feature_ids.h.
+// Maps any number of ids to rounds * buckets rows; see src/data/processing/feature_ids.h.
 struct HashStackConfig {
   uint32_t rounds = 0;   // 0: off. At most 8.
   uint64_t buckets = 0;  // Rows per round.

@@ -15,9 +15,9 @@
 #include "absl/strings/str_format.h"
 
 #include "base/hash.h"
+#include "base/invalid.h"
 #include "base/random.h"
 #include "config/data_config.h"
-#include "data/row_parser.h"
 #include "data/zipf.h"
 
 namespace simurgh {

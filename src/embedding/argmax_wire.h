@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/status.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "embedding/batch_plan.h"
 
 namespace simurgh {

@@ -12,8 +12,8 @@
 #include "base/step_id.h"
 #include "config/embedding_form.h"
 #include "config/training_config.h"
-#include "data/batch.h"
-#include "data/encoded_batch.h"
+#include "data/batch/batch.h"
+#include "data/batch/encoded_batch.h"
 #include "table/partition.h"
 #include "tensor/matrix_view.h"
 

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "config/cluster_config.h"
 #include "config/table_config.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "embedding/bucket_map.h"
 #include "embedding/pooling.h"
 #include "embedding/vector_codec.h"

@@ -5,8 +5,8 @@
 
 #include "base/mutex.h"
 #include "base/status.h"
-#include "data/batch.h"
-#include "data/encoded_batch.h"
+#include "data/batch/batch.h"
+#include "data/batch/encoded_batch.h"
 #include "embedding/batch_plan.h"
 
 namespace simurgh {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "config/feature_config.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "tensor/matrix_view.h"
 
 namespace simurgh {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "config/feature_config.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "embedding/pooling.h"
 
 namespace simurgh {

@@ -7,7 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "embedding/pooling.h"
 #include "embedding/vector_codec.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "config/data_config.h"
-#include "data/record_stream.h"
+#include "data/reading/record_stream.h"
 #include "telemetry/metrics.h"
 
 namespace simurgh {

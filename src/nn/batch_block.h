@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "config/embedding_form.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "embedding/vector_codec.h"
 #include "nn/model.h"
 #include "tensor/matrix_view.h"

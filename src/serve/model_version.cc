@@ -19,7 +19,7 @@
 
 #include "base/step_id.h"
 #include "config/statistics.h"
-#include "data/batch_reader.h"
+#include "data/reading/batch_reader.h"
 #include "model/tensor_file.h"
 #include "serve/predictor.h"
 #include "serve/version_rows.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "data/batch.h"
-#include "data/row_batcher.h"
+#include "data/batch/batch.h"
+#include "data/reading/row_batcher.h"
 #include "serve/model_version.h"
 
 namespace simurgh {

@@ -11,7 +11,7 @@
 
 #include "base/mutex.h"
 #include "base/status.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "nn/batch_block.h"
 #include "nn/dense_network.h"
 #include "train/ports.h"

@@ -8,7 +8,7 @@
 #include "collective/collective.h"
 #include "config/calibration.h"
 #include "config/model_config.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 
 namespace simurgh {
 

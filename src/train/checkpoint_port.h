@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "data/data_position.h"
-#include "data/file_identity.h"
+#include "data/batch/data_position.h"
+#include "data/reading/file_identity.h"
 #include "train/evaluator.h"
 
 namespace simurgh {

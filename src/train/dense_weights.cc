@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "data/batch_reader.h"
+#include "data/reading/batch_reader.h"
 #include "embedding/raw_masks.h"
 #include "model/row_files.h"
 

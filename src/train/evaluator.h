@@ -16,7 +16,7 @@
 #include "config/model_config.h"
 #include "config/statistics.h"
 #include "config/training_config.h"
-#include "data/batch_reader.h"
+#include "data/reading/batch_reader.h"
 #include "nn/batch_block.h"
 #include "nn/calibration.h"
 #include "nn/dense_network.h"

@@ -15,7 +15,7 @@
 
 #include "base/mutex.h"
 #include "base/status.h"
-#include "data/batch_reader.h"
+#include "data/reading/batch_reader.h"
 
 namespace simurgh {
 

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "config/cluster_config.h"
-#include "data/batch_reader.h"
+#include "data/reading/batch_reader.h"
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/training_job.h"
 #include "tests/support/skip.h"

@@ -17,8 +17,8 @@
 #include <nlohmann/json.hpp>
 
 #include "config/data_config.h"
-#include "data/file_writer.h"
-#include "data/row_lines.h"
+#include "data/reading/file_writer.h"
+#include "data/reading/row_lines.h"
 #include "tests/cluster/trained_model.h"
 #include "tests/support/temporary_folder.h"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "data/arrow_rows.h"
+#include "data/reading/arrow_rows.h"
 #include "tests/fuzz/targets.h"
 #include "tests/support/arrow_arrays.h"
 

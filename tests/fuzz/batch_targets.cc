@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "data/batch_builder.h"
-#include "data/encoded_batch.h"
+#include "data/batch/batch_builder.h"
+#include "data/batch/encoded_batch.h"
 #include "embedding/argmax_wire.h"
 #include "embedding/row_codec.h"
 #include "services/api/batch_rpc.h"
@@ -57,7 +57,7 @@ void RequireWithin(const CompactBatch& batch, const BatchSizes& sizes) {
   SIMURGH_CHECK_LE(batch.weights.size(), sizes.weights);
 }
 
-// Limits of the sizes in a head, for these bytes: src/data/COMPACT_BATCH.md.
+// Limits of the sizes in a head, for these bytes: src/data/batch/COMPACT_BATCH.md.
 void RequireModest(const BatchSizes& sizes, const EncodedBatch& encoded) {
   const size_t bytes = encoded.byte_size();
   SIMURGH_CHECK_LE(sizes.occurrences, std::min(8 * encoded.codes.size(), kMaxBatchOccurrences));

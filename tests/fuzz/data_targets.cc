@@ -11,11 +11,11 @@
 #include "base/check.h"
 #include "base/file_descriptor.h"
 #include "base/log.h"
-#include "data/batch_reader.h"
-#include "data/data_position.h"
-#include "data/row_batcher.h"
-#include "data/row_lines.h"
-#include "data/row_text.h"
+#include "data/batch/data_position.h"
+#include "data/reading/batch_reader.h"
+#include "data/reading/row_batcher.h"
+#include "data/reading/row_lines.h"
+#include "data/reading/row_text.h"
 #include "tests/fuzz/targets.h"
 
 namespace simurgh::fuzz {

@@ -8,9 +8,9 @@
 
 #include "base/check.h"
 #include "collective/collective.h"
-#include "data/batch_builder.h"
-#include "data/data_position.h"
-#include "data/encoded_batch.h"
+#include "data/batch/batch_builder.h"
+#include "data/batch/data_position.h"
+#include "data/batch/encoded_batch.h"
 #include "services/api/feed_codec.h"
 #include "services/api/methods.h"
 #include "tests/fuzz/schema.h"

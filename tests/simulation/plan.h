@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/cluster_config.h"
-#include "data/data_position.h"
+#include "data/batch/data_position.h"
 #include "tests/simulation/world.h"
 
 namespace simurgh::simulation {

@@ -22,7 +22,7 @@ expect() {
   fi
 }
 
-expect pass layers src/nn/a.cc <<<'#include "data/batch.h"'
+expect pass layers src/nn/a.cc <<<'#include "data/batch/batch.h"'
 expect pass layers src/table/a.cc <<<'#include "table/arena.h"'
 expect pass layers src/train/trainer.h <<<'#include "table/table.h"'
 expect pass layers include/simurgh/a.h <<<'#include "simurgh/plugin.h"'

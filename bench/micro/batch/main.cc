@@ -7,7 +7,7 @@
 #include "bench/micro/batch/measure.h"
 #include "bench/micro/batch/samples.h"
 #include "bench/support/flags.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 
 namespace simurgh::bench {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "bench/micro/batch/samples.h"
-#include "data/batch_builder.h"
-#include "data/encoded_batch.h"
+#include "data/batch/batch_builder.h"
+#include "data/batch/encoded_batch.h"
 
 namespace simurgh::bench {
 namespace {

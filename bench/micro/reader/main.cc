@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/check.h"
-#include "data/batch_reader.h"
+#include "data/reading/batch_reader.h"
 
 namespace simurgh::bench {
 namespace {

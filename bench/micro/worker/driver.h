@@ -6,7 +6,7 @@
 
 #include "base/aligned_buffer.h"
 #include "config/cluster_config.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "embedding/vector_codec.h"
 #include "services/api/batch_rpc.h"
 #include "services/runtime/io_thread.h"

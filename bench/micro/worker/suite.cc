@@ -17,7 +17,7 @@
 #include "bench/micro/worker/driver.h"
 #include "bench/micro/worker/scrape.h"
 #include "bench/support/process_stats.h"
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 #include "data/generator.h"
 #include "data/zipf.h"
 

@@ -11,12 +11,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
-#include "data/csv_cells.h"
 #include "data/guess/column_name.h"
 #include "data/guess/data_sample.h"
 #include "data/guess/evidence.h"
-#include "data/process/numbers.h"
-#include "data/row_parser.h"
+#include "data/processing/numbers.h"
+#include "data/reading/csv_cells.h"
 
 namespace simurgh {
 namespace {

@@ -11,10 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "base/invalid.h"
+#include "base/text.h"
 #include "config/feature_config.h"
-#include "data/csv_cells.h"
-#include "data/data_guess.h"
-#include "data/process/numbers.h"
+#include "data/guess/data_guess.h"
+#include "data/processing/numbers.h"
+#include "data/reading/csv_cells.h"
 
 namespace simurgh {
 namespace {

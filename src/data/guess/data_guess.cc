@@ -1,4 +1,4 @@
-#include "data/data_guess.h"
+#include "data/guess/data_guess.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,13 +12,12 @@
 #include "absl/strings/str_split.h"
 
 #include "base/text.h"
-#include "data/csv_cells.h"
 #include "data/guess/column_name.h"
 #include "data/guess/data_sample.h"
 #include "data/guess/evidence.h"
 #include "data/guess/row_groups.h"
-#include "data/process/numbers.h"
-#include "data/row_parser.h"
+#include "data/processing/numbers.h"
+#include "data/reading/csv_cells.h"
 
 namespace simurgh {
 namespace {

@@ -16,12 +16,12 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/hash.h"
-#include "data/csv_cells.h"
+#include "base/text.h"
 #include "data/guess/table_rows.h"
-#include "data/process/times.h"
-#include "data/row_lines.h"
-#include "data/row_parser.h"
-#include "data/row_text.h"
+#include "data/processing/times.h"
+#include "data/reading/csv_cells.h"
+#include "data/reading/row_lines.h"
+#include "data/reading/row_text.h"
 
 namespace simurgh {
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "data/data_guess.h"
+#include "data/guess/data_guess.h"
 #include "data/guess/evidence.h"
 #include "data/guess/kept_rows.h"
-#include "data/process/numbers.h"
+#include "data/processing/numbers.h"
 
 namespace simurgh {
 

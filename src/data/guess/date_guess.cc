@@ -11,7 +11,7 @@
 
 #include "data/guess/column_name.h"
 #include "data/guess/data_sample.h"
-#include "data/process/times.h"
+#include "data/processing/times.h"
 
 namespace simurgh {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "data/process/numbers.h"
+#include "data/processing/numbers.h"
 
 namespace simurgh {
 namespace {

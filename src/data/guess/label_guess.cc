@@ -11,11 +11,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
+#include "base/text.h"
 #include "data/guess/column_name.h"
 #include "data/guess/data_sample.h"
 #include "data/guess/row_groups.h"
-#include "data/process/numbers.h"
-#include "data/row_parser.h"
+#include "data/processing/numbers.h"
 
 namespace simurgh {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/label_texts.h"
+#include "data/guess/label_texts.h"
 
 #include <algorithm>
 #include <map>
@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/text.h"
 #include "data/guess/data_sample.h"
-#include "data/process/numbers.h"
-#include "data/row_parser.h"
+#include "data/processing/numbers.h"
 
 namespace simurgh {
 

@@ -12,7 +12,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/random.h"
-#include "data/file_writer.h"
+#include "data/reading/file_writer.h"
 
 namespace simurgh {
 namespace {

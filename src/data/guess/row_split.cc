@@ -1,4 +1,4 @@
-#include "data/row_split.h"
+#include "data/guess/row_split.h"
 
 #include <algorithm>
 #include <array>
@@ -16,14 +16,13 @@
 
 #include "base/hash.h"
 #include "base/text.h"
-#include "data/csv_cells.h"
 #include "data/guess/data_sample.h"
 #include "data/guess/part_file.h"
 #include "data/guess/table_rows.h"
 #include "data/guess/time_split.h"
-#include "data/process/times.h"
-#include "data/row_lines.h"
-#include "data/row_parser.h"
+#include "data/processing/times.h"
+#include "data/reading/csv_cells.h"
+#include "data/reading/row_lines.h"
 
 namespace simurgh {
 namespace {

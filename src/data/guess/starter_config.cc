@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 
 #include "config/defaults.h"
-#include "data/data_guess.h"
+#include "data/guess/data_guess.h"
 
 namespace simurgh {
 namespace {

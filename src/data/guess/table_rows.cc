@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "data/arrow_source.h"
-#include "data/encoding.h"
 #include "data/guess/data_format.h"
-#include "data/json_events.h"
-#include "data/process/feature_consumer.h"
-#include "data/row_text.h"
+#include "data/processing/feature_consumer.h"
+#include "data/reading/arrow_source.h"
+#include "data/reading/encoding.h"
+#include "data/reading/json_events.h"
+#include "data/reading/row_text.h"
 
 namespace simurgh {
 namespace {

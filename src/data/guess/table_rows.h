@@ -9,11 +9,11 @@
 
 #include "base/status.h"
 #include "config/data_config.h"
-#include "data/csv_cells.h"
-#include "data/data_guess.h"
-#include "data/row_lines.h"
-#include "data/row_parser.h"
-#include "data/row_source.h"
+#include "data/guess/data_guess.h"
+#include "data/reading/csv_cells.h"
+#include "data/reading/row_lines.h"
+#include "data/reading/row_parser.h"
+#include "data/reading/row_source.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-#include "data/telling_column.h"
+#include "data/guess/telling_column.h"
 
 #include <algorithm>
 

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/text.h"
+#include "data/guess/row_split.h"
 #include "data/guess/table_rows.h"
-#include "data/process/times.h"
-#include "data/row_parser.h"
-#include "data/row_split.h"
+#include "data/processing/times.h"
 
 namespace simurgh {
 

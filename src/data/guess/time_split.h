@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "data/data_guess.h"
+#include "data/guess/data_guess.h"
 
 namespace simurgh {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "config/training_config.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "embedding/row_codec.h"
 #include "embedding/vector_codec.h"
 #include "nn/cuda/optimizer_kernels.h"

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "data/byte_stream.h"
-#include "data/csv_cells.h"
+#include "data/reading/byte_stream.h"
+#include "data/reading/csv_cells.h"
 #include "tests/support/skip.h"
 #include "tests/unit/data/reader_test_support.h"
 

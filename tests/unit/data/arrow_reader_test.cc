@@ -11,10 +11,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "data/batch_reader.h"
-#include "data/data_position.h"
-#include "data/file_identity.h"
-#include "data/process/feature_ids.h"
+#include "data/batch/data_position.h"
+#include "data/processing/feature_ids.h"
+#include "data/reading/batch_reader.h"
+#include "data/reading/file_identity.h"
 #include "tests/support/python.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"

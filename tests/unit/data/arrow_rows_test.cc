@@ -1,6 +1,6 @@
 // Cells of Arrow arrays made by hand, without Arrow.
 
-#include "data/arrow_rows.h"
+#include "data/reading/arrow_rows.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 
 #include <algorithm>
 #include <string>

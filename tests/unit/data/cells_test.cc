@@ -12,11 +12,11 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/csv_cells.h"
-#include "data/process/feature_ids.h"
-#include "data/process/numbers.h"
-#include "data/process/times.h"
-#include "data/row_batcher.h"
+#include "data/processing/feature_ids.h"
+#include "data/processing/numbers.h"
+#include "data/processing/times.h"
+#include "data/reading/csv_cells.h"
+#include "data/reading/row_batcher.h"
 #include "tests/unit/data/reader_test_support.h"
 
 namespace simurgh {

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/batch.h"
+#include "data/batch/batch.h"
 
 namespace simurgh {
 namespace {

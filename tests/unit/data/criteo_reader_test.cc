@@ -10,7 +10,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "data/row_batcher.h"
+#include "data/reading/row_batcher.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "data/process/feature_ids.h"
+#include "data/processing/feature_ids.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 #include "tests/unit/nn/log_lines.h"

@@ -1,6 +1,6 @@
 // Guesses from CSV files: columns, labels, missing values, separators, splits.
 
-#include "data/data_guess.h"
+#include "data/guess/data_guess.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@
 
 #include "config/cluster_config.h"
 #include "data/guess/data_sample.h"
-#include "data/row_split.h"
+#include "data/guess/row_split.h"
 #include "tests/support/temporary_folder.h"
 
 namespace simurgh {

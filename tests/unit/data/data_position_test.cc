@@ -1,6 +1,6 @@
 // Readings that stop and continue with other numbers of readers, piece sizes and loaders.
 
-#include "data/data_position.h"
+#include "data/batch/data_position.h"
 
 #include <algorithm>
 #include <deque>
@@ -13,7 +13,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/batch_reader.h"
+#include "data/reading/batch_reader.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

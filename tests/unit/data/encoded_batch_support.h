@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/encoded_batch.h"
+#include "data/batch/encoded_batch.h"
 
 namespace simurgh::testing {
 

@@ -1,4 +1,4 @@
-#include "data/encoded_batch.h"
+#include "data/batch/encoded_batch.h"
 
 #include <array>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 #include "data/generator.h"
 #include "tests/unit/data/encoded_batch_support.h"
 #include "tests/unit/data/random_batch.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "data/record_stream.h"
+#include "data/reading/record_stream.h"
 
 namespace simurgh {
 

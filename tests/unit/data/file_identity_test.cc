@@ -1,4 +1,4 @@
-#include "data/file_identity.h"
+#include "data/reading/file_identity.h"
 
 #include <chrono>
 #include <filesystem>

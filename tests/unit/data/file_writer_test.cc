@@ -1,11 +1,11 @@
-#include "data/file_writer.h"
+#include "data/reading/file_writer.h"
 
 #include <filesystem>
 #include <string>
 
 #include <catch2/catch.hpp>
 
-#include "data/byte_stream.h"
+#include "data/reading/byte_stream.h"
 #include "tests/unit/data/data_files.h"
 
 namespace simurgh {

@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 
 #include "config/statistics.h"
-#include "data/row_lines.h"
-#include "data/row_text.h"
+#include "data/reading/row_lines.h"
+#include "data/reading/row_text.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

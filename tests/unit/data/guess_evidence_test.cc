@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "data/data_guess.h"
 #include "data/guess/column_name.h"
+#include "data/guess/data_guess.h"
 #include "data/guess/evidence.h"
 #include "data/guess/kept_rows.h"
-#include "data/process/times.h"
-#include "data/row_split.h"
+#include "data/guess/row_split.h"
+#include "data/processing/times.h"
 #include "tests/support/temporary_folder.h"
 
 namespace simurgh {

@@ -9,11 +9,11 @@
 #include "absl/strings/str_format.h"
 #include <catch2/catch.hpp>
 
-#include "data/data_guess.h"
-#include "data/label_texts.h"
-#include "data/process/numbers.h"
-#include "data/process/times.h"
-#include "data/row_split.h"
+#include "data/guess/data_guess.h"
+#include "data/guess/label_texts.h"
+#include "data/guess/row_split.h"
+#include "data/processing/numbers.h"
+#include "data/processing/times.h"
 #include "tests/support/temporary_folder.h"
 
 namespace simurgh {

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "data/process/feature_ids.h"
+#include "data/processing/feature_ids.h"
 
 namespace simurgh {
 namespace {

@@ -12,10 +12,10 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/data_position.h"
-#include "data/row_batcher.h"
-#include "data/row_lines.h"
-#include "data/row_text.h"
+#include "data/batch/data_position.h"
+#include "data/reading/row_batcher.h"
+#include "data/reading/row_lines.h"
+#include "data/reading/row_text.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

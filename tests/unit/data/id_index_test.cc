@@ -1,4 +1,4 @@
-#include "data/id_index.h"
+#include "data/batch/id_index.h"
 
 #include <algorithm>
 #include <numeric>

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/byte_stream.h"
+#include "data/reading/byte_stream.h"
 
 namespace simurgh {
 namespace {

@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/process/numbers.h"
+#include "data/processing/numbers.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

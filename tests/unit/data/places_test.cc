@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "data/batch_reader.h"
-#include "data/data_position.h"
+#include "data/batch/data_position.h"
+#include "data/reading/batch_reader.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

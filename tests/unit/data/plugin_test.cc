@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/process/feature_ids.h"
+#include "data/processing/feature_ids.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "data/bad_row_file.h"
-#include "data/process/feature_ids.h"
+#include "data/processing/feature_ids.h"
+#include "data/reading/bad_row_file.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 

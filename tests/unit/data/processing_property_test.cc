@@ -10,8 +10,9 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/process/feature_ids.h"
-#include "data/process/numbers.h"
+#include "data/processing/feature_ids.h"
+#include "data/processing/numbers.h"
+#include "data/reading/row_sampling.h"
 
 namespace simurgh {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "base/random.h"
-#include "data/batch.h"
-#include "data/batch_builder.h"
+#include "data/batch/batch.h"
+#include "data/batch/batch_builder.h"
 
 namespace simurgh::testing {
 

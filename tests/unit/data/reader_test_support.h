@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "data/batch_reader.h"
+#include "data/reading/batch_reader.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-#include "data/replay_reader.h"
+#include "data/reading/replay_reader.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
 // Rows of cells whose columns repeat, against the same rows without reuse.
 
-#include "data/row_batcher.h"
+#include "data/reading/row_batcher.h"
 
 #include <memory>
 #include <random>

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "data/data_guess.h"
-#include "data/row_split.h"
+#include "data/guess/data_guess.h"
+#include "data/guess/row_split.h"
 #include "tests/support/temporary_folder.h"
 
 namespace simurgh {

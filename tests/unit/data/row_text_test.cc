@@ -1,6 +1,6 @@
 // What a prediction needs of a reader: rows as text, rows without labels, pipes.
 
-#include "data/row_text.h"
+#include "data/reading/row_text.h"
 
 #include <fstream>
 #include <string>

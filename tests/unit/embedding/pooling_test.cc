@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 #include "tensor/finite.h"
 
 namespace simurgh {

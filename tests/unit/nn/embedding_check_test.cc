@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 #include "embedding/row_codec.h"
 #include "nn/batch_block.h"
 

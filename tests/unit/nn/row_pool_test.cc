@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 #include "embedding/row_codec.h"
 #include "nn/cpu/compute_threads.h"
 

@@ -14,7 +14,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 
 namespace simurgh {
 namespace {

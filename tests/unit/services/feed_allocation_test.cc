@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "config/cluster_config.h"
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 #include "rpc/client.h"
 #include "services/api/feed_codec.h"
 #include "tests/support/allocation_count.h"

@@ -13,7 +13,7 @@
 
 #include "base/random.h"
 #include "config/cluster_config.h"
-#include "data/encoded_batch.h"
+#include "data/batch/encoded_batch.h"
 #include "services/nn_worker/training_job.h"
 #include "tests/unit/data/data_files.h"
 #include "train/feed_buffer.h"

@@ -8,7 +8,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <catch2/catch.hpp>
 
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 #include "services/embedding_ps/parameter_server.h"
 #include "tests/unit/services/one_table.h"
 #include "tests/unit/services/worker_connection.h"

@@ -11,7 +11,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/services/trainer_end.h"
 

@@ -12,7 +12,7 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <catch2/catch.hpp>
 
-#include "data/encoded_batch.h"
+#include "data/batch/encoded_batch.h"
 #include "tests/unit/services/worker_fixture.h"
 
 namespace simurgh {

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "data/encoded_batch.h"
+#include "data/batch/encoded_batch.h"
 #include "tests/unit/services/remote_worker.h"
 
 namespace simurgh {

@@ -11,7 +11,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <catch2/catch.hpp>
 
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 #include "tests/unit/services/worker_connection.h"
 
 namespace simurgh {

@@ -13,7 +13,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 #include "services/api/batch_rpc.h"
 #include "services/embedding_worker/embedding_worker.h"
 #include "services/runtime/io_thread.h"

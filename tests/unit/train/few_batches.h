@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "data/batch_reader.h"
+#include "data/reading/batch_reader.h"
 
 namespace simurgh::testing {
 

@@ -11,7 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 #include "tests/unit/nn/cuda/training_run.h"
 
 namespace simurgh::testing {

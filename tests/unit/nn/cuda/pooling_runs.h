@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "data/batch.h"
+#include "data/batch/batch.h"
 #include "embedding/vector_codec.h"
 
 namespace simurgh::testing {

@@ -10,7 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "data/batch_builder.h"
+#include "data/batch/batch_builder.h"
 #include "embedding/row_codec.h"
 
 namespace simurgh::testing {

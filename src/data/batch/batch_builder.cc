@@ -1,0 +1,423 @@
+#include "data/batch/batch_builder.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "base/invalid.h"
+#include "data/batch/id_index.h"
+
+namespace simurgh {
+namespace {
+
+// One feature of the unfinished batch. Build numbers the ids feature after feature, so that one
+// index serves all and stays in cache. AddId, called for every occurrence, touches only this object
+// and the place of the id.
+class alignas(64) FeatureState {
+ public:
+  FeatureState() = default;
+  FeatureState(const FeatureState&) = delete;
+  FeatureState& operator=(const FeatureState&) = delete;
+
+  void Add(uint64_t id) {
+    if (next_ == ids_.data() + ids_.size()) [[unlikely]]
+      Grow(count() + 1);
+    *next_++ = id;
+  }
+  [[gnu::noinline]] void AddWeighted(uint64_t id, float weight) {
+    weights_.resize(count(), 1.0F);
+    weights_.push_back(weight);
+    Add(id);
+  }
+  // Appends the ids [first, end) of another, and their weights.
+  void Append(const FeatureState& other, size_t first, size_t end) {
+    if (other.weights_.size() > first) {
+      weights_.resize(count(), 1.0F);
+      weights_.insert(
+          weights_.end(), other.weights_.begin() + static_cast<ptrdiff_t>(first),
+          other.weights_.begin() + static_cast<ptrdiff_t>(std::min(end, other.weights_.size())));
+    }
+    Append(other.ids().subspan(first, end - first));
+  }
+  void Swap(std::vector<uint64_t>& ids) {
+    ids_.swap(ids);
+    next_ = ids_.data() + ids_.size();
+  }
+  void Append(std::span<const uint64_t> more) {
+    if (ids_.size() < count() + more.size()) Grow(count() + more.size());
+    next_ = std::copy(more.begin(), more.end(), next_);
+  }
+  // Keeps the first `count` ids.
+  void Shorten(size_t count) {
+    next_ = ids_.data() + count;
+    weights_.resize(std::min(weights_.size(), count));
+  }
+
+  size_t count() const { return next_ - ids_.data(); }
+  std::span<const uint64_t> ids() const { return std::span(ids_).first(count()); }
+  // Weights of the first occurrences; the others have weight 1.
+  const std::vector<float>& weights() const { return weights_; }
+
+ private:
+  [[gnu::noinline]] void Grow(size_t needed) {
+    const size_t used = count();
+    ids_.resize(std::max({size_t{64}, 2 * used, needed}));
+    next_ = ids_.data() + used;
+  }
+
+  uint64_t* next_ = nullptr;   // After the last id.
+  std::vector<uint64_t> ids_;  // Its size is the capacity.
+  std::vector<float> weights_;
+};
+
+std::vector<uint32_t> OwnLists(size_t feature_count) {
+  std::vector<uint32_t> lists(feature_count);
+  std::iota(lists.begin(), lists.end(), 0U);
+  return lists;
+}
+
+// The number of lists, which must be numbered by first use.
+size_t CountLists(const std::vector<uint32_t>& lists) {
+  size_t count = 0;
+  for (const uint32_t list : lists) {
+    SIMURGH_CHECK_LE(list, count);
+    if (list == count) ++count;
+  }
+  return count;
+}
+
+// Not inlined, so that AddId needs no stack frame for the message.
+[[gnu::noinline, gnu::cold]] void RequireFeature(size_t feature, size_t features) {
+  SIMURGH_CHECK_LT(feature, features);
+}
+
+}  // namespace
+
+// Samples and ids beyond a limit are counted but not kept, which bounds memory.
+struct BatchBuilder::State {
+  State(std::vector<uint32_t> lists_of_features, size_t dense_width, size_t tasks, bool weighted)
+      : list_of(std::move(lists_of_features)),
+        lists(CountLists(list_of)),
+        features(list_of.size()),
+        dense_row(dense_width),
+        labels(tasks),
+        is_weighted(weighted) {
+    one_each.resize(list_of.size());
+    by_row.resize(list_of.size());
+    std::iota(by_row.begin(), by_row.end(), 0U);
+  }
+
+  std::vector<uint32_t> list_of;  // By feature.
+  size_t lists = 0;
+  std::vector<FeatureState> features;
+  std::vector<uint32_t> by_row;  // Features whose ids AddId adds.
+  std::vector<bool> one_each;    // By feature: each sample has one id, and `ends` has nothing.
+  IdIndex index;
+  std::vector<float> dense_row;  // The open sample's.
+  std::vector<float> labels;
+  float weight = 1;
+  uint64_t group = 0;
+  DenseBatch dense;  // Finished samples, without weights.
+  const bool is_weighted;
+  std::vector<float> weights;  // Of finished samples.
+  std::vector<uint32_t> ends;  // (F, room_samples) where samples end among their feature's ids.
+  size_t room_samples = 0;
+  size_t samples = 0;
+  size_t occurrences = 0;  // In finished and open samples, including those not kept.
+  size_t finished_occurrences = 0;
+  size_t max_occurrences = kMaxBatchOccurrences;
+
+  void OpenSample() {
+    std::fill(dense_row.begin(), dense_row.end(), 0.0F);
+    std::fill(labels.begin(), labels.end(), 0.0F);
+    weight = 1;
+    group = 0;
+  }
+
+  size_t finished_ids(size_t feature) const {
+    const size_t kept = std::min(samples, kMaxBatchSamples);
+    return kept == 0 ? 0 : ends[feature * room_samples + kept - 1];
+  }
+
+  void MakeRoom(size_t needed);
+  Status CheckLimits() const;
+  std::shared_ptr<const CompactBatch> TakeSparse();
+  void NumberIds(CompactBatch& batch);
+  void AppendOffsets(CompactBatch& batch) const;
+  void AppendWeights(CompactBatch& batch) const;
+  DenseBatch TakeDense();
+  void Clear();
+};
+
+BatchBuilder::BatchBuilder(size_t feature_count, size_t dense_width, size_t tasks)
+    : BatchBuilder(OwnLists(feature_count), dense_width, tasks) {}
+BatchBuilder::BatchBuilder(std::vector<uint32_t> lists, size_t dense_width, size_t tasks,
+                           bool is_weighted)
+    : state_(std::make_unique<State>(std::move(lists), dense_width, tasks, is_weighted)) {
+  SIMURGH_CHECK_LT(0U, tasks);
+}
+BatchBuilder::~BatchBuilder() = default;
+BatchBuilder::BatchBuilder(BatchBuilder&&) noexcept = default;
+BatchBuilder& BatchBuilder::operator=(BatchBuilder&&) noexcept = default;
+
+void BatchBuilder::SetLabel(float label, size_t task) {
+  SIMURGH_CHECK_LT(task, state_->labels.size());
+  state_->labels[task] = label;
+}
+
+void BatchBuilder::SetWeight(float weight) { state_->weight = weight; }
+
+void BatchBuilder::SetGroup(uint64_t group) { state_->group = std::max<uint64_t>(group, 1); }
+
+void BatchBuilder::SetDense(size_t column, float value) {
+  SIMURGH_CHECK_LT(column, state_->dense_row.size());
+  state_->dense_row[column] = value;
+}
+
+void BatchBuilder::RepeatDense(size_t column) {
+  const std::vector<float>& values = state_->dense.values;
+  SIMURGH_CHECK_LE(state_->dense_row.size(), values.size());
+  SetDense(column, values[values.size() - state_->dense_row.size() + column]);
+}
+
+void BatchBuilder::AddId(size_t feature, uint64_t id, float weight) {
+  State& state = *state_;
+  if (feature >= state.features.size()) [[unlikely]] {
+    RequireFeature(feature, state.features.size());
+  }
+  if (++state.occurrences > state.max_occurrences) return;
+  if (weight == 1.0F) [[likely]] {
+    state.features[feature].Add(id);
+  } else {
+    state.features[feature].AddWeighted(id, weight);
+  }
+}
+
+// Doubles the capacity at least. The odd size keeps features in different cache sets.
+void BatchBuilder::State::MakeRoom(size_t needed) {
+  const size_t room = std::min(std::max(2 * room_samples, needed) + 65, kMaxBatchSamples);
+  std::vector<uint32_t> larger(room * features.size());
+  for (size_t f = 0; f < features.size(); ++f) {
+    std::copy_n(ends.begin() + static_cast<ptrdiff_t>(f * room_samples), room_samples,
+                larger.begin() + static_cast<ptrdiff_t>(f * room));
+  }
+  ends = std::move(larger);
+  room_samples = room;
+}
+
+void BatchBuilder::EndSample() {
+  State& state = *state_;
+  if (state.samples < kMaxBatchSamples) {
+    if (state.samples == state.room_samples) state.MakeRoom(state.samples + 1);
+    for (const uint32_t f : state.by_row) {
+      state.ends[f * state.room_samples + state.samples] =
+          static_cast<uint32_t>(state.features[f].count());
+    }
+    state.dense.values.insert(state.dense.values.end(), state.dense_row.begin(),
+                              state.dense_row.end());
+    state.dense.labels.insert(state.dense.labels.end(), state.labels.begin(), state.labels.end());
+    if (state.is_weighted) state.weights.push_back(state.weight);
+    if (state.group != 0) {
+      state.dense.groups.resize(state.samples);
+      state.dense.groups.push_back(state.group);
+    }
+  }
+  ++state.samples;
+  state.finished_occurrences = state.occurrences;
+  state.OpenSample();
+}
+
+void BatchBuilder::AbandonSample() {
+  for (const uint32_t f : state_->by_row) {
+    state_->features[f].Shorten(state_->finished_ids(f));
+  }
+  state_->occurrences = state_->finished_occurrences;
+  state_->OpenSample();
+}
+
+bool BatchBuilder::positive() const {
+  return std::any_of(state_->labels.begin(), state_->labels.end(),
+                     [](float label) { return label == 1.0F; });
+}
+
+size_t BatchBuilder::size() const { return state_->samples; }
+
+void BatchBuilder::LiftLimit() { state_->max_occurrences = std::numeric_limits<size_t>::max(); }
+
+void BatchBuilder::Append(const BatchBuilder& other, size_t first, size_t count) {
+  State& to = *state_;
+  const State& from = *other.state_;
+  SIMURGH_CHECK_EQ(to.features.size(), from.features.size());
+  if (to.samples + count > kMaxBatchSamples) {  // Build() fails.
+    to.samples += count;
+    return;
+  }
+  if (to.samples + count > to.room_samples) to.MakeRoom(to.samples + count);
+  for (size_t f = 0; f < to.features.size(); ++f) {
+    const uint32_t* const ends = from.ends.data() + f * from.room_samples;
+    const bool one_each = from.one_each[f];
+    const size_t begin = one_each ? first : first == 0 ? 0 : ends[first - 1];
+    const size_t end = one_each ? first + count : ends[first + count - 1];
+    const size_t before = to.features[f].count();
+    uint32_t* const ends_here = to.ends.data() + f * to.room_samples + to.samples;
+    to.occurrences += end - begin;
+    if (to.occurrences > kMaxBatchOccurrences) {  // Build() fails.
+      std::fill_n(ends_here, count, static_cast<uint32_t>(before));
+      continue;
+    }
+    to.features[f].Append(from.features[f], begin, end);
+    if (one_each) {
+      std::iota(ends_here, ends_here + count, static_cast<uint32_t>(before + 1));
+      continue;
+    }
+    const auto shift = static_cast<uint32_t>(before - begin);  // Wraps.
+    for (size_t i = 0; i < count; ++i) ends_here[i] = ends[first + i] + shift;
+  }
+  const auto append = [&](std::vector<float>& all, const std::vector<float>& more, size_t width) {
+    const auto begin = more.begin() + static_cast<ptrdiff_t>(first * width);
+    all.insert(all.end(), begin, begin + static_cast<ptrdiff_t>(count * width));
+  };
+  append(to.dense.values, from.dense.values, to.dense_row.size());
+  append(to.dense.labels, from.dense.labels, to.labels.size());
+  if (to.is_weighted) append(to.weights, from.weights, 1);
+  if (const std::vector<uint64_t>& groups = from.dense.groups; groups.size() > first) {
+    to.dense.groups.resize(to.samples);
+    to.dense.groups.insert(
+        to.dense.groups.end(), groups.begin() + static_cast<ptrdiff_t>(first),
+        groups.begin() + static_cast<ptrdiff_t>(std::min(first + count, groups.size())));
+  }
+  to.samples += count;
+  to.finished_occurrences = to.occurrences;
+}
+
+void BatchBuilder::SetIds(size_t feature, std::vector<uint64_t>& ids,
+                          std::span<const uint32_t> ends) {
+  State& state = *state_;
+  state.one_each[feature] = ends.empty();
+  SIMURGH_CHECK_EQ(ends.empty() ? ids.size() : ends.size(), state.samples);
+  std::erase(state.by_row, feature);
+  state.features[feature].Swap(ids);
+  std::ranges::copy(ends,
+                    state.ends.begin() + static_cast<ptrdiff_t>(feature * state.room_samples));
+  state.occurrences += state.features[feature].count();
+  state.finished_occurrences = state.occurrences;
+}
+
+void BatchBuilder::Clear() {
+  state_->Clear();
+  state_->OpenSample();
+}
+
+Status BatchBuilder::State::CheckLimits() const {
+  if (samples > kMaxBatchSamples) {
+    return Invalid("batch: %d samples exceed the limit of %d; choose a smaller batch size", samples,
+                   kMaxBatchSamples);
+  }
+  if (occurrences > kMaxBatchOccurrences) {
+    return Invalid(
+        "batch: %d ids of %d samples exceed the limit of %d; choose a smaller batch size",
+        occurrences, samples, kMaxBatchOccurrences);
+  }
+  if (samples * features.size() > kMaxBatchCells) {
+    return Invalid(
+        "batch: %d samples of %d features exceed the limit of %d cells; choose a smaller batch "
+        "size",
+        samples, features.size(), kMaxBatchCells);
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const CompactBatch> BatchBuilder::State::TakeSparse() {
+  auto batch = std::make_shared<CompactBatch>();
+  batch->batch_size = static_cast<uint32_t>(samples);
+  if (lists < features.size()) batch->lists = list_of;
+  batch->unique_ends.resize(lists);
+  AppendOffsets(*batch);
+  NumberIds(*batch);
+  AppendWeights(*batch);
+  return batch;
+}
+
+// Sets ids, occurrences and unique_ends.
+void BatchBuilder::State::NumberIds(CompactBatch& batch) {
+  std::vector<uint32_t> order(features.size());  // List after list.
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::sort(
+      order, {}, [&batch](uint32_t feature) { return std::pair(batch.list_of(feature), feature); });
+  batch.occurrences.resize(batch.offsets.back());
+  auto next = order.begin();
+  for (size_t list = 0; list < lists; ++list) {
+    index.Clear();
+    for (; next != order.end() && batch.list_of(*next) == list; ++next) {
+      const size_t first = batch.offsets[size_t{*next} * samples];
+      const std::span<const uint64_t> ids = features[*next].ids();
+      index.Number(ids, std::span(batch.occurrences).subspan(first, ids.size()));
+    }
+    batch.ids.insert(batch.ids.end(), index.ids().begin(), index.ids().end());
+    batch.unique_ends[list] = static_cast<uint32_t>(batch.ids.size());
+  }
+}
+
+void BatchBuilder::State::AppendOffsets(CompactBatch& batch) const {
+  batch.offsets.resize(features.size() * samples + 1);
+  uint32_t base = 0;
+  for (size_t f = 0; f < features.size(); ++f) {
+    const uint32_t* const of_feature = ends.data() + f * room_samples;
+    uint32_t* const offsets = batch.offsets.data() + f * samples + 1;
+    for (size_t b = 0; b < samples; ++b) offsets[b] = base + of_feature[b];
+    base += static_cast<uint32_t>(features[f].count());
+  }
+}
+
+void BatchBuilder::State::AppendWeights(CompactBatch& batch) const {
+  if (std::all_of(features.begin(), features.end(),
+                  [](const auto& feature) { return feature.weights().empty(); })) {
+    return;
+  }
+  batch.weights.resize(batch.occurrences.size(), 1.0F);
+  for (size_t f = 0; f < features.size(); ++f) {
+    std::copy(features[f].weights().begin(), features[f].weights().end(),
+              batch.weights.begin() + batch.offsets[f * samples]);
+  }
+}
+
+DenseBatch BatchBuilder::State::TakeDense() {
+  dense.labels.insert(dense.labels.end(), weights.begin(), weights.end());
+  weights.clear();
+  if (!dense.groups.empty()) dense.groups.resize(samples);
+  DenseBatch next;  // Reserves once per batch.
+  next.values.reserve(dense.values.size());
+  next.labels.reserve(dense.labels.size());
+  dense.batch_size = samples;
+  dense.width = dense_row.size();
+  dense.tasks = labels.size();
+  return std::exchange(dense, std::move(next));
+}
+
+void BatchBuilder::State::Clear() {
+  for (FeatureState& feature : features) feature.Shorten(0);
+  dense.values.clear();
+  dense.labels.clear();
+  dense.groups.clear();
+  weights.clear();
+  samples = 0;
+  occurrences = 0;
+  finished_occurrences = 0;
+}
+
+StatusOr<Batch> BatchBuilder::Build() {
+  AbandonSample();
+  Status within_limits = state_->CheckLimits();
+  if (!within_limits.ok()) {
+    state_->Clear();
+    return within_limits;
+  }
+  Batch batch{.sparse = state_->TakeSparse(), .dense = state_->TakeDense()};
+  state_->Clear();
+  return batch;
+}
+
+}  // namespace simurgh
