@@ -6,10 +6,10 @@
 
 #include "base/log.h"
 #include "services/api/dense_rpc.h"
+#include "services/embedding_ps/dense_shard.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/log_limiter.h"
 #include "telemetry/metrics.h"
-#include "train/dense_shard.h"
 
 namespace simurgh {
 

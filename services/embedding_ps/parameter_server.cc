@@ -17,8 +17,8 @@
 #include "rpc/server.h"
 #include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_task.h"
+#include "services/embedding_ps/step_barrier.h"
 #include "table/partition.h"
-#include "table/step_barrier.h"
 #include "telemetry/timeline.h"
 
 namespace simurgh {

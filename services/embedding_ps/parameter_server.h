@@ -10,14 +10,14 @@
 #include "config/cluster_config.h"
 #include "rpc/async.h"
 #include "services/api/row_rpc.h"
+#include "services/embedding_ps/fair_queue.h"
 #include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_saver.h"
 #include "services/embedding_ps/row_task.h"
 #include "services/embedding_ps/server_metrics.h"
+#include "services/embedding_ps/step_barrier.h"
 #include "services/runtime/log_limiter.h"
-#include "table/fair_queue.h"
 #include "table/partition.h"
-#include "table/step_barrier.h"
 
 namespace simurgh {
 

@@ -8,8 +8,8 @@
 #include "config/cluster_config.h"
 #include "rpc/async.h"
 #include "rpc/server.h"
+#include "services/nn_worker/feed_buffer.h"
 #include "telemetry/metrics.h"
-#include "train/feed_buffer.h"
 
 namespace simurgh {
 

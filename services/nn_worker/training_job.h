@@ -19,9 +19,9 @@
 #include "embedding/raw_masks.h"
 #include "model/model_directory.h"
 #include "nn/dense_network.h"
+#include "services/nn_worker/feed_buffer.h"
 #include "services/nn_worker/train_report.h"
 #include "telemetry/metrics.h"
-#include "train/feed_buffer.h"
 #include "train/trainer.h"
 
 namespace simurgh {

@@ -1,7 +1,7 @@
 // Loaders of all kinds against a feed buffer, beside a model of it: room, bytes, turns, and that
 // there is always something that can go on.
 
-#include "train/feed_buffer.h"
+#include "services/nn_worker/feed_buffer.h"
 
 #include <algorithm>
 #include <deque>

@@ -1,4 +1,4 @@
-#include "table/fair_queue.h"
+#include "services/embedding_ps/fair_queue.h"
 
 #include <map>
 #include <vector>

@@ -14,9 +14,9 @@
 #include "base/random.h"
 #include "config/cluster_config.h"
 #include "data/batch/encoded_batch.h"
+#include "services/nn_worker/feed_buffer.h"
 #include "services/nn_worker/training_job.h"
 #include "tests/unit/data/data_files.h"
-#include "train/feed_buffer.h"
 
 namespace simurgh {
 namespace {

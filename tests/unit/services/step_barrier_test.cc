@@ -1,4 +1,4 @@
-#include "table/step_barrier.h"
+#include "services/embedding_ps/step_barrier.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "train/feed_buffer.h"
+#include "services/nn_worker/feed_buffer.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "train/dense_shard.h"
+#include "services/embedding_ps/dense_shard.h"
 
 #include <algorithm>
 #include <cmath>

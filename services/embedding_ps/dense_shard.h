@@ -9,42 +9,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "config/training_config.h"
 #include "nn/dense_optimizer.h"
+#include "services/api/dense_rpc.h"
 
 namespace simurgh {
-
-struct DenseAnswer {
-  uint64_t version = 0;   // Pushes applied so far.
-  uint64_t gap = 0;       // Push: other pushes applied since base_version.
-  bool repeated = false;  // Push: it had been applied before.
-};
-
-struct StartDenseCall {
-  uint64_t run = 0;
-  DenseOptimizerConfig optimizer;
-  std::span<const float> parameters;  // The server's range.
-  std::span<const float> state;       // The optimizer's, of this range; empty: a new one.
-  std::shared_ptr<const void> owner;  // Keeps the spans alive.
-};
-
-struct PullDenseCall {
-  uint64_t run = 0;
-  bool state = false;           // The optimizer's state in place of the weights.
-  std::span<float> values;      // Overwritten.
-  std::shared_ptr<void> owner;  // Keeps `values` alive.
-};
-
-struct PushDenseCall {
-  uint64_t run = 0;
-  uint32_t rank = 0;
-  uint64_t number = 0;        // The rank's pushes are numbered from 0.
-  uint64_t base_version = 0;  // Version of the weights that produced the gradients.
-  float learning_rate = 0;
-  std::span<const float> gradients;
-  std::span<float> parameters;  // Overwritten with the weights after the push.
-  std::shared_ptr<void> owner;  // Keeps the spans alive, unless the caller does.
-};
 
 // A server's range of the dense weights and optimizer state, for each of the last kMaxRuns runs. A
 // push is applied on arrival, without waiting for other ranks. A push with NaN or infinite
