@@ -16,7 +16,7 @@
 #include <boost/program_options/variables_map.hpp>
 
 #include "base/version.h"
-#include "rpc/testing/proxy.h"
+#include "tests/support/rpc/proxy.h"
 
 namespace simurgh::bench {
 namespace {

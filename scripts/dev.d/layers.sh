@@ -30,7 +30,6 @@ data/batch: base tensor
 data/processing: simurgh base tensor config data/batch
 data/reading: simurgh base tensor config telemetry data/batch data/processing
 data/guess: base config data/batch data/processing data/reading
-data: base config data/reading data/batch
 kafka: base config telemetry data/batch data/reading
 model: base tensor config telemetry
 table: base tensor config telemetry model
@@ -39,7 +38,7 @@ nn: base tensor config telemetry data/batch embedding
 collective: base tensor
 train: base tensor config telemetry data/batch data/reading model embedding nn collective
 serve: base tensor config telemetry data/batch data/reading model table embedding nn train
-services: data simurgh base tensor config telemetry data/batch data/processing data/reading data/guess kafka model table embedding nn collective train serve rpc
+services: simurgh base tensor config telemetry data/batch data/processing data/reading data/guess kafka model table embedding nn collective train serve rpc
 '
 
 # module: the headers that it offers to other modules. rpc and services offer all.
@@ -52,7 +51,6 @@ data/batch: batch batch_builder data_position encoded_batch
 data/processing: feature_consumer feature_ids numbers plugin times
 data/reading: arrow_source bad_row_file batch_reader csv_cells encoding file_identity file_writer json_events record_stream replay_reader row_batcher row_lines row_parser row_source row_text
 data/guess: data_guess label_texts row_split telling_column
-data: generator
 kafka: kafka_stream
 model: file_system manifest model_directory model_report row_files table_export tensor_file
 table: distinct_counter encoded_matrix memory_budget partition table

@@ -13,7 +13,7 @@ fi
 
 files=("$@")
 ((${#files[@]} > 0)) || mapfile -t files < <(sources 'include/*.h' 'src/*' 'services/*' 'rpc/*' 'config/plugins/*' |
-  grep -E '\.(h|c|cc|cu|cuh)$' | grep -v '^rpc/testing/')
+  grep -E '\.(h|c|cc|cu|cuh)$')
 
 awk '
   # Whether the text around the name declares or defines it.

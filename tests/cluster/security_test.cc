@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/testing/certificates.h"
+#include "tests/support/rpc/certificates.h"
 #include "tests/support/test_cluster.h"
 
 namespace simurgh::testing {

@@ -21,10 +21,10 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
-#include "rpc/testing/certificates.h"
 #include "tests/cluster/model_server.h"
 #include "tests/cluster/trained_model.h"
 #include "tests/support/python.h"
+#include "tests/support/rpc/certificates.h"
 #include "tests/support/skip.h"
 #include "tests/unit/model/model_files.h"
 #include "tests/unit/services/serving/raw_client.h"

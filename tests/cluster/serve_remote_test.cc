@@ -19,11 +19,11 @@
 #include "absl/strings/str_split.h"
 #include <catch2/catch.hpp>
 
-#include "rpc/testing/certificates.h"
 #include "tests/cluster/model_server.h"
 #include "tests/cluster/trained_model.h"
 #include "tests/support/http_get.h"
 #include "tests/support/python.h"
+#include "tests/support/rpc/certificates.h"
 #include "tests/unit/serve/versioned_model.h"
 
 namespace simurgh::testing {

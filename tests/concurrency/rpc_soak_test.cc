@@ -20,10 +20,10 @@
 #include <boost/asio/use_future.hpp>
 #include <catch2/catch.hpp>
 
-#include "rpc/testing/certificates.h"
-#include "rpc/testing/proxy.h"
 #include "tests/concurrency/soak_caller.h"
 #include "tests/concurrency/soak_server.h"
+#include "tests/support/rpc/certificates.h"
+#include "tests/support/rpc/proxy.h"
 
 namespace simurgh::rpc {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rpc/testing/raw_peer.h"
+#include "tests/support/rpc/raw_peer.h"
 
 namespace simurgh::fuzz {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/generator.h"
+#include "bench/datagen/generator.h"
 
 namespace simurgh::bench {
 

@@ -2,7 +2,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "data/zipf.h"
+#include "bench/datagen/zipf.h"
 
 namespace simurgh::bench {
 namespace {

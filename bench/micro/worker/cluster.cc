@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-#include "data/generator.h"
+#include "bench/datagen/generator.h"
 
 namespace simurgh::bench {
 namespace {

@@ -13,13 +13,13 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "bench/datagen/generator.h"
+#include "bench/datagen/zipf.h"
 #include "bench/micro/worker/cluster.h"
 #include "bench/micro/worker/driver.h"
 #include "bench/micro/worker/scrape.h"
 #include "bench/support/process_stats.h"
 #include "data/batch/batch_builder.h"
-#include "data/generator.h"
-#include "data/zipf.h"
 
 namespace simurgh::bench {
 namespace {

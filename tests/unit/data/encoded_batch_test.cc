@@ -10,8 +10,8 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
+#include "bench/datagen/generator.h"
 #include "data/batch/batch_builder.h"
-#include "data/generator.h"
 #include "tests/unit/data/encoded_batch_support.h"
 #include "tests/unit/data/random_batch.h"
 

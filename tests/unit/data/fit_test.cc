@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
+#include "bench/datagen/generator.h"
 #include "config/statistics.h"
-#include "data/generator.h"
 #include "tests/unit/data/data_files.h"
 #include "tests/unit/data/reader_test_support.h"
 #include "tests/unit/nn/log_lines.h"

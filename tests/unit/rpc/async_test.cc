@@ -9,7 +9,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <catch2/catch.hpp>
 
-#include "rpc/testing/loop.h"
+#include "tests/support/rpc/loop.h"
 
 namespace simurgh::rpc {
 namespace {

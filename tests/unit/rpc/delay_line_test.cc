@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "rpc/testing/proxy.h"
+#include "tests/support/rpc/proxy.h"
 
 namespace simurgh::rpc::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 
-#include "rpc/testing/proxy.h"
+#include "tests/support/rpc/proxy.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {

@@ -16,7 +16,7 @@
 
 #include "rpc/async.h"
 #include "rpc/control.h"
-#include "rpc/testing/raw_peer.h"
+#include "tests/support/rpc/raw_peer.h"
 #include "tests/unit/rpc/support.h"
 
 namespace simurgh::rpc {

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "rpc/client.h"
 #include "rpc/server.h"
-#include "rpc/testing/loop.h"
+#include "tests/support/rpc/loop.h"
 
 namespace simurgh::rpc {
 

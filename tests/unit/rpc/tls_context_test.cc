@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/testing/certificates.h"
 #include "rpc/tls.h"
+#include "tests/support/rpc/certificates.h"
 
 namespace simurgh::rpc {
 namespace {

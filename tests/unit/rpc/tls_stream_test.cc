@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 
 #include "rpc/async.h"
-#include "rpc/testing/certificates.h"
 #include "rpc/tls.h"
+#include "tests/support/rpc/certificates.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/testing/certificates.h"
+#include "tests/support/rpc/certificates.h"
 #include "tests/unit/rpc/ends.h"
 
 namespace simurgh::rpc {

@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/testing/certificates.h"
+#include "tests/support/rpc/certificates.h"
 #include "tests/support/skip.h"
 #include "tests/unit/rpc/ends.h"
 

@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/testing/certificates.h"
 #include "rpc/tls.h"
 #include "services/runtime/listener.h"
 #include "services/runtime/rpc_setup.h"
+#include "tests/support/rpc/certificates.h"
 
 namespace simurgh {
 namespace {

@@ -11,8 +11,8 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <catch2/catch.hpp>
 
-#include "rpc/testing/certificates.h"
 #include "services/serving/predict_api.h"
+#include "tests/support/rpc/certificates.h"
 #include "tests/unit/services/serving/fake_backend.h"
 #include "tests/unit/services/serving/raw_client.h"
 

@@ -1,4 +1,4 @@
-#include "data/generator.h"
+#include "bench/datagen/generator.h"
 
 #include <algorithm>
 #include <array>
@@ -17,8 +17,8 @@
 #include "base/hash.h"
 #include "base/invalid.h"
 #include "base/random.h"
+#include "bench/datagen/zipf.h"
 #include "config/data_config.h"
-#include "data/zipf.h"
 
 namespace simurgh {
 namespace {

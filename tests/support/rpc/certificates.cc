@@ -1,4 +1,4 @@
-#include "rpc/testing/certificates.h"
+#include "tests/support/rpc/certificates.h"
 
 #include <fstream>
 #include <iterator>

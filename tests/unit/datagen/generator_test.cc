@@ -1,4 +1,4 @@
-#include "data/generator.h"
+#include "bench/datagen/generator.h"
 
 #include <algorithm>
 #include <cmath>

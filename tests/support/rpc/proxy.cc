@@ -1,4 +1,4 @@
-#include "rpc/testing/proxy.h"
+#include "tests/support/rpc/proxy.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -30,7 +30,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/status.h"
-#include "data/generator.h"
+#include "bench/datagen/generator.h"
 #include "data/reading/file_writer.h"
 #include "nn/metrics.h"
 #include "services/runtime/command_line.h"

@@ -1,4 +1,4 @@
-#include "rpc/testing/raw_peer.h"
+#include "tests/support/rpc/raw_peer.h"
 
 #include <array>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "data/zipf.h"
+#include "bench/datagen/zipf.h"
 
 #include <cmath>
 #include <vector>
