@@ -17,6 +17,7 @@
 
 #include <flatbuffers/flatbuffers.h>
 
+#include "base/aligned_buffer.h"
 #include "base/status.h"
 #include "rpc/async.h"
 #include "rpc/client.h"
@@ -58,6 +59,14 @@ struct SegmentDestination {
 };
 template <typename T>
 inline const SegmentDestination<T> SegmentDestination<T>::kAllocate{.allocate = true};
+
+// A destination of `count` values in memory of the pool.
+template <typename T>
+SegmentDestination<T> LeasedDestination(BufferPool& pool, uint64_t count) {
+  auto buffer = pool.Lease(count * sizeof(T));
+  const std::span<T> values = buffer->template as<T>(count);
+  return {values, std::move(buffer)};
+}
 
 // A request or response: a table and segments in this order.
 template <typename TableType, typename... SegmentTypes>

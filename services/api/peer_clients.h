@@ -36,10 +36,6 @@ inline rpc::Clock::time_point AnswerBefore(rpc::Clock::time_point deadline) {
 
 namespace simurgh {
 
-// The result of a method's handler.
-template <typename Method>
-using Reply = rpc::awaitable<StatusOr<rpc::Outgoing<typename Method::Response>>>;
-
 // A co_spawn completion that passes the coroutine's result to `done`. Only Asio and allocations
 // throw, when a limit is reached.
 template <typename Result>

@@ -14,6 +14,7 @@
 #include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_saver.h"
 #include "services/embedding_ps/row_task.h"
+#include "services/embedding_ps/server_environment.h"
 #include "services/embedding_ps/server_metrics.h"
 #include "services/embedding_ps/step_barrier.h"
 #include "services/runtime/log_limiter.h"

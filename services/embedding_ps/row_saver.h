@@ -11,6 +11,7 @@
 #include "services/api/row_rpc.h"
 #include "services/embedding_ps/row_loader.h"
 #include "services/embedding_ps/row_task.h"
+#include "services/embedding_ps/server_environment.h"
 #include "services/embedding_ps/server_metrics.h"
 #include "table/memory_budget.h"
 #include "table/partition.h"

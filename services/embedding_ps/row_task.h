@@ -16,7 +16,7 @@
 #include "base/mutex.h"
 #include "rpc/async.h"
 #include "services/api/row_rpc.h"
-#include "services/embedding_ps/server_metrics.h"
+#include "services/embedding_ps/server_environment.h"
 
 namespace simurgh {
 

@@ -3,18 +3,13 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <future>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include <boost/asio/any_io_executor.hpp>
-
 #include "base/mutex.h"
 #include "config/cluster_config.h"
-#include "model/file_system.h"
 #include "table/partition.h"
 #include "table/table.h"
 #include "telemetry/metrics.h"
@@ -158,33 +153,6 @@ class ServerMetrics {
       "simurgh_ps_lost_rows_restored_total",
       "Times that this server went back to the last checkpoint while training went on.");
   std::vector<std::unique_ptr<TableMetrics>> tables_;
-};
-
-// The thread that owns a partition. The destructor waits for its end.
-class PartitionThread {
- public:
-  virtual ~PartitionThread() = default;
-  virtual boost::asio::any_io_executor executor() = 0;
-  // Runs a function on the thread; another thread waits for the future.
-  virtual std::future<void> Run(std::function<void()> function) = 0;
-};
-
-// Starts a task beside the partitions' threads. Returns a function that waits for its end.
-using TaskStarter = std::function<std::function<void()>(std::function<void()> task)>;
-
-std::unique_ptr<PartitionThread> StartPartitionThread(const std::string& name);
-std::function<void()> StartTaskThread(std::function<void()> task);
-// With low priority.
-std::function<void()> StartBackgroundThread(std::function<void()> task);
-
-// What a server has of its machine. A simulation replaces it.
-struct ServerEnvironment {
-  // Lifetime: the server's.
-  FileSystem& files = FileSystem::Real();
-  std::function<std::unique_ptr<PartitionThread>(const std::string& name)> start_partition =
-      StartPartitionThread;
-  TaskStarter start_save = StartBackgroundThread;
-  TaskStarter start_load = StartTaskThread;
 };
 
 }  // namespace simurgh

@@ -4,6 +4,7 @@
 
 #include "services/api/batch_rpc.h"
 #include "services/api/peer_clients.h"
+#include "services/api/reply.h"
 #include "services/api/row_rpc.h"
 #include "services/embedding_worker/embedding_worker.h"
 

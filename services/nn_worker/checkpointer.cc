@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "services/api/peer_clients.h"
+#include "services/api/reply.h"
 
 namespace simurgh {
 namespace {

@@ -16,7 +16,7 @@
 #include "config/service_config.h"
 #include "rpc/server.h"
 #include "services/api/methods.h"
-#include "services/api/peer_clients.h"
+#include "services/api/reply.h"
 #include "services/nn_worker/model_saver.h"
 #include "telemetry/metrics.h"
 #include "train/checkpoint_port.h"

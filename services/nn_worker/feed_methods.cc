@@ -11,6 +11,7 @@
 #include "data/reading/batch_reader.h"
 #include "services/api/feed_codec.h"
 #include "services/api/peer_clients.h"
+#include "services/api/reply.h"
 
 namespace simurgh {
 namespace {

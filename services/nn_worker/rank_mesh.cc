@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "collective/collective.h"
 #include "services/api/peer_clients.h"
+#include "services/api/reply.h"
 
 namespace simurgh {
 namespace {

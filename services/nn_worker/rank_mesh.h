@@ -20,7 +20,7 @@
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "services/api/methods.h"
-#include "services/api/peer_clients.h"
+#include "services/api/reply.h"
 #include "services/runtime/io_thread.h"
 
 namespace simurgh {

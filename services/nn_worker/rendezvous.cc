@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "services/api/peer_clients.h"
+#include "services/api/reply.h"
 #include "services/nn_worker/rank_mesh.h"
 
 namespace simurgh {

@@ -15,7 +15,7 @@
 #include "rpc/client.h"
 #include "rpc/server.h"
 #include "services/api/methods.h"
-#include "services/api/peer_clients.h"
+#include "services/api/reply.h"
 #include "services/nn_worker/rank_mesh.h"
 #include "services/runtime/daemon.h"
 #include "services/runtime/rpc_setup.h"

@@ -17,6 +17,7 @@
 #include "rpc/method.h"
 #include "services/api/methods.h"
 #include "services/api/peer_clients.h"
+#include "services/api/reply.h"
 
 namespace simurgh {
 

@@ -8,8 +8,8 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "services/embedding_ps/methods.h"
 #include "services/embedding_ps/parameter_server.h"
+#include "services/embedding_ps/row_methods.h"
 #include "tests/simulation/plan.h"
 #include "tests/simulation/process_files.h"
 #include "tests/simulation/world.h"

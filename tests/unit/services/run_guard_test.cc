@@ -1,7 +1,8 @@
+#include "services/embedding_ps/run_guard.h"
+
 #include <catch2/catch.hpp>
 
 #include "base/step_id.h"
-#include "services/embedding_ps/methods.h"
 
 namespace simurgh {
 namespace {

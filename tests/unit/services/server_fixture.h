@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "rpc/server.h"
-#include "services/embedding_ps/methods.h"
+#include "services/embedding_ps/row_methods.h"
 #include "services/runtime/io_thread.h"
 #include "tests/unit/services/hello.h"
 

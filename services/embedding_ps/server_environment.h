@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include "model/file_system.h"
+
+namespace simurgh {
+
+// The thread that owns a partition. The destructor waits for its end.
+class PartitionThread {
+ public:
+  virtual ~PartitionThread() = default;
+  virtual boost::asio::any_io_executor executor() = 0;
+  // Runs a function on the thread; another thread waits for the future.
+  virtual std::future<void> Run(std::function<void()> function) = 0;
+};
+
+// Starts a task beside the partitions' threads. Returns a function that waits for its end.
+using TaskStarter = std::function<std::function<void()>(std::function<void()> task)>;
+
+std::unique_ptr<PartitionThread> StartPartitionThread(const std::string& name);
+std::function<void()> StartTaskThread(std::function<void()> task);
+// With low priority.
+std::function<void()> StartBackgroundThread(std::function<void()> task);
+
+// What a server has of its machine. A simulation replaces it.
+struct ServerEnvironment {
+  // Lifetime: the server's.
+  FileSystem& files = FileSystem::Real();
+  std::function<std::unique_ptr<PartitionThread>(const std::string& name)> start_partition =
+      StartPartitionThread;
+  TaskStarter start_save = StartBackgroundThread;
+  TaskStarter start_load = StartTaskThread;
+};
+
+}  // namespace simurgh
