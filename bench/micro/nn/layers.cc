@@ -8,8 +8,10 @@
 
 #include "base/check.h"
 #include "bench/micro/nn/random_matrix.h"
+#include "nn/cpu/activation.h"
+#include "nn/cpu/batch_norm.h"
+#include "nn/cpu/cross.h"
 #include "nn/cpu/interaction.h"
-#include "nn/cpu/layers.h"
 #include "nn/model_plan.h"
 
 namespace simurgh::bench {

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "bench/micro/nn/random_matrix.h"
-#include "nn/cpu/layers.h"
+#include "nn/cpu/linear.h"
 
 // From libgomp; see compute_threads.cc.
 extern "C" void omp_set_num_threads(int threads);

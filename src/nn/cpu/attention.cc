@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nn/cpu/compute_threads.h"
-#include "nn/cpu/layers.h"
+#include "nn/cpu/linear.h"
 
 namespace simurgh::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/aligned_buffer.h"
 #include "base/status.h"
 #include "embedding/vector_codec.h"
-#include "nn/cpu/layers.h"
+#include "nn/cpu/cross.h"
 #include "nn/cpu/packed_layers.h"
 #include "nn/model_plan.h"
 #include "tensor/matrix_view.h"

@@ -1,9 +1,10 @@
+#include "nn/cpu/batch_norm.h"
+
 #include <cmath>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "nn/cpu/layers.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {

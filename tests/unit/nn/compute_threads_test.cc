@@ -7,7 +7,8 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
-#include "nn/cpu/layers.h"
+#include "nn/cpu/activation.h"
+#include "nn/cpu/linear.h"
 #include "nn/cpu/optimizer.h"
 
 namespace simurgh::cpu {

@@ -7,8 +7,10 @@
 #include <catch2/catch.hpp>
 
 #include "nn/calibration.h"
+#include "nn/cpu/activation.h"
 #include "nn/cpu/compute_threads.h"
-#include "nn/cpu/layers.h"
+#include "nn/cpu/linear.h"
+#include "nn/cpu/loss.h"
 #include "tests/unit/nn/test_models.h"
 
 namespace simurgh::testing {

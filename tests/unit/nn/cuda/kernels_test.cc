@@ -5,8 +5,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "nn/cpu/batch_norm.h"
+#include "nn/cpu/column_sums.h"
 #include "nn/cpu/interaction.h"
-#include "nn/cpu/layers.h"
+#include "nn/cpu/loss.h"
 #include "nn/cuda/batch_norm_kernels.h"
 #include "nn/cuda/elementwise_kernels.h"
 #include "nn/cuda/float16.h"

@@ -1,153 +1,12 @@
-#include "nn/cpu/layers.h"
+#include "nn/cpu/batch_norm.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <vector>
 
-#include "nn/cpu/compute_threads.h"
+#include "nn/cpu/column_sums.h"
 #include "nn/formulas.h"
 
 namespace simurgh::cpu {
-
-void BiasGradient(MatrixView<const float> output_gradient, std::span<float> bias_gradient) {
-  // Parts that stay in the cache. The order of sums depends only on the number of rows.
-  constexpr size_t kPartRows = 256;
-  const size_t rows = output_gradient.rows();
-  const size_t columns = bias_gradient.size();
-  const size_t parts = (rows + kPartRows - 1) / kPartRows;
-  std::vector<double> sums_of_parts(parts * columns);
-  const auto sum_part = [&](size_t part) {
-    const MatrixView<const float> x =
-        output_gradient.Rows(part * kPartRows, std::min(kPartRows, rows - part * kPartRows));
-    for (size_t first = 0; first < columns; first += kTileColumns) {
-      const size_t width = std::min(kTileColumns, columns - first);
-      SumColumns(
-          x.rows(), width, [=](size_t row, size_t column) { return x(row, first + column); },
-          sums_of_parts.data() + part * columns + first);
-    }
-  };
-  if (rows * columns < kPartElements) {
-    for (size_t part = 0; part < parts; ++part) sum_part(part);
-  } else {
-    RunParts(parts, sum_part);
-  }
-  for (size_t column = 0; column < columns; ++column) {
-    double sum = 0;
-    for (size_t part = 0; part < parts; ++part) sum += sums_of_parts[part * columns + column];
-    bias_gradient[column] = static_cast<float>(sum);
-  }
-}
-
-Status LinearForward(MatrixView<const float> input, MatrixView<const float> weight,
-                     std::span<const float> bias, bool relu, MatrixView<float> output) {
-  const auto add_bias = [=](MatrixView<float> piece, size_t /*row*/, size_t column) {
-    const float* b = bias.data() + column;
-    for (size_t row = 0; row < piece.rows(); ++row) {
-      float* y = piece.row(row).data();
-      if (relu) {
-        for (size_t c = 0; c < piece.columns(); ++c) y[c] = ReluFormula::Value(y[c] + b[c]);
-      } else {
-        for (size_t c = 0; c < piece.columns(); ++c) y[c] += b[c];
-      }
-    }
-  };
-  return Multiply({input}, {weight}, input.columns(), 0.0F, output, add_bias);
-}
-
-Status LinearBackwardWeight(MatrixView<const float> input, MatrixView<const float> output_gradient,
-                            MatrixView<float> weight_gradient, std::span<float> bias_gradient) {
-  BiasGradient(output_gradient, bias_gradient);
-  return Multiply({input, true}, {output_gradient}, input.rows(), 0.0F, weight_gradient);
-}
-
-Status LinearBackwardInput(MatrixView<const float> output_gradient, MatrixView<const float> weight,
-                           float beta, MatrixView<float> input_gradient, PieceWork finish) {
-  return Multiply({output_gradient}, {weight, true}, output_gradient.columns(), beta,
-                  input_gradient, finish);
-}
-
-Status LinearBackwardRelu(MatrixView<const float> output_gradient, MatrixView<const float> weight,
-                          MatrixView<const float> input, MatrixView<float> input_gradient) {
-  const auto gate = [=](MatrixView<float> piece, size_t first, size_t column) {
-    for (size_t row = 0; row < piece.rows(); ++row) {
-      const float* x = input.row(first + row).data() + column;
-      float* dx = piece.row(row).data();
-      for (size_t c = 0; c < piece.columns(); ++c) dx[c] = ReluFormula::Gradient(x[c], dx[c]);
-    }
-  };
-  return LinearBackwardInput(output_gradient, weight, 0.0F, input_gradient, gate);
-}
-
-namespace {
-
-bool IsFull(const CrossWeights& weights) { return weights.down.columns() == 0; }
-
-}  // namespace
-
-Status CrossForward(MatrixView<const float> origin, MatrixView<const float> input,
-                    const CrossWeights& weights, const CrossProducts& products,
-                    MatrixView<float> output) {
-  if (IsFull(weights)) {
-    SIMURGH_RETURN_IF_ERROR(
-        LinearForward(input, weights.full, weights.bias, /*relu=*/false, products.outer));
-  } else {
-    SIMURGH_RETURN_IF_ERROR(
-        Multiply({input}, {weights.down}, input.columns(), 0.0F, products.inner));
-    SIMURGH_RETURN_IF_ERROR(
-        LinearForward(products.inner, weights.up, weights.bias, /*relu=*/false, products.outer));
-  }
-  for (size_t row = 0; row < output.rows(); ++row) {
-    const float* x0 = origin.row(row).data();
-    const float* x = input.row(row).data();
-    const float* u = products.outer.row(row).data();
-    float* y = output.row(row).data();
-    for (size_t c = 0; c < output.columns(); ++c) y[c] = x0[c] * u[c] + x[c];
-  }
-  return absl::OkStatus();
-}
-
-Status CrossBackwardWeights(MatrixView<const float> origin, MatrixView<const float> input,
-                            const CrossWeights& weights, const CrossProducts& products,
-                            MatrixView<const float> output_gradient,
-                            const CrossProducts& product_gradients,
-                            const CrossWeightGradients& weight_gradients, bool add_to_origin,
-                            MatrixView<float> origin_gradient) {
-  for (size_t row = 0; row < origin.rows(); ++row) {
-    if (!add_to_origin) std::ranges::fill(origin_gradient.row(row), 0.0F);
-    const float* x0 = origin.row(row).data();
-    const float* u = products.outer.row(row).data();
-    const float* dy = output_gradient.row(row).data();
-    float* du = product_gradients.outer.row(row).data();
-    float* dx0 = origin_gradient.row(row).data();
-    for (size_t c = 0; c < origin.columns(); ++c) {
-      du[c] = dy[c] * x0[c];
-      dx0[c] += dy[c] * u[c];
-    }
-  }
-  if (IsFull(weights)) {
-    return LinearBackwardWeight(input, product_gradients.outer, weight_gradients.full,
-                                weight_gradients.bias);
-  }
-  SIMURGH_RETURN_IF_ERROR(LinearBackwardWeight(products.inner, product_gradients.outer,
-                                               weight_gradients.up, weight_gradients.bias));
-  SIMURGH_RETURN_IF_ERROR(
-      LinearBackwardInput(product_gradients.outer, weights.up, 0.0F, product_gradients.inner));
-  return Multiply({input, true}, {product_gradients.inner}, input.rows(), 0.0F,
-                  weight_gradients.down);
-}
-
-Status CrossBackwardInput(const CrossWeights& weights, MatrixView<const float> output_gradient,
-                          const CrossProducts& product_gradients,
-                          MatrixView<float> input_gradient) {
-  for (size_t row = 0; row < input_gradient.rows(); ++row) {
-    std::ranges::copy(output_gradient.row(row), input_gradient.row(row).begin());
-  }
-  const bool full = IsFull(weights);
-  const MatrixView<const float> gradient = full ? product_gradients.outer : product_gradients.inner;
-  return Multiply({gradient}, {full ? weights.full : weights.down, true}, gradient.columns(), 1.0F,
-                  input_gradient);
-}
-
 namespace {
 
 // Calls body(first, columns) for every tile.
@@ -312,26 +171,6 @@ void BatchNormUpdateRunning(size_t batch_rows, float momentum, std::span<const f
     running_mean[c] = keep * running_mean[c] + momentum * batch_mean[c];
     running_variance[c] = keep * running_variance[c] + momentum * (batch_variance[c] * unbias);
   }
-}
-
-double Loss(std::span<const TaskConfig> tasks, std::span<const float> outputs,
-            std::span<const float> labels, std::span<float> predictions, uint64_t gradient_divisor,
-            std::span<float> gradient) {
-  const auto divisor = static_cast<double>(gradient_divisor);
-  const size_t samples = outputs.size() / tasks.size();
-  const std::span<const float> weights = labels.subspan(outputs.size());
-  double sum = 0;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const LossFormula formula = FormulaOf(tasks[i % tasks.size()]);
-    const double z = outputs[i];
-    const double prediction = PredictionOf(formula.kind, z);
-    const double weight = weights.empty() ? 1.0 : double{weights[i / tasks.size()]};
-    const LossPoint point = formula(z, labels[i], prediction, weight);
-    sum += point.loss;
-    predictions[i] = static_cast<float>(prediction);
-    gradient[i] = static_cast<float>(point.slope / divisor);
-  }
-  return sum / static_cast<double>(samples);
 }
 
 }  // namespace simurgh::cpu
