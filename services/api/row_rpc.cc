@@ -8,31 +8,6 @@
 #include "services/api/peer_clients.h"
 
 namespace simurgh::api {
-namespace {
-
-// The size of a group with its padding.
-uint64_t Padded(uint64_t bytes) {
-  return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
-}
-
-}  // namespace
-
-RowPayload PayloadOf(const RowGroup& group) {
-  uint64_t ids = 0;
-  for (const uint32_t count : group.counts) ids += count;
-  return {.ids = ids, .bytes = Padded(ids * group.dim * SizeOf(group.precision))};
-}
-
-RowPayload PayloadOf(std::span<const RowGroup> groups) {
-  RowPayload payload;
-  for (const RowGroup& group : groups) {
-    const RowPayload one = PayloadOf(group);
-    payload.ids += one.ids;
-    payload.bytes += one.bytes;
-  }
-  return payload;
-}
-
 flatbuffers::Offset<wire::StepId> Encode(flatbuffers::FlatBufferBuilder& builder,
                                          const StepId& step_id) {
   return wire::CreateStepId(builder, step_id.run, step_id.rank, step_id.step, step_id.ranks,
@@ -174,7 +149,7 @@ StatusOr<ParsedRows> ParsedRows::Parse(std::span<const Group> groups, const RowS
       return absl::InvalidArgumentError(
           absl::StrCat("rows: the request has more than ", kMaxIds, " ids"));
     }
-    rows.payload_ = {.ids = run.first_id, .bytes = Padded(run.first_byte)};
+    rows.payload_ = {.ids = run.first_id, .bytes = PaddedRowBytes(run.first_byte)};
   }
   return rows;
 }

@@ -13,8 +13,8 @@
 #include "embedding/batch_calls.h"
 #include "embedding/batch_plan.h"
 #include "embedding/batch_pool.h"
-#include "embedding/row_cache.h"
-#include "embedding/vector_codec.h"
+#include "embedding/rank_row_cache.h"
+#include "embedding/row_wire.h"
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "services/api/row_rpc.h"
@@ -23,113 +23,33 @@
 
 namespace simurgh {
 
-// One server's part of a request: contiguous ranges of all servers' ids and bytes.
-struct ServerRows {
-  std::vector<RowGroup> groups;  // In the format of row_rpc.h.
-  size_t first_id = 0;
-  size_t id_count = 0;
-  size_t first_byte = 0;
-  size_t byte_count = 0;
-};
-
-struct RowRequest {
-  std::vector<ServerRows> servers;  // By index.
-  size_t id_count = 0;
-  size_t byte_count = 0;
-
-  // Appends the next server.
-  void Add(std::vector<RowGroup> groups);
-};
-
-// The encoding of rows or gradients between embedding worker and servers. f32 is the plan's floats
-// unchanged; 16-bit formats round to the nearest.
-//
-// Threads: immutable; any.
-class RowWire {
- public:
-  RowWire(RowPrecision precision, const std::vector<uint32_t>& table_dims);
-
-  // Whether the encoding is the plan's floats.
-  bool is_plain() const { return precision_ == RowPrecision::kF32; }
-  RowPrecision precision() const { return precision_; }
-
-  // All rows of the plan.
-  RowRequest RequestFor(const BatchPlan& plan) const;
-
-  // rows: the rows of all groups, contiguous.
-  void Encode(const ServerRows& server, std::span<const float> rows,
-              std::span<std::byte> bytes) const;
-  void Decode(const ServerRows& server, std::span<const std::byte> bytes,
-              std::span<float> rows) const;
-
-  size_t row_bytes(uint32_t table) const { return codecs_[table].row_bytes(); }
-  void DecodeRow(uint32_t table, std::span<const std::byte> bytes, std::span<float> row) const {
-    codecs_[table].Decode(bytes, /*factor=*/1, MatrixView<float>(row.data(), 1, row.size()));
-  }
-
- private:
-  RowPrecision precision_;
-  std::vector<VectorCodec> codecs_;  // By table.
-};
-
-// The cached rows of one rank. Ranks do not share rows: the age of a row, in pushes that it lacks,
-// is defined by the rank's own steps.
-//
-// Threads: constructor, destructor and thread() any; all else on thread().
-class RankRowCache {
- public:
-  RankRowCache(size_t capacity_bytes, uint32_t max_age_steps,
-               const std::vector<uint32_t>& table_dims, const rpc::asio::any_io_executor& compute,
-               WorkerMetrics& metrics);
-  ~RankRowCache();
-
-  // A strand.
-  const rpc::asio::any_io_executor& thread() const { return thread_; }
-
-  struct Missing {
-    RowRequest request;
-    uint32_t age_steps = 0;  // Age of the oldest cached row.
-  };
-  // Copies the plan's cached rows to `floats` and requests the others. Writes the request's ids and
-  // the offsets of their floats. Requires ids and offsets of the plan's number of ids.
-  Missing Split(const BatchPlan& plan, uint64_t step, RowPrecision precision,
-                std::span<float> floats, std::span<uint64_t> ids, std::span<uint64_t> offsets);
-
-  // Decodes a server's rows to their offsets and caches them. A row of zeros is not cached: it may
-  // await admission, which counts requests. ids, offsets, bytes: of the server's part.
-  void Insert(const ServerRows& server, uint64_t step, const RowWire& wire,
-              std::span<const std::byte> bytes, std::span<const uint64_t> ids,
-              std::span<const uint64_t> offsets, std::span<float> floats);
-
- private:
-  const rpc::asio::any_io_executor thread_;
-  WorkerMetrics& metrics_;
-  RowCache rows_;
-  size_t reported_rows_ = 0;
-  uint64_t reported_evicted_for_space_ = 0;
-};
-
 // The row caches of all ranks of the latest run.
 //
 // Threads: one owner.
 class RowCacheRanks {
  public:
   RowCacheRanks(size_t capacity_bytes, std::vector<uint32_t> table_dims,
-                rpc::asio::any_io_executor compute, WorkerMetrics& metrics);
+                rpc::asio::any_io_executor compute, RowCacheMetrics& metrics);
+
+  // A rank's rows, and the strand on which they are used.
+  struct Rank {
+    rpc::asio::any_io_executor thread;
+    RankRowCache rows;
+  };
 
   // Returns the cache of step_id.rank, null without one. Ranks share the capacity equally. Another
   // run, number of ranks or age clears all caches.
-  std::shared_ptr<RankRowCache> Of(const StepId& step_id, uint32_t max_age_steps);
+  std::shared_ptr<Rank> Of(const StepId& step_id, uint32_t max_age_steps);
 
  private:
   const size_t capacity_bytes_;
   const std::vector<uint32_t> table_dims_;
   const rpc::asio::any_io_executor compute_;
-  WorkerMetrics& metrics_;
+  RowCacheMetrics& metrics_;
   uint64_t run_ = 0;
   uint32_t ranks_count_ = 0;
   uint32_t max_age_steps_ = 0;
-  std::map<uint32_t, std::shared_ptr<RankRowCache>> ranks_;
+  std::map<uint32_t, std::shared_ptr<Rank>> ranks_;
 };
 
 // Pulls a batch's distinct rows from all servers concurrently and pushes their gradients, each

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/cluster_config.h"
+#include "embedding/rank_row_cache.h"
 #include "rpc/call.h"
 #include "telemetry/metrics.h"
 #include "telemetry/timeline.h"
@@ -72,20 +73,7 @@ struct WorkerMetrics {
   Counter& unique_rows = registry.GetCounter(
       "simurgh_worker_unique_rows_total",
       "Distinct rows of batches with an acknowledged push or an evaluation pull.");
-  Counter& row_cache_hits = registry.GetCounter("simurgh_worker_row_cache_hits_total",
-                                                "Rows that pulls found in the row cache.");
-  Counter& row_cache_misses = registry.GetCounter(
-      "simurgh_worker_row_cache_misses_total",
-      "Rows that pulls requested from servers because the row cache lacked them.");
-  Counter& row_cache_evictions =
-      registry.GetCounter("simurgh_worker_row_cache_evictions_total",
-                          "Rows evicted from the row cache while still valid.");
-  Gauge& row_cache = registry.GetGauge("simurgh_worker_row_cache_rows", "Rows in the row cache.");
-  Gauge& row_cache_bytes =
-      registry.GetGauge("simurgh_worker_row_cache_bytes", "Memory of the row cache.");
-  Histogram& row_cache_age_steps =
-      registry.GetHistogram("simurgh_worker_row_cache_age_steps",
-                            "Age of cached rows that pulls found.", PowersOfTwo(64));
+  RowCacheMetrics row_cache{registry};
   Histogram& plan_seconds = StageSeconds("plan");
   Histogram& pull_seconds = StageSeconds("pull");  // All servers together.
   Histogram& pool_seconds = StageSeconds("pool");

@@ -12,6 +12,7 @@
 #include "data/batch/batch.h"
 #include "embedding/bucket_map.h"
 #include "embedding/pooling.h"
+#include "embedding/row_groups.h"
 #include "embedding/vector_codec.h"
 
 namespace simurgh {
@@ -42,14 +43,6 @@ BatchLayout LayoutOf(const ClusterConfig& config);
 
 // The configured encoding of embeddings and gradients.
 EmbeddingWire WireOf(const ClusterConfig& config);
-
-// The rows of one table that a batch needs from one server.
-struct RowGroup {
-  uint32_t table = 0;
-  uint32_t dim = 0;
-  std::vector<uint32_t> counts;                 // (partitions of the server) number of ids.
-  RowPrecision precision = RowPrecision::kF32;  // Transmitted rows and gradients.
-};
 
 // A server's share of a batch: contiguous ranges of the plan's ids and of its row floats.
 struct ServerShare {

@@ -133,11 +133,11 @@ class Requests {
   }
 
   void AddGradients(Draft& draft) {
-    draft.gradients.resize(api::PayloadOf(draft.groups).bytes);
+    draft.gradients.resize(PayloadOf(draft.groups).bytes);
     size_t at = 0;
     for (const RowGroup& group : draft.groups) {
       const size_t size = SizeOf(group.precision);
-      const api::RowPayload payload = api::PayloadOf(group);
+      const RowPayload payload = PayloadOf(group);
       for (size_t i = 0; i < payload.ids * group.dim; ++i) {
         const auto value = static_cast<float>(random_.Uniform() - 0.5);
         // The upper half of an f32 is a bf16; an f16 is anything finite.
@@ -223,8 +223,8 @@ void CheckRight(const Draft& draft, const rpc::IncomingMessage& answer, const Ro
   Rows expected = before;
   const std::byte* payload =
       draft.pull ? answer.segments.at(0).bytes.data() : draft.gradients.data();
-  if (draft.pull) REQUIRE(answer.segments[0].bytes.size() == api::PayloadOf(draft.groups).bytes);
-  api::ForEachRun(draft.groups, [&](size_t p, size_t g, size_t id, size_t count, size_t byte) {
+  if (draft.pull) REQUIRE(answer.segments[0].bytes.size() == PayloadOf(draft.groups).bytes);
+  ForEachRun(draft.groups, [&](size_t p, size_t g, size_t id, size_t count, size_t byte) {
     const RowGroup& group = draft.groups[g];
     const bool half = group.precision != RowPrecision::kF32;
     for (size_t i = 0; i < count; ++i) {

@@ -19,9 +19,9 @@ rpc::awaitable<StatusOr<rpc::Outgoing<api::PullRows::Response>>> AnswerPull(
   uint64_t bytes = 0;
   for (const auto* group : *request.table().groups()) {
     const auto& counts = *group->counts();
-    bytes += api::PayloadOf({.dim = group->dim(),
-                             .counts = {counts.begin(), counts.end()},
-                             .precision = static_cast<RowPrecision>(group->precision())})
+    bytes += PayloadOf({.dim = group->dim(),
+                        .counts = {counts.begin(), counts.end()},
+                        .precision = static_cast<RowPrecision>(group->precision())})
                  .bytes;
   }
   const rpc::SegmentBuffer rows = request.Allocate(bytes);

@@ -136,7 +136,7 @@ TEST_CASE("a bad group fails the whole request of the same process before anythi
   std::vector<uint64_t> ids = {5, 6, 7};
   std::vector<float> floats(64, 1.0F);
   const auto bytes = [&](std::vector<RowGroup> groups) {
-    return std::as_writable_bytes(std::span(floats)).first(api::PayloadOf(groups).bytes);
+    return std::as_writable_bytes(std::span(floats)).first(PayloadOf(groups).bytes);
   };
   const auto pull = [&](std::vector<RowGroup> groups, size_t count, size_t more_bytes = 0) {
     const auto rows = std::as_writable_bytes(std::span(floats));

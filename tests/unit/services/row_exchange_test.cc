@@ -25,7 +25,7 @@ class ClockServer : public RowServer {
     size_t id = 0;
     auto* row = reinterpret_cast<float*>(call.rows.data());
     for (const RowGroup& group : call.groups) {
-      for (size_t n = api::PayloadOf(group).ids; n > 0; --n, row += group.dim) {
+      for (size_t n = PayloadOf(group).ids; n > 0; --n, row += group.dim) {
         ++asked[call.ids[id]];
         const double value = call.ids[id++] == 0 ? 0 : clock_;
         std::fill(row, row + group.dim, static_cast<float>(value));
@@ -185,7 +185,7 @@ TEST_CASE("Cached rows are used while valid, and pulls report their age") {
   CHECK(renewed.values == std::vector<float>{2, 3});
   CHECK(renewed.age == 1);
   CHECK(fixture.server->asked == std::map<uint64_t, int>{{1, 2}, {2, 1}, {3, 1}});
-  CHECK(fixture.metrics.row_cache_hits.value() == 3);
+  CHECK(fixture.metrics.row_cache.hits.value() == 3);
   CHECK(fixture.metrics.row_cache_misses.value() == 4);
   CHECK(fixture.metrics.row_cache.value() == 3);
   CHECK(fixture.metrics.row_cache_bytes.value() > 0);

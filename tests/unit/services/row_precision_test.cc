@@ -60,7 +60,7 @@ class EncodedServer : public RowServer {
   template <typename Visit>
   static void ForEach(std::span<const RowGroup> groups, std::span<const uint64_t> ids,
                       const Visit& visit) {
-    api::ForEachRun(groups, [&](size_t, size_t g, size_t first, size_t count, size_t byte) {
+    ForEachRun(groups, [&](size_t, size_t g, size_t first, size_t count, size_t byte) {
       const size_t row_bytes = groups[g].dim * SizeOf(groups[g].precision);
       for (size_t i = 0; i < count; ++i) visit(groups[g], ids[first + i], byte + i * row_bytes);
     });
