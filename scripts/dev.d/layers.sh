@@ -37,8 +37,8 @@ embedding: base tensor config telemetry data/batch table
 nn: base tensor config telemetry data/batch embedding
 collective: base tensor
 train: base tensor config telemetry data/batch data/reading model embedding nn collective
-serve: base tensor config telemetry data/batch data/reading model table embedding nn train
-services: simurgh base tensor config telemetry data/batch data/processing data/reading data/guess kafka model table embedding nn collective train serve rpc
+predict: base tensor config telemetry data/batch data/reading model table embedding nn train
+services: simurgh base tensor config telemetry data/batch data/processing data/reading data/guess kafka model table embedding nn collective train predict rpc
 '
 
 # module: the headers that it offers to other modules. rpc and services offer all.
@@ -58,7 +58,7 @@ embedding: argmax_wire batch_calls batch_plan batch_pool batch_pooling bucket_ma
 nn: batch_block calibration dense_model dense_network dense_optimizer device_sums metrics model onnx
 collective: collective nccl_library
 train: batch_pipeline checkpoint_port checkpoint_schedule dense_weights evaluator learning_rates nccl_sums ports trainer
-serve: model_version predictor remote_rows scorer served_versions
+predict: model_version predictor remote_rows scorer served_versions
 '
 
 files=("$@")

@@ -12,8 +12,8 @@
 #include "base/status.h"
 #include "config/cluster_config.h"
 #include "config/serving_config.h"
+#include "predict/remote_rows.h"
 #include "rpc/method.h"
-#include "serve/remote_rows.h"
 #include "services/api/served_rows_generated.h"
 
 namespace simurgh::api {

@@ -20,8 +20,8 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "data/reading/json_events.h"
-#include "serve/model_version.h"
-#include "serve/predictor.h"
+#include "predict/model_version.h"
+#include "predict/predictor.h"
 
 namespace simurgh {
 

@@ -10,10 +10,10 @@
 
 #include "base/status.h"
 #include "config/serving_config.h"
-#include "serve/model_version.h"
-#include "serve/predictor.h"
-#include "serve/scorer.h"
-#include "serve/served_versions.h"
+#include "predict/model_version.h"
+#include "predict/predictor.h"
+#include "predict/scorer.h"
+#include "predict/served_versions.h"
 
 namespace simurgh {
 

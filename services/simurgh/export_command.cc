@@ -27,7 +27,7 @@
 #include "model/table_export.h"
 #include "model/tensor_file.h"
 #include "nn/onnx.h"
-#include "serve/model_version.h"
+#include "predict/model_version.h"
 #include "services/nn_worker/network_description.h"
 #include "services/runtime/command_line.h"
 #include "services/simurgh/commands.h"

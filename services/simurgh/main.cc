@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "config/cluster_config.h"
 #include "config/nearest.h"
-#include "serve/model_version.h"
+#include "predict/model_version.h"
 #include "services/runtime/command_line.h"
 #include "services/runtime/machine_limits.h"
 #include "services/runtime/process.h"

@@ -20,8 +20,8 @@
 
 #include "config/cluster_config.h"
 #include "model/model_directory.h"
-#include "serve/predictor.h"
-#include "serve/scorer.h"
+#include "predict/predictor.h"
+#include "predict/scorer.h"
 #include "tests/cluster/trained_model.h"
 #include "tests/support/python.h"
 #include "tests/support/skip.h"

@@ -24,7 +24,7 @@
 #include "tests/support/http_get.h"
 #include "tests/support/python.h"
 #include "tests/support/rpc/certificates.h"
-#include "tests/unit/serve/versioned_model.h"
+#include "tests/unit/predict/versioned_model.h"
 
 namespace simurgh::testing {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "serve/model_version.h"
+#include "predict/model_version.h"
 
 namespace simurgh {
 

@@ -5,8 +5,8 @@
 
 #include "services/serving/scoring_backend.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/serve/share_servers.h"
-#include "tests/unit/serve/versioned_model.h"
+#include "tests/unit/predict/share_servers.h"
+#include "tests/unit/predict/versioned_model.h"
 
 namespace simurgh::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "serve/scorer.h"
+#include "predict/scorer.h"
 
 #include <algorithm>
 #include <new>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/thread.h"
-#include "serve/predictor.h"
+#include "predict/predictor.h"
 
 namespace simurgh {
 

@@ -7,7 +7,7 @@
 
 #include "config/cluster_config.h"
 #include "model/model_directory.h"
-#include "serve/predictor.h"
+#include "predict/predictor.h"
 
 namespace simurgh::testing {
 

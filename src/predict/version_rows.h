@@ -17,9 +17,9 @@
 #include "embedding/raw_masks.h"
 #include "model/model_directory.h"
 #include "nn/dense_model.h"
-#include "serve/model_version.h"
-#include "serve/remote_rows.h"
-#include "serve/row_table.h"
+#include "predict/model_version.h"
+#include "predict/remote_rows.h"
+#include "predict/row_table.h"
 
 namespace simurgh {
 

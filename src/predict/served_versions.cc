@@ -1,4 +1,4 @@
-#include "serve/served_versions.h"
+#include "predict/served_versions.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "serve/predictor.h"
+#include "predict/predictor.h"
 
 #include <algorithm>
 #include <limits>
@@ -11,8 +11,8 @@
 #include "embedding/vector_codec.h"
 #include "nn/calibration.h"
 #include "nn/metrics.h"
-#include "serve/remote_reader.h"
-#include "serve/version_rows.h"
+#include "predict/remote_reader.h"
+#include "predict/version_rows.h"
 #include "table/encoded_matrix.h"
 #include "tensor/finite.h"
 

@@ -16,8 +16,8 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "model/model_directory.h"
-#include "serve/model_version.h"
-#include "serve/remote_rows.h"
+#include "predict/model_version.h"
+#include "predict/remote_rows.h"
 #include "telemetry/metrics.h"
 
 namespace simurgh {

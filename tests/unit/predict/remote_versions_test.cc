@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include <catch2/catch.hpp>
 
-#include "serve/scorer.h"
-#include "serve/served_versions.h"
+#include "predict/scorer.h"
+#include "predict/served_versions.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/serve/share_servers.h"
-#include "tests/unit/serve/versioned_model.h"
+#include "tests/unit/predict/share_servers.h"
+#include "tests/unit/predict/versioned_model.h"
 
 namespace simurgh::testing {
 namespace {

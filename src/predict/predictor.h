@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "data/batch/batch.h"
 #include "data/reading/row_batcher.h"
-#include "serve/model_version.h"
+#include "predict/model_version.h"
 
 namespace simurgh {
 

@@ -12,7 +12,7 @@
 #include "config/calibration.h"
 #include "config/cluster_config.h"
 #include "model/model_directory.h"
-#include "serve/remote_rows.h"
+#include "predict/remote_rows.h"
 
 namespace simurgh {
 

@@ -1,4 +1,4 @@
-#include "tests/unit/serve/versioned_model.h"
+#include "tests/unit/predict/versioned_model.h"
 
 #include <array>
 #include <chrono>

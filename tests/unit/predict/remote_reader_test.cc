@@ -1,4 +1,4 @@
-#include "serve/remote_reader.h"
+#include "predict/remote_reader.h"
 
 #include <cstring>
 #include <map>
@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "serve/row_table.h"
+#include "predict/row_table.h"
 
 namespace simurgh::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "serve/version_rows.h"
+#include "predict/version_rows.h"
 
 #include <algorithm>
 #include <cstring>

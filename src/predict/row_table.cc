@@ -1,4 +1,4 @@
-#include "serve/row_table.h"
+#include "predict/row_table.h"
 
 #include <algorithm>
 #include <cstring>

@@ -9,8 +9,8 @@
 #include "base/status.h"
 #include "config/table_config.h"
 #include "embedding/row_cache.h"
-#include "serve/remote_rows.h"
-#include "serve/version_rows.h"
+#include "predict/remote_rows.h"
+#include "predict/version_rows.h"
 
 namespace simurgh {
 

@@ -1,6 +1,6 @@
 // Requests that would wait too long.
 
-#include "serve/scorer.h"
+#include "predict/scorer.h"
 
 #include <chrono>
 #include <future>
@@ -11,7 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/serve/versioned_model.h"
+#include "tests/unit/predict/versioned_model.h"
 
 namespace simurgh::testing {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "base/mutex.h"
 #include "base/status.h"
-#include "serve/model_version.h"
-#include "serve/predictor.h"
+#include "predict/model_version.h"
+#include "predict/predictor.h"
 #include "telemetry/metrics.h"
 
 namespace simurgh {

@@ -1,4 +1,4 @@
-#include "serve/model_version.h"
+#include "predict/model_version.h"
 
 #include <algorithm>
 #include <charconv>
@@ -21,8 +21,8 @@
 #include "config/statistics.h"
 #include "data/reading/batch_reader.h"
 #include "model/tensor_file.h"
-#include "serve/predictor.h"
-#include "serve/version_rows.h"
+#include "predict/predictor.h"
+#include "predict/version_rows.h"
 #include "train/dense_weights.h"
 
 namespace simurgh {

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "serve/remote_rows.h"
-#include "serve/served_versions.h"
+#include "predict/remote_rows.h"
+#include "predict/served_versions.h"
 
 namespace simurgh::testing {
 

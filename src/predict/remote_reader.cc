@@ -1,11 +1,11 @@
-#include "serve/remote_reader.h"
+#include "predict/remote_reader.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 
-#include "serve/row_table.h"
+#include "predict/row_table.h"
 
 namespace simurgh {
 namespace {

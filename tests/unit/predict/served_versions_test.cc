@@ -1,4 +1,4 @@
-#include "serve/served_versions.h"
+#include "predict/served_versions.h"
 
 #include <atomic>
 #include <cmath>
@@ -14,10 +14,10 @@
 #include <catch2/catch.hpp>
 
 #include "base/log.h"
-#include "serve/predictor.h"
-#include "serve/scorer.h"
+#include "predict/predictor.h"
+#include "predict/scorer.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/serve/versioned_model.h"
+#include "tests/unit/predict/versioned_model.h"
 
 namespace simurgh::testing {
 namespace {
