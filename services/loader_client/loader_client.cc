@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/random.h"
-#include "services/api/feed_codec.h"
+#include "services/api/loader_rpc.h"
 #include "services/api/peer_clients.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_setup.h"

@@ -22,7 +22,7 @@
 #include "services/api/batch_rpc.h"
 #include "services/api/dense_rpc.h"
 #include "services/nn_worker/checkpointer.h"
-#include "services/nn_worker/feed_methods.h"
+#include "services/nn_worker/loader_methods.h"
 #include "services/nn_worker/local_cluster.h"
 #include "services/nn_worker/model_saver.h"
 #include "services/nn_worker/model_update.h"
@@ -275,11 +275,11 @@ class NnWorker : public Daemon {
       // arrives while the other is taken.
       const ClusterConfig& config = job_->config();
       const size_t loaders = config.loaders.instances.size();
-      fed_ = std::make_unique<FeedBuffer>(
+      fed_ = std::make_unique<LoaderBuffer>(
           loaders, std::max<size_t>(2, config.training.loader_queue_batches / loaders),
           config.loaders.feed_buffer_bytes, config.loaders.timeout, job_->start().position);
-      feeding_ = std::make_unique<FeedService>(config, context.index(), *fed_, context.metrics(),
-                                               listener_->thread().executor());
+      feeding_ = std::make_unique<LoaderService>(config, context.index(), *fed_, context.metrics(),
+                                                 listener_->thread().executor());
       job_->TakeFrom(*fed_);
       spdlog::info("waiting for loaders: loaders={}", loaders);
     }
@@ -600,8 +600,8 @@ class NnWorker : public Daemon {
   std::unique_ptr<CheckpointService> checkpoint_service_;  // Of rank 0.
   std::unique_ptr<Ranks> ranks_;        // Null: there is one rank. Outlives listener_.
   std::unique_ptr<Listener> listener_;  // Null: there are no peers that connect.
-  std::unique_ptr<FeedBuffer> fed_;     // Null: the nn-worker reads the files.
-  std::unique_ptr<FeedService> feeding_;
+  std::unique_ptr<LoaderBuffer> fed_;   // Null: the nn-worker reads the files.
+  std::unique_ptr<LoaderService> feeding_;
   std::unique_ptr<LocalCluster> local_;  // Either this or remote_ is set.
   std::unique_ptr<RemoteCluster> remote_;
   std::unique_ptr<Checkpointer> checkpointer_;  // Null like saver_.

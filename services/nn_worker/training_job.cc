@@ -413,7 +413,8 @@ StatusOr<TrainResult> TrainingJob::Run(EmbeddingPort& port, DensePort* dense, ui
     };
   } else {
     train = [this](uint32_t) -> StatusOr<std::unique_ptr<BatchReader>> {
-      return NewJobReader(NewFeedReader(*buffer_), masks_, skipped_train_rows_, &labels_, &scales_);
+      return NewJobReader(NewLoaderReader(*buffer_), masks_, skipped_train_rows_, &labels_,
+                          &scales_);
     };
   }
   TrainerData data{.train = std::move(train),

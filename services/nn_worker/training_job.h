@@ -19,7 +19,7 @@
 #include "embedding/raw_masks.h"
 #include "model/model_directory.h"
 #include "nn/dense_network.h"
-#include "services/nn_worker/feed_buffer.h"
+#include "services/nn_worker/loader_buffer.h"
 #include "services/nn_worker/train_report.h"
 #include "telemetry/metrics.h"
 #include "train/trainer.h"
@@ -88,7 +88,7 @@ class TrainingJob {
 
   // Trains on batches of loaders instead of the training files; the loaders apply epochs and
   // drop_last. Call before Run. Lifetime: the buffer outlives Run.
-  void TakeFrom(FeedBuffer& buffer) { buffer_ = &buffer; }
+  void TakeFrom(LoaderBuffer& buffer) { buffer_ = &buffer; }
 
   // See TrainerData::interrupt. Threads: any.
   void Interrupt() {
@@ -172,7 +172,7 @@ class TrainingJob {
   bool tests_first_ = false;  // An update, at its begin.
   std::optional<EvaluationResult> tested_;
   CheckpointPort* checkpoints_ = nullptr;
-  FeedBuffer* buffer_ = nullptr;  // Null: reads files.
+  LoaderBuffer* buffer_ = nullptr;  // Null: reads files.
   TrainReport report_;
   TargetScales scales_;
   LabelCounts labels_;  // Of the training data.

@@ -24,7 +24,7 @@ const std::vector<Target>& Targets() {
     std::vector<Target> all = FrameTargets();
     for (const auto& more :
          {ArrowTargets(), ConversationTargets(), DataTargets(), DenseTargets(), RowTargets(),
-          BatchTargets(), FeedTargets(), ModelTargets(), ServedRowTargets(), ServingTargets()}) {
+          BatchTargets(), LoaderTargets(), ModelTargets(), ServedRowTargets(), ServingTargets()}) {
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

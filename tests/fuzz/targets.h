@@ -38,7 +38,7 @@ std::vector<Target> DataTargets();
 std::vector<Target> DenseTargets();
 std::vector<Target> RowTargets();
 std::vector<Target> BatchTargets();
-std::vector<Target> FeedTargets();
+std::vector<Target> LoaderTargets();
 std::vector<Target> ModelTargets();
 std::vector<Target> ServedRowTargets();
 std::vector<Target> ServingTargets();

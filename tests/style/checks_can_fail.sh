@@ -45,7 +45,7 @@ expect pass layers tests/unit/a.cc <<<'#include "bench/datagen/generator.h"'
 for module in src/table rpc services/api; do expect refuse layers $module/a.cc <<<'#include "bench/micro/a.h"'; done
 expect pass layers services/nn_worker/a.cc <<<'#include "services/embedding_ps/a.h"'
 expect refuse layers services/embedding_ps/a.cc <<<'#include "services/nn_worker/a.h"'
-expect refuse layers services/nn_worker/a.cc <<<'#include "services/feed/a.h"'
+expect refuse layers services/nn_worker/a.cc <<<'#include "services/loader/a.h"'
 expect pass layers services/simurgh/a.cc <<<'#include "services/embedding_ps/a.h"'
 expect refuse layers services/embedding_ps/a.cc <<<'#include "services/simurgh/a.h"'
 expect refuse layers src/unheard_of/a.cc <<<'// Not in the table.'

@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "config/cluster_config.h"
 #include "data/batch/encoded_batch.h"
-#include "services/nn_worker/feed_buffer.h"
+#include "services/nn_worker/loader_buffer.h"
 #include "services/nn_worker/training_job.h"
 #include "tests/unit/data/data_files.h"
 
@@ -175,7 +175,7 @@ TEST_CASE("Labels of one class are found, by column") {
 
 TEST_CASE_METHOD(Parity, "Fed batches equal those that the trainer would have read") {
   constexpr uint32_t kLoaders = 2;
-  FeedBuffer buffer(kLoaders, kRows, /*capacity_bytes=*/1 << 20, std::chrono::minutes(1));
+  LoaderBuffer buffer(kLoaders, kRows, /*capacity_bytes=*/1 << 20, std::chrono::minutes(1));
   for (uint32_t loader = 0; loader < kLoaders; ++loader) {
     REQUIRE(buffer.Open(loader)->taken == 0);
     const auto share = Open(config_.data.train, {.share = loader, .shares = kLoaders});
@@ -187,12 +187,12 @@ TEST_CASE_METHOD(Parity, "Fed batches equal those that the trainer would have re
       batch->sparse =
           std::make_shared<const CompactBatch>(*DecodeBatch(*EncodeBatch(*batch->sparse)));
       auto reserved = *buffer.Reserve(loader, number++, /*bytes=*/1);
-      REQUIRE(reserved.answer == FeedBuffer::Answer::kRoom);
+      REQUIRE(reserved.answer == LoaderBuffer::Answer::kRoom);
       REQUIRE(reserved.place->Fill(*std::move(batch)).ok());
     }
     REQUIRE(buffer.End(loader, number).ok());
   }
-  RequireSame(All(Open(config_.data.train, {})), All(NewFeedReader(buffer)));
+  RequireSame(All(Open(config_.data.train, {})), All(NewLoaderReader(buffer)));
 }
 
 }  // namespace

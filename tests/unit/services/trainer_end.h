@@ -9,7 +9,7 @@
 
 #include "config/cluster_config.h"
 #include "rpc/server.h"
-#include "services/nn_worker/feed_methods.h"
+#include "services/nn_worker/loader_methods.h"
 #include "services/runtime/io_thread.h"
 #include "services/runtime/rpc_setup.h"
 
@@ -18,7 +18,7 @@ namespace simurgh {
 // An nn-worker as loaders see it.
 class TrainerEnd {
  public:
-  // The capacity is one batch per loader. begin: as for FeedBuffer.
+  // The capacity is one batch per loader. begin: as for LoaderBuffer.
   explicit TrainerEnd(const ClusterConfig& config, uint32_t rank = 0,
                       const DataPosition& begin = {})
       : buffer_(config.loaders.instances.size(), /*capacity_batches=*/1,
@@ -47,7 +47,7 @@ class TrainerEnd {
     thread_.RunAndWait([this] { server_.reset(); });
   }
 
-  FeedBuffer& buffer() { return buffer_; }
+  LoaderBuffer& buffer() { return buffer_; }
 
   // Times that a batch had to wait.
   uint64_t waits() const { return waits_.value(); }
@@ -57,10 +57,10 @@ class TrainerEnd {
   const Counter& waits_ =
       registry_.GetCounter("simurgh_nn_feed_waits_total",
                            "Times that a loader's batch waited for its turn or for space.");
-  FeedBuffer buffer_;
+  LoaderBuffer buffer_;
   std::unique_ptr<rpc::Server> server_;
   IoThread thread_{"trainer"};
-  std::optional<FeedService> service_;
+  std::optional<LoaderService> service_;
 };
 
 }  // namespace simurgh

@@ -11,7 +11,7 @@
 #include "data/batch/batch_builder.h"
 #include "data/batch/data_position.h"
 #include "data/batch/encoded_batch.h"
-#include "services/api/feed_codec.h"
+#include "services/api/loader_rpc.h"
 #include "services/api/methods.h"
 #include "tests/fuzz/schema.h"
 #include "tests/fuzz/targets.h"
@@ -361,7 +361,7 @@ void RunFeed(Input input) {
   }
 }
 
-std::vector<Bytes> FeedSeeds() {
+std::vector<Bytes> LoaderSeeds() {
   return {Seed(0, api::EncodeOpen(1, 2, 0, 1, "")),
           Seed(0, api::EncodeOpen(1, 2, 2, 3, "data.format = csv\ntraining.epochs = 9\n")),
           Seed(1, Taken(5, DataPosition().ToText())),
@@ -373,8 +373,8 @@ std::vector<Bytes> FeedSeeds() {
 
 }  // namespace
 
-std::vector<Target> FeedTargets() {
-  return {{"feed", RunFeed, FeedSeeds},
+std::vector<Target> LoaderTargets() {
+  return {{"feed", RunFeed, LoaderSeeds},
           {"feed_batch", RunFeedBatch, FeedBatchSeeds},
           {"ranks", RunRanks, RankSeeds},
           {"sums", RunSums, SumsSeeds},

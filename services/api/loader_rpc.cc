@@ -1,4 +1,4 @@
-#include "services/api/feed_codec.h"
+#include "services/api/loader_rpc.h"
 
 #include <algorithm>
 #include <cmath>

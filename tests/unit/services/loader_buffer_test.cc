@@ -1,4 +1,4 @@
-#include "services/nn_worker/feed_buffer.h"
+#include "services/nn_worker/loader_buffer.h"
 
 #include <atomic>
 #include <thread>
@@ -15,7 +15,7 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 using std::chrono_literals::operator""h;
-using Answer = FeedBuffer::Answer;
+using Answer = LoaderBuffer::Answer;
 
 // One sample, identified by its dense value.
 Batch Numbered(float number) {
@@ -32,7 +32,7 @@ constexpr size_t kBytes = 100;
 constexpr size_t kPlenty = 1'000'000;
 
 // Admits a batch if there is room.
-StatusOr<Answer> Feed(FeedBuffer& buffer, uint32_t loader, uint64_t number, float value,
+StatusOr<Answer> Feed(LoaderBuffer& buffer, uint32_t loader, uint64_t number, float value,
                       uint64_t skipped = 0) {
   SIMURGH_ASSIGN_OR_RETURN(auto reserved, buffer.Reserve(loader, number, kBytes));
   if (reserved.answer != Answer::kRoom) return reserved.answer;
@@ -40,14 +40,14 @@ StatusOr<Answer> Feed(FeedBuffer& buffer, uint32_t loader, uint64_t number, floa
   return Answer::kTaken;
 }
 
-Answer Offer(FeedBuffer& buffer, uint32_t loader, uint64_t number, float value) {
+Answer Offer(LoaderBuffer& buffer, uint32_t loader, uint64_t number, float value) {
   const auto answer = Feed(buffer, loader, number, value);
   INFO(answer.status().ToString());
   REQUIRE(answer.ok());
   return *answer;
 }
 
-std::vector<float> TakeAll(FeedBuffer& buffer) {
+std::vector<float> TakeAll(LoaderBuffer& buffer) {
   std::vector<float> numbers;
   while (true) {
     const auto batch = buffer.Take();
@@ -60,7 +60,7 @@ std::vector<float> TakeAll(FeedBuffer& buffer) {
 
 TEST_CASE(
     "A rank without a batch in a loader's last step gets an empty one, before others' batches") {
-  FeedBuffer buffer(2, 4, kPlenty, 10s);
+  LoaderBuffer buffer(2, 4, kPlenty, 10s);
   for (uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
   Offer(buffer, 0, 0, 1.0F);
   for (int i = 0; i < 3; ++i) Offer(buffer, 1, i, static_cast<float>(10 + i));
@@ -77,7 +77,7 @@ TEST_CASE(
 TEST_CASE("The loader whose turn it was before a checkpoint is the first") {
   DataPosition begin(Division{.batch_size = 1, .piece_batches = 1, .shares = 3});
   begin.Advance({.share = 0, .files = 1, .next = {0, 1}});
-  FeedBuffer buffer(3, 4, kPlenty, 10s, begin);
+  LoaderBuffer buffer(3, 4, kPlenty, 10s, begin);
   for (uint32_t loader : {0, 1, 2}) {
     REQUIRE(buffer.Open(loader).ok());
     Offer(buffer, loader, 0, static_cast<float>(loader));
@@ -87,7 +87,7 @@ TEST_CASE("The loader whose turn it was before a checkpoint is the first") {
 }
 
 TEST_CASE("batches are read round-robin from the loaders that have not ended") {
-  FeedBuffer buffer(3, 4, kPlenty, 10s);
+  LoaderBuffer buffer(3, 4, kPlenty, 10s);
   for (uint32_t loader = 0; loader < 3; ++loader) REQUIRE(buffer.Open(loader)->taken == 0);
   for (uint64_t number = 0; number < 3; ++number) {
     CHECK(Offer(buffer, 2, number, 20.0F + static_cast<float>(number)) == Answer::kTaken);
@@ -103,7 +103,7 @@ TEST_CASE("batches are read round-robin from the loaders that have not ended") {
 }
 
 TEST_CASE("a repeated batch is taken once; an early one waits") {
-  FeedBuffer buffer(1, 2, kPlenty, 10s);
+  LoaderBuffer buffer(1, 2, kPlenty, 10s);
   int changes = 0;
   buffer.SetOnChange([&changes] { ++changes; });
   REQUIRE(buffer.Open(0).ok());
@@ -123,7 +123,7 @@ TEST_CASE("a repeated batch is taken once; an early one waits") {
 }
 
 TEST_CASE("held and waiting batches are within the limit in bytes") {
-  FeedBuffer buffer(2, 10, 2 * kBytes, 10s);
+  LoaderBuffer buffer(2, 10, 2 * kBytes, 10s);
   for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
   auto held = buffer.Reserve(1, 0, kBytes);
   REQUIRE(held->answer == Answer::kRoom);
@@ -142,7 +142,7 @@ TEST_CASE("held and waiting batches are within the limit in bytes") {
 }
 
 TEST_CASE("an unfilled reservation is freed and wakes the next waiter") {
-  FeedBuffer buffer(1, 10, kBytes, 10s);
+  LoaderBuffer buffer(1, 10, kBytes, 10s);
   int changes = 0;
   buffer.SetOnChange([&changes] { ++changes; });
   REQUIRE(buffer.Open(0).ok());
@@ -161,7 +161,7 @@ TEST_CASE("an unfilled reservation is freed and wakes the next waiter") {
 }
 
 TEST_CASE("a batch larger than the limit is admitted in its turn only") {
-  FeedBuffer buffer(3, 2, 1, 10s);  // A byte.
+  LoaderBuffer buffer(3, 2, 1, 10s);  // A byte.
   int changes = 0;
   buffer.SetOnChange([&changes] { ++changes; });
   for (const uint32_t loader : {0, 1, 2}) REQUIRE(buffer.Open(loader).ok());
@@ -182,7 +182,7 @@ TEST_CASE("a batch larger than the limit is admitted in its turn only") {
 }
 
 TEST_CASE("a batch decoded after the end of the run is dropped") {
-  FeedBuffer buffer(1, 2, kPlenty, 10s);
+  LoaderBuffer buffer(1, 2, kPlenty, 10s);
   REQUIRE(buffer.Open(0).ok());
   auto held = buffer.Reserve(0, 0, kBytes);
   REQUIRE(held->answer == Answer::kRoom);
@@ -202,7 +202,7 @@ TEST_CASE("a batch decoded after the end of the run is dropped") {
 }
 
 TEST_CASE("unexpected loaders are rejected by name") {
-  FeedBuffer buffer(2, 2, kPlenty, 10s);
+  LoaderBuffer buffer(2, 2, kPlenty, 10s);
   CHECK(buffer.Open(2).status().code() == absl::StatusCode::kInvalidArgument);
   const Status unknown = buffer.Reserve(1, 17, kBytes).status();
   CHECK(unknown.code() == absl::StatusCode::kFailedPrecondition);
@@ -215,7 +215,7 @@ TEST_CASE("unexpected loaders are rejected by name") {
 }
 
 TEST_CASE("loaders that have not connected are named, unless one has given up") {
-  FeedBuffer buffer(3, 2, kPlenty, 30ms);
+  LoaderBuffer buffer(3, 2, kPlenty, 30ms);
   REQUIRE(buffer.Open(1).ok());
   CHECK(buffer.AwaitOpen(1ms) == "loader 0 of 3 (from 0), loader 2 of 3 (from 0)");
   REQUIRE(buffer.Open(0).ok());
@@ -232,7 +232,7 @@ TEST_CASE("loaders that have not connected are named, unless one has given up") 
 }
 
 TEST_CASE("a silent loader times out the reader, by name") {
-  FeedBuffer buffer(2, 2, kPlenty, 30ms);
+  LoaderBuffer buffer(2, 2, kPlenty, 30ms);
   REQUIRE(buffer.Open(0).ok());
   REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
   REQUIRE(buffer.Take().ok());
@@ -251,10 +251,10 @@ TEST_CASE("a silent loader times out the reader, by name") {
 }
 
 TEST_CASE("loaders learn that the trainer has enough, or that it failed") {
-  FeedBuffer buffer(1, 1, kPlenty, 10s);
+  LoaderBuffer buffer(1, 1, kPlenty, 10s);
   REQUIRE(buffer.Open(0).ok());
   REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
-  const auto reader = NewFeedReader(buffer);
+  const auto reader = NewLoaderReader(buffer);
   reader->Stop();  // Does not set the result of the run.
   CHECK(reader->Next().status().code() == absl::StatusCode::kCancelled);
   CHECK(Offer(buffer, 0, 1, 1.0F) == Answer::kWait);
@@ -272,7 +272,7 @@ TEST_CASE("loaders learn that the trainer has enough, or that it failed") {
 
 TEST_CASE("the end of a run waits until all feeding loaders have learned of it") {
   const bool fails = GENERATE(false, true);
-  FeedBuffer buffer(4, 1, kPlenty, 10s);
+  LoaderBuffer buffer(4, 1, kPlenty, 10s);
   for (const uint32_t loader : {0, 1, 2}) REQUIRE(buffer.Open(loader).ok());
   REQUIRE(buffer.End(1, 0).ok());
   if (fails) {
@@ -294,10 +294,10 @@ TEST_CASE("the end of a run waits until all feeding loaders have learned of it")
 TEST_CASE(
     "a loader's error fails the trainer, with or without batches, and then the other loaders") {
   const bool has_batches = GENERATE(false, true);
-  FeedBuffer buffer(2, 1, kPlenty, 60s);
+  LoaderBuffer buffer(2, 1, kPlenty, 60s);
   for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
   if (has_batches) REQUIRE(Offer(buffer, 0, 0, 0.0F) == Answer::kTaken);
-  const auto reader = NewFeedReader(buffer);
+  const auto reader = NewLoaderReader(buffer);
   CHECK(buffer.Abandon(2, "?").code() == absl::StatusCode::kInvalidArgument);
   std::jthread loader([&buffer] {
     static_cast<void>(buffer.Abandon(1, "rows.csv:7: column 'age': 'forty' is no number"));
@@ -312,7 +312,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the bad rows of all loaders are counted") {
-  FeedBuffer buffer(2, 4, kPlenty, 10s);
+  LoaderBuffer buffer(2, 4, kPlenty, 10s);
   for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
   const auto offer = [&buffer](uint32_t loader, uint64_t number, uint64_t skipped) {
     REQUIRE(*Feed(buffer, loader, number, 0.0F, skipped) == Answer::kTaken);
@@ -327,7 +327,7 @@ TEST_CASE("the bad rows of all loaders are counted") {
 }
 
 TEST_CASE("ended_empty: all loaders have ended without a batch") {
-  FeedBuffer buffer(2, 4, kPlenty, 10s);
+  LoaderBuffer buffer(2, 4, kPlenty, 10s);
   for (const uint32_t loader : {0, 1}) REQUIRE(buffer.Open(loader).ok());
   const bool has_one = GENERATE(false, true);
   if (has_one) REQUIRE(Offer(buffer, 1, 0, 0.0F) == Answer::kTaken);
@@ -338,7 +338,7 @@ TEST_CASE("ended_empty: all loaders have ended without a batch") {
 }
 
 TEST_CASE("a loader's error after the trainer has enough is ignored") {
-  FeedBuffer buffer(1, 1, kPlenty, 60s);
+  LoaderBuffer buffer(1, 1, kPlenty, 60s);
   REQUIRE(buffer.Open(0).ok());
   buffer.Finish();
   CHECK(buffer.Abandon(0, "too late").ok());
@@ -347,7 +347,7 @@ TEST_CASE("a loader's error after the trainer has enough is ignored") {
 TEST_CASE("a stream's restarted loader continues at its offsets, and the earlier one is refused") {
   DataPosition begin({.batch_size = 1, .piece_batches = 1, .shares = 2});
   begin.Merge({{"t/0", 3}, {"t/1", 5}});
-  FeedBuffer buffer(2, 4, kPlenty, 60s, begin);
+  LoaderBuffer buffer(2, 4, kPlenty, 60s, begin);
   const auto first = buffer.Open(0);
   REQUIRE(first.ok());
   CHECK(first->position == begin);
@@ -373,7 +373,7 @@ TEST_CASE("a stream's restarted loader continues at its offsets, and the earlier
 }
 
 TEST_CASE("an early end does not wait for a batch") {
-  FeedBuffer buffer(1, 1, kPlenty, 60s);
+  LoaderBuffer buffer(1, 1, kPlenty, 60s);
   REQUIRE(buffer.Open(0).ok());
   std::jthread ending([&] { buffer.EndEarly(); });
   auto taken = buffer.Take();
@@ -384,8 +384,8 @@ TEST_CASE("an early end does not wait for a batch") {
 }
 
 TEST_CASE("a stop wakes a waiting reader") {
-  FeedBuffer buffer(1, 1, kPlenty, 60s);
-  const auto reader = NewFeedReader(buffer);
+  LoaderBuffer buffer(1, 1, kPlenty, 60s);
+  const auto reader = NewLoaderReader(buffer);
   std::jthread stopper([&reader] { reader->Stop(); });
   CHECK(reader->Next().status().code() == absl::StatusCode::kCancelled);
 }
@@ -396,7 +396,7 @@ TEST_CASE("concurrent loaders: every batch once, round-robin") {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     INFO("seed " << seed);
     // Room for fewer than one batch per loader: the loader in turn is admitted.
-    FeedBuffer buffer(kLoaders, 2, 2 * kBytes, 60s);
+    LoaderBuffer buffer(kLoaders, 2, 2 * kBytes, 60s);
     std::atomic<uint64_t> changes = 0;
     buffer.SetOnChange([&changes] {
       ++changes;

@@ -13,7 +13,7 @@
 #include "data/batch/batch.h"
 #include "data/batch/encoded_batch.h"
 #include "rpc/method.h"
-#include "services/api/feed_generated.h"
+#include "services/api/loaders_generated.h"
 
 namespace simurgh::api {
 

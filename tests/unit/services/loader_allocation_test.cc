@@ -11,7 +11,7 @@
 #include "config/cluster_config.h"
 #include "data/batch/batch_builder.h"
 #include "rpc/client.h"
-#include "services/api/feed_codec.h"
+#include "services/api/loader_rpc.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/services/trainer_end.h"

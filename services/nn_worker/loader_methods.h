@@ -8,7 +8,7 @@
 #include "config/cluster_config.h"
 #include "rpc/async.h"
 #include "rpc/server.h"
-#include "services/nn_worker/feed_buffer.h"
+#include "services/nn_worker/loader_buffer.h"
 #include "telemetry/metrics.h"
 
 namespace simurgh {
@@ -19,13 +19,13 @@ namespace simurgh {
 //
 // Threads: construct anywhere; handlers run on the server's executor, decoding on its own thread.
 // Lifetime: config, with its statistics fitted, and buffer outlive this, and this the server.
-class FeedService {
+class LoaderService {
  public:
   // rank: index into config.nn_worker.instances.
-  FeedService(const ClusterConfig& config, uint32_t rank, FeedBuffer& buffer,
-              MetricRegistry& registry, rpc::asio::any_io_executor executor);
+  LoaderService(const ClusterConfig& config, uint32_t rank, LoaderBuffer& buffer,
+                MetricRegistry& registry, rpc::asio::any_io_executor executor);
   // Requires that the server has been destroyed.
-  ~FeedService();
+  ~LoaderService();
 
   // Registers OpenFeed, FeedBatch and EndFeed.
   void Register(rpc::Server& server);
@@ -36,7 +36,7 @@ class FeedService {
   const ClusterConfig& config_;
   const uint32_t rank_;
   const std::string input_;
-  FeedBuffer& buffer_;
+  LoaderBuffer& buffer_;
   Counter& batches_;
   Counter& waits_;
   std::shared_ptr<rpc::WaitList> waiters_;

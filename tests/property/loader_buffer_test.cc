@@ -1,7 +1,7 @@
 // Loaders of all kinds against a feed buffer, beside a model of it: room, bytes, turns, and that
 // there is always something that can go on.
 
-#include "services/nn_worker/feed_buffer.h"
+#include "services/nn_worker/loader_buffer.h"
 
 #include <algorithm>
 #include <deque>
@@ -17,7 +17,7 @@
 namespace simurgh {
 namespace {
 
-using Answer = FeedBuffer::Answer;
+using Answer = LoaderBuffer::Answer;
 
 Batch Numbered(uint64_t number) {
   BatchBuilder builder(1, 1);
@@ -31,7 +31,7 @@ struct Loader {
   size_t taken = 0;
   size_t trained = 0;
   bool ended = false;
-  std::optional<FeedBuffer::Place> place;
+  std::optional<LoaderBuffer::Place> place;
 
   size_t waiting() const { return taken - trained; }
 };
@@ -150,7 +150,7 @@ class Model {
   std::vector<Loader> loaders_;
   const size_t capacity_batches_;
   const size_t capacity_bytes_;
-  FeedBuffer buffer_;
+  LoaderBuffer buffer_;
   size_t largest_ = 0;
   size_t bytes_ = 0;
   size_t turn_ = 0;

@@ -1,4 +1,4 @@
-#include "services/nn_worker/feed_buffer.h"
+#include "services/nn_worker/loader_buffer.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,9 +8,9 @@
 namespace simurgh {
 namespace {
 
-class FeedReader final : public BatchReader {
+class LoaderReader final : public BatchReader {
  public:
-  explicit FeedReader(FeedBuffer& buffer) : buffer_(buffer) {}
+  explicit LoaderReader(LoaderBuffer& buffer) : buffer_(buffer) {}
 
   StatusOr<std::optional<Batch>> Next() override {
     auto batch = buffer_.Take();
@@ -23,13 +23,13 @@ class FeedReader final : public BatchReader {
   void Stop() override { buffer_.Interrupt(); }
 
  private:
-  FeedBuffer& buffer_;
+  LoaderBuffer& buffer_;
 };
 
 }  // namespace
 
-FeedBuffer::FeedBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
-                       std::chrono::milliseconds timeout, DataPosition begin)
+LoaderBuffer::LoaderBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
+                           std::chrono::milliseconds timeout, DataPosition begin)
     : capacity_batches_(capacity_batches),
       capacity_bytes_(capacity_bytes),
       timeout_(timeout),
@@ -37,7 +37,7 @@ FeedBuffer::FeedBuffer(size_t loaders, size_t capacity_batches, size_t capacity_
       loaders_(loaders),
       turn_(begin_.turn()) {}
 
-Status FeedBuffer::Check(uint32_t loader) {
+Status LoaderBuffer::Check(uint32_t loader) {
   if (loader >= loaders_.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("loader ", loader, " is out of range, the trainer has ", loaders_.size(),
@@ -51,14 +51,14 @@ Status FeedBuffer::Check(uint32_t loader) {
   return absl::OkStatus();
 }
 
-bool FeedBuffer::NotifyIfFinished(uint32_t loader) {
+bool LoaderBuffer::NotifyIfFinished(uint32_t loader) {
   if (!finished_) return false;
   loaders_[loader].notified = true;
   changed_.NotifyAll();
   return true;
 }
 
-StatusOr<FeedBuffer::Opened> FeedBuffer::Open(uint32_t loader) {
+StatusOr<LoaderBuffer::Opened> LoaderBuffer::Open(uint32_t loader) {
   MutexLock lock(mutex_);
   SIMURGH_RETURN_IF_ERROR(Check(loader));
   Loader& opened = loaders_[loader];
@@ -69,20 +69,20 @@ StatusOr<FeedBuffer::Opened> FeedBuffer::Open(uint32_t loader) {
   return answer;
 }
 
-Status FeedBuffer::CheckSession(uint32_t loader, uint64_t session) const {
+Status LoaderBuffer::CheckSession(uint32_t loader, uint64_t session) const {
   if (session == 0 || session == loaders_[loader].session) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("another process feeds the share of loader ", loader, "; stop one of them"));
 }
 
-bool FeedBuffer::HasRoom(uint32_t loader, size_t bytes) const {
+bool LoaderBuffer::HasRoom(uint32_t loader, size_t bytes) const {
   const Loader& from = loaders_[loader];
   if (loader == turn_ && from.waiting.empty()) return true;
   return from.waiting.size() < capacity_batches_ && bytes_ + bytes <= capacity_bytes_;
 }
 
-StatusOr<FeedBuffer::Reservation> FeedBuffer::Reserve(uint32_t loader, uint64_t number,
-                                                      size_t bytes, uint64_t session) {
+StatusOr<LoaderBuffer::Reservation> LoaderBuffer::Reserve(uint32_t loader, uint64_t number,
+                                                          size_t bytes, uint64_t session) {
   MutexLock lock(mutex_);
   SIMURGH_RETURN_IF_ERROR(Check(loader));
   if (NotifyIfFinished(loader)) return Reservation{Answer::kEnough};
@@ -107,7 +107,7 @@ StatusOr<FeedBuffer::Reservation> FeedBuffer::Reserve(uint32_t loader, uint64_t 
   return Reservation{Answer::kRoom, Place(*this, loader, bytes, session)};
 }
 
-Status FeedBuffer::Fill(const Place& place, Batch batch, uint64_t skipped) {
+Status LoaderBuffer::Fill(const Place& place, Batch batch, uint64_t skipped) {
   Status status;
   {
     MutexLock lock(mutex_);
@@ -127,7 +127,7 @@ Status FeedBuffer::Fill(const Place& place, Batch batch, uint64_t skipped) {
   return status;
 }
 
-void FeedBuffer::Release(uint32_t loader, size_t bytes) {
+void LoaderBuffer::Release(uint32_t loader, size_t bytes) {
   {
     MutexLock lock(mutex_);
     loaders_[loader].reserved = false;
@@ -136,26 +136,26 @@ void FeedBuffer::Release(uint32_t loader, size_t bytes) {
   NotifyChange();
 }
 
-void FeedBuffer::NotifyChange() {
+void LoaderBuffer::NotifyChange() {
   changed_.NotifyAll();
   if (on_change_) on_change_();
 }
 
-void FeedBuffer::EpochEnded() {
+void LoaderBuffer::EpochEnded() {
   for (size_t passed = 0; passed < loaders_.size(); ++passed) {
     if (!loaders_[turn_].ended || !loaders_[turn_].waiting.empty()) return;
     turn_ = (turn_ + 1) % loaders_.size();
   }
 }
 
-void FeedBuffer::DropAll() {
+void LoaderBuffer::DropAll() {
   for (Loader& loader : loaders_) {
     for (const Waiting& one : loader.waiting) bytes_ -= one.bytes;
     loader.waiting.clear();
   }
 }
 
-Status FeedBuffer::End(uint32_t loader, uint64_t batches, uint64_t skipped, bool short_step) {
+Status LoaderBuffer::End(uint32_t loader, uint64_t batches, uint64_t skipped, bool short_step) {
   {
     MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(Check(loader));
@@ -177,11 +177,11 @@ Status FeedBuffer::End(uint32_t loader, uint64_t batches, uint64_t skipped, bool
   return absl::OkStatus();
 }
 
-std::string FeedBuffer::NameOf(size_t loader) const {
+std::string LoaderBuffer::NameOf(size_t loader) const {
   return absl::StrCat("loader ", loader, " of ", loaders_.size(), " (from 0)");
 }
 
-Status FeedBuffer::Abandon(uint32_t loader, std::string_view reason, bool start_again) {
+Status LoaderBuffer::Abandon(uint32_t loader, std::string_view reason, bool start_again) {
   {
     MutexLock lock(mutex_);
     SIMURGH_RETURN_IF_ERROR(Check(loader));
@@ -196,7 +196,7 @@ Status FeedBuffer::Abandon(uint32_t loader, std::string_view reason, bool start_
   return absl::OkStatus();
 }
 
-std::string FeedBuffer::AwaitOpen(std::chrono::milliseconds patience) {
+std::string LoaderBuffer::AwaitOpen(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   MutexLock lock(mutex_);
   while (true) {
@@ -209,7 +209,7 @@ std::string FeedBuffer::AwaitOpen(std::chrono::milliseconds patience) {
   }
 }
 
-StatusOr<std::optional<Batch>> FeedBuffer::Take() {
+StatusOr<std::optional<Batch>> LoaderBuffer::Take() {
   std::optional<Batch> batch;
   {
     MutexLock lock(mutex_);
@@ -242,7 +242,7 @@ StatusOr<std::optional<Batch>> FeedBuffer::Take() {
   return batch;
 }
 
-void FeedBuffer::EndEarly() {
+void LoaderBuffer::EndEarly() {
   {
     MutexLock lock(mutex_);
     ends_early_ = true;
@@ -250,7 +250,7 @@ void FeedBuffer::EndEarly() {
   changed_.NotifyAll();
 }
 
-void FeedBuffer::Interrupt() {
+void LoaderBuffer::Interrupt() {
   {
     MutexLock lock(mutex_);
     interrupted_ = true;
@@ -258,7 +258,7 @@ void FeedBuffer::Interrupt() {
   changed_.NotifyAll();
 }
 
-void FeedBuffer::Finish() {
+void LoaderBuffer::Finish() {
   {
     MutexLock lock(mutex_);
     finished_ = true;
@@ -267,7 +267,7 @@ void FeedBuffer::Finish() {
   if (on_change_) on_change_();
 }
 
-void FeedBuffer::Fail(std::string reason) {
+void LoaderBuffer::Fail(std::string reason) {
   {
     MutexLock lock(mutex_);
     if (!failure_) failure_ = std::move(reason);
@@ -277,7 +277,7 @@ void FeedBuffer::Fail(std::string reason) {
   NotifyChange();
 }
 
-void FeedBuffer::AwaitNotifiedAll(std::chrono::steady_clock::time_point deadline) {
+void LoaderBuffer::AwaitNotifiedAll(std::chrono::steady_clock::time_point deadline) {
   MutexLock lock(mutex_);
   const auto feeds = [](const Loader& loader) {
     return loader.open && !loader.ended && !loader.notified;
@@ -286,26 +286,26 @@ void FeedBuffer::AwaitNotifiedAll(std::chrono::steady_clock::time_point deadline
   }
 }
 
-uint64_t FeedBuffer::skipped_rows() const {
+uint64_t LoaderBuffer::skipped_rows() const {
   MutexLock lock(mutex_);
   uint64_t rows = 0;
   for (const Loader& loader : loaders_) rows += loader.skipped;
   return rows;
 }
 
-bool FeedBuffer::ended_empty() const {
+bool LoaderBuffer::ended_empty() const {
   MutexLock lock(mutex_);
   return std::ranges::all_of(
       loaders_, [](const Loader& loader) { return loader.ended && loader.taken == 0; });
 }
 
-size_t FeedBuffer::bytes() const {
+size_t LoaderBuffer::bytes() const {
   MutexLock lock(mutex_);
   return bytes_;
 }
 
-std::unique_ptr<BatchReader> NewFeedReader(FeedBuffer& buffer) {
-  return std::make_unique<FeedReader>(buffer);
+std::unique_ptr<BatchReader> NewLoaderReader(LoaderBuffer& buffer) {
+  return std::make_unique<LoaderReader>(buffer);
 }
 
 }  // namespace simurgh

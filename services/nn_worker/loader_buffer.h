@@ -36,7 +36,7 @@ namespace simurgh {
 // offsets of the batches that were taken, and those of an earlier session are refused.
 //
 // Threads: any.
-class FeedBuffer {
+class LoaderBuffer {
  public:
   enum class Answer {
     kRoom,
@@ -67,11 +67,11 @@ class FeedBuffer {
     }
 
    private:
-    friend class FeedBuffer;
-    Place(FeedBuffer& buffer, uint32_t loader, size_t bytes, uint64_t session)
+    friend class LoaderBuffer;
+    Place(LoaderBuffer& buffer, uint32_t loader, size_t bytes, uint64_t session)
         : buffer_(&buffer), loader_(loader), bytes_(bytes), session_(session) {}
 
-    FeedBuffer* buffer_;
+    LoaderBuffer* buffer_;
     uint32_t loader_;
     size_t bytes_;
     uint64_t session_;
@@ -85,8 +85,8 @@ class FeedBuffer {
   // capacity_batches: of each loader. capacity_bytes: of all loaders, not counting the batch that
   // is taken next. timeout: see Take. begin: where the loaders begin, and whose turn
   // it is.
-  FeedBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
-             std::chrono::milliseconds timeout, DataPosition begin = {});
+  LoaderBuffer(size_t loaders, size_t capacity_batches, size_t capacity_bytes,
+               std::chrono::milliseconds timeout, DataPosition begin = {});
 
   struct Opened {
     uint64_t taken = 0;     // Batches of the loader.
@@ -203,6 +203,6 @@ class FeedBuffer {
 };
 
 // Reads from a buffer. An error of Take fails the buffer. Lifetime: the buffer outlives it.
-std::unique_ptr<BatchReader> NewFeedReader(FeedBuffer& buffer);
+std::unique_ptr<BatchReader> NewLoaderReader(LoaderBuffer& buffer);
 
 }  // namespace simurgh

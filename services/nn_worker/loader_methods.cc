@@ -1,4 +1,4 @@
-#include "services/nn_worker/feed_methods.h"
+#include "services/nn_worker/loader_methods.h"
 
 #include <string>
 #include <utility>
@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "config/cluster_config.h"
 #include "data/reading/batch_reader.h"
-#include "services/api/feed_codec.h"
+#include "services/api/loader_rpc.h"
 #include "services/api/peer_clients.h"
 #include "services/api/reply.h"
 
@@ -26,18 +26,18 @@ Status CheckInput(const std::string& own, const flatbuffers::String* loader) {
                    "; use the same file, overrides, training files and plug-ins for both"));
 }
 
-rpc::Outgoing<api::FeedBatch::Response> Encode(FeedBuffer::Answer answer) {
+rpc::Outgoing<api::FeedBatch::Response> Encode(LoaderBuffer::Answer answer) {
   flatbuffers::FlatBufferBuilder builder;
   const auto root =
-      api::wire::CreateFeedBatchResponse(builder, answer != FeedBuffer::Answer::kEnough);
+      api::wire::CreateFeedBatchResponse(builder, answer != LoaderBuffer::Answer::kEnough);
   return {builder, root};
 }
 
 }  // namespace
 
-struct FeedService::Methods {
+struct LoaderService::Methods {
   static Reply<api::OpenFeed> Open(rpc::RequestOf<api::OpenFeed::Request> request,
-                                   FeedService& service) {
+                                   LoaderService& service) {
     const auto& table = request.table();
     const size_t ranks = service.config_.nn_worker.instances.size();
     if (table.ranks() != ranks || table.rank() != service.rank_) {
@@ -56,7 +56,7 @@ struct FeedService::Methods {
       spdlog::warn("refused loader {}: {}", table.loader(), std::string(status.message()));
       co_return status;
     }
-    SIMURGH_CO_ASSIGN_OR_RETURN(const FeedBuffer::Opened opened,
+    SIMURGH_CO_ASSIGN_OR_RETURN(const LoaderBuffer::Opened opened,
                                 service.buffer_.Open(table.loader()));
     spdlog::info("loader connected: loader={} loaders={} taken_batches={}", table.loader(), loaders,
                  opened.taken);
@@ -70,7 +70,7 @@ struct FeedService::Methods {
   // A waiting batch holds its encoded bytes only, and a loader has few calls in flight.
   static Reply<api::FeedBatch> Feed(rpc::RequestOf<api::FeedBatch::Request> request,
                                     const std::shared_ptr<api::FedBatch>& fed,
-                                    FeedService& service) {
+                                    LoaderService& service) {
     const rpc::Clock::time_point deadline = api::AnswerBefore(request.deadline());
     const auto waiters = service.waiters_;
     const auto& table = request.table();
@@ -80,19 +80,19 @@ struct FeedService::Methods {
     }
     while (true) {
       SIMURGH_CO_ASSIGN_OR_RETURN(
-          FeedBuffer::Reservation reserved,
+          LoaderBuffer::Reservation reserved,
           service.buffer_.Reserve(table.loader(), table.number(), bytes, table.session()));
-      if (reserved.answer == FeedBuffer::Answer::kRoom && table.idle()) {
+      if (reserved.answer == LoaderBuffer::Answer::kRoom && table.idle()) {
         SIMURGH_CO_RETURN_IF_ERROR(reserved.place->Fill(
             {.idle = true, .progress = api::DecodeProgress(table)}, table.skipped()));
-      } else if (reserved.answer == FeedBuffer::Answer::kRoom) {
+      } else if (reserved.answer == LoaderBuffer::Answer::kRoom) {
         auto decoded = co_await rpc::RunOn(service.decoding_.get_executor(),
                                            [&] { return api::DecodeFeed(*fed, service.config_); });
         SIMURGH_CO_ASSIGN_OR_RETURN(Batch batch, std::move(decoded));
         batch.progress = api::DecodeProgress(table);
         SIMURGH_CO_RETURN_IF_ERROR(reserved.place->Fill(std::move(batch), table.skipped()));
-      } else if (reserved.answer != FeedBuffer::Answer::kWait) {
-        const bool is_batch = reserved.answer == FeedBuffer::Answer::kTaken && !table.idle();
+      } else if (reserved.answer != LoaderBuffer::Answer::kWait) {
+        const bool is_batch = reserved.answer == LoaderBuffer::Answer::kTaken && !table.idle();
         if (is_batch) service.batches_.Add();
         co_return Encode(reserved.answer);
       } else {
@@ -105,7 +105,7 @@ struct FeedService::Methods {
   }
 
   static Reply<api::EndFeed> End(rpc::RequestOf<api::EndFeed::Request> request,
-                                 FeedService& service) {
+                                 LoaderService& service) {
     const auto& table = request.table();
     if (table.error() != nullptr) {
       SIMURGH_CO_RETURN_IF_ERROR(service.buffer_.Abandon(
@@ -120,8 +120,8 @@ struct FeedService::Methods {
   }
 };
 
-FeedService::FeedService(const ClusterConfig& config, uint32_t rank, FeedBuffer& buffer,
-                         MetricRegistry& registry, rpc::asio::any_io_executor executor)
+LoaderService::LoaderService(const ClusterConfig& config, uint32_t rank, LoaderBuffer& buffer,
+                             MetricRegistry& registry, rpc::asio::any_io_executor executor)
     : config_(config),
       rank_(rank),
       input_(InputAgreement(config)),
@@ -136,12 +136,12 @@ FeedService::FeedService(const ClusterConfig& config, uint32_t rank, FeedBuffer&
   });
 }
 
-FeedService::~FeedService() {
+LoaderService::~LoaderService() {
   buffer_.SetOnChange(nullptr);
   decoding_.join();
 }
 
-void FeedService::Register(rpc::Server& server) {
+void LoaderService::Register(rpc::Server& server) {
   rpc::Register(server, api::kOpenFeed,
                 [this](auto request) { return Methods::Open(std::move(request), *this); });
   const size_t dense_width = DenseColumns(config_.data).size();
