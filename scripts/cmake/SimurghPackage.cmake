@@ -1,7 +1,7 @@
 # `cmake --install`, and a Debian package by `cpack`.
 include(GNUInstallDirs)
 
-install(TARGETS embedding-ps embedding-worker nn-worker simurgh simurgh-feed RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS embedding-ps embedding-worker nn-worker row-server simurgh simurgh-feed RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY config/deploy/systemd/ DESTINATION lib/systemd/system FILES_MATCHING PATTERN "*.service")
 install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES config/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME configuration.md)

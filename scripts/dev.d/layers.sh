@@ -107,7 +107,7 @@ awk -v arrows="$ARROWS" -v offers="$OFFERS" -v all_files="$((${#@} == 0))" '
     if (included ~ /^\.\./ || (included ~ /^tests\// && here != "tests") ||
         (included ~ /^bench\// && (here != "tests" || included !~ /^bench\/datagen\//))) complain("must not include " included)
     if (here == "tests") next
-    daemon = "^services/(embedding_ps|embedding_worker|loader|nn_worker|simurgh)/"
+    daemon = "^services/(embedding_ps|embedding_worker|loader|nn_worker|row_server|simurgh)/"
     if (FILENAME ~ daemon && match(included, daemon) && index(FILENAME, substr(included, 1, RLENGTH)) != 1 &&
         FILENAME included !~ /nn_worker.*embedding|services\/simurgh.*(embedding|nn_worker)/) complain("includes another daemon: " included)
     if (is_offered && FILENAME !~ /base\/log.h$/ && included ~ /^(boost|cuda|cublas|nccl|flatbuffers|prometheus|spdlog)/) {

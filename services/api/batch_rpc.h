@@ -97,7 +97,7 @@ class BatchClient : public EmbeddingPort {
   // Errors: of RowSaver, naming the server; UNAVAILABLE or DEADLINE_EXCEEDED of the last worker.
   // Threads: not the executor's.
   StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call);
-  // The same with RowServer::RestoreRows.
+  // The same with RowPort::RestoreRows.
   StatusOr<SaveProgress> RestoreRows(const RestoreRowsCall& call);
 
   void Stop() override { StopAfter(std::chrono::milliseconds(0)); }

@@ -85,9 +85,9 @@ struct SaveProgress {
 // Errors: see Partition; UNAVAILABLE or DEADLINE_EXCEEDED when the server is not reachable in time;
 // FAILED_PRECONDITION when its bucket map differs.
 // Threads: call from one executor.
-class RowServer {
+class RowPort {
  public:
-  virtual ~RowServer() = default;
+  virtual ~RowPort() = default;
 
   [[nodiscard]] virtual rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call,
                                                                   rpc::CallOptions options) = 0;
@@ -214,10 +214,10 @@ SaveProgress Decode(const wire::SaveRowsResponse& response);
 
 namespace simurgh {
 
-// Calls the RowServer of another process.
+// Calls the RowPort of another process.
 //
 // Threads: call from the clients' executor.
-class RowClient : public RowServer {
+class RowClient : public RowPort {
  public:
   // name: for errors, "embedding-ps 1".
   RowClient(std::string name, std::unique_ptr<PeerClients> clients, uint64_t map_version);

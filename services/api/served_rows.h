@@ -33,7 +33,7 @@ inline ClusterConfig ClusterOf(const ServingConfig& config) {
   return cluster;
 }
 
-// Methods of `embedding-ps --serve`. The tables are in served_rows.fbs. The number and meaning of a
+// Methods of `row-server`. The tables are in served_rows.fbs. The number and meaning of a
 // method never change.
 
 using UseVersions = rpc::MethodOf<rpc::MessageOf<wire::UseVersionsRequest>,

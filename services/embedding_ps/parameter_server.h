@@ -41,7 +41,7 @@ std::vector<TableConfig> SharesOf(const ClusterConfig& config);
 //
 // Threads: call from one executor.
 // Lifetime: must outlive every call.
-class ParameterServer : public RowServer {
+class ParameterServer : public RowPort {
  public:
   // Largest piece of a request, in ids.
   static constexpr size_t kIdsPerTurn = 4'096;

@@ -44,7 +44,7 @@ Status CheckSize(size_t bytes, size_t expected) {
 
 EmbeddingWorker::EmbeddingWorker(const ClusterConfig& config, uint64_t incarnation,
                                  rpc::asio::any_io_executor compute,
-                                 std::vector<std::unique_ptr<RowServer>> servers,
+                                 std::vector<std::unique_ptr<RowPort>> servers,
                                  WorkerMetrics& metrics)
     : layout_(LayoutOf(config)),
       map_(MapOf(config)),

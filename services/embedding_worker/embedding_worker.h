@@ -32,8 +32,8 @@ class EmbeddingWorker {
  public:
   // servers: by index.
   EmbeddingWorker(const ClusterConfig& config, uint64_t incarnation,
-                  rpc::asio::any_io_executor compute,
-                  std::vector<std::unique_ptr<RowServer>> servers, WorkerMetrics& metrics);
+                  rpc::asio::any_io_executor compute, std::vector<std::unique_ptr<RowPort>> servers,
+                  WorkerMetrics& metrics);
 
   std::shared_ptr<BufferedBatch> LeaseBatch() { return batches_.Lease(); }
 

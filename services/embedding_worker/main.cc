@@ -55,9 +55,9 @@ class EmbeddingWorkerDaemon : public Daemon {
                                           compute_.get_executor(), MakeServers(context), metrics_);
   }
 
-  std::vector<std::unique_ptr<RowServer>> MakeServers(const DaemonContext& context) {
+  std::vector<std::unique_ptr<RowPort>> MakeServers(const DaemonContext& context) {
     const ClusterConfig& config = context.config();
-    std::vector<std::unique_ptr<RowServer>> servers;
+    std::vector<std::unique_ptr<RowPort>> servers;
     for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
       auto clients = std::make_unique<PeerClients>(
           listener_.thread().executor(), config.embedding_ps.instances[i].address, context.hello(),

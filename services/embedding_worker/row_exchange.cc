@@ -86,7 +86,7 @@ struct RowExchange::PushState {
 };
 
 RowExchange::RowExchange(const ClusterConfig& config, rpc::asio::any_io_executor compute,
-                         std::vector<std::unique_ptr<RowServer>> servers, WorkerMetrics& metrics)
+                         std::vector<std::unique_ptr<RowPort>> servers, WorkerMetrics& metrics)
     : compute_(std::move(compute)),
       servers_(std::move(servers)),
       row_wire_(config.embedding_worker.row_precision, DimsOf(config)),
@@ -229,7 +229,7 @@ rpc::awaitable<Status> RowExchange::EndRun(StepId step_id, rpc::CallOptions opti
 template <typename Call>
 rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SumProgress(
     Call call, rpc::CallOptions options,
-    rpc::awaitable<StatusOr<SaveProgress>> (RowServer::*method)(Call, rpc::CallOptions)) {
+    rpc::awaitable<StatusOr<SaveProgress>> (RowPort::*method)(Call, rpc::CallOptions)) {
   SaveProgress all{.done = true};
   const auto one = [&](uint32_t server) -> rpc::awaitable<Status> {
     Call own = call;
@@ -251,12 +251,12 @@ rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SumProgress(
 
 rpc::awaitable<StatusOr<SaveProgress>> RowExchange::SaveRows(SaveRowsCall call,
                                                              rpc::CallOptions options) {
-  return SumProgress(std::move(call), options, &RowServer::SaveRows);
+  return SumProgress(std::move(call), options, &RowPort::SaveRows);
 }
 
 rpc::awaitable<StatusOr<SaveProgress>> RowExchange::RestoreRows(RestoreRowsCall call,
                                                                 rpc::CallOptions options) {
-  return SumProgress(std::move(call), options, &RowServer::RestoreRows);
+  return SumProgress(std::move(call), options, &RowPort::RestoreRows);
 }
 
 }  // namespace simurgh

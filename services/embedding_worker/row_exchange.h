@@ -61,7 +61,7 @@ class RowCacheRanks {
 class RowExchange {
  public:
   RowExchange(const ClusterConfig& config, rpc::asio::any_io_executor compute,
-              std::vector<std::unique_ptr<RowServer>> servers, WorkerMetrics& metrics);
+              std::vector<std::unique_ptr<RowPort>> servers, WorkerMetrics& metrics);
 
   struct Rows {
     std::shared_ptr<AlignedBuffer> floats;  // Layout: the batch's plan.
@@ -97,7 +97,7 @@ class RowExchange {
   template <typename Call>
   [[nodiscard]] rpc::awaitable<StatusOr<SaveProgress>> SumProgress(
       Call call, rpc::CallOptions options,
-      rpc::awaitable<StatusOr<SaveProgress>> (RowServer::*method)(Call, rpc::CallOptions));
+      rpc::awaitable<StatusOr<SaveProgress>> (RowPort::*method)(Call, rpc::CallOptions));
 
   // Runs call(server) for all servers concurrently. seconds, stage: as for StageTimer.
   template <typename Call>
@@ -112,7 +112,7 @@ class RowExchange {
                                               rpc::CallOptions options);
 
   const rpc::asio::any_io_executor compute_;
-  const std::vector<std::unique_ptr<RowServer>> servers_;
+  const std::vector<std::unique_ptr<RowPort>> servers_;
   const RowWire row_wire_;
   const RowWire gradient_wire_;
   WorkerMetrics& metrics_;

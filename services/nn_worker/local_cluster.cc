@@ -28,7 +28,7 @@ StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Create(const ClusterConfig
                                                              MetricRegistry& registry,
                                                              const LearningRates& rates) {
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(config, registry, rates));
-  std::vector<std::unique_ptr<RowServer>> servers;
+  std::vector<std::unique_ptr<RowPort>> servers;
   for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
     cluster->server_metrics_.push_back(std::make_unique<ServerMetrics>(registry, config));
     SIMURGH_ASSIGN_OR_RETURN(auto server,

@@ -116,7 +116,7 @@ struct SavedCheckpoint {
 // Threads: one at a time.
 class ModelSaver {
  public:
-  // Passes the call on to all servers: RowServer::SaveRows.
+  // Passes the call on to all servers: RowPort::SaveRows.
   using SaveRows = std::function<StatusOr<SaveProgress>(const SaveRowsCall& call)>;
 
   // Prepares the folder; from now on no older start completes a checkpoint. continued: the

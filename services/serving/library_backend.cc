@@ -17,9 +17,8 @@ uint32_t ThreadsOf(const ServingConfig& config) {
   return config.threads > 0 ? config.threads : std::max(1U, std::thread::hardware_concurrency());
 }
 
-ModelVersion::Options LoadingOf(const ServingConfig& config, std::vector<std::string> overrides,
-                                std::shared_ptr<RemoteRows> rows) {
-  return {.overrides = std::move(overrides),
+ModelVersion::Options LoadingOf(const ServingConfig& config, std::shared_ptr<RemoteRows> rows) {
+  return {.overrides = config.model_overrides,
           .allow_plugins = config.allow_plugins,
           .remote = std::move(rows),
           .hot_row_bytes = config.hot_row_bytes / ThreadsOf(config)};
@@ -41,15 +40,15 @@ Status Gone(const LoadedVersion& version) {
 
 }  // namespace
 
-LibraryBackend::LibraryBackend(const ServingConfig& config, std::vector<std::string> overrides,
-                               std::shared_ptr<RemoteRows> rows, MetricRegistry& registry)
+LibraryBackend::LibraryBackend(const ServingConfig& config, std::shared_ptr<RemoteRows> rows,
+                               MetricRegistry& registry)
     : is_remote_(rows != nullptr),
       versions_({.model = config.model,
                  .version = VersionOf(config),
                  .poll = config.poll,
                  .max_age = config.max_age,
                  .memory_budget = config.memory_budget,
-                 .loading = LoadingOf(config, std::move(overrides), std::move(rows))},
+                 .loading = LoadingOf(config, std::move(rows))},
                 registry),
       scorer_({.threads = ThreadsOf(config),
                .max_batch_rows = config.max_batch_rows,

@@ -51,7 +51,7 @@ StatusOr<std::shared_ptr<RowServers>> RowServers::Create(const ServingConfig& co
     for (size_t i = 0; i < instances.size(); ++i) {
       servers->servers_[i].client = std::make_unique<rpc::Client>(
           servers->thread_.executor(), instances[i].address, HelloOf(cluster, servers->user_),
-          OptionsFor(options.client, "embedding-ps", instances, i), &servers->observer_);
+          OptionsFor(options.client, "row-server", instances, i), &servers->observer_);
     }
   });
   return servers;
@@ -116,9 +116,9 @@ Status RowServers::Check(size_t server, std::span<const VersionName> versions,
   for (const VersionName& theirs : answer.versions) {
     for (const VersionName& own : versions) {
       if (theirs.training == own.training) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          name, " has the rows of another model: training ", theirs.training, " instead of ",
-          own.training, "; start it with --serve and the folder of this model"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " has the rows of another model: training ", theirs.training,
+                       " instead of ", own.training, "; start it with the folder of this model"));
     }
   }
   return absl::OkStatus();

@@ -22,7 +22,7 @@
 
 namespace simurgh {
 
-// The processes `embedding-ps --serve` of serving.servers, over RPC.
+// The processes `row-server` of serving.servers, over RPC.
 //
 // A server that did not answer is not asked for rows until it answers Use(), so that requests fail
 // at once.

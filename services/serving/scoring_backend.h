@@ -58,10 +58,10 @@ class ScoringBackend {
 // The versions of a model's folder, and the threads that predict with them.
 class LibraryBackend final : public ScoringBackend {
  public:
-  // overrides: see ConfigOfModel(). rows: the servers of the rows; null: they are in this process.
+  // rows: the servers of the rows; null: they are in this process.
   // Lifetime: the registry outlives the backend.
-  LibraryBackend(const ServingConfig& config, std::vector<std::string> overrides,
-                 std::shared_ptr<RemoteRows> rows, MetricRegistry& registry);
+  LibraryBackend(const ServingConfig& config, std::shared_ptr<RemoteRows> rows,
+                 MetricRegistry& registry);
 
   LoadedVersion Current() override;
   LoadedVersion Find(uint64_t step) override;

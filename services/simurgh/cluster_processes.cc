@@ -35,16 +35,16 @@ std::string ProgramFolder() {
 
 }  // namespace
 
-Cluster::Cluster(const ClusterConfig& config, Arguments arguments, std::string logs,
-                 const std::string& host)
+ClusterProcesses::ClusterProcesses(const ClusterConfig& config, Arguments arguments,
+                                   std::string logs, const std::string& host)
     : config_(config),
       folder_(ProgramFolder()),
       programs_(ProgramsOf(config, host)),
       arguments_(std::move(arguments)),
       logs_(std::move(logs)) {}
 
-std::vector<Cluster::Program> Cluster::ProgramsOf(const ClusterConfig& config,
-                                                  const std::string& host) {
+std::vector<ClusterProcesses::Program> ClusterProcesses::ProgramsOf(const ClusterConfig& config,
+                                                                    const std::string& host) {
   std::vector<Program> programs;
   for (const ListedDaemon& daemon : DaemonsOf(config)) {
     if (!host.empty() && HostOf(daemon) != host) continue;
@@ -58,8 +58,8 @@ std::vector<Cluster::Program> Cluster::ProgramsOf(const ClusterConfig& config,
   return programs;
 }
 
-std::vector<std::string> Cluster::CommandLine(const std::string& program,
-                                              const std::vector<std::string>& more) const {
+std::vector<std::string> ClusterProcesses::CommandLine(const std::string& program,
+                                                       const std::vector<std::string>& more) const {
   std::vector<std::string> words{absl::StrCat(folder_, "/", program)};
   words.insert(words.end(), arguments_.of_all.begin(), arguments_.of_all.end());
   words.insert(words.end(), more.begin(), more.end());
@@ -78,7 +78,7 @@ ExitCode CodeOf(int wait_status) {
 
 }  // namespace
 
-StatusOr<ExitCode> Cluster::Check() const {
+StatusOr<ExitCode> ClusterProcesses::Check() const {
   for (const ListedDaemon& daemon : DaemonsOf(config_)) {
     if (daemon.kind != "embedding-ps" && daemon.kind != "embedding-worker") continue;
     const auto address = rpc::ParseAddress(daemon.instance.address);
@@ -110,7 +110,7 @@ StatusOr<ExitCode> Cluster::Check() const {
   return ExitCode::kOk;
 }
 
-Status Cluster::Start() {
+Status ClusterProcesses::Start() {
   for (const Program& program : programs_) {
     for (const size_t index : program.indexes) {
       std::error_code ignored;
@@ -121,7 +121,7 @@ Status Cluster::Start() {
   return absl::OkStatus();
 }
 
-Status Cluster::StartOne(const Program& program, size_t index) {
+Status ClusterProcesses::StartOne(const Program& program, size_t index) {
   Child child{.program = program, .index = index, .pid = 0, .told_to_stop = {}};
   std::vector<std::string> own;
   if (program.role == Role::kTrainer) {
@@ -138,7 +138,7 @@ Status Cluster::StartOne(const Program& program, size_t index) {
   return absl::OkStatus();
 }
 
-void Cluster::StartDue() {
+void ClusterProcesses::StartDue() {
   // Without nn-workers that train or save, nothing needs the daemons.
   if (failure_ || !IsNeeded() || (interrupted_ && !Runs(Role::kTrainer))) restarts_.clear();
   for (const Restart& restart : std::exchange(restarts_, {})) {
@@ -150,7 +150,7 @@ void Cluster::StartDue() {
   }
 }
 
-void Cluster::WriteState() const {
+void ClusterProcesses::WriteState() const {
   RunState state{.processes = {{"simurgh", ::getpid(), StartTimeOf(::getpid()).value_or(0)}}};
   for (const Child& child : children_) {
     state.processes.push_back(
@@ -172,7 +172,7 @@ sigset_t HandledSignals() {
   return set;
 }
 
-ExitCode Cluster::Supervise() {
+ExitCode ClusterProcesses::Supervise() {
   constexpr timespec kViewInterval{.tv_sec = 0, .tv_nsec = 100'000'000};
   const sigset_t signals = HandledSignals();
   std::vector<std::string> others;  // Their warnings are shown.
@@ -214,7 +214,7 @@ ExitCode Cluster::Supervise() {
   return failure_.value_or(ExitCode::kOk);
 }
 
-void Cluster::Reap() {
+void ClusterProcesses::Reap() {
   int status = 0;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     const auto found = std::find_if(children_.begin(), children_.end(),
@@ -226,7 +226,7 @@ void Cluster::Reap() {
   }
 }
 
-void Cluster::OnEnd(const Child& child, int wait_status) {
+void ClusterProcesses::OnEnd(const Child& child, int wait_status) {
   constexpr size_t kLogLines = 5;
   if (child.killed ||
       (interrupted_ && child.program.role != Role::kTrainer && !IsNeededToSave(child))) {
@@ -251,7 +251,7 @@ void Cluster::OnEnd(const Child& child, int wait_status) {
   if (!children_.empty()) std::cerr << "simurgh: stopping the other daemons" << std::endl;
 }
 
-bool Cluster::Recover(const Child& child, int wait_status) {
+bool ClusterProcesses::Recover(const Child& child, int wait_status) {
   constexpr int kMaxLosses = 3;
   // Nn-workers notice the loss of another one, and end by themselves.
   constexpr std::chrono::seconds kGrace{5};
@@ -285,12 +285,12 @@ bool Cluster::Recover(const Child& child, int wait_status) {
   return true;
 }
 
-bool Cluster::IsNeededToSave(const Child& child) const {
+bool ClusterProcesses::IsNeededToSave(const Child& child) const {
   return config_.recovers() && child.program.role == Role::kEmbedding && !child.told_to_stop &&
          Runs(Role::kTrainer);
 }
 
-void Cluster::StartTrainersAgain() {
+void ClusterProcesses::StartTrainersAgain() {
   start_again_.reset();
   if (!checkpoints_.empty())
     arguments_.resume = "auto";  // The model of --resume was for the first start.
@@ -304,12 +304,12 @@ void Cluster::StartTrainersAgain() {
   }
 }
 
-bool Cluster::Runs(Role role) const {
+bool ClusterProcesses::Runs(Role role) const {
   return std::any_of(children_.begin(), children_.end(),
                      [&](const Child& child) { return child.program.role == role; });
 }
 
-void Cluster::Tell(Role role) {
+void ClusterProcesses::Tell(Role role) {
   for (Child& child : children_) {
     if (child.program.role != role || child.told_to_stop) continue;
     child.told_to_stop = Clock::now();
@@ -317,7 +317,7 @@ void Cluster::Tell(Role role) {
   }
 }
 
-void Cluster::KillWhatDoesNotStop() {
+void ClusterProcesses::KillWhatDoesNotStop() {
   // A daemon ends its calls, then drains.
   const auto patience = config_.rpc.call_timeout + DaemonDescription().drain_timeout;
   for (Child& child : children_) {
@@ -332,7 +332,7 @@ void Cluster::KillWhatDoesNotStop() {
   }
 }
 
-void Cluster::StopWhatIsNotNeeded() {
+void ClusterProcesses::StopWhatIsNotNeeded() {
   if (IsNeeded() && !interrupted_ && !failure_) return;
   Tell(Role::kTrainer);
   // A rank of another host may still train to the next step, and save.
@@ -341,7 +341,7 @@ void Cluster::StopWhatIsNotNeeded() {
   if (!Runs(Role::kTrainer) && !Runs(Role::kLoader)) Tell(Role::kEmbedding);
 }
 
-Status Cluster::WatchOthers() {
+Status ClusterProcesses::WatchOthers() {
   const std::string& first = programs_.front().name;
   SIMURGH_ASSIGN_OR_RETURN(
       watch_, TrainingWatch::Start(config_, first == "simurgh-feed" ? "loader" : first));
@@ -349,7 +349,7 @@ Status Cluster::WatchOthers() {
   return absl::OkStatus();
 }
 
-void Cluster::LookElsewhere() {
+void ClusterProcesses::LookElsewhere() {
   if (!goes_on_elsewhere_ || failure_) return;
   const std::optional<Status> end = watch_->Look();
   if (interrupted_ && !end) watch_->StopTraining();
@@ -369,13 +369,13 @@ void Cluster::LookElsewhere() {
   failure_ = ExitCode::kRuntimeFailure;
 }
 
-void Cluster::Kill() {
+void ClusterProcesses::Kill() {
   for (const Child& child : children_) ::kill(child.pid, SIGKILL);
   for (const Child& child : children_) ::waitpid(child.pid, nullptr, 0);
   children_.clear();
 }
 
-void Cluster::Kill(Role role) {
+void ClusterProcesses::Kill(Role role) {
   const auto plays = [role](const Child& child) { return child.program.role == role; };
   for (const Child& child : children_) {
     if (plays(child)) ::kill(child.pid, SIGKILL);

@@ -37,7 +37,7 @@ sigset_t HandledSignals();
 // An nn-worker and a loader may end before the others. When training has ended, or one daemon has
 // ended otherwise, or a signal has come, the rest is stopped: nn-workers and loaders first, since
 // they use the others.
-class Cluster {
+class ClusterProcesses {
  public:
   struct Arguments {
     std::vector<std::string> of_all;  // Of every daemon, for its configuration.
@@ -46,9 +46,9 @@ class Cluster {
   };
 
   // host: of the daemons; empty: all. Lifetime: `config` outlives the cluster.
-  Cluster(const ClusterConfig& config, Arguments arguments, std::string logs,
-          const std::string& host = "");
-  ~Cluster() { Kill(); }
+  ClusterProcesses(const ClusterConfig& config, Arguments arguments, std::string logs,
+                   const std::string& host = "");
+  ~ClusterProcesses() { Kill(); }
 
   // Lets each program check the configuration. It prints what is wrong.
   StatusOr<ExitCode> Check() const;

@@ -84,7 +84,7 @@ class StepMeter {
  public:
   explicit StepMeter(const ClusterConfig& config)
       : config_(config), metrics_(registry_, config), compute_(1) {
-    std::vector<std::unique_ptr<RowServer>> servers;
+    std::vector<std::unique_ptr<RowPort>> servers;
     for (size_t i = 0; i < config.embedding_ps.instances.size(); ++i) {
       servers.push_back(std::make_unique<Server>(MapOf(config).version(), traffic_));
     }
@@ -111,7 +111,7 @@ class StepMeter {
   static constexpr uint64_t kIncarnation = 0x5eed'5eed'5eed'5eed;
   static constexpr rpc::Clock::time_point kNoDeadline = rpc::Clock::time_point::max();
 
-  class Server : public RowServer {
+  class Server : public RowPort {
    public:
     Server(uint64_t map_version, StepTraffic& traffic)
         : map_version_(map_version), traffic_(traffic) {}

@@ -40,9 +40,8 @@ constexpr char kNotes[] =
 constexpr char kSection[] = "serving.";
 
 struct Options {
-  std::string config;                        // Empty: none.
-  std::vector<std::string> overrides;        // Of the section.
-  std::vector<std::string> model_overrides;  // Of the model's configuration.
+  std::string config;                  // Empty: none.
+  std::vector<std::string> overrides;  // See LoadServingConfig().
   std::string log_level = "info";
   std::string log_format = "text";
 };
@@ -65,14 +64,13 @@ StatusOr<ExitCode> Serve(const Options& options) {
   std::signal(SIGPIPE, SIG_IGN);  // A write to a closed connection fails instead.
   SIMURGH_ASSIGN_OR_RETURN(const ServingConfig config, LoadConfig(options));
   const auto make_backend =
-      [&options](const ServingConfig& loaded,
-                 MetricRegistry& registry) -> StatusOr<std::unique_ptr<ScoringBackend>> {
+      [](const ServingConfig& loaded,
+         MetricRegistry& registry) -> StatusOr<std::unique_ptr<ScoringBackend>> {
     std::shared_ptr<RemoteRows> rows;
     if (loaded.rows == ServingConfig::Rows::kRemote) {
       SIMURGH_ASSIGN_OR_RETURN(rows, RowServers::Create(loaded, registry));
     }
-    return std::make_unique<LibraryBackend>(loaded, options.model_overrides, std::move(rows),
-                                            registry);
+    return std::make_unique<LibraryBackend>(loaded, std::move(rows), registry);
   };
   const ServingParts parts{.make_backend = make_backend,
                            .reload = [&options] { return LoadConfig(options); }};
@@ -87,13 +85,12 @@ ExitCode RunServeCommand(int argc, const char* const* argv) {
   Options own;
   std::string model;
   std::string listen;
-  std::vector<std::string> overrides;
   po::options_description options("Options");
   options.add_options()("version", "print the version")(
       "model", po::value(&model)->value_name("MODEL"), "serve this model's folder")(
       "listen", po::value(&listen)->value_name("HOST:PORT"),
       "listen here (default: 127.0.0.1:8000); port 0: any free port")(
-      "set", po::value(&overrides)->value_name("KEY=VALUE"),
+      "set", po::value(&own.overrides)->value_name("KEY=VALUE"),
       "change a key of serving, or of the model's configuration, such as the path of a "
       "vocabulary; may repeat")(
       "log-level", po::value(&own.log_level)->value_name("LEVEL")->default_value("info"),
@@ -102,11 +99,6 @@ ExitCode RunServeCommand(int argc, const char* const* argv) {
       "log lines of text, or of json");
   const auto run = [&](const std::vector<std::string>& words) {
     if (!words.empty()) own.config = words[0];
-    for (std::string& one : overrides) {
-      const bool is_own = one.starts_with(kSection) || one.starts_with("rpc.") ||
-                          one.starts_with("cluster.token_file=");
-      (is_own ? own.overrides : own.model_overrides).push_back(std::move(one));
-    }
     if (!model.empty()) {
       own.overrides.push_back(Override("model", std::filesystem::absolute(model)));
     }

@@ -205,7 +205,8 @@ StatusOr<ExitCode> TrainOnce(const TrainOptions& options, const ConfigArguments&
   for (const std::string& override : arguments.overrides) {
     words.insert(words.end(), {"--set", override});
   }
-  Cluster cluster(config, {.of_all = words, .resume = options.resume}, folder.path(), options.host);
+  ClusterProcesses cluster(config, {.of_all = words, .resume = options.resume}, folder.path(),
+                           options.host);
   SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
   if (checked != ExitCode::kOk) return checked;
   std::optional<FileDescriptor> lock;

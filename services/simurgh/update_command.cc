@@ -311,7 +311,7 @@ class Updates {
     for (const std::string& override : source.overrides) {
       words.insert(words.end(), {"--set", override});
     }
-    Cluster cluster(config, {.of_all = words, .update = id}, folder_.path());
+    ClusterProcesses cluster(config, {.of_all = words, .update = id}, folder_.path());
     SIMURGH_ASSIGN_OR_RETURN(const ExitCode checked, cluster.Check());
     if (checked != ExitCode::kOk) return checked;
     SIMURGH_RETURN_IF_ERROR(cluster.Start());

@@ -54,11 +54,14 @@ struct ServingConfig {
   std::string token_key;   // "file:line: serving.token_file".
   bool allow_plugins = false;
   RpcConfig rpc;  // For connections between the server and the servers of rows.
+  // Overrides of the model's configuration, such as the path of a vocabulary.
+  std::vector<std::string> model_overrides;
 };
 
 // Reads the section of a file, and, with serving.servers, the section `rpc` and
 // cluster.token_file; others are not read. path: empty for defaults. Each override is
-// "section.key=value". Errors: as LoadClusterConfig.
+// "section.key=value". One of a key that is not read becomes one of model_overrides. Errors: as
+// LoadClusterConfig.
 StatusOr<ServingConfig> LoadServingConfig(const std::string& path,
                                           const std::vector<std::string>& overrides);
 

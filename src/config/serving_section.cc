@@ -54,10 +54,11 @@ void ReadAddresses(MapReader& in, ServingConfig* config) {
 void ReadServers(MapReader& in, ServingConfig* config) {
   constexpr size_t kMaxServers = 1'024;
   std::vector<std::string> texts;
-  in.TextOrTexts("servers",
-                 "addresses of `embedding-ps --serve`, in the order of their `--index`; for `rows: "
-                 "remote`",
-                 &texts, {0, kMaxServers}, Need::kOptional, "host:port");
+  in.TextOrTexts(
+      "servers",
+      "addresses of the programs `row-server`, in the order of their `--index`; for `rows: "
+      "remote`",
+      &texts, {0, kMaxServers}, Need::kOptional, "host:port");
   for (const std::string& text : texts) {
     for (const absl::string_view address : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
       config->servers.emplace_back(absl::StripAsciiWhitespace(address));
@@ -68,7 +69,7 @@ void ReadServers(MapReader& in, ServingConfig* config) {
   config->servers_key = in.Where("servers");
   if (config->rows == ServingConfig::Rows::kRemote && config->servers.empty()) {
     in.Error("servers", "is missing, which rows: remote needs",
-             "give the addresses of embedding-ps --serve");
+             "give the addresses of the row-servers");
   }
   in.Integer("hot_row_bytes",
              "bytes of memory for cached rows of `servers`, divided equally among threads; 0: no "
@@ -204,8 +205,15 @@ StatusOr<ServingConfig> LoadServingConfig(const std::string& path,
   }
   SIMURGH_ASSIGN_OR_RETURN(
       YamlNode document, ParseYaml(text, [&](int line) { return absl::StrCat(path, ":", line); }));
-  for (const std::string& override_text : overrides) {
-    SIMURGH_RETURN_IF_ERROR(ApplyOverride(override_text, &document));
+  ServingConfig config;
+  for (const std::string& one : overrides) {
+    const bool is_own = one.starts_with("serving.") || one.starts_with("rpc.") ||
+                        one.starts_with("cluster.token_file=");
+    if (!is_own) {
+      config.model_overrides.push_back(one);
+      continue;
+    }
+    SIMURGH_RETURN_IF_ERROR(ApplyOverride(one, &document));
   }
   // Other sections may name files that this host does not have.
   std::set<std::string> others;
@@ -215,7 +223,6 @@ StatusOr<ServingConfig> LoadServingConfig(const std::string& path,
   KeepKeys([&](const std::string& key) { return !others.contains(key); }, &document);
   const std::string folder = std::filesystem::path(path).parent_path().string();
   ReadContext context(document);
-  ServingConfig config;
   MapReader::Read(&document, "", &context,
                   [&](MapReader& root) { ReadServing(root, folder, &config); });
   SIMURGH_RETURN_IF_ERROR(context.diagnostics.status());

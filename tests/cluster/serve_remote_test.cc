@@ -1,4 +1,4 @@
-// `simurgh serve` with rows of `embedding-ps --serve`.
+// `simurgh serve` with rows of `row-server`.
 
 #include <algorithm>
 #include <atomic>
@@ -44,13 +44,13 @@ class RowServers {
   }
 
   void Start(size_t i, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words = {"--serve",   model_,        "--index", absl::StrCat(i),
+    std::vector<std::string> words = {"--model",   model_,        "--index", absl::StrCat(i),
                                       "--metrics", "127.0.0.1:0", "--set",   "serving.poll=20ms",
                                       "--set",     Setting()};
     words.insert(words.end(), more.begin(), more.end());
     processes_[i].reset();
     processes_[i] = std::make_unique<DaemonProcess>(
-        "embedding-ps", words, folder_.Path(absl::StrCat("log", i, ".", starts_[i]++)));
+        "row-server", words, folder_.Path(absl::StrCat("log", i, ".", starts_[i]++)));
     INFO(processes_[i]->log());
     REQUIRE(processes_[i]->WaitForLog("listening at ", 60s));
   }
@@ -359,7 +359,7 @@ TEST_CASE("Servers of another order, number or model are refused with the reason
   std::string reason;
   SECTION("in another order") {
     servers = absl::StrCat(rows.address(1), ",", rows.address(0));
-    reason = "is embedding-ps 1";
+    reason = "is row-server 1";
   }
   SECTION("a third one") {
     servers = absl::StrCat(rows.address(0), ",", rows.address(1), ",", rows.address(1));
@@ -407,7 +407,7 @@ TEST_CASE("One file serves both programs, with a token and TLS between them") {
                      ", peer_name: localhost}}\nserving: {rows: remote, model: ", path,
                      ", servers: [\"", OwnHost(), ":9100\"]}\n"));
   };
-  DaemonProcess rows("embedding-ps", {"--serve", path, "--config", write_config("token")},
+  DaemonProcess rows("row-server", {"--model", path, "--config", write_config("token")},
                      folder.Path("log"));
   INFO(rows.log());
   REQUIRE(rows.WaitForLog("listening at ", 60s));
@@ -425,23 +425,22 @@ TEST_CASE("One file serves both programs, with a token and TLS between them") {
   CHECK(rows.Wait(60s) == 0);
 }
 
-TEST_CASE("embedding-ps --serve waits for a model, and checks its arguments") {
+TEST_CASE("row-server waits for a model, and checks its arguments") {
   const TemporaryFolder folder;
   const std::string path = folder.Path("model");
   const auto run = [&](const std::string& arguments) {
-    return RunCommand(absl::StrCat(Program("embedding-ps"), " ", arguments, " 2>&1"));
+    return RunCommand(absl::StrCat(Program("row-server"), " ", arguments, " 2>&1"));
   };
   const std::string servers = " --set serving.servers=127.0.0.1:9100,127.0.0.1:9101";
-  CHECK(run("--serve " + path + servers + " --check-config").out == "ok\n");
-  const CommandResult no_servers = run("--serve " + path);
+  CHECK(run("--model " + path + servers + " --check-config").out == "ok\n");
+  const CommandResult no_servers = run("--model " + path);
   CHECK(no_servers.exit_code == 2);
   CHECK_THAT(no_servers.out, Contains("serving.servers is missing"));
-  const CommandResult index = run("--serve " + path + servers + " --index 2");
+  const CommandResult index = run("--model " + path + servers + " --index 2");
   CHECK(index.exit_code == 2);
   CHECK_THAT(index.out, Contains("2 entries in serving.servers"));
-  CHECK(run("--serve " + path + " --set serving.servers=host").exit_code == 2);
-  CHECK_THAT(run("--serve " + path + " --help").out, Contains("--serve MODEL [options]"));
-  CHECK_THAT(run("--help").out, Contains("--serve MODEL"));
+  CHECK(run("--model " + path + " --set serving.servers=host").exit_code == 2);
+  CHECK_THAT(run("--model " + path + " --help").out, Contains("--model MODEL [options]"));
 
   RowServers rows(path, 1);
   Await("the server serves metrics", [&] { return !rows[0].metrics_address().empty(); });

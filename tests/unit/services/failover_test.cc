@@ -35,7 +35,7 @@ ClusterConfig MaxCluster(VectorPrecision precision) {
 class TwoWorkers : public WorkerFixture {
  public:
   explicit TwoWorkers(ClusterConfig cluster) : WorkerFixture(std::move(cluster)) {
-    std::vector<std::unique_ptr<RowServer>> servers;
+    std::vector<std::unique_ptr<RowPort>> servers;
     for (int i = 0; i < 2; ++i) {
       auto server = std::make_unique<RecordingServer>(pushed);
       recorders.push_back(server.get());

@@ -32,7 +32,7 @@ ClusterConfig WithSchedule() {
 class Chain {
  public:
   Chain() {
-    std::vector<std::unique_ptr<RowServer>> servers;
+    std::vector<std::unique_ptr<RowPort>> servers;
     servers.push_back(ParameterServer::Create(config_, server_metrics_).value());
     io_.RunAndWait([&] {
       worker_ = std::make_unique<EmbeddingWorker>(config_, /*epoch=*/1, compute_.get_executor(),

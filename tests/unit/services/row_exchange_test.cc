@@ -16,7 +16,7 @@ namespace {
 
 // A server whose rows show when they were read. Every element is the server's clock, which advances
 // with each call. Row 0 of a table is zeros, like a row that admission refuses.
-class ClockServer : public RowServer {
+class ClockServer : public RowPort {
  public:
   explicit ClockServer(double& clock) : clock_(clock) {}
 
@@ -50,7 +50,7 @@ class HotFixture {
   HotFixture() : config_(Config()) {
     auto only = std::make_unique<ClockServer>(clock);
     server = only.get();
-    std::vector<std::unique_ptr<RowServer>> servers;
+    std::vector<std::unique_ptr<RowPort>> servers;
     servers.push_back(std::move(only));
     worker_ = std::make_unique<EmbeddingWorker>(config_, /*incarnation=*/1, compute_.get_executor(),
                                                 std::move(servers), metrics);
@@ -112,7 +112,7 @@ PullOptions TermsOf(uint64_t step, uint32_t age, uint32_t rank = 0, uint64_t run
 }
 
 // Completes once all servers have been called; fails if only one is.
-class MeetingServer : public RowServer {
+class MeetingServer : public RowPort {
  public:
   MeetingServer(int& asked, int all) : asked_(asked), all_(all) {}
 
@@ -149,7 +149,7 @@ TEST_CASE("Pulls and pushes call all servers concurrently") {
   MetricRegistry registry;
   WorkerMetrics metrics(registry, config);
   int asked = 0;
-  std::vector<std::unique_ptr<RowServer>> servers;
+  std::vector<std::unique_ptr<RowPort>> servers;
   for (int i = 0; i < kServers; ++i) {
     servers.push_back(std::make_unique<MeetingServer>(asked, kServers));
   }

@@ -16,7 +16,7 @@ namespace simurgh {
 namespace {
 
 // Rows of numbers that 16 bits do not hold, and what is pushed, by id, as it arrives.
-class EncodedServer : public RowServer {
+class EncodedServer : public RowPort {
  public:
   explicit EncodedServer(std::map<RowKey, std::vector<float>>& pushed) : pushed_(pushed) {}
 
@@ -74,7 +74,7 @@ class EncodedFixture {
  public:
   EncodedFixture(RowPrecision rows, RowPrecision gradients)
       : config(Config(rows, gradients)), batch(SmallBatch()) {
-    std::vector<std::unique_ptr<RowServer>> servers;
+    std::vector<std::unique_ptr<RowPort>> servers;
     for (int i = 0; i < 2; ++i) {
       auto server = std::make_unique<EncodedServer>(pushed);
       server->rows = rows;

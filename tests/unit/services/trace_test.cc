@@ -18,7 +18,7 @@ namespace simurgh {
 namespace {
 
 // Records the traces of its calls; returns zeros or an error.
-class TracedServer : public RowServer {
+class TracedServer : public RowPort {
  public:
   rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call, rpc::CallOptions options) override {
     traces.push_back(options.trace);
@@ -50,7 +50,7 @@ ClusterConfig SmallCluster() {
 class Chain {
  public:
   Chain() {
-    std::vector<std::unique_ptr<RowServer>> rows;
+    std::vector<std::unique_ptr<RowPort>> rows;
     for (int i = 0; i < 2; ++i) {
       auto server = std::make_unique<TracedServer>();
       servers.push_back(server.get());

@@ -28,7 +28,7 @@ constexpr size_t kSamples = 2'000;
 constexpr size_t kNumbers = kSamples * kFeatures * kDim;
 
 // Rows of zeros.
-class ZeroServer : public RowServer {
+class ZeroServer : public RowPort {
  public:
   rpc::awaitable<StatusOr<PullReport>> Pull(PullRowsCall call, rpc::CallOptions) override {
     std::ranges::fill(call.rows, std::byte{0});
@@ -52,8 +52,8 @@ ClusterConfig Cluster() {
   return config;
 }
 
-std::vector<std::unique_ptr<RowServer>> ZeroServers() {
-  std::vector<std::unique_ptr<RowServer>> servers;
+std::vector<std::unique_ptr<RowPort>> ZeroServers() {
+  std::vector<std::unique_ptr<RowPort>> servers;
   for (int i = 0; i < 2; ++i) servers.push_back(std::make_unique<ZeroServer>());
   return servers;
 }

@@ -19,7 +19,7 @@ namespace simurgh {
 using RowKey = std::pair<uint32_t, uint64_t>;  // Table, id.
 
 // A server whose row values are functions of the key. Records pulls and pushes.
-class RecordingServer : public RowServer {
+class RecordingServer : public RowPort {
  public:
   explicit RecordingServer(std::map<RowKey, std::vector<float>>& pushed) : pushed_(pushed) {}
 
@@ -127,7 +127,7 @@ class WorkerFixture {
  public:
   explicit WorkerFixture(ClusterConfig cluster = SmallCluster())
       : config(std::move(cluster)), batch(SmallBatch()) {
-    std::vector<std::unique_ptr<RowServer>> servers;
+    std::vector<std::unique_ptr<RowPort>> servers;
     for (int i = 0; i < 2; ++i) {
       auto server = std::make_unique<RecordingServer>(pushed);
       recorders.push_back(server.get());

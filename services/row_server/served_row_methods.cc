@@ -1,0 +1,87 @@
+#include "services/row_server/served_row_methods.h"
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "rpc/async.h"
+#include "services/api/reply.h"
+#include "services/api/served_rows.h"
+
+namespace simurgh {
+namespace {
+
+struct Counters {
+  explicit Counters(MetricRegistry& registry)
+      : ids(registry.GetCounter("simurgh_serve_read_ids_total", "Ids that clients have read.")),
+        absent(registry.GetCounter("simurgh_serve_read_absent_ids_total",
+                                   "Ids that clients have read and that have no row.")) {}
+
+  Counter& ids;
+  Counter& absent;
+};
+
+Reply<api::UseVersions> HandleUse(rpc::RequestOf<api::UseVersions::Request> request,
+                                  const RowShare& share, const ServedVersions& versions,
+                                  VersionUsers& users) {
+  SIMURGH_CO_ASSIGN_OR_RETURN(const std::vector<VersionName> used, api::DecodeUse(request.table()));
+  // First: a version of the answer is not dropped before the user's next word.
+  users.Note(request.table().user(), used, VersionUsers::Clock::now());
+  api::ServerVersions answer{.server = share.server(), .servers = share.servers()};
+  for (const auto& version : versions.Loaded()) answer.versions.push_back(version->name());
+  answer.problem = versions.Problem();
+  co_return api::Encode(answer);
+}
+
+Reply<api::ReadServedRows> HandleRead(rpc::RequestOf<api::ReadServedRows::Request> request,
+                                      const std::vector<RowRead::Group>& groups,
+                                      const ServedVersions& versions,
+                                      rpc::asio::any_io_executor compute, Counters counters) {
+  const std::span<const uint64_t> ids = request.segment<"ids">();
+  const std::shared_ptr<const ModelVersion> version =
+      versions.FindChecksum(request.table().checksum());
+  if (version == nullptr) {
+    co_return absl::NotFoundError("the version is not loaded any more, or not yet");
+  }
+  SIMURGH_CO_ASSIGN_OR_RETURN(RowAnswer answer, co_await rpc::RunOn(compute, [&] {
+                                return AnswerRead(
+                                    *version, groups, ids, [&request](size_t bytes) -> RowMemory {
+                                      const rpc::SegmentBuffer buffer = request.Allocate(bytes);
+                                      return {buffer.bytes, buffer.owner};
+                                    });
+                              }));
+  uint64_t present = 0;
+  for (size_t i = 0; i < ids.size(); ++i) present += answer.Has(i) ? 1 : 0;
+  counters.ids.Add(ids.size());
+  counters.absent.Add(ids.size() - present);
+  const auto bits = std::make_shared<const std::vector<uint8_t>>(std::move(answer.present));
+  co_return rpc::Outgoing<api::ReadServedRows::Response>({*bits, bits},
+                                                         {answer.rows, answer.owner});
+}
+
+}  // namespace
+
+void RegisterServedRowMethods(rpc::Server& server, const RowShare& share,
+                              const ServedVersions& versions, VersionUsers& users,
+                              boost::asio::any_io_executor compute, MetricRegistry& metrics) {
+  rpc::Register(server, api::kUseVersions, [&share, &versions, &users](auto request) {
+    return HandleUse(std::move(request), share, versions, users);
+  });
+  using ReadPlaced = rpc::PlacedWith<api::ReadServedRows::Request, std::vector<RowRead::Group>>;
+  const auto place =
+      [](const api::wire::ReadServedRowsRequest& request,
+         const api::ReadServedRows::Request::Counts& counts) -> StatusOr<ReadPlaced> {
+    SIMURGH_ASSIGN_OR_RETURN(auto groups, api::DecodeGroups(request, counts[0]));
+    // Not shared with the client, which could change them during the search.
+    const auto ids = std::make_shared<std::vector<uint64_t>>(counts[0]);
+    return ReadPlaced{{{*ids, ids}}, std::move(groups)};
+  };
+  const Counters counters(metrics);
+  rpc::Register(server, api::kReadServedRows, place,
+                [&versions, compute, counters](auto request, auto& groups) {
+                  return HandleRead(std::move(request), groups, versions, compute, counters);
+                });
+}
+
+}  // namespace simurgh
