@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "config/training_config.h"
+#include "nn/dense_optimizer.h"
 #include "rpc/async.h"
 #include "rpc/call.h"
 #include "rpc/method.h"

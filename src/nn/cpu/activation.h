@@ -4,6 +4,7 @@
 #include <span>
 
 #include "nn/cpu/compute_threads.h"
+#include "nn/formulas.h"
 
 // Elementwise layers. All spans of one call have one length; outputs are overwritten.
 namespace simurgh::cpu {

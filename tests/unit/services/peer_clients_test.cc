@@ -13,6 +13,7 @@
 #include <catch2/catch.hpp>
 
 #include "services/api/batch_rpc.h"
+#include "services/api/reply.h"
 #include "services/api/row_rpc.h"
 #include "tests/unit/services/one_table.h"
 #include "tests/unit/services/remote_worker.h"
