@@ -147,13 +147,13 @@ StatusOr<PushBatchMessage> Decode(const wire::PushBatchRequest& request) {
 namespace simurgh {
 namespace {
 
-// Pause in new batches for an unreachable worker while another is reachable.
+// How long an unreachable worker gets no new batches while another is reachable.
 constexpr std::chrono::seconds kAvoidance{5};
 
-// Idle memory kept for argmax.
+// Maximum of idle memory that is kept for argmax.
 constexpr size_t kIdleBytes = size_t{256} << 20;
 
-// Receives embeddings in the buffer. max_argmax: bytes.
+// Receives embeddings in the buffer. max_argmax: in bytes.
 auto DestinationsOf(const EmbeddingBuffer& buffer, size_t max_argmax, BufferPool& memory) {
   using Answer = api::PullBatch::Response;
   return [buffer, max_argmax, &memory](

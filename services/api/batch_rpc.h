@@ -29,7 +29,7 @@ struct PullBatchMessage {
 struct PushBatchMessage {
   BatchReference reference;
   StepId step_id;
-  std::vector<float> learning_rates;  // By table.
+  std::vector<float> learning_rates;  // One per table.
   VectorPrecision precision = VectorPrecision::kF32;
   float scale = 1;  // Factor of the gradients.
 };
@@ -88,16 +88,16 @@ class BatchClient : public EmbeddingPort {
             std::function<void(Status)> done) override;
 
   // Tells the servers, through every worker, that a rank of a run has ended. Waits up to `timeout`.
-  // Also after Stop(). Errors are ignored: servers then wait for embedding_ps.run_timeout. Threads:
-  // not the executor's.
+  // May be called after Stop(). Errors are ignored: servers then wait for embedding_ps.run_timeout.
+  // Threads: not the executor's.
   void EndRun(const StepId& step_id, std::chrono::milliseconds timeout);
 
   // Starts to save the rows of all servers into a folder of checkpoint.directory, or reports on it:
-  // repeat the call until it is done. Asks the workers in turn, until one answers.
+  // repeat the call until it is done. Calls the workers in turn, until one answers.
   // Errors: of RowSaver, naming the server; UNAVAILABLE or DEADLINE_EXCEEDED of the last worker.
   // Threads: not the executor's.
   StatusOr<SaveProgress> SaveRows(const SaveRowsCall& call);
-  // The same with RowPort::RestoreRows.
+  // Loads the rows of a checkpoint in the same way, by RowPort::RestoreRows.
   StatusOr<SaveProgress> RestoreRows(const RestoreRowsCall& call);
 
   void Stop() override { StopAfter(std::chrono::milliseconds(0)); }
@@ -112,12 +112,12 @@ class BatchClient : public EmbeddingPort {
 
   rpc::Clock::time_point Deadline() const { return rpc::Clock::now() + call_timeout_; }
   bool IsReachable(uint32_t worker) const { return avoid_until_[worker] <= rpc::Clock::now(); }
-  // Round-robin. Ranks start at different workers, to spread a step's batches.
+  // Selects a worker round-robin. Ranks start at different workers, to spread a step's batches.
   uint32_t NextWorker(uint32_t rank);
   rpc::CallOptions OptionsFor(uint32_t worker, uint64_t trace, rpc::Clock::time_point deadline);
   // Adds worker and trace to the error. Records an unreachable worker.
   Status AnnotateError(uint32_t worker, uint64_t trace, const Status& status);
-  // Of the samples that the buffer has room for.
+  // Returns the largest size of the argmax of the samples that the buffer has room for.
   size_t MaxArgmaxBytes(const EmbeddingBuffer& buffer) const;
   rpc::Trace NextSpan(uint64_t trace) { return rpc::Trace{.trace_id = trace}.Child(++spans_); }
 
@@ -132,7 +132,7 @@ class BatchClient : public EmbeddingPort {
   uint32_t next_worker_ = 0;
   Random traces_;
   uint64_t spans_ = 0;
-  std::vector<rpc::Clock::time_point> avoid_until_;  // By worker.
+  std::vector<rpc::Clock::time_point> avoid_until_;  // Indexed by worker.
 };
 
 }  // namespace simurgh

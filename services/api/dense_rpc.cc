@@ -135,7 +135,7 @@ std::vector<DenseOptimizer::Part> DenseClient::StateOf(size_t server,
 void DenseClient::Start(uint64_t run, const DenseOptimizerConfig& optimizer,
                         std::span<const float> parameters, std::span<const float> state,
                         std::shared_ptr<const void> owner, std::function<void(Status)> done) {
-  // The state of each server in one piece.
+  // Gathers each server's parts into one array.
   auto states = std::make_shared<std::vector<std::vector<float>>>(servers_.size());
   for (size_t server = 0; server < servers_.size() && !state.empty(); ++server) {
     std::vector<float>& own = (*states)[server];

@@ -33,7 +33,7 @@ struct StartDenseCall {
   uint64_t run = 0;
   DenseOptimizerConfig optimizer;
   std::span<const float> parameters;  // The server's range.
-  std::span<const float> state;       // The optimizer's, of this range; empty: a new one.
+  std::span<const float> state;       // State of the optimizer for this range; empty: a new one.
   std::shared_ptr<const void> owner;  // Keeps the spans alive.
 };
 
@@ -176,14 +176,14 @@ class DenseClient : public DensePort {
   template <typename Call>
   void OnServers(Call call, std::function<void(StatusOr<DenseVersions>)> done);
 
-  // The first weight of a server.
+  // Returns the index of a server's first weight.
   size_t FirstOf(size_t server, size_t weights) const { return weights * server / servers_.size(); }
   template <typename T>
   std::span<T> RangeOf(size_t server, std::span<T> all) const {
     const size_t first = FirstOf(server, all.size());
     return all.subspan(first, FirstOf(server + 1, all.size()) - first);
   }
-  // The parts of all weights' state that a server has.
+  // Returns the parts of the optimizer's state that a server has.
   std::vector<DenseOptimizer::Part> StateOf(size_t server, const DenseOptimizerConfig& optimizer,
                                             size_t weights) const;
 

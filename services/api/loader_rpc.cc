@@ -25,7 +25,7 @@ Status CheckSamples(size_t samples, uint32_t max) {
 Status CheckDense(const DenseBatch& dense, const std::vector<TaskConfig>& tasks) {
   for (size_t i = 0; i < dense.batch_size * dense.tasks; ++i) {
     const float label = dense.labels[i];
-    if (dense.tasks > 1 && std::isnan(label)) continue;  // Unknown.
+    if (dense.tasks > 1 && std::isnan(label)) continue;  // The label is unknown.
     const LossConfig::Kind loss = tasks[i % tasks.size()].loss.kind;
     if (IsRegression(loss)) {
       const bool is_count = loss == LossConfig::Kind::kPoisson;
@@ -49,7 +49,7 @@ Status CheckDense(const DenseBatch& dense, const std::vector<TaskConfig>& tasks)
   return absl::OkStatus();
 }
 
-// Requires sparse of features.size() features.
+// Requires: `sparse` has features.size() features.
 Status CheckSparse(const CompactBatch& sparse, const DenseBatch& dense,
                    const std::vector<FeatureConfig>& features) {
   if (sparse.batch_size != dense.batch_size) {
@@ -126,7 +126,7 @@ ShareProgress DecodeProgress(const wire::FeedBatchRequest& request) {
                         .place = place};
   if (request.offsets() == nullptr) return decoded;
   for (const wire::StreamOffset* const one : *request.offsets()) {
-    // Others have no text form, see OffsetsText().
+    // OffsetsText() cannot write other names.
     if (one->partition() == nullptr || !IsPartitionName(one->partition()->string_view())) continue;
     decoded.offsets[one->partition()->str()] = {one->next(), one->row()};
   }

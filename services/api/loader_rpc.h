@@ -1,7 +1,7 @@
 #pragma once
 
-// Methods of nn-workers, called by loaders. The tables are in feed.fbs. The number and meaning of a
-// method never change.
+// Methods of nn-workers, called by loaders. The tables are in loaders.fbs. The number and meaning
+// of a method never change.
 
 #include <cstddef>
 #include <cstdint>
@@ -48,8 +48,8 @@ struct FedBatch {
   bool idle = false;
 };
 
-// The segments refer to the batch's arrays.
-// session: of OpenFeedResponse, for a stream; else 0.
+// Encodes a request whose segments refer to the batch's arrays.
+// session: OpenFeedResponse::session for a stream, else 0.
 rpc::Outgoing<FeedBatch::Request> EncodeFeed(uint32_t loader, uint64_t number, uint64_t skipped,
                                              const std::shared_ptr<const FedBatch>& batch,
                                              uint64_t session = 0);
@@ -63,11 +63,11 @@ using PlacedFeed = rpc::PlacedWith<FeedBatch::Request, std::shared_ptr<FedBatch>
 StatusOr<PlacedFeed> PlaceFeed(const FeedBatch::Request::Counts& counts, size_t dense_width,
                                size_t tasks, bool is_weighted = false);
 
-// Upper bound of the memory of PlaceFeed's batch once decoded. Cost: of DecodedSizes.
+// Returns an upper bound of the memory of PlaceFeed's batch once decoded. Cost: see DecodedSizes.
 // Errors: those errors of DecodeFeed that the batch's header and number of samples reveal.
 StatusOr<size_t> FeedBytes(const FedBatch& fed, const ClusterConfig& config);
 
-// Decodes PlaceFeed's batch, without its progress, and consumes it. Cost: of DecodeBatch.
+// Decodes PlaceFeed's batch, without its progress, and consumes it. Cost: see DecodeBatch.
 // Errors: INVALID_ARGUMENT for a malformed batch, a wrong number of features, a list shared across
 // tables, more samples than training.batch_size, labels that the losses do not
 // allow, weights below 0, or weights or dense values that are not finite.

@@ -35,7 +35,7 @@ using SaveRows =
     rpc::MethodOf<rpc::MessageOf<wire::SaveRowsRequest>, rpc::MessageOf<wire::SaveRowsResponse>>;
 inline constexpr SaveRows kSaveRows{.number = 0x0107, .name = "save_rows"};
 
-// Answers as SaveRows.
+// The response has the table of SaveRows.
 using RestoreRows =
     rpc::MethodOf<rpc::MessageOf<wire::RestoreRowsRequest>, rpc::MessageOf<wire::SaveRowsResponse>>;
 inline constexpr RestoreRows kRestoreRows{.number = 0x0108, .name = "restore_rows"};
@@ -50,7 +50,7 @@ using SubmitBatch =
 inline constexpr SubmitBatch kSubmitBatch{.number = 0x0201, .name = "submit_batch"};
 
 // embeddings: a vector per sample in the format of data/vector_codec.h and the request's
-// precision; or rows in the format of data/row_codec.h. argmax: of each max-pooled feature,
+// precision; or rows in the format of data/row_codec.h. argmax: one array per max-pooled feature,
 // in feature order, as services/embedding_worker/README.md describes; empty for an evaluation.
 using PullBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PullBatchRequest>,
@@ -58,7 +58,7 @@ using PullBatch =
                                  rpc::Segment<"argmax", std::byte>>>;
 inline constexpr PullBatch kPullBatch{.number = 0x0202, .name = "pull_batch"};
 
-// gradients: vectors as in PullBatch. argmax: those of the pull.
+// gradients: vectors as in PullBatch. argmax: the arrays of the pull's answer.
 using PushBatch =
     rpc::MethodOf<rpc::MessageOf<wire::PushBatchRequest, rpc::Segment<"gradients", std::byte>,
                                  rpc::Segment<"argmax", std::byte>>,
@@ -78,36 +78,36 @@ inline constexpr RestoreRows kRestoreModelRows{.number = 0x0206, .name = "restor
 
 // --- nn-workers, called by other ranks and by the supervisors of hosts.
 
-// To rank 0. The response waits for all ranks.
+// A rank's first call to rank 0. The response waits for all ranks.
 using MeetRanks =
     rpc::MethodOf<rpc::MessageOf<wire::MeetRanksRequest>, rpc::MessageOf<wire::MeetRanksResponse>>;
 // The head has all settings of the training.
 inline constexpr MeetRanks kMeetRanks{
     .number = 0x0305, .name = "meet_ranks", .max_head_bytes = 16 << 20};
 
-// The calling rank's part of a sum or gather. A repeated message is ignored.
+// Sends the calling rank's part of a sum or gather. A repeated message is ignored.
 using Exchange =
     rpc::MethodOf<rpc::MessageOf<wire::ExchangeRequest, rpc::Segment<"part", std::byte>>,
                   rpc::MessageOf<rpc::NoTable>>;
 inline constexpr Exchange kExchange{.number = 0x0306, .name = "exchange"};
 
-// The response waits until the called rank ends, and tells why.
+// The response waits until the called rank ends, and has the reason.
 using AwaitEnd =
     rpc::MethodOf<rpc::MessageOf<wire::AwaitEndRequest>, rpc::MessageOf<wire::AwaitEndResponse>>;
 inline constexpr AwaitEnd kAwaitEnd{.number = 0x0307, .name = "await_end"};
 
-// To rank 0, by the supervisors of other hosts. The response waits for a while until training ends,
-// and tells how; the first one of a caller does not wait. Errors: RESOURCE_EXHAUSTED while training
-// goes on; FAILED_PRECONDITION while it waits to begin, with the reason.
+// The supervisors of other hosts call rank 0. The response waits for a while until training ends,
+// and has the result; the first one of a caller does not wait. Errors: RESOURCE_EXHAUSTED while
+// training continues; FAILED_PRECONDITION while it waits to begin, with the reason.
 using AwaitTraining =
     rpc::MethodOf<rpc::MessageOf<rpc::NoTable>, rpc::MessageOf<wire::AwaitEndResponse>>;
 inline constexpr AwaitTraining kAwaitTraining{.number = 0x0309, .name = "await_training"};
 
-// To rank 0, by the same. Training ends as by SIGTERM.
+// The supervisors of other hosts call rank 0. Training ends as after SIGTERM.
 using StopTraining = rpc::MethodOf<rpc::MessageOf<rpc::NoTable>, rpc::MessageOf<rpc::NoTable>>;
 inline constexpr StopTraining kStopTraining{.number = 0x030a, .name = "stop_training"};
 
-// To rank 0, by `simurgh checkpoint`. The first call asks for a checkpoint at the next step; its
+// `simurgh checkpoint` calls rank 0. The first call requests a checkpoint at the next step; its
 // response numbers the request. The others wait for a while and report on it.
 using SaveCheckpoint = rpc::MethodOf<rpc::MessageOf<wire::SaveCheckpointRequest>,
                                      rpc::MessageOf<wire::SaveCheckpointResponse>>;

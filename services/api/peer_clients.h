@@ -24,8 +24,8 @@ inline rpc::CallOptions Patient(rpc::CallOptions options) {
   return options;
 }
 
-// Four fifths of the remaining time, so that the answer, which names the cause of a failure,
-// reaches the caller before the caller's own deadline.
+// Returns a deadline after four fifths of the remaining time, so that the answer, which names the
+// cause of a failure, reaches the caller before the caller's own deadline.
 inline rpc::Clock::time_point AnswerBefore(rpc::Clock::time_point deadline) {
   if (deadline == rpc::Clock::time_point::max()) return deadline;
   const auto now = rpc::Clock::now();
@@ -56,7 +56,7 @@ auto CompleteWith(std::function<void(Result)> done) {
 // Threads: the clients'. Lifetime: outlive every call.
 class PeerClients {
  public:
-  // The client of one call. A dedicated one returns to its owner.
+  // Returns a dedicated client to its owner at the end of a call.
   struct Return {
     PeerClients* owner = nullptr;
     void operator()(rpc::Client* client) const {
@@ -69,11 +69,11 @@ class PeerClients {
   PeerClients(rpc::asio::any_io_executor executor, std::string address, rpc::Hello hello,
               rpc::ClientOptions options, rpc::Observer* observer);
 
-  // For calls that do not wait for other calls.
+  // Returns the connection of all calls that do not wait for other calls.
   Use shared();
-  // For calls that may wait for other calls.
+  // Returns a connection for one call that may wait for other calls.
   Use dedicated();
-  // Its own connection, which Stop() does not end. Destroy it on the executor's thread.
+  // Creates a connection that Stop() does not end. Destroy it on the executor's thread.
   std::unique_ptr<rpc::Client> separate() const;
 
   // Fails pending and later calls with CANCELLED.

@@ -40,7 +40,7 @@ namespace {
 
 constexpr uint64_t kMaxIds = kMaxBatchOccurrences;
 
-// learning_rates: by group, or empty.
+// learning_rates: one per group, or empty.
 flatbuffers::Offset<GroupVector> Encode(flatbuffers::FlatBufferBuilder& builder,
                                         std::span<const RowGroup> groups,
                                         std::span<const float> learning_rates) {
@@ -55,7 +55,7 @@ flatbuffers::Offset<GroupVector> Encode(flatbuffers::FlatBufferBuilder& builder,
   return builder.CreateVector(encoded);
 }
 
-// least: the lowest table that may follow.
+// least: the lowest table that the group may have.
 Status CheckGroup(const ParsedRows::Group& group, uint32_t least, const RowShape& shape) {
   const auto refuse = [&group](const auto&... why) {
     return absl::InvalidArgumentError(absl::StrCat("rows: table ", group.table, why...));

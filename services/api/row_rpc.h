@@ -25,7 +25,7 @@ struct PullRowsCall {
   StepId step_id;
   uint64_t acknowledged_steps = 0;
   std::span<const RowGroup> groups;
-  std::span<const uint64_t> ids;  // By group, then by partition.
+  std::span<const uint64_t> ids;  // Ordered by group, then by partition.
   std::span<std::byte> rows;      // Layout: see RowPayload; overwritten.
   std::shared_ptr<void> owner;    // Keeps the spans alive; null: the caller does.
   uint64_t client = 0;            // Key of fair scheduling.
@@ -34,9 +34,9 @@ struct PullRowsCall {
 struct PushRowsCall {
   StepId step_id;
   std::span<const RowGroup> groups;
-  std::span<const float> learning_rates;  // By group.
+  std::span<const float> learning_rates;  // One per group.
   std::span<const uint64_t> ids;          // See PullRowsCall.
-  std::span<const std::byte> gradients;   // Layout: as PullRowsCall::rows.
+  std::span<const std::byte> gradients;   // Layout: see PullRowsCall::rows.
   std::shared_ptr<void> owner;            // See PullRowsCall.
   uint64_t client = 0;                    // See PullRowsCall.
 };
@@ -48,12 +48,13 @@ struct SaveRowsCall {
   uint32_t server = 0;  // Index of the server, which names its files.
   bool probe = false;   // Only check that `folder` is in checkpoint.directory.
   // The folder of an earlier call of this run, whose rows are complete: only changes since then
-  // need to be written. Empty: all rows are.
+  // need to be written. Empty: all rows are written.
   std::string parent = {};
-  // In place of checkpoint.directory: a folder whose file `run` names the training. Empty: that
-  // one.
+  // A folder that replaces checkpoint.directory; its file `run` names the training. Empty:
+  // checkpoint.directory.
   std::string directory = {};
-  // All servers have begun the save: one that has not was restarted, and its rows are later ones.
+  // All servers have begun the save. A server that does not know of it was restarted since, and its
+  // rows are newer than those of the save.
   bool continues = false;
 };
 
@@ -68,13 +69,13 @@ struct RestoreRowsCall {
   uint32_t load = 0;    // Numbers the loads of a run: a repeated call belongs to one of them.
 };
 
-// How far a save or a load is. Repeat the call until it is done.
+// The progress of a save or a load. Repeat the call until it is done.
 struct SaveProgress {
   bool done = false;
-  uint64_t rows = 0;             // Written, or read by a load.
-  uint64_t all_rows = 0;         // To write; 0 until known.
+  uint64_t rows = 0;             // Number of rows written, or read by a load.
+  uint64_t all_rows = 0;         // Number of rows to write; 0 until known.
   uint64_t bytes = 0;            // Size of all files of a save.
-  std::vector<ModelFile> files;  // When done. Paths: relative to the folder.
+  std::vector<ModelFile> files;  // Empty until done. Paths are relative to the folder.
 };
 
 // A parameter server: the server itself or a client of another process.
@@ -103,7 +104,7 @@ class RowPort {
 
   // Starts to write the rows as they are now, or reports on it. Training may go on once the first
   // call for a folder has been answered. Before it, all pulls and pushes must have been answered.
-  // Errors: of RowSaver.
+  // Errors: see RowSaver.
   [[nodiscard]] virtual rpc::awaitable<StatusOr<SaveProgress>> SaveRows(
       SaveRowsCall /*call*/, rpc::CallOptions /*options*/) {
     co_return absl::UnimplementedError("this server saves no rows");
@@ -111,7 +112,7 @@ class RowPort {
 
   // Starts to load rows, or reports on it. No other call of the run may precede its end.
   // Errors: FAILED_PRECONDITION for a server that has rows of another training, and for an earlier
-  // load; ABORTED while it ends an older load; of LoadRows.
+  // load; ABORTED while it ends an older load; those of LoadRows.
   [[nodiscard]] virtual rpc::awaitable<StatusOr<SaveProgress>> RestoreRows(
       RestoreRowsCall /*call*/, rpc::CallOptions /*options*/) {
     co_return absl::UnimplementedError("this server loads no rows");
@@ -137,9 +138,9 @@ rpc::Outgoing<PushRows::Request> Encode(const PushRowsCall& call, uint64_t map_v
 
 using GroupVector = flatbuffers::Vector<flatbuffers::Offset<wire::RowGroup>>;
 
-// What requests to a server must fit.
+// The server's settings that its requests must match.
 struct RowShape {
-  std::vector<uint32_t> dims;  // By table.
+  std::vector<uint32_t> dims;  // Indexed by table.
   uint32_t partitions = 1;
 };
 
@@ -160,7 +161,7 @@ struct RowRun {
 // The groups of a request. Only Parse() makes them, and it checks everything.
 class ParsedRows {
  public:
-  // learning_rates: by group; of a pull: none.
+  // learning_rates: one per group; empty for a pull.
   // Errors: INVALID_ARGUMENT for tables that do not ascend or are unknown, dims and partitions that
   // differ from the server's, an unknown precision, a learning rate that is not finite and at least
   // 0, or more than kMaxBatchOccurrences ids.
@@ -168,14 +169,14 @@ class ParsedRows {
   static StatusOr<ParsedRows> Parse(std::span<const RowGroup> groups,
                                     std::span<const float> learning_rates, const RowShape& shape);
 
-  // By group, then by partition.
+  // Returns the runs, ordered by group, then by partition.
   const std::vector<RowRun>& runs() const { return runs_; }
   const RowPayload& payload() const { return payload_; }
 
   // Errors: INVALID_ARGUMENT for lengths that the groups do not describe.
   Status CheckLengths(uint64_t ids, uint64_t bytes) const;
 
-  // A group of either form.
+  // A group, from a message or from a call.
   struct Group {
     uint32_t table;
     uint32_t dim;

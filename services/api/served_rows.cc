@@ -7,7 +7,7 @@
 namespace simurgh::api {
 namespace {
 
-// Of a process.
+// Most versions that a process uses.
 constexpr size_t kMaxVersions = 16;
 
 using VersionVector = flatbuffers::Vector<flatbuffers::Offset<wire::ServedVersion>>;

@@ -18,7 +18,7 @@
 
 namespace simurgh::api {
 
-// The processes that exchange a model's rows, as a cluster: its parameter servers are
+// Describes the processes that exchange a model's rows as a cluster: its parameter servers are
 // serving.servers, its name is the same for all models. Both ends use it for HELLO.
 inline ClusterConfig ClusterOf(const ServingConfig& config) {
   ClusterConfig cluster;
@@ -40,8 +40,8 @@ using UseVersions = rpc::MethodOf<rpc::MessageOf<wire::UseVersionsRequest>,
                                   rpc::MessageOf<wire::UseVersionsResponse>>;
 inline constexpr UseVersions kUseVersions{.number = 0x0401, .name = "use_versions"};
 
-// ids: of all groups, in their order. present, rows: see RowAnswer. NOT_FOUND: the version is not
-// loaded.
+// ids: those of all groups, in their order. present, rows: see RowAnswer. Errors: NOT_FOUND when
+// the version is not loaded.
 using ReadServedRows =
     rpc::MethodOf<rpc::MessageOf<wire::ReadServedRowsRequest, rpc::Segment<"ids", uint64_t>>,
                   rpc::MessageOf<rpc::NoTable, rpc::Segment<"present", uint8_t>,
@@ -50,7 +50,7 @@ using ReadServedRows =
 inline constexpr ReadServedRows kReadServedRows{
     .number = 0x0402, .name = "read_served_rows", .max_head_bytes = 640 << 10};
 
-// The answer of a server of rows.
+// A row server's answer to UseVersions.
 struct ServerVersions {
   uint32_t server = 0;
   uint32_t servers = 1;
@@ -66,8 +66,8 @@ ServerVersions Decode(const wire::UseVersionsResponse& response);
 
 // The segment refers to `read`.
 rpc::Outgoing<ReadServedRows::Request> Encode(uint64_t checksum, const RowRead& read);
-// ids: of the request. Errors: INVALID_ARGUMENT for tables that do not ascend, groups without ids,
-// another number of ids than the groups have, or more than kMaxBatchOccurrences.
+// ids: number of ids of the request. Errors: INVALID_ARGUMENT for tables that do not ascend, groups
+// without ids, another number of ids than the groups have, or more than kMaxBatchOccurrences.
 StatusOr<std::vector<RowRead::Group>> DecodeGroups(const wire::ReadServedRowsRequest& request,
                                                    uint64_t ids);
 
