@@ -15,7 +15,7 @@ namespace simurgh {
 enum class ReducePrecision : uint8_t {
   kF32,
   kBf16,  // Rounded to nearest, ties to even.
-  kInt8,  // Per 512 values: the nearest of 256 levels from their minimum to their maximum.
+  kInt8,  // One byte per value: the nearest of 256 levels of its 512 values. See EncodeValues.
 };
 
 // Independent sequences of calls between the ranks. kWatch: heartbeats.
@@ -51,7 +51,7 @@ class Collective {
     return Sum(channel, values, precision, residual, [] {});
   }
 
-  // The same for doubles, without rounding.
+  // Sums doubles, without rounding; otherwise like the Sum above.
   virtual Status Sum(Channel channel, std::span<double> values) = 0;
 
   // Concatenates the ranks' bytes in rank order. all: ranks() times as long as `own`.
@@ -66,24 +66,24 @@ class Collective {
   virtual void Abort(const Status& reason) = 0;
 };
 
-// For a run with one rank: leaves values unchanged.
+// Returns the Collective of a run with one rank: it leaves values unchanged.
 std::unique_ptr<Collective> NewLocalCollective();
 
-// Bytes of `count` encoded values.
+// Returns the bytes of `count` encoded values.
 size_t EncodedSize(size_t count, ReducePrecision precision);
 
-// Encodes values + residual. residual: as Collective::Sum. out: EncodedSize(values.size()) bytes.
+// Encodes values + residual. residual: see Collective::Sum. out: EncodedSize(values.size()) bytes.
 //
 // int8 encodes 512 values as their minimum and step in f32, then one byte each. If one value, or
 // their range, is not finite, all 512 decode to NaN and their residual is zero.
 void EncodeValues(std::span<const float> values, ReducePrecision precision,
                   std::span<float> residual, std::span<std::byte> out);
 
-// The inverse, except for rounding. encoded: EncodedSize(values.size()) bytes.
+// The inverse of EncodeValues, except for rounding. encoded: EncodedSize(values.size()) bytes.
 void DecodeValues(std::span<const std::byte> encoded, ReducePrecision precision,
                   std::span<float> values);
 
-// As DecodeValues, but adds to `sums`.
+// Adds the decoded values to `sums`; otherwise like DecodeValues.
 void AddValues(std::span<const std::byte> encoded, ReducePrecision precision,
                std::span<float> sums);
 

@@ -21,7 +21,7 @@ Status ForSamples(const BatchLayout& layout, const CompactBatch& batch, const Wo
   return absl::OkStatus();
 }
 
-// Bytes of a position.
+// Returns the bytes of a position.
 size_t PositionBytes(const BatchLayout& layout, const CompactBatch& batch) {
   uint32_t longest = 1;
   const auto look = [&longest](size_t, size_t, uint32_t count) {

@@ -14,7 +14,7 @@ namespace simurgh {
 // sample, element after element. Each is the position among the sample's ids, little-endian, in the
 // fewest bytes for the batch's longest list of ids: 0 to 3. A sample without ids has zeros.
 //
-// argmax: of all max-pooled features, (B * dim) each, as in data/pooling.h.
+// argmax: (B * dim) for each max-pooled feature, in the layout of PoolingInput::argmax.
 // Requires a valid batch of the layout. Threads: any.
 
 size_t ArgmaxBytes(const BatchLayout& layout, const CompactBatch& batch);

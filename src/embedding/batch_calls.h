@@ -1,6 +1,6 @@
 #pragma once
 
-// What a trainer passes to an embedding worker and gets from it.
+// The arguments and results of a trainer's calls to an embedding worker.
 
 #include <cstddef>
 #include <cstdint>
@@ -79,7 +79,7 @@ struct EmbeddingBuffer {
   std::shared_ptr<void> owner;
 };
 
-inline constexpr size_t kMaxArgmaxBytes = 3;  // Of an element.
+inline constexpr size_t kMaxArgmaxBytes = 3;  // Most bytes of one element.
 
 // The argmax of features pooled by max, as services/embedding_worker/README.md describes; empty
 // without such features. Rows may change between pull and push, and another worker may get the
@@ -110,10 +110,10 @@ struct GradientBuffer {
   }
 
   VectorPrecision precision = VectorPrecision::kF32;
-  float scale = 1;  // Factor contained in the gradients; above 0.
+  float scale = 1;  // The scale that the gradients were multiplied by; above 0.
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
-  PooledArgmax argmax;  // From the pull of the embeddings.
+  PooledArgmax argmax;  // The argmax that the pull of the embeddings returned.
 };
 
 }  // namespace simurgh

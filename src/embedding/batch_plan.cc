@@ -27,7 +27,7 @@ void FindDistinctRows(const CompactBatch& batch, const BatchLayout& layout, Plan
   rows.tables.clear();
   rows.row_of_id.clear();
   rows.seen.resize(layout.table_dims.size());
-  // Not clear(), which frees the memory of a large map.
+  // clear() would free the memory of a large map.
   for (auto& seen : rows.seen) seen.erase(seen.begin(), seen.end());
   for (size_t l = 0; l < batch.list_count(); ++l) {
     const uint32_t table = table_of_list[l];

@@ -46,7 +46,7 @@ EmbeddingWire WireOf(const ClusterConfig& config);
 
 // A server's share of a batch: contiguous ranges of the plan's ids and of its row floats.
 struct ServerShare {
-  std::vector<RowGroup> groups;  // By table, only those with ids.
+  std::vector<RowGroup> groups;  // In order of tables; only tables with ids.
   size_t first_id = 0;
   size_t id_count = 0;
   size_t first_float = 0;
@@ -68,12 +68,13 @@ struct PlanScratch {
   std::vector<uint64_t> ids;        // (U)
   std::vector<uint32_t> tables;     // (U)
   std::vector<uint32_t> row_of_id;  // (ids of the batch) index into `ids` and `tables`.
-  std::vector<absl::flat_hash_map<uint64_t, uint32_t>> seen;  // By table.
+  // For each table with several lists: the index of each id in `ids`.
+  std::vector<absl::flat_hash_map<uint64_t, uint32_t>> seen;
 
-  std::vector<uint32_t> keys;        // (U) the server, table and partition of each row.
-  std::vector<uint32_t> counts;      // By key.
-  std::vector<uint64_t> next_id;     // By key.
-  std::vector<uint64_t> next_float;  // By key.
+  std::vector<uint32_t> keys;        // (U) Rank of each row's (server, table, partition).
+  std::vector<uint32_t> counts;      // Number of rows, indexed by key.
+  std::vector<uint64_t> next_id;     // Place of the next id, indexed by key.
+  std::vector<uint64_t> next_float;  // Place of the next row, indexed by key.
   std::vector<uint64_t> positions;   // (U)
 };
 

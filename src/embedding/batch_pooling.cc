@@ -123,7 +123,7 @@ std::vector<size_t> BatchPooling::Unpool(const BufferedBatch& batch,
   // A sum with NaN or infinity is not finite: usually the sums are all that is checked.
   if (Add(batch, gradients, all, row_gradients)) return {};
 
-  std::vector<bool> dropped(all.size());  // By feature.
+  std::vector<bool> dropped(all.size());  // Indexed by feature.
   ForGradients(batch, gradients, [&](size_t, MatrixView<const float> numbers) {
     for (size_t f = 0; f < all.size(); ++f) {
       if (!AllFinite(numbers.Columns(all[f].first_column, layout_.width(f)))) dropped[f] = true;

@@ -41,7 +41,7 @@ class BatchPooling {
   const VectorCodec& CodeOf(VectorPrecision precision) const {
     return codecs_[static_cast<size_t>(precision)];
   }
-  // By feature.
+  // Returns the inputs of Pool and Unpool, one per feature.
   std::vector<PoolingInput> InputsOf(const BufferedBatch& batch, std::span<uint32_t> argmax) const;
   // Calls visit(first sample, gradients of samples) for all samples.
   template <typename Visit>
@@ -53,8 +53,8 @@ class BatchPooling {
            std::span<const PoolingInput> inputs, std::span<float> row_gradients) const;
 
   const BatchLayout layout_;
-  const std::vector<VectorCodec> codecs_;  // By precision.
-  std::vector<size_t> argmax_columns_;     // By feature: number of columns before it.
+  const std::vector<VectorCodec> codecs_;  // Indexed by VectorPrecision.
+  std::vector<size_t> argmax_columns_;     // Indexed by feature: its first argmax column.
 };
 
 }  // namespace simurgh

@@ -29,7 +29,7 @@ class BucketMap {
   }
 
   uint32_t servers() const { return slots_ / partitions_; }
-  uint32_t partitions() const { return partitions_; }  // Per server.
+  uint32_t partitions() const { return partitions_; }  // Number of partitions per server.
   uint32_t slots() const { return slots_; }
 
   // Peers whose versions differ must not exchange rows.

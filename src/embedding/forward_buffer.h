@@ -92,7 +92,7 @@ class ForwardBuffer {
   // Drops expired batches that no call uses. Returns their number.
   size_t Expire(Clock::time_point now);
 
-  // Including reservations.
+  // Batches and their bytes, including reservations.
   size_t size() const { return entries_.size(); }
   size_t bytes() const { return bytes_; }
 
@@ -102,14 +102,14 @@ class ForwardBuffer {
     LookupMode mode = LookupMode::kTrain;
     uint64_t run = 0;
     uint64_t step = 0;
-    uint64_t number = 0;  // From 1.
+    uint64_t number = 0;  // Counts batches from 1.
 
     auto operator<=>(const Order&) const = default;
   };
 
   struct Entry {
     Order order;
-    std::shared_ptr<BufferedBatch> batch;  // Null: reserved.
+    std::shared_ptr<BufferedBatch> batch;  // Null: the place is reserved.
     size_t bytes = 0;
     Clock::time_point last_use;
   };
@@ -129,10 +129,10 @@ class ForwardBuffer {
   const std::function<void()> on_change_;
   Entries entries_;
   std::set<Order> order_;   // All batches.
-  std::set<Order> exempt_;  // Those admitted beyond the limit.
+  std::set<Order> exempt_;  // Batches admitted beyond the limit.
   size_t bytes_ = 0;
   uint64_t next_number_ = 1;
-  uint64_t last_run_ = 0;  // Of the last Reserve().
+  uint64_t last_run_ = 0;  // Run of the last Reserve().
 };
 
 }  // namespace simurgh

@@ -31,8 +31,8 @@ void AddTo(float* __restrict sum, const float* __restrict row, size_t dim) {
   for (; d < dim; ++d) sum[d] += row[d];
 }
 
-// For a later sample: samples are side by side, but a block is too short for the processor to read
-// ahead. Prefetching beyond the end is harmless.
+// Prefetches the block of a later sample: samples are side by side, but a block is too short for
+// the processor to read ahead. Prefetching beyond the end is harmless.
 void PrefetchAfter(const float* block, size_t width) {
   for (size_t d = 0; d < width; d += kLine) __builtin_prefetch(block + d + kAhead);
 }
@@ -41,13 +41,13 @@ void AddScaled(float* sum, const float* row, float factor, size_t dim) {
   for (size_t d = 0; d < dim; ++d) sum[d] += factor * row[d];
 }
 
-// The weights of a sample's occurrences; null: all 1.
+// Returns the weights of a sample's occurrences; null: all 1.
 const float* WeightsOf(const FeatureView& feature, size_t sample) {
   if (feature.weights.empty()) return nullptr;
   return feature.weights.data() + (feature.offsets[sample] - feature.offsets[0]);
 }
 
-// Factor of the sum, forward and backward.
+// Returns the factor of the sum, forward and backward.
 float FactorOf(const PoolingRule& rule, size_t occurrences) {
   const auto ids = static_cast<float>(rule.ids_of(occurrences));
   if (rule.kind == Pooling::kMean) return 1.0F / ids;
@@ -171,7 +171,7 @@ struct Backward {
   }
 };
 
-// Of a sample; empty if there are none.
+// Returns the argmax of a sample; empty if the input has none.
 std::span<uint32_t> ArgmaxOf(const PoolingInput& input, size_t sample) {
   return input.argmax.empty() ? input.argmax : input.argmax.subspan(sample * input.dim, input.dim);
 }

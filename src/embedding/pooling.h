@@ -27,9 +27,9 @@ struct PoolingRule {
   uint32_t length = 0;       // raw: places per sample.
   uint32_t rows_per_id = 1;  // Rounds of a hash stack.
 
-  // Columns of the block. dim: of the rows.
+  // Returns the columns of the block. dim: dim of the rows.
   size_t width(size_t dim) const { return kind == Pooling::kRaw ? length * dim : dim; }
-  // Number of ids n for this number of occurrences.
+  // Returns the number of ids n for this number of occurrences.
   size_t ids_of(size_t occurrences) const { return (occurrences + rows_per_id - 1) / rows_per_id; }
 };
 
@@ -44,10 +44,10 @@ struct PoolingInput {
   PoolingRule rule;
   FeatureView feature;
   size_t dim = 0;                           // D
-  std::span<const uint64_t> row_positions;  // (U) where the row of each id begins.
-  size_t first_column = 0;                  // Of the feature's block in a sample's row.
-  // For max only, (samples of the feature * D): the occurrence of each element within the sample;
-  // not set for a sample without ids. Pool() sets it, unless it is empty; Unpool() reads it.
+  std::span<const uint64_t> row_positions;  // (U) first float of each id's row.
+  size_t first_column = 0;                  // First column of the feature's block.
+  // For max only, (samples of the feature * D): the index of each element's occurrence in its
+  // sample; not set for a sample without ids. Pool() sets it unless it is empty; Unpool() reads it.
   std::span<uint32_t> argmax = {};
 };
 
@@ -60,7 +60,7 @@ void Pool(std::span<const PoolingInput> inputs, std::span<const float> rows, siz
 
 // The adjoint: adds the gradients of the pooled blocks to the gradient of each row.
 //
-// gradients: as `pooled` of Pool(). row_gradients: in the layout of `rows`; zero it before the
+// gradients: same layout as `pooled`. row_gradients: in the layout of `rows`; zero it before the
 // first samples. Additions are by sample, then input, then occurrence, so results do not depend on
 // threads. Inputs that share rows must be in one call. Returns whether all gradients that no row
 // receives are finite: those of samples without ids, and of places without an id. Any other NaN or
@@ -73,7 +73,7 @@ bool Unpool(std::span<const PoolingInput> inputs, size_t first, MatrixView<const
 // ignores their gradients.
 size_t TrueLength(const PoolingRule& rule, const FeatureView& feature, size_t sample);
 
-// True when no element is NaN or infinite.
+// Returns whether no element is NaN or infinite.
 bool AllFinite(MatrixView<const float> matrix);
 
 }  // namespace simurgh

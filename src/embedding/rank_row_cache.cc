@@ -32,7 +32,8 @@ RankRowCache::Missing RankRowCache::Split(const BatchPlan& plan, uint64_t step,
                                           RowPrecision precision, std::span<float> floats,
                                           std::span<uint64_t> ids, std::span<uint64_t> offsets) {
   Missing missing;
-  std::array<uint64_t, kMaxAge + 1> hits{};  // By age.
+  std::array<uint64_t, kMaxAge + 1>
+      hits{};  // Indexed by age in steps; the last for all older rows.
   size_t misses = 0;
   size_t offset = 0;
   for (const ServerShare& share : plan.servers) {

@@ -39,11 +39,11 @@ class RowCache {
     if (!index_.empty()) __builtin_prefetch(&index_[FirstOfBucket(HashOf(table, id))]);
   }
 
-  // Forgotten ones count until their room is needed.
+  // Number of rows. A forgotten row counts until its room is needed.
   size_t rows() const { return rows_; }
-  // Allocated for ring and index.
+  // Bytes allocated for ring and index.
   size_t bytes() const { return ring_.size() + index_.size() * sizeof(uint64_t); }
-  // Rows evicted while still valid.
+  // Number of rows evicted while still valid.
   uint64_t evicted_for_space() const { return evicted_for_space_; }
 
  private:

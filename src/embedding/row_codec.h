@@ -25,7 +25,7 @@ class RowCodec {
 
   VectorPrecision precision() const { return precision_; }
   const std::vector<FeatureRows>& features() const { return features_; }
-  // The codec of one row of the feature.
+  // Returns the codec of one row of the feature.
   const VectorCodec& codec(size_t feature) const { return codecs_[feature]; }
 
   // Calls visit(id, codec of its row) for all ids of a batch, in order.
@@ -39,7 +39,7 @@ class RowCodec {
     }
   }
 
-  // The size of the encoded rows of a batch.
+  // Returns the size of the encoded rows of a batch.
   size_t bytes(const CompactBatch& batch) const;
 
   // row_positions: (ids) where each id's row begins in `rows`. encoded: bytes(batch), aligned to 4.
@@ -59,12 +59,12 @@ class RowCodec {
   void Decode(const CompactBatch& batch, std::span<const std::byte> encoded,
               std::span<const uint64_t> positions, size_t first, size_t end,
               std::span<float> numbers) const;
-  // A feature of each list.
+  // Returns a feature of each list.
   std::vector<size_t> FeaturesOfLists(const CompactBatch& batch) const;
 
   VectorPrecision precision_;
   std::vector<FeatureRows> features_;
-  std::vector<VectorCodec> codecs_;  // By feature: of one row.
+  std::vector<VectorCodec> codecs_;  // The codec of one row, indexed by feature.
 };
 
 }  // namespace simurgh

@@ -23,7 +23,7 @@ struct ServerRows {
 };
 
 struct RowRequest {
-  std::vector<ServerRows> servers;  // By index.
+  std::vector<ServerRows> servers;  // Indexed by server.
   size_t id_count = 0;
   size_t byte_count = 0;
 
@@ -39,11 +39,11 @@ class RowWire {
  public:
   RowWire(RowPrecision precision, const std::vector<uint32_t>& table_dims);
 
-  // Whether the encoding is the plan's floats.
+  // Returns whether the encoding is the plan's floats.
   bool is_plain() const { return precision_ == RowPrecision::kF32; }
   RowPrecision precision() const { return precision_; }
 
-  // All rows of the plan.
+  // Returns the request for all rows of the plan.
   RowRequest RequestFor(const BatchPlan& plan) const;
 
   // rows: the rows of all groups, contiguous.
@@ -59,7 +59,7 @@ class RowWire {
 
  private:
   RowPrecision precision_;
-  std::vector<VectorCodec> codecs_;  // By table.
+  std::vector<VectorCodec> codecs_;  // Indexed by table.
 };
 
 }  // namespace simurgh

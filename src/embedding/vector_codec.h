@@ -20,10 +20,10 @@ struct RoundingKey {
   uint64_t first_row = 0;  // Number of the matrix's first row. Distinct over a step's ranks.
 };
 
-// The first row of a rank in each step.
+// Returns the first row of a rank in each step.
 constexpr uint64_t FirstRowOf(uint32_t rank) { return uint64_t{rank} << 32; }
 
-// The encoding of rows in this precision.
+// Returns the encoding of rows in this precision.
 VectorPrecision VectorPrecisionOf(RowPrecision precision);
 
 // Encodes embeddings or their gradients for the wire between nn-worker and embedding worker.
@@ -32,7 +32,7 @@ VectorPrecision VectorPrecisionOf(RowPrecision precision);
 //
 //   f32    4 bytes each
 //   bf16   2 bytes each, rounded to nearest
-//   f16    likewise; larger numbers become the largest finite one
+//   f16    2 bytes each, rounded to nearest; larger numbers become the largest finite one
 //   int8   1 byte each, padded to a multiple of 4 bytes; then a scale for each vector, f32. A
 //          number is its int8 (-127 to 127) times the scale, which is the largest absolute number
 //          of the vector / 127. Vectors below 2^-100 become zeros.
@@ -42,7 +42,7 @@ VectorPrecision VectorPrecisionOf(RowPrecision precision);
 // Threads: immutable.
 class VectorCodec {
  public:
-  // dims: of a row's vectors, in order; each above 0.
+  // dims: dims of a row's vectors, in order; each above 0.
   VectorCodec(VectorPrecision precision, std::vector<uint32_t> dims);
 
   VectorPrecision precision() const { return precision_; }
@@ -75,7 +75,7 @@ struct EmbeddingWire {
   VectorPrecision gradients = VectorPrecision::kF32;
   float gradient_factor = 1;  // Factor of gradients on the wire; above 0.
   uint64_t seed = 0;          // Seed of the gradients' RoundingKey.
-  // If rows are sent instead of embeddings, those of all features, for RowCodec. Otherwise empty.
+  // With rows instead of embeddings: the rows of each feature, for RowCodec. Otherwise empty.
   std::vector<FeatureRows> rows = {};
 };
 

@@ -7,18 +7,18 @@
 
 #include "tensor/half.h"
 
-// VectorCodec number by number. Defines the results of the SIMD code (data/simd/vector_rows.h) and
+// VectorCodec number by number. Defines the results of the SIMD code (simd/vector_rows.h) and
 // of device code to the bit. constexpr, so that device kernels can call it.
 namespace simurgh {
 
 inline constexpr uint32_t kNotFiniteBits = 0x7f800000;  // Smallest SizeBits of infinity and NaN.
-inline constexpr uint16_t kHalfNan = 0x7fff;            // In both formats.
+inline constexpr uint16_t kHalfNan = 0x7fff;            // The NaN of both formats.
 inline constexpr float kLargestByte = 127.0F;
 inline constexpr float kSmallestLargest = 0x1p-100F;  // Vectors below it become zeros.
 // Noise that rounds to nearest, ties away from zero: the largest float below 0.5.
 inline constexpr float kNearestNoise = 0.5F - 0x1p-25F;
 
-// The bits of the absolute value, which have its order.
+// Returns the bits of the absolute value, which have its order.
 constexpr uint32_t SizeBits(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffU; }
 
 // Rounds to nearest; larger numbers become the largest finite one. NaN if `value` is not finite.
@@ -49,7 +49,7 @@ constexpr ByteScale ScaleOf(uint32_t largest_bits) {
 
 struct ByteRounding {
   bool by_chance = false;
-  uint64_t noise = 0;  // If by_chance: RoundingNoise of the row.
+  uint64_t noise = 0;  // RoundingNoise of the row, if by_chance.
 };
 
 // Element i of a row is rounded up if its fraction exceeds this: 0 to 1, in steps of 2^-24.

@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kPatience{50};  // Of a read without records.
+constexpr std::chrono::milliseconds kPatience{50};  // Longest wait for a first record.
 constexpr std::chrono::milliseconds kCallPatience{2'000};
 constexpr std::chrono::milliseconds kProbePatience{200};
 constexpr std::chrono::milliseconds kPause{200};  // Between attempts to reach the brokers.
@@ -41,20 +41,20 @@ constexpr size_t kLagSeries = 256;
 constexpr char kRefreshInterval[] = "topic.metadata.refresh.interval.ms";
 constexpr size_t kMaxNamedTopics = 20;
 
-// What users may change. librdkafka would read ahead 64 MiB, and 50 MiB of each broker.
+// Defaults that users may change. librdkafka's own read ahead 64 MiB, and 50 MiB of each broker.
 const std::map<std::string, std::string> kDefaults{
     {"client.id", "simurgh-feed"},           {kRefreshInterval, "30000"},
     {"queued.max.messages.kbytes", "32768"}, {"fetch.max.bytes", "16777216"},
     {"socket.keepalive.enable", "true"},     {"reconnect.backoff.max.ms", "2000"}};
 
-// What exact positions depend on: offsets are kept with the model, not with the brokers.
+// Fixed, because exact positions need them: the model keeps the offsets, not the brokers.
 const std::map<std::string, std::string> kOwned{{"enable.auto.commit", "false"},
                                                 {"enable.auto.offset.store", "false"},
                                                 {"enable.partition.eof", "true"},
                                                 {"auto.offset.reset", "error"},
                                                 {"allow.auto.create.topics", "false"}};
 
-// They would have no effect, or change what is read.
+// Properties that would have no effect, or change what is read.
 const std::set<std::string> kUnused{
     "bootstrap.servers", "metadata.broker.list",    "group.id",
     "group.instance.id", "auto.commit.interval.ms", "offset.store.method"};
@@ -83,7 +83,7 @@ StatusOr<std::map<std::string, std::string>> ReadProperties(const KafkaConfig& c
 }
 
 void Log(const rd_kafka_t* /*kafka*/, int level, const char* /*facility*/, const char* text) {
-  constexpr int kWarning = 4;  // Of syslog; smaller is worse. Errors come by another callback.
+  constexpr int kWarning = 4;  // A syslog level; smaller is worse. Errors come by another callback.
   if (level <= kWarning) spdlog::debug("kafka: {}", text);
 }
 
@@ -94,7 +94,7 @@ class KafkaClient {
  public:
   struct Watermarks {
     int64_t first = 0;  // Offset of the first record that the partition has.
-    int64_t end = 0;    // Of the next record that it will get.
+    int64_t end = 0;    // Offset of the next record that the partition will get.
   };
 
   // Errors: INVALID_ARGUMENT for a property that librdkafka refuses, and for a file of properties
@@ -170,7 +170,7 @@ class KafkaClient {
     SIMURGH_RETURN_IF_ERROR(StatusOf(error, absl::StrCat(topic, "/", partition)));
     return marks;
   }
-  // The same as of the last response with records of the partition.
+  // Watermarks as of the last response with records of the partition; {} before the first one.
   Watermarks LastWatermarksOf(const std::string& topic, int32_t partition) {
     Watermarks marks;
     const auto error =
@@ -189,13 +189,14 @@ class KafkaClient {
     rd_kafka_consume_stop(TopicOf(topic), partition);
   }
 
-  // Up to `count` messages or errors of partitions; the caller destroys them. Waits for the first.
+  // Returns up to `count` messages or errors of partitions; the caller destroys them. Waits for the
+  // first.
   size_t Read(std::chrono::milliseconds patience, rd_kafka_message_t** messages, size_t count) {
     const ssize_t read =
         rd_kafka_consume_batch_queue(queue_, static_cast<int>(patience.count()), messages, count);
     return read > 0 ? static_cast<size_t>(read) : 0;
   }
-  // The last problem with the brokers, since the last call; empty: none.
+  // Returns the last problem with the brokers since the last call; empty if there was none.
   std::string TakeProblem() {
     rd_kafka_poll(kafka_, 0);
     return std::exchange(problem_, {});
@@ -329,7 +330,7 @@ class KafkaStream final : public RecordStream {
     std::string topic;
     int32_t number = 0;
     uint64_t next = 0;          // Offset of the next record.
-    uint64_t end = UINT64_MAX;  // With stop_at_end.
+    uint64_t end = UINT64_MAX;  // Offset to stop at; set with stop_at_end.
     bool at_end = false;        // No record is left to read.
     bool is_read = false;       // False: the brokers did not answer.
     Gauge* lag = nullptr;
@@ -341,7 +342,7 @@ class KafkaStream final : public RecordStream {
     next_ = 0;
   }
 
-  // Takes messages. False: there are none.
+  // Takes messages. Returns false if there are none.
   bool Take() {
     DropMessages();
     std::array<rd_kafka_message_t*, kTaken> messages;
@@ -373,7 +374,7 @@ class KafkaStream final : public RecordStream {
   Status OnError(const std::string& name, Partition& partition, const rd_kafka_message_t& message) {
     switch (message.err) {
       case RD_KAFKA_RESP_ERR__PARTITION_EOF:
-        // Also past records that are never delivered, as of transactions.
+        // The end can lie behind records that are never delivered, such as those of transactions.
         partition.next = std::max(partition.next, static_cast<uint64_t>(message.offset));
         Advance(offsets_, {{name, partition.next}});
         SetAtEnd(partition, true);
@@ -417,7 +418,7 @@ class KafkaStream final : public RecordStream {
         SetState(absl::OkStatus());
       }
     }
-    // With stop_at_end, training has the records that were there.
+    // With stop_at_end, training reads only the partitions that were there at first.
     if (!config_.stop_at_end && now - refreshed_ > client_->refresh_interval()) {
       SIMURGH_RETURN_IF_ERROR(Find(kProbePatience));
     }
@@ -461,7 +462,7 @@ class KafkaStream final : public RecordStream {
     return absl::OkStatus();
   }
 
-  // Begin(), later if the brokers do not answer.
+  // Calls Begin(). If the brokers do not answer, a later call repeats it.
   Status BeginOrWait(const std::string& name, Partition& partition) {
     const Status begun = Begin(name, partition);
     partition.is_read = begun.ok();
@@ -568,11 +569,11 @@ class KafkaStream final : public RecordStream {
   Gauge& partitions_gauge_;
   std::unique_ptr<KafkaClient> client_;
   std::atomic<bool> stopped_ = false;
-  std::map<std::string, Partition> partitions_;  // Of this share, by "topic/partition".
+  std::map<std::string, Partition> partitions_;  // The share's partitions, by "topic/partition".
   StreamOffsets offsets_;
   std::set<std::string> lag_series_;
   std::vector<rd_kafka_message_t*> taken_;
-  size_t next_ = 0;  // Of `taken_`.
+  size_t next_ = 0;  // Index of the next message in `taken_`.
   bool found_ = false;
   size_t shown_ = 0;
   int ends_ = 0;

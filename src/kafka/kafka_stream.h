@@ -15,16 +15,16 @@ struct KafkaStreamOptions {
   // Partitions are dealt among readers: those with a number of `share` modulo `shares`.
   uint32_t share = 0;
   uint32_t shares = 1;
-  StreamOffsets begin;  // Where partitions continue; others begin where the configuration says.
-  // Called with why there may be no records for long, as without brokers, and with ok once there
-  // are some again. On the owner's thread.
+  StreamOffsets begin;  // Positions of partitions; others begin where the configuration says.
+  // Called on the owner's thread: with the reason if there may be no records for long, such as lost
+  // brokers, and with ok once there are some again.
   std::function<void(const Status&)> on_state;
 };
 
 // The records of topics of Apache Kafka, without a consumer group and without commits.
 //
-// Without brokers it keeps trying. New partitions are found at topic.metadata.refresh.interval.ms.
-// What librdkafka has read ahead is bounded by its properties.
+// Without brokers the stream keeps trying. It looks for new partitions every
+// topic.metadata.refresh.interval.ms. librdkafka's properties bound its read-ahead.
 //
 // Errors of Next(): NOT_FOUND for a topic that does not exist; OUT_OF_RANGE for offsets that the
 // brokers no longer have, unless config.skip_lost; PERMISSION_DENIED. All name topic or partition.

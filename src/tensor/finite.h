@@ -6,7 +6,7 @@
 
 namespace simurgh {
 
-// Whether no value is NaN or infinite. Integer arithmetic without branches, which compilers
+// Returns whether no value is NaN or infinite. Integer arithmetic without branches, which compilers
 // vectorise; they may not reorder a sum of floats.
 inline bool AllFinite(std::span<const float> values) {
   constexpr uint32_t kExponent = 0x7f800000;  // All ones only in NaN and infinity.
@@ -22,7 +22,7 @@ inline bool AllFinite(std::span<const float> values) {
 // infinite second moment, adam would never change the weight again.
 inline constexpr uint32_t kUselessGradient = 0x57800000;
 
-// Whether no gradient is NaN or has a magnitude of 2^48 or more.
+// Returns whether no gradient is NaN or has a magnitude of 2^48 or more.
 inline bool AllUsable(std::span<const float> gradients) {
   constexpr uint32_t kMagnitude = 0x7fffffff;
   uint32_t found = 0;

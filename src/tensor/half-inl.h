@@ -19,7 +19,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// d is of floats.
+// In this file, d is a tag of floats.
 
 template <class D>
 HWY_INLINE hn::VFromD<D> Widen(D d, Half format, const uint16_t* from) {
@@ -42,7 +42,7 @@ HWY_INLINE hn::VFromD<D> Widen(D d, Half format, const uint16_t* from) {
   return hn::Or(hn::IfThenElse(is_tiny, tiny, normal), hn::BitCast(d, sign));
 }
 
-// ElementNoise of the elements from i.
+// Returns ElementNoise of the elements from i on.
 template <class D32>
 HWY_INLINE hn::VFromD<D32> Noise(D32 d32, uint64_t noise, uint32_t i) {
   auto x = hn::Add(hn::Mul(hn::Iota(d32, i), hn::Set(d32, 0x9e3779b9U)),

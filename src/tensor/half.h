@@ -33,8 +33,8 @@ constexpr float FromF16(uint16_t half) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
 }
 
-// Of finite numbers. Adds `noise` below the last kept bit and truncates. 16 random bits make it
-// stochastic rounding; 0x8000 rounds to nearest, ties away from zero.
+// Rounds a finite number: adds `noise` below the last kept bit and truncates. 16 random bits make
+// it stochastic rounding; 0x8000 rounds to nearest, ties away from zero.
 constexpr uint16_t ToBf16(float value, uint32_t noise) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = ((bits & 0x7fffffffU) + (noise & 0xffffU)) >> 16;

@@ -31,7 +31,7 @@ class MatrixView {
   T* data() const { return data_; }
   size_t rows() const { return rows_; }
   size_t columns() const { return columns_; }
-  size_t stride() const { return stride_; }  // In elements.
+  size_t stride() const { return stride_; }  // Distance between rows, in elements.
 
   std::span<T> row(size_t index) const { return {data_ + index * stride_, columns_}; }
   T& operator()(size_t row, size_t column) const { return data_[row * stride_ + column]; }

@@ -2,7 +2,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "embedding/simd/vector_rows.cc"
 #include <hwy/foreach_target.h>
-// After foreach_target.h.
+// Must follow foreach_target.h.
 #include <limits>
 
 #include <hwy/highway.h>
@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace simurgh {
 namespace HWY_NAMESPACE {
 
-// At most 16 lanes: one vector of the most common dim.
+// Vectors have at most 16 lanes, as many as the most common dim.
 using Wide = hn::CappedTag<float, 16>;
 using One = hn::CappedTag<float, 1>;
 
@@ -28,7 +28,7 @@ HWY_INLINE void ForLanes(uint32_t first, uint32_t end, const Step& step) {
   for (; i < end; ++i) step(One(), i);
 }
 
-// The bits of the absolute value.
+// Returns the bits of the absolute value.
 template <class D, class V>
 HWY_INLINE hn::VFromD<hn::RebindToSigned<D>> SizeBits(D d, V value) {
   return hn::BitCast(hn::RebindToSigned<D>(), hn::Abs(value));
@@ -74,7 +74,7 @@ HWY_INLINE uint32_t LargestBits(float factor, const float* from, uint32_t first,
   return static_cast<uint32_t>(largest);
 }
 
-// As ChanceOf, for the elements from i on.
+// Returns ChanceOf for the elements from i on.
 template <class D>
 HWY_INLINE hn::VFromD<D> Chance(D d, const ByteRounding& rounding, uint32_t i) {
   if (!rounding.by_chance) return hn::Set(d, kNearestNoise);
