@@ -37,7 +37,7 @@ struct BufferPool::State {
   // Idle buffers of one size.
   struct Shelf {
     std::vector<AlignedBuffer> idle;
-    uint64_t last_lease = 0;  // In the order of leases.
+    uint64_t last_lease = 0;  // Number of the last lease of this size.
   };
 
   State(size_t capacity, Make how)
@@ -47,7 +47,8 @@ struct BufferPool::State {
   const size_t capacity_bytes;
   const Make make;
   mutable Mutex mutex;
-  std::array<Shelf, 64> shelves ABSL_GUARDED_BY(mutex);  // By the binary logarithm of their size.
+  std::array<Shelf, 64> shelves
+      ABSL_GUARDED_BY(mutex);  // Indexed by the binary logarithm of the size.
   size_t idle_bytes ABSL_GUARDED_BY(mutex) = 0;
   uint64_t leases ABSL_GUARDED_BY(mutex) = 0;
 

@@ -14,10 +14,11 @@ using absl::StatusOr;
 // Prefixes the message of an error with `context` and ": "; keeps its payloads.
 Status Annotate(const Status& status, std::string_view context);
 
-// What to do about an errno of exhausted files, threads or memory, starting with "; "; else "".
+// Returns what to do about an errno of exhausted files, threads or memory, after "; ". Returns ""
+// for another errno.
 const char* RemedyOf(int error);
 
-// As absl::ErrnoToStatus, with the remedy.
+// Returns absl::ErrnoToStatus(error, message) with the remedy appended to the message.
 Status ErrnoStatus(int error, std::string_view message);
 
 }  // namespace simurgh

@@ -21,12 +21,12 @@ constexpr uint64_t RunNumber(uint64_t generation, uint64_t training) {
   return generation << kTrainingBits | TrainingOf(training);
 }
 
-// Whether `run` is an older start of the training of `newest`.
+// Returns whether `run` is an older start of the training of `newest`.
 constexpr bool IsSuperseded(uint64_t run, uint64_t newest) {
   return run < newest && TrainingOf(run) == TrainingOf(newest);
 }
 
-// FAILED_PRECONDITION: what an older start of the training of `newest` gets.
+// Returns FAILED_PRECONDITION, the error for an older start of the training of `newest`.
 inline Status SupersededError(uint64_t newest) {
   return absl::FailedPreconditionError(absl::StrCat("a newer start of this training, generation ",
                                                     GenerationOf(newest),
@@ -41,20 +41,20 @@ enum class LookupMode : uint8_t {
 
 // How a partition applies the pushes of a step's ranks.
 enum class PushOrder : uint8_t {
-  kUnordered,  // Each on arrival.
-  kByRank,     // After all have arrived, one after another in rank order.
-  kSum,        // After all have arrived, as one push: the sum in rank order.
+  kUnordered,  // Applies each push on arrival.
+  kByRank,     // Applies the pushes one by one in rank order, after all have arrived.
+  kSum,        // Applies the sum of the pushes, added in rank order, after all have arrived.
 };
 
 // Identifies one step of one trainer rank.
 struct StepId {
   uint64_t run = 0;  // See TrainingOf.
   uint32_t rank = 0;
-  uint64_t step = 0;   // From 0, or from the step of the model that the run continues.
+  uint64_t step = 0;   // Counted from 0, or from the step of the model that the run continues.
   uint32_t ranks = 1;  // Number of ranks of the run.
   PushOrder order = PushOrder::kUnordered;
 
-  // Whether a push waits for those of other ranks.
+  // Returns whether a push waits for the pushes of other ranks.
   bool waits_for_ranks() const { return order != PushOrder::kUnordered && ranks > 1; }
 };
 

@@ -76,8 +76,9 @@ size_t FirstLength(std::string_view text) {
   return length;
 }
 
-// Whether a terminal shows the character: no control character, U+0080 to U+009F, and none that
-// changes the direction of text, U+200E, U+200F, U+2028 to U+202E and U+2066 to U+2069.
+// Returns whether a terminal shows the character. It does not show control characters, U+0080 to
+// U+009F, and characters that change the direction of text: U+200E, U+200F, U+2028 to U+202E and
+// U+2066 to U+2069.
 bool IsShown(std::string_view character) {
   if (character.size() == 1) return absl::ascii_isprint(static_cast<unsigned char>(character[0]));
   if (character.size() == 2) return character[0] != '\xc2' || character[1] >= '\xa0';

@@ -15,7 +15,7 @@ std::string SettingsDifference(const std::string& a_text, const std::string& a,
 // A word of a command line, quoted where a POSIX shell would not read it as it is.
 std::string ShellWord(const std::string& word);
 
-// Whether a text is valid UTF-8. Surrogates are not told apart.
+// Returns whether a text is valid UTF-8. Encoded surrogates count as valid.
 bool IsUtf8(std::string_view text);
 
 // A cell for a message: quoted, with escapes for what is not UTF-8 and, if long, cut.

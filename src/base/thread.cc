@@ -28,7 +28,7 @@ void LowerPriority() {
 }
 
 Status PinThreadToNode(uint32_t node) {
-  // For example "0-3,8-11"; empty for a node without processors.
+  // The file contains a list such as "0-3,8-11"; it is empty for a node without processors.
   const std::string path = absl::StrCat("/sys/devices/system/node/node", node, "/cpulist");
   std::string list;
   std::ifstream in(path);

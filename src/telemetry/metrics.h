@@ -106,7 +106,7 @@ class Histogram {
   // Values that are not finite count in the last bucket and do not change the sum.
   void Observe(double value, uint64_t times = 1);
 
-  // In seconds.
+  // Observes the duration in seconds.
   void Observe(std::chrono::nanoseconds duration) {
     Observe(std::chrono::duration<double>(duration).count());
   }
@@ -157,7 +157,7 @@ class MetricRegistry {
   void AddComputedGauge(const std::string& name, const std::string& help, MetricLabels labels,
                         std::function<double()> read);
 
-  // All metrics in the Prometheus text format 0.0.4, ordered by name and labels.
+  // Returns all metrics in the Prometheus text format 0.0.4, ordered by name and labels.
   std::string Serialize() const;
 
  private:

@@ -174,7 +174,7 @@ std::string Timeline::Finish(const std::string& process) {
   return json;
 }
 
-// What a process adds.
+// The part of the trace that one process adds.
 struct MergedTrace::Part {
   uint32_t process;
   int64_t offset;
@@ -263,7 +263,7 @@ uint64_t MergedTrace::Write(std::ostream& out) {
     add(server, R"("f","bp":"e")",
         sent <= server.end ? std::max(sent, server.begin) : server.begin);
   }
-  // Of events at the same time, the span of an arrow's end comes before that.
+  // At equal times, the span that an arrow ends at comes before the arrow's end.
   std::vector<size_t> order(events_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [this](size_t i) { return std::pair(events_[i].time, i); });

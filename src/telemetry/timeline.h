@@ -26,7 +26,7 @@ struct ClockSample {
 
 struct ClockOffset {
   std::chrono::nanoseconds offset{};  // Own time less the other clock's time.
-  std::chrono::nanoseconds error{};   // At most.
+  std::chrono::nanoseconds error{};   // The error of `offset` is at most this.
 };
 
 // The middle of the shortest round trip, as in NTP: whatever the two ways take, the error is at
@@ -55,7 +55,7 @@ enum class SpanKind : uint8_t {
 struct SpanRecord {
   static constexpr uint64_t kNoStep = UINT64_MAX;
 
-  std::string_view name;  // Of static storage duration, like `track`.
+  std::string_view name;  // Points to static storage, like `track`.
   // The row of the span, whose spans may overlap. Null: the row of the thread that adds the span;
   // spans of a thread are nested.
   const char* track = nullptr;
@@ -63,9 +63,9 @@ struct SpanRecord {
   std::chrono::steady_clock::time_point end;
   SpanKind kind = SpanKind::kWork;
   uint64_t step = kNoStep;
-  uint64_t trace_id = 0;              // Of the batch, in all processes. 0: none.
-  uint64_t span_id = 0;               // Of the call: the same at both ends. 0: none.
-  std::chrono::nanoseconds waited{};  // kHandling: until the handler began.
+  uint64_t trace_id = 0;              // Identifies the batch in all processes. 0: none.
+  uint64_t span_id = 0;               // Identifies the call; the same at both ends. 0: none.
+  std::chrono::nanoseconds waited{};  // kHandling: the time until the handler began.
 };
 
 // Records the spans of a process on request. There is at most one recording.
@@ -153,8 +153,8 @@ class MergedTrace {
     uint64_t left_out = 0;
   };
 
-  // Adds a process. json: of Timeline::Finish(). clock_offset: what its clock lacks to the common
-  // clock. Errors: DATA_LOSS for other texts, which change nothing.
+  // Adds a process. json: the result of Timeline::Finish(). clock_offset: the common clock's time
+  // less the time of its clock. Errors: DATA_LOSS for other texts, which change nothing.
   StatusOr<Process> Add(const std::string& json, std::chrono::nanoseconds clock_offset);
 
   // Writes a Chrome trace in the JSON object format, ordered by time from the begin of the first
@@ -164,7 +164,7 @@ class MergedTrace {
  private:
   struct Event {
     int64_t time = 0;  // Nanoseconds of the common clock.
-    std::string text;  // Without the time and what follows it.
+    std::string text;  // The event's JSON up to the time, which Write() adds.
   };
   // An end of a call.
   struct End {
