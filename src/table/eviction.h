@@ -87,7 +87,7 @@ class RecencyQueue {
 
   // Files a row without an entry under its current stamp.
   void Add(uint32_t row) { Add(row, stamps_(row)); }
-  // As above for a row whose header will get this stamp.
+  // Files a row without an entry, whose header will get this stamp.
   void Add(uint32_t row, uint32_t stamp) {
     if (stamp < ready_end_) [[unlikely]]
       return AddReady(row, stamp);
@@ -146,9 +146,10 @@ class RecencyQueue {
     return bucket.rows == 0 ? 0 : (bucket.rows - 1) % kRowsPerChunk + 1;
   }
 
-  // As Add(), for a stamp among those in ready_: with a capacity below the rows of one step.
+  // Implements Add() for a stamp among those in ready_. Such stamps occur if the capacity is below
+  // the rows of one step.
   void AddReady(uint32_t row, uint32_t stamp);
-  // As Add(), for a stamp outside the ring.
+  // Implements Add() for a stamp outside the ring.
   void AddOutside(uint32_t row, uint32_t stamp);
   void Push(Bucket& bucket, uint32_t row);
   uint32_t TakeChunk();
@@ -188,7 +189,7 @@ class Expiry {
 
   explicit Expiry(const EvictionConfig& config);
 
-  // Whether there is any rule, and whether one depends on time.
+  // active() returns whether there is a rule; timed(), whether a rule depends on time.
   bool active() const { return active_; }
   bool timed() const { return config_.idle_time.count() > 0; }
 
@@ -229,7 +230,7 @@ class Expiry {
 
   const EvictionConfig config_;
   bool active_ = false;
-  uint64_t shortest_idle_steps_ = 0;  // Over all rules that count steps; 0: none.
+  uint64_t shortest_idle_steps_ = 0;  // Minimum over all rules that count steps; 0: none.
   uint64_t newest_ = 0;
   uint64_t idle_before_ = 0;  // Rows with an older stamp exceed idle_time.
   uint64_t live_from_ = 0;

@@ -56,7 +56,8 @@ class CopyMemory {
   void Take(uint64_t bytes) { used_bytes_ += bytes; }
   void Release(uint64_t bytes) { used_bytes_ -= bytes; }
 
-  // For the writer: whether a reservation has failed since ClearShortage(), and a wait for that.
+  // For the writer. IsShort() returns whether a reservation has failed since ClearShortage();
+  // AwaitShortage() waits for that.
   bool IsShort() const;
   void AwaitShortage(Clock::time_point until) const;
   void ClearShortage();

@@ -39,14 +39,14 @@ class Admission {
   // Counts the occurrence and decides. Allocates only for the first id of a bucket.
   bool Admit(uint64_t id);
 
-  // Whether Admit(id) would allocate.
+  // Returns whether Admit(id) would allocate.
   bool NeedsSketch(uint64_t id) const {
     return config_.kind == Kind::kOccurrences && Find(BucketOf(id)) == nullptr;
   }
   // Memory of one sketch.
   uint64_t sketch_bytes() const { return counters() + sizeof(Sketch); }
 
-  // Whether every id is admitted and nothing is counted.
+  // Returns whether every id is admitted and nothing is counted.
   bool always() const { return config_.kind == Kind::kAlways; }
 
   // Memory of all sketches.
@@ -81,7 +81,7 @@ class Admission {
   // Consecutive buckets mostly belong to one partition, so groups of other partitions stay null.
   using Group = std::array<Sketch, kBucketsPerGroup>;
 
-  // As in the bucket map.
+  // Returns the bucket of an id. The bucket map uses the same function.
   static uint16_t BucketOf(uint64_t id) { return static_cast<uint16_t>(Mix64(id) >> 48); }
   // Null before the bucket's first occurrence.
   const Sketch* Find(uint16_t bucket) const {

@@ -35,9 +35,10 @@ struct Partition::State {
   std::vector<std::unique_ptr<Table>> tables;
   PushWindow window;
   RecencyClock clock;
-  CopyMemory* copy_memory = nullptr;                                  // Of a copy in progress.
-  std::vector<std::tuple<uint64_t, uint32_t, uint64_t>> open_pushes;  // By run, rank and step.
-  uint64_t newest_run = 0;                                            // Of the last Clear().
+  CopyMemory* copy_memory = nullptr;  // Null unless a copy is in progress.
+  // Run, rank and step of each push in progress.
+  std::vector<std::tuple<uint64_t, uint32_t, uint64_t>> open_pushes;
+  uint64_t newest_run = 0;  // The run of the last Clear().
 };
 
 void Partition::State::CheckGroup(uint32_t table, size_t ids, size_t rows, size_t columns) const {
@@ -184,7 +185,7 @@ bool PullWork::Ready(size_t max_ids) {
 
 StatusOr<bool> PullWork::Advance(size_t max_ids) {
   StatusOr<bool> over = ReadPiece(max_ids);
-  // What the piece has copied is counted by itself.
+  // The memory of the rows that the piece has copied is counted separately.
   if (reserved_from_ != nullptr) reserved_from_->Release(std::exchange(reserved_bytes_, 0));
   return over;
 }

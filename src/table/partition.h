@@ -50,8 +50,8 @@ class Partition {
                                                      const PartitionMemory& memory = {});
   ~Partition();
 
-  // After Table::PutRows(): continues at the newest stamp of the saved rows, of all partitions. The
-  // next training pull gets a later one, and rows that had expired stay so.
+  // Continues at the newest stamp of the saved rows, of all partitions. The next training pull gets
+  // a later one, and expired rows stay expired. Call after Table::PutRows().
   void ContinueAt(uint64_t stamp);
 
   // The run's ranks begin at this step: earlier pushes count as applied. Requires that the run has
@@ -110,9 +110,9 @@ class PullWork {
   StatusOr<bool> Advance(size_t max_ids);
 
   const PullReport& report() const { return report_; }
-  // Whether the pull failed because a table with when_full: stop is full.
+  // Returns whether the pull failed because a table with when_full: stop is full.
   bool stopped_by_full_table() const { return stopped_by_full_table_; }
-  // How many pieces have waited for memory.
+  // Number of pieces that have waited for memory.
   uint64_t waits() const { return waits_; }
 
  private:

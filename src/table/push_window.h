@@ -16,7 +16,7 @@ namespace simurgh {
 // Threads: one owner.
 class PushWindow {
  public:
-  // How far a rank may be ahead of its oldest missing step; far beyond any staleness.
+  // Most steps that a rank may be ahead of its oldest missing step; far beyond any staleness.
   static constexpr uint64_t kOpenSteps = 1024;
 
   // The rank's first push is that of `step`. Requires a rank that has not pushed.
@@ -42,7 +42,7 @@ class PushWindow {
     uint32_t rank;
     uint64_t last_use = 0;
     uint64_t next_step = 0;         // The first step that is missing.
-    bool misses_steps = false;      // For good: see BeginAnywhere.
+    bool misses_steps = false;      // Never reset; see BeginAnywhere.
     std::bitset<kOpenSteps> steps;  // A ring of the kOpenSteps steps from next_step on.
   };
 

@@ -19,7 +19,7 @@ namespace simurgh {
 // Threads: one owner.
 class ChangeLog {
  public:
-  // Whether changes are to be noted.
+  // Returns whether changes are to be noted.
   bool active() const { return active_; }
 
   void Change(uint32_t row) {
@@ -34,8 +34,8 @@ class ChangeLog {
   // A copy begins. all_rows: as for Remove.
   void Begin(CopyBase base, uint64_t all_rows);
 
-  // --- Of the last Begin(): changes between the copy's base and its begin, without rows that were
-  // removed since.
+  // --- Changes between the base of the last copy and its Begin(), without rows that were removed
+  // since.
 
   bool known() const { return copied_.known; }
   bool Includes(uint32_t row) const {
@@ -51,7 +51,7 @@ class ChangeLog {
   static constexpr size_t kWordBits = 64;
 
   struct Changes {
-    std::vector<uint64_t> rows;  // A bit each.
+    std::vector<uint64_t> rows;  // One bit per row.
     std::vector<uint64_t> removed;
     bool known = false;
 
@@ -63,7 +63,7 @@ class ChangeLog {
 
   bool active_ = false;
   Changes copied_;
-  Changes recent_;  // Since the last copy began.
+  Changes recent_;  // Changes since the last copy began.
 };
 
 // A copy of the rows of a table as they were when it began, taken in pieces while the rows change:
@@ -99,7 +99,8 @@ class RowCopy {
   CopiedRows TakeEarly();
   CopiedRows Take(size_t count);
 
-  // Before the recency of all rows is lowered by `shift`, to 0 at least and to 1 from bound() on.
+  // Call before the recency of all rows is lowered by `shift`, to 0 at least and to 1 from bound()
+  // on.
   void Rebase(uint64_t shift);
 
  private:

@@ -57,8 +57,8 @@ Plan PlanFor(uint64_t capacity_rows) {
 uint64_t RowIndex::ReservationFor(uint64_t capacity_rows) {
   const Plan plan = PlanFor(capacity_rows);
   const uint64_t segment_bytes = plan.segment_buckets * sizeof(IndexBucket);
-  // All segments of the deepest directory; earlier sizes of the first segment; and doubled segments
-  // at the depth limit: at most 64 * 2 / 7 bytes a row, twice with earlier sizes.
+  // The sum of all segments of the deepest directory, earlier sizes of the first segment, and
+  // doubled segments at the depth limit: at most 64 * 2 / 7 bytes a row, twice with earlier sizes.
   return (segment_bytes << (plan.depth + kExtraDepth)) + 4 * segment_bytes + capacity_rows * 40 +
          sizeof(IndexBucket);
 }

@@ -111,7 +111,7 @@ class RowIndex {
   struct Segment {
     IndexBucket* buckets = nullptr;
     uint32_t bucket_count = 0;
-    uint32_t number = 0;  // In segments_.
+    uint32_t number = 0;  // Index in segments_.
   };
 
  public:
@@ -217,13 +217,13 @@ class RowIndex {
   struct alignas(64) SegmentState {  // A cache line.
     Segment where;
     uint32_t depth = 0;   // Leading bits of the hash that all entries share.
-    uint64_t prefix = 0;  // Those bits, at the top.
+    uint64_t prefix = 0;  // The shared bits, at the top.
     uint64_t rows = 0;
     uint64_t limit = 0;   // Splits or grows from this number of rows on.
     uint32_t window = 0;  // See SlotCode.
     // Buckets from here on hold used-up split bits, except in entries added later.
     uint32_t renewed_buckets = kAllBuckets;
-    uint32_t since_renewal = 0;  // Insertions.
+    uint32_t since_renewal = 0;  // Number of insertions.
   };
   static_assert(sizeof(SegmentState) == 64);
   struct Entry {
@@ -261,7 +261,7 @@ class RowIndex {
   }
 
   static uint64_t LimitOf(const SegmentState& segment);
-  // Whether the segment must grow or split before the next insertion.
+  // Returns whether the segment must grow or split before the next insertion.
   bool MustGrow(const SegmentState& segment) const;
   // Returns the segment of a hash, after growing it if necessary.
   SegmentState& RoomySegment(uint64_t hash);
@@ -286,13 +286,13 @@ class RowIndex {
   uint32_t segment_buckets_;  // Size from which segments split instead of growing.
   uint32_t depth_limit_;      // Deeper segments grow instead of splitting.
   ArenaRegion region_;
-  IndexBucket first_bucket_{};  // Of an index without rows, which takes no memory of the arena.
+  IndexBucket first_bucket_{};  // Serves an index without rows, which takes no arena memory.
   uint32_t depth_ = 0;
   std::vector<Segment> directory_;  // 2^depth_ entries.
   std::vector<SegmentState> segments_;
   uint64_t size_ = 0;
   uint64_t growth_steps_ = 0;
-  uint64_t since_split_ = 0;  // Insertions.
+  uint64_t since_split_ = 0;  // Number of insertions.
 };
 
 }  // namespace simurgh

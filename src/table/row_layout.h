@@ -36,7 +36,7 @@ struct RowFormat {
     return (state_offset() + vector_floats() * SizeOf(state) + 3) / 4 * 4;
   }
   uint32_t bytes() const { return scalars_offset() + shape.scalars * sizeof(float); }
-  // Without padding.
+  // Size of weights and state without padding.
   uint32_t payload_bytes() const {
     return weight_bytes() + vector_floats() * SizeOf(state) +
            shape.scalars * static_cast<uint32_t>(sizeof(float));
@@ -94,7 +94,8 @@ class Rows {
     PrefetchRest(row, bytes);
   }
 
-  // How many records of `bytes` to prefetch in one block, so that two blocks fit into the L1 cache.
+  // Returns the number of records of `bytes` to prefetch in one block. Two blocks fit into the L1
+  // cache.
   static size_t PrefetchBlock(uint64_t bytes) {
     constexpr uint64_t kLines = 96;
     return std::clamp<uint64_t>(kLines / (bytes / 64 + 1), 8, 64);
@@ -108,7 +109,7 @@ class Rows {
   }
 
  private:
-  // All lines but the first.
+  // Prefetches all lines of a record but the first.
   void PrefetchRest(uint32_t row, uint64_t bytes) const {
     const std::byte* line = record(row);
     const std::byte* const end = line + bytes;
@@ -134,7 +135,7 @@ class RowFetch {
     ahead_ = std::clamp<uint64_t>(kLinesAhead / max_lines, 8, 64);
   }
 
-  // How many rows ahead of its use to prefetch a record.
+  // Number of rows by which a prefetch precedes the use of a record.
   size_t ahead() const { return ahead_; }
 
   void operator()(uint32_t row) const {

@@ -20,7 +20,7 @@ void BatchLookup::FindCandidates(std::span<const uint64_t> ids, uint32_t* candid
   }
 }
 
-// How a training pull reads existing rows.
+// Existing rows of a training pull.
 
 void Table::State::PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now) {
   absent.clear();
@@ -54,7 +54,7 @@ void Table::State::PullPresent(std::span<const uint64_t> ids, EncodedRows to, ui
   reader.Flush();
 }
 
-// How a training pull creates missing rows.
+// Missing rows of a training pull.
 
 namespace {
 
@@ -108,7 +108,7 @@ void Table::State::PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32
   std::array<uint32_t, BatchLookup::kBlock> taken;
   size_t acquired = 0;
   size_t filled = 0;
-  size_t repeated = BatchLookup::kBlock;  // From here on: ids given twice.
+  size_t repeated = BatchLookup::kBlock;  // From here on, `made` holds repeated ids.
   const auto prefetch = [&](size_t i) {
     hashes[i] = RowIndex::Hash(ids[absent[i]]);
     index.Prefetch(hashes[i]);

@@ -27,8 +27,8 @@ RowUpdateRule RuleOf(const SparseOptimizerConfig& config) {
   return RowUpdateRule::kGroupFtrl;
 }
 
-// By squaring, because std::pow is not bit-identical across machines. Without branches on the bits
-// of the exponent, because they are unpredictable.
+// Returns base to the power of exponent. Squares repeatedly, because std::pow is not bit-identical
+// across machines. Does not branch on the bits of the exponent, because they are unpredictable.
 double Power(double base, uint32_t exponent) {
   double power = 1;
   while (exponent != 0) {

@@ -494,7 +494,7 @@ TableMemory Table::MemoryOf(const TableConfig& config, uint64_t ids, uint32_t bu
       static_cast<double>(ids) * (by_chance ? double{config.admission.probability} : 1.0);
   TableMemory memory{
       .rows = std::min(static_cast<uint64_t>(std::llround(admitted)), config.capacity_rows)};
-  // How many of `all` have an id, if ids fall into them at random.
+  // Returns how many of `all` bins have an id, if ids fall into them at random.
   const auto with_ids = [ids](double all) {
     return static_cast<uint64_t>(std::llround(-all * std::expm1(-static_cast<double>(ids) / all)));
   };

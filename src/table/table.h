@@ -57,7 +57,7 @@ struct TableStats {
   uint64_t rejected_admission = 0;  // Ids of training pulls that admission denied.
   uint64_t rejected_full = 0;       // Ids of training pulls that found the table full.
   uint64_t evicted = 0;
-  std::array<uint64_t, kEvictionCauses> evicted_for{};  // By EvictionCause.
+  std::array<uint64_t, kEvictionCauses> evicted_for{};  // Indexed by EvictionCause.
   uint64_t evaluated = 0;                               // Ids of evaluation pulls with a row.
   uint64_t unseen = 0;                                  // Ids of evaluation pulls without one.
   uint64_t updated = 0;                                 // Gradients applied.
@@ -69,19 +69,19 @@ struct TableStats {
   std::array<uint64_t, 33> pulled_before{};
 };
 
-// What a table will take, in bytes.
+// The memory that a table will take, in bytes.
 struct TableMemory {
   uint64_t rows = 0;      // Number of rows.
   uint64_t sketches = 0;  // Number of sketches of admission by occurrences.
   uint64_t weights = 0;
-  uint64_t state = 0;      // Of the optimizer.
-  uint64_t headers = 0;    // Of rows, with padding.
-  uint64_t index = 0;      // From ids to rows.
+  uint64_t state = 0;      // State of the optimizer.
+  uint64_t headers = 0;    // Row headers and padding.
+  uint64_t index = 0;      // Index from ids to rows.
   uint64_t queue = 0;      // Order of eviction.
   uint64_t admission = 0;  // Sketches.
-  uint64_t ahead = 0;      // Resident beyond these: pages prepared for the next rows.
+  uint64_t ahead = 0;      // Resident memory beyond the above: pages prepared for the next rows.
 
-  // As TableStats::bytes.
+  // Same sum as TableStats::bytes.
   uint64_t bytes() const { return weights + state + headers + index + queue + admission; }
   TableMemory& operator+=(const TableMemory& other);
 };
@@ -113,15 +113,15 @@ struct PushReport {
 
 // The earlier copy of a table that a copy continues, if only changes are to be copied.
 enum class CopyBase : uint8_t {
-  kUnnoted,     // None, and changes from now on are not noted.
-  kNone,        // None.
-  kLast,        // The last one.
-  kBeforeLast,  // The one that the last one continues. The last one counts as not made.
+  kUnnoted,     // No copy, and changes from now on are not noted.
+  kNone,        // No copy.
+  kLast,        // The last copy.
+  kBeforeLast,  // The copy that the last one continues. The last one counts as not made.
 };
 
 // The changes of a table since a copy began.
 struct TableChanges {
-  uint64_t rows;  // Made or changed, and still there.
+  uint64_t rows;  // Rows created or changed, and not removed.
   // Ids whose row was removed; some may have a row again. Lifetime: until the next change or copy.
   std::span<const uint64_t> removed;
 };

@@ -35,28 +35,28 @@ struct Table::State {
   void PullPresent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now);
   // Handles the ids in `absent` one by one, and creates rows where admission and space allow.
   void PullAbsent(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullReport& pulled);
-  // Whether `rows_more` rows can be created without evicting or rejecting any.
+  // Returns whether `rows_more` rows can be created without evicting or rejecting any.
   bool CanCreateAll(size_t rows_more) const {
     return index.size() + rows_more <= row_limit && !file_full && !expiry.active() &&
            admission.always();
   }
-  // As PullAbsent(), in batches. Requires CanCreateAll(ids.size()) and at most BatchLookup::kBlock
-  // ids.
+  // Does what PullAbsent() does, in batches. Requires CanCreateAll(ids.size()) and at most
+  // BatchLookup::kBlock ids.
   void PullNew(std::span<const uint64_t> ids, EncodedRows to, uint32_t now, PullReport& pulled);
-  // The bytes of a record that a pull reads.
+  // Number of bytes of a record that a pull reads.
   uint64_t PulledBytes() const { return sizeof(RowHeader) + store.format().weight_bytes(); }
 
   // Begins a training pull and returns the recency of its rows.
   uint32_t BeginPull(uint64_t stamp);
   void Touch(uint32_t row, uint32_t stamp) { CountUse(rows.header(row), stamp); }
 
-  // Whether a row has expired and waits for the sweep.
+  // Returns whether a row has expired and waits for the sweep.
   bool HasExpired(uint32_t row) const {
     return rows.header(row).recency < suspect_below && Expired(row).has_value();
   }
   std::optional<EvictionCause> Expired(uint32_t row) const;
-  // As !HasExpired() for a row that a pull or push is about to change: a copy in progress gets it
-  // first, and the change is noted. keeps_stamp: see RowCopy::Save().
+  // Returns !HasExpired(row). Requires that a pull or push is about to change the row: a copy in
+  // progress gets it first, and the change is noted. keeps_stamp: see RowCopy::Save().
   bool Claim(uint32_t row, bool keeps_stamp) {
     return rows.header(row).recency >= suspect_below || ClaimSuspect(row, keeps_stamp);
   }
@@ -81,13 +81,13 @@ struct Table::State {
     file_used_up = false;
   }
 
-  // Whether there is memory for the id's admission counters.
+  // Returns whether there is memory for the id's admission counters.
   bool MayCount(uint64_t id);
 
   // Returns kNoRow when the table is full and config.when_full does not evict. Requires that the id
   // has no row.
   uint32_t Create(uint64_t id, uint32_t stamp);
-  // As Create() for a row with this header, whose values the caller fills in.
+  // Creates a row with this header, as Create() does. The caller fills in the values.
   uint32_t Put(const RowHeader& header, uint32_t now);
   // Removes an expired row.
   void Expire(uint32_t row) { Remove(row, *Expired(row), /*queued=*/true); }

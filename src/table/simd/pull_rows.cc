@@ -2,7 +2,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "table/simd/pull_rows.cc"
 #include <hwy/foreach_target.h>
-// After foreach_target.h.
+// Must follow foreach_target.h.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -18,8 +18,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// At most 256 bits: 512-bit products lower the clock of some processors, which costs insertions a
-// tenth.
+// Vectors of at most 256 bits: 512-bit products lower the clock of some processors, which costs
+// insertions a tenth.
 using Words = hn::CappedTag<uint64_t, 4>;
 
 // Mix64 of base/hash.h.

@@ -67,7 +67,7 @@ struct RowGradient {
   const float* gradient;
 };
 
-// What an update found: bit i stands for the i-th row.
+// Rows with numbers that are not finite; bit i stands for the i-th row of the update.
 struct NotFinite {
   uint64_t gradients = 0;  // The gradient had a number that is not finite; the row is unchanged.
   uint64_t rows = 0;       // The update gave a number that is not finite, in weights or state.

@@ -37,7 +37,7 @@ HWY_INLINE void ForVectors(uint32_t dim, const Step& step) {
   for (; i < dim; ++i) step(One(), i);
 }
 
-// Whether all added numbers are finite. The product of a number and zero is zero, or NaN if the
+// Checks that all added numbers are finite. The product of a number and zero is zero, or NaN if the
 // number is not finite.
 class FiniteCheck {
  public:
