@@ -1,4 +1,4 @@
-// What a checkpoint has on disk: its manifest and files.
+// The files of a checkpoint: reading, checking and holding them.
 
 #include <algorithm>
 #include <cstddef>

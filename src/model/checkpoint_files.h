@@ -13,13 +13,13 @@ namespace simurgh {
 inline constexpr char kManifest[] = "/manifest.json";
 inline constexpr std::string_view kTensorFile = ".safetensors";
 
-// Whether bytes are wrong or missing. Any other error, such as a file that the process may not
-// read, can pass: the checkpoint must be kept, and must not be left out.
+// Returns whether bytes are wrong or missing. Any other error, such as a file that the process may
+// not read, can pass: the checkpoint must be kept, and must not be left out.
 bool IsDamage(const Status& status);
 
 std::string StepFolder(const std::string& model, uint64_t step);
 
-// Size and hash of a file, as a manifest lists them. `path` of the result is that of the call.
+// Returns size and hash of a file, as a manifest lists them, with the `path` of the call.
 StatusOr<ModelFile> Identify(FileSystem& files, const std::string& path);
 // Errors: DATA_LOSS, naming the file, for another size or hash.
 Status CompareFile(const std::string& path, const ModelFile& expected, const ModelFile& found);

@@ -23,7 +23,7 @@ namespace simurgh {
 namespace {
 
 Status Failed(const char* what, const std::string& path) {
-  const int error = errno;  // Before anything below changes it.
+  const int error = errno;  // Read before anything below changes it.
   return ErrnoStatus(error, absl::StrCat("cannot ", what, " ", path));
 }
 
@@ -54,7 +54,7 @@ class RealFile : public File {
   }
   Status Read(uint64_t offset, std::span<std::byte> bytes) override;
   void StartRead(uint64_t offset, uint64_t bytes) override {
-    if (bytes == 0) return;  // To the system: all up to the file's end.
+    if (bytes == 0) return;  // The system would read all up to the file's end.
     ::posix_fadvise(file_.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
                     POSIX_FADV_WILLNEED);
   }
@@ -126,7 +126,7 @@ Status Result(const std::error_code& error, const char* what, const std::string&
                : absl::OkStatus();
 }
 
-// One that exists is no error.
+// Creates a folder. A folder that exists is no error.
 Status CreateFolder(const std::string& path) {
   constexpr mode_t kOfAll = 0755;
   if (::mkdir(path.c_str(), kOfAll) == 0) return absl::OkStatus();
@@ -158,7 +158,7 @@ Status ForEachAtOnce(size_t count, absl::FunctionRef<Status(size_t)> work) {
     std::vector<std::jthread> threads;
     try {
       while (threads.size() + 1 < std::min(kThreads, count / kPerThread)) threads.emplace_back(run);
-    } catch (const std::system_error&) {  // Too few threads are allowed: those that run suffice.
+    } catch (const std::system_error&) {  // Too few threads are allowed; the running ones suffice.
     }
     run();
   }

@@ -27,18 +27,18 @@ class File {
   virtual Status Allocate(uint64_t bytes) = 0;
   virtual Status Write(uint64_t offset, std::span<const std::byte> bytes) = 0;
   virtual Status Sync() = 0;
-  // Begins to write these bytes to the disk, so that Sync has less to do. Without effect where the
+  // Begins to write these bytes to the disk, so that Sync has less to do. Does nothing where the
   // system cannot.
   virtual void StartWriteBack(uint64_t offset, uint64_t bytes) {}
 
   virtual StatusOr<uint64_t> Size() = 0;
   // Errors: DATA_LOSS if the file ends before `bytes` is full.
   virtual Status Read(uint64_t offset, std::span<std::byte> bytes) = 0;
-  // Begins to read these bytes into memory. Without effect where the system cannot.
+  // Begins to read these bytes into memory. Does nothing where the system cannot.
   virtual void StartRead(uint64_t offset, uint64_t bytes) {}
 };
 
-// What the module does with files and folders. A test replaces it, to stop between any two calls.
+// The module's access to files and folders. A test replaces it, to stop between any two calls.
 //
 // Errors: those of the system calls, NOT_FOUND among them, with the path and the reason.
 // Threads: any.
@@ -46,19 +46,20 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // The operating system's. Lifetime: the process.
+  // Returns the operating system's file system. Lifetime: the process.
   static FileSystem& Real();
 
   // Creates a file. Errors: ALREADY_EXISTS.
   virtual StatusOr<std::unique_ptr<File>> Create(const std::string& path) = 0;
-  virtual StatusOr<std::unique_ptr<File>> Open(const std::string& path) = 0;  // To read.
+  // Opens a file to read it.
+  virtual StatusOr<std::unique_ptr<File>> Open(const std::string& path) = 0;
 
   // Creates the folder and makes its name durable. A folder that exists is no error.
   // Errors: NOT_FOUND without the folder above it.
   virtual Status MakeFolder(const std::string& path) = 0;
   // Makes created, renamed and removed names in the folder durable.
   virtual Status SyncFolder(const std::string& path) = 0;
-  // The names in a folder, sorted. A folder's name ends with "/".
+  // Returns the names in a folder, sorted. A folder's name ends with "/".
   virtual StatusOr<std::vector<std::string>> List(const std::string& path) = 0;
 
   // Replaces `to` if it is a file or an empty folder.
@@ -67,16 +68,16 @@ class FileSystem {
   virtual Status Exchange(const std::string& a, const std::string& b) = 0;
   // Removes a file, or a folder with its contents. A path that does not exist is no error.
   virtual Status Remove(const std::string& path) = 0;
-  // Bytes that a program may still write in a folder's file system.
+  // Returns the bytes that a program may still write in a folder's file system.
   virtual StatusOr<uint64_t> FreeBytes(const std::string& folder) = 0;
 
-  // What MakeFolder(), File::Sync() and SyncFolder() do for one, here for many at once: a disk
-  // takes as long for hundreds as for a few. Errors: the first one; the others are done or not.
+  // Do the work of MakeFolder(), File::Sync() and SyncFolder() for many at once: a disk takes as
+  // long for hundreds as for a few. Errors: the first one; the others are done or not.
   virtual Status MakeFoldersIn(const std::string& folder, std::span<const std::string> names);
   virtual Status SyncFiles(std::span<File* const> files);
   virtual Status SyncFolders(std::span<const std::string> paths);
 
-  // MakeFolder() with the folders above it.
+  // Creates the folder and the folders above it; see MakeFolder().
   Status MakeFolders(const std::string& path);
 
   // Writes a durable file in place of an existing one: `path` and the suffix, synced and renamed.
@@ -91,7 +92,8 @@ class FileSystem {
   StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes);
 };
 
-// RESOURCE_EXHAUSTED: what of `needed` bytes does not fit into the folder. what: "the checkpoint".
+// Returns RESOURCE_EXHAUSTED: what of `needed` bytes does not fit into the folder. what: "the
+// checkpoint".
 Status DiskFullError(const std::string& folder, std::string_view what, uint64_t needed,
                      uint64_t free);
 

@@ -10,8 +10,8 @@
 
 namespace simurgh {
 
-// Files that stay readable after they are removed, since they are open. All else is that of the
-// file system below.
+// Files that stay readable after they are removed, since they are open. Other calls go to the file
+// system below.
 //
 // Threads: any, after the last Hold().
 class HeldFiles : public FileSystem {
@@ -19,7 +19,7 @@ class HeldFiles : public FileSystem {
   // Raises the limit of open files to what the system allows.
   explicit HeldFiles(FileSystem& below);
 
-  // Opens a file. Without effect if it is missing or not a regular one. Errors: of Open().
+  // Opens a file. Does nothing if it is missing or not a regular one. Errors: those of Open().
   Status Hold(const std::string& path);
 
   StatusOr<std::unique_ptr<File>> Create(const std::string& path) override;
@@ -42,7 +42,7 @@ class HeldFiles : public FileSystem {
 
  private:
   FileSystem& below_;
-  std::map<std::string, std::shared_ptr<File>> files_;  // By path.
+  std::map<std::string, std::shared_ptr<File>> files_;  // Open files by path.
 };
 
 }  // namespace simurgh

@@ -13,7 +13,7 @@ constexpr int kMaxDepth = 8;
 }  // namespace
 
 StatusOr<Json> ParseJsonObject(std::string_view text) {
-  std::vector<std::set<std::string>> keys;  // Of the objects around the parser's position.
+  std::vector<std::set<std::string>> keys;  // The keys of each object around the parser's position.
   std::string repeated;
   bool is_deep = false;
   const auto check_event = [&](int depth, Json::parse_event_t event, Json& value) {

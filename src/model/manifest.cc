@@ -97,7 +97,7 @@ class ObjectReader {
   std::set<std::string> known_;
 };
 
-// Of a file inside the checkpoint's folder.
+// Returns whether a path is that of a file inside the checkpoint's folder.
 bool IsInside(const std::string& path) {
   return !path.empty() && path != "manifest.json" &&
          !absl::StrContains(absl::StrCat("/", path, "/"), "/../") && !path.starts_with('/');

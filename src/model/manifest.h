@@ -14,16 +14,16 @@ namespace simurgh {
 
 // A file of a checkpoint.
 struct ModelFile {
-  std::string path;  // In a manifest: relative to the checkpoint's folder.
+  std::string path;  // Relative to the checkpoint's folder in a manifest.
   uint64_t bytes = 0;
-  // XXH3-64. Of a tensor file: of its header and checksums, which cover the rest. Of other files:
-  // of all bytes.
+  // XXH3-64. The hash of a tensor file covers its header and checksums, which cover the rest; that
+  // of another file covers all bytes.
   uint64_t hash = 0;
 
   bool operator==(const ModelFile&) const = default;
 };
 
-// What manifest.json of a checkpoint holds: src/model/FORMAT.md has the keys.
+// The contents of a checkpoint's manifest.json. src/model/FORMAT.md lists the keys.
 struct Manifest {
   static constexpr uint64_t kFormatVersion = 1;
   static constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
@@ -39,27 +39,27 @@ struct Manifest {
   uint64_t run = 0;
   uint64_t generation = 0;                // Start of training that wrote it, counted from 1.
   uint64_t step = 0;                      // Steps trained; the next batch is this step's.
-  uint64_t samples = 0;                   // Of all ranks.
-  int64_t step_time = 0;                  // When the step ended: seconds since 1970.
-  std::optional<Parent> parent;           // Of a delta; a full checkpoint has none.
-  std::string position;                   // Where reading of the data continues: opaque bytes.
-  std::map<std::string, double> metrics;  // By name. May be NaN or infinite.
-  std::vector<std::pair<std::string, std::string>> config;  // Resolved: key, value.
-  std::map<std::string, std::vector<double>> statistics;    // Fitted to the training data, by name.
-  std::map<std::string, std::string> extra;                 // Texts of the caller, by name.
+  uint64_t samples = 0;                   // Samples trained, over all ranks.
+  int64_t step_time = 0;                  // Time at which the step ended, in seconds since 1970.
+  std::optional<Parent> parent;           // The checkpoint that a delta continues; none if full.
+  std::string position;                   // Opaque position in the data at which reading continues.
+  std::map<std::string, double> metrics;  // Values by name; may be NaN or infinite.
+  std::vector<std::pair<std::string, std::string>> config;  // Resolved keys and values.
+  std::map<std::string, std::vector<double>> statistics;    // Fitted to the training data; by name.
+  std::map<std::string, std::string> extra;                 // The caller's texts, by name.
   std::vector<ModelFile> files;                             // Sorted by path.
 
-  // With the checksum of the text in its second line. Numbers survive unchanged.
+  // Returns the text, with its checksum in the second line. Numbers survive unchanged.
   // Requires: texts but `position` are UTF-8.
   std::string ToJson() const;
   // kIgnored: accepts a text that a person has edited.
   enum class Checksum { kCompared, kIgnored };
-  // A text of an older version, without a checksum, is accepted.
+  // Parses a manifest. Accepts a text of an older version, without a checksum.
   // Errors: FAILED_PRECONDITION for another format version, naming both; DATA_LOSS for a text that
   // is no manifest, naming the key, or not that of its checksum. Messages do not name the file.
   static StatusOr<Manifest> FromJson(std::string_view json,
                                      Checksum checksum = Checksum::kCompared);
-  // Whether a text that FromJson() accepts has a checksum.
+  // Returns whether a text that FromJson() accepts has a checksum.
   static bool HasChecksum(std::string_view json);
 
   bool operator==(const Manifest&) const = default;

@@ -23,17 +23,18 @@ constexpr char kRemoved[] = ".removed";
 constexpr char kDamaged[] = ".damaged";
 constexpr char kBest[] = "/best";
 constexpr char kRun[] = "/run";
-constexpr uint64_t kMaxNameBytes = 64;                        // Of a run or a step.
+// Size limit of the files `run`, `best`, `latest` and `pin`.
+constexpr uint64_t kMaxNameBytes = 64;
 constexpr uint64_t kMaxGeneration = (uint64_t{1} << 24) - 1;  // A run's number has 24 bits for it.
 
-constexpr int kMostLooks = 100;  // At a model that changes.
+constexpr int kMostLooks = 100;  // Most tries to read a model that changes.
 
-// The second line of the file `best`, which many programs read.
+// Returns the second line of the file `best`, which many programs read.
 std::string ChecksumLine(std::string_view name) {
   return absl::StrCat(absl::Hex(HashBytes(name), absl::kZeroPad16), "\n");
 }
 
-// The N of "step-N/" or "generation-N".
+// Returns the N of "step-N/" or "generation-N".
 std::optional<uint64_t> NumberIn(const std::string& name, std::string_view before,
                                  std::string_view after) {
   if (!name.starts_with(before) || !name.ends_with(after)) return std::nullopt;
@@ -46,10 +47,10 @@ std::optional<uint64_t> NumberIn(const std::string& name, std::string_view befor
   return number;
 }
 
-// Ends the names of what a generation has not finished.
+// Returns the suffix of names of what a generation has not finished.
 std::string Unfinished(uint64_t generation) { return absl::StrCat(".tmp-", generation); }
 
-// Removes a folder of the model. A new name first: what is half removed is no checkpoint.
+// Removes a folder of the model. Renames it first: a half removed folder is no checkpoint.
 Status RemoveFolder(FileSystem& files, const std::string& model, const std::string& name) {
   const std::string path = absl::StrCat(model, "/", name);
   const std::string removed = absl::StrCat(path, kRemoved);
@@ -61,7 +62,7 @@ Status RemoveFolder(FileSystem& files, const std::string& model, const std::stri
   return files.Remove(removed);
 }
 
-// Errors: FAILED_PRECONDITION once a newer start has begun.
+// Checks that no newer start has begun. Errors: FAILED_PRECONDITION if one has.
 Status CheckNewest(FileSystem& files, const std::string& model, uint64_t generation) {
   SIMURGH_ASSIGN_OR_RETURN(const uint64_t newest, ModelDirectory(model, files).HighestGeneration());
   if (newest <= generation) return absl::OkStatus();
@@ -117,7 +118,7 @@ Status Walk(FileSystem& files, const std::string& folder, const std::string& bel
   return absl::OkStatus();
 }
 
-// Of a file that cannot be read: a start must not go back to an older checkpoint.
+// Adds a remedy for a file that cannot be read: a start must not go back to an older checkpoint.
 Status MayBeSound(const Status& status) {
   return Status(status.code(), absl::StrCat(status.message(),
                                             "; the checkpoint may be sound: make the file "
@@ -164,7 +165,7 @@ Status RemoveDeltasOf(FileSystem& files, const std::string& path, uint64_t step,
     if (unreadable.contains(parent)) unreadable.insert(delta);
   }
   unreadable.erase(step);
-  // Deltas before those that they continue.
+  // Deltas come before the checkpoints that they continue.
   return RemoveSteps(files, path, {unreadable.rbegin(), unreadable.rend()}, generation);
 }
 
@@ -354,7 +355,7 @@ std::vector<std::string> ModelsIn(FileSystem& files, const std::string& folder) 
   return models;
 }
 
-// What a folder without checkpoints is, or what is near a path that is no folder.
+// Returns what a folder without checkpoints is, or what is near a path that is no folder.
 std::string RemedyOf(FileSystem& files, const std::string& path) {
   std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();  // "MODEL/"
@@ -527,7 +528,8 @@ StatusOr<ModelDirectory::Newest> ModelDirectory::FindBest(const std::string& pat
 
 StatusOr<std::vector<uint64_t>> ModelDirectory::Seal() {
   SIMURGH_ASSIGN_OR_RETURN(const std::vector<uint64_t> steps, Steps());
-  std::map<uint64_t, std::string> texts;  // By step; parents have smaller ones.
+  // New text of each step's manifest. Parents have smaller steps.
+  std::map<uint64_t, std::string> texts;
   std::vector<uint64_t> changed;
   for (const uint64_t step : steps) {
     const std::string path = StepFolder(path_, step) + kManifest;
@@ -558,7 +560,7 @@ Status ModelDirectory::KeepNewest(size_t count, const std::set<uint64_t>& except
     if (by_step.size() < count) kept.push_back(checkpoint.manifest.step);
     by_step.emplace(checkpoint.manifest.step, &checkpoint);
   }
-  // What is left of by_step after its parents are taken out can go.
+  // Takes the kept checkpoints and their parents out of by_step; the rest is removed.
   while (!kept.empty()) {
     const auto found = by_step.find(kept.back());
     kept.pop_back();
@@ -567,7 +569,7 @@ Status ModelDirectory::KeepNewest(size_t count, const std::set<uint64_t>& except
     by_step.erase(found);
     if (parent.has_value()) kept.push_back(parent->step);
   }
-  // Deltas before those that they continue.
+  // Deltas come before the checkpoints that they continue.
   std::vector<uint64_t> steps;
   for (auto at = by_step.rbegin(); at != by_step.rend(); ++at) steps.push_back(at->first);
   return RemoveSteps(files_, path_, steps, generation);

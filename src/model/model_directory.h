@@ -24,16 +24,16 @@ namespace simurgh {
 struct Checkpoint {
   std::string folder;
   Manifest manifest;
-  uint64_t checksum = 0;                    // XXH3-64 of manifest.json: what a delta names.
-  bool has_checksum = true;                 // Whether manifest.json has one of itself.
-  FileSystem* files = &FileSystem::Real();  // Has the folder.
+  uint64_t checksum = 0;                    // XXH3-64 of manifest.json, which a delta names.
+  bool has_checksum = true;                 // Whether manifest.json has its own checksum.
+  FileSystem* files = &FileSystem::Real();  // The file system of the folder.
   std::shared_ptr<FileSystem> held;         // Owns `files` after Hold(); else null.
 
   std::string Path(std::string_view file) const;
-  // Whether the manifest lists the file.
+  // Returns whether the manifest lists the file.
   bool Has(std::string_view file) const;
 
-  // The checkpoint itself, the one that it continues, and so on to a full one.
+  // Returns the checkpoint itself, the one that it continues, and so on to a full one.
   // Errors: DATA_LOSS if one is missing, or is not the one that the manifest names, with the
   // remedy.
   StatusOr<std::vector<Checkpoint>> Chain() const;
@@ -41,7 +41,7 @@ struct Checkpoint {
   // Opens a file that the manifest lists. Errors: DATA_LOSS, naming the file, if it has not the
   // listed size and hash, or no checksums; NOT_FOUND for one that is missing or not listed.
   StatusOr<TensorFileReader> OpenTensors(std::string_view file) const;
-  // The same for a file that has no tensors, with all its bytes: at most `max_bytes`.
+  // Reads all bytes of a file without tensors, at most `max_bytes`; otherwise like Open above.
   StatusOr<std::string> ReadText(std::string_view file, uint64_t max_bytes) const;
 
   // Called with the path of a file in the checkpoint, its bytes read so far and its size.
@@ -111,13 +111,13 @@ class ModelDirectory {
   // Creates the folder if needed, and in it the file `generation-G` with the next number. No two
   // callers get the same number. above: the number is larger than this one, too.
   StatusOr<uint64_t> NewGeneration(uint64_t above = 0);
-  // The number of the newest start; 0 for none. Errors: NOT_FOUND for no folder.
+  // Returns the number of the newest start; 0 for none. Errors: NOT_FOUND for no folder.
   StatusOr<uint64_t> HighestGeneration();
-  // The number of the model's run: `proposed`, unless another call has kept another one. So a
-  // start that dies before its first checkpoint leaves its number to the next start. generation: of
-  // the caller, here and below. Errors: as for SetBest.
+  // Keeps `proposed` as the number of the model's run, unless another call has kept another one.
+  // Returns the kept number. So a start that dies before its first checkpoint leaves its number to
+  // the next start. generation: of the caller, here and below. Errors: those of SetBest.
   StatusOr<uint64_t> KeepRun(uint64_t proposed, uint64_t generation);
-  // The number that is kept. Errors: NOT_FOUND for none; DATA_LOSS for another text.
+  // Returns the number that is kept. Errors: NOT_FOUND for none; DATA_LOSS for another text.
   StatusOr<uint64_t> KeptRun();
   // Removes attempts of older generations, and what an interrupted removal has left. From now on
   // older generations complete and remove no checkpoint.
@@ -127,7 +127,8 @@ class ModelDirectory {
   // generation and number. retry: earlier attempts; each has a folder of its own.
   StatusOr<CheckpointAttempt> Begin(uint64_t step, uint64_t generation, uint32_t retry = 0);
 
-  // Steps whose folders exist, ascending, whether valid or not. Errors: NOT_FOUND for no folder.
+  // Returns the steps whose folders exist, ascending, whether valid or not.
+  // Errors: NOT_FOUND for no folder.
   StatusOr<std::vector<uint64_t>> Steps();
   // Reads a checkpoint's manifest. Errors: NOT_FOUND, naming the steps there are;
   // FAILED_PRECONDITION for a newer format; DATA_LOSS.
@@ -136,37 +137,36 @@ class ModelDirectory {
   // Names the best checkpoint in the file `best`; none removes the file.
   // Errors: FAILED_PRECONDITION if a newer generation has begun; those of FileSystem.
   Status SetBest(std::optional<uint64_t> step, uint64_t generation);
-  // The step that the file `best` names; none without the file.
+  // Returns the step that the file `best` names; none without the file.
   // Errors: DATA_LOSS for another text.
   StatusOr<std::optional<uint64_t>> BestStep();
 
-  // The step that the file `latest` names; none without the file. Errors: as BestStep.
+  // Returns the step that the file `latest` names; none without the file. Errors: see BestStep.
   StatusOr<std::optional<uint64_t>> LatestStep();
-  // The step in the file `pin`, which holds servers of predictions at a checkpoint; none without
-  // the file. Errors: INVALID_ARGUMENT for another text.
+  // Returns the step in the file `pin`, which holds servers of predictions at a checkpoint; none
+  // without the file. Errors: INVALID_ARGUMENT for another text.
   StatusOr<std::optional<uint64_t>> PinnedStep();
 
   struct Newest {
     Checkpoint checkpoint;
     std::vector<std::string> warnings;  // One for each damaged checkpoint that was left out.
   };
-  // The newest checkpoint whose manifest is valid and whose files fit it, and likewise those that
-  // it continues. Reads the headers and checksums of all files, and all of those that have no rows
-  // of tables.
-  // Errors: NOT_FOUND if there is no checkpoint; DATA_LOSS if all are damaged, with the reasons;
-  // FAILED_PRECONDITION for one of a newer format, and those of files that cannot be read, which
-  // are not damage.
+  // Returns the newest checkpoint whose manifest is valid and whose files fit it, as do those of
+  // the checkpoints that it continues. Reads the headers and checksums of all files, and all of
+  // those that have no rows of tables. Errors: NOT_FOUND if there is no checkpoint; DATA_LOSS if
+  // all are damaged, with the reasons; FAILED_PRECONDITION for one of a newer format, and those of
+  // files that cannot be read, which are not damage.
   StatusOr<Newest> Latest();
   // Renames a damaged checkpoint to step-N.damaged, so that the next start takes an older one.
   // Errors: FAILED_PRECONDITION if there is no other one.
   Status SetAside(uint64_t step);
-  // path: of a model, for its newest checkpoint, or of a checkpoint, MODEL/step-N. The result's
-  // folder is absolute. Errors: of Latest and Open.
+  // Returns the checkpoint at `path`, MODEL/step-N, or the newest one of the model at `path`. The
+  // result's folder is absolute. Errors: those of Latest and Open.
   static StatusOr<Newest> Find(const std::string& path);
-  // The same, but of a model the best checkpoint, if there is one.
+  // Returns a model's best checkpoint if there is one; otherwise like Find.
   static StatusOr<Newest> FindBest(const std::string& path);
-  // What `find` finds, held: see Checkpoint::Hold(). Finds again while a training replaces it.
-  // Errors: of `find` and Hold().
+  // Returns what `find` finds, held: see Checkpoint::Hold(). Calls `find` again while a training
+  // replaces it. Errors: those of `find` and Hold().
   static StatusOr<Newest> FindHeld(absl::FunctionRef<StatusOr<Newest>()> find);
 
   // Renews the checksums of manifests that a person has edited, and those that deltas have of
@@ -175,9 +175,8 @@ class ModelDirectory {
   StatusOr<std::vector<uint64_t>> Seal();
 
   // Removes valid checkpoints but the newest `count`, those of `except`, the pinned one, and the
-  // parents that these
-  // need. Damaged ones stay. An interrupted removal leaves no damaged checkpoint.
-  // Errors: as for SetBest.
+  // parents that these need. Damaged ones stay. An interrupted removal leaves no damaged
+  // checkpoint. Errors: those of SetBest.
   Status KeepNewest(size_t count, const std::set<uint64_t>& except, uint64_t generation);
 
  private:

@@ -43,7 +43,7 @@ uint64_t TotalBytes(const Manifest& manifest) {
   return bytes;
 }
 
-// Of a list of checkpoints.
+// Returns an entry of the list of checkpoints.
 Json EntryOf(ModelDirectory& model, uint64_t step, bool is_best) {
   const StatusOr<Checkpoint> checkpoint = model.Open(step);
   if (!checkpoint.ok()) {
@@ -85,7 +85,7 @@ struct RowHash {
   friend auto operator<=>(const RowHash&, const RowHash&) = default;
 };
 
-// Sorted.
+// Hashes in ascending order.
 using RowHashes = std::vector<RowHash>;
 
 StatusOr<RowHashes> HashRows(TableReader& table) {

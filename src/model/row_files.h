@@ -22,30 +22,30 @@ namespace simurgh {
 // parent's file. The value is the number of rows that the table then has on that server.
 inline constexpr char kRowsAfterDelta[] = "rows_after_delta";
 
-// Null if there is none of this name.
+// Returns the tensor of this name; null if there is none.
 const TensorSpec* FindTensor(const std::vector<TensorSpec>& tensors, std::string_view name);
-// "F32 [120, 16]"
+// Returns a text such as "F32 [120, 16]".
 std::string DescribeTensor(const TensorSpec& tensor);
 
-// Of a file of rows, whose tensors have as many; 0 without tensors.
+// Returns the number of rows in a file of rows, equal for all its tensors; 0 without tensors.
 uint64_t RowsOf(const TensorFileReader& file);
-// All of them.
+// Reads the ids of all rows.
 StatusOr<std::vector<uint64_t>> ReadIds(TensorFileReader& file);
-// The index of a table. Errors: INVALID_ARGUMENT if there is none of this name.
+// Returns the index of a table. Errors: INVALID_ARGUMENT if there is none of this name.
 StatusOr<uint32_t> TableIndex(std::string_view name, const std::vector<TableConfig>& tables);
 
 // A file of rows, of which newer files may have replaced some.
 class RowFile {
  public:
-  // By id: the age of the newest delta that has the row or its removal.
+  // For each id, the age of the newest delta that has the row or its removal.
   using Newest = absl::flat_hash_map<uint64_t, uint32_t>;
 
   RowFile(std::string path, TensorFileReader reader, std::shared_ptr<const Newest> newest,
           uint32_t age);
 
-  // Whether Has() is true for all its rows.
+  // Returns whether Has() is true for all its rows.
   bool has_all() const { return newest_->empty(); }
-  // id: of a row of the file. Returns whether no newer file has replaced or removed the row.
+  // Returns whether no newer file has replaced or removed the row. id: the id of a row of the file.
   bool Has(uint64_t id) const {
     const auto found = newest_->find(id);
     return found == newest_->end() || found->second == age_;
@@ -53,11 +53,11 @@ class RowFile {
 
   std::string path;
   TensorFileReader reader;
-  TensorMetadata metadata;  // Without kRowsAfterDelta.
+  TensorMetadata metadata;  // The file's metadata without kRowsAfterDelta.
 
  private:
   std::shared_ptr<const Newest> newest_;
-  uint32_t age_;  // 0: of the checkpoint itself; 1: of its parent; and so on.
+  uint32_t age_;  // 0: file of the checkpoint itself; 1: of its parent; and so on.
 };
 
 // The rows of one table on one server.
@@ -78,7 +78,7 @@ struct SavedRows {
   uint64_t rows = 0;
 };
 
-// The table of a file of rows; empty for other files.
+// Returns the table of a file of rows; empty for other files.
 std::string TableOf(const ModelFile& file);
 
 // Opens the files of a checkpoint's rows, and for a delta those of the checkpoints that it

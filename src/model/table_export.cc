@@ -107,7 +107,7 @@ Status NpzWriter::Finish() {
 
 namespace {
 
-// In any order: tensors without rows have no place in a file.
+// Compares tensors in any order: tensors without rows have no place in a file.
 bool SameTensors(const RowFile& a, const RowFile& b) {
   const auto b_has = [&b](const TensorSpec& wanted) {
     const TensorSpec* const found = FindTensor(b.reader.tensors(), wanted.name);
@@ -169,7 +169,7 @@ T At(const std::byte* from) {
   return value;
 }
 
-// Enough digits to read the same number again.
+// Returns a number with enough digits to read the same number again.
 std::string NumberText(DType dtype, const std::byte* from) {
   switch (dtype) {
     case DType::kU8:
@@ -210,10 +210,10 @@ class Selection {
     return selection;
   }
 
-  // As exported. The shapes have the number of rows after Count().
+  // The exported tensors. Their shapes have the number of rows after Count().
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
 
-  // Reads all ids if only some rows are exported.
+  // Counts the exported rows. Reads all ids if only some rows are exported.
   Status Count() {
     uint64_t rows = has_all_rows_ ? table_.rows() : 0;
     if (!has_all_rows_) {
@@ -257,7 +257,7 @@ class Selection {
  private:
   enum class Widening { kNone, kBf16, kF16 };
   struct Column {
-    size_t index;  // Of the table's tensors.
+    size_t index;  // Index of the tensor in the table.
     Widening widening;
   };
 
@@ -331,7 +331,7 @@ Status ExportCsv(const Checkpoint& checkpoint, const TableExport& options,
                  absl::FunctionRef<Status(std::string_view text)> append) {
   SIMURGH_ASSIGN_OR_RETURN(Selection selection, Selection::Open(checkpoint, options));
   std::string text;
-  std::vector<size_t> numbers;  // In a row, by tensor.
+  std::vector<size_t> numbers;  // Numbers per row, indexed by tensor.
   for (const TensorSpec& tensor : selection.tensors()) {
     const bool is_scalar = tensor.shape.size() == 1;
     numbers.push_back(is_scalar ? 1 : tensor.shape[1]);
@@ -361,7 +361,7 @@ Status ExportCsv(const Checkpoint& checkpoint, const TableExport& options,
   return append(text);  // The header of a table without rows.
 }
 
-// A pass over the files for each tensor, since an archive is written entry by entry.
+// Reads the files once for each tensor, since an archive is written entry by entry.
 Status ExportNpz(const Checkpoint& checkpoint, const TableExport& options,
                  const std::string& path) {
   SIMURGH_ASSIGN_OR_RETURN(Selection selection, Selection::Open(checkpoint, options));

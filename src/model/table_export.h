@@ -50,10 +50,10 @@ class TableReader {
   // for a file that is not the one in the manifest, or whose tensors are not those of the others;
   // of OpenRows.
   static StatusOr<TableReader> Open(const Checkpoint& checkpoint, const std::string& table);
-  // The tables of a checkpoint, sorted.
+  // Returns the tables of a checkpoint, sorted.
   static std::vector<std::string> TablesOf(const Manifest& manifest);
 
-  uint64_t rows() const { return rows_; }  // Of all servers.
+  uint64_t rows() const { return rows_; }  // Number of rows on all servers.
   // The tensors of each file, `id` among them. Their shapes have the rows of the first file.
   const std::vector<TensorSpec>& tensors() const { return first().reader.tensors(); }
   const TensorMetadata& metadata() const { return first().metadata; }
@@ -74,8 +74,9 @@ class TableReader {
 // Rows of a table for other programs, in the order of the files. 16-bit numbers become f32.
 struct TableExport {
   std::string table;
-  std::optional<std::vector<uint64_t>> ids;  // Only rows of these; ids without a row are left out.
-  // Also uses, recency and the optimizer's state; otherwise only `id` and `weights`.
+  // Exports only rows of these ids; ids without a row are left out. Null: exports all rows.
+  std::optional<std::vector<uint64_t>> ids;
+  // Exports uses, recency and the optimizer's state, too; otherwise only `id` and `weights`.
   bool has_all_tensors = false;
 };
 
@@ -85,13 +86,14 @@ Status ForEachEmbedding(
     const Checkpoint& checkpoint, const std::string& table,
     absl::FunctionRef<Status(std::span<const uint64_t> ids, std::span<const float> weights)> visit);
 
-// CSV: a line per row, with `id`, `weights.0` and so on. Errors: of TableReader and `append`.
+// Writes CSV: a line per row, with `id`, `weights.0` and so on. Errors: of TableReader and
+// `append`.
 Status ExportCsv(const Checkpoint& checkpoint, const TableExport& options,
                  absl::FunctionRef<Status(std::string_view text)> append);
-// NPZ: an array per tensor. Reads the files once for each tensor.
-// Errors: of TableReader and NpzWriter.
+// Writes NPZ: an array per tensor. Reads the files once for each tensor.
+// Errors: those of TableReader and NpzWriter.
 Status ExportNpz(const Checkpoint& checkpoint, const TableExport& options, const std::string& path);
-// A tensor file. Errors: of TableReader and TensorFileWriter.
+// Writes a tensor file. Errors: those of TableReader and TensorFileWriter.
 Status ExportTensors(const Checkpoint& checkpoint, const TableExport& options,
                      const std::string& path);
 

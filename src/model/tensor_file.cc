@@ -22,27 +22,27 @@
 namespace simurgh {
 namespace {
 
-// Of one tensor. The disk works while the rest is written.
+// Bytes of one tensor to write back at once. The disk works while the rest is written.
 constexpr uint64_t kWriteBackBytes = uint64_t{8} << 20;
 
-// Of Tensor::next_row: the next Read in order does not continue a checksum.
+// Value of Tensor::next_row when the next Read in order does not continue a checksum.
 constexpr uint64_t kNowhere = std::numeric_limits<uint64_t>::max();
 
 constexpr size_t kChunkBytes = size_t{64} << 10;
 
 constexpr char kMetadataKey[] = "__metadata__";
 constexpr char kSumsName[] = "sums";
-constexpr uint64_t kLengthBytes = sizeof(uint64_t);  // Of the header's length.
+constexpr uint64_t kLengthBytes = sizeof(uint64_t);  // Size of the header's length.
 
-// Where a tensor is in its file, and how far it has been written or read.
+// The place of a tensor in its file, and how far it has been written or read.
 struct Tensor {
   uint64_t bytes() const { return spec.rows() * row_bytes; }
-  // Of a tensor without bytes: none.
+  // Number of checksums; 0 for a tensor without bytes.
   uint64_t sum_count() const { return bytes() == 0 ? 0 : (spec.rows() - 1) / kRowsPerSum + 1; }
 
   TensorSpec spec;
   uint64_t row_bytes = 0;
-  uint64_t offset = 0;     // From the start of the data, which follows the header.
+  uint64_t offset = 0;     // Offset from the start of the data, which follows the header.
   uint64_t first_sum = 0;  // Index of its first checksum.
   // The next row in order. The hasher has the rows from the last multiple of kRowsPerSum on.
   uint64_t next_row = 0;
@@ -52,7 +52,7 @@ struct Tensor {
 
 struct Header {
   TensorMetadata metadata;
-  std::vector<Tensor> tensors;  // In the order of the file; `sums` is one of them.
+  std::vector<Tensor> tensors;  // All tensors in the order of the file, `sums` among them.
   uint64_t data_bytes = 0;
 };
 
@@ -102,7 +102,7 @@ std::optional<uint64_t> Product(std::optional<uint64_t> a, uint64_t b) {
 
 uint64_t ElementBytes(DType dtype) { return Traits(dtype).bytes; }
 
-// Nothing if the number has more than 63 bits.
+// Returns the bytes of a row; nothing if the number has more than 63 bits.
 std::optional<uint64_t> RowBytes(const TensorSpec& spec) {
   std::optional<uint64_t> bytes = ElementBytes(spec.dtype);
   for (size_t i = 1; i < spec.shape.size(); ++i) bytes = Product(bytes, spec.shape[i]);
@@ -117,7 +117,7 @@ Status Problem(const std::string& tensor, std::string_view what) {
   return absl::DataLossError(absl::StrCat("tensor ", tensor, ": ", std::string(what)));
 }
 
-// Whether it is a list of numbers from 0 on.
+// Returns whether a value is a list of unsigned numbers.
 bool IsCounts(const Json& value) {
   return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& number) {
            return number.is_number_unsigned();
@@ -167,7 +167,7 @@ StatusOr<Tensor> ParseTensor(const std::string& name, const Json& entry) {
   return tensor;
 }
 
-// The header without its length, padded to a multiple of 8 bytes. `tensors` include `sums`.
+// Returns the header without its length, padded to a multiple of 8 bytes. `tensors` include `sums`.
 std::string HeaderText(std::span<const Tensor> tensors, const TensorMetadata& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header[kMetadataKey] = metadata;
@@ -207,7 +207,7 @@ StatusOr<Header> ParseHeader(std::string_view text) {
   return header;
 }
 
-// The hash of a file in a manifest.
+// Returns the hash of a file in a manifest.
 uint64_t HashOfFile(std::string_view header_with_length, std::span<const uint64_t> sums) {
   ByteHasher hasher;
   hasher.Update(std::as_bytes(std::span(header_with_length)));
@@ -241,9 +241,9 @@ struct TensorFileWriter::State {
   std::string path;
   std::unique_ptr<File> file;  // Null after an error and after Finish.
   Status failure;
-  std::vector<Tensor> tensors;  // In the order of Create, and `sums`.
+  std::vector<Tensor> tensors;  // The tensors of Create in their order, then `sums`.
   std::map<std::string, size_t, std::less<>> index;
-  std::string header;  // With its length.
+  std::string header;  // The header's length and text.
   std::vector<uint64_t> sums;
   uint64_t bytes = 0;
 };
@@ -304,7 +304,7 @@ std::unique_ptr<TensorFileWriter::State> TensorFileWriter::Plan(
   add({kSumsName, DType::kU64, {sum_count}});
   state->sums.resize(sum_count);
 
-  // The checksums, then large elements before small ones: all are aligned without gaps.
+  // Places the checksums, then large elements before small ones: all are aligned without gaps.
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::rotate(order.begin(), order.end() - 1, order.end());
@@ -425,7 +425,7 @@ struct TensorFileReader::State {
   ModelFile file;
   Header header;
   uint64_t data_begin = 0;
-  std::string header_text;  // With its length. Empty once hashed.
+  std::string header_text;  // The header's length and text. Empty once hashed.
   std::vector<TensorSpec> specs;
   std::map<std::string, size_t, std::less<>> index;
   std::optional<std::vector<uint64_t>> sums;
@@ -452,7 +452,7 @@ Status TensorFileReader::State::ReadHeader() {
   return absl::OkStatus();
 }
 
-// Takes the checksums out of the tensors.
+// Moves the checksums out of the list of tensors.
 Status TensorFileReader::State::ReadSums() {
   const auto stored = std::find_if(header.tensors.begin(), header.tensors.end(),
                                    [](const Tensor& one) { return one.spec.name == kSumsName; });

@@ -23,7 +23,7 @@ namespace simurgh {
 // Numbers are little-endian. bf16 is stored as kU16 with the metadata "NAME.format": "bf16".
 enum class DType : uint8_t { kU8, kU16, kU32, kU64, kF16, kF32, kF64 };
 
-const char* DTypeName(DType dtype);  // As in the format, such as "F32".
+const char* DTypeName(DType dtype);  // Name in the format, such as "F32".
 
 struct TensorSpec {
   // Rows are the first dimension. A tensor without dimensions is one row.
@@ -37,10 +37,10 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
-// Text by key; the file's `__metadata__`.
+// Texts by key; the file's `__metadata__`.
 using TensorMetadata = std::map<std::string, std::string>;
 
-// The rows that one checksum covers.
+// Number of rows that one checksum covers.
 inline constexpr uint64_t kRowsPerSum = 65'536;
 
 // Writes a file whose shapes are known in advance. After an error the file is removed, and every
@@ -57,7 +57,7 @@ class TensorFileWriter {
                                            const std::vector<TensorSpec>& tensors,
                                            const TensorMetadata& metadata,
                                            FileSystem& files = FileSystem::Real());
-  // The size of such a file. Requires: as Create.
+  // Returns the size of such a file. Requires: see Create.
   static uint64_t BytesOf(const std::vector<TensorSpec>& tensors, const TensorMetadata& metadata);
   ~TensorFileWriter();
   TensorFileWriter(TensorFileWriter&&) noexcept;
@@ -67,21 +67,21 @@ class TensorFileWriter {
   // rows * row_bytes bytes. Cost: a system call per tensor; append some thousand rows at once.
   // Requires: the sizes fit, and no tensor gets more rows than its shape has.
   Status Append(uint64_t rows, std::span<const std::span<const std::byte>> parts);
-  // Writes the next rows of one tensor, or all of it. Requires: as Append; whole rows.
+  // Writes the next rows of one tensor, or all of it. Requires: see Append; whole rows.
   Status Write(std::string_view tensor, std::span<const std::byte> bytes);
 
   // Writes the checksums and syncs the file. Must be the last call. The caller syncs the folder.
   // Returns the file for the manifest; its path is that of Create.
   // Errors: FAILED_PRECONDITION if rows are missing, naming the tensor.
   StatusOr<ModelFile> Finish();
-  // Finish() of several, whose files are synced together. After an error, none is there.
+  // Finishes several files and syncs them together. After an error, none is there.
   // Requires: files of one file system.
   static StatusOr<std::vector<ModelFile>> FinishAll(std::span<TensorFileWriter* const> writers);
 
  private:
   struct State;
   explicit TensorFileWriter(std::unique_ptr<State> state);
-  // Without the file.
+  // Returns the state of a writer that has not created its file.
   static std::unique_ptr<State> Plan(const std::string& path,
                                      const std::vector<TensorSpec>& tensors,
                                      const TensorMetadata& metadata);
@@ -105,11 +105,11 @@ class TensorFileReader {
   TensorFileReader(TensorFileReader&&) noexcept;
   TensorFileReader& operator=(TensorFileReader&&) noexcept;
 
-  // In the order of the file, without `sums`.
+  // The tensors in the order of the file, without `sums`.
   const std::vector<TensorSpec>& tensors() const;
   const TensorMetadata& metadata() const;
   bool has_sums() const;
-  // Size and hash as in a manifest. The hash covers the header and the checksums, and thereby all
+  // Size and hash for a manifest. The hash covers the header and the checksums, and thereby all
   // rows: compare it before the first Read.
   const ModelFile& file() const;
 
@@ -138,14 +138,14 @@ class TensorFileReader {
 // Memory: 64 KiB for each tensor, and 16 bytes for each 64 KiB of rows. Threads: one owner.
 class TensorSpool {
  public:
-  // folder: of the temporary file. tensors: with any number of rows.
+  // folder: the folder of the temporary file. tensors: shapes with any number of rows.
   // Errors: those of FileSystem.
   static StatusOr<TensorSpool> Create(const std::string& folder, std::vector<TensorSpec> tensors);
 
   // tensor: its index. Requires whole rows. Errors: those of File.
   Status Append(size_t tensor, std::span<const std::byte> rows);
 
-  // Writes all rows to a new file. Errors: of TensorFileWriter and NpzWriter.
+  // Writes all rows to a new file. Errors: those of TensorFileWriter and NpzWriter.
   Status WriteTensors(const std::string& path, const TensorMetadata& metadata);
   Status WriteNpz(const std::string& path);
 
@@ -157,14 +157,14 @@ class TensorSpool {
     };
     uint64_t bytes = 0;
     std::vector<Chunk> chunks;
-    std::vector<std::byte> last;  // Not in the file yet.
+    std::vector<std::byte> last;  // Rows that are not in the file yet.
   };
 
   TensorSpool(std::unique_ptr<File> file, std::vector<TensorSpec> tensors)
       : file_(std::move(file)), tensors_(std::move(tensors)), rows_(tensors_.size()) {}
 
   Status Flush(Rows& rows);
-  // The tensors with their numbers of rows.
+  // Returns the tensors with their numbers of rows.
   std::vector<TensorSpec> Specs() const;
   Status ForEachChunk(size_t tensor,
                       absl::FunctionRef<Status(std::span<const std::byte> rows)> visit);
@@ -172,7 +172,7 @@ class TensorSpool {
   std::unique_ptr<File> file_;
   uint64_t end_ = 0;
   std::vector<TensorSpec> tensors_;
-  std::vector<Rows> rows_;  // By tensor.
+  std::vector<Rows> rows_;  // The rows of each tensor.
 };
 
 }  // namespace simurgh
