@@ -30,7 +30,7 @@ bool IsHost(const std::string& host) {
          std::all_of(inner.begin(), inner.end(), allowed);
 }
 
-// "tcp" for "tcp://...", "" for none.
+// Returns "tcp" for "tcp://...", and "" for an address without a scheme.
 std::string SchemeOf(const std::string& address) {
   const size_t end = address.find(kSchemeEnd);
   return end == std::string::npos ? "" : address.substr(0, end);

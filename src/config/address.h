@@ -8,14 +8,14 @@ namespace simurgh {
 // 0: any free one) and, with `allow_schemes`, URLs of tcp, auto, unix and shm.
 std::string AddressProblem(const std::string& address, bool allow_schemes);
 
-// Host and port or path, which two daemons cannot share.
+// Returns the host and port, or the path, of an address. Two daemons cannot share it.
 std::string WithoutScheme(const std::string& address);
 
-// Whether the host is a number of no loopback address, so that other machines may reach it. False
-// for names.
+// Returns whether the host is an IP address outside loopback, which other machines may reach.
+// Returns false for names.
 bool IsOpenAddress(const std::string& address);
 
-// Whether the port is 0, so that equal addresses do not conflict.
+// Returns whether the port is 0, so that equal addresses do not conflict.
 bool HasAnyPort(const std::string& address);
 
 }  // namespace simurgh

@@ -22,7 +22,7 @@ bool IsLearningRate(std::string_view key) {
                                         key.find(".optimizer.schedule.") != key.npos);
 }
 
-// Its setting is the content, which only the processes that read the data have.
+// The setting of a vocabulary file is its content, which only processes that read the data have.
 bool IsVocabularyFile(std::string_view key) { return key.ends_with(".vocabulary_file"); }
 
 bool IsOfCluster(std::string_view key) {
@@ -33,7 +33,7 @@ bool IsOfCluster(std::string_view key) {
          (key.starts_with("tables") && !IsLearningRate(key));
 }
 
-// How loaders reach a stream: each may do it in its own way.
+// Returns whether the key says how to reach a stream, in which loaders may differ.
 bool IsOfConnection(std::string_view key) {
   return key.starts_with("data.kafka.brokers") || key.starts_with("data.kafka.properties");
 }
@@ -46,7 +46,7 @@ bool IsOfInput(std::string_view key) {
                                                       "data.replay",        "data.replay_share"};
   if (IsVocabularyFile(key)) return true;
   if (IsOfConnection(key)) return false;
-  // Decides which labels are numbers.
+  // The kind of loss decides which labels are numbers.
   if (key.starts_with("model.") && key.ends_with("loss.kind")) return true;
   return key.starts_with("data.") ? !not_of_data.contains(key) : of_training.contains(key);
 }

@@ -23,10 +23,10 @@ struct Calibration {
 
 // YAML key `training.calibration`.
 struct CalibrationConfig {
-  bool fits = true;  // To evaluations of the validation data, and to an update's rows.
+  bool fits = true;  // Fit to evaluations of the validation data, and to an update's rows.
   std::vector<Calibration> given;  // One per label, until others are fitted; empty: none.
 
-  // What is wrong with a value of the key; empty: nothing.
+  // Returns the problem of a value of the key, or an empty string.
   static std::string Problem(const std::string& text);
   // Reads the key of a resolved configuration.
   static CalibrationConfig Of(const ConfigSettings& settings);
@@ -35,7 +35,7 @@ struct CalibrationConfig {
 // "0.8 1.2 -0.1, 1 0": low, high and shift of each label, in digits that restore every bit. Equal
 // slopes are one number.
 std::string CalibrationsText(const std::vector<Calibration>& calibrations);
-// The inverse. Errors: INVALID_ARGUMENT.
+// Parses a CalibrationsText(). Errors: INVALID_ARGUMENT.
 StatusOr<std::vector<Calibration>> CalibrationsFromText(const std::string& text);
 
 }  // namespace simurgh

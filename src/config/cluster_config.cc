@@ -43,7 +43,7 @@ std::vector<std::string> ReadSections(const YamlNode& document, const std::strin
     ReadModel(root, folder, &config->model, shorthand);
     ReadTraining(root, config);
     ReadCheckpoint(root, folder, &config->checkpoint);
-    ServingConfig unused;  // Of another program; only checked.
+    ServingConfig unused;  // The section of another program is only checked.
     ReadServing(root, folder, &unused);
   });
   return table_paths;

@@ -22,7 +22,7 @@ using ConfigSettings = std::map<std::string, std::string>;
 // Arguments of ParseClusterConfig. Files that the text names may have changed since.
 struct ConfigSource {
   std::string text;
-  std::string path;  // Absolute.
+  std::string path;  // Absolute path of the file.
   std::vector<std::string> overrides;
 };
 
@@ -41,14 +41,14 @@ struct ClusterConfig {
   ModelConfig model;
   TrainingConfig training;
   CheckpointConfig checkpoint;
-  ConfigSettings settings;  // As read, without later changes of the fields above.
-  ConfigSource source;      // Parses to this configuration, in any working directory.
+  ConfigSettings settings;  // The settings as read, without later changes of the fields above.
+  ConfigSource source;      // Parsing it gives this configuration, in any working directory.
 
-  // Width of the network's embedding input.
+  // Returns the width of the network's embedding input.
   size_t embedding_width() const;
-  // Whether a training that has lost a process continues from its last checkpoint.
+  // Returns whether a training that has lost a process continues from its last checkpoint.
   bool recovers() const { return !checkpoint.directory.empty(); }
-  // Whether all ranks read equal numbers of batches, so that they can stop at the same step.
+  // Returns whether all ranks read equal numbers of batches, so that they can stop at one step.
   bool reads_in_step() const {
     return training.mode != TrainingConfig::Mode::kAsync || !checkpoint.directory.empty();
   }
@@ -60,7 +60,7 @@ enum class InputFiles {
   kIgnore,  // They need not exist on this host; vocabularies of files are empty.
 };
 
-// A text as a value of YAML, in quotes, for overrides.
+// Returns the text as a YAML value in quotes, for overrides.
 std::string YamlText(std::string_view text);
 
 // Reads the file, applies the overrides and validates. Each override is "section.key=value";
@@ -74,40 +74,42 @@ StatusOr<ClusterConfig> LoadClusterConfig(const std::string& path,
                                           InputFiles files = InputFiles::kCheck,
                                           const std::string& place = "");
 
-// LoadClusterConfig for a text in memory. path: for errors; relative paths start in its folder.
+// Same as LoadClusterConfig, for a text in memory. path: for errors; relative paths start in its
+// folder.
 StatusOr<ClusterConfig> ParseClusterConfig(const std::string& text, const std::string& path,
                                            const std::vector<std::string>& overrides,
                                            InputFiles files = InputFiles::kCheck);
 
-// The reference of all keys, as Markdown tables: the generated part of config/README.md.
+// Returns the reference of all keys, as Markdown tables: the generated part of config/README.md.
 std::string DescribeConfig();
 
-// The JSON Schema (draft 2020-12) of a cluster file: types, ranges, words, defaults, descriptions
-// and required keys. Rules that concern several keys are left to the parser, except which of a few
-// keys must be given.
+// Returns the JSON Schema (draft 2020-12) of a cluster file: types, ranges, words, defaults,
+// descriptions and required keys. The parser checks the rules that concern several keys, except
+// which of a few keys must be given.
 std::string ConfigSchema();
 
 // Settings that the processes of a cluster must share, defaults included, as lines "key = value"
 // for SettingsDifference. Folders may differ between machines, so files count by name.
 
-// All daemons: cluster, tables without learning rates, features, the numbers of servers and
-// partitions. At most kMaxAgreementBytes, as LoadClusterConfig checks.
+// Returns the settings that all daemons share: cluster, tables without learning rates, features,
+// the numbers of servers and partitions. LoadClusterConfig limits them to kMaxAgreementBytes.
 std::string ClusterAgreement(const ClusterConfig& config);
 inline constexpr size_t kMaxAgreementBytes = size_t{256} << 10;
 
-// Also loaders and ranks: settings that determine the batches of the training files, with the sizes
-// of these files, the contents of plug-ins and the statistics. Requires fitted statistics.
-// Cost: reads the plug-ins' files.
+// Returns the settings that loaders and ranks share: those that determine the batches of the
+// training files, with the sizes of these files, the contents of plug-ins and the statistics.
+// Requires fitted statistics. Cost: reads the plug-ins' files.
 std::string InputAgreement(const ClusterConfig& config);
 
-// Also ranks: InputAgreement, model, training, learning rates and the number of loaders.
+// Returns the settings that ranks share: InputAgreement, model, training, learning rates and the
+// number of loaders.
 std::string TrainingAgreement(const ClusterConfig& config);
 
-// Settings that training which continues from a model shares with the training that saved it:
-// tables, features, data processing, model, dense optimizer and batches. Not learning rates,
-// capacities, files, lengths of training and numbers of processes.
+// Returns the settings that a training which continues from a model shares with the training that
+// saved it: tables, features, data processing, model, dense optimizer and batches. Learning rates,
+// capacities, files, lengths of training and numbers of processes may differ.
 std::string ModelAgreement(const ClusterConfig& config);
-// The same without defaults of keys that `saved` lacks: the agreement of an older program.
+// Leaves out defaults of keys that `saved`, the agreement of an older program, lacks.
 std::string ModelAgreement(const ClusterConfig& config, const std::string& saved);
 
 }  // namespace simurgh

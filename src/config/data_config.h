@@ -19,10 +19,10 @@ inline constexpr uint32_t kMaxTasks = 16;
 inline constexpr size_t kCriteoDenseColumns = 13;
 inline constexpr size_t kCriteoIdColumns = 26;
 
-// How the numbers of a column are written, besides digits, signs, currencies and percent signs.
+// Notation of a column's numbers, besides digits, signs, currencies and percent signs.
 struct NumberFormat {
-  char decimal = '.';     // Before the decimals.
-  char thousands = '\0';  // Between groups of three digits; 0: none.
+  char decimal = '.';     // Character before the decimals.
+  char thousands = '\0';  // Character between groups of three digits; 0: none.
 
   bool operator==(const NumberFormat&) const = default;
 };
@@ -35,19 +35,19 @@ struct ValueScale {
   bool operator==(const ValueScale&) const = default;
 };
 
-// The order of the parts of a date. 2024-01-31 is read in each.
+// The order of the parts of a date. Every order accepts 2024-01-31.
 enum class DateOrder { kYearFirst, kDayFirst, kMonthFirst };
 
 // One column of the data.
 struct ColumnConfig {
-  // kWeight: of the sample. kGroup: its text groups samples for their AUC.
+  // kWeight: weight of the sample. kGroup: its text groups samples for their AUC.
   enum class Kind { kLabel, kDense, kId, kSkip, kWeight, kGroup };
   enum class Transform { kNone, kLog1p };
   enum class LabelValues { kBinary, kNumbers, kCounts };  // kCounts: numbers of at least 0.
 
   std::string name;
   Kind kind = Kind::kSkip;
-  std::string header_name = {};  // In headers and records; empty: `name`; see HeaderName().
+  std::string header_name = {};  // Name in headers and records; empty: `name`; see HeaderName().
   // label: texts that mean 1. Empty: the cell is 0 or 1.
   std::vector<std::string> positive = {};
   // label: texts that mean 0. Empty: all that are neither in `positive` nor missing.
@@ -59,9 +59,9 @@ struct ColumnConfig {
   double mean = 0.0;
   double stddev = 1.0;  // > 0
   bool fit = false;     // dense: compute mean and stddev from the training files.
-  // id of libsvm and libffm, with `fit`: of the indices whose values are large.
+  // id of libsvm and libffm, with `fit`: scales of the indices whose values are large, by index.
   std::map<uint64_t, ValueScale> value_scales = {};
-  // Between the ids of a cell, or the numbers of one with a width above 1; 0: one id.
+  // Character between the ids of a cell, or the numbers of one with a width above 1; 0: one id.
   char separator = '\0';
   NumberFormat numbers = {};  // dense, label and weight.
   bool integers = false;      // id and dense: ids are integers; see IntegerText().
@@ -70,12 +70,12 @@ struct ColumnConfig {
   uint32_t width = 1;  // dense: numbers of a cell, with `separator` between them.
 };
 
-// Whether texts of the column are not the numbers as written.
+// Returns whether the column's texts are converted to numbers, rather than used as written.
 inline bool IsConverted(const ColumnConfig& column) {
   return column.date || column.numbers != NumberFormat();
 }
 
-// Whether only training and evaluation need a column of this kind.
+// Returns whether only training and evaluation need a column of this kind.
 inline bool IsTarget(ColumnConfig::Kind kind) {
   return kind == ColumnConfig::Kind::kLabel || kind == ColumnConfig::Kind::kWeight ||
          kind == ColumnConfig::Kind::kGroup;
@@ -84,7 +84,7 @@ inline bool IsTarget(ColumnConfig::Kind kind) {
 struct CsvConfig {
   char separator = ',';
   bool header = false;  // The first line of each file has names, by which columns are found.
-  // Without `header`: whether the first line of the first file says that it is one, see Data files.
+  // Without `header`: decide by the first line of the first file; see Data files.
   bool finds_header = false;
   bool strict = false;  // Whether other columns in a header are an error.
 };
@@ -92,7 +92,7 @@ struct CsvConfig {
 struct CriteoConfig {
   uint32_t labels = 1;  // Label columns, 1 to kMaxTasks.
   bool fit = false;     // Scale I1..I13, after the log, by the training files' mean and deviation.
-  // (13) each, or empty: 0 and 1.
+  // Shape: (13), or empty for 0 and 1.
   std::vector<double> mean;
   std::vector<double> stddev;
 };
@@ -103,11 +103,11 @@ struct KafkaConfig {
 
   std::vector<std::string> brokers;  // host:port
   std::vector<std::string> topics;   // None: files are read.
-  Start start = Start::kEarliest;    // Of partitions without a position.
+  Start start = Start::kEarliest;    // Where partitions without a position start.
   bool stop_at_end = false;  // Training ends with the records that are there when it begins.
   bool skip_lost = false;    // Whether reading goes on after records that the brokers deleted.
-  std::map<std::string, std::string> properties = {};  // Of librdkafka, by name.
-  std::string properties_file;                         // With more; may be empty.
+  std::map<std::string, std::string> properties = {};  // Properties of librdkafka, by name.
+  std::string properties_file;                         // File of further properties; may be empty.
 };
 
 // Dense values that a plug-in computes from other columns. They follow those of the file.
@@ -134,55 +134,55 @@ struct DataConfig {
   std::vector<ColumnConfig> columns;
   std::vector<std::string> missing_values = {""};  // Cells (blanks trimmed) that read as missing.
   std::vector<DerivedConfig> derived;
-  uint64_t fit_rows = uint64_t{1} << 20;  // Of `train`, that statistics are computed from; 0: all.
+  uint64_t fit_rows = uint64_t{1} << 20;  // Rows of `train` for statistics; 0: all.
   std::vector<std::string> train;         // Read in this order.
   std::vector<std::string> replay = {};   // Older rows, mixed into those of `train`.
-  double replay_share = 0.2;              // A share of the steps.
+  double replay_share = 0.2;              // Share of the steps that train on rows of `replay`.
   std::vector<std::string> validation;    // For evaluations during training; empty: the test files.
   std::vector<std::string> test;
   OnBadRow on_bad_row = OnBadRow::kFail;  // It ends the run, or is skipped and counted.
-  // kSkip: maximum share of the rows that a reader has read; of the first 1,000, that of 1,000.
+  // kSkip: maximum share of bad rows among those that a reader has read, but at least 1,000.
   double max_bad_share = 0.01;
-  uint32_t threads = 0;  // That read; 0: one for each processor, at most 4.
+  uint32_t threads = 0;  // Reading threads; 0: one for each processor, at most 4.
   OnChange on_change =
       OnChange::kFail;  // A file that changes during the run: an error, or a log line.
 
-  // Whether training reads a stream in place of `train`.
+  // Returns whether training reads a stream in place of `train`.
   bool streams() const { return !kafka.topics.empty(); }
 };
 
-// The column's name in headers and records.
+// Returns the column's name in headers and records.
 inline const std::string& HeaderName(const ColumnConfig& column) {
   return column.header_name.empty() ? column.name : column.header_name;
 }
 
-// Whether libsimurgh_arrow.so reads the data.
+// Returns whether libsimurgh_arrow.so reads the data.
 inline bool IsArrow(const DataConfig& data) {
   return data.format == DataConfig::Format::kParquet || data.format == DataConfig::Format::kArrow;
 }
 
-// Whether it is a URI, such as s3://bucket/key.
+// Returns whether the path is a URI, such as s3://bucket/key.
 inline bool IsRemoteFile(std::string_view path) { return path.find("://") != path.npos; }
 
-// Whether it is read once, front to back: standard input, or the socket of `unix:PATH`.
+// Returns whether the path can be read only once: standard input, or the socket of `unix:PATH`.
 inline bool IsStream(std::string_view path) {
   return path == "-" || path == "/dev/stdin" || path.starts_with("unix:");
 }
 
-// The files that a path names: those of a pattern or, of Parquet and Arrow data, of a folder; in
-// order of their names. A path that is neither names itself.
+// Returns the files of a pattern or, for Parquet and Arrow data, of a folder, in order of their
+// names. Another path names itself.
 std::vector<std::string> NamedFiles(DataConfig::Format format, const std::string& path);
 
-// Whether the values of id columns are index:value pairs.
+// Returns whether the values of id columns are index:value pairs.
 inline bool HasPairs(const DataConfig& data) {
   return data.format == DataConfig::Format::kLibsvm || data.format == DataConfig::Format::kLibffm;
 }
 
-// The columns of libsvm, `label` and `features`, or of libffm, `label` and `field0`, `field1`, ...
-// Requires HasPairs().
+// Returns the columns of libsvm, `label` and `features`, or of libffm, `label`, `field0`,
+// `field1`, ... Requires HasPairs().
 std::vector<ColumnConfig> PairColumns(const DataConfig& data);
 
-// The configured columns of a file; without a header, in its order.
+// Returns the configured columns of a file; without a header, in its order.
 std::vector<ColumnConfig> ColumnsOf(const DataConfig& data);
 
 }  // namespace simurgh

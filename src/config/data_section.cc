@@ -27,14 +27,14 @@ using OnBadRow = DataConfig::OnBadRow;
 using OnChange = DataConfig::OnChange;
 using Transform = ColumnConfig::Transform;
 
-// Whether it names data that are no files of this machine.
+// Returns whether `file` names data that are not files of this machine.
 bool IsElsewhere(Format format, const std::string& file) {
   const bool is_stream = format == Format::kArrow && IsStream(file);
   return is_stream ||
          ((format == Format::kArrow || format == Format::kParquet) && IsRemoteFile(file));
 }
 
-// Such a name; the path of a socket may be relative to the folder.
+// Returns the name, for which IsElsewhere() holds; a socket's path may be relative to the folder.
 std::string PathElsewhere(const std::string& folder, const std::string& name) {
   constexpr std::string_view kUnix = "unix:";
   if (!name.starts_with(kUnix)) return name;
@@ -79,7 +79,7 @@ void ReadFiles(MapReader& in, const std::string& key, const char* meaning, size_
   if (in.Has(key)) in.Record(key, TextsText(names));
 }
 
-// How the cells of a column are written.
+// Reads the keys for the notation of a column's cells.
 void ReadCells(MapReader& in, Format format, ColumnConfig* column) {
   NumberFormat* const numbers = &column->numbers;
   in.Choice<char>("decimal", "character before the decimals of numbers, see Data files",
@@ -158,7 +158,7 @@ void ReadColumn(MapReader& in, bool has_names, ColumnConfig* column) {
       "`dense`, `label` with squared_error, `weight`: whether mean and stddev are computed from "
       "the training files, see Statistics",
       &column->fit, "true, without mean and stddev");
-  // Of a label, only the loss squared_error keeps it, see LinkTasks.
+  // FitTargets clears it for labels with another loss than squared_error.
   const bool can_fit =
       column->kind == Kind::kDense || column->kind == Kind::kLabel || column->kind == Kind::kWeight;
   if (can_fit && !in.Has("mean") && !in.Has("stddev") && !in.Has("fit") && !in.Has("width")) {
@@ -215,7 +215,7 @@ void ReadCsv(MapReader& in, CsvConfig* csv) {
   in.OnlyWith(csv->header || csv->finds_header, "set header: true", {"strict"});
 }
 
-// A topic's name may not have other characters.
+// Returns the problem of a topic's name, or an empty string.
 std::string TopicProblem(const std::string& topic) {
   constexpr size_t kMaxLength = 249;
   const bool valid =
@@ -315,7 +315,7 @@ void CheckSource(const std::string& path, const std::string& column,
 constexpr char kPairSeparator = ':';
 constexpr std::string_view kInNumbers = "+-.";
 
-// Why values and weights of the column cannot be separated, or an empty string.
+// Returns why values and weights of the column cannot be separated, or an empty string.
 std::string WeightProblem(char separator, const ColumnConfig& column, const DataConfig& data) {
   if (data.format == Format::kCriteo) return "the criteo format has no weights";
   if (HasPairs(data)) {

@@ -15,7 +15,7 @@ constexpr Course kCourses[] = {
     {1'000'000, 128, 20, 2, 2, 1, 0.003, false},  {10'000'000, 512, 5, 2, 2, 1, 0.003, false},
     {UINT64_MAX, 1'024, 2, 1, 1, 1, 0.003, false}};
 
-// Up to this number of features, all rates are as tuned.
+// Largest number of features with which all rates are as tuned.
 constexpr double kManyFeatures = 32;
 
 }  // namespace

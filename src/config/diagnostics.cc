@@ -21,7 +21,7 @@ std::string Legible(std::string text) {
   return text;
 }
 
-// Levenshtein's distance, one row of its table at a time.
+// Returns Levenshtein's distance. Only one row of its table is in memory.
 size_t EditDistance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

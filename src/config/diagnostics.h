@@ -11,8 +11,8 @@
 
 namespace simurgh {
 
-// "<place>: <key>: <what>; <remedy>", without an empty key. One line of limited length: control
-// characters become '?', and long parts are cut.
+// Returns "<place>: <key>: <what>; <remedy>", without an empty key. The line has a limited length:
+// control characters become '?', and long parts are cut.
 std::string ErrorLine(const std::string& place, const std::string& key, const std::string& what,
                       const std::string& remedy);
 
@@ -46,12 +46,12 @@ class Diagnostics {
     }
   }
 
-  // "file:line: path", for errors found after reading.
+  // Returns "file:line: path", for errors found after reading.
   std::string Where(const std::string& path) const;
 
   bool ok() const { return errors_.empty(); }
 
-  // INVALID_ARGUMENT with one line for each of the first ten errors; or ok.
+  // Returns INVALID_ARGUMENT with one line for each of the first ten errors, or ok.
   Status status() const;
 
  private:

@@ -13,9 +13,9 @@ inline constexpr size_t kMaxFeatures = 4'096;
 
 // A shared object that processes cells; see simurgh/plugin.h.
 struct PluginConfig {
-  std::string path;  // Empty: none.
+  std::string path;  // Path of the shared object; empty: none.
   std::vector<std::string> parameters;
-  uint32_t max_ids = 1'024;  // Per sample; features only.
+  uint32_t max_ids = 1'024;  // Most ids per sample; features only.
 };
 
 // Maps any number of ids to rounds * buckets rows; see src/data/processing/feature_ids.h.
@@ -38,9 +38,9 @@ struct ProcessingConfig {
   uint64_t seed = 0;
   std::vector<double> boundaries;       // Ascending; the id is the number of bounds <= value.
   uint32_t quantiles = 0;               // Ranges with boundaries of FitStatistics; 0: off.
-  Date date = Date::kNone;              // A date column gives the hour or, from Monday, day.
+  Date date = Date::kNone;              // A date's id is its hour or weekday; Monday is 0.
   std::vector<std::string> vocabulary;  // The id is the index. From the YAML file or a file of it.
-  uint64_t oov_ids = 1;                 // For texts outside the vocabulary; 0: drop them.
+  uint64_t oov_ids = 1;                 // Ids for texts outside the vocabulary; 0: drop them.
   Missing missing = Missing::kSkip;     // Treatment of an empty list.
   uint32_t max_length = 0;              // 0: no limit.
   Keep keep = Keep::kFirst;             // Part kept of a longer list.
@@ -51,7 +51,7 @@ struct ProcessingConfig {
 // Function that combines the rows of a sample's ids; see data/pooling.h.
 enum class Pooling { kSum, kMean, kSqrtN, kMax, kWeightedSum, kRaw };
 
-// As in YAML.
+// Names in YAML, indexed by Pooling.
 inline constexpr std::array kPoolingNames = {"sum", "mean", "sqrt_n", "max", "weighted_sum", "raw"};
 inline const char* NameOf(Pooling pooling) { return kPoolingNames[static_cast<size_t>(pooling)]; }
 
@@ -59,27 +59,27 @@ inline const char* NameOf(Pooling pooling) { return kPoolingNames[static_cast<si
 struct FeatureConfig {
   std::string name;
   std::string column;  // Default: name. An id or dense column.
-  // Instead of `column`: two or more, for a cross or a plug-in.
+  // Two or more columns of a cross or a plug-in, instead of `column`.
   std::vector<std::string> columns;
   std::string table;  // Default: name.
   ProcessingConfig processing;
   HashStackConfig hash_stack;
   Pooling pooling = Pooling::kSum;
   bool mask = false;             // raw: add dense columns that mark filled places.
-  char weight_separator = '\0';  // Between a value and its weight; 0: no weights.
-  uint32_t table_index = 0;      // Into ClusterConfig::tables; set by the parser.
-  std::string key = {};          // In YAML, for errors: "features.0", or that of its column.
+  char weight_separator = '\0';  // Character between a value and its weight; 0: no weights.
+  uint32_t table_index = 0;      // Index in ClusterConfig::tables; set by the parser.
+  std::string key = {};          // YAML key, for errors: "features.0", or that of its column.
 
   std::vector<std::string> sources() const {
     if (!columns.empty()) return columns;
     return {column.empty() ? name : column};
   }
 
-  // Columns in the network's embedding input. dim: of the table.
+  // Returns the number of columns in the network's embedding input. dim: width of the table's rows.
   uint64_t width(uint32_t dim) const {
     return pooling == Pooling::kRaw ? uint64_t{processing.max_length} * dim : dim;
   }
-  // Columns in the network's dense input.
+  // Returns the number of columns in the network's dense input.
   uint32_t mask_width() const { return mask ? processing.max_length : 0; }
 };
 

@@ -73,7 +73,7 @@ void LinkTable(const std::vector<std::string>& names, ClusterConfig* config, Fea
   }
 }
 
-// Features that read index:value pairs.
+// Makes the values of features that read index:value pairs their weights.
 void SetWeights(std::vector<FeatureConfig>& features) {
   for (FeatureConfig& feature : features) {
     if (!feature.processing.plugin.path.empty()) continue;  // It gets pairs as texts.
@@ -115,10 +115,11 @@ void ReadFeatures(MapReader& root, const std::string& folder,
   });
 }
 
-// A network needs embeddings: without ids those of ranges of each column of numbers.
+// Returns features of the ranges of each column of numbers. A network without ids uses them, since
+// it needs embeddings.
 std::vector<FeatureConfig> RangesOf(const std::vector<ColumnConfig>& columns) {
   constexpr uint32_t kQuantiles = 16;
-  constexpr size_t kMaxLength = 57;  // Of a name with the ending.
+  constexpr size_t kMaxLength = 57;  // Longest column name to which "_range" can be added.
   std::vector<FeatureConfig> added;
   for (size_t i = 0; i < columns.size() && added.size() < kMaxFeatures; ++i) {
     const ColumnConfig& column = columns[i];
@@ -187,7 +188,7 @@ void AddTables(ReadContext* context, ClusterConfig* config, std::vector<std::str
   for (const TableConfig& table : config->tables) known.insert(table.name);
   std::vector<std::string> names;
   for (const FeatureConfig& feature : config->features) {
-    // Another name has been given, so that it is an error if there is no such table.
+    // A table name that differs from the feature's was given, so a missing table is an error.
     if (feature.table != feature.name || !known.insert(feature.table).second) continue;
     names.push_back(feature.table);
     TableConfig& table = config->tables.emplace_back(DefaultTable());

@@ -16,8 +16,8 @@ namespace {
 
 constexpr char kFolder[] = "it is a folder";
 
-// Why a file cannot be read, or an empty string. Checks the type first: opening a pipe would wait
-// for its writer and lose data.
+// Returns why a file cannot be read, or an empty string. Checks the type first: opening a pipe
+// would wait for its writer and lose data.
 std::string FileProblem(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);

@@ -7,10 +7,10 @@
 
 namespace simurgh {
 
-// The last part of a path. Machines may keep the same file in different folders.
+// Returns the last part of a path. Machines may keep the same file in different folders.
 std::string FileName(const std::string& path);
 
-// A path relative to `folder`, without the parts "." and "..".
+// Returns a path relative to `folder`, without the parts "." and "..".
 std::string PathIn(const std::string& folder, const std::string& path);
 
 // Reads the path of a file or folder, which need not exist, and resolves it relative to `folder`.
@@ -22,18 +22,18 @@ void ReadPath(MapReader& in, const char* key, const char* meaning, const char* t
 bool ResolveFile(MapReader& in, const std::string& key, const std::string& folder,
                  std::string* file);
 
-// The files in a folder, and in folders in it, whose names end in `.parquet`, in order.
+// Returns the files in a folder, and in folders in it, whose names end in `.parquet`, in order.
 std::vector<std::string> ParquetFilesIn(const std::string& folder);
 
 // ResolveFile() for an input file. Returns false without an error if input files are ignored.
 bool ResolveInputFile(MapReader& in, const std::string& key, const std::string& folder,
                       std::string* file);
 
-// The files that match a pattern with *, ? or [...], in the order of their bytes, like the shell's
-// LC_ALL=C ls. A file of this very name, or none that matches: the path itself.
+// Returns the files that match a pattern with *, ? or [...], in the order of their bytes, like the
+// shell's LC_ALL=C ls. Returns the path itself if a file has this very name, or if none matches.
 std::vector<std::string> FilesOfPattern(const std::string& path);
 
-// Whether a path has *, ? or [.
+// Returns whether a path has *, ? or [.
 bool IsPattern(const std::string& path);
 
 }  // namespace simurgh

@@ -54,7 +54,7 @@ template std::string FormatNumber(float value);
 template std::string FormatNumber(double value);
 
 std::optional<std::chrono::microseconds> ParseDuration(const std::string& text) {
-  constexpr uint64_t kMaxCount = 10'000'000'000;  // Far beyond any range, far from overflow.
+  constexpr uint64_t kMaxCount = 10'000'000'000;  // A limit above all ranges that cannot overflow.
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   uint64_t count = 0;
   if (ParseUnsigned(text.substr(0, digits), &count) != NumberFault::kNone || count > kMaxCount) {
@@ -104,7 +104,7 @@ std::string NumberProblem(NumberFault fault, const YamlNode& scalar, const char*
 
 std::string Expected(const std::string& type) { return absl::StrCat("expected: ", type); }
 
-// "use 1 to 65535" for a number out of range.
+// Returns the remedy of a problem: "use 1 to 65535" for a number out of range.
 std::string Remedy(const std::string& problem, const std::string& type) {
   if (!problem.ends_with(" is out of range")) return Expected(type);
   const size_t range = type.find(" from ");
@@ -112,7 +112,7 @@ std::string Remedy(const std::string& problem, const std::string& type) {
                             : absl::StrCat("use ", type.substr(range + std::strlen(" from ")));
 }
 
-// tables.0.dim -> tables.N.dim: the key as the reference lists it.
+// Returns the key as the reference lists it: tables.N.dim for tables.0.dim.
 std::string WithoutIndexes(const std::string& path) {
   std::vector<std::string> components = absl::StrSplit(path, '.');
   for (std::string& component : components) {
@@ -121,7 +121,7 @@ std::string WithoutIndexes(const std::string& path) {
   return absl::StrJoin(components, ".");
 }
 
-// 2^40 is easier to read than 1099511627776.
+// Returns a large power of 2 as "2^40", which is easier to read than 1099511627776.
 std::string CountText(uint64_t count) {
   constexpr uint64_t kShort = uint64_t{1} << 20;
   if (count == UINT64_MAX) return "2^64 - 1";
@@ -131,10 +131,10 @@ std::string CountText(uint64_t count) {
 
 std::string TextOrNone(const std::string& text) { return text.empty() ? "none" : text; }
 
-// YAML numbers and booleans are texts, too.
+// Returns the JSON Schema of a text. YAML numbers and booleans are texts, too.
 Json AnyText() { return {{"type", {"string", "number", "boolean"}}}; }
 
-// fallback: null for none.
+// Adds the default to a schema. fallback: null for none.
 Json WithDefault(Json schema, const Json& fallback) {
   if (!fallback.is_null()) schema["default"] = fallback;
   return schema;
@@ -351,7 +351,7 @@ void MapReader::Number(const std::string& key, const char* meaning, T* out,
   Scalar(
       key, meaning, range.text, "", Need::kOptional,
       [&] {
-        // The shortest number that is equal as a T.
+        // FormatNumber() gives the shortest number that is equal as a T.
         return WithDefault({{"type", "number"}, {"minimum", range.low}, {"maximum", range.high}},
                            Json::parse(FormatNumber(*out)));
       },

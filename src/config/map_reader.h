@@ -26,31 +26,31 @@ namespace simurgh {
 
 using Json = nlohmann::ordered_json;
 
-// The JSON Schema of one of these words.
+// Returns the JSON Schema of one of these words.
 inline Json WordSchema(const std::vector<std::string>& words) { return {{"enum", words}}; }
 
 // Conversion of values from and to text. A value is always the whole text.
 
 enum class NumberFault { kNone, kNotANumber, kOutOfRange };
 
-// One digit or more.
+// Returns whether the text is one digit or more.
 bool IsDigits(std::string_view text);
 
-// Decimal digits. A negative number is out of range.
+// Parses decimal digits. A negative number is out of range.
 NumberFault ParseUnsigned(const std::string& text, uint64_t* value);
 
-// Decimal or scientific notation. Numbers that T cannot represent are out of range.
+// Parses decimal or scientific notation. Numbers that T cannot represent are out of range.
 template <std::floating_point T>
 NumberFault ParseNumber(const std::string& text, T* value);
-// The shortest text that parses to the same value.
+// Returns the shortest text that parses to the same value.
 template <std::floating_point T>
 std::string FormatNumber(T value);
 
-// A whole number and a unit: 50us, 500ms, 10s, 2m.
+// Parses a whole number and a unit: 50us, 500ms, 10s, 2m.
 std::optional<std::chrono::microseconds> ParseDuration(const std::string& text);
 std::string FormatDuration(std::chrono::microseconds value);
 
-// 1 to 63 letters, digits, '_' or '-'.
+// Returns whether the text has 1 to 63 letters, digits, '_' or '-'.
 bool IsName(const std::string& text);
 
 enum class Need { kOptional, kRequired };
@@ -62,7 +62,7 @@ struct NumberRange {
   const char* text;
 };
 
-// Within the normal numbers of a float.
+// Limits within the normal numbers of a float.
 inline constexpr double kMinNumber = 1.2e-38;
 inline constexpr double kMaxNumber = 3.4e38;
 inline constexpr NumberRange kAnyNumber{-kMaxNumber, kMaxNumber, "number from -3.4e38 to 3.4e38"};
@@ -82,7 +82,7 @@ struct CountRange {
 // A key of the configuration for the reference in config/README.md and the JSON Schema.
 struct KnownKey {
   std::string key;       // Dotted; N stands for an index.
-  std::string type;      // With the range.
+  std::string type;      // The type with its range.
   std::string fallback;  // The default, or "required".
   std::string meaning;   // A noun phrase with unit.
   // JSON Schema of the value, with the default. Elements that are mappings have keys of their own.
@@ -105,11 +105,11 @@ struct ReadContext {
   std::map<std::string, std::vector<std::string>> alternatives = {};
 };
 
-// A value for ClusterConfig::settings: escaped; if long, cut and with a hash.
+// Returns a value for ClusterConfig::settings: escaped; if long, cut and with a hash.
 std::string RecordedText(const std::string& value);
 std::string HashText(const std::string& bytes);
 
-// `["a", "b"]`
+// Returns `["a", "b"]`.
 std::string TextsText(const std::vector<std::string>& texts);
 
 // Reads the keys of one YAML mapping into fields. A field's initial value is the key's default.
@@ -129,10 +129,11 @@ class MapReader {
   MapReader(const MapReader&) = delete;
   MapReader& operator=(const MapReader&) = delete;
 
-  // A text or number that `check` accepts, by default any but an empty text. `type` describes it.
+  // Reads a text or number that `check` accepts, by default any but an empty text. `type` describes
+  // it.
   void Text(const std::string& key, const char* meaning, std::string* out, const std::string& type,
             Need need = Need::kOptional, const TextCheck& check = nullptr);
-  // A name, see IsName. `fallback`: the default for the reference; empty: the field's value.
+  // Reads a name, see IsName. `fallback`: the default for the reference; empty: the field's value.
   void Name(const std::string& key, const char* meaning, std::string* out,
             Need need = Need::kOptional, const std::string& fallback = "");
   // `fallback` is as for Name.
@@ -145,10 +146,10 @@ class MapReader {
   void Texts(const std::string& key, const char* meaning, std::vector<std::string>* out,
              CountRange count, Need need, const std::string& type = "texts",
              const TextCheck& check = nullptr);
-  // A mapping of names, which may have any characters, to texts.
+  // Reads a mapping of names, which may have any characters, to texts.
   void TextMap(const std::string& key, const char* meaning, std::map<std::string, std::string>* out,
                const std::string& type);
-  // Texts, or a single text for a list of one.
+  // Reads texts, or a single text for a list of one.
   void TextOrTexts(const std::string& key, const char* meaning, std::vector<std::string>* out,
                    CountRange count, Need need, const std::string& type);
 
@@ -170,7 +171,7 @@ class MapReader {
     *out = std::chrono::duration_cast<D>(value);
   }
 
-  // One of a few words.
+  // Reads one of a few words.
   template <typename T>
   void Choice(const std::string& key, const char* meaning, T* out,
               const std::vector<std::pair<std::string, T>>& choices) {
@@ -184,7 +185,7 @@ class MapReader {
     *out = choices[chosen].second;
   }
 
-  // The same by the names of all values of an enumeration.
+  // Reads the name of a value of an enumeration. names: those of all values, in order.
   template <typename T, size_t kCount>
   void Choice(const std::string& key, const char* meaning, T* out,
               const std::array<const char*, kCount>& names) {
@@ -194,11 +195,11 @@ class MapReader {
   }
 
   void Map(const std::string& key, const Body& body);
-  // A list of mappings, required if it may not be empty and has no fallback. fallback: describes
-  // the list that an absent key stands for.
+  // Reads a list of mappings, required if it may not be empty and has no fallback. fallback:
+  // describes the list that an absent key stands for.
   void Maps(const std::string& key, const char* meaning, CountRange count, const Body& body,
             const std::string& fallback = "");
-  // A list. `element` gets each node with its path, and a null node if the document is described.
+  // Receives each node of a list with its path, and a null node if the document is described.
   using Element = std::function<void(const YamlNode* node, const std::string& path)>;
   // element_schema: JSON Schema of an element that is not a mapping; else null.
   void List(const std::string& key, const char* meaning, CountRange count, Need need,
@@ -218,7 +219,7 @@ class MapReader {
   bool Has(const std::string& key) const;
   std::string PathOf(const std::string& key) const;
   void Error(const std::string& key, const std::string& what, const std::string& remedy);
-  // "file:line: dotted key", for errors found after reading.
+  // Returns "file:line: dotted key", for errors found after reading.
   std::string Where(const std::string& key) const;
   ReadContext* context() { return context_; }
   bool describing() const { return context_->known_keys != nullptr; }
@@ -226,9 +227,9 @@ class MapReader {
  private:
   // Sets the field from a scalar; returns the problem, or an empty string.
   using Setter = std::function<std::string(const YamlNode&)>;
-  // JSON Schema of the value; called to describe the keys.
+  // Returns the JSON Schema of the value; called to describe the keys.
   using Schema = std::function<Json()>;
-  // The field's value as text.
+  // Returns the field's value as text.
   using Show = std::function<std::string()>;
 
   MapReader(const YamlNode* node, std::string path, ReadContext* context)
@@ -244,7 +245,7 @@ class MapReader {
   // Notes the key and returns its value; null if it is absent, which is an error if it is required.
   const YamlNode* Declare(const std::string& key, const char* meaning, const std::string& type,
                           const std::string& fallback, Need need, const Schema& schema);
-  // An empty fallback: the field's value.
+  // Reads a scalar with `setter`. An empty fallback stands for the field's value.
   void Scalar(const std::string& key, const char* meaning, const std::string& type,
               const std::string& fallback, Need need, const Schema& schema, const Show& show,
               const Setter& setter);
@@ -257,7 +258,7 @@ class MapReader {
   std::string path_;
   ReadContext* context_;
   std::vector<std::string> known_;
-  std::vector<std::string> nested_;           // Keys of the mappings in this one: "csv.header".
+  std::vector<std::string> nested_;           // Keys in mappings of this one, as "csv.header".
   std::map<std::string, std::string> words_;  // Key -> its choice.
   bool has_bad_scalar_ = false;
 };

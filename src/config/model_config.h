@@ -35,8 +35,8 @@ struct LayerConfig {
   std::vector<uint32_t> hidden;  // attention: widths of the hidden layers of its weights.
 };
 
-// Whether the layer pools a raw feature: the first of a tower whose last inputs are the feature and
-// its mask.
+// Returns whether the layer pools a raw feature: the first of a tower whose last inputs are the
+// feature and its mask.
 inline bool PoolsSequence(const LayerConfig& layer) {
   using Kind = LayerConfig::Kind;
   return layer.kind == Kind::kMean || layer.kind == Kind::kLast || layer.kind == Kind::kAttention;
@@ -53,7 +53,7 @@ struct TowerConfig {
   std::string name;
   std::vector<std::string> inputs;
   std::vector<LayerConfig> layers;
-  std::string key = {};  // In YAML, for errors: "model.towers.0"; empty for a model by its name.
+  std::string key = {};  // YAML key, for errors: "model.towers.0"; empty for a model by its name.
 };
 
 // z: the network's output, y: the label. Labels of bce and focal are 0 or 1, the prediction is the
@@ -74,13 +74,13 @@ inline bool IsRegression(LossConfig::Kind kind) {
   return kind == LossConfig::Kind::kSquaredError || kind == LossConfig::Kind::kPoisson;
 }
 
-// As in YAML.
+// Names in YAML, indexed by LossConfig::Kind.
 inline constexpr std::array kLossNames = {"bce", "focal", "squared_error", "poisson"};
 inline const char* NameOf(LossConfig::Kind kind) { return kLossNames[static_cast<size_t>(kind)]; }
 
 // The output and the loss of one label.
 struct TaskConfig {
-  std::string label;    // Column.
+  std::string label;    // Name of the label's column.
   float weight = 1.0F;  // Factor of the loss, >= 0.
   LossConfig loss;
 };
@@ -89,7 +89,7 @@ struct TaskConfig {
 struct ModelConfig {
   std::vector<TowerConfig> towers;
   LossConfig loss;
-  // In the order of the label columns; empty: one task with `loss`.
+  // Tasks in the order of the label columns; empty: one task with `loss`.
   std::vector<TaskConfig> tasks;
   // Tensor file of weights that a new training begins with; empty: none.
   std::string initial_weights;
@@ -99,7 +99,7 @@ inline size_t TaskCount(const ModelConfig& model) {
   return model.tasks.empty() ? 1 : model.tasks.size();
 }
 
-// At least one.
+// Returns the tasks, at least one.
 inline std::vector<TaskConfig> TasksOf(const ModelConfig& model) {
   if (!model.tasks.empty()) return model.tasks;
   return {{.label = {}, .weight = 1.0F, .loss = model.loss}};

@@ -188,7 +188,7 @@ void LinkLabels(ClusterConfig* config, const std::vector<TaskConfig>& given,
   }
 }
 
-// The output width of a layer; 0 after a report.
+// Returns the output width of a layer; 0 after a report.
 size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
                   const std::string& path, Diagnostics* diagnostics) {
   switch (layer.kind) {
@@ -241,7 +241,7 @@ size_t WidthAfter(const LayerConfig& layer, size_t width, size_t tower_width,
   return width;
 }
 
-// The dim of the rows that the tower's first layer pools; 0 after a report.
+// Returns the dim of the rows that the tower's first layer pools; 0 after a report.
 size_t SequenceDim(const ClusterConfig& config, const TowerConfig& tower, size_t tower_width,
                    const std::string& path, Diagnostics* diagnostics) {
   const bool attends = tower.layers[0].kind == Kind::kAttention;
@@ -329,7 +329,7 @@ void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics) {
     if (feature.mask) known.push_back(kMaskInput + feature.name);
   }
   std::vector<std::string> unread = {kEmbeddings};
-  // Not of the criteo format, whose columns cannot be skipped.
+  // A tower must read the dense columns, except those of criteo data, which cannot be skipped.
   const std::vector<ColumnConfig>& columns = config.data.columns;
   if (std::ranges::count(columns, ColumnConfig::Kind::kDense, &ColumnConfig::kind) > 0) {
     unread.emplace_back(kDense);

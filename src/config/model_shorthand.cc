@@ -137,9 +137,9 @@ using Named = ModelShorthand::Kind;
 
 constexpr uint32_t kMaxCrossLayers = 64;
 constexpr char kDefaultLayers[] = "[{linear: 64}, relu, {linear: 32}, relu]";
-constexpr uint32_t kDefaultWidth = 32;  // Of the last one.
+constexpr uint32_t kDefaultWidth = 32;  // Width of the last default layer.
 
-// The layers, or the default ones with this last width.
+// Returns the layers, or the default ones with this last width.
 std::vector<LayerConfig> OrDefault(const std::vector<LayerConfig>& layers, uint32_t width) {
   if (!layers.empty()) return layers;
   return {{.kind = Kind::kLinear, .width = 64},
@@ -237,9 +237,9 @@ class Expansion {
   }
 
   // Adds a tower for each attention. Sets the inputs of all features, those towers in place of the
-  // sequences. False after a report.
+  // sequences. Returns false after a report.
   bool AddAttention(const std::vector<std::string>& features, std::vector<std::string>* inputs) {
-    std::map<std::string, std::string> towers;  // By sequence.
+    std::map<std::string, std::string> towers;  // Sequence -> its tower.
     for (size_t i = 0; i < model_.attention.size(); ++i) {
       const auto& [sequence, query] = model_.attention[i];
       const std::string path = absl::StrCat("model.deepfm.attention.", i);
@@ -310,7 +310,7 @@ class Expansion {
     return diagnostics_.ok();
   }
 
-  // 0 after a report.
+  // Returns the dim that all the features have; 0 after a report.
   uint32_t CommonDim(const std::vector<std::string>& features, const std::string& why) {
     if (features.empty()) return 1;
     const uint32_t first = tables_[features.front()]->dim;
@@ -336,7 +336,7 @@ class Expansion {
     return inputs;
   }
 
-  // One logit per label.
+  // Returns the layer with one logit per label.
   LayerConfig Logits() const {
     return {.kind = Kind::kLinear, .width = static_cast<uint32_t>(TaskCount(config_.model))};
   }
@@ -361,7 +361,7 @@ class Expansion {
   const bool has_dense_;
   Diagnostics& diagnostics_;
   std::vector<std::string> features_;
-  std::map<std::string, const TableConfig*> tables_;  // By feature.
+  std::map<std::string, const TableConfig*> tables_;  // Feature -> its table.
 };
 
 }  // namespace
@@ -378,7 +378,7 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand) {
       shorthand->key = key;
     }
     section.Map(key, body);
-    // A setting, also if all of its keys have their defaults.
+    // The key is a setting, also if all of its keys have their defaults.
     if (is_given && shorthand->deep.empty() && shorthand->bottom.empty()) {
       section.Record(key, "default layers");
     }
@@ -495,7 +495,7 @@ void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfi
     if (is_weight || !tables.contains(feature.table)) continue;
     FeatureConfig weight = feature;
     weight.name += kEnd;
-    // An item that was seen tells something else than the same item now.
+    // An item of a sequence has its own weight, apart from that of the same item as the query.
     weight.table = (is_attended ? name : feature.table) + kEnd;
     weight.mask = false;
     if (weight.pooling == Pooling::kRaw) weight.pooling = Pooling::kSum;

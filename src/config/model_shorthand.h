@@ -13,9 +13,9 @@ namespace simurgh {
 
 inline constexpr uint32_t kMaxLayerWidth = 65'536;
 
-// A list of layers under `key`. A layer without parameters is a word, one with parameters a mapping
-// of one key. fallback: describes the layers that an absent key stands for; empty: the key is
-// required, and the reference lists the keys of an element.
+// Reads a list of layers under `key`. A layer without parameters is a word, one with parameters a
+// mapping of one key. fallback: describes the layers that an absent key stands for; empty: the key
+// is required, and the reference lists the keys of an element.
 void ReadLayers(MapReader& in, const std::string& key, const char* meaning,
                 const std::string& fallback, std::vector<LayerConfig>* layers);
 
@@ -30,10 +30,10 @@ struct ModelShorthand {
   };
 
   Kind kind = Kind::kNone;
-  std::string key;                                // In YAML, under `model`.
+  std::string key;                                // YAML key under `model`.
   std::vector<LayerConfig> bottom;                // dlrm
   std::vector<LayerConfig> top;                   // dlrm
-  std::vector<LayerConfig> deep;                  // All others.
+  std::vector<LayerConfig> deep;                  // dcn_v2, deepfm, wide_deep
   uint32_t cross_layers = 3;                      // dcn_v2
   uint32_t rank = 0;                              // dcn_v2
   Structure structure = Structure::kStacked;      // dcn_v2
@@ -48,7 +48,7 @@ void ReadShorthand(MapReader& section, ModelShorthand* shorthand);
 void ExpandModelName(YamlNode* document);
 
 // Adds the features of the first order, and their tables, if a model that has them names none: for
-// each feature a `NAME_weight` with a table of dim 1. Of another model, removes tables with such
+// each feature a `NAME_weight` with a table of dim 1. For another model, removes tables with such
 // names that no feature uses, so that one configuration serves several models. Requires all tables.
 void AddFirstOrder(ReadContext* context, ModelShorthand* shorthand, ClusterConfig* config,
                    std::vector<std::string>* table_paths);

@@ -17,7 +17,7 @@ constexpr size_t kMaxWordBytes = 1'024;
 constexpr size_t kShownBytes = 64;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // Not part of the text.
 
-// The problem of the lines with its remedy, or an empty string.
+// Returns the problem of the lines with its remedy, or an empty string.
 std::string LinesProblem(std::istream& file, std::vector<std::string>* words) {
   std::unordered_map<std::string, size_t> line_of;
   for (std::string line; std::getline(file, line);) {
@@ -97,7 +97,7 @@ void ReadBoundaries(MapReader& in, std::vector<double>* boundaries) {
   }
 }
 
-// The words of a file may be left out.
+// Returns whether a vocabulary is given. The words of a file may not have been read.
 bool HasVocabulary(const MapReader& in, const ProcessingConfig& processing) {
   return !processing.vocabulary.empty() || in.Has("vocabulary_file");
 }

@@ -21,10 +21,10 @@ void ReadPlugin(MapReader& in, const std::string& folder, PluginConfig* plugin, 
 void ReadProcessing(MapReader& in, const std::string& folder, bool is_crossed,
                     ProcessingConfig* processing);
 
-// The text of a YAML file or pipe. Errors: NOT_FOUND, INVALID_ARGUMENT, with the path.
+// Returns the text of a YAML file or pipe. Errors: NOT_FOUND, INVALID_ARGUMENT, with the path.
 StatusOr<std::string> ReadConfigFile(const std::string& path);
 
-// All keys in the order of reading. alternatives: see ReadContext; may be null.
+// Returns all keys in the order of reading. alternatives: see ReadContext; may be null.
 std::vector<KnownKey> KnownKeys(
     std::map<std::string, std::vector<std::string>>* alternatives = nullptr);
 
@@ -34,7 +34,7 @@ struct ModelShorthand;
 void ReadCluster(MapReader& root, const std::string& folder, ClusterConfig* config);
 // Paths are resolved in `folder`; each file must be readable.
 void ReadServices(MapReader& root, const std::string& folder, ClusterConfig* config);
-// Parts of the two above, for programs that are of no cluster.
+// Parts of the two above, for programs outside a cluster.
 void ReadRpcToken(MapReader& cluster, const std::string& folder, RpcConfig* rpc);
 void ReadRpc(MapReader& root, const std::string& folder, RpcConfig* rpc);
 void CheckRpc(const RpcConfig& rpc, Diagnostics* diagnostics);
@@ -42,7 +42,7 @@ void CheckRpc(const RpcConfig& rpc, Diagnostics* diagnostics);
 // need not exist.
 void ReadTables(MapReader& root, const std::string& folder, std::vector<TableConfig>* tables,
                 std::vector<std::string>* paths);
-// Paths as above.
+// Paths are resolved in `folder`.
 void ReadFeatures(MapReader& root, const std::string& folder, std::vector<FeatureConfig>* features);
 void ReadData(MapReader& root, const std::string& folder, DataConfig* data);
 // Moves the columns of older files, in data.csv, to data.
@@ -65,9 +65,10 @@ void ReadServing(MapReader& root, const std::string& folder, ServingConfig* conf
 // Adds a feature, in front, for each id column of CSV that no feature and no derived column reads;
 // without features, for each id column of Criteo.
 void AddColumnFeatures(ReadContext* context, ClusterConfig* config);
-// Adds a table with default settings for each feature that names none. Paths as above.
+// Adds a table with default settings for each feature that names none. paths: gets the key of the
+// name of each new table.
 void AddTables(ReadContext* context, ClusterConfig* config, std::vector<std::string>* paths);
-// Features whose rows are vectors; all of them if none is.
+// Returns the number of features whose rows are vectors; that of all features if none has such.
 size_t VectorFeatures(const ClusterConfig& config);
 // Makes the defaults of tables smaller with many features. Requires all tables but those of
 // AddFirstOrder.
@@ -82,7 +83,7 @@ void LinkTasks(ClusterConfig* config, Diagnostics* diagnostics);
 void CheckModel(const ClusterConfig& config, Diagnostics* diagnostics);
 // Switches off what `mode: sync` excludes, so that one key changes the mode.
 void ApplyMode(ClusterConfig* config);
-// A stream is read by loaders: adds one, and an address that it finds the nn-worker at.
+// Loaders read a stream: adds one, and an address where it finds the nn-worker.
 void ApplyStream(ClusterConfig* config);
 // Decides keep_best and best_by of the checkpoints, and the metric of early stopping. Requires
 // tasks.
@@ -93,7 +94,7 @@ void CheckWidths(const ClusterConfig& config, Diagnostics* diagnostics);
 void LinkFeatures(const std::vector<std::string>& table_paths, ClusterConfig* config,
                   Diagnostics* diagnostics);
 
-// Columns of the network's dense input: dense columns and masks of raw features.
+// Returns the width of the network's dense input: dense columns and masks of raw features.
 size_t DenseWidth(const ClusterConfig& config);
 
 }  // namespace simurgh

@@ -37,16 +37,16 @@ struct CheckpointConfig {
   OnServerLoss on_server_loss = OnServerLoss::kRollback;
 };
 
-// Addresses of one daemon: as in rpc/address.h; of metrics: "host:port" or empty.
+// Addresses of one daemon, in the form of rpc/address.h. Those of metrics: "host:port" or empty.
 struct InstanceConfig {
   std::string address;         // Where others reach it.
-  std::string metrics;         // The same.
+  std::string metrics;         // Where others reach its metrics.
   std::string listen;          // Where it listens; empty: at `address`.
-  std::string metrics_listen;  // Where it listens; empty: at `metrics`.
+  std::string metrics_listen;  // Where it serves metrics; empty: at `metrics`.
   // "file:line: key" of the addresses where it listens, for errors when it starts to.
   std::string listen_key;
   std::string metrics_listen_key;
-  std::string address_key;  // Of `address`, for errors of callers.
+  std::string address_key;  // "file:line: key" of `address`, for errors of callers.
 
   const std::string& listens_at() const { return listen.empty() ? address : listen; }
   const std::string& metrics_listens_at() const {
@@ -62,7 +62,7 @@ struct EmbeddingPsConfig {
   uint32_t partitions = 2;                        // Threads that own rows, per server; 1 to 256.
   uint64_t memory_budget = 0;                     // Resident bytes of a server; 0: no limit.
   bool concurrent_runs = false;                   // Whether a second run may train.
-  std::chrono::milliseconds run_timeout{30'000};  // Without a request, until a run is over.
+  std::chrono::milliseconds run_timeout{30'000};  // Time without a request that ends a run.
   // Absolute path on tmpfs or hugetlbfs for files of rows; empty: private memory.
   std::string arena_directory;
   // Partition p uses processors and memory of node p modulo their number. Empty: any.
@@ -72,9 +72,9 @@ struct EmbeddingPsConfig {
 // YAML section `embedding_worker`.
 struct EmbeddingWorkerConfig {
   std::vector<InstanceConfig> instances;
-  uint32_t threads = 1;                               // For grouping, pooling and un-pooling.
-  uint32_t forward_buffer_batches = 1024;             // When full, submits wait.
-  uint64_t forward_buffer_bytes = uint64_t{4} << 30;  // Likewise.
+  uint32_t threads = 1;                               // Threads that group, pool and un-pool.
+  uint32_t forward_buffer_batches = 1024;             // Buffered batches at which submits wait.
+  uint64_t forward_buffer_bytes = uint64_t{4} << 30;  // Buffered bytes at which submits wait.
   RowPrecision row_precision = RowPrecision::kF32;    // Rows from servers.
   RowPrecision row_gradient_precision = RowPrecision::kF32;  // Row gradients to servers.
   uint64_t row_cache_bytes = 0;  // See training.row_age_steps; 0: no cache.
@@ -86,7 +86,7 @@ struct EmbeddingWorkerConfig {
 enum class ComputeDevice {
   kCpu,
   kCuda,  // Without a CUDA device: the CPU, with a warning.
-  kAuto,  // As kCuda, without the warning.
+  kAuto,  // Same as kCuda, without the warning.
 };
 
 // Precision of matrix products. Weights, their gradients and sums are always f32.
@@ -94,7 +94,7 @@ enum class ComputePrecision {
   kF32,
   kTf32,  // CUDA: f32 values; products use 10 bits of mantissa.
   kBf16,  // CUDA: also activations and their gradients.
-  kF16,   // CUDA only: as kBf16, with scaled gradients.
+  kF16,   // CUDA only: same as kBf16, with scaled gradients.
 };
 
 // Maximum number of ranks, the nn-workers of one run.
@@ -116,7 +116,7 @@ struct NnWorkerConfig {
 // YAML section `loaders`: processes that read the training data instead of the nn-workers.
 struct LoadersConfig {
   std::vector<InstanceConfig> instances;       // Only `metrics` is used. Empty: no loaders.
-  std::chrono::milliseconds timeout{120'000};  // For the next batch of a loader.
+  std::chrono::milliseconds timeout{120'000};  // Longest wait for the next batch of a loader.
   // Bytes of loader batches that an nn-worker buffers. The next batch is always admitted.
   uint64_t feed_buffer_bytes = uint64_t{4} << 30;
 };
@@ -127,7 +127,7 @@ struct TlsConfig {
   std::string key;
   std::string authority;
   std::string peer_name;  // Empty: the host of the address.
-  // By role ("embedding-ps"): DNS names of which a peer's certificate must have one; see
+  // Role ("embedding-ps") -> DNS names, of which a peer's certificate must have one; see
   // rpc::TlsOptions.
   std::map<std::string, std::vector<std::string>> allowed_names;
   std::string where;  // "file:line: rpc.tls", for errors when the files are used.
@@ -150,9 +150,9 @@ struct RpcConfig {
   uint64_t max_frame_bytes = uint64_t{1} << 30;
   uint32_t max_connections = 1'024;
   uint32_t max_connections_per_host = 512;
-  uint64_t peer_memory_bytes = uint64_t{256}
-                               << 20;  // Unanswered requests; again for unread responses.
-  std::chrono::milliseconds stall_timeout{30'000};  // Within a message.
+  // Most bytes of a peer's unanswered requests, and most of its unread responses.
+  uint64_t peer_memory_bytes = uint64_t{256} << 20;
+  std::chrono::milliseconds stall_timeout{30'000};  // Longest pause within a message.
   std::chrono::microseconds spin{0};                // Polling time of an RPC thread before sleep.
 };
 

@@ -60,7 +60,7 @@ void ReadAddress(MapReader& in, const char* meaning, Need need, InstanceConfig* 
   instance->listen_key = in.Where(instance->listen.empty() ? "address" : "listen");
 }
 
-// The only instance of a section that lists none. address: may be empty.
+// Adds the only instance of a section that lists none. address: may be empty.
 void AddDefaultInstance(MapReader& section, const std::string& address,
                         std::vector<InstanceConfig>* instances) {
   if (section.Has("instances")) return;
@@ -75,7 +75,7 @@ void AddDefaultInstance(MapReader& section, const std::string& address,
   section.Record("instances", "1 element");
 }
 
-// fallback: the address of the only instance if none are listed.
+// Reads `instances`. fallback: the address of the only instance if none are listed.
 void ReadInstances(MapReader& section, const char* meaning, size_t limit,
                    const std::string& fallback, std::vector<InstanceConfig>* instances) {
   section.Maps(

@@ -24,29 +24,30 @@ struct ServingConfig {
     std::string where;             // "file:line: serving.tls", for errors when files are used.
   };
 
-  std::string model;                // Folder; empty: not given.
-  std::string name;                 // In URLs; empty: that of the folder.
-  std::optional<uint64_t> version;  // A step; nothing: the newest.
+  std::string model;                // Folder of the model; empty: not given.
+  std::string name;                 // The model's name in URLs; empty: that of the folder.
+  std::optional<uint64_t> version;  // Step of the version to serve; nothing: the newest.
   std::string listen = "127.0.0.1:8000";
   std::string listen_key;  // "file:line: key", for errors when the server starts to listen.
-  std::string metrics;     // host:port; empty: not served.
+  std::string metrics;     // host:port for metrics; empty: not served.
   std::string metrics_key;
-  uint32_t threads = 0;  // That predict; 0: one for each processor.
+  uint32_t threads = 0;  // Predicting threads; 0: one for each processor.
   Rows rows = Rows::kMemory;
   std::vector<std::string> servers;      // host:port of the servers of rows, in their order.
   std::string servers_key;               // "file:line: serving.servers".
-  uint64_t hot_row_bytes = 64ULL << 20;  // Cached rows of servers.
+  uint64_t hot_row_bytes = 64ULL << 20;  // Bytes of cached rows of servers.
   uint64_t memory_budget = 0;            // Resident bytes; 0: no limit.
   uint32_t max_batch_rows = 1'024;
   std::chrono::microseconds batch_delay{0};
-  uint32_t max_rows = 4'096;  // Of a request.
+  uint32_t max_rows = 4'096;  // Most rows of a request.
   uint64_t max_body_bytes = uint64_t{8} << 20;
   uint32_t max_connections = 1'024;
   std::chrono::milliseconds request_timeout{10'000};
   std::chrono::milliseconds queue_timeout{100};
   BadRows bad_rows = BadRows::kFail;
   UnknownColumns unknown_columns = UnknownColumns::kFail;
-  std::chrono::milliseconds max_age{0};  // Of the newest version, to be ready; 0: any.
+  // Age of the newest version from which the server is not ready; 0: any.
+  std::chrono::milliseconds max_age{0};
   std::chrono::milliseconds poll{200};
   Security security = Security::kLoopback;
   Tls tls;                 // For Security::kTls.
@@ -60,8 +61,8 @@ struct ServingConfig {
 
 // Reads the section of a file, and, with serving.servers, the section `rpc` and
 // cluster.token_file; others are not read. path: empty for defaults. Each override is
-// "section.key=value". One of a key that is not read becomes one of model_overrides. Errors: as
-// LoadClusterConfig.
+// "section.key=value". An override of a key that is not read is added to model_overrides. Errors:
+// those of LoadClusterConfig.
 StatusOr<ServingConfig> LoadServingConfig(const std::string& path,
                                           const std::vector<std::string>& overrides);
 

@@ -164,7 +164,7 @@ void KeepKeys(absl::FunctionRef<bool(const std::string& key)> keeps, YamlNode* m
   std::erase_if(map->items, [&](const YamlNode& item) { return !keeps(item.key); });
 }
 
-// The section `rpc` and cluster.token_file of a document.
+// Reads the section `rpc` and cluster.token_file of a document.
 StatusOr<RpcConfig> ReadConnections(YamlNode document, const std::string& folder) {
   KeepKeys([](const std::string& key) { return key == "rpc" || key == "cluster"; }, &document);
   if (YamlNode* const cluster = FindKey(document, "cluster"); cluster != nullptr) {

@@ -36,7 +36,7 @@ bool IsUnscaledByOlder(const ColumnConfig& column, const Statistics& statistics)
   return column.kind != ColumnConfig::Kind::kDense && !statistics.contains(NameOf(column));
 }
 
-// Three numbers for each index, which is an integer that a double holds exactly.
+// Returns index, mean and stddev for each index, which is an integer that a double holds exactly.
 std::vector<double> NumbersOf(const std::map<uint64_t, ValueScale>& scales) {
   std::vector<double> numbers;
   for (const auto& [index, scale] : scales) {

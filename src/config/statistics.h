@@ -10,15 +10,15 @@
 
 namespace simurgh {
 
-// Statistics of the training files by name. `columns.NAME`, of a column with `fit`: mean and
-// stddev; of one of libsvm or libffm: index, mean and stddev for each index whose values are large.
-// `features.NAME`, of a feature with `quantiles`: its boundaries, ascending.
+// Statistics of the training files by name. `columns.NAME` of a column with `fit`: mean and stddev;
+// for libsvm or libffm: index, mean and stddev for each index whose values are large.
+// `features.NAME` of a feature with `quantiles`: its boundaries, ascending.
 using Statistics = std::map<std::string, std::vector<double>>;
 
 // Values of indices from here on are not scaled.
 inline constexpr double kMaxScaledIndex = 9'007'199'254'740'992;  // 2^53
 
-// The statistics in a configuration, as set by ApplyStatistics or FitStatistics.
+// Returns the statistics in a configuration that ApplyStatistics or FitStatistics has set.
 Statistics StatisticsOf(const DataConfig& data, const std::vector<FeatureConfig>& features);
 
 // Sets what FitStatistics computes. Errors: INVALID_ARGUMENT unless the statistics are of exactly
@@ -39,10 +39,10 @@ struct LabelScale {
   bool operator==(const LabelScale&) const = default;
 };
 
-// The scales of labels, in order.
+// Returns the scales of labels, in order.
 std::vector<LabelScale> LabelScalesOf(const DataConfig& data);
 
-// The mean weight of training samples, by which weights are divided; 1 without `fit`.
+// Returns the mean weight of training samples, by which weights are divided; 1 without `fit`.
 double MeanWeightOf(const DataConfig& data);
 
 }  // namespace simurgh

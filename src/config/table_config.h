@@ -14,7 +14,7 @@ namespace simurgh {
 // steps count on average.
 enum class RowPrecision { kF32, kBf16, kF16 };
 
-// Bytes of one number.
+// Returns the bytes of one number.
 constexpr uint32_t SizeOf(RowPrecision precision) {
   return precision == RowPrecision::kF32 ? sizeof(float) : sizeof(uint16_t);
 }
@@ -44,7 +44,7 @@ struct InitializerConfig {
   // inverse_sqrt_dim: uniform in [-1/sqrt(dim), 1/sqrt(dim)); no parameters.
 };
 
-// config/README.md has the formulas.
+// Update of a table's rows; config/README.md has the formulas.
 struct SparseOptimizerConfig {
   enum class Kind { kSgd, kAdagrad, kAdam, kFtrl, kGroupFtrl };
 
@@ -103,16 +103,16 @@ struct EvictionConfig {
   static constexpr uint32_t kMaxIdleSteps = uint32_t{1} << 30;
 
   struct LowUse {
-    uint32_t below = 0;  // Training pulls; 0: off. At most 65,535.
+    uint32_t below = 0;  // Training pulls below which a row has low use, to 65,535; 0: off.
     uint32_t idle_steps = 10'000;
   };
   struct SmallNorm {
-    float below = 0;  // Norm of the weights; 0: off.
+    float below = 0;  // Norm of the weights below which a row is small; 0: off.
     uint32_t idle_steps = 10'000;
   };
 
-  uint32_t idle_steps = 0;                 // More than these; 0: off.
-  std::chrono::milliseconds idle_time{0};  // 0: off.
+  uint32_t idle_steps = 0;                 // Evicts rows idle for more steps; 0: off.
+  std::chrono::milliseconds idle_time{0};  // Evicts rows idle for more time; 0: off.
   LowUse low_use;
   SmallNorm small_norm;
 };
@@ -121,7 +121,7 @@ struct EvictionConfig {
 struct TableConfig {
   std::string name;
   uint32_t dim = 8;  // 1 to 1,024
-  // Over all servers. capacity_bytes above 0 replaces capacity_rows.
+  // Capacity over all servers. capacity_bytes above 0 replaces capacity_rows.
   uint64_t capacity_rows = 1 << 20;
   uint64_t capacity_bytes = 0;
   WhenFull when_full = WhenFull::kEvict;

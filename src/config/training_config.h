@@ -11,7 +11,7 @@
 
 namespace simurgh {
 
-// What makes an evaluation better than another one. With several labels, of the first one.
+// Metric by which evaluations are compared. With several labels, it is that of the first one.
 enum class EvaluationMetric {
   kAuc,       // Larger is better.
   kLogLoss,   // Smaller is better.
@@ -20,18 +20,18 @@ enum class EvaluationMetric {
   kLoss,      // Mean of the task's loss. Smaller is better.
 };
 
-// As in YAML.
+// Names in YAML, indexed by EvaluationMetric.
 inline constexpr std::array kMetricNames = {"auc", "log_loss", "group_auc", "rmse", "loss"};
 inline const char* NameOf(EvaluationMetric metric) {
   return kMetricNames[static_cast<size_t>(metric)];
 }
 
-// In results and manifests.
+// Returns the metric's name in results and manifests.
 inline const char* ReportedName(EvaluationMetric metric) {
   return metric == EvaluationMetric::kLogLoss ? "logloss" : NameOf(metric);
 }
 
-// The value as a score, of which larger ones are better.
+// Returns the value as a score, of which larger ones are better.
 inline double ScoreOf(EvaluationMetric metric, double value) {
   const bool larger = metric == EvaluationMetric::kAuc || metric == EvaluationMetric::kGroupAuc;
   return larger ? value : -value;
@@ -41,14 +41,14 @@ inline double ScoreOf(EvaluationMetric metric, double value) {
 struct LearningRateSchedule {
   enum class Kind { kConstant, kLinear, kExponential, kCosine };
 
-  Kind kind = Kind::kConstant;  // After the warm-up.
+  Kind kind = Kind::kConstant;  // Schedule after the warm-up.
   uint64_t warmup_steps = 0;
-  uint64_t decay_steps = 100'000;  // This and the rest: not for kConstant.
+  uint64_t decay_steps = 100'000;  // kConstant has neither this nor the next two.
   float decay_factor = 0.5F;       // exponential: (0, 1], per decay_steps.
   float end_factor = 0.0F;         // Final share of the rate, [0, 1].
 };
 
-// config/README.md has the formulas.
+// Update of the network's weights; config/README.md has the formulas.
 struct DenseOptimizerConfig {
   enum class Kind { kSgd, kAdam, kAdagrad, kLamb };
 
@@ -60,7 +60,7 @@ struct DenseOptimizerConfig {
   bool nesterov = false;
   float beta1 = 0.9F;                // adam, lamb
   float beta2 = 0.999F;              // adam, lamb
-  float epsilon = 1e-8F;             // All but sgd.
+  float epsilon = 1e-8F;             // adam, adagrad, lamb
   float initial_accumulator = 0.0F;  // adagrad
 
   float weight_decay = 0.0F;            // Adds weight_decay * w to the gradient.
@@ -91,7 +91,7 @@ struct TrainingConfig {
   enum class Mode { kSync, kHybrid, kNaiveHybrid, kAsync };
 
   Mode mode = Mode::kHybrid;
-  uint32_t batch_size = 128;    // Per rank; 1 to 65,535.
+  uint32_t batch_size = 128;    // Samples per rank; 1 to 65,535.
   uint32_t epochs = 1;          // Times the training data is read; 0: until training is stopped.
   bool drop_last = true;        // Drop a last batch that is not full.
   float keep_negatives = 1.0F;  // Share of negative rows trained on, (0, 1].
@@ -101,8 +101,8 @@ struct TrainingConfig {
   uint32_t row_age_steps = 0;  // Maximum age of cached rows; below staleness. 0: no cache.
   bool reproducible = false;   // Step t reads exactly the pushes up to step t - staleness.
   EmbeddingForm embeddings = EmbeddingForm::kPooled;            // Response to a pull.
-  VectorPrecision embedding_precision = VectorPrecision::kF32;  // To the nn-worker.
-  VectorPrecision gradient_precision = VectorPrecision::kF32;   // To the embedding worker.
+  VectorPrecision embedding_precision = VectorPrecision::kF32;  // Embeddings to the nn-worker.
+  VectorPrecision gradient_precision = VectorPrecision::kF32;   // Gradients to embedding workers.
   float gradient_scale = 1024.0F;  // kF16: factor of gradients on the wire.
   AllReduceConfig allreduce;
   bool sync_batch_norm = false;  // Statistics over the batches of all ranks.
@@ -115,7 +115,7 @@ struct TrainingConfig {
   uint64_t max_steps = 0;                 // 0: no limit beyond epochs.
   uint32_t max_skipped_steps = 100;       // Steps left out in a row that end the run, from 1.
   std::chrono::milliseconds progress_interval{1000};
-  std::chrono::milliseconds retry_deadline{60'000};  // For a failing batch.
+  std::chrono::milliseconds retry_deadline{60'000};  // Longest time to retry a failing batch.
   uint32_t loader_queue_batches = 16;                // Batches read ahead per rank.
 
   uint32_t epoch_limit() const { return epochs == 0 ? UINT32_MAX : epochs; }

@@ -37,7 +37,7 @@ void ReadLearningRateSchedule(MapReader& in, bool ftrl, LearningRateSchedule* sc
 
 namespace {
 
-// Whether evaluations of validation rows can follow each epoch.
+// Returns whether evaluations of validation rows can follow each epoch.
 bool IsWatched(const ClusterConfig& config) {
   const bool is_alone = config.nn_worker.instances.size() == 1;
   return !config.data.validation.empty() && config.loaders.instances.empty() &&
@@ -133,7 +133,7 @@ bool HasGroups(const ClusterConfig& config) {
          config.data.columns.end();
 }
 
-// Errors of a metric that evaluations of the first label do not have.
+// Reports a metric that evaluations of the first label do not have.
 void CheckMetric(const std::string& key, EvaluationMetric metric, const ClusterConfig& config,
                  Diagnostics* diagnostics) {
   const TaskConfig& first = config.model.tasks.front();
@@ -163,7 +163,7 @@ void ReadEarlyStopping(MapReader& in, EarlyStoppingConfig* stopping) {
   in.OnlyWith(stopping->patience > 0, "set patience above 0", {"metric", "min_improvement"});
 }
 
-// See CalibrationConfig::Of.
+// Reads `calibration`, which CalibrationConfig::Of() takes from the settings.
 void ReadCalibration(MapReader& in) {
   std::string text = "beta";
   in.Text("calibration",
@@ -171,7 +171,7 @@ void ReadCalibration(MapReader& in) {
           "-0.1, 1 0`; see Calibration",
           &text, "`beta`, `none` or numbers", Need::kOptional, CalibrationConfig::Problem);
   if (text == "platt") text = "beta";
-  // Whole, however long it is.
+  // The setting is the whole text, also if it is long.
   if (in.Has("calibration")) in.context()->settings[in.PathOf("calibration")] = text;
 }
 

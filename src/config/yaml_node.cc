@@ -64,7 +64,7 @@ class TreeBuilder : public YAML::EventHandler {
   struct OpenNode {
     YamlNode node;
     YAML::Mark mark;
-    YamlNode key = {};  // Map: of the next value, with has_key.
+    YamlNode key = {};  // Map: key of the next value, if has_key.
     bool has_key = false;
   };
 

@@ -17,17 +17,17 @@ struct YamlNode {
   bool quoted = false;         // Scalar: in quotes, so it is text.
   std::string text = {};       // Scalar.
   std::string place = {};      // "<file>:<line>", or the override.
-  std::string key = {};        // Of a value in a map.
-  std::string key_place = {};  // As `place`.
+  std::string key = {};        // Key of a value in a map.
+  std::string key_place = {};  // Place of the key, in the form of `place`.
   std::vector<YamlNode> items =
       {};  // List: elements. Map: values in file order, also of repeated keys.
 };
 
-// The first value with this key of a map; null if there is none, or if the node is no map.
+// Returns the first value with this key of a map; null if there is none, or if the node is no map.
 const YamlNode* FindKey(const YamlNode& node, std::string_view key);
 YamlNode* FindKey(YamlNode& node, std::string_view key);
 
-// The place of a value on this line (from 1) of the text.
+// Returns the place of a value on this line (from 1) of the text.
 using PlaceOfLine = std::function<std::string(int line)>;
 
 // Parses one document; an empty text is a null node. Refuses aliases, so that every value has one
